@@ -1,0 +1,25 @@
+/* Instants and durations: signed nanoseconds on CLOCK_BOOTTIME, which goes on during suspend as the nodes' ttl does. */
+#pragma once
+
+#include <stdint.h>
+
+typedef int64_t instant_ns;
+
+#define NS_PER_US INT64_C(1000)
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+
+#define INSTANT_NEVER INT64_MAX
+
+static inline instant_ns instant_min(instant_ns a, instant_ns b) {
+    return a < b ? a : b;
+}
+
+static inline instant_ns instant_max(instant_ns a, instant_ns b) {
+    return a > b ? a : b;
+}
+
+/* `at` + `duration_ns`, or never when that is beyond the end of time. Both at least 0. */
+static inline instant_ns instant_add(instant_ns at, int64_t duration_ns) {
+    return at > INSTANT_NEVER - duration_ns ? INSTANT_NEVER : at + duration_ns;
+}
