@@ -1,0 +1,38 @@
+#include "base/pool.h"
+
+#include <assert.h>
+#include <string.h>
+
+void pool_init(struct pool *pool, void *memory, size_t item_bytes, uint32_t capacity) {
+    assert(item_bytes >= sizeof(uint32_t));
+    assert(capacity < POOL_NONE);
+
+    *pool = (struct pool) {
+        .memory = memory,
+        .item_bytes = item_bytes,
+        .capacity = capacity,
+        .first_free = POOL_NONE,
+    };
+}
+
+uint32_t pool_take(struct pool *pool) {
+    uint32_t index = pool->first_free;
+
+    if (index != POOL_NONE)
+        memcpy(&pool->first_free, pool_at(pool, index), sizeof(pool->first_free));
+    else if (pool->touched < pool->capacity)
+        index = pool->touched++;
+    else
+        return POOL_NONE;
+    pool->taken++;
+    return index;
+}
+
+void pool_give(struct pool *pool, uint32_t index) {
+    assert(index < pool->touched);
+    assert(pool->taken > 0);
+
+    memcpy(pool_at(pool, index), &pool->first_free, sizeof(pool->first_free));
+    pool->first_free = index;
+    pool->taken--;
+}

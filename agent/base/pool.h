@@ -1,0 +1,29 @@
+/* A pool of equal items in memory that the caller gives, addressed by index. Pages are touched only as items are used, so a
+ * pool may be sized for the worst case. Taking an item leaves its bytes as they were, but for the first four. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define POOL_NONE UINT32_MAX
+
+struct pool {
+    unsigned char *memory;
+    size_t item_bytes;
+    uint32_t capacity;
+    uint32_t touched;   /* items that were ever taken: the rest of the memory is as the caller gave it */
+    uint32_t first_free;
+    uint32_t taken;
+};
+
+/* Uses `memory` of capacity × item_bytes, zeroed, aligned for the items. item_bytes at least 4. */
+void pool_init(struct pool *pool, void *memory, size_t item_bytes, uint32_t capacity);
+
+/* An item's index, or POOL_NONE when all are taken. */
+uint32_t pool_take(struct pool *pool);
+
+void pool_give(struct pool *pool, uint32_t index);
+
+static inline void *pool_at(const struct pool *pool, uint32_t index) {
+    return pool->memory + (size_t) index * pool->item_bytes;
+}
