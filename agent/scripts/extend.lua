@@ -1,13 +1,15 @@
 -- KEYS locks | ARGV a value a key, then a ttl in ms a key
--- Answers per key: 1 extended, 2 was missing and is set again (this round does not count it), 0 stands for another.
+-- Answers per key: 1 extended, 2 was missing and is set again (this round does not count it), 0 stands for another,
+-- or the text of the error when the node takes no writes.
 local n, out = #KEYS, {}
 for i = 1, n do
   local held = redis.pcall('GET', KEYS[i])
   if held == ARGV[i] then
-    out[i] = redis.call('PEXPIRE', KEYS[i], ARGV[n + i])
+    local done = redis.pcall('PEXPIRE', KEYS[i], ARGV[n + i])
+    out[i] = type(done) == 'table' and done.err or done
   elseif held == false then
-    redis.call('SET', KEYS[i], ARGV[i], 'PX', ARGV[n + i])
-    out[i] = 2
+    local done = redis.pcall('SET', KEYS[i], ARGV[i], 'PX', ARGV[n + i])
+    out[i] = done.err or 2
   else
     out[i] = 0
   end

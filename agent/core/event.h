@@ -1,0 +1,108 @@
+/* What goes in and out of a shard: commands from the front, votes from the nodes; requests to the nodes, reports to the front.
+ * Plain data; whoever carries it copies what it keeps. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/instant.h"
+#include "base/text.h"
+#include "core/limits.h"
+
+/* A set of nodes, bit i for node i. */
+typedef uint16_t node_set;
+
+/* Front to keeper. */
+enum command_kind {
+    COMMAND_CONTEND, /* try to get the name; go on trying if `persist` */
+    COMMAND_RELEASE, /* withdraw the request, or give the lease up */
+    COMMAND_ABANDON, /* extend no more, delete nothing while the holder may believe in it */
+    COMMAND_BEAT,    /* the holder is alive */
+    COMMAND_LOOK,    /* who holds the name? */
+};
+
+struct command {
+    enum command_kind kind;
+    bool persist;
+    uint16_t head_length; /* of text: the name */
+    uint16_t tail_length; /* then pid and data, as they go into the lock value */
+    uint64_t request;     /* the front's number for it; never 0, never used twice */
+    uint32_t ttl_ms;
+    uint32_t node_timeout_ms;
+    uint32_t heartbeat_ms; /* 0: none asked */
+    int64_t max_hold_ms;   /* 0: no bound */
+    const char *text;
+};
+
+/* Keeper to front. */
+enum report_kind {
+    REPORT_GRANTED,   /* deadline */
+    REPORT_FAILED,    /* failure, text: the request is over */
+    REPORT_CONTENDED, /* failure, text: an attempt failed, the request goes on */
+    REPORT_EXTENDED,  /* deadline */
+    REPORT_AT_RISK,   /* reason */
+    REPORT_LOST,      /* reason: the request is over */
+    REPORT_RELEASED,  /* the answer to COMMAND_RELEASE: the request is over */
+    REPORT_LOOKED,    /* text: the value that a majority has; validity_ms. No text: none */
+    REPORT_NODE,      /* node, standing, text: the reason */
+};
+
+enum failure {
+    FAILURE_BUSY,
+    FAILURE_NO_QUORUM,
+    FAILURE_QUOTA,
+};
+
+enum reason {
+    REASON_NO_QUORUM,
+    REASON_TAKEN,
+    REASON_PAUSED,
+    REASON_HEARTBEAT,
+    REASON_MAX_HOLD,
+    REASON_CLOSED,
+};
+
+enum standing { STANDING_CONNECTING, STANDING_PROBING, STANDING_VOTING, STANDING_FAILED };
+
+struct report {
+    enum report_kind kind;
+    enum failure failure;
+    enum reason reason;
+    enum standing standing;
+    unsigned node;
+    uint16_t text_length;
+    uint64_t request;
+    instant_ns deadline_ns;
+    int64_t validity_ms;
+    const char *text;
+};
+
+/* Shard to nodes. */
+enum operation { OPERATION_ACQUIRE, OPERATION_EXTEND, OPERATION_RELEASE, OPERATION_LOOK };
+
+struct send {
+    enum operation operation;
+    node_set nodes;
+    uint32_t ttl_ms;
+    uint64_t ticket;           /* comes back with each node's vote */
+    const uint8_t *secret;     /* SECRET_BYTES; NULL for a look */
+    const struct text *text;   /* name, and the value's tail */
+};
+
+/* A node's answer to one ticket. */
+enum vote_kind {
+    VOTE_YES,      /* set | extended | deleted or gone */
+    VOTE_REPAIRED, /* the key was missing and is set again */
+    VOTE_FOREIGN,  /* the key stands for another; text: its value or type */
+    VOTE_FREE,     /* look: no key */
+    VOTE_REFUSED,  /* the node answered with an error; text: which */
+    VOTE_CUT,      /* the connection broke: it may or may not have been executed */
+};
+
+struct vote {
+    enum vote_kind kind;
+    bool foreign_type; /* text is a type, the key is no lock */
+    const char *text;
+    size_t text_length;
+    int64_t ttl_left_ms; /* of a foreign key; negative: none */
+};

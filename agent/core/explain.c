@@ -1,0 +1,97 @@
+#include "core/explain.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/shard.h"
+
+enum { HEX_BYTES = 2 * SECRET_BYTES };
+
+static void append(char *buffer, size_t size, size_t *length, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void append(char *buffer, size_t size, size_t *length, const char *format, ...) {
+    va_list arguments;
+
+    va_start(arguments, format);
+    int wanted = vsnprintf(buffer + *length, size - *length, format, arguments);
+    va_end(arguments);
+    assert(wanted >= 0);
+    *length += (size_t) wanted;
+    if (*length >= size)
+        *length = size - 1;
+}
+
+static bool is_hex(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
+size_t explain_data_offset(const char *value, size_t length) {
+    size_t at = HEX_BYTES;
+
+    if (length <= HEX_BYTES || value[HEX_BYTES] != ':')
+        return 0;
+    for (size_t i = 0; i < HEX_BYTES; i++)
+        if (!is_hex(value[i]))
+            return 0;
+    /* ":host" ":agent" ":pid" ":" data */
+    for (unsigned colons = 0; at < length; at++)
+        if (value[at] == ':' && ++colons == 4)
+            return at + 1;
+    return 0;
+}
+
+size_t explain_holder(const char *value, size_t length, char *buffer, size_t size) {
+    size_t data = explain_data_offset(value, length);
+    size_t from = data ? HEX_BYTES + 1 : 0, to = data ? data - 1 : length;
+    size_t used = 0;
+
+    assert(size > 0);
+    for (size_t i = from; i < to && size - used > 4; i++) {
+        unsigned char c = (unsigned char) value[i];
+        if (c > ' ' && c < 0x7f && c != '\\')
+            buffer[used++] = (char) c;
+        else
+            append(buffer, size, &used, "\\x%02x", c);
+    }
+    buffer[used] = '\0';
+    return used;
+}
+
+size_t explain_busy(const struct lease *lease, char buffer[EXPLAIN_BYTES]) {
+    char holder[256];
+    size_t length = 0;
+
+    if (!lease->seen) {
+        append(buffer, EXPLAIN_BYTES, &length, "several contend for it at this moment");
+        return length;
+    }
+    (void) explain_holder(lease->seen->bytes, lease->seen->head_length, holder, sizeof(holder));
+    if (lease->seen_type)
+        append(buffer, EXPLAIN_BYTES, &length, "its Redis key holds a %s, which is no lock of ours", holder);
+    else
+        append(buffer, EXPLAIN_BYTES, &length, "held by %s", holder);
+    if (lease->seen_ttl_ms >= 0)
+        append(buffer, EXPLAIN_BYTES, &length, ", %lld ms left", (long long) lease->seen_ttl_ms);
+    else
+        append(buffer, EXPLAIN_BYTES, &length, ", without an expiry");
+    return length;
+}
+
+size_t explain_no_quorum(const struct shard *shard, node_set answered, char buffer[EXPLAIN_BYTES]) {
+    size_t length = 0;
+    unsigned nodes = shard->config.nodes;
+
+    append(buffer, EXPLAIN_BYTES, &length, "%u of %u nodes answered, %u %s needed", node_set_count(answered), nodes,
+           quorum_of(nodes), quorum_of(nodes) == 1 ? "is" : "are");
+    for (unsigned i = 0; i < nodes; i++) {
+        if (answered & node_set_of(i))
+            continue;
+        const struct node *node = &shard->nodes[i];
+        append(buffer, EXPLAIN_BYTES, &length, "; %s: %s", shard->config.node_names[i],
+               node->trouble[0] ? node->trouble : "no answer in time");
+    }
+    return length;
+}

@@ -1,0 +1,506 @@
+#include "core/lease.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "core/explain.h"
+#include "core/shard.h"
+#include "core/validity.h"
+
+/* Delays between attempts: random, and large against the round trip, so that contenders of several hosts drift apart. */
+enum {
+    RETRY_MS_MIN = 25,
+    RETRY_MS_MAX = 75,
+    RETRY_PER_WAITER_US = 250, /* many waiters ask less often each: a keeper's polling stays below 4,000 a second */
+    SPLIT_MS_MIN = 2,
+    SPLIT_MS_STEP = 8,
+    SPLITS_MAX = 12, /* attempts of a request that does not wait, as long as nobody wins */
+    NODE_BACK_US_MAX = 5000,
+    RELEASE_RETRY_MS = 1000,
+    SEEN_BYTES_MAX = 200,
+};
+
+static int64_t random_ns(struct shard *shard, int64_t low_ns, int64_t high_ns) {
+    return random_between(&shard->random, low_ns, high_ns);
+}
+
+static int64_t node_timeout_ns(const struct lease *lease) {
+    return (int64_t) lease->node_timeout_ms * NS_PER_MS;
+}
+
+static int64_t ttl_ns(const struct lease *lease) {
+    return (int64_t) lease->ttl_ms * NS_PER_MS;
+}
+
+static void enter(struct shard *shard, struct lease *lease, enum lease_state state) {
+    if (lease->state == LEASE_WAITING)
+        shard->waiting--;
+    if (lease->state == LEASE_HELD)
+        shard->counters.held--;
+    lease->state = (uint8_t) state;
+    if (state == LEASE_WAITING)
+        shard->waiting++;
+    if (state == LEASE_HELD)
+        shard->counters.held++;
+    lease->under_way = lease->undecided = false;
+}
+
+static void forget(struct shard *shard, struct lease *lease) {
+    enter(shard, lease, LEASE_RELEASING);
+    shard_lease_free(shard, lease);
+}
+
+static void tell(struct shard *shard, struct lease *lease, enum report_kind kind) {
+    if (lease->request == 0)
+        return;
+    shard_report(shard, &(struct report) {.kind = kind, .request = lease->request, .deadline_ns = lease->deadline_ns});
+}
+
+static void tell_reason(struct shard *shard, struct lease *lease, enum report_kind kind, enum reason reason) {
+    if (lease->request == 0)
+        return;
+    shard_report(shard, &(struct report) {.kind = kind,
+                                          .request = lease->request,
+                                          .deadline_ns = lease->deadline_ns,
+                                          .reason = reason});
+}
+
+/* --- releasing --- */
+
+static node_set owed(const struct lease *lease) {
+    return lease->maybe & (node_set) ~lease->confirmed;
+}
+
+static void release_settle(struct shard *shard, struct lease *lease) {
+    unsigned enough = quorum_of(shard->config.nodes);
+
+    if (owed(lease) != 0 && node_set_count(lease->confirmed) < enough)
+        return;
+    tell(shard, lease, REPORT_RELEASED);
+    shard_lease_detach(shard, lease);
+    if (owed(lease) == 0)
+        forget(shard, lease);
+}
+
+/* Deletes the keys wherever they may stand, at once; nodes out of reach are owed it until their key has expired. */
+static void release_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    enter(shard, lease, LEASE_RELEASING);
+    lease->confirmed = 0;
+    shard_send(shard, lease, OPERATION_RELEASE, lease->maybe & shard_askable(shard), now_ns);
+    shard_set_due(shard, lease, now_ns + node_timeout_ns(lease));
+    release_settle(shard, lease);
+}
+
+static void release_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    instant_ns gone_ns = validity_key_gone_ns(lease->sent_ns, lease->ttl_ms);
+
+    tell(shard, lease, REPORT_RELEASED);
+    shard_lease_detach(shard, lease);
+    if (now_ns >= gone_ns) {
+        forget(shard, lease);
+        return;
+    }
+    node_set again = owed(lease) & shard_askable(shard) & (node_set) ~lease->round.asked;
+    if (again != 0)
+        shard_send_again(shard, lease, OPERATION_RELEASE, again, now_ns);
+    shard_set_due(shard, lease, instant_min(gone_ns, now_ns + RELEASE_RETRY_MS * NS_PER_MS));
+}
+
+static void release_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote) {
+    if (vote->kind == VOTE_YES)
+        lease->confirmed |= node_set_of(node);
+    release_settle(shard, lease);
+}
+
+/* --- acquiring --- */
+
+static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns now_ns);
+
+/* Leaves the failed attempt's value to an undo record, which sees to its keys. */
+static void attempt_undo(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (lease->maybe == 0)
+        return;
+    struct lease *undo = shard_lease_new(shard);
+    if (!undo)
+        return; /* its keys expire by themselves */
+    undo->text = text_ref(lease->text);
+    memcpy(undo->secret, lease->secret, sizeof(undo->secret));
+    undo->ttl_ms = lease->ttl_ms;
+    undo->node_timeout_ms = lease->node_timeout_ms;
+    undo->sent_ns = lease->sent_ns;
+    undo->maybe = lease->maybe;
+    lease->maybe = 0;
+    release_begin(shard, undo, now_ns);
+}
+
+/* Whether one foreign value has a majority. If none has, nobody holds the name: the attempts cancelled each other out. */
+static bool attempt_was_split(const struct shard *shard, const struct lease *lease) {
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        unsigned same = 0;
+        for (unsigned j = 0; j < shard->config.nodes; j++)
+            if ((lease->round.foreign & node_set_of(j)) && lease->seen_hash[j] == lease->seen_hash[i])
+                same++;
+        if ((lease->round.foreign & node_set_of(i)) && same >= quorum_of(shard->config.nodes))
+            return false;
+    }
+    return true;
+}
+
+static int64_t retry_delay_ns(struct shard *shard, const struct lease *lease) {
+    if (lease->failure == 1 + FAILURE_BUSY && lease->split) {
+        int64_t most_ms = SPLIT_MS_MIN + SPLIT_MS_STEP * (lease->splits < 8 ? lease->splits : 8);
+        return random_ns(shard, SPLIT_MS_MIN * NS_PER_MS, most_ms * NS_PER_MS);
+    }
+    int64_t spread_ns = (int64_t) shard->waiting * RETRY_PER_WAITER_US * NS_PER_US;
+    int64_t delay_ns = random_ns(shard, RETRY_MS_MIN * NS_PER_MS, RETRY_MS_MAX * NS_PER_MS) + spread_ns;
+    /* The key that was seen may expire sooner; PTTL is rounded, so a millisecond later. */
+    if (lease->failure == 1 + FAILURE_BUSY && lease->seen_ttl_ms >= 0)
+        delay_ns = instant_min(delay_ns, (lease->seen_ttl_ms + 1) * NS_PER_MS + random_ns(shard, 0, NS_PER_MS));
+    return delay_ns;
+}
+
+static void attempt_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    node_set answered = lease->round.yes | lease->round.foreign;
+    bool busy = node_set_count(answered) >= quorum_of(shard->config.nodes) && lease->round.foreign != 0;
+    char text[EXPLAIN_BYTES];
+
+    lease->failure = (uint8_t) (1 + (busy ? FAILURE_BUSY : FAILURE_NO_QUORUM));
+    lease->split = busy && attempt_was_split(shard, lease);
+    lease->splits = lease->split ? (uint8_t) (lease->splits < UINT8_MAX ? lease->splits + 1 : UINT8_MAX) : 0;
+    attempt_undo(shard, lease, now_ns);
+
+    bool again = lease->persist || (lease->split && lease->splits < SPLITS_MAX);
+    if (!again || lease->told_failure != lease->failure) {
+        size_t length = busy ? explain_busy(lease, text) : explain_no_quorum(shard, answered, text);
+        if (lease->persist || !again)
+            shard_report(shard, &(struct report) {.kind = again ? REPORT_CONTENDED : REPORT_FAILED,
+                                                  .request = lease->request,
+                                                  .failure = busy ? FAILURE_BUSY : FAILURE_NO_QUORUM,
+                                                  .text = text,
+                                                  .text_length = (uint16_t) length});
+        lease->told_failure = lease->failure;
+    }
+    if (!again) {
+        forget(shard, lease);
+        return;
+    }
+    enter(shard, lease, LEASE_WAITING);
+    shard_set_due(shard, lease, now_ns + retry_delay_ns(shard, lease));
+}
+
+static instant_ns next_extension_ns(struct shard *shard, const struct lease *lease) {
+    int64_t third_ns = ttl_ns(lease) / 3;
+
+    /* Up to a tenth earlier: leases that were taken together don't stay in step. */
+    return lease->started_ns + third_ns - random_ns(shard, 0, third_ns / 10);
+}
+
+static void attempt_granted(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    lease->deadline_ns = validity_deadline_ns(lease->started_ns, lease->ttl_ms);
+    if (now_ns >= lease->deadline_ns) {
+        attempt_failed(shard, lease, now_ns);
+        return;
+    }
+    enter(shard, lease, LEASE_HELD);
+    lease->hold_until_ns = lease->max_hold_ms > 0 ? instant_add(now_ns, lease->max_hold_ms * NS_PER_MS) : INSTANT_NEVER;
+    lease->deadline_ns = instant_min(lease->deadline_ns, lease->hold_until_ns);
+    lease->beat_until_ns =
+        lease->heartbeat_ms > 0 ? now_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS : INSTANT_NEVER;
+    lease->seen = text_unref(&shard->texts, lease->seen);
+    lease->extend_ns = next_extension_ns(shard, lease);
+    shard_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
+    shard->counters.grants++;
+    tell(shard, lease, REPORT_GRANTED);
+}
+
+static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    node_set nodes = shard_askable(shard);
+
+    enter(shard, lease, LEASE_ACQUIRING);
+    lease->started_ns = lease->sent_ns = now_ns;
+    lease->seen = text_unref(&shard->texts, lease->seen);
+    lease->seen_ttl_ms = -1;
+    if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
+        round_begin(&lease->round, 0);
+        attempt_failed(shard, lease, now_ns);
+        return;
+    }
+    shard->sink.secret(shard->sink.userdata, lease->secret);
+    lease->maybe = nodes;
+    lease->under_way = true;
+    shard_set_due(shard, lease, now_ns + node_timeout_ns(lease));
+    shard_send(shard, lease, OPERATION_ACQUIRE, nodes, now_ns);
+}
+
+/* Remembers whose the key is, for messages and for the time of the next try. */
+static void attempt_see(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote) {
+    static const uint64_t key[2] = {0, 0};
+    size_t length = vote->text_length < SEEN_BYTES_MAX ? vote->text_length : SEEN_BYTES_MAX;
+
+    lease->seen_hash[node] = (uint16_t) hash_bytes(key, vote->text, vote->text_length);
+    lease->maybe &= (node_set) ~node_set_of(node);
+    if (vote->ttl_left_ms > lease->seen_ttl_ms)
+        lease->seen_ttl_ms = vote->ttl_left_ms;
+    if (lease->seen)
+        return;
+    lease->seen_type = vote->foreign_type;
+    lease->seen = text_new(&shard->texts, vote->text, length, NULL, 0);
+}
+
+static void attempt_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                         instant_ns now_ns) {
+    if (vote->kind == VOTE_FOREIGN)
+        attempt_see(shard, lease, node, vote);
+    switch (round_verdict(&lease->round, shard->config.nodes)) {
+    case VERDICT_REACHED:
+        attempt_granted(shard, lease, now_ns);
+        break;
+    case VERDICT_IMPOSSIBLE:
+        attempt_failed(shard, lease, now_ns);
+        break;
+    case VERDICT_OPEN:
+        break;
+    }
+}
+
+/* --- held --- */
+
+/* The lease is over for its holder. Its keys go at once when the deadline has passed, otherwise then. */
+static void lose(struct shard *shard, struct lease *lease, enum reason reason, instant_ns now_ns) {
+    shard->counters.losses++;
+    tell_reason(shard, lease, REPORT_LOST, reason);
+    shard_lease_detach(shard, lease);
+    if (now_ns >= lease->deadline_ns) {
+        release_begin(shard, lease, now_ns);
+        return;
+    }
+    enter(shard, lease, LEASE_LOST);
+    shard_set_due(shard, lease, lease->deadline_ns);
+}
+
+static void expire(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    enum reason reason = REASON_PAUSED; /* nothing had failed: it was not even tried in time */
+
+    if (lease->abandoned)
+        reason = REASON_CLOSED;
+    else if (lease->risk != 0)
+        reason = (enum reason)(lease->risk - 1);
+    else if (lease->under_way)
+        reason = REASON_NO_QUORUM;
+    lose(shard, lease, reason, now_ns);
+}
+
+static void put_at_risk(struct shard *shard, struct lease *lease, enum reason reason) {
+    if (lease->risk == 1 + reason)
+        return;
+    lease->risk = (uint8_t) (1 + reason);
+    tell_reason(shard, lease, REPORT_AT_RISK, reason);
+}
+
+static void extension_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    int64_t delay_ns = node_timeout_ns(lease) / 2;
+
+    shard->counters.extensions_failed++;
+    lease->under_way = false; /* late answers still count, until the next round */
+    put_at_risk(shard, lease, REASON_NO_QUORUM);
+    if (lease->round.repaired != 0) {
+        delay_ns = NS_PER_MS; /* the keys stand again: the next round can count them */
+    } else {
+        delay_ns = instant_min(delay_ns << (lease->failures < 6 ? lease->failures : 6), ttl_ns(lease) / 10);
+        delay_ns = random_ns(shard, delay_ns / 2, delay_ns);
+    }
+    if (lease->failures < UINT8_MAX)
+        lease->failures++;
+    lease->extend_ns = now_ns + delay_ns;
+    shard_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
+}
+
+static void extension_succeeded(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    instant_ns deadline_ns = instant_min(validity_deadline_ns(lease->started_ns, lease->ttl_ms), lease->hold_until_ns);
+    uint32_t margin_permille = (uint32_t) ((lease->deadline_ns - now_ns) * 1000 / ttl_ns(lease));
+
+    assert(now_ns < lease->deadline_ns);
+    if (margin_permille < shard->counters.extension_margin_permille)
+        shard->counters.extension_margin_permille = margin_permille;
+    shard->counters.extensions++;
+    lease->deadline_ns = instant_max(lease->deadline_ns, deadline_ns);
+    lease->under_way = lease->undecided = false;
+    lease->failures = 0;
+    lease->risk = 0;
+    lease->extend_ns = next_extension_ns(shard, lease);
+    shard_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
+    tell(shard, lease, REPORT_EXTENDED);
+}
+
+static void extend(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    node_set nodes = shard_askable(shard);
+    int64_t late_ns = now_ns - lease->extend_ns;
+
+    if (late_ns > shard->counters.extension_late_ns)
+        shard->counters.extension_late_ns = late_ns;
+    if (nodes == 0) {
+        round_begin(&lease->round, 0);
+        extension_failed(shard, lease, now_ns);
+        return;
+    }
+    /* Fewer than a majority can't extend the lease, but keep the votes that it has alive until the others are back. */
+    lease->started_ns = lease->sent_ns = now_ns;
+    lease->maybe |= nodes;
+    lease->under_way = lease->undecided = true;
+    shard_set_due(shard, lease, instant_min(now_ns + node_timeout_ns(lease), lease->deadline_ns));
+    shard_send(shard, lease, OPERATION_EXTEND, nodes, now_ns);
+}
+
+static void held_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (now_ns >= lease->deadline_ns) {
+        expire(shard, lease, now_ns);
+        return;
+    }
+    if (lease->under_way) {
+        extension_failed(shard, lease, now_ns);
+        return;
+    }
+    if (lease->abandoned) {
+        shard_set_due(shard, lease, lease->deadline_ns);
+    } else if (lease->deadline_ns >= lease->hold_until_ns) {
+        put_at_risk(shard, lease, REASON_MAX_HOLD);
+        shard_set_due(shard, lease, lease->deadline_ns);
+    } else if (now_ns >= lease->beat_until_ns) {
+        put_at_risk(shard, lease, REASON_HEARTBEAT);
+        shard_set_due(shard, lease, lease->deadline_ns);
+    } else {
+        extend(shard, lease, now_ns);
+    }
+}
+
+static void held_vote(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (!lease->undecided)
+        return; /* a late answer to a round that is decided */
+    if (now_ns >= lease->deadline_ns) {
+        expire(shard, lease, now_ns); /* an extension never revives a lease */
+        return;
+    }
+    unsigned nodes = shard->config.nodes;
+    if (node_set_count(lease->round.foreign) > nodes - quorum_of(nodes)) {
+        lose(shard, lease, REASON_TAKEN, now_ns);
+        return;
+    }
+    switch (round_verdict(&lease->round, nodes)) {
+    case VERDICT_REACHED:
+        extension_succeeded(shard, lease, now_ns);
+        break;
+    case VERDICT_IMPOSSIBLE:
+        if (lease->under_way)
+            extension_failed(shard, lease, now_ns);
+        break;
+    case VERDICT_OPEN:
+        break;
+    }
+}
+
+/* --- the lease's events --- */
+
+void lease_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    attempt_begin(shard, lease, now_ns);
+}
+
+void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote, instant_ns now_ns) {
+    if (!(lease->round.asked & node_set_of(node)))
+        return;
+    round_answer(&lease->round, node, vote->kind);
+    switch ((enum lease_state) lease->state) {
+    case LEASE_ACQUIRING:
+        attempt_vote(shard, lease, node, vote, now_ns);
+        break;
+    case LEASE_HELD:
+        held_vote(shard, lease, now_ns);
+        break;
+    case LEASE_RELEASING:
+        release_vote(shard, lease, node, vote);
+        break;
+    case LEASE_FREE:
+    case LEASE_WAITING:
+    case LEASE_LOST:
+        break;
+    }
+}
+
+void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    switch ((enum lease_state) lease->state) {
+    case LEASE_WAITING:
+        attempt_begin(shard, lease, now_ns);
+        break;
+    case LEASE_ACQUIRING:
+        attempt_failed(shard, lease, now_ns);
+        break;
+    case LEASE_HELD:
+        held_tick(shard, lease, now_ns);
+        break;
+    case LEASE_LOST:
+        release_begin(shard, lease, now_ns);
+        break;
+    case LEASE_RELEASING:
+        release_tick(shard, lease, now_ns);
+        break;
+    case LEASE_FREE:
+        assert(false);
+        break;
+    }
+}
+
+void lease_release(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    switch ((enum lease_state) lease->state) {
+    case LEASE_WAITING:
+        tell(shard, lease, REPORT_RELEASED);
+        forget(shard, lease);
+        break;
+    case LEASE_HELD:
+        shard->counters.releases++;
+        release_begin(shard, lease, now_ns);
+        break;
+    case LEASE_ACQUIRING:
+        release_begin(shard, lease, now_ns);
+        break;
+    case LEASE_RELEASING:
+        break;
+    case LEASE_FREE:
+    case LEASE_LOST:
+        assert(false); /* these have no request */
+        break;
+    }
+}
+
+void lease_abandon(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (lease->state != LEASE_HELD) {
+        lease_release(shard, lease, now_ns); /* nobody was told that it is held */
+        return;
+    }
+    lease->abandoned = true;
+    if (!lease->under_way)
+        shard_set_due(shard, lease, lease->deadline_ns);
+}
+
+void lease_beat(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (lease->state != LEASE_HELD || lease->heartbeat_ms == 0)
+        return;
+    lease->beat_until_ns = now_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS;
+    if (lease->risk == 1 + REASON_HEARTBEAT && now_ns < lease->deadline_ns) {
+        lease->extend_ns = now_ns;
+        shard_set_due(shard, lease, now_ns);
+    }
+}
+
+void lease_node_back(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
+    node_set bit = node_set_of(node);
+    instant_ns soon_ns = now_ns + random_ns(shard, 0, NODE_BACK_US_MAX * NS_PER_US);
+
+    if (lease->state == LEASE_RELEASING && (owed(lease) & bit) && !(lease->round.asked & bit))
+        shard_send_again(shard, lease, OPERATION_RELEASE, bit, now_ns);
+    if (lease->state == LEASE_WAITING && lease->failure == 1 + FAILURE_NO_QUORUM)
+        shard_set_due(shard, lease, soon_ns);
+    if (lease->state == LEASE_HELD && lease->risk == 1 + REASON_NO_QUORUM && !lease->under_way) {
+        lease->extend_ns = soon_ns;
+        shard_set_due(shard, lease, instant_min(soon_ns, lease->deadline_ns));
+    }
+}

@@ -1,0 +1,114 @@
+#include "core/look.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "core/explain.h"
+#include "core/shard.h"
+
+static void look_end(struct shard *shard, struct look *look) {
+    uint32_t index = (uint32_t) (look - (struct look *) (void *) shard->looks.memory);
+
+    look->request = 0;
+    look->serial++;
+    look->text = text_unref(&shard->texts, look->text);
+    heap_remove(&shard->due, shard->leases.capacity + index);
+    pool_give(&shard->looks, index);
+}
+
+static void fail(struct shard *shard, uint64_t request, enum failure failure, const char *text, size_t length) {
+    shard_report(shard, &(struct report) {.kind = REPORT_FAILED,
+                                          .failure = failure,
+                                          .request = request,
+                                          .text = text,
+                                          .text_length = (uint16_t) length});
+}
+
+void look_begin(struct shard *shard, const struct command *command, instant_ns now_ns) {
+    static const char full[] = "too many LEADER requests are under way: ask again";
+    node_set nodes = shard_askable(shard);
+    uint32_t index = pool_take(&shard->looks);
+    struct text *text = index == POOL_NONE
+                            ? NULL
+                            : text_new(&shard->texts, command->text, command->head_length, NULL, 0);
+
+    if (!text) {
+        if (index != POOL_NONE)
+            pool_give(&shard->looks, index);
+        fail(shard, command->request, FAILURE_QUOTA, full, sizeof(full) - 1);
+        return;
+    }
+    struct look *look = pool_at(&shard->looks, index);
+    *look = (struct look) {.serial = look->serial + 1, .request = command->request, .text = text, .asked = nodes};
+    uint32_t item = shard->leases.capacity + index;
+    heap_set(&shard->due, item, now_ns + (int64_t) command->node_timeout_ms * NS_PER_MS);
+    if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
+        look_tick(shard, look);
+        return;
+    }
+    shard_send_look(shard, look, item, nodes, now_ns);
+}
+
+/* The time until a majority's keys no longer agree on this value: the quorum-th longest of what is left. */
+static int64_t majority_ttl_left_ms(const struct shard *shard, const struct look *look, uint64_t hash) {
+    unsigned quorum = quorum_of(shard->config.nodes);
+    int64_t best = -1;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        if (!(look->occupied & node_set_of(i)) || look->hash[i] != hash)
+            continue;
+        unsigned as_long = 0;
+        for (unsigned j = 0; j < shard->config.nodes; j++)
+            if ((look->occupied & node_set_of(j)) && look->hash[j] == hash && look->ttl_left_ms[j] >= look->ttl_left_ms[i])
+                as_long++;
+        if (as_long >= quorum && look->ttl_left_ms[i] > best)
+            best = look->ttl_left_ms[i];
+    }
+    return best;
+}
+
+void look_vote(struct shard *shard, struct look *look, unsigned node, const struct vote *vote) {
+    static const uint64_t key[2] = {0, 0};
+    unsigned quorum = quorum_of(shard->config.nodes), same = 0, largest_possible;
+    node_set bit = node_set_of(node);
+
+    if (!(look->asked & bit))
+        return;
+    look->asked &= (node_set) ~bit;
+    if (vote->kind == VOTE_FREE || vote->kind == VOTE_FOREIGN)
+        look->answered |= bit;
+    if (vote->kind == VOTE_FOREIGN) {
+        look->occupied |= bit;
+        look->hash[node] = hash_bytes(key, vote->text, vote->text_length);
+        look->ttl_left_ms[node] = vote->ttl_left_ms < 0 ? INT64_MAX : vote->ttl_left_ms;
+        for (unsigned i = 0; i < shard->config.nodes; i++)
+            if ((look->occupied & node_set_of(i)) && look->hash[i] == look->hash[node])
+                same++;
+        if (same >= quorum) {
+            shard_report(shard, &(struct report) {.kind = REPORT_LOOKED,
+                                                  .request = look->request,
+                                                  .text = vote->text,
+                                                  .text_length = (uint16_t) vote->text_length,
+                                                  .validity_ms = majority_ttl_left_ms(shard, look, look->hash[node])});
+            look_end(shard, look);
+            return;
+        }
+    }
+    largest_possible = node_set_count(look->occupied) + node_set_count(look->asked);
+    if (look->asked == 0 || (largest_possible < quorum && node_set_count(look->answered) >= quorum))
+        look_tick(shard, look);
+}
+
+/* No majority has one value: nobody holds it, or too few nodes can tell. */
+void look_tick(struct shard *shard, struct look *look) {
+    char text[EXPLAIN_BYTES];
+
+    if (node_set_count(look->answered) >= quorum_of(shard->config.nodes)) {
+        shard_report(shard, &(struct report) {.kind = REPORT_LOOKED, .request = look->request});
+    } else {
+        size_t length = explain_no_quorum(shard, look->answered, text);
+        fail(shard, look->request, FAILURE_NO_QUORUM, text, length);
+    }
+    look_end(shard, look);
+}

@@ -1,0 +1,27 @@
+/* A question to all nodes: whose is this name? Answered as soon as a majority agrees, or can't. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/instant.h"
+#include "core/quorum.h"
+
+struct shard;
+
+enum { LOOKS_MAX = 1024 };
+
+struct look {
+    uint32_t pool_link;
+    uint32_t serial;
+    uint64_t request; /* 0 while the slot is free */
+    struct text *text;
+    node_set asked;
+    node_set answered;
+    node_set occupied;
+    uint64_t hash[NODES_MAX]; /* of each value seen */
+    int64_t ttl_left_ms[NODES_MAX];
+};
+
+void look_begin(struct shard *shard, const struct command *command, instant_ns now_ns);
+void look_vote(struct shard *shard, struct look *look, unsigned node, const struct vote *vote);
+void look_tick(struct shard *shard, struct look *look);

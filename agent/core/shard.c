@@ -1,0 +1,324 @@
+#include "core/shard.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/look.h"
+
+enum { MEMORY_ALIGNMENT = 64 };
+
+/* Requests, and as many undo records. */
+static uint32_t leases_max(const struct shard_config *config) {
+    return 2 * config->requests_max;
+}
+
+static size_t text_bytes(const struct shard_config *config) {
+    size_t worst = (size_t) config->requests_max * (TEXT_BYTES_MAX + sizeof(struct text));
+    return (worst / TEXT_BLOCK_BYTES + TEXT_CLASSES) * TEXT_BLOCK_BYTES;
+}
+
+/* Hands out the given memory piece by piece; with base NULL it only counts. */
+static void *carve(unsigned char *base, size_t *offset, size_t bytes) {
+    void *piece = base ? base + *offset : NULL;
+
+    *offset += (bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
+    return piece;
+}
+
+static size_t lay_out(struct shard *shard, const struct shard_config *config, unsigned char *memory) {
+    uint32_t leases = leases_max(config), items = leases + LOOKS_MAX;
+    size_t offset = 0;
+
+    void *lease_memory = carve(memory, &offset, (size_t) leases * sizeof(struct lease));
+    void *look_memory = carve(memory, &offset, LOOKS_MAX * sizeof(struct look));
+    void *heap_memory = carve(memory, &offset, (size_t) items * sizeof(struct heap_entry));
+    void *position_memory = carve(memory, &offset, (size_t) items * sizeof(uint32_t));
+    void *request_memory = carve(memory, &offset, (size_t) config->requests_max * sizeof(uint32_t));
+    void *text_memory = carve(memory, &offset, text_bytes(config));
+
+    if (memory) {
+        pool_init(&shard->leases, lease_memory, sizeof(struct lease), leases);
+        pool_init(&shard->looks, look_memory, sizeof(struct look), LOOKS_MAX);
+        heap_init(&shard->due, heap_memory, position_memory, items);
+        shard->lease_of_request = request_memory;
+        text_store_init(&shard->texts, text_memory, text_bytes(config));
+    }
+    return offset;
+}
+
+size_t shard_memory_bytes(const struct shard_config *config) {
+    return lay_out(NULL, config, NULL);
+}
+
+void shard_init(struct shard *shard, const struct shard_config *config, const struct shard_sink *sink, void *memory) {
+    assert(config->nodes > 0 && config->nodes <= NODES_MAX);
+    assert(config->requests_max > 0 && memory);
+
+    *shard = (struct shard) {.config = *config, .sink = *sink};
+    shard->counters.extension_margin_permille = 1000;
+    random_init(&shard->random, config->seed);
+    for (unsigned i = 0; i < config->nodes; i++)
+        node_init(&shard->nodes[i]);
+    (void) lay_out(shard, config, memory);
+}
+
+static uint32_t lease_index(const struct shard *shard, const struct lease *lease) {
+    return (uint32_t) (lease - (const struct lease *) (const void *) shard->leases.memory);
+}
+
+static uint32_t *request_slot(const struct shard *shard, uint64_t request) {
+    return &shard->lease_of_request[request % shard->config.requests_max];
+}
+
+struct lease *shard_lease_new(struct shard *shard) {
+    uint32_t index = pool_take(&shard->leases);
+    if (index == POOL_NONE)
+        return NULL;
+    struct lease *lease = pool_at(&shard->leases, index);
+    uint32_t serial = lease->serial;
+    assert(lease->state == LEASE_FREE);
+    *lease = (struct lease) {.serial = serial + 1};
+    return lease;
+}
+
+void shard_lease_detach(struct shard *shard, struct lease *lease) {
+    if (lease->request == 0)
+        return;
+    uint32_t *slot = request_slot(shard, lease->request);
+    if (*slot == lease_index(shard, lease) + 1)
+        *slot = 0;
+    lease->request = 0;
+}
+
+void shard_lease_free(struct shard *shard, struct lease *lease) {
+    uint32_t index = lease_index(shard, lease);
+
+    assert(lease->state != LEASE_FREE);
+    shard_lease_detach(shard, lease);
+    lease->state = LEASE_FREE;
+    lease->serial++;
+    lease->text = text_unref(&shard->texts, lease->text);
+    lease->seen = text_unref(&shard->texts, lease->seen);
+    heap_remove(&shard->due, index);
+    pool_give(&shard->leases, index);
+}
+
+static struct lease *lease_of(const struct shard *shard, uint64_t request) {
+    uint32_t slot = *request_slot(shard, request);
+    if (slot == 0)
+        return NULL;
+    struct lease *lease = pool_at(&shard->leases, slot - 1);
+    return lease->request == request ? lease : NULL;
+}
+
+void shard_report(struct shard *shard, const struct report *report) {
+    shard->sink.report(shard->sink.userdata, report);
+}
+
+void shard_set_due(struct shard *shard, struct lease *lease, instant_ns due_ns) {
+    heap_set(&shard->due, lease_index(shard, lease), due_ns);
+}
+
+node_set shard_askable(const struct shard *shard) {
+    node_set set = 0;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        if (node_can_be_asked(&shard->nodes[i]))
+            set |= node_set_of(i);
+    return set;
+}
+
+/* Tickets tell leases from looks by their slot, and rounds by their serial. */
+static uint64_t ticket_of(uint32_t item, uint32_t serial) {
+    return (uint64_t) serial << 32 | item;
+}
+
+static void send_to(struct shard *shard, const struct send *send, instant_ns now_ns) {
+    assert((send->nodes & shard_askable(shard)) == send->nodes);
+
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        if (send->nodes & node_set_of(i))
+            node_sent(&shard->nodes[i], now_ns);
+    if (send->nodes != 0)
+        shard->sink.send(shard->sink.userdata, send);
+}
+
+void shard_send(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes, instant_ns now_ns) {
+    lease->serial++;
+    round_begin(&lease->round, 0);
+    shard_send_again(shard, lease, operation, nodes, now_ns);
+}
+
+void shard_send_again(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes, instant_ns now_ns) {
+    struct send send = {
+        .operation = operation,
+        .nodes = nodes,
+        .ttl_ms = lease->ttl_ms,
+        .ticket = ticket_of(lease_index(shard, lease), lease->serial),
+        .secret = lease->secret,
+        .text = lease->text,
+    };
+    assert(!(lease->round.asked & nodes));
+
+    lease->round.asked |= nodes;
+    send_to(shard, &send, now_ns);
+}
+
+void shard_send_look(struct shard *shard, struct look *look, uint32_t item, node_set nodes, instant_ns now_ns) {
+    struct send send = {
+        .operation = OPERATION_LOOK,
+        .nodes = nodes,
+        .ticket = ticket_of(item, look->serial),
+        .text = look->text,
+    };
+    send_to(shard, &send, now_ns);
+}
+
+static void contend(struct shard *shard, const struct command *command, instant_ns now_ns) {
+    struct lease *lease = shard_lease_new(shard);
+    struct text *text = lease ? text_new(&shard->texts, command->text, command->head_length,
+                                         command->text + command->head_length, command->tail_length)
+                              : NULL;
+    if (!text) {
+        static const char full[] = "the agent has no room for another lease";
+        shard_report(shard, &(struct report) {.kind = REPORT_FAILED,
+                                              .failure = FAILURE_QUOTA,
+                                              .request = command->request,
+                                              .text = full,
+                                              .text_length = sizeof(full) - 1});
+        if (lease) {
+            lease->state = LEASE_RELEASING;
+            shard_lease_free(shard, lease);
+        }
+        return;
+    }
+    lease->text = text;
+    lease->request = command->request;
+    lease->persist = command->persist;
+    lease->ttl_ms = command->ttl_ms;
+    lease->node_timeout_ms = command->node_timeout_ms;
+    lease->heartbeat_ms = command->heartbeat_ms;
+    lease->max_hold_ms = command->max_hold_ms;
+    *request_slot(shard, command->request) = lease_index(shard, lease) + 1;
+    lease_begin(shard, lease, now_ns);
+}
+
+void shard_command(struct shard *shard, const struct command *command, instant_ns now_ns) {
+    assert(command->request != 0);
+
+    struct lease *lease = lease_of(shard, command->request);
+    switch (command->kind) {
+    case COMMAND_CONTEND:
+        assert(!lease);
+        contend(shard, command, now_ns);
+        return;
+    case COMMAND_LOOK:
+        look_begin(shard, command, now_ns);
+        return;
+    case COMMAND_RELEASE:
+        if (lease)
+            lease_release(shard, lease, now_ns);
+        else
+            shard_report(shard, &(struct report) {.kind = REPORT_RELEASED, .request = command->request});
+        return;
+    case COMMAND_ABANDON:
+        if (lease)
+            lease_abandon(shard, lease, now_ns);
+        return;
+    case COMMAND_BEAT:
+        if (lease)
+            lease_beat(shard, lease, now_ns);
+        return;
+    }
+}
+
+static void node_report(struct shard *shard, unsigned node, enum standing standing, const char *reason) {
+    shard_report(shard, &(struct report) {.kind = REPORT_NODE,
+                                          .node = node,
+                                          .standing = standing,
+                                          .text = reason,
+                                          .text_length = (uint16_t) strlen(reason)});
+}
+
+/* What waited for this node goes on: releases that it is owed, extensions and attempts that lacked it. */
+static void node_back(struct shard *shard, unsigned node, instant_ns now_ns) {
+    node_report(shard, node, STANDING_VOTING, "");
+    for (uint32_t index = 0; index < shard->leases.touched; index++) {
+        struct lease *lease = pool_at(&shard->leases, index);
+        if (lease->state != LEASE_FREE)
+            lease_node_back(shard, lease, node, now_ns);
+    }
+}
+
+void shard_node_ready(struct shard *shard, unsigned node, instant_ns now_ns) {
+    assert(node < shard->config.nodes);
+
+    node_ready(&shard->nodes[node], now_ns);
+    node_back(shard, node, now_ns);
+}
+
+void shard_node_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason, instant_ns now_ns) {
+    assert(node < shard->config.nodes);
+    (void) now_ns;
+
+    node_gone(&shard->nodes[node], reason);
+    node_report(shard, node, standing, reason);
+}
+
+void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote, instant_ns now_ns) {
+    assert(node < shard->config.nodes);
+
+    uint32_t item = (uint32_t) ticket, serial = (uint32_t) (ticket >> 32);
+    enum node_change change = node_answered(&shard->nodes[node], vote->kind != VOTE_CUT, now_ns);
+
+    if (vote->kind == VOTE_REFUSED)
+        node_note_trouble(&shard->nodes[node], vote->text, vote->text_length);
+    else if (vote->kind != VOTE_CUT && shard->nodes[node].ready)
+        shard->nodes[node].trouble[0] = '\0';
+    if (item < shard->leases.capacity) {
+        struct lease *lease = pool_at(&shard->leases, item);
+        if (lease->state != LEASE_FREE && lease->serial == serial)
+            lease_vote(shard, lease, node, vote, now_ns);
+    } else {
+        struct look *look = pool_at(&shard->looks, item - shard->leases.capacity);
+        if (look->request != 0 && look->serial == serial)
+            look_vote(shard, look, node, vote);
+    }
+    if (change == NODE_RECOVERED)
+        node_back(shard, node, now_ns);
+}
+
+static void tick_nodes(struct shard *shard, instant_ns now_ns) {
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        switch (node_tick(&shard->nodes[i], now_ns)) {
+        case NODE_STALLED:
+            node_report(shard, i, STANDING_FAILED, shard->nodes[i].trouble);
+            break;
+        case NODE_CUT:
+            shard->sink.cut(shard->sink.userdata, i);
+            break;
+        case NODE_SAME:
+        case NODE_RECOVERED:
+            break;
+        }
+    }
+}
+
+void shard_tick(struct shard *shard, instant_ns now_ns) {
+    tick_nodes(shard, now_ns);
+    while (heap_earliest(&shard->due) <= now_ns) {
+        uint32_t item = heap_first(&shard->due);
+        if (item < shard->leases.capacity)
+            lease_tick(shard, pool_at(&shard->leases, item), now_ns);
+        else
+            look_tick(shard, pool_at(&shard->looks, item - shard->leases.capacity));
+    }
+}
+
+instant_ns shard_due_ns(const struct shard *shard) {
+    instant_ns due_ns = heap_earliest(&shard->due);
+
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        due_ns = instant_min(due_ns, node_due_ns(&shard->nodes[i]));
+    return due_ns;
+}

@@ -1,0 +1,327 @@
+#include "io/batch.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+
+enum { TTL_DIGITS = 12 };
+
+/* One request of this turn: where its key and value lie in the arena. */
+struct item {
+    enum operation operation;
+    node_set nodes;
+    uint64_t ticket;
+    size_t key_offset, key_length;
+    size_t value_offset, value_length;
+    size_t ttl_offset, ttl_length;
+};
+
+/* One script call under way: the tickets of its names, in order. */
+struct batch {
+    struct batch *next;     /* in a free list, or among the bounced */
+    struct batch *next_all; /* of all that were ever made */
+    unsigned node;
+    enum operation operation;
+    uint32_t count;
+    uint32_t room;
+    uint64_t tickets[];
+};
+
+struct batcher {
+    const struct config *config;
+    char identity[IDENTITY_BYTES_MAX + 1]; /* ":host:agent:" */
+    size_t identity_length;
+    char *arena;
+    size_t arena_used, arena_room;
+    struct item *items;
+    size_t n_items, items_room;
+    struct batch *free_singles, *free_full;
+    struct batch *bounced; /* could not be sent */
+    struct batch *all;
+    node_set cut;
+};
+
+int batcher_new(const struct config *config, const char *agent_id, struct batcher **ret) {
+    struct batcher *batcher = calloc(1, sizeof(*batcher));
+
+    if (!batcher)
+        return -ENOMEM;
+    batcher->config = config;
+    int length = snprintf(batcher->identity, sizeof(batcher->identity), ":%.64s:%s:", config->host, agent_id);
+    assert(length > 0 && (size_t) length < sizeof(batcher->identity));
+    batcher->identity_length = (size_t) length;
+    *ret = batcher;
+    return 0;
+}
+
+struct batcher *batcher_free(struct batcher *batcher) {
+    if (!batcher)
+        return NULL;
+    while (batcher->all) {
+        struct batch *batch = batcher->all;
+        batcher->all = batch->next_all;
+        free(batch);
+    }
+    free(batcher->items);
+    free(batcher->arena);
+    free(batcher);
+    return NULL;
+}
+
+/* --- collecting --- */
+
+/* Grows to the largest turn seen, then never again. Out of memory a lease could not be kept: better to start anew. */
+static void *grow(void *memory, size_t *room, size_t wanted, size_t each) {
+    size_t larger = *room ? *room : 64;
+
+    if (wanted <= *room)
+        return memory;
+    while (larger < wanted)
+        larger *= 2;
+    memory = reallocarray(memory, larger, each);
+    if (!memory)
+        abort();
+    *room = larger;
+    return memory;
+}
+
+static size_t put(struct batcher *batcher, const void *bytes, size_t length) {
+    size_t offset = batcher->arena_used;
+
+    batcher->arena = grow(batcher->arena, &batcher->arena_room, offset + length, 1);
+    if (length > 0)
+        memcpy(batcher->arena + offset, bytes, length);
+    batcher->arena_used += length;
+    return offset;
+}
+
+static void put_value(struct batcher *batcher, struct item *item, const struct send *send) {
+    static const char digits[] = "0123456789abcdef";
+    char hex[2 * SECRET_BYTES];
+
+    for (unsigned i = 0; i < SECRET_BYTES; i++) {
+        hex[2 * i] = digits[send->secret[i] >> 4];
+        hex[2 * i + 1] = digits[send->secret[i] & 15];
+    }
+    item->value_offset = put(batcher, hex, sizeof(hex));
+    (void) put(batcher, batcher->identity, batcher->identity_length);
+    (void) put(batcher, text_tail(send->text), send->text->tail_length);
+    item->value_length = batcher->arena_used - item->value_offset;
+}
+
+void batcher_add(struct batcher *batcher, const struct send *send) {
+    struct item item = {.operation = send->operation, .nodes = send->nodes, .ticket = send->ticket};
+
+    item.key_offset = put(batcher, batcher->config->key_prefix, strlen(batcher->config->key_prefix));
+    (void) put(batcher, send->text->bytes, send->text->head_length);
+    (void) put(batcher, batcher->config->key_suffix, strlen(batcher->config->key_suffix));
+    item.key_length = batcher->arena_used - item.key_offset;
+    if (send->operation != OPERATION_LOOK)
+        put_value(batcher, &item, send);
+    if (send->operation == OPERATION_ACQUIRE || send->operation == OPERATION_EXTEND) {
+        char ttl[TTL_DIGITS];
+        int length = snprintf(ttl, sizeof(ttl), "%u", send->ttl_ms);
+        assert(length > 0 && (size_t) length < sizeof(ttl));
+        item.ttl_offset = put(batcher, ttl, (size_t) length);
+        item.ttl_length = (size_t) length;
+    }
+    batcher->items = grow(batcher->items, &batcher->items_room, batcher->n_items + 1, sizeof(item));
+    batcher->items[batcher->n_items++] = item;
+}
+
+void batcher_cut(struct batcher *batcher, unsigned node) {
+    batcher->cut |= node_set_of(node);
+}
+
+bool batcher_pending(const struct batcher *batcher) {
+    return batcher->n_items > 0 || batcher->cut != 0 || batcher->bounced;
+}
+
+/* --- sending --- */
+
+static bool shares_calls(enum operation operation) {
+    return operation == OPERATION_EXTEND || operation == OPERATION_RELEASE;
+}
+
+static struct batch *batch_new(struct batcher *batcher, uint32_t count) {
+    struct batch **list = count == 1 ? &batcher->free_singles : &batcher->free_full;
+    struct batch *batch = *list;
+
+    if (batch) {
+        *list = batch->next;
+        return batch;
+    }
+    uint32_t room = count == 1 ? 1 : BATCH_NAMES_MAX;
+    batch = malloc(sizeof(*batch) + room * sizeof(batch->tickets[0]));
+    if (!batch)
+        abort();
+    batch->room = room;
+    batch->next_all = batcher->all;
+    batcher->all = batch;
+    return batch;
+}
+
+static void batch_give(struct batcher *batcher, struct batch *batch) {
+    struct batch **list = batch->room == 1 ? &batcher->free_singles : &batcher->free_full;
+
+    batch->next = *list;
+    *list = batch;
+}
+
+static enum redis_script script_of(enum operation operation) {
+    static const enum redis_script scripts[] = {
+        [OPERATION_ACQUIRE] = SCRIPT_ACQUIRE,
+        [OPERATION_EXTEND] = SCRIPT_EXTEND,
+        [OPERATION_RELEASE] = SCRIPT_RELEASE,
+        [OPERATION_LOOK] = SCRIPT_LOOK,
+    };
+    return scripts[operation];
+}
+
+/* Keys, then values, then ttls, as far as the operation has them. */
+static void send_call(struct batcher *batcher, struct redis *redis, const struct item *const *items, uint32_t count) {
+    struct redis_item arguments[3 * BATCH_NAMES_MAX];
+    enum operation operation = items[0]->operation;
+    struct batch *batch = batch_new(batcher, count);
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        arguments[n++] = (struct redis_item) {batcher->arena + items[i]->key_offset, items[i]->key_length};
+    for (uint32_t i = 0; i < count && operation != OPERATION_LOOK; i++)
+        arguments[n++] = (struct redis_item) {batcher->arena + items[i]->value_offset, items[i]->value_length};
+    for (uint32_t i = 0; i < count && items[i]->ttl_length > 0; i++)
+        arguments[n++] = (struct redis_item) {batcher->arena + items[i]->ttl_offset, items[i]->ttl_length};
+    batch->operation = operation;
+    batch->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        batch->tickets[i] = items[i]->ticket;
+    batch->node = redis_index(redis);
+    if (redis_send(redis, script_of(operation), arguments, count, n - count, batch) < 0) {
+        batch->next = batcher->bounced;
+        batcher->bounced = batch;
+    }
+}
+
+static void send_to_node(struct batcher *batcher, struct redis *redis) {
+    const struct item *together[BATCH_NAMES_MAX];
+    node_set bit = node_set_of(redis_index(redis));
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < batcher->n_items; i++) {
+        const struct item *item = &batcher->items[i];
+        if (!(item->nodes & bit))
+            continue;
+        if (count > 0 && (count == BATCH_NAMES_MAX || !shares_calls(item->operation) ||
+                          item->operation != together[0]->operation)) {
+            send_call(batcher, redis, together, count);
+            count = 0;
+        }
+        together[count++] = item;
+    }
+    if (count > 0)
+        send_call(batcher, redis, together, count);
+}
+
+/* The connection broke within this very turn: as good as cut off. */
+static void give_back_bounced(struct batcher *batcher, struct shard *shard, instant_ns now_ns) {
+    while (batcher->bounced) {
+        struct batch *batch = batcher->bounced;
+        batcher->bounced = batch->next;
+        batch_answered(batcher, shard, batch->node, batch, NULL, now_ns);
+    }
+}
+
+void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX], struct shard *shard, instant_ns now_ns) {
+    unsigned n_nodes = batcher->config->n_nodes;
+    node_set cut = batcher->cut, used = 0;
+
+    for (size_t i = 0; i < batcher->n_items; i++)
+        used |= batcher->items[i].nodes;
+    for (unsigned i = 0; i < n_nodes; i++)
+        if (used & node_set_of(i))
+            send_to_node(batcher, nodes[i]);
+    batcher->n_items = 0;
+    batcher->arena_used = 0;
+    batcher->cut = 0;
+    for (unsigned i = 0; i < n_nodes; i++) {
+        if (cut & node_set_of(i))
+            redis_cut(nodes[i], "stopped answering");
+        else if (used & node_set_of(i))
+            redis_flush(nodes[i]);
+    }
+    give_back_bounced(batcher, shard, now_ns);
+}
+
+/* --- answers --- */
+
+static struct vote foreign_vote(const redisReply *kind, const redisReply *value, const redisReply *ttl) {
+    bool is_type = strcmp(kind->str, "string") != 0;
+    const redisReply *text = is_type ? kind : value;
+
+    return (struct vote) {
+        .kind = VOTE_FOREIGN,
+        .foreign_type = is_type,
+        .text = text->str,
+        .text_length = (size_t) text->len < UINT16_MAX ? (size_t) text->len : UINT16_MAX,
+        .ttl_left_ms = ttl->integer,
+    };
+}
+
+static struct vote refused_vote(const char *text, size_t length) {
+    return (struct vote) {.kind = VOTE_REFUSED, .text = text, .text_length = length};
+}
+
+static struct vote strange_vote(void) {
+    static const char strange[] = "answered what our script does not say";
+    return refused_vote(strange, sizeof(strange) - 1);
+}
+
+/* acquire: 1, or {type, value, ttl}. look: {type, value, ttl}, type "none" when free. */
+static struct vote single_vote(const struct batch *batch, const redisReply *reply) {
+    if (batch->operation == OPERATION_ACQUIRE && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
+        return (struct vote) {.kind = VOTE_YES};
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 || reply->element[0]->type != REDIS_REPLY_STRING ||
+        reply->element[1]->type != REDIS_REPLY_STRING || reply->element[2]->type != REDIS_REPLY_INTEGER)
+        return strange_vote();
+    if (batch->operation == OPERATION_LOOK && strcmp(reply->element[0]->str, "none") == 0)
+        return (struct vote) {.kind = VOTE_FREE};
+    return foreign_vote(reply->element[0], reply->element[1], reply->element[2]);
+}
+
+static struct vote extend_vote(const redisReply *answer) {
+    if (answer->type == REDIS_REPLY_STRING)
+        return refused_vote(answer->str, (size_t) answer->len);
+    if (answer->type != REDIS_REPLY_INTEGER)
+        return strange_vote();
+    if (answer->integer == 1)
+        return (struct vote) {.kind = VOTE_YES};
+    return (struct vote) {.kind = answer->integer == 2 ? VOTE_REPAIRED : VOTE_FOREIGN, .text = "", .ttl_left_ms = -1};
+}
+
+static struct vote vote_of(const struct batch *batch, const redisReply *reply, uint32_t i) {
+    if (!reply)
+        return (struct vote) {.kind = VOTE_CUT};
+    if (reply->type == REDIS_REPLY_ERROR)
+        return refused_vote(reply->str, (size_t) reply->len);
+    if (!shares_calls(batch->operation))
+        return single_vote(batch, reply);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->count)
+        return strange_vote();
+    if (batch->operation == OPERATION_RELEASE)
+        return (struct vote) {.kind = VOTE_YES}; /* deleted, or not ours any more: gone in both cases */
+    return extend_vote(reply->element[i]);
+}
+
+void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node, void *tag, const redisReply *reply,
+                    instant_ns now_ns) {
+    struct batch *batch = tag;
+
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct vote vote = vote_of(batch, reply, i);
+        shard_vote(shard, node, batch->tickets[i], &vote, now_ns);
+    }
+    batch_give(batcher, batch);
+}

@@ -1,0 +1,484 @@
+#include "io/conn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "io/clock.h"
+#include "io/log.h"
+#include "io/loop.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
+
+enum {
+    OUTPUT_KEPT_BYTES = 1024, /* of the buffer between replies */
+    REQUESTS_PER_TURN = 64, /* of one connection, before the others get their turn */
+    OUTPUT_PAUSE_BYTES = SESSION_OUTPUT_BYTES_MAX / 2, /* unread replies beyond which no more requests are taken */
+};
+
+struct conn {
+    struct session session; /* first: the service hands it back */
+    struct conn_host *host;
+    uint32_t slot;
+    int fd;                 /* -1 once closed; then only the process is watched */
+    int pid_fd;             /* -1 when the kernel has none to give */
+    sd_event_source *source;
+    sd_event_source *pid_source;
+    bool readable;          /* edge-triggered: until read() says otherwise */
+    bool half_closed;       /* nothing will come any more */
+    bool hung_up;           /* and nobody reads any more */
+    bool blocked;           /* the socket is full, EPOLLOUT is awaited */
+    char *input;            /* what was read and not yet parsed; NULL when nothing */
+    size_t input_used;
+    size_t input_length;
+    char *output;
+    size_t output_sent, output_length, output_room;
+    struct list link;       /* host->conns, or host->closed */
+    struct list ready_link;
+    struct list unsent_link;
+};
+
+struct conn_slot {
+    uint32_t pool_link;
+    uint32_t generation;
+    struct conn *conn; /* NULL while free */
+};
+
+enum { SLOT_BITS = 20 };
+
+static struct conn *conn_of(struct session *session) {
+    return (struct conn *) (void *) session;
+}
+
+void conn_host_init(struct conn_host *host, sd_event *event, struct service *service, char *scratch, void *slots_memory,
+                    uint32_t slots) {
+    assert(slots < 1u << SLOT_BITS);
+
+    *host = (struct conn_host) {.event = event, .service = service, .scratch = scratch};
+    list_init(&host->conns);
+    list_init(&host->ready);
+    list_init(&host->unsent);
+    list_init(&host->expelled);
+    list_init(&host->closed);
+    pool_init(&host->slots, slots_memory, sizeof(struct conn_slot), slots);
+}
+
+size_t conn_slots_bytes(uint32_t slots) {
+    return (size_t) slots * sizeof(struct conn_slot);
+}
+
+struct session *conn_find(struct conn_host *host, uint64_t id) {
+    uint32_t index = (uint32_t) (id & ((1u << SLOT_BITS) - 1));
+
+    if (index >= host->slots.touched)
+        return NULL;
+    const struct conn_slot *slot = pool_at(&host->slots, index);
+    return slot->conn && slot->conn->session.id == id ? &slot->conn->session : NULL;
+}
+
+/* --- the end --- */
+
+static void unwatch_socket(struct conn *conn) {
+    conn->source = sd_event_source_disable_unref(conn->source);
+    if (conn->fd >= 0) {
+        (void) close(conn->fd);
+        conn->host->open--;
+    }
+    conn->fd = -1;
+    list_unlink(&conn->ready_link);
+    list_unlink(&conn->unsent_link);
+    free(conn->input);
+    free(conn->output);
+    conn->input = conn->output = NULL;
+    conn->input_length = conn->output_length = 0;
+}
+
+/* The caller must not touch the session afterwards, but may within this turn. */
+static void conn_close(struct conn *conn, instant_ns now_ns) {
+    session_end(&conn->session, conn->host->service, now_ns);
+    unwatch_socket(conn);
+    list_unlink(&conn->link);
+    list_append(&conn->host->closed, &conn->link);
+}
+
+static void conn_free(struct conn *conn) {
+    struct conn_slot *slot = pool_at(&conn->host->slots, conn->slot);
+
+    unwatch_socket(conn);
+    conn->pid_source = sd_event_source_disable_unref(conn->pid_source);
+    if (conn->pid_fd >= 0)
+        (void) close(conn->pid_fd);
+    list_unlink(&conn->link);
+    slot->conn = NULL;
+    pool_give(&conn->host->slots, conn->slot);
+    free(conn);
+}
+
+void conn_sweep(struct conn_host *host, instant_ns now_ns) {
+    list_for_each_safe(expelled, &host->expelled) {
+        struct conn *conn = list_entry(expelled, struct conn, link);
+        if (list_is_empty(&conn->session.requests))
+            conn_close(conn, now_ns);
+    }
+    list_for_each_safe(node, &host->closed)
+        conn_free(list_entry(node, struct conn, link));
+}
+
+void conn_free_all(struct conn_host *host) {
+    struct list *const lists[] = {&host->conns, &host->expelled, &host->closed};
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        list_for_each_safe(node, lists[i])
+            conn_free(list_entry(node, struct conn, link));
+}
+
+static void flush(struct conn *conn);
+
+/* We end the session, not the client: it is told, and its keys stay while its process may believe in them. */
+static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
+    bool stays = session_expel(&conn->session, conn->host->service, why, now_ns);
+
+    if (conn->fd >= 0)
+        flush(conn);
+    if (!stays) {
+        conn_close(conn, now_ns);
+        return;
+    }
+    unwatch_socket(conn);
+    list_unlink(&conn->link);
+    list_append(&conn->host->expelled, &conn->link);
+    log_notice("session of process %ld ended: %s. Its leases end by their deadlines, or with the process",
+               (long) conn->session.pid, why);
+}
+
+/* --- output --- */
+
+/* Requests that were held back may be taken. */
+static void wake(struct conn *conn) {
+    if (conn->fd >= 0 && (conn->input_length > 0 || conn->readable) && list_is_empty(&conn->ready_link))
+        list_append(&conn->host->ready, &conn->ready_link);
+}
+
+void conn_write(struct session *session, const char *bytes, size_t length) {
+    struct conn *conn = conn_of(session);
+
+    if (conn->fd < 0)
+        return;
+    if (conn->output_room - conn->output_length < length) {
+        size_t room = conn->output_room ? conn->output_room : 512;
+        while (room - conn->output_length < length)
+            room *= 2;
+        char *larger = realloc(conn->output, room);
+        if (!larger)
+            abort();
+        conn->output = larger;
+        conn->output_room = room;
+    }
+    memcpy(conn->output + conn->output_length, bytes, length);
+    conn->output_length += length;
+    if (list_is_empty(&conn->unsent_link))
+        list_append(&conn->host->unsent, &conn->unsent_link);
+    if (session_ready(session))
+        wake(conn);
+}
+
+static void set_blocked(struct conn *conn, bool blocked) {
+    if (conn->blocked == blocked)
+        return;
+    conn->blocked = blocked;
+    int r = sd_event_source_set_io_events(conn->source,
+                                          EPOLLIN | EPOLLRDHUP | EPOLLET | (blocked ? (uint32_t) EPOLLOUT : 0u));
+    if (r < 0)
+        log_error("can't watch the connection of process %ld: %s", (long) conn->session.pid, strerror(-r));
+}
+
+static void flush(struct conn *conn) {
+    while (conn->output_sent < conn->output_length) {
+        ssize_t n = send(conn->fd, conn->output + conn->output_sent, conn->output_length - conn->output_sent,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN) {
+            set_blocked(conn, true);
+            return;
+        }
+        if (n < 0)
+            break; /* the client is gone; reading finds out */
+        conn->output_sent += (size_t) n;
+    }
+    set_blocked(conn, false);
+    conn->output_sent = conn->output_length = 0;
+    if (conn->output_room > OUTPUT_KEPT_BYTES) {
+        free(conn->output);
+        conn->output = NULL;
+        conn->output_room = 0;
+    }
+}
+
+static size_t unsent_bytes(const struct conn *conn) {
+    return conn->output_length - conn->output_sent;
+}
+
+void conn_flush(struct conn_host *host, instant_ns now_ns) {
+    list_for_each_safe(node, &host->unsent) {
+        struct conn *conn = list_entry(node, struct conn, unsent_link);
+        list_unlink(node);
+        if (!conn->blocked)
+            flush(conn);
+        if (unsent_bytes(conn) > SESSION_OUTPUT_BYTES_MAX + REPLY_BYTES_MAX)
+            conn_expel(conn, "it leaves too much unread", now_ns);
+        else if (conn->session.state == SESSION_QUITTING && unsent_bytes(conn) == 0)
+            conn_close(conn, now_ns);
+        else if (unsent_bytes(conn) == 0)
+            wake(conn);
+    }
+}
+
+/* --- input --- */
+
+/* Keeps what was read and not parsed. */
+static void keep_input(struct conn *conn, const char *bytes, size_t length) {
+    if (length == 0)
+        return;
+    char *larger = realloc(conn->input, conn->input_length + length);
+    if (!larger)
+        abort();
+    memcpy(larger + conn->input_length, bytes, length);
+    conn->input = larger;
+    conn->input_length += length;
+}
+
+static void drop_parsed_input(struct conn *conn) {
+    if (conn->input_used < conn->input_length) {
+        memmove(conn->input, conn->input + conn->input_used, conn->input_length - conn->input_used);
+        conn->input_length -= conn->input_used;
+    } else {
+        free(conn->input);
+        conn->input = NULL;
+        conn->input_length = 0;
+    }
+    conn->input_used = 0;
+}
+
+static bool may_take_requests(const struct conn *conn) {
+    return conn->fd >= 0 && session_ready(&conn->session) && unsent_bytes(conn) <= OUTPUT_PAUSE_BYTES;
+}
+
+/* Takes requests off the front of the bytes while the session is ready for them. Returns how many bytes were taken, or -1 when
+ * the session was ended for a malformed request. */
+static ssize_t take_requests(struct conn *conn, const char *bytes, size_t length, unsigned *budget, instant_ns now_ns) {
+    static const struct resp_limits limits = {
+        .bulk_bytes_max = REQUEST_ITEM_BYTES_MAX, .tokens_max = REQUEST_ITEMS_MAX, .depth_max = 1};
+    struct resp_token tokens[REQUEST_ITEMS_MAX];
+    size_t used = 0, n_tokens;
+
+    while (used < length && *budget > 0 && may_take_requests(conn)) {
+        long n = resp_parse_request(bytes + used, length - used, &limits, tokens, &n_tokens);
+        if (n == RESP_INCOMPLETE)
+            break;
+        if (n < 0) {
+            session_error(&conn->session, conn->host->service, "ERR", "protocol: %s",
+                          n == RESP_TOO_LARGE ? "a request has at most 32 items of at most 4096 bytes"
+                                              : "expected an array of bulk strings, or a line of words");
+            conn_expel(conn, "it sent a malformed request", now_ns);
+            return -1;
+        }
+        used += (size_t) n;
+        --*budget;
+        if (n_tokens > 0)
+            session_request(&conn->session, conn->host->service, tokens, n_tokens, now_ns);
+    }
+    return (ssize_t) used;
+}
+
+/* Works on kept input, then on the socket's. False when the connection is closed. */
+static bool take_input(struct conn *conn, unsigned *budget, instant_ns now_ns) {
+    struct conn_host *host = conn->host;
+
+    if (conn->input_length > 0) {
+        ssize_t used = take_requests(conn, conn->input, conn->input_length, budget, now_ns);
+        if (used < 0)
+            return false;
+        conn->input_used += (size_t) used;
+        drop_parsed_input(conn);
+    }
+    while (conn->readable && *budget > 0 && may_take_requests(conn)) {
+        ssize_t n = recv(conn->fd, host->scratch, CONN_SCRATCH_BYTES, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN) {
+            conn->readable = false;
+            return true;
+        }
+        if (n <= 0) {
+            if (n == 0 && !conn->blocked)
+                flush(conn); /* who closed only its sending side reads on */
+            conn_close(conn, now_ns);
+            return false;
+        }
+        if (n < CONN_SCRATCH_BYTES && !conn->half_closed)
+            conn->readable = false; /* the next byte makes a new edge */
+        if (conn->input_length > 0) {
+            keep_input(conn, host->scratch, (size_t) n);
+            ssize_t used = take_requests(conn, conn->input, conn->input_length, budget, now_ns);
+            if (used < 0)
+                return false;
+            conn->input_used = (size_t) used;
+            drop_parsed_input(conn);
+        } else {
+            ssize_t used = take_requests(conn, host->scratch, (size_t) n, budget, now_ns);
+            if (used < 0)
+                return false;
+            keep_input(conn, host->scratch + used, (size_t) (n - used));
+        }
+    }
+    return true;
+}
+
+/* A client that can't send any more can't release either: it is not given a lease to begin with. A question is answered as
+ * long as somebody may read the answer. */
+static bool is_abandoned_by_peer(const struct conn *conn) {
+    enum session_state state = conn->session.state;
+
+    if (conn->hung_up)
+        return state != SESSION_READY;
+    return conn->half_closed && (state == SESSION_ACQUIRING || state == SESSION_RELEASING);
+}
+
+bool conn_work(struct conn_host *host, instant_ns now_ns) {
+    struct list batch;
+
+    if (list_is_empty(&host->ready))
+        return false;
+    /* Those who become ready while we work get their turn in the next round. */
+    list_init(&batch);
+    list_for_each_safe(node, &host->ready) {
+        list_unlink(node);
+        list_append(&batch, node);
+    }
+    list_for_each_safe(node, &batch) {
+        struct conn *conn = list_entry(node, struct conn, ready_link);
+        unsigned budget = REQUESTS_PER_TURN;
+        list_unlink(node);
+        if (conn->fd < 0 || !take_input(conn, &budget, now_ns))
+            continue;
+        if (is_abandoned_by_peer(conn))
+            conn_close(conn, now_ns);
+        else if (may_take_requests(conn) && (conn->readable || budget == 0) && list_is_empty(&conn->ready_link))
+            list_append(&host->ready, &conn->ready_link);
+    }
+    return !list_is_empty(&host->ready);
+}
+
+/* --- the loop's calls --- */
+
+static int on_socket(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+    struct conn *conn = userdata;
+
+    (void) source;
+    (void) fd;
+    if (revents & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+        conn->readable = true;
+    if (revents & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+        conn->half_closed = true;
+    if (revents & (EPOLLHUP | EPOLLERR))
+        conn->hung_up = true;
+    if (revents & EPOLLOUT) {
+        set_blocked(conn, false);
+        if (unsent_bytes(conn) > 0 && list_is_empty(&conn->unsent_link))
+            list_append(&conn->host->unsent, &conn->unsent_link);
+    }
+    if (list_is_empty(&conn->ready_link))
+        list_append(&conn->host->ready, &conn->ready_link);
+    return 0;
+}
+
+static int on_process_end(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+    (void) source;
+    (void) fd;
+    (void) revents;
+    conn_close(userdata, clock_now_ns());
+    return 0;
+}
+
+static int peer_pid_fd(struct conn_host *host, int fd, pid_t pid) {
+    int pid_fd = -1;
+    socklen_t length = sizeof(pid_fd);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pid_fd, &length) == 0)
+        return pid_fd;
+    pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
+    if (pid_fd < 0 && errno != ESRCH && !host->told_no_pidfd) {
+        log_warning("can't watch client processes (pidfd_open: %s): leases are released when the connection closes",
+                    strerror(errno));
+        host->told_no_pidfd = true;
+    }
+    return pid_fd;
+}
+
+static int watch(struct conn *conn) {
+    sd_event *event = conn->host->event;
+
+    int r = sd_event_add_io(event, &conn->source, conn->fd, EPOLLIN | EPOLLRDHUP | EPOLLET, on_socket, conn);
+    if (r >= 0)
+        r = sd_event_source_set_priority(conn->source, LOOP_PRIORITY_CLIENT);
+    if (r < 0 || conn->pid_fd < 0)
+        return r;
+    return sd_event_add_io(event, &conn->pid_source, conn->pid_fd, EPOLLIN | EPOLLET, on_process_end, conn);
+}
+
+int conn_new(struct conn_host *host, int fd) {
+    _cleanup_close_ int owned = fd;
+    struct ucred peer = {0};
+    socklen_t length = sizeof(peer);
+
+    /* Who can't be identified is denied. */
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
+        return -errno;
+    if (length != sizeof(peer) || peer.pid <= 0)
+        return -EPERM;
+    uint32_t index = pool_take(&host->slots);
+    if (index == POOL_NONE)
+        return -EUSERS;
+    struct conn *conn = calloc(1, sizeof(*conn));
+    if (!conn) {
+        pool_give(&host->slots, index);
+        return -ENOMEM;
+    }
+    struct conn_slot *slot = pool_at(&host->slots, index);
+    slot->conn = conn;
+    slot->generation++;
+    conn->host = host;
+    conn->slot = index;
+    conn->fd = steal_fd(&owned);
+    conn->pid_fd = peer_pid_fd(host, fd, peer.pid);
+    host->open++;
+    list_init(&conn->link);
+    list_init(&conn->ready_link);
+    list_init(&conn->unsent_link);
+    session_init(&conn->session, host->service, (uint64_t) slot->generation << SLOT_BITS | index, peer.pid, peer.uid);
+    int r = watch(conn);
+    if (r < 0) {
+        session_end(&conn->session, host->service, clock_now_ns());
+        conn_free(conn);
+        return r;
+    }
+    list_append(&host->conns, &conn->link);
+    return 0;
+}
+
+void conn_for_each(struct conn_host *host, void (*function)(struct session *session, void *userdata), void *userdata) {
+    list_for_each_safe(node, &host->conns) {
+        struct conn *conn = list_entry(node, struct conn, link);
+        if (conn->fd >= 0)
+            function(&conn->session, userdata);
+    }
+}

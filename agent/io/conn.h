@@ -1,0 +1,57 @@
+/* A client's connection: bytes in, bytes out, and the process behind it. Owned by the front. An idle one holds no buffers. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <systemd/sd-event.h>
+
+#include "base/list.h"
+#include "base/pool.h"
+#include "local/session.h"
+
+struct conn;
+
+struct conn_host {
+    sd_event *event;
+    struct service *service;
+    struct list conns;       /* open ones */
+    struct list expelled;    /* closed by us: their process is watched as long as it may believe in a lease */
+    struct list ready;       /* may have input to work on */
+    struct list unsent;      /* have output */
+    char *scratch;           /* CONN_SCRATCH_BYTES for reading */
+    struct list closed;      /* to be freed at the end of the turn */
+    struct pool slots;       /* struct conn_slot: a session's id is its slot and its generation */
+    unsigned open;
+    bool told_no_pidfd;
+};
+
+enum { CONN_SCRATCH_BYTES = 64 * 1024 };
+
+/* `scratch` of CONN_SCRATCH_BYTES and `slots_memory` of conn_slots_bytes() zeroed bytes stay the caller's. */
+void conn_host_init(struct conn_host *host, sd_event *event, struct service *service, char *scratch, void *slots_memory,
+                    uint32_t slots);
+size_t conn_slots_bytes(uint32_t slots);
+
+/* Takes the descriptor over in any case. 0, -EUSERS when all slots are taken, or another negative errno. */
+int conn_new(struct conn_host *host, int fd);
+
+/* Works on what is ready, a bounded amount for each connection; true when something is left to do. */
+bool conn_work(struct conn_host *host, instant_ns now_ns);
+
+/* Sends what is unsent, as far as the sockets take it. */
+void conn_flush(struct conn_host *host, instant_ns now_ns);
+
+/* The service's way out: appends to the output. */
+void conn_write(struct session *session, const char *bytes, size_t length);
+
+/* Frees connections that are closed and watch no process any more. */
+void conn_sweep(struct conn_host *host, instant_ns now_ns);
+
+/* The session with this id, or NULL. */
+struct session *conn_find(struct conn_host *host, uint64_t id);
+
+/* Calls for each open session. */
+void conn_for_each(struct conn_host *host, void (*function)(struct session *session, void *userdata), void *userdata);
+
+/* Closes and frees all, telling the registry nothing: the agent ends. */
+void conn_free_all(struct conn_host *host);

@@ -1,0 +1,441 @@
+#include "io/front.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "io/clock.h"
+#include "io/conn.h"
+#include "io/keeper.h"
+#include "io/listener.h"
+#include "io/log.h"
+#include "io/loop.h"
+#include "local/command.h"
+
+enum {
+    SURVEY_TIMEOUT_MS = 200, /* a keeper that has not told its counters by then is shown as it was */
+    START_WAIT_MS = 1000,    /* for a quorum, before clients are served without one */
+};
+
+struct front {
+    struct front_config config;
+    struct config *reloaded; /* NULL until the first reload: what the policy comes from */
+    sd_event *event;
+    sd_event_source *timer;
+    instant_ns timer_ns;
+    struct listener *listener;
+    struct service service;
+    struct conn_host conns;
+    struct keeper *keepers[KEEPERS_MAX];
+    unsigned n_keepers;
+    void *registry_memory;
+    size_t registry_bytes;
+    void *slots_memory;
+    char *scratch;
+    char *reply;
+    uint32_t survey;         /* number of the last one */
+    unsigned surveys_awaited; /* keepers that have not answered it */
+    instant_ns survey_until_ns;
+    instant_ns start_until_ns; /* INSTANT_NEVER once serving */
+    bool work_left;
+    bool backlog;
+};
+
+/* --- what the local layer asks for --- */
+
+static struct keeper *keeper_of(struct front *front, uint64_t name_hash) {
+    /* The registry's buckets use the low bits. */
+    return front->keepers[(name_hash >> 40) % front->n_keepers];
+}
+
+static void on_command(void *userdata, uint64_t name_hash, const struct command *command) {
+    struct front *front = userdata;
+    const struct errand errand = {.kind = ERRAND_COMMAND, .command = *command};
+    mailbox_post(keeper_inbox(keeper_of(front, name_hash)), &errand, sizeof(errand), command->text,
+                 (size_t) command->head_length + command->tail_length);
+}
+
+static void on_write(void *userdata, struct session *session, const char *bytes, size_t length) {
+    (void) userdata;
+    conn_write(session, bytes, length);
+}
+
+static void on_survey(void *userdata) {
+    struct front *front = userdata;
+
+    if (front->surveys_awaited > 0)
+        return; /* the one under way serves this session too */
+    const struct errand errand = {.kind = ERRAND_SURVEY, .survey = ++front->survey};
+    front->surveys_awaited = front->n_keepers;
+    front->survey_until_ns = clock_now_ns() + SURVEY_TIMEOUT_MS * NS_PER_MS;
+    for (unsigned i = 0; i < front->n_keepers; i++)
+        mailbox_post(keeper_inbox(front->keepers[i]), &errand, sizeof(errand), NULL, 0);
+}
+
+static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome, instant_ns now_ns) {
+    struct front *front = userdata;
+    session_outcome(&front->service, request, outcome, now_ns);
+}
+
+/* --- what the keepers say --- */
+
+static void survey_ended(struct front *front, instant_ns now_ns) {
+    front->surveys_awaited = 0;
+    front->survey_until_ns = INSTANT_NEVER;
+    service_surveyed(&front->service, now_ns);
+}
+
+static void start_serving(struct front *front) {
+    front->start_until_ns = INSTANT_NEVER;
+    int r = listener_enable(front->listener);
+    if (r < 0) {
+        log_error("can't watch the listening socket: %s", strerror(-r));
+        (void) sd_event_exit(front->event, r);
+        return;
+    }
+    log_notice("serving %s; %u of %u nodes vote", front->config.config->socket_path, service_voting(&front->service),
+               front->service.identity.n_nodes);
+    (void) sd_notifyf(0, "READY=1\nSTATUS=%u of %u nodes vote", service_voting(&front->service),
+                      front->service.identity.n_nodes);
+}
+
+static void on_report(struct front *front, unsigned keeper, const struct report *report, instant_ns now_ns) {
+    if (report->kind == REPORT_NODE) {
+        service_node_report(&front->service, keeper, report, now_ns);
+        if (front->start_until_ns != INSTANT_NEVER && service_voting(&front->service) == front->service.identity.n_nodes)
+            start_serving(front);
+        return;
+    }
+    if (command_is_look(report->request)) {
+        struct session *session = conn_find(&front->conns, command_look_session(report->request));
+        if (session)
+            session_looked(session, &front->service, report);
+        return;
+    }
+    registry_report(&front->service.registry, report, now_ns);
+}
+
+static void take_dispatches(struct front *front, unsigned keeper) {
+    const struct dispatch *dispatch;
+    size_t length;
+
+    while ((dispatch = mailbox_next(keeper_outbox(front->keepers[keeper]), &length))) {
+        assert(length >= sizeof(*dispatch));
+        if (dispatch->kind == DISPATCH_REPORT) {
+            struct report report = dispatch->report;
+            report.text = report.text_length > 0 ? (const char *) (dispatch + 1) : NULL;
+            on_report(front, keeper, &report, clock_now_ns());
+            continue;
+        }
+        struct keeper_survey survey;
+        memcpy(&survey, dispatch + 1, sizeof(survey));
+        front->service.keepers[keeper].counters = survey.counters;
+        memcpy(front->service.keepers[keeper].rtt_us, survey.rtt_us, sizeof(survey.rtt_us));
+        if (dispatch->survey == front->survey && front->surveys_awaited > 0 && --front->surveys_awaited == 0)
+            survey_ended(front, clock_now_ns());
+    }
+}
+
+static int on_dispatches(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+    struct front *front = userdata;
+
+    (void) source;
+    (void) revents;
+    for (unsigned i = 0; i < front->n_keepers; i++)
+        if (keeper_outbox(front->keepers[i])->wake_fd == fd)
+            take_dispatches(front, i);
+    return 0;
+}
+
+/* --- clients --- */
+
+static void on_client(void *userdata, int fd) {
+    struct front *front = userdata;
+    static const char full[] = "-QUOTA the agent has as many connections as it may (max_sessions)\r\n";
+    const struct config *config = front->reloaded ? front->reloaded : front->config.config;
+
+    if (front->conns.open >= config->max_sessions) {
+        (void) send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        (void) close(fd);
+        return;
+    }
+    int r = conn_new(&front->conns, fd);
+    if (r < 0)
+        log_warning("refused a connection: %s", strerror(-r));
+}
+
+/* --- the end of each turn of the loop --- */
+
+static int settle(sd_event_source *source, void *userdata) {
+    struct front *front = userdata;
+    instant_ns now_ns = clock_now_ns();
+
+    (void) source;
+    front->work_left = conn_work(&front->conns, now_ns);
+    front->backlog = false;
+    for (unsigned i = 0; i < front->n_keepers; i++)
+        front->backlog |= mailbox_flush(keeper_inbox(front->keepers[i]));
+    conn_flush(&front->conns, now_ns);
+    conn_sweep(&front->conns, now_ns);
+    front->work_left |= !list_is_empty(&front->conns.ready);
+
+    instant_ns due_ns = registry_due_ns(&front->service.registry);
+    due_ns = instant_min(due_ns, instant_min(front->survey_until_ns, front->start_until_ns));
+    if (front->backlog)
+        due_ns = instant_min(due_ns, now_ns + NS_PER_MS);
+    if (front->work_left)
+        due_ns = 0;
+    if (due_ns == front->timer_ns)
+        return 0;
+    front->timer_ns = due_ns;
+    return loop_set_timer(front->timer, due_ns);
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
+    struct front *front = userdata;
+    instant_ns now_ns = clock_now_ns();
+
+    (void) source;
+    (void) usec;
+    front->timer_ns = INSTANT_NEVER;
+    registry_tick(&front->service.registry, now_ns);
+    if (now_ns >= front->survey_until_ns)
+        survey_ended(front, now_ns);
+    if (now_ns >= front->start_until_ns)
+        start_serving(front);
+    return 0;
+}
+
+/* --- signals --- */
+
+static void tell_draining(struct session *session, void *userdata) {
+    struct front *front = userdata;
+
+    if (session->state == SESSION_ACQUIRING)
+        session_error(session, &front->service, "DRAINING", "the agent is about to stop");
+    session_tell_draining(session, &front->service);
+}
+
+static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
+    struct front *front = userdata;
+
+    (void) source;
+    (void) sd_notify(0, "STOPPING=1");
+    log_notice("stopping on signal %u: %u held leases are left to their ttl", info->ssi_signo,
+               front->service.registry.held);
+    front->service.draining = true;
+    conn_for_each(&front->conns, tell_draining, front);
+    conn_flush(&front->conns, clock_now_ns());
+    return sd_event_exit(front->event, 0);
+}
+
+static struct policy policy_of(const struct config *config) {
+    return (struct policy) {
+        .default_ttl_ms = (uint32_t) config->default_ttl_ms,
+        .max_ttl_ms = (uint32_t) config->max_ttl_ms,
+        .node_timeout_ms = (uint32_t) config->node_timeout_ms,
+        .max_hold_ms = config->max_hold_ms,
+    };
+}
+
+static void apply_reload(struct front *front, struct config *fresh) {
+    char differing[256];
+
+    if (config_restart_needed(front->config.config, fresh, differing, sizeof(differing)) > 0)
+        log_warning("reload: these changes wait for a restart: %s", differing);
+    front->service.policy = policy_of(fresh);
+    if (fresh->max_sessions > front->conns.slots.capacity)
+        fresh->max_sessions = front->conns.slots.capacity;
+    int r = listener_set_access(front->config.config->socket_path, fresh->socket_mode, fresh->socket_group);
+    if (r < 0)
+        log_warning("reload: the socket keeps its mode and group: %s", strerror(-r));
+    config_free(front->reloaded);
+    front->reloaded = fresh;
+    log_notice("reloaded %s", front->config.config_path);
+}
+
+static int on_reload(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
+    struct front *front = userdata;
+    struct config *fresh = NULL;
+    _cleanup_free_ char *mistakes = NULL;
+    size_t length = 0;
+
+    (void) source;
+    (void) info;
+    if (!front->config.config_path) {
+        log_notice("reload: there is no configuration file to read");
+        return 0;
+    }
+    FILE *errors = open_memstream(&mistakes, &length);
+    if (!errors)
+        return 0;
+    int r = config_read(front->config.config_path, errors, &fresh);
+    (void) fclose(errors);
+    for (char *line = mistakes, *end; (end = strchr(line, '\n')); line = end + 1)
+        log_write(r < 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING, "%.*s", (int) (end - line), line);
+    if (r < 0)
+        log_error("reload: %s has mistakes; the agent goes on with what it has", front->config.config_path);
+    else
+        apply_reload(front, fresh);
+    return 0;
+}
+
+/* --- life --- */
+
+static int start_keepers(struct front *front, uint32_t requests_max) {
+    const struct config *config = front->config.config;
+    uint64_t seeds[KEEPERS_MAX];
+
+    if (getrandom(seeds, sizeof(seeds), 0) != sizeof(seeds))
+        return -errno;
+    for (unsigned i = 0; i < config->keepers; i++) {
+        const struct keeper_config keeper = {
+            .config = config,
+            .agent_id = front->config.agent_id,
+            .requests_max = requests_max,
+            .seed = seeds[i],
+            .index = i,
+        };
+        int r = keeper_new(&keeper, &front->keepers[i]);
+        if (r < 0)
+            return r;
+        front->n_keepers++;
+        r = loop_add_mailbox(front->event, keeper_outbox(front->keepers[i])->wake_fd, on_dispatches, front);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int set_up_service(struct front *front, uint32_t requests_max) {
+    const struct registry_sink registry_sink = {.command = on_command, .outcome = on_outcome, .userdata = front};
+    const struct service_sink sink = {.write = on_write, .look = on_command, .survey = on_survey, .userdata = front};
+    const struct config *config = front->config.config;
+    const struct policy policy = policy_of(config);
+    instant_ns now_ns = clock_now_ns();
+    uint64_t hash_key[2];
+    struct service_identity identity = {
+        .version = REDLOCK_VERSION,
+        .agent = front->config.agent_id,
+        .host = config->host,
+        .pid = getpid(),
+        .started_ns = now_ns,
+        .n_nodes = config->n_nodes,
+        .n_keepers = config->keepers,
+    };
+
+    for (unsigned i = 0; i < config->n_nodes; i++) {
+        identity.node_names[i] = config->nodes[i].name;
+        identity.node_addresses[i] = config->nodes[i].address;
+    }
+    front->registry_bytes = registry_memory_bytes(requests_max);
+    front->registry_memory = loop_reserve(front->registry_bytes);
+    front->slots_memory = calloc(1, conn_slots_bytes(config->max_sessions));
+    front->scratch = malloc(CONN_SCRATCH_BYTES);
+    front->reply = malloc(REPLY_BYTES_MAX);
+    if (!front->registry_memory || !front->slots_memory || !front->scratch || !front->reply)
+        return -ENOMEM;
+    if (getrandom(hash_key, sizeof(hash_key), 0) != sizeof(hash_key))
+        return -errno;
+    registry_init(&front->service.registry, &registry_sink, requests_max, config->max_leases, hash_key,
+                  front->registry_memory);
+    service_init(&front->service, &policy, &identity, &sink, front->reply, now_ns);
+    conn_host_init(&front->conns, front->event, &front->service, front->scratch, front->slots_memory,
+                   config->max_sessions);
+    return 0;
+}
+
+static int add_signal(struct front *front, int number, sd_event_signal_handler_t handler) {
+    sd_event_source *source = NULL;
+
+    int r = sd_event_add_signal(front->event, &source, number, handler, front);
+    if (r < 0)
+        return r;
+    r = sd_event_source_set_priority(source, LOOP_PRIORITY_SIGNAL);
+    if (r >= 0)
+        r = sd_event_source_set_floating(source, 1);
+    sd_event_source_unref(source);
+    return r;
+}
+
+static int set_up(struct front *front) {
+    uint32_t requests_max = registry_requests_max(front->config.config->max_leases);
+
+    int r = sd_event_new(&front->event);
+    if (r >= 0)
+        r = set_up_service(front, requests_max);
+    if (r >= 0)
+        r = loop_add_timer(front->event, on_timer, front, &front->timer);
+    if (r >= 0)
+        r = loop_add_settle(front->event, settle, front);
+    if (r >= 0)
+        r = add_signal(front, SIGTERM, on_terminate);
+    if (r >= 0)
+        r = add_signal(front, SIGINT, on_terminate);
+    if (r >= 0)
+        r = add_signal(front, SIGHUP, on_reload);
+    if (r >= 0)
+        r = listener_new(front->event, steal_fd(&front->config.listen_fd), on_client, front, &front->listener);
+    if (r >= 0)
+        r = start_keepers(front, requests_max);
+    if (r < 0)
+        return r;
+    front->start_until_ns = clock_now_ns() + START_WAIT_MS * NS_PER_MS;
+    front->timer_ns = front->start_until_ns;
+    return loop_set_timer(front->timer, front->start_until_ns);
+}
+
+int front_new(const struct front_config *config, struct front **ret) {
+    struct front *front = calloc(1, sizeof(*front));
+
+    if (!front) {
+        (void) close(config->listen_fd);
+        return -ENOMEM;
+    }
+    front->config = *config;
+    front->survey_until_ns = front->start_until_ns = front->timer_ns = INSTANT_NEVER;
+    list_init(&front->conns.conns);
+    list_init(&front->conns.expelled);
+    list_init(&front->conns.closed);
+    int r = set_up(front);
+    if (r < 0) {
+        front_free(front);
+        return r;
+    }
+    *ret = front;
+    return 0;
+}
+
+int front_run(struct front *front) {
+    return sd_event_loop(front->event);
+}
+
+struct front *front_free(struct front *front) {
+    if (!front)
+        return NULL;
+    conn_free_all(&front->conns);
+    for (unsigned i = 0; i < KEEPERS_MAX; i++)
+        front->keepers[i] = keeper_free(front->keepers[i]);
+    front->listener = listener_free(front->listener);
+    if (front->config.listen_fd >= 0)
+        (void) close(front->config.listen_fd);
+    sd_event_source_unref(front->timer);
+    sd_event_unref(front->event);
+    if (front->registry_memory)
+        (void) munmap(front->registry_memory, front->registry_bytes);
+    free(front->slots_memory);
+    free(front->scratch);
+    free(front->reply);
+    config_free(front->reloaded);
+    free(front);
+    return NULL;
+}

@@ -1,0 +1,296 @@
+#include "io/keeper.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+
+#include "base/cleanup.h"
+#include "io/batch.h"
+#include "io/clock.h"
+#include "io/log.h"
+#include "io/loop.h"
+#include "io/redis.h"
+
+enum { MAILBOX_BYTES = 1 << 20, SECRETS = 128 };
+
+struct keeper {
+    struct keeper_config config;
+    pthread_t thread;
+    bool started;
+    struct mailbox inbox;
+    struct mailbox outbox;
+
+    /* Of the thread alone. */
+    sd_event *event;
+    sd_event_source *timer;
+    instant_ns timer_ns;
+    struct redis *nodes[NODES_MAX];
+    const char *node_names[NODES_MAX];
+    struct shard shard;
+    void *memory;
+    size_t memory_bytes;
+    struct batcher *batcher;
+    uint8_t secrets[SECRETS][SECRET_BYTES]; /* from getrandom(2), many at a time */
+    unsigned secrets_left;
+    bool backlog; /* the outbox is full */
+};
+
+struct mailbox *keeper_inbox(struct keeper *keeper) {
+    return &keeper->inbox;
+}
+
+struct mailbox *keeper_outbox(struct keeper *keeper) {
+    return &keeper->outbox;
+}
+
+/* --- the shard's sink --- */
+
+static void on_send(void *userdata, const struct send *send) {
+    struct keeper *keeper = userdata;
+    batcher_add(keeper->batcher, send);
+}
+
+static void on_report(void *userdata, const struct report *report) {
+    struct keeper *keeper = userdata;
+    const struct dispatch dispatch = {.kind = DISPATCH_REPORT, .report = *report};
+    mailbox_post(&keeper->outbox, &dispatch, sizeof(dispatch), report->text, report->text_length);
+}
+
+static void on_cut(void *userdata, unsigned node) {
+    struct keeper *keeper = userdata;
+    batcher_cut(keeper->batcher, node);
+}
+
+static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
+    struct keeper *keeper = userdata;
+
+    if (keeper->secrets_left == 0) {
+        size_t filled = 0;
+        while (filled < sizeof(keeper->secrets)) {
+            ssize_t n = getrandom((uint8_t *) keeper->secrets + filled, sizeof(keeper->secrets) - filled, 0);
+            if (n < 0 && errno != EINTR)
+                abort(); /* without unique lock values there are no leases */
+            if (n > 0)
+                filled += (size_t) n;
+        }
+        keeper->secrets_left = SECRETS;
+    }
+    uint8_t *taken = keeper->secrets[--keeper->secrets_left];
+    memcpy(secret, taken, SECRET_BYTES);
+    memset(taken, 0, SECRET_BYTES);
+}
+
+/* --- the end of each turn of the loop --- */
+
+/* Sends what is due in one write a node, wakes the front, and sets the timer. */
+static int settle(sd_event_source *source, void *userdata) {
+    struct keeper *keeper = userdata;
+
+    (void) source;
+    while (batcher_pending(keeper->batcher))
+        batcher_flush(keeper->batcher, keeper->nodes, &keeper->shard, clock_now_ns());
+    keeper->backlog = mailbox_flush(&keeper->outbox);
+    instant_ns due_ns = shard_due_ns(&keeper->shard);
+    if (keeper->backlog)
+        due_ns = instant_min(due_ns, clock_now_ns() + NS_PER_MS);
+    if (due_ns == keeper->timer_ns)
+        return 0;
+    keeper->timer_ns = due_ns;
+    return loop_set_timer(keeper->timer, due_ns);
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
+    struct keeper *keeper = userdata;
+
+    (void) source;
+    (void) usec;
+    keeper->timer_ns = INSTANT_NEVER;
+    shard_tick(&keeper->shard, clock_now_ns());
+    return 0;
+}
+
+/* --- the front's errands --- */
+
+static void survey(struct keeper *keeper, uint32_t number) {
+    const struct dispatch dispatch = {.kind = DISPATCH_SURVEY, .survey = number};
+    struct keeper_survey survey = {.counters = keeper->shard.counters};
+
+    for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
+        survey.rtt_us[i] = redis_rtt_us(keeper->nodes[i]);
+    mailbox_post(&keeper->outbox, &dispatch, sizeof(dispatch), &survey, sizeof(survey));
+}
+
+static int on_errands(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+    struct keeper *keeper = userdata;
+    const struct errand *errand;
+    size_t length;
+
+    (void) source;
+    (void) fd;
+    (void) revents;
+    while ((errand = mailbox_next(&keeper->inbox, &length))) {
+        assert(length >= sizeof(*errand));
+        switch (errand->kind) {
+        case ERRAND_COMMAND: {
+            struct command command = errand->command;
+            command.text = (const char *) (errand + 1);
+            shard_command(&keeper->shard, &command, clock_now_ns());
+            break;
+        }
+        case ERRAND_SURVEY:
+            survey(keeper, errand->survey);
+            break;
+        case ERRAND_STOP:
+            (void) settle(NULL, keeper);
+            return sd_event_exit(keeper->event, 0);
+        }
+    }
+    return 0;
+}
+
+/* --- the nodes --- */
+
+static void on_node_state(void *userdata, struct redis *redis, enum redis_state state, const char *reason) {
+    struct keeper *keeper = userdata;
+    unsigned node = redis_index(redis);
+    instant_ns now_ns = clock_now_ns();
+
+    /* Every keeper has its own connection; one voice is enough for the log. */
+    if (keeper->config.index == 0 && state == REDIS_READY)
+        log_notice("node %s: voting", keeper->node_names[node]);
+    else if (keeper->config.index == 0 && state == REDIS_CONNECTING)
+        log_warning("node %s: does not vote: %s", keeper->node_names[node], reason);
+
+    if (state == REDIS_READY)
+        shard_node_ready(&keeper->shard, node, now_ns);
+    else
+        shard_node_gone(&keeper->shard, node, state == REDIS_PROBING ? STANDING_PROBING : STANDING_CONNECTING, reason,
+                        now_ns);
+}
+
+static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisReply *reply) {
+    struct keeper *keeper = userdata;
+    batch_answered(keeper->batcher, &keeper->shard, redis_index(redis), tag, reply, clock_now_ns());
+}
+
+/* --- the thread --- */
+
+static int set_up(struct keeper *keeper) {
+    static const struct redis_callbacks callbacks = {.on_state = on_node_state, .on_reply = on_node_reply};
+    const struct config *config = keeper->config.config;
+
+    int r = sd_event_new(&keeper->event);
+    if (r < 0)
+        return r;
+    r = loop_add_mailbox(keeper->event, keeper->inbox.wake_fd, on_errands, keeper);
+    if (r < 0)
+        return r;
+    r = loop_add_timer(keeper->event, on_timer, keeper, &keeper->timer);
+    if (r < 0)
+        return r;
+    keeper->timer_ns = INSTANT_NEVER;
+    r = loop_add_settle(keeper->event, settle, keeper);
+    if (r < 0)
+        return r;
+    for (unsigned i = 0; i < config->n_nodes; i++) {
+        r = redis_new(keeper->event, &config->nodes[i], i, &callbacks, keeper, &keeper->nodes[i]);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static void tear_down(struct keeper *keeper) {
+    for (unsigned i = 0; i < NODES_MAX; i++)
+        keeper->nodes[i] = redis_free(keeper->nodes[i]);
+    sd_event_source_unref(keeper->timer);
+    sd_event_unref(keeper->event);
+}
+
+static void *keeper_thread(void *userdata) {
+    struct keeper *keeper = userdata;
+    char name[16];
+
+    (void) snprintf(name, sizeof(name), "keeper-%u", keeper->config.index);
+    (void) prctl(PR_SET_NAME, name);
+    int r = set_up(keeper);
+    if (r >= 0)
+        r = sd_event_loop(keeper->event);
+    if (r < 0) {
+        log_error("keeper %u failed: %s. Its leases can't be extended, so the agent ends here", keeper->config.index,
+                  strerror(-r));
+        abort();
+    }
+    tear_down(keeper);
+    return NULL;
+}
+
+static int reserve_memory(struct keeper *keeper) {
+    const struct shard_sink sink = {
+        .send = on_send, .report = on_report, .cut = on_cut, .secret = on_secret, .userdata = keeper};
+    const struct config *config = keeper->config.config;
+
+    for (unsigned i = 0; i < config->n_nodes; i++)
+        keeper->node_names[i] = config->nodes[i].name;
+    const struct shard_config shard_config = {
+        .nodes = config->n_nodes,
+        .requests_max = keeper->config.requests_max,
+        .node_names = keeper->node_names,
+        .seed = keeper->config.seed,
+    };
+    keeper->memory_bytes = shard_memory_bytes(&shard_config);
+    keeper->memory = loop_reserve(keeper->memory_bytes);
+    if (!keeper->memory)
+        return -ENOMEM;
+    shard_init(&keeper->shard, &shard_config, &sink, keeper->memory);
+    return 0;
+}
+
+int keeper_new(const struct keeper_config *config, struct keeper **ret) {
+    struct keeper *keeper = calloc(1, sizeof(*keeper));
+
+    if (!keeper)
+        return -ENOMEM;
+    keeper->config = *config;
+    keeper->inbox.wake_fd = keeper->outbox.wake_fd = -1;
+    int r = mailbox_init(&keeper->inbox, MAILBOX_BYTES);
+    if (r >= 0)
+        r = mailbox_init(&keeper->outbox, MAILBOX_BYTES);
+    if (r >= 0)
+        r = reserve_memory(keeper);
+    if (r >= 0)
+        r = batcher_new(config->config, config->agent_id, &keeper->batcher);
+    if (r >= 0)
+        r = -pthread_create(&keeper->thread, NULL, keeper_thread, keeper);
+    if (r < 0) {
+        keeper_free(keeper);
+        return r;
+    }
+    keeper->started = true;
+    *ret = keeper;
+    return 0;
+}
+
+struct keeper *keeper_free(struct keeper *keeper) {
+    if (!keeper)
+        return NULL;
+    if (keeper->started) {
+        const struct errand stop = {.kind = ERRAND_STOP};
+        mailbox_post(&keeper->inbox, &stop, sizeof(stop), NULL, 0);
+        while (mailbox_flush(&keeper->inbox))
+            (void) usleep(1000);
+        (void) pthread_join(keeper->thread, NULL);
+    }
+    batcher_free(keeper->batcher);
+    if (keeper->memory)
+        (void) munmap(keeper->memory, keeper->memory_bytes);
+    mailbox_deinit(&keeper->inbox);
+    mailbox_deinit(&keeper->outbox);
+    free(keeper);
+    return NULL;
+}

@@ -1,0 +1,52 @@
+/* An extension thread: a loop, a shard of the leases, a connection to every node, and a mailbox each way. A flood of clients
+ * can't make an extension late, for nothing of a client happens in here. */
+#pragma once
+
+#include <pthread.h>
+#include <systemd/sd-event.h>
+
+#include "config.h"
+#include "core/shard.h"
+#include "io/mailbox.h"
+
+struct keeper;
+
+/* What travels from the front to a keeper: this, then the command's text. */
+enum errand_kind { ERRAND_COMMAND, ERRAND_SURVEY, ERRAND_STOP };
+
+struct errand {
+    enum errand_kind kind;
+    uint32_t survey; /* number of the survey */
+    struct command command;
+};
+
+/* What travels back: this, then the report's text or a struct keeper_survey. */
+enum dispatch_kind { DISPATCH_REPORT, DISPATCH_SURVEY };
+
+struct dispatch {
+    enum dispatch_kind kind;
+    uint32_t survey;
+    struct report report;
+};
+
+struct keeper_survey {
+    struct shard_counters counters;
+    uint32_t rtt_us[NODES_MAX];
+};
+
+struct keeper_config {
+    const struct config *config; /* nodes, key_format, host: the one the agent started with; outlives the keeper */
+    const char *agent_id;
+    uint32_t requests_max;
+    uint64_t seed;
+    unsigned index;
+};
+
+/* Starts the thread. 0 or a negative errno. */
+int keeper_new(const struct keeper_config *config, struct keeper **ret);
+
+/* Stops the thread, waits for it and frees. What was handed to it before is sent out first. NULL is fine. Returns NULL. */
+struct keeper *keeper_free(struct keeper *keeper);
+
+struct mailbox *keeper_inbox(struct keeper *keeper);
+struct mailbox *keeper_outbox(struct keeper *keeper);

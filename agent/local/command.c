@@ -1,0 +1,635 @@
+#include "local/command.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "local/argument.h"
+
+/* Tells the front's LEADER requests from leases in the keepers' reports. */
+#define LOOK_FLAG (UINT64_C(1) << 62)
+
+enum { WAIT_MS_MAX = INT32_MAX };
+
+static void put_text(struct resp_writer *writer, const char *text) {
+    resp_put_bulk(writer, text, strlen(text));
+}
+
+static void put_pair_integer(struct resp_writer *writer, const char *key, int64_t value) {
+    put_text(writer, key);
+    resp_put_integer(writer, value);
+}
+
+static void put_pair_text(struct resp_writer *writer, const char *key, const char *value) {
+    put_text(writer, key);
+    put_text(writer, value);
+}
+
+static void reply_string(struct session *session, struct service *service, const char *text) {
+    struct resp_writer writer = session_compose(service);
+    resp_put_string(&writer, text);
+    session_send(session, service, &writer);
+}
+
+static void reply_integer(struct session *session, struct service *service, int64_t value) {
+    struct resp_writer writer = session_compose(service);
+    resp_put_integer(&writer, value);
+    session_send(session, service, &writer);
+}
+
+static void reply_bulk(struct session *session, struct service *service, const char *bytes, size_t length) {
+    struct resp_writer writer = session_compose(service);
+    resp_put_bulk(&writer, bytes, length);
+    session_send(session, service, &writer);
+}
+
+static bool name_is_fine(struct session *session, struct service *service, const struct resp_token *token) {
+    const char *trouble = argument_name_trouble(token->text, token->length);
+
+    if (trouble)
+        session_error(session, service, "BADNAME", "%s", trouble);
+    return !trouble;
+}
+
+/* --- leases --- */
+
+void command_put_grant(struct service *service, const struct session *session, const struct request *request,
+                       struct resp_writer *writer, instant_ns now_ns) {
+    const struct text *name = request->name->text;
+
+    assert(now_ns < request->deadline_ns);
+    resp_put_map(writer, 4, session->protocol);
+    put_pair_integer(writer, "id", (int64_t) registry_id(&service->registry, request));
+    put_text(writer, "name");
+    resp_put_bulk(writer, name->bytes, name->head_length);
+    put_pair_integer(writer, "validity", (request->deadline_ns - now_ns) / NS_PER_MS);
+    put_pair_integer(writer, "deadline", request->deadline_ns);
+}
+
+struct acquire_options {
+    int64_t ttl_ms, wait_ms, heartbeat_ms, max_hold_ms;
+    const char *data;
+    size_t data_length;
+    bool async;
+};
+
+/* Reads one numeric option into *ret; tells what was expected when it is out of range. */
+static bool numeric_option(struct session *session, struct service *service, const char *word,
+                           const struct resp_token *value, int64_t low, int64_t high, int64_t *ret) {
+    if (value && argument_integer(value, low, high, ret))
+        return true;
+    session_error(session, service, "BADARG", "%s wants milliseconds from %lld to %lld", word, (long long) low,
+                  (long long) high);
+    return false;
+}
+
+static bool acquire_options(struct session *session, struct service *service, const struct resp_token *arguments,
+                            size_t n_arguments, struct acquire_options *ret) {
+    const struct {
+        const char *word;
+        int64_t low, high, *value;
+    } numbers[] = {
+        {"TTL", TTL_MS_MIN, service->policy.max_ttl_ms, &ret->ttl_ms},
+        {"WAIT", -1, WAIT_MS_MAX, &ret->wait_ms},
+        {"HEARTBEAT", TTL_MS_MIN, WAIT_MS_MAX, &ret->heartbeat_ms},
+        {"MAXHOLD", TTL_MS_MIN, WAIT_MS_MAX, &ret->max_hold_ms},
+    };
+    const size_t n_numbers = sizeof(numbers) / sizeof(numbers[0]);
+
+    for (size_t i = 0; i < n_arguments; i++) {
+        const struct resp_token *option = &arguments[i], *value = i + 1 < n_arguments ? option + 1 : NULL;
+        size_t which = 0;
+        while (which < n_numbers && !argument_is(option, numbers[which].word))
+            which++;
+        if (which < n_numbers) {
+            if (!numeric_option(session, service, numbers[which].word, value, numbers[which].low, numbers[which].high,
+                                numbers[which].value))
+                return false;
+            i++;
+        } else if (argument_is(option, "ASYNC")) {
+            ret->async = true;
+        } else if (argument_is(option, "DATA") && value && value->length <= DATA_BYTES_MAX) {
+            ret->data = value->text;
+            ret->data_length = value->length;
+            i++;
+        } else if (argument_is(option, "DATA")) {
+            session_error(session, service, "BADARG", "DATA wants at most %d bytes", DATA_BYTES_MAX);
+            return false;
+        } else {
+            session_error(session, service, "BADARG",
+                          "unknown option number %zu; TTL, WAIT, HEARTBEAT, MAXHOLD, DATA and ASYNC are known", i + 1);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void handle_acquire(struct session *session, struct service *service, const struct resp_token *arguments,
+                           size_t n_arguments, instant_ns now_ns) {
+    struct acquire_options options = {
+        .ttl_ms = service->policy.default_ttl_ms,
+        .max_hold_ms = service->policy.max_hold_ms,
+    };
+    char tail[32 + DATA_BYTES_MAX];
+
+    if (!name_is_fine(session, service, &arguments[0]) ||
+        !acquire_options(session, service, arguments + 1, n_arguments - 1, &options))
+        return;
+    if (service->draining) {
+        session_error(session, service, "DRAINING", "the agent is about to stop and grants no new leases");
+        return;
+    }
+    int prefix = snprintf(tail, sizeof(tail), "%ld:", (long) session->pid);
+    assert(prefix > 0 && (size_t) prefix + options.data_length <= sizeof(tail));
+    if (options.data_length > 0)
+        memcpy(tail + prefix, options.data, options.data_length);
+    struct registry_ask ask = {
+        .name = arguments[0].text,
+        .name_length = arguments[0].length,
+        .tail = tail,
+        .tail_length = (size_t) prefix + options.data_length,
+        .wait_ms = options.wait_ms,
+        .ttl_ms = (uint32_t) options.ttl_ms,
+        .node_timeout_ms = service_node_timeout_ms(&service->policy, (uint32_t) options.ttl_ms),
+        .heartbeat_ms = (uint32_t) options.heartbeat_ms,
+        .max_hold_ms = options.max_hold_ms,
+        .async = options.async,
+        .pid = session->pid,
+        .uid = session->uid,
+    };
+    struct request *request = registry_ask(&service->registry, session, &session->requests, &ask, now_ns);
+    if (!request) {
+        session_error(session, service, "QUOTA", "the agent has %u leases and waiters, which is its limit (max_leases)",
+                      service->registry.limit);
+        return;
+    }
+    if (options.async) {
+        struct resp_writer writer = session_compose(service);
+        session->pushes = true;
+        resp_put_array(&writer, 2);
+        put_text(&writer, "waiting");
+        resp_put_integer(&writer, (int64_t) registry_id(&service->registry, request));
+        session_send(session, service, &writer);
+    } else {
+        session->state = SESSION_ACQUIRING;
+        session->awaited = request;
+    }
+    if (!registry_start(&service->registry, request, &ask, now_ns) && !options.async) {
+        session->state = SESSION_READY;
+        session->awaited = NULL;
+        session_error(session, service, "QUOTA", "the agent has no room for another name");
+    }
+}
+
+/* The session's own request with the id in the argument; NULL when it has none (any more), told when it is no number. */
+static struct request *own_request(struct session *session, struct service *service, const struct resp_token *argument,
+                                   bool *ret_told) {
+    int64_t id;
+
+    *ret_told = !argument_integer(argument, 0, (INT64_C(1) << 53) - 1, &id);
+    if (*ret_told) {
+        session_error(session, service, "BADARG", "an id is the number that ACQUIRE gave");
+        return NULL;
+    }
+    struct request *request = registry_find(&service->registry, (uint64_t) id);
+    return request && request->session == session && request->state != REQUEST_RELEASING ? request : NULL;
+}
+
+static void handle_release(struct session *session, struct service *service, const struct resp_token *arguments,
+                           size_t n_arguments, instant_ns now_ns) {
+    bool told;
+    struct request *request = own_request(session, service, &arguments[0], &told);
+
+    (void) n_arguments;
+    if (told)
+        return;
+    if (!request) {
+        reply_integer(session, service, 0);
+        return;
+    }
+    session->state = SESSION_RELEASING;
+    session->awaited = request;
+    registry_release(&service->registry, request, now_ns);
+}
+
+static void handle_check(struct session *session, struct service *service, const struct resp_token *arguments,
+                         size_t n_arguments, instant_ns now_ns) {
+    bool told;
+    struct request *request = own_request(session, service, &arguments[0], &told);
+
+    (void) n_arguments;
+    if (told)
+        return;
+    int64_t left_ns = request && request->state == REQUEST_HELD ? request->deadline_ns - now_ns : 0;
+    reply_integer(session, service, left_ns > 0 ? left_ns / NS_PER_MS : 0);
+}
+
+static void handle_beat(struct session *session, struct service *service, const struct resp_token *arguments,
+                        size_t n_arguments, instant_ns now_ns) {
+    bool told;
+    struct request *request = own_request(session, service, &arguments[0], &told);
+
+    (void) n_arguments;
+    if (told)
+        return;
+    bool held = request && request->state == REQUEST_HELD && now_ns < request->deadline_ns;
+    if (held)
+        registry_beat(&service->registry, request);
+    reply_integer(session, service, held);
+}
+
+bool command_is_look(uint64_t request) {
+    return request & LOOK_FLAG;
+}
+
+uint64_t command_look_session(uint64_t request) {
+    return request & ~LOOK_FLAG;
+}
+
+static void handle_leader(struct session *session, struct service *service, const struct resp_token *arguments,
+                          size_t n_arguments, instant_ns now_ns) {
+    (void) n_arguments;
+    (void) now_ns;
+    if (!name_is_fine(session, service, &arguments[0]))
+        return;
+    session->state = SESSION_LOOKING;
+    session->looking = session->id | LOOK_FLAG;
+    struct command command = {
+        .kind = COMMAND_LOOK,
+        .request = session->looking,
+        .node_timeout_ms = service_node_timeout_ms(&service->policy, service->policy.default_ttl_ms),
+        .text = arguments[0].text,
+        .head_length = (uint16_t) arguments[0].length,
+    };
+    service->sink.look(service->sink.userdata,
+                       registry_hash(&service->registry, arguments[0].text, arguments[0].length), &command);
+}
+
+/* --- listings --- */
+
+static void survey(struct session *session, struct service *service, enum command_survey which) {
+    session->state = SESSION_SURVEYING;
+    session->surveying = (uint8_t) which;
+    list_append(&service->surveyors, &session->surveyor_link);
+    service->sink.survey(service->sink.userdata);
+}
+
+static void handle_status(struct session *session, struct service *service, const struct resp_token *arguments,
+                          size_t n_arguments, instant_ns now_ns) {
+    (void) arguments;
+    (void) n_arguments;
+    (void) now_ns;
+    survey(session, service, SURVEY_STATUS);
+}
+
+static void handle_nodes(struct session *session, struct service *service, const struct resp_token *arguments,
+                         size_t n_arguments, instant_ns now_ns) {
+    (void) arguments;
+    (void) n_arguments;
+    (void) now_ns;
+    survey(session, service, SURVEY_NODES);
+}
+
+static const char *service_state(const struct service *service) {
+    if (service->draining)
+        return "draining";
+    return service_voting(service) >= service->identity.n_nodes / 2 + 1 ? "ready" : "no-quorum";
+}
+
+static struct shard_counters counters_sum(const struct service *service) {
+    struct shard_counters sum = {.extension_margin_permille = 1000};
+
+    for (unsigned i = 0; i < service->identity.n_keepers; i++) {
+        const struct shard_counters *one = &service->keepers[i].counters;
+        sum.grants += one->grants;
+        sum.releases += one->releases;
+        sum.losses += one->losses;
+        sum.extensions += one->extensions;
+        sum.extensions_failed += one->extensions_failed;
+        sum.extension_late_ns = instant_max(sum.extension_late_ns, one->extension_late_ns);
+        if (one->extension_margin_permille < sum.extension_margin_permille)
+            sum.extension_margin_permille = one->extension_margin_permille;
+    }
+    return sum;
+}
+
+struct status_number {
+    const char *key;
+    int64_t value;
+};
+
+enum { STATUS_NUMBERS = 15 };
+
+static void status_numbers(const struct service *service, instant_ns now_ns, struct status_number ret[STATUS_NUMBERS]) {
+    const struct service_identity *identity = &service->identity;
+    const struct shard_counters sum = counters_sum(service);
+    const struct status_number numbers[STATUS_NUMBERS] = {
+        {"pid", identity->pid},
+        {"uptime", (now_ns - identity->started_ns) / NS_PER_MS},
+        {"nodes", identity->n_nodes},
+        {"quorum", identity->n_nodes / 2 + 1},
+        {"voting", service_voting(service)},
+        {"keepers", identity->n_keepers},
+        {"sessions", service->sessions},
+        {"leases", service->registry.held},
+        {"waiters", service->registry.waiting},
+        {"grants", (int64_t) sum.grants},
+        {"releases", (int64_t) sum.releases},
+        {"losses", (int64_t) sum.losses},
+        {"extensions", (int64_t) sum.extensions},
+        {"extensions_failed", (int64_t) sum.extensions_failed},
+        {"extension_late", sum.extension_late_ns / NS_PER_MS},
+    };
+    memcpy(ret, numbers, sizeof(numbers));
+}
+
+static void reply_status(struct session *session, struct service *service, instant_ns now_ns) {
+    struct resp_writer writer = session_compose(service);
+    struct status_number numbers[STATUS_NUMBERS];
+
+    status_numbers(service, now_ns, numbers);
+    resp_put_map(&writer, STATUS_NUMBERS + 5, session->protocol);
+    put_pair_text(&writer, "version", service->identity.version);
+    put_pair_text(&writer, "agent", service->identity.agent);
+    put_pair_text(&writer, "host", service->identity.host);
+    put_pair_text(&writer, "state", service_state(service));
+    for (unsigned i = 0; i < STATUS_NUMBERS; i++)
+        put_pair_integer(&writer, numbers[i].key, numbers[i].value);
+    put_pair_integer(&writer, "extension_margin", counters_sum(service).extension_margin_permille / 10);
+    session_send(session, service, &writer);
+}
+
+static const char *standing_word(enum standing standing) {
+    static const char *const words[] = {
+        [STANDING_CONNECTING] = "connecting",
+        [STANDING_PROBING] = "probing",
+        [STANDING_VOTING] = "voting",
+        [STANDING_FAILED] = "failed",
+    };
+    return words[standing];
+}
+
+static void reply_nodes(struct session *session, struct service *service, instant_ns now_ns) {
+    const struct service_identity *identity = &service->identity;
+    struct resp_writer writer = session_compose(service);
+
+    resp_put_array(&writer, identity->n_nodes);
+    for (unsigned i = 0; i < identity->n_nodes; i++) {
+        const struct node_view view = service_node(service, i);
+        uint32_t rtt_us = 0;
+        for (unsigned k = 0; k < identity->n_keepers; k++)
+            if (service->keepers[k].rtt_us[i] > rtt_us)
+                rtt_us = service->keepers[k].rtt_us[i];
+        resp_put_map(&writer, 6, session->protocol);
+        put_pair_text(&writer, "name", identity->node_names[i]);
+        put_pair_text(&writer, "address", identity->node_addresses[i]);
+        put_pair_text(&writer, "state", standing_word(view.standing));
+        put_pair_integer(&writer, "since", (now_ns - view.since_ns) / NS_PER_MS);
+        put_pair_text(&writer, "reason", view.reason);
+        put_pair_integer(&writer, "rtt", rtt_us);
+    }
+    session_send(session, service, &writer);
+}
+
+static void reply_info(struct session *session, struct service *service, instant_ns now_ns) {
+    struct status_number numbers[STATUS_NUMBERS];
+    char text[2048];
+    int length = snprintf(text, sizeof(text),
+                          "# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nredlockd_version:%s\r\n"
+                          "agent:%s\r\nhost:%s\r\nstate:%s\r\nrole:master\r\n",
+                          service->identity.version, service->identity.agent, service->identity.host,
+                          service_state(service));
+
+    status_numbers(service, now_ns, numbers);
+    for (unsigned i = 0; i < STATUS_NUMBERS && length > 0 && (size_t) length < sizeof(text); i++)
+        length += snprintf(text + length, sizeof(text) - (size_t) length, "%s:%lld\r\n", numbers[i].key,
+                           (long long) numbers[i].value);
+    assert(length > 0 && (size_t) length < sizeof(text));
+    reply_bulk(session, service, text, (size_t) length);
+}
+
+void command_surveyed(struct service *service, struct session *session, instant_ns now_ns) {
+    assert(session->state == SESSION_SURVEYING);
+
+    session->state = SESSION_READY;
+    switch ((enum command_survey) session->surveying) {
+    case SURVEY_STATUS:
+        reply_status(session, service, now_ns);
+        break;
+    case SURVEY_NODES:
+        reply_nodes(session, service, now_ns);
+        break;
+    case SURVEY_INFO:
+        reply_info(session, service, now_ns);
+        break;
+    }
+}
+
+static void put_lease(struct service *service, const struct session *session, const struct request *request,
+                      struct resp_writer *writer, instant_ns now_ns) {
+    const char *state = request->state != REQUEST_HELD ? "waiting" : request->risk != 0 ? "at-risk" : "held";
+    int64_t left_ns = request->state == REQUEST_HELD ? instant_max(request->deadline_ns - now_ns, 0) : 0;
+
+    resp_put_map(writer, 8, session->protocol);
+    put_pair_integer(writer, "id", (int64_t) registry_id(&service->registry, request));
+    put_text(writer, "name");
+    resp_put_bulk(writer, request->name->text->bytes, request->name->text->head_length);
+    put_pair_text(writer, "state", state);
+    put_pair_integer(writer, "pid", request->pid);
+    put_pair_integer(writer, "uid", request->uid);
+    put_pair_integer(writer, "ttl", request->ttl_ms);
+    put_pair_integer(writer, "validity", left_ns / NS_PER_MS);
+    put_pair_integer(writer, "age", (now_ns - request->asked_ns) / NS_PER_MS);
+}
+
+static void handle_leases(struct session *session, struct service *service, const struct resp_token *arguments,
+                          size_t n_arguments, instant_ns now_ns) {
+    const struct request *page[LEASES_PAGE], *request;
+    int64_t after = 0;
+    uint32_t slot = 0;
+    size_t n = 0;
+
+    if (n_arguments != 0 && (n_arguments != 2 || !argument_is(&arguments[0], "AFTER") ||
+                             !argument_integer(&arguments[1], 0, (INT64_C(1) << 53) - 1, &after))) {
+        session_error(session, service, "BADARG", "LEASES takes nothing, or AFTER and the last id of the page before");
+        return;
+    }
+    if (n_arguments == 2)
+        slot = (uint32_t) (after & (REQUESTS_MAX - 1)) + 1;
+    while (n < LEASES_PAGE && (request = registry_next(&service->registry, &slot)))
+        if (request->name)
+            page[n++] = request;
+    struct resp_writer writer = session_compose(service);
+    resp_put_array(&writer, n);
+    for (size_t i = 0; i < n; i++)
+        put_lease(service, session, page[i], &writer, now_ns);
+    session_send(session, service, &writer);
+}
+
+/* --- greetings of Redis clients --- */
+
+static void handle_ping(struct session *session, struct service *service, const struct resp_token *arguments,
+                        size_t n_arguments, instant_ns now_ns) {
+    (void) now_ns;
+    if (n_arguments == 0)
+        reply_string(session, service, "PONG");
+    else
+        reply_bulk(session, service, arguments[0].text, arguments[0].length);
+}
+
+static void handle_echo(struct session *session, struct service *service, const struct resp_token *arguments,
+                        size_t n_arguments, instant_ns now_ns) {
+    (void) n_arguments;
+    (void) now_ns;
+    reply_bulk(session, service, arguments[0].text, arguments[0].length);
+}
+
+static void handle_ok(struct session *session, struct service *service, const struct resp_token *arguments,
+                      size_t n_arguments, instant_ns now_ns) {
+    (void) arguments;
+    (void) n_arguments;
+    (void) now_ns;
+    reply_string(session, service, "OK");
+}
+
+static void handle_quit(struct session *session, struct service *service, const struct resp_token *arguments,
+                        size_t n_arguments, instant_ns now_ns) {
+    handle_ok(session, service, arguments, n_arguments, now_ns);
+    session->state = SESSION_QUITTING;
+}
+
+static void handle_select(struct session *session, struct service *service, const struct resp_token *arguments,
+                          size_t n_arguments, instant_ns now_ns) {
+    int64_t database;
+
+    if (argument_integer(&arguments[0], 0, 0, &database))
+        handle_ok(session, service, arguments, n_arguments, now_ns);
+    else
+        session_error(session, service, "BADARG", "there is only database 0");
+}
+
+static bool set_client_name(struct session *session, struct service *service, const struct resp_token *token) {
+    if (token->length > SESSION_NAME_BYTES_MAX) {
+        session_error(session, service, "BADARG", "a client's name has at most %d bytes", SESSION_NAME_BYTES_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < token->length; i++) {
+        if (token->text[i] <= ' ' || token->text[i] > '~') {
+            session_error(session, service, "ERR", "Client names cannot contain spaces, newlines or special characters.");
+            return false;
+        }
+    }
+    memcpy(session->name, token->text, token->length);
+    session->name[token->length] = '\0';
+    return true;
+}
+
+static void handle_hello(struct session *session, struct service *service, const struct resp_token *arguments,
+                         size_t n_arguments, instant_ns now_ns) {
+    int64_t protocol = session->protocol;
+
+    (void) now_ns;
+    if (n_arguments > 0 && !argument_integer(&arguments[0], 2, 3, &protocol)) {
+        session_error(session, service, "NOPROTO", "unsupported protocol version; 2 and 3 are known");
+        return;
+    }
+    for (size_t i = 1; i < n_arguments; i++) {
+        if (argument_is(&arguments[i], "AUTH") && i + 2 < n_arguments) {
+            i += 2;
+        } else if (argument_is(&arguments[i], "SETNAME") && i + 1 < n_arguments) {
+            if (!set_client_name(session, service, &arguments[++i]))
+                return;
+        } else {
+            session_error(session, service, "ERR", "HELLO takes a version, AUTH user password, SETNAME name");
+            return;
+        }
+    }
+    session->protocol = (int) protocol;
+    struct resp_writer writer = session_compose(service);
+    resp_put_map(&writer, 7, session->protocol);
+    put_pair_text(&writer, "server", "redlockd");
+    put_pair_text(&writer, "version", service->identity.version);
+    put_pair_integer(&writer, "proto", protocol);
+    put_pair_integer(&writer, "id", (int64_t) session->id);
+    put_pair_text(&writer, "mode", "standalone");
+    put_pair_text(&writer, "role", "master");
+    put_text(&writer, "modules");
+    resp_put_array(&writer, 0);
+    session_send(session, service, &writer);
+}
+
+static void handle_client(struct session *session, struct service *service, const struct resp_token *arguments,
+                          size_t n_arguments, instant_ns now_ns) {
+    if (argument_is(&arguments[0], "SETNAME") && n_arguments == 2) {
+        if (set_client_name(session, service, &arguments[1]))
+            reply_string(session, service, "OK");
+    } else if (argument_is(&arguments[0], "GETNAME") && n_arguments == 1) {
+        reply_bulk(session, service, session->name, strlen(session->name));
+    } else if (argument_is(&arguments[0], "ID") && n_arguments == 1) {
+        reply_integer(session, service, (int64_t) session->id);
+    } else if ((argument_is(&arguments[0], "SETINFO") && n_arguments == 3) ||
+               (argument_is(&arguments[0], "NO-EVICT") && n_arguments == 2) ||
+               (argument_is(&arguments[0], "NO-TOUCH") && n_arguments == 2)) {
+        handle_ok(session, service, arguments, n_arguments, now_ns);
+    } else {
+        session_error(session, service, "ERR",
+                      "CLIENT knows SETNAME name, GETNAME, ID, SETINFO attribute value, NO-EVICT and NO-TOUCH");
+    }
+}
+
+static void handle_info(struct session *session, struct service *service, const struct resp_token *arguments,
+                        size_t n_arguments, instant_ns now_ns) {
+    (void) arguments;
+    (void) n_arguments;
+    (void) now_ns;
+    survey(session, service, SURVEY_INFO);
+}
+
+static void handle_command(struct session *session, struct service *service, const struct resp_token *arguments,
+                           size_t n_arguments, instant_ns now_ns);
+
+static const struct command_entry commands[] = {
+    {"ACQUIRE", 1, 12, handle_acquire}, {"RELEASE", 1, 1, handle_release}, {"CHECK", 1, 1, handle_check},
+    {"BEAT", 1, 1, handle_beat},        {"LEADER", 1, 1, handle_leader},   {"STATUS", 0, 0, handle_status},
+    {"NODES", 0, 0, handle_nodes},      {"LEASES", 0, 2, handle_leases},   {"PING", 0, 1, handle_ping},
+    {"ECHO", 1, 1, handle_echo},        {"HELLO", 0, 6, handle_hello},     {"SELECT", 1, 1, handle_select},
+    {"CLIENT", 1, 3, handle_client},    {"COMMAND", 0, 31, handle_command}, {"INFO", 0, 31, handle_info},
+    {"AUTH", 1, 2, handle_ok},          {"QUIT", 0, 31, handle_quit},
+};
+
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+const struct command_entry *command_find(const char *name, size_t length) {
+    const struct resp_token token = {.text = name, .length = length};
+
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (argument_is(&token, commands[i].name))
+            return &commands[i];
+    return NULL;
+}
+
+static void handle_command(struct session *session, struct service *service, const struct resp_token *arguments,
+                           size_t n_arguments, instant_ns now_ns) {
+    struct resp_writer writer = session_compose(service);
+
+    (void) now_ns;
+    if (n_arguments > 0 && argument_is(&arguments[0], "COUNT")) {
+        resp_put_integer(&writer, COMMANDS);
+    } else if (n_arguments > 0 && argument_is(&arguments[0], "DOCS")) {
+        resp_put_map(&writer, 0, session->protocol);
+    } else {
+        /* name, arity (with the name; negative: at least), flags, first key, last key, step */
+        resp_put_array(&writer, COMMANDS);
+        for (size_t i = 0; i < COMMANDS; i++) {
+            const struct command_entry *entry = &commands[i];
+            int64_t arity = 1 + entry->arguments_min;
+            resp_put_array(&writer, 6);
+            put_text(&writer, entry->name);
+            resp_put_integer(&writer, entry->arguments_min == entry->arguments_max ? arity : -arity);
+            resp_put_array(&writer, 0);
+            for (unsigned j = 0; j < 3; j++)
+                resp_put_integer(&writer, 0);
+        }
+    }
+    session_send(session, service, &writer);
+}

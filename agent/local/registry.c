@@ -1,0 +1,545 @@
+#include "local/registry.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+enum { MEMORY_ALIGNMENT = 64, INDEX_BITS = 20 };
+
+static_assert(REQUESTS_MAX == 1 << INDEX_BITS, "an id is a slot's index and its generation");
+
+/* --- memory --- */
+
+static void *carve(unsigned char *base, size_t *offset, size_t bytes) {
+    void *piece = base ? base + *offset : NULL;
+
+    *offset += (bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
+    return piece;
+}
+
+static size_t text_bytes(uint32_t requests_max) {
+    size_t worst = (size_t) requests_max * (TEXT_BYTES_MAX + sizeof(struct text));
+    return (worst / TEXT_BLOCK_BYTES + TEXT_CLASSES) * TEXT_BLOCK_BYTES;
+}
+
+static size_t lay_out(struct registry *registry, uint32_t requests_max, unsigned char *memory) {
+    size_t offset = 0;
+
+    void *request_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct request));
+    void *name_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct name));
+    void *heap_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct heap_entry));
+    void *position_memory = carve(memory, &offset, (size_t) requests_max * sizeof(uint32_t));
+    void *bucket_memory = carve(memory, &offset, (size_t) requests_max * sizeof(uint32_t));
+    void *text_memory = carve(memory, &offset, text_bytes(requests_max));
+
+    if (memory) {
+        pool_init(&registry->requests, request_memory, sizeof(struct request), requests_max);
+        pool_init(&registry->names, name_memory, sizeof(struct name), requests_max);
+        heap_init(&registry->due, heap_memory, position_memory, requests_max);
+        text_store_init(&registry->texts, text_memory, text_bytes(requests_max));
+        registry->buckets = bucket_memory;
+    }
+    return offset;
+}
+
+uint32_t registry_requests_max(uint32_t leases) {
+    uint32_t slots = 1;
+
+    assert(leases <= REQUESTS_MAX);
+    while (slots < leases)
+        slots *= 2;
+    return slots;
+}
+
+size_t registry_memory_bytes(uint32_t requests_max) {
+    return lay_out(NULL, requests_max, NULL);
+}
+
+void registry_init(struct registry *registry, const struct registry_sink *sink, uint32_t requests_max, uint32_t limit,
+                   const uint64_t hash_key[2], void *memory) {
+    assert(requests_max <= REQUESTS_MAX && (requests_max & (requests_max - 1)) == 0);
+    assert(limit <= requests_max && memory);
+
+    *registry = (struct registry) {
+        .sink = *sink,
+        .requests_max = requests_max,
+        .limit = limit,
+        .hash_key = {hash_key[0], hash_key[1]},
+    };
+    (void) lay_out(registry, requests_max, memory);
+}
+
+/* --- requests --- */
+
+static uint32_t request_index(const struct registry *registry, const struct request *request) {
+    return (uint32_t) (request - (const struct request *) (const void *) registry->requests.memory);
+}
+
+uint64_t registry_id(const struct registry *registry, const struct request *request) {
+    return (uint64_t) request->generation << INDEX_BITS | request_index(registry, request);
+}
+
+struct request *registry_find(const struct registry *registry, uint64_t id) {
+    uint32_t index = (uint32_t) (id & (REQUESTS_MAX - 1));
+
+    if (index >= registry->requests.touched)
+        return NULL;
+    struct request *request = pool_at(&registry->requests, index);
+    return request->state != REQUEST_FREE && request->generation == id >> INDEX_BITS ? request : NULL;
+}
+
+struct request *registry_next(const struct registry *registry, uint32_t *slot) {
+    while (*slot < registry->requests.touched) {
+        struct request *request = pool_at(&registry->requests, (*slot)++);
+        if (request->state != REQUEST_FREE)
+            return request;
+    }
+    return NULL;
+}
+
+static void set_due(struct registry *registry, struct request *request, instant_ns due_ns) {
+    if (due_ns == INSTANT_NEVER)
+        heap_remove(&registry->due, request_index(registry, request));
+    else
+        heap_set(&registry->due, request_index(registry, request), due_ns);
+}
+
+static void enter(struct registry *registry, struct request *request, enum request_state state) {
+    bool waited = request->state == REQUEST_QUEUED || request->state == REQUEST_CONTENDING;
+    bool waits = state == REQUEST_QUEUED || state == REQUEST_CONTENDING;
+
+    registry->waiting += (uint32_t) waits - (uint32_t) waited;
+    registry->held += (uint32_t) (state == REQUEST_HELD) - (uint32_t) (request->state == REQUEST_HELD);
+    request->state = (uint8_t) state;
+}
+
+static void request_free(struct registry *registry, struct request *request) {
+    assert(!request->name);
+
+    enter(registry, request, REQUEST_FREE);
+    list_unlink(&request->session_link);
+    request->session = NULL;
+    request->tail = text_unref(&registry->texts, request->tail);
+    set_due(registry, request, INSTANT_NEVER);
+    pool_give(&registry->requests, request_index(registry, request));
+}
+
+static void tell(struct registry *registry, struct request *request, const struct outcome *outcome, instant_ns now_ns) {
+    if (request->session)
+        registry->sink.outcome(registry->sink.userdata, request, outcome, now_ns);
+}
+
+static void tell_kind(struct registry *registry, struct request *request, enum outcome_kind kind, instant_ns now_ns) {
+    tell(registry, request, &(struct outcome) {.kind = kind}, now_ns);
+}
+
+static void tell_failed(struct registry *registry, struct request *request, const char *error, const char *text,
+                        instant_ns now_ns) {
+    tell(registry, request,
+         &(struct outcome) {.kind = OUTCOME_FAILED, .error = error, .text = text, .text_length = strlen(text)}, now_ns);
+}
+
+/* --- names --- */
+
+uint64_t registry_hash(const struct registry *registry, const char *name, size_t length) {
+    return hash_bytes(registry->hash_key, name, length);
+}
+
+static uint32_t *bucket_of(const struct registry *registry, uint64_t hash) {
+    return &registry->buckets[hash & (registry->requests_max - 1)];
+}
+
+static struct name *name_get(struct registry *registry, const char *bytes, size_t length) {
+    uint64_t hash = registry_hash(registry, bytes, length);
+    uint32_t *bucket = bucket_of(registry, hash);
+
+    for (uint32_t at = *bucket; at != 0;) {
+        struct name *name = pool_at(&registry->names, at - 1);
+        if (name->hash == hash && name->text->head_length == length && memcmp(name->text->bytes, bytes, length) == 0)
+            return name;
+        at = name->next_in_bucket;
+    }
+    struct text *text = text_new(&registry->texts, bytes, length, NULL, 0);
+    if (!text)
+        return NULL;
+    uint32_t index = pool_take(&registry->names);
+    assert(index != POOL_NONE); /* there are as many as requests */
+    struct name *name = pool_at(&registry->names, index);
+    *name = (struct name) {.hash = hash, .text = text, .next_in_bucket = *bucket};
+    list_init(&name->queue);
+    *bucket = index + 1;
+    return name;
+}
+
+static void name_free(struct registry *registry, struct name *name) {
+    uint32_t index = (uint32_t) (name - (struct name *) (void *) registry->names.memory);
+    uint32_t *link = bucket_of(registry, name->hash);
+
+    assert(list_is_empty(&name->queue));
+    while (*link != index + 1)
+        link = &((struct name *) pool_at(&registry->names, *link - 1))->next_in_bucket;
+    *link = name->next_in_bucket;
+    name->text = text_unref(&registry->texts, name->text);
+    name->seen = text_unref(&registry->texts, name->seen);
+    pool_give(&registry->names, index);
+}
+
+static struct request *first_in_line(const struct name *name) {
+    struct list *first = list_first(&name->queue);
+    return first ? list_entry(first, struct request, queue_link) : NULL;
+}
+
+/* --- the line --- */
+
+static void command_simple(struct registry *registry, const struct request *request, uint64_t hash, enum command_kind kind) {
+    struct command command = {.kind = kind, .request = registry_id(registry, request)};
+    registry->sink.command(registry->sink.userdata, hash, &command);
+}
+
+static void contend(struct registry *registry, struct request *request) {
+    struct name *name = request->name;
+    char text[NAME_BYTES_MAX + DATA_BYTES_MAX + 32];
+
+    assert(request == first_in_line(name));
+    assert((size_t) name->text->head_length + request->tail->head_length <= sizeof(text));
+    memcpy(text, name->text->bytes, name->text->head_length);
+    memcpy(text + name->text->head_length, request->tail->bytes, request->tail->head_length);
+    struct command command = {
+        .kind = COMMAND_CONTEND,
+        .persist = !request->try_once,
+        .head_length = name->text->head_length,
+        .tail_length = request->tail->head_length,
+        .request = registry_id(registry, request),
+        .ttl_ms = request->ttl_ms,
+        .node_timeout_ms = request->node_timeout_ms,
+        .heartbeat_ms = request->heartbeat_ms,
+        .max_hold_ms = request->max_hold_ms,
+        .text = text,
+    };
+    enter(registry, request, REQUEST_CONTENDING);
+    registry->sink.command(registry->sink.userdata, name->hash, &command);
+}
+
+/* Takes the request out of its line; the next one comes forward. The name goes with its last request. */
+static void leave_line(struct registry *registry, struct request *request) {
+    struct name *name = request->name;
+    bool was_first = request == first_in_line(name);
+
+    list_unlink(&request->queue_link);
+    request->name = NULL;
+    struct request *next = first_in_line(name);
+    if (!next) {
+        name_free(registry, name);
+        return;
+    }
+    if (was_first) {
+        name->seen = text_unref(&registry->texts, name->seen);
+        assert(next->state == REQUEST_QUEUED);
+        contend(registry, next);
+    }
+}
+
+/* Leaves the line for good while the keeper has it: it is remembered until the keeper confirms. */
+static void hand_back(struct registry *registry, struct request *request) {
+    command_simple(registry, request, request->name->hash, COMMAND_RELEASE);
+    enter(registry, request, REQUEST_RELEASING);
+    set_due(registry, request, INSTANT_NEVER);
+    leave_line(registry, request);
+}
+
+/* The request is over and the keeper does not have it. */
+static void end(struct registry *registry, struct request *request) {
+    leave_line(registry, request);
+    request_free(registry, request);
+}
+
+/* Nobody waits for its outcome any more. */
+static void silence(struct request *request) {
+    list_unlink(&request->session_link);
+    request->session = NULL;
+}
+
+/* "held by …" for requests that find the name taken. */
+static void fail_busy(struct registry *registry, struct request *request, instant_ns now_ns) {
+    const struct name *name = request->name;
+    const struct request *first = first_in_line(name);
+    char text[1200];
+
+    if (first->state == REQUEST_HELD)
+        (void) snprintf(text, sizeof(text), "held by process %ld of this host, %lld ms left if not extended",
+                        (long) first->pid, (long long) ((first->deadline_ns - now_ns) / NS_PER_MS));
+    else
+        (void) snprintf(text, sizeof(text), "%.*s", (int) name->seen->head_length, name->seen->bytes);
+    tell_failed(registry, request,
+                first->state != REQUEST_HELD && name->seen_failure == FAILURE_NO_QUORUM ? "NOQUORUM" : "BUSY", text, now_ns);
+}
+
+/* Those who don't wait learn that they can't have it now. */
+static void turn_away_impatient(struct registry *registry, struct name *name, instant_ns now_ns) {
+    list_for_each_safe(node, &name->queue) {
+        struct request *request = list_entry(node, struct request, queue_link);
+        if (request->state != REQUEST_QUEUED || !request->try_once)
+            continue;
+        fail_busy(registry, request, now_ns);
+        end(registry, request);
+    }
+}
+
+struct request *registry_ask(struct registry *registry, struct session *session, struct list *session_requests,
+                             const struct registry_ask *ask, instant_ns now_ns) {
+    if (registry->requests.taken >= registry->limit)
+        return NULL;
+    struct text *tail = text_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
+    if (!tail)
+        return NULL;
+    uint32_t index = pool_take(&registry->requests);
+    assert(index != POOL_NONE);
+    struct request *request = pool_at(&registry->requests, index);
+    uint32_t generation = request->generation + 1;
+    *request = (struct request) {
+        .generation = generation,
+        .state = REQUEST_NEW,
+        .try_once = ask->wait_ms == 0,
+        .async = ask->async,
+        .ttl_ms = ask->ttl_ms,
+        .node_timeout_ms = ask->node_timeout_ms,
+        .heartbeat_ms = ask->heartbeat_ms,
+        .max_hold_ms = ask->max_hold_ms,
+        .pid = ask->pid,
+        .uid = ask->uid,
+        .session = session,
+        .tail = tail,
+        .asked_ns = now_ns,
+        .wait_until_ns = ask->wait_ms > 0 ? instant_add(now_ns, ask->wait_ms * NS_PER_MS) : INSTANT_NEVER,
+    };
+    list_init(&request->queue_link);
+    list_append(session_requests, &request->session_link);
+    return request;
+}
+
+bool registry_start(struct registry *registry, struct request *request, const struct registry_ask *ask,
+                    instant_ns now_ns) {
+    assert(request->state == REQUEST_NEW);
+
+    struct name *name = name_get(registry, ask->name, ask->name_length);
+    if (!name) {
+        request_free(registry, request);
+        return false;
+    }
+    const struct request *first = first_in_line(name);
+    request->name = name;
+    list_append(&name->queue, &request->queue_link);
+    if (!first) {
+        set_due(registry, request, request->wait_until_ns);
+        contend(registry, request);
+        return true;
+    }
+    enter(registry, request, REQUEST_QUEUED);
+    if (request->try_once && (first->state == REQUEST_HELD || name->seen)) {
+        fail_busy(registry, request, now_ns);
+        end(registry, request);
+        return true;
+    }
+    set_due(registry, request, request->wait_until_ns);
+    return true;
+}
+
+void registry_release(struct registry *registry, struct request *request, instant_ns now_ns) {
+    switch ((enum request_state) request->state) {
+    case REQUEST_QUEUED:
+        tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+        end(registry, request);
+        break;
+    case REQUEST_CONTENDING:
+    case REQUEST_HELD:
+        hand_back(registry, request);
+        break;
+    case REQUEST_RELEASING:
+        break;
+    case REQUEST_NEW:
+    case REQUEST_FREE:
+        assert(false);
+        break;
+    }
+}
+
+void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns) {
+    silence(request);
+    registry_release(registry, request, now_ns);
+}
+
+bool registry_abandon(struct registry *registry, struct request *request, instant_ns now_ns) {
+    if (request->state != REQUEST_HELD) {
+        registry_drop(registry, request, now_ns);
+        return false;
+    }
+    request->abandoned = true;
+    command_simple(registry, request, request->name->hash, COMMAND_ABANDON);
+    return true;
+}
+
+void registry_beat(struct registry *registry, struct request *request) {
+    if (request->state == REQUEST_HELD && request->heartbeat_ms > 0)
+        command_simple(registry, request, request->name->hash, COMMAND_BEAT);
+}
+
+/* --- what the keeper says --- */
+
+static void granted(struct registry *registry, struct request *request, instant_ns deadline_ns, instant_ns now_ns) {
+    if (request->state != REQUEST_CONTENDING)
+        return; /* withdrawn meanwhile: its release is on the way */
+    if (now_ns >= deadline_ns) {
+        tell_failed(registry, request, "NOQUORUM", "the grant came too late: the agent was stopped or starved", now_ns);
+        silence(request);
+        hand_back(registry, request);
+        return;
+    }
+    enter(registry, request, REQUEST_HELD);
+    request->deadline_ns = deadline_ns;
+    request->tail = text_unref(&registry->texts, request->tail);
+    request->name->seen = text_unref(&registry->texts, request->name->seen);
+    set_due(registry, request, deadline_ns);
+    tell_kind(registry, request, OUTCOME_GRANTED, now_ns);
+    if (request->state == REQUEST_HELD)
+        turn_away_impatient(registry, request->name, now_ns);
+}
+
+static void extended(struct registry *registry, struct request *request, instant_ns deadline_ns, instant_ns now_ns) {
+    /* Late by our own clock: the tick that tells the loss is about to run. */
+    if (request->state != REQUEST_HELD || now_ns >= request->deadline_ns)
+        return;
+    request->deadline_ns = deadline_ns;
+    set_due(registry, request, deadline_ns);
+    if (request->risk != 0) {
+        request->risk = 0;
+        tell_kind(registry, request, OUTCOME_EXTENDED, now_ns);
+    }
+}
+
+static void at_risk(struct registry *registry, struct request *request, enum reason reason, instant_ns now_ns) {
+    if (request->state != REQUEST_HELD)
+        return;
+    request->risk = (uint8_t) (1 + reason);
+    tell(registry, request, &(struct outcome) {.kind = OUTCOME_AT_RISK, .reason = reason}, now_ns);
+}
+
+static void contended(struct registry *registry, struct request *request, const struct report *report, instant_ns now_ns) {
+    struct name *name = request->name;
+
+    if (request->state != REQUEST_CONTENDING)
+        return;
+    text_unref(&registry->texts, name->seen);
+    name->seen = text_new(&registry->texts, report->text, report->text_length, NULL, 0);
+    name->seen_failure = report->failure;
+    if (name->seen)
+        turn_away_impatient(registry, name, now_ns);
+}
+
+static void failed(struct registry *registry, struct request *request, const struct report *report, instant_ns now_ns) {
+    static const char *const errors[] = {
+        [FAILURE_BUSY] = "BUSY",
+        [FAILURE_NO_QUORUM] = "NOQUORUM",
+        [FAILURE_QUOTA] = "QUOTA",
+    };
+
+    if (request->state != REQUEST_CONTENDING)
+        return; /* RELEASED follows */
+    tell(registry, request,
+         &(struct outcome) {.kind = OUTCOME_FAILED,
+                            .error = errors[report->failure],
+                            .text = report->text,
+                            .text_length = report->text_length},
+         now_ns);
+    end(registry, request);
+}
+
+void registry_report(struct registry *registry, const struct report *report, instant_ns now_ns) {
+    struct request *request = registry_find(registry, report->request);
+
+    if (!request)
+        return;
+    switch (report->kind) {
+    case REPORT_GRANTED:
+        granted(registry, request, report->deadline_ns, now_ns);
+        break;
+    case REPORT_FAILED:
+        failed(registry, request, report, now_ns);
+        break;
+    case REPORT_CONTENDED:
+        contended(registry, request, report, now_ns);
+        break;
+    case REPORT_EXTENDED:
+        extended(registry, request, report->deadline_ns, now_ns);
+        break;
+    case REPORT_AT_RISK:
+        at_risk(registry, request, report->reason, now_ns);
+        break;
+    case REPORT_LOST:
+        if (request->state != REQUEST_HELD)
+            break; /* RELEASED follows */
+        tell(registry, request, &(struct outcome) {.kind = OUTCOME_LOST, .reason = report->reason}, now_ns);
+        end(registry, request);
+        break;
+    case REPORT_RELEASED:
+        if (request->state != REQUEST_RELEASING)
+            break;
+        tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+        request_free(registry, request);
+        break;
+    case REPORT_LOOKED:
+    case REPORT_NODE:
+        assert(false); /* not about requests */
+        break;
+    }
+}
+
+/* --- time --- */
+
+static void wait_ended(struct registry *registry, struct request *request, instant_ns now_ns) {
+    const struct name *name = request->name;
+    const struct request *first = first_in_line(name);
+    long long waited_ms = (now_ns - request->asked_ns) / NS_PER_MS;
+    char text[1400];
+    const char *error = "TIMEOUT";
+
+    if (first->state == REQUEST_HELD)
+        (void) snprintf(text, sizeof(text), "waited %lld ms; held by process %ld of this host", waited_ms, (long) first->pid);
+    else if (name->seen)
+        (void) snprintf(text, sizeof(text), "waited %lld ms; %.*s", waited_ms, (int) name->seen->head_length,
+                        name->seen->bytes);
+    else
+        (void) snprintf(text, sizeof(text), "waited %lld ms, until no attempt had come to an end", waited_ms);
+    if (first->state != REQUEST_HELD && name->seen && name->seen_failure == FAILURE_NO_QUORUM)
+        error = "NOQUORUM";
+    tell_failed(registry, request, error, text, now_ns);
+    silence(request);
+    if (request->state == REQUEST_CONTENDING)
+        hand_back(registry, request);
+    else
+        end(registry, request);
+}
+
+/* The keeper says the same at this instant; who is first does not matter. */
+static void deadline_passed(struct registry *registry, struct request *request, instant_ns now_ns) {
+    enum reason reason = REASON_PAUSED;
+
+    if (request->abandoned)
+        reason = REASON_CLOSED;
+    else if (request->risk != 0)
+        reason = (enum reason)(request->risk - 1);
+    tell(registry, request, &(struct outcome) {.kind = OUTCOME_LOST, .reason = reason}, now_ns);
+    silence(request);
+    hand_back(registry, request);
+}
+
+void registry_tick(struct registry *registry, instant_ns now_ns) {
+    while (heap_earliest(&registry->due) <= now_ns) {
+        struct request *request = pool_at(&registry->requests, heap_first(&registry->due));
+        if (request->state == REQUEST_HELD)
+            deadline_passed(registry, request, now_ns);
+        else
+            wait_ended(registry, request, now_ns);
+    }
+}

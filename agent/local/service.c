@@ -1,0 +1,81 @@
+#include "local/service.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "local/command.h"
+#include "local/session.h"
+
+void service_init(struct service *service, const struct policy *policy, const struct service_identity *identity,
+                  const struct service_sink *sink, char *reply, instant_ns now_ns) {
+    assert(identity->n_keepers <= KEEPERS_MAX && identity->n_nodes <= NODES_MAX);
+
+    service->policy = *policy;
+    service->identity = *identity;
+    service->sink = *sink;
+    service->reply = reply;
+    list_init(&service->surveyors);
+    for (unsigned i = 0; i < KEEPERS_MAX; i++) {
+        service->keepers[i] = (struct keeper_view) {.counters.extension_margin_permille = 1000};
+        for (unsigned j = 0; j < NODES_MAX; j++)
+            service->keepers[i].nodes[j] = (struct node_view) {.since_ns = now_ns, .reason = "not connected yet"};
+    }
+}
+
+void service_node_report(struct service *service, unsigned keeper, const struct report *report, instant_ns now_ns) {
+    assert(keeper < service->identity.n_keepers && report->node < service->identity.n_nodes);
+
+    struct node_view *view = &service->keepers[keeper].nodes[report->node];
+    size_t length = report->text_length < sizeof(view->reason) ? report->text_length : sizeof(view->reason) - 1;
+    if (view->standing != report->standing)
+        view->since_ns = now_ns;
+    view->standing = report->standing;
+    if (length > 0)
+        memcpy(view->reason, report->text, length);
+    view->reason[length] = '\0';
+}
+
+void service_surveyed(struct service *service, instant_ns now_ns) {
+    list_for_each_safe(node, &service->surveyors) {
+        struct session *session = list_entry(node, struct session, surveyor_link);
+        list_unlink(node);
+        command_surveyed(service, session, now_ns);
+    }
+}
+
+static unsigned badness(enum standing standing) {
+    static const unsigned order[] = {
+        [STANDING_VOTING] = 0,
+        [STANDING_PROBING] = 1,
+        [STANDING_CONNECTING] = 2,
+        [STANDING_FAILED] = 3,
+    };
+    return order[standing];
+}
+
+struct node_view service_node(const struct service *service, unsigned node) {
+    struct node_view worst = service->keepers[0].nodes[node];
+
+    for (unsigned i = 1; i < service->identity.n_keepers; i++)
+        if (badness(service->keepers[i].nodes[node].standing) > badness(worst.standing))
+            worst = service->keepers[i].nodes[node];
+    return worst;
+}
+
+unsigned service_voting(const struct service *service) {
+    unsigned voting = 0;
+
+    for (unsigned i = 0; i < service->identity.n_nodes; i++)
+        voting += service_node(service, i).standing == STANDING_VOTING;
+    return voting;
+}
+
+uint32_t service_node_timeout_ms(const struct policy *policy, uint32_t ttl_ms) {
+    uint32_t timeout_ms = ttl_ms / 20;
+
+    if (policy->node_timeout_ms != 0)
+        return policy->node_timeout_ms;
+    if (timeout_ms < NODE_TIMEOUT_MS_MIN)
+        return NODE_TIMEOUT_MS_MIN;
+    return timeout_ms > NODE_TIMEOUT_MS_MAX ? NODE_TIMEOUT_MS_MAX : timeout_ms;
+}

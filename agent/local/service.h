@@ -1,0 +1,85 @@
+/* What all sessions share: the registry, the policy, what the keepers last told about the nodes, and the way out. Pure, owned by
+ * the front thread. */
+#pragma once
+
+#include "core/event.h"
+#include "core/shard.h"
+#include "local/registry.h"
+
+struct session;
+
+/* What the configuration says about requests; may change on reload. */
+struct policy {
+    uint32_t default_ttl_ms;
+    uint32_t max_ttl_ms;
+    uint32_t node_timeout_ms; /* 0: ttl/20 within bounds */
+    int64_t max_hold_ms;      /* 0: no bound */
+};
+
+struct node_view {
+    enum standing standing;
+    instant_ns since_ns;
+    char reason[NODE_TROUBLE_BYTES];
+};
+
+/* One keeper's last word. */
+struct keeper_view {
+    struct node_view nodes[NODES_MAX];
+    struct shard_counters counters;
+    uint32_t rtt_us[NODES_MAX];
+};
+
+struct service_identity {
+    const char *version;
+    const char *agent; /* 8 hex digits, new for each start */
+    const char *host;
+    long pid;
+    instant_ns started_ns;
+    unsigned n_nodes;
+    unsigned n_keepers;
+    const char *node_names[NODES_MAX];
+    const char *node_addresses[NODES_MAX];
+};
+
+struct service_sink {
+    /* Appends a whole reply or push to the session's output. */
+    void (*write)(void *userdata, struct session *session, const char *bytes, size_t length);
+    /* LEADER: ask the name's keeper. `request` comes back in the report. */
+    void (*look)(void *userdata, uint64_t name_hash, const struct command *command);
+    /* Ask all keepers for their counters; service_surveyed() follows. */
+    void (*survey)(void *userdata);
+    void *userdata;
+};
+
+enum { REPLY_BYTES_MAX = 300 * 1024 };
+
+struct service {
+    struct registry registry;
+    struct policy policy;
+    struct service_identity identity;
+    struct service_sink sink;
+    struct keeper_view keepers[KEEPERS_MAX];
+    struct list surveyors; /* sessions that wait for the keepers' counters */
+    uint32_t sessions;
+    bool draining;
+    char *reply;           /* REPLY_BYTES_MAX, where replies are composed; the caller's */
+};
+
+/* The registry is initialised by the caller, with session_outcome() as its sink. */
+void service_init(struct service *service, const struct policy *policy, const struct service_identity *identity,
+                  const struct service_sink *sink, char *reply, instant_ns now_ns);
+
+/* A keeper's word about a node. */
+void service_node_report(struct service *service, unsigned keeper, const struct report *report, instant_ns now_ns);
+
+/* All keepers have told their counters (or will not): the sessions that asked get their replies. */
+void service_surveyed(struct service *service, instant_ns now_ns);
+
+/* A node as the keepers together see it: the least good standing among them. */
+struct node_view service_node(const struct service *service, unsigned node);
+
+/* How many nodes vote for every keeper. */
+unsigned service_voting(const struct service *service);
+
+/* The node time-out for this ttl. */
+uint32_t service_node_timeout_ms(const struct policy *policy, uint32_t ttl_ms);

@@ -1,0 +1,223 @@
+/* redlockd: one agent a host, keeping Redlock leases for local processes. argv, signals, socket, nodes; the rest is in front.c. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "config.h"
+#include "dev.h"
+#include "io/front.h"
+#include "io/listener.h"
+#include "io/log.h"
+
+enum { EXIT_USAGE = 64, EXIT_UNAVAILABLE = 69, EXIT_SYSTEM = 71, EXIT_CONFIGURATION = 78 };
+
+static const char default_config_path[] = "/etc/redlockd.conf";
+
+struct options {
+    const char *config_path;
+    const char *socket_path;
+    unsigned dev_nodes; /* 0: not --dev */
+    bool check_config;
+};
+
+static void cleanup_config(struct config **config) {
+    config_free(*config);
+}
+
+static void cleanup_dev(struct dev **dev) {
+    dev_stop(*dev);
+}
+
+static void print_help(void) {
+    (void) printf("redlockd [OPTION]...\n"
+                  "Keeps Redlock leases for the processes of this host on N independent Redis masters.\n"
+                  "\n"
+                  "  --config FILE    read this configuration instead of %s\n"
+                  "  --socket PATH    listen here instead of where the configuration says\n"
+                  "  --dev[=N]        start N (3) private Redis servers and use them: for trying and testing\n"
+                  "  --check-config   report the configuration's mistakes; exit 0 if there are none, 78 otherwise\n"
+                  "  --version        print the version\n"
+                  "  --help           print this\n"
+                  "\n"
+                  "SIGHUP reloads the configuration, SIGTERM stops. See redlockd(8) and redlockd.conf(5).\n",
+                  default_config_path);
+}
+
+/* Reads the options. 0, or an exit status + 1 when the process is to end. */
+static int parse_options(int argc, char **argv, struct options *ret) {
+    enum { OPTION_CONFIG = 256, OPTION_SOCKET, OPTION_DEV, OPTION_CHECK, OPTION_VERSION, OPTION_HELP };
+    static const struct option known[] = {
+        {"config", required_argument, NULL, OPTION_CONFIG}, {"socket", required_argument, NULL, OPTION_SOCKET},
+        {"dev", optional_argument, NULL, OPTION_DEV},       {"check-config", no_argument, NULL, OPTION_CHECK},
+        {"version", no_argument, NULL, OPTION_VERSION},     {"help", no_argument, NULL, OPTION_HELP},
+        {0},
+    };
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", known, NULL)) >= 0) {
+        char *end = NULL;
+        unsigned long n_nodes;
+        switch (option) {
+        case OPTION_CONFIG:
+            ret->config_path = optarg;
+            break;
+        case OPTION_SOCKET:
+            ret->socket_path = optarg;
+            break;
+        case OPTION_DEV:
+            n_nodes = optarg ? strtoul(optarg, &end, 10) : 3;
+            if (optarg && (end == optarg || *end != '\0' || n_nodes < 1 || n_nodes > NODES_MAX)) {
+                (void) fprintf(stderr, "redlockd: --dev=%s: expected a number of nodes from 1 to %d\n", optarg, NODES_MAX);
+                return 1 + EXIT_USAGE;
+            }
+            ret->dev_nodes = (unsigned) n_nodes;
+            break;
+        case OPTION_CHECK:
+            ret->check_config = true;
+            break;
+        case OPTION_VERSION:
+            (void) puts("redlockd " REDLOCK_VERSION);
+            return 1 + EXIT_SUCCESS;
+        case OPTION_HELP:
+            print_help();
+            return 1 + EXIT_SUCCESS;
+        default:
+            (void) fputs("redlockd: 'redlockd --help' lists the options\n", stderr);
+            return 1 + EXIT_USAGE;
+        }
+    }
+    if (optind < argc) {
+        (void) fprintf(stderr, "redlockd: unexpected argument '%s'; 'redlockd --help' lists the options\n", argv[optind]);
+        return 1 + EXIT_USAGE;
+    }
+    return 0;
+}
+
+static int set_string(char **string, const char *value) {
+    char *copy = strdup(value);
+
+    if (!copy)
+        return -ENOMEM;
+    free(*string);
+    *string = copy;
+    return 0;
+}
+
+/* With --dev the file is optional: the nodes are our own. */
+static int read_config(const struct options *options, struct config **ret) {
+    if (options->dev_nodes > 0 && !options->config_path)
+        return config_new_default(ret);
+    return config_read(options->config_path ? options->config_path : default_config_path, stderr, ret);
+}
+
+/* The socket of systemd if it gave one, else our own. A descriptor or a negative errno, told. */
+static int open_socket(const struct config *config) {
+    int n = sd_listen_fds(1);
+
+    if (n > 1) {
+        log_error("systemd passed %d sockets, one was expected: see redlockd.socket", n);
+        return -EINVAL;
+    }
+    if (n == 1)
+        return SD_LISTEN_FDS_START;
+    int fd = listener_bind(config->socket_path, config->socket_mode, config->socket_group);
+    if (fd == -EADDRINUSE)
+        log_error("%s: another agent listens there already", config->socket_path);
+    else if (fd == -ENOENT)
+        log_error("%s: its directory does not exist; make it, or choose another place with --socket", config->socket_path);
+    else if (fd < 0)
+        log_error("%s: can't listen there: %s", config->socket_path, strerror(-fd));
+    return fd;
+}
+
+static int block_signals(void) {
+    sigset_t signals;
+
+    /* A client that goes away in the middle of a reply is not our end. */
+    if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+        return -errno;
+    (void) sigemptyset(&signals);
+    (void) sigaddset(&signals, SIGTERM);
+    (void) sigaddset(&signals, SIGINT);
+    (void) sigaddset(&signals, SIGHUP);
+    return sigprocmask(SIG_BLOCK, &signals, NULL) < 0 ? -errno : 0;
+}
+
+/* 8 hex digits that tell this process's leases from those of its predecessor. */
+static int make_agent_id(char ret[9]) {
+    uint32_t number;
+
+    if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+        return -errno;
+    (void) snprintf(ret, 9, "%08x", number);
+    return 0;
+}
+
+static int serve(const struct options *options, struct config *config) {
+    _cleanup_(cleanup_dev) struct dev *dev = NULL;
+    struct front *front = NULL;
+    char agent_id[9];
+
+    int r = block_signals();
+    if (r >= 0)
+        r = make_agent_id(agent_id);
+    if (r < 0) {
+        log_error("can't start: %s", strerror(-r));
+        return EXIT_SYSTEM;
+    }
+    /* Children before threads: their parent-death signal hangs on this thread. */
+    if (options->dev_nodes > 0 && dev_start(options->dev_nodes, config, &dev) < 0)
+        return EXIT_UNAVAILABLE;
+    int listen_fd = open_socket(config);
+    if (listen_fd < 0)
+        return EXIT_UNAVAILABLE;
+    const struct front_config front_config = {
+        .config = config,
+        .config_path = options->dev_nodes > 0 && !options->config_path
+                           ? NULL
+                           : options->config_path ? options->config_path : default_config_path,
+        .agent_id = agent_id,
+        .listen_fd = listen_fd,
+    };
+    r = front_new(&front_config, &front);
+    if (r >= 0)
+        r = front_run(front);
+    front_free(front);
+    if (sd_listen_fds(0) <= 0)
+        (void) unlink(config->socket_path);
+    if (r < 0)
+        log_error("the agent ends: %s", strerror(-r));
+    return r < 0 ? EXIT_SYSTEM : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+    _cleanup_(cleanup_config) struct config *config = NULL;
+    struct options options = {0};
+
+    int status = parse_options(argc, argv, &options);
+    if (status != 0)
+        return status - 1;
+    (void) umask(0077);
+    if (read_config(&options, &config) < 0)
+        return EXIT_CONFIGURATION;
+    if (options.check_config)
+        return EXIT_SUCCESS;
+    if (options.socket_path && set_string(&config->socket_path, options.socket_path) < 0)
+        return EXIT_SYSTEM;
+    if (options.dev_nodes > 0 && config->n_nodes > 0) {
+        log_error("%s names nodes: --dev brings its own; use one or the other", options.config_path);
+        return EXIT_USAGE;
+    }
+    return serve(&options, config);
+}
