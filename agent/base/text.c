@@ -28,7 +28,7 @@ static struct text *class_take(struct text_store *store, unsigned size_class) {
     struct text *text = class->first_free;
 
     if (text) {
-        memcpy(&class->first_free, text, sizeof(class->first_free));
+        memcpy(&class->first_free, (const void *) text, sizeof(class->first_free));
         return text;
     }
     if (class->fresh_end - class->fresh < class_bytes[size_class]) {
@@ -76,7 +76,7 @@ struct text *text_unref(struct text_store *store, struct text *text) {
 
     if (--text->references == 0) {
         struct text_class *class = &store->classes[text->size_class];
-        memcpy(text, &class->first_free, sizeof(class->first_free));
+        memcpy((void *) text, &class->first_free, sizeof(class->first_free));
         class->first_free = text;
     }
     return NULL;

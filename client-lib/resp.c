@@ -1,0 +1,364 @@
+#include "resp.h"
+
+#include <string.h>
+
+enum { NUMBER_BYTES_MAX = 24, LINE_BYTES_MAX = 64 * 1024 };
+
+/* --- reading --- */
+
+/* Parsing goes forward over the buffer; `outcome` says how it ended, 1 while all is well. */
+struct parse {
+    const char *buffer;
+    size_t length;
+    size_t at;
+    const struct resp_limits *limits;
+    struct resp_token *tokens;
+    size_t n_tokens;
+};
+
+/* Takes the line at the front, of at most `longest` bytes without its end. 1 or an outcome. */
+static int take_line(struct parse *parse, size_t longest, const char **ret_text, size_t *ret_length) {
+    const char *text = parse->buffer + parse->at;
+    size_t left = parse->length - parse->at, look = left < longest + 2 ? left : longest + 2;
+    const char *end = look > 0 ? memchr(text, '\n', look) : NULL;
+
+    if (!end)
+        return left >= longest + 2 ? RESP_TOO_LARGE : RESP_INCOMPLETE;
+    if (end == text || end[-1] != '\r')
+        return RESP_MALFORMED;
+    *ret_text = text;
+    *ret_length = (size_t) (end - text) - 1;
+    parse->at += *ret_length + 2;
+    return 1;
+}
+
+static bool parse_integer(const char *text, size_t length, int64_t *ret) {
+    bool sign = length > 0 && (text[0] == '-' || text[0] == '+');
+    int64_t value = 0;
+
+    if (length == sign)
+        return false;
+    /* Summed up below zero, where there is one more number. */
+    for (size_t i = sign; i < length; i++)
+        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_sub_overflow(value, text[i] - '0', &value))
+            return false;
+    if (text[0] != '-' && __builtin_sub_overflow(0, value, &value))
+        return false;
+    *ret = value;
+    return true;
+}
+
+static int take_number(struct parse *parse, int64_t *ret) {
+    const char *text;
+    size_t length;
+
+    int outcome = take_line(parse, NUMBER_BYTES_MAX, &text, &length);
+    if (outcome == RESP_TOO_LARGE)
+        return RESP_MALFORMED;
+    if (outcome <= 0)
+        return outcome;
+    return parse_integer(text, length, ret) ? 1 : RESP_MALFORMED;
+}
+
+/* A string of announced length. */
+static int take_bulk(struct parse *parse, struct resp_token *token, char kind) {
+    int64_t announced;
+
+    int outcome = take_number(parse, &announced);
+    if (outcome <= 0)
+        return outcome;
+    if (announced == -1 && kind == '$') {
+        token->type = RESP_NIL;
+        return 1;
+    }
+    if (announced < 0)
+        return RESP_MALFORMED;
+    if ((uint64_t) announced > parse->limits->bulk_bytes_max)
+        return RESP_TOO_LARGE;
+    size_t length = (size_t) announced, left = parse->length - parse->at;
+    const char *text = parse->buffer + parse->at;
+    /* A wrong end is told as soon as it is seen. */
+    if (left > length && text[length] != '\r')
+        return RESP_MALFORMED;
+    if (left < length + 2)
+        return RESP_INCOMPLETE;
+    if (text[length + 1] != '\n')
+        return RESP_MALFORMED;
+    parse->at += length + 2;
+    token->text = text;
+    token->length = length;
+    if (kind == '=') { /* "txt:" goes before a verbatim string */
+        if (length < 4 || text[3] != ':')
+            return RESP_MALFORMED;
+        token->text += 4;
+        token->length -= 4;
+    }
+    return 1;
+}
+
+/* An aggregate's head: the count of its elements, of pairs for a map. */
+static int take_count(struct parse *parse, struct resp_token *token, char kind) {
+    int64_t count;
+
+    int outcome = take_number(parse, &count);
+    if (outcome <= 0)
+        return outcome;
+    if (count == -1 && kind == '*') {
+        token->type = RESP_NIL;
+        return 1;
+    }
+    if (count < 0)
+        return RESP_MALFORMED;
+    if ((uint64_t) count > parse->limits->tokens_max)
+        return RESP_TOO_LARGE;
+    token->count = (uint32_t) count;
+    return 1;
+}
+
+static int take_text(struct parse *parse, struct resp_token *token) {
+    int outcome = take_line(parse, parse->limits->bulk_bytes_max, &token->text, &token->length);
+
+    if (outcome > 0 && memchr(token->text, '\r', token->length))
+        return RESP_MALFORMED;
+    return outcome;
+}
+
+static int take_bool(struct parse *parse, struct resp_token *token) {
+    const char *text;
+    size_t length;
+
+    int outcome = take_line(parse, 1, &text, &length);
+    if (outcome == RESP_TOO_LARGE || (outcome > 0 && (length != 1 || (text[0] != 't' && text[0] != 'f'))))
+        return RESP_MALFORMED;
+    if (outcome > 0)
+        token->integer = text[0] == 't';
+    return outcome;
+}
+
+/* One token: a scalar with its value, or an aggregate's head. */
+static int take_token(struct parse *parse, struct resp_token *token) {
+    const char *text;
+    size_t length;
+    int outcome;
+
+    if (parse->at == parse->length)
+        return RESP_INCOMPLETE;
+    char kind = parse->buffer[parse->at++];
+    *token = (struct resp_token) {0};
+    switch (kind) {
+    case '+':
+        token->type = RESP_STRING;
+        return take_text(parse, token);
+    case '-':
+        token->type = RESP_ERROR;
+        return take_text(parse, token);
+    case ':':
+        token->type = RESP_INTEGER;
+        return take_number(parse, &token->integer);
+    case '$':
+    case '=':
+        token->type = RESP_BULK;
+        return take_bulk(parse, token, kind);
+    case '!':
+        token->type = RESP_ERROR;
+        return take_bulk(parse, token, kind);
+    case '*':
+    case '~':
+        token->type = RESP_ARRAY;
+        return take_count(parse, token, kind);
+    case '%':
+        token->type = RESP_MAP;
+        return take_count(parse, token, kind);
+    case '>':
+        token->type = RESP_PUSH;
+        return take_count(parse, token, kind);
+    case '_':
+        token->type = RESP_NIL;
+        outcome = take_line(parse, 0, &text, &length);
+        return outcome == RESP_TOO_LARGE ? RESP_MALFORMED : outcome;
+    case '#':
+        token->type = RESP_BOOL;
+        return take_bool(parse, token);
+    case ',':
+        token->type = RESP_DOUBLE;
+        return take_text(parse, token);
+    default:
+        return RESP_MALFORMED;
+    }
+}
+
+static uint64_t elements_of(const struct resp_token *token) {
+    return token->type == RESP_MAP ? 2 * (uint64_t) token->count : token->count;
+}
+
+long resp_parse(const char *buffer, size_t length, const struct resp_limits *limits, struct resp_token *tokens,
+                size_t *ret_tokens) {
+    struct parse parse = {.buffer = buffer, .length = length, .limits = limits, .tokens = tokens};
+    unsigned depth_max = limits->depth_max < RESP_DEPTH_MAX ? limits->depth_max : RESP_DEPTH_MAX;
+    uint64_t left[RESP_DEPTH_MAX + 1] = {1}; /* elements still to come, by level */
+    uint64_t owed = 1;                       /* over all levels: what was announced must fit as well */
+    unsigned depth = 0;
+
+    while (owed > 0) {
+        if (parse.n_tokens == limits->tokens_max)
+            return RESP_TOO_LARGE;
+        struct resp_token *token = &tokens[parse.n_tokens++];
+        int outcome = take_token(&parse, token);
+        if (outcome <= 0)
+            return outcome;
+        while (left[depth] == 0)
+            depth--;
+        left[depth]--;
+        owed--;
+        if (elements_of(token) == 0)
+            continue;
+        owed += elements_of(token);
+        if (depth == depth_max || parse.n_tokens + owed > limits->tokens_max)
+            return RESP_TOO_LARGE;
+        left[++depth] = elements_of(token);
+    }
+    *ret_tokens = parse.n_tokens;
+    return (long) parse.at;
+}
+
+static long parse_words(struct parse *parse, size_t *ret_tokens) {
+    const char *end = memchr(parse->buffer, '\n', parse->length);
+    size_t longest = parse->limits->bulk_bytes_max;
+
+    if (!end)
+        return parse->length > longest + 1 ? RESP_TOO_LARGE : RESP_INCOMPLETE;
+    size_t length = (size_t) (end - parse->buffer), taken = length + 1;
+    if (length > 0 && end[-1] == '\r')
+        length--;
+    if (length > longest)
+        return RESP_TOO_LARGE;
+    for (size_t at = 0; at < length;) {
+        if (parse->buffer[at] == ' ' || parse->buffer[at] == '\t') {
+            at++;
+            continue;
+        }
+        if (parse->n_tokens == parse->limits->tokens_max)
+            return RESP_TOO_LARGE;
+        size_t from = at;
+        while (at < length && parse->buffer[at] != ' ' && parse->buffer[at] != '\t') {
+            unsigned char c = (unsigned char) parse->buffer[at++];
+            if (c < ' ' || c == 0x7f)
+                return RESP_MALFORMED; /* noise, not a person typing */
+        }
+        parse->tokens[parse->n_tokens++] =
+            (struct resp_token) {.type = RESP_BULK, .text = parse->buffer + from, .length = at - from};
+    }
+    *ret_tokens = parse->n_tokens;
+    return (long) taken;
+}
+
+long resp_parse_request(const char *buffer, size_t length, const struct resp_limits *limits, struct resp_token *tokens,
+                        size_t *ret_tokens) {
+    struct parse parse = {.buffer = buffer, .length = length, .limits = limits, .tokens = tokens};
+    int64_t count;
+
+    if (length == 0)
+        return RESP_INCOMPLETE;
+    if (buffer[0] != '*') {
+        unsigned char first = (unsigned char) buffer[0];
+        /* A line of words begins with a letter; blanks and empty lines are let pass. */
+        if ((first < 'A' || first > 'z') && first != ' ' && first != '\r' && first != '\n')
+            return RESP_MALFORMED;
+        return parse_words(&parse, ret_tokens);
+    }
+    parse.at = 1;
+    int outcome = take_number(&parse, &count);
+    if (outcome <= 0)
+        return outcome;
+    if (count < 0)
+        return RESP_MALFORMED;
+    if ((uint64_t) count > limits->tokens_max)
+        return RESP_TOO_LARGE;
+    for (; parse.n_tokens < (size_t) count; parse.n_tokens++) {
+        struct resp_token *token = &tokens[parse.n_tokens];
+        if (parse.at == length)
+            return RESP_INCOMPLETE;
+        if (buffer[parse.at++] != '$')
+            return RESP_MALFORMED;
+        *token = (struct resp_token) {.type = RESP_BULK};
+        outcome = take_bulk(&parse, token, '$');
+        if (outcome <= 0)
+            return outcome;
+        if (token->type != RESP_BULK)
+            return RESP_MALFORMED;
+    }
+    *ret_tokens = parse.n_tokens;
+    return (long) parse.at;
+}
+
+/* --- writing --- */
+
+void resp_put_raw(struct resp_writer *w, const void *bytes, size_t length) {
+    if (length > 0 && w->length <= w->size && length <= w->size - w->length)
+        memcpy(w->buffer + w->length, bytes, length);
+    w->length += length;
+}
+
+/* A type byte, a decimal number and the line end. */
+static void put_number(struct resp_writer *w, char kind, int64_t value) {
+    char digits[NUMBER_BYTES_MAX + 4];
+    size_t at = sizeof(digits);
+    uint64_t rest = value < 0 ? 0 - (uint64_t) value : (uint64_t) value;
+
+    digits[--at] = '\n';
+    digits[--at] = '\r';
+    do {
+        digits[--at] = (char) ('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    if (value < 0)
+        digits[--at] = '-';
+    digits[--at] = kind;
+    resp_put_raw(w, digits + at, sizeof(digits) - at);
+}
+
+void resp_put_string(struct resp_writer *w, const char *text) {
+    resp_put_raw(w, "+", 1);
+    resp_put_raw(w, text, strlen(text));
+    resp_put_raw(w, "\r\n", 2);
+}
+
+void resp_put_error(struct resp_writer *w, const char *text, size_t length) {
+    resp_put_raw(w, "-", 1);
+    for (size_t i = 0; i < length; i++)
+        resp_put_raw(w, text[i] == '\r' || text[i] == '\n' ? " " : &text[i], 1);
+    resp_put_raw(w, "\r\n", 2);
+}
+
+void resp_put_integer(struct resp_writer *w, int64_t value) {
+    put_number(w, ':', value);
+}
+
+void resp_put_bulk(struct resp_writer *w, const void *bytes, size_t length) {
+    put_number(w, '$', (int64_t) length);
+    resp_put_raw(w, bytes, length);
+    resp_put_raw(w, "\r\n", 2);
+}
+
+void resp_put_array(struct resp_writer *w, size_t count) {
+    put_number(w, '*', (int64_t) count);
+}
+
+void resp_put_map(struct resp_writer *w, size_t pairs, int protocol) {
+    if (protocol >= 3)
+        put_number(w, '%', (int64_t) pairs);
+    else
+        put_number(w, '*', (int64_t) (2 * pairs));
+}
+
+void resp_put_push(struct resp_writer *w, size_t count, int protocol) {
+    put_number(w, protocol >= 3 ? '>' : '*', (int64_t) count);
+}
+
+void resp_put_nil(struct resp_writer *w, int protocol) {
+    if (protocol >= 3)
+        resp_put_raw(w, "_\r\n", 3);
+    else
+        resp_put_raw(w, "$-1\r\n", 5);
+}

@@ -1,0 +1,534 @@
+/* The core's rules, by way of a shard with given time and given votes. Each check names the rule that it guards. */
+
+#include <assert.h>
+#include <sys/mman.h>
+
+#include "core/shard.h"
+#include "core/validity.h"
+#include "tap.h"
+
+enum { SENDS_MAX = 256, REPORTS_MAX = 256 };
+
+struct sent {
+    enum operation operation;
+    node_set nodes;
+    uint64_t ticket;
+    uint8_t secret[SECRET_BYTES];
+};
+
+/* One shard, what it asked for, and the time. */
+static struct world {
+    struct shard shard;
+    struct sent sends[SENDS_MAX];
+    unsigned n_sends;
+    struct report reports[REPORTS_MAX];
+    char texts[REPORTS_MAX][512];
+    unsigned n_reports;
+    unsigned cuts;
+    uint8_t secrets;
+    instant_ns now_ns;
+    void *memory;
+    size_t memory_bytes;
+} world;
+
+static void on_send(void *userdata, const struct send *send) {
+    (void) userdata;
+    assert(world.n_sends < SENDS_MAX);
+    struct sent *sent = &world.sends[world.n_sends++];
+    *sent = (struct sent) {.operation = send->operation, .nodes = send->nodes, .ticket = send->ticket};
+    if (send->secret)
+        memcpy(sent->secret, send->secret, SECRET_BYTES);
+}
+
+static void on_report(void *userdata, const struct report *report) {
+    (void) userdata;
+    if (report->kind == REPORT_NODE)
+        return;
+    assert(world.n_reports < REPORTS_MAX);
+    (void) snprintf(world.texts[world.n_reports], sizeof(world.texts[0]), "%.*s", (int) report->text_length,
+                    report->text ? report->text : "");
+    world.reports[world.n_reports++] = *report;
+}
+
+static void on_cut(void *userdata, unsigned node) {
+    (void) userdata;
+    (void) node;
+    world.cuts++;
+}
+
+static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
+    (void) userdata;
+    memset(secret, ++world.secrets, SECRET_BYTES);
+}
+
+static void world_begin(unsigned nodes) {
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    const struct shard_config config = {.nodes = nodes, .requests_max = 16, .node_names = names, .seed = 7};
+    const struct shard_sink sink = {.send = on_send, .report = on_report, .cut = on_cut, .secret = on_secret};
+
+    if (world.memory)
+        (void) munmap(world.memory, world.memory_bytes);
+    memset(&world, 0, sizeof(world));
+    world.now_ns = 1000 * NS_PER_S;
+    world.memory_bytes = shard_memory_bytes(&config);
+    world.memory = mmap(NULL, world.memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert(world.memory != MAP_FAILED);
+    shard_init(&world.shard, &config, &sink, world.memory);
+    for (unsigned i = 0; i < nodes; i++)
+        shard_node_ready(&world.shard, i, world.now_ns);
+}
+
+static void command(enum command_kind kind, uint64_t request) {
+    const struct command command = {.kind = kind, .request = request};
+    shard_command(&world.shard, &command, world.now_ns);
+}
+
+/* Asks for the name "x" with a ttl of 10 s and a node time-out of 100 ms. */
+static void contend_with(uint64_t request, bool persist, uint32_t heartbeat_ms, int64_t max_hold_ms) {
+    const struct command command = {
+        .kind = COMMAND_CONTEND,
+        .persist = persist,
+        .request = request,
+        .ttl_ms = 10000,
+        .node_timeout_ms = 100,
+        .heartbeat_ms = heartbeat_ms,
+        .max_hold_ms = max_hold_ms,
+        .text = "x42:",
+        .head_length = 1,
+        .tail_length = 3,
+    };
+    shard_command(&world.shard, &command, world.now_ns);
+}
+
+static void contend(uint64_t request, bool persist) {
+    contend_with(request, persist, 0, 0);
+}
+
+static void vote_with(unsigned node, uint64_t ticket, const struct vote *vote) {
+    shard_vote(&world.shard, node, ticket, vote, world.now_ns);
+}
+
+static void vote(unsigned node, const struct sent *sent, enum vote_kind kind) {
+    const struct vote vote = {
+        .kind = kind, .text = kind == VOTE_FOREIGN ? "other" : "", .text_length = kind == VOTE_FOREIGN ? 5 : 0, .ttl_left_ms = 5000};
+    vote_with(node, sent->ticket, &vote);
+}
+
+static void pass_ms(int64_t ms) {
+    instant_ns until_ns = world.now_ns + ms * NS_PER_MS;
+
+    while (shard_due_ns(&world.shard) <= until_ns) {
+        world.now_ns = instant_max(world.now_ns, shard_due_ns(&world.shard));
+        shard_tick(&world.shard, world.now_ns);
+    }
+    world.now_ns = until_ns;
+}
+
+static const struct sent *last_sent(enum operation operation);
+
+/* Lets time pass until the first extension is asked for. */
+static struct sent pass_to_extension(void) {
+    while (!last_sent(OPERATION_EXTEND))
+        pass_ms(1);
+    return *last_sent(OPERATION_EXTEND);
+}
+
+static const struct sent *last_sent(enum operation operation) {
+    for (unsigned i = world.n_sends; i-- > 0;)
+        if (world.sends[i].operation == operation)
+            return &world.sends[i];
+    return NULL;
+}
+
+static unsigned count_sent(enum operation operation) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < world.n_sends; i++)
+        count += world.sends[i].operation == operation;
+    return count;
+}
+
+static const struct report *last_report(enum report_kind kind) {
+    for (unsigned i = world.n_reports; i-- > 0;)
+        if (world.reports[i].kind == kind)
+            return &world.reports[i];
+    return NULL;
+}
+
+static unsigned count_reports(enum report_kind kind) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < world.n_reports; i++)
+        count += world.reports[i].kind == kind;
+    return count;
+}
+
+static void hold(uint64_t request) {
+    contend(request, true);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < world.shard.config.nodes; i++)
+        vote(i, &sent, VOTE_YES);
+    assert(last_report(REPORT_GRANTED));
+}
+
+/* --- acquiring --- */
+
+static void test_grant(void) {
+    world_begin(5);
+    contend(1, false);
+    const struct sent *sent = last_sent(OPERATION_ACQUIRE);
+    is_int(sent->nodes, 0x1f, "rule 2: all nodes are asked at the same time");
+    instant_ns sent_ns = world.now_ns;
+    pass_ms(7);
+    vote(0, sent, VOTE_YES);
+    vote(1, sent, VOTE_YES);
+    ok(!last_report(REPORT_GRANTED), "rule 1: two of five are no quorum");
+    vote(1, sent, VOTE_YES);
+    ok(!last_report(REPORT_GRANTED), "rule 1: a node votes once");
+    vote(4, sent, VOTE_YES);
+    is_int(count_reports(REPORT_GRANTED), 1, "rule 2: three of five grant, without waiting for the rest");
+    is_int(last_report(REPORT_GRANTED)->deadline_ns, sent_ns + 10 * NS_PER_S - 102 * NS_PER_MS,
+           "the deadline counts from before the first send, less ttl/100 + 2 ms");
+}
+
+static void test_quorum_is_of_the_configured(void) {
+    world_begin(5);
+    for (unsigned i = 2; i < 5; i++)
+        shard_node_gone(&world.shard, i, STANDING_CONNECTING, "connection refused", world.now_ns);
+    contend(1, false);
+    ok(last_report(REPORT_FAILED), "rule 1: with two of five reachable the attempt fails at once");
+    is_int(last_report(REPORT_FAILED)->failure, FAILURE_NO_QUORUM, "and it says no quorum");
+    is_string(world.texts[0], "0 of 5 nodes answered, 3 are needed; a: no answer in time; b: no answer in time; "
+                              "c: connection refused; d: connection refused; e: connection refused",
+              "with the reason of each node");
+}
+
+static void test_even_tie(void) {
+    world_begin(4);
+    contend(1, false);
+    struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    vote(2, &sent, VOTE_FOREIGN);
+    ok(!last_sent(OPERATION_RELEASE), "two to one of four is open");
+    vote(3, &sent, VOTE_FOREIGN);
+    ok(last_sent(OPERATION_RELEASE), "rule 1: a tie of an even number ends the attempt at once");
+    ok(!last_report(REPORT_FAILED), "a tie in which nobody won is tried again even without WAIT");
+    pass_ms(20);
+    ok(count_sent(OPERATION_ACQUIRE) == 2, "rule 5: after a random delay");
+    ok(memcmp(sent.secret, last_sent(OPERATION_ACQUIRE)->secret, SECRET_BYTES) != 0,
+       "rule 3: with a fresh lock value");
+}
+
+static void test_stale_reply(void) {
+    world_begin(3);
+    contend(1, true);
+    struct sent first = *last_sent(OPERATION_ACQUIRE);
+    vote(0, &first, VOTE_YES);
+    pass_ms(101);
+    ok(last_sent(OPERATION_RELEASE), "rule 5: an attempt that timed out releases at once");
+    is_int(last_sent(OPERATION_RELEASE)->nodes, 0x7, "rule 4: also where no answer came: maybe held");
+    pass_ms(100);
+    struct sent second = *last_sent(OPERATION_ACQUIRE);
+    ok(second.ticket != first.ticket, "a new attempt is under way");
+    vote(1, &first, VOTE_YES);
+    vote(2, &first, VOTE_YES);
+    ok(!last_report(REPORT_GRANTED), "rule 3: late answers of an earlier attempt don't count");
+    vote(1, &second, VOTE_YES);
+    vote(2, &second, VOTE_YES);
+    ok(last_report(REPORT_GRANTED), "those of this attempt do");
+}
+
+static void test_release_owed(void) {
+    world_begin(3);
+    contend(1, true);
+    struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    vote(0, &sent, VOTE_FOREIGN);
+    vote(1, &sent, VOTE_CUT);
+    vote(2, &sent, VOTE_FOREIGN);
+    struct sent release = *last_sent(OPERATION_RELEASE);
+    vote(1, &release, VOTE_CUT);
+    vote(2, &release, VOTE_YES);
+    shard_node_gone(&world.shard, 1, STANDING_CONNECTING, "closed", world.now_ns);
+    command(COMMAND_RELEASE, 1);
+    shard_node_ready(&world.shard, 1, world.now_ns);
+    ok(last_sent(OPERATION_RELEASE) && last_sent(OPERATION_RELEASE)->nodes == 0x2,
+       "rule 4: it gets the release when it is back, though the request was withdrawn");
+    pass_ms(20000);
+    is_int(world.shard.leases.taken, 0, "and after the ttl all is forgotten");
+}
+
+static void test_late_majority(void) {
+    world_begin(3);
+    const struct command command = {.kind = COMMAND_CONTEND, .request = 1, .ttl_ms = 100, .node_timeout_ms = 500,
+                                    .text = "x42:", .head_length = 1, .tail_length = 3};
+    shard_command(&world.shard, &command, world.now_ns);
+    struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    world.now_ns += 97 * NS_PER_MS;
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    ok(!last_report(REPORT_GRANTED), "rule 6: no grant without validity left");
+    ok(last_sent(OPERATION_RELEASE), "the keys are released");
+    ok(last_report(REPORT_FAILED), "and the request is told");
+}
+
+static void test_busy(void) {
+    world_begin(5);
+    contend(1, false);
+    struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    const struct vote held = {.kind = VOTE_FOREIGN,
+                              .text = "0123456789abcdef0123456789abcdef01234567:web1:00c0ffee:4321:data",
+                              .text_length = 64, .ttl_left_ms = 8123};
+    for (unsigned i = 0; i < 3; i++)
+        vote_with(i, sent.ticket, &held);
+    is_int(last_report(REPORT_FAILED)->failure, FAILURE_BUSY, "held by another: busy");
+    is_string(world.texts[0], "held by web1:00c0ffee:4321, 8123 ms left", "with the holder and the time left");
+    is_int(last_sent(OPERATION_RELEASE)->nodes, 0x18, "nodes that showed another's value are owed no release");
+
+    world_begin(1);
+    contend(1, false);
+    const struct vote hash = {.kind = VOTE_FOREIGN, .foreign_type = true, .text = "hash", .text_length = 4, .ttl_left_ms = -1};
+    vote_with(0, last_sent(OPERATION_ACQUIRE)->ticket, &hash);
+    is_string(world.texts[0], "its Redis key holds a hash, which is no lock of ours, without an expiry",
+              "a key of a foreign type is reported");
+}
+
+/* --- extending --- */
+
+static void test_extension(void) {
+    world_begin(5);
+    hold(1);
+    instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
+    pass_ms(2990);
+    is_int(count_sent(OPERATION_EXTEND), 0, "no extension before 0.9 of ttl/3");
+    struct sent sent = pass_to_extension();
+    ok(world.now_ns <= deadline_ns - 6 * NS_PER_S, "one at ttl/3 at the latest");
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    ok(!last_report(REPORT_EXTENDED), "rule 7: two of five don't extend");
+    vote(2, &sent, VOTE_REPAIRED);
+    ok(!last_report(REPORT_EXTENDED), "rule 7: a repaired vote does not count in its round");
+    vote(3, &sent, VOTE_YES);
+    ok(last_report(REPORT_EXTENDED) && last_report(REPORT_EXTENDED)->deadline_ns > deadline_ns,
+       "three of five do: the deadline moves");
+}
+
+static void test_extension_fails(void) {
+    world_begin(3);
+    hold(1);
+    instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
+    struct sent first = pass_to_extension();
+    vote(0, &first, VOTE_YES);
+    vote(1, &first, VOTE_REFUSED);
+    vote(2, &first, VOTE_REFUSED);
+    ok(last_report(REPORT_AT_RISK), "rule 13: a failed extension is told at once");
+    is_int(last_report(REPORT_AT_RISK)->deadline_ns, deadline_ns, "rule 7: the old deadline stays");
+    ok(!last_sent(OPERATION_RELEASE), "rule 7: nothing valid is thrown away");
+    pass_ms(100);
+    ok(count_sent(OPERATION_EXTEND) == 2, "rule 7: it is tried again");
+    struct sent second = *last_sent(OPERATION_EXTEND);
+    vote(1, &first, VOTE_YES);
+    ok(!last_report(REPORT_EXTENDED), "answers of an older extension round don't count");
+    vote(0, &second, VOTE_YES);
+    vote(2, &second, VOTE_YES);
+    ok(last_report(REPORT_EXTENDED), "and succeeds");
+    is_int(count_reports(REPORT_AT_RISK), 1, "at-risk was told once");
+}
+
+static void test_expiry(void) {
+    world_begin(3);
+    hold(1);
+    instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
+    while (!last_report(REPORT_LOST))
+        pass_ms(10);
+    ok(world.now_ns >= deadline_ns && world.now_ns <= deadline_ns + 10 * NS_PER_MS,
+       "rule 13: lost is told when the deadline passes");
+    is_int(last_report(REPORT_LOST)->reason, REASON_NO_QUORUM, "the reason is that no quorum extended it");
+    struct sent extension = *last_sent(OPERATION_EXTEND);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &extension, VOTE_YES);
+    ok(!last_report(REPORT_EXTENDED), "rule 7: an extension never revives a lease");
+}
+
+static void test_late_extension(void) {
+    world_begin(3);
+    hold(1);
+    struct sent sent = pass_to_extension();
+    world.now_ns = last_report(REPORT_GRANTED)->deadline_ns; /* the loop was late: no tick came */
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    ok(!last_report(REPORT_EXTENDED) && last_report(REPORT_LOST), "rule 7: answers after the deadline come too late");
+    ok(last_sent(OPERATION_RELEASE), "rule 8: after the deadline the keys may go");
+}
+
+static void test_paused(void) {
+    world_begin(3);
+    hold(1);
+    world.now_ns += 30 * NS_PER_S;
+    shard_tick(&world.shard, world.now_ns);
+    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_PAUSED,
+       "rule 13: an agent that slept past the deadline says paused");
+    is_int(count_sent(OPERATION_EXTEND), 0, "and does not try to extend");
+}
+
+static void test_taken(void) {
+    world_begin(5);
+    hold(1);
+    unsigned releases = count_sent(OPERATION_RELEASE);
+    struct sent sent = pass_to_extension();
+    vote(0, &sent, VOTE_FOREIGN);
+    vote(1, &sent, VOTE_FOREIGN);
+    ok(!last_report(REPORT_LOST), "two foreign values of five leave a majority");
+    vote(2, &sent, VOTE_FOREIGN);
+    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_TAKEN, "three: taken by another");
+    is_int(count_sent(OPERATION_RELEASE), releases, "rule 8: no key is deleted before the deadline");
+    pass_ms(7000);
+    ok(count_sent(OPERATION_RELEASE) > releases, "afterwards they are");
+}
+
+static void test_bounds(void) {
+    world_begin(1);
+    contend_with(1, true, 0, 12000);
+    vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
+    instant_ns granted_ns = world.now_ns;
+    while (!last_report(REPORT_LOST)) {
+        unsigned extensions = count_sent(OPERATION_EXTEND);
+        pass_ms(5);
+        if (count_sent(OPERATION_EXTEND) > extensions)
+            vote(0, last_sent(OPERATION_EXTEND), VOTE_YES);
+    }
+    ok(world.now_ns - granted_ns >= 12 * NS_PER_S && world.now_ns - granted_ns <= 12005 * NS_PER_MS,
+       "rule 9: max_hold ends the lease at its time");
+    is_int(last_report(REPORT_LOST)->reason, REASON_MAX_HOLD, "with its reason");
+
+    world_begin(1);
+    contend_with(1, true, 1000, 0);
+    vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
+    pass_ms(900);
+    command(COMMAND_BEAT, 1);
+    pass_ms(3000);
+    is_int(count_sent(OPERATION_EXTEND), 0, "rule 9: no BEAT, no extension");
+    ok(last_report(REPORT_AT_RISK) && last_report(REPORT_AT_RISK)->reason == REASON_HEARTBEAT, "at risk for that reason");
+    command(COMMAND_BEAT, 1);
+    pass_ms(0);
+    is_int(count_sent(OPERATION_EXTEND), 1, "a BEAT in time brings the extension back");
+    vote(0, last_sent(OPERATION_EXTEND), VOTE_YES);
+    pass_ms(20000);
+    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_HEARTBEAT, "a hung holder loses it");
+}
+
+/* --- releasing --- */
+
+static void test_release(void) {
+    world_begin(5);
+    hold(1);
+    command(COMMAND_RELEASE, 1);
+    struct sent sent = *last_sent(OPERATION_RELEASE);
+    is_int(sent.nodes, 0x1f, "a release goes to all nodes at once");
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    ok(!last_report(REPORT_RELEASED), "two of five have not yet freed the name");
+    vote(2, &sent, VOTE_YES);
+    ok(last_report(REPORT_RELEASED), "three have");
+    vote(3, &sent, VOTE_YES);
+    vote(4, &sent, VOTE_YES);
+    is_int(world.shard.leases.taken, 0, "all is forgotten when the last node has confirmed");
+    is_int(count_reports(REPORT_RELEASED), 1, "told once");
+    command(COMMAND_RELEASE, 1);
+    is_int(count_reports(REPORT_RELEASED), 2, "a release of what is not there is confirmed too");
+}
+
+static void test_abandon(void) {
+    world_begin(3);
+    hold(1);
+    command(COMMAND_ABANDON, 1);
+    pass_ms(9800);
+    is_int(count_sent(OPERATION_EXTEND) + count_sent(OPERATION_RELEASE), 0,
+           "rule 8: an abandoned lease is neither extended nor deleted while its holder may believe in it");
+    pass_ms(200);
+    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_CLOSED, "it is lost at its deadline");
+    ok(last_sent(OPERATION_RELEASE), "and deleted then");
+}
+
+static void test_withdraw_under_way(void) {
+    world_begin(3);
+    contend(1, true);
+    struct sent acquire = *last_sent(OPERATION_ACQUIRE);
+    command(COMMAND_RELEASE, 1);
+    ok(last_sent(OPERATION_RELEASE), "a request withdrawn in the middle of an attempt releases behind it");
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &acquire, VOTE_YES);
+    ok(!last_report(REPORT_GRANTED), "a late grant is none");
+}
+
+/* --- nodes --- */
+
+static void test_stalled_node(void) {
+    world_begin(3);
+    hold(1);
+    command(COMMAND_RELEASE, 1);
+    struct sent release = *last_sent(OPERATION_RELEASE);
+    vote(0, &release, VOTE_YES);
+    vote(1, &release, VOTE_YES);
+    pass_ms(1001);
+    contend(2, false);
+    struct sent acquire = *last_sent(OPERATION_ACQUIRE);
+    vote(0, &acquire, VOTE_YES);
+    vote(1, &acquire, VOTE_YES);
+    command(COMMAND_RELEASE, 2);
+    struct sent second_release = *last_sent(OPERATION_RELEASE);
+    vote(0, &second_release, VOTE_YES);
+    vote(1, &second_release, VOTE_YES);
+    is_int(acquire.nodes, 0x3, "a node that is silent for a second is not asked any more");
+    pass_ms(4100);
+    is_int(world.cuts, 1, "after five seconds its connection is given up");
+    vote(2, &release, VOTE_YES);
+    contend(3, false);
+    is_int(last_sent(OPERATION_ACQUIRE)->nodes, 0x7, "an answer brings it back");
+}
+
+static void test_look(void) {
+    world_begin(5);
+    struct command look = {.kind = COMMAND_LOOK, .request = 99, .node_timeout_ms = 100, .text = "x", .head_length = 1};
+    shard_command(&world.shard, &look, world.now_ns);
+    struct sent sent = *last_sent(OPERATION_LOOK);
+    const struct vote one = {.kind = VOTE_FOREIGN, .text = "one", .text_length = 3, .ttl_left_ms = 300};
+    const struct vote longer = {.kind = VOTE_FOREIGN, .text = "one", .text_length = 3, .ttl_left_ms = 900};
+    const struct vote two = {.kind = VOTE_FOREIGN, .text = "two", .text_length = 3, .ttl_left_ms = 700};
+    vote_with(0, sent.ticket, &one);
+    vote_with(1, sent.ticket, &two);
+    vote_with(2, sent.ticket, &longer);
+    ok(!last_report(REPORT_LOOKED), "two to one of five is open");
+    vote_with(3, sent.ticket, &longer);
+    ok(last_report(REPORT_LOOKED) && last_report(REPORT_LOOKED)->text, "three of one value are the leader");
+    is_int(last_report(REPORT_LOOKED)->validity_ms, 300, "valid as long as a majority has it");
+    look.request = 100;
+    shard_command(&world.shard, &look, world.now_ns);
+    sent = *last_sent(OPERATION_LOOK);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &sent, VOTE_FREE);
+    ok(last_report(REPORT_LOOKED)->request == 100 && !last_report(REPORT_LOOKED)->text, "free on a majority: nobody");
+}
+
+int main(void) {
+    test_grant();
+    test_quorum_is_of_the_configured();
+    test_even_tie();
+    test_stale_reply();
+    test_release_owed();
+    test_late_majority();
+    test_busy();
+    test_extension();
+    test_extension_fails();
+    test_expiry();
+    test_late_extension();
+    test_paused();
+    test_taken();
+    test_bounds();
+    test_release();
+    test_abandon();
+    test_withdraw_under_way();
+    test_stalled_node();
+    test_look();
+    return done_testing();
+}
