@@ -7,6 +7,7 @@
  * everything in one write. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +37,17 @@ enum redis_state {
     REDIS_CONNECTING, /* no connection: resolving, connecting, or waiting for the next try; see the reason */
     REDIS_PROBING,    /* connected: AUTH, SELECT, INFO, SCRIPT LOAD under way */
     REDIS_READY,
+};
+
+/* What the server said of itself when it was greeted. */
+struct redis_facts {
+    char run_id[48];
+    char version[32];
+    char mode[16];
+    char role[16];
+    char eviction_policy[32];
+    bool aof_enabled;
+    bool loading;
 };
 
 struct redis;
@@ -73,6 +85,9 @@ void redis_flush(struct redis *redis);
 
 /* Gives the connection up and connects anew, for a node that has stopped answering. Calls on_reply(NULL) for what was under way. */
 void redis_cut(struct redis *redis, const char *reason);
+
+/* Stands as long as the object; filled in from the first greeting on. */
+const struct redis_facts *redis_facts(const struct redis *redis);
 
 /* Smoothed round trip in microseconds (EWMA, 1/8), 0 before the first. */
 uint32_t redis_rtt_us(const struct redis *redis);

@@ -1,0 +1,689 @@
+#include "io/redis.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <hiredis/async.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/list.h"
+#include "base/random.h"
+#include "io/clock.h"
+#include "io/loop.h"
+#include "io/resolve.h"
+
+enum {
+    CONNECT_TIMEOUT_MS = 1000,
+    PROBE_TIMEOUT_MS = 2000,
+    BACKOFF_MS_MIN = 20,
+    BACKOFF_MS_MAX = 1000,
+    STABLE_MS = 5000, /* ready for that long: the back-off starts anew */
+    SHA1_HEX_BYTES = 40,
+    REASON_BYTES = 160,
+    COMMAND_BYTES_MIN = 256,
+};
+
+/* One command under way, kept to repeat it in case the node has forgotten our scripts. */
+struct command_record {
+    struct list link; /* among the free, the sent or the held */
+    struct redis *redis;
+    void *tag;
+    instant_ns sent_ns;
+    bool repeated;
+    char *bytes;
+    size_t length, room;
+};
+
+struct redis {
+    sd_event *event;
+    const struct config_node *node;
+    unsigned index;
+    struct redis_callbacks callbacks;
+    void *userdata;
+
+    redisAsyncContext *context; /* NULL while there is none */
+    sd_event_source *source;    /* of the context's socket */
+    sd_event_source *timer;     /* the end of connecting, probing or backing off */
+    struct resolve *resolve;
+    bool connected;
+    bool wants_write;
+    bool polls_write;
+    bool closing;               /* no more callbacks */
+    enum redis_state state;
+    char reason[REASON_BYTES];
+    char failure[REASON_BYTES]; /* why the connection is being given up */
+    unsigned probes_left;
+    bool reloading;             /* the scripts are being loaded again: commands are held back */
+    unsigned loads_left;
+    char hashes[SCRIPTS_COUNT][SHA1_HEX_BYTES + 1];
+    struct list free_records, sent, held;
+    int64_t backoff_ms;
+    instant_ns ready_ns;
+    uint32_t rtt_us;
+    struct random random;
+    struct redis_facts facts;
+};
+
+static void connect_now(struct redis *redis);
+
+/* --- state --- */
+
+static void set_state(struct redis *redis, enum redis_state state, const char *reason) {
+    if (redis->state == state && strcmp(redis->reason, reason) == 0)
+        return;
+    redis->state = state;
+    (void) snprintf(redis->reason, sizeof(redis->reason), "%s", reason);
+    if (!redis->closing)
+        redis->callbacks.on_state(redis->userdata, redis, state, redis->reason);
+}
+
+static void set_timer_ms(struct redis *redis, int64_t ms) {
+    /* Can only fail for want of memory; then nothing would ever time out again. */
+    if (loop_set_timer(redis->timer, clock_now_ns() + ms * NS_PER_MS) < 0)
+        abort();
+}
+
+/* Waits a random while, longer after each failure, and connects anew. */
+static void retry_later(struct redis *redis, const char *reason) {
+    if (redis->closing)
+        return;
+    if (redis->state == REDIS_READY && clock_now_ns() - redis->ready_ns > STABLE_MS * NS_PER_MS)
+        redis->backoff_ms = BACKOFF_MS_MIN;
+    set_timer_ms(redis, random_between(&redis->random, redis->backoff_ms / 2, redis->backoff_ms));
+    redis->backoff_ms = redis->backoff_ms * 2 < BACKOFF_MS_MAX ? redis->backoff_ms * 2 : BACKOFF_MS_MAX;
+    set_state(redis, REDIS_CONNECTING, reason);
+}
+
+/* --- commands and their records --- */
+
+static struct command_record *record_new(struct redis *redis, size_t length) {
+    struct list *first = list_first(&redis->free_records);
+    struct command_record *record = first ? list_entry(first, struct command_record, link) : calloc(1, sizeof(*record));
+
+    if (!record)
+        abort();
+    if (first)
+        list_unlink(&record->link);
+    else
+        list_init(&record->link);
+    if (record->room < length) {
+        size_t room = COMMAND_BYTES_MIN;
+        while (room < length)
+            room *= 2;
+        free(record->bytes);
+        record->bytes = malloc(room);
+        if (!record->bytes)
+            abort();
+        record->room = room;
+    }
+    record->redis = redis;
+    record->length = 0;
+    record->repeated = false;
+    return record;
+}
+
+static void record_give(struct redis *redis, struct command_record *record) {
+    list_unlink(&record->link);
+    list_append(&redis->free_records, &record->link);
+}
+
+static void records_free(struct list *list) {
+    list_for_each_safe(node, list) {
+        struct command_record *record = list_entry(node, struct command_record, link);
+        list_unlink(node);
+        free(record->bytes);
+        free(record);
+    }
+}
+
+static void answer(struct redis *redis, struct command_record *record, redisReply *reply) {
+    void *tag = record->tag;
+
+    record_give(redis, record);
+    if (!redis->closing)
+        redis->callbacks.on_reply(redis->userdata, redis, tag, reply);
+}
+
+static void reload_scripts(struct redis *redis);
+static void on_command_reply(redisAsyncContext *context, void *reply, void *privdata);
+
+static void transmit(struct redis *redis, struct command_record *record) {
+    record->sent_ns = clock_now_ns();
+    list_unlink(&record->link);
+    list_append(&redis->sent, &record->link);
+    if (redisAsyncFormattedCommand(redis->context, on_command_reply, record, record->bytes, record->length) != REDIS_OK)
+        answer(redis, record, NULL); /* the connection is on its way down */
+}
+
+static bool is_noscript(const redisReply *reply) {
+    return reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOSCRIPT", strlen("NOSCRIPT")) == 0;
+}
+
+static void note_round_trip(struct redis *redis, const struct command_record *record) {
+    int64_t us = (clock_now_ns() - record->sent_ns) / NS_PER_US;
+    int64_t smoothed = redis->rtt_us == 0 ? us : ((int64_t) redis->rtt_us * 7 + us) / 8;
+    redis->rtt_us = (uint32_t) (smoothed < 1 ? 1 : smoothed > UINT32_MAX ? UINT32_MAX : smoothed);
+}
+
+static void on_command_reply(redisAsyncContext *context, void *reply, void *privdata) {
+    struct command_record *record = privdata;
+    struct redis *redis = record->redis;
+
+    (void) context;
+    if (is_noscript(reply) && !record->repeated && !redis->closing) {
+        /* All commands behind it meet the same, until the scripts are back: they are repeated in their order. */
+        record->repeated = true;
+        list_unlink(&record->link);
+        list_append(&redis->held, &record->link);
+        reload_scripts(redis);
+        return;
+    }
+    if (reply)
+        note_round_trip(redis, record);
+    answer(redis, record, reply);
+}
+
+/* Every held command is answered as cut off. */
+static void drop_held(struct redis *redis) {
+    struct list *first;
+
+    while ((first = list_first(&redis->held)))
+        answer(redis, list_entry(first, struct command_record, link), NULL);
+}
+
+/* --- greeting --- */
+
+/* Ends the connection for this reason; the disconnect callback goes on from there. */
+static void give_up(struct redis *redis, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void give_up(struct redis *redis, const char *format, ...) {
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void) vsnprintf(redis->failure, sizeof(redis->failure), format, arguments);
+    va_end(arguments);
+    if (redis->context)
+        redisAsyncFree(redis->context);
+}
+
+static void become_ready(struct redis *redis) {
+    redis->ready_ns = clock_now_ns();
+    if (loop_set_timer(redis->timer, INSTANT_NEVER) < 0)
+        abort();
+    set_state(redis, REDIS_READY, "");
+}
+
+static void probe_step_done(struct redis *redis) {
+    if (--redis->probes_left == 0 && redis->failure[0] == '\0')
+        become_ready(redis);
+}
+
+/* A reply to AUTH or SELECT. */
+static void on_greeting_reply(redisAsyncContext *context, void *data, void *privdata) {
+    struct redis *redis = privdata;
+    const redisReply *reply = data;
+
+    (void) context;
+    if (!reply || redis->closing)
+        return;
+    if (reply->type == REDIS_REPLY_ERROR)
+        give_up(redis, "refused the greeting: %s", reply->str);
+    else
+        probe_step_done(redis);
+}
+
+/* The value of "field:value" in INFO's text, cut to fit; "" when it is not there. */
+static void info_field(const char *info, const char *field, char *ret, size_t size) {
+    size_t length = strlen(field);
+
+    ret[0] = '\0';
+    for (const char *line = info; line; line = strchr(line, '\n')) {
+        if (*line == '\n')
+            line++;
+        if (strncmp(line, field, length) == 0 && line[length] == ':') {
+            (void) snprintf(ret, size, "%.*s", (int) strcspn(line + length + 1, "\r\n"), line + length + 1);
+            return;
+        }
+    }
+}
+
+/* What keeps this server from voting, or NULL. */
+static const char *facts_trouble(const struct redis_facts *facts) {
+    if (strcmp(facts->mode, "sentinel") == 0)
+        return "is a sentinel: give the address of a master";
+    if (strcmp(facts->mode, "cluster") == 0)
+        return "is a cluster node: Redlock wants independent masters";
+    if (strcmp(facts->role, "master") != 0)
+        return "is a replica: Redlock wants independent masters";
+    if (facts->loading)
+        return "is loading its data";
+    return NULL;
+}
+
+static void on_info_reply(redisAsyncContext *context, void *data, void *privdata) {
+    struct redis *redis = privdata;
+    const redisReply *reply = data;
+    struct redis_facts *facts = &redis->facts;
+    char flag[8];
+
+    (void) context;
+    if (!reply || redis->closing)
+        return;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        give_up(redis, "refused INFO: %s", reply->str);
+        return;
+    }
+    if (reply->type != REDIS_REPLY_STRING) {
+        give_up(redis, "is no Redis server: it answered INFO with something else");
+        return;
+    }
+    info_field(reply->str, "run_id", facts->run_id, sizeof(facts->run_id));
+    info_field(reply->str, "redis_version", facts->version, sizeof(facts->version));
+    info_field(reply->str, "redis_mode", facts->mode, sizeof(facts->mode));
+    info_field(reply->str, "role", facts->role, sizeof(facts->role));
+    info_field(reply->str, "maxmemory_policy", facts->eviction_policy, sizeof(facts->eviction_policy));
+    info_field(reply->str, "aof_enabled", flag, sizeof(flag));
+    facts->aof_enabled = flag[0] == '1';
+    info_field(reply->str, "loading", flag, sizeof(flag));
+    facts->loading = flag[0] == '1';
+    const char *trouble = facts_trouble(facts);
+    if (trouble)
+        give_up(redis, "%s", trouble);
+    else
+        probe_step_done(redis);
+}
+
+static void on_load_reply(redisAsyncContext *context, void *data, void *privdata) {
+    struct redis *redis = privdata;
+    const redisReply *reply = data;
+    struct list *first;
+
+    (void) context;
+    if (!reply || redis->closing)
+        return;
+    if (reply->type != REDIS_REPLY_STRING || reply->len != SHA1_HEX_BYTES) {
+        give_up(redis, "did not load our scripts: %s", reply->type == REDIS_REPLY_ERROR ? reply->str : "no hash came back");
+        return;
+    }
+    /* The replies come in the order of the scripts. */
+    memcpy(redis->hashes[SCRIPTS_COUNT - redis->loads_left], reply->str, SHA1_HEX_BYTES + 1);
+    if (--redis->loads_left > 0)
+        return;
+    if (redis->state != REDIS_READY) {
+        probe_step_done(redis);
+        return;
+    }
+    redis->reloading = false;
+    while ((first = list_first(&redis->held)))
+        transmit(redis, list_entry(first, struct command_record, link));
+}
+
+static int load_scripts(struct redis *redis) {
+    int r = REDIS_OK;
+
+    redis->loads_left = SCRIPTS_COUNT;
+    for (unsigned i = 0; i < SCRIPTS_COUNT && r == REDIS_OK; i++)
+        r = redisAsyncCommand(redis->context, on_load_reply, redis, "SCRIPT LOAD %b", redis_scripts[i].text,
+                              redis_scripts[i].length);
+    return r;
+}
+
+static void reload_scripts(struct redis *redis) {
+    if (redis->reloading)
+        return;
+    redis->reloading = true;
+    (void) load_scripts(redis);
+}
+
+/* Everything in one go: who we are, which database, what the server is, our scripts. */
+static void greet(struct redis *redis) {
+    const struct config_node *node = redis->node;
+    redisAsyncContext *context = redis->context;
+    int r = REDIS_OK;
+
+    redis->probes_left = 2; /* INFO and the scripts */
+    redis->reloading = false;
+    if (node->password) {
+        redis->probes_left++;
+        r = node->user ? redisAsyncCommand(context, on_greeting_reply, redis, "AUTH %s %s", node->user, node->password)
+                       : redisAsyncCommand(context, on_greeting_reply, redis, "AUTH %s", node->password);
+    }
+    if (r == REDIS_OK && node->database != 0) {
+        redis->probes_left++;
+        r = redisAsyncCommand(context, on_greeting_reply, redis, "SELECT %d", node->database);
+    }
+    if (r == REDIS_OK)
+        r = redisAsyncCommand(context, on_info_reply, redis, "INFO");
+    if (r == REDIS_OK)
+        r = load_scripts(redis);
+    if (r != REDIS_OK) {
+        give_up(redis, "can't be greeted: %s", context->errstr ? context->errstr : "out of memory");
+        return;
+    }
+    set_timer_ms(redis, PROBE_TIMEOUT_MS);
+    set_state(redis, REDIS_PROBING, "connected, being examined");
+}
+
+/* --- the adapter between hiredis and sd-event --- */
+
+static void poll_write(struct redis *redis, bool wanted) {
+    if (redis->polls_write == wanted || !redis->source)
+        return;
+    redis->polls_write = wanted;
+    if (sd_event_source_set_io_events(redis->source, EPOLLIN | (wanted ? (uint32_t) EPOLLOUT : 0u)) < 0)
+        abort();
+}
+
+static void adapter_nothing(void *privdata) {
+    (void) privdata;
+}
+
+static void adapter_add_write(void *privdata) {
+    struct redis *redis = privdata;
+
+    redis->wants_write = true;
+    if (!redis->connected)
+        poll_write(redis, true); /* the connection's success shows as writability */
+}
+
+static void adapter_delete_write(void *privdata) {
+    struct redis *redis = privdata;
+
+    redis->wants_write = false;
+    poll_write(redis, false);
+}
+
+static void adapter_cleanup(void *privdata) {
+    struct redis *redis = privdata;
+
+    redis->source = sd_event_source_disable_unref(redis->source);
+    redis->wants_write = redis->polls_write = false;
+}
+
+static int on_socket(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+    struct redis *redis = userdata;
+    redisAsyncContext *context = redis->context;
+
+    (void) source;
+    (void) fd;
+    if (context && (revents & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+        redisAsyncHandleRead(context);
+    if (context && redis->context == context && (revents & EPOLLOUT))
+        redisAsyncHandleWrite(context);
+    redis_flush(redis);
+    return 0;
+}
+
+static int attach(struct redis *redis) {
+    redisAsyncContext *context = redis->context;
+
+    int r = sd_event_add_io(redis->event, &redis->source, context->c.fd, EPOLLIN, on_socket, redis);
+    if (r >= 0)
+        r = sd_event_source_set_priority(redis->source, LOOP_PRIORITY_NODE);
+    if (r < 0)
+        return r;
+    context->ev.data = redis;
+    context->ev.addRead = adapter_nothing; /* reading is always on */
+    context->ev.delRead = adapter_nothing;
+    context->ev.addWrite = adapter_add_write;
+    context->ev.delWrite = adapter_delete_write;
+    context->ev.cleanup = adapter_cleanup;
+    return 0;
+}
+
+/* --- connecting --- */
+
+static void set_socket_options(int fd) {
+    const int one = 1;
+    const unsigned patience_ms = 5000;
+
+    (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    (void) setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+    (void) setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof(patience_ms));
+}
+
+static void on_disconnect(const redisAsyncContext *context, int status) {
+    struct redis *redis = context->data;
+    char reason[REASON_BYTES];
+
+    if (redis->failure[0] != '\0')
+        (void) snprintf(reason, sizeof(reason), "%s", redis->failure);
+    else
+        (void) snprintf(reason, sizeof(reason), "connection lost: %s",
+                        status != REDIS_OK && context->errstr && context->errstr[0] ? context->errstr : "closed");
+    redis->failure[0] = '\0';
+    redis->context = NULL;
+    redis->connected = false;
+    drop_held(redis);
+    retry_later(redis, reason);
+}
+
+static void on_connect(const redisAsyncContext *context, int status) {
+    struct redis *redis = context->data;
+    char reason[REASON_BYTES];
+
+    if (status == REDIS_OK) {
+        redis->connected = true;
+        if (!redis->node->unix_path)
+            set_socket_options(context->c.fd);
+        greet(redis);
+        return;
+    }
+    (void) snprintf(reason, sizeof(reason), "%s",
+                    redis->failure[0] ? redis->failure : context->errstr && context->errstr[0] ? context->errstr : "can't connect");
+    redis->failure[0] = '\0';
+    redis->context = NULL; /* hiredis frees it */
+    retry_later(redis, reason);
+}
+
+static void adopt(struct redis *redis, redisAsyncContext *context) {
+    char reason[REASON_BYTES];
+
+    if (!context || context->err) {
+        (void) snprintf(reason, sizeof(reason), "%s", context && context->errstr[0] ? context->errstr : "out of memory");
+        if (context)
+            redisAsyncFree(context);
+        retry_later(redis, reason);
+        return;
+    }
+    redis->context = context;
+    redis->connected = redis->wants_write = redis->polls_write = false;
+    redis->failure[0] = '\0';
+    context->data = redis;
+    set_timer_ms(redis, CONNECT_TIMEOUT_MS);
+    if (attach(redis) < 0 || redisAsyncSetConnectCallback(context, on_connect) != REDIS_OK ||
+        redisAsyncSetDisconnectCallback(context, on_disconnect) != REDIS_OK) {
+        redis->context = NULL;
+        redisAsyncFree(context);
+        retry_later(redis, "can't watch the connection");
+    }
+}
+
+static void on_resolved(void *userdata, const char *address, const char *error) {
+    struct redis *redis = userdata;
+    char reason[REASON_BYTES];
+
+    if (address) {
+        adopt(redis, redisAsyncConnect(address, redis->node->port));
+    } else {
+        (void) snprintf(reason, sizeof(reason), "can't find the address of %s: %s", redis->node->host, error);
+        retry_later(redis, reason);
+    }
+    redis->resolve = resolve_free(redis->resolve);
+}
+
+static void connect_now(struct redis *redis) {
+    if (redis->node->unix_path) {
+        adopt(redis, redisAsyncConnectUnix(redis->node->unix_path));
+        return;
+    }
+    int r = resolve_new(redis->event, redis->node->host, on_resolved, redis, &redis->resolve);
+    if (r > 0)
+        adopt(redis, redisAsyncConnect(redis->node->host, redis->node->port));
+    else if (r < 0)
+        retry_later(redis, "can't look up its address now");
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
+    struct redis *redis = userdata;
+
+    (void) source;
+    (void) usec;
+    if (!redis->context) {
+        if (!redis->resolve)
+            connect_now(redis);
+    } else if (!redis->connected) {
+        /* A context that never connected has no disconnect callback. */
+        redisAsyncContext *context = redis->context;
+        redis->context = NULL;
+        redisAsyncFree(context);
+        retry_later(redis, "no connection within 1 s");
+    } else {
+        give_up(redis, "accepts connections but does not answer");
+    }
+    redis_flush(redis);
+    return 0;
+}
+
+/* --- the contract --- */
+
+int redis_new(sd_event *event, const struct config_node *node, unsigned index,
+              const struct redis_callbacks *callbacks, void *userdata, struct redis **ret) {
+    struct redis *redis = calloc(1, sizeof(*redis));
+    uint64_t seed;
+
+    if (!redis)
+        return -ENOMEM;
+    if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) {
+        free(redis);
+        return -EIO;
+    }
+    redis->event = event;
+    redis->node = node;
+    redis->index = index;
+    redis->callbacks = *callbacks;
+    redis->userdata = userdata;
+    redis->backoff_ms = BACKOFF_MS_MIN;
+    random_init(&redis->random, seed);
+    list_init(&redis->free_records);
+    list_init(&redis->sent);
+    list_init(&redis->held);
+    int r = loop_add_timer(event, on_timer, redis, &redis->timer);
+    if (r < 0) {
+        free(redis);
+        return r;
+    }
+    /* From the loop, so that no callback comes before the caller has the object. */
+    r = loop_set_timer(redis->timer, 0);
+    if (r < 0) {
+        redis_free(redis);
+        return r;
+    }
+    *ret = redis;
+    return 0;
+}
+
+struct redis *redis_free(struct redis *redis) {
+    if (!redis)
+        return NULL;
+    redis->closing = true;
+    redis->resolve = resolve_free(redis->resolve);
+    if (redis->context)
+        redisAsyncFree(redis->context);
+    redis->source = sd_event_source_disable_unref(redis->source);
+    redis->timer = sd_event_source_disable_unref(redis->timer);
+    records_free(&redis->free_records);
+    records_free(&redis->sent);
+    records_free(&redis->held);
+    free(redis);
+    return NULL;
+}
+
+unsigned redis_index(const struct redis *redis) {
+    return redis->index;
+}
+
+enum redis_state redis_state(const struct redis *redis) {
+    return redis->state;
+}
+
+uint32_t redis_rtt_us(const struct redis *redis) {
+    return redis->rtt_us;
+}
+
+const struct redis_facts *redis_facts(const struct redis *redis) {
+    return &redis->facts;
+}
+
+static char *put_number(char *at, char kind, size_t number) {
+    char digits[24];
+    unsigned n = 0;
+
+    do {
+        digits[n++] = (char) ('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    *at++ = kind;
+    while (n > 0)
+        *at++ = digits[--n];
+    *at++ = '\r';
+    *at++ = '\n';
+    return at;
+}
+
+static char *put_bulk(char *at, const char *bytes, size_t length) {
+    at = put_number(at, '$', length);
+    memcpy(at, bytes, length);
+    at += length;
+    *at++ = '\r';
+    *at++ = '\n';
+    return at;
+}
+
+int redis_send(struct redis *redis, enum redis_script script, const struct redis_item *items, size_t n_keys,
+               size_t n_arguments, void *tag) {
+    enum { BYTES_PER_ITEM = 16, BYTES_FIXED = 128 };
+    size_t n_items = n_keys + n_arguments, length = BYTES_FIXED;
+    char keys[24];
+
+    if (redis->state != REDIS_READY || !redis->context || redis->failure[0] != '\0')
+        return -ENOTCONN;
+    for (size_t i = 0; i < n_items; i++)
+        length += items[i].length + BYTES_PER_ITEM;
+    struct command_record *record = record_new(redis, length);
+    int n_key_digits = snprintf(keys, sizeof(keys), "%zu", n_keys);
+    char *at = put_number(record->bytes, '*', 3 + n_items);
+    at = put_bulk(at, "EVALSHA", strlen("EVALSHA"));
+    at = put_bulk(at, redis->hashes[script], SHA1_HEX_BYTES);
+    at = put_bulk(at, keys, (size_t) n_key_digits);
+    for (size_t i = 0; i < n_items; i++)
+        at = put_bulk(at, items[i].bytes, items[i].length);
+    record->length = (size_t) (at - record->bytes);
+    assert(record->length <= record->room);
+    record->tag = tag;
+    if (redis->reloading)
+        list_append(&redis->held, &record->link);
+    else
+        transmit(redis, record);
+    return 0;
+}
+
+void redis_flush(struct redis *redis) {
+    if (!redis->context || !redis->connected || !redis->wants_write || redis->polls_write)
+        return;
+    redisAsyncHandleWrite(redis->context);
+    if (redis->context && redis->wants_write)
+        poll_write(redis, true); /* the socket is full */
+}
+
+void redis_cut(struct redis *redis, const char *reason) {
+    if (redis->context && redis->connected)
+        give_up(redis, "%s", reason);
+}

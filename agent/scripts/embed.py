@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""embed.py OUT NAME.lua...: writes a C file with redis_scripts[], in the order given."""
+
+import os
+import sys
+
+
+def c_string(data):
+    out = []
+    for line in data.splitlines(keepends=True):
+        text = line.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        out.append('    "%s"' % text)
+    return "\n".join(out)
+
+
+def main():
+    out, paths = sys.argv[1], sys.argv[2:]
+    with open(out, "w") as c:
+        c.write('#include "io/redis.h"\n\n')
+        for i, path in enumerate(paths):
+            with open(path) as script:
+                c.write("static const char script_%d[] =\n%s;\n\n" % (i, c_string(script.read())))
+        c.write("const struct redis_script_source redis_scripts[SCRIPTS_COUNT] = {\n")
+        for i, path in enumerate(paths):
+            name = os.path.splitext(os.path.basename(path))[0]
+            c.write('    [SCRIPT_%s] = {"%s", script_%d, sizeof(script_%d) - 1},\n' % (name.upper(), name, i, i))
+        c.write("};\n")
+
+
+main()
