@@ -1,0 +1,415 @@
+/* Reads the shape of a configuration file: which option stands where. What a value means is not its
+ * business.
+ *
+ * There is one level of sections. A section whose place is wrong (given twice, one too many) is still read
+ * for mistakes, but as `refused`: nothing of it is kept or written out. */
+#include "config-check.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "config-token.h"
+
+struct checker {
+    struct tokenizer tokenizer;
+    struct token token; /* the next one */
+    struct mistakes *mistakes;
+    struct outline *outline;
+    struct outline_section *section; /* the one being read */
+    struct outline_section refused;
+    FILE *clean;
+    unsigned clean_line;
+    const cfg_opt_t *last_option; /* whose value ended on last_line */
+    unsigned last_line;
+};
+
+static void next(struct checker *c) {
+    tokenizer_next(&c->tokenizer, &c->token);
+}
+
+static const cfg_opt_t *find_option(const cfg_opt_t *options, const char *name) {
+    for (const cfg_opt_t *option = options; option->name; option++)
+        if (strcmp(option->name, name) == 0)
+            return option;
+    return NULL;
+}
+
+static bool at_top(const struct checker *c) {
+    return !c->section->kind;
+}
+
+static const cfg_opt_t *top_options(const struct checker *c) {
+    return c->outline->sections[0].options;
+}
+
+/* From '{' to the '}' that belongs to it. */
+static void skip_block(struct checker *c) {
+    unsigned line = c->token.line, depth = 0;
+
+    do {
+        if (c->token.kind == TOKEN_OPEN)
+            depth++;
+        else if (c->token.kind == TOKEN_CLOSE)
+            depth--;
+        next(c);
+    } while (depth > 0 && c->token.kind != TOKEN_END);
+    if (depth > 0)
+        mistake_add(c->mistakes, line, "'{' is not closed: expected '}' before the end of the file");
+}
+
+/* What is left on a line on which something was wrong. */
+static void skip_line(struct checker *c, unsigned line) {
+    while (c->token.line == line && c->token.kind != TOKEN_END && c->token.kind != TOKEN_CLOSE) {
+        if (c->token.kind == TOKEN_OPEN)
+            skip_block(c);
+        else
+            next(c);
+    }
+}
+
+/* What follows a name that can't be used: a value, a block, or words. */
+static void skip_statement(struct checker *c, unsigned line) {
+    if (c->token.kind == TOKEN_EQUALS || c->token.kind == TOKEN_APPEND) {
+        unsigned equals_line = c->token.line;
+
+        next(c);
+        if (c->token.kind == TOKEN_OPEN)
+            skip_block(c);
+        else if (token_is_text(&c->token) && c->token.line == equals_line)
+            next(c);
+        return;
+    }
+    if (token_is_text(&c->token) && c->token.line == line)
+        next(c);
+    if (c->token.kind == TOKEN_OPEN)
+        skip_block(c);
+    else
+        skip_line(c, line);
+}
+
+/* Lines of the clean text are those of the file, so that libconfuse counts like an editor. */
+static void write_to_line(struct checker *c, unsigned line) {
+    for (; c->clean_line < line; c->clean_line++)
+        (void) fputc('\n', c->clean);
+    (void) fputc(' ', c->clean);
+}
+
+static void write_option(struct checker *c, const char *name, const struct token *value) {
+    write_to_line(c, value->line);
+    (void) fprintf(c->clean, "%s = \"", name);
+    for (size_t i = 0; i < value->length; i++) {
+        char byte = value->text[i];
+
+        if (byte < ' ' || byte > '~' || strchr("\"\\$", byte))
+            (void) fprintf(c->clean, "\\x%02x", (unsigned char) byte);
+        else
+            (void) fputc(byte, c->clean);
+    }
+    (void) fputc('"', c->clean);
+}
+
+static void close_section(struct checker *c, unsigned line) {
+    if (c->section != &c->refused) {
+        write_to_line(c, line);
+        (void) fputc('}', c->clean);
+    }
+    c->section = &c->outline->sections[0];
+}
+
+static bool is_title(const struct token *token) {
+    if (token->length < 1 || token->length > TITLE_BYTES_MAX)
+        return false;
+    for (const char *p = token->text; *p; p++)
+        if (!(*p >= 'a' && *p <= 'z') && !(*p >= 'A' && *p <= 'Z') && !(*p >= '0' && *p <= '9') &&
+            !strchr("._-", *p))
+            return false;
+    return true;
+}
+
+static void take_title(struct checker *c, const cfg_opt_t *kind, unsigned line,
+                       char title[static TITLE_BYTES_MAX + 1]) {
+    bool text = token_is_text(&c->token) && c->token.line == line;
+
+    if (!(kind->flags & CFGF_TITLE)) {
+        if (text)
+            mistake_add(c->mistakes, line, "'%s' has no name of its own: expected %s { ... }", kind->name,
+                        kind->name);
+    } else if (!text) {
+        mistake_add(c->mistakes, line, "no name after '%s': expected %s \"a\" { ... }", kind->name,
+                    kind->name);
+    } else if (!c->token.bad) {
+        if (!is_title(&c->token))
+            mistake_add(c->mistakes, line,
+                        "%s name '%.40s': expected 1 to %d letters, digits, '.', '_' or '-'", kind->name,
+                        c->token.text, TITLE_BYTES_MAX);
+        (void) snprintf(title, TITLE_BYTES_MAX + 1, "%.*s", TITLE_BYTES_MAX, c->token.text);
+    }
+    if (text)
+        next(c);
+}
+
+/* Finds a place for a section that is about to begin: the next free one, or `refused`. */
+static struct outline_section *place_section(struct checker *c, const cfg_opt_t *kind, const char *title,
+                                             unsigned line) {
+    unsigned n_same = 0;
+    bool multi = kind->flags & CFGF_MULTI;
+
+    for (unsigned i = 1; i < c->outline->n_sections; i++) {
+        const struct outline_section *other = &c->outline->sections[i];
+
+        if (other->kind != kind)
+            continue;
+        n_same++;
+        if (!multi)
+            mistake_add(c->mistakes, line, "'%s' is given twice: expected once, the first is on line %u",
+                        kind->name, other->line);
+        else if (title[0] && strcmp(title, other->title) == 0)
+            mistake_add(c->mistakes, line,
+                        "%s \"%s\" is given twice: expected another name, the first is on line %u",
+                        kind->name, title, other->line);
+    }
+    if (multi && n_same == NODES_MAX)
+        mistake_add(c->mistakes, line, "one %s too many: expected at most %d", kind->name, NODES_MAX);
+    if (n_same == (multi ? NODES_MAX : 1U))
+        return &c->refused;
+    return &c->outline->sections[c->outline->n_sections++];
+}
+
+static void open_section(struct checker *c, const cfg_opt_t *kind, const char *title, unsigned line) {
+    struct outline_section *section = place_section(c, kind, title, line);
+
+    *section = (struct outline_section){ .kind = kind, .options = kind->subopts, .line = line };
+    memcpy(section->title, title, sizeof section->title);
+    c->section = section;
+    if (section == &c->refused)
+        return;
+    write_to_line(c, line);
+    if (kind->flags & CFGF_TITLE)
+        (void) fprintf(c->clean, "%s \"%td\" {", kind->name, section - c->outline->sections);
+    else
+        (void) fprintf(c->clean, "%s {", kind->name);
+}
+
+static void read_section(struct checker *c, const cfg_opt_t *kind, unsigned line) {
+    char title[TITLE_BYTES_MAX + 1] = "";
+
+    if (c->token.kind == TOKEN_EQUALS || c->token.kind == TOKEN_APPEND) {
+        mistake_add(c->mistakes, line, "'%s' is a section: expected %s%s { ... }", kind->name, kind->name,
+                    kind->flags & CFGF_TITLE ? " \"a\"" : "");
+        skip_statement(c, line);
+        return;
+    }
+    take_title(c, kind, line, title);
+    if (c->token.kind == TOKEN_OPEN) {
+        next(c);
+    } else {
+        mistake_add(c->mistakes, line, "no '{' after '%s': expected %s%s { ... }", kind->name, kind->name,
+                    kind->flags & CFGF_TITLE ? " \"a\"" : "");
+        if (c->token.kind != TOKEN_WORD || !find_option(kind->subopts, c->token.text))
+            return; /* it seems to have no content either */
+    }
+    open_section(c, kind, title, line);
+}
+
+/* Reads what follows the name of an option. However wrong that is, the option counts as given from then on.
+ */
+static void read_option(struct checker *c, const cfg_opt_t *option, unsigned line) {
+    unsigned *given = &c->section->option_lines[option - c->section->options];
+    unsigned first = *given;
+
+    if (first)
+        mistake_add(c->mistakes, line, "'%s' is given twice: expected once, the first is on line %u",
+                    option->name, first);
+    else
+        *given = line;
+
+    if (c->token.kind == TOKEN_APPEND)
+        mistake_add(c->mistakes, line, "'+=' after '%s': expected '=', it takes one value", option->name);
+    if (c->token.kind != TOKEN_EQUALS && c->token.kind != TOKEN_APPEND) {
+        mistake_add(c->mistakes, line, "no '=' after '%s': expected %s = \"...\"", option->name,
+                    option->name);
+        skip_statement(c, line);
+        return;
+    }
+    line = c->token.line;
+    next(c);
+    if (c->token.kind == TOKEN_OPEN) {
+        mistake_add(c->mistakes, line, "a list after '%s =': expected one value", option->name);
+        skip_block(c);
+        return;
+    }
+    if (!token_is_text(&c->token) || c->token.line != line) {
+        mistake_add(c->mistakes, line, "no value after '%s =': expected one on the same line", option->name);
+        if (c->token.kind == TOKEN_STRING)
+            next(c);
+        return;
+    }
+    if (c->token.kind == TOKEN_WORD && c->token.text[c->token.length - 1] == ';') {
+        mistake_add(c->mistakes, line,
+                    "';' after the value of '%s': expected none, blanks or a new line separate options",
+                    option->name);
+    } else if (!first && !c->token.bad && c->section != &c->refused) {
+        *given = line;
+        write_option(c, option->name, &c->token);
+    }
+    c->last_option = option;
+    c->last_line = line;
+    next(c);
+}
+
+/* The section that has an option of this name, NULL if none has. */
+static const cfg_opt_t *home_of(const struct checker *c, const char *name) {
+    for (const cfg_opt_t *option = top_options(c); option->name; option++)
+        if (option->type == CFGT_SEC && find_option(option->subopts, name))
+            return option;
+    return NULL;
+}
+
+static void note_unknown(struct checker *c, const char *name, unsigned line) {
+    const cfg_opt_t *options = c->section->options, *home = home_of(c, name);
+    const char *nearest = nearest_option(options, name);
+    char list[256] = "";
+    size_t length = 0;
+
+    if (!at_top(c) && find_option(top_options(c), name)) {
+        mistake_add(c->mistakes, line,
+                    "'%s' within '%s', which was opened on line %u: expected it outside; is a '}' missing?",
+                    name, c->section->kind->name, c->section->line);
+    } else if (home) {
+        mistake_add(c->mistakes, line, "'%s' does not belong here: expected it within %s%s { ... }", name,
+                    home->name, home->flags & CFGF_TITLE ? " \"a\"" : "");
+    } else if (nearest) {
+        mistake_add(c->mistakes, line, "unknown option '%.40s': expected '%s'?", name, nearest);
+    } else {
+        for (const cfg_opt_t *option = options; option->name && length < sizeof list; option++)
+            length += (size_t) snprintf(list + length, sizeof list - length, "%s%s", length ? ", " : "",
+                                        option->name);
+        mistake_add(c->mistakes, line, "unknown option '%.40s': expected one of %s", name, list);
+    }
+}
+
+static void read_statement(struct checker *c) {
+    struct token name = c->token;
+    const cfg_opt_t *option = find_option(c->section->options, name.text);
+
+    if (!option && !at_top(c)) {
+        const cfg_opt_t *kind = find_option(top_options(c), name.text);
+
+        if (kind && kind->type == CFGT_SEC) {
+            mistake_add(c->mistakes, name.line,
+                        "'%s' within '%s', which was opened on line %u: expected '}' before it", kind->name,
+                        c->section->kind->name, c->section->line);
+            close_section(c, name.line);
+            option = kind;
+        }
+    }
+    next(c);
+    if (name.bad) {
+        skip_statement(c, name.line);
+    } else if (option && option->type == CFGT_SEC) {
+        read_section(c, option, name.line);
+    } else if (option) {
+        read_option(c, option, name.line);
+    } else if (c->last_option && name.line == c->last_line && name.text[0] != ';' &&
+               c->token.kind != TOKEN_EQUALS && c->token.kind != TOKEN_APPEND &&
+               c->token.kind != TOKEN_OPEN) {
+        /* Not quoted: it may be the rest of a password. */
+        mistake_add(c->mistakes, name.line,
+                    "more text after the value of '%s': expected one value, in quotes if it has blanks",
+                    c->last_option->name);
+        skip_line(c, name.line);
+    } else if (name.text[0] == ';') {
+        mistake_add(c->mistakes, name.line, "';': expected none, blanks or a new line separate options");
+        if (name.length > 1)
+            skip_statement(c, name.line);
+    } else {
+        note_unknown(c, name.text, name.line);
+        skip_statement(c, name.line);
+    }
+}
+
+static void note_unexpected(struct checker *c) {
+    unsigned line = c->token.line;
+    const char *sign = c->token.kind == TOKEN_EQUALS   ? "="
+                       : c->token.kind == TOKEN_APPEND ? "+="
+                       : c->token.kind == TOKEN_OPEN   ? "{"
+                                                       : c->token.text;
+
+    if (c->token.kind == TOKEN_STRING && c->last_option && line == c->last_line)
+        mistake_add(c->mistakes, line, "a second value after that of '%s': expected one",
+                    c->last_option->name);
+    else if (c->token.kind == TOKEN_STRING)
+        mistake_add(c->mistakes, line, "a string by itself: expected the name of an option");
+    else if ((unsigned char) sign[0] <= ' ' || (unsigned char) sign[0] > '~')
+        mistake_add(c->mistakes, line, "byte 0x%02x: expected the name of an option",
+                    (unsigned char) sign[0]);
+    else
+        mistake_add(c->mistakes, line, "'%s': expected the name of an option", sign);
+    skip_line(c, line);
+}
+
+static void read_all(struct checker *c) {
+    for (next(c); c->token.kind != TOKEN_END;) {
+        if (c->token.kind == TOKEN_WORD) {
+            read_statement(c);
+        } else if (c->token.kind != TOKEN_CLOSE) {
+            note_unexpected(c);
+        } else if (at_top(c)) {
+            mistake_add(c->mistakes, c->token.line,
+                        "'}' with no section open: expected the name of an option");
+            next(c);
+        } else {
+            close_section(c, c->token.line);
+            next(c);
+        }
+    }
+    if (!at_top(c)) {
+        mistake_add(c->mistakes, c->section->line,
+                    "'%s' is not closed: expected '}' before the end of the file", c->section->kind->name);
+        close_section(c, c->token.line);
+    }
+}
+
+int outline_read(const char *text, size_t length, const cfg_opt_t *options, struct mistakes *mistakes,
+                 struct outline *ret) {
+    struct outline outline = { .n_sections = 1, .sections[0] = { .options = options, .line = 1 } };
+    struct checker checker = {
+        .mistakes = mistakes,
+        .outline = &outline,
+        .section = &outline.sections[0],
+        .clean_line = 1,
+    };
+    bool failed;
+
+    checker.clean = open_memstream(&outline.clean, &outline.clean_length);
+    if (!checker.clean)
+        return -ENOMEM;
+    tokenizer_init(&checker.tokenizer, text, length, mistakes);
+    read_all(&checker);
+    (void) fputc('\n', checker.clean);
+    outline.n_lines = checker.tokenizer.line;
+    failed = ferror(checker.clean);
+    failed = fclose(checker.clean) != 0 || failed;
+    explicit_bzero(&checker.token, sizeof checker.token);
+    if (failed) {
+        outline_deinit(&outline);
+        return -ENOMEM;
+    }
+    *ret = outline;
+    return 0;
+}
+
+void outline_deinit(struct outline *outline) {
+    if (outline->clean)
+        explicit_bzero(outline->clean, outline->clean_length);
+    free(outline->clean);
+    outline->clean = NULL;
+}
+
+unsigned outline_line(const struct outline_section *section, const char *name) {
+    const cfg_opt_t *option = find_option(section->options, name);
+
+    return option ? section->option_lines[option - section->options] : 0;
+}

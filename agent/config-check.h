@@ -1,0 +1,48 @@
+/* The shape of a configuration file, checked before libconfuse sees it.
+ *
+ * libconfuse stops at the first mistake, takes a missing '}' and an option given twice without a word,
+ * counts lines wrongly after comments, reads environment variables into strings, and ends the text at a NUL
+ * byte. So the text is read here first, by libconfuse's rules for words, strings, comments and sections.
+ * Every mistake is noted, reading goes on after it, and what is sound is written out anew in the plainest
+ * form: libconfuse gets nothing else to read. */
+#pragma once
+
+#include <confuse.h>
+#include <stddef.h>
+
+#include "config-mistakes.h"
+#include "core/limits.h"
+
+enum {
+    TITLE_BYTES_MAX = 32, /* a node's name */
+    SECTION_OPTIONS_MAX = 16,
+    SECTIONS_MAX = 2 + NODES_MAX, /* the top level, socket, nodes */
+};
+
+/* One section as it stands in the file; the first is the top level. */
+struct outline_section {
+    const cfg_opt_t *kind;           /* NULL: the top level */
+    const cfg_opt_t *options;        /* what it may hold */
+    char title[TITLE_BYTES_MAX + 1]; /* cut if longer */
+    unsigned line;
+    unsigned option_lines[SECTION_OPTIONS_MAX]; /* where the option of this index is given; 0: not given */
+};
+
+struct outline {
+    struct outline_section sections[SECTIONS_MAX];
+    unsigned n_sections;
+    unsigned n_lines;
+    char *clean; /* for cfg_parse_buf(); sections with a title have their index in `sections` for one */
+    size_t clean_length;
+};
+
+/* Checks `text` against `options`: sections and single strings. Mistakes are noted, not returned. 0 or
+ * -ENOMEM. */
+int outline_read(const char *text, size_t length, const cfg_opt_t *options, struct mistakes *mistakes,
+                 struct outline *ret);
+
+/* Wipes and frees what is inside. */
+void outline_deinit(struct outline *outline);
+
+/* The line on which `section` gives the option `name`, 0 when it does not. */
+unsigned outline_line(const struct outline_section *section, const char *name);
