@@ -1,4 +1,5 @@
-/* The embedded nodes of --dev: private Redis servers that live and die with this process. */
+/* The nodes of --dev: private redis-server processes, children of the agent, on Unix sockets in a directory
+ * of their own. */
 #pragma once
 
 #include <sys/types.h>
@@ -7,12 +8,19 @@
 
 struct dev;
 
-/* Starts `n_nodes` servers on Unix sockets in a private directory and adds them to `config`. They end with the thread that calls
- * this, even when it is killed. 0 or a negative errno, told. */
+/* Makes the directory, starts `n_nodes` nodes (named a, b, c ...), waits until each accepts connections, and
+ * adds them to `config`. Takes away what agents that were killed have left behind. Waits up to 5 s.
+ *
+ * The nodes die with the calling *thread*: call it from one that lives until the end, before others are
+ * started. 0 or a negative errno, which the log has explained; `config` may have gained nodes then, and is
+ * of no use. */
 int dev_start(unsigned n_nodes, struct config *config, struct dev **ret);
 
-pid_t dev_node_pid(const struct dev *dev, unsigned node);
+/* The process of node `i`, -1 when there is no such node. */
+pid_t dev_node_pid(const struct dev *dev, unsigned i);
+
+/* Holds NAME.sock and NAME.log of each node. */
 const char *dev_directory(const struct dev *dev);
 
-/* Ends the servers and removes the directory. NULL is fine. Returns NULL. */
+/* Stops the nodes and removes the directory. NULL is fine. Returns NULL. */
 struct dev *dev_stop(struct dev *dev);
