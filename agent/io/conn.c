@@ -12,7 +12,6 @@
 #include "base/cleanup.h"
 #include "io/clock.h"
 #include "io/log.h"
-#include "io/loop.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
@@ -30,8 +29,8 @@ struct conn {
     uint32_t slot;
     int fd;                 /* -1 once closed; then only the process is watched */
     int pid_fd;             /* -1 when the kernel has none to give */
-    sd_event_source *source;
-    sd_event_source *pid_source;
+    struct poll_target target;
+    struct poll_target pid_target;
     bool readable;          /* edge-triggered: until read() says otherwise */
     bool half_closed;       /* nothing will come any more */
     bool hung_up;           /* and nobody reads any more */
@@ -58,11 +57,11 @@ static struct conn *conn_of(struct session *session) {
     return (struct conn *) (void *) session;
 }
 
-void conn_host_init(struct conn_host *host, sd_event *event, struct service *service, char *scratch, void *slots_memory,
+void conn_host_init(struct conn_host *host, struct poller *poller, struct service *service, char *scratch, void *slots_memory,
                     uint32_t slots) {
     assert(slots < 1u << SLOT_BITS);
 
-    *host = (struct conn_host) {.event = event, .service = service, .scratch = scratch};
+    *host = (struct conn_host) {.poller = poller, .service = service, .scratch = scratch};
     list_init(&host->conns);
     list_init(&host->ready);
     list_init(&host->unsent);
@@ -87,8 +86,8 @@ struct session *conn_find(struct conn_host *host, uint64_t id) {
 /* --- the end --- */
 
 static void unwatch_socket(struct conn *conn) {
-    conn->source = sd_event_source_disable_unref(conn->source);
     if (conn->fd >= 0) {
+        poller_remove(conn->host->poller, conn->fd);
         (void) close(conn->fd);
         conn->host->open--;
     }
@@ -113,9 +112,10 @@ static void conn_free(struct conn *conn) {
     struct conn_slot *slot = pool_at(&conn->host->slots, conn->slot);
 
     unwatch_socket(conn);
-    conn->pid_source = sd_event_source_disable_unref(conn->pid_source);
-    if (conn->pid_fd >= 0)
+    if (conn->pid_fd >= 0) {
+        poller_remove(conn->host->poller, conn->pid_fd);
         (void) close(conn->pid_fd);
+    }
     list_unlink(&conn->link);
     slot->conn = NULL;
     pool_give(&conn->host->slots, conn->slot);
@@ -194,8 +194,8 @@ static void set_blocked(struct conn *conn, bool blocked) {
     if (conn->blocked == blocked)
         return;
     conn->blocked = blocked;
-    int r = sd_event_source_set_io_events(conn->source,
-                                          EPOLLIN | EPOLLRDHUP | EPOLLET | (blocked ? (uint32_t) EPOLLOUT : 0u));
+    int r = poller_modify(conn->host->poller, conn->fd,
+                          EPOLLIN | EPOLLRDHUP | EPOLLET | (blocked ? (uint32_t) EPOLLOUT : 0u), &conn->target);
     if (r < 0)
         log_error("can't watch the connection of process %ld: %s", (long) conn->session.pid, strerror(-r));
 }
@@ -380,11 +380,11 @@ bool conn_work(struct conn_host *host, instant_ns now_ns) {
 
 /* --- the loop's calls --- */
 
-static int on_socket(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
-    struct conn *conn = userdata;
+static void on_socket(struct poll_target *target, uint32_t revents) {
+    struct conn *conn = list_entry(target, struct conn, target);
 
-    (void) source;
-    (void) fd;
+    if (conn->fd < 0)
+        return;
     if (revents & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
         conn->readable = true;
     if (revents & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
@@ -398,15 +398,11 @@ static int on_socket(sd_event_source *source, int fd, uint32_t revents, void *us
     }
     if (list_is_empty(&conn->ready_link))
         list_append(&conn->host->ready, &conn->ready_link);
-    return 0;
 }
 
-static int on_process_end(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
-    (void) source;
-    (void) fd;
+static void on_process_end(struct poll_target *target, uint32_t revents) {
     (void) revents;
-    conn_close(userdata, clock_now_ns());
-    return 0;
+    conn_close(list_entry(target, struct conn, pid_target), clock_now_ns());
 }
 
 static int peer_pid_fd(struct conn_host *host, int fd, pid_t pid) {
@@ -425,14 +421,12 @@ static int peer_pid_fd(struct conn_host *host, int fd, pid_t pid) {
 }
 
 static int watch(struct conn *conn) {
-    sd_event *event = conn->host->event;
-
-    int r = sd_event_add_io(event, &conn->source, conn->fd, EPOLLIN | EPOLLRDHUP | EPOLLET, on_socket, conn);
-    if (r >= 0)
-        r = sd_event_source_set_priority(conn->source, LOOP_PRIORITY_CLIENT);
+    conn->target.on_events = on_socket;
+    conn->pid_target.on_events = on_process_end;
+    int r = poller_add(conn->host->poller, conn->fd, EPOLLIN | EPOLLRDHUP | EPOLLET, &conn->target);
     if (r < 0 || conn->pid_fd < 0)
         return r;
-    return sd_event_add_io(event, &conn->pid_source, conn->pid_fd, EPOLLIN | EPOLLET, on_process_end, conn);
+    return poller_add(conn->host->poller, conn->pid_fd, EPOLLIN | EPOLLET, &conn->pid_target);
 }
 
 int conn_new(struct conn_host *host, int fd) {

@@ -3,16 +3,16 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
-#include <systemd/sd-event.h>
 
 #include "base/list.h"
 #include "base/pool.h"
+#include "io/poller.h"
 #include "local/session.h"
 
 struct conn;
 
 struct conn_host {
-    sd_event *event;
+    struct poller *poller;
     struct service *service;
     struct list conns;       /* open ones */
     struct list expelled;    /* closed by us: their process is watched as long as it may believe in a lease */
@@ -28,7 +28,7 @@ struct conn_host {
 enum { CONN_SCRATCH_BYTES = 64 * 1024 };
 
 /* `scratch` of CONN_SCRATCH_BYTES and `slots_memory` of conn_slots_bytes() zeroed bytes stay the caller's. */
-void conn_host_init(struct conn_host *host, sd_event *event, struct service *service, char *scratch, void *slots_memory,
+void conn_host_init(struct conn_host *host, struct poller *poller, struct service *service, char *scratch, void *slots_memory,
                     uint32_t slots);
 size_t conn_slots_bytes(uint32_t slots);
 

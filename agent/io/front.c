@@ -19,6 +19,7 @@
 #include "io/listener.h"
 #include "io/log.h"
 #include "io/loop.h"
+#include "io/poller.h"
 #include "local/command.h"
 
 enum {
@@ -31,7 +32,8 @@ struct front {
     struct config *reloaded; /* NULL until the first reload: what the policy comes from */
     sd_event *event;
     sd_event_source *timer;
-    instant_ns timer_ns;
+    instant_ns timer_ns; /* when it will ring; never later than anything is due */
+    struct poller *poller;
     struct listener *listener;
     struct service service;
     struct conn_host conns;
@@ -145,6 +147,8 @@ static void take_dispatches(struct front *front, unsigned keeper) {
     }
 }
 
+static int settle(void *userdata);
+
 static int on_dispatches(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
     struct front *front = userdata;
 
@@ -153,7 +157,7 @@ static int on_dispatches(sd_event_source *source, int fd, uint32_t revents, void
     for (unsigned i = 0; i < front->n_keepers; i++)
         if (keeper_outbox(front->keepers[i])->wake_fd == fd)
             take_dispatches(front, i);
-    return 0;
+    return settle(front);
 }
 
 /* --- clients --- */
@@ -173,13 +177,13 @@ static void on_client(void *userdata, int fd) {
         log_warning("refused a connection: %s", strerror(-r));
 }
 
-/* --- the end of each turn of the loop --- */
+/* --- what ends every handler --- */
 
-static int settle(sd_event_source *source, void *userdata) {
+/* Works on what the clients sent, wakes the keepers, answers the clients, and sets the timer. */
+static int settle(void *userdata) {
     struct front *front = userdata;
     instant_ns now_ns = clock_now_ns();
 
-    (void) source;
     front->work_left = conn_work(&front->conns, now_ns);
     front->backlog = false;
     for (unsigned i = 0; i < front->n_keepers; i++)
@@ -194,7 +198,7 @@ static int settle(sd_event_source *source, void *userdata) {
         due_ns = instant_min(due_ns, now_ns + NS_PER_MS);
     if (front->work_left)
         due_ns = 0;
-    if (due_ns == front->timer_ns)
+    if (due_ns >= front->timer_ns)
         return 0;
     front->timer_ns = due_ns;
     return loop_set_timer(front->timer, due_ns);
@@ -212,7 +216,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
         survey_ended(front, now_ns);
     if (now_ns >= front->start_until_ns)
         start_serving(front);
-    return 0;
+    return settle(front);
 }
 
 /* --- signals --- */
@@ -349,7 +353,7 @@ static int set_up_service(struct front *front, uint32_t requests_max) {
     registry_init(&front->service.registry, &registry_sink, requests_max, config->max_leases, hash_key,
                   front->registry_memory);
     service_init(&front->service, &policy, &identity, &sink, front->reply, now_ns);
-    conn_host_init(&front->conns, front->event, &front->service, front->scratch, front->slots_memory,
+    conn_host_init(&front->conns, front->poller, &front->service, front->scratch, front->slots_memory,
                    config->max_sessions);
     return 0;
 }
@@ -372,11 +376,11 @@ static int set_up(struct front *front) {
 
     int r = sd_event_new(&front->event);
     if (r >= 0)
+        r = poller_new(front->event, LOOP_PRIORITY_CLIENT, settle, front, &front->poller);
+    if (r >= 0)
         r = set_up_service(front, requests_max);
     if (r >= 0)
         r = loop_add_timer(front->event, on_timer, front, &front->timer);
-    if (r >= 0)
-        r = loop_add_settle(front->event, settle, front);
     if (r >= 0)
         r = add_signal(front, SIGTERM, on_terminate);
     if (r >= 0)
@@ -425,6 +429,7 @@ struct front *front_free(struct front *front) {
     conn_free_all(&front->conns);
     for (unsigned i = 0; i < KEEPERS_MAX; i++)
         front->keepers[i] = keeper_free(front->keepers[i]);
+    front->poller = poller_free(front->poller);
     front->listener = listener_free(front->listener);
     if (front->config.listen_fd >= 0)
         (void) close(front->config.listen_fd);

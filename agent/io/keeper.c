@@ -14,6 +14,7 @@
 #include "io/clock.h"
 #include "io/log.h"
 #include "io/loop.h"
+#include "io/poller.h"
 #include "io/redis.h"
 
 enum { MAILBOX_BYTES = 1 << 20, SECRETS = 128 };
@@ -28,7 +29,9 @@ struct keeper {
     /* Of the thread alone. */
     sd_event *event;
     sd_event_source *timer;
-    instant_ns timer_ns;
+    sd_event_source *later;
+    struct poller *poller;
+    instant_ns timer_ns; /* when it will ring; never later than anything is due */
     struct redis *nodes[NODES_MAX];
     const char *node_names[NODES_MAX];
     struct shard shard;
@@ -85,23 +88,28 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     memset(taken, 0, SECRET_BYTES);
 }
 
-/* --- the end of each turn of the loop --- */
+/* --- what ends every handler --- */
 
 /* Sends what is due in one write a node, wakes the front, and sets the timer. */
-static int settle(sd_event_source *source, void *userdata) {
+static int settle(void *userdata) {
     struct keeper *keeper = userdata;
 
-    (void) source;
     while (batcher_pending(keeper->batcher))
         batcher_flush(keeper->batcher, keeper->nodes, &keeper->shard, clock_now_ns());
     keeper->backlog = mailbox_flush(&keeper->outbox);
     instant_ns due_ns = shard_due_ns(&keeper->shard);
     if (keeper->backlog)
         due_ns = instant_min(due_ns, clock_now_ns() + NS_PER_MS);
-    if (due_ns == keeper->timer_ns)
+    /* Most of what is due is answered long before: a timer that rings early once costs less than setting it each time. */
+    if (due_ns >= keeper->timer_ns)
         return 0;
     keeper->timer_ns = due_ns;
     return loop_set_timer(keeper->timer, due_ns);
+}
+
+static int on_later(sd_event_source *source, void *userdata) {
+    (void) source;
+    return settle(userdata);
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -111,7 +119,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
     (void) usec;
     keeper->timer_ns = INSTANT_NEVER;
     shard_tick(&keeper->shard, clock_now_ns());
-    return 0;
+    return settle(keeper);
 }
 
 /* --- the front's errands --- */
@@ -146,11 +154,11 @@ static int on_errands(sd_event_source *source, int fd, uint32_t revents, void *u
             survey(keeper, errand->survey);
             break;
         case ERRAND_STOP:
-            (void) settle(NULL, keeper);
+            (void) settle(keeper);
             return sd_event_exit(keeper->event, 0);
         }
     }
-    return 0;
+    return settle(keeper);
 }
 
 /* --- the nodes --- */
@@ -171,6 +179,8 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
     else
         shard_node_gone(&keeper->shard, node, state == REDIS_PROBING ? STANDING_PROBING : STANDING_CONNECTING, reason,
                         now_ns);
+    if (loop_call_later(keeper->later) < 0)
+        abort();
 }
 
 static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisReply *reply) {
@@ -194,11 +204,14 @@ static int set_up(struct keeper *keeper) {
     if (r < 0)
         return r;
     keeper->timer_ns = INSTANT_NEVER;
-    r = loop_add_settle(keeper->event, settle, keeper);
+    r = loop_add_later(keeper->event, on_later, keeper, &keeper->later);
+    if (r < 0)
+        return r;
+    r = poller_new(keeper->event, LOOP_PRIORITY_NODE, settle, keeper, &keeper->poller);
     if (r < 0)
         return r;
     for (unsigned i = 0; i < config->n_nodes; i++) {
-        r = redis_new(keeper->event, &config->nodes[i], i, &callbacks, keeper, &keeper->nodes[i]);
+        r = redis_new(keeper->event, keeper->poller, &config->nodes[i], i, &callbacks, keeper, &keeper->nodes[i]);
         if (r < 0)
             return r;
     }
@@ -208,6 +221,8 @@ static int set_up(struct keeper *keeper) {
 static void tear_down(struct keeper *keeper) {
     for (unsigned i = 0; i < NODES_MAX; i++)
         keeper->nodes[i] = redis_free(keeper->nodes[i]);
+    keeper->poller = poller_free(keeper->poller);
+    sd_event_source_unref(keeper->later);
     sd_event_source_unref(keeper->timer);
     sd_event_unref(keeper->event);
 }

@@ -49,17 +49,25 @@ int loop_add_mailbox(sd_event *event, int wake_fd, sd_event_io_handler_t handler
     return r;
 }
 
-int loop_add_settle(sd_event *event, sd_event_handler_t handler, void *userdata) {
+int loop_add_later(sd_event *event, sd_event_handler_t handler, void *userdata, sd_event_source **ret) {
     sd_event_source *source = NULL;
 
-    int r = sd_event_add_post(event, &source, handler, userdata);
+    int r = sd_event_add_defer(event, &source, handler, userdata);
     if (r < 0)
         return r;
-    r = sd_event_source_set_exit_on_failure(source, 1);
+    r = sd_event_source_set_enabled(source, SD_EVENT_OFF);
     if (r >= 0)
-        r = sd_event_source_set_floating(source, 1);
-    sd_event_source_unref(source);
-    return r;
+        r = sd_event_source_set_exit_on_failure(source, 1);
+    if (r < 0) {
+        sd_event_source_unref(source);
+        return r;
+    }
+    *ret = source;
+    return 0;
+}
+
+int loop_call_later(sd_event_source *later) {
+    return sd_event_source_set_enabled(later, SD_EVENT_ONESHOT);
 }
 
 void *loop_reserve(size_t bytes) {

@@ -42,14 +42,17 @@ struct command_record {
 };
 
 struct redis {
+    struct poll_target target;
     sd_event *event;
+    struct poller *poller;
     const struct config_node *node;
     unsigned index;
     struct redis_callbacks callbacks;
     void *userdata;
 
     redisAsyncContext *context; /* NULL while there is none */
-    sd_event_source *source;    /* of the context's socket */
+    bool watched;               /* its socket, by the poller */
+    int watched_fd;
     sd_event_source *timer;     /* the end of connecting, probing or backing off */
     struct resolve *resolve;
     bool connected;
@@ -374,10 +377,10 @@ static void greet(struct redis *redis) {
 /* --- the adapter between hiredis and sd-event --- */
 
 static void poll_write(struct redis *redis, bool wanted) {
-    if (redis->polls_write == wanted || !redis->source)
+    if (redis->polls_write == wanted || !redis->watched)
         return;
     redis->polls_write = wanted;
-    if (sd_event_source_set_io_events(redis->source, EPOLLIN | (wanted ? (uint32_t) EPOLLOUT : 0u)) < 0)
+    if (poller_modify(redis->poller, redis->watched_fd, EPOLLIN | (wanted ? (uint32_t) EPOLLOUT : 0u), &redis->target) < 0)
         abort();
 }
 
@@ -403,32 +406,31 @@ static void adapter_delete_write(void *privdata) {
 static void adapter_cleanup(void *privdata) {
     struct redis *redis = privdata;
 
-    redis->source = sd_event_source_disable_unref(redis->source);
-    redis->wants_write = redis->polls_write = false;
+    /* Just before hiredis closes the socket. */
+    if (redis->watched)
+        poller_remove(redis->poller, redis->watched_fd);
+    redis->watched = redis->wants_write = redis->polls_write = false;
 }
 
-static int on_socket(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
-    struct redis *redis = userdata;
+static void on_socket(struct poll_target *target, uint32_t revents) {
+    struct redis *redis = (struct redis *) (void *) target;
     redisAsyncContext *context = redis->context;
 
-    (void) source;
-    (void) fd;
     if (context && (revents & (EPOLLIN | EPOLLHUP | EPOLLERR)))
         redisAsyncHandleRead(context);
     if (context && redis->context == context && (revents & EPOLLOUT))
         redisAsyncHandleWrite(context);
     redis_flush(redis);
-    return 0;
 }
 
 static int attach(struct redis *redis) {
     redisAsyncContext *context = redis->context;
 
-    int r = sd_event_add_io(redis->event, &redis->source, context->c.fd, EPOLLIN, on_socket, redis);
-    if (r >= 0)
-        r = sd_event_source_set_priority(redis->source, LOOP_PRIORITY_NODE);
+    int r = poller_add(redis->poller, context->c.fd, EPOLLIN, &redis->target);
     if (r < 0)
         return r;
+    redis->watched = true;
+    redis->watched_fd = context->c.fd;
     context->ev.data = redis;
     context->ev.addRead = adapter_nothing; /* reading is always on */
     context->ev.delRead = adapter_nothing;
@@ -554,7 +556,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
 
 /* --- the contract --- */
 
-int redis_new(sd_event *event, const struct config_node *node, unsigned index,
+int redis_new(sd_event *event, struct poller *poller, const struct config_node *node, unsigned index,
               const struct redis_callbacks *callbacks, void *userdata, struct redis **ret) {
     struct redis *redis = calloc(1, sizeof(*redis));
     uint64_t seed;
@@ -565,7 +567,9 @@ int redis_new(sd_event *event, const struct config_node *node, unsigned index,
         free(redis);
         return -EIO;
     }
+    redis->target.on_events = on_socket;
     redis->event = event;
+    redis->poller = poller;
     redis->node = node;
     redis->index = index;
     redis->callbacks = *callbacks;
@@ -597,7 +601,6 @@ struct redis *redis_free(struct redis *redis) {
     redis->resolve = resolve_free(redis->resolve);
     if (redis->context)
         redisAsyncFree(redis->context);
-    redis->source = sd_event_source_disable_unref(redis->source);
     redis->timer = sd_event_source_disable_unref(redis->timer);
     records_free(&redis->free_records);
     records_free(&redis->sent);

@@ -15,6 +15,7 @@
 #include <systemd/sd-event.h>
 
 #include "config.h"
+#include "io/poller.h"
 
 enum redis_script {
     SCRIPT_ACQUIRE,
@@ -60,9 +61,9 @@ struct redis_callbacks {
     void (*on_reply)(void *userdata, struct redis *redis, void *tag, redisReply *reply);
 };
 
-/* Makes a connection object and starts to connect. `node` must outlive it. `index` is the caller's number for the node.
+/* Makes a connection object and starts to connect. `node` and `poller`, which watches the socket, must outlive it. `index` is the caller's number for the node.
  * Returns 0 or a negative errno (memory, event loop); a node that can't be reached is a state, not an error. */
-int redis_new(sd_event *event, const struct config_node *node, unsigned index,
+int redis_new(sd_event *event, struct poller *poller, const struct config_node *node, unsigned index,
               const struct redis_callbacks *callbacks, void *userdata, struct redis **ret);
 
 /* Closes at once; outstanding commands are dropped without on_reply. NULL is fine. Returns NULL. */
