@@ -81,9 +81,12 @@ static int compare(const void *left, const void *right) {
 
 void mistakes_print(struct mistakes *mistakes, const char *path, FILE *output) {
     qsort(mistakes->list, mistakes->n, sizeof mistakes->list[0], compare);
-    for (unsigned i = 0; i < mistakes->n; i++)
+    for (unsigned i = 0; i < mistakes->n; i++) {
+        if (mistakes->any && mistakes->list[i].warning)
+            continue;
         (void) fprintf(output, "%s:%u: %s%s\n", path, mistakes->list[i].line,
                        mistakes->list[i].warning ? "warning: " : "", mistakes->list[i].text);
+    }
     if (mistakes->n_untold > 0)
         (void) fprintf(output, "%s: and %u more\n", path, mistakes->n_untold);
 }

@@ -27,7 +27,7 @@ void mistake_warn(struct mistakes *mistakes, unsigned line, const char *format, 
 /* Whether there is one, warnings aside. */
 bool mistakes_any(const struct mistakes *mistakes);
 
-/* Writes "PATH:LINE: text" for each. */
+/* Writes "PATH:LINE: text" for each; warnings only when there is no mistake. */
 void mistakes_print(struct mistakes *mistakes, const char *path, FILE *output);
 
 /* The option or section that the writer of `name` most likely meant, or NULL. */

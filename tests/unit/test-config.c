@@ -1,0 +1,486 @@
+/* The configuration: every kind of mistake with its line, all at once; libconfuse's traps; defaults, units,
+ * reloads. */
+#include <errno.h>
+#include <grp.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "config.h"
+#include "tap.h"
+
+#define FILE_NAME "test.conf"
+#define NODE "node \"a\" { address = \"host\" }\n"
+
+static void cleanup_config(struct config **config) {
+    config_free(*config);
+}
+
+static void write_file(const char *text, size_t length) {
+    FILE *file = fopen(FILE_NAME, "w");
+
+    if (!file || fwrite(text, 1, length, file) != length || fclose(file) != 0) {
+        perror(FILE_NAME);
+        exit(EXIT_FAILURE);
+    }
+}
+
+/* Gives what config_read() gives, and what it has told: to be freed. */
+static int read_path(const char *path, struct config **ret, char **ret_told) {
+    size_t length;
+    FILE *told = open_memstream(ret_told, &length);
+    int r;
+
+    if (!told)
+        exit(EXIT_FAILURE);
+    r = config_read(path, told, ret);
+    (void) fclose(told);
+    return r;
+}
+
+static int read_bytes(const char *text, size_t length, struct config **ret, char **ret_told) {
+    write_file(text, length);
+    return read_path(FILE_NAME, ret, ret_told);
+}
+
+/* `expected` has a line "N: fragment" for each line that must be told, in order: N is that of the file. */
+static bool is_told(const char *told, const char *expected) {
+    char line[512], number[32];
+
+    while (*expected) {
+        size_t length = strcspn(expected, "\n"), digits = strspn(expected, "0123456789");
+        size_t told_length = strcspn(told, "\n");
+
+        (void) snprintf(line, sizeof line, "%.*s", (int) told_length, told);
+        (void) snprintf(number, sizeof number, "%s:%.*s: ", FILE_NAME, (int) digits, expected);
+        if (strncmp(line, number, strlen(number)) != 0)
+            return false;
+        if (!memmem(line, strlen(line), expected + digits + 2, length - digits - 2))
+            return false;
+        expected += length + (expected[length] == '\n');
+        told += told_length + (told[told_length] == '\n');
+    }
+    return !*told;
+}
+
+static void refuses(const char *what, const char *text, const char *expected) {
+    _cleanup_(cleanup_config) struct config *config = NULL;
+    _cleanup_free_ char *told = NULL;
+    int r = read_bytes(text, strlen(text), &config, &told);
+
+    if (!ok(r == -EINVAL && !config && is_told(told, expected), "refused: %s", what))
+        (void) printf("# %d, told:\n# %s\n", r, told);
+}
+
+/* Gives the configuration, NULL if it was refused. `expected` are warnings. */
+static struct config *accepts(const char *what, const char *text, const char *expected) {
+    _cleanup_free_ char *told = NULL;
+    struct config *config = NULL;
+    int r = read_bytes(text, strlen(text), &config, &told);
+
+    if (!ok(r == 0 && config && is_told(told, expected), "accepted: %s", what))
+        (void) printf("# %d, told:\n# %s\n", r, told);
+    return config;
+}
+
+static void test_defaults(void) {
+    _cleanup_(cleanup_config) struct config *config = accepts("one node, nothing else", NODE, "");
+
+    if (!config)
+        return;
+    is_int(config->n_nodes, 1, "one node");
+    is_string(config->nodes[0].name, "a", "its name");
+    is_string(config->nodes[0].address, "host", "its address as configured");
+    is_string(config->nodes[0].host, "host", "its host");
+    is_int(config->nodes[0].port, 6379, "its port");
+    ok(!config->nodes[0].unix_path && !config->nodes[0].user && !config->nodes[0].password,
+       "no path, no credentials");
+    is_int(config->nodes[0].database, 0, "database 0");
+    is_int(config->keepers, 2, "two keepers");
+    is_int(config->default_ttl_ms, 10000, "default_ttl");
+    is_int(config->max_ttl_ms, 60000, "max_ttl");
+    is_int(config->node_timeout_ms, 0, "node_timeout by itself");
+    is_int(config->max_hold_ms, 0, "max_hold: no bound");
+    is_string(config->key_prefix, "", "no prefix");
+    is_string(config->key_suffix, "", "no suffix");
+    is_string(config->socket_path, "/run/redlockd/redlockd.sock", "socket");
+    is_int(config->socket_mode, 0660, "socket mode");
+    ok(config->socket_group == (gid_t) -1, "socket group as created");
+    is_int(config->max_sessions, 10000, "max_sessions");
+    is_int(config->max_leases, 131072, "max_leases");
+    ok(config->host[0] && strlen(config->host) <= 64 &&
+           !config->host[strspn(config->host,
+                                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")],
+       "host is the host's name, fit for a lock value");
+}
+
+static void test_everything(void) {
+    static const char text[] = "# a comment \"with { a quote\n"
+                               "node \"a\" { address = \"10.0.0.1:6380\" user = \"redlockd\" password = "
+                               "'it\\'s \\n ${HOME}' db = 3 }\n"
+                               "/* over\n two lines */ node b { address = \"[0:0::1]:7000\"\n password = "
+                               "\"\\\"\\\\\\$\\x41\\xc3\\xa4 $HOME ${HOME} #\" }\n"
+                               "node 'c.c-c_' { // the third\n  address = \"unix:/run/redis/c.sock\"\n}\n"
+                               "default_ttl = \"2m\" max_ttl = 1h max_hold = \"2d\"\r\n"
+                               "node_timeout = \"50ms\"\tkeepers = \"4\" key_format = \"redlock:{name}}\" "
+                               "host = \"web-1.example\"\n"
+                               "max_sessions = 20k max_leases=\"1M\"\n"
+                               "socket { path = /run/x/y.sock mode = \"0600\" group = \"0\" }";
+    _cleanup_(cleanup_config) struct config *config = accepts("every option", text, "");
+
+    if (!config)
+        return;
+    is_int(config->n_nodes, 3, "three nodes");
+    is_string(config->nodes[0].host, "10.0.0.1", "IPv4 address");
+    is_int(config->nodes[0].port, 6380, "port");
+    is_string(config->nodes[0].user, "redlockd", "user");
+    is_string(config->nodes[0].password, "it's \\n ${HOME}", "single quotes: only \\' and \\\\ are escapes");
+    is_int(config->nodes[0].database, 3, "database");
+    is_string(config->nodes[1].host, "::1", "IPv6 address without brackets");
+    is_int(config->nodes[1].port, 7000, "port behind brackets");
+    is_string(config->nodes[1].password, "\"\\$A\xc3\xa4 $HOME ${HOME} #",
+              "double quotes: escapes, and $ stays as it is");
+    ok(!config->nodes[1].user, "a password alone");
+    is_string(config->nodes[2].name, "c.c-c_", "a name with signs");
+    is_string(config->nodes[2].unix_path, "/run/redis/c.sock", "Unix socket");
+    ok(!config->nodes[2].host, "no host beside it");
+    is_int(config->default_ttl_ms, 120000, "minutes");
+    is_int(config->max_ttl_ms, 3600000, "hours, without quotes");
+    is_int(config->max_hold_ms, 172800000, "days");
+    is_int(config->node_timeout_ms, 50, "milliseconds");
+    is_int(config->keepers, 4, "keepers");
+    is_string(config->key_prefix, "redlock:", "prefix");
+    is_string(config->key_suffix, "}", "suffix");
+    is_string(config->host, "web-1.example", "host");
+    is_int(config->max_sessions, 20000, "thousands");
+    is_int(config->max_leases, 1000000, "millions");
+    is_string(config->socket_path, "/run/x/y.sock", "path without quotes");
+    is_int(config->socket_mode, 0600, "mode");
+    is_int(config->socket_group, 0, "group by number");
+}
+
+static void test_values(void) {
+    refuses("a number without a unit", NODE "default_ttl = \"10\"", "2: unit");
+    refuses("a bare number without a unit", NODE "default_ttl = 10", "2: unit");
+    refuses("an unknown unit", NODE "max_hold = \"10w\"", "2: one unit of us, ms, s, m, h, d");
+    refuses("a unit alone", NODE "max_hold = \"s\"", "2: whole number");
+    refuses("a negative duration", NODE "max_hold = \"-1s\"", "2: whole number");
+    refuses("a fraction", NODE "max_hold = \"1.5s\"", "2: whole number");
+    refuses("less than a millisecond", NODE "node_timeout = \"1500us\"", "2: whole milliseconds");
+    refuses("a duration too large to count", NODE "max_hold = \"99999999999999999999d\"",
+            "2: expected 100ms to");
+    refuses("default_ttl of 0", NODE "default_ttl = \"0\"", "2: expected 100ms to 1d");
+    refuses("default_ttl too short", NODE "default_ttl = \"99ms\"", "2: expected 100ms to 1d");
+    refuses("max_ttl too long", NODE "max_ttl = \"25h\"", "2: expected 100ms to 1d");
+    refuses("max_hold too short", NODE "max_hold = \"1ms\"", "2: or 0 for no bound");
+    refuses("default_ttl above max_ttl", NODE "max_ttl = \"20s\"\ndefault_ttl = \"30s\"",
+            "3: at most max_ttl, which is 20s");
+    refuses("max_ttl below the default of default_ttl", NODE "max_ttl = \"5s\"",
+            "2: at least default_ttl, which is 10s");
+    refuses("node_timeout too long", NODE "node_timeout = \"5s\"",
+            "2: less than half of default_ttl, which is 10s");
+    refuses("node_timeout of 0", NODE "node_timeout = 0", "2: expected 1ms to");
+    refuses("node_timeout misspelt", NODE "node_timeout = \"automatic\"",
+            "2: node_timeout = \"automatic\": expected");
+    refuses("no keeper", NODE "keepers = 0", "2: expected 1 to 16");
+    refuses("too many keepers", NODE "keepers = 17", "2: expected 1 to 16");
+    refuses("not a number", NODE "keepers = two", "2: whole number");
+    refuses("an empty number", NODE "keepers = \"\"", "2: whole number");
+    refuses("a number with more behind it", NODE "keepers = 2x", "2: whole number");
+    refuses("too many leases", NODE "max_leases = 2M", "2: expected 1 to 1048576");
+    refuses("a number too large to count", NODE "max_leases = 99999999999999999999M",
+            "2: expected 1 to 1048576");
+    refuses("no sessions", NODE "max_sessions = 0", "2: expected 1 to");
+    refuses("key_format without {name}", NODE "key_format = \"redlock:{r}\"", "2: {name}");
+    refuses("key_format with two", NODE "key_format = \"{name}{name}\"", "2: {name}");
+    refuses("key_format too long",
+            NODE "key_format = \"0123456789012345678901234567890123456789012345678901234567890123x{name}\"",
+            "2: at most 64 bytes");
+    refuses("host with a blank", NODE "host = \"web 1\"", "2: letters, digits");
+    refuses("host empty", NODE "host = \"\"", "2: letters, digits");
+    refuses("host too long",
+            NODE "host = \"0123456789012345678901234567890123456789012345678901234567890123x\"",
+            "2: 1 to 64 letters");
+    refuses("socket path relative", NODE "socket { path = \"x.sock\" }", "2: from '/' on");
+    refuses("socket path empty", NODE "socket { path = \"\" }", "2: from '/' on");
+    refuses("socket path too long",
+            NODE "socket { path = "
+                 "\"/234567890123456789012345678901234567890123456789012345678901234567890123456789012345678"
+                 "90123456789012345678\" }",
+            "2: at most 107 bytes");
+    refuses("socket mode not octal", NODE "socket { mode = \"0680\" }", "2: octal");
+    refuses("socket mode with more bits", NODE "socket { mode = \"1777\" }", "2: octal");
+    refuses("unknown group", NODE "socket { group = \"no-such-group-here\" }", "2: group that exists");
+    refuses("group number too large", NODE "socket { group = \"4294967295\" }", "2: name of a group");
+}
+
+static void test_nodes(void) {
+    char many[2048] = "", told[128];
+    size_t length = 0;
+
+    refuses("an empty file", "", "1: no node: expected at least one");
+    refuses("no node", "# nothing\nkeepers = 2\n\n", "4: no node");
+    refuses("a node without an address", "\nnode \"a\" {\n db = 1\n}", "2: node \"a\" has no address");
+    refuses("an empty address", "node \"a\" { address = \"\" }", "1: \"host:port\"");
+    refuses("port 0", "node \"a\" { address = \"h:0\" }", "1: port from 1 to 65535");
+    refuses("port too large", "node \"a\" { address = \"h:65536\" }", "1: port from 1 to 65535");
+    refuses("no port behind the colon", "node \"a\" { address = \"h:\" }", "1: port from 1 to 65535");
+    refuses("IPv6 without brackets", "node \"a\" { address = \"::1\" }", "1: in brackets");
+    refuses("IPv6 wrong", "node \"a\" { address = \"[::g]:1\" }", "1: IPv6 address in brackets");
+    refuses("IPv6 bracket open", "node \"a\" { address = \"[::1\" }", "1: IPv6 address in brackets");
+    refuses("IPv4 wrong", "node \"a\" { address = \"10.0.0.256:1\" }", "1: IPv4 address");
+    refuses("a URL", "node \"a\" { address = \"redis://h:1\" }", "1: \"host:port\"");
+    refuses("a path without unix:", "node \"a\" { address = \"/run/r.sock\" }",
+            "1: \"unix:\" before the path");
+    refuses("unix: with a relative path", "node \"a\" { address = \"unix:r.sock\" }", "1: from '/' on");
+    refuses("a blank in a host", "node \"a\" { address = \"a b\" }", "1: without blanks");
+    refuses("a bad sign in a host", "node \"a\" { address = \"a@b\" }", "1: host name of letters");
+    refuses("a name twice", NODE "\nnode \"a\" { address = \"other\" }", "3: \"a\" is given twice");
+    refuses("an address twice", NODE "node \"b\" {\n address = \"HOST:6379\" }\nnode c { address = x }",
+            "3: address of node \"b\": expected another than that of node \"a\" on line 1");
+    refuses("an IPv6 address twice",
+            "node \"a\" { address = \"[::1]\" }\nnode \"b\" { address = \"[0::0:1]:6379\" }\n"
+            "node c { address = x }",
+            "2: expected another than that of node \"a\"");
+    refuses(
+        "a socket twice",
+        "node \"a\" { address = \"unix:/r\" }\nnode \"b\" { address = \"unix:/r\" }\nnode c { address = x }",
+        "2: expected another than that of node \"a\"");
+    refuses("a bad name", "node \"a b\" { address = \"h\" }", "1: letters, digits");
+    refuses("an empty name", "node \"\" { address = \"h\" }", "1: letters, digits");
+    refuses("a long name", "node \"x12345678901234567890123456789012\" { address = \"h\" }",
+            "1: 1 to 32 letters");
+    refuses("no name", "node { address = \"h\" }", "1: no name after 'node'");
+    refuses("a user without a password", "node \"a\" { address = \"h\" user = \"u\" }",
+            "1: without a password");
+    refuses("an empty user", "node \"a\" { address = \"h\" user = \"\" password = x }",
+            "1: user of node \"a\" is empty");
+    refuses("an empty password", "node \"a\" { address = \"h\" password = \"\" }",
+            "1: password of node \"a\" is empty");
+    refuses("a database below 0", "node \"a\" { address = \"h\" db = \"-1\" }", "1: db = \"-1\": expected");
+    config_free(accepts("an even number of nodes, with a warning", NODE "node \"b\" { address = \"h2\" }",
+                        "2: warning: an even number of nodes (2) tolerates no more failures than 1"));
+
+    for (int i = 0; i < NODES_MAX; i++)
+        length +=
+            (size_t) snprintf(many + length, sizeof many - length, "node n%d { address = \"h%d\" }\n", i, i);
+    config_free(accepts("as many nodes as there may be", many, ""));
+    (void) snprintf(many + length, sizeof many - length, "node more { address = \"more\" bad = 1 }\n");
+    (void) snprintf(told, sizeof told,
+                    "%d: one node too many: expected at most %d\n%d: unknown option 'bad'", NODES_MAX + 1,
+                    NODES_MAX, NODES_MAX + 1);
+    refuses("one node more", many, told);
+}
+
+static void test_shape(void) {
+    refuses("a misspelt option", NODE "default_tll = \"10s\"",
+            "2: unknown option 'default_tll': expected 'default_ttl'?");
+    refuses("a misspelt section", NODE "sockte { path = \"/x\" }\nkeepers = 99",
+            "2: unknown option 'sockte': expected 'socket'?\n3: expected 1 to 16");
+    refuses("a misspelt option in a section", "node a { adress = h\n address = h }",
+            "1: expected 'address'?");
+    refuses("an unknown option", NODE "zzzzzzzzz = 1", "2: expected one of node, default_ttl, max_ttl");
+    refuses("an unknown section with all it has",
+            NODE "zzzzzzzzz \"x\" {\n a = 1 b { c = {2} }\n}\nkeepers = 99",
+            "2: unknown option\n5: expected 1 to 16");
+    refuses("an option of another section", NODE "address = \"x\"",
+            "2: expected it within node \"a\" { ... }");
+    refuses("an option of the top level", "node a {\naddress = h\nkeepers = 2 }",
+            "3: 'keepers' within 'node', which was opened on line 1");
+    refuses("an option given twice", NODE "keepers = 2\n\nkeepers = 3",
+            "4: 'keepers' is given twice: expected once, the "
+            "first is on line 2");
+    refuses("an option given twice in a section", "node a {\naddress = h\naddress = h2\n}",
+            "3: the first is on line 2");
+    refuses("a section given twice", NODE "socket { mode = \"600\" }\nsocket { mode = \"9\" }",
+            "3: 'socket' is given twice: expected once, the first is on line 2");
+    refuses("a missing '}' at the end", NODE "\nsocket {\n mode = \"0600\"\n", "3: 'socket' is not closed");
+    refuses("a missing '}' before a section",
+            "node a {\n address = h\nnode b { address = h2 }\nnode c { address = h3 }",
+            "3: 'node' within 'node', which was opened on line 1: expected '}'");
+    refuses("a '}' too many", NODE "}\nkeepers = 99", "2: '}' with no section open\n3: expected 1 to 16");
+    refuses("a missing '{'", "node a\n address = h }", "1: no '{' after 'node'");
+    refuses("a section without content", NODE "node b\nkeepers = 99",
+            "2: no '{' after 'node'\n3: expected 1 to 16");
+    refuses("a section with '='", NODE "socket = \"/x\"",
+            "2: 'socket' is a section: expected socket { ... }");
+    refuses("an option with a block", NODE "keepers { x = 1 }", "2: no '=' after 'keepers'");
+    refuses("a section with a name it has not", NODE "socket \"x\" { }",
+            "2: 'socket' has no name of its own");
+    refuses("a missing '='", NODE "keepers 3\nmax_leases = 0",
+            "2: no '=' after 'keepers'\n3: expected 1 to");
+    refuses("a missing value", NODE "keepers =\nmax_leases = 0",
+            "2: no value after 'keepers ='\n3: expected 1 to");
+    refuses("a missing value at the end", NODE "keepers =", "2: no value after 'keepers ='");
+    refuses("+=", NODE "keepers += 2", "2: '+=' after 'keepers': expected '='");
+    refuses("a list", NODE "keepers = { 1, 2 }\nmax_leases = 0",
+            "2: a list after 'keepers ='\n3: expected 1 to");
+    refuses("a value of two words", "node a { address = h password = pass word }",
+            "1: more text after the value of 'password': expected one value");
+    refuses("two strings", NODE "host = \"a\" \"b\"", "2: a second value after that of 'host'");
+    refuses("a semicolon", NODE "keepers = \"2\"; max_leases = 0", "2: ';'\n2: expected 1 to");
+    refuses("a semicolon at a word", NODE "keepers = 2;\nmax_leases = 0",
+            "2: ';' after the value of 'keepers'\n3: expected");
+    refuses("a string by itself", NODE "\"keepers\" = 2", "2: a string by itself");
+    refuses("a stray sign", NODE "= 3\n, x\n(", "2: '='\n3: ','\n4: '('");
+}
+
+static void test_text(void) {
+    static const char nul[] = NODE "keepers = 99 \0 max_leases = 0\nmax_sessions = 0";
+    _cleanup_(cleanup_config) struct config *config = NULL;
+    _cleanup_free_ char *told = NULL, *large = NULL;
+
+    refuses("an open string", NODE "host = \"web1\nkeepers = 99",
+            "2: the string that begins on this line is not closed\n"
+            "3: expected 1 to 16");
+    refuses("an open string at the end", NODE "host = 'web1", "2: not closed: expected '");
+    refuses("an open comment", NODE "\n/* keepers = 99\n", "3: comment that begins here does not end");
+    refuses("an unknown escape", NODE "host = \"a\\nb\"", "2: a backslash before what is no escape");
+    refuses("a control character by escape", NODE "host = \"a\\x00b\"", "2: '\\x00' in a string");
+    refuses("a control character", NODE "host = \"a\tb\"", "2: byte 0x09 in a string");
+    refuses("a variable outside quotes", NODE "host = ${HOME}\nkeepers = 99",
+            "2: '$' outside quotes\n3: expected 1 to 16");
+    refuses("a line after comments over lines",
+            "/* 1\n 2 */ /* x */ // y\n#\nnode a { address = h }\n/*\n*/keepers = 0", "6: expected 1 to 16");
+    config_free(accepts("a byte order mark, and lines that end by CR LF",
+                        "\xef\xbb\xbf" NODE "keepers = 2\r\n", ""));
+
+    is_int(read_bytes(nul, sizeof nul - 1, &config, &told), -EINVAL, "a NUL byte is a mistake");
+    ok(is_told(told, "2: byte 0x00\n2: expected 1 to 16\n3: expected 1 to"), "and does not end the text");
+    free(told);
+    told = NULL;
+
+    large = malloc(2 * 1024 * 1024);
+    if (!large)
+        exit(EXIT_FAILURE);
+    memset(large, '\n', 2 * 1024 * 1024);
+    is_int(read_bytes(large, 1024 * 1024, &config, &told), -EINVAL, "1 MiB is read");
+    ok(is_told(told, "1048577: no node"), "to its last line");
+    free(told);
+    told = NULL;
+    is_int(read_bytes(large, 1024 * 1024 + 1, &config, &told), -EFBIG, "more is not");
+    ok(strstr(told, "larger than 1 MiB"), "and why is told");
+    memset(large, '}', 2 * 1024 * 1024);
+    free(told);
+    told = NULL;
+    is_int(read_bytes(large, 1024 * 1024, &config, &told), -EINVAL, "a million mistakes");
+    ok(strstr(told, FILE_NAME ": and 1048477 more\n"), "are told in part and counted");
+    ok(!config, "nothing of all that gave a configuration");
+}
+
+static void test_all_at_once(void) {
+    refuses("eight mistakes, told in the order of their lines",
+            "max_ttl = \"1s\"\ndefault_ttl = \"2s\"\nnode a {\n}\nnode a { address = \"h:x\" }\nkeeper = 3\n"
+            "socket { mode = \"8\"\nmax_leases = 5\n}\nhost = \"\"",
+            "2: default_ttl\n3: no address\n5: given twice\n5: port\n6: 'keepers'?\n7: octal\n8: within "
+            "'socket'\n10: host");
+}
+
+static void refuses_path(const char *path, int error, const char *fragment) {
+    _cleanup_(cleanup_config) struct config *config = NULL;
+    _cleanup_free_ char *told = NULL;
+    int r = read_path(path, &config, &told);
+
+    ok(r == error && !config && strncmp(told, path, strlen(path)) == 0 && strstr(told, fragment), "%s: %s",
+       path, fragment);
+}
+
+static void test_files(void) {
+    _cleanup_(cleanup_config) struct config *config = NULL;
+
+    refuses_path(".", -EISDIR, "Is a directory");
+    refuses_path("/dev/zero", -ENOTSUP, "not a regular file");
+    refuses_path("missing.conf", -ENOENT, "No such file");
+    if (mkfifo("fifo", 0600) == 0)
+        refuses_path("fifo", -ENOTSUP, "not a regular file");
+    (void) unlink("fifo");
+
+    (void) unlink(FILE_NAME);
+    (void) umask(0);
+    config =
+        accepts("a password that everybody may read, with a warning", "node a { address = h password = x }",
+                "1: warning: the file has a password and everybody may read it");
+    (void) umask(077);
+    (void) unlink(FILE_NAME);
+}
+
+static const char *difference(const char *running, const char *fresh) {
+    static char buffer[128];
+    _cleanup_(cleanup_config) struct config *a = accepts("before", running, ""),
+                                            *b = accepts("after", fresh, "");
+    int length;
+
+    if (!a || !b)
+        return "refused";
+    length = config_restart_needed(a, b, buffer, sizeof buffer);
+    if (length != (int) strlen(buffer) || config_restart_needed(a, b, NULL, 0) != length)
+        return "wrong length";
+    return buffer;
+}
+
+static void test_reload(void) {
+    char short_buffer[8];
+    _cleanup_(cleanup_config) struct config *a = NULL, *b = NULL;
+
+    is_string(difference(NODE, NODE
+                         "default_ttl = 5s max_ttl = 2m max_hold = 1h node_timeout = 9ms max_sessions = 5"
+                         " socket { mode = 600 group = 0 }"),
+              "", "times, sessions and the socket's mode can change");
+    is_string(
+        difference(NODE,
+                   NODE "keepers = 3 host = x max_leases = 9 key_format = \"x{name}\" socket { path = /x }"),
+        "keepers, key_format, host, socket path, max_leases", "the rest can't");
+    is_string(difference(NODE, "node b { address = host }"), "node", "a node's name");
+    is_string(difference(NODE, "node a { address = host2 }"), "node", "a node's address");
+    is_string(difference(NODE, "node a { address = host:6380 }"), "node", "a node's port");
+    is_string(difference(NODE, "node a { address = \"unix:/h\" }"), "node", "a node's kind of address");
+    is_string(difference(NODE, "node a { address = host password = x }"), "node", "a node's password");
+    is_string(difference(NODE, "node a { address = host db = 1 }"), "node", "a node's database");
+    is_string(difference(NODE, NODE "node b { address = b } node c { address = c }"), "node",
+              "the number of nodes");
+
+    a = accepts("before", NODE, "");
+    b = accepts("after", NODE "keepers = 3 host = x", "");
+    if (a && b) {
+        is_int(config_restart_needed(a, b, short_buffer, sizeof short_buffer), 13,
+               "the length that it takes");
+        is_string(short_buffer, "keepers", "what fits");
+    }
+}
+
+static void test_unix_nodes(void) {
+    _cleanup_(cleanup_config) struct config *config = NULL;
+
+    is_int(config_new_default(&config), 0, "a configuration without a file");
+    is_int(config->n_nodes, 0, "has no nodes");
+    for (int i = 0; i < NODES_MAX; i++)
+        if (config_add_unix_node(config, "x", "/run/x.sock") != 0)
+            break;
+    is_int(config->n_nodes, NODES_MAX, "nodes can be added");
+    is_int(config_add_unix_node(config, "x", "/run/x.sock"), -ENOSPC, "up to a number");
+    is_string(config->nodes[1].address, "unix:/run/x.sock", "their address for people");
+    is_string(config->nodes[1].unix_path, "/run/x.sock", "their path");
+    ok(!config_free(NULL), "freeing nothing is fine");
+}
+
+int main(void) {
+    char directory[] = "/tmp/test-config-XXXXXX";
+
+    (void) setenv("HOME", "expanded", 1);
+    (void) umask(077);
+    if (!mkdtemp(directory) || chdir(directory) < 0)
+        return EXIT_FAILURE;
+    test_defaults();
+    test_everything();
+    test_values();
+    test_nodes();
+    test_shape();
+    test_text();
+    test_all_at_once();
+    test_files();
+    test_reload();
+    test_unix_nodes();
+    (void) rmdir(directory);
+    return done_testing();
+}
