@@ -464,11 +464,23 @@ static void test_unix_nodes(void) {
     ok(!config_free(NULL), "freeing nothing is fine");
 }
 
-int main(void) {
+/* The example that is installed, given as the argument. */
+static void test_example(const char *path) {
+    _cleanup_(cleanup_config) struct config *config = NULL;
+    _cleanup_free_ char *told = NULL;
+
+    is_int(read_path(path, &config, &told), 0, "the example is valid");
+    is_string(told, "", "without a warning");
+    ok(config && config->n_nodes == 3, "and has three nodes");
+}
+
+int main(int argc, char **argv) {
     char directory[] = "/tmp/test-config-XXXXXX";
 
     (void) setenv("HOME", "expanded", 1);
     (void) umask(077);
+    if (argc > 1)
+        test_example(argv[1]);
     if (!mkdtemp(directory) || chdir(directory) < 0)
         return EXIT_FAILURE;
     test_defaults();
