@@ -1,0 +1,461 @@
+/* The local layer by way of its sessions: requests go in as tokens, replies come out as bytes, and the keeper is this file. */
+
+#include <assert.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+
+#include "local/command.h"
+#include "local/session.h"
+#include "tap.h"
+
+enum { COMMANDS_MAX = 64, OUTPUT_MAX = 400 * 1024 };
+
+static struct world {
+    struct service service;
+    struct session sessions[8];
+    char output[8][OUTPUT_MAX];
+    size_t output_length[8];
+    struct command commands[COMMANDS_MAX];
+    char command_names[COMMANDS_MAX][NAME_BYTES_MAX + 1];
+    unsigned n_commands;
+    unsigned surveys;
+    instant_ns now_ns;
+} world;
+
+static char reply_buffer[REPLY_BYTES_MAX];
+static void *registry_memory;
+static size_t registry_bytes;
+
+static unsigned index_of(const struct session *session) {
+    return (unsigned) (session - world.sessions);
+}
+
+static void on_write(void *userdata, struct session *session, const char *bytes, size_t length) {
+    (void) userdata;
+    unsigned i = index_of(session);
+    assert(world.output_length[i] + length < OUTPUT_MAX);
+    memcpy(world.output[i] + world.output_length[i], bytes, length);
+    world.output_length[i] += length;
+    world.output[i][world.output_length[i]] = '\0';
+}
+
+static void on_command(void *userdata, uint64_t hash, const struct command *command) {
+    (void) userdata;
+    (void) hash;
+    assert(world.n_commands < COMMANDS_MAX);
+    (void) snprintf(world.command_names[world.n_commands], sizeof(world.command_names[0]), "%.*s",
+                    (int) command->head_length, command->text ? command->text : "");
+    world.commands[world.n_commands++] = *command;
+}
+
+static void on_survey(void *userdata) {
+    (void) userdata;
+    world.surveys++;
+}
+
+static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome, instant_ns now_ns) {
+    session_outcome(userdata, request, outcome, now_ns);
+}
+
+static void world_begin(uint32_t limit) {
+    const struct policy policy = {.default_ttl_ms = 10000, .max_ttl_ms = 60000};
+    const struct service_identity identity = {.version = "1.2.3", .agent = "00c0ffee", .host = "web1", .pid = 42,
+                                              .n_nodes = 1, .n_keepers = 1, .node_names = {"a"},
+                                              .node_addresses = {"unix:/a.sock"}};
+    const struct service_sink sink = {.write = on_write, .look = on_command, .survey = on_survey};
+    const struct registry_sink registry_sink = {.command = on_command, .outcome = on_outcome, .userdata = &world.service};
+    const uint64_t key[2] = {1, 2};
+
+    if (registry_memory)
+        (void) munmap(registry_memory, registry_bytes);
+    memset(&world, 0, sizeof(world));
+    world.now_ns = 1000 * NS_PER_S;
+    registry_bytes = registry_memory_bytes(512);
+    registry_memory = mmap(NULL, registry_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert(registry_memory != MAP_FAILED);
+    registry_init(&world.service.registry, &registry_sink, 512, limit, key, registry_memory);
+    service_init(&world.service, &policy, &identity, &sink, reply_buffer, world.now_ns);
+    for (unsigned i = 0; i < 8; i++)
+        session_init(&world.sessions[i], &world.service, i + 1, (pid_t) (100 + i), 1000);
+}
+
+/* Sends one request, its words separated by blanks. */
+static void ask_bytes(unsigned session, const char *bytes, size_t length) {
+    const struct resp_limits limits = {.bulk_bytes_max = 4096, .tokens_max = 32, .depth_max = 1};
+    struct resp_token tokens[32];
+    size_t n;
+
+    world.output_length[session] = 0;
+    world.output[session][0] = '\0';
+    long used = resp_parse_request(bytes, length, &limits, tokens, &n);
+    assert(used == (long) length && n > 0);
+    session_request(&world.sessions[session], &world.service, tokens, n, world.now_ns);
+}
+
+static void ask(unsigned session, const char *line) {
+    char bytes[4200];
+    int length = snprintf(bytes, sizeof(bytes), "%s\r\n", line);
+    ask_bytes(session, bytes, (size_t) length);
+}
+
+/* ACQUIRE with a name of any bytes. */
+static void ask_name(unsigned session, const char *name, size_t name_length) {
+    char bytes[2048];
+    int prefix = snprintf(bytes, sizeof(bytes), "*2\r\n$7\r\nACQUIRE\r\n$%zu\r\n", name_length);
+    memcpy(bytes + prefix, name, name_length);
+    memcpy(bytes + prefix + name_length, "\r\n", 2);
+    ask_bytes(session, bytes, (size_t) prefix + name_length + 2);
+}
+
+static const char *got(unsigned session) {
+    return world.output[session];
+}
+
+static bool begins(unsigned session, const char *prefix) {
+    return strncmp(got(session), prefix, strlen(prefix)) == 0;
+}
+
+static const struct command *last_command(void) {
+    return world.n_commands > 0 ? &world.commands[world.n_commands - 1] : NULL;
+}
+
+static void report(uint64_t request, enum report_kind kind) {
+    const struct report report = {.kind = kind, .request = request, .deadline_ns = world.now_ns + 9898 * NS_PER_MS};
+    registry_report(&world.service.registry, &report, world.now_ns);
+}
+
+static uint64_t hold(unsigned session, const char *line) {
+    ask(session, line);
+    uint64_t id = last_command()->request;
+    assert(last_command()->kind == COMMAND_CONTEND);
+    report(id, REPORT_GRANTED);
+    return id;
+}
+
+static void clear(void) {
+    memset(world.output_length, 0, sizeof(world.output_length));
+    for (unsigned i = 0; i < 8; i++)
+        world.output[i][0] = '\0';
+}
+
+/* --- one session --- */
+
+static void test_acquire_and_release(void) {
+    char expected[256], line[64];
+
+    world_begin(512);
+    ask(0, "ACQUIRE job");
+    is_string(got(0), "", "ACQUIRE waits for the keeper");
+    const struct command command = *last_command();
+    is_int(command.ttl_ms, 10000, "the default ttl goes to the keeper");
+    is_int(command.node_timeout_ms, 100, "the node time-out is at most 100 ms");
+    is_int(command.persist, 0, "without WAIT it is one try");
+    report(command.request, REPORT_GRANTED);
+    (void) snprintf(expected, sizeof(expected),
+                    "*8\r\n$2\r\nid\r\n:%lld\r\n$4\r\nname\r\n$3\r\njob\r\n$8\r\nvalidity\r\n:9898\r\n$8\r\ndeadline\r\n:%lld\r\n",
+                    (long long) command.request, (long long) (world.now_ns + 9898 * NS_PER_MS));
+    is_string(got(0), expected, "the grant is a flat map in RESP2");
+    world.now_ns += 98 * NS_PER_MS;
+    (void) snprintf(line, sizeof(line), "CHECK %lld", (long long) command.request);
+    ask(0, line);
+    is_string(got(0), ":9800\r\n", "CHECK gives the validity");
+    ask(1, line);
+    is_string(got(1), ":0\r\n", "another session's CHECK gives 0");
+    (void) snprintf(line, sizeof(line), "RELEASE %lld", (long long) command.request);
+    ask(1, line);
+    is_string(got(1), ":0\r\n", "another session can't release it");
+    ask(0, line);
+    is_string(got(0), "", "RELEASE waits for the keeper");
+    report(command.request, REPORT_RELEASED);
+    is_string(got(0), ":1\r\n", "and is confirmed");
+    ask(0, line);
+    is_string(got(0), ":0\r\n", "never an error twice");
+}
+
+static void test_bad_arguments(void) {
+    static const struct {
+        const char *line, *reply, *what;
+    } cases[] = {
+        {"ACQUIRE x TTL 99", "-BADARG TTL wants milliseconds from 100 to 60000", "a ttl below the smallest"},
+        {"ACQUIRE x TTL 60001", "-BADARG TTL", "a ttl above max_ttl"},
+        {"ACQUIRE x TTL 1e3", "-BADARG TTL", "a ttl that is no integer"},
+        {"ACQUIRE x TTL -5", "-BADARG TTL", "a negative ttl"},
+        {"ACQUIRE x TTL 99999999999999999999999", "-BADARG TTL", "a ttl beyond 64 bits"},
+        {"ACQUIRE x TTL", "-BADARG TTL", "an option without its value"},
+        {"ACQUIRE x WAIT -2", "-BADARG WAIT wants milliseconds from -1", "a wait below -1"},
+        {"ACQUIRE x NONSENSE", "-BADARG unknown option", "an unknown option"},
+        {"ACQUIRE x HEARTBEAT 0", "-BADARG HEARTBEAT", "a heartbeat of nothing"},
+        {"ACQUIRE", "-ERR wrong number of arguments for ACQUIRE", "no name"},
+        {"CHECK", "-ERR wrong number", "CHECK of nothing"},
+        {"CHECK abc", "-BADARG an id is", "an id that is no number"},
+        {"RELEASE 99999999999999999", "-BADARG", "an id beyond 2^53"},
+        {"RELEASE 12345", ":0", "an id that never was"},
+        {"BEAT 1048576", ":0", "a beat for what is not held"},
+        {"FLUSHALL", "-ERR unknown command 'FLUSHALL'", "an unknown command"},
+        {"SELECT 1", "-BADARG", "another database"},
+        {"HELLO 4", "-NOPROTO", "an unknown protocol version"},
+        {"LEASES FROM 1", "-BADARG", "a wrong word after LEASES"},
+    };
+
+    world_begin(512);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ask(0, cases[i].line);
+        if (!ok(begins(0, cases[i].reply), "refused: %s", cases[i].what))
+            (void) printf("#   got %s", got(0));
+    }
+    is_int(world.n_commands, 0, "nothing of it reached a keeper");
+    is_int(world.service.registry.requests.taken, 0, "and nothing stays behind");
+}
+
+static void test_names(void) {
+    char name[600];
+
+    world_begin(512);
+    memset(name, 'n', sizeof(name));
+    ask_name(0, "", 0);
+    ok(begins(0, "-BADNAME"), "an empty name");
+    ask_name(0, name, 513);
+    ok(begins(0, "-BADNAME"), "513 bytes");
+    ask_name(0, "a\nb", 3);
+    ok(begins(0, "-BADNAME"), "a line break");
+    ask_name(0, "a\0b", 3);
+    ok(begins(0, "-BADNAME"), "a NUL");
+    ask_name(0, "\xc2\x85", 2);
+    ok(begins(0, "-BADNAME"), "a control character of two bytes");
+    ask_name(0, "\xff", 1);
+    ok(begins(0, "-BADNAME"), "a byte that is no UTF-8");
+    ask_name(0, "\xc0\xaf", 2);
+    ok(begins(0, "-BADNAME"), "an overlong form");
+    ask_name(0, "\xed\xa0\x80", 3);
+    ok(begins(0, "-BADNAME"), "a surrogate");
+    ask_name(0, "\xe2\x82", 2);
+    ok(begins(0, "-BADNAME"), "a sequence that is cut short");
+    ask_name(0, name, 512);
+    ok(world.n_commands == 1, "512 bytes are fine");
+    ask_name(1, "gr\xc3\xbc\xc3\x9f" "e \xf0\x9f\x94\x92", 12);
+    ok(world.n_commands == 2, "so is UTF-8 with a blank");
+}
+
+static void test_greetings(void) {
+    world_begin(512);
+    ask(0, "PING");
+    is_string(got(0), "+PONG\r\n", "PING");
+    ask(0, "ping hello");
+    is_string(got(0), "$5\r\nhello\r\n", "in any case, with a text");
+    ask(0, "HELLO 3 AUTH user password SETNAME me");
+    ok(begins(0, "%7\r\n$6\r\nserver\r\n$8\r\nredlockd\r\n"), "HELLO 3 answers with a map");
+    ask(0, "CLIENT GETNAME");
+    is_string(got(0), "$2\r\nme\r\n", "SETNAME was noted");
+    ask(0, "SELECT 0");
+    is_string(got(0), "+OK\r\n", "SELECT 0");
+    ask(0, "COMMAND DOCS");
+    is_string(got(0), "%0\r\n", "COMMAND DOCS");
+    ask(0, "COMMAND COUNT");
+    ok(begins(0, ":"), "COMMAND COUNT");
+    ask(0, "QUIT");
+    ok(begins(0, "+OK") && world.sessions[0].state == SESSION_QUITTING, "QUIT");
+}
+
+/* --- several sessions --- */
+
+static void test_waiters_are_fifo(void) {
+    world_begin(512);
+    uint64_t first = hold(0, "ACQUIRE job");
+    ask(1, "ACQUIRE job WAIT -1");
+    ask(2, "ACQUIRE job WAIT -1");
+    ask(3, "ACQUIRE job");
+    ok(begins(3, "-BUSY held by process 100 of this host"), "who does not wait is told the holder at once");
+    is_int(world.n_commands, 1, "only the first in line is with the keeper");
+    session_end(&world.sessions[0], &world.service, world.now_ns);
+    is_int(world.commands[1].kind, COMMAND_RELEASE, "a session that ends releases");
+    ok(world.commands[1].request == first, "its own lease");
+    is_int(world.commands[2].kind, COMMAND_CONTEND, "and the next one contends at once, behind the release");
+    report(world.commands[2].request, REPORT_GRANTED);
+    ok(begins(1, "*8") && !begins(2, "*8"), "the one that asked first gets it");
+    session_end(&world.sessions[2], &world.service, world.now_ns);
+    is_int(world.service.registry.waiting, 0, "a waiter that leaves leaves nothing behind");
+    session_end(&world.sessions[1], &world.service, world.now_ns);
+    for (unsigned i = 0; i < 2; i++)
+        report(world.commands[i * 3].request, REPORT_RELEASED);
+    report(world.commands[2].request, REPORT_RELEASED);
+    report(first, REPORT_RELEASED);
+    is_int(world.service.registry.requests.taken, 0, "no request is left");
+    is_int(world.service.registry.names.taken, 0, "no name either");
+}
+
+static void test_wait_ends(void) {
+    world_begin(512);
+    (void) hold(0, "ACQUIRE job");
+    ask(1, "ACQUIRE job WAIT 1000");
+    world.now_ns += 999 * NS_PER_MS;
+    registry_tick(&world.service.registry, world.now_ns);
+    is_string(got(1), "", "before its time a waiter hears nothing");
+    world.now_ns += NS_PER_MS;
+    registry_tick(&world.service.registry, world.now_ns);
+    ok(begins(1, "-TIMEOUT waited 1000 ms; held by process 100"), "then TIMEOUT, with the holder");
+    ok(session_ready(&world.sessions[1]), "and its session goes on");
+
+    world_begin(512);
+    ask(0, "ACQUIRE job WAIT 1000");
+    const struct report contended = {.kind = REPORT_CONTENDED, .request = last_command()->request,
+                                     .failure = FAILURE_NO_QUORUM, .text = "1 of 3", .text_length = 6};
+    registry_report(&world.service.registry, &contended, world.now_ns);
+    ask(1, "ACQUIRE job");
+    ok(begins(1, "-NOQUORUM 1 of 3"), "who does not wait learns what the first in line met");
+    world.now_ns += NS_PER_S;
+    registry_tick(&world.service.registry, world.now_ns);
+    ok(begins(0, "-NOQUORUM waited 1000 ms; 1 of 3"), "a wait without a quorum ends as NOQUORUM, not as TIMEOUT");
+    is_int(last_command()->kind, COMMAND_RELEASE, "and is withdrawn from the keeper");
+    report(last_command()->request, REPORT_GRANTED);
+    ok(begins(0, "-NOQUORUM"), "a grant that comes too late changes nothing");
+}
+
+static void test_late_grant(void) {
+    world_begin(512);
+    ask(0, "ACQUIRE job");
+    const struct report granted = {.kind = REPORT_GRANTED, .request = last_command()->request, .deadline_ns = world.now_ns};
+    registry_report(&world.service.registry, &granted, world.now_ns);
+    ok(begins(0, "-NOQUORUM"), "rule 6: no grant when the answer is given at the deadline");
+    is_int(last_command()->kind, COMMAND_RELEASE, "the late grant becomes a release");
+}
+
+static void test_own_deadline(void) {
+    world_begin(512);
+    ask(0, "HELLO 3");
+    uint64_t id = hold(0, "ACQUIRE job");
+    clear();
+    world.now_ns += 9898 * NS_PER_MS;
+    registry_tick(&world.service.registry, world.now_ns);
+    ok(begins(0, ">4\r\n$4\r\nlost\r\n"), "rule 13: a silent keeper does not delay the news of the loss");
+    clear();
+    report(id, REPORT_EXTENDED);
+    report(id, REPORT_LOST);
+    is_string(got(0), "", "what the keeper says afterwards changes nothing");
+    ask(0, "LEASES");
+    is_string(got(0), "*0\r\n", "it is in no listing");
+}
+
+static void test_pushes(void) {
+    char expected[64];
+
+    world_begin(512);
+    ask(0, "ACQUIRE job ASYNC WAIT -1");
+    uint64_t id = last_command()->request;
+    (void) snprintf(expected, sizeof(expected), "*2\r\n$7\r\nwaiting\r\n:%lld\r\n", (long long) id);
+    is_string(got(0), expected, "ASYNC answers at once");
+    clear();
+    report(id, REPORT_GRANTED);
+    ok(begins(0, "*3\r\n$7\r\ngranted\r\n"), "the grant is pushed, in RESP2 too");
+    clear();
+    const struct report risk = {.kind = REPORT_AT_RISK, .request = id, .reason = REASON_NO_QUORUM};
+    registry_report(&world.service.registry, &risk, world.now_ns);
+    ok(begins(0, "*4\r\n$7\r\nat-risk\r\n") && strstr(got(0), ":9898\r\n$9\r\nno-quorum\r\n"),
+       "at-risk with the ms left and the reason");
+    clear();
+    world.now_ns += NS_PER_MS;
+    report(id, REPORT_EXTENDED);
+    ok(begins(0, "*4\r\n$8\r\nextended\r\n"), "extended when it is safe again");
+    clear();
+    report(id, REPORT_EXTENDED);
+    is_string(got(0), "", "but not for each extension");
+    ask(0, "ACQUIRE job ASYNC");
+    ok(strstr(got(0), "*3\r\n$6\r\nfailed\r\n") && strstr(got(0), "BUSY held by"), "failed comes after waiting");
+    ask(1, "ACQUIRE plain");
+    report(last_command()->request, REPORT_GRANTED);
+    clear();
+    report(last_command()->request, REPORT_LOST);
+    is_string(got(1), "", "a RESP2 session without ASYNC gets no pushes");
+}
+
+static void test_withdraw_async(void) {
+    char line[64];
+
+    world_begin(512);
+    (void) hold(0, "ACQUIRE job");
+    ask(1, "ACQUIRE job ASYNC WAIT -1");
+    const struct list *mine = list_first(&world.sessions[1].requests);
+    assert(mine);
+    uint64_t id = registry_id(&world.service.registry, list_entry(mine, struct request, session_link));
+    (void) snprintf(line, sizeof(line), "RELEASE %lld", (long long) id);
+    ask(1, line);
+    is_string(got(1), ":1\r\n", "RELEASE withdraws a waiting request");
+    is_int(world.service.registry.waiting, 0, "it no longer waits");
+}
+
+static void test_expel(void) {
+    world_begin(512);
+    ask(0, "HELLO 3");
+    uint64_t id = hold(0, "ACQUIRE job");
+    clear();
+    bool stays = session_expel(&world.sessions[0], &world.service, "malformed", world.now_ns);
+    ok(begins(0, ">4\r\n$4\r\nlost\r\n") && strstr(got(0), "closed"), "rule 8: a session that we end is told lost first");
+    ok(stays && last_command()->kind == COMMAND_ABANDON, "and its key is not deleted while its process lives");
+    session_end(&world.sessions[0], &world.service, world.now_ns);
+    ok(last_command()->kind == COMMAND_RELEASE && last_command()->request == id, "but at once when the process dies");
+}
+
+static void test_quota(void) {
+    world_begin(2);
+    (void) hold(0, "ACQUIRE one");
+    (void) hold(0, "ACQUIRE two");
+    ask(1, "ACQUIRE three");
+    ok(begins(1, "-QUOTA"), "over the limit: QUOTA");
+    ok(session_ready(&world.sessions[1]), "the session goes on");
+}
+
+static void test_leader(void) {
+    static const char value[] = "0123456789abcdef0123456789abcdef01234567:web1:00c0ffee:4321:my data";
+
+    world_begin(512);
+    ask(0, "LEADER job");
+    is_int(last_command()->kind, COMMAND_LOOK, "LEADER asks the nodes");
+    struct report looked = {.kind = REPORT_LOOKED, .request = last_command()->request, .text = value,
+                            .text_length = sizeof(value) - 1, .validity_ms = 77};
+    session_looked(&world.sessions[0], &world.service, &looked);
+    is_string(got(0),
+              "*6\r\n$6\r\nholder\r\n$18\r\nweb1:00c0ffee:4321\r\n$4\r\ndata\r\n$7\r\nmy data\r\n$8\r\nvalidity\r\n:77\r\n",
+              "holder, data, validity");
+    clear();
+    ask(0, "LEADER job");
+    looked = (struct report) {.kind = REPORT_LOOKED, .request = world.sessions[0].looking};
+    session_looked(&world.sessions[0], &world.service, &looked);
+    is_string(got(0), "$-1\r\n", "nil when nobody leads");
+}
+
+static void test_listings(void) {
+    char line[64];
+
+    world_begin(512);
+    for (unsigned i = 0; i < 300; i++) {
+        (void) snprintf(line, sizeof(line), "ACQUIRE name%u ASYNC", i);
+        ask(0, line);
+        world.n_commands = 0;
+    }
+    ask(1, "LEASES");
+    ok(begins(1, "*256\r\n"), "a page of LEASES has 256 entries");
+    ask(1, "LEASES AFTER 1048831");
+    ok(begins(1, "*44\r\n"), "the next page has the rest");
+    ask(1, "STATUS");
+    is_string(got(1), "", "STATUS waits for the keepers");
+    is_int(world.surveys, 1, "who are asked");
+    service_surveyed(&world.service, world.now_ns);
+    ok(begins(1, "*40\r\n") && strstr(got(1), "$7\r\nwaiters\r\n:300\r\n"), "and then tells the numbers");
+}
+
+int main(void) {
+    test_acquire_and_release();
+    test_bad_arguments();
+    test_names();
+    test_greetings();
+    test_waiters_are_fifo();
+    test_wait_ends();
+    test_late_grant();
+    test_own_deadline();
+    test_pushes();
+    test_withdraw_async();
+    test_expel();
+    test_quota();
+    test_leader();
+    test_listings();
+    return done_testing();
+}
