@@ -1,0 +1,557 @@
+#include "client.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_MS INT64_C(1000000)
+
+enum { INPUT_BYTES_MIN = 4096, OUTPUT_BYTES_MIN = 512, PENDING_MIN = 16, DEPTH_MAX = 4 };
+
+struct client_pending {
+    enum client_kind kind;
+    struct redlock_lease *lease;
+    struct client_reply *reply;
+    int64_t sent_ns;
+};
+
+int client_init(struct client *client, struct redlock *connection) {
+    *client = (struct client) {.connection = connection};
+    client->tokens = malloc(CLIENT_TOKENS_MAX * sizeof(client->tokens[0]));
+    return client->tokens ? REDLOCK_OK : REDLOCK_NO_MEMORY;
+}
+
+void client_deinit(struct client *client) {
+    while (client->leases) {
+        struct redlock_lease *next = client->leases->next;
+        free(client->leases);
+        client->leases = next;
+    }
+    free(client->pending);
+    free(client->input);
+    free(client->output);
+    free(client->tokens);
+    client->pending = NULL;
+    client->input = client->output = NULL;
+    client->tokens = NULL;
+}
+
+void client_note(struct client *client, const char *format, ...) {
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void) vsnprintf(client->error_text, sizeof(client->error_text), format, arguments);
+    va_end(arguments);
+}
+
+/* --- leases --- */
+
+struct redlock_lease *client_lease_new(struct client *client, const char *name) {
+    size_t length = strlen(name);
+    struct redlock_lease *lease = calloc(1, sizeof(*lease) + length + 1);
+
+    if (!lease)
+        return NULL;
+    memcpy(lease->name, name, length + 1);
+    lease->connection = client->connection;
+    lease->next = client->leases;
+    client->leases = lease;
+    return lease;
+}
+
+static void lease_free(struct client *client, struct redlock_lease *lease) {
+    struct redlock_lease **link = &client->leases;
+
+    while (*link != lease)
+        link = &(*link)->next;
+    *link = lease->next;
+    free(lease);
+}
+
+void client_lease_drop(struct client *client, struct redlock_lease *lease) {
+    lease->orphan = true;
+    if (lease->replies_awaited == 0)
+        lease_free(client, lease);
+}
+
+static struct redlock_lease *lease_find(struct client *client, int64_t id) {
+    struct redlock_lease *lease = client->leases;
+
+    while (lease && (lease->id != (uint64_t) id || lease->state == LEASE_OVER))
+        lease = lease->next;
+    return lease;
+}
+
+/* News are asked for at half of what is left: the agent extends at a third of the ttl. */
+static void set_deadline(struct client *client, struct redlock_lease *lease, int64_t deadline_ns) {
+    lease->deadline_ns = deadline_ns;
+    lease->refresh_ns = client->now_ns + (deadline_ns - client->now_ns) / 2;
+}
+
+static void lease_lost(struct client *client, struct redlock_lease *lease, const char *reason, const char *text) {
+    bool tell = lease->state == LEASE_HELD && !lease->orphan;
+
+    lease->state = LEASE_OVER;
+    lease->deadline_ns = 0;
+    if (tell && client->callbacks.lost)
+        client->callbacks.lost(lease, reason, text, client->userdata);
+}
+
+/* --- requests --- */
+
+static char *output_room(struct client *client, size_t wanted) {
+    size_t room = client->output_room ? client->output_room : OUTPUT_BYTES_MIN;
+
+    if (client->output_room - client->output_length >= wanted)
+        return client->output + client->output_length;
+    while (room - client->output_length < wanted)
+        room *= 2;
+    char *larger = realloc(client->output, room);
+    if (!larger)
+        return NULL;
+    client->output = larger;
+    client->output_room = room;
+    return larger + client->output_length;
+}
+
+/* Room for one more awaited reply; the ring is straightened when it grows. */
+static bool pending_room(struct client *client) {
+    if (client->pending_count < client->pending_room)
+        return true;
+    size_t room = client->pending_room ? 2 * client->pending_room : PENDING_MIN;
+    struct client_pending *larger = malloc(room * sizeof(*larger));
+    if (!larger)
+        return false;
+    for (size_t i = 0; i < client->pending_count; i++)
+        larger[i] = client->pending[(client->pending_first + i) % client->pending_room];
+    free(client->pending);
+    client->pending = larger;
+    client->pending_room = room;
+    client->pending_first = 0;
+    return true;
+}
+
+int client_request(struct client *client, enum client_kind kind, const struct resp_token *items, size_t n_items,
+                   struct redlock_lease *lease, struct client_reply *reply, int64_t now_ns) {
+    size_t wanted = 16;
+
+    if (client->gone)
+        return REDLOCK_AGENT_AWAY;
+    for (size_t i = 0; i < n_items; i++)
+        wanted += items[i].length + 32;
+    char *room = output_room(client, wanted);
+    if (!room || !pending_room(client))
+        return REDLOCK_NO_MEMORY;
+    struct resp_writer writer = {.buffer = room, .size = wanted};
+    resp_put_array(&writer, n_items);
+    for (size_t i = 0; i < n_items; i++)
+        resp_put_bulk(&writer, items[i].text, items[i].length);
+    client->output_length += writer.length;
+    client->pending[(client->pending_first + client->pending_count++) % client->pending_room] =
+        (struct client_pending) {.kind = kind, .lease = lease, .reply = reply, .sent_ns = now_ns};
+    if (lease)
+        lease->replies_awaited++;
+    return REDLOCK_OK;
+}
+
+int client_request_id(struct client *client, enum client_kind kind, const char *word, struct redlock_lease *lease,
+                      struct client_reply *reply, int64_t now_ns) {
+    char id[24];
+    int length = snprintf(id, sizeof(id), "%llu", (unsigned long long) lease->id);
+    const struct resp_token items[] = {
+        {.text = word, .length = strlen(word)},
+        {.text = id, .length = (size_t) length},
+    };
+    return client_request(client, kind, items, 2, lease, reply, now_ns);
+}
+
+void client_forget(struct client *client, const struct client_reply *reply) {
+    for (size_t i = 0; i < client->pending_count; i++) {
+        struct client_pending *pending = &client->pending[(client->pending_first + i) % client->pending_room];
+        if (pending->reply == reply)
+            pending->reply = NULL;
+    }
+}
+
+void client_sent(struct client *client, size_t length) {
+    client->output_length -= length;
+    memmove(client->output, client->output + length, client->output_length);
+}
+
+/* --- replies --- */
+
+static bool text_is(const struct resp_token *token, const char *text) {
+    return token->length == strlen(text) && memcmp(token->text, text, token->length) == 0;
+}
+
+/* An error's first word to our code; the text without that word is noted. */
+static int error_of(struct client *client, const char *text, size_t length) {
+    static const struct {
+        const char *word;
+        int error;
+    } words[] = {
+        {"BUSY", REDLOCK_BUSY},         {"TIMEOUT", REDLOCK_TIMED_OUT},   {"NOQUORUM", REDLOCK_NO_QUORUM},
+        {"DENIED", REDLOCK_DENIED},     {"QUOTA", REDLOCK_QUOTA},         {"BADNAME", REDLOCK_BAD_NAME},
+        {"BADARG", REDLOCK_BAD_ARGUMENT}, {"NOTHELD", REDLOCK_LOST},      {"DRAINING", REDLOCK_DRAINING},
+    };
+    const char *blank = length > 0 ? memchr(text, ' ', length) : NULL;
+    const struct resp_token word = {.text = text, .length = blank ? (size_t) (blank - text) : length};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (!text_is(&word, words[i].word))
+            continue;
+        client_note(client, "%.*s", blank ? (int) (length - word.length - 1) : 0, blank ? blank + 1 : "");
+        return words[i].error;
+    }
+    client_note(client, "%.*s", (int) length, text);
+    return REDLOCK_PROTOCOL;
+}
+
+/* The value of a key in a flat map of scalars whose head is tokens[0]; NULL when it is not there. */
+static const struct resp_token *map_get(const struct resp_token *tokens, size_t n_tokens, const char *key) {
+    if (tokens[0].type != RESP_MAP)
+        return NULL;
+    for (size_t i = 1; i + 1 < n_tokens; i += 2)
+        if (tokens[i].type == RESP_BULK && text_is(&tokens[i], key))
+            return &tokens[i + 1];
+    return NULL;
+}
+
+/* Takes the grant's id and deadline over. */
+static bool take_grant(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens, size_t n_tokens) {
+    const struct resp_token *id = map_get(tokens, n_tokens, "id"), *deadline = map_get(tokens, n_tokens, "deadline");
+
+    if (!id || !deadline || id->type != RESP_INTEGER || deadline->type != RESP_INTEGER || id->integer <= 0)
+        return false;
+    lease->id = (uint64_t) id->integer;
+    set_deadline(client, lease, deadline->integer);
+    lease->state = LEASE_HELD;
+    return true;
+}
+
+/* A handle that was given back meanwhile lets go of what it just got. */
+static void give_back(struct client *client, struct redlock_lease *lease, int64_t now_ns) {
+    (void) client_request_id(client, KIND_OTHER, "RELEASE", lease, NULL, now_ns);
+}
+
+static void reply_acquire(struct client *client, struct redlock_lease *lease, struct client_reply *reply,
+                          const struct resp_token *tokens, size_t n_tokens, int64_t now_ns) {
+    int error = REDLOCK_OK;
+
+    if (tokens[0].type == RESP_ERROR)
+        error = error_of(client, tokens[0].text, tokens[0].length);
+    else if (!take_grant(client, lease, tokens, n_tokens))
+        error = REDLOCK_PROTOCOL;
+    if (error != REDLOCK_OK)
+        lease->state = LEASE_OVER;
+    else if (lease->orphan)
+        give_back(client, lease, now_ns);
+    if (reply)
+        reply->error = error;
+}
+
+/* The request ended without a lease: told to the caller who waits, or by the callback, after which the handle is gone. */
+static void request_failed(struct client *client, struct redlock_lease *lease, int error) {
+    lease->state = LEASE_OVER;
+    if (lease->outcome) {
+        lease->outcome->error = error;
+        lease->outcome->done = true;
+        lease->outcome = NULL;
+        return;
+    }
+    if (lease->orphan || !lease->async)
+        return;
+    if (client->callbacks.failed)
+        client->callbacks.failed(lease, (enum redlock_error) error, client->error_text, client->userdata);
+    lease->orphan = true;
+}
+
+static void reply_async(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
+                        size_t n_tokens, int64_t now_ns) {
+    if (tokens[0].type == RESP_ERROR) {
+        request_failed(client, lease, error_of(client, tokens[0].text, tokens[0].length));
+        return;
+    }
+    if (n_tokens != 3 || tokens[2].type != RESP_INTEGER) {
+        client_note(client, "ACQUIRE ASYNC was not answered with an id");
+        request_failed(client, lease, REDLOCK_PROTOCOL);
+        return;
+    }
+    lease->id = (uint64_t) tokens[2].integer;
+    lease->state = LEASE_WAITING;
+    if (lease->orphan)
+        give_back(client, lease, now_ns);
+}
+
+/* The validity counts from before the question was sent: that is never too long. */
+static void reply_check(struct client *client, struct redlock_lease *lease, const struct client_pending *pending,
+                        const struct resp_token *token) {
+    if (pending->kind == KIND_CHECK)
+        lease->check_under_way = false;
+    if (token->type != RESP_INTEGER || lease->state != LEASE_HELD)
+        return;
+    int64_t deadline_ns = pending->sent_ns + token->integer * NS_PER_MS;
+    if (token->integer <= 0)
+        lease_lost(client, lease, "lost", "the agent no longer holds it for us");
+    else
+        set_deadline(client, lease, deadline_ns > lease->deadline_ns ? deadline_ns : lease->deadline_ns);
+}
+
+static void copy_text(const struct resp_token *token, char *ret, size_t size, size_t *ret_length) {
+    size_t length = token && token->type == RESP_BULK ? token->length : 0;
+
+    if (length >= size)
+        length = size - 1;
+    if (length > 0)
+        memcpy(ret, token->text, length);
+    ret[length] = '\0';
+    if (ret_length)
+        *ret_length = length;
+}
+
+static void reply_leader(struct client_reply *reply, const struct resp_token *tokens, size_t n_tokens) {
+    struct redlock_leader *leader = reply->leader;
+    const struct resp_token *validity = map_get(tokens, n_tokens, "validity");
+
+    if (tokens[0].type == RESP_NIL) {
+        reply->integer = 0;
+        return;
+    }
+    if (!validity || validity->type != RESP_INTEGER) {
+        reply->error = REDLOCK_PROTOCOL;
+        return;
+    }
+    copy_text(map_get(tokens, n_tokens, "holder"), leader->holder, sizeof(leader->holder), NULL);
+    copy_text(map_get(tokens, n_tokens, "data"), leader->data, sizeof(leader->data), &leader->data_length);
+    leader->validity_ms = validity->integer;
+    reply->integer = 1;
+}
+
+static void reply_other(struct client *client, struct client_reply *reply, const struct resp_token *tokens,
+                        size_t n_tokens) {
+    if (!reply)
+        return;
+    if (tokens[0].type == RESP_ERROR)
+        reply->error = error_of(client, tokens[0].text, tokens[0].length);
+    else if (reply->leader)
+        reply_leader(reply, tokens, n_tokens);
+    else if (reply->on_value)
+        reply->on_value(reply->userdata, tokens, n_tokens);
+    else
+        reply->integer = tokens[0].integer;
+}
+
+static int take_reply(struct client *client, const struct resp_token *tokens, size_t n_tokens, int64_t now_ns) {
+    if (client->pending_count == 0) {
+        if (tokens[0].type == RESP_ERROR)
+            return error_of(client, tokens[0].text, tokens[0].length); /* why it is about to close */
+        client_note(client, "the agent answered what was not asked");
+        return REDLOCK_PROTOCOL;
+    }
+    struct client_pending pending = client->pending[client->pending_first];
+    client->pending_first = (client->pending_first + 1) % client->pending_room;
+    client->pending_count--;
+    switch (pending.kind) {
+    case KIND_ACQUIRE:
+        reply_acquire(client, pending.lease, pending.reply, tokens, n_tokens, now_ns);
+        break;
+    case KIND_ASYNC:
+        reply_async(client, pending.lease, tokens, n_tokens, now_ns);
+        break;
+    case KIND_CHECK:
+        reply_check(client, pending.lease, &pending, &tokens[0]);
+        reply_other(client, pending.reply, tokens, n_tokens);
+        break;
+    case KIND_OTHER:
+        reply_other(client, pending.reply, tokens, n_tokens);
+        break;
+    }
+    if (pending.reply)
+        pending.reply->done = true;
+    if (pending.lease && --pending.lease->replies_awaited == 0 && pending.lease->orphan)
+        lease_free(client, pending.lease);
+    return REDLOCK_OK;
+}
+
+/* --- pushes --- */
+
+static void push_granted(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
+                         size_t n_tokens) {
+    if (lease->state != LEASE_WAITING || n_tokens < 4 || !take_grant(client, lease, tokens + 3, n_tokens - 3))
+        return;
+    if (lease->outcome) {
+        lease->outcome->done = true;
+        lease->outcome = NULL;
+        return;
+    }
+    /* An orphan's RELEASE is on its way. */
+    if (!lease->orphan && client->callbacks.granted)
+        client->callbacks.granted(lease, client->userdata);
+}
+
+static void push_failed(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
+                        size_t n_tokens) {
+    if (lease->state != LEASE_WAITING || n_tokens < 4)
+        return;
+    request_failed(client, lease, error_of(client, tokens[3].text, tokens[3].length));
+    if (lease->orphan && lease->replies_awaited == 0)
+        lease_free(client, lease);
+}
+
+static void push_lost(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
+                      size_t n_tokens) {
+    char reason[32], text[256];
+
+    if (n_tokens < 5)
+        return;
+    copy_text(&tokens[3], reason, sizeof(reason), NULL);
+    copy_text(&tokens[4], text, sizeof(text), NULL);
+    lease_lost(client, lease, reason, text);
+}
+
+static void push_at_risk(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
+                         size_t n_tokens) {
+    char reason[32];
+
+    if (n_tokens < 5 || tokens[3].type != RESP_INTEGER || lease->state != LEASE_HELD || lease->orphan)
+        return;
+    copy_text(&tokens[4], reason, sizeof(reason), NULL);
+    if (client->callbacks.at_risk)
+        client->callbacks.at_risk(lease, tokens[3].integer, reason, client->userdata);
+}
+
+static void push_extended(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
+                          size_t n_tokens) {
+    if (n_tokens < 5 || tokens[4].type != RESP_INTEGER || lease->state != LEASE_HELD)
+        return;
+    if (tokens[4].integer > lease->deadline_ns)
+        set_deadline(client, lease, tokens[4].integer);
+    if (!lease->orphan && client->callbacks.extended)
+        client->callbacks.extended(lease, client->userdata);
+}
+
+/* Unknown pushes are passed over: newer agents may have more. */
+static void take_push(struct client *client, const struct resp_token *tokens, size_t n_tokens) {
+    static const struct {
+        const char *word;
+        void (*take)(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens, size_t n_tokens);
+    } pushes[] = {
+        {"granted", push_granted}, {"failed", push_failed},     {"lost", push_lost},
+        {"at-risk", push_at_risk}, {"extended", push_extended},
+    };
+
+    if (n_tokens >= 2 && tokens[1].type == RESP_BULK && text_is(&tokens[1], "draining") && client->callbacks.draining)
+        client->callbacks.draining(client->connection, client->userdata);
+    if (n_tokens < 3 || tokens[1].type != RESP_BULK || tokens[2].type != RESP_INTEGER)
+        return;
+    struct redlock_lease *lease = lease_find(client, tokens[2].integer);
+    for (size_t i = 0; lease && i < sizeof(pushes) / sizeof(pushes[0]); i++) {
+        if (text_is(&tokens[1], pushes[i].word)) {
+            pushes[i].take(client, lease, tokens, n_tokens);
+            return;
+        }
+    }
+}
+
+/* --- input --- */
+
+char *client_input_room(struct client *client, size_t wanted) {
+    size_t room = client->input_room ? client->input_room : INPUT_BYTES_MIN;
+
+    if (client->input_room - client->input_length >= wanted)
+        return client->input + client->input_length;
+    while (room - client->input_length < wanted)
+        room *= 2;
+    if (room > CLIENT_INPUT_BYTES_MAX)
+        return NULL;
+    char *larger = realloc(client->input, room);
+    if (!larger)
+        return NULL;
+    client->input = larger;
+    client->input_room = room;
+    return larger + client->input_length;
+}
+
+int client_received(struct client *client, size_t length, int64_t now_ns) {
+    static const struct resp_limits limits = {
+        .bulk_bytes_max = 64 * 1024, .tokens_max = CLIENT_TOKENS_MAX, .depth_max = DEPTH_MAX};
+    size_t used = 0, n_tokens;
+    int error = REDLOCK_OK;
+
+    client->now_ns = now_ns;
+    client->input_length += length;
+    while (used < client->input_length && error == REDLOCK_OK) {
+        long n = resp_parse(client->input + used, client->input_length - used, &limits, client->tokens, &n_tokens);
+        if (n == RESP_INCOMPLETE)
+            break;
+        if (n < 0) {
+            client_note(client, "the agent sent what is not the protocol");
+            return REDLOCK_PROTOCOL;
+        }
+        if (client->tokens[0].type == RESP_PUSH)
+            take_push(client, client->tokens, n_tokens);
+        else
+            error = take_reply(client, client->tokens, n_tokens, now_ns);
+        used += (size_t) n;
+    }
+    client->input_length -= used;
+    memmove(client->input, client->input + used, client->input_length);
+    return error;
+}
+
+void client_disconnected(struct client *client, int error, const char *text) {
+    if (client->gone)
+        return;
+    client->gone = true;
+    client->output_length = 0;
+    client_note(client, "%s", text);
+    for (size_t i = 0; i < client->pending_count; i++) {
+        struct client_pending *pending = &client->pending[(client->pending_first + i) % client->pending_room];
+        if (pending->reply) {
+            pending->reply->error = error;
+            pending->reply->done = true;
+        }
+        if (pending->lease)
+            pending->lease->replies_awaited--;
+    }
+    client->pending_count = 0;
+    for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
+        next = lease->next;
+        if (lease->state == LEASE_ASKED || lease->state == LEASE_WAITING)
+            request_failed(client, lease, error);
+        if (lease->orphan)
+            lease_free(client, lease);
+    }
+    if (client->callbacks.disconnected)
+        client->callbacks.disconnected(client->connection, client->userdata);
+}
+
+/* --- time --- */
+
+void client_tick(struct client *client, int64_t now_ns) {
+    client->now_ns = now_ns;
+    for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
+        next = lease->next;
+        if (lease->state != LEASE_HELD || lease->orphan)
+            continue;
+        if (now_ns >= lease->deadline_ns) {
+            lease_lost(client, lease, "expired", "its deadline passed without news from the agent");
+        } else if (now_ns >= lease->refresh_ns && !lease->check_under_way && !client->gone) {
+            lease->check_under_way = client_request_id(client, KIND_CHECK, "CHECK", lease, NULL, now_ns) == REDLOCK_OK;
+        }
+    }
+}
+
+int64_t client_due_ns(const struct client *client) {
+    int64_t due_ns = INT64_MAX;
+
+    for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
+        if (lease->state != LEASE_HELD || lease->orphan)
+            continue;
+        int64_t at_ns = lease->check_under_way || client->gone ? lease->deadline_ns : lease->refresh_ns;
+        if (at_ns < due_ns)
+            due_ns = at_ns;
+    }
+    return due_ns;
+}

@@ -1,0 +1,120 @@
+/* The client's side of the protocol without I/O: bytes in, events out; requests in, bytes out; the time is an argument. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "redlock.h"
+#include "resp.h"
+
+enum redlock_lease_state {
+    LEASE_ASKED,    /* the request is on its way */
+    LEASE_WAITING,  /* the agent has it */
+    LEASE_HELD,
+    LEASE_OVER,     /* lost, failed or released */
+};
+
+struct redlock_lease {
+    struct redlock_lease *next; /* in the client's list */
+    struct redlock *connection;
+    uint64_t id;                /* 0 until the agent gave one */
+    enum redlock_lease_state state;
+    int64_t deadline_ns;
+    int64_t refresh_ns;         /* when an event loop asks for news */
+    struct client_reply *outcome; /* a caller waits for it to be granted */
+    bool async;                 /* its outcome is told by callbacks */
+    bool check_under_way;
+    bool orphan;                /* its handle was given back: freed at its last reply */
+    unsigned replies_awaited;
+    char name[];
+};
+
+/* What a caller that waits for one reply gets. */
+struct client_reply {
+    bool done;
+    int error;               /* enum redlock_error */
+    int64_t integer;
+    struct redlock_leader *leader; /* where LEADER's answer goes; NULL otherwise */
+    /* For listings: called with the tokens of the reply. */
+    void (*on_value)(void *userdata, const struct resp_token *tokens, size_t n_tokens);
+    void *userdata;
+};
+
+/* What the reply to a request means. */
+enum client_kind {
+    KIND_ACQUIRE,  /* the lease's grant */
+    KIND_ASYNC,    /* the lease's id; the outcome comes as a push */
+    KIND_CHECK,    /* the lease's validity */
+    KIND_OTHER,    /* an integer, LEADER's map, or any value */
+};
+
+struct client_pending;
+
+struct client {
+    struct redlock_callbacks callbacks;
+    void *userdata;
+    struct redlock *connection;
+    struct redlock_lease *leases;
+    struct client_pending *pending; /* a ring */
+    size_t pending_first, pending_count, pending_room;
+    char *input;
+    size_t input_length, input_room;
+    char *output;
+    size_t output_length, output_room;
+    struct resp_token *tokens;
+    bool gone;               /* the connection: no more requests */
+    int64_t now_ns;          /* of the call that is under way */
+    char error_text[512];
+};
+
+enum {
+    CLIENT_TOKENS_MAX = 16384,
+    CLIENT_INPUT_BYTES_MAX = 2 * 1024 * 1024,
+};
+
+/* 0 or REDLOCK_NO_MEMORY. */
+int client_init(struct client *client, struct redlock *connection);
+
+/* Frees everything, the leases too. */
+void client_deinit(struct client *client);
+
+/* Appends one request whose reply goes to `reply` (which must stay until done or client_forget()) and, if `lease`, to it.
+ * REDLOCK_OK, REDLOCK_NO_MEMORY, or REDLOCK_AGENT_AWAY when the connection is gone. */
+int client_request(struct client *client, enum client_kind kind, const struct resp_token *items, size_t n_items,
+                   struct redlock_lease *lease, struct client_reply *reply, int64_t now_ns);
+
+/* The same for "WORD id". */
+int client_request_id(struct client *client, enum client_kind kind, const char *word, struct redlock_lease *lease,
+                      struct client_reply *reply, int64_t now_ns);
+
+/* The caller waits no longer: the reply will be passed over. */
+void client_forget(struct client *client, const struct client_reply *reply);
+
+/* A new lease in LEASE_ASKED, or NULL. */
+struct redlock_lease *client_lease_new(struct client *client, const char *name);
+
+/* The handle is given back. The lease is freed now, or at its last reply. */
+void client_lease_drop(struct client *client, struct redlock_lease *lease);
+
+/* Room of at least `wanted` bytes for input; NULL when there is no memory or the agent sends too much. */
+char *client_input_room(struct client *client, size_t wanted);
+
+/* `length` bytes were put there: works on what is complete. REDLOCK_OK or REDLOCK_PROTOCOL. May call callbacks. */
+int client_received(struct client *client, size_t length, int64_t now_ns);
+
+/* The first `length` bytes of output were sent. */
+void client_sent(struct client *client, size_t length);
+
+/* The connection is gone: every reply that is awaited fails with `error`. Calls `disconnected`. */
+void client_disconnected(struct client *client, int error, const char *text);
+
+/* Asks for news of leases whose known deadline comes near, and tells the end of those whose deadline has passed. Only for event
+ * loops: blocking users ask themselves. */
+void client_tick(struct client *client, int64_t now_ns);
+
+/* When client_tick() has something to do; INT64_MAX: never. */
+int64_t client_due_ns(const struct client *client);
+
+/* Sets the error text. */
+void client_note(struct client *client, const char *format, ...) __attribute__((format(printf, 2, 3)));
