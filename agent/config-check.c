@@ -1,4 +1,4 @@
-/* Reads the shape of a configuration file: which option stands where. What a value means is for config-read.c.
+/* Reads the shape of a configuration file: which option stands where. config-read.c knows what a value means.
  *
  * There is one level of sections. A section whose place is wrong (given twice, one too many) is still read
  * for mistakes, but as `refused`: nothing of it is kept or written out. */
