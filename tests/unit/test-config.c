@@ -493,6 +493,7 @@ int main(int argc, char **argv) {
     test_files();
     test_reload();
     test_unix_nodes();
+    (void) unlink(FILE_NAME);
     (void) rmdir(directory);
     return done_testing();
 }

@@ -1,0 +1,248 @@
+/* The nodes of --dev: they answer, they go with the agent however it ends, and nothing of them is left. */
+#include <errno.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "config.h"
+#include "dev.h"
+#include "tap.h"
+
+static bool have_redis(void) {
+    int status = system("command -v redis-server >/dev/null 2>&1");
+
+    return status == 0;
+}
+
+/* PING over a connection of its own. */
+static bool answers(const char *path) {
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char reply[8] = "";
+
+    (void) snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    return fd >= 0 && connect(fd, (const struct sockaddr *) &address, sizeof address) == 0 &&
+           write(fd, "PING\r\n", 6) == 6 && read(fd, reply, 7) == 7 && strcmp(reply, "+PONG\r\n") == 0;
+}
+
+static bool exists(const char *path) {
+    struct stat status;
+
+    return lstat(path, &status) == 0;
+}
+
+/* Whether the process is there and no zombie. */
+static bool is_alive(pid_t pid) {
+    char path[64], line[256] = "";
+    _cleanup_fclose_ FILE *file = NULL;
+    const char *state;
+
+    (void) snprintf(path, sizeof path, "/proc/%ld/stat", (long) pid);
+    file = fopen(path, "re");
+    if (!file || !fgets(line, sizeof line, file))
+        return false;
+    state = strrchr(line, ')');
+    return state && state[2] != 'Z' && state[2] != 'X';
+}
+
+static bool is_gone_soon(pid_t pid) {
+    for (int i = 0; i < 1000 && is_alive(pid); i++)
+        (void) nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    return !is_alive(pid);
+}
+
+static void test_start_and_stop(void) {
+    struct config *config = NULL;
+    struct dev *dev = NULL;
+    struct stat status;
+    char directory[64];
+    pid_t pids[3];
+
+    if (config_new_default(&config) < 0)
+        exit(EXIT_FAILURE);
+    is_int(dev_start(3, config, &dev), 0, "three nodes start");
+    if (!dev)
+        exit(EXIT_FAILURE);
+    is_int(config->n_nodes, 3, "and are configured");
+    is_string(config->nodes[0].name, "a", "the first is a");
+    is_string(config->nodes[2].name, "c", "the third is c");
+    for (unsigned i = 0; i < 3; i++) {
+        pids[i] = dev_node_pid(dev, i);
+        ok(pids[i] > 0 && is_alive(pids[i]) && answers(config->nodes[i].unix_path), "node %u answers", i);
+        ok(getpgid(pids[i]) != getpgrp(), "node %u does not hear Ctrl-C", i);
+    }
+    is_int(dev_node_pid(dev, 3), -1, "there is no fourth");
+    (void) snprintf(directory, sizeof directory, "%s", dev_directory(dev));
+    ok(stat(directory, &status) == 0 && S_ISDIR(status.st_mode) && (status.st_mode & 0777) == 0700,
+       "the directory is private");
+
+    (void) kill(pids[1], SIGSTOP);
+    (void) kill(pids[2], SIGKILL);
+    ok(!dev_stop(dev), "stopping, with one node stopped and one dead");
+    for (unsigned i = 0; i < 3; i++)
+        ok(!is_alive(pids[i]) && waitpid(pids[i], NULL, WNOHANG) < 0, "node %u is gone, and no zombie", i);
+    ok(!exists(directory), "the directory is gone");
+    ok(!dev_stop(NULL), "stopping nothing is fine");
+    config_free(config);
+}
+
+struct told {
+    pid_t pids[2];
+    char directory[64];
+};
+
+/* Starts two nodes in a child that is then killed, and gives what it told. */
+static bool start_and_kill(struct told *ret) {
+    int fds[2];
+    ssize_t n;
+    pid_t agent;
+
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return false;
+    agent = fork();
+    if (agent == 0) {
+        struct told told = { 0 };
+        struct config *config = NULL;
+        struct dev *dev = NULL;
+        sigset_t all;
+
+        (void) sigfillset(&all); /* as the agent does */
+        (void) sigprocmask(SIG_SETMASK, &all, NULL);
+        if (config_new_default(&config) < 0 || dev_start(2, config, &dev) < 0)
+            _exit(EXIT_FAILURE);
+        for (unsigned i = 0; i < 2; i++)
+            told.pids[i] = dev_node_pid(dev, i);
+        (void) snprintf(told.directory, sizeof told.directory, "%s", dev_directory(dev));
+        (void) kill(told.pids[1], SIGSTOP);
+        n = write(fds[1], &told, sizeof told);
+        for (;;)
+            (void) pause();
+    }
+    (void) close(fds[1]);
+    n = read(fds[0], ret, sizeof *ret);
+    (void) close(fds[0]);
+    if (agent > 0) {
+        (void) kill(agent, SIGKILL);
+        (void) waitpid(agent, NULL, 0);
+    }
+    return n == (ssize_t) sizeof *ret;
+}
+
+static void test_killed(void) {
+    struct config *config = NULL;
+    struct dev *dev = NULL;
+    struct told told = { 0 };
+    char strange[96], target[] = "/tmp/test-dev-XXXXXX", link[128];
+    int target_fd = mkstemp(target);
+
+    ok(start_and_kill(&told), "an agent with two nodes, killed");
+    ok(is_gone_soon(told.pids[0]), "its running node is gone");
+    ok(is_gone_soon(told.pids[1]), "its stopped node is gone");
+    ok(exists(told.directory), "its directory is left");
+
+    /* What the sweep meets there: a directory with content, and a link that it must not follow. */
+    (void) snprintf(strange, sizeof strange, "%s/inner", told.directory);
+    (void) mkdir(strange, 0700);
+    (void) snprintf(link, sizeof link, "%s/link", strange);
+    ok(target_fd >= 0 && symlink(target, link) == 0, "with a link in it");
+    (void) snprintf(link, sizeof link, "/tmp/redlockd-dev-%ld-linked", (long) told.pids[0]);
+    ok(symlink("/tmp", link) == 0, "and a link of a dead agent's name beside it");
+
+    if (config_new_default(&config) < 0)
+        exit(EXIT_FAILURE);
+    is_int(dev_start(1, config, &dev), 0, "the next agent starts");
+    ok(!exists(told.directory), "and has removed the directory");
+    ok(exists(target), "not what the link in it leads to");
+    ok(exists(link), "nor the link beside it");
+    if (dev) {
+        struct config *other_config = NULL;
+        struct dev *other = NULL;
+
+        if (config_new_default(&other_config) < 0)
+            exit(EXIT_FAILURE);
+        is_int(dev_start(1, other_config, &other), 0, "a second agent starts beside it");
+        ok(exists(dev_directory(dev)) && answers(config->nodes[0].unix_path),
+           "and leaves the first one's alone");
+        dev_stop(other);
+        config_free(other_config);
+    }
+    dev_stop(dev);
+    config_free(config);
+    (void) unlink(link);
+    (void) unlink(target);
+    (void) close(target_fd);
+}
+
+/* What dev_start() says on standard error without redis-server on the PATH; to be freed. */
+static char *say_without_redis(int *ret) {
+    char *path = strdup(getenv("PATH"));
+    int fds[2], saved = dup(STDERR_FILENO);
+    struct config *config = NULL;
+    struct dev *dev = NULL;
+    char said[512] = "";
+
+    if (!path || saved < 0 || pipe2(fds, O_CLOEXEC) < 0 || config_new_default(&config) < 0)
+        exit(EXIT_FAILURE);
+    (void) setenv("PATH", "/nonexistent", 1);
+    (void) dup2(fds[1], STDERR_FILENO);
+    *ret = dev_start(2, config, &dev);
+    (void) dup2(saved, STDERR_FILENO);
+    (void) setenv("PATH", path, 1);
+    if (read(fds[0], said, sizeof said - 1) < 0)
+        said[0] = 0;
+    (void) close(fds[0]);
+    (void) close(fds[1]);
+    (void) close(saved);
+    free(path);
+    config_free(config);
+    return strdup(said);
+}
+
+static unsigned n_directories(void) {
+    char prefix[64];
+    struct dirent *entry;
+    DIR *directory = opendir("/tmp");
+    unsigned n = 0;
+
+    (void) snprintf(prefix, sizeof prefix, "redlockd-dev-%ld-", (long) getpid());
+    while (directory && (entry = readdir(directory)))
+        n += strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
+    if (directory)
+        (void) closedir(directory);
+    return n;
+}
+
+static void test_failures(void) {
+    _cleanup_free_ char *said = NULL;
+    struct config *config = NULL;
+    struct dev *dev = NULL;
+    int r;
+
+    said = say_without_redis(&r);
+    is_int(r, -ENOENT, "without redis-server");
+    ok(said && strncmp(said, "<3>", 3) == 0 && strstr(said, "install the package redis-server"),
+       "says what to install");
+    if (config_new_default(&config) < 0)
+        exit(EXIT_FAILURE);
+    is_int(dev_start(0, config, &dev), -EINVAL, "no nodes");
+    is_int(dev_start(NODES_MAX + 1, config, &dev), -EINVAL, "too many nodes");
+    ok(!dev, "nothing was given");
+    is_int(n_directories(), 0, "no directory is left");
+    config_free(config);
+}
+
+int main(void) {
+    if (!have_redis())
+        skip_all("redis-server is not installed");
+    test_start_and_stop();
+    test_killed();
+    test_failures();
+    return done_testing();
+}
