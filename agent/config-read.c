@@ -405,7 +405,7 @@ static int read_text(const char *path, struct stat *ret_status, char **ret_text,
     _cleanup_close_ int fd = -1;
     struct stat status;
     size_t length = 0;
-    char *text = NULL;
+    char *text;
 
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &status) < 0)
@@ -462,7 +462,7 @@ static_assert(FILE_BYTES_MAX == 1024 * 1024, "as the message says");
 int config_read(const char *path, FILE *errors, struct config **ret) {
     _cleanup_(cleanup_config) struct config *config = NULL;
     struct mistakes *mistakes;
-    struct stat status = {0};
+    struct stat status = { 0 };
     char *text = NULL;
     size_t length = 0;
     int r;

@@ -1,6 +1,6 @@
 /* The nodes of --dev: they answer, they go with the agent however it ends, and nothing of them is left. */
-#include <errno.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>

@@ -1,0 +1,52 @@
+/* Messages: one line, one write, bounded, printable, with the journal's prefix; errno untouched. */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "io/log.h"
+#include "tap.h"
+
+static int read_fd;
+static char got[4096];
+
+/* What the last message has written. */
+static const char *written(void) {
+    ssize_t n = read(read_fd, got, sizeof got - 1);
+
+    got[n > 0 ? n : 0] = 0;
+    return got;
+}
+
+int main(void) {
+    char large[3000];
+    int fds[2];
+
+    if (pipe2(fds, O_NONBLOCK) < 0 || dup2(fds[1], STDERR_FILENO) < 0)
+        return EXIT_FAILURE;
+    read_fd = fds[0];
+    log_error("node %s: %d", "a", 5);
+    is_string(written(), "<3>node a: 5\n", "an error");
+    log_warning("w");
+    is_string(written(), "<4>w\n", "a warning");
+    log_notice("n");
+    is_string(written(), "<5>n\n", "a notice");
+    log_info("i");
+    is_string(written(), "<6>i\n", "an information");
+    log_info("one\ntwo\x1b[31m\x7f \xc3\xa4");
+    is_string(written(), "<6>one?two?[31m? \xc3\xa4\n", "control characters are replaced");
+    errno = ENOENT;
+    log_info("%m");
+    is_int(errno, ENOENT, "errno is left alone");
+    is_string(written(), "<6>No such file or directory\n", "and can be told");
+
+    memset(large, 'x', sizeof large - 1);
+    large[sizeof large - 1] = 0;
+    log_info("%s", large);
+    is_int(strlen(written()), 1024, "a long message is cut");
+    is_int(got[1023], '\n', "and still a line");
+    large[1020] = 0;
+    log_info("%s", large);
+    is_int(strlen(written()), 1024, "the longest that is not, less one");
+    (void) close(fds[0]);
+    return done_testing();
+}
