@@ -94,6 +94,7 @@ static void test_start_and_stop(void) {
 }
 
 struct told {
+    pid_t agent;
     pid_t pids[2];
     char directory[64];
 };
@@ -108,7 +109,7 @@ static bool start_and_kill(struct told *ret) {
         return false;
     agent = fork();
     if (agent == 0) {
-        struct told told = { 0 };
+        struct told told = { .agent = getpid() };
         struct config *config = NULL;
         struct dev *dev = NULL;
         sigset_t all;
@@ -135,49 +136,64 @@ static bool start_and_kill(struct told *ret) {
     return n == (ssize_t) sizeof *ret;
 }
 
+/* What a sweep must not follow, with a file in it. */
+struct trap {
+    char directory[32];
+    char file[64];
+    char inner[96]; /* a directory within the swept one, with a link in it */
+    char inner_link[128];
+    char link[64]; /* beside it, named like the directory of a dead agent */
+};
+
+static void trap_init(struct trap *trap, const struct told *told) {
+    FILE *file;
+
+    (void) snprintf(trap->directory, sizeof trap->directory, "/tmp/test-dev-XXXXXX");
+    if (!mkdtemp(trap->directory))
+        exit(EXIT_FAILURE);
+    (void) snprintf(trap->file, sizeof trap->file, "%s/file", trap->directory);
+    (void) snprintf(trap->inner, sizeof trap->inner, "%s/inner", told->directory);
+    (void) snprintf(trap->inner_link, sizeof trap->inner_link, "%s/link", trap->inner);
+    (void) snprintf(trap->link, sizeof trap->link, "/tmp/redlockd-dev-%ld-linked", (long) told->agent);
+    file = fopen(trap->file, "we");
+    if (!file || fclose(file) != 0 || mkdir(trap->inner, 0700) < 0 ||
+        symlink(trap->directory, trap->inner_link) < 0 || symlink(trap->directory, trap->link) < 0)
+        exit(EXIT_FAILURE);
+}
+
+static void trap_deinit(const struct trap *trap) {
+    (void) unlink(trap->link);
+    (void) unlink(trap->file);
+    (void) rmdir(trap->directory);
+}
+
 static void test_killed(void) {
-    struct config *config = NULL;
-    struct dev *dev = NULL;
+    struct config *config = NULL, *other_config = NULL;
+    struct dev *dev = NULL, *other = NULL;
     struct told told = { 0 };
-    char strange[96], target[] = "/tmp/test-dev-XXXXXX", link[128];
-    int target_fd = mkstemp(target);
+    struct trap trap;
 
     ok(start_and_kill(&told), "an agent with two nodes, killed");
     ok(is_gone_soon(told.pids[0]), "its running node is gone");
     ok(is_gone_soon(told.pids[1]), "its stopped node is gone");
     ok(exists(told.directory), "its directory is left");
-
-    /* What the sweep meets there: a directory with content, and a link that it must not follow. */
-    (void) snprintf(strange, sizeof strange, "%s/inner", told.directory);
-    (void) mkdir(strange, 0700);
-    (void) snprintf(link, sizeof link, "%s/link", strange);
-    ok(target_fd >= 0 && symlink(target, link) == 0, "with a link in it");
-    (void) snprintf(link, sizeof link, "/tmp/redlockd-dev-%ld-linked", (long) told.pids[0]);
-    ok(symlink("/tmp", link) == 0, "and a link of a dead agent's name beside it");
-
-    if (config_new_default(&config) < 0)
+    if (config_new_default(&config) < 0 || config_new_default(&other_config) < 0)
         exit(EXIT_FAILURE);
-    is_int(dev_start(1, config, &dev), 0, "the next agent starts");
-    ok(!exists(told.directory), "and has removed the directory");
-    ok(exists(target), "not what the link in it leads to");
-    ok(exists(link), "nor the link beside it");
-    if (dev) {
-        struct config *other_config = NULL;
-        struct dev *other = NULL;
 
-        if (config_new_default(&other_config) < 0)
-            exit(EXIT_FAILURE);
-        is_int(dev_start(1, other_config, &other), 0, "a second agent starts beside it");
-        ok(exists(dev_directory(dev)) && answers(config->nodes[0].unix_path),
-           "and leaves the first one's alone");
-        dev_stop(other);
-        config_free(other_config);
-    }
+    trap_init(&trap, &told);
+    is_int(dev_start(1, config, &dev), 0, "the next agent starts");
+    ok(!exists(told.directory), "and has removed the directory with all that was in it");
+    ok(exists(trap.file), "not what links lead to");
+    ok(exists(trap.link), "nor a link of such a name");
+    trap_deinit(&trap);
+
+    is_int(dev_start(1, other_config, &other), 0, "a second agent starts beside it");
+    ok(dev && exists(dev_directory(dev)) && answers(config->nodes[0].unix_path),
+       "and leaves the first one's alone");
+    dev_stop(other);
     dev_stop(dev);
+    config_free(other_config);
     config_free(config);
-    (void) unlink(link);
-    (void) unlink(target);
-    (void) close(target_fd);
 }
 
 /* What dev_start() says on standard error without redis-server on the PATH; to be freed. */
