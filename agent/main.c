@@ -101,6 +101,10 @@ static int parse_options(int argc, char **argv, struct options *ret) {
         (void) fprintf(stderr, "redlockd: unexpected argument '%s'; 'redlockd --help' lists the options\n", argv[optind]);
         return 1 + EXIT_USAGE;
     }
+    if (ret->dev_nodes > 0 && ret->config_path) {
+        (void) fputs("redlockd: --dev brings its own nodes and defaults: use it without --config\n", stderr);
+        return 1 + EXIT_USAGE;
+    }
     return 0;
 }
 
@@ -114,9 +118,9 @@ static int set_string(char **string, const char *value) {
     return 0;
 }
 
-/* With --dev the file is optional: the nodes are our own. */
+/* With --dev there is no file: the nodes are our own, the rest is as by default. */
 static int read_config(const struct options *options, struct config **ret) {
-    if (options->dev_nodes > 0 && !options->config_path)
+    if (options->dev_nodes > 0)
         return config_new_default(ret);
     return config_read(options->config_path ? options->config_path : default_config_path, stderr, ret);
 }
@@ -184,9 +188,9 @@ static int serve(const struct options *options, struct config *config) {
         return EXIT_UNAVAILABLE;
     const struct front_config front_config = {
         .config = config,
-        .config_path = options->dev_nodes > 0 && !options->config_path
-                           ? NULL
-                           : options->config_path ? options->config_path : default_config_path,
+        .config_path = options->dev_nodes > 0 ? NULL
+                       : options->config_path ? options->config_path
+                                              : default_config_path,
         .agent_id = agent_id,
         .listen_fd = listen_fd,
     };
@@ -215,9 +219,5 @@ int main(int argc, char **argv) {
         return EXIT_SUCCESS;
     if (options.socket_path && set_string(&config->socket_path, options.socket_path) < 0)
         return EXIT_SYSTEM;
-    if (options.dev_nodes > 0 && config->n_nodes > 0) {
-        log_error("%s names nodes: --dev brings its own; use one or the other", options.config_path);
-        return EXIT_USAGE;
-    }
     return serve(&options, config);
 }

@@ -1,0 +1,240 @@
+/* redlock acquire: a lease for a script, held by a process in the background as long as the script's process lives. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+static const char usage[] =
+    "redlock acquire --for PID [OPTION]... NAME\n"
+    "Acquires the lease NAME, prints its id, and leaves a process in the background that holds it until PID ends.\n"
+    "In a shell script: redlock acquire --for $$ NAME || exit\n"
+    "\n"
+    "      --for PID        the process as long as which the lease lasts\n"
+    "  -n, --nonblock       don't wait: exit with 1 if the name is held\n"
+    "  -w, --wait TIME      wait no longer: exit with 124\n"
+    "  -t, --ttl TIME       the lease's ttl instead of the agent's default\n"
+    "      --data TEXT      publish TEXT with the lease\n"
+    "      --signal NAME    if the lease is lost, send this signal to PID: TERM, KILL, USR1, ...\n";
+
+struct acquire {
+    struct redlock_options options;
+    const char *name;
+    pid_t pid;
+    int pid_fd;
+    int signal;
+    bool lost;
+};
+
+static bool read_pid(const char *text, pid_t *ret) {
+    char *end;
+    long value = strtol(text, &end, 10);
+
+    if (end == text || *end != '\0' || value <= 0 || value > INT32_MAX) {
+        cli_complain("--for %s: expected the number of a process, such as $$", text);
+        return false;
+    }
+    *ret = (pid_t) value;
+    return true;
+}
+
+static bool read_signal(const char *text, int *ret) {
+    if (strncmp(text, "SIG", 3) == 0)
+        text += 3;
+    for (int number = 1; number < NSIG; number++) {
+        const char *name = sigabbrev_np(number);
+        if (name && strcmp(name, text) == 0) {
+            *ret = number;
+            return true;
+        }
+    }
+    cli_complain("--signal %s: expected the name of a signal, such as TERM", text);
+    return false;
+}
+
+static bool read_duration(const char *option, const char *text, int64_t *ret) {
+    if (cli_duration_ms(text, ret))
+        return true;
+    cli_complain("%s %s: expected a time such as 500ms, 10s or 2m", option, text);
+    return false;
+}
+
+static bool read_option(struct acquire *acquire, int option) {
+    switch (option) {
+    case 'n':
+        acquire->options.wait_ms = 0;
+        return true;
+    case 'w':
+        return read_duration("--wait", optarg, &acquire->options.wait_ms);
+    case 't':
+        return read_duration("--ttl", optarg, &acquire->options.ttl_ms);
+    case 'd':
+        acquire->options.data = optarg;
+        acquire->options.data_length = strlen(optarg);
+        return true;
+    case 'f':
+        return read_pid(optarg, &acquire->pid);
+    case 's':
+        return read_signal(optarg, &acquire->signal);
+    default:
+        return false;
+    }
+}
+
+/* 0; or 1 + the exit status to end with. */
+static int read_arguments(struct acquire *acquire, int argc, char **argv) {
+    static const struct option known[] = {
+        {"nonblock", no_argument, NULL, 'n'},  {"wait", required_argument, NULL, 'w'},
+        {"ttl", required_argument, NULL, 't'}, {"data", required_argument, NULL, 'd'},
+        {"for", required_argument, NULL, 'f'}, {"signal", required_argument, NULL, 's'},
+        {"help", no_argument, NULL, 'h'},      {0},
+    };
+    int option;
+
+    while ((option = getopt_long(argc, argv, "nw:t:", known, NULL)) >= 0) {
+        if (option == 'h') {
+            (void) fputs(usage, stdout);
+            return 1 + STATUS_DONE;
+        }
+        if (!read_option(acquire, option))
+            return 1 + STATUS_USAGE;
+    }
+    if (acquire->pid == 0 || optind + 1 != argc) {
+        cli_complain("expected --for PID and NAME; 'redlock acquire --help' tells more");
+        return 1 + STATUS_USAGE;
+    }
+    acquire->name = argv[optind];
+    return 0;
+}
+
+/* --- the process in the background --- */
+
+static void on_lost(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
+    struct acquire *acquire = userdata;
+
+    (void) lease;
+    (void) reason;
+    (void) text;
+    acquire->lost = true;
+}
+
+/* Holds until PID ends or the lease does. Its own deadline rules, so it sends the signal also when the agent is dead. */
+static void hold(struct acquire *acquire, struct redlock *connection, struct redlock_lease *lease) {
+    static const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .lost = on_lost};
+    struct pollfd fds[] = {{.fd = acquire->pid_fd, .events = POLLIN}, {.fd = redlock_fd(connection), .events = POLLIN}};
+
+    redlock_set_callbacks(connection, &callbacks, acquire);
+    while (!acquire->lost) {
+        (void) redlock_dispatch(connection);
+        if (acquire->lost)
+            break;
+        if (poll(fds, 2, -1) > 0 && fds[0].revents) {
+            (void) redlock_release(lease);
+            return;
+        }
+    }
+    if (acquire->signal != 0)
+        (void) syscall(SYS_pidfd_send_signal, acquire->pid_fd, acquire->signal, NULL, 0);
+}
+
+/* Lets go of the terminal and of everything that would keep the caller's pipes open. */
+static void detach(void) {
+    int null = open("/dev/null", O_RDWR);
+
+    if (null < 0)
+        return;
+    for (int fd = 0; fd <= 2; fd++)
+        (void) dup2(null, fd);
+    if (null > 2)
+        (void) close(null);
+    (void) chdir("/");
+}
+
+/* What the background process tells the one in front. */
+struct outcome {
+    int status;
+    uint64_t id;
+};
+
+static int background(const struct cli *cli, struct acquire *acquire, int outcome_fd) {
+    struct redlock *connection = NULL;
+    struct redlock_lease *lease = NULL;
+    struct outcome outcome = {0};
+
+    outcome.status = cli_connect(cli, &connection);
+    if (outcome.status == 0) {
+        int error = redlock_acquire(connection, acquire->name, &acquire->options, &lease);
+        if (error != REDLOCK_OK)
+            outcome.status = cli_failed(connection, error, acquire->name);
+        else
+            outcome.id = redlock_lease_id(lease);
+    }
+    ssize_t n = write(outcome_fd, &outcome, sizeof(outcome));
+    (void) close(outcome_fd);
+    if (outcome.status == 0 && n == sizeof(outcome)) {
+        detach();
+        hold(acquire, connection, lease);
+    }
+    redlock_close(connection);
+    return STATUS_DONE;
+}
+
+/* --- the process in front --- */
+
+static int start(const struct cli *cli, struct acquire *acquire, struct outcome *ret) {
+    int outcome_pipe[2];
+
+    if (pipe2(outcome_pipe, O_CLOEXEC) < 0)
+        return -errno;
+    pid_t middle = fork();
+    if (middle == 0) {
+        /* Twice, so that init takes the background process over and it can't get a terminal. */
+        (void) setsid();
+        pid_t inner = fork();
+        if (inner != 0)
+            _exit(inner < 0);
+        (void) close(outcome_pipe[0]);
+        (void) signal(SIGPIPE, SIG_IGN); /* the caller may give up before us */
+        _exit(background(cli, acquire, outcome_pipe[1]));
+    }
+    int error = errno;
+    (void) close(outcome_pipe[1]);
+    if (middle > 0)
+        (void) waitpid(middle, NULL, 0);
+    ssize_t n = middle < 0 ? -1 : read(outcome_pipe[0], ret, sizeof(*ret));
+    (void) close(outcome_pipe[0]);
+    if (middle < 0)
+        return -error;
+    return n == sizeof(*ret) ? 0 : -ECHILD;
+}
+
+int cli_acquire(const struct cli *cli, int argc, char **argv) {
+    struct acquire acquire = {.options = {.size = sizeof(acquire.options), .wait_ms = -1}, .pid_fd = -1};
+    struct outcome outcome = {0};
+
+    int status = read_arguments(&acquire, argc, argv);
+    if (status != 0)
+        return status - 1;
+    acquire.pid_fd = (int) syscall(SYS_pidfd_open, acquire.pid, 0);
+    if (acquire.pid_fd < 0) {
+        cli_complain("--for %ld: can't watch that process: %s", (long) acquire.pid, strerror(errno));
+        return STATUS_USAGE;
+    }
+    int r = start(cli, &acquire, &outcome);
+    if (r < 0) {
+        cli_complain("%s: the process that was to hold the lease failed: %s", acquire.name, strerror(-r));
+        return STATUS_SYSTEM;
+    }
+    if (outcome.status == 0)
+        (void) printf("%llu\n", (unsigned long long) outcome.id);
+    return outcome.status;
+}

@@ -1,0 +1,46 @@
+/* What the parts of the redlock command share. Each subcommand is a function that takes its own argv and returns the exit status. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "redlock.h"
+
+/* Exit statuses, those of sysexits.h and timeout(1) where they fit. */
+enum {
+    STATUS_DONE = 0,
+    STATUS_HELD = 1,
+    STATUS_USAGE = 64,
+    STATUS_NO_AGENT = 69,
+    STATUS_SYSTEM = 71,
+    STATUS_NO_QUORUM = 75,
+    STATUS_DENIED = 77,
+    STATUS_TIMED_OUT = 124,
+    STATUS_LOST = 125,
+    STATUS_NOT_EXECUTABLE = 126,
+    STATUS_NOT_FOUND = 127,
+};
+
+struct cli {
+    const char *socket_path; /* NULL: the default */
+};
+
+int cli_run(const struct cli *cli, int argc, char **argv);
+int cli_acquire(const struct cli *cli, int argc, char **argv);
+int cli_status(const struct cli *cli, int argc, char **argv);
+int cli_nodes(const struct cli *cli, int argc, char **argv);
+int cli_leases(const struct cli *cli, int argc, char **argv);
+int cli_leader(const struct cli *cli, int argc, char **argv);
+int cli_check(const struct cli *cli, int argc, char **argv);
+
+/* One line to standard error, after "redlock: ". */
+void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Connects, or complains and gives the exit status; 0 when connected. */
+int cli_connect(const struct cli *cli, struct redlock **ret);
+
+/* Complains about a failed call on this connection (NULL: none was made) concerning `what`; the exit status for it. */
+int cli_failed(const struct redlock *connection, int error, const char *what);
+
+/* "1.5", "500ms", "10s", "2m", "1h" (a bare number is seconds) to milliseconds up to 2^31-1. */
+bool cli_duration_ms(const char *text, int64_t *ret);

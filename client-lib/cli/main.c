@@ -1,0 +1,154 @@
+/* redlock: run commands under a lease, and look at the agent. */
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const char usage[] =
+    "redlock [--socket PATH] COMMAND ...\n"
+    "Runs commands under leases from the local redlockd agent.\n"
+    "\n"
+    "  run [OPTION]... NAME -- COMMAND...   run COMMAND while holding the lease NAME\n"
+    "  acquire --for PID NAME               hold the lease NAME as long as process PID lives\n"
+    "  status                               the agent's state and numbers\n"
+    "  nodes                                the Redis nodes, and why one does not vote\n"
+    "  leases                               who holds and who waits on this host\n"
+    "  leader NAME                          who holds NAME, on whichever host\n"
+    "  check [NAME]                         is a quorum there? is NAME held?\n"
+    "\n"
+    "'redlock COMMAND --help' tells more. --version prints the version. The socket is that of --socket, else\n"
+    "of $REDLOCK_SOCKET, else " REDLOCK_DEFAULT_SOCKET ".\n"
+    "\n"
+    "Exit status: 0 done, or COMMAND's own; 1 the name is held; 64 usage; 69 no agent; 75 no quorum; 77 denied;\n"
+    "124 waited too long; 125 the lease was lost and COMMAND stopped; 126, 127 COMMAND can't be run.\n";
+
+void cli_complain(const char *format, ...) {
+    va_list arguments;
+
+    (void) fputs("redlock: ", stderr);
+    va_start(arguments, format);
+    (void) vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    (void) fputc('\n', stderr);
+}
+
+int cli_connect(const struct cli *cli, struct redlock **ret) {
+    int error = redlock_connect(cli->socket_path, ret);
+
+    if (error == REDLOCK_OK)
+        return STATUS_DONE;
+    const char *path = cli->socket_path ? cli->socket_path : getenv("REDLOCK_SOCKET");
+    if (!path)
+        path = REDLOCK_DEFAULT_SOCKET;
+    if (error == REDLOCK_AGENT_AWAY)
+        cli_complain("%s: no agent there (%s); is redlockd running?", path, strerror(errno));
+    else
+        cli_complain("%s: %s", path, redlock_strerror(error));
+    return error == REDLOCK_NO_MEMORY ? STATUS_SYSTEM : STATUS_NO_AGENT;
+}
+
+static int status_of(int error) {
+    switch ((enum redlock_error) error) {
+    case REDLOCK_OK:
+        return STATUS_DONE;
+    case REDLOCK_BUSY:
+        return STATUS_HELD;
+    case REDLOCK_TIMED_OUT:
+        return STATUS_TIMED_OUT;
+    case REDLOCK_NO_QUORUM:
+    case REDLOCK_QUOTA:
+        return STATUS_NO_QUORUM;
+    case REDLOCK_DENIED:
+        return STATUS_DENIED;
+    case REDLOCK_BAD_NAME:
+    case REDLOCK_BAD_ARGUMENT:
+        return STATUS_USAGE;
+    case REDLOCK_LOST:
+        return STATUS_LOST;
+    case REDLOCK_DRAINING:
+    case REDLOCK_AGENT_AWAY:
+    case REDLOCK_NO_ANSWER:
+    case REDLOCK_PROTOCOL:
+        return STATUS_NO_AGENT;
+    case REDLOCK_FORKED:
+    case REDLOCK_NO_MEMORY:
+    case REDLOCK_SYSTEM:
+        return STATUS_SYSTEM;
+    }
+    return STATUS_SYSTEM;
+}
+
+int cli_failed(const struct redlock *connection, int error, const char *what) {
+    const char *text = connection ? redlock_error_text(connection) : "";
+
+    if (text[0] != '\0')
+        cli_complain("%s: %s: %s", what, redlock_strerror(error), text);
+    else
+        cli_complain("%s: %s", what, redlock_strerror(error));
+    return status_of(error);
+}
+
+bool cli_duration_ms(const char *text, int64_t *ret) {
+    static const struct {
+        const char *unit;
+        double ms;
+    } units[] = {{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"min", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
+    char *end;
+
+    if (text[0] < '0' || text[0] > '9')
+        return false; /* strtod() would take blanks, signs, "inf" and "nan" */
+    double number = strtod(text, &end);
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strcmp(end, units[i].unit) != 0)
+            continue;
+        double ms = number * units[i].ms;
+        if (!(ms <= INT32_MAX) || memchr(text, 'x', (size_t) (end - text)) || memchr(text, 'X', (size_t) (end - text)))
+            return false;
+        *ret = (int64_t) (ms + 0.5);
+        return true;
+    }
+    return false;
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        int (*run)(const struct cli *cli, int argc, char **argv);
+    } commands[] = {
+        {"run", cli_run},       {"acquire", cli_acquire}, {"status", cli_status}, {"nodes", cli_nodes},
+        {"leases", cli_leases}, {"leader", cli_leader},   {"check", cli_check},
+    };
+    struct cli cli = {0};
+    int at = 1;
+
+    for (; at < argc && argv[at][0] == '-'; at++) {
+        if (strcmp(argv[at], "--help") == 0) {
+            (void) fputs(usage, stdout);
+            return STATUS_DONE;
+        }
+        if (strcmp(argv[at], "--version") == 0) {
+            (void) puts("redlock " REDLOCK_VERSION);
+            return STATUS_DONE;
+        }
+        if (strcmp(argv[at], "--socket") == 0 && at + 1 < argc) {
+            cli.socket_path = argv[++at];
+        } else if (strncmp(argv[at], "--socket=", strlen("--socket=")) == 0) {
+            cli.socket_path = argv[at] + strlen("--socket=");
+        } else {
+            cli_complain("unknown option '%s'; 'redlock --help' lists what there is", argv[at]);
+            return STATUS_USAGE;
+        }
+    }
+    for (size_t i = 0; at < argc && i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (strcmp(argv[at], commands[i].name) == 0)
+            return commands[i].run(&cli, argc - at, argv + at);
+    if (at < argc)
+        cli_complain("unknown command '%s'; 'redlock --help' lists what there is", argv[at]);
+    else
+        (void) fputs(usage, stderr);
+    return STATUS_USAGE;
+}
