@@ -36,7 +36,7 @@ static const char usage[] =
     "its environment, runs in a process group of its own, gets our signals, and is waited for before the lease is\n"
     "released. Exit status: COMMAND's own, or as 'redlock --help' says; 125 if the lease was lost.\n";
 
-enum { GRACE_MS_MAX = 5000, KILL_MARGIN_MS = 20, KILL_MARGIN_DIVISOR = 100 };
+enum { GRACE_MS_MAX = 5000, KILL_MARGIN_MS = 20, KILL_MARGIN_DIVISOR = 100, RELEASE_TIMEOUT_MS = 1000 };
 
 struct run {
     struct redlock_options options;
@@ -295,7 +295,10 @@ int cli_run(const struct cli *cli, int argc, char **argv) {
     }
     redlock_set_callbacks(run.connection, &callbacks, &run);
     status = run_command(&run);
-    (void) redlock_release(run.lease);
+    /* Should the agent not answer, closing the connection releases as well. */
+    redlock_set_answer_timeout(run.connection, RELEASE_TIMEOUT_MS);
+    if (!run.terminated)
+        (void) redlock_release(run.lease);
     redlock_close(run.connection);
     return status;
 }
