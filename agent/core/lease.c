@@ -160,9 +160,10 @@ static int64_t retry_delay_ns(struct shard *shard, const struct lease *lease) {
     return delay_ns;
 }
 
-static void attempt_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    node_set answered = lease->round.yes | lease->round.foreign;
-    bool busy = node_set_count(answered) >= quorum_of(shard->config.nodes) && lease->round.foreign != 0;
+/* `timed_out`: who has not answered by now has failed; otherwise its answer can't change the outcome. */
+static void attempt_failed(struct shard *shard, struct lease *lease, bool timed_out, instant_ns now_ns) {
+    node_set voted = lease->round.yes | lease->round.foreign, open = timed_out ? 0 : lease->round.asked;
+    bool busy = lease->round.foreign != 0 && node_set_count(voted | open) >= quorum_of(shard->config.nodes);
     char text[EXPLAIN_BYTES];
 
     lease->failure = (uint8_t) (1 + (busy ? FAILURE_BUSY : FAILURE_NO_QUORUM));
@@ -172,7 +173,7 @@ static void attempt_failed(struct shard *shard, struct lease *lease, instant_ns 
 
     bool again = lease->persist || (lease->split && lease->splits < SPLITS_MAX);
     if (!again || lease->told_failure != lease->failure) {
-        size_t length = busy ? explain_busy(lease, text) : explain_no_quorum(shard, answered, text);
+        size_t length = busy ? explain_busy(lease, text) : explain_no_quorum(shard, voted, open, text);
         if (lease->persist || !again)
             shard_report(shard, &(struct report) {.kind = again ? REPORT_CONTENDED : REPORT_FAILED,
                                                   .request = lease->request,
@@ -199,7 +200,7 @@ static instant_ns next_extension_ns(struct shard *shard, const struct lease *lea
 static void attempt_granted(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     lease->deadline_ns = validity_deadline_ns(lease->started_ns, lease->ttl_ms);
     if (now_ns >= lease->deadline_ns) {
-        attempt_failed(shard, lease, now_ns);
+        attempt_failed(shard, lease, true, now_ns);
         return;
     }
     enter(shard, lease, LEASE_HELD);
@@ -222,8 +223,8 @@ static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns n
     lease->seen = text_unref(&shard->texts, lease->seen);
     lease->seen_ttl_ms = -1;
     if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
-        round_begin(&lease->round, 0);
-        attempt_failed(shard, lease, now_ns);
+        round_begin(&lease->round, nodes); /* these are not to blame */
+        attempt_failed(shard, lease, false, now_ns);
         return;
     }
     shard->sink.secret(shard->sink.userdata, lease->secret);
@@ -257,7 +258,7 @@ static void attempt_vote(struct shard *shard, struct lease *lease, unsigned node
         attempt_granted(shard, lease, now_ns);
         break;
     case VERDICT_IMPOSSIBLE:
-        attempt_failed(shard, lease, now_ns);
+        attempt_failed(shard, lease, false, now_ns);
         break;
     case VERDICT_OPEN:
         break;
@@ -432,7 +433,7 @@ void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         attempt_begin(shard, lease, now_ns);
         break;
     case LEASE_ACQUIRING:
-        attempt_failed(shard, lease, now_ns);
+        attempt_failed(shard, lease, true, now_ns);
         break;
     case LEASE_HELD:
         held_tick(shard, lease, now_ns);

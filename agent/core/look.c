@@ -107,7 +107,7 @@ void look_tick(struct shard *shard, struct look *look) {
     if (node_set_count(look->answered) >= quorum_of(shard->config.nodes)) {
         shard_report(shard, &(struct report) {.kind = REPORT_LOOKED, .request = look->request});
     } else {
-        size_t length = explain_no_quorum(shard, look->answered, text);
+        size_t length = explain_no_quorum(shard, look->answered, 0, text);
         fail(shard, look->request, FAILURE_NO_QUORUM, text, length);
     }
     look_end(shard, look);

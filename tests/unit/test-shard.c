@@ -198,8 +198,7 @@ static void test_quorum_is_of_the_configured(void) {
     contend(1, false);
     ok(last_report(REPORT_FAILED), "rule 1: with two of five reachable the attempt fails at once");
     is_int(last_report(REPORT_FAILED)->failure, FAILURE_NO_QUORUM, "and it says no quorum");
-    is_string(world.texts[0], "0 of 5 nodes answered, 3 are needed; a: no answer in time; b: no answer in time; "
-                              "c: connection refused; d: connection refused; e: connection refused",
+    is_string(world.texts[0], "0 of 5 nodes voted, 3 are needed; c: connection refused; d: connection refused; e: connection refused",
               "with the reason of each node");
 }
 

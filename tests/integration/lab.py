@@ -1,0 +1,442 @@
+"""Real redis-servers, real agents, real and raw clients, in a directory of their own. Everything ends with the test."""
+
+import atexit
+import ctypes
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+from tap import SCALE, note
+
+BUILD = os.environ.get("REDLOCK_BUILD", os.path.join(os.path.dirname(__file__), "..", "..", "build"))
+REDLOCKD = os.path.join(BUILD, "agent", "redlockd")
+REDLOCK = os.path.join(BUILD, "client-lib", "redlock")
+PR_SET_PDEATHSIG = 1
+
+directory = tempfile.mkdtemp(prefix="redlock-test-")
+_libc = ctypes.CDLL(None)
+_ends = []
+_serial = 0
+
+
+@atexit.register
+def _end():
+    for end in reversed(_ends):
+        end()
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def die_with_parent():
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def path(name):
+    """A path that nobody had before."""
+    global _serial
+    _serial += 1
+    return os.path.join(directory, "%d-%s" % (_serial, name))
+
+
+def now():
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def wait_for(condition, seconds=10, what="a condition"):
+    """Polls until it holds; its value."""
+    until = now() + seconds * SCALE
+    while True:
+        value = condition()
+        if value:
+            return value
+        if now() > until:
+            raise TimeoutError("%s did not come within %g s" % (what, seconds * SCALE))
+        time.sleep(0.002)
+
+
+def spawn(arguments, **options):
+    process = subprocess.Popen(arguments, preexec_fn=die_with_parent, **options)
+    _ends.append(lambda: end_process(process))
+    return process
+
+
+def end_process(process):
+    if process.poll() is None:
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+    process.wait()
+
+
+class ReplyError(Exception):
+    pass
+
+
+class Push(list):
+    pass
+
+
+class Client:
+    """A raw RESP connection: what it gets back is what came over the wire."""
+
+    def __init__(self, socket_path, protocol=2, timeout=20):
+        self.buffer = b""
+        self.pushes = []
+        self.timeout = timeout * SCALE
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.connect(socket_path)
+        if protocol == 3:
+            self.call("HELLO", 3)
+
+    def send_raw(self, data):
+        self.socket.sendall(data)
+
+    def send(self, *items):
+        items = [item if isinstance(item, bytes) else str(item).encode() for item in items]
+        self.send_raw(b"*%d\r\n" % len(items) + b"".join(b"$%d\r\n%s\r\n" % (len(item), item) for item in items))
+
+    def _fill(self, until):
+        left = until - now()
+        if left <= 0 or not select.select([self.socket], [], [], left)[0]:
+            raise TimeoutError("no reply")
+        data = self.socket.recv(65536)
+        if not data:
+            raise ConnectionError("the agent closed the connection")
+        self.buffer += data
+
+    def _line(self, until):
+        while b"\r\n" not in self.buffer:
+            self._fill(until)
+        line, self.buffer = self.buffer.split(b"\r\n", 1)
+        return line
+
+    def _value(self, until):
+        line = self._line(until)
+        kind, rest = line[:1], line[1:]
+        if kind in b"+,":
+            return rest.decode()
+        if kind == b"-":
+            return ReplyError(rest.decode())
+        if kind == b":":
+            return int(rest)
+        if kind == b"_" or (kind in b"$*" and rest == b"-1"):
+            return None
+        if kind == b"$":
+            length = int(rest)
+            while len(self.buffer) < length + 2:
+                self._fill(until)
+            text, self.buffer = self.buffer[:length], self.buffer[length + 2:]
+            return text.decode("utf-8", "surrogateescape")
+        if kind == b"%":
+            return {self._value(until): self._value(until) for _ in range(int(rest))}
+        values = [self._value(until) for _ in range(int(rest))]
+        return Push(values) if kind == b">" else values
+
+    def read(self, timeout=None):
+        """The next value, be it a reply or a push."""
+        return self._value(now() + (self.timeout if timeout is None else timeout * SCALE))
+
+    def reply(self, timeout=None):
+        """The next reply; RESP3 pushes in front of it are kept."""
+        while True:
+            value = self.read(timeout)
+            if not isinstance(value, Push):
+                return value
+            self.pushes.append(value)
+
+    def call(self, *items, timeout=None):
+        self.send(*items)
+        return self.reply(timeout)
+
+    def push(self, word, timeout=None):
+        """The next push of this kind (RESP3); others in front of it are dropped."""
+        while True:
+            value = self.pushes.pop(0) if self.pushes else self.read(timeout)
+            if isinstance(value, Push) and value[0] == word:
+                return value
+
+    def acquire(self, name, *options, timeout=None):
+        """The grant as a dict, or the ReplyError."""
+        return as_map(self.call("ACQUIRE", name, *options, timeout=timeout))
+
+    def close(self):
+        self.socket.close()
+
+
+def as_map(value):
+    """A map of RESP2, which comes as a flat array."""
+    if isinstance(value, list) and not isinstance(value, Push):
+        return dict(zip(value[::2], value[1::2]))
+    return value
+
+
+class Node:
+    """A redis-server on a Unix socket."""
+
+    def __init__(self, name, *options):
+        self.name = name
+        self.socket_path = path(name + ".sock")
+        self.options = options
+        self.process = None
+        self.start()
+
+    def start(self):
+        self.process = spawn(
+            ["redis-server", "--port", "0", "--unixsocket", self.socket_path, "--save", "", "--appendonly", "no",
+             "--dir", directory, "--dbfilename", self.name + ".rdb", "--logfile", self.socket_path + ".log", *self.options])
+        wait_for(self._answers, what="node " + self.name)
+
+    def _answers(self):
+        try:
+            return self.call("PING") == "PONG"
+        except (OSError, TimeoutError):
+            return False
+
+    def call(self, *items):
+        client = Client(self.socket_path)
+        try:
+            return client.call(*items)
+        finally:
+            client.close()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def cont(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self):
+        end_process(self.process)
+
+    @property
+    def address(self):
+        return "unix:" + self.socket_path
+
+
+def nodes(count, *options):
+    return [Node(chr(ord("a") + i), *options) for i in range(count)]
+
+
+class Agent:
+    """A redlockd over these nodes (anything with a name and an address)."""
+
+    def __init__(self, nodes, config="", keepers=None, start=True, node_config=""):
+        self.socket_path = path("agent.sock")
+        self.config_path = path("redlockd.conf")
+        self.nodes = nodes
+        self.log_path = path("agent.log")
+        self.keepers = keepers or int(os.environ.get("REDLOCK_TEST_KEEPERS", "2"))
+        self.node_config = node_config
+        self.write_config(config)
+        if start:
+            self.start()
+
+    def write_config(self, config):
+        with open(self.config_path, "w") as file:
+            for node in self.nodes:
+                file.write('node "%s" { address = "%s" %s }\n' % (node.name, node.address, self.node_config))
+            if "socket {" not in config:
+                file.write('socket { path = "%s"  mode = "0666" }\n' % self.socket_path)
+            file.write("keepers = %d\n%s\n" % (self.keepers, config))
+
+    def start(self, *options):
+        notify_path = path("notify.sock")
+        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notify.bind(notify_path)
+        self.log = open(self.log_path, "a")
+        self.process = spawn([REDLOCKD, "--config", self.config_path, *options], stderr=self.log,
+                             env=dict(os.environ, NOTIFY_SOCKET=notify_path))
+        notify.settimeout(0.1)
+        until = now() + 20 * SCALE
+        while True:
+            try:
+                if b"READY=1" in notify.recv(4096):
+                    break
+            except socket.timeout:
+                pass
+            if self.process.poll() is not None or now() > until:
+                raise RuntimeError("the agent did not start: " + self.log_text())
+        notify.close()
+
+    def log_text(self):
+        with open(self.log_path) as file:
+            return file.read()
+
+    def client(self, protocol=2, **options):
+        return Client(self.socket_path, protocol, **options)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def stop(self):
+        """Stops it for the moment: until cont()."""
+        self.signal(signal.SIGSTOP)
+
+    def cont(self):
+        self.signal(signal.SIGCONT)
+
+    def kill(self):
+        end_process(self.process)
+
+    def terminate(self):
+        self.signal(signal.SIGTERM)
+        return self.process.wait(20 * SCALE)
+
+    def status(self):
+        client = self.client(3)
+        try:
+            return client.call("STATUS")
+        finally:
+            client.close()
+
+    def node_states(self):
+        client = self.client(3)
+        try:
+            return {node["name"]: node for node in client.call("NODES")}
+        finally:
+            client.close()
+
+    def wait_voting(self, count):
+        wait_for(lambda: self.status()["voting"] == count, what="%d voting nodes" % count)
+
+
+def redlock(agent, *arguments, **options):
+    """A `redlock` command on its way: a Popen."""
+    options.setdefault("stdout", subprocess.PIPE)
+    options.setdefault("stderr", subprocess.PIPE)
+    return spawn([REDLOCK, "--socket", agent.socket_path, *arguments], text=True, **options)
+
+
+def redlock_run(agent, *arguments, timeout=60):
+    """Runs it to its end: exit status, standard output, standard error."""
+    process = redlock(agent, *arguments)
+    out, err = process.communicate(timeout=timeout * SCALE)
+    return process.returncode, out, err
+
+
+class Proxy:
+    """Between an agent and a node: forwards after a delay, may swallow what comes from one side, or hang."""
+
+    def __init__(self, node):
+        self.name = node.name
+        self.node = node
+        self.socket_path = path("proxy.sock")
+        self.address = "unix:" + self.socket_path
+        self.delay = 0.0        # seconds, each way
+        self.deaf = False       # nothing gets through to the node
+        self.mute = False       # nothing comes back from it
+        self.connections = []
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(self.socket_path)
+        self.listener.listen(64)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            client, _ = self.listener.accept()
+            server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                server.connect(self.node.socket_path)
+            except OSError:
+                client.close()
+                continue
+            self.connections.append((client, server))
+            for source, sink, swallowed in ((client, server, "deaf"), (server, client, "mute")):
+                threading.Thread(target=self._forward, args=(source, sink, swallowed), daemon=True).start()
+
+    def _forward(self, source, sink, swallowed):
+        try:
+            while True:
+                data = source.recv(65536)
+                if not data:
+                    break
+                if self.delay:
+                    time.sleep(self.delay)
+                if not getattr(self, swallowed):
+                    sink.sendall(data)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def cut(self):
+        """Breaks all connections."""
+        for pair in self.connections:
+            for end in pair:
+                try:
+                    end.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+        self.connections = []
+
+
+class FakeNode:
+    """Greets like a Redis master, then answers every script call with the given error; None: never answers."""
+
+    INFO = ("# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nrun_id:%s\r\nrole:%s\r\nloading:0\r\n"
+            "maxmemory_policy:noeviction\r\naof_enabled:0\r\n")
+
+    def __init__(self, name, error="-ERR no", role="master", silent_from_start=False):
+        self.name = name
+        self.error = error
+        self.role = role
+        self.silent = silent_from_start
+        self.calls = 0
+        self.socket_path = path("fake.sock")
+        self.address = "unix:" + self.socket_path
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(self.socket_path)
+        self.listener.listen(64)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            client, _ = self.listener.accept()
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client):
+        file = client.makefile("rwb")
+        try:
+            while True:
+                line = file.readline()
+                if not line:
+                    return
+                items = []
+                for _ in range(int(line[1:])):
+                    length = int(file.readline()[1:])
+                    items.append(file.read(length + 2)[:-2])
+                reply = self._reply(items[0].upper())
+                if reply is not None:
+                    file.write(reply)
+                    file.flush()
+        except (OSError, ValueError):
+            pass
+
+    def _reply(self, word):
+        if self.silent:
+            return None
+        if word == b"INFO":
+            text = (self.INFO % ("0" * 40, self.role)).encode()
+            return b"$%d\r\n%s\r\n" % (len(text), text)
+        if word == b"SCRIPT":
+            return b"$40\r\n" + b"0" * 40 + b"\r\n"
+        if word in (b"EVALSHA", b"EVAL"):
+            self.calls += 1
+            return None if self.error is None else self.error.encode() + b"\r\n"
+        return b"+OK\r\n"
+
+
+def keys_on(all_nodes, name):
+    """On how many of the nodes the key stands."""
+    return sum(node.call("EXISTS", name) for node in all_nodes)
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]

@@ -1,0 +1,54 @@
+"""A producer of the Test Anything Protocol. Each test file ends with tap.main(test_one, test_two, ...)."""
+
+import os
+import sys
+import traceback
+
+SCALE = float(os.environ.get("REDLOCK_TEST_SCALE", "1"))  # larger on slow builds: times are stretched by it
+_checks = 0
+_failures = 0
+
+
+def ok(good, what):
+    global _checks, _failures
+    _checks += 1
+    print("%s %d - %s" % ("ok" if good else "not ok", _checks, what), flush=True)
+    if not good:
+        _failures += 1
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename == __file__:
+            frame = frame.f_back
+        print("# failed at %s:%d" % (os.path.basename(frame.f_code.co_filename), frame.f_lineno), flush=True)
+    return bool(good)
+
+
+def equal(got, want, what):
+    if not ok(got == want, what):
+        print("#   got %r, want %r" % (got, want), flush=True)
+
+
+def begins(got, prefix, what):
+    if not ok(isinstance(got, (str, Exception)) and str(got).startswith(prefix), what):
+        print("#   got %r, want %r..." % (got, prefix), flush=True)
+
+
+def within(got, low, high, what):
+    if not ok(low <= got <= high, "%s (%.3g, from %.3g to %.3g)" % (what, got, low, high)):
+        print("#   out of range", flush=True)
+
+
+def note(text):
+    print("# %s" % text, flush=True)
+
+
+def main(*tests):
+    for test in tests:
+        note("--- %s" % test.__name__)
+        try:
+            test()
+        except Exception:
+            ok(False, "%s ended without an exception" % test.__name__)
+            for line in traceback.format_exc().splitlines():
+                note(line)
+    print("1..%d" % _checks, flush=True)
+    sys.exit(1 if _failures else 0)

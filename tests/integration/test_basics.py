@@ -1,0 +1,151 @@
+"""The main job over the socket: raw RESP2 and RESP3, lines, redis-cli, redis-py."""
+
+import subprocess
+
+import lab
+from tap import begins, equal, main, note, ok, within
+
+nodes = lab.nodes(5)
+agent = lab.Agent(nodes)
+
+
+def test_acquire_check_release():
+    client = agent.client()
+    grant = client.acquire("basic")
+    within(grant["validity"], 9500, 9898, "a fresh lease is valid for its ttl less the drift")
+    equal(grant["name"], "basic", "the grant names it")
+    ok(grant["deadline"] > lab.now() * 1e9, "the deadline is an instant of CLOCK_BOOTTIME")
+    lab.wait_for(lambda: lab.keys_on(nodes, "basic") == 5, what="the key on all nodes")
+    value = nodes[0].call("GET", "basic")
+    ok(len(value.split(":")[0]) == 40, "the lock value begins with 40 hex digits")
+    equal({node.call("GET", "basic") for node in nodes}, {value}, "all nodes have the same value")
+    within(nodes[0].call("PTTL", "basic"), 9000, 10000, "with the ttl")
+    within(client.call("CHECK", grant["id"]), 9000, 9898, "CHECK tells the validity")
+    equal(client.call("RELEASE", grant["id"]), 1, "RELEASE")
+    lab.wait_for(lambda: lab.keys_on(nodes, "basic") == 0, what="the end of the key on all nodes")
+    ok(True, "deletes the key on all nodes")
+    equal(client.call("RELEASE", grant["id"]), 0, "a second RELEASE is quiet")
+    equal(client.call("CHECK", grant["id"]), 0, "CHECK of a released lease")
+    again = client.acquire("basic")
+    ok(again["id"] != grant["id"], "ids are not used again")
+    client.close()
+
+
+def test_busy_and_others():
+    first, second = agent.client(), agent.client(3)
+    grant = first.acquire("contended", "TTL", 2000)
+    within(grant["validity"], 1800, 1978, "TTL is obeyed")
+    begins(second.acquire("contended"), "BUSY held by process", "a second one is told BUSY at once")
+    begins(second.acquire("contended", "WAIT", 50), "TIMEOUT waited", "with WAIT it is told TIMEOUT")
+    other = lab.Agent(nodes)
+    third = other.client()
+    begins(third.acquire("contended"), "BUSY held by ", "another agent's client learns the holder from the nodes")
+    leader = lab.as_map(third.call("LEADER", "contended"))
+    ok(leader["holder"].count(":") == 2 and leader["data"] == "", "LEADER tells host, agent and process")
+    within(leader["validity"], 1000, 2000, "and the time left")
+    equal(third.call("LEADER", "nobody has this"), None, "LEADER of a free name is nil")
+    equal(third.call("RELEASE", grant["id"]), 0, "nobody else can release it")
+    first.close()
+    ok(third.acquire("contended", "WAIT", 5000).get("id"), "after the holder's disconnect the other agent gets it")
+    third.close()
+    other.terminate()
+
+
+def test_data():
+    client = agent.client(3)
+    client.acquire("with data", "DATA", b"url=\x00\xff:1")
+    leader = client.call("LEADER", "with data")
+    equal(leader["data"].encode("utf-8", "surrogateescape"), b"url=\x00\xff:1", "DATA is published byte for byte")
+    begins(client.acquire("more data", "DATA", b"x" * 1025), "BADARG", "up to 1,024 bytes")
+    client.close()
+
+
+def test_foreign_libraries():
+    nodes[0].call("SET", "foreign", "token", "PX", 5000)
+    nodes[1].call("SET", "foreign", "token", "PX", 5000)
+    nodes[2].call("SET", "foreign", "token", "PX", 5000)
+    client = agent.client()
+    begins(client.acquire("foreign"), "BUSY held by token", "a lock of any Redlock library excludes us")
+    equal(lab.as_map(client.call("LEADER", "foreign"))["holder"], "token", "LEADER shows it")
+    for node in nodes:
+        node.call("DEL", "foreign")
+    grant = client.acquire("foreign")
+    equal(nodes[3].call("SET", "foreign", "token", "NX", "PX", 5000), None, "and ours excludes it")
+    ok(grant["id"], "when it is gone we get the name")
+    client.close()
+
+
+def test_listings():
+    client = agent.client(3)
+    client.acquire("listed one")
+    client.acquire("listed two", "TTL", 5000)
+    leases = {lease["name"]: lease for lease in client.call("LEASES")}
+    equal(leases["listed two"]["ttl"], 5000, "LEASES lists them")
+    equal(leases["listed one"]["state"], "held", "with their state")
+    status = client.call("STATUS")
+    equal((status["state"], status["nodes"], status["quorum"], status["voting"]), ("ready", 5, 3, 5), "STATUS")
+    ok(status["leases"] >= 2 and status["grants"] >= 2, "counts")
+    states = [node["state"] for node in client.call("NODES")]
+    equal(states, ["voting"] * 5, "NODES")
+    client.close()
+
+
+def test_inline_and_pipeline():
+    client = agent.client()
+    client.send_raw(b"ping\r\nECHO hello\r\n")
+    equal([client.reply(), client.reply()], ["PONG", "hello"], "lines of words are requests")
+    names = ["piped %d" % i for i in range(1000)]
+    for name in names:
+        client.send("ACQUIRE", name)
+    grants = [lab.as_map(client.reply()) for _ in names]
+    equal([grant["name"] for grant in grants], names, "a thousand requests at once are answered in their order")
+    client.close()
+    lab.wait_for(lambda: agent.status()["leases"] == 0, what="the end of all leases")
+    ok(True, "a disconnect releases them all")
+
+
+def test_redis_cli():
+    script = "ACQUIRE cli\nCHECK 0\nLEASES\nLEADER cli\nNODES\nSTATUS\nINFO\nQUIT\n"
+    done = subprocess.run(["redis-cli", "-s", agent.socket_path], input=script, capture_output=True, text=True, timeout=30)
+    ok("validity" in done.stdout and "deadline" in done.stdout, "redis-cli acquires")
+    ok("redlockd_version" in done.stdout, "and reads INFO")
+    done = subprocess.run(["redis-cli", "-3", "-s", agent.socket_path, "ACQUIRE", "cli3"], capture_output=True, text=True,
+                          timeout=30)
+    ok('"id"' in done.stdout or "id" in done.stdout, "redis-cli -3 as well")
+    lab.wait_for(lambda: lab.keys_on(nodes, "cli3") == 0, what="the release")
+    ok(True, "and releases by ending")
+
+
+def test_redis_py():
+    code = ("import redis, sys\n"
+            "r = redis.Redis(unix_socket_path=sys.argv[1], client_name='me')\n"
+            "assert r.ping()\n"
+            "with r.client() as c:\n"
+            "    g = c.execute_command('ACQUIRE', 'python'); g = dict(zip(g[::2], g[1::2]))\n"
+            "    assert c.execute_command('CHECK', g[b'id']) > 9000\n"
+            "    assert c.execute_command('RELEASE', g[b'id']) == 1\n"
+            "print('fine')\n")
+    done = subprocess.run(["/usr/bin/python3", "-c", code, agent.socket_path], capture_output=True, text=True, timeout=30)
+    ok(done.stdout == "fine\n", "redis-py works as it is")
+    for line in done.stderr.splitlines()[-3:]:
+        note(line)
+
+
+def test_async():
+    client, holder = agent.client(3), agent.client()
+    grant = holder.acquire("async")
+    word, identity = client.call("ACQUIRE", "async", "ASYNC", "WAIT", -1)
+    equal(word, "waiting", "ASYNC answers at once")
+    equal(client.call("PING"), "PONG", "and leaves the session free")
+    holder.call("RELEASE", grant["id"])
+    push = client.push("granted")
+    equal((push[1], push[2]["id"]), (identity, identity), "the grant is pushed")
+    word, second = client.call("ACQUIRE", "async", "ASYNC", "WAIT", 30)
+    push = client.push("failed")
+    ok(push[1] == second and push[2].startswith("TIMEOUT"), "the end of a wait as well")
+    client.close()
+    holder.close()
+
+
+main(test_acquire_check_release, test_busy_and_others, test_data, test_foreign_libraries, test_listings,
+     test_inline_and_pipeline, test_redis_cli, test_redis_py, test_async)

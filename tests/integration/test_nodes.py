@@ -1,0 +1,294 @@
+"""Nodes that are down, silent, slow, refusing, of the wrong kind, or restarted."""
+
+import os
+
+import lab
+from tap import begins, equal, main, note, ok, within
+
+
+def acquire_and_release(client, name):
+    grant = client.acquire(name)
+    if not isinstance(grant, dict):
+        return grant
+    client.call("RELEASE", grant["id"])
+    return "granted"
+
+
+def test_minority_and_majority_down():
+    nodes = lab.nodes(5)
+    agent = lab.Agent(nodes)
+    client = agent.client(3)
+    kept = client.acquire("kept", "TTL", 3000)
+    for node in nodes[:2]:
+        node.kill()
+    equal(acquire_and_release(client, "two down"), "granted", "with two nodes of five down all goes on")
+    nodes[2].kill()
+    begun = lab.now()
+    error = client.acquire("three down")
+    took = lab.now() - begun
+    begins(error, "NOQUORUM 0 of 5 nodes voted, 3 are needed; ", "with three down: NOQUORUM, with the nodes")
+    ok(took < 0.5 * lab.SCALE, "at once (%.1f ms)" % (1000 * took))
+    begun = lab.now()
+    error = client.acquire("three down", "WAIT", 400)
+    begins(error, "NOQUORUM waited", "with WAIT as well, after the wait")
+    within(lab.now() - begun, 0.39, 2 * lab.SCALE, "not before")
+    push = client.push("at-risk")
+    equal((push[1], push[3]), (kept["id"], "no-quorum"), "the holder is told at-risk")
+    nodes[2].start()
+    push = client.push("extended")
+    equal(push[1], kept["id"], "and extended when the quorum is back in time")
+    ok(client.call("CHECK", kept["id"]) > 0, "nothing was lost")
+    equal(acquire_and_release(client, "three up"), "granted", "the returned node votes again")
+    for node in nodes[:3]:
+        node.kill()
+    push = client.push("lost", timeout=10)
+    equal(push[1:3], [kept["id"], "no-quorum"], "without a quorum until the deadline it is lost")
+    agent.terminate()
+
+
+def test_silent_nodes():
+    nodes = lab.nodes(5)
+    agent = lab.Agent(nodes)
+    client = agent.client()
+    for node in nodes[:2]:
+        node.stop()
+    times = []
+    for i in range(20):
+        begun = lab.now()
+        assert acquire_and_release(client, "silent %d" % i) == "granted"
+        times.append(lab.now() - begun)
+    ok(lab.median(times) < 0.05 * lab.SCALE, "two nodes of five that are stopped delay nothing (%.1f ms)" % (1000 * lab.median(times)))
+    nodes[2].stop()
+    begun = lab.now()
+    begins(client.acquire("silent"), "NOQUORUM", "three that are stopped: NOQUORUM")
+    ok(lab.now() - begun < 1 * lab.SCALE, "within about the node time-out")
+    lab.wait_for(lambda: agent.node_states()["a"]["state"] == "failed", what="the node to be seen as failed")
+    ok("has not answered" in agent.node_states()["a"]["reason"], "NODES says why")
+    for node in nodes[:3]:
+        node.cont()
+    agent.wait_voting(5)
+    equal(acquire_and_release(client, "silent"), "granted", "they vote again when they go on")
+    lab.wait_for(lambda: sum(lab.keys_on(nodes, "silent %d" % i) for i in range(20)) == 0, seconds=15,
+                 what="the releases that the stopped nodes were owed")
+    ok(True, "and no key stays behind on them")
+    agent.terminate()
+
+
+def test_slow_nodes():
+    nodes = [lab.Proxy(node) for node in lab.nodes(5)]
+    agent = lab.Agent(nodes)
+    client = agent.client()
+    for proxy in nodes[:2]:
+        proxy.delay = 0.3
+    begun = lab.now()
+    equal(acquire_and_release(client, "slow"), "granted", "two slow nodes")
+    ok(lab.now() - begun < 0.25 * lab.SCALE, "don't slow the majority down")
+    for proxy in nodes:
+        proxy.delay = 0.3
+    begins(client.acquire("all slow"), "NOQUORUM", "all slower than the node time-out: NOQUORUM")
+    for proxy in nodes:
+        proxy.delay = 0
+    lab.wait_for(lambda: sum(lab.keys_on([proxy.node for proxy in nodes], name) for name in ("slow", "all slow")) == 0,
+                 what="the end of the keys")
+    ok(True, "keys that were set too late are released")
+    agent.terminate()
+
+
+def test_lost_replies():
+    proxies = [lab.Proxy(node) for node in lab.nodes(3)]
+    agent = lab.Agent(proxies)
+    client = agent.client()
+    for proxy in proxies:
+        proxy.mute = True
+    begins(client.acquire("mute"), "NOQUORUM", "replies that are lost after the SET was applied: no grant")
+    for proxy in proxies:
+        proxy.mute = False
+        proxy.cut()
+    lab.wait_for(lambda: lab.keys_on([proxy.node for proxy in proxies], "mute") == 0, seconds=8, what="the release")
+    ok(True, "rule 4: the keys are released, well before their ttl")
+    agent.terminate()
+
+
+def test_refusing_nodes():
+    for error, name in (("-LOADING Redis is loading the dataset in memory", "LOADING"),
+                        ("-MISCONF Redis is configured to save RDB snapshots", "MISCONF"),
+                        ("-OOM command not allowed when used memory > 'maxmemory'.", "OOM"),
+                        ("-READONLY You can't write against a read only replica.", "READONLY"),
+                        ("-WRONGTYPE Operation against a key", "WRONGTYPE"),
+                        (":7", "a strange answer"), (None, "no answer")):
+        good = lab.nodes(2)
+        agent = lab.Agent(good + [lab.FakeNode("fake", error)])
+        client = agent.client()
+        equal(acquire_and_release(client, "one refuses"), "granted", "%s from one of three: granted" % name)
+        agent.terminate()
+        agent = lab.Agent(good[:1] + [lab.FakeNode("f1", error), lab.FakeNode("f2", error)])
+        client = agent.client()
+        answer = client.acquire("two refuse")
+        begins(answer, "NOQUORUM ", "%s from two of three: NOQUORUM" % name)
+        if name.isupper():
+            ok(name in str(answer), "and the answer says %s" % name)
+        agent.terminate()
+
+
+def test_real_refusals():
+    nodes = lab.nodes(3)
+    agent = lab.Agent(nodes)
+    client = agent.client(3)
+    for node in nodes[:2]:
+        node.call("CONFIG", "SET", "maxmemory", "1")
+    begins(client.acquire("full"), "NOQUORUM", "two full nodes of three: NOQUORUM")
+    ok("OOM" in str(client.acquire("full")), "because of OOM")
+    for node in nodes[:2]:
+        node.call("CONFIG", "SET", "maxmemory", "0")
+    grant = client.acquire("held while full", "TTL", 1000)
+    for node in nodes:
+        node.call("CONFIG", "SET", "maxmemory", "1")
+    extensions = agent.status()["extensions"]
+    lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 3, what="extensions")
+    ok(client.call("CHECK", grant["id"]) > 0, "full nodes still extend what is held")
+    for node in nodes:
+        node.call("CONFIG", "SET", "maxmemory", "0")
+    nodes[0].call("REPLICAOF", "127.0.0.1", "1")
+    nodes[1].call("REPLICAOF", "127.0.0.1", "1")
+    ok("READONLY" in str(client.acquire("replicas")), "nodes that became replicas refuse: READONLY")
+    agent.terminate()
+
+
+def test_wrong_servers():
+    nodes = lab.nodes(2)
+    agent = lab.Agent(nodes + [lab.FakeNode("replica", role="slave")])
+    state = agent.node_states()["replica"]
+    ok(state["state"] != "voting" and "replica" in state["reason"], "a replica does not vote, and NODES says why")
+    agent.terminate()
+    silent = lab.FakeNode("silent", silent_from_start=True)
+    agent = lab.Agent(nodes + [silent])
+    lab.wait_for(lambda: "does not answer" in agent.node_states()["silent"]["reason"], what="the reason")
+    ok(True, "nor does a server that accepts and never answers")
+    equal(acquire_and_release(agent.client(), "despite it"), "granted", "the others go on")
+    agent.terminate()
+
+
+def test_foreign_type():
+    nodes = lab.nodes(3)
+    agent = lab.Agent(nodes)
+    client = agent.client(3)
+    for node in nodes:
+        node.call("HSET", "hash", "field", "1")
+    begins(client.acquire("hash"), "BUSY its Redis key holds a hash", "a key of another type is reported as such")
+    grant = client.acquire("turned", "TTL", 900)
+    for node in nodes[:2]:
+        node.call("DEL", "turned")
+        node.call("HSET", "turned", "field", "1")
+    push = client.push("lost")
+    equal(push[1:3], [grant["id"], "taken"], "a held key replaced by another type on a majority is taken")
+    equal(nodes[0].call("TYPE", "turned"), "hash", "and is not overwritten")
+    agent.terminate()
+
+
+def test_foreign_writes():
+    nodes = lab.nodes(3)
+    agent = lab.Agent(nodes)
+    client = agent.client(3)
+    grant = client.acquire("deleted", "TTL", 900)
+    for node in nodes:
+        node.call("DEL", "deleted")
+    lab.wait_for(lambda: lab.keys_on(nodes, "deleted") == 3, what="the repair")
+    equal(client.push("at-risk")[1], grant["id"], "a key deleted everywhere puts the lease at risk")
+    equal(client.push("extended")[1], grant["id"], "it is set again while the lease is valid, and extended")
+    for node in nodes[:2]:
+        node.call("SET", "deleted", "thief")
+    equal(client.push("lost")[1:3], [grant["id"], "taken"], "a key overwritten on a majority: lost, taken")
+    equal(nodes[0].call("GET", "deleted"), "thief", "the other's value is never overwritten")
+    nodes[0].call("DEL", "deleted")
+    nodes[1].call("DEL", "deleted")
+    lab.wait_for(lambda: lab.keys_on(nodes, "deleted") == 0, what="the end of our key")
+    ok(True, "ours goes at its deadline")
+    agent.terminate()
+
+
+def test_script_flush_and_restart():
+    nodes = lab.nodes(3)
+    agent = lab.Agent(nodes)
+    client = agent.client(3)
+    grant = client.acquire("flushed", "TTL", 900)
+    for i in range(20):
+        for node in nodes:
+            node.call("SCRIPT", "FLUSH")
+        if acquire_and_release(client, "flush %d" % i) != "granted":
+            ok(False, "a SCRIPT FLUSH goes unnoticed")
+    ok(True, "twenty times SCRIPT FLUSH on all nodes go unnoticed")
+    for node in nodes:
+        node.kill()
+        node.start()
+        agent.wait_voting(3)
+        extensions = agent.status()["extensions"]
+        lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 2, what="two extensions")
+    ok(client.call("CHECK", grant["id"]) > 0, "each node restarted empty in turn: the lease is repaired and kept")
+    equal(lab.keys_on(nodes, "flushed"), 3, "on all nodes")
+    agent.terminate()
+
+
+def test_even_and_single():
+    nodes = lab.nodes(4)
+    agent = lab.Agent(nodes)
+    client = agent.client()
+    for node in nodes[:2]:
+        node.call("SET", "tie", "other", "PX", 30000)
+    begun = lab.now()
+    begins(client.acquire("tie"), "BUSY", "two of four taken by another: no majority for us")
+    ok(lab.now() - begun < 2 * lab.SCALE, "and no hang")
+    nodes[0].kill()
+    nodes[1].kill()
+    begins(client.acquire("half"), "NOQUORUM", "two of four down: no quorum")
+    agent.terminate()
+    agent = lab.Agent(lab.nodes(1))
+    client = agent.client()
+    equal(acquire_and_release(client, "single"), "granted", "a single node is its own majority")
+    agent.terminate()
+
+
+def test_passwords():
+    nodes = lab.nodes(3)
+    for node in nodes:
+        node.call("ACL", "SETUSER", "agent", "on", ">user secret", "~*", "+@all")
+        node.call("CONFIG", "SET", "requirepass", "open sesame")
+    agent = lab.Agent(nodes, node_config='password = "open sesame"')
+    equal(acquire_and_release(agent.client(), "password"), "granted", "AUTH with a password")
+    agent.terminate()
+    agent = lab.Agent(nodes, node_config='user = "agent" password = "user secret" db = 3')
+    client = agent.client()
+    equal(acquire_and_release(client, "user"), "granted", "AUTH with a user, and SELECT")
+    agent.terminate()
+    agent = lab.Agent(nodes, node_config='password = "wrong"')
+    begins(agent.client().acquire("wrong"), "NOQUORUM", "a wrong password: no quorum")
+    ok("WRONGPASS" in agent.node_states()["a"]["reason"], "NODES says why")
+    ok("wrong\"" not in agent.log_text(), "and the log keeps the password")
+    agent.terminate()
+
+
+def test_late_start():
+    """The agent starts before its nodes, one of them by a name that can't be resolved."""
+    class Nowhere:
+        name, address = "nowhere", "no-such-host.invalid:6379"
+
+    class Refusing:
+        name, address = "refusing", "127.0.0.1:1"
+
+    nodes = lab.nodes(3)
+    for node in nodes:
+        node.kill()
+    agent = lab.Agent(nodes + [Nowhere, Refusing])
+    begins(agent.client().acquire("early"), "NOQUORUM", "an agent without nodes serves, and says NOQUORUM")
+    for node in nodes:
+        node.start()
+    agent.wait_voting(3)
+    equal(acquire_and_release(agent.client(), "late"), "granted", "it finds its nodes when they come")
+    states = agent.node_states()
+    ok("no-such-host.invalid" in states["nowhere"]["reason"], "a name without an address is told")
+    ok("efused" in states["refusing"]["reason"], "a refused connection is told")
+    agent.terminate()
+
+
+main(test_minority_and_majority_down, test_silent_nodes, test_slow_nodes, test_lost_replies, test_refusing_nodes,
+     test_real_refusals, test_wrong_servers, test_foreign_type, test_foreign_writes, test_script_flush_and_restart,
+     test_even_and_single, test_passwords, test_late_start)

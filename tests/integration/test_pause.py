@@ -1,0 +1,64 @@
+"""Processes that are stopped and go on: clients, and the agent itself, for longer than the ttl."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import lab
+from tap import begins, equal, main, ok
+
+nodes = lab.nodes(3)
+
+
+def test_stopped_client():
+    agent = lab.Agent(nodes)
+    code = ("import socket, sys, time\ns = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n"
+            "s.sendall(b'ACQUIRE paused TTL 500\\r\\n'); s.recv(4096); print('held', flush=True)\ntime.sleep(60)\n")
+    process = lab.spawn([sys.executable, "-c", code, agent.socket_path], stdout=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    process.send_signal(signal.SIGSTOP)
+    extensions = agent.status()["extensions"]
+    lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 4, what="extensions")
+    client = agent.client()
+    begins(client.acquire("paused"), "BUSY", "a stopped client without a heartbeat keeps its lease")
+    process.send_signal(signal.SIGCONT)
+    process.kill()
+    process.wait()
+    ok("id" in client.acquire("paused", "WAIT", 5000), "until it dies")
+    agent.terminate()
+
+
+def test_stopped_agent():
+    first, second = lab.Agent(nodes), lab.Agent(nodes)
+    holder, contender = first.client(3), second.client()
+    grant = holder.acquire("agent paused", "TTL", 1000)
+    first.stop()
+    other = contender.acquire("agent paused", "WAIT", 10000)
+    ok(isinstance(other, dict), "when the agent sleeps for longer than the ttl another one gets the name")
+    ok(lab.now() * 1e9 >= grant["deadline"], "not before the first holder's deadline has passed")
+    first.cont()
+    push = holder.push("lost")
+    equal(push[1:3], [grant["id"], "paused"], "the first holder is told lost, with the reason, as soon as its agent wakes")
+    equal(holder.call("CHECK", grant["id"]), 0, "CHECK says so too")
+    within_ms = contender.call("CHECK", other["id"])
+    ok(within_ms > 0, "the second holder's lease goes on")
+    values = {node.call("GET", "agent paused") for node in nodes}
+    equal(len(values), 1, "its keys were not touched by the agent that woke")
+    first.terminate()
+    second.terminate()
+
+
+def test_stopped_for_a_moment():
+    agent = lab.Agent(nodes)
+    client = agent.client(3)
+    grant = client.acquire("moment", "TTL", 4000)
+    agent.stop()
+    lab.wait_for(lambda: lab.now() * 1e9 > grant["deadline"] - 2e9, what="half of the ttl")
+    agent.cont()
+    lab.wait_for(lambda: client.call("CHECK", grant["id"]) > 3000 or None, what="an extension")
+    ok(True, "an agent stopped for less than the ttl catches up and keeps the lease")
+    agent.terminate()
+
+
+main(test_stopped_client, test_stopped_agent, test_stopped_for_a_moment)
