@@ -1,0 +1,62 @@
+"""How long a lease lasts: extension, HEARTBEAT, MAXHOLD."""
+
+import lab
+from tap import begins, equal, main, ok, within
+
+nodes = lab.nodes(3)
+agent = lab.Agent(nodes)
+
+
+def test_extension():
+    client = agent.client(3)
+    grant = client.acquire("extended", "TTL", 300)
+    extensions = agent.status()["extensions"]
+    lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 20, what="twenty extensions")
+    ok(lab.now() * 1e9 > grant["deadline"] + 1e9, "seconds after its first deadline")
+    ok(client.call("CHECK", grant["id"]) > 0, "a lease of 300 ms is held")
+    equal(client.pushes, [], "and its holder is not bothered")
+    client.close()
+
+
+def test_heartbeat():
+    client = agent.client(3)
+    grant = client.acquire("heart", "TTL", 600, "HEARTBEAT", 500)
+    for _ in range(8):
+        equal(client.call("BEAT", grant["id"]), 1, "BEAT")
+        extensions = agent.status()["extensions"]
+        lab.wait_for(lambda: agent.status()["extensions"] > extensions, what="an extension")
+    begun = lab.now()
+    push = client.push("at-risk")
+    equal((push[1], push[3]), (grant["id"], "heartbeat"), "without BEAT the lease is at risk")
+    push = client.push("lost")
+    equal(push[1:3], [grant["id"], "heartbeat"], "and then lost")
+    within(lab.now() - begun, 0.4, 1.3 * lab.SCALE, "within heartbeat and ttl")
+    equal(client.call("BEAT", grant["id"]), 0, "a later BEAT comes too late")
+    client.close()
+
+
+def test_max_hold():
+    client = agent.client(3)
+    begun = lab.now()
+    grant = client.acquire("bounded", "TTL", 400, "MAXHOLD", 1500)
+    push = client.push("at-risk")
+    equal((push[1], push[3]), (grant["id"], "max-hold"), "before its end the holder is told")
+    push = client.push("lost")
+    equal(push[1:3], [grant["id"], "max-hold"], "at its end it is lost")
+    within(lab.now() - begun, 1.5, 1.5 + 0.2 * lab.SCALE, "MAXHOLD after the grant")
+    lab.wait_for(lambda: lab.keys_on(nodes, "bounded") == 0, what="the end of the keys")
+    ok("id" in client.acquire("bounded"), "and free for others")
+    client.close()
+
+
+def test_max_hold_configured():
+    bounded = lab.Agent(nodes, 'max_hold = "700ms"\ndefault_ttl = "400ms"\n')
+    client = bounded.client(3)
+    begun = lab.now()
+    client.acquire("by rule")
+    equal(client.push("lost")[2], "max-hold", "max_hold of the configuration")
+    within(lab.now() - begun, 0.7, 0.7 + 0.2 * lab.SCALE, "at its time")
+    bounded.terminate()
+
+
+main(test_extension, test_heartbeat, test_max_hold, test_max_hold_configured)

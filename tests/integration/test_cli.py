@@ -1,0 +1,182 @@
+"""The redlock command: exit statuses, signals, and that the command never outlives the lease."""
+
+import json
+import os
+import signal
+import subprocess
+
+import lab
+from tap import begins, equal, main, ok, within
+
+nodes = lab.nodes(3)
+agent = lab.Agent(nodes)
+
+
+def alive(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_exit_statuses():
+    run = lambda *arguments: lab.redlock_run(agent, "run", *arguments)
+    equal(run("x", "--", "true")[0], 0, "0: done")
+    equal(run("x", "--", "sh", "-c", "exit 7")[0], 7, "the command's own")
+    equal(run("x", "--", "sh", "-c", "kill -TERM $$")[0], 128 + 15, "128 + n for a signal")
+    equal(run("x", "-c", "exit 3")[0], 3, "-c runs a shell text")
+    equal(run("x", "--", "/nonexistent/command")[0], 127, "127: not found")
+    equal(run("x", "--", "/etc/passwd")[0], 126, "126: not executable")
+    equal(run("x")[0], 64, "64: no command")
+    equal(run("-t", "1x", "x", "--", "true")[0], 64, "64: a time that is none")
+    equal(run("-t", "1h", "x", "--", "true")[0], 64, "64: a ttl above max_ttl")
+    equal(run("--grace", "9s", "x", "--", "true")[0], 64, "64: a grace beyond half of the ttl")
+    holder = agent.client()
+    holder.acquire("x")
+    equal(run("-n", "x", "--", "true")[0], 1, "1: held, with -n")
+    equal(run("-n", "-E", "33", "x", "--", "true")[0], 33, "-E changes that")
+    status, _, errors = run("-w", "0.2", "x", "--", "true")
+    equal(status, 124, "124: waited too long")
+    ok("held by process" in errors, "and who holds it")
+    holder.close()
+    status, _, errors = lab.redlock_run(agent, "--socket", "/nonexistent", "run", "x", "--", "true")
+    equal(status, 69, "69: no agent")
+    ok("is redlockd running?" in errors, "with a hint")
+    lonely = lab.Agent([lab.FakeNode("f", "-OOM full")])
+    equal(lab.redlock_run(lonely, "run", "-n", "x", "--", "true")[0], 75, "75: no quorum")
+    lonely.terminate()
+    status, _, _ = lab.redlock_run(agent, "nonsense")
+    equal(status, 64, "64: an unknown command")
+    for command in ("run", "acquire", "status", "nodes", "leases", "leader", "check"):
+        ok("redlock " + command in lab.redlock_run(agent, command, "--help")[1], "%s --help" % command)
+
+
+def test_environment_and_group():
+    out = lab.redlock_run(agent, "run", "env name", "--", "sh", "-c",
+                          'echo "$REDLOCK_NAME|$REDLOCK_ID|$(ps -o pgid= -p $$ | tr -d " ")|$$"')[1]
+    name, identity, group, pid = out.strip().split("|")
+    equal(name, "env name", "REDLOCK_NAME")
+    ok(int(identity) > 0, "REDLOCK_ID")
+    equal(group, pid, "the command leads a process group of its own")
+
+
+def test_signals_are_passed_on():
+    process = lab.redlock(agent, "run", "signals", "--", "sh", "-c",
+                          'trap "echo got; exit 9" USR1; echo ready; while :; do sleep 0.05; done')
+    equal(process.stdout.readline(), "ready\n", "a running command")
+    process.send_signal(signal.SIGUSR1)
+    out, _ = process.communicate(timeout=20 * lab.SCALE)
+    equal((out, process.returncode), ("got\n", 9), "gets our signals")
+
+
+def test_waits_before_release():
+    process = lab.redlock(agent, "run", "slow end", "--", "sh", "-c", 'trap "" TERM; echo ready; sleep 1; echo end')
+    process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    waiter = agent.client()
+    grant = waiter.acquire("slow end", "WAIT", 10000)
+    equal(process.stdout.readline(), "end\n", "the lease is released only when the command has ended")
+    ok("id" in grant, "and then at once")
+    process.wait()
+    waiter.close()
+
+
+def stopped_in_time(break_agent, what):
+    """The whole group is dead before the deadline, whatever becomes of the agent."""
+    victim = lab.Agent(nodes)
+    process = lab.redlock(victim, "run", "-t", "1500ms", "doomed " + what, "--", "sh", "-c",
+                          'trap "" TERM; sleep 100 & echo "$$ $!"; wait; sleep 100')
+    pids = [int(pid) for pid in process.stdout.readline().split()]
+    break_agent(victim)
+    value_ttl = max(node.call("PTTL", "doomed " + what) for node in nodes)
+    until = lab.now() + value_ttl / 1000
+    lab.wait_for(lambda: not any(alive(pid) for pid in pids), what="the end of the command")
+    ok(lab.now() < until, "%s: the whole group is dead before the keys end (%.0f ms before)"
+       % (what, 1000 * (until - lab.now())))
+    equal(process.wait(20 * lab.SCALE), 125, "exit status 125")
+    ok("lease" in process.stderr.read(), "with a message")
+    victim.kill()
+
+
+def test_agent_killed():
+    stopped_in_time(lambda victim: victim.kill(), "agent killed")
+
+
+def test_agent_stopped():
+    stopped_in_time(lambda victim: victim.stop(), "agent stopped")
+
+
+def test_agent_terminated():
+    stopped_in_time(lambda victim: victim.terminate(), "agent terminated")
+
+
+def test_quorum_lost():
+    own = lab.nodes(3)
+    victim = lab.Agent(own)
+    process = lab.redlock(victim, "run", "-t", "1500ms", "--grace", "400ms", "no quorum", "--", "sh", "-c",
+                          'trap "echo term" TERM; echo ready; while :; do sleep 0.05; done')
+    process.stdout.readline()
+    begun = lab.now()
+    for node in own:
+        node.kill()
+    equal(process.stdout.readline(), "term\n", "SIGTERM comes first")
+    first = lab.now() - begun
+    equal(process.wait(20 * lab.SCALE), 125, "then the end: 125")
+    within(lab.now() - begun - first, 0.2, 0.4 + 0.2 * lab.SCALE, "after the grace")
+    ok("no quorum" in process.stderr.read().replace("-", " "), "with the reason")
+    victim.terminate()
+
+
+def test_parent_death():
+    process = lab.redlock(agent, "run", "orphan", "--", "sh", "-c", "echo $$; exec sleep 100")
+    pid = int(process.stdout.readline())
+    process.kill()
+    process.wait()
+    lab.wait_for(lambda: not alive(pid), what="the end of the command")
+    ok(True, "the command dies with redlock, even by kill -9")
+    lab.wait_for(lambda: lab.keys_on(nodes, "orphan") == 0, what="the release")
+    ok(True, "and the lease is released")
+
+
+def test_acquire_for():
+    script = lab.spawn(["sleep", "100"])
+    status, out, _ = lab.redlock_run(agent, "acquire", "--for", str(script.pid), "script")
+    equal(status, 0, "redlock acquire --for PID returns when the lease is held")
+    ok(int(out) > 0, "and prints its id")
+    equal(lab.redlock_run(agent, "check", "script")[0], 0, "check NAME: held")
+    equal(lab.redlock_run(agent, "acquire", "--for", str(script.pid), "-n", "script")[0], 1, "-n when it is held")
+    script.kill()
+    script.wait()
+    lab.wait_for(lambda: lab.redlock_run(agent, "check", "script")[0] == 1, what="the release")
+    ok(True, "the lease ends with the process")
+    equal(lab.redlock_run(agent, "acquire", "script")[0], 64, "without --for: 64")
+    own = lab.nodes(1)
+    victim = lab.Agent(own)
+    script = lab.spawn(["sleep", "100"])
+    lab.redlock_run(victim, "acquire", "--for", str(script.pid), "-t", "500ms", "--signal", "USR1", "lost one")
+    victim.kill()
+    equal(script.wait(20 * lab.SCALE), -signal.SIGUSR1, "--signal tells the process that the lease was lost")
+
+
+def test_listings():
+    client = agent.client()
+    client.acquire('quote " and ü')
+    for command in (["status"], ["nodes"], ["leases"], ["leader", 'quote " and ü'], ["check"]):
+        status, out, errors = lab.redlock_run(agent, *command, "--json")
+        json.loads(out)
+        equal(status, 0, "%s --json is JSON" % command[0])
+        ok(len(lab.redlock_run(agent, *command)[1]) > 10, "and a text without")
+    leases = json.loads(lab.redlock_run(agent, "leases", "--json")[1])
+    equal([lease["name"] for lease in leases], ['quote " and ü'], "names come through")
+    equal(lab.redlock_run(agent, "leader", "nobody")[0], 1, "leader of a free name: 1")
+    for i in range(600):
+        client.acquire("page %d" % i)
+    leases = json.loads(lab.redlock_run(agent, "leases", "--json")[1])
+    equal(len(leases), 601, "leases reads all pages")
+    client.close()
+
+
+main(test_exit_statuses, test_environment_and_group, test_signals_are_passed_on, test_waits_before_release,
+     test_agent_killed, test_agent_stopped, test_agent_terminated, test_quorum_lost, test_parent_death, test_acquire_for,
+     test_listings)

@@ -1,0 +1,154 @@
+"""The agent's start, reload and end."""
+
+import os
+import signal
+import socket
+import subprocess
+
+import lab
+from tap import begins, equal, main, ok
+
+nodes = lab.nodes(3)
+
+
+def run(*arguments):
+    done = subprocess.run([lab.REDLOCKD, *arguments], capture_output=True, text=True, timeout=30)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_options():
+    equal(run("--version")[0], 0, "--version")
+    ok(run("--version")[1].startswith("redlockd "), "tells the version")
+    ok("--check-config" in run("--help")[1], "--help lists the options")
+    equal(run("--nonsense")[0], 64, "an unknown option: 64")
+    equal(run("--dev=0")[0], 64, "--dev of no nodes: 64")
+    equal(run("extra")[0], 64, "an argument: 64")
+
+
+def test_check_config():
+    good = lab.Agent(nodes, start=False)
+    equal(run("--check-config", "--config", good.config_path)[0], 0, "a good configuration: 0")
+    bad = lab.path("bad.conf")
+    with open(bad, "w") as file:
+        file.write('node "a" { address = "unix:/a.sock" }\n'
+                   'node "a" { address = "unix:/b.sock" }\n'
+                   'default_ttl = "10"\n'
+                   'keeper = 2\n'
+                   'max_leases = "many"\n')
+    status, _, errors = run("--check-config", "--config", bad)
+    equal(status, 78, "one with mistakes: 78")
+    for line in (2, 3, 4, 5):
+        ok("%s:%d: " % (bad, line) in errors, "the mistake in line %d is told" % line)
+    ok("keepers" in errors, "a misspelt option with the one that was meant")
+    equal(run("--config", bad)[0], 78, "the agent does not start with it")
+    equal(run("--config", "/nonexistent")[0], 78, "nor without a file")
+
+
+def test_drain():
+    agent = lab.Agent(nodes)
+    other = lab.Agent(nodes)
+    holder, waiter, old = agent.client(3), agent.client(3), agent.client()
+    grant = holder.acquire("drained", "TTL", 3000)
+    free = old.acquire("free soon")
+    old.call("RELEASE", free["id"])
+    waiter.send("ACQUIRE", "drained", "WAIT", -1)
+    lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the waiter")
+    agent.signal(signal.SIGTERM)
+    equal(holder.push("draining")[0], "draining", "SIGTERM: the clients are told draining")
+    begins(waiter.reply(), "DRAINING", "who waits is told DRAINING")
+    equal(agent.process.wait(20), 0, "exit status 0")
+    equal(lab.keys_on(nodes, "drained"), 3, "the keys of a connected holder are left")
+    ok(not os.path.exists(agent.socket_path), "the socket file is gone")
+    contender = other.client()
+    begins(contender.acquire("drained"), "BUSY", "so nobody gets the name before its ttl")
+    ok(isinstance(contender.acquire("drained", "WAIT", 10000), dict) and lab.now() * 1e9 >= grant["deadline"],
+       "and somebody gets it afterwards")
+    other.terminate()
+
+
+def test_reload():
+    agent = lab.Agent(nodes, 'max_ttl = "20s"')
+    client = agent.client()
+    grant = client.acquire("reloaded", "TTL", 1000)
+    begins(client.acquire("x", "TTL", 25000), "BADARG", "above max_ttl")
+    agent.write_config('max_ttl = "30s"\ndefault_ttl = "5s"')
+    agent.signal(signal.SIGHUP)
+    lab.wait_for(lambda: "reloaded " in agent.log_text(), what="the reload")
+    ok("id" in client.acquire("x", "TTL", 25000), "SIGHUP takes the new max_ttl over")
+    agent.write_config('max_ttl = "thirty"')
+    agent.signal(signal.SIGHUP)
+    lab.wait_for(lambda: "has mistakes" in agent.log_text(), what="the refusal")
+    ok("max_ttl" in agent.log_text(), "a mistake is logged")
+    ok("id" in client.acquire("y", "TTL", 25000), "and the agent goes on with what it has")
+    agent.keepers = 5
+    agent.write_config("")
+    agent.signal(signal.SIGHUP)
+    lab.wait_for(lambda: "wait for a restart: " in agent.log_text(), what="the warning")
+    ok("keepers" in agent.log_text().rsplit("wait for a restart: ", 1)[1], "what needs a restart is told")
+    ok(client.call("CHECK", grant["id"]) > 0, "no lease is lost by it")
+    agent.terminate()
+
+
+def test_socket():
+    agent = lab.Agent(nodes)
+    equal(os.stat(agent.socket_path).st_mode & 0o777, 0o666, "the socket has the configured mode")
+    status, _, errors = run("--config", agent.config_path)
+    ok(status == 69 and "another agent listens there" in errors, "a second agent on the socket refuses to start")
+    equal(agent.client().call("PING"), "PONG", "and the first one serves on")
+    agent.kill()
+    ok(os.path.exists(agent.socket_path), "an agent that was killed leaves its socket file")
+    agent.start()
+    equal(agent.client().call("PING"), "PONG", "which the next one replaces")
+    status, _, errors = run("--config", agent.config_path, "--socket", "/nonexistent/dir/sock")
+    ok(status == 69 and "/nonexistent/dir/sock" in errors, "a socket in no directory is told")
+    agent.terminate()
+    inherited = socket.socket(socket.AF_UNIX)
+    inherited_path = lab.path("inherited.sock")
+    inherited.bind(inherited_path)
+    inherited.listen(5)
+    process = lab.spawn(["sh", "-c", 'exec 3<&%d; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"' % inherited.fileno(), "sh",
+                         lab.REDLOCKD, "--config", agent.config_path], pass_fds=[inherited.fileno()],
+                        stderr=subprocess.DEVNULL)
+    equal(lab.Client(inherited_path).call("PING"), "PONG", "an inherited socket is served (socket activation)")
+    process.terminate()
+    process.wait()
+    ok(os.path.exists(inherited_path), "and not removed")
+
+
+def test_dev():
+    socket_path = lab.path("dev.sock")
+    process = lab.spawn([lab.REDLOCKD, "--dev", "--socket", socket_path], stderr=subprocess.DEVNULL)
+    lab.wait_for(lambda: os.path.exists(socket_path), what="the socket")
+    client = lab.Client(socket_path)
+    ok("id" in client.acquire("dev"), "--dev works without anything else")
+    children = lab.wait_for(lambda: open("/proc/%d/task/%d/children" % (process.pid, process.pid)).read().split())
+    equal(len(children), 3, "on three servers of its own")
+    process.kill()
+    process.wait()
+    lab.wait_for(lambda: not any(alive(int(child)) for child in children), what="the end of the children")
+    ok(True, "which die with it, even by kill -9")
+    process = lab.spawn([lab.REDLOCKD, "--dev=5", "--socket", socket_path], stderr=subprocess.DEVNULL)
+    lab.wait_for(lambda: answers(socket_path), what="the agent")
+    children = open("/proc/%d/task/%d/children" % (process.pid, process.pid)).read().split()
+    equal(len(children), 5, "--dev=5 starts five")
+    process.terminate()
+    equal(process.wait(20), 0, "SIGTERM ends it")
+    ok(not any(alive(int(child)) for child in children), "and them")
+
+
+def alive(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def answers(socket_path):
+    try:
+        return lab.Client(socket_path).call("PING") == "PONG"
+    except OSError:
+        return False
+
+
+main(test_options, test_check_config, test_drain, test_reload, test_socket, test_dev)

@@ -1,0 +1,199 @@
+"""Input that no honest client sends, and the limits. Meanwhile another client's lease goes on."""
+
+import os
+import random
+import socket
+
+import lab
+from tap import begins, equal, main, ok
+
+nodes = lab.nodes(3)
+agent = lab.Agent(nodes, "max_sessions = 200\nmax_leases = 5000\nmax_ttl = \"30s\"")
+witness = agent.client(3)
+witnessed = witness.acquire("witness", "TTL", 1000)
+
+
+def witness_is_fine(what):
+    ok(witness.call("CHECK", witnessed["id"]) > 0, "%s: another client's lease goes on" % what)
+
+
+def ended(client):
+    """Whether the agent closes the connection."""
+    try:
+        while True:
+            client.read()
+    except ConnectionError:
+        return True
+    except OSError:
+        return True
+    except TimeoutError:
+        return False
+
+
+def answer_to(raw):
+    client = agent.client()
+    try:
+        client.send_raw(raw)
+    except OSError:
+        pass
+    answer = client.read()
+    return answer, client
+
+
+def test_protocol_errors():
+    for raw, what in ((b"*1000000\r\n", "a request of a million items"),
+                      (b"*2\r\n$7\r\nACQUIRE\r\n$1073741824\r\n", "an item of a gigabyte"),
+                      (b"*1\r\n$-5\r\n", "a negative length"),
+                      (b"*-1\r\n", "a negative count"),
+                      (b"*1\r\n:5\r\n", "an item that is no string"),
+                      (b"*x\r\n", "a count that is no number"),
+                      (b"*99999999999999999999999\r\n", "a count beyond 64 bits"),
+                      (b"\x00\x01\x02\xff\xfe" * 100, "binary noise"),
+                      (b"\x16\x03\x01\x02\x00", "a TLS greeting"),
+                      (b"P" * 5000 + b"\r\n", "a line of 5,000 bytes"),
+                      (b"*33\r\n" + b"$1\r\nx\r\n" * 33, "33 items")):
+        answer, client = answer_to(raw)
+        begins(answer, "ERR protocol: ", "%s is a protocol error" % what)
+        ok(ended(client), "and ends the session")
+    witness_is_fine("after them")
+
+
+def test_lost_before_the_end():
+    client = agent.client(3)
+    grant = client.acquire("expelled", "TTL", 1500)
+    client.send_raw(b"*1\r\n:1\r\n")
+    begins(client.reply(), "ERR protocol", "a malformed request")
+    push = client.push("lost")
+    equal(push[1:3], [grant["id"], "closed"], "rule 8: the session is told that its lease is lost")
+    ok(ended(client), "before it is closed")
+    equal(lab.keys_on(nodes, "expelled"), 3, "its keys stay while its process (this one) lives")
+    other = agent.client()
+    begins(other.acquire("expelled"), "BUSY", "so nobody else has the name yet")
+    ok("id" in other.acquire("expelled", "WAIT", 5000), "they end by their ttl")
+    other.close()
+
+
+def test_half_a_request():
+    silent = [agent.client() for _ in range(50)]
+    for i, client in enumerate(silent):
+        client.send_raw(b"*2\r\n$7\r\nACQUIRE\r\n$5\r\nhalf"[:i + 1])
+    times = []
+    busy = agent.client()
+    for i in range(100):
+        begun = lab.now()
+        grant = busy.acquire("beside")
+        busy.call("RELEASE", grant["id"])
+        times.append(lab.now() - begun)
+    ok(lab.median(times) < 0.05 * lab.SCALE, "fifty clients that stall in the middle of a request delay nobody")
+    for client in silent:
+        client.close()
+    busy.close()
+    witness_is_fine("beside them")
+
+
+def test_byte_by_byte():
+    client = agent.client()
+    for byte in b"*2\r\n$7\r\nACQUIRE\r\n$4\r\ndrip\r\n":
+        client.send_raw(bytes([byte]))
+    ok("id" in lab.as_map(client.reply()), "a request that comes byte by byte is a request")
+    client.close()
+
+
+def test_noise():
+    generator = random.Random(7)
+    commands = [b"ACQUIRE", b"RELEASE", b"CHECK", b"LEADER", b"HELLO", b"ASYNC", b"TTL", b"-1", b"100", b"x", b"*2\r\n", b"$3\r\n"]
+    for _ in range(300):
+        client = agent.client()
+        if generator.random() < 0.5:
+            data = bytes(generator.randrange(256) for _ in range(generator.randrange(1, 300)))
+        else:
+            data = b" ".join(generator.choice(commands) for _ in range(generator.randrange(1, 20))) + b"\r\n"
+        try:
+            client.send_raw(data)
+        except OSError:
+            pass
+        client.close()
+    ok(agent.process.poll() is None, "300 connections of noise don't bring the agent down")
+    witness_is_fine("after the noise")
+
+
+def test_ranges():
+    client = agent.client()
+    begins(client.acquire("x", "TTL", 99), "BADARG", "a ttl below 100 ms")
+    begins(client.acquire("x", "TTL", 30001), "BADARG TTL wants milliseconds from 100 to 30000", "above max_ttl")
+    begins(client.acquire(b"x" * 513), "BADNAME", "a name of 513 bytes")
+    begins(client.acquire(b""), "BADNAME", "an empty name")
+    begins(client.acquire(b"a\xffb"), "BADNAME", "a name that is no UTF-8")
+    begins(client.acquire(b"a\nb"), "BADNAME", "a name with a line break")
+    ok("id" in client.acquire(b"x" * 512, "DATA", b"\xff" * 1024), "the longest name with the longest data")
+    begins(client.call("FLUSHALL"), "ERR unknown command", "an unknown command")
+    equal(client.call("PING"), "PONG", "none of it ends the session")
+    client.close()
+
+
+def test_too_many_connections():
+    before = agent.status()["sessions"]
+    clients = [agent.client() for _ in range(200 - before + 1)]  # `before` counts the asker itself
+    for client in clients:
+        assert client.call("PING") == "PONG"
+    over = agent.client()
+    begins(over.read(), "QUOTA the agent has as many connections", "a connection over max_sessions is told so")
+    ok(ended(over), "and closed")
+    witness_is_fine("at the limit")
+    for client in clients:
+        client.close()
+    lab.wait_for(lambda: agent.status()["sessions"] < 100, what="the end of the sessions")
+    ok(agent.client().call("PING") == "PONG", "afterwards there is room again")
+
+
+def test_too_many_leases():
+    client = agent.client()
+    for i in range(5200):
+        client.send("ACQUIRE", "many %d" % i, "ASYNC")
+    refused = 0
+    answered = 0
+    while answered < 5200:
+        value = client.read()
+        if isinstance(value, Exception):
+            refused += 1
+        elif value[0] == "granted":
+            continue
+        answered += 1
+    ok(200 <= refused <= 202, "requests over max_leases are told QUOTA (%d of 5200)" % refused)
+    client.close()
+    lab.wait_for(lambda: agent.status()["leases"] == 1, what="the releases")
+    witness_is_fine("after them")
+
+
+def test_slow_reader():
+    client = agent.client(3)
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.socket.setblocking(False)
+    sent = 0
+    request = b"ECHO " + b"x" * 4000 + b"\r\n"
+    try:
+        while sent < 20000:
+            client.socket.send(request)
+            sent += 1
+    except OSError:
+        pass
+    ok(sent < 20000, "who asks without reading is made to wait (after %d requests)" % sent)
+    with open("/proc/%d/status" % agent.process.pid) as file:
+        rss = [int(line.split()[1]) for line in file if line.startswith("VmRSS")][0]
+    ok(rss < 200 * 1024 * lab.SCALE, "and does not fill the agent's memory (%d KiB)" % rss)
+    client.close()
+    witness_is_fine("beside a slow reader")
+
+
+def test_descriptors():
+    client = agent.client()
+    left, right = socket.socketpair()
+    socket.send_fds(client.socket, [b"PING\r\n"], [left.fileno(), right.fileno()])
+    equal(client.reply(), "PONG", "descriptors that a client sends are not taken")
+    left.close()
+    ok(right.recv(1) == b"", "nor kept open")
+    client.close()
+
+
+main(test_protocol_errors, test_lost_before_the_end, test_half_a_request, test_byte_by_byte, test_noise, test_ranges,
+     test_too_many_connections, test_too_many_leases, test_slow_reader, test_descriptors)
