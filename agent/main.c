@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -125,16 +128,45 @@ static int read_config(const struct options *options, struct config **ret) {
     return config_read(options->config_path ? options->config_path : default_config_path, stderr, ret);
 }
 
+/* Takes over the socket that systemd passed. It may be blocking (see NonBlocking= in systemd.service(5)), but accepting must
+ * never hold the front up. */
+static int inherit_socket(struct config *config) {
+    struct sockaddr_un address;
+    socklen_t length = sizeof(address);
+    int r = sd_is_socket_unix(SD_LISTEN_FDS_START, SOCK_STREAM, 1, NULL, 0);
+
+    if (r <= 0) {
+        log_error("systemd passed something other than a listening Unix stream socket: see ListenStream= in redlockd.socket");
+        return r < 0 ? r : -EINVAL;
+    }
+    int flags = fcntl(SD_LISTEN_FDS_START, F_GETFL);
+    if (flags < 0 || fcntl(SD_LISTEN_FDS_START, F_SETFL, flags | O_NONBLOCK) < 0) {
+        r = -errno;
+        log_error("can't use the socket that systemd passed: %s", strerror(errno));
+        return r;
+    }
+    /* What messages and a reload speak of is the socket that is served. */
+    if (getsockname(SD_LISTEN_FDS_START, (struct sockaddr *) &address, &length) == 0 &&
+        length > offsetof(struct sockaddr_un, sun_path) && address.sun_path[0] == '/') {
+        r = set_string(&config->socket_path, address.sun_path);
+        if (r < 0)
+            return r;
+    }
+    return SD_LISTEN_FDS_START;
+}
+
 /* The socket of systemd if it gave one, else our own. A descriptor or a negative errno, told. */
-static int open_socket(const struct config *config) {
+static int open_socket(struct config *config, bool *ret_inherited) {
     int n = sd_listen_fds(1);
+
+    *ret_inherited = n > 0;
 
     if (n > 1) {
         log_error("systemd passed %d sockets, one was expected: see redlockd.socket", n);
         return -EINVAL;
     }
     if (n == 1)
-        return SD_LISTEN_FDS_START;
+        return inherit_socket(config);
     int fd = listener_bind(config->socket_path, config->socket_mode, config->socket_group);
     if (fd == -EADDRINUSE)
         log_error("%s: another agent listens there already", config->socket_path);
@@ -183,7 +215,8 @@ static int serve(const struct options *options, struct config *config) {
     /* Children before threads: their parent-death signal hangs on this thread. */
     if (options->dev_nodes > 0 && dev_start(options->dev_nodes, config, &dev) < 0)
         return EXIT_UNAVAILABLE;
-    int listen_fd = open_socket(config);
+    bool inherited;
+    int listen_fd = open_socket(config, &inherited);
     if (listen_fd < 0)
         return EXIT_UNAVAILABLE;
     const struct front_config front_config = {
@@ -198,7 +231,7 @@ static int serve(const struct options *options, struct config *config) {
     if (r >= 0)
         r = front_run(front);
     front_free(front);
-    if (sd_listen_fds(0) <= 0)
+    if (!inherited)
         (void) unlink(config->socket_path);
     if (r < 0)
         log_error("the agent ends: %s", strerror(-r));
