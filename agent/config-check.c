@@ -1,4 +1,5 @@
-/* Reads the shape of a configuration file: which option stands where. config-read.c knows what a value means.
+/* Reads the shape of a configuration file: which option stands where. config-read.c knows what a value
+ * means.
  *
  * There is one level of sections. A section whose place is wrong (given twice, one too many) is still read
  * for mistakes, but as `refused`: nothing of it is kept or written out. */
@@ -179,7 +180,7 @@ static struct outline_section *place_section(struct checker *c, const cfg_opt_t 
 static void open_section(struct checker *c, const cfg_opt_t *kind, const char *title, unsigned line) {
     struct outline_section *section = place_section(c, kind, title, line);
 
-    *section = (struct outline_section){ .kind = kind, .options = kind->subopts, .line = line };
+    *section = (struct outline_section){.kind = kind, .options = kind->subopts, .line = line};
     memcpy(section->title, title, sizeof section->title);
     c->section = section;
     if (section == &c->refused)
@@ -373,7 +374,7 @@ static void read_all(struct checker *c) {
 
 int outline_read(const char *text, size_t length, const cfg_opt_t *options, struct mistakes *mistakes,
                  struct outline *ret) {
-    struct outline outline = { .n_sections = 1, .sections[0] = { .options = options, .line = 1 } };
+    struct outline outline = {.n_sections = 1, .sections[0] = {.options = options, .line = 1}};
     struct checker checker = {
         .mistakes = mistakes,
         .outline = &outline,

@@ -91,9 +91,7 @@ void mistakes_print(struct mistakes *mistakes, const char *path, FILE *output) {
         (void) fprintf(output, "%s: and %u more\n", path, mistakes->n_untold);
 }
 
-enum {
-    NAME_LENGTH_MAX = 32
-}; /* longer than every option, so nothing longer is near to one */
+enum { NAME_LENGTH_MAX = 32 }; /* longer than every option, so nothing longer is near to one */
 
 /* How many letters must be added, left out, changed or swapped with their neighbour to get from one to the
  * other. */

@@ -297,8 +297,8 @@ static void read_node(struct reader *r, struct config_node *node, struct value_a
 }
 
 static void read_nodes(struct reader *r, cfg_t *root, const struct outline *outline) {
-    struct value_address addresses[NODES_MAX] = { 0 };
-    unsigned lines[NODES_MAX] = { 0 }; /* where each address is; 0: none, or wrong */
+    struct value_address addresses[NODES_MAX] = {0};
+    unsigned lines[NODES_MAX] = {0}; /* where each address is; 0: none, or wrong */
     struct config *config = r->config;
     unsigned last_line = 1, n;
 
@@ -332,8 +332,7 @@ static void read_nodes(struct reader *r, cfg_t *root, const struct outline *outl
 static int read_values(cfg_t *root, const struct outline *outline, struct mistakes *mistakes,
                        struct config *config) {
     struct reader r = {
-        .values = root, .section = &outline->sections[0], .mistakes = mistakes, .config = config
-    };
+        .values = root, .section = &outline->sections[0], .mistakes = mistakes, .config = config};
 
     read_times(&r);
     read_names(&r);
@@ -462,7 +461,7 @@ static_assert(FILE_BYTES_MAX == 1024 * 1024, "as the message says");
 int config_read(const char *path, FILE *errors, struct config **ret) {
     _cleanup_(cleanup_config) struct config *config = NULL;
     struct mistakes *mistakes;
-    struct stat status = { 0 };
+    struct stat status = {0};
     char *text = NULL;
     size_t length = 0;
     int r;

@@ -6,7 +6,7 @@
 
 void tokenizer_init(struct tokenizer *tokenizer, const char *text, size_t length,
                     struct mistakes *mistakes) {
-    *tokenizer = (struct tokenizer){ .at = text, .end = text + length, .line = 1, .mistakes = mistakes };
+    *tokenizer = (struct tokenizer){.at = text, .end = text + length, .line = 1, .mistakes = mistakes};
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         tokenizer->at += 3; /* the byte order mark that some editors write */
 }

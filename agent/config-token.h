@@ -7,9 +7,7 @@
 
 #include "config-mistakes.h"
 
-enum {
-    TOKEN_BYTES_MAX = 1024
-};
+enum { TOKEN_BYTES_MAX = 1024 };
 
 enum token_kind {
     TOKEN_END,

@@ -10,9 +10,7 @@
 #include "base/cleanup.h"
 #include "core/limits.h"
 
-enum {
-    PORT_DEFAULT = 6379
-};
+enum { PORT_DEFAULT = 6379 };
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -47,12 +45,12 @@ static const struct {
     const char *name;
     int64_t us;
 } units[] = {
-    { "d", INT64_C(86400000000) },
-    { "h", INT64_C(3600000000) },
-    { "m", 60000000 },
-    { "s", 1000000 },
-    { "ms", 1000 },
-    { "us", 1 },
+    {"d", INT64_C(86400000000)},
+    {"h", INT64_C(3600000000)},
+    {"m", 60000000},
+    {"s", 1000000},
+    {"ms", 1000},
+    {"us", 1},
 };
 
 const char *value_duration_ms(const char *text, int64_t *ret_ms) {
@@ -165,7 +163,7 @@ static const char *take_host(const char *text, struct value_address *ret) {
 }
 
 const char *value_address(const char *text, struct value_address *ret) {
-    struct value_address address = { .port = PORT_DEFAULT };
+    struct value_address address = {.port = PORT_DEFAULT};
     const char *expected;
 
     if (has_control(text) || strchr(text, ' '))
@@ -253,9 +251,7 @@ const char *value_mode(const char *text, mode_t *ret) {
 }
 
 const char *value_group(const char *text, gid_t *ret) {
-    enum {
-        SPACE = 1024 * 1024
-    }; /* a group may have very many members */
+    enum { SPACE = 1024 * 1024 }; /* a group may have very many members */
     _cleanup_free_ char *space = NULL;
     struct group group, *found = NULL;
     int64_t number;

@@ -53,7 +53,7 @@ static void node_deinit(struct config_node *node) {
 }
 
 int config_add_unix_node(struct config *config, const char *name, const char *unix_path) {
-    struct config_node node = { 0 };
+    struct config_node node = {0};
 
     if (config->n_nodes == NODES_MAX)
         return -ENOSPC;
@@ -107,13 +107,13 @@ int config_restart_needed(const struct config *running, const struct config *fre
         const char *name;
         bool same;
     } parts[] = {
-        { "node", same_nodes(running, fresh) },
-        { "keepers", running->keepers == fresh->keepers },
-        { "key_format",
-          same(running->key_prefix, fresh->key_prefix) && same(running->key_suffix, fresh->key_suffix) },
-        { "host", same(running->host, fresh->host) },
-        { "socket path", same(running->socket_path, fresh->socket_path) },
-        { "max_leases", running->max_leases == fresh->max_leases },
+        {"node", same_nodes(running, fresh)},
+        {"keepers", running->keepers == fresh->keepers},
+        {"key_format",
+         same(running->key_prefix, fresh->key_prefix) && same(running->key_suffix, fresh->key_suffix)},
+        {"host", same(running->host, fresh->host)},
+        {"socket path", same(running->socket_path, fresh->socket_path)},
+        {"max_leases", running->max_leases == fresh->max_leases},
     };
     size_t length = 0;
 

@@ -1,6 +1,7 @@
 /* The configuration: what /etc/redlockd.conf says, validated. Immutable once read; a reload reads a new one.
  *
- * Reading reports every mistake it finds, each with file, line and what was expected, and gives nothing when there was one. */
+ * Reading reports every mistake it finds, each with file, line and what was expected, and gives nothing when
+ * there was one. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,9 +13,9 @@
 
 struct config_node {
     char *name;
-    char *address;  /* as configured, for people */
+    char *address;   /* as configured, for people */
     char *unix_path; /* or NULL, then: */
-    char *host;     /* name or numeric address, without brackets */
+    char *host;      /* name or numeric address, without brackets */
     uint16_t port;
     char *user;     /* NULL: AUTH with the password alone */
     char *password; /* NULL: no AUTH */
@@ -31,17 +32,17 @@ struct config {
     int64_t max_hold_ms;     /* 0: no bound */
     char *key_prefix;        /* key_format around "{name}" */
     char *key_suffix;
-    char *host;              /* in lock values, for people: default the host name */
+    char *host; /* in lock values, for people: default the host name */
     char *socket_path;
     mode_t socket_mode;
-    gid_t socket_group;      /* (gid_t) -1: leave as created */
+    gid_t socket_group; /* (gid_t) -1: leave as created */
     unsigned max_sessions;
-    unsigned max_leases;     /* held and waiting, in all */
+    unsigned max_leases; /* held and waiting, in all */
 };
 
-/* Reads and validates `path`. Mistakes go to `errors`, one a line: "FILE:LINE: what is wrong, what was expected".
- * Returns 0 and a configuration to free with config_free(), -EINVAL when it has mistakes (told), or another negative errno
- * when the file could not be read (told as well). */
+/* Reads and validates `path`. Mistakes go to `errors`, one a line: "FILE:LINE: what is wrong, what was
+ * expected". Returns 0 and a configuration to free with config_free(), -EINVAL when it has mistakes (told),
+ * or another negative errno when the file could not be read (told as well). */
 int config_read(const char *path, FILE *errors, struct config **ret);
 
 /* The configuration without a file: the defaults, no nodes. 0 or -ENOMEM. */
@@ -54,5 +55,7 @@ int config_add_unix_node(struct config *config, const char *name, const char *un
 struct config *config_free(struct config *config);
 
 /* What differs between the two that a running agent cannot take over, as a sentence fragment such as
- * "node, keepers"; empty when a reload can apply everything. Returns the length that it needed, like snprintf. */
-int config_restart_needed(const struct config *running, const struct config *fresh, char *buffer, size_t size);
+ * "node, keepers"; empty when a reload can apply everything. Returns the length that it needed, like
+ * snprintf. */
+int config_restart_needed(const struct config *running, const struct config *fresh, char *buffer,
+                          size_t size);

@@ -19,9 +19,7 @@
 #define PARENT "/tmp"
 #define PREFIX "redlockd-dev-"
 
-enum {
-    DEPTH_MAX = 8
-};
+enum { DEPTH_MAX = 8 };
 
 static const int open_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 

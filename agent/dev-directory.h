@@ -2,9 +2,7 @@
  * lives. */
 #pragma once
 
-enum {
-    DEV_DIRECTORY_BYTES_MAX = 48
-};
+enum { DEV_DIRECTORY_BYTES_MAX = 48 };
 
 /* Makes and locks one. On failure, `ret_path` has the path that was tried. 0 or a negative errno. */
 int dev_directory_make(char ret_path[static DEV_DIRECTORY_BYTES_MAX], int *ret_fd);

@@ -52,7 +52,7 @@ static instant_ns now(void) {
 }
 
 static void pause_ms(int64_t ms) {
-    (void) nanosleep(&(struct timespec){ .tv_nsec = ms * NS_PER_MS }, NULL);
+    (void) nanosleep(&(struct timespec){.tv_nsec = ms * NS_PER_MS}, NULL);
 }
 
 /* In the child, before the program: nothing of the agent goes on but standard streams to nowhere, and
@@ -84,11 +84,26 @@ static int become_node(pid_t agent, int *report_fd) {
 }
 
 static int exec_node(const char *directory, const struct dev_node *node, const char *log_path) {
-    const char *arguments[] = {
-        "redis-server", "--port", "0", "--unixsocket", node->socket_path, "--unixsocketperm", "700",
-        "--save", "", "--appendonly", "no", "--daemonize", "no", "--maxmemory-policy", "noeviction",
-        "--dir", directory, "--logfile", log_path, NULL
-    };
+    const char *arguments[] = {"redis-server",
+                               "--port",
+                               "0",
+                               "--unixsocket",
+                               node->socket_path,
+                               "--unixsocketperm",
+                               "700",
+                               "--save",
+                               "",
+                               "--appendonly",
+                               "no",
+                               "--daemonize",
+                               "no",
+                               "--maxmemory-policy",
+                               "noeviction",
+                               "--dir",
+                               directory,
+                               "--logfile",
+                               log_path,
+                               NULL};
 
     (void) execvp(arguments[0], (char *const *) (void *) arguments);
     return -errno;
@@ -126,7 +141,7 @@ static int spawn_node(struct dev *dev, struct dev_node *node) {
 
 /* Whether it can be connected to: 1, 0 or a negative errno. */
 static int node_accepts(const struct dev_node *node) {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
     _cleanup_close_ int fd = -1;
 
     static_assert(sizeof node->socket_path <= sizeof address.sun_path,
@@ -228,7 +243,7 @@ int dev_start(unsigned n_nodes, struct config *config, struct dev **ret) {
         log_error("--dev: %s", strerror(ENOMEM));
         return -ENOMEM;
     }
-    *dev = (struct dev){ .lock_fd = -1 };
+    *dev = (struct dev){.lock_fd = -1};
     dev_directory_sweep();
     r = dev_directory_make(dev->directory, &dev->lock_fd);
     if (r < 0) {

@@ -1,4 +1,5 @@
-/* redlockd: one agent a host, keeping Redlock leases for local processes. argv, signals, socket, nodes; the rest is in front.c. */
+/* redlockd: one agent a host, keeping Redlock leases for local processes. argv, signals, socket, nodes; the
+ * rest is in front.c. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,27 +44,31 @@ static void cleanup_dev(struct dev **dev) {
 }
 
 static void print_help(void) {
-    (void) printf("redlockd [OPTION]...\n"
-                  "Keeps Redlock leases for the processes of this host on N independent Redis masters.\n"
-                  "\n"
-                  "  --config FILE    read this configuration instead of %s\n"
-                  "  --socket PATH    listen here instead of where the configuration says\n"
-                  "  --dev[=N]        start N (3) private Redis servers and use them: for trying and testing\n"
-                  "  --check-config   report the configuration's mistakes; exit 0 if there are none, 78 otherwise\n"
-                  "  --version        print the version\n"
-                  "  --help           print this\n"
-                  "\n"
-                  "SIGHUP reloads the configuration, SIGTERM stops. See redlockd(8) and redlockd.conf(5).\n",
-                  default_config_path);
+    (void) printf(
+        "redlockd [OPTION]...\n"
+        "Keeps Redlock leases for the processes of this host on N independent Redis masters.\n"
+        "\n"
+        "  --config FILE    read this configuration instead of %s\n"
+        "  --socket PATH    listen here instead of where the configuration says\n"
+        "  --dev[=N]        start N (3) private Redis servers and use them: for trying and testing\n"
+        "  --check-config   report the configuration's mistakes; exit 0 if there are none, 78 otherwise\n"
+        "  --version        print the version\n"
+        "  --help           print this\n"
+        "\n"
+        "SIGHUP reloads the configuration, SIGTERM stops. See redlockd(8) and redlockd.conf(5).\n",
+        default_config_path);
 }
 
 /* Reads the options. 0, or an exit status + 1 when the process is to end. */
 static int parse_options(int argc, char **argv, struct options *ret) {
     enum { OPTION_CONFIG = 256, OPTION_SOCKET, OPTION_DEV, OPTION_CHECK, OPTION_VERSION, OPTION_HELP };
     static const struct option known[] = {
-        {"config", required_argument, NULL, OPTION_CONFIG}, {"socket", required_argument, NULL, OPTION_SOCKET},
-        {"dev", optional_argument, NULL, OPTION_DEV},       {"check-config", no_argument, NULL, OPTION_CHECK},
-        {"version", no_argument, NULL, OPTION_VERSION},     {"help", no_argument, NULL, OPTION_HELP},
+        {"config", required_argument, NULL, OPTION_CONFIG},
+        {"socket", required_argument, NULL, OPTION_SOCKET},
+        {"dev", optional_argument, NULL, OPTION_DEV},
+        {"check-config", no_argument, NULL, OPTION_CHECK},
+        {"version", no_argument, NULL, OPTION_VERSION},
+        {"help", no_argument, NULL, OPTION_HELP},
         {0},
     };
     int option;
@@ -81,7 +86,8 @@ static int parse_options(int argc, char **argv, struct options *ret) {
         case OPTION_DEV:
             n_nodes = optarg ? strtoul(optarg, &end, 10) : 3;
             if (optarg && (end == optarg || *end != '\0' || n_nodes < 1 || n_nodes > NODES_MAX)) {
-                (void) fprintf(stderr, "redlockd: --dev=%s: expected a number of nodes from 1 to %d\n", optarg, NODES_MAX);
+                (void) fprintf(stderr, "redlockd: --dev=%s: expected a number of nodes from 1 to %d\n",
+                               optarg, NODES_MAX);
                 return 1 + EXIT_USAGE;
             }
             ret->dev_nodes = (unsigned) n_nodes;
@@ -101,7 +107,8 @@ static int parse_options(int argc, char **argv, struct options *ret) {
         }
     }
     if (optind < argc) {
-        (void) fprintf(stderr, "redlockd: unexpected argument '%s'; 'redlockd --help' lists the options\n", argv[optind]);
+        (void) fprintf(stderr, "redlockd: unexpected argument '%s'; 'redlockd --help' lists the options\n",
+                       argv[optind]);
         return 1 + EXIT_USAGE;
     }
     if (ret->dev_nodes > 0 && ret->config_path) {
@@ -128,15 +135,16 @@ static int read_config(const struct options *options, struct config **ret) {
     return config_read(options->config_path ? options->config_path : default_config_path, stderr, ret);
 }
 
-/* Takes over the socket that systemd passed. It may be blocking (see NonBlocking= in systemd.service(5)), but accepting must
- * never hold the front up. */
+/* Takes over the socket that systemd passed. It may be blocking (see NonBlocking= in systemd.service(5)),
+ * but accepting must never hold the front up. */
 static int inherit_socket(struct config *config) {
     struct sockaddr_un address;
     socklen_t length = sizeof(address);
     int r = sd_is_socket_unix(SD_LISTEN_FDS_START, SOCK_STREAM, 1, NULL, 0);
 
     if (r <= 0) {
-        log_error("systemd passed something other than a listening Unix stream socket: see ListenStream= in redlockd.socket");
+        log_error("systemd passed something other than a listening Unix stream socket: see ListenStream= in "
+                  "redlockd.socket");
         return r < 0 ? r : -EINVAL;
     }
     int flags = fcntl(SD_LISTEN_FDS_START, F_GETFL);
@@ -171,7 +179,8 @@ static int open_socket(struct config *config, bool *ret_inherited) {
     if (fd == -EADDRINUSE)
         log_error("%s: another agent listens there already", config->socket_path);
     else if (fd == -ENOENT)
-        log_error("%s: its directory does not exist; make it, or choose another place with --socket", config->socket_path);
+        log_error("%s: its directory does not exist; make it, or choose another place with --socket",
+                  config->socket_path);
     else if (fd < 0)
         log_error("%s: can't listen there: %s", config->socket_path, strerror(-fd));
     return fd;

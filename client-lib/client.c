@@ -17,7 +17,7 @@ struct client_pending {
 };
 
 int client_init(struct client *client, struct redlock *connection) {
-    *client = (struct client) {.connection = connection};
+    *client = (struct client){.connection = connection};
     client->tokens = malloc(CLIENT_TOKENS_MAX * sizeof(client->tokens[0]));
     return client->tokens ? REDLOCK_OK : REDLOCK_NO_MEMORY;
 }
@@ -89,7 +89,8 @@ static void set_deadline(struct client *client, struct redlock_lease *lease, int
     lease->refresh_ns = client->now_ns + (deadline_ns - client->now_ns) / 2;
 }
 
-static void lease_lost(struct client *client, struct redlock_lease *lease, const char *reason, const char *text) {
+static void lease_lost(struct client *client, struct redlock_lease *lease, const char *reason,
+                       const char *text) {
     bool tell = lease->state == LEASE_HELD && !lease->orphan;
 
     lease->state = LEASE_OVER;
@@ -132,8 +133,8 @@ static bool pending_room(struct client *client) {
     return true;
 }
 
-int client_request(struct client *client, enum client_kind kind, const struct resp_token *items, size_t n_items,
-                   struct redlock_lease *lease, struct client_reply *reply, int64_t now_ns) {
+int client_request(struct client *client, enum client_kind kind, const struct resp_token *items,
+                   size_t n_items, struct redlock_lease *lease, struct client_reply *reply, int64_t now_ns) {
     size_t wanted = 16;
 
     if (client->gone)
@@ -149,14 +150,14 @@ int client_request(struct client *client, enum client_kind kind, const struct re
         resp_put_bulk(&writer, items[i].text, items[i].length);
     client->output_length += writer.length;
     client->pending[(client->pending_first + client->pending_count++) % client->pending_room] =
-        (struct client_pending) {.kind = kind, .lease = lease, .reply = reply, .sent_ns = now_ns};
+        (struct client_pending){.kind = kind, .lease = lease, .reply = reply, .sent_ns = now_ns};
     if (lease)
         lease->replies_awaited++;
     return REDLOCK_OK;
 }
 
-int client_request_id(struct client *client, enum client_kind kind, const char *word, struct redlock_lease *lease,
-                      struct client_reply *reply, int64_t now_ns) {
+int client_request_id(struct client *client, enum client_kind kind, const char *word,
+                      struct redlock_lease *lease, struct client_reply *reply, int64_t now_ns) {
     char id[24];
     int length = snprintf(id, sizeof(id), "%llu", (unsigned long long) lease->id);
     const struct resp_token items[] = {
@@ -168,7 +169,8 @@ int client_request_id(struct client *client, enum client_kind kind, const char *
 
 void client_forget(struct client *client, const struct client_reply *reply) {
     for (size_t i = 0; i < client->pending_count; i++) {
-        struct client_pending *pending = &client->pending[(client->pending_first + i) % client->pending_room];
+        struct client_pending *pending =
+            &client->pending[(client->pending_first + i) % client->pending_room];
         if (pending->reply == reply)
             pending->reply = NULL;
     }
@@ -191,8 +193,8 @@ static int error_of(struct client *client, const char *text, size_t length) {
         const char *word;
         int error;
     } words[] = {
-        {"BUSY", REDLOCK_BUSY},         {"TIMEOUT", REDLOCK_TIMED_OUT},   {"NOQUORUM", REDLOCK_NO_QUORUM},
-        {"DENIED", REDLOCK_DENIED},     {"QUOTA", REDLOCK_QUOTA},         {"BADNAME", REDLOCK_BAD_NAME},
+        {"BUSY", REDLOCK_BUSY},           {"TIMEOUT", REDLOCK_TIMED_OUT}, {"NOQUORUM", REDLOCK_NO_QUORUM},
+        {"DENIED", REDLOCK_DENIED},       {"QUOTA", REDLOCK_QUOTA},       {"BADNAME", REDLOCK_BAD_NAME},
         {"BADARG", REDLOCK_BAD_ARGUMENT}, {"NOTHELD", REDLOCK_LOST},      {"DRAINING", REDLOCK_DRAINING},
     };
     const char *blank = length > 0 ? memchr(text, ' ', length) : NULL;
@@ -219,8 +221,10 @@ static const struct resp_token *map_get(const struct resp_token *tokens, size_t 
 }
 
 /* Takes the grant's id and deadline over. */
-static bool take_grant(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens, size_t n_tokens) {
-    const struct resp_token *id = map_get(tokens, n_tokens, "id"), *deadline = map_get(tokens, n_tokens, "deadline");
+static bool take_grant(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
+                       size_t n_tokens) {
+    const struct resp_token *id = map_get(tokens, n_tokens, "id"),
+                            *deadline = map_get(tokens, n_tokens, "deadline");
 
     if (!id || !deadline || id->type != RESP_INTEGER || deadline->type != RESP_INTEGER || id->integer <= 0)
         return false;
@@ -251,7 +255,8 @@ static void reply_acquire(struct client *client, struct redlock_lease *lease, st
         reply->error = error;
 }
 
-/* The request ended without a lease: told to the caller who waits, or by the callback, after which the handle is gone. */
+/* The request ended without a lease: told to the caller who waits, or by the callback, after which the
+ * handle is gone. */
 static void request_failed(struct client *client, struct redlock_lease *lease, int error) {
     lease->state = LEASE_OVER;
     if (lease->outcome) {
@@ -285,8 +290,8 @@ static void reply_async(struct client *client, struct redlock_lease *lease, cons
 }
 
 /* The validity counts from before the question was sent: that is never too long. */
-static void reply_check(struct client *client, struct redlock_lease *lease, const struct client_pending *pending,
-                        const struct resp_token *token) {
+static void reply_check(struct client *client, struct redlock_lease *lease,
+                        const struct client_pending *pending, const struct resp_token *token) {
     if (pending->kind == KIND_CHECK)
         lease->check_under_way = false;
     if (token->type != RESP_INTEGER || lease->state != LEASE_HELD)
@@ -342,7 +347,8 @@ static void reply_other(struct client *client, struct client_reply *reply, const
         reply->integer = tokens[0].integer;
 }
 
-static int take_reply(struct client *client, const struct resp_token *tokens, size_t n_tokens, int64_t now_ns) {
+static int take_reply(struct client *client, const struct resp_token *tokens, size_t n_tokens,
+                      int64_t now_ns) {
     if (client->pending_count == 0) {
         if (tokens[0].type == RESP_ERROR)
             return error_of(client, tokens[0].text, tokens[0].length); /* why it is about to close */
@@ -378,7 +384,8 @@ static int take_reply(struct client *client, const struct resp_token *tokens, si
 
 static void push_granted(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
                          size_t n_tokens) {
-    if (lease->state != LEASE_WAITING || n_tokens < 4 || !take_grant(client, lease, tokens + 3, n_tokens - 3))
+    if (lease->state != LEASE_WAITING || n_tokens < 4 ||
+        !take_grant(client, lease, tokens + 3, n_tokens - 3))
         return;
     if (lease->outcome) {
         lease->outcome->done = true;
@@ -421,8 +428,8 @@ static void push_at_risk(struct client *client, struct redlock_lease *lease, con
         client->callbacks.at_risk(lease, tokens[3].integer, reason, client->userdata);
 }
 
-static void push_extended(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
-                          size_t n_tokens) {
+static void push_extended(struct client *client, struct redlock_lease *lease,
+                          const struct resp_token *tokens, size_t n_tokens) {
     if (n_tokens < 5 || tokens[4].type != RESP_INTEGER || lease->state != LEASE_HELD)
         return;
     if (tokens[4].integer > lease->deadline_ns)
@@ -435,13 +442,15 @@ static void push_extended(struct client *client, struct redlock_lease *lease, co
 static void take_push(struct client *client, const struct resp_token *tokens, size_t n_tokens) {
     static const struct {
         const char *word;
-        void (*take)(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens, size_t n_tokens);
+        void (*take)(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
+                     size_t n_tokens);
     } pushes[] = {
         {"granted", push_granted}, {"failed", push_failed},     {"lost", push_lost},
         {"at-risk", push_at_risk}, {"extended", push_extended},
     };
 
-    if (n_tokens >= 2 && tokens[1].type == RESP_BULK && text_is(&tokens[1], "draining") && client->callbacks.draining)
+    if (n_tokens >= 2 && tokens[1].type == RESP_BULK && text_is(&tokens[1], "draining") &&
+        client->callbacks.draining)
         client->callbacks.draining(client->connection, client->userdata);
     if (n_tokens < 3 || tokens[1].type != RESP_BULK || tokens[2].type != RESP_INTEGER)
         return;
@@ -482,7 +491,8 @@ int client_received(struct client *client, size_t length, int64_t now_ns) {
     client->now_ns = now_ns;
     client->input_length += length;
     while (used < client->input_length && error == REDLOCK_OK) {
-        long n = resp_parse(client->input + used, client->input_length - used, &limits, client->tokens, &n_tokens);
+        long n = resp_parse(client->input + used, client->input_length - used, &limits, client->tokens,
+                            &n_tokens);
         if (n == RESP_INCOMPLETE)
             break;
         if (n < 0) {
@@ -507,7 +517,8 @@ void client_disconnected(struct client *client, int error, const char *text) {
     client->output_length = 0;
     client_note(client, "%s", text);
     for (size_t i = 0; i < client->pending_count; i++) {
-        struct client_pending *pending = &client->pending[(client->pending_first + i) % client->pending_room];
+        struct client_pending *pending =
+            &client->pending[(client->pending_first + i) % client->pending_room];
         if (pending->reply) {
             pending->reply->error = error;
             pending->reply->done = true;
@@ -538,7 +549,8 @@ void client_tick(struct client *client, int64_t now_ns) {
         if (now_ns >= lease->deadline_ns) {
             lease_lost(client, lease, "expired", "its deadline passed without news from the agent");
         } else if (now_ns >= lease->refresh_ns && !lease->check_under_way && !client->gone) {
-            lease->check_under_way = client_request_id(client, KIND_CHECK, "CHECK", lease, NULL, now_ns) == REDLOCK_OK;
+            lease->check_under_way =
+                client_request_id(client, KIND_CHECK, "CHECK", lease, NULL, now_ns) == REDLOCK_OK;
         }
     }
 }

@@ -1,4 +1,5 @@
-/* The client's side of the protocol without I/O: bytes in, events out; requests in, bytes out; the time is an argument. */
+/* The client's side of the protocol without I/O: bytes in, events out; requests in, bytes out; the time is
+ * an argument. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,23 +10,23 @@
 #include "resp.h"
 
 enum redlock_lease_state {
-    LEASE_ASKED,    /* the request is on its way */
-    LEASE_WAITING,  /* the agent has it */
+    LEASE_ASKED,   /* the request is on its way */
+    LEASE_WAITING, /* the agent has it */
     LEASE_HELD,
-    LEASE_OVER,     /* lost, failed or released */
+    LEASE_OVER, /* lost, failed or released */
 };
 
 struct redlock_lease {
     struct redlock_lease *next; /* in the client's list */
     struct redlock *connection;
-    uint64_t id;                /* 0 until the agent gave one */
+    uint64_t id; /* 0 until the agent gave one */
     enum redlock_lease_state state;
     int64_t deadline_ns;
-    int64_t refresh_ns;         /* when an event loop asks for news */
+    int64_t refresh_ns;           /* when an event loop asks for news */
     struct client_reply *outcome; /* a caller waits for it to be granted */
-    bool async;                 /* its outcome is told by callbacks */
+    bool async;                   /* its outcome is told by callbacks */
     bool check_under_way;
-    bool orphan;                /* its handle was given back: freed at its last reply */
+    bool orphan; /* its handle was given back: freed at its last reply */
     unsigned replies_awaited;
     char name[];
 };
@@ -33,7 +34,7 @@ struct redlock_lease {
 /* What a caller that waits for one reply gets. */
 struct client_reply {
     bool done;
-    int error;               /* enum redlock_error */
+    int error; /* enum redlock_error */
     int64_t integer;
     struct redlock_leader *leader; /* where LEADER's answer goes; NULL otherwise */
     /* For listings: called with the tokens of the reply. */
@@ -43,10 +44,10 @@ struct client_reply {
 
 /* What the reply to a request means. */
 enum client_kind {
-    KIND_ACQUIRE,  /* the lease's grant */
-    KIND_ASYNC,    /* the lease's id; the outcome comes as a push */
-    KIND_CHECK,    /* the lease's validity */
-    KIND_OTHER,    /* an integer, LEADER's map, or any value */
+    KIND_ACQUIRE, /* the lease's grant */
+    KIND_ASYNC,   /* the lease's id; the outcome comes as a push */
+    KIND_CHECK,   /* the lease's validity */
+    KIND_OTHER,   /* an integer, LEADER's map, or any value */
 };
 
 struct client_pending;
@@ -63,8 +64,8 @@ struct client {
     char *output;
     size_t output_length, output_room;
     struct resp_token *tokens;
-    bool gone;               /* the connection: no more requests */
-    int64_t now_ns;          /* of the call that is under way */
+    bool gone;      /* the connection: no more requests */
+    int64_t now_ns; /* of the call that is under way */
     char error_text[512];
 };
 
@@ -79,14 +80,14 @@ int client_init(struct client *client, struct redlock *connection);
 /* Frees everything, the leases too. */
 void client_deinit(struct client *client);
 
-/* Appends one request whose reply goes to `reply` (which must stay until done or client_forget()) and, if `lease`, to it.
- * REDLOCK_OK, REDLOCK_NO_MEMORY, or REDLOCK_AGENT_AWAY when the connection is gone. */
-int client_request(struct client *client, enum client_kind kind, const struct resp_token *items, size_t n_items,
-                   struct redlock_lease *lease, struct client_reply *reply, int64_t now_ns);
+/* Appends one request whose reply goes to `reply` (which must stay until done or client_forget()) and, if
+ * `lease`, to it. REDLOCK_OK, REDLOCK_NO_MEMORY, or REDLOCK_AGENT_AWAY when the connection is gone. */
+int client_request(struct client *client, enum client_kind kind, const struct resp_token *items,
+                   size_t n_items, struct redlock_lease *lease, struct client_reply *reply, int64_t now_ns);
 
 /* The same for "WORD id". */
-int client_request_id(struct client *client, enum client_kind kind, const char *word, struct redlock_lease *lease,
-                      struct client_reply *reply, int64_t now_ns);
+int client_request_id(struct client *client, enum client_kind kind, const char *word,
+                      struct redlock_lease *lease, struct client_reply *reply, int64_t now_ns);
 
 /* The caller waits no longer: the reply will be passed over. */
 void client_forget(struct client *client, const struct client_reply *reply);
@@ -100,7 +101,8 @@ void client_lease_drop(struct client *client, struct redlock_lease *lease);
 /* Room of at least `wanted` bytes for input; NULL when there is no memory or the agent sends too much. */
 char *client_input_room(struct client *client, size_t wanted);
 
-/* `length` bytes were put there: works on what is complete. REDLOCK_OK or REDLOCK_PROTOCOL. May call callbacks. */
+/* `length` bytes were put there: works on what is complete. REDLOCK_OK or REDLOCK_PROTOCOL. May call
+ * callbacks. */
 int client_received(struct client *client, size_t length, int64_t now_ns);
 
 /* The first `length` bytes of output were sent. */
@@ -109,8 +111,8 @@ void client_sent(struct client *client, size_t length);
 /* The connection is gone: every reply that is awaited fails with `error`. Calls `disconnected`. */
 void client_disconnected(struct client *client, int error, const char *text);
 
-/* Asks for news of leases whose known deadline comes near, and tells the end of those whose deadline has passed. Only for event
- * loops: blocking users ask themselves. */
+/* Asks for news of leases whose known deadline comes near, and tells the end of those whose deadline has
+ * passed. Only for event loops: blocking users ask themselves. */
 void client_tick(struct client *client, int64_t now_ns);
 
 /* When client_tick() has something to do; INT64_MAX: never. */

@@ -117,8 +117,8 @@ static int receive_input(struct redlock *connection) {
             return system_broken(connection, "recv");
         if (n == 0) {
             char why[sizeof(client->error_text) + 64];
-            (void) snprintf(why, sizeof(why), "the agent closed the connection%s%.500s", client->error_text[0] ? ": " : "",
-                            client->error_text);
+            (void) snprintf(why, sizeof(why), "the agent closed the connection%s%.500s",
+                            client->error_text[0] ? ": " : "", client->error_text);
             return broken(connection, REDLOCK_AGENT_AWAY, why);
         }
         int error = client_received(client, (size_t) n, now_ns());
@@ -231,7 +231,7 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
 
     if (!connection)
         return REDLOCK_NO_MEMORY;
-    *connection = (struct redlock) {
+    *connection = (struct redlock){
         .owner = getpid(), .fd = -1, .epoll_fd = -1, .timer_fd = -1, .answer_timeout_ms = ANSWER_TIMEOUT_MS};
     if (!socket_path)
         socket_path = secure_getenv("REDLOCK_SOCKET");
@@ -283,7 +283,7 @@ struct acquire_request {
 };
 
 static void add_item(struct acquire_request *request, const void *bytes, size_t length) {
-    request->items[request->n_items++] = (struct resp_token) {.text = bytes, .length = length};
+    request->items[request->n_items++] = (struct resp_token){.text = bytes, .length = length};
 }
 
 static void add_number(struct acquire_request *request, const char *word, int64_t value) {
@@ -293,7 +293,8 @@ static void add_number(struct acquire_request *request, const char *word, int64_
     add_item(request, digits, (size_t) snprintf(digits, NUMBER_BYTES, "%lld", (long long) value));
 }
 
-static void compose(struct acquire_request *request, const char *name, const struct redlock_options *options, bool async) {
+static void compose(struct acquire_request *request, const char *name, const struct redlock_options *options,
+                    bool async) {
     add_item(request, "ACQUIRE", strlen("ACQUIRE"));
     add_item(request, name, strlen(name));
     if (options->ttl_ms != 0)
@@ -315,7 +316,7 @@ static void compose(struct acquire_request *request, const char *name, const str
 /* What a caller built against an older header gave, with what came later at its default. */
 static int read_options(struct redlock *connection, const struct redlock_options *given, const char *name,
                         struct redlock_options *ret) {
-    *ret = (struct redlock_options) {.size = sizeof(*ret)};
+    *ret = (struct redlock_options){.size = sizeof(*ret)};
     if (given)
         memcpy(ret, given, given->size < sizeof(*ret) ? given->size : sizeof(*ret));
     if (strlen(name) < 1 || strlen(name) > NAME_BYTES_MAX) {
@@ -329,9 +330,11 @@ static int read_options(struct redlock *connection, const struct redlock_options
     return REDLOCK_OK;
 }
 
-/* Asks for the lease: with one request and one reply, or with ASYNC, which leaves the connection free meanwhile. */
-static int ask_for(struct redlock *connection, const char *name, const struct redlock_options *given, bool async,
-                   struct client_reply *reply, struct redlock_options *options, struct redlock_lease **ret) {
+/* Asks for the lease: with one request and one reply, or with ASYNC, which leaves the connection free
+ * meanwhile. */
+static int ask_for(struct redlock *connection, const char *name, const struct redlock_options *given,
+                   bool async, struct client_reply *reply, struct redlock_options *options,
+                   struct redlock_lease **ret) {
     struct acquire_request request = {0};
 
     int error = begin(connection);
@@ -347,8 +350,8 @@ static int ask_for(struct redlock *connection, const char *name, const struct re
     if (reply && async)
         lease->outcome = reply;
     lease->async = !reply;
-    error = client_request(&connection->client, async ? KIND_ASYNC : KIND_ACQUIRE, request.items, request.n_items, lease,
-                           async ? NULL : reply, now_ns());
+    error = client_request(&connection->client, async ? KIND_ASYNC : KIND_ACQUIRE, request.items,
+                           request.n_items, lease, async ? NULL : reply, now_ns());
     if (error != REDLOCK_OK) {
         client_lease_drop(&connection->client, lease);
         return error;
@@ -402,8 +405,8 @@ EXPORT int redlock_acquire(struct redlock *connection, const char *name, const s
     return REDLOCK_OK;
 }
 
-EXPORT int redlock_acquire_async(struct redlock *connection, const char *name, const struct redlock_options *given,
-                                 struct redlock_lease **ret) {
+EXPORT int redlock_acquire_async(struct redlock *connection, const char *name,
+                                 const struct redlock_options *given, struct redlock_lease **ret) {
     struct redlock_options options;
     struct redlock_lease *lease = NULL;
 
@@ -473,7 +476,8 @@ EXPORT const char *redlock_lease_name(const struct redlock_lease *lease) {
 }
 
 EXPORT int redlock_leader(struct redlock *connection, const char *name, struct redlock_leader *ret) {
-    const struct resp_token items[] = {{.text = "LEADER", .length = 6}, {.text = name, .length = strlen(name)}};
+    const struct resp_token items[] = {{.text = "LEADER", .length = 6},
+                                       {.text = name, .length = strlen(name)}};
     struct client_reply reply = {.leader = ret};
 
     int error = connection_ask(connection, items, 2, &reply);
@@ -482,10 +486,11 @@ EXPORT int redlock_leader(struct redlock *connection, const char *name, struct r
 
 /* --- event loops --- */
 
-EXPORT void redlock_set_callbacks(struct redlock *connection, const struct redlock_callbacks *callbacks, void *userdata) {
+EXPORT void redlock_set_callbacks(struct redlock *connection, const struct redlock_callbacks *callbacks,
+                                  void *userdata) {
     struct client *client = &connection->client;
 
-    client->callbacks = (struct redlock_callbacks) {.size = sizeof(client->callbacks)};
+    client->callbacks = (struct redlock_callbacks){.size = sizeof(client->callbacks)};
     memcpy(&client->callbacks, callbacks,
            callbacks->size < sizeof(client->callbacks) ? callbacks->size : sizeof(client->callbacks));
     client->userdata = userdata;
@@ -531,7 +536,8 @@ static void rearm(struct redlock *connection) {
         connection->timer_ns = due_ns;
     }
     if (wants_write != connection->watches_write && !connection->client.gone) {
-        (void) watch(connection, EPOLL_CTL_MOD, connection->fd, EPOLLIN | (wants_write ? (uint32_t) EPOLLOUT : 0u));
+        (void) watch(connection, EPOLL_CTL_MOD, connection->fd,
+                     EPOLLIN | (wants_write ? (uint32_t) EPOLLOUT : 0u));
         connection->watches_write = wants_write;
     }
     if (connection->client.gone)

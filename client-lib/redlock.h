@@ -1,11 +1,12 @@
 /* libredlock: leases from the local redlockd agent.
  *
- * A connection belongs to one thread at a time; different connections are independent, and the library has no state of its own.
- * A lease belongs to the connection that acquired it and ends with it, or when the process dies. After fork() the child has no
- * part in it: every call there but redlock_close() returns REDLOCK_FORKED, and the descriptor is closed on exec.
+ * A connection belongs to one thread at a time; different connections are independent, and the library has
+ * no state of its own. A lease belongs to the connection that acquired it and ends with it, or when the
+ * process dies. After fork() the child has no part in it: every call there but redlock_close() returns
+ * REDLOCK_FORKED, and the descriptor is closed on exec.
  *
- * Calls return 0 or more for success and a negative enum redlock_error for failure; redlock_error_text() has the details. Times are
- * on CLOCK_BOOTTIME. What the agent speaks is in protocol.md. */
+ * Calls return 0 or more for success and a negative enum redlock_error for failure; redlock_error_text() has
+ * the details. Times are on CLOCK_BOOTTIME. What the agent speaks is in protocol.md. */
 #ifndef REDLOCK_H
 #define REDLOCK_H
 
@@ -34,39 +35,41 @@ enum redlock_error {
     REDLOCK_PROTOCOL = -12,    /* the agent said what this library does not understand */
     REDLOCK_FORKED = -13,      /* the connection belongs to the parent process */
     REDLOCK_NO_MEMORY = -14,
-    REDLOCK_SYSTEM = -15       /* a system call failed */
+    REDLOCK_SYSTEM = -15 /* a system call failed */
 };
 
 struct redlock;       /* a connection to the agent */
 struct redlock_lease; /* a lease, or a request for one */
 
 struct redlock_options {
-    size_t size;           /* sizeof(struct redlock_options): lets the structure grow */
-    int64_t ttl_ms;        /* 0: the agent's default */
-    int64_t wait_ms;       /* 0: one try; -1: for ever */
-    int64_t heartbeat_ms;  /* 0: none; else redlock_beat() must be called at least this often */
-    int64_t max_hold_ms;   /* 0: the agent's default */
-    const void *data;      /* published with the lease, see redlock_leader() */
-    size_t data_length;    /* at most 1,024 */
+    size_t size;          /* sizeof(struct redlock_options): lets the structure grow */
+    int64_t ttl_ms;       /* 0: the agent's default */
+    int64_t wait_ms;      /* 0: one try; -1: for ever */
+    int64_t heartbeat_ms; /* 0: none; else redlock_beat() must be called at least this often */
+    int64_t max_hold_ms;  /* 0: the agent's default */
+    const void *data;     /* published with the lease, see redlock_leader() */
+    size_t data_length;   /* at most 1,024 */
 };
 
-#define REDLOCK_OPTIONS_INIT { sizeof(struct redlock_options), 0, 0, 0, 0, 0, 0 }
+#define REDLOCK_OPTIONS_INIT \
+    { sizeof(struct redlock_options), 0, 0, 0, 0, 0, 0 }
 
 /* --- connections --- */
 
-/* Connects to the agent's socket; NULL: $REDLOCK_SOCKET (not in set-user-ID programs), else REDLOCK_DEFAULT_SOCKET. The connection is to
- * be ended by redlock_close(). REDLOCK_OK, REDLOCK_AGENT_AWAY, REDLOCK_NO_ANSWER, REDLOCK_QUOTA, REDLOCK_NO_MEMORY or
- * REDLOCK_SYSTEM. */
+/* Connects to the agent's socket; NULL: $REDLOCK_SOCKET (not in set-user-ID programs), else
+ * REDLOCK_DEFAULT_SOCKET. The connection is to be ended by redlock_close(). REDLOCK_OK, REDLOCK_AGENT_AWAY,
+ * REDLOCK_NO_ANSWER, REDLOCK_QUOTA, REDLOCK_NO_MEMORY or REDLOCK_SYSTEM. */
 int redlock_connect(const char *socket_path, struct redlock **ret);
 
-/* Closes the connection: its leases are released, their handles freed. NULL is fine. In a forked child it only frees the child's
- * copy: the parent's leases go on. */
+/* Closes the connection: its leases are released, their handles freed. NULL is fine. In a forked child it
+ * only frees the child's copy: the parent's leases go on. */
 void redlock_close(struct redlock *connection);
 
 /* How long calls that don't wait for a lease wait for the agent, 10,000 ms unless set. */
 void redlock_set_answer_timeout(struct redlock *connection, int64_t timeout_ms);
 
-/* A sentence about the last failure of this connection, "" if there was none. It stands until the next call. */
+/* A sentence about the last failure of this connection, "" if there was none. It stands until the next call.
+ */
 const char *redlock_error_text(const struct redlock *connection);
 
 /* A short text for an enum redlock_error. Thread-safe; the text stands for ever. */
@@ -74,25 +77,27 @@ const char *redlock_strerror(int error);
 
 /* --- leases, blocking --- */
 
-/* Acquires the lease `name`; `options` may be NULL. REDLOCK_OK and a handle that is to be given to redlock_release(), or REDLOCK_BUSY,
- * REDLOCK_TIMED_OUT, REDLOCK_NO_QUORUM, REDLOCK_DENIED, REDLOCK_QUOTA, REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT, REDLOCK_DRAINING
- * or a failure of the connection. Never longer than wait_ms and the answer time-out together. */
+/* Acquires the lease `name`; `options` may be NULL. REDLOCK_OK and a handle that is to be given to
+ * redlock_release(), or REDLOCK_BUSY, REDLOCK_TIMED_OUT, REDLOCK_NO_QUORUM, REDLOCK_DENIED, REDLOCK_QUOTA,
+ * REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT, REDLOCK_DRAINING or a failure of the connection. Never longer than
+ * wait_ms and the answer time-out together. */
 int redlock_acquire(struct redlock *connection, const char *name, const struct redlock_options *options,
                     struct redlock_lease **ret);
 
-/* Gives the lease up, or withdraws the request, and frees the handle in any case. 1: it was held until now; 0: no longer; or
- * a failure of the connection, with which the lease ends too. NULL is fine and gives 0. */
+/* Gives the lease up, or withdraws the request, and frees the handle in any case. 1: it was held until now;
+ * 0: no longer; or a failure of the connection, with which the lease ends too. NULL is fine and gives 0. */
 int redlock_release(struct redlock_lease *lease);
 
 /* Asks the agent: the validity in ms (more than 0), 0 when it is lost, or a failure of the connection. */
 int64_t redlock_check(struct redlock_lease *lease);
 
-/* The holder is alive: wanted every heartbeat_ms. 1, 0 when the lease is lost, or a failure of the connection. */
+/* The holder is alive: wanted every heartbeat_ms. 1, 0 when the lease is lost, or a failure of the
+ * connection. */
 int redlock_beat(struct redlock_lease *lease);
 
-/* What this process knows without asking: the ns until the last deadline it was told, at most 0 when that has passed or the
- * lease was lost. Extensions that were not asked for by redlock_check() or redlock_dispatch() are not in it, so the truth may
- * be longer, never shorter. Does no I/O. */
+/* What this process knows without asking: the ns until the last deadline it was told, at most 0 when that
+ * has passed or the lease was lost. Extensions that were not asked for by redlock_check() or
+ * redlock_dispatch() are not in it, so the truth may be longer, never shorter. Does no I/O. */
 int64_t redlock_remaining_ns(const struct redlock_lease *lease);
 
 uint64_t redlock_lease_id(const struct redlock_lease *lease);
@@ -100,13 +105,14 @@ const char *redlock_lease_name(const struct redlock_lease *lease); /* stands as 
 
 /* Who holds `name`, as a majority of the nodes says. */
 struct redlock_leader {
-    char holder[256];     /* "host:agent:pid" */
+    char holder[256]; /* "host:agent:pid" */
     char data[1025];
     size_t data_length;
     int64_t validity_ms;
 };
 
-/* 1 and the leader; 0 when nobody holds it; REDLOCK_NO_QUORUM, REDLOCK_BAD_NAME or a failure of the connection. */
+/* 1 and the leader; 0 when nobody holds it; REDLOCK_NO_QUORUM, REDLOCK_BAD_NAME or a failure of the
+ * connection. */
 int redlock_leader(struct redlock *connection, const char *name, struct redlock_leader *ret);
 
 /* --- event loops --- */
@@ -121,33 +127,37 @@ struct redlock_callbacks {
     void (*at_risk)(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata);
     /* No longer at risk. */
     void (*extended)(struct redlock_lease *lease, void *userdata);
-    /* The lease is over, whatever the agent's state: told once, at the latest at its deadline. The handle stays until
-     * redlock_release(). */
+    /* The lease is over, whatever the agent's state: told once, at the latest at its deadline. The handle
+     * stays until redlock_release(). */
     void (*lost)(struct redlock_lease *lease, const char *reason, const char *text, void *userdata);
     /* The agent is about to stop. Leases are valid until their deadlines. */
     void (*draining)(struct redlock *connection, void *userdata);
-    /* The connection is gone. Leases are valid until their deadlines, and can't be extended or released any more. */
+    /* The connection is gone. Leases are valid until their deadlines, and can't be extended or released any
+     * more. */
     void (*disconnected)(struct redlock *connection, void *userdata);
 };
 
-/* Any of the callbacks may be NULL. They are called from redlock_dispatch() and from blocking calls, never from elsewhere; inside
- * of them only redlock_remaining_ns(), redlock_lease_id(), redlock_lease_name() and redlock_error_text() may be called. */
-void redlock_set_callbacks(struct redlock *connection, const struct redlock_callbacks *callbacks, void *userdata);
+/* Any of the callbacks may be NULL. They are called from redlock_dispatch() and from blocking calls, never
+ * from elsewhere; inside of them only redlock_remaining_ns(), redlock_lease_id(), redlock_lease_name() and
+ * redlock_error_text() may be called. */
+void redlock_set_callbacks(struct redlock *connection, const struct redlock_callbacks *callbacks,
+                           void *userdata);
 
-/* A descriptor to wait on for redlock_events(); it stays the library's. One for the connection's whole life: it covers the
- * library's own timers as well. */
+/* A descriptor to wait on for redlock_events(); it stays the library's. One for the connection's whole life:
+ * it covers the library's own timers as well. */
 int redlock_fd(struct redlock *connection);
 
 /* The poll(2) events to wait for: POLLIN. */
 int redlock_events(struct redlock *connection);
 
-/* Does what is to be done now, without waiting: reads, calls the callbacks, keeps the deadlines fresh. REDLOCK_OK, or a failure of the
- * connection, after which only leases' ends are told. */
+/* Does what is to be done now, without waiting: reads, calls the callbacks, keeps the deadlines fresh.
+ * REDLOCK_OK, or a failure of the connection, after which only leases' ends are told. */
 int redlock_dispatch(struct redlock *connection);
 
-/* Asks for a lease; `granted` or `failed` is called later. The handle is to be given to redlock_release(), unless `failed` came. */
-int redlock_acquire_async(struct redlock *connection, const char *name, const struct redlock_options *options,
-                          struct redlock_lease **ret);
+/* Asks for a lease; `granted` or `failed` is called later. The handle is to be given to redlock_release(),
+ * unless `failed` came. */
+int redlock_acquire_async(struct redlock *connection, const char *name,
+                          const struct redlock_options *options, struct redlock_lease **ret);
 
 #ifdef __cplusplus
 }

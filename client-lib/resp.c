@@ -145,7 +145,7 @@ static int take_token(struct parse *parse, struct resp_token *token) {
     if (parse->at == parse->length)
         return RESP_INCOMPLETE;
     char kind = parse->buffer[parse->at++];
-    *token = (struct resp_token) {0};
+    *token = (struct resp_token){0};
     switch (kind) {
     case '+':
         token->type = RESP_STRING;
@@ -192,8 +192,8 @@ static uint64_t elements_of(const struct resp_token *token) {
     return token->type == RESP_MAP ? 2 * (uint64_t) token->count : token->count;
 }
 
-long resp_parse(const char *buffer, size_t length, const struct resp_limits *limits, struct resp_token *tokens,
-                size_t *ret_tokens) {
+long resp_parse(const char *buffer, size_t length, const struct resp_limits *limits,
+                struct resp_token *tokens, size_t *ret_tokens) {
     struct parse parse = {.buffer = buffer, .length = length, .limits = limits, .tokens = tokens};
     unsigned depth_max = limits->depth_max < RESP_DEPTH_MAX ? limits->depth_max : RESP_DEPTH_MAX;
     uint64_t left[RESP_DEPTH_MAX + 1] = {1}; /* elements still to come, by level */
@@ -247,14 +247,14 @@ static long parse_words(struct parse *parse, size_t *ret_tokens) {
                 return RESP_MALFORMED; /* noise, not a person typing */
         }
         parse->tokens[parse->n_tokens++] =
-            (struct resp_token) {.type = RESP_BULK, .text = parse->buffer + from, .length = at - from};
+            (struct resp_token){.type = RESP_BULK, .text = parse->buffer + from, .length = at - from};
     }
     *ret_tokens = parse->n_tokens;
     return (long) taken;
 }
 
-long resp_parse_request(const char *buffer, size_t length, const struct resp_limits *limits, struct resp_token *tokens,
-                        size_t *ret_tokens) {
+long resp_parse_request(const char *buffer, size_t length, const struct resp_limits *limits,
+                        struct resp_token *tokens, size_t *ret_tokens) {
     struct parse parse = {.buffer = buffer, .length = length, .limits = limits, .tokens = tokens};
     int64_t count;
 
@@ -281,7 +281,7 @@ long resp_parse_request(const char *buffer, size_t length, const struct resp_lim
             return RESP_INCOMPLETE;
         if (buffer[parse.at++] != '$')
             return RESP_MALFORMED;
-        *token = (struct resp_token) {.type = RESP_BULK};
+        *token = (struct resp_token){.type = RESP_BULK};
         outcome = take_bulk(&parse, token, '$');
         if (outcome <= 0)
             return outcome;

@@ -1,9 +1,11 @@
-/* The one RESP codec (versions 2 and 3), without I/O and without allocation, compiled into the agent and the library.
+/* The one RESP codec (versions 2 and 3), without I/O and without allocation, compiled into the agent and the
+ * library.
  *
- * Reading: resp_parse() takes one complete value off the front of a buffer as a flat array of tokens in document order. An
- * aggregate is followed by its elements; a map of n pairs by 2n elements. Nesting is bounded and there is no recursion.
- * Writing: the resp_put_… functions append to a resp_writer, which counts what it needed even when the room is too small.
- * Not thread-safe as to one writer; otherwise pure. Source: the RESP specification (redis.io, "Redis serialization protocol"). */
+ * Reading: resp_parse() takes one complete value off the front of a buffer as a flat array of tokens in
+ * document order. An aggregate is followed by its elements; a map of n pairs by 2n elements. Nesting is
+ * bounded and there is no recursion. Writing: the resp_put_… functions append to a resp_writer, which counts
+ * what it needed even when the room is too small. Not thread-safe as to one writer; otherwise pure. Source:
+ * the RESP specification (redis.io, "Redis serialization protocol"). */
 #pragma once
 
 #include <stdbool.h>
@@ -41,22 +43,23 @@ enum { RESP_DEPTH_MAX = 8 };
 
 /* Outcomes of parsing that are not a value. */
 enum {
-    RESP_INCOMPLETE = 0,  /* more bytes are needed */
-    RESP_MALFORMED = -1,  /* not RESP */
-    RESP_TOO_LARGE = -2,  /* over a limit */
+    RESP_INCOMPLETE = 0, /* more bytes are needed */
+    RESP_MALFORMED = -1, /* not RESP */
+    RESP_TOO_LARGE = -2, /* over a limit */
 };
 
-/* Parses one value from `buffer[0..length)`. Returns the bytes it takes (> 0) with the tokens filled in and their number
- * in *ret_tokens, or one of the outcomes above; then nothing is consumed. A value over a limit is told as soon as its
- * announced length is seen, before its bytes have come. Costs O(tokens), whatever the strings' lengths. */
-long resp_parse(const char *buffer, size_t length, const struct resp_limits *limits, struct resp_token *tokens,
-                size_t *ret_tokens);
+/* Parses one value from `buffer[0..length)`. Returns the bytes it takes (> 0) with the tokens filled in and
+ * their number in *ret_tokens, or one of the outcomes above; then nothing is consumed. A value over a limit
+ * is told as soon as its announced length is seen, before its bytes have come. Costs O(tokens), whatever the
+ * strings' lengths. */
+long resp_parse(const char *buffer, size_t length, const struct resp_limits *limits,
+                struct resp_token *tokens, size_t *ret_tokens);
 
-/* Parses one request: an array of bulk strings, or an inline line of words (no quoting). Fills `tokens` with its items
- * only (no token for the array); *ret_tokens may be 0 for an empty line or empty array. An inline line is at most
- * limits->bulk_bytes_max long. Returns like resp_parse(). */
-long resp_parse_request(const char *buffer, size_t length, const struct resp_limits *limits, struct resp_token *tokens,
-                        size_t *ret_tokens);
+/* Parses one request: an array of bulk strings, or an inline line of words (no quoting). Fills `tokens` with
+ * its items only (no token for the array); *ret_tokens may be 0 for an empty line or empty array. An inline
+ * line is at most limits->bulk_bytes_max long. Returns like resp_parse(). */
+long resp_parse_request(const char *buffer, size_t length, const struct resp_limits *limits,
+                        struct resp_token *tokens, size_t *ret_tokens);
 
 struct resp_writer {
     char *buffer;
@@ -65,8 +68,9 @@ struct resp_writer {
 };
 
 void resp_put_raw(struct resp_writer *w, const void *bytes, size_t length);
-void resp_put_string(struct resp_writer *w, const char *text);       /* +text, text without line breaks */
-void resp_put_error(struct resp_writer *w, const char *text, size_t length); /* -text; line breaks become blanks */
+void resp_put_string(struct resp_writer *w, const char *text); /* +text, text without line breaks */
+void resp_put_error(struct resp_writer *w, const char *text,
+                    size_t length); /* -text; line breaks become blanks */
 void resp_put_integer(struct resp_writer *w, int64_t value);
 void resp_put_bulk(struct resp_writer *w, const void *bytes, size_t length);
 void resp_put_array(struct resp_writer *w, size_t count);

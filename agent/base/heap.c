@@ -3,7 +3,7 @@
 #include <assert.h>
 
 void heap_init(struct heap *heap, struct heap_entry *entries, uint32_t *positions, uint32_t capacity) {
-    *heap = (struct heap) {.entries = entries, .positions = positions, .capacity = capacity};
+    *heap = (struct heap){.entries = entries, .positions = positions, .capacity = capacity};
 }
 
 static void place(struct heap *heap, uint32_t position, struct heap_entry entry) {

@@ -1,5 +1,6 @@
-/* A binary min-heap of instants over items named by index, in memory that the caller gives. Each item keeps its position, so
- * that it can be moved and removed in O(log n). One timer a loop, armed for the root, serves any number of leases. */
+/* A binary min-heap of instants over items named by index, in memory that the caller gives. Each item keeps
+ * its position, so that it can be moved and removed in O(log n). One timer a loop, armed for the root,
+ * serves any number of leases. */
 #pragma once
 
 #include <stdint.h>

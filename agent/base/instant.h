@@ -1,4 +1,5 @@
-/* Instants and durations: signed nanoseconds on CLOCK_BOOTTIME, which goes on during suspend as the nodes' ttl does. */
+/* Instants and durations: signed nanoseconds on CLOCK_BOOTTIME, which goes on during suspend as the nodes'
+ * ttl does. */
 #pragma once
 
 #include <stdint.h>

@@ -1,4 +1,5 @@
-/* A circular doubly linked list whose nodes are embedded in the elements (after c-util's c-list). Unlinking is idempotent. */
+/* A circular doubly linked list whose nodes are embedded in the elements (after c-util's c-list). Unlinking
+ * is idempotent. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,8 +12,8 @@ struct list {
 #define list_entry(node, type, member) ((type *) (void *) ((char *) (node) -offsetof(type, member)))
 
 /* Visits every node; the current one may be unlinked. */
-#define list_for_each_safe(node, list_head)                                                                     \
-    for (struct list *node = (list_head)->next, *node##_next = node->next; node != (list_head);                 \
+#define list_for_each_safe(node, list_head)                                                     \
+    for (struct list *node = (list_head)->next, *node##_next = node->next; node != (list_head); \
          node = node##_next, node##_next = node->next)
 
 static inline void list_init(struct list *list) {

@@ -7,7 +7,7 @@ void pool_init(struct pool *pool, void *memory, size_t item_bytes, uint32_t capa
     assert(item_bytes >= sizeof(uint32_t));
     assert(capacity < POOL_NONE);
 
-    *pool = (struct pool) {
+    *pool = (struct pool){
         .memory = memory,
         .item_bytes = item_bytes,
         .capacity = capacity,

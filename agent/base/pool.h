@@ -1,5 +1,6 @@
-/* A pool of equal items in memory that the caller gives, addressed by index. Pages are touched only as items are used, so a
- * pool may be sized for the worst case. Taking an item leaves its bytes as they were, but for the first four. */
+/* A pool of equal items in memory that the caller gives, addressed by index. Pages are touched only as items
+ * are used, so a pool may be sized for the worst case. Taking an item leaves its bytes as they were, but for
+ * the first four. */
 #pragma once
 
 #include <stddef.h>
@@ -11,7 +12,7 @@ struct pool {
     unsigned char *memory;
     size_t item_bytes;
     uint32_t capacity;
-    uint32_t touched;   /* items that were ever taken: the rest of the memory is as the caller gave it */
+    uint32_t touched; /* items that were ever taken: the rest of the memory is as the caller gave it */
     uint32_t first_free;
     uint32_t taken;
 };

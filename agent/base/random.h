@@ -1,5 +1,5 @@
-/* Seeded random numbers for delays and jitter: xoshiro256** (Blackman and Vigna). Deterministic from the seed, so that a
- * simulation replays. Not for secrets. Not thread-safe. */
+/* Seeded random numbers for delays and jitter: xoshiro256** (Blackman and Vigna). Deterministic from the
+ * seed, so that a simulation replays. Not for secrets. Not thread-safe. */
 #pragma once
 
 #include <stddef.h>

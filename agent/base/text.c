@@ -6,12 +6,13 @@
 
 static const uint16_t class_bytes[TEXT_CLASSES] = {32, 48, 64, 96, 128, 256, 512, 1024, 2048};
 
-static_assert(sizeof(struct text) + 2 <= 16 && TEXT_BYTES_MAX + 16 <= 2048, "the longest text fits the largest class");
+static_assert(sizeof(struct text) + 2 <= 16 && TEXT_BYTES_MAX + 16 <= 2048,
+              "the longest text fits the largest class");
 
 void text_store_init(struct text_store *store, void *memory, size_t size) {
     assert(size % TEXT_BLOCK_BYTES == 0);
 
-    *store = (struct text_store) {.memory = memory, .size = size};
+    *store = (struct text_store){.memory = memory, .size = size};
 }
 
 static unsigned class_for(size_t bytes) {
@@ -43,7 +44,8 @@ static struct text *class_take(struct text_store *store, unsigned size_class) {
     return text;
 }
 
-struct text *text_new(struct text_store *store, const void *head, size_t head_length, const void *tail, size_t tail_length) {
+struct text *text_new(struct text_store *store, const void *head, size_t head_length, const void *tail,
+                      size_t tail_length) {
     assert(head_length <= TEXT_BYTES_MAX && tail_length <= TEXT_BYTES_MAX - head_length);
 
     size_t bytes = offsetof(struct text, bytes) + head_length + tail_length;

@@ -1,6 +1,6 @@
-/* Byte strings of up to TEXT_BYTES_MAX in a store of given memory: names and what goes with them, shared by counting
- * references within one thread. Blocks of the memory are dedicated to a size class when first needed, so short names cost
- * little and nothing is allocated. */
+/* Byte strings of up to TEXT_BYTES_MAX in a store of given memory: names and what goes with them, shared by
+ * counting references within one thread. Blocks of the memory are dedicated to a size class when first
+ * needed, so short names cost little and nothing is allocated. */
 #pragma once
 
 #include <stddef.h>
@@ -19,7 +19,7 @@ struct text {
 struct text_store {
     unsigned char *memory;
     size_t size;
-    size_t used;                          /* blocks given to classes */
+    size_t used; /* blocks given to classes */
     struct text_class {
         struct text *first_free;
         unsigned char *fresh, *fresh_end; /* the rest of the class's newest block */
@@ -29,8 +29,10 @@ struct text_store {
 /* Uses `memory` of `size` bytes (a multiple of TEXT_BLOCK_BYTES), aligned for pointers. */
 void text_store_init(struct text_store *store, void *memory, size_t size);
 
-/* A text with one reference, or NULL when the store is full. head_length + tail_length at most TEXT_BYTES_MAX. */
-struct text *text_new(struct text_store *store, const void *head, size_t head_length, const void *tail, size_t tail_length);
+/* A text with one reference, or NULL when the store is full. head_length + tail_length at most
+ * TEXT_BYTES_MAX. */
+struct text *text_new(struct text_store *store, const void *head, size_t head_length, const void *tail,
+                      size_t tail_length);
 
 struct text *text_ref(struct text *text);
 

@@ -1,5 +1,5 @@
-/* What goes in and out of a shard: commands from the front, votes from the nodes; requests to the nodes, reports to the front.
- * Plain data; whoever carries it copies what it keeps. */
+/* What goes in and out of a shard: commands from the front, votes from the nodes; requests to the nodes,
+ * reports to the front. Plain data; whoever carries it copies what it keeps. */
 #pragma once
 
 #include <stdbool.h>
@@ -84,9 +84,9 @@ struct send {
     enum operation operation;
     node_set nodes;
     uint32_t ttl_ms;
-    uint64_t ticket;           /* comes back with each node's vote */
-    const uint8_t *secret;     /* SECRET_BYTES; NULL for a look */
-    const struct text *text;   /* name, and the value's tail */
+    uint64_t ticket;         /* comes back with each node's vote */
+    const uint8_t *secret;   /* SECRET_BYTES; NULL for a look */
+    const struct text *text; /* name, and the value's tail */
 };
 
 /* A node's answer to one ticket. */

@@ -80,12 +80,13 @@ size_t explain_busy(const struct lease *lease, char buffer[EXPLAIN_BYTES]) {
     return length;
 }
 
-size_t explain_no_quorum(const struct shard *shard, node_set voted, node_set open, char buffer[EXPLAIN_BYTES]) {
+size_t explain_no_quorum(const struct shard *shard, node_set voted, node_set open,
+                         char buffer[EXPLAIN_BYTES]) {
     size_t length = 0;
     unsigned nodes = shard->config.nodes;
 
-    append(buffer, EXPLAIN_BYTES, &length, "%u of %u nodes voted, %u %s needed", node_set_count(voted), nodes,
-           quorum_of(nodes), quorum_of(nodes) == 1 ? "is" : "are");
+    append(buffer, EXPLAIN_BYTES, &length, "%u of %u nodes voted, %u %s needed", node_set_count(voted),
+           nodes, quorum_of(nodes), quorum_of(nodes) == 1 ? "is" : "are");
     for (unsigned i = 0; i < nodes; i++) {
         if ((voted | open) & node_set_of(i))
             continue;

@@ -13,12 +13,15 @@ enum { EXPLAIN_BYTES = 1024 };
 /* "held by web1:7c1f09ab:4321, 8123 ms left", or that the key is no lock. Returns the length. */
 size_t explain_busy(const struct lease *lease, char buffer[EXPLAIN_BYTES]);
 
-/* "2 of 5 nodes voted, 3 are needed; a: connection refused; …". Who is in neither set is told with its trouble. Returns the length. */
-size_t explain_no_quorum(const struct shard *shard, node_set voted, node_set open, char buffer[EXPLAIN_BYTES]);
+/* "2 of 5 nodes voted, 3 are needed; a: connection refused; …". Who is in neither set is told with its
+ * trouble. Returns the length. */
+size_t explain_no_quorum(const struct shard *shard, node_set voted, node_set open,
+                         char buffer[EXPLAIN_BYTES]);
 
-/* The part of a lock value that people read: "host:agent:pid" of ours, else the value, with other bytes than printable ASCII
- * as \xNN, cut to fit. Returns the length. */
+/* The part of a lock value that people read: "host:agent:pid" of ours, else the value, with other bytes than
+ * printable ASCII as \xNN, cut to fit. Returns the length. */
 size_t explain_holder(const char *value, size_t length, char *buffer, size_t size);
 
-/* Where a value of our own form ends its "host:agent:pid" part and the data begins; 0 when it is not of our form. */
+/* Where a value of our own form ends its "host:agent:pid" part and the data begins; 0 when it is not of our
+ * form. */
 size_t explain_data_offset(const char *value, size_t length);

@@ -8,11 +8,13 @@
 #include "core/shard.h"
 #include "core/validity.h"
 
-/* Delays between attempts: random, and large against the round trip, so that contenders of several hosts drift apart. */
+/* Delays between attempts: random, and large against the round trip, so that contenders of several hosts
+ * drift apart. */
 enum {
     RETRY_MS_MIN = 25,
     RETRY_MS_MAX = 75,
-    RETRY_PER_WAITER_US = 250, /* many waiters ask less often each: a keeper's polling stays below 4,000 a second */
+    RETRY_PER_WAITER_US =
+        250, /* many waiters ask less often each: a keeper's polling stays below 4,000 a second */
     SPLIT_MS_MIN = 2,
     SPLIT_MS_STEP = 8,
     SPLITS_MAX = 12, /* attempts of a request that does not wait, as long as nobody wins */
@@ -54,16 +56,18 @@ static void forget(struct shard *shard, struct lease *lease) {
 static void tell(struct shard *shard, struct lease *lease, enum report_kind kind) {
     if (lease->request == 0)
         return;
-    shard_report(shard, &(struct report) {.kind = kind, .request = lease->request, .deadline_ns = lease->deadline_ns});
+    shard_report(
+        shard, &(struct report){.kind = kind, .request = lease->request, .deadline_ns = lease->deadline_ns});
 }
 
-static void tell_reason(struct shard *shard, struct lease *lease, enum report_kind kind, enum reason reason) {
+static void tell_reason(struct shard *shard, struct lease *lease, enum report_kind kind,
+                        enum reason reason) {
     if (lease->request == 0)
         return;
-    shard_report(shard, &(struct report) {.kind = kind,
-                                          .request = lease->request,
-                                          .deadline_ns = lease->deadline_ns,
-                                          .reason = reason});
+    shard_report(shard, &(struct report){.kind = kind,
+                                         .request = lease->request,
+                                         .deadline_ns = lease->deadline_ns,
+                                         .reason = reason});
 }
 
 /* --- releasing --- */
@@ -83,7 +87,8 @@ static void release_settle(struct shard *shard, struct lease *lease) {
         forget(shard, lease);
 }
 
-/* Deletes the keys wherever they may stand, at once; nodes out of reach are owed it until their key has expired. */
+/* Deletes the keys wherever they may stand, at once; nodes out of reach are owed it until their key has
+ * expired. */
 static void release_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     enter(shard, lease, LEASE_RELEASING);
     lease->confirmed = 0;
@@ -134,7 +139,8 @@ static void attempt_undo(struct shard *shard, struct lease *lease, instant_ns no
     release_begin(shard, undo, now_ns);
 }
 
-/* Whether one foreign value has a majority. If none has, nobody holds the name: the attempts cancelled each other out. */
+/* Whether one foreign value has a majority. If none has, nobody holds the name: the attempts cancelled each
+ * other out. */
 static bool attempt_was_split(const struct shard *shard, const struct lease *lease) {
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         unsigned same = 0;
@@ -156,7 +162,8 @@ static int64_t retry_delay_ns(struct shard *shard, const struct lease *lease) {
     int64_t delay_ns = random_ns(shard, RETRY_MS_MIN * NS_PER_MS, RETRY_MS_MAX * NS_PER_MS) + spread_ns;
     /* The key that was seen may expire sooner; PTTL is rounded, so a millisecond later. */
     if (lease->failure == 1 + FAILURE_BUSY && lease->seen_ttl_ms >= 0)
-        delay_ns = instant_min(delay_ns, (lease->seen_ttl_ms + 1) * NS_PER_MS + random_ns(shard, 0, NS_PER_MS));
+        delay_ns =
+            instant_min(delay_ns, (lease->seen_ttl_ms + 1) * NS_PER_MS + random_ns(shard, 0, NS_PER_MS));
     return delay_ns;
 }
 
@@ -175,11 +182,11 @@ static void attempt_failed(struct shard *shard, struct lease *lease, bool timed_
     if (!again || lease->told_failure != lease->failure) {
         size_t length = busy ? explain_busy(lease, text) : explain_no_quorum(shard, voted, open, text);
         if (lease->persist || !again)
-            shard_report(shard, &(struct report) {.kind = again ? REPORT_CONTENDED : REPORT_FAILED,
-                                                  .request = lease->request,
-                                                  .failure = busy ? FAILURE_BUSY : FAILURE_NO_QUORUM,
-                                                  .text = text,
-                                                  .text_length = (uint16_t) length});
+            shard_report(shard, &(struct report){.kind = again ? REPORT_CONTENDED : REPORT_FAILED,
+                                                 .request = lease->request,
+                                                 .failure = busy ? FAILURE_BUSY : FAILURE_NO_QUORUM,
+                                                 .text = text,
+                                                 .text_length = (uint16_t) length});
         lease->told_failure = lease->failure;
     }
     if (!again) {
@@ -204,7 +211,8 @@ static void attempt_granted(struct shard *shard, struct lease *lease, instant_ns
         return;
     }
     enter(shard, lease, LEASE_HELD);
-    lease->hold_until_ns = lease->max_hold_ms > 0 ? instant_add(now_ns, lease->max_hold_ms * NS_PER_MS) : INSTANT_NEVER;
+    lease->hold_until_ns =
+        lease->max_hold_ms > 0 ? instant_add(now_ns, lease->max_hold_ms * NS_PER_MS) : INSTANT_NEVER;
     lease->deadline_ns = instant_min(lease->deadline_ns, lease->hold_until_ns);
     lease->beat_until_ns =
         lease->heartbeat_ms > 0 ? now_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS : INSTANT_NEVER;
@@ -318,7 +326,8 @@ static void extension_failed(struct shard *shard, struct lease *lease, instant_n
 }
 
 static void extension_succeeded(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    instant_ns deadline_ns = instant_min(validity_deadline_ns(lease->started_ns, lease->ttl_ms), lease->hold_until_ns);
+    instant_ns deadline_ns =
+        instant_min(validity_deadline_ns(lease->started_ns, lease->ttl_ms), lease->hold_until_ns);
     uint32_t margin_permille = (uint32_t) ((lease->deadline_ns - now_ns) * 1000 / ttl_ns(lease));
 
     assert(now_ns < lease->deadline_ns);
@@ -345,7 +354,8 @@ static void extend(struct shard *shard, struct lease *lease, instant_ns now_ns) 
         extension_failed(shard, lease, now_ns);
         return;
     }
-    /* Fewer than a majority can't extend the lease, but keep the votes that it has alive until the others are back. */
+    /* Fewer than a majority can't extend the lease, but keep the votes that it has alive until the others
+     * are back. */
     lease->started_ns = lease->sent_ns = now_ns;
     lease->maybe |= nodes;
     lease->under_way = lease->undecided = true;
@@ -406,7 +416,8 @@ void lease_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     attempt_begin(shard, lease, now_ns);
 }
 
-void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote, instant_ns now_ns) {
+void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                instant_ns now_ns) {
     if (!(lease->round.asked & node_set_of(node)))
         return;
     round_answer(&lease->round, node, vote->kind);

@@ -4,9 +4,10 @@
  *      ▲            │           │          ▲
  *      └────────────┘           └─▶ lost ──┘
  *
- * One lock value has one life. A failed attempt leaves its value to an *undo record*, a lease in `releasing` without a request,
- * and the request goes on with a fresh value. So an answer can only ever be counted for the attempt that asked for it, and
- * a key that may have been set is owed a release until it is confirmed or has expired. */
+ * One lock value has one life. A failed attempt leaves its value to an *undo record*, a lease in `releasing`
+ * without a request, and the request goes on with a fresh value. So an answer can only ever be counted for
+ * the attempt that asked for it, and a key that may have been set is owed a release until it is confirmed or
+ * has expired. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,46 +28,50 @@ enum lease_state {
 };
 
 struct lease {
-    uint32_t pool_link;        /* the pool's while the slot is free */
-    uint32_t serial;           /* of the requests to the nodes: an answer with another serial is stale. Never goes back */
-    uint64_t request;          /* the front's number; 0 when it no longer waits for news */
+    uint32_t pool_link; /* the pool's while the slot is free */
+    uint32_t
+        serial; /* of the requests to the nodes: an answer with another serial is stale. Never goes back */
+    uint64_t request; /* the front's number; 0 when it no longer waits for news */
     struct text *text;
-    struct text *seen;         /* while contended: the holder's value, or the key's type; else NULL */
+    struct text *seen; /* while contended: the holder's value, or the key's type; else NULL */
     uint8_t secret[SECRET_BYTES];
-    uint8_t state;             /* enum lease_state */
-    uint8_t failures;          /* extensions that failed in a row */
-    uint8_t splits;            /* attempts in a row that nobody won */
-    uint8_t failure;           /* 1 + enum failure of the last attempt */
-    uint8_t told_failure;      /* the same, of the last REPORT_CONTENDED */
-    uint8_t risk;              /* 1 + enum reason of the last REPORT_AT_RISK; 0: not at risk */
-    bool persist : 1;          /* go on trying until withdrawn */
-    bool under_way : 1;        /* a round is awaited: its time-out is due next */
-    bool undecided : 1;        /* held: an extension's answers may still make its majority, even after its time-out */
-    bool split : 1;            /* the last attempt failed though no other has a majority */
-    bool abandoned : 1;        /* no more extensions */
-    bool seen_type : 1;        /* `seen` is a type, not a value */
+    uint8_t state;        /* enum lease_state */
+    uint8_t failures;     /* extensions that failed in a row */
+    uint8_t splits;       /* attempts in a row that nobody won */
+    uint8_t failure;      /* 1 + enum failure of the last attempt */
+    uint8_t told_failure; /* the same, of the last REPORT_CONTENDED */
+    uint8_t risk;         /* 1 + enum reason of the last REPORT_AT_RISK; 0: not at risk */
+    bool persist : 1;     /* go on trying until withdrawn */
+    bool under_way : 1;   /* a round is awaited: its time-out is due next */
+    bool undecided : 1; /* held: an extension's answers may still make its majority, even after its time-out
+                         */
+    bool split : 1;     /* the last attempt failed though no other has a majority */
+    bool abandoned : 1; /* no more extensions */
+    bool seen_type : 1; /* `seen` is a type, not a value */
     struct round round;
-    node_set maybe;            /* nodes that may have our value */
-    node_set confirmed;        /* of those released: gone for sure */
+    node_set maybe;     /* nodes that may have our value */
+    node_set confirmed; /* of those released: gone for sure */
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
     int64_t max_hold_ms;
     int64_t seen_ttl_ms;
-    instant_ns started_ns;     /* just before this round's first send */
-    instant_ns sent_ns;        /* of the last request that may have set or extended a key */
+    instant_ns started_ns; /* just before this round's first send */
+    instant_ns sent_ns;    /* of the last request that may have set or extended a key */
     instant_ns deadline_ns;
-    instant_ns extend_ns;      /* when the next extension is due */
+    instant_ns extend_ns; /* when the next extension is due */
     instant_ns hold_until_ns;
     instant_ns beat_until_ns;
-    uint16_t seen_hash[NODES_MAX]; /* while acquiring: of each foreign value, to tell a split from a holder */
+    uint16_t
+        seen_hash[NODES_MAX]; /* while acquiring: of each foreign value, to tell a split from a holder */
 };
 
 /* Tries for the first time. */
 void lease_begin(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
 /* A node's answer of the round under way. */
-void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote, instant_ns now_ns);
+void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                instant_ns now_ns);
 
 /* Something is due: retry, time-out, extension, deadline, end of the keys. */
 void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns);

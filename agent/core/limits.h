@@ -4,26 +4,26 @@
 #include <assert.h>
 
 enum {
-    NODES_MAX = 15,                  /* configured Redis masters */
-    KEEPERS_MAX = 16,                /* extension threads */
-    NAME_BYTES_MAX = 512,            /* a lease's name */
-    DATA_BYTES_MAX = 1024,           /* ACQUIRE's DATA */
-    KEY_AFFIX_BYTES_MAX = 64,        /* what key_format puts before or after the name */
-    SECRET_BYTES = 20,               /* random part of a lock value; 40 hex digits on the nodes */
-    IDENTITY_BYTES_MAX = 96,         /* ":host:agent" within a lock value */
-    BATCH_NAMES_MAX = 128,           /* names in one script call: bounds how long a node is busy with it */
-    REQUEST_ITEMS_MAX = 32,          /* items of one request */
-    REQUEST_ITEM_BYTES_MAX = 4096,   /* bytes of one item */
+    NODES_MAX = 15,                /* configured Redis masters */
+    KEEPERS_MAX = 16,              /* extension threads */
+    NAME_BYTES_MAX = 512,          /* a lease's name */
+    DATA_BYTES_MAX = 1024,         /* ACQUIRE's DATA */
+    KEY_AFFIX_BYTES_MAX = 64,      /* what key_format puts before or after the name */
+    SECRET_BYTES = 20,             /* random part of a lock value; 40 hex digits on the nodes */
+    IDENTITY_BYTES_MAX = 96,       /* ":host:agent" within a lock value */
+    BATCH_NAMES_MAX = 128,         /* names in one script call: bounds how long a node is busy with it */
+    REQUEST_ITEMS_MAX = 32,        /* items of one request */
+    REQUEST_ITEM_BYTES_MAX = 4096, /* bytes of one item */
     SESSION_OUTPUT_BYTES_MAX = 256 * 1024, /* unread replies before a session is ended */
-    LEASES_PAGE = 256,               /* entries of one LEASES reply */
+    LEASES_PAGE = 256,                     /* entries of one LEASES reply */
 
     TTL_MS_MIN = 100,
     TTL_MS_MAX = 24 * 60 * 60 * 1000,
-    NODE_TIMEOUT_MS_MIN = 5,         /* the automatic one: ttl/20 between these */
+    NODE_TIMEOUT_MS_MIN = 5, /* the automatic one: ttl/20 between these */
     NODE_TIMEOUT_MS_MAX = 100,
-    NODE_STALLED_MS = 1000,          /* silence with requests outstanding: not asked any more, counts as failed */
-    NODE_CUT_MS = 5000,              /* silence after which the connection is given up */
-    DRIFT_DIVISOR = 100,             /* drift = ttl/100 + 2 ms: the clocks' rates may differ by 1 % */
+    NODE_STALLED_MS = 1000, /* silence with requests outstanding: not asked any more, counts as failed */
+    NODE_CUT_MS = 5000,     /* silence after which the connection is given up */
+    DRIFT_DIVISOR = 100,    /* drift = ttl/100 + 2 ms: the clocks' rates may differ by 1 % */
     DRIFT_FIXED_MS = 2,
 };
 

@@ -17,21 +17,21 @@ static void look_end(struct shard *shard, struct look *look) {
     pool_give(&shard->looks, index);
 }
 
-static void fail(struct shard *shard, uint64_t request, enum failure failure, const char *text, size_t length) {
-    shard_report(shard, &(struct report) {.kind = REPORT_FAILED,
-                                          .failure = failure,
-                                          .request = request,
-                                          .text = text,
-                                          .text_length = (uint16_t) length});
+static void fail(struct shard *shard, uint64_t request, enum failure failure, const char *text,
+                 size_t length) {
+    shard_report(shard, &(struct report){.kind = REPORT_FAILED,
+                                         .failure = failure,
+                                         .request = request,
+                                         .text = text,
+                                         .text_length = (uint16_t) length});
 }
 
 void look_begin(struct shard *shard, const struct command *command, instant_ns now_ns) {
     static const char full[] = "too many LEADER requests are under way: ask again";
     node_set nodes = shard_askable(shard);
     uint32_t index = pool_take(&shard->looks);
-    struct text *text = index == POOL_NONE
-                            ? NULL
-                            : text_new(&shard->texts, command->text, command->head_length, NULL, 0);
+    struct text *text =
+        index == POOL_NONE ? NULL : text_new(&shard->texts, command->text, command->head_length, NULL, 0);
 
     if (!text) {
         if (index != POOL_NONE)
@@ -40,7 +40,8 @@ void look_begin(struct shard *shard, const struct command *command, instant_ns n
         return;
     }
     struct look *look = pool_at(&shard->looks, index);
-    *look = (struct look) {.serial = look->serial + 1, .request = command->request, .text = text, .asked = nodes};
+    *look =
+        (struct look){.serial = look->serial + 1, .request = command->request, .text = text, .asked = nodes};
     uint32_t item = shard->leases.capacity + index;
     heap_set(&shard->due, item, now_ns + (int64_t) command->node_timeout_ms * NS_PER_MS);
     if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
@@ -60,7 +61,8 @@ static int64_t majority_ttl_left_ms(const struct shard *shard, const struct look
             continue;
         unsigned as_long = 0;
         for (unsigned j = 0; j < shard->config.nodes; j++)
-            if ((look->occupied & node_set_of(j)) && look->hash[j] == hash && look->ttl_left_ms[j] >= look->ttl_left_ms[i])
+            if ((look->occupied & node_set_of(j)) && look->hash[j] == hash &&
+                look->ttl_left_ms[j] >= look->ttl_left_ms[i])
                 as_long++;
         if (as_long >= quorum && look->ttl_left_ms[i] > best)
             best = look->ttl_left_ms[i];
@@ -86,11 +88,12 @@ void look_vote(struct shard *shard, struct look *look, unsigned node, const stru
             if ((look->occupied & node_set_of(i)) && look->hash[i] == look->hash[node])
                 same++;
         if (same >= quorum) {
-            shard_report(shard, &(struct report) {.kind = REPORT_LOOKED,
-                                                  .request = look->request,
-                                                  .text = vote->text,
-                                                  .text_length = (uint16_t) vote->text_length,
-                                                  .validity_ms = majority_ttl_left_ms(shard, look, look->hash[node])});
+            shard_report(
+                shard, &(struct report){.kind = REPORT_LOOKED,
+                                        .request = look->request,
+                                        .text = vote->text,
+                                        .text_length = (uint16_t) vote->text_length,
+                                        .validity_ms = majority_ttl_left_ms(shard, look, look->hash[node])});
             look_end(shard, look);
             return;
         }
@@ -105,7 +108,7 @@ void look_tick(struct shard *shard, struct look *look) {
     char text[EXPLAIN_BYTES];
 
     if (node_set_count(look->answered) >= quorum_of(shard->config.nodes)) {
-        shard_report(shard, &(struct report) {.kind = REPORT_LOOKED, .request = look->request});
+        shard_report(shard, &(struct report){.kind = REPORT_LOOKED, .request = look->request});
     } else {
         size_t length = explain_no_quorum(shard, look->answered, 0, text);
         fail(shard, look->request, FAILURE_NO_QUORUM, text, length);

@@ -7,7 +7,7 @@
 #include "core/limits.h"
 
 void node_init(struct node *node) {
-    *node = (struct node) {0};
+    *node = (struct node){0};
     node_note_trouble(node, "not connected yet", strlen("not connected yet"));
 }
 
@@ -55,7 +55,8 @@ enum node_change node_tick(struct node *node, instant_ns now_ns) {
     node->stalled = true;
     /* After a pause of our own its answers may be waiting to be read: the time until the cut starts now. */
     node->progress_ns = now_ns - NODE_STALLED_MS * NS_PER_MS;
-    (void) snprintf(node->trouble, sizeof(node->trouble), "has not answered for %d ms", (int) NODE_STALLED_MS);
+    (void) snprintf(node->trouble, sizeof(node->trouble), "has not answered for %d ms",
+                    (int) NODE_STALLED_MS);
     return NODE_STALLED;
 }
 

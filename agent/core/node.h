@@ -1,4 +1,5 @@
-/* What a keeper believes of one node: whether it may be asked, how long it has been silent, and its last trouble. */
+/* What a keeper believes of one node: whether it may be asked, how long it has been silent, and its last
+ * trouble. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,11 +11,11 @@
 enum { NODE_TROUBLE_BYTES = 120 };
 
 struct node {
-    bool ready;              /* connected, greeted, scripts loaded */
-    bool stalled;            /* silent for NODE_STALLED_MS with requests outstanding: not asked until it answers */
-    bool cut;                /* silent for NODE_CUT_MS: the transport was told to give the connection up */
-    uint32_t outstanding;    /* requests sent and not answered */
-    instant_ns progress_ns;  /* the later of: last answer, first request after silence */
+    bool ready;   /* connected, greeted, scripts loaded */
+    bool stalled; /* silent for NODE_STALLED_MS with requests outstanding: not asked until it answers */
+    bool cut;     /* silent for NODE_CUT_MS: the transport was told to give the connection up */
+    uint32_t outstanding;             /* requests sent and not answered */
+    instant_ns progress_ns;           /* the later of: last answer, first request after silence */
     char trouble[NODE_TROUBLE_BYTES]; /* why it does not vote, or its last refusal; "" when fine */
 };
 

@@ -3,7 +3,7 @@
 #include <assert.h>
 
 void round_begin(struct round *round, node_set asked) {
-    *round = (struct round) {.asked = asked};
+    *round = (struct round){.asked = asked};
 }
 
 void round_answer(struct round *round, unsigned node, enum vote_kind vote) {

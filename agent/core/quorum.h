@@ -10,7 +10,7 @@ enum verdict {
 };
 
 struct round {
-    node_set asked;    /* still to answer */
+    node_set asked; /* still to answer */
     node_set yes;
     node_set repaired; /* set again in this round: counts from the next one on */
     node_set foreign;  /* another's value */

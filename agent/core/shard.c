@@ -50,11 +50,12 @@ size_t shard_memory_bytes(const struct shard_config *config) {
     return lay_out(NULL, config, NULL);
 }
 
-void shard_init(struct shard *shard, const struct shard_config *config, const struct shard_sink *sink, void *memory) {
+void shard_init(struct shard *shard, const struct shard_config *config, const struct shard_sink *sink,
+                void *memory) {
     assert(config->nodes > 0 && config->nodes <= NODES_MAX);
     assert(config->requests_max > 0 && memory);
 
-    *shard = (struct shard) {.config = *config, .sink = *sink};
+    *shard = (struct shard){.config = *config, .sink = *sink};
     shard->counters.extension_margin_permille = 1000;
     random_init(&shard->random, config->seed);
     for (unsigned i = 0; i < config->nodes; i++)
@@ -77,7 +78,7 @@ struct lease *shard_lease_new(struct shard *shard) {
     struct lease *lease = pool_at(&shard->leases, index);
     uint32_t serial = lease->serial;
     assert(lease->state == LEASE_FREE);
-    *lease = (struct lease) {.serial = serial + 1};
+    *lease = (struct lease){.serial = serial + 1};
     return lease;
 }
 
@@ -143,13 +144,15 @@ static void send_to(struct shard *shard, const struct send *send, instant_ns now
         shard->sink.send(shard->sink.userdata, send);
 }
 
-void shard_send(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes, instant_ns now_ns) {
+void shard_send(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
+                instant_ns now_ns) {
     lease->serial++;
     round_begin(&lease->round, 0);
     shard_send_again(shard, lease, operation, nodes, now_ns);
 }
 
-void shard_send_again(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes, instant_ns now_ns) {
+void shard_send_again(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
+                      instant_ns now_ns) {
     struct send send = {
         .operation = operation,
         .nodes = nodes,
@@ -164,7 +167,8 @@ void shard_send_again(struct shard *shard, struct lease *lease, enum operation o
     send_to(shard, &send, now_ns);
 }
 
-void shard_send_look(struct shard *shard, struct look *look, uint32_t item, node_set nodes, instant_ns now_ns) {
+void shard_send_look(struct shard *shard, struct look *look, uint32_t item, node_set nodes,
+                     instant_ns now_ns) {
     struct send send = {
         .operation = OPERATION_LOOK,
         .nodes = nodes,
@@ -181,11 +185,11 @@ static void contend(struct shard *shard, const struct command *command, instant_
                               : NULL;
     if (!text) {
         static const char full[] = "the agent has no room for another lease";
-        shard_report(shard, &(struct report) {.kind = REPORT_FAILED,
-                                              .failure = FAILURE_QUOTA,
-                                              .request = command->request,
-                                              .text = full,
-                                              .text_length = sizeof(full) - 1});
+        shard_report(shard, &(struct report){.kind = REPORT_FAILED,
+                                             .failure = FAILURE_QUOTA,
+                                             .request = command->request,
+                                             .text = full,
+                                             .text_length = sizeof(full) - 1});
         if (lease) {
             lease->state = LEASE_RELEASING;
             shard_lease_free(shard, lease);
@@ -219,7 +223,7 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
         if (lease)
             lease_release(shard, lease, now_ns);
         else
-            shard_report(shard, &(struct report) {.kind = REPORT_RELEASED, .request = command->request});
+            shard_report(shard, &(struct report){.kind = REPORT_RELEASED, .request = command->request});
         return;
     case COMMAND_ABANDON:
         if (lease)
@@ -233,11 +237,11 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
 }
 
 static void node_report(struct shard *shard, unsigned node, enum standing standing, const char *reason) {
-    shard_report(shard, &(struct report) {.kind = REPORT_NODE,
-                                          .node = node,
-                                          .standing = standing,
-                                          .text = reason,
-                                          .text_length = (uint16_t) strlen(reason)});
+    shard_report(shard, &(struct report){.kind = REPORT_NODE,
+                                         .node = node,
+                                         .standing = standing,
+                                         .text = reason,
+                                         .text_length = (uint16_t) strlen(reason)});
 }
 
 /* What waited for this node goes on: releases that it is owed, extensions and attempts that lacked it. */
@@ -257,7 +261,8 @@ void shard_node_ready(struct shard *shard, unsigned node, instant_ns now_ns) {
     node_back(shard, node, now_ns);
 }
 
-void shard_node_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason, instant_ns now_ns) {
+void shard_node_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason,
+                     instant_ns now_ns) {
     assert(node < shard->config.nodes);
     (void) now_ns;
 
@@ -265,7 +270,8 @@ void shard_node_gone(struct shard *shard, unsigned node, enum standing standing,
     node_report(shard, node, standing, reason);
 }
 
-void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote, instant_ns now_ns) {
+void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
+                instant_ns now_ns) {
     assert(node < shard->config.nodes);
 
     uint32_t item = (uint32_t) ticket, serial = (uint32_t) (ticket >> 32);

@@ -1,7 +1,9 @@
-/* A keeper's leases and what it believes of the nodes. Pure: it is given the time, the commands and the votes, and gives requests
- * and reports to its sink. Owned by one thread; the simulator drives the same object files.
+/* A keeper's leases and what it believes of the nodes. Pure: it is given the time, the commands and the
+ * votes, and gives requests and reports to its sink. Owned by one thread; the simulator drives the same
+ * object files.
  *
- * All memory is given at the start, none is allocated later. The sink's functions must not call back into the shard. */
+ * All memory is given at the start, none is allocated later. The sink's functions must not call back into
+ * the shard. */
 #pragma once
 
 #include "base/heap.h"
@@ -14,9 +16,9 @@
 
 struct shard_config {
     unsigned nodes;
-    uint32_t requests_max;              /* commands' request numbers modulo this are unique among the living */
-    const char *const *node_names;      /* must outlive the shard */
-    uint64_t seed;                      /* for delays and jitter */
+    uint32_t requests_max;         /* commands' request numbers modulo this are unique among the living */
+    const char *const *node_names; /* must outlive the shard */
+    uint64_t seed;                 /* for delays and jitter */
 };
 
 struct shard_sink {
@@ -34,7 +36,7 @@ struct shard_sink {
 /* Totals since the start, for people. */
 struct shard_counters {
     uint64_t grants, releases, losses, extensions, extensions_failed;
-    int64_t extension_late_ns;    /* the latest that an extension was sent after it was due */
+    int64_t extension_late_ns;          /* the latest that an extension was sent after it was due */
     uint32_t extension_margin_permille; /* of the ttl that was left at the closest extension */
     uint32_t held;
 };
@@ -51,22 +53,27 @@ struct shard {
     struct heap due;            /* leases, then looks */
     uint32_t *lease_of_request; /* by request modulo requests_max: slot + 1 */
     struct text_store texts;
-    uint32_t waiting;           /* leases in LEASE_WAITING: spreads their retries */
+    uint32_t waiting; /* leases in LEASE_WAITING: spreads their retries */
     struct shard_counters counters;
 };
 
 /* How much memory shard_init() wants for this configuration. Most of it is never touched. */
 size_t shard_memory_bytes(const struct shard_config *config);
 
-/* `memory`: that many zeroed bytes, aligned to 4,096, to be freed by the caller after the shard's last use. */
-void shard_init(struct shard *shard, const struct shard_config *config, const struct shard_sink *sink, void *memory);
+/* `memory`: that many zeroed bytes, aligned to 4,096, to be freed by the caller after the shard's last use.
+ */
+void shard_init(struct shard *shard, const struct shard_config *config, const struct shard_sink *sink,
+                void *memory);
 
 void shard_command(struct shard *shard, const struct command *command, instant_ns now_ns);
-void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote, instant_ns now_ns);
+void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
+                instant_ns now_ns);
 
-/* The node is connected and greeted, or it is not (any more) and why. Votes of what was under way come before. */
+/* The node is connected and greeted, or it is not (any more) and why. Votes of what was under way come
+ * before. */
 void shard_node_ready(struct shard *shard, unsigned node, instant_ns now_ns);
-void shard_node_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason, instant_ns now_ns);
+void shard_node_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason,
+                     instant_ns now_ns);
 
 /* Does what is due by now. */
 void shard_tick(struct shard *shard, instant_ns now_ns);
@@ -80,13 +87,16 @@ instant_ns shard_due_ns(const struct shard *shard);
 node_set shard_askable(const struct shard *shard);
 
 /* Asks `nodes` (all askable) for the lease's `operation` under a new serial. */
-void shard_send(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes, instant_ns now_ns);
+void shard_send(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
+                instant_ns now_ns);
 
 /* Asks `nodes` once more within the round under way: the answers of the others go on counting. */
-void shard_send_again(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes, instant_ns now_ns);
+void shard_send_again(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
+                      instant_ns now_ns);
 
 /* Asks `nodes` (all askable) who holds the look's name. `item`: its place in `due`. */
-void shard_send_look(struct shard *shard, struct look *look, uint32_t item, node_set nodes, instant_ns now_ns);
+void shard_send_look(struct shard *shard, struct look *look, uint32_t item, node_set nodes,
+                     instant_ns now_ns);
 
 void shard_report(struct shard *shard, const struct report *report);
 void shard_set_due(struct shard *shard, struct lease *lease, instant_ns due_ns);

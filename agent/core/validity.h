@@ -1,5 +1,5 @@
-/* How long a majority's answer is worth (the Redlock algorithm, "distributed locks" in the Redis documentation):
- * deadline = instant just before this attempt's first send + ttl − drift. */
+/* How long a majority's answer is worth (the Redlock algorithm, "distributed locks" in the Redis
+ * documentation): deadline = instant just before this attempt's first send + ttl − drift. */
 #pragma once
 
 #include "base/instant.h"

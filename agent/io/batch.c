@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 enum { TTL_DIGITS = 12 };
 
 /* One request of this turn: where its key and value lie in the arena. */
@@ -50,7 +49,8 @@ int batcher_new(const struct config *config, const char *agent_id, struct batche
     if (!batcher)
         return -ENOMEM;
     batcher->config = config;
-    int length = snprintf(batcher->identity, sizeof(batcher->identity), ":%.64s:%s:", config->host, agent_id);
+    int length =
+        snprintf(batcher->identity, sizeof(batcher->identity), ":%.64s:%s:", config->host, agent_id);
     assert(length > 0 && (size_t) length < sizeof(batcher->identity));
     batcher->identity_length = (size_t) length;
     *ret = batcher;
@@ -73,7 +73,8 @@ struct batcher *batcher_free(struct batcher *batcher) {
 
 /* --- collecting --- */
 
-/* Grows to the largest turn seen, then never again. Out of memory a lease could not be kept: better to start anew. */
+/* Grows to the largest turn seen, then never again. Out of memory a lease could not be kept: better to start
+ * anew. */
 static void *grow(void *memory, size_t *room, size_t wanted, size_t each) {
     size_t larger = *room ? *room : 64;
 
@@ -182,18 +183,20 @@ static enum redis_script script_of(enum operation operation) {
 }
 
 /* Keys, then values, then ttls, as far as the operation has them. */
-static void send_call(struct batcher *batcher, struct redis *redis, const struct item *const *items, uint32_t count) {
+static void send_call(struct batcher *batcher, struct redis *redis, const struct item *const *items,
+                      uint32_t count) {
     struct redis_item arguments[3 * BATCH_NAMES_MAX];
     enum operation operation = items[0]->operation;
     struct batch *batch = batch_new(batcher, count);
     size_t n = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        arguments[n++] = (struct redis_item) {batcher->arena + items[i]->key_offset, items[i]->key_length};
+        arguments[n++] = (struct redis_item){batcher->arena + items[i]->key_offset, items[i]->key_length};
     for (uint32_t i = 0; i < count && operation != OPERATION_LOOK; i++)
-        arguments[n++] = (struct redis_item) {batcher->arena + items[i]->value_offset, items[i]->value_length};
+        arguments[n++] =
+            (struct redis_item){batcher->arena + items[i]->value_offset, items[i]->value_length};
     for (uint32_t i = 0; i < count && items[i]->ttl_length > 0; i++)
-        arguments[n++] = (struct redis_item) {batcher->arena + items[i]->ttl_offset, items[i]->ttl_length};
+        arguments[n++] = (struct redis_item){batcher->arena + items[i]->ttl_offset, items[i]->ttl_length};
     batch->operation = operation;
     batch->count = count;
     for (uint32_t i = 0; i < count; i++)
@@ -234,7 +237,8 @@ static void give_back_bounced(struct batcher *batcher, struct shard *shard, inst
     }
 }
 
-void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX], struct shard *shard, instant_ns now_ns) {
+void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX], struct shard *shard,
+                   instant_ns now_ns) {
     unsigned n_nodes = batcher->config->n_nodes;
     node_set cut = batcher->cut, used = 0;
 
@@ -261,7 +265,7 @@ static struct vote foreign_vote(const redisReply *kind, const redisReply *value,
     bool is_type = strcmp(kind->str, "string") != 0;
     const redisReply *text = is_type ? kind : value;
 
-    return (struct vote) {
+    return (struct vote){
         .kind = VOTE_FOREIGN,
         .foreign_type = is_type,
         .text = text->str,
@@ -271,7 +275,7 @@ static struct vote foreign_vote(const redisReply *kind, const redisReply *value,
 }
 
 static struct vote refused_vote(const char *text, size_t length) {
-    return (struct vote) {.kind = VOTE_REFUSED, .text = text, .text_length = length};
+    return (struct vote){.kind = VOTE_REFUSED, .text = text, .text_length = length};
 }
 
 static struct vote strange_vote(void) {
@@ -282,12 +286,13 @@ static struct vote strange_vote(void) {
 /* acquire: 1, or {type, value, ttl}. look: {type, value, ttl}, type "none" when free. */
 static struct vote single_vote(const struct batch *batch, const redisReply *reply) {
     if (batch->operation == OPERATION_ACQUIRE && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
-        return (struct vote) {.kind = VOTE_YES};
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 || reply->element[0]->type != REDIS_REPLY_STRING ||
-        reply->element[1]->type != REDIS_REPLY_STRING || reply->element[2]->type != REDIS_REPLY_INTEGER)
+        return (struct vote){.kind = VOTE_YES};
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
+        reply->element[0]->type != REDIS_REPLY_STRING || reply->element[1]->type != REDIS_REPLY_STRING ||
+        reply->element[2]->type != REDIS_REPLY_INTEGER)
         return strange_vote();
     if (batch->operation == OPERATION_LOOK && strcmp(reply->element[0]->str, "none") == 0)
-        return (struct vote) {.kind = VOTE_FREE};
+        return (struct vote){.kind = VOTE_FREE};
     return foreign_vote(reply->element[0], reply->element[1], reply->element[2]);
 }
 
@@ -297,13 +302,14 @@ static struct vote extend_vote(const redisReply *answer) {
     if (answer->type != REDIS_REPLY_INTEGER)
         return strange_vote();
     if (answer->integer == 1)
-        return (struct vote) {.kind = VOTE_YES};
-    return (struct vote) {.kind = answer->integer == 2 ? VOTE_REPAIRED : VOTE_FOREIGN, .text = "", .ttl_left_ms = -1};
+        return (struct vote){.kind = VOTE_YES};
+    return (struct vote){
+        .kind = answer->integer == 2 ? VOTE_REPAIRED : VOTE_FOREIGN, .text = "", .ttl_left_ms = -1};
 }
 
 static struct vote vote_of(const struct batch *batch, const redisReply *reply, uint32_t i) {
     if (!reply)
-        return (struct vote) {.kind = VOTE_CUT};
+        return (struct vote){.kind = VOTE_CUT};
     if (reply->type == REDIS_REPLY_ERROR)
         return refused_vote(reply->str, (size_t) reply->len);
     if (!shares_calls(batch->operation))
@@ -311,12 +317,12 @@ static struct vote vote_of(const struct batch *batch, const redisReply *reply, u
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->count)
         return strange_vote();
     if (batch->operation == OPERATION_RELEASE)
-        return (struct vote) {.kind = VOTE_YES}; /* deleted, or not ours any more: gone in both cases */
+        return (struct vote){.kind = VOTE_YES}; /* deleted, or not ours any more: gone in both cases */
     return extend_vote(reply->element[i]);
 }
 
-void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node, void *tag, const redisReply *reply,
-                    instant_ns now_ns) {
+void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node, void *tag,
+                    const redisReply *reply, instant_ns now_ns) {
     struct batch *batch = tag;
 
     for (uint32_t i = 0; i < batch->count; i++) {

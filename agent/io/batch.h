@@ -1,5 +1,5 @@
-/* What a keeper has to send, collected over one turn of the loop, then turned into as few script calls a node as possible, and
- * the nodes' answers taken apart again. */
+/* What a keeper has to send, collected over one turn of the loop, then turned into as few script calls a
+ * node as possible, and the nodes' answers taken apart again. */
 #pragma once
 
 #include <stdbool.h>
@@ -22,11 +22,12 @@ void batcher_cut(struct batcher *batcher, unsigned node);
 
 bool batcher_pending(const struct batcher *batcher);
 
-/* Sends everything: extensions and releases that stand together share script calls of up to BATCH_NAMES_MAX names, and order is
- * kept for each node. What can't be sent comes back to the shard as cut off. May call the nodes' callbacks; more can be pending
- * afterwards. */
-void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX], struct shard *shard, instant_ns now_ns);
+/* Sends everything: extensions and releases that stand together share script calls of up to BATCH_NAMES_MAX
+ * names, and order is kept for each node. What can't be sent comes back to the shard as cut off. May call
+ * the nodes' callbacks; more can be pending afterwards. */
+void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX], struct shard *shard,
+                   instant_ns now_ns);
 
 /* The answer to one script call: gives each of its tickets' votes to the shard. `reply` NULL: cut off. */
-void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node, void *tag, const redisReply *reply,
-                    instant_ns now_ns);
+void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node, void *tag,
+                    const redisReply *reply, instant_ns now_ns);

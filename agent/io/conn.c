@@ -19,28 +19,29 @@
 
 enum {
     OUTPUT_KEPT_BYTES = 1024, /* of the buffer between replies */
-    REQUESTS_PER_TURN = 64, /* of one connection, before the others get their turn */
-    OUTPUT_PAUSE_BYTES = SESSION_OUTPUT_BYTES_MAX / 2, /* unread replies beyond which no more requests are taken */
+    REQUESTS_PER_TURN = 64,   /* of one connection, before the others get their turn */
+    OUTPUT_PAUSE_BYTES =
+        SESSION_OUTPUT_BYTES_MAX / 2, /* unread replies beyond which no more requests are taken */
 };
 
 struct conn {
     struct session session; /* first: the service hands it back */
     struct conn_host *host;
     uint32_t slot;
-    int fd;                 /* -1 once closed; then only the process is watched */
-    int pid_fd;             /* -1 when the kernel has none to give */
+    int fd;     /* -1 once closed; then only the process is watched */
+    int pid_fd; /* -1 when the kernel has none to give */
     struct poll_target target;
     struct poll_target pid_target;
-    bool readable;          /* edge-triggered: until read() says otherwise */
-    bool half_closed;       /* nothing will come any more */
-    bool hung_up;           /* and nobody reads any more */
-    bool blocked;           /* the socket is full, EPOLLOUT is awaited */
-    char *input;            /* what was read and not yet parsed; NULL when nothing */
+    bool readable;    /* edge-triggered: until read() says otherwise */
+    bool half_closed; /* nothing will come any more */
+    bool hung_up;     /* and nobody reads any more */
+    bool blocked;     /* the socket is full, EPOLLOUT is awaited */
+    char *input;      /* what was read and not yet parsed; NULL when nothing */
     size_t input_used;
     size_t input_length;
     char *output;
     size_t output_sent, output_length, output_room;
-    struct list link;       /* host->conns, or host->closed */
+    struct list link; /* host->conns, or host->closed */
     struct list ready_link;
     struct list unsent_link;
 };
@@ -57,11 +58,11 @@ static struct conn *conn_of(struct session *session) {
     return (struct conn *) (void *) session;
 }
 
-void conn_host_init(struct conn_host *host, struct poller *poller, struct service *service, char *scratch, void *slots_memory,
-                    uint32_t slots) {
+void conn_host_init(struct conn_host *host, struct poller *poller, struct service *service, char *scratch,
+                    void *slots_memory, uint32_t slots) {
     assert(slots < 1u << SLOT_BITS);
 
-    *host = (struct conn_host) {.poller = poller, .service = service, .scratch = scratch};
+    *host = (struct conn_host){.poller = poller, .service = service, .scratch = scratch};
     list_init(&host->conns);
     list_init(&host->ready);
     list_init(&host->unsent);
@@ -128,21 +129,20 @@ void conn_sweep(struct conn_host *host, instant_ns now_ns) {
         if (list_is_empty(&conn->session.requests))
             conn_close(conn, now_ns);
     }
-    list_for_each_safe(node, &host->closed)
-        conn_free(list_entry(node, struct conn, link));
+    list_for_each_safe(node, &host->closed) conn_free(list_entry(node, struct conn, link));
 }
 
 void conn_free_all(struct conn_host *host) {
     struct list *const lists[] = {&host->conns, &host->expelled, &host->closed};
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-        list_for_each_safe(node, lists[i])
-            conn_free(list_entry(node, struct conn, link));
+        list_for_each_safe(node, lists[i]) conn_free(list_entry(node, struct conn, link));
 }
 
 static void flush(struct conn *conn);
 
-/* We end the session, not the client: it is told, and its keys stay while its process may believe in them. */
+/* We end the session, not the client: it is told, and its keys stay while its process may believe in them.
+ */
 static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
     bool stays = session_expel(&conn->session, conn->host->service, why, now_ns);
 
@@ -194,8 +194,9 @@ static void set_blocked(struct conn *conn, bool blocked) {
     if (conn->blocked == blocked)
         return;
     conn->blocked = blocked;
-    int r = poller_modify(conn->host->poller, conn->fd,
-                          EPOLLIN | EPOLLRDHUP | EPOLLET | (blocked ? (uint32_t) EPOLLOUT : 0u), &conn->target);
+    int r =
+        poller_modify(conn->host->poller, conn->fd,
+                      EPOLLIN | EPOLLRDHUP | EPOLLET | (blocked ? (uint32_t) EPOLLOUT : 0u), &conn->target);
     if (r < 0)
         log_error("can't watch the connection of process %ld: %s", (long) conn->session.pid, strerror(-r));
 }
@@ -272,15 +273,16 @@ static bool may_take_requests(const struct conn *conn) {
     return conn->fd >= 0 && session_ready(&conn->session) && unsent_bytes(conn) <= OUTPUT_PAUSE_BYTES;
 }
 
-/* Takes requests off the front of the bytes while the session is ready for them. Returns how many bytes were taken, or -1 when
- * the session was ended for a malformed request. */
-static ssize_t take_requests(struct conn *conn, const char *bytes, size_t length, unsigned *budget, instant_ns now_ns) {
+/* Takes requests off the front of the bytes while the session is ready for them. Returns how many bytes were
+ * taken, or -1 when the session was ended for a malformed request. */
+static ssize_t take_requests(struct conn *conn, const char *bytes, size_t length, unsigned *budget,
+                             instant_ns now_ns) {
     static const struct resp_limits limits = {
         .bulk_bytes_max = REQUEST_ITEM_BYTES_MAX, .tokens_max = REQUEST_ITEMS_MAX, .depth_max = 1};
     struct resp_token tokens[REQUEST_ITEMS_MAX];
     size_t used = 0, n_tokens;
 
-    while (used < length && *budget > 0 && may_take_requests(conn)) {
+    while (used<length && * budget> 0 && may_take_requests(conn)) {
         long n = resp_parse_request(bytes + used, length - used, &limits, tokens, &n_tokens);
         if (n == RESP_INCOMPLETE)
             break;
@@ -343,8 +345,8 @@ static bool take_input(struct conn *conn, unsigned *budget, instant_ns now_ns) {
     return true;
 }
 
-/* A client that can't send any more can't release either: it is not given a lease to begin with. A question is answered as
- * long as somebody may read the answer. */
+/* A client that can't send any more can't release either: it is not given a lease to begin with. A question
+ * is answered as long as somebody may read the answer. */
 static bool is_abandoned_by_peer(const struct conn *conn) {
     enum session_state state = conn->session.state;
 
@@ -372,7 +374,8 @@ bool conn_work(struct conn_host *host, instant_ns now_ns) {
             continue;
         if (is_abandoned_by_peer(conn))
             conn_close(conn, now_ns);
-        else if (may_take_requests(conn) && (conn->readable || budget == 0) && list_is_empty(&conn->ready_link))
+        else if (may_take_requests(conn) && (conn->readable || budget == 0) &&
+                 list_is_empty(&conn->ready_link))
             list_append(&host->ready, &conn->ready_link);
     }
     return !list_is_empty(&host->ready);
@@ -413,8 +416,9 @@ static int peer_pid_fd(struct conn_host *host, int fd, pid_t pid) {
         return pid_fd;
     pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
     if (pid_fd < 0 && errno != ESRCH && !host->told_no_pidfd) {
-        log_warning("can't watch client processes (pidfd_open: %s): leases are released when the connection closes",
-                    strerror(errno));
+        log_warning(
+            "can't watch client processes (pidfd_open: %s): leases are released when the connection closes",
+            strerror(errno));
         host->told_no_pidfd = true;
     }
     return pid_fd;
@@ -458,7 +462,8 @@ int conn_new(struct conn_host *host, int fd) {
     list_init(&conn->link);
     list_init(&conn->ready_link);
     list_init(&conn->unsent_link);
-    session_init(&conn->session, host->service, (uint64_t) slot->generation << SLOT_BITS | index, peer.pid, peer.uid);
+    session_init(&conn->session, host->service, (uint64_t) slot->generation << SLOT_BITS | index, peer.pid,
+                 peer.uid);
     int r = watch(conn);
     if (r < 0) {
         session_end(&conn->session, host->service, clock_now_ns());
@@ -469,7 +474,8 @@ int conn_new(struct conn_host *host, int fd) {
     return 0;
 }
 
-void conn_for_each(struct conn_host *host, void (*function)(struct session *session, void *userdata), void *userdata) {
+void conn_for_each(struct conn_host *host, void (*function)(struct session *session, void *userdata),
+                   void *userdata) {
     list_for_each_safe(node, &host->conns) {
         struct conn *conn = list_entry(node, struct conn, link);
         if (conn->fd >= 0)

@@ -1,4 +1,5 @@
-/* A client's connection: bytes in, bytes out, and the process behind it. Owned by the front. An idle one holds no buffers. */
+/* A client's connection: bytes in, bytes out, and the process behind it. Owned by the front. An idle one
+ * holds no buffers. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,22 +15,23 @@ struct conn;
 struct conn_host {
     struct poller *poller;
     struct service *service;
-    struct list conns;       /* open ones */
-    struct list expelled;    /* closed by us: their process is watched as long as it may believe in a lease */
-    struct list ready;       /* may have input to work on */
-    struct list unsent;      /* have output */
-    char *scratch;           /* CONN_SCRATCH_BYTES for reading */
-    struct list closed;      /* to be freed at the end of the turn */
-    struct pool slots;       /* struct conn_slot: a session's id is its slot and its generation */
+    struct list conns;    /* open ones */
+    struct list expelled; /* closed by us: their process is watched as long as it may believe in a lease */
+    struct list ready;    /* may have input to work on */
+    struct list unsent;   /* have output */
+    char *scratch;        /* CONN_SCRATCH_BYTES for reading */
+    struct list closed;   /* to be freed at the end of the turn */
+    struct pool slots;    /* struct conn_slot: a session's id is its slot and its generation */
     unsigned open;
     bool told_no_pidfd;
 };
 
 enum { CONN_SCRATCH_BYTES = 64 * 1024 };
 
-/* `scratch` of CONN_SCRATCH_BYTES and `slots_memory` of conn_slots_bytes() zeroed bytes stay the caller's. */
-void conn_host_init(struct conn_host *host, struct poller *poller, struct service *service, char *scratch, void *slots_memory,
-                    uint32_t slots);
+/* `scratch` of CONN_SCRATCH_BYTES and `slots_memory` of conn_slots_bytes() zeroed bytes stay the caller's.
+ */
+void conn_host_init(struct conn_host *host, struct poller *poller, struct service *service, char *scratch,
+                    void *slots_memory, uint32_t slots);
 size_t conn_slots_bytes(uint32_t slots);
 
 /* Takes the descriptor over in any case. 0, -EUSERS when all slots are taken, or another negative errno. */
@@ -51,7 +53,8 @@ void conn_sweep(struct conn_host *host, instant_ns now_ns);
 struct session *conn_find(struct conn_host *host, uint64_t id);
 
 /* Calls for each open session. */
-void conn_for_each(struct conn_host *host, void (*function)(struct session *session, void *userdata), void *userdata);
+void conn_for_each(struct conn_host *host, void (*function)(struct session *session, void *userdata),
+                   void *userdata);
 
 /* Closes and frees all, telling the registry nothing: the agent ends. */
 void conn_free_all(struct conn_host *host);

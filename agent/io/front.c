@@ -44,7 +44,7 @@ struct front {
     void *slots_memory;
     char *scratch;
     char *reply;
-    uint32_t survey;         /* number of the last one */
+    uint32_t survey;          /* number of the last one */
     unsigned surveys_awaited; /* keepers that have not answered it */
     instant_ns survey_until_ns;
     instant_ns start_until_ns; /* INSTANT_NEVER once serving */
@@ -83,7 +83,8 @@ static void on_survey(void *userdata) {
         mailbox_post(keeper_inbox(front->keepers[i]), &errand, sizeof(errand), NULL, 0);
 }
 
-static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome, instant_ns now_ns) {
+static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
+                       instant_ns now_ns) {
     struct front *front = userdata;
     session_outcome(&front->service, request, outcome, now_ns);
 }
@@ -104,8 +105,8 @@ static void start_serving(struct front *front) {
         (void) sd_event_exit(front->event, r);
         return;
     }
-    log_notice("serving %s; %u of %u nodes vote", front->config.config->socket_path, service_voting(&front->service),
-               front->service.identity.n_nodes);
+    log_notice("serving %s; %u of %u nodes vote", front->config.config->socket_path,
+               service_voting(&front->service), front->service.identity.n_nodes);
     (void) sd_notifyf(0, "READY=1\nSTATUS=%u of %u nodes vote", service_voting(&front->service),
                       front->service.identity.n_nodes);
 }
@@ -113,7 +114,8 @@ static void start_serving(struct front *front) {
 static void on_report(struct front *front, unsigned keeper, const struct report *report, instant_ns now_ns) {
     if (report->kind == REPORT_NODE) {
         service_node_report(&front->service, keeper, report, now_ns);
-        if (front->start_until_ns != INSTANT_NEVER && service_voting(&front->service) == front->service.identity.n_nodes)
+        if (front->start_until_ns != INSTANT_NEVER &&
+            service_voting(&front->service) == front->service.identity.n_nodes)
             start_serving(front);
         return;
     }
@@ -243,7 +245,7 @@ static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *
 }
 
 static struct policy policy_of(const struct config *config) {
-    return (struct policy) {
+    return (struct policy){
         .default_ttl_ms = (uint32_t) config->default_ttl_ms,
         .max_ttl_ms = (uint32_t) config->max_ttl_ms,
         .node_timeout_ms = (uint32_t) config->node_timeout_ms,
@@ -321,8 +323,10 @@ static int start_keepers(struct front *front, uint32_t requests_max) {
 }
 
 static int set_up_service(struct front *front, uint32_t requests_max) {
-    const struct registry_sink registry_sink = {.command = on_command, .outcome = on_outcome, .userdata = front};
-    const struct service_sink sink = {.write = on_write, .look = on_command, .survey = on_survey, .userdata = front};
+    const struct registry_sink registry_sink = {
+        .command = on_command, .outcome = on_outcome, .userdata = front};
+    const struct service_sink sink = {
+        .write = on_write, .look = on_command, .survey = on_survey, .userdata = front};
     const struct config *config = front->config.config;
     const struct policy policy = policy_of(config);
     instant_ns now_ns = clock_now_ns();
@@ -388,7 +392,8 @@ static int set_up(struct front *front) {
     if (r >= 0)
         r = add_signal(front, SIGHUP, on_reload);
     if (r >= 0)
-        r = listener_new(front->event, steal_fd(&front->config.listen_fd), on_client, front, &front->listener);
+        r = listener_new(front->event, steal_fd(&front->config.listen_fd), on_client, front,
+                         &front->listener);
     if (r >= 0)
         r = start_keepers(front, requests_max);
     if (r < 0)

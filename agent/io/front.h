@@ -1,4 +1,5 @@
-/* The thread that talks to the clients: listener, sessions, registry. It never talks to Redis and never waits. */
+/* The thread that talks to the clients: listener, sessions, registry. It never talks to Redis and never
+ * waits. */
 #pragma once
 
 #include "config.h"
@@ -9,10 +10,11 @@ struct front_config {
     const struct config *config; /* the one the agent started with; outlives the front */
     const char *config_path;     /* for reloads; NULL: there is no file */
     const char *agent_id;
-    int listen_fd;               /* taken over */
+    int listen_fd; /* taken over */
 };
 
-/* Sets up the loop and starts the keepers. The process's signals must be blocked already. 0 or a negative errno. */
+/* Sets up the loop and starts the keepers. The process's signals must be blocked already. 0 or a negative
+ * errno. */
 int front_new(const struct front_config *config, struct front **ret);
 
 /* Serves until SIGTERM or SIGINT, then tells the clients and returns 0; or a negative errno. */

@@ -34,6 +34,7 @@ struct keeper {
     instant_ns timer_ns; /* when it will ring; never later than anything is due */
     struct redis *nodes[NODES_MAX];
     const char *node_names[NODES_MAX];
+    char logged[NODES_MAX][NODE_TROUBLE_BYTES]; /* each node's trouble as the log has it; "" when none */
     struct shard shard;
     void *memory;
     size_t memory_bytes;
@@ -100,7 +101,8 @@ static int settle(void *userdata) {
     instant_ns due_ns = shard_due_ns(&keeper->shard);
     if (keeper->backlog)
         due_ns = instant_min(due_ns, clock_now_ns() + NS_PER_MS);
-    /* Most of what is due is answered long before: a timer that rings early once costs less than setting it each time. */
+    /* Most of what is due is answered long before: a timer that rings early once costs less than setting it
+     * each time. */
     if (due_ns >= keeper->timer_ns)
         return 0;
     keeper->timer_ns = due_ns;
@@ -163,22 +165,35 @@ static int on_errands(sd_event_source *source, int fd, uint32_t revents, void *u
 
 /* --- the nodes --- */
 
+/* Every keeper has its own connection; one voice is enough for the log, and one line until the trouble is
+ * another one: a node that is down for a week is tried all the time. `reason` is NULL when it votes. */
+static void log_node(struct keeper *keeper, unsigned node, const char *reason) {
+    char *logged = keeper->logged[node];
+
+    if (keeper->config.index != 0)
+        return;
+    if (!reason) {
+        log_notice("node %s: voting", keeper->node_names[node]);
+        logged[0] = '\0';
+    } else if (strncmp(logged, reason, NODE_TROUBLE_BYTES - 1) != 0) {
+        log_warning("node %s: does not vote: %s", keeper->node_names[node], reason);
+        (void) snprintf(logged, NODE_TROUBLE_BYTES, "%s", reason);
+    }
+}
+
 static void on_node_state(void *userdata, struct redis *redis, enum redis_state state, const char *reason) {
     struct keeper *keeper = userdata;
     unsigned node = redis_index(redis);
     instant_ns now_ns = clock_now_ns();
 
-    /* Every keeper has its own connection; one voice is enough for the log. */
-    if (keeper->config.index == 0 && state == REDIS_READY)
-        log_notice("node %s: voting", keeper->node_names[node]);
-    else if (keeper->config.index == 0 && state == REDIS_CONNECTING)
-        log_warning("node %s: does not vote: %s", keeper->node_names[node], reason);
+    if (state != REDIS_PROBING)
+        log_node(keeper, node, state == REDIS_READY ? NULL : reason);
 
     if (state == REDIS_READY)
         shard_node_ready(&keeper->shard, node, now_ns);
     else
-        shard_node_gone(&keeper->shard, node, state == REDIS_PROBING ? STANDING_PROBING : STANDING_CONNECTING, reason,
-                        now_ns);
+        shard_node_gone(&keeper->shard, node,
+                        state == REDIS_PROBING ? STANDING_PROBING : STANDING_CONNECTING, reason, now_ns);
     if (loop_call_later(keeper->later) < 0)
         abort();
 }
@@ -211,7 +226,8 @@ static int set_up(struct keeper *keeper) {
     if (r < 0)
         return r;
     for (unsigned i = 0; i < config->n_nodes; i++) {
-        r = redis_new(keeper->event, keeper->poller, &config->nodes[i], i, &callbacks, keeper, &keeper->nodes[i]);
+        r = redis_new(keeper->event, keeper->poller, &config->nodes[i], i, &callbacks, keeper,
+                      &keeper->nodes[i]);
         if (r < 0)
             return r;
     }
@@ -237,8 +253,8 @@ static void *keeper_thread(void *userdata) {
     if (r >= 0)
         r = sd_event_loop(keeper->event);
     if (r < 0) {
-        log_error("keeper %u failed: %s. Its leases can't be extended, so the agent ends here", keeper->config.index,
-                  strerror(-r));
+        log_error("keeper %u failed: %s. Its leases can't be extended, so the agent ends here",
+                  keeper->config.index, strerror(-r));
         abort();
     }
     tear_down(keeper);

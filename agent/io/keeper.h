@@ -1,5 +1,5 @@
-/* An extension thread: a loop, a shard of the leases, a connection to every node, and a mailbox each way. A flood of clients
- * can't make an extension late, for nothing of a client happens in here. */
+/* An extension thread: a loop, a shard of the leases, a connection to every node, and a mailbox each way. A
+ * flood of clients can't make an extension late, for nothing of a client happens in here. */
 #pragma once
 
 #include <pthread.h>
@@ -35,7 +35,8 @@ struct keeper_survey {
 };
 
 struct keeper_config {
-    const struct config *config; /* nodes, key_format, host: the one the agent started with; outlives the keeper */
+    const struct config
+        *config; /* nodes, key_format, host: the one the agent started with; outlives the keeper */
     const char *agent_id;
     uint32_t requests_max;
     uint64_t seed;
@@ -45,7 +46,8 @@ struct keeper_config {
 /* Starts the thread. 0 or a negative errno. */
 int keeper_new(const struct keeper_config *config, struct keeper **ret);
 
-/* Stops the thread, waits for it and frees. What was handed to it before is sent out first. NULL is fine. Returns NULL. */
+/* Stops the thread, waits for it and frees. What was handed to it before is sent out first. NULL is fine.
+ * Returns NULL. */
 struct keeper *keeper_free(struct keeper *keeper);
 
 struct mailbox *keeper_inbox(struct keeper *keeper);

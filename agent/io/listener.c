@@ -27,7 +27,7 @@ struct listener {
 };
 
 static int address_of(const char *path, struct sockaddr_un *ret) {
-    *ret = (struct sockaddr_un) {.sun_family = AF_UNIX};
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof(ret->sun_path))
         return -ENAMETOOLONG;
     strcpy(ret->sun_path, path);
@@ -141,7 +141,7 @@ int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int 
         (void) close(fd);
         return -ENOMEM;
     }
-    *listener = (struct listener) {.fd = fd, .on_client = on_client, .userdata = userdata};
+    *listener = (struct listener){.fd = fd, .on_client = on_client, .userdata = userdata};
     listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int r = sd_event_add_io(event, &listener->source, fd, EPOLLIN, on_connection, listener);
     if (r >= 0)

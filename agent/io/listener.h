@@ -6,15 +6,16 @@
 
 struct listener;
 
-/* Binds and listens on `path` with this mode and group ((gid_t) -1: the process's own). A stale socket file, on which nobody
- * listens, is replaced. Returns the descriptor; -EADDRINUSE when another agent listens there; or another negative errno. */
+/* Binds and listens on `path` with this mode and group ((gid_t) -1: the process's own). A stale socket file,
+ * on which nobody listens, is replaced. Returns the descriptor; -EADDRINUSE when another agent listens
+ * there; or another negative errno. */
 int listener_bind(const char *path, mode_t mode, gid_t group);
 
 /* Sets the socket file's mode and group. 0 or a negative errno. */
 int listener_set_access(const char *path, mode_t mode, gid_t group);
 
-/* Takes the listening descriptor over in any case; watches nothing before listener_enable(). `on_client` gets each accepted
- * connection and owns it. 0 or a negative errno. */
+/* Takes the listening descriptor over in any case; watches nothing before listener_enable(). `on_client`
+ * gets each accepted connection and owns it. 0 or a negative errno. */
 int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int fd), void *userdata,
                  struct listener **ret);
 int listener_enable(struct listener *listener);

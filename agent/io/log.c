@@ -5,9 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    LINE_BYTES_MAX = 1024
-};
+enum { LINE_BYTES_MAX = 1024 };
 
 void log_write(enum log_level level, const char *format, ...) {
     char line[LINE_BYTES_MAX + 1]; /* the newline takes the place of the last NUL */

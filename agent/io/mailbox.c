@@ -8,7 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A record in the ring: its length, its bytes, padding to 8. A length of SKIP sends the consumer to the ring's start. */
+/* A record in the ring: its length, its bytes, padding to 8. A length of SKIP sends the consumer to the
+ * ring's start. */
 struct record {
     uint64_t length;
 };
@@ -28,7 +29,7 @@ static size_t space_for(size_t length) {
 int mailbox_init(struct mailbox *mailbox, size_t size) {
     assert((size & (size - 1)) == 0 && size >= 4 * space_for(MAILBOX_RECORD_BYTES_MAX));
 
-    *mailbox = (struct mailbox) {.size = size, .wake_fd = -1, .sleeping = true};
+    *mailbox = (struct mailbox){.size = size, .wake_fd = -1, .sleeping = true};
     mailbox->ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mailbox->ring == MAP_FAILED) {
         mailbox->ring = NULL;
@@ -58,7 +59,8 @@ void mailbox_deinit(struct mailbox *mailbox) {
 }
 
 /* Puts the record into the ring, or returns false when it has no room. */
-static bool put(struct mailbox *mailbox, const void *head, size_t head_length, const void *tail, size_t tail_length) {
+static bool put(struct mailbox *mailbox, const void *head, size_t head_length, const void *tail,
+                size_t tail_length) {
     size_t written = atomic_load_explicit(&mailbox->written, memory_order_relaxed);
     size_t taken = atomic_load_explicit(&mailbox->taken, memory_order_acquire);
     size_t offset = written & (mailbox->size - 1);
@@ -82,7 +84,8 @@ static bool put(struct mailbox *mailbox, const void *head, size_t head_length, c
     return true;
 }
 
-static void keep(struct mailbox *mailbox, const void *head, size_t head_length, const void *tail, size_t tail_length) {
+static void keep(struct mailbox *mailbox, const void *head, size_t head_length, const void *tail,
+                 size_t tail_length) {
     struct mailbox_overflow *kept = malloc(sizeof(*kept) + head_length + tail_length);
 
     if (!kept)
@@ -99,7 +102,8 @@ static void keep(struct mailbox *mailbox, const void *head, size_t head_length, 
     mailbox->last = kept;
 }
 
-void mailbox_post(struct mailbox *mailbox, const void *head, size_t head_length, const void *tail, size_t tail_length) {
+void mailbox_post(struct mailbox *mailbox, const void *head, size_t head_length, const void *tail,
+                  size_t tail_length) {
     assert(head_length + tail_length <= MAILBOX_RECORD_BYTES_MAX);
 
     if (mailbox->first || !put(mailbox, head, head_length, tail, tail_length))
@@ -134,7 +138,8 @@ const void *mailbox_next(struct mailbox *mailbox, size_t *ret_length) {
     atomic_store_explicit(&mailbox->taken, taken, memory_order_release);
 
     if (atomic_load_explicit(&mailbox->written, memory_order_acquire) == taken) {
-        /* Ask to be woken first, then look again: a record posted in between is seen by one of the two sides. */
+        /* Ask to be woken first, then look again: a record posted in between is seen by one of the two
+         * sides. */
         atomic_store(&mailbox->sleeping, true);
         if (atomic_load(&mailbox->written) == taken)
             return NULL;

@@ -32,12 +32,13 @@ static int on_ready(sd_event_source *source, int fd, uint32_t revents, void *use
     return poller->settle(poller->userdata);
 }
 
-int poller_new(sd_event *event, int64_t priority, int (*settle)(void *userdata), void *userdata, struct poller **ret) {
+int poller_new(sd_event *event, int64_t priority, int (*settle)(void *userdata), void *userdata,
+               struct poller **ret) {
     struct poller *poller = calloc(1, sizeof(*poller));
 
     if (!poller)
         return -ENOMEM;
-    *poller = (struct poller) {.settle = settle, .userdata = userdata};
+    *poller = (struct poller){.settle = settle, .userdata = userdata};
     poller->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     int r = poller->epoll_fd < 0 ? -errno : 0;
     if (r >= 0)
@@ -64,7 +65,8 @@ struct poller *poller_free(struct poller *poller) {
     return NULL;
 }
 
-static int control(struct poller *poller, int operation, int fd, uint32_t events, struct poll_target *target) {
+static int control(struct poller *poller, int operation, int fd, uint32_t events,
+                   struct poll_target *target) {
     struct epoll_event event = {.events = events, .data.ptr = target};
     return epoll_ctl(poller->epoll_fd, operation, fd, &event) < 0 ? -errno : 0;
 }

@@ -1,5 +1,6 @@
-/* Many descriptors behind one source of an sd-event loop: an epoll set inside the loop's own. sd-event serves one source a turn, a
- * system call each; the poller takes what is ready by the batch, and then calls for one settling step. */
+/* Many descriptors behind one source of an sd-event loop: an epoll set inside the loop's own. sd-event
+ * serves one source a turn, a system call each; the poller takes what is ready by the batch, and then calls
+ * for one settling step. */
 #pragma once
 
 #include <stdint.h>
@@ -13,7 +14,8 @@ struct poll_target {
 };
 
 /* `settle` is called after each batch; a negative return of it ends the loop. 0 or a negative errno. */
-int poller_new(sd_event *event, int64_t priority, int (*settle)(void *userdata), void *userdata, struct poller **ret);
+int poller_new(sd_event *event, int64_t priority, int (*settle)(void *userdata), void *userdata,
+               struct poller **ret);
 
 /* The watched descriptors stay their owners'. NULL is fine. Returns NULL. */
 struct poller *poller_free(struct poller *poller);

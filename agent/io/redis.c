@@ -53,17 +53,17 @@ struct redis {
     redisAsyncContext *context; /* NULL while there is none */
     bool watched;               /* its socket, by the poller */
     int watched_fd;
-    sd_event_source *timer;     /* the end of connecting, probing or backing off */
+    sd_event_source *timer; /* the end of connecting, probing or backing off */
     struct resolve *resolve;
     bool connected;
     bool wants_write;
     bool polls_write;
-    bool closing;               /* no more callbacks */
+    bool closing; /* no more callbacks */
     enum redis_state state;
     char reason[REASON_BYTES];
     char failure[REASON_BYTES]; /* why the connection is being given up */
     unsigned probes_left;
-    bool reloading;             /* the scripts are being loaded again: commands are held back */
+    bool reloading; /* the scripts are being loaded again: commands are held back */
     unsigned loads_left;
     char hashes[SCRIPTS_COUNT][SHA1_HEX_BYTES + 1];
     struct list free_records, sent, held;
@@ -108,7 +108,8 @@ static void retry_later(struct redis *redis, const char *reason) {
 
 static struct command_record *record_new(struct redis *redis, size_t length) {
     struct list *first = list_first(&redis->free_records);
-    struct command_record *record = first ? list_entry(first, struct command_record, link) : calloc(1, sizeof(*record));
+    struct command_record *record =
+        first ? list_entry(first, struct command_record, link) : calloc(1, sizeof(*record));
 
     if (!record)
         abort();
@@ -161,12 +162,14 @@ static void transmit(struct redis *redis, struct command_record *record) {
     record->sent_ns = clock_now_ns();
     list_unlink(&record->link);
     list_append(&redis->sent, &record->link);
-    if (redisAsyncFormattedCommand(redis->context, on_command_reply, record, record->bytes, record->length) != REDIS_OK)
+    if (redisAsyncFormattedCommand(redis->context, on_command_reply, record, record->bytes,
+                                   record->length) != REDIS_OK)
         answer(redis, record, NULL); /* the connection is on its way down */
 }
 
 static bool is_noscript(const redisReply *reply) {
-    return reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOSCRIPT", strlen("NOSCRIPT")) == 0;
+    return reply && reply->type == REDIS_REPLY_ERROR &&
+           strncmp(reply->str, "NOSCRIPT", strlen("NOSCRIPT")) == 0;
 }
 
 static void note_round_trip(struct redis *redis, const struct command_record *record) {
@@ -181,7 +184,8 @@ static void on_command_reply(redisAsyncContext *context, void *reply, void *priv
 
     (void) context;
     if (is_noscript(reply) && !record->repeated && !redis->closing) {
-        /* All commands behind it meet the same, until the scripts are back: they are repeated in their order. */
+        /* All commands behind it meet the same, until the scripts are back: they are repeated in their
+         * order. */
         record->repeated = true;
         list_unlink(&record->link);
         list_append(&redis->held, &record->link);
@@ -312,7 +316,8 @@ static void on_load_reply(redisAsyncContext *context, void *data, void *privdata
     if (!reply || redis->closing)
         return;
     if (reply->type != REDIS_REPLY_STRING || reply->len != SHA1_HEX_BYTES) {
-        give_up(redis, "did not load our scripts: %s", reply->type == REDIS_REPLY_ERROR ? reply->str : "no hash came back");
+        give_up(redis, "did not load our scripts: %s",
+                reply->type == REDIS_REPLY_ERROR ? reply->str : "no hash came back");
         return;
     }
     /* The replies come in the order of the scripts. */
@@ -355,7 +360,8 @@ static void greet(struct redis *redis) {
     redis->reloading = false;
     if (node->password) {
         redis->probes_left++;
-        r = node->user ? redisAsyncCommand(context, on_greeting_reply, redis, "AUTH %s %s", node->user, node->password)
+        r = node->user ? redisAsyncCommand(context, on_greeting_reply, redis, "AUTH %s %s", node->user,
+                                           node->password)
                        : redisAsyncCommand(context, on_greeting_reply, redis, "AUTH %s", node->password);
     }
     if (r == REDIS_OK && node->database != 0) {
@@ -380,7 +386,8 @@ static void poll_write(struct redis *redis, bool wanted) {
     if (redis->polls_write == wanted || !redis->watched)
         return;
     redis->polls_write = wanted;
-    if (poller_modify(redis->poller, redis->watched_fd, EPOLLIN | (wanted ? (uint32_t) EPOLLOUT : 0u), &redis->target) < 0)
+    if (poller_modify(redis->poller, redis->watched_fd, EPOLLIN | (wanted ? (uint32_t) EPOLLOUT : 0u),
+                      &redis->target) < 0)
         abort();
 }
 
@@ -459,7 +466,8 @@ static void on_disconnect(const redisAsyncContext *context, int status) {
         (void) snprintf(reason, sizeof(reason), "%s", redis->failure);
     else
         (void) snprintf(reason, sizeof(reason), "connection lost: %s",
-                        status != REDIS_OK && context->errstr && context->errstr[0] ? context->errstr : "closed");
+                        status != REDIS_OK && context->errstr && context->errstr[0] ? context->errstr
+                                                                                    : "closed");
     redis->failure[0] = '\0';
     redis->context = NULL;
     redis->connected = false;
@@ -479,7 +487,9 @@ static void on_connect(const redisAsyncContext *context, int status) {
         return;
     }
     (void) snprintf(reason, sizeof(reason), "%s",
-                    redis->failure[0] ? redis->failure : context->errstr && context->errstr[0] ? context->errstr : "can't connect");
+                    redis->failure[0]                       ? redis->failure
+                    : context->errstr && context->errstr[0] ? context->errstr
+                                                            : "can't connect");
     redis->failure[0] = '\0';
     redis->context = NULL; /* hiredis frees it */
     retry_later(redis, reason);
@@ -489,7 +499,8 @@ static void adopt(struct redis *redis, redisAsyncContext *context) {
     char reason[REASON_BYTES];
 
     if (!context || context->err) {
-        (void) snprintf(reason, sizeof(reason), "%s", context && context->errstr[0] ? context->errstr : "out of memory");
+        (void) snprintf(reason, sizeof(reason), "%s",
+                        context && context->errstr[0] ? context->errstr : "out of memory");
         if (context)
             redisAsyncFree(context);
         retry_later(redis, reason);
@@ -515,7 +526,8 @@ static void on_resolved(void *userdata, const char *address, const char *error) 
     if (address) {
         adopt(redis, redisAsyncConnect(address, redis->node->port));
     } else {
-        (void) snprintf(reason, sizeof(reason), "can't find the address of %s: %s", redis->node->host, error);
+        (void) snprintf(reason, sizeof(reason), "can't find the address of %s: %s", redis->node->host,
+                        error);
         retry_later(redis, reason);
     }
     redis->resolve = resolve_free(redis->resolve);

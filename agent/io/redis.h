@@ -1,10 +1,11 @@
 /* One keeper's connection to one node: connect, greet, load the scripts, send, match the answers, reconnect.
  *
- * Built on hiredis' asynchronous interface (0.14 and 1.x) and sd-event, through an adapter of our own with our own deadlines.
- * Everything here belongs to one thread: the one whose loop was given. Nothing in here waits.
+ * Built on hiredis' asynchronous interface (0.14 and 1.x) and sd-event, through an adapter of our own with
+ * our own deadlines. Everything here belongs to one thread: the one whose loop was given. Nothing in here
+ * waits.
  *
- * Writing is deferred: redis_send() appends to the output, and redis_flush(), called once at the end of a loop turn, sends
- * everything in one write. */
+ * Writing is deferred: redis_send() appends to the output, and redis_flush(), called once at the end of a
+ * loop turn, sends everything in one write. */
 #pragma once
 
 #include <stdbool.h>
@@ -56,13 +57,15 @@ struct redis;
 struct redis_callbacks {
     /* The state changed. `reason` is for people, "" when ready; it stands until the call returns. */
     void (*on_state)(void *userdata, struct redis *redis, enum redis_state state, const char *reason);
-    /* The answer to one redis_send(). `reply` is NULL when the connection broke before the answer: the command may or may
-     * not have been executed. NOSCRIPT never shows: the script was loaded again and the call repeated. */
+    /* The answer to one redis_send(). `reply` is NULL when the connection broke before the answer: the
+     * command may or may not have been executed. NOSCRIPT never shows: the script was loaded again and the
+     * call repeated. */
     void (*on_reply)(void *userdata, struct redis *redis, void *tag, redisReply *reply);
 };
 
-/* Makes a connection object and starts to connect. `node` and `poller`, which watches the socket, must outlive it. `index` is the caller's number for the node.
- * Returns 0 or a negative errno (memory, event loop); a node that can't be reached is a state, not an error. */
+/* Makes a connection object and starts to connect. `node` and `poller`, which watches the socket, must
+ * outlive it. `index` is the caller's number for the node. Returns 0 or a negative errno (memory, event
+ * loop); a node that can't be reached is a state, not an error. */
 int redis_new(sd_event *event, struct poller *poller, const struct config_node *node, unsigned index,
               const struct redis_callbacks *callbacks, void *userdata, struct redis **ret);
 
@@ -72,8 +75,9 @@ struct redis *redis_free(struct redis *redis);
 unsigned redis_index(const struct redis *redis);
 enum redis_state redis_state(const struct redis *redis);
 
-/* Queues EVALSHA of `script` with `n_keys` keys, then `n_arguments` arguments, all in `items` in that order. The bytes are copied.
- * `tag` comes back in on_reply. Returns 0, or -ENOTCONN when not ready (then there is no on_reply). Never calls back. */
+/* Queues EVALSHA of `script` with `n_keys` keys, then `n_arguments` arguments, all in `items` in that order.
+ * The bytes are copied. `tag` comes back in on_reply. Returns 0, or -ENOTCONN when not ready (then there is
+ * no on_reply). Never calls back. */
 struct redis_item {
     const char *bytes;
     size_t length;
@@ -81,10 +85,12 @@ struct redis_item {
 int redis_send(struct redis *redis, enum redis_script script, const struct redis_item *items, size_t n_keys,
                size_t n_arguments, void *tag);
 
-/* Sends what is queued, in one write as far as the socket takes it. Call at the end of each loop turn. May call back. */
+/* Sends what is queued, in one write as far as the socket takes it. Call at the end of each loop turn. May
+ * call back. */
 void redis_flush(struct redis *redis);
 
-/* Gives the connection up and connects anew, for a node that has stopped answering. Calls on_reply(NULL) for what was under way. */
+/* Gives the connection up and connects anew, for a node that has stopped answering. Calls on_reply(NULL) for
+ * what was under way. */
 void redis_cut(struct redis *redis, const char *reason);
 
 /* Stands as long as the object; filled in from the first greeting on. */

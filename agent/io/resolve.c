@@ -16,7 +16,8 @@
 
 #include "io/loop.h"
 
-/* What the thread works on. It belongs to both sides, and goes with the one that leaves last: getaddrinfo() can't be stopped. */
+/* What the thread works on. It belongs to both sides, and goes with the one that leaves last: getaddrinfo()
+ * can't be stopped. */
 struct question {
     _Atomic int owners;
     int done_fd;
@@ -47,8 +48,8 @@ static void *ask(void *userdata) {
 
     question->error = getaddrinfo(question->host, NULL, &hints, &found);
     if (question->error == 0)
-        question->error = getnameinfo(found->ai_addr, found->ai_addrlen, question->address, sizeof(question->address),
-                                      NULL, 0, NI_NUMERICHOST);
+        question->error = getnameinfo(found->ai_addr, found->ai_addrlen, question->address,
+                                      sizeof(question->address), NULL, 0, NI_NUMERICHOST);
     if (found)
         freeaddrinfo(found);
     ssize_t n = write(question->done_fd, &one, sizeof(one));
@@ -97,7 +98,8 @@ static int start(struct resolve *resolve, sd_event *event) {
     return r;
 }
 
-int resolve_new(sd_event *event, const char *host, resolve_handler handler, void *userdata, struct resolve **ret) {
+int resolve_new(sd_event *event, const char *host, resolve_handler handler, void *userdata,
+                struct resolve **ret) {
     if (is_numeric(host))
         return 1;
     struct resolve *resolve = calloc(1, sizeof(*resolve));
@@ -114,7 +116,7 @@ int resolve_new(sd_event *event, const char *host, resolve_handler handler, void
     strcpy(question->host, host);
     question->done_fd = done_fd;
     atomic_store(&question->owners, 1);
-    *resolve = (struct resolve) {.question = question, .handler = handler, .userdata = userdata};
+    *resolve = (struct resolve){.question = question, .handler = handler, .userdata = userdata};
     int r = start(resolve, event);
     if (r < 0) {
         resolve_free(resolve);

@@ -39,10 +39,15 @@ bool argument_integer(const struct resp_token *token, int64_t low, int64_t high,
     return true;
 }
 
-/* The length of the well-formed UTF-8 sequence at the front (RFC 3629, table of section 4), its code point in *ret; else 0. */
+/* The length of the well-formed UTF-8 sequence at the front (RFC 3629, table of section 4), its code point
+ * in *ret; else 0. */
 static size_t utf8_sequence(const unsigned char *s, size_t length, uint32_t *ret) {
     static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t bytes = s[0] < 0x80 ? 1 : (s[0] & 0xe0) == 0xc0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : (s[0] & 0xf8) == 0xf0 ? 4 : 0;
+    size_t bytes = s[0] < 0x80             ? 1
+                   : (s[0] & 0xe0) == 0xc0 ? 2
+                   : (s[0] & 0xf0) == 0xe0 ? 3
+                   : (s[0] & 0xf8) == 0xf0 ? 4
+                                           : 0;
     uint32_t code = s[0];
 
     if (bytes == 0 || bytes > length)

@@ -78,13 +78,14 @@ static bool numeric_option(struct session *session, struct service *service, con
                            const struct resp_token *value, int64_t low, int64_t high, int64_t *ret) {
     if (value && argument_integer(value, low, high, ret))
         return true;
-    session_error(session, service, "BADARG", "%s wants milliseconds from %lld to %lld", word, (long long) low,
-                  (long long) high);
+    session_error(session, service, "BADARG", "%s wants milliseconds from %lld to %lld", word,
+                  (long long) low, (long long) high);
     return false;
 }
 
-static bool acquire_options(struct session *session, struct service *service, const struct resp_token *arguments,
-                            size_t n_arguments, struct acquire_options *ret) {
+static bool acquire_options(struct session *session, struct service *service,
+                            const struct resp_token *arguments, size_t n_arguments,
+                            struct acquire_options *ret) {
     const struct {
         const char *word;
         int64_t low, high, *value;
@@ -102,8 +103,8 @@ static bool acquire_options(struct session *session, struct service *service, co
         while (which < n_numbers && !argument_is(option, numbers[which].word))
             which++;
         if (which < n_numbers) {
-            if (!numeric_option(session, service, numbers[which].word, value, numbers[which].low, numbers[which].high,
-                                numbers[which].value))
+            if (!numeric_option(session, service, numbers[which].word, value, numbers[which].low,
+                                numbers[which].high, numbers[which].value))
                 return false;
             i++;
         } else if (argument_is(option, "ASYNC")) {
@@ -116,16 +117,17 @@ static bool acquire_options(struct session *session, struct service *service, co
             session_error(session, service, "BADARG", "DATA wants at most %d bytes", DATA_BYTES_MAX);
             return false;
         } else {
-            session_error(session, service, "BADARG",
-                          "unknown option number %zu; TTL, WAIT, HEARTBEAT, MAXHOLD, DATA and ASYNC are known", i + 1);
+            session_error(
+                session, service, "BADARG",
+                "unknown option number %zu; TTL, WAIT, HEARTBEAT, MAXHOLD, DATA and ASYNC are known", i + 1);
             return false;
         }
     }
     return true;
 }
 
-static void handle_acquire(struct session *session, struct service *service, const struct resp_token *arguments,
-                           size_t n_arguments, instant_ns now_ns) {
+static void handle_acquire(struct session *session, struct service *service,
+                           const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     struct acquire_options options = {
         .ttl_ms = service->policy.default_ttl_ms,
         .max_hold_ms = service->policy.max_hold_ms,
@@ -159,7 +161,8 @@ static void handle_acquire(struct session *session, struct service *service, con
     };
     struct request *request = registry_ask(&service->registry, session, &session->requests, &ask, now_ns);
     if (!request) {
-        session_error(session, service, "QUOTA", "the agent has %u leases and waiters, which is its limit (max_leases)",
+        session_error(session, service, "QUOTA",
+                      "the agent has %u leases and waiters, which is its limit (max_leases)",
                       service->registry.limit);
         return;
     }
@@ -181,9 +184,10 @@ static void handle_acquire(struct session *session, struct service *service, con
     }
 }
 
-/* The session's own request with the id in the argument; NULL when it has none (any more), told when it is no number. */
-static struct request *own_request(struct session *session, struct service *service, const struct resp_token *argument,
-                                   bool *ret_told) {
+/* The session's own request with the id in the argument; NULL when it has none (any more), told when it is
+ * no number. */
+static struct request *own_request(struct session *session, struct service *service,
+                                   const struct resp_token *argument, bool *ret_told) {
     int64_t id;
 
     *ret_told = !argument_integer(argument, 0, (INT64_C(1) << 53) - 1, &id);
@@ -195,8 +199,8 @@ static struct request *own_request(struct session *session, struct service *serv
     return request && request->session == session && request->state != REQUEST_RELEASING ? request : NULL;
 }
 
-static void handle_release(struct session *session, struct service *service, const struct resp_token *arguments,
-                           size_t n_arguments, instant_ns now_ns) {
+static void handle_release(struct session *session, struct service *service,
+                           const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     bool told;
     struct request *request = own_request(session, service, &arguments[0], &told);
 
@@ -212,8 +216,8 @@ static void handle_release(struct session *session, struct service *service, con
     registry_release(&service->registry, request, now_ns);
 }
 
-static void handle_check(struct session *session, struct service *service, const struct resp_token *arguments,
-                         size_t n_arguments, instant_ns now_ns) {
+static void handle_check(struct session *session, struct service *service,
+                         const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     bool told;
     struct request *request = own_request(session, service, &arguments[0], &told);
 
@@ -246,8 +250,8 @@ uint64_t command_look_session(uint64_t request) {
     return request & ~LOOK_FLAG;
 }
 
-static void handle_leader(struct session *session, struct service *service, const struct resp_token *arguments,
-                          size_t n_arguments, instant_ns now_ns) {
+static void handle_leader(struct session *session, struct service *service,
+                          const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     (void) n_arguments;
     (void) now_ns;
     if (!name_is_fine(session, service, &arguments[0]))
@@ -274,16 +278,16 @@ static void survey(struct session *session, struct service *service, enum comman
     service->sink.survey(service->sink.userdata);
 }
 
-static void handle_status(struct session *session, struct service *service, const struct resp_token *arguments,
-                          size_t n_arguments, instant_ns now_ns) {
+static void handle_status(struct session *session, struct service *service,
+                          const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     (void) arguments;
     (void) n_arguments;
     (void) now_ns;
     survey(session, service, SURVEY_STATUS);
 }
 
-static void handle_nodes(struct session *session, struct service *service, const struct resp_token *arguments,
-                         size_t n_arguments, instant_ns now_ns) {
+static void handle_nodes(struct session *session, struct service *service,
+                         const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     (void) arguments;
     (void) n_arguments;
     (void) now_ns;
@@ -320,7 +324,8 @@ struct status_number {
 
 enum { STATUS_NUMBERS = 15 };
 
-static void status_numbers(const struct service *service, instant_ns now_ns, struct status_number ret[STATUS_NUMBERS]) {
+static void status_numbers(const struct service *service, instant_ns now_ns,
+                           struct status_number ret[STATUS_NUMBERS]) {
     const struct service_identity *identity = &service->identity;
     const struct shard_counters sum = counters_sum(service);
     const struct status_number numbers[STATUS_NUMBERS] = {
@@ -394,11 +399,11 @@ static void reply_nodes(struct session *session, struct service *service, instan
 static void reply_info(struct session *session, struct service *service, instant_ns now_ns) {
     struct status_number numbers[STATUS_NUMBERS];
     char text[2048];
-    int length = snprintf(text, sizeof(text),
-                          "# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nredlockd_version:%s\r\n"
-                          "agent:%s\r\nhost:%s\r\nstate:%s\r\nrole:master\r\n",
-                          service->identity.version, service->identity.agent, service->identity.host,
-                          service_state(service));
+    int length = snprintf(
+        text, sizeof(text),
+        "# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nredlockd_version:%s\r\n"
+        "agent:%s\r\nhost:%s\r\nstate:%s\r\nrole:master\r\n",
+        service->identity.version, service->identity.agent, service->identity.host, service_state(service));
 
     status_numbers(service, now_ns, numbers);
     for (unsigned i = 0; i < STATUS_NUMBERS && length > 0 && (size_t) length < sizeof(text); i++)
@@ -442,8 +447,8 @@ static void put_lease(struct service *service, const struct session *session, co
     put_pair_integer(writer, "age", (now_ns - request->asked_ns) / NS_PER_MS);
 }
 
-static void handle_leases(struct session *session, struct service *service, const struct resp_token *arguments,
-                          size_t n_arguments, instant_ns now_ns) {
+static void handle_leases(struct session *session, struct service *service,
+                          const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     const struct request *page[LEASES_PAGE], *request;
     int64_t after = 0;
     uint32_t slot = 0;
@@ -451,7 +456,8 @@ static void handle_leases(struct session *session, struct service *service, cons
 
     if (n_arguments != 0 && (n_arguments != 2 || !argument_is(&arguments[0], "AFTER") ||
                              !argument_integer(&arguments[1], 0, (INT64_C(1) << 53) - 1, &after))) {
-        session_error(session, service, "BADARG", "LEASES takes nothing, or AFTER and the last id of the page before");
+        session_error(session, service, "BADARG",
+                      "LEASES takes nothing, or AFTER and the last id of the page before");
         return;
     }
     if (n_arguments == 2)
@@ -498,8 +504,8 @@ static void handle_quit(struct session *session, struct service *service, const 
     session->state = SESSION_QUITTING;
 }
 
-static void handle_select(struct session *session, struct service *service, const struct resp_token *arguments,
-                          size_t n_arguments, instant_ns now_ns) {
+static void handle_select(struct session *session, struct service *service,
+                          const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     int64_t database;
 
     if (argument_integer(&arguments[0], 0, 0, &database))
@@ -508,14 +514,17 @@ static void handle_select(struct session *session, struct service *service, cons
         session_error(session, service, "BADARG", "there is only database 0");
 }
 
-static bool set_client_name(struct session *session, struct service *service, const struct resp_token *token) {
+static bool set_client_name(struct session *session, struct service *service,
+                            const struct resp_token *token) {
     if (token->length > SESSION_NAME_BYTES_MAX) {
-        session_error(session, service, "BADARG", "a client's name has at most %d bytes", SESSION_NAME_BYTES_MAX);
+        session_error(session, service, "BADARG", "a client's name has at most %d bytes",
+                      SESSION_NAME_BYTES_MAX);
         return false;
     }
     for (size_t i = 0; i < token->length; i++) {
         if (token->text[i] <= ' ' || token->text[i] > '~') {
-            session_error(session, service, "ERR", "Client names cannot contain spaces, newlines or special characters.");
+            session_error(session, service, "ERR",
+                          "Client names cannot contain spaces, newlines or special characters.");
             return false;
         }
     }
@@ -524,8 +533,8 @@ static bool set_client_name(struct session *session, struct service *service, co
     return true;
 }
 
-static void handle_hello(struct session *session, struct service *service, const struct resp_token *arguments,
-                         size_t n_arguments, instant_ns now_ns) {
+static void handle_hello(struct session *session, struct service *service,
+                         const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     int64_t protocol = session->protocol;
 
     (void) now_ns;
@@ -540,7 +549,8 @@ static void handle_hello(struct session *session, struct service *service, const
             if (!set_client_name(session, service, &arguments[++i]))
                 return;
         } else {
-            session_error(session, service, "ERR", "HELLO takes a version, AUTH user password, SETNAME name");
+            session_error(session, service, "ERR",
+                          "HELLO takes a version, AUTH user password, SETNAME name");
             return;
         }
     }
@@ -558,8 +568,8 @@ static void handle_hello(struct session *session, struct service *service, const
     session_send(session, service, &writer);
 }
 
-static void handle_client(struct session *session, struct service *service, const struct resp_token *arguments,
-                          size_t n_arguments, instant_ns now_ns) {
+static void handle_client(struct session *session, struct service *service,
+                          const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     if (argument_is(&arguments[0], "SETNAME") && n_arguments == 2) {
         if (set_client_name(session, service, &arguments[1]))
             reply_string(session, service, "OK");
@@ -572,8 +582,9 @@ static void handle_client(struct session *session, struct service *service, cons
                (argument_is(&arguments[0], "NO-TOUCH") && n_arguments == 2)) {
         handle_ok(session, service, arguments, n_arguments, now_ns);
     } else {
-        session_error(session, service, "ERR",
-                      "CLIENT knows SETNAME name, GETNAME, ID, SETINFO attribute value, NO-EVICT and NO-TOUCH");
+        session_error(
+            session, service, "ERR",
+            "CLIENT knows SETNAME name, GETNAME, ID, SETINFO attribute value, NO-EVICT and NO-TOUCH");
     }
 }
 
@@ -585,14 +596,14 @@ static void handle_info(struct session *session, struct service *service, const 
     survey(session, service, SURVEY_INFO);
 }
 
-static void handle_command(struct session *session, struct service *service, const struct resp_token *arguments,
-                           size_t n_arguments, instant_ns now_ns);
+static void handle_command(struct session *session, struct service *service,
+                           const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns);
 
 static const struct command_entry commands[] = {
-    {"ACQUIRE", 1, 12, handle_acquire}, {"RELEASE", 1, 1, handle_release}, {"CHECK", 1, 1, handle_check},
-    {"BEAT", 1, 1, handle_beat},        {"LEADER", 1, 1, handle_leader},   {"STATUS", 0, 0, handle_status},
-    {"NODES", 0, 0, handle_nodes},      {"LEASES", 0, 2, handle_leases},   {"PING", 0, 1, handle_ping},
-    {"ECHO", 1, 1, handle_echo},        {"HELLO", 0, 6, handle_hello},     {"SELECT", 1, 1, handle_select},
+    {"ACQUIRE", 1, 12, handle_acquire}, {"RELEASE", 1, 1, handle_release},  {"CHECK", 1, 1, handle_check},
+    {"BEAT", 1, 1, handle_beat},        {"LEADER", 1, 1, handle_leader},    {"STATUS", 0, 0, handle_status},
+    {"NODES", 0, 0, handle_nodes},      {"LEASES", 0, 2, handle_leases},    {"PING", 0, 1, handle_ping},
+    {"ECHO", 1, 1, handle_echo},        {"HELLO", 0, 6, handle_hello},      {"SELECT", 1, 1, handle_select},
     {"CLIENT", 1, 3, handle_client},    {"COMMAND", 0, 31, handle_command}, {"INFO", 0, 31, handle_info},
     {"AUTH", 1, 2, handle_ok},          {"QUIT", 0, 31, handle_quit},
 };
@@ -608,8 +619,8 @@ const struct command_entry *command_find(const char *name, size_t length) {
     return NULL;
 }
 
-static void handle_command(struct session *session, struct service *service, const struct resp_token *arguments,
-                           size_t n_arguments, instant_ns now_ns) {
+static void handle_command(struct session *session, struct service *service,
+                           const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     struct resp_writer writer = session_compose(service);
 
     (void) now_ns;

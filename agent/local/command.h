@@ -24,6 +24,7 @@ void command_surveyed(struct service *service, struct session *session, instant_
 void command_put_grant(struct service *service, const struct session *session, const struct request *request,
                        struct resp_writer *writer, instant_ns now_ns);
 
-/* Whether a report is about a LEADER request, and of which session: their numbers are told from the leases' ids by a flag. */
+/* Whether a report is about a LEADER request, and of which session: their numbers are told from the leases'
+ * ids by a flag. */
 bool command_is_look(uint64_t request);
 uint64_t command_look_session(uint64_t request);

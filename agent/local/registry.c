@@ -57,12 +57,12 @@ size_t registry_memory_bytes(uint32_t requests_max) {
     return lay_out(NULL, requests_max, NULL);
 }
 
-void registry_init(struct registry *registry, const struct registry_sink *sink, uint32_t requests_max, uint32_t limit,
-                   const uint64_t hash_key[2], void *memory) {
+void registry_init(struct registry *registry, const struct registry_sink *sink, uint32_t requests_max,
+                   uint32_t limit, const uint64_t hash_key[2], void *memory) {
     assert(requests_max <= REQUESTS_MAX && (requests_max & (requests_max - 1)) == 0);
     assert(limit <= requests_max && memory);
 
-    *registry = (struct registry) {
+    *registry = (struct registry){
         .sink = *sink,
         .requests_max = requests_max,
         .limit = limit,
@@ -126,19 +126,23 @@ static void request_free(struct registry *registry, struct request *request) {
     pool_give(&registry->requests, request_index(registry, request));
 }
 
-static void tell(struct registry *registry, struct request *request, const struct outcome *outcome, instant_ns now_ns) {
+static void tell(struct registry *registry, struct request *request, const struct outcome *outcome,
+                 instant_ns now_ns) {
     if (request->session)
         registry->sink.outcome(registry->sink.userdata, request, outcome, now_ns);
 }
 
-static void tell_kind(struct registry *registry, struct request *request, enum outcome_kind kind, instant_ns now_ns) {
-    tell(registry, request, &(struct outcome) {.kind = kind}, now_ns);
+static void tell_kind(struct registry *registry, struct request *request, enum outcome_kind kind,
+                      instant_ns now_ns) {
+    tell(registry, request, &(struct outcome){.kind = kind}, now_ns);
 }
 
-static void tell_failed(struct registry *registry, struct request *request, const char *error, const char *text,
-                        instant_ns now_ns) {
-    tell(registry, request,
-         &(struct outcome) {.kind = OUTCOME_FAILED, .error = error, .text = text, .text_length = strlen(text)}, now_ns);
+static void tell_failed(struct registry *registry, struct request *request, const char *error,
+                        const char *text, instant_ns now_ns) {
+    tell(
+        registry, request,
+        &(struct outcome){.kind = OUTCOME_FAILED, .error = error, .text = text, .text_length = strlen(text)},
+        now_ns);
 }
 
 /* --- names --- */
@@ -157,7 +161,8 @@ static struct name *name_get(struct registry *registry, const char *bytes, size_
 
     for (uint32_t at = *bucket; at != 0;) {
         struct name *name = pool_at(&registry->names, at - 1);
-        if (name->hash == hash && name->text->head_length == length && memcmp(name->text->bytes, bytes, length) == 0)
+        if (name->hash == hash && name->text->head_length == length &&
+            memcmp(name->text->bytes, bytes, length) == 0)
             return name;
         at = name->next_in_bucket;
     }
@@ -167,7 +172,7 @@ static struct name *name_get(struct registry *registry, const char *bytes, size_
     uint32_t index = pool_take(&registry->names);
     assert(index != POOL_NONE); /* there are as many as requests */
     struct name *name = pool_at(&registry->names, index);
-    *name = (struct name) {.hash = hash, .text = text, .next_in_bucket = *bucket};
+    *name = (struct name){.hash = hash, .text = text, .next_in_bucket = *bucket};
     list_init(&name->queue);
     *bucket = index + 1;
     return name;
@@ -193,7 +198,8 @@ static struct request *first_in_line(const struct name *name) {
 
 /* --- the line --- */
 
-static void command_simple(struct registry *registry, const struct request *request, uint64_t hash, enum command_kind kind) {
+static void command_simple(struct registry *registry, const struct request *request, uint64_t hash,
+                           enum command_kind kind) {
     struct command command = {.kind = kind, .request = registry_id(registry, request)};
     registry->sink.command(registry->sink.userdata, hash, &command);
 }
@@ -273,7 +279,9 @@ static void fail_busy(struct registry *registry, struct request *request, instan
     else
         (void) snprintf(text, sizeof(text), "%.*s", (int) name->seen->head_length, name->seen->bytes);
     tell_failed(registry, request,
-                first->state != REQUEST_HELD && name->seen_failure == FAILURE_NO_QUORUM ? "NOQUORUM" : "BUSY", text, now_ns);
+                first->state != REQUEST_HELD && name->seen_failure == FAILURE_NO_QUORUM ? "NOQUORUM"
+                                                                                        : "BUSY",
+                text, now_ns);
 }
 
 /* Those who don't wait learn that they can't have it now. */
@@ -287,8 +295,9 @@ static void turn_away_impatient(struct registry *registry, struct name *name, in
     }
 }
 
-struct request *registry_ask(struct registry *registry, struct session *session, struct list *session_requests,
-                             const struct registry_ask *ask, instant_ns now_ns) {
+struct request *registry_ask(struct registry *registry, struct session *session,
+                             struct list *session_requests, const struct registry_ask *ask,
+                             instant_ns now_ns) {
     if (registry->requests.taken >= registry->limit)
         return NULL;
     struct text *tail = text_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
@@ -298,7 +307,7 @@ struct request *registry_ask(struct registry *registry, struct session *session,
     assert(index != POOL_NONE);
     struct request *request = pool_at(&registry->requests, index);
     uint32_t generation = request->generation + 1;
-    *request = (struct request) {
+    *request = (struct request){
         .generation = generation,
         .state = REQUEST_NEW,
         .try_once = ask->wait_ms == 0,
@@ -387,11 +396,13 @@ void registry_beat(struct registry *registry, struct request *request) {
 
 /* --- what the keeper says --- */
 
-static void granted(struct registry *registry, struct request *request, instant_ns deadline_ns, instant_ns now_ns) {
+static void granted(struct registry *registry, struct request *request, instant_ns deadline_ns,
+                    instant_ns now_ns) {
     if (request->state != REQUEST_CONTENDING)
         return; /* withdrawn meanwhile: its release is on the way */
     if (now_ns >= deadline_ns) {
-        tell_failed(registry, request, "NOQUORUM", "the grant came too late: the agent was stopped or starved", now_ns);
+        tell_failed(registry, request, "NOQUORUM",
+                    "the grant came too late: the agent was stopped or starved", now_ns);
         silence(request);
         hand_back(registry, request);
         return;
@@ -406,7 +417,8 @@ static void granted(struct registry *registry, struct request *request, instant_
         turn_away_impatient(registry, request->name, now_ns);
 }
 
-static void extended(struct registry *registry, struct request *request, instant_ns deadline_ns, instant_ns now_ns) {
+static void extended(struct registry *registry, struct request *request, instant_ns deadline_ns,
+                     instant_ns now_ns) {
     /* Late by our own clock: the tick that tells the loss is about to run. */
     if (request->state != REQUEST_HELD || now_ns >= request->deadline_ns)
         return;
@@ -418,14 +430,16 @@ static void extended(struct registry *registry, struct request *request, instant
     }
 }
 
-static void at_risk(struct registry *registry, struct request *request, enum reason reason, instant_ns now_ns) {
+static void at_risk(struct registry *registry, struct request *request, enum reason reason,
+                    instant_ns now_ns) {
     if (request->state != REQUEST_HELD)
         return;
     request->risk = (uint8_t) (1 + reason);
-    tell(registry, request, &(struct outcome) {.kind = OUTCOME_AT_RISK, .reason = reason}, now_ns);
+    tell(registry, request, &(struct outcome){.kind = OUTCOME_AT_RISK, .reason = reason}, now_ns);
 }
 
-static void contended(struct registry *registry, struct request *request, const struct report *report, instant_ns now_ns) {
+static void contended(struct registry *registry, struct request *request, const struct report *report,
+                      instant_ns now_ns) {
     struct name *name = request->name;
 
     if (request->state != REQUEST_CONTENDING)
@@ -437,7 +451,8 @@ static void contended(struct registry *registry, struct request *request, const 
         turn_away_impatient(registry, name, now_ns);
 }
 
-static void failed(struct registry *registry, struct request *request, const struct report *report, instant_ns now_ns) {
+static void failed(struct registry *registry, struct request *request, const struct report *report,
+                   instant_ns now_ns) {
     static const char *const errors[] = {
         [FAILURE_BUSY] = "BUSY",
         [FAILURE_NO_QUORUM] = "NOQUORUM",
@@ -447,10 +462,10 @@ static void failed(struct registry *registry, struct request *request, const str
     if (request->state != REQUEST_CONTENDING)
         return; /* RELEASED follows */
     tell(registry, request,
-         &(struct outcome) {.kind = OUTCOME_FAILED,
-                            .error = errors[report->failure],
-                            .text = report->text,
-                            .text_length = report->text_length},
+         &(struct outcome){.kind = OUTCOME_FAILED,
+                           .error = errors[report->failure],
+                           .text = report->text,
+                           .text_length = report->text_length},
          now_ns);
     end(registry, request);
 }
@@ -479,7 +494,7 @@ void registry_report(struct registry *registry, const struct report *report, ins
     case REPORT_LOST:
         if (request->state != REQUEST_HELD)
             break; /* RELEASED follows */
-        tell(registry, request, &(struct outcome) {.kind = OUTCOME_LOST, .reason = report->reason}, now_ns);
+        tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = report->reason}, now_ns);
         end(registry, request);
         break;
     case REPORT_RELEASED:
@@ -505,12 +520,14 @@ static void wait_ended(struct registry *registry, struct request *request, insta
     const char *error = "TIMEOUT";
 
     if (first->state == REQUEST_HELD)
-        (void) snprintf(text, sizeof(text), "waited %lld ms; held by process %ld of this host", waited_ms, (long) first->pid);
+        (void) snprintf(text, sizeof(text), "waited %lld ms; held by process %ld of this host", waited_ms,
+                        (long) first->pid);
     else if (name->seen)
         (void) snprintf(text, sizeof(text), "waited %lld ms; %.*s", waited_ms, (int) name->seen->head_length,
                         name->seen->bytes);
     else
-        (void) snprintf(text, sizeof(text), "waited %lld ms, until no attempt had come to an end", waited_ms);
+        (void) snprintf(text, sizeof(text), "waited %lld ms, until no attempt had come to an end",
+                        waited_ms);
     if (first->state != REQUEST_HELD && name->seen && name->seen_failure == FAILURE_NO_QUORUM)
         error = "NOQUORUM";
     tell_failed(registry, request, error, text, now_ns);
@@ -529,7 +546,7 @@ static void deadline_passed(struct registry *registry, struct request *request, 
         reason = REASON_CLOSED;
     else if (request->risk != 0)
         reason = (enum reason)(request->risk - 1);
-    tell(registry, request, &(struct outcome) {.kind = OUTCOME_LOST, .reason = reason}, now_ns);
+    tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = reason}, now_ns);
     silence(request);
     hand_back(registry, request);
 }

@@ -1,8 +1,8 @@
 /* Who holds, contends for and waits for each name on this host. Pure, owned by the front thread.
  *
- * Each name has a queue of requests in the order in which they asked. Only the first one is with the keeper, contending or holding;
- * the others wait here. So the hosts contend for a name, not the processes. Every deadline is kept here too: a stuck
- * keeper can't delay the news of a loss. */
+ * Each name has a queue of requests in the order in which they asked. Only the first one is with the keeper,
+ * contending or holding; the others wait here. So the hosts contend for a name, not the processes. Every
+ * deadline is kept here too: a stuck keeper can't delay the news of a loss. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,26 +25,26 @@ enum request_state {
     REQUEST_QUEUED,     /* behind others of this host */
     REQUEST_CONTENDING, /* first in line: with the keeper */
     REQUEST_HELD,
-    REQUEST_RELEASING,  /* out of the line; the keeper has yet to confirm */
+    REQUEST_RELEASING, /* out of the line; the keeper has yet to confirm */
 };
 
 struct request {
     uint32_t pool_link;
-    uint32_t generation;          /* of the slot; with its index it is the id */
-    uint8_t state;                /* enum request_state */
-    uint8_t risk;                 /* 1 + enum reason while at risk */
+    uint32_t generation; /* of the slot; with its index it is the id */
+    uint8_t state;       /* enum request_state */
+    uint8_t risk;        /* 1 + enum reason while at risk */
     bool try_once : 1;
-    bool async : 1;               /* for the session: replies go as pushes */
-    bool abandoned : 1;           /* its session was closed by us: held until its deadline or its process's death */
+    bool async : 1;     /* for the session: replies go as pushes */
+    bool abandoned : 1; /* its session was closed by us: held until its deadline or its process's death */
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
     int64_t max_hold_ms;
     pid_t pid;
     uid_t uid;
-    struct session *session;      /* NULL: nobody waits for news */
-    struct name *name;            /* NULL once out of the line */
-    struct text *tail;            /* "pid:data" for the lock value, until granted */
+    struct session *session; /* NULL: nobody waits for news */
+    struct name *name;       /* NULL once out of the line */
+    struct text *tail;       /* "pid:data" for the lock value, until granted */
     struct list session_link;
     struct list queue_link;
     instant_ns asked_ns;
@@ -54,20 +54,20 @@ struct request {
 
 struct name {
     uint32_t pool_link;
-    uint32_t next_in_bucket;      /* index + 1 */
+    uint32_t next_in_bucket; /* index + 1 */
     uint64_t hash;
     struct text *text;
     struct list queue;
-    struct text *seen;            /* why the first in line has not got it; NULL: not known to have failed */
+    struct text *seen; /* why the first in line has not got it; NULL: not known to have failed */
     enum failure seen_failure;
 };
 
 enum outcome_kind {
     OUTCOME_GRANTED,
-    OUTCOME_FAILED,   /* error, text */
-    OUTCOME_AT_RISK,  /* reason */
+    OUTCOME_FAILED,  /* error, text */
+    OUTCOME_AT_RISK, /* reason */
     OUTCOME_EXTENDED,
-    OUTCOME_LOST,     /* reason */
+    OUTCOME_LOST, /* reason */
     OUTCOME_RELEASED,
 };
 
@@ -83,7 +83,8 @@ struct registry_sink {
     /* Send this to the keeper of the name with this hash. */
     void (*command)(void *userdata, uint64_t name_hash, const struct command *command);
     /* Tell the request's session. After FAILED, LOST and RELEASED the request is gone when this returns. */
-    void (*outcome)(void *userdata, struct request *request, const struct outcome *outcome, instant_ns now_ns);
+    void (*outcome)(void *userdata, struct request *request, const struct outcome *outcome,
+                    instant_ns now_ns);
     void *userdata;
 };
 
@@ -105,7 +106,7 @@ struct registry_ask {
     size_t name_length;
     const char *tail; /* "pid:data" */
     size_t tail_length;
-    int64_t wait_ms;  /* 0: one try, -1: for ever */
+    int64_t wait_ms; /* 0: one try, -1: for ever */
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
@@ -120,9 +121,10 @@ uint32_t registry_requests_max(uint32_t leases);
 
 size_t registry_memory_bytes(uint32_t requests_max);
 
-/* `memory`: that many zeroed bytes, aligned to 4,096, to be freed by the caller after the registry's last use. */
-void registry_init(struct registry *registry, const struct registry_sink *sink, uint32_t requests_max, uint32_t limit,
-                   const uint64_t hash_key[2], void *memory);
+/* `memory`: that many zeroed bytes, aligned to 4,096, to be freed by the caller after the registry's last
+ * use. */
+void registry_init(struct registry *registry, const struct registry_sink *sink, uint32_t requests_max,
+                   uint32_t limit, const uint64_t hash_key[2], void *memory);
 
 uint64_t registry_id(const struct registry *registry, const struct request *request);
 
@@ -131,13 +133,16 @@ struct request *registry_find(const struct registry *registry, uint64_t id);
 
 uint64_t registry_hash(const struct registry *registry, const char *name, size_t length);
 
-/* Makes a request for the session; NULL when the limit is reached. Nothing happens before registry_start(). */
-struct request *registry_ask(struct registry *registry, struct session *session, struct list *session_requests,
-                             const struct registry_ask *ask, instant_ns now_ns);
+/* Makes a request for the session; NULL when the limit is reached. Nothing happens before registry_start().
+ */
+struct request *registry_ask(struct registry *registry, struct session *session,
+                             struct list *session_requests, const struct registry_ask *ask,
+                             instant_ns now_ns);
 
-/* Puts it in line. May call the sink with its outcome before it returns; the request may be gone then. False when the
- * registry has no room for the name: the request is gone, without an outcome. */
-bool registry_start(struct registry *registry, struct request *request, const struct registry_ask *ask, instant_ns now_ns);
+/* Puts it in line. May call the sink with its outcome before it returns; the request may be gone then. False
+ * when the registry has no room for the name: the request is gone, without an outcome. */
+bool registry_start(struct registry *registry, struct request *request, const struct registry_ask *ask,
+                    instant_ns now_ns);
 
 /* Withdraws it or gives the lease up; OUTCOME_RELEASED follows, at once or when the keeper confirms. */
 void registry_release(struct registry *registry, struct request *request, instant_ns now_ns);
@@ -145,8 +150,8 @@ void registry_release(struct registry *registry, struct request *request, instan
 /* The same without an outcome: nobody is there to hear it. */
 void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* The session was closed by us while its process lives: no more extensions, nothing is deleted before the deadline. A request
- * that is not held is dropped. Returns true while the request stays. */
+/* The session was closed by us while its process lives: no more extensions, nothing is deleted before the
+ * deadline. A request that is not held is dropped. Returns true while the request stays. */
 bool registry_abandon(struct registry *registry, struct request *request, instant_ns now_ns);
 
 void registry_beat(struct registry *registry, struct request *request);
@@ -161,5 +166,6 @@ static inline instant_ns registry_due_ns(const struct registry *registry) {
     return heap_earliest(&registry->due);
 }
 
-/* The first living request in a slot from *slot on, which is moved behind it; NULL at the end. For listings. */
+/* The first living request in a slot from *slot on, which is moved behind it; NULL at the end. For listings.
+ */
 struct request *registry_next(const struct registry *registry, uint32_t *slot);

@@ -6,8 +6,9 @@
 #include "local/command.h"
 #include "local/session.h"
 
-void service_init(struct service *service, const struct policy *policy, const struct service_identity *identity,
-                  const struct service_sink *sink, char *reply, instant_ns now_ns) {
+void service_init(struct service *service, const struct policy *policy,
+                  const struct service_identity *identity, const struct service_sink *sink, char *reply,
+                  instant_ns now_ns) {
     assert(identity->n_keepers <= KEEPERS_MAX && identity->n_nodes <= NODES_MAX);
 
     service->policy = *policy;
@@ -16,17 +17,20 @@ void service_init(struct service *service, const struct policy *policy, const st
     service->reply = reply;
     list_init(&service->surveyors);
     for (unsigned i = 0; i < KEEPERS_MAX; i++) {
-        service->keepers[i] = (struct keeper_view) {.counters.extension_margin_permille = 1000};
+        service->keepers[i] = (struct keeper_view){.counters.extension_margin_permille = 1000};
         for (unsigned j = 0; j < NODES_MAX; j++)
-            service->keepers[i].nodes[j] = (struct node_view) {.since_ns = now_ns, .reason = "not connected yet"};
+            service->keepers[i].nodes[j] =
+                (struct node_view){.since_ns = now_ns, .reason = "not connected yet"};
     }
 }
 
-void service_node_report(struct service *service, unsigned keeper, const struct report *report, instant_ns now_ns) {
+void service_node_report(struct service *service, unsigned keeper, const struct report *report,
+                         instant_ns now_ns) {
     assert(keeper < service->identity.n_keepers && report->node < service->identity.n_nodes);
 
     struct node_view *view = &service->keepers[keeper].nodes[report->node];
-    size_t length = report->text_length < sizeof(view->reason) ? report->text_length : sizeof(view->reason) - 1;
+    size_t length =
+        report->text_length < sizeof(view->reason) ? report->text_length : sizeof(view->reason) - 1;
     if (view->standing != report->standing)
         view->since_ns = now_ns;
     view->standing = report->standing;

@@ -1,5 +1,5 @@
-/* What all sessions share: the registry, the policy, what the keepers last told about the nodes, and the way out. Pure, owned by
- * the front thread. */
+/* What all sessions share: the registry, the policy, what the keepers last told about the nodes, and the way
+ * out. Pure, owned by the front thread. */
 #pragma once
 
 #include "core/event.h"
@@ -62,15 +62,17 @@ struct service {
     struct list surveyors; /* sessions that wait for the keepers' counters */
     uint32_t sessions;
     bool draining;
-    char *reply;           /* REPLY_BYTES_MAX, where replies are composed; the caller's */
+    char *reply; /* REPLY_BYTES_MAX, where replies are composed; the caller's */
 };
 
 /* The registry is initialised by the caller, with session_outcome() as its sink. */
-void service_init(struct service *service, const struct policy *policy, const struct service_identity *identity,
-                  const struct service_sink *sink, char *reply, instant_ns now_ns);
+void service_init(struct service *service, const struct policy *policy,
+                  const struct service_identity *identity, const struct service_sink *sink, char *reply,
+                  instant_ns now_ns);
 
 /* A keeper's word about a node. */
-void service_node_report(struct service *service, unsigned keeper, const struct report *report, instant_ns now_ns);
+void service_node_report(struct service *service, unsigned keeper, const struct report *report,
+                         instant_ns now_ns);
 
 /* All keepers have told their counters (or will not): the sessions that asked get their replies. */
 void service_surveyed(struct service *service, instant_ns now_ns);

@@ -9,7 +9,7 @@
 #include "local/command.h"
 
 void session_init(struct session *session, struct service *service, uint64_t id, pid_t pid, uid_t uid) {
-    *session = (struct session) {.id = id, .protocol = 2, .pid = pid, .uid = uid};
+    *session = (struct session){.id = id, .protocol = 2, .pid = pid, .uid = uid};
     list_init(&session->requests);
     list_init(&session->surveyor_link);
     service->sessions++;
@@ -20,7 +20,7 @@ static bool hears_pushes(const struct session *session) {
 }
 
 struct resp_writer session_compose(struct service *service) {
-    return (struct resp_writer) {.buffer = service->reply, .size = REPLY_BYTES_MAX};
+    return (struct resp_writer){.buffer = service->reply, .size = REPLY_BYTES_MAX};
 }
 
 void session_send(struct session *session, struct service *service, const struct resp_writer *writer) {
@@ -28,7 +28,8 @@ void session_send(struct session *session, struct service *service, const struct
     service->sink.write(service->sink.userdata, session, writer->buffer, writer->length);
 }
 
-void session_error(struct session *session, struct service *service, const char *word, const char *format, ...) {
+void session_error(struct session *session, struct service *service, const char *word, const char *format,
+                   ...) {
     struct resp_writer writer = session_compose(service);
     char text[1600];
     va_list arguments;
@@ -68,8 +69,8 @@ static void put_bulk_text(struct resp_writer *writer, const char *text) {
     resp_put_bulk(writer, text, strlen(text));
 }
 
-static struct resp_writer push_begin(const struct session *session, struct service *service, const char *what,
-                                     uint64_t id, size_t items) {
+static struct resp_writer push_begin(const struct session *session, struct service *service,
+                                     const char *what, uint64_t id, size_t items) {
     struct resp_writer writer = session_compose(service);
 
     resp_put_push(&writer, items, session->protocol);
@@ -104,8 +105,10 @@ static void tell_failed(struct session *session, struct service *service, const 
         return;
     }
     char text[1600];
-    struct resp_writer writer = push_begin(session, service, "failed", registry_id(&service->registry, request), 3);
-    (void) snprintf(text, sizeof(text), "%s %.*s", outcome->error, (int) outcome->text_length, outcome->text);
+    struct resp_writer writer =
+        push_begin(session, service, "failed", registry_id(&service->registry, request), 3);
+    (void) snprintf(text, sizeof(text), "%s %.*s", outcome->error, (int) outcome->text_length,
+                    outcome->text);
     put_bulk_text(&writer, text);
     session_send(session, service, &writer);
 }
@@ -124,7 +127,8 @@ static void tell_lost(struct session *session, struct service *service, const st
                       enum reason reason, const char *text) {
     if (!hears_pushes(session))
         return;
-    struct resp_writer writer = push_begin(session, service, "lost", registry_id(&service->registry, request), 4);
+    struct resp_writer writer =
+        push_begin(session, service, "lost", registry_id(&service->registry, request), 4);
     put_bulk_text(&writer, reason_word(reason));
     put_bulk_text(&writer, text);
     session_send(session, service, &writer);
@@ -134,7 +138,8 @@ static int64_t validity_ms(const struct request *request, instant_ns now_ns) {
     return instant_max(request->deadline_ns - now_ns, 0) / NS_PER_MS;
 }
 
-void session_outcome(void *userdata, struct request *request, const struct outcome *outcome, instant_ns now_ns) {
+void session_outcome(void *userdata, struct request *request, const struct outcome *outcome,
+                     instant_ns now_ns) {
     struct service *service = userdata;
     struct session *session = request->session;
     struct resp_writer writer;
@@ -209,8 +214,8 @@ bool session_expel(struct session *session, struct service *service, const char 
     return stays;
 }
 
-void session_request(struct session *session, struct service *service, const struct resp_token *tokens, size_t n_tokens,
-                     instant_ns now_ns) {
+void session_request(struct session *session, struct service *service, const struct resp_token *tokens,
+                     size_t n_tokens, instant_ns now_ns) {
     assert(session_ready(session) && n_tokens > 0);
 
     const struct command_entry *entry = command_find(tokens[0].text, tokens[0].length);
@@ -222,8 +227,9 @@ void session_request(struct session *session, struct service *service, const str
         return;
     }
     if (n_arguments < entry->arguments_min || n_arguments > entry->arguments_max) {
-        session_error(session, service, "ERR", "wrong number of arguments for %s: %zu given, %u to %u expected",
-                      entry->name, n_arguments, entry->arguments_min, entry->arguments_max);
+        session_error(session, service, "ERR",
+                      "wrong number of arguments for %s: %zu given, %u to %u expected", entry->name,
+                      n_arguments, entry->arguments_min, entry->arguments_max);
         return;
     }
     entry->handle(session, service, tokens + 1, n_arguments, now_ns);
@@ -248,7 +254,8 @@ void session_looked(struct session *session, struct service *service, const stru
         size_t data = explain_data_offset(report->text, report->text_length);
         resp_put_map(&writer, 3, session->protocol);
         put_bulk_text(&writer, "holder");
-        resp_put_bulk(&writer, holder, explain_holder(report->text, report->text_length, holder, sizeof(holder)));
+        resp_put_bulk(&writer, holder,
+                      explain_holder(report->text, report->text_length, holder, sizeof(holder)));
         put_bulk_text(&writer, "data");
         resp_put_bulk(&writer, report->text + data, data ? report->text_length - data : 0);
         put_bulk_text(&writer, "validity");

@@ -1,5 +1,6 @@
-/* One client connection's protocol state: who it is, what it holds, what it waits for. Pure, owned by the front thread. Requests
- * are answered in order: while one is under way, session_ready() is false and the caller feeds no more. */
+/* One client connection's protocol state: who it is, what it holds, what it waits for. Pure, owned by the
+ * front thread. Requests are answered in order: while one is under way, session_ready() is false and the
+ * caller feeds no more. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,14 +21,14 @@ enum { SESSION_NAME_BYTES_MAX = 64 };
 
 struct session {
     uint64_t id;
-    uint64_t looking;              /* the LEADER request under way */
-    int protocol;                  /* 2 or 3 */
+    uint64_t looking; /* the LEADER request under way */
+    int protocol;     /* 2 or 3 */
     pid_t pid;
     uid_t uid;
     enum session_state state;
-    bool pushes;                   /* RESP2: ASYNC was used */
-    uint8_t surveying;             /* enum command_survey: which listing waits */
-    struct request *awaited;       /* of SESSION_ACQUIRING and SESSION_RELEASING */
+    bool pushes;             /* RESP2: ASYNC was used */
+    uint8_t surveying;       /* enum command_survey: which listing waits */
+    struct request *awaited; /* of SESSION_ACQUIRING and SESSION_RELEASING */
     struct list requests;
     struct list surveyor_link;
     char name[SESSION_NAME_BYTES_MAX + 1];
@@ -38,8 +39,9 @@ void session_init(struct session *session, struct service *service, uint64_t id,
 /* Ends it. Its leases are released at once, its requests withdrawn. Idempotent. */
 void session_end(struct session *session, struct service *service, instant_ns now_ns);
 
-/* Ends it because the agent closes the connection while the client's process may live: tells `lost` for each lease and deletes
- * nothing before its deadline. Returns true when leases stay that session_end() must release when the process dies. */
+/* Ends it because the agent closes the connection while the client's process may live: tells `lost` for each
+ * lease and deletes nothing before its deadline. Returns true when leases stay that session_end() must
+ * release when the process dies. */
 bool session_expel(struct session *session, struct service *service, const char *why, instant_ns now_ns);
 
 static inline bool session_ready(const struct session *session) {
@@ -47,11 +49,12 @@ static inline bool session_ready(const struct session *session) {
 }
 
 /* One request: `tokens` are its items, at least one. */
-void session_request(struct session *session, struct service *service, const struct resp_token *tokens, size_t n_tokens,
-                     instant_ns now_ns);
+void session_request(struct session *session, struct service *service, const struct resp_token *tokens,
+                     size_t n_tokens, instant_ns now_ns);
 
 /* The registry's sink. */
-void session_outcome(void *service, struct request *request, const struct outcome *outcome, instant_ns now_ns);
+void session_outcome(void *service, struct request *request, const struct outcome *outcome,
+                     instant_ns now_ns);
 
 /* The answer to a LEADER. */
 void session_looked(struct session *session, struct service *service, const struct report *report);
@@ -60,8 +63,8 @@ void session_looked(struct session *session, struct service *service, const stru
 void session_tell_draining(struct session *session, struct service *service);
 
 /* An error reply: "WORD text". */
-void session_error(struct session *session, struct service *service, const char *word, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+void session_error(struct session *session, struct service *service, const char *word, const char *format,
+                   ...) __attribute__((format(printf, 4, 5)));
 
 /* The reply under composition in service->reply: begin, put, send. */
 struct resp_writer session_compose(struct service *service);

@@ -23,7 +23,9 @@ def main():
         c.write("const struct redis_script_source redis_scripts[SCRIPTS_COUNT] = {\n")
         for i, path in enumerate(paths):
             name = os.path.splitext(os.path.basename(path))[0]
-            c.write('    [SCRIPT_%s] = {"%s", script_%d, sizeof(script_%d) - 1},\n' % (name.upper(), name, i, i))
+            c.write(
+    '    [SCRIPT_%s] = {"%s", script_%d, sizeof(script_%d) - 1},\n' %
+     (name.upper(), name, i, i))
         c.write("};\n")
 
 

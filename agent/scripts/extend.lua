@@ -1,5 +1,5 @@
 -- KEYS locks | ARGV a value a key, then a ttl in ms a key
--- Answers per key: 1 extended, 2 was missing and is set again (this round does not count it), 0 stands for another,
+-- Answers per key: 1 extended, 2 was missing and is set again (not counted in this round), 0 is another's,
 -- or the text of the error when the node takes no writes.
 local n, out = #KEYS, {}
 for i = 1, n do

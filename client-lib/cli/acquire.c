@@ -1,4 +1,5 @@
-/* redlock acquire: a lease for a script, held by a process in the background as long as the script's process lives. */
+/* redlock acquire: a lease for a script, held by a process in the background as long as the script's process
+ * lives. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,8 @@
 
 static const char usage[] =
     "redlock acquire --for PID [OPTION]... NAME\n"
-    "Acquires the lease NAME, prints its id, and leaves a process in the background that holds it until PID ends.\n"
+    "Acquires the lease NAME, prints its id, and leaves a process in the background that holds it until PID "
+    "ends.\n"
     "In a shell script: redlock acquire --for $$ NAME || exit\n"
     "\n"
     "      --for PID        the process as long as which the lease lasts\n"
@@ -127,10 +129,12 @@ static void on_lost(struct redlock_lease *lease, const char *reason, const char 
     acquire->lost = true;
 }
 
-/* Holds until PID ends or the lease does. Its own deadline rules, so it sends the signal also when the agent is dead. */
+/* Holds until PID ends or the lease does. Its own deadline rules, so it sends the signal also when the agent
+ * is dead. */
 static void hold(struct acquire *acquire, struct redlock *connection, struct redlock_lease *lease) {
     static const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .lost = on_lost};
-    struct pollfd fds[] = {{.fd = acquire->pid_fd, .events = POLLIN}, {.fd = redlock_fd(connection), .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = acquire->pid_fd, .events = POLLIN},
+                           {.fd = redlock_fd(connection), .events = POLLIN}};
 
     redlock_set_callbacks(connection, &callbacks, acquire);
     while (!acquire->lost) {

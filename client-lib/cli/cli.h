@@ -1,4 +1,5 @@
-/* What the parts of the redlock command share. Each subcommand is a function that takes its own argv and returns the exit status. */
+/* What the parts of the redlock command share. Each subcommand is a function that takes its own argv and
+ * returns the exit status. */
 #pragma once
 
 #include <stdbool.h>
@@ -39,7 +40,8 @@ void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* Connects, or complains and gives the exit status; 0 when connected. */
 int cli_connect(const struct cli *cli, struct redlock **ret);
 
-/* Complains about a failed call on this connection (NULL: none was made) concerning `what`; the exit status for it. */
+/* Complains about a failed call on this connection (NULL: none was made) concerning `what`; the exit status
+ * for it. */
 int cli_failed(const struct redlock *connection, int error, const char *what);
 
 /* "1.5", "500ms", "10s", "2m", "1h" (a bare number is seconds) to milliseconds up to 2^31-1. */

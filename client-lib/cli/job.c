@@ -27,8 +27,9 @@ static void give_terminal(pid_t group) {
     (void) sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
-__attribute__((noreturn)) static void child(const struct job *job, char *const argv[], const char *lease_name,
-                                            const char *lease_id, pid_t parent, int error_fd) {
+__attribute__((noreturn)) static void child(const struct job *job, char *const argv[],
+                                            const char *lease_name, const char *lease_id, pid_t parent,
+                                            int error_fd) {
     sigset_t none;
     int error;
 
@@ -54,7 +55,7 @@ int job_start(struct job *job, char *const argv[], const char *lease_name, const
     pid_t parent = getpid();
     int error = 0, error_pipe[2];
 
-    *job = (struct job) {.has_terminal = owns_terminal()};
+    *job = (struct job){.has_terminal = owns_terminal()};
     if (pipe2(error_pipe, O_CLOEXEC) < 0) {
         cli_complain("can't start %s: %s", argv[0], strerror(errno));
         return STATUS_SYSTEM;

@@ -5,13 +5,13 @@
 #include <sys/types.h>
 
 struct job {
-    pid_t pid;          /* also of its group; 0 when it is over */
-    int wait_status;    /* of waitpid(2), once over */
-    bool has_terminal;  /* it got our terminal's foreground */
+    pid_t pid;         /* also of its group; 0 when it is over */
+    int wait_status;   /* of waitpid(2), once over */
+    bool has_terminal; /* it got our terminal's foreground */
 };
 
-/* Starts argv[0], found on the PATH, with this lease in its environment. Signals that the caller has blocked are open in it. 0, or the
- * exit status to end with (STATUS_NOT_FOUND, …), told. */
+/* Starts argv[0], found on the PATH, with this lease in its environment. Signals that the caller has blocked
+ * are open in it. 0, or the exit status to end with (STATUS_NOT_FOUND, …), told. */
 int job_start(struct job *job, char *const argv[], const char *lease_name, const char *lease_id);
 
 /* Sends the signal to the whole group. */
@@ -19,8 +19,8 @@ void job_signal(const struct job *job, int number);
 
 enum job_change { JOB_RUNNING, JOB_OVER, JOB_CONTINUED };
 
-/* Takes note of its changes without waiting. A command that was stopped from the terminal stops us too; JOB_CONTINUED when we are
- * awake again and it is not yet. */
+/* Takes note of its changes without waiting. A command that was stopped from the terminal stops us too;
+ * JOB_CONTINUED when we are awake again and it is not yet. */
 enum job_change job_reap(struct job *job);
 
 /* Lets a stopped command go on, in the foreground if it had it. */

@@ -6,7 +6,10 @@
 
 /* The length of the well-formed sequence at the front; 1 for a lone byte. */
 static size_t sequence(const unsigned char *s, size_t length) {
-    size_t bytes = s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : 1;
+    size_t bytes = s[0] >= 0xf0 && s[0] < 0xf5   ? 4
+                   : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+                   : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+                                                 : 1;
 
     if (bytes > length)
         return 1;

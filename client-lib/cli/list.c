@@ -1,4 +1,5 @@
-/* redlock status, nodes, leases, leader and check: what the agent and its nodes say, for people or as JSON. */
+/* redlock status, nodes, leases, leader and check: what the agent and its nodes say, for people or as JSON.
+ */
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -17,7 +18,7 @@ enum { NUMBER_BYTES = 24 };
 struct list {
     const struct cli *cli;
     bool json;
-    int argc;     /* of what is left after the options */
+    int argc; /* of what is left after the options */
     char **argv;
     struct redlock *connection;
 };
@@ -25,10 +26,11 @@ struct list {
 /* Reads --json and connects. 0; or 1 + the exit status to end with. */
 static int list_begin(struct list *list, const struct cli *cli, int argc, char **argv, int arguments_max,
                       const char *usage) {
-    static const struct option known[] = {{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option known[] = {
+        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
     int option;
 
-    *list = (struct list) {.cli = cli};
+    *list = (struct list){.cli = cli};
     while ((option = getopt_long(argc, argv, "", known, NULL)) >= 0) {
         if (option == 'h') {
             (void) fputs(usage, stdout);
@@ -41,7 +43,8 @@ static int list_begin(struct list *list, const struct cli *cli, int argc, char *
     list->argc = argc - optind;
     list->argv = argv + optind;
     if (list->argc > arguments_max) {
-        cli_complain("unexpected argument '%s'; 'redlock %s --help' tells more", list->argv[arguments_max], argv[0]);
+        cli_complain("unexpected argument '%s'; 'redlock %s --help' tells more", list->argv[arguments_max],
+                     argv[0]);
         return 1 + STATUS_USAGE;
     }
     int status = cli_connect(cli, &list->connection);
@@ -58,7 +61,8 @@ static int list_end(struct list *list, int status) {
 }
 
 static int ask(struct list *list, const char *word, const char *option, const char *value,
-               void (*on_value)(void *userdata, const struct resp_token *tokens, size_t n_tokens), void *userdata) {
+               void (*on_value)(void *userdata, const struct resp_token *tokens, size_t n_tokens),
+               void *userdata) {
     const struct resp_token items[] = {
         {.text = word, .length = strlen(word)},
         {.text = option, .length = option ? strlen(option) : 0},
@@ -88,7 +92,8 @@ static int64_t get_integer(const struct resp_token *map, const char *key) {
 }
 
 /* For printf's "%.*s"; names may hold any UTF-8 but no control characters. */
-#define TEXT(map, key) (get(map, key) ? (int) get(map, key)->length : 0), (get(map, key) ? get(map, key)->text : "")
+#define TEXT(map, key) \
+    (get(map, key) ? (int) get(map, key)->length : 0), (get(map, key) ? get(map, key)->text : "")
 
 static void print_json(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
     (void) userdata;
@@ -145,15 +150,18 @@ static void print_nodes(void *userdata, const struct resp_token *tokens, size_t 
     char since[NUMBER_BYTES];
 
     (void) userdata;
-    (void) printf("%-12s %-11s %-8s %8s  %-32s %s\n", "NODE", "STATE", "SINCE", "RTT us", "ADDRESS", "REASON");
+    (void) printf("%-12s %-11s %-8s %8s  %-32s %s\n", "NODE", "STATE", "SINCE", "RTT us", "ADDRESS",
+                  "REASON");
     for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count)
         (void) printf("%-12.*s %-11.*s %-8s %8" PRId64 "  %-32.*s %.*s\n", TEXT(&tokens[at], "name"),
                       TEXT(&tokens[at], "state"), duration(get_integer(&tokens[at], "since"), since),
-                      get_integer(&tokens[at], "rtt"), TEXT(&tokens[at], "address"), TEXT(&tokens[at], "reason"));
+                      get_integer(&tokens[at], "rtt"), TEXT(&tokens[at], "address"),
+                      TEXT(&tokens[at], "reason"));
 }
 
 int cli_nodes(const struct cli *cli, int argc, char **argv) {
-    static const char usage[] = "redlock nodes [--json]\nThe Redis nodes, since when they vote or not, and why not.\n";
+    static const char usage[] =
+        "redlock nodes [--json]\nThe Redis nodes, since when they vote or not, and why not.\n";
     struct list list;
 
     int status = list_begin(&list, cli, argc, argv, 0, usage);
@@ -173,9 +181,9 @@ struct leases {
 static void print_lease(const struct resp_token *lease) {
     char age[NUMBER_BYTES], validity[NUMBER_BYTES];
 
-    (void) printf("%-12" PRId64 " %-8.*s %7" PRId64 " %6" PRId64 " %9s %9s  %.*s\n", get_integer(lease, "id"),
-                  TEXT(lease, "state"), get_integer(lease, "pid"), get_integer(lease, "uid"),
-                  duration(get_integer(lease, "age"), age),
+    (void) printf("%-12" PRId64 " %-8.*s %7" PRId64 " %6" PRId64 " %9s %9s  %.*s\n",
+                  get_integer(lease, "id"), TEXT(lease, "state"), get_integer(lease, "pid"),
+                  get_integer(lease, "uid"), duration(get_integer(lease, "age"), age),
                   duration(get_integer(lease, "validity"), validity), TEXT(lease, "name"));
 }
 
@@ -184,7 +192,8 @@ static void print_leases(void *userdata, const struct resp_token *tokens, size_t
 
     leases->last_id[0] = '\0';
     for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count) {
-        (void) snprintf(leases->last_id, sizeof(leases->last_id), "%" PRId64, get_integer(&tokens[at], "id"));
+        (void) snprintf(leases->last_id, sizeof(leases->last_id), "%" PRId64,
+                        get_integer(&tokens[at], "id"));
         if (!leases->json) {
             print_lease(&tokens[at]);
             continue;
@@ -196,7 +205,8 @@ static void print_leases(void *userdata, const struct resp_token *tokens, size_t
 }
 
 int cli_leases(const struct cli *cli, int argc, char **argv) {
-    static const char usage[] = "redlock leases [--json]\nThe leases held and awaited by processes of this host.\n";
+    static const char usage[] =
+        "redlock leases [--json]\nThe leases held and awaited by processes of this host.\n";
     struct leases leases = {.last_id = "0"};
     struct list list;
 
@@ -207,7 +217,8 @@ int cli_leases(const struct cli *cli, int argc, char **argv) {
     if (leases.json)
         (void) putchar('[');
     else
-        (void) printf("%-12s %-8s %7s %6s %9s %9s  %s\n", "ID", "STATE", "PID", "UID", "AGE", "VALIDITY", "NAME");
+        (void) printf("%-12s %-8s %7s %6s %9s %9s  %s\n", "ID", "STATE", "PID", "UID", "AGE", "VALIDITY",
+                      "NAME");
     status = ask(&list, "LEASES", NULL, NULL, print_leases, &leases);
     while (status == 0 && leases.last_id[0] != '\0') {
         char after[NUMBER_BYTES];
@@ -253,9 +264,10 @@ static int show_leader(struct list *list, const char *name) {
 }
 
 int cli_leader(const struct cli *cli, int argc, char **argv) {
-    static const char usage[] = "redlock leader [--json] NAME\n"
-                                "Who holds NAME, on whichever host, as a majority of the nodes says: host:agent:pid, the time left\n"
-                                "unless it is extended, and its data. Exit status 1 when nobody does.\n";
+    static const char usage[] =
+        "redlock leader [--json] NAME\n"
+        "Who holds NAME, on whichever host, as a majority of the nodes says: host:agent:pid, the time left\n"
+        "unless it is extended, and its data. Exit status 1 when nobody does.\n";
     struct list list;
 
     int status = list_begin(&list, cli, argc, argv, 1, usage);
@@ -284,9 +296,11 @@ static void take_quorum(void *userdata, const struct resp_token *tokens, size_t 
 }
 
 int cli_check(const struct cli *cli, int argc, char **argv) {
-    static const char usage[] = "redlock check [NAME]\n"
-                                "Without NAME: exit status 0 when the agent is there and a quorum of its nodes votes, else 69 or 75.\n"
-                                "With NAME: 0 when somebody holds it (and prints who), 1 when nobody does.\n";
+    static const char usage[] =
+        "redlock check [NAME]\n"
+        "Without NAME: exit status 0 when the agent is there and a quorum of its nodes votes, else 69 or "
+        "75.\n"
+        "With NAME: 0 when somebody holds it (and prints who), 1 when nobody does.\n";
     struct quorum quorum = {0};
     struct list list;
 
@@ -300,10 +314,10 @@ int cli_check(const struct cli *cli, int argc, char **argv) {
         return list_end(&list, status);
     bool enough = quorum.needed > 0 && quorum.voting >= quorum.needed;
     if (list.json)
-        (void) printf("{\"nodes\":%" PRId64 ",\"quorum\":%" PRId64 ",\"voting\":%" PRId64 "}\n", quorum.nodes, quorum.needed,
-                      quorum.voting);
+        (void) printf("{\"nodes\":%" PRId64 ",\"quorum\":%" PRId64 ",\"voting\":%" PRId64 "}\n",
+                      quorum.nodes, quorum.needed, quorum.voting);
     else
-        (void) printf("%" PRId64 " of %" PRId64 " nodes vote, %" PRId64 " are needed\n", quorum.voting, quorum.nodes,
-                      quorum.needed);
+        (void) printf("%" PRId64 " of %" PRId64 " nodes vote, %" PRId64 " are needed\n", quorum.voting,
+                      quorum.nodes, quorum.needed);
     return list_end(&list, enough ? STATUS_DONE : STATUS_NO_QUORUM);
 }

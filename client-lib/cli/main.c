@@ -20,10 +20,12 @@ static const char usage[] =
     "  leader NAME                          who holds NAME, on whichever host\n"
     "  check [NAME]                         is a quorum there? is NAME held?\n"
     "\n"
-    "'redlock COMMAND --help' tells more. --version prints the version. The socket is that of --socket, else\n"
+    "'redlock COMMAND --help' tells more. --version prints the version. The socket is that of --socket, "
+    "else\n"
     "of $REDLOCK_SOCKET, else " REDLOCK_DEFAULT_SOCKET ".\n"
     "\n"
-    "Exit status: 0 done, or COMMAND's own; 1 the name is held; 64 usage; 69 no agent; 75 no quorum; 77 denied;\n"
+    "Exit status: 0 done, or COMMAND's own; 1 the name is held; 64 usage; 69 no agent; 75 no quorum; 77 "
+    "denied;\n"
     "124 waited too long; 125 the lease was lost and COMMAND stopped; 126, 127 COMMAND can't be run.\n";
 
 void cli_complain(const char *format, ...) {
@@ -96,7 +98,8 @@ bool cli_duration_ms(const char *text, int64_t *ret) {
     static const struct {
         const char *unit;
         double ms;
-    } units[] = {{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"min", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
+    } units[] = {{"", 1e3},     {"ms", 1},     {"s", 1e3},    {"m", 60e3},
+                 {"min", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
     char *end;
 
     if (text[0] < '0' || text[0] > '9')
@@ -106,7 +109,8 @@ bool cli_duration_ms(const char *text, int64_t *ret) {
         if (strcmp(end, units[i].unit) != 0)
             continue;
         double ms = number * units[i].ms;
-        if (!(ms <= INT32_MAX) || memchr(text, 'x', (size_t) (end - text)) || memchr(text, 'X', (size_t) (end - text)))
+        if (!(ms <= INT32_MAX) || memchr(text, 'x', (size_t) (end - text)) ||
+            memchr(text, 'X', (size_t) (end - text)))
             return false;
         *ret = (int64_t) (ms + 0.5);
         return true;

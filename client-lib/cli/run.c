@@ -1,4 +1,5 @@
-/* redlock run: a command under a lease. Whatever becomes of the agent, the command ends before the lease does. */
+/* redlock run: a command under a lease. Whatever becomes of the agent, the command ends before the lease
+ * does. */
 
 #include <errno.h>
 #include <getopt.h>
@@ -26,14 +27,17 @@ static const char usage[] =
     "  -w, --wait TIME      wait no longer: exit with 124\n"
     "  -t, --ttl TIME       the lease's ttl instead of the agent's default\n"
     "  -E, --conflict-exit-code N   exit with N instead of 1\n"
-    "      --grace TIME     when the lease can't be kept: SIGTERM this long before it ends (a quarter of the ttl, at most\n"
+    "      --grace TIME     when the lease can't be kept: SIGTERM this long before it ends (a quarter of "
+    "the ttl, at most\n"
     "                       5s; at most half of it), SIGKILL just before it ends\n"
     "      --data TEXT      publish TEXT with the lease ('redlock leader' shows it)\n"
     "      --max-hold TIME  hold no longer than this\n"
     "  -c, --command TEXT   run TEXT with /bin/sh -c\n"
     "\n"
-    "TIME is a number of seconds, or has a unit: 500ms, 10s, 2m, 1h. COMMAND finds REDLOCK_NAME and REDLOCK_ID in\n"
-    "its environment, runs in a process group of its own, gets our signals, and is waited for before the lease is\n"
+    "TIME is a number of seconds, or has a unit: 500ms, 10s, 2m, 1h. COMMAND finds REDLOCK_NAME and "
+    "REDLOCK_ID in\n"
+    "its environment, runs in a process group of its own, gets our signals, and is waited for before the "
+    "lease is\n"
     "released. Exit status: COMMAND's own, or as 'redlock --help' says; 125 if the lease was lost.\n";
 
 enum { GRACE_MS_MAX = 5000, KILL_MARGIN_MS = 20, KILL_MARGIN_DIVISOR = 100, RELEASE_TIMEOUT_MS = 1000 };
@@ -44,14 +48,14 @@ struct run {
     char **command;
     char *shell_text;
     int conflict_status;
-    int64_t grace_ms;         /* -1: chosen by the ttl */
+    int64_t grace_ms; /* -1: chosen by the ttl */
     struct redlock *connection;
     struct redlock_lease *lease;
     struct job job;
     int signal_fd;
     int64_t kill_margin_ns;
-    bool lost_told;           /* the agent said that the lease is over */
-    bool terminated;          /* SIGTERM was sent: the lease ends soon */
+    bool lost_told;  /* the agent said that the lease is over */
+    bool terminated; /* SIGTERM was sent: the lease ends soon */
     char reason[320];
 };
 
@@ -113,11 +117,11 @@ static bool read_option(struct run *run, int option) {
 /* 0; or 1 + the exit status to end with. */
 static int read_arguments(struct run *run, int argc, char **argv) {
     static const struct option known[] = {
-        {"nonblock", no_argument, NULL, 'n'},          {"wait", required_argument, NULL, 'w'},
-        {"ttl", required_argument, NULL, 't'},         {"conflict-exit-code", required_argument, NULL, 'E'},
-        {"grace", required_argument, NULL, 'g'},       {"data", required_argument, NULL, 'd'},
-        {"max-hold", required_argument, NULL, 'm'},    {"command", required_argument, NULL, 'c'},
-        {"help", no_argument, NULL, 'h'},              {0},
+        {"nonblock", no_argument, NULL, 'n'},       {"wait", required_argument, NULL, 'w'},
+        {"ttl", required_argument, NULL, 't'},      {"conflict-exit-code", required_argument, NULL, 'E'},
+        {"grace", required_argument, NULL, 'g'},    {"data", required_argument, NULL, 'd'},
+        {"max-hold", required_argument, NULL, 'm'}, {"command", required_argument, NULL, 'c'},
+        {"help", no_argument, NULL, 'h'},           {0},
     };
     int option;
 
@@ -165,7 +169,8 @@ static void on_disconnected(struct redlock *connection, void *userdata) {
 /* Ends the command in time, by what we know ourselves. Returns when to look again. */
 static int64_t enforce(struct run *run) {
     int64_t at_ns = now_ns(), deadline_ns = at_ns + redlock_remaining_ns(run->lease);
-    int64_t kill_ns = deadline_ns - run->kill_margin_ns, terminate_ns = deadline_ns - run->grace_ms * NS_PER_MS;
+    int64_t kill_ns = deadline_ns - run->kill_margin_ns,
+            terminate_ns = deadline_ns - run->grace_ms * NS_PER_MS;
 
     if (at_ns >= kill_ns || run->lost_told) {
         run->terminated = true;
@@ -174,8 +179,8 @@ static int64_t enforce(struct run *run) {
     }
     if (at_ns >= terminate_ns && !run->terminated) {
         run->terminated = true;
-        cli_complain("%s: the lease can't be kept%s%s: stopping the command", run->name, run->reason[0] ? ": " : "",
-                     run->reason);
+        cli_complain("%s: the lease can't be kept%s%s: stopping the command", run->name,
+                     run->reason[0] ? ": " : "", run->reason);
         job_signal(&run->job, SIGTERM);
         job_signal(&run->job, SIGCONT);
     }
@@ -242,7 +247,8 @@ static int choose_times(struct run *run) {
                      (long long) run->grace_ms, (long long) (ttl_ms / 2));
         return STATUS_USAGE;
     }
-    int64_t margin_ms = ttl_ms / KILL_MARGIN_DIVISOR > KILL_MARGIN_MS ? ttl_ms / KILL_MARGIN_DIVISOR : KILL_MARGIN_MS;
+    int64_t margin_ms =
+        ttl_ms / KILL_MARGIN_DIVISOR > KILL_MARGIN_MS ? ttl_ms / KILL_MARGIN_DIVISOR : KILL_MARGIN_MS;
     run->kill_margin_ns = (margin_ms < ttl_ms / 4 ? margin_ms : ttl_ms / 4) * NS_PER_MS;
     return 0;
 }

@@ -1,4 +1,5 @@
-"""Real redis-servers, real agents, real and raw clients, in a directory of their own. Everything ends with the test."""
+"""Real redis-servers, real agents, real and raw clients, in a directory of their own.
+Everything ends with the test."""
 
 import atexit
 import ctypes
@@ -8,11 +9,13 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 
-from tap import SCALE, note
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import SCALE, on_failure  # noqa: E402
 
 BUILD = os.environ.get("REDLOCK_BUILD", os.path.join(os.path.dirname(__file__), "..", "..", "build"))
 REDLOCKD = os.path.join(BUILD, "agent", "redlockd")
@@ -97,7 +100,8 @@ class Client:
 
     def send(self, *items):
         items = [item if isinstance(item, bytes) else str(item).encode() for item in items]
-        self.send_raw(b"*%d\r\n" % len(items) + b"".join(b"$%d\r\n%s\r\n" % (len(item), item) for item in items))
+        bulks = [b"$%d\r\n%s\r\n" % (len(item), item) for item in items]
+        self.send_raw(b"*%d\r\n" % len(items) + b"".join(bulks))
 
     def _fill(self, until):
         left = until - now()
@@ -186,8 +190,9 @@ class Node:
 
     def start(self):
         self.process = spawn(
-            ["redis-server", "--port", "0", "--unixsocket", self.socket_path, "--save", "", "--appendonly", "no",
-             "--dir", directory, "--dbfilename", self.name + ".rdb", "--logfile", self.socket_path + ".log", *self.options])
+            ["redis-server", "--port", "0", "--unixsocket", self.socket_path, "--save", "",
+             "--appendonly", "no", "--dir", directory, "--dbfilename", self.name + ".rdb",
+             "--logfile", self.socket_path + ".log", *self.options])
         wait_for(self._answers, what="node " + self.name)
 
     def _answers(self):
@@ -232,6 +237,7 @@ class Agent:
         self.keepers = keepers or int(os.environ.get("REDLOCK_TEST_KEEPERS", "2"))
         self.node_config = node_config
         self.write_config(config)
+        on_failure(lambda: self.log_text() if os.path.exists(self.log_path) else "")
         if start:
             self.start()
 
@@ -378,10 +384,10 @@ class Proxy:
 
 
 class FakeNode:
-    """Greets like a Redis master, then answers every script call with the given error; None: never answers."""
+    """Greets like a Redis master, then answers each script call with the given error; None: never."""
 
-    INFO = ("# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nrun_id:%s\r\nrole:%s\r\nloading:0\r\n"
-            "maxmemory_policy:noeviction\r\naof_enabled:0\r\n")
+    INFO = ("# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nrun_id:%s\r\n"
+            "role:%s\r\nloading:0\r\nmaxmemory_policy:noeviction\r\naof_enabled:0\r\n")
 
     def __init__(self, name, error="-ERR no", role="master", silent_from_start=False):
         self.name = name

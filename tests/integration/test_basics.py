@@ -39,14 +39,16 @@ def test_busy_and_others():
     begins(second.acquire("contended", "WAIT", 50), "TIMEOUT waited", "with WAIT it is told TIMEOUT")
     other = lab.Agent(nodes)
     third = other.client()
-    begins(third.acquire("contended"), "BUSY held by ", "another agent's client learns the holder from the nodes")
+    begins(third.acquire("contended"), "BUSY held by ",
+           "another agent's client learns the holder from the nodes")
     leader = lab.as_map(third.call("LEADER", "contended"))
     ok(leader["holder"].count(":") == 2 and leader["data"] == "", "LEADER tells host, agent and process")
     within(leader["validity"], 1000, 2000, "and the time left")
     equal(third.call("LEADER", "nobody has this"), None, "LEADER of a free name is nil")
     equal(third.call("RELEASE", grant["id"]), 0, "nobody else can release it")
     first.close()
-    ok(third.acquire("contended", "WAIT", 5000).get("id"), "after the holder's disconnect the other agent gets it")
+    ok(third.acquire("contended", "WAIT", 5000).get("id"),
+       "after the holder's disconnect the other agent gets it")
     third.close()
     other.terminate()
 
@@ -55,7 +57,8 @@ def test_data():
     client = agent.client(3)
     client.acquire("with data", "DATA", b"url=\x00\xff:1")
     leader = client.call("LEADER", "with data")
-    equal(leader["data"].encode("utf-8", "surrogateescape"), b"url=\x00\xff:1", "DATA is published byte for byte")
+    equal(leader["data"].encode("utf-8", "surrogateescape"), b"url=\x00\xff:1",
+          "DATA is published byte for byte")
     begins(client.acquire("more data", "DATA", b"x" * 1025), "BADARG", "up to 1,024 bytes")
     client.close()
 
@@ -83,7 +86,8 @@ def test_listings():
     equal(leases["listed two"]["ttl"], 5000, "LEASES lists them")
     equal(leases["listed one"]["state"], "held", "with their state")
     status = client.call("STATUS")
-    equal((status["state"], status["nodes"], status["quorum"], status["voting"]), ("ready", 5, 3, 5), "STATUS")
+    equal((status["state"], status["nodes"], status["quorum"], status["voting"]), ("ready", 5, 3, 5),
+          "STATUS")
     ok(status["leases"] >= 2 and status["grants"] >= 2, "counts")
     states = [node["state"] for node in client.call("NODES")]
     equal(states, ["voting"] * 5, "NODES")
@@ -98,7 +102,8 @@ def test_inline_and_pipeline():
     for name in names:
         client.send("ACQUIRE", name)
     grants = [lab.as_map(client.reply()) for _ in names]
-    equal([grant["name"] for grant in grants], names, "a thousand requests at once are answered in their order")
+    equal([grant["name"] for grant in grants], names,
+          "a thousand requests at once are answered in their order")
     client.close()
     lab.wait_for(lambda: agent.status()["leases"] == 0, what="the end of all leases")
     ok(True, "a disconnect releases them all")
@@ -106,10 +111,12 @@ def test_inline_and_pipeline():
 
 def test_redis_cli():
     script = "ACQUIRE cli\nCHECK 0\nLEASES\nLEADER cli\nNODES\nSTATUS\nINFO\nQUIT\n"
-    done = subprocess.run(["redis-cli", "-s", agent.socket_path], input=script, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["redis-cli", "-s", agent.socket_path], input=script, capture_output=True,
+                          text=True, timeout=30)
     ok("validity" in done.stdout and "deadline" in done.stdout, "redis-cli acquires")
     ok("redlockd_version" in done.stdout, "and reads INFO")
-    done = subprocess.run(["redis-cli", "-3", "-s", agent.socket_path, "ACQUIRE", "cli3"], capture_output=True, text=True,
+    done = subprocess.run(["redis-cli", "-3", "-s", agent.socket_path, "ACQUIRE", "cli3"],
+                          capture_output=True, text=True,
                           timeout=30)
     ok('"id"' in done.stdout or "id" in done.stdout, "redis-cli -3 as well")
     lab.wait_for(lambda: lab.keys_on(nodes, "cli3") == 0, what="the release")
@@ -125,7 +132,8 @@ def test_redis_py():
             "    assert c.execute_command('CHECK', g[b'id']) > 9000\n"
             "    assert c.execute_command('RELEASE', g[b'id']) == 1\n"
             "print('fine')\n")
-    done = subprocess.run(["/usr/bin/python3", "-c", code, agent.socket_path], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["/usr/bin/python3", "-c", code, agent.socket_path], capture_output=True,
+                          text=True, timeout=30)
     ok(done.stdout == "fine\n", "redis-py works as it is")
     for line in done.stderr.splitlines()[-3:]:
         note(line)

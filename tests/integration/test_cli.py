@@ -71,7 +71,8 @@ def test_signals_are_passed_on():
 
 
 def test_waits_before_release():
-    process = lab.redlock(agent, "run", "slow end", "--", "sh", "-c", 'trap "" TERM; echo ready; sleep 1; echo end')
+    process = lab.redlock(agent, "run", "slow end", "--", "sh", "-c",
+                          'trap "" TERM; echo ready; sleep 1; echo end')
     process.stdout.readline()
     process.send_signal(signal.SIGTERM)
     waiter = agent.client()
@@ -145,7 +146,8 @@ def test_acquire_for():
     equal(status, 0, "redlock acquire --for PID returns when the lease is held")
     ok(int(out) > 0, "and prints its id")
     equal(lab.redlock_run(agent, "check", "script")[0], 0, "check NAME: held")
-    equal(lab.redlock_run(agent, "acquire", "--for", str(script.pid), "-n", "script")[0], 1, "-n when it is held")
+    equal(lab.redlock_run(agent, "acquire", "--for", str(script.pid), "-n", "script")[0], 1,
+          "-n when it is held")
     script.kill()
     script.wait()
     lab.wait_for(lambda: lab.redlock_run(agent, "check", "script")[0] == 1, what="the release")
@@ -154,7 +156,8 @@ def test_acquire_for():
     own = lab.nodes(1)
     victim = lab.Agent(own)
     script = lab.spawn(["sleep", "100"])
-    lab.redlock_run(victim, "acquire", "--for", str(script.pid), "-t", "500ms", "--signal", "USR1", "lost one")
+    lab.redlock_run(victim, "acquire", "--for", str(script.pid), "-t", "500ms", "--signal", "USR1",
+                    "lost one")
     victim.kill()
     equal(script.wait(20 * lab.SCALE), -signal.SIGUSR1, "--signal tells the process that the lease was lost")
 
@@ -178,5 +181,6 @@ def test_listings():
 
 
 main(test_exit_statuses, test_environment_and_group, test_signals_are_passed_on, test_waits_before_release,
-     test_agent_killed, test_agent_stopped, test_agent_terminated, test_quorum_lost, test_parent_death, test_acquire_for,
+     test_agent_killed, test_agent_stopped, test_agent_terminated, test_quorum_lost, test_parent_death,
+     test_acquire_for,
      test_listings)

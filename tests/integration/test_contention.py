@@ -1,4 +1,5 @@
-"""A hundred processes want one name; waiters of one agent are served in their order; two agents never grant it twice."""
+"""A hundred processes want one name; waiters of one agent are served in order;
+two agents never grant it twice."""
 
 import os
 import subprocess
@@ -9,7 +10,8 @@ from tap import equal, main, note, ok
 
 nodes = lab.nodes(5)
 
-# The critical section: reads the number in the file, writes it back plus one, and marks its presence. A second one inside shows.
+# The critical section: reads the number in the file, writes it back plus one, and marks its presence.
+# A second one inside shows.
 SECTION = """
 cd "$1"
 mkdir inside || echo "$$" >> overlap
@@ -23,7 +25,8 @@ def contend(agents, count):
     os.mkdir(place)
     with open(os.path.join(place, "count"), "w") as file:
         file.write("0\n")
-    commands = [lab.redlock(agents[i % len(agents)], "run", "-t", "5s", "section", "--", "sh", "-c", SECTION, "sh", place)
+    commands = [lab.redlock(agents[i % len(agents)], "run", "-t", "5s", "section", "--", "sh", "-c", SECTION,
+                            "sh", place)
                 for i in range(count)]
     statuses = [command.wait(120 * lab.SCALE) for command in commands]
     equal(sorted(set(statuses)), [0], "%d processes on %d agents all had their turn" % (count, len(agents)))
@@ -81,7 +84,8 @@ def test_no_waiter_delays_another_name():
         quick.acquire("free %d" % i)
         times.append(lab.now() - begun)
     note("median %.2f ms with 5,000 waiters for another name" % (1000 * lab.median(times)))
-    ok(lab.median(times) < 0.02 * lab.SCALE, "a free name is granted at the usual speed while thousands wait for another")
+    ok(lab.median(times) < 0.02 * lab.SCALE,
+       "a free name is granted at the usual speed while thousands wait for another")
     crowd.close()
     lab.wait_for(lambda: agent.status()["waiters"] == 0, what="the end of the waiters")
     ok(True, "waiters that disconnect leave nothing behind")
@@ -89,7 +93,7 @@ def test_no_waiter_delays_another_name():
 
 
 def test_split_between_agents():
-    """Single tries at the same instant on three agents: one of them gets it, they don't all cancel each other out."""
+    """Single tries at the same instant on three agents: one gets it, they don't cancel each other out."""
     agents = [lab.Agent(nodes) for _ in range(3)]
     clients = [agent.client() for agent in agents]
     nobody = 0
@@ -115,4 +119,5 @@ def test_split_between_agents():
         agent.terminate()
 
 
-main(test_one_agent, test_three_agents, test_fifo, test_no_waiter_delays_another_name, test_split_between_agents)
+main(test_one_agent, test_three_agents, test_fifo, test_no_waiter_delays_another_name,
+     test_split_between_agents)

@@ -31,7 +31,8 @@ time.sleep(60)
 
 
 def holder(name, how="plain"):
-    process = lab.spawn([sys.executable, "-c", HOLDER, agent.socket_path, name, how], stdout=subprocess.PIPE, text=True)
+    process = lab.spawn([sys.executable, "-c", HOLDER, agent.socket_path, name, how], stdout=subprocess.PIPE,
+                        text=True)
     return process, process.stdout.readline().strip()
 
 
@@ -57,12 +58,14 @@ def kill_to_grant(waiting_agent, rounds):
 def test_next_local_waiter():
     times = kill_to_grant(agent, 20)
     note("kill -9 to grant, local waiter: median %.1f ms, longest %.1f ms" % (lab.median(times), max(times)))
-    ok(lab.median(times) < 20 * lab.SCALE, "kill -9 of a holder: the next local waiter has it within 20 ms (median of 20)")
+    ok(lab.median(times) < 20 * lab.SCALE,
+       "kill -9 of a holder: the next local waiter has it within 20 ms (median of 20)")
 
 
 def test_next_remote_waiter():
     times = kill_to_grant(other, 20)
-    note("kill -9 to grant, waiter on another agent: median %.1f ms, longest %.1f ms" % (lab.median(times), max(times)))
+    note("kill -9 to grant, waiter on another agent: median %.1f ms, longest %.1f ms" %
+         (lab.median(times), max(times)))
     ok(lab.median(times) < 100 * lab.SCALE, "and a waiter on another agent within 100 ms (median of 20)")
 
 
@@ -137,5 +140,6 @@ def test_abrupt_closes():
     equal(len(os.listdir("/proc/%d/fd" % agent.process.pid)) < 60, True, "and holds no descriptors of them")
 
 
-main(test_next_local_waiter, test_next_remote_waiter, test_forked_child, test_half_close, test_waiters_leave_nothing,
+main(test_next_local_waiter, test_next_remote_waiter, test_forked_child, test_half_close,
+     test_waiters_leave_nothing,
      test_abrupt_closes)

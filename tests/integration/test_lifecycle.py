@@ -61,7 +61,8 @@ def test_drain():
     ok(not os.path.exists(agent.socket_path), "the socket file is gone")
     contender = other.client()
     begins(contender.acquire("drained"), "BUSY", "so nobody gets the name before its ttl")
-    ok(isinstance(contender.acquire("drained", "WAIT", 10000), dict) and lab.now() * 1e9 >= grant["deadline"],
+    ok(isinstance(contender.acquire("drained", "WAIT", 10000),
+                  dict) and lab.now() * 1e9 >= grant["deadline"],
        "and somebody gets it afterwards")
     other.terminate()
 
@@ -93,7 +94,8 @@ def test_socket():
     agent = lab.Agent(nodes)
     equal(os.stat(agent.socket_path).st_mode & 0o777, 0o666, "the socket has the configured mode")
     status, _, errors = run("--config", agent.config_path)
-    ok(status == 69 and "another agent listens there" in errors, "a second agent on the socket refuses to start")
+    ok(status == 69 and "another agent listens there" in errors,
+       "a second agent on the socket refuses to start")
     equal(agent.client().call("PING"), "PONG", "and the first one serves on")
     agent.kill()
     ok(os.path.exists(agent.socket_path), "an agent that was killed leaves its socket file")
@@ -106,9 +108,10 @@ def test_socket():
     inherited_path = agent.socket_path  # as with redlockd.socket: the configured one
     inherited.bind(inherited_path)
     inherited.listen(5)
-    process = lab.spawn(["bash", "-c", 'exec 3<&%d; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"' % inherited.fileno(), "sh",
-                         lab.REDLOCKD, "--config", agent.config_path], pass_fds=[inherited.fileno()],
-                        stderr=subprocess.DEVNULL)
+    process = lab.spawn(["bash", "-c",
+                         'exec 3<&%d; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"' % inherited.fileno(),
+                         "sh", lab.REDLOCKD, "--config", agent.config_path],
+                        pass_fds=[inherited.fileno()], stderr=subprocess.DEVNULL)
     clients = [lab.Client(inherited_path), lab.Client(inherited_path)]
     equal([client.call("PING") for client in clients], ["PONG", "PONG"],
           "an inherited socket is served (socket activation), blocking as it may be")
@@ -123,7 +126,8 @@ def test_dev():
     lab.wait_for(lambda: os.path.exists(socket_path), what="the socket")
     client = lab.Client(socket_path)
     ok("id" in client.acquire("dev"), "--dev works without anything else")
-    children = lab.wait_for(lambda: open("/proc/%d/task/%d/children" % (process.pid, process.pid)).read().split())
+    children = lab.wait_for(lambda: open("/proc/%d/task/%d/children" % (process.pid, process.pid)).read()
+                            .split())
     equal(len(children), 3, "on three servers of its own")
     process.kill()
     process.wait()

@@ -85,7 +85,8 @@ def test_half_a_request():
         grant = busy.acquire("beside")
         busy.call("RELEASE", grant["id"])
         times.append(lab.now() - begun)
-    ok(lab.median(times) < 0.05 * lab.SCALE, "fifty clients that stall in the middle of a request delay nobody")
+    ok(lab.median(times) < 0.05 * lab.SCALE,
+       "fifty clients that stall in the middle of a request delay nobody")
     for client in silent:
         client.close()
     busy.close()
@@ -102,7 +103,8 @@ def test_byte_by_byte():
 
 def test_noise():
     generator = random.Random(7)
-    commands = [b"ACQUIRE", b"RELEASE", b"CHECK", b"LEADER", b"HELLO", b"ASYNC", b"TTL", b"-1", b"100", b"x", b"*2\r\n", b"$3\r\n"]
+    commands = [b"ACQUIRE", b"RELEASE", b"CHECK", b"LEADER", b"HELLO", b"ASYNC", b"TTL", b"-1", b"100", b"x",
+                b"*2\r\n", b"$3\r\n"]
     for _ in range(300):
         client = agent.client()
         if generator.random() < 0.5:
@@ -121,7 +123,8 @@ def test_noise():
 def test_ranges():
     client = agent.client()
     begins(client.acquire("x", "TTL", 99), "BADARG", "a ttl below 100 ms")
-    begins(client.acquire("x", "TTL", 30001), "BADARG TTL wants milliseconds from 100 to 30000", "above max_ttl")
+    begins(client.acquire("x", "TTL", 30001), "BADARG TTL wants milliseconds from 100 to 30000",
+           "above max_ttl")
     begins(client.acquire(b"x" * 513), "BADNAME", "a name of 513 bytes")
     begins(client.acquire(b""), "BADNAME", "an empty name")
     begins(client.acquire(b"a\xffb"), "BADNAME", "a name that is no UTF-8")
@@ -138,7 +141,8 @@ def test_too_many_connections():
     for client in clients:
         assert client.call("PING") == "PONG"
     over = agent.client()
-    begins(over.read(), "QUOTA the agent has as many connections", "a connection over max_sessions is told so")
+    begins(over.read(), "QUOTA the agent has as many connections",
+           "a connection over max_sessions is told so")
     ok(ended(over), "and closed")
     witness_is_fine("at the limit")
     for client in clients:
@@ -153,7 +157,7 @@ def test_too_many_leases():
     def ask():
         for i in range(5200):
             client.send("ACQUIRE", "many %d" % i, "ASYNC")
-    threading.Thread(target=ask, daemon=True).start()  # beside the reading: the agent reads no more than it is read
+    threading.Thread(target=ask, daemon=True).start()  # the agent reads no more than it is read
     refused = 0
     answered = 0
     while answered < 5200:
@@ -199,5 +203,6 @@ def test_descriptors():
     client.close()
 
 
-main(test_protocol_errors, test_lost_before_the_end, test_half_a_request, test_byte_by_byte, test_noise, test_ranges,
+main(test_protocol_errors, test_lost_before_the_end, test_half_a_request, test_byte_by_byte, test_noise,
+     test_ranges,
      test_too_many_connections, test_too_many_leases, test_slow_reader, test_descriptors)

@@ -38,6 +38,7 @@ def test_minority_and_majority_down():
     push = client.push("extended")
     equal(push[1], kept["id"], "and extended when the quorum is back in time")
     ok(client.call("CHECK", kept["id"]) > 0, "nothing was lost")
+    agent.wait_voting(3)
     equal(acquire_and_release(client, "three up"), "granted", "the returned node votes again")
     for node in nodes[:3]:
         node.kill()
@@ -57,7 +58,8 @@ def test_silent_nodes():
         begun = lab.now()
         assert acquire_and_release(client, "silent %d" % i) == "granted"
         times.append(lab.now() - begun)
-    ok(lab.median(times) < 0.05 * lab.SCALE, "two nodes of five that are stopped delay nothing (%.1f ms)" % (1000 * lab.median(times)))
+    ok(lab.median(times) < 0.05 * lab.SCALE,
+       "two nodes of five that are stopped delay nothing (%.1f ms)" % (1000 * lab.median(times)))
     nodes[2].stop()
     begun = lab.now()
     begins(client.acquire("silent"), "NOQUORUM", "three that are stopped: NOQUORUM")
@@ -88,7 +90,8 @@ def test_slow_nodes():
     begins(client.acquire("all slow"), "NOQUORUM", "all slower than the node time-out: NOQUORUM")
     for proxy in nodes:
         proxy.delay = 0
-    lab.wait_for(lambda: sum(lab.keys_on([proxy.node for proxy in nodes], name) for name in ("slow", "all slow")) == 0,
+    lab.wait_for(lambda: sum(lab.keys_on([proxy.node for proxy in nodes], name)
+                             for name in ("slow", "all slow")) == 0,
                  what="the end of the keys")
     ok(True, "keys that were set too late are released")
     agent.terminate()
@@ -104,7 +107,8 @@ def test_lost_replies():
     for proxy in proxies:
         proxy.mute = False
         proxy.cut()
-    lab.wait_for(lambda: lab.keys_on([proxy.node for proxy in proxies], "mute") == 0, seconds=8, what="the release")
+    lab.wait_for(lambda: lab.keys_on([proxy.node for proxy in proxies], "mute") == 0, seconds=8,
+                 what="the release")
     ok(True, "rule 4: the keys are released, well before their ttl")
     agent.terminate()
 
@@ -158,7 +162,8 @@ def test_wrong_servers():
     nodes = lab.nodes(2)
     agent = lab.Agent(nodes + [lab.FakeNode("replica", role="slave")])
     state = agent.node_states()["replica"]
-    ok(state["state"] != "voting" and "replica" in state["reason"], "a replica does not vote, and NODES says why")
+    ok(state["state"] != "voting" and "replica" in state["reason"],
+       "a replica does not vote, and NODES says why")
     agent.terminate()
     silent = lab.FakeNode("silent", silent_from_start=True)
     agent = lab.Agent(nodes + [silent])
@@ -174,7 +179,8 @@ def test_foreign_type():
     client = agent.client(3)
     for node in nodes:
         node.call("HSET", "hash", "field", "1")
-    begins(client.acquire("hash"), "BUSY its Redis key holds a hash", "a key of another type is reported as such")
+    begins(client.acquire("hash"), "BUSY its Redis key holds a hash",
+           "a key of another type is reported as such")
     grant = client.acquire("turned", "TTL", 900)
     for node in nodes[:2]:
         node.call("DEL", "turned")
@@ -223,7 +229,8 @@ def test_script_flush_and_restart():
         agent.wait_voting(3)
         extensions = agent.status()["extensions"]
         lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 2, what="two extensions")
-    ok(client.call("CHECK", grant["id"]) > 0, "each node restarted empty in turn: the lease is repaired and kept")
+    ok(client.call("CHECK", grant["id"]) > 0,
+       "each node restarted empty in turn: the lease is repaired and kept")
     equal(lab.keys_on(nodes, "flushed"), 3, "on all nodes")
     agent.terminate()
 
@@ -289,6 +296,8 @@ def test_late_start():
     agent.terminate()
 
 
-main(test_minority_and_majority_down, test_silent_nodes, test_slow_nodes, test_lost_replies, test_refusing_nodes,
-     test_real_refusals, test_wrong_servers, test_foreign_type, test_foreign_writes, test_script_flush_and_restart,
+main(test_minority_and_majority_down, test_silent_nodes, test_slow_nodes, test_lost_replies,
+     test_refusing_nodes,
+     test_real_refusals, test_wrong_servers, test_foreign_type, test_foreign_writes,
+     test_script_flush_and_restart,
      test_even_and_single, test_passwords, test_late_start)

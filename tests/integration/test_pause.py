@@ -14,7 +14,8 @@ nodes = lab.nodes(3)
 def test_stopped_client():
     agent = lab.Agent(nodes)
     code = ("import socket, sys, time\ns = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n"
-            "s.sendall(b'ACQUIRE paused TTL 500\\r\\n'); s.recv(4096); print('held', flush=True)\ntime.sleep(60)\n")
+            "s.sendall(b'ACQUIRE paused TTL 500\\r\\n'); s.recv(4096); print('held', flush=True)\n"
+             "time.sleep(60)\n")
     process = lab.spawn([sys.executable, "-c", code, agent.socket_path], stdout=subprocess.PIPE, text=True)
     process.stdout.readline()
     process.send_signal(signal.SIGSTOP)
@@ -39,7 +40,8 @@ def test_stopped_agent():
     ok(lab.now() * 1e9 >= grant["deadline"], "not before the first holder's deadline has passed")
     first.cont()
     push = holder.push("lost")
-    equal(push[1:3], [grant["id"], "paused"], "the first holder is told lost, with the reason, as soon as its agent wakes")
+    equal(push[1:3], [grant["id"], "paused"],
+          "the first holder is told lost, with the reason, as soon as its agent wakes")
     equal(holder.call("CHECK", grant["id"]), 0, "CHECK says so too")
     within_ms = contender.call("CHECK", other["id"])
     ok(within_ms > 0, "the second holder's lease goes on")

@@ -1,4 +1,5 @@
-/* A producer of the Test Anything Protocol (version 13), one header. Each check is one line; the plan comes at the end. */
+/* A producer of the Test Anything Protocol (version 13), one header. Each check is one line; the plan comes
+ * at the end. */
 #pragma once
 
 #include <stdarg.h>
@@ -8,9 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct {
-    unsigned checks, failures;
-} tap;
+static struct { unsigned checks, failures; } tap;
 
 __attribute__((format(printf, 4, 5), unused)) static bool tap_check(bool good, const char *file, int line,
                                                                     const char *format, ...) {
@@ -38,8 +37,8 @@ __attribute__((unused)) static bool tap_is_int(long long got, long long want, co
     return good;
 }
 
-__attribute__((unused)) static bool tap_is_string(const char *got, const char *want, const char *file, int line,
-                                                  const char *what) {
+__attribute__((unused)) static bool tap_is_string(const char *got, const char *want, const char *file,
+                                                  int line, const char *what) {
     bool good = tap_check(got && want ? strcmp(got, want) == 0 : got == want, file, line, "%s", what);
 
     if (!good)

@@ -23,7 +23,7 @@ static bool have_redis(void) {
 
 /* PING over a connection of its own. */
 static bool answers(const char *path) {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
     _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     char reply[8] = "";
 
@@ -54,7 +54,7 @@ static bool is_alive(pid_t pid) {
 
 static bool is_gone_soon(pid_t pid) {
     for (int i = 0; i < 1000 && is_alive(pid); i++)
-        (void) nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+        (void) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     return !is_alive(pid);
 }
 
@@ -109,7 +109,7 @@ static bool start_and_kill(struct told *ret) {
         return false;
     agent = fork();
     if (agent == 0) {
-        struct told told = { .agent = getpid() };
+        struct told told = {.agent = getpid()};
         struct config *config = NULL;
         struct dev *dev = NULL;
         sigset_t all;
@@ -170,7 +170,7 @@ static void trap_deinit(const struct trap *trap) {
 static void test_killed(void) {
     struct config *config = NULL, *other_config = NULL;
     struct dev *dev = NULL, *other = NULL;
-    struct told told = { 0 };
+    struct told told = {0};
     struct trap trap;
 
     ok(start_and_kill(&told), "an agent with two nodes, killed");

@@ -1,4 +1,5 @@
-/* The local layer by way of its sessions: requests go in as tokens, replies come out as bytes, and the keeper is this file. */
+/* The local layer by way of its sessions: requests go in as tokens, replies come out as bytes, and the
+ * keeper is this file. */
 
 #include <assert.h>
 #include <stdarg.h>
@@ -53,17 +54,24 @@ static void on_survey(void *userdata) {
     world.surveys++;
 }
 
-static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome, instant_ns now_ns) {
+static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
+                       instant_ns now_ns) {
     session_outcome(userdata, request, outcome, now_ns);
 }
 
 static void world_begin(uint32_t limit) {
     const struct policy policy = {.default_ttl_ms = 10000, .max_ttl_ms = 60000};
-    const struct service_identity identity = {.version = "1.2.3", .agent = "00c0ffee", .host = "web1", .pid = 42,
-                                              .n_nodes = 1, .n_keepers = 1, .node_names = {"a"},
+    const struct service_identity identity = {.version = "1.2.3",
+                                              .agent = "00c0ffee",
+                                              .host = "web1",
+                                              .pid = 42,
+                                              .n_nodes = 1,
+                                              .n_keepers = 1,
+                                              .node_names = {"a"},
                                               .node_addresses = {"unix:/a.sock"}};
     const struct service_sink sink = {.write = on_write, .look = on_command, .survey = on_survey};
-    const struct registry_sink registry_sink = {.command = on_command, .outcome = on_outcome, .userdata = &world.service};
+    const struct registry_sink registry_sink = {
+        .command = on_command, .outcome = on_outcome, .userdata = &world.service};
     const uint64_t key[2] = {1, 2};
 
     if (registry_memory)
@@ -120,7 +128,8 @@ static const struct command *last_command(void) {
 }
 
 static void report(uint64_t request, enum report_kind kind) {
-    const struct report report = {.kind = kind, .request = request, .deadline_ns = world.now_ns + 9898 * NS_PER_MS};
+    const struct report report = {
+        .kind = kind, .request = request, .deadline_ns = world.now_ns + 9898 * NS_PER_MS};
     registry_report(&world.service.registry, &report, world.now_ns);
 }
 
@@ -152,7 +161,8 @@ static void test_acquire_and_release(void) {
     is_int(command.persist, 0, "without WAIT it is one try");
     report(command.request, REPORT_GRANTED);
     (void) snprintf(expected, sizeof(expected),
-                    "*8\r\n$2\r\nid\r\n:%lld\r\n$4\r\nname\r\n$3\r\njob\r\n$8\r\nvalidity\r\n:9898\r\n$8\r\ndeadline\r\n:%lld\r\n",
+                    "*8\r\n$2\r\nid\r\n:%lld\r\n$4\r\nname\r\n$3\r\njob\r\n$8\r\nvalidity\r\n:9898\r\n$"
+                    "8\r\ndeadline\r\n:%lld\r\n",
                     (long long) command.request, (long long) (world.now_ns + 9898 * NS_PER_MS));
     is_string(got(0), expected, "the grant is a flat map in RESP2");
     world.now_ns += 98 * NS_PER_MS;
@@ -232,7 +242,10 @@ static void test_names(void) {
     ok(begins(0, "-BADNAME"), "a sequence that is cut short");
     ask_name(0, name, 512);
     ok(world.n_commands == 1, "512 bytes are fine");
-    ask_name(1, "gr\xc3\xbc\xc3\x9f" "e \xf0\x9f\x94\x92", 12);
+    ask_name(1,
+             "gr\xc3\xbc\xc3\x9f"
+             "e \xf0\x9f\x94\x92",
+             12);
     ok(world.n_commands == 2, "so is UTF-8 with a blank");
 }
 
@@ -297,14 +310,18 @@ static void test_wait_ends(void) {
 
     world_begin(512);
     ask(0, "ACQUIRE job WAIT 1000");
-    const struct report contended = {.kind = REPORT_CONTENDED, .request = last_command()->request,
-                                     .failure = FAILURE_NO_QUORUM, .text = "1 of 3", .text_length = 6};
+    const struct report contended = {.kind = REPORT_CONTENDED,
+                                     .request = last_command()->request,
+                                     .failure = FAILURE_NO_QUORUM,
+                                     .text = "1 of 3",
+                                     .text_length = 6};
     registry_report(&world.service.registry, &contended, world.now_ns);
     ask(1, "ACQUIRE job");
     ok(begins(1, "-NOQUORUM 1 of 3"), "who does not wait learns what the first in line met");
     world.now_ns += NS_PER_S;
     registry_tick(&world.service.registry, world.now_ns);
-    ok(begins(0, "-NOQUORUM waited 1000 ms; 1 of 3"), "a wait without a quorum ends as NOQUORUM, not as TIMEOUT");
+    ok(begins(0, "-NOQUORUM waited 1000 ms; 1 of 3"),
+       "a wait without a quorum ends as NOQUORUM, not as TIMEOUT");
     is_int(last_command()->kind, COMMAND_RELEASE, "and is withdrawn from the keeper");
     report(last_command()->request, REPORT_GRANTED);
     ok(begins(0, "-NOQUORUM"), "a grant that comes too late changes nothing");
@@ -313,7 +330,8 @@ static void test_wait_ends(void) {
 static void test_late_grant(void) {
     world_begin(512);
     ask(0, "ACQUIRE job");
-    const struct report granted = {.kind = REPORT_GRANTED, .request = last_command()->request, .deadline_ns = world.now_ns};
+    const struct report granted = {
+        .kind = REPORT_GRANTED, .request = last_command()->request, .deadline_ns = world.now_ns};
     registry_report(&world.service.registry, &granted, world.now_ns);
     ok(begins(0, "-NOQUORUM"), "rule 6: no grant when the answer is given at the deadline");
     is_int(last_command()->kind, COMMAND_RELEASE, "the late grant becomes a release");
@@ -359,7 +377,8 @@ static void test_pushes(void) {
     report(id, REPORT_EXTENDED);
     is_string(got(0), "", "but not for each extension");
     ask(0, "ACQUIRE job ASYNC");
-    ok(strstr(got(0), "*3\r\n$6\r\nfailed\r\n") && strstr(got(0), "BUSY held by"), "failed comes after waiting");
+    ok(strstr(got(0), "*3\r\n$6\r\nfailed\r\n") && strstr(got(0), "BUSY held by"),
+       "failed comes after waiting");
     ask(1, "ACQUIRE plain");
     report(last_command()->request, REPORT_GRANTED);
     clear();
@@ -388,10 +407,13 @@ static void test_expel(void) {
     uint64_t id = hold(0, "ACQUIRE job");
     clear();
     bool stays = session_expel(&world.sessions[0], &world.service, "malformed", world.now_ns);
-    ok(begins(0, ">4\r\n$4\r\nlost\r\n") && strstr(got(0), "closed"), "rule 8: a session that we end is told lost first");
-    ok(stays && last_command()->kind == COMMAND_ABANDON, "and its key is not deleted while its process lives");
+    ok(begins(0, ">4\r\n$4\r\nlost\r\n") && strstr(got(0), "closed"),
+       "rule 8: a session that we end is told lost first");
+    ok(stays && last_command()->kind == COMMAND_ABANDON,
+       "and its key is not deleted while its process lives");
     session_end(&world.sessions[0], &world.service, world.now_ns);
-    ok(last_command()->kind == COMMAND_RELEASE && last_command()->request == id, "but at once when the process dies");
+    ok(last_command()->kind == COMMAND_RELEASE && last_command()->request == id,
+       "but at once when the process dies");
 }
 
 static void test_quota(void) {
@@ -409,15 +431,19 @@ static void test_leader(void) {
     world_begin(512);
     ask(0, "LEADER job");
     is_int(last_command()->kind, COMMAND_LOOK, "LEADER asks the nodes");
-    struct report looked = {.kind = REPORT_LOOKED, .request = last_command()->request, .text = value,
-                            .text_length = sizeof(value) - 1, .validity_ms = 77};
+    struct report looked = {.kind = REPORT_LOOKED,
+                            .request = last_command()->request,
+                            .text = value,
+                            .text_length = sizeof(value) - 1,
+                            .validity_ms = 77};
     session_looked(&world.sessions[0], &world.service, &looked);
     is_string(got(0),
-              "*6\r\n$6\r\nholder\r\n$18\r\nweb1:00c0ffee:4321\r\n$4\r\ndata\r\n$7\r\nmy data\r\n$8\r\nvalidity\r\n:77\r\n",
+              "*6\r\n$6\r\nholder\r\n$18\r\nweb1:00c0ffee:4321\r\n$4\r\ndata\r\n$7\r\nmy "
+              "data\r\n$8\r\nvalidity\r\n:77\r\n",
               "holder, data, validity");
     clear();
     ask(0, "LEADER job");
-    looked = (struct report) {.kind = REPORT_LOOKED, .request = world.sessions[0].looking};
+    looked = (struct report){.kind = REPORT_LOOKED, .request = world.sessions[0].looking};
     session_looked(&world.sessions[0], &world.service, &looked);
     is_string(got(0), "$-1\r\n", "nil when nobody leads");
 }

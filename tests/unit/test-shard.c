@@ -1,4 +1,5 @@
-/* The core's rules, by way of a shard with given time and given votes. Each check names the rule that it guards. */
+/* The core's rules, by way of a shard with given time and given votes. Each check names the rule that it
+ * guards. */
 
 #include <assert.h>
 #include <sys/mman.h>
@@ -35,7 +36,7 @@ static void on_send(void *userdata, const struct send *send) {
     (void) userdata;
     assert(world.n_sends < SENDS_MAX);
     struct sent *sent = &world.sends[world.n_sends++];
-    *sent = (struct sent) {.operation = send->operation, .nodes = send->nodes, .ticket = send->ticket};
+    *sent = (struct sent){.operation = send->operation, .nodes = send->nodes, .ticket = send->ticket};
     if (send->secret)
         memcpy(sent->secret, send->secret, SECRET_BYTES);
 }
@@ -64,14 +65,16 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
 static void world_begin(unsigned nodes) {
     static const char *const names[] = {"a", "b", "c", "d", "e"};
     const struct shard_config config = {.nodes = nodes, .requests_max = 16, .node_names = names, .seed = 7};
-    const struct shard_sink sink = {.send = on_send, .report = on_report, .cut = on_cut, .secret = on_secret};
+    const struct shard_sink sink = {
+        .send = on_send, .report = on_report, .cut = on_cut, .secret = on_secret};
 
     if (world.memory)
         (void) munmap(world.memory, world.memory_bytes);
     memset(&world, 0, sizeof(world));
     world.now_ns = 1000 * NS_PER_S;
     world.memory_bytes = shard_memory_bytes(&config);
-    world.memory = mmap(NULL, world.memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    world.memory =
+        mmap(NULL, world.memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert(world.memory != MAP_FAILED);
     shard_init(&world.shard, &config, &sink, world.memory);
     for (unsigned i = 0; i < nodes; i++)
@@ -109,8 +112,10 @@ static void vote_with(unsigned node, uint64_t ticket, const struct vote *vote) {
 }
 
 static void vote(unsigned node, const struct sent *sent, enum vote_kind kind) {
-    const struct vote vote = {
-        .kind = kind, .text = kind == VOTE_FOREIGN ? "other" : "", .text_length = kind == VOTE_FOREIGN ? 5 : 0, .ttl_left_ms = 5000};
+    const struct vote vote = {.kind = kind,
+                              .text = kind == VOTE_FOREIGN ? "other" : "",
+                              .text_length = kind == VOTE_FOREIGN ? 5 : 0,
+                              .ttl_left_ms = 5000};
     vote_with(node, sent->ticket, &vote);
 }
 
@@ -198,7 +203,9 @@ static void test_quorum_is_of_the_configured(void) {
     contend(1, false);
     ok(last_report(REPORT_FAILED), "rule 1: with two of five reachable the attempt fails at once");
     is_int(last_report(REPORT_FAILED)->failure, FAILURE_NO_QUORUM, "and it says no quorum");
-    is_string(world.texts[0], "0 of 5 nodes voted, 3 are needed; c: connection refused; d: connection refused; e: connection refused",
+    is_string(world.texts[0],
+              "0 of 5 nodes voted, 3 are needed; c: connection refused; d: connection refused; e: "
+              "connection refused",
               "with the reason of each node");
 }
 
@@ -259,8 +266,13 @@ static void test_release_owed(void) {
 
 static void test_late_majority(void) {
     world_begin(3);
-    const struct command command = {.kind = COMMAND_CONTEND, .request = 1, .ttl_ms = 100, .node_timeout_ms = 500,
-                                    .text = "x42:", .head_length = 1, .tail_length = 3};
+    const struct command command = {.kind = COMMAND_CONTEND,
+                                    .request = 1,
+                                    .ttl_ms = 100,
+                                    .node_timeout_ms = 500,
+                                    .text = "x42:",
+                                    .head_length = 1,
+                                    .tail_length = 3};
     shard_command(&world.shard, &command, world.now_ns);
     struct sent sent = *last_sent(OPERATION_ACQUIRE);
     world.now_ns += 97 * NS_PER_MS;
@@ -277,16 +289,20 @@ static void test_busy(void) {
     struct sent sent = *last_sent(OPERATION_ACQUIRE);
     const struct vote held = {.kind = VOTE_FOREIGN,
                               .text = "0123456789abcdef0123456789abcdef01234567:web1:00c0ffee:4321:data",
-                              .text_length = 64, .ttl_left_ms = 8123};
+                              .text_length = 64,
+                              .ttl_left_ms = 8123};
     for (unsigned i = 0; i < 3; i++)
         vote_with(i, sent.ticket, &held);
     is_int(last_report(REPORT_FAILED)->failure, FAILURE_BUSY, "held by another: busy");
-    is_string(world.texts[0], "held by web1:00c0ffee:4321, 8123 ms left", "with the holder and the time left");
-    is_int(last_sent(OPERATION_RELEASE)->nodes, 0x18, "nodes that showed another's value are owed no release");
+    is_string(world.texts[0], "held by web1:00c0ffee:4321, 8123 ms left",
+              "with the holder and the time left");
+    is_int(last_sent(OPERATION_RELEASE)->nodes, 0x18,
+           "nodes that showed another's value are owed no release");
 
     world_begin(1);
     contend(1, false);
-    const struct vote hash = {.kind = VOTE_FOREIGN, .foreign_type = true, .text = "hash", .text_length = 4, .ttl_left_ms = -1};
+    const struct vote hash = {
+        .kind = VOTE_FOREIGN, .foreign_type = true, .text = "hash", .text_length = 4, .ttl_left_ms = -1};
     vote_with(0, last_sent(OPERATION_ACQUIRE)->ticket, &hash);
     is_string(world.texts[0], "its Redis key holds a hash, which is no lock of ours, without an expiry",
               "a key of a foreign type is reported");
@@ -356,7 +372,8 @@ static void test_late_extension(void) {
     world.now_ns = last_report(REPORT_GRANTED)->deadline_ns; /* the loop was late: no tick came */
     vote(0, &sent, VOTE_YES);
     vote(1, &sent, VOTE_YES);
-    ok(!last_report(REPORT_EXTENDED) && last_report(REPORT_LOST), "rule 7: answers after the deadline come too late");
+    ok(!last_report(REPORT_EXTENDED) && last_report(REPORT_LOST),
+       "rule 7: answers after the deadline come too late");
     ok(last_sent(OPERATION_RELEASE), "rule 8: after the deadline the keys may go");
 }
 
@@ -379,7 +396,8 @@ static void test_taken(void) {
     vote(1, &sent, VOTE_FOREIGN);
     ok(!last_report(REPORT_LOST), "two foreign values of five leave a majority");
     vote(2, &sent, VOTE_FOREIGN);
-    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_TAKEN, "three: taken by another");
+    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_TAKEN,
+       "three: taken by another");
     is_int(count_sent(OPERATION_RELEASE), releases, "rule 8: no key is deleted before the deadline");
     pass_ms(7000);
     ok(count_sent(OPERATION_RELEASE) > releases, "afterwards they are");
@@ -407,13 +425,15 @@ static void test_bounds(void) {
     command(COMMAND_BEAT, 1);
     pass_ms(3000);
     is_int(count_sent(OPERATION_EXTEND), 0, "rule 9: no BEAT, no extension");
-    ok(last_report(REPORT_AT_RISK) && last_report(REPORT_AT_RISK)->reason == REASON_HEARTBEAT, "at risk for that reason");
+    ok(last_report(REPORT_AT_RISK) && last_report(REPORT_AT_RISK)->reason == REASON_HEARTBEAT,
+       "at risk for that reason");
     command(COMMAND_BEAT, 1);
     pass_ms(0);
     is_int(count_sent(OPERATION_EXTEND), 1, "a BEAT in time brings the extension back");
     vote(0, last_sent(OPERATION_EXTEND), VOTE_YES);
     pass_ms(20000);
-    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_HEARTBEAT, "a hung holder loses it");
+    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_HEARTBEAT,
+       "a hung holder loses it");
 }
 
 /* --- releasing --- */
@@ -445,7 +465,8 @@ static void test_abandon(void) {
     is_int(count_sent(OPERATION_EXTEND) + count_sent(OPERATION_RELEASE), 0,
            "rule 8: an abandoned lease is neither extended nor deleted while its holder may believe in it");
     pass_ms(200);
-    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_CLOSED, "it is lost at its deadline");
+    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_CLOSED,
+       "it is lost at its deadline");
     ok(last_sent(OPERATION_RELEASE), "and deleted then");
 }
 
@@ -488,7 +509,8 @@ static void test_stalled_node(void) {
 
 static void test_look(void) {
     world_begin(5);
-    struct command look = {.kind = COMMAND_LOOK, .request = 99, .node_timeout_ms = 100, .text = "x", .head_length = 1};
+    struct command look = {
+        .kind = COMMAND_LOOK, .request = 99, .node_timeout_ms = 100, .text = "x", .head_length = 1};
     shard_command(&world.shard, &look, world.now_ns);
     struct sent sent = *last_sent(OPERATION_LOOK);
     const struct vote one = {.kind = VOTE_FOREIGN, .text = "one", .text_length = 3, .ttl_left_ms = 300};
@@ -506,7 +528,8 @@ static void test_look(void) {
     sent = *last_sent(OPERATION_LOOK);
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_FREE);
-    ok(last_report(REPORT_LOOKED)->request == 100 && !last_report(REPORT_LOOKED)->text, "free on a majority: nobody");
+    ok(last_report(REPORT_LOOKED)->request == 100 && !last_report(REPORT_LOOKED)->text,
+       "free on a majority: nobody");
 }
 
 int main(void) {

@@ -7,6 +7,7 @@ import traceback
 SCALE = float(os.environ.get("REDLOCK_TEST_SCALE", "1"))  # larger on slow builds: times are stretched by it
 _checks = 0
 _failures = 0
+_explanations = []
 
 
 def ok(good, what):
@@ -41,6 +42,17 @@ def note(text):
     print("# %s" % text, flush=True)
 
 
+def on_failure(explain):
+    """explain() returns text that helps to understand a failure: printed once, at the end."""
+    _explanations.append(explain)
+
+
+def skip(what, why):
+    global _checks
+    _checks += 1
+    print("ok %d - %s # SKIP %s" % (_checks, what, why), flush=True)
+
+
 def main(*tests):
     for test in tests:
         note("--- %s" % test.__name__)
@@ -49,6 +61,10 @@ def main(*tests):
         except Exception:
             ok(False, "%s ended without an exception" % test.__name__)
             for line in traceback.format_exc().splitlines():
+                note(line)
+    if _failures:
+        for explain in _explanations:
+            for line in explain().splitlines()[-100:]:
                 note(line)
     print("1..%d" % _checks, flush=True)
     sys.exit(1 if _failures else 0)

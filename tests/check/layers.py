@@ -1,0 +1,90 @@
+"""The layers by their includes: base < resp < core, local < io < main.
+Each may include only what stands here."""
+
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import equal, main, ok  # noqa: E402
+
+SOURCE = sys.argv[1]
+
+# What a pure layer may have from the C library: no clock, descriptor, thread, allocation or log.
+PURE_SYSTEM = {"assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h",
+               "stdio.h", "string.h"}
+LIBRARY = ("resp.h", "client.h", "redlock.h", "connection.h")
+
+# Directory: (project headers by prefix, system headers; None: any)
+LAYERS = {
+    "agent/base": (("base/",), PURE_SYSTEM),
+    "agent/core": (("base/", "core/"), PURE_SYSTEM),
+    "agent/local": (("base/", "local/", "resp.h", "core/event.h", "core/limits.h", "core/shard.h",
+                     "core/explain.h"), PURE_SYSTEM),
+    "agent/io": (("base/", "core/", "local/", "io/", "resp.h", "config.h"), None),
+    "agent": (("base/", "core/limits.h", "io/", "config", "dev"), None),
+    "client-lib": (LIBRARY, None),
+    "client-lib/cli": (LIBRARY + ("cli.h", "job.h", "json.h"), None),
+}
+
+# Where more care is due than a directory shows.
+FILES = {
+    "client-lib/resp.c": (("resp.h",), PURE_SYSTEM),
+    "client-lib/resp.h": ((), PURE_SYSTEM),
+    "client-lib/client.c": (("client.h", "resp.h", "redlock.h"), PURE_SYSTEM | {"stdlib.h"}),
+    "client-lib/redlock.h": ((), {"stddef.h", "stdint.h"}),
+    "agent/base/cleanup.h": ((), None),
+    "agent/local/registry.h": (("base/", "core/event.h", "core/limits.h"), PURE_SYSTEM | {"sys/types.h"}),
+}
+
+# Libraries that may be met in few places only.
+LIBRARIES = {
+    "hiredis/": ("agent/io/redis.",),
+    "confuse.h": ("agent/config-",),
+    "systemd/": ("agent/io/", "agent/main.c"),
+    "pthread.h": ("agent/io/",),
+}
+
+
+def sources():
+    for directory in LAYERS:
+        for name in sorted(os.listdir(os.path.join(SOURCE, directory))):
+            if name.endswith((".c", ".h")):
+                yield directory, os.path.join(directory, name)
+
+
+def includes(path):
+    with open(os.path.join(SOURCE, path)) as file:
+        return re.findall(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', file.read(), re.M)
+
+
+def test_layers():
+    count = 0
+    for directory, path in sources():
+        project, system = FILES.get(path, LAYERS[directory])
+        wrong = [header for mark, header in includes(path)
+                 if (mark == '"' and not header.startswith(project)) or
+                 (mark == "<" and system is not None and header not in system)]
+        equal(wrong, [], "%s includes what its layer may" % path)
+        count += 1
+    ok(count > 50, "the sources were found (%d)" % count)
+
+
+def test_libraries():
+    for library, places in LIBRARIES.items():
+        users = {path for _, path in sources() if any(header.startswith(library)
+                                             for _, header in includes(path))}
+        strangers = {path for path in users if not any(path.startswith(place) for place in places)}
+        ok(users, "%s is used" % library)
+        equal(sorted(strangers), [], "%s is used only where it belongs" % library)
+
+
+def test_top_level():
+    """Fixed: nothing may be added."""
+    allowed = {"agent", "client-lib", "units", "tests", "protocol.md", "meson.build", "README.md", "LICENSE",
+               "CONTRIBUTING.md", "meson_options.txt"}
+    there = {name for name in os.listdir(SOURCE) if not name.startswith((".", "build"))}
+    equal(sorted(there - allowed), [], "the top level has only what belongs there")
+
+
+main(test_layers, test_libraries, test_top_level)

@@ -1,0 +1,80 @@
+"""Form: manual pages, shell scripts, completion, line lengths, blanks."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import equal, main, ok, skip  # noqa: E402
+
+SOURCE = sys.argv[1]
+COLUMNS = 109
+TEXTS = (".c", ".h", ".lua", ".py", ".sh", ".bash", ".md", ".build", ".txt", ".1", ".3", ".5", ".8", ".conf",
+         ".service", ".socket")
+
+
+def files():
+    """The project's text files, by their path."""
+    for directory, directories, names in os.walk(SOURCE):
+        directories[:] = [name for name in directories
+                          if not name.startswith((".git", "build", "__pycache__"))]
+        for name in names:
+            path = os.path.join(directory, name)
+            if name.endswith(TEXTS) or "." not in name:
+                yield os.path.relpath(path, SOURCE)
+
+
+def read(path):
+    with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def is_shell(path):
+    first = read(path).split("\n", 1)[0]
+    return bool(re.match(r"#!.*\b(sh|bash)\b", first)) or path.endswith((".sh", ".bash"))
+
+
+def complaints(*command):
+    done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True)
+    return (done.stdout + done.stderr).splitlines()
+
+
+def check_with(tool, paths, *command):
+    for path in paths:
+        if shutil.which(tool):
+            equal(complaints(*command, path), [], "%s has nothing against %s" % (tool, path))
+        else:
+            skip("%s on %s" % (tool, path), "%s is not installed; tests/setup installs it" % tool)
+
+
+def test_manual_pages():
+    pages = [path for path in files() if re.search(r"\.[1-8]$", path)]
+    ok(len(pages) >= 4, "the manual pages were found (%d)" % len(pages))
+    check_with("mandoc", pages, "mandoc", "-Tlint", "-Wwarning")
+
+
+def test_scripts():
+    scripts = [path for path in files() if is_shell(path)]
+    ok(len(scripts) >= 3, "the shell scripts were found (%d)" % len(scripts))
+    check_with("shellcheck", scripts, "shellcheck")
+
+
+def test_form():
+    for path in files():
+        text = read(path)
+        wrong = []
+        for number, line in enumerate(text.split("\n"), 1):
+            if line != line.rstrip():
+                wrong.append("%d: blanks at the end" % number)
+            if "\t" in line:
+                wrong.append("%d: a tab" % number)
+            if path.endswith((".c", ".h", ".lua", ".py")) and len(line) > COLUMNS:
+                wrong.append("%d: %d columns" % (number, len(line)))
+        if not text.endswith("\n") or text.endswith("\n\n"):
+            wrong.append("ends without, or with more than, one line break")
+        equal(wrong, [], "%s is in form" % path)
+
+
+main(test_manual_pages, test_scripts, test_form)
