@@ -24,7 +24,7 @@ def show(what, text):
 
 
 def add_test(variant, test):
-    """One test program's points; a program that died, or timed out, without a failed point is one failure."""
+    """One program's points; a program that died, or timed out, without a failed point is one failure."""
     global passed, failed
     name = "%s (%s)" % (test["name"].split(":")[-1].strip(), variant)
     points = re.findall(r"^(not )?ok\b *\d* *-? *([^#\n]*)(?:# *(SKIP|TODO) *(.*))?$",

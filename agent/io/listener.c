@@ -53,6 +53,32 @@ int listener_set_access(const char *path, mode_t mode, gid_t group) {
     return 0;
 }
 
+/* The directory of the socket, as RuntimeDirectory= of systemd would make it. One level: a deeper one that is
+ * missing is more likely a mistake in the path. */
+static int make_directory_of(const char *path) {
+    char directory[sizeof(((struct sockaddr_un *) NULL)->sun_path)];
+    const char *slash = strrchr(path, '/');
+
+    if (!slash || slash == path)
+        return -ENOENT;
+    memcpy(directory, path, (size_t) (slash - path));
+    directory[slash - path] = '\0';
+    if (mkdir(directory, 0755) < 0 || chmod(directory, 0755) < 0)
+        return -errno;
+    return 0;
+}
+
+static int bind_to(int fd, const char *path, const struct sockaddr_un *address) {
+    if (bind(fd, (const struct sockaddr *) address, sizeof(*address)) == 0)
+        return 0;
+    if (errno != ENOENT)
+        return -errno;
+    int r = make_directory_of(path);
+    if (r < 0)
+        return r;
+    return bind(fd, (const struct sockaddr *) address, sizeof(*address)) < 0 ? -errno : 0;
+}
+
 int listener_bind(const char *path, mode_t mode, gid_t group) {
     _cleanup_close_ int fd = -1;
     struct sockaddr_un address;
@@ -69,8 +95,9 @@ int listener_bind(const char *path, mode_t mode, gid_t group) {
     if (unlink(path) < 0 && errno != ENOENT)
         return -errno;
     /* Nobody gets in before mode and group are set: the process's umask is 0077. */
-    if (bind(fd, (const struct sockaddr *) &address, sizeof(address)) < 0)
-        return -errno;
+    r = bind_to(fd, path, &address);
+    if (r < 0)
+        return r;
     r = listener_set_access(path, mode, group);
     if (r < 0)
         return r;

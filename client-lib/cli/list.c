@@ -150,13 +150,14 @@ static void print_nodes(void *userdata, const struct resp_token *tokens, size_t 
     char since[NUMBER_BYTES];
 
     (void) userdata;
-    (void) printf("%-12s %-11s %-8s %8s  %-32s %s\n", "NODE", "STATE", "SINCE", "RTT us", "ADDRESS",
-                  "REASON");
-    for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count)
-        (void) printf("%-12.*s %-11.*s %-8s %8" PRId64 "  %-32.*s %.*s\n", TEXT(&tokens[at], "name"),
+    (void) printf("%-12s %-11s %-8s %8s  %s\n", "NODE", "STATE", "SINCE", "RTT us", "ADDRESS, REASON");
+    for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count) {
+        const struct resp_token *reason = get(&tokens[at], "reason");
+        (void) printf("%-12.*s %-11.*s %-8s %8" PRId64 "  %.*s%s%.*s\n", TEXT(&tokens[at], "name"),
                       TEXT(&tokens[at], "state"), duration(get_integer(&tokens[at], "since"), since),
                       get_integer(&tokens[at], "rtt"), TEXT(&tokens[at], "address"),
-                      TEXT(&tokens[at], "reason"));
+                      reason && reason->length > 0 ? ", " : "", TEXT(&tokens[at], "reason"));
+    }
 }
 
 int cli_nodes(const struct cli *cli, int argc, char **argv) {
