@@ -454,6 +454,21 @@ EXPORT int redlock_release(struct redlock_lease *lease) {
     return (int) released;
 }
 
+EXPORT int redlock_release_async(struct redlock_lease *lease) {
+    if (!lease)
+        return REDLOCK_OK;
+    struct redlock *connection = lease->connection;
+    int error = forked(connection);
+    if (error != REDLOCK_OK)
+        return error;
+    bool named = lease->state != LEASE_ASKED;
+    if (named && lease->state != LEASE_OVER)
+        error = client_request_id(&connection->client, KIND_OTHER, "RELEASE", lease, NULL, now_ns());
+    lease->state = LEASE_OVER;
+    client_lease_drop(&connection->client, lease);
+    return error == REDLOCK_OK && named ? send_output(connection) : error;
+}
+
 EXPORT int64_t redlock_check(struct redlock_lease *lease) {
     return ask_about(lease, "CHECK", KIND_CHECK);
 }

@@ -12,7 +12,7 @@ from tap import equal, main, ok  # noqa: E402
 # From the C library and the compiler. snprintf() formats messages for people,
 # which are composed in the pure layers.
 ALLOWED = re.compile(r"^(__assert_fail|__stack_chk_fail|__popcountdi2|_GLOBAL_OFFSET_TABLE_|"
-                     r"mem(cpy|cmp|move|set|chr)|strlen|strcmp|strncmp|v?snprintf|"
+                     r"mem(cpy|cmp|move|set|chr)|bcmp|strlen|strcmp|strncmp|v?snprintf|"
                      r"__(mem|v?snprintf)\w*_chk)$")
 
 
