@@ -227,9 +227,13 @@ void session_request(struct session *session, struct service *service, const str
         return;
     }
     if (n_arguments < entry->arguments_min || n_arguments > entry->arguments_max) {
-        session_error(session, service, "ERR",
-                      "wrong number of arguments for %s: %zu given, %u to %u expected", entry->name,
-                      n_arguments, entry->arguments_min, entry->arguments_max);
+        char expected[24];
+        (void) snprintf(expected, sizeof(expected), "%u", entry->arguments_min);
+        if (entry->arguments_min != entry->arguments_max)
+            (void) snprintf(expected, sizeof(expected), "%u to %u", entry->arguments_min,
+                            entry->arguments_max);
+        session_error(session, service, "ERR", "wrong number of arguments for %s: %zu given, %s expected",
+                      entry->name, n_arguments, expected);
         return;
     }
     entry->handle(session, service, tokens + 1, n_arguments, now_ns);

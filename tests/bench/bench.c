@@ -26,7 +26,7 @@ enum {
     PARALLEL = 64,
     PAIRS = 16000, /* pairs in each turn of part 2 */
     ROUNDS_MAX = 99,
-    QUEUE = 1 << 16,      /* replies that a node may owe: a slow one lags behind the majority */
+    QUEUE = 1 << 16, /* replies that a node may owe: a slow one lags behind the majority */
 };
 
 enum phase { ACQUIRE, RELEASE, PHASES };
@@ -98,7 +98,7 @@ static void floor_connect(const char *directory) {
     }
 }
 
-/* Asks all nodes for one slot. The value is as long as the agent's. */
+/* Asks all nodes for one slot; floor_wait() sends it. The value is as long as the agent's. */
 static void floor_ask(struct floor_slot *slots, unsigned slot, enum phase phase) {
     static const char value[] = "0123456789abcdef0123456789abcdef01234567:benchhost:01234567:123456:";
     char name[32];
@@ -109,26 +109,30 @@ static void floor_ask(struct floor_slot *slots, unsigned slot, enum phase phase)
     slots[slot].phase = phase;
     for (unsigned i = 0; i < NODES; i++) {
         struct floor_node *node = &floor_nodes[i];
-        int done;
         if (phase == ACQUIRE)
             (void) redisAppendCommand(node->context, "EVALSHA %s 1 %s %s 10000", node->sha[phase], name,
                                       value);
         else
             (void) redisAppendCommand(node->context, "EVALSHA %s 1 %s %s", node->sha[phase], name, value);
-        if (redisBufferWrite(node->context, &done) != REDIS_OK)
-            fail("a node", node->context->errstr);
         if (node->count == QUEUE)
             fail("the floor", "a node owes too many replies");
         node->owed[(node->first + node->count++) % QUEUE] = (struct owed){slot, slots[slot].number};
     }
 }
 
-/* Waits for replies and counts them; calls `decided` for each slot that got its majority. */
+/* Sends what was asked, one write a node; waits for replies and counts them; calls `decided` for each slot
+ * that got its majority. */
 static void floor_wait(struct floor_slot *slots, void (*decided)(struct floor_slot *slots, unsigned slot)) {
     struct pollfd polls[NODES];
 
-    for (unsigned i = 0; i < NODES; i++)
-        polls[i] = (struct pollfd){.fd = floor_nodes[i].context->fd, .events = POLLIN};
+    for (unsigned i = 0; i < NODES; i++) {
+        redisContext *context = floor_nodes[i].context;
+        int done = 0;
+        while (!done)
+            if (redisBufferWrite(context, &done) != REDIS_OK)
+                fail("a node", context->errstr);
+        polls[i] = (struct pollfd){.fd = context->fd, .events = POLLIN};
+    }
     if (poll(polls, NODES, -1) < 0)
         fail("poll", strerror(errno));
     for (unsigned i = 0; i < NODES; i++) {

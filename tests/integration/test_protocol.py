@@ -1,0 +1,87 @@
+"""Plays the transcripts of protocol.md against an agent: what the page shows is what comes."""
+
+import os
+import re
+import subprocess
+
+import lab
+from tap import equal, main
+
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "protocol.md")
+COMMANDS = ("ACQUIRE RELEASE CHECK BEAT LEADER STATUS NODES LEASES HELLO PING ECHO SELECT CLIENT COMMAND AUTH "
+            "QUIT").split()
+nodes = lab.nodes(3)
+
+
+def blocks(kind):
+    with open(PAGE) as file:
+        page = file.read()
+    return [block.splitlines() for block in re.findall(r"^```%s\n(.*?)^```" % kind, page, re.M | re.S)]
+
+
+def plain(line):
+    """The line without what differs from run to run."""
+    line = re.sub(r'"(web1|localhost):[0-9a-f]{8}:\d+"', '"HOLDER"', line)
+    line = re.sub(r'("agent" => )"[0-9a-f]{8}"', r"\1AGENT", line)
+    line = re.sub(r'("address" => )"[^"]*"', r"\1ADDRESS", line)
+    line = re.sub(r"^\$\d+$", "$LENGTH", line)
+    return re.sub(r"\d+", "N", line)
+
+
+def fresh_agent():
+    """Ids begin anew with it."""
+    return lab.Agent(nodes, 'host = "web1"', keepers=2)
+
+
+def play_redis_cli():
+    seen = set()
+    for block in blocks("redis-cli"):
+        agent = fresh_agent()
+        typed = [line[2:] for line in block if line.startswith("> ")]
+        want = [line for line in block if not line.startswith("> ")]
+        done = subprocess.run(["redis-cli", "-3", "--no-raw", "-s", agent.socket_path],
+                              input="\n".join(typed) + "\n",
+                              capture_output=True, text=True, timeout=30 * lab.SCALE)
+        got = [line for line in done.stdout.splitlines() if line]
+        equal([plain(line) for line in got], [plain(line) for line in want],
+              "redis-cli shows what the page says of %s" % "; ".join(typed))
+        seen |= {line.split()[0].upper() for line in typed}
+        agent.terminate()
+    return seen
+
+
+def play(client, steps):
+    """What the agent says to each run of the client's lines, beside what the page has."""
+    got = []
+    want = []
+    for speaker, line in steps:
+        if speaker == "C":
+            client.send_raw(line.encode() + b"\r\n")
+            continue
+        want.append(plain(line))
+        try:
+            got.append(plain(client._line(lab.now() + 10 * lab.SCALE).decode()))
+        except ConnectionError:
+            got.append("(closed)")
+    return got, want
+
+
+def play_wire():
+    seen = set()
+    for block in blocks("wire"):
+        agent = fresh_agent()
+        client = agent.client()
+        got, want = play(client, [(line[0], line[3:]) for line in block])
+        equal(got, want, "on the wire: %s" % block[0])
+        client.close()
+        agent.terminate()
+        seen |= {line[3:].split()[0] for line in block if line.startswith("C: ")}
+    return seen
+
+
+def test_transcripts():
+    seen = play_redis_cli() | play_wire()
+    equal([command for command in COMMANDS if command not in seen], [], "each command has a transcript")
+
+
+main(test_transcripts)
