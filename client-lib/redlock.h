@@ -159,7 +159,7 @@ int redlock_dispatch(struct redlock *connection);
 int redlock_acquire_async(struct redlock *connection, const char *name,
                           const struct redlock_options *options, struct redlock_lease **ret);
 
-/* Gives the lease up, or withdraws the request, without waiting for the agent's answer, and frees the handle.
+/* Gives the lease up, or withdraws the request, without waiting for the answer, and frees the handle.
  * A request that is made next on this connection is dealt with after it. REDLOCK_OK, or a failure of the
  * connection, with which the lease ends too. NULL is fine. */
 int redlock_release_async(struct redlock_lease *lease);

@@ -102,7 +102,7 @@ static void start_serving(struct front *front) {
     int r = listener_enable(front->listener);
     if (r < 0) {
         log_error("can't watch the listening socket: %s", strerror(-r));
-        (void) sd_event_exit(front->event, r);
+        (void) loop_exit(front->event, r);
         return;
     }
     log_notice("serving %s; %u of %u nodes vote", front->config.config->socket_path,
@@ -149,17 +149,20 @@ static void take_dispatches(struct front *front, unsigned keeper) {
     }
 }
 
-static int settle(void *userdata);
-
-static int on_dispatches(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+static void take_all_dispatches(void *userdata) {
     struct front *front = userdata;
 
-    (void) source;
-    (void) revents;
     for (unsigned i = 0; i < front->n_keepers; i++)
-        if (keeper_outbox(front->keepers[i])->wake_fd == fd)
-            take_dispatches(front, i);
-    return settle(front);
+        take_dispatches(front, i);
+}
+
+static bool dispatches_wait(void *userdata, bool sleeping) {
+    struct front *front = userdata;
+    bool any = false;
+
+    for (unsigned i = 0; i < front->n_keepers; i++)
+        any |= mailbox_waits(keeper_outbox(front->keepers[i]), sleeping);
+    return any;
 }
 
 /* --- clients --- */
@@ -241,7 +244,7 @@ static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *
     front->service.draining = true;
     conn_for_each(&front->conns, tell_draining, front);
     conn_flush(&front->conns, clock_now_ns());
-    return sd_event_exit(front->event, 0);
+    return loop_exit(front->event, 0);
 }
 
 static struct policy policy_of(const struct config *config) {
@@ -315,7 +318,7 @@ static int start_keepers(struct front *front, uint32_t requests_max) {
         if (r < 0)
             return r;
         front->n_keepers++;
-        r = loop_add_mailbox(front->event, keeper_outbox(front->keepers[i])->wake_fd, on_dispatches, front);
+        r = mailbox_attach(keeper_outbox(front->keepers[i]), front->poller);
         if (r < 0)
             return r;
     }
@@ -376,11 +379,13 @@ static int add_signal(struct front *front, int number, sd_event_signal_handler_t
 }
 
 static int set_up(struct front *front) {
+    static const struct poller_hooks hooks = {
+        .mail = take_all_dispatches, .mail_waits = dispatches_wait, .settle = settle};
     uint32_t requests_max = registry_requests_max(front->config.config->max_leases);
 
     int r = sd_event_new(&front->event);
     if (r >= 0)
-        r = poller_new(front->event, LOOP_PRIORITY_CLIENT, settle, front, &front->poller);
+        r = poller_new(front->event, &hooks, front, &front->poller);
     if (r >= 0)
         r = set_up_service(front, requests_max);
     if (r >= 0)
@@ -425,7 +430,7 @@ int front_new(const struct front_config *config, struct front **ret) {
 }
 
 int front_run(struct front *front) {
-    return sd_event_loop(front->event);
+    return poller_run(front->poller);
 }
 
 struct front *front_free(struct front *front) {

@@ -135,14 +135,11 @@ static void survey(struct keeper *keeper, uint32_t number) {
     mailbox_post(&keeper->outbox, &dispatch, sizeof(dispatch), &survey, sizeof(survey));
 }
 
-static int on_errands(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+static void take_errands(void *userdata) {
     struct keeper *keeper = userdata;
     const struct errand *errand;
     size_t length;
 
-    (void) source;
-    (void) fd;
-    (void) revents;
     while ((errand = mailbox_next(&keeper->inbox, &length))) {
         assert(length >= sizeof(*errand));
         switch (errand->kind) {
@@ -156,11 +153,15 @@ static int on_errands(sd_event_source *source, int fd, uint32_t revents, void *u
             survey(keeper, errand->survey);
             break;
         case ERRAND_STOP:
-            (void) settle(keeper);
-            return sd_event_exit(keeper->event, 0);
+            (void) loop_exit(keeper->event, 0);
+            break;
         }
     }
-    return settle(keeper);
+}
+
+static bool errands_wait(void *userdata, bool sleeping) {
+    struct keeper *keeper = userdata;
+    return mailbox_waits(&keeper->inbox, sleeping);
 }
 
 /* --- the nodes --- */
@@ -206,13 +207,12 @@ static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisR
 /* --- the thread --- */
 
 static int set_up(struct keeper *keeper) {
+    static const struct poller_hooks hooks = {
+        .mail = take_errands, .mail_waits = errands_wait, .settle = settle};
     static const struct redis_callbacks callbacks = {.on_state = on_node_state, .on_reply = on_node_reply};
     const struct config *config = keeper->config.config;
 
     int r = sd_event_new(&keeper->event);
-    if (r < 0)
-        return r;
-    r = loop_add_mailbox(keeper->event, keeper->inbox.wake_fd, on_errands, keeper);
     if (r < 0)
         return r;
     r = loop_add_timer(keeper->event, on_timer, keeper, &keeper->timer);
@@ -222,7 +222,10 @@ static int set_up(struct keeper *keeper) {
     r = loop_add_later(keeper->event, on_later, keeper, &keeper->later);
     if (r < 0)
         return r;
-    r = poller_new(keeper->event, LOOP_PRIORITY_NODE, settle, keeper, &keeper->poller);
+    r = poller_new(keeper->event, &hooks, keeper, &keeper->poller);
+    if (r < 0)
+        return r;
+    r = mailbox_attach(&keeper->inbox, keeper->poller);
     if (r < 0)
         return r;
     for (unsigned i = 0; i < config->n_nodes; i++) {
@@ -251,7 +254,7 @@ static void *keeper_thread(void *userdata) {
     (void) prctl(PR_SET_NAME, name);
     int r = set_up(keeper);
     if (r >= 0)
-        r = sd_event_loop(keeper->event);
+        r = poller_run(keeper->poller);
     if (r < 0) {
         log_error("keeper %u failed: %s. Its leases can't be extended, so the agent ends here",
                   keeper->config.index, strerror(-r));
@@ -288,7 +291,6 @@ int keeper_new(const struct keeper_config *config, struct keeper **ret) {
     if (!keeper)
         return -ENOMEM;
     keeper->config = *config;
-    keeper->inbox.wake_fd = keeper->outbox.wake_fd = -1;
     int r = mailbox_init(&keeper->inbox, MAILBOX_BYTES);
     if (r >= 0)
         r = mailbox_init(&keeper->outbox, MAILBOX_BYTES);

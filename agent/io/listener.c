@@ -53,8 +53,8 @@ int listener_set_access(const char *path, mode_t mode, gid_t group) {
     return 0;
 }
 
-/* The directory of the socket, as RuntimeDirectory= of systemd would make it. One level: a deeper one that is
- * missing is more likely a mistake in the path. */
+/* The directory of the socket, as RuntimeDirectory= of systemd would make it. One level: a deeper one that
+ * is missing is more likely a mistake in the path. */
 static int make_directory_of(const char *path) {
     char directory[sizeof(((struct sockaddr_un *) NULL)->sun_path)];
     const char *slash = strrchr(path, '/');

@@ -4,6 +4,15 @@
 #include <sys/mman.h>
 #include <time.h>
 
+static _Thread_local bool touched;
+
+bool loop_touched(void) {
+    bool was = touched;
+
+    touched = false;
+    return was;
+}
+
 int loop_add_timer(sd_event *event, sd_event_time_handler_t handler, void *userdata, sd_event_source **ret) {
     sd_event_source *source = NULL;
 
@@ -25,6 +34,7 @@ int loop_add_timer(sd_event *event, sd_event_time_handler_t handler, void *userd
 }
 
 int loop_set_timer(sd_event_source *timer, instant_ns at_ns) {
+    touched = true;
     if (at_ns == INSTANT_NEVER)
         return sd_event_source_set_enabled(timer, SD_EVENT_OFF);
     uint64_t usec = at_ns <= 0 ? 0 : ((uint64_t) at_ns + 999) / 1000;
@@ -32,21 +42,6 @@ int loop_set_timer(sd_event_source *timer, instant_ns at_ns) {
     if (r < 0)
         return r;
     return sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
-}
-
-int loop_add_mailbox(sd_event *event, int wake_fd, sd_event_io_handler_t handler, void *userdata) {
-    sd_event_source *source = NULL;
-
-    int r = sd_event_add_io(event, &source, wake_fd, EPOLLIN | EPOLLET, handler, userdata);
-    if (r < 0)
-        return r;
-    r = sd_event_source_set_priority(source, LOOP_PRIORITY_MAILBOX);
-    if (r >= 0)
-        r = sd_event_source_set_exit_on_failure(source, 1);
-    if (r >= 0)
-        r = sd_event_source_set_floating(source, 1);
-    sd_event_source_unref(source);
-    return r;
 }
 
 int loop_add_later(sd_event *event, sd_event_handler_t handler, void *userdata, sd_event_source **ret) {
@@ -67,7 +62,13 @@ int loop_add_later(sd_event *event, sd_event_handler_t handler, void *userdata, 
 }
 
 int loop_call_later(sd_event_source *later) {
+    touched = true;
     return sd_event_source_set_enabled(later, SD_EVENT_ONESHOT);
+}
+
+int loop_exit(sd_event *event, int code) {
+    touched = true;
+    return sd_event_exit(event, code);
 }
 
 void *loop_reserve(size_t bytes) {

@@ -1,18 +1,17 @@
-/* The habits of an sd-event loop here: priorities, exact timers, mailboxes, and a settling step that ends
- * what a handler began. */
+/* The habits of an sd-event loop here: priorities, exact timers, handlers for later. All timers are armed
+ * here: poller.c relies on loop_touched(). */
 #pragma once
 
+#include <stdbool.h>
 #include <systemd/sd-event.h>
 
 #include "base/instant.h"
 
-/* The order in which a turn serves what is ready: a deadline before a message, a message before a socket. */
+/* The order in which sd-event serves what is ready. */
 enum loop_priority {
     LOOP_PRIORITY_TIMER = -40,
-    LOOP_PRIORITY_MAILBOX = -30,
     LOOP_PRIORITY_SIGNAL = -20,
     LOOP_PRIORITY_NODE = -10,
-    LOOP_PRIORITY_CLIENT = 0,
     LOOP_PRIORITY_LISTENER = 10,
 };
 
@@ -23,14 +22,16 @@ int loop_add_timer(sd_event *event, sd_event_time_handler_t handler, void *userd
 /* Arms it for this instant (not early: rounded up), or disarms it for INSTANT_NEVER. */
 int loop_set_timer(sd_event_source *timer, instant_ns at_ns);
 
-/* Watches a mailbox's wake_fd, edge-triggered; an error of the handler ends the loop. Floating: goes with
- * the loop. */
-int loop_add_mailbox(sd_event *event, int wake_fd, sd_event_io_handler_t handler, void *userdata);
-
 /* A handler to be called once in the next turn, each time that loop_call_later() asks for it. The source is
  * the caller's. */
 int loop_add_later(sd_event *event, sd_event_handler_t handler, void *userdata, sd_event_source **ret);
 int loop_call_later(sd_event_source *later);
+
+/* Ends poller_run() after this turn, with this code: 0 or a negative errno. */
+int loop_exit(sd_event *event, int code);
+
+/* Whether this thread has armed anything since it was asked last: then sd_event_prepare() has work. */
+bool loop_touched(void);
 
 /* Address space whose pages cost nothing until touched, zeroed; NULL when there is none. To be unmapped with
  * munmap(2). */

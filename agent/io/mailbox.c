@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* A record in the ring: its length, its bytes, padding to 8. A length of SKIP sends the consumer to the
@@ -29,14 +30,13 @@ static size_t space_for(size_t length) {
 int mailbox_init(struct mailbox *mailbox, size_t size) {
     assert((size & (size - 1)) == 0 && size >= 4 * space_for(MAILBOX_RECORD_BYTES_MAX));
 
-    *mailbox = (struct mailbox){.size = size, .wake_fd = -1, .sleeping = true};
+    *mailbox = (struct mailbox){.size = size, .wake_fds = {-1, -1}, .sleeping = true};
     mailbox->ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mailbox->ring == MAP_FAILED) {
         mailbox->ring = NULL;
         return -errno;
     }
-    mailbox->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (mailbox->wake_fd < 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, mailbox->wake_fds) < 0) {
         int error = -errno;
         mailbox_deinit(mailbox);
         return error;
@@ -50,12 +50,29 @@ void mailbox_deinit(struct mailbox *mailbox) {
         free(mailbox->first);
         mailbox->first = next;
     }
-    if (mailbox->ring)
-        (void) munmap(mailbox->ring, mailbox->size);
-    if (mailbox->wake_fd >= 0)
-        (void) close(mailbox->wake_fd);
+    if (!mailbox->ring)
+        return; /* never made */
+    (void) munmap(mailbox->ring, mailbox->size);
+    for (unsigned i = 0; i < 2; i++) {
+        if (mailbox->wake_fds[i] >= 0)
+            (void) close(mailbox->wake_fds[i]);
+        mailbox->wake_fds[i] = -1;
+    }
     mailbox->ring = NULL;
-    mailbox->wake_fd = -1;
+}
+
+/* Only takes the bytes that woke the consumer: a turn looks into its mailboxes anyway. */
+static void on_woken(struct poll_target *target, uint32_t events) {
+    struct mailbox *mailbox = (void *) ((char *) target - offsetof(struct mailbox, target));
+    char bytes[16];
+
+    (void) events;
+    (void) recv(mailbox->wake_fds[0], bytes, sizeof(bytes), MSG_DONTWAIT);
+}
+
+int mailbox_attach(struct mailbox *mailbox, struct poller *poller) {
+    mailbox->target.on_events = on_woken;
+    return poller_add(poller, mailbox->wake_fds[0], EPOLLIN, &mailbox->target);
 }
 
 /* Puts the record into the ring, or returns false when it has no room. */
@@ -119,13 +136,23 @@ bool mailbox_flush(struct mailbox *mailbox) {
         free(sent);
     }
     if (mailbox->posted && atomic_exchange(&mailbox->sleeping, false)) {
-        const uint64_t one = 1;
-        ssize_t n = write(mailbox->wake_fd, &one, sizeof(one));
-        assert(n == sizeof(one));
-        (void) n;
+        if (send(mailbox->wake_fds[1], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1) {
+            /* The kernel is out of memory: the consumer must be woken by the next try. */
+            atomic_store(&mailbox->sleeping, true);
+            return true;
+        }
     }
     mailbox->posted = false;
     return mailbox->first;
+}
+
+bool mailbox_waits(struct mailbox *mailbox, bool sleeping) {
+    size_t taken = atomic_load_explicit(&mailbox->taken, memory_order_relaxed) + mailbox->reading;
+
+    /* Said first, then looked: a record posted in between is seen by one of the two sides. */
+    if (atomic_load_explicit(&mailbox->sleeping, memory_order_relaxed) != sleeping)
+        atomic_store(&mailbox->sleeping, sleeping);
+    return atomic_load(&mailbox->written) != taken;
 }
 
 const void *mailbox_next(struct mailbox *mailbox, size_t *ret_length) {

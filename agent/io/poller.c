@@ -1,52 +1,39 @@
 #include "io/poller.h"
 
 #include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/instant.h"
+#include "io/clock.h"
+#include "io/loop.h"
 
-enum { BATCH = 64 };
+enum {
+    BATCH = 64,
+    PATIENCE_NS = 100 * 1000, /* to be woken costs some 10 to 50 µs */
+};
 
 struct poller {
     int epoll_fd;
-    sd_event_source *source;
-    int (*settle)(void *userdata);
+    sd_event *event;
+    instant_ns patience_ns; /* how long to look for work before sleeping: 0 or PATIENCE_NS */
+    struct poller_hooks hooks;
     void *userdata;
 };
 
-static int on_ready(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
-    struct poller *poller = userdata;
-    struct epoll_event events[BATCH];
-
-    (void) source;
-    (void) revents;
-    int n = epoll_wait(fd, events, BATCH, 0);
-    if (n < 0 && errno != EINTR)
-        return -errno;
-    for (int i = 0; i < n; i++) {
-        struct poll_target *target = events[i].data.ptr;
-        target->on_events(target, events[i].events);
-    }
-    return poller->settle(poller->userdata);
-}
-
-int poller_new(sd_event *event, int64_t priority, int (*settle)(void *userdata), void *userdata,
-               struct poller **ret) {
+int poller_new(sd_event *event, const struct poller_hooks *hooks, void *userdata, struct poller **ret) {
     struct poller *poller = calloc(1, sizeof(*poller));
 
     if (!poller)
         return -ENOMEM;
-    *poller = (struct poller){.settle = settle, .userdata = userdata};
+    *poller = (struct poller){.event = sd_event_ref(event), .hooks = *hooks, .userdata = userdata};
     poller->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    int r = poller->epoll_fd < 0 ? -errno : 0;
+    int r = poller->epoll_fd < 0 ? -errno : sd_event_get_fd(event);
     if (r >= 0)
-        r = sd_event_add_io(event, &poller->source, poller->epoll_fd, EPOLLIN, on_ready, poller);
-    if (r >= 0)
-        r = sd_event_source_set_priority(poller->source, priority);
-    if (r >= 0)
-        r = sd_event_source_set_exit_on_failure(poller->source, 1);
+        r = poller_add(poller, r, EPOLLIN, NULL);
     if (r < 0) {
         poller_free(poller);
         return r;
@@ -58,11 +45,100 @@ int poller_new(sd_event *event, int64_t priority, int (*settle)(void *userdata),
 struct poller *poller_free(struct poller *poller) {
     if (!poller)
         return NULL;
-    sd_event_source_disable_unref(poller->source);
+    sd_event_unref(poller->event);
     if (poller->epoll_fd >= 0)
         (void) close(poller->epoll_fd);
     free(poller);
     return NULL;
+}
+
+/* Serves what sd-event has, and leaves it armed: its descriptor becomes readable when it has more. 1, or
+ * when it has finished, 0 or the negative errno that it finished with. */
+static int serve_event(sd_event *event) {
+    int code;
+
+    for (;;) {
+        int r =
+            sd_event_get_state(event) == SD_EVENT_ARMED ? sd_event_wait(event, 0) : sd_event_prepare(event);
+        if (r < 0)
+            return r;
+        if (r > 0) {
+            r = sd_event_dispatch(event);
+            if (r < 0)
+                return r;
+        }
+        switch (sd_event_get_state(event)) {
+        case SD_EVENT_ARMED:
+            return 1;
+        case SD_EVENT_FINISHED:
+            return sd_event_get_exit_code(event, &code) >= 0 && code < 0 ? code : 0;
+        default:
+            break;
+        }
+    }
+}
+
+static int turn(struct poller *poller, const struct epoll_event *events, int n) {
+    bool event_ready = false;
+
+    for (int i = 0; i < n; i++)
+        event_ready |= !events[i].data.ptr;
+    /* Deadlines first, then messages, then sockets. */
+    if (event_ready) {
+        int r = serve_event(poller->event);
+        if (r <= 0)
+            return r;
+    }
+    poller->hooks.mail(poller->userdata);
+    for (int i = 0; i < n; i++) {
+        struct poll_target *target = events[i].data.ptr;
+        if (target)
+            target->on_events(target, events[i].events);
+    }
+    int r = poller->hooks.settle(poller->userdata);
+    if (r < 0)
+        return r;
+    /* What was armed in this turn. */
+    return loop_touched() ? serve_event(poller->event) : 1;
+}
+
+/* Looks for something to do for a while, and lets others run meanwhile. The number of events, which is 0 for
+ * mail and for nothing, or -1. */
+static int look_for_work(struct poller *poller, struct epoll_event *events, instant_ns until_ns) {
+    for (;;) {
+        if (poller->hooks.mail_waits(poller->userdata, false))
+            return 0;
+        int n = epoll_wait(poller->epoll_fd, events, BATCH, 0);
+        if (n != 0 || clock_now_ns() >= until_ns)
+            return n;
+        (void) sched_yield();
+    }
+}
+
+static int wait_for_work(struct poller *poller, struct epoll_event *events) {
+    instant_ns begun_ns = clock_now_ns();
+    int n = 0;
+
+    if (poller->patience_ns > 0)
+        n = look_for_work(poller, events, begun_ns + poller->patience_ns);
+    if (n == 0 && !poller->hooks.mail_waits(poller->userdata, true))
+        n = epoll_wait(poller->epoll_fd, events, BATCH, -1);
+    /* Staying awake pays where sleep would have been short. */
+    poller->patience_ns = clock_now_ns() - begun_ns <= PATIENCE_NS ? PATIENCE_NS : 0;
+    return n;
+}
+
+int poller_run(struct poller *poller) {
+    struct epoll_event events[BATCH];
+
+    int r = serve_event(poller->event);
+    while (r > 0) {
+        int n = wait_for_work(poller, events);
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        r = turn(poller, events, n);
+    }
+    return r;
 }
 
 static int control(struct poller *poller, int operation, int fd, uint32_t events,

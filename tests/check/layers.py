@@ -79,6 +79,16 @@ def test_libraries():
         equal(sorted(strangers), [], "%s is used only where it belongs" % library)
 
 
+def test_arming():
+    """poller.c prepares sd-event only after what loop.c notes: whoever arms beside it waits for ever."""
+    for _, path in sources():
+        if path != "agent/io/loop.c":
+            with open(os.path.join(SOURCE, path)) as file:
+                found = re.findall(r"sd_event_(?:add_time|add_defer|add_post|source_set_time|exit)\w*\(",
+                                   file.read())
+            ok(not found, "%s arms nothing beside loop.c" % path)
+
+
 def test_top_level():
     """Fixed: nothing may be added."""
     allowed = {"agent", "client-lib", "units", "tests", "protocol.md", "meson.build", "README.md", "LICENSE",
@@ -87,4 +97,4 @@ def test_top_level():
     equal(sorted(there - allowed), [], "the top level has only what belongs there")
 
 
-main(test_layers, test_libraries, test_top_level)
+main(test_layers, test_libraries, test_arming, test_top_level)

@@ -8,8 +8,8 @@ import lab
 from tap import equal, main
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "protocol.md")
-COMMANDS = ("ACQUIRE RELEASE CHECK BEAT LEADER STATUS NODES LEASES HELLO PING ECHO SELECT CLIENT COMMAND AUTH "
-            "QUIT").split()
+COMMANDS = """ACQUIRE RELEASE CHECK BEAT LEADER STATUS NODES LEASES HELLO PING ECHO SELECT CLIENT COMMAND
+    AUTH QUIT""".split()
 nodes = lab.nodes(3)
 
 
@@ -33,6 +33,12 @@ def fresh_agent():
     return lab.Agent(nodes, 'host = "web1"', keepers=2)
 
 
+def end(agent):
+    """The next agent must not find its keys."""
+    lab.wait_for(lambda: agent.status()["leases"] == 0, what="the release of all leases")
+    agent.terminate()
+
+
 def play_redis_cli():
     seen = set()
     for block in blocks("redis-cli"):
@@ -46,7 +52,7 @@ def play_redis_cli():
         equal([plain(line) for line in got], [plain(line) for line in want],
               "redis-cli shows what the page says of %s" % "; ".join(typed))
         seen |= {line.split()[0].upper() for line in typed}
-        agent.terminate()
+        end(agent)
     return seen
 
 
@@ -74,7 +80,7 @@ def play_wire():
         got, want = play(client, [(line[0], line[3:]) for line in block])
         equal(got, want, "on the wire: %s" % block[0])
         client.close()
-        agent.terminate()
+        end(agent)
         seen |= {line[3:].split()[0] for line in block if line.startswith("C: ")}
     return seen
 

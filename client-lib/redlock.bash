@@ -1,0 +1,53 @@
+# Completion of redlock(1) for bash.
+_redlock() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command='' i options
+    COMPREPLY=()
+
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        --socket) ((i++)) ;;
+        -*) ;;
+        *)
+            command=${COMP_WORDS[i]}
+            break
+            ;;
+        esac
+    done
+    # Behind "--" stands a command of its own.
+    for ((; i < COMP_CWORD; i++)); do
+        if [[ ${COMP_WORDS[i]} == -- ]]; then
+            mapfile -t COMPREPLY < <(compgen -c -- "$current")
+            ((i + 1 < COMP_CWORD)) && mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+        fi
+    done
+
+    case $previous in
+    --socket)
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        return
+        ;;
+    --for)
+        mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=)" -- "$current")
+        return
+        ;;
+    --signal)
+        mapfile -t COMPREPLY < <(compgen -W "TERM KILL INT HUP USR1 USR2" -- "$current")
+        return
+        ;;
+    -w | --wait | -t | --ttl | -E | --conflict-exit-code | --grace | --data | --max-hold | -c | --command)
+        return
+        ;;
+    esac
+
+    case $command in
+    '') options="run acquire status nodes leases leader check --socket --help --version" ;;
+    run)
+        options="--nonblock --wait --ttl --conflict-exit-code --grace --data --max-hold --command --help --"
+        ;;
+    acquire) options="--for --nonblock --wait --ttl --data --signal --help" ;;
+    *) options="--json --help" ;;
+    esac
+    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
+}
+complete -F _redlock redlock

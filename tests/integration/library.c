@@ -1,0 +1,416 @@
+/* library SOCKET AGENT-PID: libredlock against a real agent; prints TAP. Started by test_library.py. The
+ * last tests stop and kill the agent. */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../unit/tap.h"
+#include "redlock.h"
+
+#define is(got, want) is_int(got, want, #got " is " #want)
+
+static const char *socket_path;
+static pid_t agent_pid;
+
+static int64_t now_ms(void) {
+    struct timespec t;
+
+    (void) clock_gettime(CLOCK_BOOTTIME, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static struct redlock *connection_new(void) {
+    struct redlock *connection = NULL;
+
+    if (redlock_connect(socket_path, &connection) != REDLOCK_OK) {
+        (void) printf("Bail out! can't connect to %s\n", socket_path);
+        exit(1);
+    }
+    return connection;
+}
+
+static struct redlock_options options_of(int64_t ttl_ms, int64_t wait_ms) {
+    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+
+    options.ttl_ms = ttl_ms;
+    options.wait_ms = wait_ms;
+    return options;
+}
+
+/* --- blocking calls --- */
+
+static void test_connect(void) {
+    struct redlock *connection = NULL;
+    bool texts = true;
+
+    is(redlock_connect("/nonexistent/socket", &connection), REDLOCK_AGENT_AWAY);
+    ok(!connection, "no connection comes of it");
+    (void) setenv("REDLOCK_SOCKET", socket_path, 1);
+    is(redlock_connect(NULL, &connection), REDLOCK_OK);
+    redlock_close(connection);
+    redlock_close(NULL);
+    for (int error = REDLOCK_SYSTEM; error <= REDLOCK_OK; error++)
+        texts &= strlen(redlock_strerror(error)) > 3;
+    ok(texts && strlen(redlock_strerror(-1000)) > 3, "each error has a text, an unknown one too");
+}
+
+static void test_blocking(void) {
+    struct redlock *connection = connection_new(), *other = connection_new();
+    struct redlock_options brief = options_of(50, 0), patient = options_of(0, 50),
+                           with_data = options_of(5000, 0);
+    struct redlock_lease *lease = NULL, *second = NULL;
+    struct redlock_leader leader;
+
+    with_data.data = "at\0 home";
+    with_data.data_length = 8;
+    is(redlock_acquire(connection, "library", &with_data, &lease), REDLOCK_OK);
+    ok(strcmp(redlock_lease_name(lease), "library") == 0 && redlock_lease_id(lease) > 0,
+       "a lease has its name and id");
+    int64_t left_ms = redlock_remaining_ns(lease) / 1000000;
+    ok(left_ms > 4000 && left_ms < 5000, "and less than its ttl to live (%lld ms)", (long long) left_ms);
+    ok(redlock_check(lease) > 4000, "so says the agent");
+    is(redlock_beat(lease), 1);
+    is(redlock_acquire(other, "library", NULL, &second), REDLOCK_BUSY);
+    ok(strstr(redlock_error_text(other), "held by"), "the text says by whom: %s", redlock_error_text(other));
+    is(redlock_acquire(other, "library", &patient, &second), REDLOCK_TIMED_OUT);
+    is(redlock_acquire(other, "", NULL, &second), REDLOCK_BAD_NAME);
+    is(redlock_acquire(other, "library", &brief, &second), REDLOCK_BAD_ARGUMENT);
+    is(redlock_leader(other, "library", &leader), 1);
+    ok(leader.data_length == 8 && memcmp(leader.data, "at\0 home", 8) == 0,
+       "LEADER has the data, byte for byte");
+    is(redlock_release(lease), 1);
+    is(redlock_leader(other, "library", &leader), 0);
+    is(redlock_acquire(other, "library", NULL, &second), REDLOCK_OK);
+    is(redlock_release(second), 1);
+    is(redlock_release(NULL), 0);
+    redlock_close(connection);
+    redlock_close(other);
+}
+
+/* --- event loops --- */
+
+struct heard {
+    unsigned granted, failed, at_risk, lost, draining, disconnected;
+    int error;
+    char reason[32];
+    int64_t lost_ms;
+};
+
+static void on_granted(struct redlock_lease *lease, void *userdata) {
+    struct heard *heard = userdata;
+    (void) lease;
+    heard->granted++;
+}
+
+static void on_failed(struct redlock_lease *lease, enum redlock_error error, const char *text,
+                      void *userdata) {
+    struct heard *heard = userdata;
+    (void) lease;
+    (void) text;
+    heard->failed++;
+    heard->error = error;
+}
+
+static void on_lost(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
+    struct heard *heard = userdata;
+    (void) lease;
+    (void) text;
+    heard->lost++;
+    heard->lost_ms = now_ms();
+    (void) snprintf(heard->reason, sizeof(heard->reason), "%s", reason);
+}
+
+static void on_disconnected(struct redlock *connection, void *userdata) {
+    struct heard *heard = userdata;
+    (void) connection;
+    heard->disconnected++;
+}
+
+static void listen_to(struct redlock *connection, struct heard *heard) {
+    const struct redlock_callbacks callbacks = {
+        .size = sizeof(callbacks),
+        .granted = on_granted,
+        .failed = on_failed,
+        .lost = on_lost,
+        .disconnected = on_disconnected,
+    };
+
+    *heard = (struct heard){0};
+    redlock_set_callbacks(connection, &callbacks, heard);
+}
+
+/* Runs an event loop until the counter is at least `wanted`; false after ten seconds (more on slow builds).
+ */
+static bool dispatch_until(struct redlock *connection, const unsigned *counter, unsigned wanted) {
+    int64_t until_ms = now_ms() + 40000;
+
+    while (*counter < wanted && now_ms() < until_ms) {
+        struct pollfd poll_fd = {.fd = redlock_fd(connection), .events = (short) redlock_events(connection)};
+        (void) poll(&poll_fd, 1, 100);
+        (void) redlock_dispatch(connection);
+    }
+    return *counter >= wanted;
+}
+
+static void test_event_loop(void) {
+    struct redlock *connection = connection_new();
+    struct redlock_options brief = options_of(0, 50);
+    struct redlock_lease *leases[20], *again = NULL, *other = NULL;
+    struct heard heard;
+    char name[32];
+
+    listen_to(connection, &heard);
+    for (unsigned i = 0; i < 20; i++) {
+        (void) snprintf(name, sizeof(name), "async-%u", i);
+        is(redlock_acquire_async(connection, name, NULL, &leases[i]), REDLOCK_OK);
+    }
+    ok(dispatch_until(connection, &heard.granted, 20), "twenty requests on one connection are granted");
+    is(redlock_acquire_async(connection, "async-0", &brief, &other), REDLOCK_OK);
+    ok(dispatch_until(connection, &heard.failed, 1), "one that waits for what is held fails in the end");
+    is(heard.error, REDLOCK_TIMED_OUT);
+    is(redlock_acquire_async(connection, "async-0", NULL, &again), REDLOCK_OK);
+    ok(dispatch_until(connection, &heard.failed, 2), "one that doesn't wait fails too");
+    is(heard.error, REDLOCK_BUSY);
+    for (unsigned i = 0; i < 20; i++)
+        is(redlock_release_async(leases[i]), REDLOCK_OK);
+    is(redlock_acquire_async(connection, "async-0", NULL, &again), REDLOCK_OK);
+    ok(dispatch_until(connection, &heard.granted, 21), "a request behind a release comes after it");
+    is(redlock_release(again), 1);
+    is(heard.lost, 0);
+    redlock_close(connection);
+}
+
+/* An event loop hears of extensions: its knowledge outlives the first ttl. */
+static void test_extension(void) {
+    struct redlock *connection = connection_new();
+    struct redlock_options options = options_of(1000, 0);
+    struct redlock_lease *lease = NULL;
+    struct heard heard;
+    unsigned never = 0;
+    int64_t begun_ms = now_ms();
+
+    listen_to(connection, &heard);
+    is(redlock_acquire_async(connection, "extended", &options, &lease), REDLOCK_OK);
+    (void) dispatch_until(connection, &heard.granted, 1);
+    while (now_ms() - begun_ms < 2500) {
+        struct pollfd poll_fd = {.fd = redlock_fd(connection), .events = POLLIN};
+        (void) poll(&poll_fd, 1, 50);
+        (void) redlock_dispatch(connection);
+        if (redlock_remaining_ns(lease) <= 0)
+            never++;
+    }
+    is(never, 0);
+    is(heard.lost, 0);
+    redlock_close(connection);
+}
+
+/* --- processes and threads --- */
+
+/* How many of the forbidden calls the child was refused. */
+static int child_calls(struct redlock *connection, struct redlock_lease *lease) {
+    struct redlock_lease *mine = NULL;
+    struct redlock_leader leader;
+    int refused = 0;
+
+    refused += redlock_check(lease) == REDLOCK_FORKED;
+    refused += redlock_beat(lease) == REDLOCK_FORKED;
+    refused += redlock_remaining_ns(lease) <= 0;
+    refused += redlock_acquire(connection, "of the child", NULL, &mine) == REDLOCK_FORKED;
+    refused += redlock_acquire_async(connection, "of the child", NULL, &mine) == REDLOCK_FORKED;
+    refused += redlock_leader(connection, "forked", &leader) == REDLOCK_FORKED;
+    refused += redlock_dispatch(connection) == REDLOCK_FORKED;
+    refused += redlock_release(lease) == REDLOCK_FORKED;
+    redlock_close(connection);
+    return refused;
+}
+
+static void test_fork(void) {
+    struct redlock *connection = connection_new();
+    struct redlock_lease *lease = NULL;
+    int status = 0;
+
+    is(redlock_acquire(connection, "forked", NULL, &lease), REDLOCK_OK);
+    (void) fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(child_calls(connection, lease));
+    (void) waitpid(child, &status, 0);
+    is(WEXITSTATUS(status), 8);
+    ok(redlock_check(lease) > 0, "a child that refuses, closes and exits takes nothing from its parent");
+    is(redlock_release(lease), 1);
+    redlock_close(connection);
+}
+
+/* A process takes a lease and dies; its child lives on, with the descriptors that it inherited. */
+static void test_orphan(void) {
+    struct redlock *connection = connection_new();
+    struct redlock_options patient = options_of(0, 20000);
+    struct redlock_lease *lease = NULL;
+    int ready[2], status = 0;
+    pid_t grandchild = 0;
+
+    if (pipe(ready) < 0)
+        abort();
+    (void) fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        struct redlock *own = connection_new();
+        struct redlock_lease *its = NULL;
+        if (redlock_acquire(own, "orphaned", NULL, &its) != REDLOCK_OK)
+            _exit(1);
+        pid_t inner = fork();
+        if (inner == 0) {
+            (void) pause();
+            _exit(0);
+        }
+        if (write(ready[1], &inner, sizeof(inner)) != sizeof(inner))
+            _exit(2);
+        (void) kill(getpid(), SIGKILL);
+    }
+    (void) waitpid(child, &status, 0);
+    if (read(ready[0], &grandchild, sizeof(grandchild)) != sizeof(grandchild))
+        grandchild = 0;
+    int64_t begun_ms = now_ms();
+    is(redlock_acquire(connection, "orphaned", &patient, &lease), REDLOCK_OK);
+    ok(now_ms() - begun_ms < 5000, "a forked child does not keep its dead parent's lease");
+    if (grandchild > 0)
+        (void) kill(grandchild, SIGKILL);
+    (void) close(ready[0]);
+    (void) close(ready[1]);
+    redlock_close(connection);
+}
+
+/* No descriptor of the library survives an exec. */
+static void test_close_on_exec(void) {
+    struct redlock *connection = connection_new();
+    unsigned seen = 0, inherited = 0;
+    struct dirent *entry;
+
+    (void) redlock_fd(connection);
+    DIR *directory = opendir("/proc/self/fd");
+    if (!directory)
+        abort();
+    while ((entry = readdir(directory))) {
+        int fd = atoi(entry->d_name);
+        if (entry->d_name[0] == '.' || fd <= STDERR_FILENO)
+            continue;
+        seen++;
+        if (!(fcntl(fd, F_GETFD) & FD_CLOEXEC))
+            inherited++;
+    }
+    (void) closedir(directory);
+    ok(seen > 1, "the library has descriptors (%u)", seen);
+    is(inherited, 0);
+    redlock_close(connection);
+}
+
+enum { THREADS = 4, TURNS = 100 };
+
+static atomic_uint inside, together, turns;
+
+/* Each thread with a connection of its own. */
+static void *contend(void *userdata) {
+    struct redlock *connection = connection_new();
+    struct redlock_options patient = options_of(0, -1);
+
+    (void) userdata;
+    for (unsigned i = 0; i < TURNS; i++) {
+        struct redlock_lease *lease = NULL;
+        if (redlock_acquire(connection, "threads", &patient, &lease) != REDLOCK_OK)
+            break;
+        if (atomic_fetch_add(&inside, 1) != 0)
+            atomic_fetch_add(&together, 1);
+        atomic_fetch_add(&turns, 1);
+        atomic_fetch_sub(&inside, 1);
+        (void) redlock_release(lease);
+    }
+    redlock_close(connection);
+    return NULL;
+}
+
+static void test_threads(void) {
+    pthread_t threads[THREADS];
+
+    for (unsigned i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, contend, NULL) != 0)
+            abort();
+    for (unsigned i = 0; i < THREADS; i++)
+        (void) pthread_join(threads[i], NULL);
+    is(atomic_load(&turns), THREADS * TURNS);
+    is(atomic_load(&together), 0);
+}
+
+/* --- an agent that does not answer --- */
+
+static void test_stopped_agent(void) {
+    struct redlock *connection = connection_new(), *loop = connection_new();
+    struct redlock_options options = options_of(1000, 0);
+    struct redlock_lease *lease = NULL, *watched = NULL;
+    struct heard heard;
+
+    redlock_set_answer_timeout(connection, 100);
+    listen_to(loop, &heard);
+    is(redlock_acquire(connection, "stopped", &options, &lease), REDLOCK_OK);
+    is(redlock_acquire_async(loop, "watched", &options, &watched), REDLOCK_OK);
+    (void) dispatch_until(loop, &heard.granted, 1);
+    (void) kill(agent_pid, SIGSTOP);
+    int64_t deadline_ms = now_ms() + redlock_remaining_ns(watched) / 1000000;
+    is(redlock_check(lease), REDLOCK_NO_ANSWER);
+    ok(dispatch_until(loop, &heard.lost, 1), "an agent that is stopped can't keep the loss from its holder");
+    ok(heard.lost_ms <= deadline_ms + 250, "it is told at the deadline (%lld ms after it)",
+       (long long) (heard.lost_ms - deadline_ms));
+    ok(redlock_remaining_ns(watched) <= 0 && redlock_remaining_ns(lease) <= 0, "nothing remains of either");
+    (void) kill(agent_pid, SIGCONT);
+    (void) redlock_release(watched);
+    (void) redlock_release(lease);
+    redlock_close(connection);
+    redlock_close(loop);
+}
+
+static void test_killed_agent(void) {
+    struct redlock *connection = connection_new(), *loop = connection_new();
+    struct redlock_options options = options_of(1000, 0);
+    struct redlock_lease *lease = NULL, *watched = NULL;
+    struct heard heard;
+
+    listen_to(loop, &heard);
+    is(redlock_acquire(connection, "killed", &options, &lease), REDLOCK_OK);
+    is(redlock_acquire_async(loop, "watched too", &options, &watched), REDLOCK_OK);
+    (void) dispatch_until(loop, &heard.granted, 1);
+    (void) kill(agent_pid, SIGKILL);
+    ok(dispatch_until(loop, &heard.disconnected, 1), "the end of the agent is told");
+    ok(heard.lost == 0 && redlock_remaining_ns(watched) > 0, "the lease is valid until its deadline");
+    is(redlock_check(lease), REDLOCK_AGENT_AWAY);
+    ok(redlock_remaining_ns(lease) > 0, "also for blocking callers");
+    ok(dispatch_until(loop, &heard.lost, 1), "then it is lost");
+    is(redlock_acquire(connection, "more", NULL, &lease), REDLOCK_AGENT_AWAY);
+    redlock_close(connection);
+    redlock_close(loop);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3)
+        return 64;
+    socket_path = argv[1];
+    agent_pid = atoi(argv[2]);
+    test_connect();
+    test_blocking();
+    test_event_loop();
+    test_extension();
+    test_fork();
+    test_orphan();
+    test_close_on_exec();
+    test_threads();
+    test_stopped_agent();
+    test_killed_agent();
+    return done_testing();
+}
