@@ -31,6 +31,10 @@ static inline void list_append(struct list *list, struct list *node) {
     list->previous = node;
 }
 
+static inline void list_prepend(struct list *list, struct list *node) {
+    list_append(list->next, node);
+}
+
 static inline void list_unlink(struct list *node) {
     node->previous->next = node->next;
     node->next->previous = node->previous;

@@ -359,8 +359,23 @@ static void extend(struct shard *shard, struct lease *lease, instant_ns now_ns) 
     lease->started_ns = lease->sent_ns = now_ns;
     lease->maybe |= nodes;
     lease->under_way = lease->undecided = true;
+    shard->extended = true;
     shard_set_due(shard, lease, instant_min(now_ns + node_timeout_ns(lease), lease->deadline_ns));
     shard_send(shard, lease, OPERATION_EXTEND, nodes, now_ns);
+}
+
+/* A hundredth of the ttl. */
+static int64_t extension_slack_ns(const struct lease *lease) {
+    return ttl_ns(lease) / 100;
+}
+
+bool lease_extend_early(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (lease->state != LEASE_HELD || lease->under_way || lease->abandoned || lease->risk != 0 ||
+        lease->extend_ns - extension_slack_ns(lease) > now_ns || now_ns >= lease->deadline_ns ||
+        lease->deadline_ns >= lease->hold_until_ns || now_ns >= lease->beat_until_ns)
+        return false;
+    extend(shard, lease, now_ns);
+    return true;
 }
 
 static void held_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {

@@ -76,6 +76,10 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
 /* Something is due: retry, time-out, extension, deadline, end of the keys. */
 void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
+/* Extends a lease that is held and about to be extended anyway, so that its request travels with others.
+ * False: it is not, and nothing has changed. */
+bool lease_extend_early(struct shard *shard, struct lease *lease, instant_ns now_ns);
+
 /* The holder lets go, or withdraws. */
 void lease_release(struct shard *shard, struct lease *lease, instant_ns now_ns);
 

@@ -53,6 +53,7 @@ struct shard {
     struct heap due;            /* leases, then looks */
     uint32_t *lease_of_request; /* by request modulo requests_max: slot + 1 */
     struct text_store texts;
+    bool extended;    /* in this tick */
     uint32_t waiting; /* leases in LEASE_WAITING: spreads their retries */
     struct shard_counters counters;
 };

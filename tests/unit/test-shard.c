@@ -328,6 +328,24 @@ static void test_extension(void) {
        "three of five do: the deadline moves");
 }
 
+/* Ten leases, taken at once: their extensions are spread over a third of a second, and those that are due
+ * within a hundredth of the ttl travel together. */
+static void test_extensions_travel_together(void) {
+    world_begin(3);
+    for (uint64_t request = 1; request <= 10; request++) {
+        contend(request, false);
+        const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+        vote(0, &sent, VOTE_YES);
+        vote(1, &sent, VOTE_YES);
+    }
+    (void) pass_to_extension();
+    unsigned first = count_sent(OPERATION_EXTEND);
+    ok(first > 1, "extensions that are nearly due go along with the first one (%u of 10)", first);
+    ok(first < 10, "others don't");
+    pass_ms(350);
+    ok(count_sent(OPERATION_EXTEND) >= 10, "they have their own time");
+}
+
 static void test_extension_fails(void) {
     world_begin(3);
     hold(1);
@@ -541,6 +559,7 @@ int main(void) {
     test_late_majority();
     test_busy();
     test_extension();
+    test_extensions_travel_together();
     test_extension_fails();
     test_expiry();
     test_late_extension();
