@@ -133,8 +133,8 @@ static struct command_record *record_new(struct redis *redis, size_t length) {
     return record;
 }
 
-/* The last one back is the first one out: a few records do nearly all the work, so only they grow as large as
- * the largest call. */
+/* The last one back is the first one out: a few records do nearly all the work, so only they grow as large
+ * as the largest call. */
 static void record_give(struct redis *redis, struct command_record *record) {
     list_unlink(&record->link);
     list_prepend(&redis->free_records, &record->link);
