@@ -1,0 +1,356 @@
+/* An agent without threads: its front is the registry, its keepers are shards, and the mail between them
+ * takes its time. Connections keep their order; when one breaks, nobody knows what was executed. */
+
+#include <assert.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "sim.h"
+
+struct sim_agent sim_agents[SIM_AGENTS_MAX];
+unsigned sim_n_agents, sim_n_keepers;
+
+static const char *const node_names[] = {"a", "b", "c", "d", "e"};
+
+static struct event event_of(const struct sim_agent *agent, enum event_kind kind, int64_t at_ns) {
+    return (struct event){
+        .kind = kind, .agent = (uint8_t) agent->index, .life = agent->life, .at_ns = at_ns};
+}
+
+static int64_t later(int64_t *last_ns, int64_t at_ns) {
+    *last_ns = at_ns > *last_ns ? at_ns : *last_ns + 1;
+    return *last_ns;
+}
+
+/* Mostly a local network's delay, sometimes one beyond the node time-out. */
+static int64_t network_delay_ns(void) {
+    if (sim_calm || chance(90))
+        return pick(50, 2000) * NS_PER_US;
+    return chance(80) ? pick(2, 60) * NS_PER_MS : pick(60, 1500) * NS_PER_MS;
+}
+
+static int64_t mail_delay_ns(void) {
+    return sim_calm || chance(97) ? pick(1, 100) * NS_PER_US : pick(1, 50) * NS_PER_MS;
+}
+
+/* --- a keeper --- */
+
+static void on_send(void *userdata, const struct send *send) {
+    struct sim_keeper *keeper = userdata;
+
+    for (unsigned i = 0; i < sim_n_nodes; i++) {
+        struct sim_connection *connection = &keeper->connections[i];
+        if (!(send->nodes & node_set_of(i)))
+            continue;
+        assert(connection->count < SIM_OUTSTANDING_MAX && keeper->n_bounced < SIM_OUTSTANDING_MAX);
+        if (!connection->up) {
+            keeper->bounced[keeper->n_bounced].node = i;
+            keeper->bounced[keeper->n_bounced++].ticket = send->ticket;
+            continue;
+        }
+        connection->outstanding[(connection->first + connection->count++) % SIM_OUTSTANDING_MAX] =
+            send->ticket;
+        struct event event = event_of(keeper->agent, EVENT_REQUEST,
+                                      later(&connection->request_ns, sim_now_ns + network_delay_ns()));
+        event.keeper = (uint8_t) keeper->index;
+        event.node = (uint8_t) i;
+        event.name = (uint8_t) (send->text->bytes[0] - '0');
+        event.life = connection->life;
+        event.as.request.operation = send->operation;
+        event.as.request.ttl_ms = send->ttl_ms;
+        event.as.request.ticket = send->ticket;
+        if (send->secret)
+            memcpy(event.as.request.secret, send->secret, SECRET_BYTES);
+        events_add(&event);
+        sim_counts.requests++;
+    }
+}
+
+static void on_report(void *userdata, const struct report *report) {
+    struct sim_keeper *keeper = userdata;
+    struct event event =
+        event_of(keeper->agent, EVENT_DISPATCH, later(&keeper->dispatch_ns, sim_now_ns + mail_delay_ns()));
+
+    if (report->kind == REPORT_NODE)
+        return;
+    event.keeper = (uint8_t) keeper->index;
+    event.as.dispatch.report = *report;
+    event.as.dispatch.report.text = "";
+    event.as.dispatch.report.text_length = 0;
+    if (report->kind == REPORT_GRANTED) {
+        uint32_t slot = keeper->shard.lease_of_request[report->request % SIM_REQUESTS_MAX];
+        const struct lease *lease = pool_at(&keeper->shard.leases, slot - 1);
+        memcpy(event.as.dispatch.secret, lease->secret, SECRET_BYTES);
+    }
+    events_add(&event);
+}
+
+/* Not within the shard's own step: its sink must not call back. */
+static void on_cut(void *userdata, unsigned node) {
+    struct sim_keeper *keeper = userdata;
+    keeper->to_cut |= node_set_of(node);
+}
+
+static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
+    (void) userdata;
+    for (unsigned i = 0; i < SECRET_BYTES; i++)
+        secret[i] = (uint8_t) random_next(&sim_random);
+}
+
+static int64_t keeper_now(const struct sim_keeper *keeper) {
+    return clock_read(&keeper->agent->clock);
+}
+
+static const struct vote cut = {.kind = VOTE_CUT, .text = ""};
+
+static void break_connection(struct sim_keeper *keeper, unsigned node) {
+    struct sim_connection *connection = &keeper->connections[node];
+
+    if (!connection->up)
+        return;
+    connection->up = false;
+    connection->life++;
+    while (connection->count > 0) {
+        uint64_t ticket = connection->outstanding[connection->first];
+        connection->first = (connection->first + 1) % SIM_OUTSTANDING_MAX;
+        connection->count--;
+        shard_vote(&keeper->shard, node, ticket, &cut, keeper_now(keeper));
+    }
+    shard_node_gone(&keeper->shard, node, STANDING_CONNECTING, "cut", keeper_now(keeper));
+    struct event event =
+        event_of(keeper->agent, EVENT_CONNECTED, sim_now_ns + pick(1, sim_calm ? 20 : 800) * NS_PER_MS);
+    event.keeper = (uint8_t) keeper->index;
+    event.node = (uint8_t) node;
+    events_add(&event);
+}
+
+static void keeper_settle(struct sim_keeper *keeper) {
+    while (keeper->to_cut != 0) {
+        node_set nodes = keeper->to_cut;
+        keeper->to_cut = 0;
+        for (unsigned i = 0; i < sim_n_nodes; i++)
+            if (nodes & node_set_of(i))
+                break_connection(keeper, i);
+    }
+    while (keeper->n_bounced > 0) {
+        keeper->n_bounced--;
+        shard_vote(&keeper->shard, keeper->bounced[keeper->n_bounced].node,
+                   keeper->bounced[keeper->n_bounced].ticket, &cut, keeper_now(keeper));
+    }
+    int64_t due_ns = shard_due_ns(&keeper->shard);
+    if (due_ns >= keeper->timer_ns)
+        return;
+    keeper->timer_ns = due_ns;
+    struct event event =
+        event_of(keeper->agent, EVENT_KEEPER_TIMER, clock_true_ns(&keeper->agent->clock, due_ns));
+    event.keeper = (uint8_t) keeper->index;
+    events_add(&event);
+}
+
+static void keeper_reply(struct sim_keeper *keeper, const struct event *event) {
+    struct sim_connection *connection = &keeper->connections[event->node];
+    const struct vote vote = {.kind = event->as.reply.kind,
+                              .text = event->as.reply.kind == VOTE_FOREIGN ? "other" : "",
+                              .text_length = event->as.reply.kind == VOTE_FOREIGN ? 5 : 0,
+                              .ttl_left_ms = event->as.reply.ttl_left_ms};
+
+    assert(connection->count > 0 && connection->outstanding[connection->first] == event->as.reply.ticket);
+    connection->first = (connection->first + 1) % SIM_OUTSTANDING_MAX;
+    connection->count--;
+    shard_vote(&keeper->shard, event->node, event->as.reply.ticket, &vote, keeper_now(keeper));
+}
+
+static void keeper_command(struct sim_keeper *keeper, const struct event *event) {
+    const char text[] = {(char) ('0' + event->name), '1', ':'};
+    struct command command = event->as.command;
+
+    command.text = text;
+    shard_command(&keeper->shard, &command, keeper_now(keeper));
+}
+
+static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
+    if (event->kind == EVENT_ERRAND) {
+        keeper_command(keeper, event);
+    } else if (event->kind == EVENT_REPLY) {
+        keeper_reply(keeper, event);
+    } else if (event->kind == EVENT_CONNECTED) {
+        keeper->connections[event->node].up = true;
+        shard_node_ready(&keeper->shard, event->node, keeper_now(keeper));
+    } else {
+        assert(event->kind == EVENT_KEEPER_TIMER);
+        keeper->timer_ns = INSTANT_NEVER;
+        shard_tick(&keeper->shard, keeper_now(keeper));
+    }
+    keeper_settle(keeper);
+}
+
+/* --- the front --- */
+
+static int64_t front_now(const struct sim_agent *agent) {
+    return clock_read(&agent->clock);
+}
+
+static void on_command(void *userdata, uint64_t name_hash, const struct command *command) {
+    struct sim_agent *agent = userdata;
+    struct sim_keeper *keeper = &agent->keepers[(name_hash >> 40) % sim_n_keepers];
+    struct event event =
+        event_of(agent, EVENT_ERRAND, later(&keeper->errand_ns, sim_now_ns + mail_delay_ns()));
+
+    event.keeper = (uint8_t) keeper->index;
+    event.as.command = *command;
+    event.as.command.text = NULL;
+    if (command->text)
+        event.name = (uint8_t) (command->text[0] - '0');
+    events_add(&event);
+}
+
+static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
+                       instant_ns now_ns) {
+    (void) userdata;
+    (void) now_ns;
+    client_outcome(request, outcome);
+}
+
+void front_settle(struct sim_agent *agent) {
+    int64_t due_ns = registry_due_ns(&agent->registry);
+
+    if (due_ns >= agent->timer_ns)
+        return;
+    agent->timer_ns = due_ns;
+    struct event event = event_of(agent, EVENT_FRONT_TIMER, clock_true_ns(&agent->clock, due_ns));
+    events_add(&event);
+}
+
+static void front_dispatch(struct sim_agent *agent, const struct event *event) {
+    const struct report *report = &event->as.dispatch.report;
+    const struct request *request = registry_find(&agent->registry, report->request);
+    uint64_t id = report->request;
+
+    registry_report(&agent->registry, report, front_now(agent));
+    request = request ? registry_find(&agent->registry, id) : NULL;
+    if (!request || request->state != REQUEST_HELD || !request->session)
+        return;
+    if (report->kind == REPORT_GRANTED)
+        client_granted(agent, request, event->as.dispatch.secret);
+    else if (report->kind == REPORT_EXTENDED)
+        client_extended(agent, request);
+}
+
+static void front_event(struct sim_agent *agent, const struct event *event) {
+    if (event->kind == EVENT_DISPATCH) {
+        front_dispatch(agent, event);
+    } else {
+        assert(event->kind == EVENT_FRONT_TIMER);
+        agent->timer_ns = INSTANT_NEVER;
+        registry_tick(&agent->registry, front_now(agent));
+    }
+    front_settle(agent);
+}
+
+void agent_event(struct sim_agent *agent, const struct event *event) {
+    struct sim_keeper *keeper = &agent->keepers[event->keeper];
+    bool of_front = event->kind == EVENT_DISPATCH || event->kind == EVENT_FRONT_TIMER;
+    int64_t paused_until_ns = of_front ? agent->paused_until_ns : keeper->paused_until_ns;
+    uint32_t life = event->kind == EVENT_REPLY ? keeper->connections[event->node].life : agent->life;
+
+    if (!agent->running || event->life != life)
+        return;
+    if (sim_now_ns < paused_until_ns)
+        events_defer(event, paused_until_ns);
+    else if (of_front)
+        front_event(agent, event);
+    else
+        keeper_event(keeper, event);
+}
+
+void agent_cut(struct sim_agent *agent, unsigned keeper, unsigned node) {
+    if (!agent->running || sim_now_ns < agent->keepers[keeper].paused_until_ns)
+        return;
+    break_connection(&agent->keepers[keeper], node);
+    keeper_settle(&agent->keepers[keeper]);
+}
+
+/* --- life --- */
+
+static struct shard_config shard_config_of(void) {
+    return (struct shard_config){
+        .nodes = sim_n_nodes,
+        .requests_max = SIM_REQUESTS_MAX,
+        .node_names = node_names,
+        .seed = random_next(&sim_random),
+    };
+}
+
+static void *map(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert(memory != MAP_FAILED);
+    return memory;
+}
+
+void agents_allocate(void) {
+    const struct shard_config config = {.nodes = 1, .requests_max = SIM_REQUESTS_MAX};
+
+    for (unsigned i = 0; i < SIM_AGENTS_MAX; i++) {
+        sim_agents[i].memory = map(registry_memory_bytes(SIM_REQUESTS_MAX));
+        for (unsigned j = 0; j < SIM_KEEPERS_MAX; j++)
+            sim_agents[i].keepers[j].memory = map(shard_memory_bytes(&config));
+    }
+}
+
+static void keeper_start(struct sim_agent *agent, unsigned index) {
+    struct sim_keeper *keeper = &agent->keepers[index];
+    const struct shard_sink sink = {
+        .send = on_send, .report = on_report, .cut = on_cut, .secret = on_secret, .userdata = keeper};
+    const struct shard_config config = shard_config_of();
+
+    memset(keeper->memory, 0, shard_memory_bytes(&config));
+    keeper->agent = agent;
+    keeper->index = index;
+    keeper->to_cut = 0;
+    keeper->n_bounced = 0;
+    keeper->timer_ns = INSTANT_NEVER;
+    keeper->paused_until_ns = keeper->errand_ns = keeper->dispatch_ns = 0;
+    shard_init(&keeper->shard, &config, &sink, keeper->memory);
+    for (unsigned i = 0; i < sim_n_nodes; i++) {
+        struct sim_connection *connection = &keeper->connections[i];
+        connection->up = true;
+        connection->life++;
+        connection->first = connection->count = 0;
+        connection->request_ns = connection->reply_ns = 0;
+        shard_node_ready(&keeper->shard, i, keeper_now(keeper));
+    }
+    keeper_settle(keeper);
+}
+
+void agent_start(struct sim_agent *agent) {
+    static const uint64_t hash_key[2] = {1, 2};
+    const struct registry_sink sink = {.command = on_command, .outcome = on_outcome, .userdata = agent};
+
+    agent->running = true;
+    agent->life++;
+    agent->timer_ns = INSTANT_NEVER;
+    agent->paused_until_ns = 0;
+    memset(agent->memory, 0, registry_memory_bytes(SIM_REQUESTS_MAX));
+    registry_init(&agent->registry, &sink, SIM_REQUESTS_MAX, SIM_REQUESTS_MAX, hash_key, agent->memory);
+    for (unsigned i = 0; i < sim_n_keepers; i++)
+        keeper_start(agent, i);
+}
+
+void agent_kill(struct sim_agent *agent) {
+    if (!agent->running)
+        return;
+    agent->running = false;
+    clients_agent_died(agent);
+    for (unsigned i = 0; i < sim_n_keepers; i++)
+        for (unsigned j = 0; j < sim_n_nodes; j++)
+            agent->keepers[i].connections[j].life++; /* what is on its way may be executed all the same */
+    struct event event = event_of(agent, EVENT_AGENT_START, sim_now_ns + pick(1, 3000) * NS_PER_MS);
+    events_add(&event);
+}
+
+bool agent_is_idle(const struct sim_agent *agent) {
+    for (unsigned i = 0; agent->running && i < sim_n_keepers; i++)
+        if (agent->keepers[i].shard.leases.taken > 0)
+            return false;
+    return !agent->running || agent->registry.requests.taken == 0;
+}

@@ -1,0 +1,273 @@
+/* Clients: they ask, hold, let go, die and hang; and each knows until when it may believe in its lease. The
+ * invariants are about these beliefs. */
+
+#include <assert.h>
+#include <string.h>
+
+#include "sim.h"
+
+enum client_state {
+    CLIENT_IDLE,
+    CLIENT_ASKING,
+    CLIENT_HOLDING,
+    CLIENT_RELEASING,
+    CLIENT_CUT_OFF, /* its session or its agent has ended, it lives: it believes until its deadline */
+};
+
+static struct client {
+    struct list requests; /* what registry_ask() links a session's requests to */
+    enum client_state state;
+    unsigned agent, name;
+    uint64_t id;
+    bool holding;
+    int64_t deadline_ns; /* by its host's clock */
+    int64_t bound_ns;    /* the same: what max_hold and the missing heartbeats allow at most */
+    int64_t asked_ns;
+    uint8_t secret[SECRET_BYTES];
+} clients[SIM_CLIENTS_MAX];
+
+static unsigned n_clients;
+
+static unsigned index_of(const struct client *client) {
+    return (unsigned) (client - clients);
+}
+
+static struct client *client_of(const struct request *request) {
+    return (struct client *) (void *) request->session;
+}
+
+static struct sim_agent *agent_of(const struct client *client) {
+    return &sim_agents[client->agent];
+}
+
+static bool believes(const struct client *client) {
+    return client->holding && clock_read(&agent_of(client)->clock) < client->deadline_ns;
+}
+
+static void step_later(const struct client *client, int64_t delay_ns) {
+    struct event event = {
+        .kind = EVENT_CLIENT, .client = (uint8_t) index_of(client), .at_ns = sim_now_ns + delay_ns};
+    events_add(&event);
+}
+
+void clients_reset(unsigned count) {
+    n_clients = count;
+    for (unsigned i = 0; i < count; i++) {
+        clients[i] = (struct client){.agent = (unsigned) pick(0, sim_n_agents - 1)};
+        list_init(&clients[i].requests);
+        step_later(&clients[i], pick(0, 500) * NS_PER_MS);
+    }
+}
+
+/* --- the invariants --- */
+
+/* It begins to believe, or goes on: nobody else may. */
+static void check_belief(const struct client *client) {
+    if (!believes(client)) {
+        violation("client %u is told that it holds name %u, after its deadline", index_of(client),
+                  client->name);
+        return;
+    }
+    if (client->deadline_ns > client->bound_ns)
+        violation("client %u may hold name %u for longer than was asked for", index_of(client),
+                  client->name);
+    for (unsigned i = 0; i < n_clients; i++)
+        if (&clients[i] != client && clients[i].name == client->name && believes(&clients[i]))
+            violation("clients %u and %u both hold name %u", index_of(client), i, client->name);
+}
+
+void clients_check_deletion(const uint8_t secret[SECRET_BYTES]) {
+    for (unsigned i = 0; i < n_clients; i++)
+        if (believes(&clients[i]) && memcmp(clients[i].secret, secret, SECRET_BYTES) == 0)
+            violation("a key is deleted in which client %u believes", i);
+}
+
+void clients_check_end(void) {
+    for (unsigned i = 0; i < n_clients; i++)
+        if (clients[i].state != CLIENT_IDLE)
+            violation("client %u waits for ever, in state %u, since %lld ms", i, clients[i].state,
+                      (long long) ((sim_now_ns - clients[i].asked_ns) / NS_PER_MS));
+}
+
+/* --- what a client hears --- */
+
+void client_granted(struct sim_agent *agent, const struct request *request,
+                    const uint8_t secret[SECRET_BYTES]) {
+    struct client *client = client_of(request);
+
+    (void) agent;
+    client->state = CLIENT_HOLDING;
+    client->holding = true;
+    client->deadline_ns = request->deadline_ns;
+    memcpy(client->secret, secret, SECRET_BYTES);
+    sim_counts.grants++;
+    trace("client %u: granted name %u, %lld ms left", index_of(client), client->name,
+          (long long) ((client->deadline_ns - clock_read(&agent->clock)) / NS_PER_MS));
+    int64_t hold_ns = request->max_hold_ms > 0 ? request->max_hold_ms * NS_PER_MS : INSTANT_NEVER / 2;
+    if (request->heartbeat_ms > 0) /* it never beats: an extension just before this, and no more */
+        hold_ns = instant_min(hold_ns, (int64_t) (request->heartbeat_ms + request->ttl_ms) * NS_PER_MS);
+    client->bound_ns = clock_read(&agent->clock) + hold_ns;
+    check_belief(client);
+    step_later(client, chance(70) ? pick(0, 50) * NS_PER_MS : pick(50, 6000) * NS_PER_MS);
+}
+
+void client_extended(struct sim_agent *agent, const struct request *request) {
+    struct client *client = client_of(request);
+
+    (void) agent;
+    if (!client->holding || client->deadline_ns == request->deadline_ns)
+        return; /* it came too late to be an extension */
+    client->deadline_ns = request->deadline_ns;
+    sim_counts.extensions++;
+    check_belief(client);
+}
+
+static void become_idle(struct client *client) {
+    client->state = CLIENT_IDLE;
+    client->id = 0;
+    step_later(client, chance(70) ? pick(0, 100) * NS_PER_MS : pick(100, 2000) * NS_PER_MS);
+}
+
+void client_outcome(struct request *request, const struct outcome *outcome) {
+    struct client *client = client_of(request);
+
+    switch (outcome->kind) {
+    case OUTCOME_FAILED:
+        sim_counts.refusals++;
+        trace("client %u: %s", index_of(client), outcome->error);
+        become_idle(client);
+        break;
+    case OUTCOME_LOST:
+        sim_counts.losses++;
+        trace("client %u: lost, %d", index_of(client), (int) outcome->reason);
+        client->holding = false;
+        if (client->state == CLIENT_HOLDING)
+            become_idle(client);
+        break;
+    case OUTCOME_RELEASED:
+        sim_counts.releases++;
+        become_idle(client);
+        break;
+    case OUTCOME_GRANTED: /* see client_granted() */
+    case OUTCOME_EXTENDED:
+    case OUTCOME_AT_RISK:
+        break;
+    }
+}
+
+/* It believes on its own now, and begins anew after its deadline. */
+static void cut_off(struct client *client) {
+    int64_t until_ns = clock_true_ns(&agent_of(client)->clock, client->deadline_ns);
+
+    client->state = CLIENT_CUT_OFF;
+    step_later(client, until_ns > sim_now_ns ? until_ns - sim_now_ns : 0);
+}
+
+void clients_agent_died(const struct sim_agent *agent) {
+    for (unsigned i = 0; i < n_clients; i++) {
+        struct client *client = &clients[i];
+        if (agent_of(client) != agent || client->state == CLIENT_IDLE || client->state == CLIENT_CUT_OFF)
+            continue;
+        list_init(&client->requests);
+        if (client->state != CLIENT_HOLDING)
+            client->deadline_ns = 0;
+        cut_off(client);
+    }
+}
+
+/* --- what it does --- */
+
+static void ask(struct client *client, struct sim_agent *agent) {
+    static const uint32_t ttls_ms[] = {300, 500, 1000, 2000};
+    static const int64_t waits_ms[] = {0, 0, 50, 1000, 5000, -1, -1, -1};
+    uint32_t ttl_ms = ttls_ms[pick(0, 3)];
+    char name[] = {(char) ('0' + pick(0, SIM_NAMES - 1))};
+    const struct registry_ask ask = {
+        .name = name,
+        .name_length = 1,
+        .tail = "1:",
+        .tail_length = 2,
+        .wait_ms = waits_ms[pick(0, 7)],
+        .ttl_ms = ttl_ms,
+        .node_timeout_ms = ttl_ms / 20,
+        .heartbeat_ms = chance(10) ? ttl_ms : 0,
+        .max_hold_ms = chance(10) ? 2 * ttl_ms : 0,
+    };
+
+    struct request *request = registry_ask(&agent->registry, (struct session *) (void *) client,
+                                           &client->requests, &ask, clock_read(&agent->clock));
+    assert(request);
+    client->state = CLIENT_ASKING;
+    client->name = (unsigned) (name[0] - '0');
+    client->id = registry_id(&agent->registry, request);
+    client->asked_ns = sim_now_ns;
+    trace("client %u: asks agent %u for name %u, ttl %u ms, wait %lld ms", index_of(client), agent->index,
+          client->name, ttl_ms, (long long) ask.wait_ms);
+    bool started = registry_start(&agent->registry, request, &ask, clock_read(&agent->clock));
+    assert(started);
+    (void) started;
+    /* Some don't wait for the end. */
+    if (client->state == CLIENT_ASKING && chance(20))
+        step_later(client, pick(0, 3000) * NS_PER_MS);
+}
+
+/* The holder, or one that waits, lets go in one way or another. */
+static void let_go(struct client *client, struct sim_agent *agent) {
+    struct request *request = registry_find(&agent->registry, client->id);
+    int64_t now_ns = clock_read(&agent->clock);
+
+    if (!request || (client->state != CLIENT_HOLDING && client->state != CLIENT_ASKING))
+        return;
+    if (client->state == CLIENT_HOLDING && !sim_calm && chance(10)) {
+        trace("client %u: its session is closed by the agent", index_of(client));
+        bool stays = registry_abandon(&agent->registry, request, now_ns);
+        assert(stays);
+        (void) stays;
+        /* The session goes; the request is on its own. */
+        list_unlink(&request->session_link);
+        request->session = NULL;
+        cut_off(client);
+        return;
+    }
+    client->holding = false;
+    if (chance(20)) {
+        trace("client %u: dies", index_of(client));
+        registry_drop(&agent->registry, request, now_ns);
+        become_idle(client);
+        return;
+    }
+    trace("client %u: releases", index_of(client));
+    client->state = CLIENT_RELEASING;
+    registry_release(&agent->registry, request, now_ns);
+}
+
+void client_step(unsigned index) {
+    struct client *client = &clients[index];
+    struct sim_agent *agent = agent_of(client);
+
+    if (client->state == CLIENT_CUT_OFF) {
+        client->holding = false;
+        become_idle(client);
+        return;
+    }
+    if (!agent->running || sim_now_ns < agent->paused_until_ns) {
+        if (client->state != CLIENT_IDLE || !sim_calm)
+            step_later(client, pick(1, 200) * NS_PER_MS);
+        return;
+    }
+    switch (client->state) {
+    case CLIENT_IDLE:
+        if (sim_calm)
+            return;
+        ask(client, agent);
+        break;
+    case CLIENT_ASKING:
+    case CLIENT_HOLDING:
+        let_go(client, agent);
+        break;
+    case CLIENT_RELEASING:
+    case CLIENT_CUT_OFF:
+        break;
+    }
+    front_settle(agent);
+}

@@ -1,0 +1,118 @@
+"""mutations.py CC [RUNS]: plants one bug at a time into a copy of the sources, and wants the simulator to
+find it. This measures the simulator: a rule whose breach goes unnoticed is not guarded."""
+
+import concurrent.futures
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import main, note, ok  # noqa: E402
+
+COMPILER = sys.argv[1]
+RUNS = sys.argv[2] if len(sys.argv) > 2 else "20000"
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
+# What is broken; where; the text there; what stands instead.
+MUTATIONS = [
+    ("no quorum: half of the nodes is enough", "agent/core/quorum.h", "nodes / 2 + 1", "(nodes + 1) / 2"),
+    ("no allowance for drifting clocks", "agent/core/validity.h",
+     "ttl_ms * NS_PER_MS - validity_drift_ns(ttl_ms)", "ttl_ms * NS_PER_MS"),
+    ("validity counts from the reply, not from the request", "agent/core/lease.c",
+     "lease->deadline_ns = validity_deadline_ns(lease->started_ns, lease->ttl_ms);",
+     "lease->deadline_ns = validity_deadline_ns(now_ns, lease->ttl_ms);"),
+    ("an extension's validity counts from its reply", "agent/core/lease.c",
+     "instant_min(validity_deadline_ns(lease->started_ns, lease->ttl_ms)",
+     "instant_min(validity_deadline_ns(now_ns, lease->ttl_ms)"),
+    ("answers of an earlier round count", "agent/core/shard.c",
+     "lease->state != LEASE_FREE && lease->serial == serial", "lease->state != LEASE_FREE && serial > 0"),
+    ("a broken connection counts as a vote", "agent/core/quorum.c",
+     "    case VOTE_CUT:\n        break;",
+     "        break;\n    case VOTE_CUT:\n        round->yes |= bit;\n        break;"),
+    ("one node is enough for an extension", "agent/core/lease.c",
+     "switch (round_verdict(&lease->round, nodes)) {",
+     "switch (lease->round.yes ? VERDICT_REACHED : round_verdict(&lease->round, nodes)) {"),
+    ("an extension revives a lease", "agent/core/lease.c",
+     "if (now_ns >= lease->deadline_ns) {\n        expire(shard, lease, now_ns); /*",
+     "if (now_ns < 0) {\n        expire(shard, lease, now_ns); /*"),
+    ("a grant is told after its deadline", "agent/local/registry.c",
+     "    if (now_ns >= deadline_ns) {\n        tell_failed", "    if (now_ns < 0) {\n        tell_failed"),
+    ("a lost lease's keys are deleted before its deadline", "agent/core/lease.c",
+     "    if (now_ns >= lease->deadline_ns) {\n        release_begin",
+     "    if (now_ns > 0) {\n        release_begin"),
+    ("closing a session deletes its keys", "agent/core/lease.c",
+     "    if (lease->state != LEASE_HELD) {\n        lease_r",
+     "    if (lease->state != LEASE_FREE) {\n        lease_r"),
+    ("a closed session's lease is extended for ever", "agent/core/lease.c", "    lease->abandoned = true;\n",
+     ""),
+    ("max_hold is forgotten", "agent/core/lease.c",
+     "lease->max_hold_ms > 0 ? instant_add(now_ns, lease->max_hold_ms * NS_PER_MS) : INSTANT_NEVER",
+     "INSTANT_NEVER"),
+    ("missing heartbeats don't matter", "agent/core/lease.c",
+     "} else if (now_ns >= lease->beat_until_ns) {", "} else if (now_ns < 0) {"),
+    ("one lock value for all attempts", "agent/core/lease.c",
+     "    shard->sink.secret(shard->sink.userdata, lease->secret);",
+     "    if (!lease->maybe && !lease->failure)\n"
+     "        shard->sink.secret(shard->sink.userdata, lease->secret);"),
+    ("the next waiter is not called", "agent/local/registry.c", "        contend(registry, next);\n", ""),
+    ("a waiter's withdrawal is not passed on", "agent/local/registry.c",
+     "    command_simple(registry, request, request->name->hash, COMMAND_RELEASE);\n", ""),
+    ("release deletes whatever stands there (script)", "tests/sim/node.c", "if (set && !ours) {",
+     "if (set && !ours && request->as.request.operation != OPERATION_RELEASE) {"),
+    ("an extension overwrites another's key (script)", "tests/sim/node.c", "if (set && !ours) {",
+     "if (set && !ours && request->as.request.operation != OPERATION_EXTEND) {"),
+    ("acquiring overwrites another's key (script)", "tests/sim/node.c", "if (set && !ours) {",
+     "if (set && !ours && request->as.request.operation != OPERATION_ACQUIRE) {"),
+]
+
+
+def plant(directory, path, before, after):
+    """A copy of the sources with this bug; False when its place is not found."""
+    for part in ("agent/base", "agent/core", "agent/local", "client-lib", "tests/sim"):
+        shutil.copytree(os.path.join(SOURCE, part), os.path.join(directory, part))
+    with open(os.path.join(directory, path)) as file:
+        text = file.read()
+    if text.count(before) != 1:
+        return False
+    with open(os.path.join(directory, path), "w") as file:
+        file.write(text.replace(before, after))
+    return True
+
+
+def build(directory):
+    sources = [os.path.join(where, name) for where in ("agent/base", "agent/core", "tests/sim")
+               for name in sorted(os.listdir(os.path.join(directory, where))) if name.endswith(".c")]
+    return subprocess.run([COMPILER, "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Iagent", "-Iclient-lib",
+                           *sources,
+                           "agent/local/registry.c", "-o",
+     "sim"], cwd=directory, capture_output=True, text=True)
+
+
+def hunt(mutation):
+    """Whether the bug was found, and what to say of it."""
+    what, path, before, after = mutation
+    with tempfile.TemporaryDirectory(prefix="redlock-mutation-") as directory:
+        if not plant(directory, path, before, after):
+            return False, what, "its place in %s is not found: adapt the mutation" % path
+        built = build(directory)
+        if built.returncode != 0:
+            return False, what, "does not compile: " + built.stderr
+        done = subprocess.run([os.path.join(directory, "sim"), "--runs", RUNS, "--expect-violation"],
+                              capture_output=True, text=True)
+        if done.returncode == 0:
+            return True, what, "after %s runs" % done.stdout.strip()
+        if done.returncode < 0:
+            return True, what, "by an assertion: " + done.stderr.strip().split(": ", 2)[-1]
+        return False, what, done.stdout.strip()
+
+
+def test_mutations():
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for found, what, how in pool.map(hunt, MUTATIONS):
+            ok(found, "found: %s" % what)
+            note(how)
+
+
+main(test_mutations)

@@ -1,0 +1,429 @@
+/* redlock-sim: runs the world from many seeds, and tells the first that breaks an invariant.
+ *
+ * A run has a time of faults, and then a calm in which everything must come to an end. The same seed gives
+ * the same run, to the last bit: `--seed N --trace` shows it. */
+
+#include <assert.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+enum { CALM_MS_MAX = 120 * 1000, EVENTS_MAX = 1 << 20, LONGEST_TTL_MS = 2000 };
+
+int64_t sim_now_ns;
+struct random sim_random;
+bool sim_calm, sim_violated;
+struct sim_counts sim_counts;
+
+static uint64_t seed;
+static bool tracing, with_amnesia, with_wild_clocks, quiet;
+
+/* --- time and chance --- */
+
+int64_t clock_read(const struct clock *clock) {
+    return clock->offset_ns + (int64_t) ((double) sim_now_ns * clock->rate);
+}
+
+int64_t clock_true_ns(const struct clock *clock, int64_t at_ns) {
+    if (at_ns == INSTANT_NEVER)
+        return INSTANT_NEVER;
+    int64_t true_ns = (int64_t) ((double) (at_ns - clock->offset_ns) / clock->rate) + 1000;
+    return true_ns > sim_now_ns ? true_ns : sim_now_ns;
+}
+
+int64_t pick(int64_t low, int64_t high) {
+    return random_between(&sim_random, low, high);
+}
+
+bool chance(unsigned percent) {
+    return pick(1, 100) <= (int64_t) percent;
+}
+
+void trace(const char *format, ...) {
+    va_list arguments;
+
+    if (!tracing)
+        return;
+    (void) printf("%10.3f ms  ", (double) sim_now_ns / 1e6);
+    va_start(arguments, format);
+    (void) vprintf(format, arguments);
+    va_end(arguments);
+    (void) putchar('\n');
+}
+
+void violation(const char *format, ...) {
+    va_list arguments;
+
+    sim_violated = true;
+    if (quiet)
+        return;
+    (void) printf("# seed %llu, at %.3f ms: ", (unsigned long long) seed, (double) sim_now_ns / 1e6);
+    va_start(arguments, format);
+    (void) vprintf(format, arguments);
+    va_end(arguments);
+    (void) putchar('\n');
+}
+
+/* --- events: a heap by time, then by the order in which they were made --- */
+
+static struct event *events;
+static size_t n_events, events_room;
+static uint64_t sequence;
+
+static bool before(const struct event *a, const struct event *b) {
+    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->sequence < b->sequence;
+}
+
+void events_reset(void) {
+    n_events = 0;
+    sequence = 0;
+}
+
+static void insert(const struct event *added) {
+    if (n_events == events_room) {
+        events_room = events_room ? 2 * events_room : 1024;
+        events = realloc(events, events_room * sizeof(*events));
+        assert(events && events_room <= EVENTS_MAX);
+    }
+    size_t at = n_events++;
+    for (; at > 0 && before(added, &events[(at - 1) / 2]); at = (at - 1) / 2)
+        events[at] = events[(at - 1) / 2];
+    events[at] = *added;
+}
+
+void events_add(const struct event *event) {
+    struct event added = *event;
+
+    added.sequence = sequence++;
+    if (added.at_ns != INSTANT_NEVER)
+        insert(&added);
+}
+
+void events_defer(const struct event *event, int64_t until_ns) {
+    struct event deferred = *event;
+
+    deferred.at_ns = until_ns;
+    insert(&deferred);
+}
+
+bool events_take(struct event *ret) {
+    if (n_events == 0)
+        return false;
+    *ret = events[0];
+    struct event last = events[--n_events];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < n_events; at = child) {
+        if (child + 1 < n_events && before(&events[child + 1], &events[child]))
+            child++;
+        if (!before(&events[child], &last))
+            break;
+        events[at] = events[child];
+    }
+    events[at] = last;
+    return true;
+}
+
+/* --- faults --- */
+
+static void break_node_connections(unsigned node) {
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        for (unsigned j = 0; j < sim_n_keepers; j++)
+            agent_cut(&sim_agents[i], j, node);
+}
+
+static void fault_pause(void) {
+    struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
+    int64_t until_ns = sim_now_ns + pick(1, 3000) * NS_PER_MS;
+    unsigned who = (unsigned) pick(0, sim_n_keepers + 1);
+
+    trace("fault: agent %u pauses (%u) until %.3f ms", agent->index, who, (double) until_ns / 1e6);
+    sim_counts.pauses++;
+    /* Never shortened: what was put off would be overtaken. */
+    if (who >= sim_n_keepers)
+        agent->paused_until_ns = instant_max(agent->paused_until_ns, until_ns);
+    for (unsigned i = 0; i < sim_n_keepers; i++)
+        if (who == i || who > sim_n_keepers)
+            agent->keepers[i].paused_until_ns = instant_max(agent->keepers[i].paused_until_ns, until_ns);
+}
+
+static void fault_node(void) {
+    unsigned index = (unsigned) pick(0, sim_n_nodes - 1);
+    struct sim_node *node = &sim_nodes[index];
+
+    node->stopped_until_ns = instant_max(node->stopped_until_ns, sim_now_ns + pick(1, 3000) * NS_PER_MS);
+    sim_counts.stops++;
+    if (chance(50)) {
+        trace("fault: node %u stops until %.3f ms", index, (double) node->stopped_until_ns / 1e6);
+        return;
+    }
+    break_node_connections(index);
+    if (chance(50)) {
+        trace("fault: node %u restarts with its data", index);
+        return;
+    }
+    /* It may forget, but then it must rest for the longest ttl. */
+    node_forget(node);
+    sim_counts.amnesias++;
+    if (!with_amnesia)
+        node->stopped_until_ns =
+            instant_max(node->stopped_until_ns, sim_now_ns + (LONGEST_TTL_MS + 50) * NS_PER_MS);
+    trace("fault: node %u restarts empty, back at %.3f ms", index, (double) node->stopped_until_ns / 1e6);
+}
+
+static void fault_connection(void) {
+    struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
+    unsigned keeper = (unsigned) pick(0, sim_n_keepers - 1), node = (unsigned) pick(0, sim_n_nodes - 1);
+    struct sim_connection *connection = &agent->keepers[keeper].connections[node];
+
+    if (chance(50)) {
+        trace("fault: agent %u loses its connection to node %u", agent->index, node);
+        sim_counts.cuts++;
+        agent_cut(agent, keeper, node);
+        return;
+    }
+    trace("fault: between agent %u and node %u nothing gets through for a while", agent->index, node);
+    int64_t until_ns = sim_now_ns + pick(1, 6000) * NS_PER_MS;
+    if (chance(50))
+        connection->request_ns = instant_max(connection->request_ns, until_ns);
+    else
+        connection->reply_ns = instant_max(connection->reply_ns, until_ns);
+}
+
+/* Somebody else's lock takes the place of ours, on some nodes or all. It lasts longer than ours do:
+ * otherwise nothing is promised. */
+static void fault_overwrite(void) {
+    unsigned name = (unsigned) pick(0, SIM_NAMES - 1), percent = (unsigned) pick(10, 100);
+
+    trace("fault: name %u is overwritten on some nodes", name);
+    sim_counts.overwrites++;
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        if (chance(percent))
+            node_overwrite(&sim_nodes[i], name, 2 * LONGEST_TTL_MS);
+}
+
+static void fault(void) {
+    int64_t kind = pick(1, 100);
+
+    if (sim_calm)
+        return;
+    if (kind <= 35) {
+        fault_connection();
+    } else if (kind <= 55) {
+        fault_node();
+    } else if (kind <= 80) {
+        fault_pause();
+    } else if (kind <= 85) {
+        struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
+        trace("fault: agent %u is killed", agent->index);
+        sim_counts.kills++;
+        agent_kill(agent);
+    } else if (kind <= 90) {
+        fault_overwrite();
+    }
+    events_add(&(struct event){.kind = EVENT_FAULT, .at_ns = sim_now_ns + pick(5, 600) * NS_PER_MS});
+}
+
+/* --- a run --- */
+
+static void deliver_request(const struct event *event) {
+    struct sim_node *node = &sim_nodes[event->node];
+    struct sim_connection *connection =
+        &sim_agents[event->agent].keepers[event->keeper].connections[event->node];
+
+    if (sim_now_ns < node->stopped_until_ns) {
+        events_defer(event, node->stopped_until_ns);
+        return;
+    }
+    bool cut = event->life != connection->life;
+    if (cut && chance(50))
+        return;
+    struct event reply = node_execute(node, event);
+    if (cut)
+        return; /* it was executed, and nobody hears of it */
+    int64_t at_ns = sim_now_ns + pick(20, 500) * NS_PER_US;
+    connection->reply_ns = at_ns > connection->reply_ns ? at_ns : connection->reply_ns + 1;
+    reply.at_ns = connection->reply_ns;
+    events_add(&reply);
+}
+
+static void dispatch(const struct event *event) {
+    sim_counts.events++;
+    switch (event->kind) {
+    case EVENT_REQUEST:
+        deliver_request(event);
+        break;
+    case EVENT_CLIENT:
+        client_step(event->client);
+        break;
+    case EVENT_FAULT:
+        fault();
+        break;
+    case EVENT_AGENT_START:
+        if (!sim_agents[event->agent].running)
+            agent_start(&sim_agents[event->agent]);
+        break;
+    case EVENT_REPLY:
+    case EVENT_CONNECTED:
+    case EVENT_ERRAND:
+    case EVENT_DISPATCH:
+    case EVENT_KEEPER_TIMER:
+    case EVENT_FRONT_TIMER:
+        agent_event(&sim_agents[event->agent], event);
+        break;
+    }
+}
+
+static void begin(void) {
+    static const unsigned node_counts[] = {3, 3, 3, 5, 5, 1, 2, 4};
+
+    random_init(&sim_random, seed);
+    sim_now_ns = 0;
+    sim_calm = sim_violated = false;
+    events_reset();
+    sim_n_nodes = node_counts[pick(0, 7)];
+    sim_n_agents = (unsigned) pick(1, SIM_AGENTS_MAX);
+    sim_n_keepers = (unsigned) pick(1, SIM_KEEPERS_MAX);
+    for (unsigned i = 0; i < sim_n_nodes; i++) {
+        node_reset(&sim_nodes[i]);
+        if (with_wild_clocks)
+            sim_nodes[i].clock.rate = 1 + (double) pick(-50000, 50000) / 1e6;
+    }
+    for (unsigned i = 0; i < sim_n_agents; i++) {
+        sim_agents[i].index = i;
+        sim_agents[i].clock = (struct clock){.rate = 1 + (double) pick(-4500, 4500) / 1e6,
+                                             .offset_ns = pick(1, 1000000) * NS_PER_S};
+        agent_start(&sim_agents[i]);
+    }
+    clients_reset((unsigned) pick(2, SIM_CLIENTS_MAX));
+    events_add(&(struct event){.kind = EVENT_FAULT, .at_ns = pick(0, 2000) * NS_PER_MS});
+}
+
+static bool all_idle(void) {
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        if (!agent_is_idle(&sim_agents[i]))
+            return false;
+    return true;
+}
+
+static void run(void) {
+    int64_t calm_ns = 0;
+    struct event event;
+
+    begin();
+    int64_t faults_until_ns = pick(2, 15) * NS_PER_S;
+    while (!sim_violated && events_take(&event)) {
+        assert(event.at_ns >= sim_now_ns);
+        sim_now_ns = event.at_ns;
+        if (!sim_calm && sim_now_ns >= faults_until_ns) {
+            sim_calm = true;
+            calm_ns = sim_now_ns;
+            trace("calm: no more faults and no new requests");
+        }
+        if (sim_calm && sim_now_ns - calm_ns > CALM_MS_MAX * NS_PER_MS) {
+            clients_check_end();
+            if (!sim_violated)
+                violation("an agent does not come to rest");
+            break;
+        }
+        dispatch(&event);
+    }
+    if (sim_violated)
+        return;
+    clients_check_end();
+    if (!all_idle())
+        violation("an agent keeps a lease that nobody has");
+    sim_now_ns += 5 * NS_PER_S;
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        if (node_has_keys(&sim_nodes[i]))
+            violation("a key outlives its ttl");
+}
+
+/* --- the command --- */
+
+static const char usage[] =
+    "redlock-sim [--seed N] [--runs N] [--trace] [--amnesia] [--wild-clocks] [--expect-violation]\n"
+    "Runs the agent's core in a simulated world of faults, from each of N seeds.\n"
+    "  --amnesia           nodes that restart empty vote at once\n"
+    "  --wild-clocks       the nodes' clocks run up to 5 % too fast or slow\n"
+    "  --expect-violation  exits with 0 at the first violation, with 1 when there is none\n";
+
+static void print_counts(uint64_t runs) {
+    (void) printf(
+        "# %llu runs, %llu events: %llu requests to nodes, %llu grants, %llu extensions, %llu refusals, "
+        "%llu losses, %llu releases\n",
+        (unsigned long long) runs, (unsigned long long) sim_counts.events,
+        (unsigned long long) sim_counts.requests, (unsigned long long) sim_counts.grants,
+        (unsigned long long) sim_counts.extensions, (unsigned long long) sim_counts.refusals,
+        (unsigned long long) sim_counts.losses, (unsigned long long) sim_counts.releases);
+    (void) printf(
+        "# faults: %llu connections cut, %llu nodes stopped (%llu restarted empty), %llu names overwritten; "
+        "agents: %llu pauses, %llu kills\n",
+        (unsigned long long) sim_counts.cuts, (unsigned long long) sim_counts.stops,
+        (unsigned long long) sim_counts.amnesias, (unsigned long long) sim_counts.overwrites,
+        (unsigned long long) sim_counts.pauses, (unsigned long long) sim_counts.kills);
+}
+
+int main(int argc, char **argv) {
+    static const struct option known[] = {
+        {"seed", required_argument, NULL, 's'},  {"runs", required_argument, NULL, 'r'},
+        {"trace", no_argument, NULL, 't'},       {"amnesia", no_argument, NULL, 'a'},
+        {"wild-clocks", no_argument, NULL, 'w'}, {"expect-violation", no_argument, NULL, 'e'},
+        {"help", no_argument, NULL, 'h'},        {0},
+    };
+    uint64_t first = 1, runs = 1;
+    bool expected = false;
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", known, NULL)) >= 0) {
+        switch (option) {
+        case 's':
+            first = strtoull(optarg, NULL, 10);
+            break;
+        case 'r':
+            runs = strtoull(optarg, NULL, 10);
+            break;
+        case 't':
+            tracing = true;
+            break;
+        case 'a':
+            with_amnesia = true;
+            break;
+        case 'w':
+            with_wild_clocks = true;
+            break;
+        case 'e':
+            expected = quiet = true;
+            break;
+        default:
+            (void) fputs(usage, option == 'h' ? stdout : stderr);
+            return option == 'h' ? 0 : 64;
+        }
+    }
+    agents_allocate();
+    for (uint64_t i = 0; i < runs; i++) {
+        seed = first + i;
+        run();
+        if (sim_violated && expected) {
+            (void) printf("%llu\n", (unsigned long long) (i + 1));
+            return 0;
+        }
+        if (sim_violated) {
+            (void) printf(
+                "not ok 1 - no invariant is broken\n# again: redlock-sim --seed %llu --trace\n1..1\n",
+                (unsigned long long) seed);
+            return 1;
+        }
+    }
+    if (expected) {
+        (void) printf("no violation in %llu runs\n", (unsigned long long) runs);
+        return 1;
+    }
+    print_counts(runs);
+    (void) printf("ok 1 - no invariant is broken in %llu runs from seed %llu on\n1..1\n",
+                  (unsigned long long) runs, (unsigned long long) first);
+    return 0;
+}

@@ -1,0 +1,188 @@
+/* A deterministic world for the agent's pure layers: virtual time, network, nodes, agents and clients, all
+ * from one seed. The registry and the shards are the object files that ship.
+ *
+ * True time is what the world runs on and nobody in it can read. Every host and every node has a clock of
+ * its own, with a rate and an offset. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/shard.h"
+#include "local/registry.h"
+
+enum {
+    SIM_NODES_MAX = 5,
+    SIM_AGENTS_MAX = 3,
+    SIM_KEEPERS_MAX = 2,
+    SIM_CLIENTS_MAX = 12,
+    SIM_NAMES = 2,
+    SIM_REQUESTS_MAX = 64,
+    SIM_OUTSTANDING_MAX = 4096,
+};
+
+/* --- time and chance --- */
+
+struct clock {
+    double rate; /* its seconds in one true second */
+    int64_t offset_ns;
+};
+
+int64_t clock_read(const struct clock *clock);                   /* now */
+int64_t clock_true_ns(const struct clock *clock, int64_t at_ns); /* the true instant at which it reads so */
+
+extern int64_t sim_now_ns; /* true time */
+extern struct random sim_random;
+extern bool sim_calm; /* no more faults, no new requests: everything must come to an end */
+
+int64_t pick(int64_t low, int64_t high);
+bool chance(unsigned percent);
+
+/* One line of the trace, if it is wanted. */
+void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* An invariant is broken: tells which, by which seed. */
+void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+extern bool sim_violated;
+
+/* --- events --- */
+
+enum event_kind {
+    EVENT_REQUEST,   /* arrives at a node */
+    EVENT_REPLY,     /* arrives at a keeper */
+    EVENT_CONNECTED, /* a connection stands again */
+    EVENT_ERRAND,    /* mail for a keeper */
+    EVENT_DISPATCH,  /* mail for a front */
+    EVENT_KEEPER_TIMER,
+    EVENT_FRONT_TIMER,
+    EVENT_CLIENT, /* does its next step */
+    EVENT_AGENT_START,
+    EVENT_FAULT,
+};
+
+struct event {
+    enum event_kind kind;
+    int64_t at_ns;
+    uint64_t sequence;
+    uint8_t agent, keeper, node, client, name;
+    uint32_t life; /* of the agent, or of the connection: an event of an earlier one is void */
+    union {
+        struct {
+            enum operation operation;
+            uint32_t ttl_ms;
+            uint64_t ticket;
+            uint8_t secret[SECRET_BYTES];
+        } request;
+        struct {
+            uint64_t ticket;
+            enum vote_kind kind;
+            int64_t ttl_left_ms;
+        } reply;
+        struct command command; /* its text is the name and "1:" */
+        struct {
+            struct report report; /* without its text */
+            uint8_t secret[SECRET_BYTES];
+        } dispatch;
+    } as;
+};
+
+void events_reset(void);
+void events_add(const struct event *event); /* a copy, at event->at_ns */
+
+/* Puts one off that was taken; those that are put off to one instant keep their order. */
+void events_defer(const struct event *event, int64_t until_ns);
+bool events_take(struct event *ret); /* the earliest; false when there is none */
+
+/* --- nodes --- */
+
+struct sim_node {
+    struct clock clock;
+    int64_t stopped_until_ns;
+    struct {
+        bool set;
+        uint8_t secret[SECRET_BYTES];
+        int64_t expires_ns; /* true time */
+    } keys[SIM_NAMES];
+};
+
+extern struct sim_node sim_nodes[SIM_NODES_MAX];
+extern unsigned sim_n_nodes;
+
+void node_reset(struct sim_node *node);
+void node_forget(struct sim_node *node); /* restarts empty */
+
+void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms); /* by somebody else */
+
+/* Executes the request; the reply. */
+struct event node_execute(struct sim_node *node, const struct event *request);
+bool node_has_keys(const struct sim_node *node);
+
+/* --- agents --- */
+
+struct sim_connection {
+    bool up;
+    uint32_t life;
+    int64_t request_ns, reply_ns; /* nothing overtakes within one direction */
+    uint64_t outstanding[SIM_OUTSTANDING_MAX];
+    unsigned first, count;
+};
+
+struct sim_keeper {
+    struct sim_agent *agent;
+    unsigned index;
+    struct shard shard;
+    void *memory;
+    struct sim_connection connections[SIM_NODES_MAX];
+    node_set to_cut;
+    struct {
+        unsigned node;
+        uint64_t ticket;
+    } bounced[SIM_OUTSTANDING_MAX]; /* sent while the connection broke */
+    unsigned n_bounced;
+    int64_t timer_ns; /* by the host's clock; when it is set to ring */
+    int64_t paused_until_ns;
+    int64_t errand_ns, dispatch_ns; /* mail keeps its order */
+};
+
+struct sim_agent {
+    unsigned index;
+    bool running;
+    uint32_t life;
+    struct clock clock;
+    struct registry registry;
+    void *memory;
+    struct sim_keeper keepers[SIM_KEEPERS_MAX];
+    int64_t timer_ns;
+    int64_t paused_until_ns; /* of the front */
+};
+
+extern struct sim_agent sim_agents[SIM_AGENTS_MAX];
+extern unsigned sim_n_agents, sim_n_keepers;
+
+void agents_allocate(void); /* once */
+void agent_start(struct sim_agent *agent);
+void agent_kill(struct sim_agent *agent);
+void agent_event(struct sim_agent *agent, const struct event *event);
+void agent_cut(struct sim_agent *agent, unsigned keeper, unsigned node); /* breaks a connection */
+void front_settle(struct sim_agent *agent);
+bool agent_is_idle(const struct sim_agent *agent);
+
+/* --- clients --- */
+
+void clients_reset(unsigned count);
+void client_step(unsigned client);
+void client_outcome(struct request *request, const struct outcome *outcome);
+void client_granted(struct sim_agent *agent, const struct request *request,
+                    const uint8_t secret[SECRET_BYTES]);
+void client_extended(struct sim_agent *agent, const struct request *request);
+void clients_agent_died(const struct sim_agent *agent);
+
+/* A key with this value is about to be deleted. */
+void clients_check_deletion(const uint8_t secret[SECRET_BYTES]);
+void clients_check_end(void);
+
+struct sim_counts {
+    uint64_t events, requests, grants, losses, releases, refusals, extensions, cuts, pauses, kills, stops,
+        amnesias, overwrites;
+};
+extern struct sim_counts sim_counts;
