@@ -44,6 +44,7 @@ static cfg_opt_t top_options[] = {
     CFG_STR("max_ttl", NULL, CFGF_NODEFAULT),
     CFG_STR("max_hold", NULL, CFGF_NODEFAULT),
     CFG_STR("node_timeout", NULL, CFGF_NODEFAULT),
+    CFG_STR("quarantine", NULL, CFGF_NODEFAULT),
     CFG_STR("keepers", NULL, CFGF_NODEFAULT),
     CFG_STR("key_format", NULL, CFGF_NODEFAULT),
     CFG_STR("host", NULL, CFGF_NODEFAULT),
@@ -180,6 +181,20 @@ static void read_times(struct reader *r) {
             r->mistakes, line,
             "node_timeout = \"%.80s\": expected \"auto\" or less than half of default_ttl, which is %s",
             text, ttl);
+}
+
+static void read_quarantine(struct reader *r) {
+    unsigned line;
+    const char *text = get(r, "quarantine", &line);
+
+    if (!text)
+        return;
+    if (strcmp(text, "yes") == 0)
+        r->config->quarantine = true;
+    else if (strcmp(text, "no") == 0)
+        r->config->quarantine = false;
+    else
+        note_value(r, line, "quarantine", text, "expected yes or no");
 }
 
 static void read_names(struct reader *r) {
@@ -335,6 +350,7 @@ static int read_values(cfg_t *root, const struct outline *outline, struct mistak
         .values = root, .section = &outline->sections[0], .mistakes = mistakes, .config = config};
 
     read_times(&r);
+    read_quarantine(&r);
     read_names(&r);
     read_count(&r, "keepers", 1, KEEPERS_MAX, &config->keepers);
     read_count(&r, "max_sessions", 1, SESSIONS_MAX, &config->max_sessions);

@@ -22,6 +22,7 @@ int config_new_default(struct config **ret) {
     host_label_from(host, label);
     *config = (struct config){
         .keepers = 2,
+        .quarantine = true,
         .default_ttl_ms = 10 * 1000,
         .max_ttl_ms = 60 * 1000,
         .key_prefix = strdup(""),
@@ -109,6 +110,8 @@ int config_restart_needed(const struct config *running, const struct config *fre
     } parts[] = {
         {"node", same_nodes(running, fresh)},
         {"keepers", running->keepers == fresh->keepers},
+        {"quarantine", running->quarantine == fresh->quarantine},
+        {"a larger max_ttl", running->max_ttl_ms >= fresh->max_ttl_ms},
         {"key_format",
          same(running->key_prefix, fresh->key_prefix) && same(running->key_suffix, fresh->key_suffix)},
         {"host", same(running->host, fresh->host)},

@@ -30,6 +30,7 @@ struct config {
     int64_t max_ttl_ms;
     int64_t node_timeout_ms; /* 0: ttl/20 within NODE_TIMEOUT_MS_MIN..MAX */
     int64_t max_hold_ms;     /* 0: no bound */
+    bool quarantine;         /* nodes that lost their memory rest before they vote */
     char *key_prefix;        /* key_format around "{name}" */
     char *key_suffix;
     char *host; /* in lock values, for people: default the host name */

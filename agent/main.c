@@ -130,8 +130,12 @@ static int set_string(char **string, const char *value) {
 
 /* With --dev there is no file: the nodes are our own, the rest is as by default. */
 static int read_config(const struct options *options, struct config **ret) {
-    if (options->dev_nodes > 0)
-        return config_new_default(ret);
+    if (options->dev_nodes > 0) {
+        int r = config_new_default(ret);
+        if (r >= 0)
+            (*ret)->quarantine = false; /* its nodes are new, and nobody else's */
+        return r;
+    }
     return config_read(options->config_path ? options->config_path : default_config_path, stderr, ret);
 }
 

@@ -35,6 +35,10 @@ _redlock() {
         mapfile -t COMPREPLY < <(compgen -W "TERM KILL INT HUP USR1 USR2" -- "$current")
         return
         ;;
+    --bless)
+        mapfile -t COMPREPLY < <(compgen -W "$(redlock nodes 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$current")
+        return
+        ;;
     -w | --wait | -t | --ttl | -E | --conflict-exit-code | --grace | --data | --max-hold | -c | --command)
         return
         ;;
@@ -46,6 +50,7 @@ _redlock() {
         options="--nonblock --wait --ttl --conflict-exit-code --grace --data --max-hold --command --help --"
         ;;
     acquire) options="--for --nonblock --wait --ttl --data --signal --help" ;;
+    nodes) options="--bless --json --help" ;;
     *) options="--json --help" ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")

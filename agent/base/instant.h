@@ -11,6 +11,7 @@ typedef int64_t instant_ns;
 #define NS_PER_S INT64_C(1000000000)
 
 #define INSTANT_NEVER INT64_MAX
+#define INSTANT_LONG_AGO INT64_C(-1)
 
 static inline instant_ns instant_min(instant_ns a, instant_ns b) {
     return a < b ? a : b;

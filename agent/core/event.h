@@ -62,7 +62,13 @@ enum reason {
     REASON_CLOSED,
 };
 
-enum standing { STANDING_CONNECTING, STANDING_PROBING, STANDING_VOTING, STANDING_FAILED };
+enum standing {
+    STANDING_CONNECTING,
+    STANDING_PROBING,
+    STANDING_QUARANTINED, /* it may have forgotten leases that have not ended */
+    STANDING_VOTING,
+    STANDING_FAILED,
+};
 
 struct report {
     enum report_kind kind;
@@ -96,6 +102,7 @@ enum vote_kind {
     VOTE_FOREIGN,  /* the key stands for another; text: its value or type */
     VOTE_FREE,     /* look: no key */
     VOTE_REFUSED,  /* the node answered with an error; text: which */
+    VOTE_EPOCH,    /* the node lost its memory since it was trusted: nothing was done */
     VOTE_CUT,      /* the connection broke: it may or may not have been executed */
 };
 
@@ -105,4 +112,13 @@ struct vote {
     const char *text;
     size_t text_length;
     int64_t ttl_left_ms; /* of a foreign key; negative: none */
+};
+
+/* What a node says of itself: does its epoch key name its present process? */
+struct probe {
+    bool blessed;
+    bool marked;         /* not blessed: nothing was lost since the mark was left */
+    uint32_t max_ttl_ms; /* blessed: the longest ttl that any agent grants */
+    const char *error;   /* NULL, or the text of its refusal */
+    size_t error_length;
 };

@@ -178,7 +178,10 @@ static void attempt_failed(struct shard *shard, struct lease *lease, bool timed_
     lease->splits = lease->split ? (uint8_t) (lease->splits < UINT8_MAX ? lease->splits + 1 : UINT8_MAX) : 0;
     attempt_undo(shard, lease, now_ns);
 
-    bool again = lease->persist || (lease->split && lease->splits < SPLITS_MAX);
+    /* With an epoch that has only changed, the next attempt gets through; otherwise it has no quorum to ask.
+     */
+    bool again = lease->persist || lease->doubted || (lease->split && lease->splits < SPLITS_MAX);
+    lease->doubted = false;
     if (!again || lease->told_failure != lease->failure) {
         size_t length = busy ? explain_busy(lease, text) : explain_no_quorum(shard, voted, open, text);
         if (lease->persist || !again)
@@ -261,6 +264,10 @@ static void attempt_vote(struct shard *shard, struct lease *lease, unsigned node
                          instant_ns now_ns) {
     if (vote->kind == VOTE_FOREIGN)
         attempt_see(shard, lease, node, vote);
+    if (vote->kind == VOTE_EPOCH) {
+        lease->doubted = true;
+        lease->maybe &= (node_set) ~node_set_of(node);
+    }
     switch (round_verdict(&lease->round, shard->config.nodes)) {
     case VERDICT_REACHED:
         attempt_granted(shard, lease, now_ns);

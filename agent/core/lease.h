@@ -47,6 +47,7 @@ struct lease {
                          */
     bool split : 1;     /* the last attempt failed though no other has a majority */
     bool abandoned : 1; /* no more extensions */
+    bool doubted : 1;   /* the last attempt met a changed epoch */
     bool seen_type : 1; /* `seen` is a type, not a value */
     struct round round;
     node_set maybe;     /* nodes that may have our value */

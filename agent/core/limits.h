@@ -23,7 +23,9 @@ enum {
     NODE_TIMEOUT_MS_MAX = 100,
     NODE_STALLED_MS = 1000, /* silence with requests outstanding: not asked any more, counts as failed */
     NODE_CUT_MS = 5000,     /* silence after which the connection is given up */
-    DRIFT_DIVISOR = 100,    /* drift = ttl/100 + 2 ms: the clocks' rates may differ by 1 % */
+    QUARANTINE_MARGIN_MS = 1000, /* on top of max_ttl and its drift */
+    PROBE_MS = 1000,     /* how often a quarantined node is asked whether another agent has blessed it */
+    DRIFT_DIVISOR = 100, /* drift = ttl/100 + 2 ms: the clocks' rates may differ by 1 % */
     DRIFT_FIXED_MS = 2,
 };
 

@@ -4,29 +4,32 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/limits.h"
+#include "core/event.h"
 
 void node_init(struct node *node) {
-    *node = (struct node){0};
+    *node = (struct node){.marked_ns = INSTANT_NEVER};
     node_note_trouble(node, "not connected yet", strlen("not connected yet"));
 }
 
 void node_ready(struct node *node, instant_ns now_ns) {
     node->ready = true;
-    node->stalled = node->cut = false;
+    node->stalled = node->cut = node->probing = node->marking = false;
+    node->trust = NODE_UNKNOWN;
+    node->probe_ns = now_ns;
     node->outstanding = 0;
     node->progress_ns = now_ns;
-    node->trouble[0] = '\0';
+    node_note_trouble(node, "being examined", strlen("being examined"));
 }
 
 void node_gone(struct node *node, const char *reason) {
-    node->ready = node->stalled = node->cut = false;
+    node->ready = node->stalled = node->cut = node->probing = node->marking = false;
+    node->trust = NODE_UNKNOWN;
     node->outstanding = 0;
     node_note_trouble(node, reason, strlen(reason));
 }
 
 void node_sent(struct node *node, instant_ns now_ns) {
-    assert(node_can_be_asked(node));
+    assert(node->ready);
 
     if (node->outstanding++ == 0)
         node->progress_ns = now_ns;
@@ -64,6 +67,81 @@ instant_ns node_due_ns(const struct node *node) {
     if (!node->ready || node->outstanding == 0 || node->cut)
         return INSTANT_NEVER;
     return node->progress_ns + (node->stalled ? NODE_CUT_MS : NODE_STALLED_MS) * NS_PER_MS;
+}
+
+void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_ms, instant_ns now_ns) {
+    static const char quarantined[] =
+        "is new, has restarted or lost its data: it votes when all leases that it "
+        "may have forgotten have ended";
+
+    node->probing = false;
+    node->probe_ns = now_ns + PROBE_MS * NS_PER_MS;
+    if (probe->error) {
+        node->trust = NODE_UNKNOWN;
+        node->marking = false;
+        node_note_trouble(node, probe->error, probe->error_length);
+        return;
+    }
+    if (probe->blessed && probe->max_ttl_ms >= max_ttl_ms) {
+        node->trust = NODE_TRUSTED;
+        node->marking = false;
+        node->marked_ns = INSTANT_NEVER;
+        node->trouble[0] = '\0';
+        return;
+    }
+    if (probe->blessed) {
+        /* For shorter leases than ours: a blessing raises it at once, since none of ours was granted. It
+         * must not count as one if the epoch is gone by then, so it goes with a mark that was never left. */
+        node->mark++;
+        node->marked_ns = INSTANT_LONG_AGO;
+    } else if (node->marking) {
+        node->marked_ns = now_ns;
+    } else if (!probe->marked || node->marked_ns == INSTANT_LONG_AGO) {
+        node->marked_ns = INSTANT_NEVER;
+    }
+    node->marking = false;
+    node->trust = NODE_QUARANTINED;
+    node_note_trouble(node, quarantined, sizeof(quarantined) - 1);
+}
+
+void node_doubt(struct node *node) {
+    if (node->trust != NODE_TRUSTED)
+        return;
+    node->trust = NODE_UNKNOWN;
+    node->probe_ns = INSTANT_LONG_AGO;
+}
+
+static instant_ns blessing_due_ns(const struct node *node, int64_t quarantine_ns) {
+    return node->marked_ns == INSTANT_LONG_AGO ? INSTANT_LONG_AGO
+                                               : instant_add(node->marked_ns, quarantine_ns);
+}
+
+instant_ns node_wish_due_ns(const struct node *node, int64_t quarantine_ns) {
+    if (!node->ready || node->probing || node->stalled || node->trust == NODE_TRUSTED)
+        return INSTANT_NEVER;
+    if (node->trust == NODE_UNKNOWN)
+        return node->probe_ns;
+    if (node->marked_ns == INSTANT_NEVER)
+        return INSTANT_LONG_AGO; /* the stopwatch has to be started */
+    return instant_min(node->probe_ns, blessing_due_ns(node, quarantine_ns));
+}
+
+enum node_wish node_wish(const struct node *node, int64_t quarantine_ns, instant_ns now_ns) {
+    if (now_ns < node_wish_due_ns(node, quarantine_ns))
+        return NODE_WANTS_NOTHING;
+    if (node->marked_ns == INSTANT_NEVER)
+        return NODE_WANTS_MARK;
+    if (node->trust == NODE_QUARANTINED && now_ns >= blessing_due_ns(node, quarantine_ns))
+        return NODE_WANTS_BLESSING;
+    return NODE_WANTS_PROBE;
+}
+
+void node_asked(struct node *node, enum node_wish wish, instant_ns now_ns) {
+    node->probing = true;
+    node->marking = wish == NODE_WANTS_MARK;
+    if (node->marking)
+        node->mark++;
+    node_sent(node, now_ns);
 }
 
 void node_note_trouble(struct node *node, const char *text, size_t length) {

@@ -1,5 +1,13 @@
-/* What a keeper believes of one node: whether it may be asked, how long it has been silent, and its last
- * trouble. */
+/* What a keeper believes of one node: whether it may be asked, how long it has been silent, whether it can
+ * be trusted to remember, and its last trouble.
+ *
+ * Trust. A node that lost its memory (restarted empty or with old data, was flushed, promoted, or is new)
+ * must not vote until every lease that it may have forgotten has ended. Its *epoch key* tells: it names the
+ * process for which an agent has waited that long. A node without it, or with that of another process, is in
+ * *quarantine*: we wait max_ttl and its drift on our own stopwatch, and then bless it. The stopwatch starts
+ * when we hear that our mark was left on the node, and counts only as long as that mark stands. Each start
+ * has a mark with a number of its own: one whose leaving was never confirmed (the connection broke) proves
+ * nothing, since it may have been left after a loss. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,14 +16,28 @@
 
 #include "base/instant.h"
 
+struct probe;
+
 enum { NODE_TROUBLE_BYTES = 120 };
 
+enum node_trust {
+    NODE_UNKNOWN,     /* has to be probed */
+    NODE_QUARANTINED, /* its epoch key does not name its process */
+    NODE_TRUSTED,
+};
+
 struct node {
-    bool ready;   /* connected, greeted, scripts loaded */
-    bool stalled; /* silent for NODE_STALLED_MS with requests outstanding: not asked until it answers */
-    bool cut;     /* silent for NODE_CUT_MS: the transport was told to give the connection up */
+    bool ready;    /* connected, greeted, scripts loaded */
+    bool stalled;  /* silent for NODE_STALLED_MS with requests outstanding: not asked until it answers */
+    bool cut;      /* silent for NODE_CUT_MS: the transport was told to give the connection up */
+    bool probing;  /* a probe or a blessing is under way */
+    bool marking;  /* that leaves a new mark */
+    uint8_t trust; /* enum node_trust */
     uint32_t outstanding;             /* requests sent and not answered */
     instant_ns progress_ns;           /* the later of: last answer, first request after silence */
+    uint32_t mark;                    /* number of the last mark */
+    instant_ns marked_ns;             /* when our mark was left; INSTANT_NEVER: never */
+    instant_ns probe_ns;              /* when to probe again */
     char trouble[NODE_TROUBLE_BYTES]; /* why it does not vote, or its last refusal; "" when fine */
 };
 
@@ -27,7 +49,7 @@ void node_gone(struct node *node, const char *reason);
 
 /* Requests may be sent to it. */
 static inline bool node_can_be_asked(const struct node *node) {
-    return node->ready && !node->stalled;
+    return node->ready && node->trust == NODE_TRUSTED && !node->stalled;
 }
 
 void node_sent(struct node *node, instant_ns now_ns);
@@ -40,6 +62,23 @@ enum node_change node_tick(struct node *node, instant_ns now_ns);
 
 /* When node_tick() has something to say at the earliest. */
 instant_ns node_due_ns(const struct node *node);
+
+/* --- trust --- */
+
+enum node_wish { NODE_WANTS_NOTHING, NODE_WANTS_MARK, NODE_WANTS_PROBE, NODE_WANTS_BLESSING };
+
+/* This wish is being asked for. */
+void node_asked(struct node *node, enum node_wish wish, instant_ns now_ns);
+
+/* The answer to a probe or a blessing. `max_ttl_ms`: the longest ttl that this agent grants. */
+void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_ms, instant_ns now_ns);
+
+/* A request found that its epoch has changed. */
+void node_doubt(struct node *node);
+
+/* What is to be asked of it now, and when that may change. `quarantine_ns`: how long one lasts. */
+enum node_wish node_wish(const struct node *node, int64_t quarantine_ns, instant_ns now_ns);
+instant_ns node_wish_due_ns(const struct node *node, int64_t quarantine_ns);
 
 /* Notes a refusal's text, cut to fit. */
 void node_note_trouble(struct node *node, const char *text, size_t length);

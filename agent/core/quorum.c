@@ -25,6 +25,7 @@ void round_answer(struct round *round, unsigned node, enum vote_kind vote) {
         break;
     case VOTE_FREE:
     case VOTE_REFUSED:
+    case VOTE_EPOCH:
     case VOTE_CUT:
         break;
     }

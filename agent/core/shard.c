@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/look.h"
+#include "core/validity.h"
 
 enum { MEMORY_ALIGNMENT = 64 };
 
@@ -53,9 +54,9 @@ size_t shard_memory_bytes(const struct shard_config *config) {
 void shard_init(struct shard *shard, const struct shard_config *config, const struct shard_sink *sink,
                 void *memory) {
     assert(config->nodes > 0 && config->nodes <= NODES_MAX);
-    assert(config->requests_max > 0 && memory);
+    assert(config->requests_max > 0 && config->max_ttl_ms > 0 && memory);
 
-    *shard = (struct shard){.config = *config, .sink = *sink};
+    *shard = (struct shard){.config = *config, .sink = *sink, .max_ttl_ms = config->max_ttl_ms};
     shard->counters.extension_margin_permille = 1000;
     random_init(&shard->random, config->seed);
     for (unsigned i = 0; i < config->nodes; i++)
@@ -254,11 +255,67 @@ static void node_back(struct shard *shard, unsigned node, instant_ns now_ns) {
     }
 }
 
+/* --- trust --- */
+
+static int64_t quarantine_ns(const struct shard *shard) {
+    if (!shard->config.quarantine)
+        return 0;
+    return (int64_t) (shard->max_ttl_ms + QUARANTINE_MARGIN_MS) * NS_PER_MS +
+           validity_drift_ns(shard->max_ttl_ms);
+}
+
+/* Asks for what the node's trust wants now. */
+static void see_to_trust(struct shard *shard, unsigned index, instant_ns now_ns) {
+    struct node *node = &shard->nodes[index];
+    enum node_wish wish = node_wish(node, quarantine_ns(shard), now_ns);
+
+    if (wish == NODE_WANTS_NOTHING)
+        return;
+    node_asked(node, wish, now_ns);
+    if (wish == NODE_WANTS_BLESSING)
+        shard->sink.bless(shard->sink.userdata, index, node->mark, shard->max_ttl_ms);
+    else
+        shard->sink.probe(shard->sink.userdata, index, node->mark, wish == NODE_WANTS_MARK);
+}
+
 void shard_node_ready(struct shard *shard, unsigned node, instant_ns now_ns) {
     assert(node < shard->config.nodes);
 
     node_ready(&shard->nodes[node], now_ns);
-    node_back(shard, node, now_ns);
+    see_to_trust(shard, node, now_ns);
+}
+
+static void report_distrust(struct shard *shard, unsigned index) {
+    const struct node *node = &shard->nodes[index];
+    node_report(shard, index, node->trust == NODE_QUARANTINED ? STANDING_QUARANTINED : STANDING_FAILED,
+                node->trouble);
+}
+
+void shard_node_probed(struct shard *shard, unsigned index, const struct probe *probe, instant_ns now_ns) {
+    assert(index < shard->config.nodes);
+
+    struct node *node = &shard->nodes[index];
+    if (!node->ready || !node->probing)
+        return;
+    enum node_trust before = (enum node_trust) node->trust;
+    (void) node_answered(node, true, now_ns);
+    if (probe->blessed && probe->max_ttl_ms > shard->max_ttl_ms)
+        shard->max_ttl_ms = probe->max_ttl_ms;
+    node_probed(node, probe, shard->config.max_ttl_ms, now_ns);
+    if (node->trust == NODE_TRUSTED)
+        node_back(shard, index, now_ns);
+    else if (before != NODE_QUARANTINED || probe->error)
+        report_distrust(shard, index);
+    see_to_trust(shard, index, now_ns);
+}
+
+void shard_node_bless(struct shard *shard, unsigned index, instant_ns now_ns) {
+    assert(index < shard->config.nodes);
+
+    struct node *node = &shard->nodes[index];
+    if (node->trust == NODE_QUARANTINED)
+        node->marked_ns = INSTANT_LONG_AGO;
+    see_to_trust(shard, index, now_ns);
 }
 
 void shard_node_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason,
@@ -277,7 +334,13 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
     uint32_t item = (uint32_t) ticket, serial = (uint32_t) (ticket >> 32);
     enum node_change change = node_answered(&shard->nodes[node], vote->kind != VOTE_CUT, now_ns);
 
-    if (vote->kind == VOTE_REFUSED)
+    if (vote->kind == VOTE_EPOCH) {
+        bool trusted = shard->nodes[node].trust == NODE_TRUSTED;
+        node_doubt(&shard->nodes[node]);
+        if (trusted)
+            node_report(shard, node, STANDING_PROBING, "has lost its data");
+        see_to_trust(shard, node, now_ns);
+    } else if (vote->kind == VOTE_REFUSED)
         node_note_trouble(&shard->nodes[node], vote->text, vote->text_length);
     else if (vote->kind != VOTE_CUT && shard->nodes[node].ready)
         shard->nodes[node].trouble[0] = '\0';
@@ -290,7 +353,7 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
         if (look->request != 0 && look->serial == serial)
             look_vote(shard, look, node, vote);
     }
-    if (change == NODE_RECOVERED)
+    if (change == NODE_RECOVERED && node_can_be_asked(&shard->nodes[node]))
         node_back(shard, node, now_ns);
 }
 
@@ -307,6 +370,7 @@ static void tick_nodes(struct shard *shard, instant_ns now_ns) {
         case NODE_RECOVERED:
             break;
         }
+        see_to_trust(shard, i, now_ns);
     }
 }
 
@@ -338,7 +402,9 @@ void shard_tick(struct shard *shard, instant_ns now_ns) {
 instant_ns shard_due_ns(const struct shard *shard) {
     instant_ns due_ns = heap_earliest(&shard->due);
 
-    for (unsigned i = 0; i < shard->config.nodes; i++)
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
         due_ns = instant_min(due_ns, node_due_ns(&shard->nodes[i]));
+        due_ns = instant_min(due_ns, node_wish_due_ns(&shard->nodes[i], quarantine_ns(shard)));
+    }
     return due_ns;
 }

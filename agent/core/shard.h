@@ -18,7 +18,9 @@ struct shard_config {
     unsigned nodes;
     uint32_t requests_max;         /* commands' request numbers modulo this are unique among the living */
     const char *const *node_names; /* must outlive the shard */
-    uint64_t seed;                 /* for delays and jitter */
+    uint32_t max_ttl_ms;           /* the longest that a command asks for */
+    bool quarantine; /* nodes that lost their memory rest for that long; otherwise they vote at once */
+    uint64_t seed;   /* for delays and jitter */
 };
 
 struct shard_sink {
@@ -26,6 +28,10 @@ struct shard_sink {
     void (*send)(void *userdata, const struct send *send);
     /* Tell the front. */
     void (*report)(void *userdata, const struct report *report);
+    /* Ask the node whether its epoch key names its process, and if not whether this mark of ours stands, or
+     * to `leave` it; or bless it if the mark stands. shard_node_probed() has the answer. */
+    void (*probe)(void *userdata, unsigned node, uint32_t mark, bool leave);
+    void (*bless)(void *userdata, unsigned node, uint32_t mark, uint32_t max_ttl_ms);
     /* Give the connection to this silent node up. */
     void (*cut)(void *userdata, unsigned node);
     /* Fresh random bytes for a lock value: from getrandom(2), except in a simulation. */
@@ -53,8 +59,9 @@ struct shard {
     struct heap due;            /* leases, then looks */
     uint32_t *lease_of_request; /* by request modulo requests_max: slot + 1 */
     struct text_store texts;
-    bool extended;    /* in this tick */
-    uint32_t waiting; /* leases in LEASE_WAITING: spreads their retries */
+    bool extended;       /* in this tick */
+    uint32_t max_ttl_ms; /* the longest of all agents, as far as the nodes' epochs tell */
+    uint32_t waiting;    /* leases in LEASE_WAITING: spreads their retries */
     struct shard_counters counters;
 };
 
@@ -70,11 +77,16 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
 void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
                 instant_ns now_ns);
 
-/* The node is connected and greeted, or it is not (any more) and why. Votes of what was under way come
- * before. */
+/* The node is connected and greeted: it is probed, and votes when it is trusted. Or it is not (any more) and
+ * why: votes of what was under way come before. */
 void shard_node_ready(struct shard *shard, unsigned node, instant_ns now_ns);
 void shard_node_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason,
                      instant_ns now_ns);
+
+void shard_node_probed(struct shard *shard, unsigned node, const struct probe *probe, instant_ns now_ns);
+
+/* An operator knows that the node has forgotten nothing that still counts. */
+void shard_node_bless(struct shard *shard, unsigned node, instant_ns now_ns);
 
 /* Does what is due by now. */
 void shard_tick(struct shard *shard, instant_ns now_ns);

@@ -182,27 +182,35 @@ static enum redis_script script_of(enum operation operation) {
     return scripts[operation];
 }
 
-/* Keys, then values, then ttls, as far as the operation has them. */
+/* Keys, then values, then ttls, as far as the operation has them. What grants or extends goes with the
+ * epoch. */
 static void send_call(struct batcher *batcher, struct redis *redis, const struct item *const *items,
                       uint32_t count) {
-    struct redis_item arguments[3 * BATCH_NAMES_MAX];
+    struct redis_item arguments[3 * BATCH_NAMES_MAX + 2];
     enum operation operation = items[0]->operation;
     struct batch *batch = batch_new(batcher, count);
+    bool guarded = operation == OPERATION_ACQUIRE || operation == OPERATION_EXTEND;
+    const char *epoch = redis_epoch(redis);
     size_t n = 0;
 
     for (uint32_t i = 0; i < count; i++)
         arguments[n++] = (struct redis_item){batcher->arena + items[i]->key_offset, items[i]->key_length};
+    if (guarded)
+        arguments[n++] = (struct redis_item){REDIS_EPOCH_KEY, strlen(REDIS_EPOCH_KEY)};
+    size_t n_keys = n;
     for (uint32_t i = 0; i < count && operation != OPERATION_LOOK; i++)
         arguments[n++] =
             (struct redis_item){batcher->arena + items[i]->value_offset, items[i]->value_length};
     for (uint32_t i = 0; i < count && items[i]->ttl_length > 0; i++)
         arguments[n++] = (struct redis_item){batcher->arena + items[i]->ttl_offset, items[i]->ttl_length};
+    if (guarded)
+        arguments[n++] = (struct redis_item){epoch, strlen(epoch)};
     batch->operation = operation;
     batch->count = count;
     for (uint32_t i = 0; i < count; i++)
         batch->tickets[i] = items[i]->ticket;
     batch->node = redis_index(redis);
-    if (redis_send(redis, script_of(operation), arguments, count, n - count, batch) < 0) {
+    if (redis_send(redis, script_of(operation), arguments, n_keys, n - n_keys, batch) < 0) {
         batch->next = batcher->bounced;
         batcher->bounced = batch;
     }
@@ -310,6 +318,8 @@ static struct vote extend_vote(const redisReply *answer) {
 static struct vote vote_of(const struct batch *batch, const redisReply *reply, uint32_t i) {
     if (!reply)
         return (struct vote){.kind = VOTE_CUT};
+    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "EPOCH", strlen("EPOCH")) == 0)
+        return (struct vote){.kind = VOTE_EPOCH, .text = ""};
     if (reply->type == REDIS_REPLY_ERROR)
         return refused_vote(reply->str, (size_t) reply->len);
     if (!shares_calls(batch->operation))

@@ -83,6 +83,15 @@ static void on_survey(void *userdata) {
         mailbox_post(keeper_inbox(front->keepers[i]), &errand, sizeof(errand), NULL, 0);
 }
 
+static void on_bless(void *userdata, unsigned node) {
+    struct front *front = userdata;
+    const struct errand errand = {.kind = ERRAND_BLESS, .node = node};
+
+    log_notice("node %s: blessed by an operator", front->service.identity.node_names[node]);
+    for (unsigned i = 0; i < front->n_keepers; i++)
+        mailbox_post(keeper_inbox(front->keepers[i]), &errand, sizeof(errand), NULL, 0);
+}
+
 static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
                        instant_ns now_ns) {
     struct front *front = userdata;
@@ -261,6 +270,12 @@ static void apply_reload(struct front *front, struct config *fresh) {
 
     if (config_restart_needed(front->config.config, fresh, differing, sizeof(differing)) > 0)
         log_warning("reload: these changes wait for a restart: %s", differing);
+    /* The nodes' epochs speak of the max_ttl that the agent began with: longer leases want a new beginning.
+     */
+    if (fresh->max_ttl_ms > front->config.config->max_ttl_ms)
+        fresh->max_ttl_ms = front->config.config->max_ttl_ms;
+    if (fresh->default_ttl_ms > fresh->max_ttl_ms)
+        fresh->default_ttl_ms = fresh->max_ttl_ms;
     front->service.policy = policy_of(fresh);
     if (fresh->max_sessions > front->conns.slots.capacity)
         fresh->max_sessions = front->conns.slots.capacity;
@@ -329,7 +344,7 @@ static int set_up_service(struct front *front, uint32_t requests_max) {
     const struct registry_sink registry_sink = {
         .command = on_command, .outcome = on_outcome, .userdata = front};
     const struct service_sink sink = {
-        .write = on_write, .look = on_command, .survey = on_survey, .userdata = front};
+        .write = on_write, .look = on_command, .survey = on_survey, .bless = on_bless, .userdata = front};
     const struct config *config = front->config.config;
     const struct policy policy = policy_of(config);
     instant_ns now_ns = clock_now_ns();
@@ -339,6 +354,7 @@ static int set_up_service(struct front *front, uint32_t requests_max) {
         .agent = front->config.agent_id,
         .host = config->host,
         .pid = getpid(),
+        .uid = getuid(),
         .started_ns = now_ns,
         .n_nodes = config->n_nodes,
         .n_keepers = config->keepers,

@@ -17,7 +17,7 @@
 #include "io/poller.h"
 #include "io/redis.h"
 
-enum { MAILBOX_BYTES = 1 << 20, SECRETS = 128 };
+enum { MAILBOX_BYTES = 1 << 20, SECRETS = 128, MARK_MARGIN_MS = 60 * 1000 };
 
 struct keeper {
     struct keeper_config config;
@@ -41,7 +41,9 @@ struct keeper {
     struct batcher *batcher;
     uint8_t secrets[SECRETS][SECRET_BYTES]; /* from getrandom(2), many at a time */
     unsigned secrets_left;
-    bool backlog; /* the outbox is full */
+    node_set probed; /* nodes that were sent something outside of a batch */
+    char nonce[17];  /* names this keeper's marks on the nodes */
+    bool backlog;    /* the outbox is full */
 };
 
 struct mailbox *keeper_inbox(struct keeper *keeper) {
@@ -59,8 +61,30 @@ static void on_send(void *userdata, const struct send *send) {
     batcher_add(keeper->batcher, send);
 }
 
+/* Every keeper has its own connection; one voice is enough for the log, and one line until the trouble is
+ * another one: a node that is down for a week is tried all the time. */
+static void log_node(struct keeper *keeper, const struct report *report) {
+    char *logged = keeper->logged[report->node];
+    char text[NODE_TROUBLE_BYTES];
+
+    if (keeper->config.index != 0 || report->standing == STANDING_PROBING)
+        return;
+    if (report->standing == STANDING_VOTING) {
+        log_notice("node %s: voting", keeper->node_names[report->node]);
+        logged[0] = '\0';
+        return;
+    }
+    (void) snprintf(text, sizeof(text), "%.*s", (int) report->text_length, report->text);
+    if (strcmp(logged, text) != 0)
+        log_warning("node %s: does not vote: %s", keeper->node_names[report->node], text);
+    (void) strcpy(logged, text);
+}
+
 static void on_report(void *userdata, const struct report *report) {
     struct keeper *keeper = userdata;
+
+    if (report->kind == REPORT_NODE)
+        log_node(keeper, report);
     const struct dispatch dispatch = {.kind = DISPATCH_REPORT, .report = *report};
     mailbox_post(&keeper->outbox, &dispatch, sizeof(dispatch), report->text, report->text_length);
 }
@@ -68,6 +92,25 @@ static void on_report(void *userdata, const struct report *report) {
 static void on_cut(void *userdata, unsigned node) {
     struct keeper *keeper = userdata;
     batcher_cut(keeper->batcher, node);
+}
+
+/* The mark must outlast a quarantine; each probe renews it. */
+static int64_t mark_ms(const struct keeper *keeper) {
+    return 2 * (int64_t) keeper->shard.max_ttl_ms + MARK_MARGIN_MS;
+}
+
+static void on_probe(void *userdata, unsigned node, uint32_t mark, bool leave) {
+    struct keeper *keeper = userdata;
+
+    redis_probe(keeper->nodes[node], keeper->nonce, mark, mark_ms(keeper), leave);
+    keeper->probed |= node_set_of(node);
+}
+
+static void on_bless(void *userdata, unsigned node, uint32_t mark, uint32_t max_ttl_ms) {
+    struct keeper *keeper = userdata;
+
+    redis_bless(keeper->nodes[node], keeper->nonce, mark, max_ttl_ms);
+    keeper->probed |= node_set_of(node);
 }
 
 static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
@@ -95,6 +138,11 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
 static int settle(void *userdata) {
     struct keeper *keeper = userdata;
 
+    for (unsigned i = 0; keeper->probed != 0; i++) {
+        if (keeper->probed & node_set_of(i))
+            redis_flush(keeper->nodes[i]);
+        keeper->probed &= (node_set) ~node_set_of(i);
+    }
     while (batcher_pending(keeper->batcher))
         batcher_flush(keeper->batcher, keeper->nodes, &keeper->shard, clock_now_ns());
     keeper->backlog = mailbox_flush(&keeper->outbox);
@@ -152,6 +200,9 @@ static void take_errands(void *userdata) {
         case ERRAND_SURVEY:
             survey(keeper, errand->survey);
             break;
+        case ERRAND_BLESS:
+            shard_node_bless(&keeper->shard, errand->node, clock_now_ns());
+            break;
         case ERRAND_STOP:
             (void) loop_exit(keeper->event, 0);
             break;
@@ -166,29 +217,10 @@ static bool errands_wait(void *userdata, bool sleeping) {
 
 /* --- the nodes --- */
 
-/* Every keeper has its own connection; one voice is enough for the log, and one line until the trouble is
- * another one: a node that is down for a week is tried all the time. `reason` is NULL when it votes. */
-static void log_node(struct keeper *keeper, unsigned node, const char *reason) {
-    char *logged = keeper->logged[node];
-
-    if (keeper->config.index != 0)
-        return;
-    if (!reason) {
-        log_notice("node %s: voting", keeper->node_names[node]);
-        logged[0] = '\0';
-    } else if (strncmp(logged, reason, NODE_TROUBLE_BYTES - 1) != 0) {
-        log_warning("node %s: does not vote: %s", keeper->node_names[node], reason);
-        (void) snprintf(logged, NODE_TROUBLE_BYTES, "%s", reason);
-    }
-}
-
 static void on_node_state(void *userdata, struct redis *redis, enum redis_state state, const char *reason) {
     struct keeper *keeper = userdata;
     unsigned node = redis_index(redis);
     instant_ns now_ns = clock_now_ns();
-
-    if (state != REDIS_PROBING)
-        log_node(keeper, node, state == REDIS_READY ? NULL : reason);
 
     if (state == REDIS_READY)
         shard_node_ready(&keeper->shard, node, now_ns);
@@ -197,6 +229,11 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
                         state == REDIS_PROBING ? STANDING_PROBING : STANDING_CONNECTING, reason, now_ns);
     if (loop_call_later(keeper->later) < 0)
         abort();
+}
+
+static void on_node_probe(void *userdata, struct redis *redis, const struct probe *probe) {
+    struct keeper *keeper = userdata;
+    shard_node_probed(&keeper->shard, redis_index(redis), probe, clock_now_ns());
 }
 
 static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisReply *reply) {
@@ -209,7 +246,8 @@ static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisR
 static int set_up(struct keeper *keeper) {
     static const struct poller_hooks hooks = {
         .mail = take_errands, .mail_waits = errands_wait, .settle = settle};
-    static const struct redis_callbacks callbacks = {.on_state = on_node_state, .on_reply = on_node_reply};
+    static const struct redis_callbacks callbacks = {
+        .on_state = on_node_state, .on_probe = on_node_probe, .on_reply = on_node_reply};
     const struct config *config = keeper->config.config;
 
     int r = sd_event_new(&keeper->event);
@@ -266,7 +304,14 @@ static void *keeper_thread(void *userdata) {
 
 static int reserve_memory(struct keeper *keeper) {
     const struct shard_sink sink = {
-        .send = on_send, .report = on_report, .cut = on_cut, .secret = on_secret, .userdata = keeper};
+        .send = on_send,
+        .report = on_report,
+        .probe = on_probe,
+        .bless = on_bless,
+        .cut = on_cut,
+        .secret = on_secret,
+        .userdata = keeper,
+    };
     const struct config *config = keeper->config.config;
 
     for (unsigned i = 0; i < config->n_nodes; i++)
@@ -275,6 +320,8 @@ static int reserve_memory(struct keeper *keeper) {
         .nodes = config->n_nodes,
         .requests_max = keeper->config.requests_max,
         .node_names = keeper->node_names,
+        .max_ttl_ms = (uint32_t) config->max_ttl_ms,
+        .quarantine = config->quarantine,
         .seed = keeper->config.seed,
     };
     keeper->memory_bytes = shard_memory_bytes(&shard_config);
@@ -291,6 +338,7 @@ int keeper_new(const struct keeper_config *config, struct keeper **ret) {
     if (!keeper)
         return -ENOMEM;
     keeper->config = *config;
+    (void) snprintf(keeper->nonce, sizeof(keeper->nonce), "%016llx", (unsigned long long) config->seed);
     int r = mailbox_init(&keeper->inbox, MAILBOX_BYTES);
     if (r >= 0)
         r = mailbox_init(&keeper->outbox, MAILBOX_BYTES);

@@ -12,11 +12,12 @@
 struct keeper;
 
 /* What travels from the front to a keeper: this, then the command's text. */
-enum errand_kind { ERRAND_COMMAND, ERRAND_SURVEY, ERRAND_STOP };
+enum errand_kind { ERRAND_COMMAND, ERRAND_SURVEY, ERRAND_BLESS, ERRAND_STOP };
 
 struct errand {
     enum errand_kind kind;
     uint32_t survey; /* number of the survey */
+    unsigned node;   /* to bless */
     struct command command;
 };
 

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/list.h"
 #include "base/random.h"
+#include "core/event.h"
 #include "io/clock.h"
 #include "io/loop.h"
 #include "io/resolve.h"
@@ -72,6 +73,7 @@ struct redis {
     uint32_t rtt_us;
     struct random random;
     struct redis_facts facts;
+    char epoch[EPOCH_BYTES_MAX];
 };
 
 static void connect_now(struct redis *redis);
@@ -273,6 +275,8 @@ static const char *facts_trouble(const struct redis_facts *facts) {
         return "is a replica: Redlock wants independent masters";
     if (facts->loading)
         return "is loading its data";
+    if (facts->eviction_policy[0] != '\0' && strcmp(facts->eviction_policy, "noeviction") != 0)
+        return "may evict keys: its maxmemory-policy must be noeviction";
     return NULL;
 }
 
@@ -380,6 +384,77 @@ static void greet(struct redis *redis) {
     }
     set_timer_ms(redis, PROBE_TIMEOUT_MS);
     set_state(redis, REDIS_PROBING, "connected, being examined");
+}
+
+/* --- trust --- */
+
+/* Then the nonce of the keeper: each has a key of its own. */
+#define MARK_KEY "redlockd:mark:"
+
+static bool can_send(const struct redis *redis) {
+    return redis->state == REDIS_READY && redis->context && redis->failure[0] == '\0';
+}
+
+/* "run_id max_ttl floor": the second word; 0 when it makes no sense. */
+static uint32_t epoch_max_ttl_ms(const char *epoch) {
+    const char *blank = strchr(epoch, ' ');
+    unsigned long long number = blank ? strtoull(blank + 1, NULL, 10) : 0;
+
+    return number <= TTL_MS_MAX ? (uint32_t) number : 0;
+}
+
+/* {1, epoch} or {0, marked}. */
+static struct probe probe_of(struct redis *redis, const redisReply *reply) {
+    static const char strange[] = "answered what our script does not say";
+
+    redis->epoch[0] = '\0';
+    if (reply->type == REDIS_REPLY_ERROR)
+        return (struct probe){.error = reply->str, .error_length = (size_t) reply->len};
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+        reply->element[0]->type == REDIS_REPLY_INTEGER) {
+        const redisReply *second = reply->element[1];
+        if (reply->element[0]->integer == 0 && second->type == REDIS_REPLY_INTEGER)
+            return (struct probe){.marked = second->integer == 1};
+        if (reply->element[0]->integer == 1 && second->type == REDIS_REPLY_STRING &&
+            (size_t) second->len < sizeof(redis->epoch)) {
+            memcpy(redis->epoch, second->str, (size_t) second->len + 1);
+            return (struct probe){.blessed = true, .max_ttl_ms = epoch_max_ttl_ms(redis->epoch)};
+        }
+    }
+    return (struct probe){.error = strange, .error_length = sizeof(strange) - 1};
+}
+
+static void on_probe_reply(redisAsyncContext *context, void *data, void *privdata) {
+    struct redis *redis = privdata;
+
+    (void) context;
+    if (!data || redis->closing)
+        return;
+    const struct probe probe = probe_of(redis, data);
+    redis->callbacks.on_probe(redis->userdata, redis, &probe);
+}
+
+/* The whole text of the script each time: it is rare, and so needs none to be loaded. */
+void redis_probe(struct redis *redis, const char *nonce, uint32_t mark, int64_t mark_ms, bool leave) {
+    const struct redis_script_source *script = &redis_scripts[SCRIPT_PROBE];
+
+    if (can_send(redis))
+        (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s%s %u %lld %d",
+                                 script->text, script->length, REDIS_EPOCH_KEY, MARK_KEY, nonce, mark,
+                                 (long long) mark_ms, (int) leave);
+}
+
+void redis_bless(struct redis *redis, const char *nonce, uint32_t mark, uint32_t max_ttl_ms) {
+    const struct redis_script_source *script = &redis_scripts[SCRIPT_BLESS];
+
+    if (can_send(redis))
+        (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s%s %u %u",
+                                 script->text, script->length, REDIS_EPOCH_KEY, MARK_KEY, nonce, mark,
+                                 max_ttl_ms);
+}
+
+const char *redis_epoch(const struct redis *redis) {
+    return redis->epoch;
 }
 
 /* --- the adapter between hiredis and sd-event --- */
@@ -670,7 +745,7 @@ int redis_send(struct redis *redis, enum redis_script script, const struct redis
     size_t n_items = n_keys + n_arguments, length = BYTES_FIXED;
     char keys[24];
 
-    if (redis->state != REDIS_READY || !redis->context || redis->failure[0] != '\0')
+    if (!can_send(redis))
         return -ENOTCONN;
     for (size_t i = 0; i < n_items; i++)
         length += items[i].length + BYTES_PER_ITEM;

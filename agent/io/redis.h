@@ -23,6 +23,8 @@ enum redis_script {
     SCRIPT_EXTEND,
     SCRIPT_RELEASE,
     SCRIPT_LOOK,
+    SCRIPT_PROBE,
+    SCRIPT_BLESS,
     SCRIPTS_COUNT,
 };
 
@@ -41,6 +43,11 @@ enum redis_state {
     REDIS_READY,
 };
 
+enum { EPOCH_BYTES_MAX = 96 };
+
+/* The node's epoch key: "run_id max_ttl floor" (see core/node.h). Not a name that can be leased. */
+#define REDIS_EPOCH_KEY "redlockd:epoch"
+
 /* What the server said of itself when it was greeted. */
 struct redis_facts {
     char run_id[48];
@@ -53,8 +60,11 @@ struct redis_facts {
 };
 
 struct redis;
+struct probe;
 
 struct redis_callbacks {
+    /* The answer to redis_probe() or redis_bless(); none comes when the connection breaks. */
+    void (*on_probe)(void *userdata, struct redis *redis, const struct probe *probe);
     /* The state changed. `reason` is for people, "" when ready; it stands until the call returns. */
     void (*on_state)(void *userdata, struct redis *redis, enum redis_state state, const char *reason);
     /* The answer to one redis_send(). `reply` is NULL when the connection broke before the answer: the
@@ -84,6 +94,15 @@ struct redis_item {
 };
 int redis_send(struct redis *redis, enum redis_script script, const struct redis_item *items, size_t n_keys,
                size_t n_arguments, void *tag);
+
+/* Run the scripts `probe` and `bless` (see shard_sink). `nonce` is the caller's own, `mark` a number; the
+ * mark stands for `mark_ms`. Never call back; on_probe has the answer, and redis_epoch() the epoch. Without
+ * a connection nothing happens. */
+void redis_probe(struct redis *redis, const char *nonce, uint32_t mark, int64_t mark_ms, bool leave);
+void redis_bless(struct redis *redis, const char *nonce, uint32_t mark, uint32_t max_ttl_ms);
+
+/* The epoch as the last probe found it; "" when the node is not blessed. */
+const char *redis_epoch(const struct redis *redis);
 
 /* Sends what is queued, in one write as far as the socket takes it. Call at the end of each loop turn. May
  * call back. */

@@ -65,6 +65,9 @@ static size_t utf8_sequence(const unsigned char *s, size_t length, uint32_t *ret
     return bytes;
 }
 
+/* The agent's own keys stand beside the leases: see agent/scripts/probe.lua. */
+#define RESERVED "redlockd:"
+
 const char *argument_name_trouble(const char *name, size_t length) {
     const unsigned char *at = (const unsigned char *) name;
     size_t bytes;
@@ -74,6 +77,8 @@ const char *argument_name_trouble(const char *name, size_t length) {
         return "a name has at least one byte";
     if (length > NAME_BYTES_MAX)
         return "a name has at most 512 bytes";
+    if (length >= strlen(RESERVED) && memcmp(name, RESERVED, strlen(RESERVED)) == 0)
+        return "names that begin with '" RESERVED "' are the agent's own";
     for (; length > 0; at += bytes, length -= bytes) {
         bytes = utf8_sequence(at, length, &code);
         if (bytes == 0)

@@ -366,9 +366,8 @@ static void reply_status(struct session *session, struct service *service, insta
 
 static const char *standing_word(enum standing standing) {
     static const char *const words[] = {
-        [STANDING_CONNECTING] = "connecting",
-        [STANDING_PROBING] = "probing",
-        [STANDING_VOTING] = "voting",
+        [STANDING_CONNECTING] = "connecting",   [STANDING_PROBING] = "probing",
+        [STANDING_QUARANTINED] = "quarantined", [STANDING_VOTING] = "voting",
         [STANDING_FAILED] = "failed",
     };
     return words[standing];
@@ -445,6 +444,29 @@ static void put_lease(struct service *service, const struct session *session, co
     put_pair_integer(writer, "ttl", request->ttl_ms);
     put_pair_integer(writer, "validity", left_ns / NS_PER_MS);
     put_pair_integer(writer, "age", (now_ns - request->asked_ns) / NS_PER_MS);
+}
+
+/* An operator's word that the node has forgotten nothing that counts: of root, or of the agent's own user.
+ */
+static void handle_bless(struct session *session, struct service *service,
+                         const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
+    const struct service_identity *identity = &service->identity;
+
+    (void) n_arguments;
+    (void) now_ns;
+    if (session->uid != 0 && session->uid != identity->uid) {
+        session_error(session, service, "DENIED", "only root and the agent's own user bless nodes");
+        return;
+    }
+    for (unsigned i = 0; i < identity->n_nodes; i++) {
+        if (arguments[0].length == strlen(identity->node_names[i]) &&
+            memcmp(arguments[0].text, identity->node_names[i], arguments[0].length) == 0) {
+            service->sink.bless(service->sink.userdata, i);
+            reply_string(session, service, "OK");
+            return;
+        }
+    }
+    session_error(session, service, "BADARG", "no node has this name; NODES lists them");
 }
 
 static void handle_leases(struct session *session, struct service *service,
@@ -605,7 +627,7 @@ static const struct command_entry commands[] = {
     {"NODES", 0, 0, handle_nodes},      {"LEASES", 0, 2, handle_leases},    {"PING", 0, 1, handle_ping},
     {"ECHO", 1, 1, handle_echo},        {"HELLO", 0, 6, handle_hello},      {"SELECT", 1, 1, handle_select},
     {"CLIENT", 1, 3, handle_client},    {"COMMAND", 0, 31, handle_command}, {"INFO", 0, 31, handle_info},
-    {"AUTH", 1, 2, handle_ok},          {"QUIT", 0, 31, handle_quit},
+    {"AUTH", 1, 2, handle_ok},          {"QUIT", 0, 31, handle_quit},       {"BLESS", 1, 1, handle_bless},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };

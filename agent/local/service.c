@@ -49,10 +49,8 @@ void service_surveyed(struct service *service, instant_ns now_ns) {
 
 static unsigned badness(enum standing standing) {
     static const unsigned order[] = {
-        [STANDING_VOTING] = 0,
-        [STANDING_PROBING] = 1,
-        [STANDING_CONNECTING] = 2,
-        [STANDING_FAILED] = 3,
+        [STANDING_VOTING] = 0,     [STANDING_PROBING] = 1, [STANDING_QUARANTINED] = 2,
+        [STANDING_CONNECTING] = 3, [STANDING_FAILED] = 4,
     };
     return order[standing];
 }

@@ -34,6 +34,7 @@ struct service_identity {
     const char *agent; /* 8 hex digits, new for each start */
     const char *host;
     long pid;
+    uid_t uid;
     instant_ns started_ns;
     unsigned n_nodes;
     unsigned n_keepers;
@@ -48,6 +49,8 @@ struct service_sink {
     void (*look)(void *userdata, uint64_t name_hash, const struct command *command);
     /* Ask all keepers for their counters; service_surveyed() follows. */
     void (*survey)(void *userdata);
+    /* BLESS: tell all keepers that this node may vote. */
+    void (*bless)(void *userdata, unsigned node);
     void *userdata;
 };
 

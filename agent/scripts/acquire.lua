@@ -1,5 +1,7 @@
--- KEYS lock | ARGV value, ttl in ms
--- Takes the key if it is free. Answers 1, or {type, value, ttl left in ms} of what stands there.
+-- KEYS lock, epoch | ARGV value, ttl in ms, epoch
+-- Takes the key if it is free. Answers 1, or {type, value, ttl left in ms} of what stands there; an error
+-- when the node is no longer the one that the agent trusts.
+if redis.pcall('GET', KEYS[2]) ~= ARGV[3] then return redis.error_reply('EPOCH changed') end
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
 local kind = redis.call('TYPE', KEYS[1]).ok
 local value = ''

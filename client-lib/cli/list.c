@@ -160,10 +160,35 @@ static void print_nodes(void *userdata, const struct resp_token *tokens, size_t 
     }
 }
 
+/* An operator's word about one node. */
+static int bless(const struct cli *cli, const char *node) {
+    const struct resp_token items[] = {{.text = "BLESS", .length = 5},
+                                       {.text = node, .length = strlen(node)}};
+    struct client_reply reply = {0};
+    struct redlock *connection = NULL;
+
+    int status = cli_connect(cli, &connection);
+    if (status != STATUS_DONE)
+        return status;
+    int error = connection_ask(connection, items, 2, &reply);
+    if (error != REDLOCK_OK)
+        status = cli_failed(connection, error, node);
+    redlock_close(connection);
+    return status;
+}
+
 int cli_nodes(const struct cli *cli, int argc, char **argv) {
     static const char usage[] =
-        "redlock nodes [--json]\nThe Redis nodes, since when they vote or not, and why not.\n";
+        "redlock nodes [--json]\nThe Redis nodes, since when they vote or not, and why not.\n"
+        "\n"
+        "redlock nodes --bless NODE\n"
+        "Lets a quarantined node vote at once, on your word that it has forgotten no lease that may still "
+        "be held:\n"
+        "for the first nodes of a fleet, say. Wants root, or the agent's own user.\n";
     struct list list;
+
+    if (argc == 3 && strcmp(argv[1], "--bless") == 0)
+        return bless(cli, argv[2]);
 
     int status = list_begin(&list, cli, argc, argv, 0, usage);
     if (status != 0)

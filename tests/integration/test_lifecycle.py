@@ -68,24 +68,27 @@ def test_drain():
 
 
 def test_reload():
-    agent = lab.Agent(nodes, 'max_ttl = "20s"')
+    agent = lab.Agent(nodes, 'max_ttl = "30s"')
     client = agent.client()
     grant = client.acquire("reloaded", "TTL", 1000)
-    begins(client.acquire("x", "TTL", 25000), "BADARG", "above max_ttl")
-    agent.write_config('max_ttl = "30s"\ndefault_ttl = "5s"')
+    begins(client.acquire("x", "TTL", 35000), "BADARG", "above max_ttl")
+    agent.write_config('max_ttl = "20s"\ndefault_ttl = "5s"')
     agent.signal(signal.SIGHUP)
     lab.wait_for(lambda: "reloaded " in agent.log_text(), what="the reload")
-    ok("id" in client.acquire("x", "TTL", 25000), "SIGHUP takes the new max_ttl over")
+    begins(client.acquire("x", "TTL", 25000), "BADARG", "SIGHUP takes a smaller max_ttl over")
+    ok("id" in client.acquire("x", "TTL", 20000), "which is granted")
     agent.write_config('max_ttl = "thirty"')
     agent.signal(signal.SIGHUP)
     lab.wait_for(lambda: "has mistakes" in agent.log_text(), what="the refusal")
     ok("max_ttl" in agent.log_text(), "a mistake is logged")
-    ok("id" in client.acquire("y", "TTL", 25000), "and the agent goes on with what it has")
+    ok("id" in client.acquire("y", "TTL", 20000), "and the agent goes on with what it has")
     agent.keepers = 5
-    agent.write_config("")
+    agent.write_config('max_ttl = "40s"')
     agent.signal(signal.SIGHUP)
     lab.wait_for(lambda: "wait for a restart: " in agent.log_text(), what="the warning")
-    ok("keepers" in agent.log_text().rsplit("wait for a restart: ", 1)[1], "what needs a restart is told")
+    told = agent.log_text().rsplit("wait for a restart: ", 1)[1]
+    ok("keepers" in told and "a larger max_ttl" in told, "what needs a restart is told")
+    begins(client.acquire("z", "TTL", 35000), "BADARG", "and not taken over")
     ok(client.call("CHECK", grant["id"]) > 0, "no lease is lost by it")
     agent.terminate()
 

@@ -9,7 +9,7 @@ from tap import equal, main
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "protocol.md")
 COMMANDS = """ACQUIRE RELEASE CHECK BEAT LEADER STATUS NODES LEASES HELLO PING ECHO SELECT CLIENT COMMAND
-    AUTH QUIT""".split()
+    AUTH QUIT BLESS""".split()
 nodes = lab.nodes(3)
 
 

@@ -54,11 +54,13 @@ static void on_send(void *userdata, const struct send *send) {
                                       later(&connection->request_ns, sim_now_ns + network_delay_ns()));
         event.keeper = (uint8_t) keeper->index;
         event.node = (uint8_t) i;
+        event.process = sim_nodes[i].process;
         event.name = (uint8_t) (send->text->bytes[0] - '0');
         event.life = connection->life;
         event.as.request.operation = send->operation;
         event.as.request.ttl_ms = send->ttl_ms;
         event.as.request.ticket = send->ticket;
+        event.as.request.epoch = connection->epoch;
         if (send->secret)
             memcpy(event.as.request.secret, send->secret, SECRET_BYTES);
         events_add(&event);
@@ -83,6 +85,32 @@ static void on_report(void *userdata, const struct report *report) {
         memcpy(event.as.dispatch.secret, lease->secret, SECRET_BYTES);
     }
     events_add(&event);
+}
+
+static void probe_node(struct sim_keeper *keeper, unsigned node, uint32_t mark, bool leave, bool bless) {
+    struct sim_connection *connection = &keeper->connections[node];
+    struct event event = event_of(keeper->agent, EVENT_PROBE,
+                                  later(&connection->request_ns, sim_now_ns + network_delay_ns()));
+
+    if (!connection->up)
+        return;
+    event.keeper = (uint8_t) keeper->index;
+    event.node = (uint8_t) node;
+    event.process = sim_nodes[node].process;
+    event.life = connection->life;
+    event.as.probe.bless = bless;
+    event.as.probe.leave = leave;
+    event.as.probe.mark = keeper->mark + mark;
+    events_add(&event);
+}
+
+static void on_probe(void *userdata, unsigned node, uint32_t mark, bool leave) {
+    probe_node(userdata, node, mark, leave, false);
+}
+
+static void on_bless(void *userdata, unsigned node, uint32_t mark, uint32_t max_ttl_ms) {
+    (void) max_ttl_ms;
+    probe_node(userdata, node, mark, false, true);
 }
 
 /* Not within the shard's own step: its sink must not call back. */
@@ -173,6 +201,11 @@ static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
         keeper_command(keeper, event);
     } else if (event->kind == EVENT_REPLY) {
         keeper_reply(keeper, event);
+    } else if (event->kind == EVENT_PROBED) {
+        keeper->connections[event->node].epoch = event->as.probe.epoch;
+        shard_node_probed(&keeper->shard, event->node, &event->as.probe.answer, keeper_now(keeper));
+    } else if (event->kind == EVENT_BROKEN) {
+        break_connection(keeper, event->node);
     } else if (event->kind == EVENT_CONNECTED) {
         keeper->connections[event->node].up = true;
         shard_node_ready(&keeper->shard, event->node, keeper_now(keeper));
@@ -251,7 +284,9 @@ void agent_event(struct sim_agent *agent, const struct event *event) {
     struct sim_keeper *keeper = &agent->keepers[event->keeper];
     bool of_front = event->kind == EVENT_DISPATCH || event->kind == EVENT_FRONT_TIMER;
     int64_t paused_until_ns = of_front ? agent->paused_until_ns : keeper->paused_until_ns;
-    uint32_t life = event->kind == EVENT_REPLY ? keeper->connections[event->node].life : agent->life;
+    bool of_connection =
+        event->kind == EVENT_REPLY || event->kind == EVENT_PROBED || event->kind == EVENT_BROKEN;
+    uint32_t life = of_connection ? keeper->connections[event->node].life : agent->life;
 
     if (!agent->running || event->life != life)
         return;
@@ -264,10 +299,12 @@ void agent_event(struct sim_agent *agent, const struct event *event) {
 }
 
 void agent_cut(struct sim_agent *agent, unsigned keeper, unsigned node) {
-    if (!agent->running || sim_now_ns < agent->keepers[keeper].paused_until_ns)
-        return;
-    break_connection(&agent->keepers[keeper], node);
-    keeper_settle(&agent->keepers[keeper]);
+    struct event event = event_of(agent, EVENT_BROKEN, sim_now_ns);
+
+    event.keeper = (uint8_t) keeper;
+    event.node = (uint8_t) node;
+    event.life = agent->keepers[keeper].connections[node].life;
+    events_add(&event);
 }
 
 /* --- life --- */
@@ -277,6 +314,8 @@ static struct shard_config shard_config_of(void) {
         .nodes = sim_n_nodes,
         .requests_max = SIM_REQUESTS_MAX,
         .node_names = node_names,
+        .max_ttl_ms = SIM_LONGEST_TTL_MS,
+        .quarantine = sim_quarantine,
         .seed = random_next(&sim_random),
     };
 }
@@ -288,7 +327,7 @@ static void *map(size_t bytes) {
 }
 
 void agents_allocate(void) {
-    const struct shard_config config = {.nodes = 1, .requests_max = SIM_REQUESTS_MAX};
+    const struct shard_config config = {.nodes = 1, .requests_max = SIM_REQUESTS_MAX, .max_ttl_ms = 1};
 
     for (unsigned i = 0; i < SIM_AGENTS_MAX; i++) {
         sim_agents[i].memory = map(registry_memory_bytes(SIM_REQUESTS_MAX));
@@ -300,13 +339,21 @@ void agents_allocate(void) {
 static void keeper_start(struct sim_agent *agent, unsigned index) {
     struct sim_keeper *keeper = &agent->keepers[index];
     const struct shard_sink sink = {
-        .send = on_send, .report = on_report, .cut = on_cut, .secret = on_secret, .userdata = keeper};
+        .send = on_send,
+        .report = on_report,
+        .probe = on_probe,
+        .bless = on_bless,
+        .cut = on_cut,
+        .secret = on_secret,
+        .userdata = keeper,
+    };
     const struct shard_config config = shard_config_of();
 
     memset(keeper->memory, 0, shard_memory_bytes(&config));
     keeper->agent = agent;
     keeper->index = index;
     keeper->to_cut = 0;
+    keeper->mark = random_next(&sim_random) << 16 | 1; /* then the number */
     keeper->n_bounced = 0;
     keeper->timer_ns = INSTANT_NEVER;
     keeper->paused_until_ns = keeper->errand_ns = keeper->dispatch_ns = 0;

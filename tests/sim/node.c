@@ -9,12 +9,38 @@ unsigned sim_n_nodes;
 
 void node_reset(struct sim_node *node) {
     /* Rates that differ by less than the drift allowance of 1 %. */
-    *node = (struct sim_node){.clock = {.rate = 1 + (double) pick(-4500, 4500) / 1e6}};
+    *node = (struct sim_node){.process = 1, .clock = {.rate = 1 + (double) pick(-4500, 4500) / 1e6}};
 }
 
 void node_forget(struct sim_node *node) {
     for (unsigned i = 0; i < SIM_NAMES; i++)
         node->keys[i].set = false;
+    node->epoch = 0;
+    memset(node->marks, 0, sizeof(node->marks));
+}
+
+void node_restart(struct sim_node *node) {
+    node->process++;
+}
+
+/* What probe.lua and bless.lua do. */
+void node_probe(struct sim_node *node, struct event *probe) {
+    uint64_t *mark = &node->marks[probe->agent * SIM_KEEPERS_MAX + probe->keeper];
+    bool blessed = node->epoch == node->process;
+
+    if (!blessed && probe->as.probe.leave)
+        *mark = probe->as.probe.mark;
+    bool marked = *mark == probe->as.probe.mark;
+    if (!blessed && probe->as.probe.bless && marked) {
+        trace("node %u is blessed by agent %u", probe->node, probe->agent);
+        node->epoch = node->process;
+        blessed = true;
+        *mark = 0;
+    }
+    probe->kind = EVENT_PROBED;
+    probe->as.probe.epoch = node->epoch;
+    probe->as.probe.answer =
+        (struct probe){.blessed = blessed, .marked = marked, .max_ttl_ms = blessed ? SIM_LONGEST_TTL_MS : 0};
 }
 
 static int64_t lasts_ns(const struct sim_node *node, uint32_t ttl_ms) {
@@ -42,6 +68,12 @@ struct event node_execute(struct sim_node *node, const struct event *request) {
     reply.as.reply.ticket = request->as.request.ticket;
     reply.as.reply.kind = VOTE_YES;
     reply.as.reply.ttl_left_ms = -1;
+    if ((request->as.request.operation == OPERATION_ACQUIRE ||
+         request->as.request.operation == OPERATION_EXTEND) &&
+        request->as.request.epoch != node->epoch) {
+        reply.as.reply.kind = VOTE_EPOCH;
+        return reply;
+    }
     if (set && !ours) {
         reply.as.reply.ttl_left_ms = (node->keys[request->name].expires_ns - sim_now_ns) / NS_PER_MS;
         if (request->as.request.operation != OPERATION_RELEASE)

@@ -12,7 +12,7 @@
 
 #include "sim.h"
 
-enum { CALM_MS_MAX = 120 * 1000, EVENTS_MAX = 1 << 20, LONGEST_TTL_MS = 2000 };
+enum { CALM_MS_MAX = 120 * 1000, EVENTS_MAX = 1 << 20 };
 
 int64_t sim_now_ns;
 struct random sim_random;
@@ -20,7 +20,8 @@ bool sim_calm, sim_violated;
 struct sim_counts sim_counts;
 
 static uint64_t seed;
-static bool tracing, with_amnesia, with_wild_clocks, quiet;
+static bool tracing, with_wild_clocks, quiet;
+bool sim_quarantine = true;
 
 /* --- time and chance --- */
 
@@ -160,18 +161,21 @@ static void fault_node(void) {
         trace("fault: node %u stops until %.3f ms", index, (double) node->stopped_until_ns / 1e6);
         return;
     }
+    if (chance(20)) {
+        trace("fault: node %u is flushed", index);
+        node_forget(node);
+        sim_counts.amnesias++;
+        return;
+    }
     break_node_connections(index);
+    node_restart(node);
     if (chance(50)) {
         trace("fault: node %u restarts with its data", index);
         return;
     }
-    /* It may forget, but then it must rest for the longest ttl. */
+    trace("fault: node %u restarts empty", index);
     node_forget(node);
     sim_counts.amnesias++;
-    if (!with_amnesia)
-        node->stopped_until_ns =
-            instant_max(node->stopped_until_ns, sim_now_ns + (LONGEST_TTL_MS + 50) * NS_PER_MS);
-    trace("fault: node %u restarts empty, back at %.3f ms", index, (double) node->stopped_until_ns / 1e6);
 }
 
 static void fault_connection(void) {
@@ -202,7 +206,7 @@ static void fault_overwrite(void) {
     sim_counts.overwrites++;
     for (unsigned i = 0; i < sim_n_nodes; i++)
         if (chance(percent))
-            node_overwrite(&sim_nodes[i], name, 2 * LONGEST_TTL_MS);
+            node_overwrite(&sim_nodes[i], name, 2 * SIM_LONGEST_TTL_MS);
 }
 
 static void fault(void) {
@@ -229,6 +233,13 @@ static void fault(void) {
 
 /* --- a run --- */
 
+static int64_t later_reply(struct sim_connection *connection) {
+    int64_t at_ns = sim_now_ns + pick(20, 500) * NS_PER_US;
+
+    connection->reply_ns = at_ns > connection->reply_ns ? at_ns : connection->reply_ns + 1;
+    return connection->reply_ns;
+}
+
 static void deliver_request(const struct event *event) {
     struct sim_node *node = &sim_nodes[event->node];
     struct sim_connection *connection =
@@ -239,14 +250,20 @@ static void deliver_request(const struct event *event) {
         return;
     }
     bool cut = event->life != connection->life;
-    if (cut && chance(50))
+    if (event->process != node->process || (cut && chance(50)))
         return;
+    if (event->kind == EVENT_PROBE) {
+        struct event answer = *event;
+        node_probe(node, &answer);
+        answer.at_ns = later_reply(connection);
+        if (!cut)
+            events_add(&answer);
+        return;
+    }
     struct event reply = node_execute(node, event);
     if (cut)
         return; /* it was executed, and nobody hears of it */
-    int64_t at_ns = sim_now_ns + pick(20, 500) * NS_PER_US;
-    connection->reply_ns = at_ns > connection->reply_ns ? at_ns : connection->reply_ns + 1;
-    reply.at_ns = connection->reply_ns;
+    reply.at_ns = later_reply(connection);
     events_add(&reply);
 }
 
@@ -254,6 +271,7 @@ static void dispatch(const struct event *event) {
     sim_counts.events++;
     switch (event->kind) {
     case EVENT_REQUEST:
+    case EVENT_PROBE:
         deliver_request(event);
         break;
     case EVENT_CLIENT:
@@ -267,6 +285,8 @@ static void dispatch(const struct event *event) {
             agent_start(&sim_agents[event->agent]);
         break;
     case EVENT_REPLY:
+    case EVENT_PROBED:
+    case EVENT_BROKEN:
     case EVENT_CONNECTED:
     case EVENT_ERRAND:
     case EVENT_DISPATCH:
@@ -345,9 +365,9 @@ static void run(void) {
 /* --- the command --- */
 
 static const char usage[] =
-    "redlock-sim [--seed N] [--runs N] [--trace] [--amnesia] [--wild-clocks] [--expect-violation]\n"
+    "redlock-sim [--seed N] [--runs N] [--trace] [--no-quarantine] [--wild-clocks] [--expect-violation]\n"
     "Runs the agent's core in a simulated world of faults, from each of N seeds.\n"
-    "  --amnesia           nodes that restart empty vote at once\n"
+    "  --no-quarantine     nodes that lost their memory vote at once\n"
     "  --wild-clocks       the nodes' clocks run up to 5 % too fast or slow\n"
     "  --expect-violation  exits with 0 at the first violation, with 1 when there is none\n";
 
@@ -370,7 +390,7 @@ static void print_counts(uint64_t runs) {
 int main(int argc, char **argv) {
     static const struct option known[] = {
         {"seed", required_argument, NULL, 's'},  {"runs", required_argument, NULL, 'r'},
-        {"trace", no_argument, NULL, 't'},       {"amnesia", no_argument, NULL, 'a'},
+        {"trace", no_argument, NULL, 't'},       {"no-quarantine", no_argument, NULL, 'q'},
         {"wild-clocks", no_argument, NULL, 'w'}, {"expect-violation", no_argument, NULL, 'e'},
         {"help", no_argument, NULL, 'h'},        {0},
     };
@@ -389,8 +409,8 @@ int main(int argc, char **argv) {
         case 't':
             tracing = true;
             break;
-        case 'a':
-            with_amnesia = true;
+        case 'q':
+            sim_quarantine = false;
             break;
         case 'w':
             with_wild_clocks = true;

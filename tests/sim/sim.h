@@ -19,6 +19,7 @@ enum {
     SIM_NAMES = 2,
     SIM_REQUESTS_MAX = 64,
     SIM_OUTSTANDING_MAX = 4096,
+    SIM_LONGEST_TTL_MS = 2000,
 };
 
 /* --- time and chance --- */
@@ -44,12 +45,16 @@ void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* An invariant is broken: tells which, by which seed. */
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern bool sim_violated;
+extern bool sim_quarantine; /* the agents' setting */
 
 /* --- events --- */
 
 enum event_kind {
     EVENT_REQUEST,   /* arrives at a node */
+    EVENT_PROBE,     /* arrives at a node: a probe or a blessing */
+    EVENT_PROBED,    /* its answer arrives at a keeper */
     EVENT_REPLY,     /* arrives at a keeper */
+    EVENT_BROKEN,    /* a keeper learns that a connection is gone */
     EVENT_CONNECTED, /* a connection stands again */
     EVENT_ERRAND,    /* mail for a keeper */
     EVENT_DISPATCH,  /* mail for a front */
@@ -65,14 +70,22 @@ struct event {
     int64_t at_ns;
     uint64_t sequence;
     uint8_t agent, keeper, node, client, name;
-    uint32_t life; /* of the agent, or of the connection: an event of an earlier one is void */
+    uint32_t life;    /* of the agent, or of the connection: an event of an earlier one is void */
+    uint32_t process; /* of the node that it was sent to: a later one never gets it */
     union {
         struct {
             enum operation operation;
             uint32_t ttl_ms;
             uint64_t ticket;
             uint8_t secret[SECRET_BYTES];
+            uint32_t epoch; /* that the keeper knows */
         } request;
+        struct {
+            bool bless, leave;
+            uint64_t mark;
+            struct probe answer;
+            uint32_t epoch;
+        } probe;
         struct {
             uint64_t ticket;
             enum vote_kind kind;
@@ -98,6 +111,9 @@ bool events_take(struct event *ret); /* the earliest; false when there is none *
 struct sim_node {
     struct clock clock;
     int64_t stopped_until_ns;
+    uint32_t process; /* what run_id stands for: another one after each restart */
+    uint32_t epoch;   /* the process that the epoch key names; 0: none */
+    uint64_t marks[SIM_AGENTS_MAX * SIM_KEEPERS_MAX];
     struct {
         bool set;
         uint8_t secret[SECRET_BYTES];
@@ -109,7 +125,9 @@ extern struct sim_node sim_nodes[SIM_NODES_MAX];
 extern unsigned sim_n_nodes;
 
 void node_reset(struct sim_node *node);
-void node_forget(struct sim_node *node); /* restarts empty */
+void node_forget(struct sim_node *node);                     /* everything, as by FLUSHALL */
+void node_restart(struct sim_node *node);                    /* as another process */
+void node_probe(struct sim_node *node, struct event *probe); /* becomes its answer */
 
 void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms); /* by somebody else */
 
@@ -122,6 +140,7 @@ bool node_has_keys(const struct sim_node *node);
 struct sim_connection {
     bool up;
     uint32_t life;
+    uint32_t epoch;               /* of the node, as the last probe found it */
     int64_t request_ns, reply_ns; /* nothing overtakes within one direction */
     uint64_t outstanding[SIM_OUTSTANDING_MAX];
     unsigned first, count;
@@ -134,6 +153,7 @@ struct sim_keeper {
     void *memory;
     struct sim_connection connections[SIM_NODES_MAX];
     node_set to_cut;
+    uint64_t mark; /* that it leaves on nodes */
     struct {
         unsigned node;
         uint64_t ticket;

@@ -102,6 +102,7 @@ static void test_defaults(void) {
     is_int(config->max_ttl_ms, 60000, "max_ttl");
     is_int(config->node_timeout_ms, 0, "node_timeout by itself");
     is_int(config->max_hold_ms, 0, "max_hold: no bound");
+    ok(config->quarantine, "quarantine: yes");
     is_string(config->key_prefix, "", "no prefix");
     is_string(config->key_suffix, "", "no suffix");
     is_string(config->socket_path, "/run/redlockd/redlockd.sock", "socket");
@@ -173,6 +174,7 @@ static void test_values(void) {
     refuses("default_ttl of 0", NODE "default_ttl = \"0\"", "2: expected 100ms to 1d");
     refuses("default_ttl too short", NODE "default_ttl = \"99ms\"", "2: expected 100ms to 1d");
     refuses("max_ttl too long", NODE "max_ttl = \"25h\"", "2: expected 100ms to 1d");
+    refuses("neither yes nor no", NODE "quarantine = maybe", "2: expected yes or no");
     refuses("max_hold too short", NODE "max_hold = \"1ms\"", "2: or 0 for no bound");
     refuses("default_ttl above max_ttl", NODE "max_ttl = \"20s\"\ndefault_ttl = \"30s\"",
             "3: at most max_ttl, which is 20s");
@@ -424,13 +426,15 @@ static void test_reload(void) {
     _cleanup_(cleanup_config) struct config *a = NULL, *b = NULL;
 
     is_string(difference(NODE, NODE
-                         "default_ttl = 5s max_ttl = 2m max_hold = 1h node_timeout = 9ms max_sessions = 5"
+                         "default_ttl = 5s max_ttl = 50s max_hold = 1h node_timeout = 9ms max_sessions = 5"
                          " socket { mode = 600 group = 0 }"),
               "", "times, sessions and the socket's mode can change");
     is_string(
         difference(NODE,
                    NODE "keepers = 3 host = x max_leases = 9 key_format = \"x{name}\" socket { path = /x }"),
         "keepers, key_format, host, socket path, max_leases", "the rest can't");
+    is_string(difference(NODE, NODE "max_ttl = 2m quarantine = no"), "quarantine, a larger max_ttl",
+              "nor what the nodes' epochs speak of");
     is_string(difference(NODE, "node b { address = host }"), "node", "a node's name");
     is_string(difference(NODE, "node a { address = host2 }"), "node", "a node's address");
     is_string(difference(NODE, "node a { address = host:6380 }"), "node", "a node's port");

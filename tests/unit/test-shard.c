@@ -26,6 +26,9 @@ static struct world {
     char texts[REPORTS_MAX][512];
     unsigned n_reports;
     unsigned cuts;
+    unsigned probes[NODES_MAX], blessings[NODES_MAX]; /* asked for */
+    uint32_t marks[NODES_MAX];                        /* with this one, the last time */
+    bool leaves[NODES_MAX];
     uint8_t secrets;
     instant_ns now_ns;
     void *memory;
@@ -51,6 +54,20 @@ static void on_report(void *userdata, const struct report *report) {
     world.reports[world.n_reports++] = *report;
 }
 
+static void on_probe(void *userdata, unsigned node, uint32_t mark, bool leave) {
+    (void) userdata;
+    world.probes[node]++;
+    world.marks[node] = mark;
+    world.leaves[node] = leave;
+}
+
+static void on_bless(void *userdata, unsigned node, uint32_t mark, uint32_t max_ttl_ms) {
+    (void) userdata;
+    (void) max_ttl_ms;
+    world.marks[node] = mark;
+    world.blessings[node]++;
+}
+
 static void on_cut(void *userdata, unsigned node) {
     (void) userdata;
     (void) node;
@@ -62,11 +79,31 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     memset(secret, ++world.secrets, SECRET_BYTES);
 }
 
+static void node_joins(unsigned node) {
+    const struct probe probe = {.blessed = true, .max_ttl_ms = 60000};
+
+    shard_node_ready(&world.shard, node, world.now_ns);
+    shard_node_probed(&world.shard, node, &probe, world.now_ns);
+}
+
 static void world_begin(unsigned nodes) {
     static const char *const names[] = {"a", "b", "c", "d", "e"};
-    const struct shard_config config = {.nodes = nodes, .requests_max = 16, .node_names = names, .seed = 7};
+    const struct shard_config config = {
+        .nodes = nodes,
+        .requests_max = 16,
+        .node_names = names,
+        .max_ttl_ms = 60000,
+        .quarantine = true,
+        .seed = 7,
+    };
     const struct shard_sink sink = {
-        .send = on_send, .report = on_report, .cut = on_cut, .secret = on_secret};
+        .send = on_send,
+        .report = on_report,
+        .probe = on_probe,
+        .bless = on_bless,
+        .cut = on_cut,
+        .secret = on_secret,
+    };
 
     if (world.memory)
         (void) munmap(world.memory, world.memory_bytes);
@@ -78,7 +115,7 @@ static void world_begin(unsigned nodes) {
     assert(world.memory != MAP_FAILED);
     shard_init(&world.shard, &config, &sink, world.memory);
     for (unsigned i = 0; i < nodes; i++)
-        shard_node_ready(&world.shard, i, world.now_ns);
+        node_joins(i);
 }
 
 static void command(enum command_kind kind, uint64_t request) {
@@ -257,7 +294,7 @@ static void test_release_owed(void) {
     vote(2, &release, VOTE_YES);
     shard_node_gone(&world.shard, 1, STANDING_CONNECTING, "closed", world.now_ns);
     command(COMMAND_RELEASE, 1);
-    shard_node_ready(&world.shard, 1, world.now_ns);
+    node_joins(1);
     ok(last_sent(OPERATION_RELEASE) && last_sent(OPERATION_RELEASE)->nodes == 0x2,
        "rule 4: it gets the release when it is back, though the request was withdrawn");
     pass_ms(20000);
@@ -525,6 +562,141 @@ static void test_stalled_node(void) {
     is_int(last_sent(OPERATION_ACQUIRE)->nodes, 0x7, "an answer brings it back");
 }
 
+/* --- trust --- */
+
+static const struct probe new_node = {.blessed = false}, marked_node = {.marked = true},
+                          blessed_node = {.blessed = true, .max_ttl_ms = 60000},
+                          shortly_blessed_node = {.blessed = true, .max_ttl_ms = 1000};
+
+/* A node that was trusted is found to have lost its memory: its answer to an attempt. */
+static void lose_memory(unsigned node) {
+    contend(9, false);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    vote(node, &sent, VOTE_EPOCH);
+}
+
+static void probed(unsigned node, const struct probe *probe) {
+    shard_node_probed(&world.shard, node, probe, world.now_ns);
+}
+
+/* Time passes, and each probe finds our mark. */
+static void pass_marked_ms(int64_t ms) {
+    unsigned before = world.probes[0];
+
+    for (; ms > 0; ms -= 500) {
+        pass_ms(ms < 500 ? ms : 500);
+        if (world.probes[0] != before)
+            probed(0, &marked_node);
+        before = world.probes[0];
+    }
+}
+
+static void test_quarantine(void) {
+    world_begin(3);
+    lose_memory(0);
+    ok(world.probes[0] == 2 && world.leaves[0],
+       "rule 10: a node whose epoch has changed is probed and marked at once");
+    probed(0, &marked_node);
+    ok(!(shard_askable(&world.shard) & 1), "and is not asked");
+    pass_marked_ms(61500);
+    is_int(world.blessings[0], 0, "rule 10: not blessed before max_ttl, its drift and a margin have passed");
+    pass_ms(150);
+    is_int(world.blessings[0], 1, "then it is");
+    probed(0, &blessed_node);
+    ok(shard_askable(&world.shard) & 1, "and votes");
+}
+
+static void test_mark_lost(void) {
+    world_begin(3);
+    lose_memory(0);
+    uint32_t first = world.marks[0];
+    probed(0, &marked_node);
+    pass_marked_ms(60400);
+    pass_ms(1000);
+    probed(0, &new_node);
+    ok(world.leaves[0] && world.marks[0] != first, "rule 10: when the mark is gone another one is left");
+    probed(0, &marked_node);
+    pass_marked_ms(5000);
+    is_int(world.blessings[0], 0, "and the time begins anew");
+}
+
+static void test_unconfirmed_mark(void) {
+    world_begin(3);
+    lose_memory(0);
+    uint32_t first = world.marks[0];
+    shard_node_gone(&world.shard, 0, STANDING_CONNECTING, "cut", world.now_ns);
+    pass_ms(100000);
+    shard_node_ready(&world.shard, 0, world.now_ns);
+    ok(world.leaves[0] && world.marks[0] != first,
+       "rule 10: a mark whose leaving was not confirmed proves nothing");
+    probed(0, &marked_node);
+    pass_marked_ms(5000);
+    is_int(world.blessings[0], 0, "the time begins with the new one");
+}
+
+static void test_mark_outlives_connection(void) {
+    world_begin(3);
+    lose_memory(0);
+    uint32_t first = world.marks[0];
+    probed(0, &marked_node);
+    shard_node_gone(&world.shard, 0, STANDING_CONNECTING, "cut", world.now_ns);
+    pass_ms(100000);
+    shard_node_ready(&world.shard, 0, world.now_ns);
+    ok(!world.leaves[0] && world.marks[0] == first, "a confirmed mark is looked for after a reconnect");
+    probed(0, &marked_node);
+    is_int(world.blessings[0], 1, "if it stands, the time goes on meanwhile");
+}
+
+static void test_blessed_by_others(void) {
+    world_begin(3);
+    lose_memory(0);
+    probed(0, &marked_node);
+    pass_ms(1100);
+    is_int(world.probes[0], 3, "a node in quarantine is probed each second");
+    probed(0, &blessed_node);
+    ok(shard_askable(&world.shard) & 1, "another agent's blessing counts");
+}
+
+static void test_larger_max_ttl(void) {
+    world_begin(3);
+    lose_memory(0);
+    uint32_t before = world.marks[0];
+    probed(0, &shortly_blessed_node);
+    ok(world.blessings[0] == 1 && world.marks[0] != before,
+       "a node blessed for shorter leases is raised, with a mark that was never left");
+    probed(0, &new_node);
+    pass_ms(500);
+    is_int(world.blessings[0], 1, "if its epoch is gone by then it is quarantined after all");
+    ok(world.leaves[0], "from the start");
+}
+
+/* Another agent with a larger max_ttl has written the epochs anew, say: no reason to turn anybody away. */
+static void test_epoch_changes_under_way(void) {
+    world_begin(3);
+    contend(1, false);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    vote(0, &sent, VOTE_EPOCH);
+    vote(1, &sent, VOTE_EPOCH);
+    ok(!last_report(REPORT_FAILED), "an attempt that fails because epochs have changed is made again");
+    probed(0, &blessed_node);
+    probed(1, &blessed_node);
+    pass_ms(100);
+    const struct sent again = *last_sent(OPERATION_ACQUIRE);
+    ok(again.ticket != sent.ticket && again.nodes == 7, "once they are known");
+    vote(0, &again, VOTE_EPOCH);
+    vote(1, &again, VOTE_EPOCH);
+    pass_ms(100);
+    is_string(last_report(REPORT_FAILED) ? "failed" : "", "failed", "but not while there is no quorum");
+}
+
+static void test_operator_blesses(void) {
+    world_begin(3);
+    lose_memory(0);
+    probed(0, &marked_node);
+    shard_node_bless(&world.shard, 0, world.now_ns);
+    is_int(world.blessings[0], 1, "an operator may bless before the time");
+}
+
 static void test_look(void) {
     world_begin(5);
     struct command look = {
@@ -570,6 +742,14 @@ int main(void) {
     test_abandon();
     test_withdraw_under_way();
     test_stalled_node();
+    test_quarantine();
+    test_mark_lost();
+    test_unconfirmed_mark();
+    test_mark_outlives_connection();
+    test_blessed_by_others();
+    test_larger_max_ttl();
+    test_operator_blesses();
+    test_epoch_changes_under_way();
     test_look();
     return done_testing();
 }
