@@ -1,4 +1,5 @@
-"""Nodes that lost their memory: quarantine, blessing, epochs. Each double grant that it prevents is shown without it."""
+"""Nodes that lost their memory: quarantine, blessing, epochs. The double grant that they prevent is shown
+without them."""
 
 import lab
 from tap import begins, equal, main, ok, within
@@ -131,8 +132,8 @@ def test_evicting():
     nodes = lab.nodes(3)
     nodes[0].call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     agent = trusting(nodes, "", False)
-    state = lab.wait_for(lambda: "maxmemory" in agent.node_states()["a"]["reason"] and agent.node_states()["a"])
-    ok(state["state"] != "voting", "a node that may evict keys does not vote")
+    lab.wait_for(lambda: "maxmemory" in agent.node_states()["a"]["reason"], what="the reason")
+    ok(agent.node_states()["a"]["state"] != "voting", "a node that may evict keys does not vote")
     ok("id" in agent.client().acquire("others"), "the others go on")
     agent.terminate()
 
