@@ -298,13 +298,13 @@ void shard_node_probed(struct shard *shard, unsigned index, const struct probe *
     if (!node->ready || !node->probing)
         return;
     enum node_trust before = (enum node_trust) node->trust;
-    (void) node_answered(node, true, now_ns);
+    bool recovered = node_answered(node, true, now_ns) == NODE_RECOVERED;
     if (probe->blessed && probe->max_ttl_ms > shard->max_ttl_ms)
         shard->max_ttl_ms = probe->max_ttl_ms;
     node_probed(node, probe, shard->config.max_ttl_ms, now_ns);
     if (node->trust == NODE_TRUSTED)
         node_back(shard, index, now_ns);
-    else if (before != NODE_QUARANTINED || probe->error)
+    else if (before != NODE_QUARANTINED || probe->error || recovered)
         report_distrust(shard, index);
     see_to_trust(shard, index, now_ns);
 }
