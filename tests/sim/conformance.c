@@ -1,0 +1,212 @@
+/* conformance REDIS-SOCKET SEED SEQUENCES: the simulated node beside a real server. Both get the same random
+ * requests, the real one by the scripts that ship; after each, answers and keys must be the same. */
+
+#include <hiredis/hiredis.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/redis.h"
+#include "sim.h"
+
+enum { STEPS = 40, SECRETS = 3, MARKS = 3, LONG_TTL_MS = 100000 };
+
+/* What node.c wants of its world: nothing happens here but requests. */
+int64_t sim_now_ns = 1;
+struct random sim_random;
+struct sim_counts sim_counts;
+
+int64_t pick(int64_t low, int64_t high) {
+    return random_between(&sim_random, low, high);
+}
+
+void trace(const char *format, ...) {
+    (void) format;
+}
+
+void clients_check_deletion(const uint8_t secret[SECRET_BYTES]) {
+    (void) secret;
+}
+
+static redisContext *server;
+static struct sim_node node;
+static char known_epoch[EPOCH_BYTES_MAX]; /* as the last probe had it */
+static uint32_t known_sim_epoch;
+static char history[STEPS * 64];
+
+static _Noreturn void fail(const char *what) {
+    (void) printf("not ok 1 - the simulated node answers like a real one\n# %s, after:%s\n1..1\n", what,
+                  history);
+    exit(1);
+}
+
+static redisReply *run(enum redis_script script, int argc, const char *const *argv, int n_keys) {
+    const char *all[16] = {"EVAL", redis_scripts[script].text};
+    char keys[8];
+
+    (void) snprintf(keys, sizeof(keys), "%d", n_keys);
+    all[2] = keys;
+    for (int i = 0; i < argc; i++)
+        all[3 + i] = argv[i];
+    redisReply *reply = redisCommandArgv(server, argc + 3, all, NULL);
+    if (!reply)
+        fail("the server is gone");
+    return reply;
+}
+
+/* Secrets are told apart by their first byte; the real value is its digit. */
+static void value_of(unsigned secret, char ret[2]) {
+    ret[0] = (char) ('0' + secret);
+    ret[1] = '\0';
+}
+
+static enum vote_kind vote_of(enum operation operation, const redisReply *reply) {
+    if (reply->type == REDIS_REPLY_ERROR)
+        return strncmp(reply->str, "EPOCH", 5) == 0 ? VOTE_EPOCH : VOTE_REFUSED;
+    if (operation == OPERATION_ACQUIRE)
+        return reply->type == REDIS_REPLY_INTEGER ? VOTE_YES : VOTE_FOREIGN;
+    if (operation == OPERATION_RELEASE)
+        return VOTE_YES;
+    if (operation == OPERATION_LOOK)
+        return strcmp(reply->element[0]->str, "none") == 0 ? VOTE_FREE : VOTE_FOREIGN;
+    switch (reply->element[0]->integer) {
+    case 1:
+        return VOTE_YES;
+    case 2:
+        return VOTE_REPAIRED;
+    default:
+        return VOTE_FOREIGN;
+    }
+}
+
+static void step_request(void) {
+    static const enum redis_script scripts[] = {SCRIPT_ACQUIRE, SCRIPT_EXTEND, SCRIPT_RELEASE, SCRIPT_LOOK};
+    static const char *const words[] = {"acquire", "extend", "release", "look"};
+    enum operation operation = (enum operation) pick(0, 3);
+    unsigned name = (unsigned) pick(0, SIM_NAMES - 1), secret = (unsigned) pick(0, SECRETS - 1);
+    char key[2], value[2];
+    struct event request = {.name = (uint8_t) name};
+
+    value_of(name, key);
+    value_of(secret, value);
+    const char *const guarded[] = {key, REDIS_EPOCH_KEY, value, "100000", known_epoch};
+    const char *const plain[] = {key, value};
+    bool is_guarded = operation == OPERATION_ACQUIRE || operation == OPERATION_EXTEND;
+    redisReply *reply = is_guarded ? run(scripts[operation], 5, guarded, 2)
+                                   : run(scripts[operation], operation == OPERATION_LOOK ? 1 : 2, plain, 1);
+    request.as.request.operation = operation;
+    request.as.request.ttl_ms = LONG_TTL_MS;
+    request.as.request.epoch = known_sim_epoch;
+    memset(request.as.request.secret, (int) secret, SECRET_BYTES);
+    (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %s %s %s;",
+                    words[operation], key, value);
+    enum vote_kind real = vote_of(operation, reply);
+    enum vote_kind simulated = node_execute(&node, &request).as.reply.kind;
+    /* The simulated node does not look at values in a look. */
+    if (real != simulated && operation != OPERATION_LOOK)
+        fail("another answer");
+    freeReplyObject(reply);
+}
+
+static void step_probe(void) {
+    bool bless = chance(30), leave = !bless && chance(30);
+    unsigned mark = (unsigned) pick(1, MARKS);
+    char number[8];
+    struct event probe = {0};
+
+    (void) snprintf(number, sizeof(number), "%u", mark);
+    const char *const probing[] = {REDIS_EPOCH_KEY, "redlockd:mark:x", number, "100000", leave ? "1" : "0"};
+    const char *const blessing[] = {REDIS_EPOCH_KEY, "redlockd:mark:x", number, "2000"};
+    redisReply *reply = bless ? run(SCRIPT_BLESS, 4, blessing, 2) : run(SCRIPT_PROBE, 5, probing, 2);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+        fail("a probe's answer is something else");
+    probe.as.probe.bless = bless;
+    probe.as.probe.leave = leave;
+    probe.as.probe.mark = mark;
+    node_probe(&node, &probe);
+    (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %s %u;",
+                    bless   ? "bless"
+                    : leave ? "mark"
+                            : "probe",
+                    mark);
+    const struct probe *answer = &probe.as.probe.answer;
+    if (answer->blessed != (reply->element[0]->integer == 1))
+        fail("blessed or not");
+    if (!answer->blessed && answer->marked != (reply->element[1]->integer == 1))
+        fail("marked or not");
+    known_sim_epoch = answer->blessed ? probe.as.probe.epoch : UINT32_MAX;
+    (void) snprintf(known_epoch, sizeof(known_epoch), "%s", answer->blessed ? reply->element[1]->str : "-");
+    freeReplyObject(reply);
+}
+
+/* Somebody else takes everything away, writes over a key, or spoils the epoch. */
+static void step_disturb(void) {
+    unsigned name = (unsigned) pick(0, SIM_NAMES - 1);
+    char key[2];
+
+    value_of(name, key);
+    if (chance(50)) {
+        freeReplyObject(redisCommand(server, "FLUSHALL"));
+        node_forget(&node);
+        (void) strcat(history, " flush;");
+    } else {
+        freeReplyObject(redisCommand(server, "SET %s foreign PX 100000", key));
+        node_overwrite(&node, name, LONG_TTL_MS);
+        (void) strcat(history, " overwrite;");
+    }
+}
+
+static void compare_keys(void) {
+    for (unsigned name = 0; name < SIM_NAMES; name++) {
+        char key[2], value[2];
+        value_of(name, key);
+        value_of(node.keys[name].secret[0], value);
+        redisReply *reply = redisCommand(server, "GET %s", key);
+        if (!reply)
+            fail("the server is gone");
+        if ((reply->type == REDIS_REPLY_STRING) != node.keys[name].set)
+            fail("a key stands or not");
+        if (node.keys[name].set && strcmp(reply->str, "foreign") != 0 && strcmp(reply->str, value) != 0)
+            fail("another value");
+        freeReplyObject(reply);
+    }
+}
+
+bool chance(unsigned percent) {
+    return pick(1, 100) <= (int64_t) percent;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 4)
+        return 64;
+    random_init(&sim_random, strtoull(argv[2], NULL, 10));
+    unsigned long sequences = strtoul(argv[3], NULL, 10);
+    server = redisConnectUnix(argv[1]);
+    if (!server || server->err) {
+        (void) printf("Bail out! can't connect to %s\n", argv[1]);
+        return 1;
+    }
+    for (unsigned long i = 0; i < sequences; i++) {
+        freeReplyObject(redisCommand(server, "FLUSHALL"));
+        node_reset(&node);
+        node.clock.rate = 1;
+        history[0] = '\0';
+        (void) strcpy(known_epoch, "-");
+        known_sim_epoch = UINT32_MAX;
+        for (unsigned step = 0; step < STEPS; step++) {
+            int64_t kind = pick(1, 100);
+            if (kind <= 65)
+                step_request();
+            else if (kind <= 95)
+                step_probe();
+            else
+                step_disturb();
+            compare_keys();
+        }
+    }
+    (void) printf(
+        "ok 1 - the simulated node answers like a real one, in %lu sequences of %d requests\n1..1\n",
+        sequences, STEPS);
+    return 0;
+}
