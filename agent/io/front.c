@@ -230,7 +230,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
         survey_ended(front, now_ns);
     if (now_ns >= front->start_until_ns)
         start_serving(front);
-    return settle(front);
+    return 0;
 }
 
 /* --- signals --- */

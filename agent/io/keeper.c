@@ -29,7 +29,6 @@ struct keeper {
     /* Of the thread alone. */
     sd_event *event;
     sd_event_source *timer;
-    sd_event_source *later;
     struct poller *poller;
     instant_ns timer_ns; /* when it will ring; never later than anything is due */
     struct redis *nodes[NODES_MAX];
@@ -134,17 +133,24 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
 
 /* --- what ends every handler --- */
 
+static void flush_probed(struct keeper *keeper) {
+    node_set probed = keeper->probed;
+
+    keeper->probed = 0;
+    for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
+        if (probed & node_set_of(i))
+            redis_flush(keeper->nodes[i]);
+}
+
 /* Sends what is due in one write a node, wakes the front, and sets the timer. */
 static int settle(void *userdata) {
     struct keeper *keeper = userdata;
 
-    for (unsigned i = 0; keeper->probed != 0; i++) {
-        if (keeper->probed & node_set_of(i))
-            redis_flush(keeper->nodes[i]);
-        keeper->probed &= (node_set) ~node_set_of(i);
-    }
-    while (batcher_pending(keeper->batcher))
+    /* Flushing may break a connection, which may lead to more to send. */
+    while (keeper->probed != 0 || batcher_pending(keeper->batcher)) {
+        flush_probed(keeper);
         batcher_flush(keeper->batcher, keeper->nodes, &keeper->shard, clock_now_ns());
+    }
     keeper->backlog = mailbox_flush(&keeper->outbox);
     instant_ns due_ns = shard_due_ns(&keeper->shard);
     if (keeper->backlog)
@@ -157,11 +163,6 @@ static int settle(void *userdata) {
     return loop_set_timer(keeper->timer, due_ns);
 }
 
-static int on_later(sd_event_source *source, void *userdata) {
-    (void) source;
-    return settle(userdata);
-}
-
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
     struct keeper *keeper = userdata;
 
@@ -169,7 +170,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
     (void) usec;
     keeper->timer_ns = INSTANT_NEVER;
     shard_tick(&keeper->shard, clock_now_ns());
-    return settle(keeper);
+    return 0;
 }
 
 /* --- the front's errands --- */
@@ -227,8 +228,6 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
     else
         shard_node_gone(&keeper->shard, node,
                         state == REDIS_PROBING ? STANDING_PROBING : STANDING_CONNECTING, reason, now_ns);
-    if (loop_call_later(keeper->later) < 0)
-        abort();
 }
 
 static void on_node_probe(void *userdata, struct redis *redis, const struct probe *probe) {
@@ -257,9 +256,6 @@ static int set_up(struct keeper *keeper) {
     if (r < 0)
         return r;
     keeper->timer_ns = INSTANT_NEVER;
-    r = loop_add_later(keeper->event, on_later, keeper, &keeper->later);
-    if (r < 0)
-        return r;
     r = poller_new(keeper->event, &hooks, keeper, &keeper->poller);
     if (r < 0)
         return r;
@@ -279,7 +275,6 @@ static void tear_down(struct keeper *keeper) {
     for (unsigned i = 0; i < NODES_MAX; i++)
         keeper->nodes[i] = redis_free(keeper->nodes[i]);
     keeper->poller = poller_free(keeper->poller);
-    sd_event_source_unref(keeper->later);
     sd_event_source_unref(keeper->timer);
     sd_event_unref(keeper->event);
 }

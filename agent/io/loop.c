@@ -44,28 +44,6 @@ int loop_set_timer(sd_event_source *timer, instant_ns at_ns) {
     return sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
 }
 
-int loop_add_later(sd_event *event, sd_event_handler_t handler, void *userdata, sd_event_source **ret) {
-    sd_event_source *source = NULL;
-
-    int r = sd_event_add_defer(event, &source, handler, userdata);
-    if (r < 0)
-        return r;
-    r = sd_event_source_set_enabled(source, SD_EVENT_OFF);
-    if (r >= 0)
-        r = sd_event_source_set_exit_on_failure(source, 1);
-    if (r < 0) {
-        sd_event_source_unref(source);
-        return r;
-    }
-    *ret = source;
-    return 0;
-}
-
-int loop_call_later(sd_event_source *later) {
-    touched = true;
-    return sd_event_source_set_enabled(later, SD_EVENT_ONESHOT);
-}
-
 int loop_exit(sd_event *event, int code) {
     touched = true;
     return sd_event_exit(event, code);

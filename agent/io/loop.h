@@ -1,4 +1,4 @@
-/* The habits of an sd-event loop here: priorities, exact timers, handlers for later. All timers are armed
+/* The habits of an sd-event loop here: priorities, exact timers. All timers are armed
  * here: poller.c relies on loop_touched(). */
 #pragma once
 
@@ -21,11 +21,6 @@ int loop_add_timer(sd_event *event, sd_event_time_handler_t handler, void *userd
 
 /* Arms it for this instant (not early: rounded up), or disarms it for INSTANT_NEVER. */
 int loop_set_timer(sd_event_source *timer, instant_ns at_ns);
-
-/* A handler to be called once in the next turn, each time that loop_call_later() asks for it. The source is
- * the caller's. */
-int loop_add_later(sd_event *event, sd_event_handler_t handler, void *userdata, sd_event_source **ret);
-int loop_call_later(sd_event_source *later);
 
 /* Ends poller_run() after this turn, with this code: 0 or a negative errno. */
 int loop_exit(sd_event *event, int code);

@@ -52,10 +52,10 @@ struct poller *poller_free(struct poller *poller) {
     return NULL;
 }
 
-/* Serves what sd-event has, and leaves it armed: its descriptor becomes readable when it has more. 1, or
- * when it has finished, 0 or the negative errno that it finished with. */
+/* Serves what sd-event has, and leaves it armed: its descriptor becomes readable when it has more. 1 when it
+ * had nothing, 2 when it had, or when it has finished, 0 or the negative errno that it finished with. */
 static int serve_event(sd_event *event) {
-    int code;
+    int outcome = 1, code;
 
     for (;;) {
         int r =
@@ -63,13 +63,14 @@ static int serve_event(sd_event *event) {
         if (r < 0)
             return r;
         if (r > 0) {
+            outcome = 2;
             r = sd_event_dispatch(event);
             if (r < 0)
                 return r;
         }
         switch (sd_event_get_state(event)) {
         case SD_EVENT_ARMED:
-            return 1;
+            return outcome;
         case SD_EVENT_FINISHED:
             return sd_event_get_exit_code(event, &code) >= 0 && code < 0 ? code : 0;
         default:
@@ -78,12 +79,25 @@ static int serve_event(sd_event *event) {
     }
 }
 
+/* Settles, and lets sd-event have what was armed by that, until nothing new comes of it. */
+static int settle(struct poller *poller) {
+    int r;
+
+    do {
+        r = poller->hooks.settle(poller->userdata);
+        if (r >= 0)
+            r = loop_touched() ? serve_event(poller->event) : 1;
+    } while (r > 1);
+    return r;
+}
+
 static int turn(struct poller *poller, const struct epoll_event *events, int n) {
     bool event_ready = false;
 
     for (int i = 0; i < n; i++)
         event_ready |= !events[i].data.ptr;
-    /* Deadlines first, then messages, then sockets. */
+    /* Deadlines first, then messages, then sockets. Nobody settles before the last of them: a target whose
+     * event was taken must not be freed yet. */
     if (event_ready) {
         int r = serve_event(poller->event);
         if (r <= 0)
@@ -95,11 +109,7 @@ static int turn(struct poller *poller, const struct epoll_event *events, int n) 
         if (target)
             target->on_events(target, events[i].events);
     }
-    int r = poller->hooks.settle(poller->userdata);
-    if (r < 0)
-        return r;
-    /* What was armed in this turn. */
-    return loop_touched() ? serve_event(poller->event) : 1;
+    return settle(poller);
 }
 
 /* Looks for something to do for a while, and lets others run meanwhile. The number of events, which is 0 for
@@ -132,6 +142,8 @@ int poller_run(struct poller *poller) {
     struct epoll_event events[BATCH];
 
     int r = serve_event(poller->event);
+    if (r > 0)
+        r = settle(poller);
     while (r > 0) {
         int n = wait_for_work(poller, events);
         if (n < 0 && errno != EINTR)

@@ -24,7 +24,7 @@ struct poller_hooks {
     /* Whether there is any. With `sleeping`, the poller is about to sleep: whoever posts from now on wakes
      * it. */
     bool (*mail_waits)(void *userdata, bool sleeping);
-    /* Ends every turn. A negative return ends poller_run(). */
+    /* Ends every turn, so that handlers need not. A negative return ends poller_run(). */
     int (*settle)(void *userdata);
 };
 
