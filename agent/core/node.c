@@ -13,7 +13,7 @@ void node_init(struct node *node) {
 
 void node_ready(struct node *node, instant_ns now_ns) {
     node->ready = true;
-    node->stalled = node->cut = node->probing = node->marking = false;
+    node->stalled = node->cut = node->probing = node->marking = node->hurry = false;
     node->trust = NODE_UNKNOWN;
     node->probe_ns = now_ns;
     node->outstanding = 0;
@@ -22,7 +22,7 @@ void node_ready(struct node *node, instant_ns now_ns) {
 }
 
 void node_gone(struct node *node, const char *reason) {
-    node->ready = node->stalled = node->cut = node->probing = node->marking = false;
+    node->ready = node->stalled = node->cut = node->probing = node->marking = node->hurry = false;
     node->trust = NODE_UNKNOWN;
     node->outstanding = 0;
     node_note_trouble(node, reason, strlen(reason));
@@ -84,7 +84,7 @@ void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_
     }
     if (probe->blessed && probe->max_ttl_ms >= max_ttl_ms) {
         node->trust = NODE_TRUSTED;
-        node->marking = false;
+        node->marking = node->hurry = false;
         node->marked_ns = INSTANT_NEVER;
         node->trouble[0] = '\0';
         return;
@@ -93,15 +93,22 @@ void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_
         /* For shorter leases than ours: a blessing raises it at once, since none of ours was granted. It
          * must not count as one if the epoch is gone by then, so it goes with a mark that was never left. */
         node->mark++;
-        node->marked_ns = INSTANT_LONG_AGO;
+        node->marked_ns = now_ns;
+        node->hurry = true;
     } else if (node->marking) {
         node->marked_ns = now_ns;
-    } else if (!probe->marked || node->marked_ns == INSTANT_LONG_AGO) {
+    } else if (!probe->marked) {
         node->marked_ns = INSTANT_NEVER;
+        node->hurry = false;
     }
     node->marking = false;
     node->trust = NODE_QUARANTINED;
     node_note_trouble(node, quarantined, sizeof(quarantined) - 1);
+}
+
+void node_hurry(struct node *node) {
+    if (node->ready && node->trust != NODE_TRUSTED)
+        node->hurry = true;
 }
 
 void node_doubt(struct node *node) {
@@ -112,8 +119,7 @@ void node_doubt(struct node *node) {
 }
 
 static instant_ns blessing_due_ns(const struct node *node, int64_t quarantine_ns) {
-    return node->marked_ns == INSTANT_LONG_AGO ? INSTANT_LONG_AGO
-                                               : instant_add(node->marked_ns, quarantine_ns);
+    return node->hurry ? node->marked_ns : instant_add(node->marked_ns, quarantine_ns);
 }
 
 instant_ns node_wish_due_ns(const struct node *node, int64_t quarantine_ns) {

@@ -32,6 +32,7 @@ struct node {
     bool cut;      /* silent for NODE_CUT_MS: the transport was told to give the connection up */
     bool probing;  /* a probe or a blessing is under way */
     bool marking;  /* that leaves a new mark */
+    bool hurry;    /* it may be blessed without waiting, as long as the mark stands */
     uint8_t trust; /* enum node_trust */
     uint32_t outstanding;             /* requests sent and not answered */
     instant_ns progress_ns;           /* the later of: last answer, first request after silence */
@@ -72,6 +73,9 @@ void node_asked(struct node *node, enum node_wish wish, instant_ns now_ns);
 
 /* The answer to a probe or a blessing. `max_ttl_ms`: the longest ttl that this agent grants. */
 void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_ms, instant_ns now_ns);
+
+/* An operator's word: no need to wait. It counts for what the node remembers now, not after another loss. */
+void node_hurry(struct node *node);
 
 /* A request found that its epoch has changed. */
 void node_doubt(struct node *node);

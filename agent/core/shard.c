@@ -312,9 +312,7 @@ void shard_node_probed(struct shard *shard, unsigned index, const struct probe *
 void shard_node_bless(struct shard *shard, unsigned index, instant_ns now_ns) {
     assert(index < shard->config.nodes);
 
-    struct node *node = &shard->nodes[index];
-    if (node->trust == NODE_QUARANTINED)
-        node->marked_ns = INSTANT_LONG_AGO;
+    node_hurry(&shard->nodes[index]);
     see_to_trust(shard, index, now_ns);
 }
 

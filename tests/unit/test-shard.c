@@ -695,6 +695,28 @@ static void test_operator_blesses(void) {
     probed(0, &marked_node);
     shard_node_bless(&world.shard, 0, world.now_ns);
     is_int(world.blessings[0], 1, "an operator may bless before the time");
+
+    world_begin(3);
+    lose_memory(0);
+    shard_node_bless(&world.shard, 0, world.now_ns);
+    probed(0, &marked_node);
+    is_int(world.blessings[0], 1, "also while the mark is on its way");
+
+    world_begin(3);
+    lose_memory(0);
+    probed(0, &marked_node);
+    pass_ms(1100);
+    shard_node_bless(&world.shard, 0, world.now_ns);
+    probed(0, &marked_node);
+    is_int(world.blessings[0], 1, "or a probe");
+
+    world_begin(3);
+    lose_memory(0);
+    shard_node_bless(&world.shard, 0, world.now_ns);
+    shard_node_gone(&world.shard, 0, STANDING_CONNECTING, "cut", world.now_ns);
+    shard_node_ready(&world.shard, 0, world.now_ns);
+    probed(0, &marked_node);
+    is_int(world.blessings[0], 0, "a blessing does not outlive the connection");
 }
 
 static void test_look(void) {
