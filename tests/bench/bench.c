@@ -65,7 +65,8 @@ struct owed {
 struct floor_node {
     redisContext *context;
     char sha[PHASES][41];
-    struct owed owed[QUEUE]; /* a ring: replies come in the order of the requests */
+    char epoch[EPOCH_BYTES_MAX]; /* as the agent has blessed the node */
+    struct owed owed[QUEUE];     /* a ring: replies come in the order of the requests */
     unsigned first, count;
 };
 
@@ -77,6 +78,15 @@ struct floor_slot {
 
 static struct floor_node floor_nodes[NODES];
 
+static void read_epoch(struct floor_node *node) {
+    redisReply *reply = redisCommand(node->context, "GET %s", REDIS_EPOCH_KEY);
+
+    if (!reply || reply->type != REDIS_REPLY_STRING)
+        fail("a node", "is not blessed");
+    (void) snprintf(node->epoch, sizeof(node->epoch), "%s", reply->str);
+    freeReplyObject(reply);
+}
+
 static void floor_connect(const char *directory) {
     static const enum redis_script scripts[PHASES] = {SCRIPT_ACQUIRE, SCRIPT_RELEASE};
     char path[256];
@@ -87,6 +97,7 @@ static void floor_connect(const char *directory) {
         node->context = redisConnectUnix(path);
         if (!node->context || node->context->err)
             fail(path, "can't connect");
+        read_epoch(node);
         for (enum phase phase = ACQUIRE; phase < PHASES; phase++) {
             redisReply *reply =
                 redisCommand(node->context, "SCRIPT LOAD %s", redis_scripts[scripts[phase]].text);
@@ -110,8 +121,8 @@ static void floor_ask(struct floor_slot *slots, unsigned slot, enum phase phase)
     for (unsigned i = 0; i < NODES; i++) {
         struct floor_node *node = &floor_nodes[i];
         if (phase == ACQUIRE)
-            (void) redisAppendCommand(node->context, "EVALSHA %s 1 %s %s 10000", node->sha[phase], name,
-                                      value);
+            (void) redisAppendCommand(node->context, "EVALSHA %s 2 %s %s %s 10000 %s", node->sha[phase],
+                                      name, REDIS_EPOCH_KEY, value, node->epoch);
         else
             (void) redisAppendCommand(node->context, "EVALSHA %s 1 %s %s", node->sha[phase], name, value);
         if (node->count == QUEUE)
