@@ -114,11 +114,21 @@ struct vote {
     int64_t ttl_left_ms; /* of a foreign key; negative: none */
 };
 
+/* What a node is asked of itself. */
+struct inquiry {
+    uint32_t mark;       /* the number of our mark */
+    bool leave;          /* leave it, unless the node is blessed */
+    int64_t withdraw_us; /* its blessing with this floor no longer counts; 0: none */
+};
+
 /* What a node says of itself: does its epoch key name its present process? */
 struct probe {
     bool blessed;
     bool marked;         /* not blessed: nothing was lost since the mark was left */
     uint32_t max_ttl_ms; /* blessed: the longest ttl that any agent grants */
+    int64_t floor_us;    /* blessed: tells this blessing from others; no fencing token was larger then */
+    int64_t time_us;     /* the node's TIME; negative: not told */
+    instant_ns sent_ns;  /* when it was asked */
     const char *error;   /* NULL, or the text of its refusal */
     size_t error_length;
 };

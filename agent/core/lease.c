@@ -440,8 +440,12 @@ void lease_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
 
 void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                 instant_ns now_ns) {
+    static const struct vote worthless = {.kind = VOTE_CUT, .text = ""};
+
     if (!(lease->round.asked & node_set_of(node)))
         return;
+    if (shard->nodes[node].stepped && lease->state != LEASE_RELEASING)
+        vote = &worthless; /* it was executed, but is no promise */
     round_answer(&lease->round, node, vote->kind);
     switch ((enum lease_state) lease->state) {
     case LEASE_ACQUIRING:
@@ -523,6 +527,22 @@ void lease_beat(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         lease->extend_ns = now_ns;
         shard_set_due(shard, lease, now_ns);
     }
+}
+
+void lease_extend_soon(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    assert(lease->state == LEASE_HELD);
+
+    if (lease->abandoned || lease->deadline_ns >= lease->hold_until_ns || now_ns >= lease->beat_until_ns)
+        return;
+    lease->under_way = lease->undecided = false;
+    lease->extend_ns = now_ns + random_ns(shard, 0, NODE_BACK_US_MAX * NS_PER_US);
+    shard_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
+}
+
+void lease_outlived(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    assert(lease->state == LEASE_HELD);
+
+    lose(shard, lease, REASON_PAUSED, now_ns);
 }
 
 void lease_node_back(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {

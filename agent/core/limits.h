@@ -24,9 +24,11 @@ enum {
     NODE_STALLED_MS = 1000, /* silence with requests outstanding: not asked any more, counts as failed */
     NODE_CUT_MS = 5000,     /* silence after which the connection is given up */
     QUARANTINE_MARGIN_MS = 1000, /* on top of max_ttl and its drift */
-    PROBE_MS = 1000,     /* how often a quarantined node is asked whether another agent has blessed it */
-    DRIFT_DIVISOR = 100, /* drift = ttl/100 + 2 ms: the clocks' rates may differ by 1 % */
+    PROBE_MS = 1000, /* how often a quarantined node is asked whether another agent has blessed it */
+    PROBE_TRUSTED_MS = 10 * 1000, /* how long a trusted node may go without telling its clock and epoch */
+    DRIFT_DIVISOR = 100,          /* drift = ttl/100 + 2 ms: the clocks' rates may differ by 1 % */
     DRIFT_FIXED_MS = 2,
+    CLOCK_STEP_MS = DRIFT_FIXED_MS, /* a clock that was set by no more than that has not been set */
 };
 
 static_assert(TTL_MS_MIN > TTL_MS_MIN / DRIFT_DIVISOR + DRIFT_FIXED_MS + NODE_TIMEOUT_MS_MIN,

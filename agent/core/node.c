@@ -69,6 +69,15 @@ instant_ns node_due_ns(const struct node *node) {
     return node->progress_ns + (node->stalled ? NODE_CUT_MS : NODE_STALLED_MS) * NS_PER_MS;
 }
 
+static void node_note_step(struct node *node) {
+    int64_t ms = (node->step_ns < 0 ? -node->step_ns : node->step_ns) / NS_PER_MS;
+
+    (void) snprintf(node->trouble, sizeof(node->trouble),
+                    "its clock was set %s by %lld.%03lld s: its keys may have ended before their time",
+                    node->step_ns < 0 ? "back" : "forward", (long long) (ms / 1000),
+                    (long long) (ms % 1000));
+}
+
 void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_ms, instant_ns now_ns) {
     static const char quarantined[] =
         "is new, has restarted or lost its data: it votes when all leases that it "
@@ -82,11 +91,25 @@ void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_
         node_note_trouble(node, probe->error, probe->error_length);
         return;
     }
+    if (node->stepped && probe->blessed && node->floor_us == FLOOR_UNKNOWN) {
+        node->floor_us = probe->floor_us; /* it may be from before the clock was set */
+        if (node->withdraw)
+            node->probe_ns = now_ns;
+    }
+    if (node->stepped && probe->blessed && probe->floor_us == node->floor_us &&
+        now_ns < node->stepped_until_ns) {
+        node->trust = NODE_UNKNOWN;
+        node_note_step(node);
+        return;
+    }
+    node->stepped = false;
     if (probe->blessed && probe->max_ttl_ms >= max_ttl_ms) {
+        if (node->trust != NODE_TRUSTED)
+            node->trouble[0] = '\0';
+        node->probe_ns = now_ns + PROBE_TRUSTED_MS * NS_PER_MS;
         node->trust = NODE_TRUSTED;
         node->marking = node->hurry = false;
         node->marked_ns = INSTANT_NEVER;
-        node->trouble[0] = '\0';
         return;
     }
     if (probe->blessed) {
@@ -106,9 +129,12 @@ void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_
     node_note_trouble(node, quarantined, sizeof(quarantined) - 1);
 }
 
-void node_hurry(struct node *node) {
-    if (node->ready && node->trust != NODE_TRUSTED)
-        node->hurry = true;
+void node_hurry(struct node *node, instant_ns now_ns) {
+    if (!node->ready || node->trust == NODE_TRUSTED)
+        return;
+    node->hurry = true;
+    if (node->stepped)
+        node->stepped_until_ns = node->probe_ns = now_ns;
 }
 
 void node_doubt(struct node *node) {
@@ -123,9 +149,11 @@ static instant_ns blessing_due_ns(const struct node *node, int64_t quarantine_ns
 }
 
 instant_ns node_wish_due_ns(const struct node *node, int64_t quarantine_ns) {
-    if (!node->ready || node->probing || node->stalled || node->trust == NODE_TRUSTED)
+    if (!node->ready || node->probing || node->stalled)
         return INSTANT_NEVER;
-    if (node->trust == NODE_UNKNOWN)
+    if (node->stepped && !node->judged)
+        return node->stepped_until_ns;
+    if (node->trust != NODE_QUARANTINED)
         return node->probe_ns;
     if (node->marked_ns == INSTANT_NEVER)
         return INSTANT_LONG_AGO; /* the stopwatch has to be started */
@@ -135,6 +163,8 @@ instant_ns node_wish_due_ns(const struct node *node, int64_t quarantine_ns) {
 enum node_wish node_wish(const struct node *node, int64_t quarantine_ns, instant_ns now_ns) {
     if (now_ns < node_wish_due_ns(node, quarantine_ns))
         return NODE_WANTS_NOTHING;
+    if (node->trust == NODE_TRUSTED)
+        return NODE_WANTS_PROBE;
     if (node->marked_ns == INSTANT_NEVER)
         return NODE_WANTS_MARK;
     if (node->trust == NODE_QUARANTINED && now_ns >= blessing_due_ns(node, quarantine_ns))
@@ -148,6 +178,49 @@ void node_asked(struct node *node, enum node_wish wish, instant_ns now_ns) {
     if (node->marking)
         node->mark++;
     node_sent(node, now_ns);
+}
+
+struct inquiry node_inquiry(const struct node *node) {
+    return (struct inquiry){.mark = node->mark,
+                            .leave = node->marking,
+                            .withdraw_us =
+                                node->stepped && node->withdraw && node->floor_us > 0 ? node->floor_us : 0};
+}
+
+/* --- clocks --- */
+
+bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns,
+                    int64_t quarantine_ns) {
+    int64_t step_ns = offset_update(&node->offset, time_us, sent_ns, now_ns);
+
+    if (node->trust == NODE_TRUSTED)
+        node->probe_ns = now_ns + PROBE_TRUSTED_MS * NS_PER_MS;
+    if (step_ns == 0)
+        return false;
+    node->trust = NODE_UNKNOWN;
+    node->stepped = true;
+    node->judged = node->withdraw = false;
+    node->hurry = false;
+    node->marked_ns = INSTANT_NEVER; /* others may have blessed it since, and been granted leases */
+    node->floor_us = FLOOR_UNKNOWN;
+    node->step_ns = step_ns;
+    node->stepped_ns = now_ns;
+    node->stepped_until_ns = now_ns + quarantine_ns;
+    node_note_step(node);
+    return true;
+}
+
+void node_judge(struct node *node, bool withdraw, instant_ns now_ns) {
+    assert(node->stepped);
+
+    node->judged = true;
+    node->withdraw = withdraw;
+    node->probe_ns = now_ns;
+}
+
+void node_ask_time(struct node *node, instant_ns now_ns) {
+    if (node->trust == NODE_TRUSTED)
+        node->probe_ns = now_ns;
 }
 
 void node_note_trouble(struct node *node, const char *text, size_t length) {

@@ -7,7 +7,13 @@
  * *quarantine*: we wait max_ttl and its drift on our own stopwatch, and then bless it. The stopwatch starts
  * when we hear that our mark was left on the node, and counts only as long as that mark stands. Each start
  * has a mark with a number of its own: one whose leaving was never confirmed (the connection broke) proves
- * nothing, since it may have been left after a loss. */
+ * nothing, since it may have been left after a loss.
+ *
+ * Clocks. Redis expires keys by its wall clock. Each answer that grants or extends tells it; a node whose
+ * clock was set may have dropped keys before their time, as if it had lost its memory. Its votes don't count
+ * any more, and its blessing is withdrawn, when the other nodes' clocks agree with ours. When most of them
+ * don't, it may be ours that stood still: then the blessings stay, and only we stay away for as long as a
+ * quarantine. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,10 +21,12 @@
 #include <stdint.h>
 
 #include "base/instant.h"
+#include "core/offset.h"
 
+struct inquiry;
 struct probe;
 
-enum { NODE_TROUBLE_BYTES = 120 };
+enum { NODE_TROUBLE_BYTES = 120, FLOOR_UNKNOWN = -1 };
 
 enum node_trust {
     NODE_UNKNOWN,     /* has to be probed */
@@ -33,12 +41,20 @@ struct node {
     bool probing;  /* a probe or a blessing is under way */
     bool marking;  /* that leaves a new mark */
     bool hurry;    /* it may be blessed without waiting, as long as the mark stands */
+    bool stepped;  /* its clock was set: this blessing of it does not count for us */
+    bool judged;   /* and that is its own doing, or ours, but dealt with */
+    bool withdraw; /* the blessing is to count for nobody */
     uint8_t trust; /* enum node_trust */
     uint32_t outstanding;             /* requests sent and not answered */
     instant_ns progress_ns;           /* the later of: last answer, first request after silence */
     uint32_t mark;                    /* number of the last mark */
     instant_ns marked_ns;             /* when our mark was left; INSTANT_NEVER: never */
     instant_ns probe_ns;              /* when to probe again */
+    struct offset offset;             /* of its clock */
+    int64_t floor_us;                 /* of the blessing that does not count; FLOOR_UNKNOWN: not seen yet */
+    int64_t step_ns;                  /* by how much its clock was set, at least */
+    instant_ns stepped_ns;            /* when we noticed */
+    instant_ns stepped_until_ns;      /* when everything has ended that it had promised by then */
     char trouble[NODE_TROUBLE_BYTES]; /* why it does not vote, or its last refusal; "" when fine */
 };
 
@@ -71,11 +87,25 @@ enum node_wish { NODE_WANTS_NOTHING, NODE_WANTS_MARK, NODE_WANTS_PROBE, NODE_WAN
 /* This wish is being asked for. */
 void node_asked(struct node *node, enum node_wish wish, instant_ns now_ns);
 
+/* What it is to be asked for the wish of a mark or a probe, after node_asked(). */
+struct inquiry node_inquiry(const struct node *node);
+
+/* It told its clock in an answer to what was sent at `sent_ns`. True when that shows that the clock was set:
+ * then it is not trusted for `quarantine_ns`, or until it is blessed anew. */
+bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns,
+                    int64_t quarantine_ns);
+
+/* Its clock is wanted at once. */
+void node_ask_time(struct node *node, instant_ns now_ns);
+
+/* Whose clock was set is known: `withdraw` if its own. */
+void node_judge(struct node *node, bool withdraw, instant_ns now_ns);
+
 /* The answer to a probe or a blessing. `max_ttl_ms`: the longest ttl that this agent grants. */
 void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_ms, instant_ns now_ns);
 
 /* An operator's word: no need to wait. It counts for what the node remembers now, not after another loss. */
-void node_hurry(struct node *node);
+void node_hurry(struct node *node, instant_ns now_ns);
 
 /* A request found that its epoch has changed. */
 void node_doubt(struct node *node);

@@ -272,10 +272,12 @@ static void see_to_trust(struct shard *shard, unsigned index, instant_ns now_ns)
     if (wish == NODE_WANTS_NOTHING)
         return;
     node_asked(node, wish, now_ns);
-    if (wish == NODE_WANTS_BLESSING)
+    if (wish == NODE_WANTS_BLESSING) {
         shard->sink.bless(shard->sink.userdata, index, node->mark, shard->max_ttl_ms);
-    else
-        shard->sink.probe(shard->sink.userdata, index, node->mark, wish == NODE_WANTS_MARK);
+    } else {
+        const struct inquiry inquiry = node_inquiry(node);
+        shard->sink.probe(shard->sink.userdata, index, &inquiry);
+    }
 }
 
 void shard_node_ready(struct shard *shard, unsigned node, instant_ns now_ns) {
@@ -299,30 +301,109 @@ void shard_node_probed(struct shard *shard, unsigned index, const struct probe *
         return;
     enum node_trust before = (enum node_trust) node->trust;
     bool recovered = node_answered(node, true, now_ns) == NODE_RECOVERED;
+    if (probe->time_us >= 0)
+        shard_node_time(shard, index, probe->time_us, probe->sent_ns, now_ns);
     if (probe->blessed && probe->max_ttl_ms > shard->max_ttl_ms)
         shard->max_ttl_ms = probe->max_ttl_ms;
     node_probed(node, probe, shard->config.max_ttl_ms, now_ns);
-    if (node->trust == NODE_TRUSTED)
+    if (node->trust == NODE_TRUSTED && (before != NODE_TRUSTED || recovered))
         node_back(shard, index, now_ns);
+    else if (node->trust == NODE_TRUSTED)
+        ; /* as it was */
     else if (before != NODE_QUARANTINED || probe->error || recovered)
         report_distrust(shard, index);
     see_to_trust(shard, index, now_ns);
 }
 
+/* --- clocks --- */
+
+/* Our own clock may have stood still: then every deadline is later than the keys' end. */
+static void lose_all(struct shard *shard, instant_ns now_ns) {
+    for (uint32_t index = 0; index < shard->leases.touched; index++) {
+        struct lease *lease = pool_at(&shard->leases, index);
+        if (lease->state == LEASE_HELD)
+            lease_outlived(shard, lease, now_ns);
+    }
+}
+
+/* Whose clock was set: a node's, or ours? The others' answers since then tell. */
+static void judge_steps(struct shard *shard, instant_ns now_ns) {
+    unsigned steady = 0, stepped = 0, forward = 0;
+    instant_ns since_ns = INSTANT_NEVER;
+
+    if (!shard->judging)
+        return;
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        const struct node *node = &shard->nodes[i];
+        if (!node->stepped || node->judged)
+            continue;
+        stepped++;
+        forward += node->step_ns > 0;
+        since_ns = instant_min(since_ns, node->stepped_ns);
+    }
+    if (stepped == 0) {
+        shard->judging = false;
+        return;
+    }
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        if (!node_can_be_asked(&shard->nodes[i]))
+            continue;
+        if (shard->nodes[i].offset.at_ns < since_ns)
+            return; /* it has been asked */
+        steady++;
+    }
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        struct node *node = &shard->nodes[i];
+        if (node->stepped && !node->judged)
+            node_judge(node, steady >= stepped, now_ns);
+    }
+    shard->judging = false;
+    if (stepped > steady && forward > 0)
+        lose_all(shard, now_ns);
+}
+
+/* What was granted with the node's vote may stand on one leg less than it seems. */
+static void extend_soon(struct shard *shard, instant_ns now_ns) {
+    for (uint32_t index = 0; index < shard->leases.touched; index++) {
+        struct lease *lease = pool_at(&shard->leases, index);
+        if (lease->state == LEASE_HELD)
+            lease_extend_soon(shard, lease, now_ns);
+    }
+}
+
+void shard_node_time(struct shard *shard, unsigned index, int64_t time_us, instant_ns sent_ns,
+                     instant_ns now_ns) {
+    assert(index < shard->config.nodes);
+
+    struct node *node = &shard->nodes[index];
+    if (node_told_time(node, time_us, sent_ns, now_ns, quarantine_ns(shard))) {
+        node_report(shard, index, STANDING_FAILED, node->trouble);
+        for (unsigned i = 0; i < shard->config.nodes; i++)
+            node_ask_time(&shard->nodes[i], now_ns);
+        extend_soon(shard, now_ns);
+        shard->judging = true;
+    }
+    if (!shard->judging)
+        return;
+    judge_steps(shard, now_ns);
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        see_to_trust(shard, i, now_ns);
+}
+
 void shard_node_bless(struct shard *shard, unsigned index, instant_ns now_ns) {
     assert(index < shard->config.nodes);
 
-    node_hurry(&shard->nodes[index]);
+    node_hurry(&shard->nodes[index], now_ns);
     see_to_trust(shard, index, now_ns);
 }
 
 void shard_node_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason,
                      instant_ns now_ns) {
     assert(node < shard->config.nodes);
-    (void) now_ns;
 
     node_gone(&shard->nodes[node], reason);
     node_report(shard, node, standing, reason);
+    judge_steps(shard, now_ns);
 }
 
 void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
@@ -356,6 +437,7 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
 }
 
 static void tick_nodes(struct shard *shard, instant_ns now_ns) {
+    judge_steps(shard, now_ns);
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         switch (node_tick(&shard->nodes[i], now_ns)) {
         case NODE_STALLED:

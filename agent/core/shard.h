@@ -29,8 +29,8 @@ struct shard_sink {
     /* Tell the front. */
     void (*report)(void *userdata, const struct report *report);
     /* Ask the node whether its epoch key names its process, and if not whether this mark of ours stands, or
-     * to `leave` it; or bless it if the mark stands. shard_node_probed() has the answer. */
-    void (*probe)(void *userdata, unsigned node, uint32_t mark, bool leave);
+     * to leave it; or bless it if the mark stands. shard_node_probed() has the answer. */
+    void (*probe)(void *userdata, unsigned node, const struct inquiry *inquiry);
     void (*bless)(void *userdata, unsigned node, uint32_t mark, uint32_t max_ttl_ms);
     /* Give the connection to this silent node up. */
     void (*cut)(void *userdata, unsigned node);
@@ -60,6 +60,7 @@ struct shard {
     uint32_t *lease_of_request; /* by request modulo requests_max: slot + 1 */
     struct text_store texts;
     bool extended;       /* in this tick */
+    bool judging;        /* a clock was set, and it is not known whose */
     uint32_t max_ttl_ms; /* the longest of all agents, as far as the nodes' epochs tell */
     uint32_t waiting;    /* leases in LEASE_WAITING: spreads their retries */
     struct shard_counters counters;
@@ -84,6 +85,10 @@ void shard_node_gone(struct shard *shard, unsigned node, enum standing standing,
                      instant_ns now_ns);
 
 void shard_node_probed(struct shard *shard, unsigned node, const struct probe *probe, instant_ns now_ns);
+
+/* The node told its TIME in an answer to what was sent at `sent_ns`. Before the votes in that answer. */
+void shard_node_time(struct shard *shard, unsigned node, int64_t time_us, instant_ns sent_ns,
+                     instant_ns now_ns);
 
 /* An operator knows that the node has forgotten nothing that still counts. */
 void shard_node_bless(struct shard *shard, unsigned node, instant_ns now_ns);

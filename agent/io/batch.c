@@ -26,6 +26,7 @@ struct batch {
     enum operation operation;
     uint32_t count;
     uint32_t room;
+    instant_ns sent_ns;
     uint64_t tickets[];
 };
 
@@ -185,7 +186,7 @@ static enum redis_script script_of(enum operation operation) {
 /* Keys, then values, then ttls, as far as the operation has them. What grants or extends goes with the
  * epoch. */
 static void send_call(struct batcher *batcher, struct redis *redis, const struct item *const *items,
-                      uint32_t count) {
+                      uint32_t count, instant_ns now_ns) {
     struct redis_item arguments[3 * BATCH_NAMES_MAX + 2];
     enum operation operation = items[0]->operation;
     struct batch *batch = batch_new(batcher, count);
@@ -210,13 +211,14 @@ static void send_call(struct batcher *batcher, struct redis *redis, const struct
     for (uint32_t i = 0; i < count; i++)
         batch->tickets[i] = items[i]->ticket;
     batch->node = redis_index(redis);
+    batch->sent_ns = now_ns;
     if (redis_send(redis, script_of(operation), arguments, n_keys, n - n_keys, batch) < 0) {
         batch->next = batcher->bounced;
         batcher->bounced = batch;
     }
 }
 
-static void send_to_node(struct batcher *batcher, struct redis *redis) {
+static void send_to_node(struct batcher *batcher, struct redis *redis, instant_ns now_ns) {
     const struct item *together[BATCH_NAMES_MAX];
     node_set bit = node_set_of(redis_index(redis));
     uint32_t count = 0;
@@ -227,13 +229,13 @@ static void send_to_node(struct batcher *batcher, struct redis *redis) {
             continue;
         if (count > 0 && (count == BATCH_NAMES_MAX || !shares_calls(item->operation) ||
                           item->operation != together[0]->operation)) {
-            send_call(batcher, redis, together, count);
+            send_call(batcher, redis, together, count, now_ns);
             count = 0;
         }
         together[count++] = item;
     }
     if (count > 0)
-        send_call(batcher, redis, together, count);
+        send_call(batcher, redis, together, count, now_ns);
 }
 
 /* The connection broke within this very turn: as good as cut off. */
@@ -254,7 +256,7 @@ void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX]
         used |= batcher->items[i].nodes;
     for (unsigned i = 0; i < n_nodes; i++)
         if (used & node_set_of(i))
-            send_to_node(batcher, nodes[i]);
+            send_to_node(batcher, nodes[i], now_ns);
     batcher->n_items = 0;
     batcher->arena_used = 0;
     batcher->cut = 0;
@@ -291,15 +293,30 @@ static struct vote strange_vote(void) {
     return refused_vote(strange, sizeof(strange) - 1);
 }
 
-/* acquire: 1, or {type, value, ttl}. look: {type, value, ttl}, type "none" when free. */
-static struct vote single_vote(const struct batch *batch, const redisReply *reply) {
-    if (batch->operation == OPERATION_ACQUIRE && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
-        return (struct vote){.kind = VOTE_YES};
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
-        reply->element[0]->type != REDIS_REPLY_STRING || reply->element[1]->type != REDIS_REPLY_STRING ||
-        reply->element[2]->type != REDIS_REPLY_INTEGER)
+/* {type, value, ttl} of what stands under a key. */
+static bool describes_key(const redisReply *reply, size_t from) {
+    return reply->elements == from + 3 && reply->element[from]->type == REDIS_REPLY_STRING &&
+           reply->element[from + 1]->type == REDIS_REPLY_STRING &&
+           reply->element[from + 2]->type == REDIS_REPLY_INTEGER;
+}
+
+/* {1, TIME}, or {0, TIME, type, value, ttl}. */
+static struct vote acquire_vote(const redisReply *reply) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
+        reply->element[0]->type != REDIS_REPLY_INTEGER)
         return strange_vote();
-    if (batch->operation == OPERATION_LOOK && strcmp(reply->element[0]->str, "none") == 0)
+    if (reply->element[0]->integer == 1)
+        return (struct vote){.kind = VOTE_YES};
+    if (!describes_key(reply, 2))
+        return strange_vote();
+    return foreign_vote(reply->element[2], reply->element[3], reply->element[4]);
+}
+
+/* {type, value, ttl}, type "none" when free. */
+static struct vote look_answer(const redisReply *reply) {
+    if (reply->type != REDIS_REPLY_ARRAY || !describes_key(reply, 0))
+        return strange_vote();
+    if (strcmp(reply->element[0]->str, "none") == 0)
         return (struct vote){.kind = VOTE_FREE};
     return foreign_vote(reply->element[0], reply->element[1], reply->element[2]);
 }
@@ -322,19 +339,40 @@ static struct vote vote_of(const struct batch *batch, const redisReply *reply, u
         return (struct vote){.kind = VOTE_EPOCH, .text = ""};
     if (reply->type == REDIS_REPLY_ERROR)
         return refused_vote(reply->str, (size_t) reply->len);
-    if (!shares_calls(batch->operation))
-        return single_vote(batch, reply);
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->count)
-        return strange_vote();
-    if (batch->operation == OPERATION_RELEASE)
+    switch (batch->operation) {
+    case OPERATION_ACQUIRE:
+        return acquire_vote(reply);
+    case OPERATION_LOOK:
+        return look_answer(reply);
+    case OPERATION_RELEASE:
+        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->count)
+            return strange_vote();
         return (struct vote){.kind = VOTE_YES}; /* deleted, or not ours any more: gone in both cases */
-    return extend_vote(reply->element[i]);
+    case OPERATION_EXTEND:
+        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + batch->count)
+            return strange_vote();
+        return extend_vote(reply->element[1 + i]);
+    }
+    return strange_vote();
+}
+
+/* What the node's clock said; negative when the answer does not tell. */
+static int64_t time_in(const struct batch *batch, const redisReply *reply) {
+    size_t at = batch->operation == OPERATION_ACQUIRE ? 1 : 0;
+    bool tells = batch->operation == OPERATION_ACQUIRE || batch->operation == OPERATION_EXTEND;
+
+    if (!tells || !reply || reply->type != REDIS_REPLY_ARRAY || reply->elements <= at)
+        return -1;
+    return redis_time_us(reply->element[at]);
 }
 
 void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node, void *tag,
                     const redisReply *reply, instant_ns now_ns) {
     struct batch *batch = tag;
+    int64_t time_us = time_in(batch, reply);
 
+    if (time_us >= 0)
+        shard_node_time(shard, node, time_us, batch->sent_ns, now_ns);
     for (uint32_t i = 0; i < batch->count; i++) {
         const struct vote vote = vote_of(batch, reply, i);
         shard_vote(shard, node, batch->tickets[i], &vote, now_ns);

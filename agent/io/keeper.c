@@ -17,7 +17,12 @@
 #include "io/poller.h"
 #include "io/redis.h"
 
-enum { MAILBOX_BYTES = 1 << 20, SECRETS = 128, MARK_MARGIN_MS = 60 * 1000 };
+enum {
+    MAILBOX_BYTES = 1 << 20,
+    SECRETS = 128,
+    MARK_MARGIN_MS = 60 * 1000,
+    FENCE_SKEW_US = 60 * 1000 * 1000
+};
 
 struct keeper {
     struct keeper_config config;
@@ -98,17 +103,17 @@ static int64_t mark_ms(const struct keeper *keeper) {
     return 2 * (int64_t) keeper->shard.max_ttl_ms + MARK_MARGIN_MS;
 }
 
-static void on_probe(void *userdata, unsigned node, uint32_t mark, bool leave) {
+static void on_probe(void *userdata, unsigned node, const struct inquiry *inquiry) {
     struct keeper *keeper = userdata;
 
-    redis_probe(keeper->nodes[node], keeper->nonce, mark, mark_ms(keeper), leave);
+    redis_probe(keeper->nodes[node], keeper->nonce, mark_ms(keeper), inquiry);
     keeper->probed |= node_set_of(node);
 }
 
 static void on_bless(void *userdata, unsigned node, uint32_t mark, uint32_t max_ttl_ms) {
     struct keeper *keeper = userdata;
 
-    redis_bless(keeper->nodes[node], keeper->nonce, mark, max_ttl_ms);
+    redis_bless(keeper->nodes[node], keeper->nonce, mark, max_ttl_ms, FENCE_SKEW_US);
     keeper->probed |= node_set_of(node);
 }
 

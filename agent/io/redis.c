@@ -74,6 +74,7 @@ struct redis {
     struct random random;
     struct redis_facts facts;
     char epoch[EPOCH_BYTES_MAX];
+    instant_ns probe_sent_ns; /* of the last probe or blessing; one is under way at a time */
 };
 
 static void connect_now(struct redis *redis);
@@ -403,25 +404,45 @@ static uint32_t epoch_max_ttl_ms(const char *epoch) {
     return number <= TTL_MS_MAX ? (uint32_t) number : 0;
 }
 
-/* {1, epoch} or {0, marked}. */
+/* The third word; 0 when it makes no sense. */
+static int64_t epoch_floor_us(const char *epoch) {
+    const char *blank = strrchr(epoch, ' ');
+    unsigned long long number = blank ? strtoull(blank + 1, NULL, 10) : 0;
+
+    return number < UINT64_C(1) << 53 ? (int64_t) number : 0;
+}
+
+/* {1, TIME, epoch} or {0, TIME, marked}. */
 static struct probe probe_of(struct redis *redis, const redisReply *reply) {
     static const char strange[] = "answered what our script does not say";
+    struct probe probe = {.time_us = -1, .sent_ns = redis->probe_sent_ns};
 
     redis->epoch[0] = '\0';
-    if (reply->type == REDIS_REPLY_ERROR)
-        return (struct probe){.error = reply->str, .error_length = (size_t) reply->len};
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+    if (reply->type == REDIS_REPLY_ERROR) {
+        probe.error = reply->str;
+        probe.error_length = (size_t) reply->len;
+        return probe;
+    }
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
         reply->element[0]->type == REDIS_REPLY_INTEGER) {
-        const redisReply *second = reply->element[1];
-        if (reply->element[0]->integer == 0 && second->type == REDIS_REPLY_INTEGER)
-            return (struct probe){.marked = second->integer == 1};
-        if (reply->element[0]->integer == 1 && second->type == REDIS_REPLY_STRING &&
-            (size_t) second->len < sizeof(redis->epoch)) {
-            memcpy(redis->epoch, second->str, (size_t) second->len + 1);
-            return (struct probe){.blessed = true, .max_ttl_ms = epoch_max_ttl_ms(redis->epoch)};
+        const redisReply *third = reply->element[2];
+        probe.time_us = redis_time_us(reply->element[1]);
+        if (reply->element[0]->integer == 0 && third->type == REDIS_REPLY_INTEGER) {
+            probe.marked = third->integer == 1;
+            return probe;
+        }
+        if (reply->element[0]->integer == 1 && third->type == REDIS_REPLY_STRING &&
+            (size_t) third->len < sizeof(redis->epoch)) {
+            memcpy(redis->epoch, third->str, (size_t) third->len + 1);
+            probe.blessed = true;
+            probe.max_ttl_ms = epoch_max_ttl_ms(redis->epoch);
+            probe.floor_us = epoch_floor_us(redis->epoch);
+            return probe;
         }
     }
-    return (struct probe){.error = strange, .error_length = sizeof(strange) - 1};
+    probe.error = strange;
+    probe.error_length = sizeof(strange) - 1;
+    return probe;
 }
 
 static void on_probe_reply(redisAsyncContext *context, void *data, void *privdata) {
@@ -435,22 +456,27 @@ static void on_probe_reply(redisAsyncContext *context, void *data, void *privdat
 }
 
 /* The whole text of the script each time: it is rare, and so needs none to be loaded. */
-void redis_probe(struct redis *redis, const char *nonce, uint32_t mark, int64_t mark_ms, bool leave) {
+void redis_probe(struct redis *redis, const char *nonce, int64_t mark_ms, const struct inquiry *inquiry) {
     const struct redis_script_source *script = &redis_scripts[SCRIPT_PROBE];
 
-    if (can_send(redis))
-        (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s%s %u %lld %d",
-                                 script->text, script->length, REDIS_EPOCH_KEY, MARK_KEY, nonce, mark,
-                                 (long long) mark_ms, (int) leave);
+    if (!can_send(redis))
+        return;
+    redis->probe_sent_ns = clock_now_ns();
+    (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s%s %u %lld %d %lld",
+                             script->text, script->length, REDIS_EPOCH_KEY, MARK_KEY, nonce, inquiry->mark,
+                             (long long) mark_ms, (int) inquiry->leave, (long long) inquiry->withdraw_us);
 }
 
-void redis_bless(struct redis *redis, const char *nonce, uint32_t mark, uint32_t max_ttl_ms) {
+void redis_bless(struct redis *redis, const char *nonce, uint32_t mark, uint32_t max_ttl_ms,
+                 int64_t fence_skew_us) {
     const struct redis_script_source *script = &redis_scripts[SCRIPT_BLESS];
 
-    if (can_send(redis))
-        (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s%s %u %u",
-                                 script->text, script->length, REDIS_EPOCH_KEY, MARK_KEY, nonce, mark,
-                                 max_ttl_ms);
+    if (!can_send(redis))
+        return;
+    redis->probe_sent_ns = clock_now_ns();
+    (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s%s %u %u %lld",
+                             script->text, script->length, REDIS_EPOCH_KEY, MARK_KEY, nonce, mark,
+                             max_ttl_ms, (long long) fence_skew_us);
 }
 
 const char *redis_epoch(const struct redis *redis) {

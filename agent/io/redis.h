@@ -45,6 +45,14 @@ enum redis_state {
 
 enum { EPOCH_BYTES_MAX = 96 };
 
+/* A node's TIME in microseconds as a script answers it: until the year 2112, so that sums fit. Negative when
+ * it is none. */
+static inline int64_t redis_time_us(const redisReply *reply) {
+    bool sane =
+        reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 && reply->integer < INT64_C(1) << 52;
+    return sane ? (int64_t) reply->integer : -1;
+}
+
 /* The node's epoch key: "run_id max_ttl floor" (see core/node.h). Not a name that can be leased. */
 #define REDIS_EPOCH_KEY "redlockd:epoch"
 
@@ -60,6 +68,7 @@ struct redis_facts {
 };
 
 struct redis;
+struct inquiry;
 struct probe;
 
 struct redis_callbacks {
@@ -98,8 +107,9 @@ int redis_send(struct redis *redis, enum redis_script script, const struct redis
 /* Run the scripts `probe` and `bless` (see shard_sink). `nonce` is the caller's own, `mark` a number; the
  * mark stands for `mark_ms`. Never call back; on_probe has the answer, and redis_epoch() the epoch. Without
  * a connection nothing happens. */
-void redis_probe(struct redis *redis, const char *nonce, uint32_t mark, int64_t mark_ms, bool leave);
-void redis_bless(struct redis *redis, const char *nonce, uint32_t mark, uint32_t max_ttl_ms);
+void redis_probe(struct redis *redis, const char *nonce, int64_t mark_ms, const struct inquiry *inquiry);
+void redis_bless(struct redis *redis, const char *nonce, uint32_t mark, uint32_t max_ttl_ms,
+                 int64_t fence_skew_us);
 
 /* The epoch as the last probe found it; "" when the node is not blessed. */
 const char *redis_epoch(const struct redis *redis);

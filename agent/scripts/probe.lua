@@ -1,14 +1,20 @@
--- KEYS epoch, mark | ARGV nonce, the mark's ttl in ms, whether to leave the mark
--- Does the epoch name this very process? Answers {1, epoch}; otherwise {0, whether the mark stands}: as
--- long as it does, nothing has been lost since it was left.
+-- KEYS epoch, mark | ARGV nonce, the mark's ttl in ms, whether to leave the mark, a floor or 0
+-- Does the epoch name this very process? Answers {1, TIME in us, epoch}; otherwise {0, TIME, whether the mark
+-- stands}: as long as it does, nothing has been lost since it was left. An epoch with the given floor is
+-- withdrawn first.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
 local epoch = redis.pcall('GET', KEYS[1])
 local run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-if type(epoch) == 'string' and string.sub(epoch, 1, #run_id + 1) == run_id .. ' ' then return {1, epoch} end
+if type(epoch) == 'string' and string.sub(epoch, 1, #run_id + 1) == run_id .. ' ' then
+  if string.match(epoch, '%d+$') ~= ARGV[4] then return {1, now, epoch} end
+  redis.call('DEL', KEYS[1])
+end
 if ARGV[3] == '1' then
   redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
 elseif redis.pcall('GET', KEYS[2]) ~= ARGV[1] then
-  return {0, 0}
+  return {0, now, 0}
 else
   redis.call('PEXPIRE', KEYS[2], ARGV[2])
 end
-return {0, 1}
+return {0, now, 1}

@@ -35,6 +35,10 @@ static int64_t mail_delay_ns(void) {
 
 /* --- a keeper --- */
 
+static int64_t keeper_now(const struct sim_keeper *keeper) {
+    return clock_read(&keeper->agent->clock);
+}
+
 static void on_send(void *userdata, const struct send *send) {
     struct sim_keeper *keeper = userdata;
 
@@ -61,6 +65,8 @@ static void on_send(void *userdata, const struct send *send) {
         event.as.request.ttl_ms = send->ttl_ms;
         event.as.request.ticket = send->ticket;
         event.as.request.epoch = connection->epoch;
+        event.as.request.floor_us = connection->floor_us;
+        event.sent_ns = keeper_now(keeper);
         if (send->secret)
             memcpy(event.as.request.secret, send->secret, SECRET_BYTES);
         events_add(&event);
@@ -87,7 +93,7 @@ static void on_report(void *userdata, const struct report *report) {
     events_add(&event);
 }
 
-static void probe_node(struct sim_keeper *keeper, unsigned node, uint32_t mark, bool leave, bool bless) {
+static void probe_node(struct sim_keeper *keeper, unsigned node, const struct inquiry *inquiry, bool bless) {
     struct sim_connection *connection = &keeper->connections[node];
     struct event event = event_of(keeper->agent, EVENT_PROBE,
                                   later(&connection->request_ns, sim_now_ns + network_delay_ns()));
@@ -99,18 +105,20 @@ static void probe_node(struct sim_keeper *keeper, unsigned node, uint32_t mark, 
     event.process = sim_nodes[node].process;
     event.life = connection->life;
     event.as.probe.bless = bless;
-    event.as.probe.leave = leave;
-    event.as.probe.mark = keeper->mark + mark;
+    event.as.probe.leave = inquiry->leave;
+    event.as.probe.mark = keeper->mark + inquiry->mark;
+    event.as.probe.withdraw_us = inquiry->withdraw_us;
+    event.sent_ns = keeper_now(keeper);
     events_add(&event);
 }
 
-static void on_probe(void *userdata, unsigned node, uint32_t mark, bool leave) {
-    probe_node(userdata, node, mark, leave, false);
+static void on_probe(void *userdata, unsigned node, const struct inquiry *inquiry) {
+    probe_node(userdata, node, inquiry, false);
 }
 
 static void on_bless(void *userdata, unsigned node, uint32_t mark, uint32_t max_ttl_ms) {
     (void) max_ttl_ms;
-    probe_node(userdata, node, mark, false, true);
+    probe_node(userdata, node, &(struct inquiry){.mark = mark}, true);
 }
 
 /* Not within the shard's own step: its sink must not call back. */
@@ -123,10 +131,6 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     (void) userdata;
     for (unsigned i = 0; i < SECRET_BYTES; i++)
         secret[i] = (uint8_t) random_next(&sim_random);
-}
-
-static int64_t keeper_now(const struct sim_keeper *keeper) {
-    return clock_read(&keeper->agent->clock);
 }
 
 static const struct vote cut = {.kind = VOTE_CUT, .text = ""};
@@ -185,6 +189,8 @@ static void keeper_reply(struct sim_keeper *keeper, const struct event *event) {
     assert(connection->count > 0 && connection->outstanding[connection->first] == event->as.reply.ticket);
     connection->first = (connection->first + 1) % SIM_OUTSTANDING_MAX;
     connection->count--;
+    if (event->time_us >= 0)
+        shard_node_time(&keeper->shard, event->node, event->time_us, event->sent_ns, keeper_now(keeper));
     shard_vote(&keeper->shard, event->node, event->as.reply.ticket, &vote, keeper_now(keeper));
 }
 
@@ -203,6 +209,7 @@ static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
         keeper_reply(keeper, event);
     } else if (event->kind == EVENT_PROBED) {
         keeper->connections[event->node].epoch = event->as.probe.epoch;
+        keeper->connections[event->node].floor_us = event->as.probe.answer.floor_us;
         shard_node_probed(&keeper->shard, event->node, &event->as.probe.answer, keeper_now(keeper));
     } else if (event->kind == EVENT_BROKEN) {
         break_connection(keeper, event->node);
@@ -396,8 +403,10 @@ void agent_kill(struct sim_agent *agent) {
 }
 
 bool agent_is_idle(const struct sim_agent *agent) {
-    for (unsigned i = 0; agent->running && i < sim_n_keepers; i++)
-        if (agent->keepers[i].shard.leases.taken > 0)
+    for (unsigned i = 0; agent->running && i < sim_n_keepers; i++) {
+        const struct shard *shard = &agent->keepers[i].shard;
+        if (shard->leases.taken > 0 || node_set_count(shard_askable(shard)) < sim_n_nodes)
             return false;
+    }
     return !agent->running || agent->registry.requests.taken == 0;
 }

@@ -82,6 +82,13 @@ void clients_check_deletion(const uint8_t secret[SECRET_BYTES]) {
             violation("a key is deleted in which client %u believes", i);
 }
 
+bool clients_are_idle(void) {
+    for (unsigned i = 0; i < n_clients; i++)
+        if (clients[i].state != CLIENT_IDLE)
+            return false;
+    return true;
+}
+
 void clients_check_end(void) {
     for (unsigned i = 0; i < n_clients; i++)
         if (clients[i].state != CLIENT_IDLE)

@@ -21,6 +21,10 @@ int64_t pick(int64_t low, int64_t high) {
     return random_between(&sim_random, low, high);
 }
 
+int64_t clock_read(const struct clock *clock) {
+    return clock->offset_ns + sim_now_ns;
+}
+
 void trace(const char *format, ...) {
     (void) format;
 }
@@ -33,6 +37,7 @@ static redisContext *server;
 static struct sim_node node;
 static char known_epoch[EPOCH_BYTES_MAX]; /* as the last probe had it */
 static uint32_t known_sim_epoch;
+static int64_t known_sim_floor_us;
 static char history[STEPS * 64];
 
 static _Noreturn void fail(const char *what) {
@@ -65,12 +70,12 @@ static enum vote_kind vote_of(enum operation operation, const redisReply *reply)
     if (reply->type == REDIS_REPLY_ERROR)
         return strncmp(reply->str, "EPOCH", 5) == 0 ? VOTE_EPOCH : VOTE_REFUSED;
     if (operation == OPERATION_ACQUIRE)
-        return reply->type == REDIS_REPLY_INTEGER ? VOTE_YES : VOTE_FOREIGN;
+        return reply->element[0]->integer == 1 ? VOTE_YES : VOTE_FOREIGN;
     if (operation == OPERATION_RELEASE)
         return VOTE_YES;
     if (operation == OPERATION_LOOK)
         return strcmp(reply->element[0]->str, "none") == 0 ? VOTE_FREE : VOTE_FOREIGN;
-    switch (reply->element[0]->integer) {
+    switch (reply->element[1]->integer) {
     case 1:
         return VOTE_YES;
     case 2:
@@ -98,6 +103,7 @@ static void step_request(void) {
     request.as.request.operation = operation;
     request.as.request.ttl_ms = LONG_TTL_MS;
     request.as.request.epoch = known_sim_epoch;
+    request.as.request.floor_us = known_sim_floor_us;
     memset(request.as.request.secret, (int) secret, SECRET_BYTES);
     (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %s %s %s;",
                     words[operation], key, value);
@@ -116,27 +122,33 @@ static void step_probe(void) {
     struct event probe = {0};
 
     (void) snprintf(number, sizeof(number), "%u", mark);
-    const char *const probing[] = {REDIS_EPOCH_KEY, "redlockd:mark:x", number, "100000", leave ? "1" : "0"};
-    const char *const blessing[] = {REDIS_EPOCH_KEY, "redlockd:mark:x", number, "2000"};
-    redisReply *reply = bless ? run(SCRIPT_BLESS, 4, blessing, 2) : run(SCRIPT_PROBE, 5, probing, 2);
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+    bool withdraw = !bless && chance(20);
+    const char *floor_us = withdraw && strchr(known_epoch, ' ') ? strrchr(known_epoch, ' ') + 1 : "0";
+    const char *const probing[] = {REDIS_EPOCH_KEY, "redlockd:mark:x", number,
+                                   "100000",        leave ? "1" : "0", floor_us};
+    const char *const blessing[] = {REDIS_EPOCH_KEY, "redlockd:mark:x", number, "2000", "5000000"};
+    redisReply *reply = bless ? run(SCRIPT_BLESS, 5, blessing, 2) : run(SCRIPT_PROBE, 6, probing, 2);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
         fail("a probe's answer is something else");
     probe.as.probe.bless = bless;
     probe.as.probe.leave = leave;
     probe.as.probe.mark = mark;
+    probe.as.probe.withdraw_us = withdraw ? known_sim_floor_us : 0;
     node_probe(&node, &probe);
     (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %s %u;",
-                    bless   ? "bless"
-                    : leave ? "mark"
-                            : "probe",
+                    bless      ? "bless"
+                    : withdraw ? "withdraw"
+                    : leave    ? "mark"
+                               : "probe",
                     mark);
     const struct probe *answer = &probe.as.probe.answer;
     if (answer->blessed != (reply->element[0]->integer == 1))
         fail("blessed or not");
-    if (!answer->blessed && answer->marked != (reply->element[1]->integer == 1))
+    if (!answer->blessed && answer->marked != (reply->element[2]->integer == 1))
         fail("marked or not");
     known_sim_epoch = answer->blessed ? probe.as.probe.epoch : UINT32_MAX;
-    (void) snprintf(known_epoch, sizeof(known_epoch), "%s", answer->blessed ? reply->element[1]->str : "-");
+    known_sim_floor_us = answer->floor_us;
+    (void) snprintf(known_epoch, sizeof(known_epoch), "%s", answer->blessed ? reply->element[2]->str : "-");
     freeReplyObject(reply);
 }
 
@@ -194,6 +206,7 @@ int main(int argc, char **argv) {
         history[0] = '\0';
         (void) strcpy(known_epoch, "-");
         known_sim_epoch = UINT32_MAX;
+        known_sim_floor_us = 0;
         for (unsigned step = 0; step < STEPS; step++) {
             int64_t kind = pick(1, 100);
             if (kind <= 65)

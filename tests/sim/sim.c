@@ -21,6 +21,7 @@ struct sim_counts sim_counts;
 
 static uint64_t seed;
 static bool tracing, with_wild_clocks, quiet;
+static bool with_steps; /* in this run clocks are set, and no agent is killed */
 bool sim_quarantine = true;
 
 /* --- time and chance --- */
@@ -209,6 +210,23 @@ static void fault_overwrite(void) {
             node_overwrite(&sim_nodes[i], name, 2 * SIM_LONGEST_TTL_MS);
 }
 
+/* By more than the longest round trip whose vote counts: less is not promised to be noticed. Nor that an
+ * agent notices which never heard the clock before: no agent starts in such a run. */
+static void fault_clock(void) {
+    unsigned index = (unsigned) pick(0, sim_n_nodes - 1);
+    int64_t by_ns = pick(2500, 10000) * NS_PER_MS;
+
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        for (unsigned j = 0; j < sim_n_keepers; j++)
+            if (!sim_agents[i].keepers[j].shard.nodes[index].offset.known)
+                return;
+    if (chance(30))
+        by_ns = -by_ns;
+    trace("fault: the clock of node %u is set by %lld ms", index, (long long) (by_ns / NS_PER_MS));
+    sim_counts.steps++;
+    node_set_clock(&sim_nodes[index], by_ns);
+}
+
 static void fault(void) {
     int64_t kind = pick(1, 100);
 
@@ -220,6 +238,8 @@ static void fault(void) {
         fault_node();
     } else if (kind <= 80) {
         fault_pause();
+    } else if (kind <= 87 && with_steps) {
+        fault_clock();
     } else if (kind <= 85) {
         struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
         trace("fault: agent %u is killed", agent->index);
@@ -303,6 +323,7 @@ static void begin(void) {
     random_init(&sim_random, seed);
     sim_now_ns = 0;
     sim_calm = sim_violated = false;
+    with_steps = chance(50);
     events_reset();
     sim_n_nodes = node_counts[pick(0, 7)];
     sim_n_agents = (unsigned) pick(1, SIM_AGENTS_MAX);
@@ -329,6 +350,11 @@ static bool all_idle(void) {
     return true;
 }
 
+/* Everything has come to an end: what goes on are the looks at the nodes from time to time. */
+static bool at_rest(void) {
+    return sim_calm && clients_are_idle() && all_idle();
+}
+
 static void run(void) {
     int64_t calm_ns = 0;
     struct event event;
@@ -346,16 +372,20 @@ static void run(void) {
         if (sim_calm && sim_now_ns - calm_ns > CALM_MS_MAX * NS_PER_MS) {
             clients_check_end();
             if (!sim_violated)
-                violation("an agent does not come to rest");
+                violation("an agent does not come to rest, or a node never votes again");
             break;
         }
         dispatch(&event);
+        if (event.kind == EVENT_KEEPER_TIMER && at_rest())
+            break;
     }
     if (sim_violated)
         return;
     clients_check_end();
     if (!all_idle())
         violation("an agent keeps a lease that nobody has");
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        sim_now_ns += sim_nodes[i].set_back_ns;
     sim_now_ns += 5 * NS_PER_S;
     for (unsigned i = 0; i < sim_n_nodes; i++)
         if (node_has_keys(&sim_nodes[i]))
@@ -380,11 +410,12 @@ static void print_counts(uint64_t runs) {
         (unsigned long long) sim_counts.extensions, (unsigned long long) sim_counts.refusals,
         (unsigned long long) sim_counts.losses, (unsigned long long) sim_counts.releases);
     (void) printf(
-        "# faults: %llu connections cut, %llu nodes stopped (%llu restarted empty), %llu names overwritten; "
-        "agents: %llu pauses, %llu kills\n",
+        "# faults: %llu connections cut, %llu nodes stopped (%llu restarted empty), %llu names overwritten, "
+        "%llu clocks set; agents: %llu pauses, %llu kills\n",
         (unsigned long long) sim_counts.cuts, (unsigned long long) sim_counts.stops,
         (unsigned long long) sim_counts.amnesias, (unsigned long long) sim_counts.overwrites,
-        (unsigned long long) sim_counts.pauses, (unsigned long long) sim_counts.kills);
+        (unsigned long long) sim_counts.steps, (unsigned long long) sim_counts.pauses,
+        (unsigned long long) sim_counts.kills);
 }
 
 int main(int argc, char **argv) {

@@ -20,6 +20,7 @@ enum {
     SIM_REQUESTS_MAX = 64,
     SIM_OUTSTANDING_MAX = 4096,
     SIM_LONGEST_TTL_MS = 2000,
+    SIM_FENCE_SKEW_MS = 5000,
 };
 
 /* --- time and chance --- */
@@ -72,6 +73,8 @@ struct event {
     uint8_t agent, keeper, node, client, name;
     uint32_t life;    /* of the agent, or of the connection: an event of an earlier one is void */
     uint32_t process; /* of the node that it was sent to: a later one never gets it */
+    int64_t sent_ns;  /* a request's and its answer's: by the host's clock */
+    int64_t time_us;  /* an answer's: the node's clock; negative: not told */
     union {
         struct {
             enum operation operation;
@@ -79,10 +82,12 @@ struct event {
             uint64_t ticket;
             uint8_t secret[SECRET_BYTES];
             uint32_t epoch; /* that the keeper knows */
+            int64_t floor_us;
         } request;
         struct {
             bool bless, leave;
             uint64_t mark;
+            int64_t withdraw_us;
             struct probe answer;
             uint32_t epoch;
         } probe;
@@ -111,13 +116,15 @@ bool events_take(struct event *ret); /* the earliest; false when there is none *
 struct sim_node {
     struct clock clock;
     int64_t stopped_until_ns;
-    uint32_t process; /* what run_id stands for: another one after each restart */
-    uint32_t epoch;   /* the process that the epoch key names; 0: none */
+    uint32_t process;    /* what run_id stands for: another one after each restart */
+    uint32_t epoch;      /* the process that the epoch key names; 0: none */
+    int64_t floor_us;    /* the rest of it */
+    int64_t set_back_ns; /* by how much its clock was set back in all */
     uint64_t marks[SIM_AGENTS_MAX * SIM_KEEPERS_MAX];
     struct {
         bool set;
         uint8_t secret[SECRET_BYTES];
-        int64_t expires_ns; /* true time */
+        int64_t expires_ns; /* by the node's clock */
     } keys[SIM_NAMES];
 };
 
@@ -125,8 +132,9 @@ extern struct sim_node sim_nodes[SIM_NODES_MAX];
 extern unsigned sim_n_nodes;
 
 void node_reset(struct sim_node *node);
-void node_forget(struct sim_node *node);                     /* everything, as by FLUSHALL */
-void node_restart(struct sim_node *node);                    /* as another process */
+void node_forget(struct sim_node *node);  /* everything, as by FLUSHALL */
+void node_restart(struct sim_node *node); /* as another process */
+void node_set_clock(struct sim_node *node, int64_t by_ns);
 void node_probe(struct sim_node *node, struct event *probe); /* becomes its answer */
 
 void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms); /* by somebody else */
@@ -140,7 +148,8 @@ bool node_has_keys(const struct sim_node *node);
 struct sim_connection {
     bool up;
     uint32_t life;
-    uint32_t epoch;               /* of the node, as the last probe found it */
+    uint32_t epoch; /* of the node, as the last probe found it */
+    int64_t floor_us;
     int64_t request_ns, reply_ns; /* nothing overtakes within one direction */
     uint64_t outstanding[SIM_OUTSTANDING_MAX];
     unsigned first, count;
@@ -185,7 +194,7 @@ void agent_kill(struct sim_agent *agent);
 void agent_event(struct sim_agent *agent, const struct event *event);
 void agent_cut(struct sim_agent *agent, unsigned keeper, unsigned node); /* breaks a connection */
 void front_settle(struct sim_agent *agent);
-bool agent_is_idle(const struct sim_agent *agent);
+bool agent_is_idle(const struct sim_agent *agent); /* and all nodes vote */
 
 /* --- clients --- */
 
@@ -200,9 +209,10 @@ void clients_agent_died(const struct sim_agent *agent);
 /* A key with this value is about to be deleted. */
 void clients_check_deletion(const uint8_t secret[SECRET_BYTES]);
 void clients_check_end(void);
+bool clients_are_idle(void);
 
 struct sim_counts {
     uint64_t events, requests, grants, losses, releases, refusals, extensions, cuts, pauses, kills, stops,
-        amnesias, overwrites;
+        amnesias, overwrites, steps;
 };
 extern struct sim_counts sim_counts;

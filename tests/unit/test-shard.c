@@ -29,11 +29,20 @@ static struct world {
     unsigned probes[NODES_MAX], blessings[NODES_MAX]; /* asked for */
     uint32_t marks[NODES_MAX];                        /* with this one, the last time */
     bool leaves[NODES_MAX];
+    int64_t withdrawn_us[NODES_MAX];
     uint8_t secrets;
     instant_ns now_ns;
     void *memory;
     size_t memory_bytes;
 } world;
+
+/* What nodes say of themselves; none of these tells its clock. */
+static const struct probe new_node = {.time_us = -1}, marked_node = {.marked = true, .time_us = -1},
+                          blessed_node = {.blessed = true,
+                                          .max_ttl_ms = 60000,
+                                          .time_us = -1,
+                                          .floor_us = 1},
+                          shortly_blessed_node = {.blessed = true, .max_ttl_ms = 1000, .time_us = -1};
 
 static void on_send(void *userdata, const struct send *send) {
     (void) userdata;
@@ -54,11 +63,14 @@ static void on_report(void *userdata, const struct report *report) {
     world.reports[world.n_reports++] = *report;
 }
 
-static void on_probe(void *userdata, unsigned node, uint32_t mark, bool leave) {
+static void on_probe(void *userdata, unsigned node, const struct inquiry *inquiry) {
     (void) userdata;
+    if (world.shard.nodes[node].trust == NODE_TRUSTED)
+        return; /* as from time to time: pass_ms() answers */
     world.probes[node]++;
-    world.marks[node] = mark;
-    world.leaves[node] = leave;
+    world.marks[node] = inquiry->mark;
+    world.leaves[node] = inquiry->leave;
+    world.withdrawn_us[node] = inquiry->withdraw_us;
 }
 
 static void on_bless(void *userdata, unsigned node, uint32_t mark, uint32_t max_ttl_ms) {
@@ -80,10 +92,8 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
 }
 
 static void node_joins(unsigned node) {
-    const struct probe probe = {.blessed = true, .max_ttl_ms = 60000};
-
     shard_node_ready(&world.shard, node, world.now_ns);
-    shard_node_probed(&world.shard, node, &probe, world.now_ns);
+    shard_node_probed(&world.shard, node, &blessed_node, world.now_ns);
 }
 
 static void world_begin(unsigned nodes) {
@@ -162,6 +172,9 @@ static void pass_ms(int64_t ms) {
     while (shard_due_ns(&world.shard) <= until_ns) {
         world.now_ns = instant_max(world.now_ns, shard_due_ns(&world.shard));
         shard_tick(&world.shard, world.now_ns);
+        for (unsigned i = 0; i < world.shard.config.nodes; i++)
+            if (world.shard.nodes[i].trust == NODE_TRUSTED && world.shard.nodes[i].probing)
+                shard_node_probed(&world.shard, i, &blessed_node, world.now_ns);
     }
     world.now_ns = until_ns;
 }
@@ -563,10 +576,6 @@ static void test_stalled_node(void) {
 }
 
 /* --- trust --- */
-
-static const struct probe new_node = {.blessed = false}, marked_node = {.marked = true},
-                          blessed_node = {.blessed = true, .max_ttl_ms = 60000},
-                          shortly_blessed_node = {.blessed = true, .max_ttl_ms = 1000};
 
 /* A node that was trusted is found to have lost its memory: its answer to an attempt. */
 static void lose_memory(unsigned node) {

@@ -1,0 +1,35 @@
+#include "core/offset.h"
+
+#include <assert.h>
+
+#include "core/limits.h"
+
+/* By how much two clocks may run apart in that time. */
+static int64_t drift_ns(int64_t elapsed_ns) {
+    return elapsed_ns / DRIFT_DIVISOR;
+}
+
+int64_t offset_update(struct offset *offset, int64_t time_us, instant_ns sent_ns, instant_ns received_ns) {
+    /* TIME is cut to whole microseconds. */
+    int64_t doubt_ns = drift_ns(received_ns - sent_ns);
+    int64_t low_ns = time_us * NS_PER_US - received_ns - doubt_ns;
+    int64_t high_ns = (time_us + 1) * NS_PER_US - sent_ns + doubt_ns;
+    int64_t step_ns = 0;
+
+    assert(sent_ns <= received_ns && (!offset->known || offset->at_ns <= received_ns));
+    if (offset->known) {
+        int64_t wider_ns = drift_ns(received_ns - offset->at_ns);
+        int64_t known_low_ns = offset->low_ns - wider_ns, known_high_ns = offset->high_ns + wider_ns;
+        if (low_ns > known_high_ns) {
+            step_ns = low_ns - known_high_ns;
+        } else if (high_ns < known_low_ns) {
+            step_ns = high_ns - known_low_ns;
+        } else {
+            low_ns = instant_max(low_ns, known_low_ns);
+            high_ns = instant_min(high_ns, known_high_ns);
+        }
+    }
+    *offset = (struct offset){.known = true, .low_ns = low_ns, .high_ns = high_ns, .at_ns = received_ns};
+    /* The fixed part of every lease's drift allowance covers as much. */
+    return step_ns > CLOCK_STEP_MS * NS_PER_MS || step_ns < -CLOCK_STEP_MS * NS_PER_MS ? step_ns : 0;
+}
