@@ -1,7 +1,7 @@
 -- KEYS locks, then epoch | ARGV a value a key, then a ttl in ms a key, then epoch
--- Answers TIME in us, then per key: 1 extended, 2 was missing and is set again (not counted in this round), 0
--- is another's, or the text of the error when the node takes no writes. An error when the node is no longer
--- the one that the agent trusts.
+-- Answers TIME in us, then per key: 1 extended, 2 was missing and is set again (not counted in this round),
+-- 0 is another's, or the text of the error when the node takes no writes. An error when the node is no
+-- longer the one that the agent trusts.
 local n = #KEYS - 1
 if redis.pcall('GET', KEYS[n + 1]) ~= ARGV[2 * n + 1] then return redis.error_reply('EPOCH changed') end
 local time = redis.call('TIME')

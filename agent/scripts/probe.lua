@@ -1,7 +1,7 @@
 -- KEYS epoch, mark | ARGV nonce, the mark's ttl in ms, whether to leave the mark, a floor or 0
--- Does the epoch name this very process? Answers {1, TIME in us, epoch}; otherwise {0, TIME, whether the mark
--- stands}: as long as it does, nothing has been lost since it was left. An epoch with the given floor is
--- withdrawn first.
+-- Does the epoch name this very process? Answers {1, TIME in us, epoch}; otherwise {0, TIME, whether the
+-- mark stands}: as long as it does, nothing has been lost since it was left. An epoch with the given floor
+-- is withdrawn first.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local epoch = redis.pcall('GET', KEYS[1])

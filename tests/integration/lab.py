@@ -433,7 +433,7 @@ class FakeNode:
             return None
         if word == b"EVAL":  # probe and bless come whole, and are answered as by a node that is trusted
             epoch = b"0" * 40 + b" 86400000 0"
-            return b"*2\r\n:1\r\n$%d\r\n%s\r\n" % (len(epoch), epoch)
+            return b"*3\r\n:1\r\n:%d\r\n$%d\r\n%s\r\n" % (time.time() * 1e6, len(epoch), epoch)
         if word == b"INFO":
             text = (self.INFO % ("0" * 40, self.role)).encode()
             return b"$%d\r\n%s\r\n" % (len(text), text)

@@ -1,0 +1,153 @@
+/* Rule 11: nodes whose clocks are set. The node's TIME is given here as our instant and a difference. */
+
+#include "core/offset.h"
+#include "tap.h"
+#include "world.h"
+
+static const int64_t epoch_us = INT64_C(1700000000) * 1000000; /* the nodes' clocks when ours says 0 */
+
+/* --- the interval --- */
+
+static int64_t told(struct offset *offset, int64_t clock_ms, int64_t sent_ms, int64_t received_ms) {
+    return offset_update(offset, epoch_us + clock_ms * 1000, sent_ms * NS_PER_MS, received_ms * NS_PER_MS) /
+           NS_PER_MS;
+}
+
+static void test_offset(void) {
+    struct offset offset = {0};
+
+    is_int(told(&offset, 105, 100, 110), 0, "the first answer tells no step");
+    is_int(offset_time_us(&offset, 200 * NS_PER_MS) / 1000, epoch_us / 1000 + 200,
+           "the clock by the middle");
+    is_int(told(&offset, 1001, 1000, 1002), 0, "nor does one that agrees");
+    ok(offset.high_ns - offset.low_ns < 4 * NS_PER_MS, "it narrows the interval");
+    is_int(told(&offset, 11095, 11000, 11002), 0, "a clock may run 1 % fast");
+    is_int(told(&offset, 21000 - 5, 21000, 21002), 0, "or slow");
+
+    offset = (struct offset){0};
+    (void) told(&offset, 1000, 1000, 1000);
+    int64_t step_ms = told(&offset, 1100 + 3600000, 1100, 1101);
+    ok(step_ms > 3599000 && step_ms <= 3600000, "rule 11: a clock set forward");
+    is_int(told(&offset, 1200 + 3600000, 1200, 1201), 0, "once: what was known before no longer counts");
+    step_ms = told(&offset, 1300 + 3599900, 1300, 1301);
+    ok(step_ms < -90 && step_ms >= -100, "rule 11: a clock set back");
+    is_int(told(&offset, 1400 + 3599900, 1400, 1401), 0, "once");
+    is_int(told(&offset, 1500 + 3599902, 1500, 1501), 0, "2 ms are within every lease's allowance");
+    is_int(told(&offset, 1600 + 3600902, 1510, 2600), 0,
+           "a slow answer does not tell what may be its delay");
+    (void) told(&offset, 3000 + 3599902, 3000, 3001);
+    ok(told(&offset, 3100 + 3604902, 3000, 3101) > 4000, "but what is more than that");
+}
+
+/* --- the shard --- */
+
+/* An answer of this node, on its way for 1 ms, by a clock that is `set_ms` ahead. */
+static void tell_clock(unsigned node, int64_t set_ms) {
+    shard_node_time(&world.shard, node, epoch_us + world.now_ns / NS_PER_US + set_ms * 1000,
+                    world.now_ns - NS_PER_MS, world.now_ns);
+}
+
+static void tell_clocks(void) {
+    for (unsigned i = 0; i < world.shard.config.nodes; i++)
+        tell_clock(i, 0);
+}
+
+/* It answers a probe: blessed, with this floor. */
+static void probed_with(unsigned node, int64_t floor_us) {
+    struct probe probe = blessed_node;
+
+    probe.floor_us = floor_us;
+    shard_node_probed(&world.shard, node, &probe, world.now_ns);
+}
+
+static bool is_asked(unsigned node) {
+    return shard_askable(&world.shard) & node_set_of(node);
+}
+
+static void begin_with_clocks(unsigned nodes) {
+    world_begin(nodes);
+    pass_ms(1);
+    tell_clocks();
+    pass_ms(100);
+}
+
+static void test_step_of_a_node(void) {
+    begin_with_clocks(5);
+    hold(1);
+    unsigned extensions = count_sent(OPERATION_EXTEND);
+    tell_clock(2, 3600000);
+    ok(!is_asked(2), "rule 11: a node whose clock was set does not vote");
+    ok(strstr(world.shard.nodes[2].trouble, "set forward by 3599.") != NULL, "it is told why");
+    pass_ms(6);
+    is_int(count_sent(OPERATION_EXTEND) - extensions, 1, "rule 11: extensions are brought forward");
+    is_int(last_sent(OPERATION_EXTEND)->nodes, 0x1b, "at the others");
+    is_int(world.probes[2], 1, "whose doing it was is not known before the others have told their clocks");
+    for (unsigned i = 0; i < 5; i++)
+        if (i != 2)
+            tell_clock(i, 0);
+    probed_with(2, 77);
+    ok(!is_asked(2), "the blessing that it had does not count");
+    pass_ms(1);
+    is_int(world.withdrawn_us[2], 77, "rule 11: and is withdrawn");
+    shard_node_probed(&world.shard, 2, &marked_node, world.now_ns);
+    probed_with(2, 78);
+    ok(!last_report(REPORT_LOST), "the lease goes on");
+}
+
+static void test_step_counts_no_vote(void) {
+    begin_with_clocks(3);
+    contend(1, false);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    pass_ms(1);
+    tell_clock(0, 0);
+    vote(0, &sent, VOTE_YES);
+    tell_clock(1, 5000);
+    vote(1, &sent, VOTE_YES);
+    ok(!last_report(REPORT_GRANTED), "rule 11: the vote in the answer that shows the step does not count");
+    tell_clock(2, 0);
+    vote(2, &sent, VOTE_YES);
+    ok(last_report(REPORT_GRANTED), "a majority of the others does");
+    command(COMMAND_RELEASE, 1);
+    is_int(last_sent(OPERATION_RELEASE)->nodes, 5, "and it is owed its release");
+}
+
+static void test_step_of_ours(void) {
+    begin_with_clocks(3);
+    hold(1);
+    tell_clock(0, 8000);
+    ok(!last_report(REPORT_LOST), "one clock that was set is no reason to give up");
+    tell_clock(1, 8000);
+    tell_clock(2, 8000);
+    const struct report *lost = last_report(REPORT_LOST);
+    ok(lost && lost->reason == REASON_PAUSED, "rule 11: when most were, it was ours that stood still");
+    for (unsigned i = 0; i < 3; i++)
+        probed_with(i, 77);
+    pass_ms(1100);
+    ok(world.withdrawn_us[0] == 0 && world.withdrawn_us[1] == 0, "their blessings stay");
+    ok(!is_asked(0) && !is_asked(1) && !is_asked(2), "but do not count for us");
+    for (unsigned i = 0; i < 70; i++) {
+        pass_ms(1000);
+        for (unsigned node = 0; node < 3; node++)
+            if (world.shard.nodes[node].probing)
+                probed_with(node, 77);
+    }
+    ok(is_asked(0) && is_asked(1) && is_asked(2), "before all that they may have forgotten has ended");
+}
+
+static void test_trusted_nodes_are_looked_at(void) {
+    begin_with_clocks(3);
+    instant_ns due_ns = shard_due_ns(&world.shard);
+    ok(due_ns <= world.now_ns + 10 * NS_PER_S, "a trusted node is looked at every 10 s");
+    pass_ms(9000);
+    tell_clocks();
+    ok(shard_due_ns(&world.shard) >= world.now_ns + 9 * NS_PER_S, "unless it has told its clock meanwhile");
+}
+
+int main(void) {
+    test_offset();
+    test_step_of_a_node();
+    test_step_counts_no_vote();
+    test_step_of_ours();
+    test_trusted_nodes_are_looked_at();
+    return done_testing();
+}

@@ -1,0 +1,52 @@
+/* A shard in a test: given time, given votes, and notes of what it asks for and tells. */
+#pragma once
+
+#include "core/shard.h"
+
+enum { SENDS_MAX = 256, REPORTS_MAX = 256 };
+
+struct sent {
+    enum operation operation;
+    node_set nodes;
+    uint64_t ticket;
+    uint8_t secret[SECRET_BYTES];
+};
+
+/* One shard, what it asked for, and the time. */
+struct world {
+    struct shard shard;
+    struct sent sends[SENDS_MAX];
+    unsigned n_sends;
+    struct report reports[REPORTS_MAX];
+    char texts[REPORTS_MAX][512];
+    unsigned n_reports;
+    unsigned cuts;
+    unsigned probes[NODES_MAX], blessings[NODES_MAX]; /* asked for */
+    uint32_t marks[NODES_MAX];                        /* with this one, the last time */
+    bool leaves[NODES_MAX];
+    int64_t withdrawn_us[NODES_MAX];
+    uint8_t secrets;
+    instant_ns now_ns;
+    void *memory;
+    size_t memory_bytes;
+};
+
+extern struct world world;
+
+/* What nodes say of themselves; none of these tells its clock. */
+extern const struct probe new_node, marked_node, blessed_node, shortly_blessed_node;
+
+void node_joins(unsigned node);
+void world_begin(unsigned nodes);
+void command(enum command_kind kind, uint64_t request);
+void contend_with(uint64_t request, bool persist, uint32_t heartbeat_ms, int64_t max_hold_ms);
+void contend(uint64_t request, bool persist);
+void vote_with(unsigned node, uint64_t ticket, const struct vote *vote);
+void vote(unsigned node, const struct sent *sent, enum vote_kind kind);
+void pass_ms(int64_t ms);
+struct sent pass_to_extension(void);
+const struct sent *last_sent(enum operation operation);
+unsigned count_sent(enum operation operation);
+const struct report *last_report(enum report_kind kind);
+unsigned count_reports(enum report_kind kind);
+void hold(uint64_t request);
