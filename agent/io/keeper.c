@@ -228,11 +228,20 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
     unsigned node = redis_index(redis);
     instant_ns now_ns = clock_now_ns();
 
-    if (state == REDIS_READY)
+    switch (state) {
+    case REDIS_CONNECTING:
+        shard_node_gone(&keeper->shard, node, STANDING_CONNECTING, reason, now_ns);
+        break;
+    case REDIS_PROBING:
+        shard_node_gone(&keeper->shard, node, STANDING_PROBING, reason, now_ns);
+        break;
+    case REDIS_UNFIT:
+        shard_node_gone(&keeper->shard, node, STANDING_FAILED, reason, now_ns);
+        break;
+    case REDIS_READY:
         shard_node_ready(&keeper->shard, node, now_ns);
-    else
-        shard_node_gone(&keeper->shard, node,
-                        state == REDIS_PROBING ? STANDING_PROBING : STANDING_CONNECTING, reason, now_ns);
+        break;
+    }
 }
 
 static void on_node_probe(void *userdata, struct redis *redis, const struct probe *probe) {

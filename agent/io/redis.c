@@ -13,20 +13,25 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
+#include "base/latency.h"
 #include "base/list.h"
 #include "base/random.h"
 #include "core/event.h"
 #include "io/clock.h"
+#include "io/evalsha.h"
 #include "io/loop.h"
 #include "io/resolve.h"
 
 enum {
     CONNECT_TIMEOUT_MS = 1000,
     PROBE_TIMEOUT_MS = 2000,
+    INFO_MS_MIN = 9000, /* between two looks, at random: keepers and agents don't look all at once */
+    INFO_MS_MAX = 10000,
+    INFO_UNFIT_MS = 1000,
+    INFO_TIMEOUT_MS = 10000, /* silence of a node that nothing else was asked of */
     BACKOFF_MS_MIN = 20,
     BACKOFF_MS_MAX = 1000,
     STABLE_MS = 5000, /* ready for that long: the back-off starts anew */
-    SHA1_HEX_BYTES = 40,
     REASON_BYTES = 160,
     COMMAND_BYTES_MIN = 256,
 };
@@ -54,7 +59,7 @@ struct redis {
     redisAsyncContext *context; /* NULL while there is none */
     bool watched;               /* its socket, by the poller */
     int watched_fd;
-    sd_event_source *timer; /* the end of connecting, probing or backing off */
+    sd_event_source *timer; /* the end of connecting, probing or backing off, the next INFO or its end */
     struct resolve *resolve;
     bool connected;
     bool wants_write;
@@ -71,11 +76,18 @@ struct redis {
     int64_t backoff_ms;
     instant_ns ready_ns;
     uint32_t rtt_us;
+    struct latency latency;
     struct random random;
     struct redis_facts facts;
+    bool looking;       /* INFO is under way */
+    const char *forgot; /* how this process has lost keys while its epoch key may stand; NULL: it has not */
+    const char *nonce;  /* of the keeper's marks; NULL before the first probe */
     char epoch[EPOCH_BYTES_MAX];
     instant_ns probe_sent_ns; /* of the last probe or blessing; one is under way at a time */
 };
+
+/* Then the nonce of the keeper: each has a key of its own. */
+#define MARK_KEY "redlockd:mark:"
 
 static void connect_now(struct redis *redis);
 
@@ -178,9 +190,11 @@ static bool is_noscript(const redisReply *reply) {
 }
 
 static void note_round_trip(struct redis *redis, const struct command_record *record) {
-    int64_t us = (clock_now_ns() - record->sent_ns) / NS_PER_US;
+    instant_ns now_ns = clock_now_ns();
+    int64_t us = (now_ns - record->sent_ns) / NS_PER_US;
     int64_t smoothed = redis->rtt_us == 0 ? us : ((int64_t) redis->rtt_us * 7 + us) / 8;
     redis->rtt_us = (uint32_t) (smoothed < 1 ? 1 : smoothed > UINT32_MAX ? UINT32_MAX : smoothed);
+    latency_note(&redis->latency, (uint32_t) (us < UINT32_MAX ? us : UINT32_MAX), now_ns);
 }
 
 static void on_command_reply(redisAsyncContext *context, void *reply, void *privdata) {
@@ -227,8 +241,7 @@ static void give_up(struct redis *redis, const char *format, ...) {
 
 static void become_ready(struct redis *redis) {
     redis->ready_ns = clock_now_ns();
-    if (loop_set_timer(redis->timer, INSTANT_NEVER) < 0)
-        abort();
+    set_timer_ms(redis, random_between(&redis->random, INFO_MS_MIN, INFO_MS_MAX));
     set_state(redis, REDIS_READY, "");
 }
 
@@ -251,44 +264,69 @@ static void on_greeting_reply(redisAsyncContext *context, void *data, void *priv
         probe_step_done(redis);
 }
 
-/* The value of "field:value" in INFO's text, cut to fit; "" when it is not there. */
-static void info_field(const char *info, const char *field, char *ret, size_t size) {
-    size_t length = strlen(field);
+static void on_forget_reply(redisAsyncContext *context, void *data, void *privdata) {
+    struct redis *redis = privdata;
+    const redisReply *reply = data;
 
-    ret[0] = '\0';
-    for (const char *line = info; line; line = strchr(line, '\n')) {
-        if (*line == '\n')
-            line++;
-        if (strncmp(line, field, length) == 0 && line[length] == ':') {
-            (void) snprintf(ret, size, "%.*s", (int) strcspn(line + length + 1, "\r\n"), line + length + 1);
-            return;
-        }
+    (void) context;
+    if (!reply || redis->closing)
+        return;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        give_up(redis, "%s; its epoch can't be deleted: %s", redis->forgot, reply->str);
+        return;
     }
+    redis->forgot = NULL;
+    probe_step_done(redis);
 }
 
-/* What keeps this server from voting, or NULL. */
-static const char *facts_trouble(const struct redis_facts *facts) {
-    if (strcmp(facts->mode, "sentinel") == 0)
-        return "is a sentinel: give the address of a master";
-    if (strcmp(facts->mode, "cluster") == 0)
-        return "is a cluster node: Redlock wants independent masters";
-    if (strcmp(facts->role, "master") != 0)
-        return "is a replica: Redlock wants independent masters";
-    if (facts->loading)
-        return "is loading its data";
-    if (facts->eviction_policy[0] != '\0' && strcmp(facts->eviction_policy, "noeviction") != 0)
-        return "may evict keys: its maxmemory-policy must be noeviction";
-    return NULL;
+/* Lost keys under way: the epoch key, which would vouch for the rest, has to go before anybody trusts the
+ * node again. It then is quarantined like a node that was flushed, by all agents. */
+static void node_lost_memory(struct redis *redis) {
+    const struct redis_script_source *script = &redis_scripts[SCRIPT_FORGET];
+
+    redis->probes_left++;
+    (void) redisAsyncCommand(redis->context, on_forget_reply, redis, "EVAL %b 2 %s %s%s %s", script->text,
+                             script->length, REDIS_EPOCH_KEY, MARK_KEY, redis->nonce ? redis->nonce : "",
+                             redis->epoch);
+}
+
+static int load_scripts(struct redis *redis);
+
+/* While greeting, while it is unfit, or just to look. */
+static void judge_facts(struct redis *redis) {
+    const char *trouble = facts_trouble(&redis->facts);
+
+    if (redis->state == REDIS_READY) {
+        if (trouble || redis->forgot)
+            give_up(redis, "%s", trouble ? trouble : redis->forgot);
+        else
+            set_timer_ms(redis, random_between(&redis->random, INFO_MS_MIN, INFO_MS_MAX));
+        return;
+    }
+    if (trouble) {
+        set_timer_ms(redis, INFO_UNFIT_MS);
+        set_state(redis, REDIS_UNFIT, trouble);
+        return;
+    }
+    if (redis->state == REDIS_UNFIT) {
+        redis->probes_left = 2; /* this one and the scripts, which a server that loads does not take */
+        set_timer_ms(redis, PROBE_TIMEOUT_MS);
+        set_state(redis, REDIS_PROBING, "being examined again");
+        (void) load_scripts(redis);
+    }
+    if (redis->forgot)
+        node_lost_memory(redis);
+    probe_step_done(redis);
 }
 
 static void on_info_reply(redisAsyncContext *context, void *data, void *privdata) {
     struct redis *redis = privdata;
     const redisReply *reply = data;
-    struct redis_facts *facts = &redis->facts;
-    char flag[8];
+    const struct redis_facts before = redis->facts;
 
     (void) context;
-    if (!reply || redis->closing)
+    redis->looking = false;
+    if (!reply || redis->closing || redis->failure[0] != '\0')
         return;
     if (reply->type == REDIS_REPLY_ERROR) {
         give_up(redis, "refused INFO: %s", reply->str);
@@ -298,20 +336,19 @@ static void on_info_reply(redisAsyncContext *context, void *data, void *privdata
         give_up(redis, "is no Redis server: it answered INFO with something else");
         return;
     }
-    info_field(reply->str, "run_id", facts->run_id, sizeof(facts->run_id));
-    info_field(reply->str, "redis_version", facts->version, sizeof(facts->version));
-    info_field(reply->str, "redis_mode", facts->mode, sizeof(facts->mode));
-    info_field(reply->str, "role", facts->role, sizeof(facts->role));
-    info_field(reply->str, "maxmemory_policy", facts->eviction_policy, sizeof(facts->eviction_policy));
-    info_field(reply->str, "aof_enabled", flag, sizeof(flag));
-    facts->aof_enabled = flag[0] == '1';
-    info_field(reply->str, "loading", flag, sizeof(flag));
-    facts->loading = flag[0] == '1';
-    const char *trouble = facts_trouble(facts);
-    if (trouble)
-        give_up(redis, "%s", trouble);
-    else
-        probe_step_done(redis);
+    facts_read(&redis->facts, reply->str);
+    const char *loss = facts_loss(&before, &redis->facts);
+    if (loss)
+        redis->forgot = loss;
+    else if (strcmp(before.run_id, redis->facts.run_id) != 0)
+        redis->forgot = NULL; /* another process, which the epoch key does not name */
+    judge_facts(redis);
+}
+
+/* One at a time: the answers come in the order of what was asked, so it disturbs no other. */
+static int look(struct redis *redis) {
+    redis->looking = true;
+    return redisAsyncCommand(redis->context, on_info_reply, redis, "INFO");
 }
 
 static void on_load_reply(redisAsyncContext *context, void *data, void *privdata) {
@@ -320,7 +357,7 @@ static void on_load_reply(redisAsyncContext *context, void *data, void *privdata
     struct list *first;
 
     (void) context;
-    if (!reply || redis->closing)
+    if (!reply || redis->closing || redis->state == REDIS_UNFIT)
         return;
     if (reply->type != REDIS_REPLY_STRING || reply->len != SHA1_HEX_BYTES) {
         give_up(redis, "did not load our scripts: %s",
@@ -376,7 +413,7 @@ static void greet(struct redis *redis) {
         r = redisAsyncCommand(context, on_greeting_reply, redis, "SELECT %d", node->database);
     }
     if (r == REDIS_OK)
-        r = redisAsyncCommand(context, on_info_reply, redis, "INFO");
+        r = look(redis);
     if (r == REDIS_OK)
         r = load_scripts(redis);
     if (r != REDIS_OK) {
@@ -389,27 +426,8 @@ static void greet(struct redis *redis) {
 
 /* --- trust --- */
 
-/* Then the nonce of the keeper: each has a key of its own. */
-#define MARK_KEY "redlockd:mark:"
-
 static bool can_send(const struct redis *redis) {
     return redis->state == REDIS_READY && redis->context && redis->failure[0] == '\0';
-}
-
-/* "run_id max_ttl floor": the second word; 0 when it makes no sense. */
-static uint32_t epoch_max_ttl_ms(const char *epoch) {
-    const char *blank = strchr(epoch, ' ');
-    unsigned long long number = blank ? strtoull(blank + 1, NULL, 10) : 0;
-
-    return number <= TTL_MS_MAX ? (uint32_t) number : 0;
-}
-
-/* The third word; 0 when it makes no sense. */
-static int64_t epoch_floor_us(const char *epoch) {
-    const char *blank = strrchr(epoch, ' ');
-    unsigned long long number = blank ? strtoull(blank + 1, NULL, 10) : 0;
-
-    return number < UINT64_C(1) << 53 ? (int64_t) number : 0;
 }
 
 /* {1, TIME, epoch} or {0, TIME, marked}. */
@@ -459,6 +477,7 @@ static void on_probe_reply(redisAsyncContext *context, void *data, void *privdat
 void redis_probe(struct redis *redis, const char *nonce, int64_t mark_ms, const struct inquiry *inquiry) {
     const struct redis_script_source *script = &redis_scripts[SCRIPT_PROBE];
 
+    redis->nonce = nonce;
     if (!can_send(redis))
         return;
     redis->probe_sent_ns = clock_now_ns();
@@ -612,6 +631,7 @@ static void adopt(struct redis *redis, redisAsyncContext *context) {
     redis->context = context;
     redis->connected = redis->wants_write = redis->polls_write = false;
     redis->failure[0] = '\0';
+    redis->looking = false;
     context->data = redis;
     set_timer_ms(redis, CONNECT_TIMEOUT_MS);
     if (attach(redis) < 0 || redisAsyncSetConnectCallback(context, on_connect) != REDIS_OK ||
@@ -662,8 +682,12 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
         redis->context = NULL;
         redisAsyncFree(context);
         retry_later(redis, "no connection within 1 s");
+    } else if (redis->state == REDIS_PROBING || redis->looking) {
+        give_up(redis, redis->state == REDIS_READY ? "stopped answering"
+                                                   : "accepts connections but does not answer");
     } else {
-        give_up(redis, "accepts connections but does not answer");
+        set_timer_ms(redis, redis->state == REDIS_READY ? INFO_TIMEOUT_MS : PROBE_TIMEOUT_MS);
+        (void) look(redis);
     }
     redis_flush(redis);
     return 0;
@@ -736,54 +760,20 @@ uint32_t redis_rtt_us(const struct redis *redis) {
     return redis->rtt_us;
 }
 
+uint32_t redis_rtt_percentile_us(struct redis *redis, unsigned permille) {
+    return latency_us(&redis->latency, permille, clock_now_ns());
+}
+
 const struct redis_facts *redis_facts(const struct redis *redis) {
     return &redis->facts;
 }
 
-static char *put_number(char *at, char kind, size_t number) {
-    char digits[24];
-    unsigned n = 0;
-
-    do {
-        digits[n++] = (char) ('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    *at++ = kind;
-    while (n > 0)
-        *at++ = digits[--n];
-    *at++ = '\r';
-    *at++ = '\n';
-    return at;
-}
-
-static char *put_bulk(char *at, const char *bytes, size_t length) {
-    at = put_number(at, '$', length);
-    memcpy(at, bytes, length);
-    at += length;
-    *at++ = '\r';
-    *at++ = '\n';
-    return at;
-}
-
 int redis_send(struct redis *redis, enum redis_script script, const struct redis_item *items, size_t n_keys,
                size_t n_arguments, void *tag) {
-    enum { BYTES_PER_ITEM = 16, BYTES_FIXED = 128 };
-    size_t n_items = n_keys + n_arguments, length = BYTES_FIXED;
-    char keys[24];
-
     if (!can_send(redis))
         return -ENOTCONN;
-    for (size_t i = 0; i < n_items; i++)
-        length += items[i].length + BYTES_PER_ITEM;
-    struct command_record *record = record_new(redis, length);
-    int n_key_digits = snprintf(keys, sizeof(keys), "%zu", n_keys);
-    char *at = put_number(record->bytes, '*', 3 + n_items);
-    at = put_bulk(at, "EVALSHA", strlen("EVALSHA"));
-    at = put_bulk(at, redis->hashes[script], SHA1_HEX_BYTES);
-    at = put_bulk(at, keys, (size_t) n_key_digits);
-    for (size_t i = 0; i < n_items; i++)
-        at = put_bulk(at, items[i].bytes, items[i].length);
-    record->length = (size_t) (at - record->bytes);
+    struct command_record *record = record_new(redis, evalsha_room(items, n_keys + n_arguments));
+    record->length = evalsha_write(record->bytes, redis->hashes[script], items, n_keys, n_arguments);
     assert(record->length <= record->room);
     record->tag = tag;
     if (redis->reloading)

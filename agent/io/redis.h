@@ -1,4 +1,5 @@
-/* One keeper's connection to one node: connect, greet, load the scripts, send, match the answers, reconnect.
+/* One keeper's connection to one node: connect, greet, load the scripts, send, match the answers, reconnect;
+ * and look every ten seconds whether the server still is one that may vote.
  *
  * Built on hiredis' asynchronous interface (0.14 and 1.x) and sd-event, through an adapter of our own with
  * our own deadlines. Everything here belongs to one thread: the one whose loop was given. Nothing in here
@@ -16,6 +17,8 @@
 #include <systemd/sd-event.h>
 
 #include "config.h"
+#include "io/evalsha.h"
+#include "io/facts.h"
 #include "io/poller.h"
 
 enum redis_script {
@@ -25,6 +28,7 @@ enum redis_script {
     SCRIPT_LOOK,
     SCRIPT_PROBE,
     SCRIPT_BLESS,
+    SCRIPT_FORGET,
     SCRIPTS_COUNT,
 };
 
@@ -40,6 +44,7 @@ extern const struct redis_script_source redis_scripts[SCRIPTS_COUNT];
 enum redis_state {
     REDIS_CONNECTING, /* no connection: resolving, connecting, or waiting for the next try; see the reason */
     REDIS_PROBING,    /* connected: AUTH, SELECT, INFO, SCRIPT LOAD under way */
+    REDIS_UNFIT,      /* connected, but what INFO says keeps it from voting; asked again every second */
     REDIS_READY,
 };
 
@@ -55,17 +60,6 @@ static inline int64_t redis_time_us(const redisReply *reply) {
 
 /* The node's epoch key: "run_id max_ttl floor" (see core/node.h). Not a name that can be leased. */
 #define REDIS_EPOCH_KEY "redlockd:epoch"
-
-/* What the server said of itself when it was greeted. */
-struct redis_facts {
-    char run_id[48];
-    char version[32];
-    char mode[16];
-    char role[16];
-    char eviction_policy[32];
-    bool aof_enabled;
-    bool loading;
-};
 
 struct redis;
 struct inquiry;
@@ -97,10 +91,6 @@ enum redis_state redis_state(const struct redis *redis);
 /* Queues EVALSHA of `script` with `n_keys` keys, then `n_arguments` arguments, all in `items` in that order.
  * The bytes are copied. `tag` comes back in on_reply. Returns 0, or -ENOTCONN when not ready (then there is
  * no on_reply). Never calls back. */
-struct redis_item {
-    const char *bytes;
-    size_t length;
-};
 int redis_send(struct redis *redis, enum redis_script script, const struct redis_item *items, size_t n_keys,
                size_t n_arguments, void *tag);
 
@@ -122,8 +112,11 @@ void redis_flush(struct redis *redis);
  * what was under way. */
 void redis_cut(struct redis *redis, const char *reason);
 
-/* Stands as long as the object; filled in from the first greeting on. */
+/* As of the last INFO. Stands as long as the object. */
 const struct redis_facts *redis_facts(const struct redis *redis);
 
 /* Smoothed round trip in microseconds (EWMA, 1/8), 0 before the first. */
 uint32_t redis_rtt_us(const struct redis *redis);
+
+/* Of the commands of the last minutes, at most this in `permille` of a thousand cases; 0 without any. */
+uint32_t redis_rtt_percentile_us(struct redis *redis, unsigned permille);

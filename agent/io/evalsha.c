@@ -1,0 +1,53 @@
+#include "io/evalsha.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static char *put_number(char *at, char kind, size_t number) {
+    char digits[24];
+    unsigned n = 0;
+
+    do {
+        digits[n++] = (char) ('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    *at++ = kind;
+    while (n > 0)
+        *at++ = digits[--n];
+    *at++ = '\r';
+    *at++ = '\n';
+    return at;
+}
+
+static char *put_bulk(char *at, const char *bytes, size_t length) {
+    at = put_number(at, '$', length);
+    memcpy(at, bytes, length);
+    at += length;
+    *at++ = '\r';
+    *at++ = '\n';
+    return at;
+}
+
+size_t evalsha_room(const struct redis_item *items, size_t n_items) {
+    enum { BYTES_PER_ITEM = 16, BYTES_FIXED = 128 };
+    size_t length = BYTES_FIXED;
+
+    for (size_t i = 0; i < n_items; i++)
+        length += items[i].length + BYTES_PER_ITEM;
+    return length;
+}
+
+size_t evalsha_write(char *at, const char *hash, const struct redis_item *items, size_t n_keys,
+                     size_t n_arguments) {
+    const char *begin = at;
+    char keys[24];
+
+    int n_key_digits = snprintf(keys, sizeof(keys), "%zu", n_keys);
+    at = put_number(at, '*', 3 + n_keys + n_arguments);
+    at = put_bulk(at, "EVALSHA", strlen("EVALSHA"));
+    at = put_bulk(at, hash, SHA1_HEX_BYTES);
+    at = put_bulk(at, keys, (size_t) n_key_digits);
+    for (size_t i = 0; i < n_keys + n_arguments; i++)
+        at = put_bulk(at, items[i].bytes, items[i].length);
+    return (size_t) (at - begin);
+}

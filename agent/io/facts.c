@@ -1,0 +1,98 @@
+#include "io/facts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/limits.h"
+
+/* The value of "field:value" in INFO's text, cut to fit; "" when it is not there. */
+static void info_field(const char *info, const char *field, char *ret, size_t size) {
+    size_t length = strlen(field);
+
+    ret[0] = '\0';
+    for (const char *line = info; line; line = strchr(line, '\n')) {
+        if (*line == '\n')
+            line++;
+        if (strncmp(line, field, length) == 0 && line[length] == ':') {
+            (void) snprintf(ret, size, "%.*s", (int) strcspn(line + length + 1, "\r\n"), line + length + 1);
+            return;
+        }
+    }
+}
+
+static uint64_t info_number(const char *info, const char *field) {
+    char text[24];
+
+    info_field(info, field, text, sizeof(text));
+    return strtoull(text, NULL, 10);
+}
+
+void facts_read(struct redis_facts *facts, const char *info) {
+    char status[8];
+
+    info_field(info, "run_id", facts->run_id, sizeof(facts->run_id));
+    info_field(info, "redis_version", facts->version, sizeof(facts->version));
+    info_field(info, "redis_mode", facts->mode, sizeof(facts->mode));
+    info_field(info, "role", facts->role, sizeof(facts->role));
+    info_field(info, "maxmemory_policy", facts->eviction_policy, sizeof(facts->eviction_policy));
+    info_field(info, "master_replid2", facts->former_replid, sizeof(facts->former_replid));
+    info_field(info, "aof_last_write_status", status, sizeof(status));
+    facts->evicted_keys = info_number(info, "evicted_keys");
+    facts->aof_enabled = info_number(info, "aof_enabled") == 1;
+    facts->aof_failing = facts->aof_enabled && strcmp(status, "err") == 0;
+    facts->loading = info_number(info, "loading") == 1;
+}
+
+static bool is_master(const struct redis_facts *facts) {
+    return strcmp(facts->role, "master") == 0;
+}
+
+/* A full server is not among these: it refuses new keys by itself, and still extends what is held. */
+const char *facts_trouble(const struct redis_facts *facts) {
+    if (strcmp(facts->mode, "sentinel") == 0)
+        return "is a sentinel: give the address of a master";
+    if (strcmp(facts->mode, "cluster") == 0)
+        return "is a cluster node: Redlock wants independent masters";
+    if (!is_master(facts))
+        return "is a replica: Redlock wants independent masters";
+    if (facts->loading)
+        return "is loading its data";
+    if (facts->eviction_policy[0] != '\0' && strcmp(facts->eviction_policy, "noeviction") != 0)
+        return "may evict keys: its maxmemory-policy must be noeviction";
+    if (facts->aof_failing)
+        return "takes no writes: it can't write its append-only file";
+    return NULL;
+}
+
+/* Zeroes: this process was never a replica. A promotion leaves the id of what it had replicated, and tells
+ * even of one that began and ended between two looks. */
+static bool was_promoted(const struct redis_facts *before, const struct redis_facts *after) {
+    return strcmp(before->former_replid, after->former_replid) != 0 &&
+           strspn(after->former_replid, "0") != strlen(after->former_replid);
+}
+
+const char *facts_loss(const struct redis_facts *before, const struct redis_facts *after) {
+    if (before->run_id[0] == '\0' || strcmp(before->run_id, after->run_id) != 0)
+        return NULL;
+    /* CONFIG RESETSTAT may have taken the count back to nothing meanwhile. */
+    if (after->evicted_keys != before->evicted_keys && after->evicted_keys != 0)
+        return "has evicted keys: its maxmemory-policy must be noeviction";
+    if ((!is_master(before) && is_master(after)) || was_promoted(before, after))
+        return "was a replica for a while, and may have lost its data";
+    return NULL;
+}
+
+uint32_t epoch_max_ttl_ms(const char *epoch) {
+    const char *blank = strchr(epoch, ' ');
+    unsigned long long number = blank ? strtoull(blank + 1, NULL, 10) : 0;
+
+    return number <= TTL_MS_MAX ? (uint32_t) number : 0;
+}
+
+int64_t epoch_floor_us(const char *epoch) {
+    const char *blank = strrchr(epoch, ' ');
+    unsigned long long number = blank ? strtoull(blank + 1, NULL, 10) : 0;
+
+    return number < UINT64_C(1) << 53 ? (int64_t) number : 0;
+}

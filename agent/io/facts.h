@@ -1,0 +1,31 @@
+/* What a Redis server says of itself: INFO's text taken apart, and judged. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct redis_facts {
+    char run_id[48]; /* "" before the first INFO */
+    char version[32];
+    char mode[16];
+    char role[16];
+    char eviction_policy[32];
+    char former_replid[48]; /* of the data set it had as a replica, before it was promoted; zeroes: never */
+    uint64_t evicted_keys;
+    bool aof_enabled;
+    bool aof_failing;
+    bool loading;
+};
+
+void facts_read(struct redis_facts *facts, const char *info);
+
+/* What keeps this server from voting, or NULL. It may end while the server runs. */
+const char *facts_trouble(const struct redis_facts *facts);
+
+/* How the process has lost keys between the two, although its epoch key may stand; or NULL. Another process
+ * is another matter: its epoch tells. */
+const char *facts_loss(const struct redis_facts *before, const struct redis_facts *after);
+
+/* Of an epoch key, "run_id max_ttl floor": the second and the third word; 0 when they make no sense. */
+uint32_t epoch_max_ttl_ms(const char *epoch);
+int64_t epoch_floor_us(const char *epoch);

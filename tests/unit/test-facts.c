@@ -1,0 +1,79 @@
+/* What INFO tells of a server, and whether it may vote. */
+
+#include "io/facts.h"
+
+#include "tap.h"
+
+#define GOOD                                                                                    \
+    "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:aaaa\r\n# Memory\r\n"  \
+    "maxmemory_policy:noeviction\r\n# Persistence\r\nloading:0\r\naof_enabled:1\r\n"            \
+    "aof_last_write_status:ok\r\n# Stats\r\nevicted_keys:0\r\n# Replication\r\nrole:master\r\n" \
+    "master_replid2:0000000000000000\r\n"
+
+/* The first field of this name wins: what differs goes in front. */
+static struct redis_facts facts_of(const char *info) {
+    struct redis_facts facts = {0};
+
+    facts_read(&facts, info);
+    return facts;
+}
+
+static void test_read(void) {
+    const struct redis_facts facts = facts_of(GOOD);
+
+    is_string(facts.run_id, "aaaa", "run_id");
+    is_string(facts.version, "7.0.15", "version");
+    is_string(facts.role, "master", "role, and no \\r behind it");
+    ok(facts.aof_enabled && !facts.aof_failing && !facts.loading, "flags");
+    const struct redis_facts none = facts_of("");
+    is_string(none.version, "", "nothing from nothing");
+    is_int(facts_of("x_evicted_keys:3\nevicted_keys:18446744073709551615").evicted_keys, UINT64_MAX,
+           "a field is known by its whole name");
+}
+
+static void refuses(const char *what, const char *info, const char *want) {
+    const struct redis_facts facts = facts_of(info);
+    const char *trouble = facts_trouble(&facts);
+    ok(trouble && strstr(trouble, want), "%s: %s", what, trouble ? trouble : "(voting)");
+}
+
+static void test_trouble(void) {
+    const struct redis_facts good = facts_of(GOOD);
+
+    ok(!facts_trouble(&good), "a good master has no trouble");
+    refuses("a replica", "role:slave\r\n" GOOD, "replica");
+    refuses("a sentinel", "redis_mode:sentinel\r\n" GOOD, "sentinel");
+    refuses("a cluster node", "redis_mode:cluster\r\n" GOOD, "cluster");
+    refuses("a loading one", "loading:1\r\n" GOOD, "loading");
+    refuses("volatile-ttl", "maxmemory_policy:volatile-ttl\r\n" GOOD, "noeviction");
+    refuses("a failing AOF", "aof_last_write_status:err\r\n" GOOD, "append-only");
+    const struct redis_facts off = facts_of("aof_enabled:0\r\naof_last_write_status:err\r\n" GOOD);
+    ok(!facts_trouble(&off), "but not one that is switched off");
+}
+
+static bool lost(const char *before, const char *after) {
+    const struct redis_facts first = facts_of(before), second = facts_of(after);
+    return facts_loss(&first, &second) != NULL;
+}
+
+static void test_loss(void) {
+    ok(!lost(GOOD, GOOD), "nothing changed, nothing lost");
+    ok(!lost("", "evicted_keys:3\r\n" GOOD), "the first look has nothing to compare with");
+    ok(lost(GOOD, "evicted_keys:1\r\n" GOOD), "evictions");
+    ok(!lost("evicted_keys:3\r\n" GOOD, "evicted_keys:3\r\n" GOOD), "old ones are old");
+    ok(!lost("evicted_keys:3\r\n" GOOD, GOOD), "CONFIG RESETSTAT is none");
+    ok(lost("evicted_keys:3\r\n" GOOD, "evicted_keys:2\r\n" GOOD), "but behind it there may be some");
+    ok(!lost(GOOD, "role:slave\r\n" GOOD), "a replica has not lost its data yet");
+    ok(lost("role:slave\r\n" GOOD, GOOD), "it may have when it is a master again");
+    ok(lost(GOOD, "master_replid2:00ab\r\n" GOOD), "even if that was missed");
+    ok(!lost("master_replid2:00ab\r\n" GOOD, "master_replid2:00ab\r\n" GOOD), "and that counts once");
+    ok(!lost("master_replid2:00ab\r\n" GOOD, GOOD), "a first replica of its own is nothing");
+    ok(!lost(GOOD, "run_id:bbbb\r\nevicted_keys:3\r\n" GOOD), "another process is judged by its epoch");
+}
+
+int main(void) {
+    test_read();
+    test_trouble();
+    test_loss();
+    return done_testing();
+}
