@@ -36,7 +36,7 @@ _redlock() {
         return
         ;;
     --bless)
-        mapfile -t COMPREPLY < <(compgen -W "$(redlock nodes 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "$(redlock nodes 2>/dev/null | awk 'NR > 1 && /^[^ ]/ { print $1 }')" -- "$current")
         return
         ;;
     -w | --wait | -t | --ttl | -E | --conflict-exit-code | --grace | --data | --max-hold | -c | --command)

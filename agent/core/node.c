@@ -148,6 +148,12 @@ static instant_ns blessing_due_ns(const struct node *node, int64_t quarantine_ns
     return node->hurry ? node->marked_ns : instant_add(node->marked_ns, quarantine_ns);
 }
 
+instant_ns node_until_ns(const struct node *node, int64_t quarantine_ns) {
+    if (!node->ready || node->trust != NODE_QUARANTINED || node->marked_ns == INSTANT_NEVER)
+        return INSTANT_NEVER;
+    return blessing_due_ns(node, quarantine_ns);
+}
+
 instant_ns node_wish_due_ns(const struct node *node, int64_t quarantine_ns) {
     if (!node->ready || node->probing || node->stalled)
         return INSTANT_NEVER;

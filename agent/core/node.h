@@ -114,5 +114,8 @@ void node_doubt(struct node *node);
 enum node_wish node_wish(const struct node *node, int64_t quarantine_ns, instant_ns now_ns);
 instant_ns node_wish_due_ns(const struct node *node, int64_t quarantine_ns);
 
+/* When its quarantine ends, unless it loses its memory again; INSTANT_NEVER when that is not known. */
+instant_ns node_until_ns(const struct node *node, int64_t quarantine_ns);
+
 /* Notes a refusal's text, cut to fit. */
 void node_note_trouble(struct node *node, const char *text, size_t length);

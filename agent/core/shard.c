@@ -397,6 +397,11 @@ void shard_node_bless(struct shard *shard, unsigned index, instant_ns now_ns) {
     see_to_trust(shard, index, now_ns);
 }
 
+instant_ns shard_node_until_ns(const struct shard *shard, unsigned node) {
+    assert(node < shard->config.nodes);
+    return node_until_ns(&shard->nodes[node], quarantine_ns(shard));
+}
+
 void shard_node_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason,
                      instant_ns now_ns) {
     assert(node < shard->config.nodes);

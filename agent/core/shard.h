@@ -93,6 +93,9 @@ void shard_node_time(struct shard *shard, unsigned node, int64_t time_us, instan
 /* An operator knows that the node has forgotten nothing that still counts. */
 void shard_node_bless(struct shard *shard, unsigned node, instant_ns now_ns);
 
+/* When its quarantine ends as far as is known; or INSTANT_NEVER. */
+instant_ns shard_node_until_ns(const struct shard *shard, unsigned node);
+
 /* Does what is due by now. */
 void shard_tick(struct shard *shard, instant_ns now_ns);
 

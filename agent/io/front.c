@@ -152,7 +152,7 @@ static void take_dispatches(struct front *front, unsigned keeper) {
         struct keeper_survey survey;
         memcpy(&survey, dispatch + 1, sizeof(survey));
         front->service.keepers[keeper].counters = survey.counters;
-        memcpy(front->service.keepers[keeper].rtt_us, survey.rtt_us, sizeof(survey.rtt_us));
+        memcpy(front->service.keepers[keeper].figures, survey.figures, sizeof(survey.figures));
         if (dispatch->survey == front->survey && front->surveys_awaited > 0 && --front->surveys_awaited == 0)
             survey_ended(front, clock_now_ns());
     }

@@ -180,12 +180,30 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
 
 /* --- the front's errands --- */
 
+static struct node_figures figures(struct keeper *keeper, unsigned node) {
+    struct redis *redis = keeper->nodes[node];
+    const struct redis_facts *facts = redis_facts(redis);
+    struct node_figures figures = {
+        .rtt_us = redis_rtt_us(redis),
+        .rtt_p50_us = redis_rtt_percentile_us(redis, 500),
+        .rtt_p99_us = redis_rtt_percentile_us(redis, 990),
+        .until_ns = shard_node_until_ns(&keeper->shard, node),
+        .evicted_keys = facts->evicted_keys,
+        .known = facts->run_id[0] != '\0',
+        .aof_enabled = facts->aof_enabled,
+    };
+
+    static_assert(sizeof(figures.version) == sizeof(facts->version), "a version is copied whole");
+    memcpy(figures.version, facts->version, sizeof(figures.version));
+    return figures;
+}
+
 static void survey(struct keeper *keeper, uint32_t number) {
     const struct dispatch dispatch = {.kind = DISPATCH_SURVEY, .survey = number};
     struct keeper_survey survey = {.counters = keeper->shard.counters};
 
     for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
-        survey.rtt_us[i] = redis_rtt_us(keeper->nodes[i]);
+        survey.figures[i] = figures(keeper, i);
     mailbox_post(&keeper->outbox, &dispatch, sizeof(dispatch), &survey, sizeof(survey));
 }
 

@@ -8,6 +8,7 @@
 #include "config.h"
 #include "core/shard.h"
 #include "io/mailbox.h"
+#include "local/service.h"
 
 struct keeper;
 
@@ -32,7 +33,7 @@ struct dispatch {
 
 struct keeper_survey {
     struct shard_counters counters;
-    uint32_t rtt_us[NODES_MAX];
+    struct node_figures figures[NODES_MAX];
 };
 
 struct keeper_config {

@@ -373,25 +373,33 @@ static const char *standing_word(enum standing standing) {
     return words[standing];
 }
 
+static void put_node(const struct service *service, const struct session *session, unsigned node,
+                     struct resp_writer *writer, instant_ns now_ns) {
+    const struct node_view view = service_node(service, node);
+    const struct node_figures figures = service_figures(service, node);
+    bool ends = view.standing == STANDING_QUARANTINED && figures.until_ns != INSTANT_NEVER;
+
+    resp_put_map(writer, 12, session->protocol);
+    put_pair_text(writer, "name", service->identity.node_names[node]);
+    put_pair_text(writer, "address", service->identity.node_addresses[node]);
+    put_pair_text(writer, "state", standing_word(view.standing));
+    put_pair_integer(writer, "since", (now_ns - view.since_ns) / NS_PER_MS);
+    put_pair_integer(writer, "until", ends ? instant_max(figures.until_ns - now_ns, 0) / NS_PER_MS : -1);
+    put_pair_text(writer, "reason", view.reason);
+    put_pair_integer(writer, "rtt", figures.rtt_us);
+    put_pair_integer(writer, "rtt_p50", figures.rtt_p50_us);
+    put_pair_integer(writer, "rtt_p99", figures.rtt_p99_us);
+    put_pair_text(writer, "version", figures.version);
+    put_pair_text(writer, "aof", !figures.known ? "" : figures.aof_enabled ? "yes" : "no");
+    put_pair_integer(writer, "evicted", (int64_t) figures.evicted_keys);
+}
+
 static void reply_nodes(struct session *session, struct service *service, instant_ns now_ns) {
-    const struct service_identity *identity = &service->identity;
     struct resp_writer writer = session_compose(service);
 
-    resp_put_array(&writer, identity->n_nodes);
-    for (unsigned i = 0; i < identity->n_nodes; i++) {
-        const struct node_view view = service_node(service, i);
-        uint32_t rtt_us = 0;
-        for (unsigned k = 0; k < identity->n_keepers; k++)
-            if (service->keepers[k].rtt_us[i] > rtt_us)
-                rtt_us = service->keepers[k].rtt_us[i];
-        resp_put_map(&writer, 6, session->protocol);
-        put_pair_text(&writer, "name", identity->node_names[i]);
-        put_pair_text(&writer, "address", identity->node_addresses[i]);
-        put_pair_text(&writer, "state", standing_word(view.standing));
-        put_pair_integer(&writer, "since", (now_ns - view.since_ns) / NS_PER_MS);
-        put_pair_text(&writer, "reason", view.reason);
-        put_pair_integer(&writer, "rtt", rtt_us);
-    }
+    resp_put_array(&writer, service->identity.n_nodes);
+    for (unsigned i = 0; i < service->identity.n_nodes; i++)
+        put_node(service, session, i, &writer, now_ns);
     session_send(session, service, &writer);
 }
 

@@ -18,9 +18,11 @@ void service_init(struct service *service, const struct policy *policy,
     list_init(&service->surveyors);
     for (unsigned i = 0; i < KEEPERS_MAX; i++) {
         service->keepers[i] = (struct keeper_view){.counters.extension_margin_permille = 1000};
-        for (unsigned j = 0; j < NODES_MAX; j++)
+        for (unsigned j = 0; j < NODES_MAX; j++) {
             service->keepers[i].nodes[j] =
                 (struct node_view){.since_ns = now_ns, .reason = "not connected yet"};
+            service->keepers[i].figures[j].until_ns = INSTANT_NEVER;
+        }
     }
 }
 
@@ -62,6 +64,30 @@ struct node_view service_node(const struct service *service, unsigned node) {
         if (badness(service->keepers[i].nodes[node].standing) > badness(worst.standing))
             worst = service->keepers[i].nodes[node];
     return worst;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+struct node_figures service_figures(const struct service *service, unsigned node) {
+    struct node_figures all = service->keepers[0].figures[node];
+
+    for (unsigned i = 1; i < service->identity.n_keepers; i++) {
+        const struct node_figures *one = &service->keepers[i].figures[node];
+        const struct node_figures sum = all;
+        if (!all.known)
+            all = *one;
+        all.rtt_us = larger(sum.rtt_us, one->rtt_us);
+        all.rtt_p50_us = larger(sum.rtt_p50_us, one->rtt_p50_us);
+        all.rtt_p99_us = larger(sum.rtt_p99_us, one->rtt_p99_us);
+        all.until_ns = instant_min(sum.until_ns, one->until_ns);
+        if (one->evicted_keys > sum.evicted_keys)
+            all.evicted_keys = one->evicted_keys; /* the others have not looked since */
+        else
+            all.evicted_keys = sum.evicted_keys;
+    }
+    return all;
 }
 
 unsigned service_voting(const struct service *service) {

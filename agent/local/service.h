@@ -22,11 +22,22 @@ struct node_view {
     char reason[NODE_TROUBLE_BYTES];
 };
 
+/* What a keeper's connection to a node has measured, and what the node says of itself. */
+struct node_figures {
+    uint32_t rtt_us; /* smoothed; like the percentiles 0 when unknown */
+    uint32_t rtt_p50_us, rtt_p99_us;
+    instant_ns until_ns;   /* when its quarantine ends; INSTANT_NEVER: not known */
+    uint64_t evicted_keys; /* since the server's start */
+    bool known;            /* the node has told what follows */
+    bool aof_enabled;
+    char version[32];
+};
+
 /* One keeper's last word. */
 struct keeper_view {
     struct node_view nodes[NODES_MAX];
     struct shard_counters counters;
-    uint32_t rtt_us[NODES_MAX];
+    struct node_figures figures[NODES_MAX];
 };
 
 struct service_identity {
@@ -82,6 +93,10 @@ void service_surveyed(struct service *service, instant_ns now_ns);
 
 /* A node as the keepers together see it: the least good standing among them. */
 struct node_view service_node(const struct service *service, unsigned node);
+
+/* And its figures: the longest times of all keepers; but the first of them that may bless it does it for
+ * all. */
+struct node_figures service_figures(const struct service *service, unsigned node);
 
 /* How many nodes vote for every keeper. */
 unsigned service_voting(const struct service *service);

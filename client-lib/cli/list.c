@@ -146,18 +146,54 @@ int cli_status(const struct cli *cli, int argc, char **argv) {
 
 /* --- nodes --- */
 
-static void print_nodes(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
-    char since[NUMBER_BYTES];
+/* "0.24", "12", "1300": ms, from us; "-" when unknown. */
+static const char *milliseconds(int64_t us, char buffer[NUMBER_BYTES]) {
+    if (us <= 0)
+        return "-";
+    (void) snprintf(buffer, NUMBER_BYTES, us < 10000 ? "%.2f" : "%.0f", (double) us / 1000);
+    return buffer;
+}
 
-    (void) userdata;
-    (void) printf("%-12s %-11s %-8s %8s  %s\n", "NODE", "STATE", "SINCE", "RTT us", "ADDRESS, REASON");
-    for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count) {
-        const struct resp_token *reason = get(&tokens[at], "reason");
-        (void) printf("%-12.*s %-11.*s %-8s %8" PRId64 "  %.*s%s%.*s\n", TEXT(&tokens[at], "name"),
-                      TEXT(&tokens[at], "state"), duration(get_integer(&tokens[at], "since"), since),
-                      get_integer(&tokens[at], "rtt"), TEXT(&tokens[at], "address"),
-                      reason && reason->length > 0 ? ", " : "", TEXT(&tokens[at], "reason"));
+enum { COLUMNS = 100 };
+
+/* Indented, broken at blanks. */
+static void print_wrapped(const char *text, size_t length) {
+    while (length > 0) {
+        size_t take = length;
+        if (take > COLUMNS - 2) {
+            for (take = COLUMNS - 2; take > 0 && text[take] != ' '; take--)
+                ;
+            if (take == 0)
+                take = COLUMNS - 2;
+        }
+        (void) printf("  %.*s\n", (int) take, text);
+        take += take < length && text[take] == ' ';
+        text += take;
+        length -= take;
     }
+}
+
+/* One line a node; below it why it does not vote, and until when. */
+static void print_node(const struct resp_token *node) {
+    char since[NUMBER_BYTES], p50[NUMBER_BYTES], p99[NUMBER_BYTES], until[NUMBER_BYTES];
+    const struct resp_token *reason = get(node, "reason");
+
+    (void) printf(
+        "%-12.*s %-11.*s %-8s %7s %7s  %-8.*s %.*s\n", TEXT(node, "name"), TEXT(node, "state"),
+        duration(get_integer(node, "since"), since), milliseconds(get_integer(node, "rtt_p50"), p50),
+        milliseconds(get_integer(node, "rtt_p99"), p99), TEXT(node, "version"), TEXT(node, "address"));
+    if (reason)
+        print_wrapped(reason->text, reason->length);
+    if (get(node, "until") && get_integer(node, "until") >= 0)
+        (void) printf("  votes in %s\n", duration(get_integer(node, "until"), until));
+}
+
+static void print_nodes(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
+    (void) userdata;
+    (void) printf("%-12s %-11s %-8s %7s %7s  %-8s %s\n", "NODE", "STATE", "SINCE", "P50 ms", "P99 ms",
+                  "REDIS", "ADDRESS");
+    for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count)
+        print_node(&tokens[at]);
 }
 
 /* An operator's word about one node. */
@@ -179,7 +215,8 @@ static int bless(const struct cli *cli, const char *node) {
 
 int cli_nodes(const struct cli *cli, int argc, char **argv) {
     static const char usage[] =
-        "redlock nodes [--json]\nThe Redis nodes, since when they vote or not, and why not.\n"
+        "redlock nodes [--json]\nThe Redis nodes, since when they vote or not, why not, until when, and the "
+        "round trip\nof the last minutes.\n"
         "\n"
         "redlock nodes --bless NODE\n"
         "Lets a quarantined node vote at once, on your word that it has forgotten no lease that may still "

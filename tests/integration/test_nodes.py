@@ -173,6 +173,97 @@ def test_wrong_servers():
     agent.terminate()
 
 
+def becomes(agent, name, state, reason=""):
+    """Waits until NODES shows it; what NODES shows."""
+    def shown():
+        node = agent.node_states()[name]
+        return node if node["state"] == state and reason in node["reason"] else None
+    return lab.wait_for(shown, seconds=15, what="node %s %s" % (name, state))
+
+
+def test_facts_under_way():
+    """The nodes are looked at every ten seconds; all changes of the first round share one such wait."""
+    nodes = lab.nodes(5)
+    agent = lab.Agent(nodes, "max_ttl = \"2s\"\ndefault_ttl = \"2s\"\nquarantine = yes")
+    client = agent.client(3)
+    for node in nodes:
+        client.call("BLESS", node.name)
+    agent.wait_voting(5)
+    begun = lab.now()
+    nodes[0].call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    nodes[1].call("REPLICAOF", "127.0.0.1", "1")
+    epoch = nodes[2].call("GET", "redlockd:epoch")
+    nodes[2].call("REPLICAOF", "127.0.0.1", "1")
+    nodes[2].call("REPLICAOF", "NO", "ONE")
+    equal(nodes[2].call("GET", "redlockd:epoch"), epoch, "a replica for a moment: its epoch survives")
+    becomes(agent, "a", "failed", "maxmemory-policy")
+    becomes(agent, "b", "failed", "replica")
+    state = becomes(agent, "c", "quarantined")
+    within(lab.now() - begun, 0, 11 * lab.SCALE, "within ten seconds the changed nodes don't vote")
+    within(state["until"], 0, 3100, "NODES tells when the quarantine ends")
+    ok(nodes[2].call("GET", "redlockd:epoch") is None, "the moment's replica lost its blessing, for all agents")
+    if agent.node_states()["c"]["state"] == "quarantined":
+        lab.wait_for(lambda: agent.node_states()["c"]["until"] < state["until"], what="less time left")
+    becomes(agent, "c", "voting")
+    equal(agent.node_states()["c"]["until"], -1, "until is unknown to a voting node")
+    equal(acquire_and_release(client, "three of five"), "granted", "the three others go on")
+    equal(lab.keys_on(nodes[:2], "three of five"), 0, "without those")
+    nodes[0].call("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    becomes(agent, "a", "voting")
+    ok(True, "a good policy: it votes again, and was never quarantined: nothing had been evicted")
+    nodes[1].call("REPLICAOF", "NO", "ONE")
+    becomes(agent, "b", "quarantined")
+    becomes(agent, "b", "voting")
+    ok(True, "a master again: it is quarantined, then votes")
+    lines = [line for line in agent.log_text().splitlines() if "node a:" in line]
+    equal(len([line for line in lines if "maxmemory-policy" in line]), 1, "one line in the log tells it")
+    agent.terminate()
+
+
+def test_evictions_under_way():
+    """The policy is good at each look, but keys went in between: the epoch key does not vouch for them."""
+    nodes = lab.nodes(3)
+    agent = lab.Agent(nodes, 'max_ttl = "2s"\ndefault_ttl = "2s"\nquarantine = yes')
+    client = agent.client(3)
+    for node in nodes:
+        client.call("BLESS", node.name)
+    agent.wait_voting(3)
+    node = nodes[0]
+    node.call("SET", "victim", "x" * 100)
+    node.call("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+    node.call("SET", "victim", "x", "PX", 100000)
+    node.call("CONFIG", "SET", "maxmemory", "1")
+    lab.wait_for(lambda: not node.call("EXISTS", "victim"), what="the eviction")
+    node.call("CONFIG", "SET", "maxmemory", "0")
+    node.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    ok(node.call("GET", "redlockd:epoch"), "keys are evicted, the epoch key is not")
+    becomes(agent, "a", "quarantined")
+    ok("has evicted keys" in agent.log_text(), "it is noticed, and the node quarantined")
+    ok(agent.node_states()["a"]["evicted"] > 0, "NODES has the count")
+    becomes(agent, "a", "voting")
+    agent.terminate()
+
+
+def test_round_trips():
+    nodes = [lab.Proxy(node) for node in lab.nodes(3)]
+    agent = lab.Agent(nodes)
+    client = agent.client()
+    for i in range(100):
+        assert acquire_and_release(client, "quick %d" % i) == "granted"
+    quick = agent.node_states()["a"]
+    within(quick["rtt_p50"], 1, 20000 * lab.SCALE, "half of the round trips take at most p50 us")
+    ok(quick["rtt_p50"] <= quick["rtt_p99"], "which is not more than p99")
+    nodes[0].delay = 0.03
+    for i in range(10):
+        assert acquire_and_release(client, "slow %d" % i) == "granted"
+    slow = lab.wait_for(lambda: [node for node in [agent.node_states()["a"]] if node["rtt_p99"] >= 60000],
+                        what="the slow answers")[0]
+    within(slow["rtt_p99"], 60000, 300000 * lab.SCALE, "a few slow ones show in p99")
+    ok(slow["rtt_p50"] < slow["rtt_p99"] / 2, "but not in p50")
+    equal(agent.node_states()["b"]["version"].count("."), 2, "NODES has the version")
+    agent.terminate()
+
+
 def test_foreign_type():
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes)
@@ -298,6 +389,7 @@ def test_late_start():
 
 main(test_minority_and_majority_down, test_silent_nodes, test_slow_nodes, test_lost_replies,
      test_refusing_nodes,
-     test_real_refusals, test_wrong_servers, test_foreign_type, test_foreign_writes,
+     test_real_refusals, test_wrong_servers, test_facts_under_way,
+     test_evictions_under_way, test_round_trips, test_foreign_type, test_foreign_writes,
      test_script_flush_and_restart,
      test_even_and_single, test_passwords, test_late_start)
