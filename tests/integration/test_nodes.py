@@ -201,7 +201,8 @@ def test_facts_under_way():
     state = becomes(agent, "c", "quarantined")
     within(lab.now() - begun, 0, 11 * lab.SCALE, "within ten seconds the changed nodes don't vote")
     within(state["until"], 0, 3100, "NODES tells when the quarantine ends")
-    ok(nodes[2].call("GET", "redlockd:epoch") is None, "the moment's replica lost its blessing, for all agents")
+    ok(nodes[2].call("GET", "redlockd:epoch") is None,
+       "the moment's replica lost its blessing, for all agents")
     if agent.node_states()["c"]["state"] == "quarantined":
         lab.wait_for(lambda: agent.node_states()["c"]["until"] < state["until"], what="less time left")
     becomes(agent, "c", "voting")

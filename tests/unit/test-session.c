@@ -468,6 +468,46 @@ static void test_listings(void) {
     ok(begins(1, "*40\r\n") && strstr(got(1), "$7\r\nwaiters\r\n:300\r\n"), "and then tells the numbers");
 }
 
+/* The value of the first such key in the reply. */
+static const char *integer_of(const char *key) {
+    static char value[32];
+    char mark[64];
+
+    (void) snprintf(mark, sizeof(mark), "\r\n%s\r\n:", key);
+    const char *at = strstr(world.output[0], mark);
+    (void) snprintf(value, sizeof(value), "%.*s", at ? (int) strcspn(at + strlen(mark), "\r") : 0,
+                    at ? at + strlen(mark) : "");
+    return value;
+}
+
+static void nodes_reply(void) {
+    ask(0, "NODES");
+    service_surveyed(&world.service, world.now_ns);
+}
+
+static void test_nodes(void) {
+    const struct report quarantined = {
+        .kind = REPORT_NODE, .standing = STANDING_QUARANTINED, .text = "is new", .text_length = 6};
+
+    world_begin(8);
+    nodes_reply();
+    is_string(integer_of("until"), "-1", "NODES: nothing is known of the end of what is no quarantine");
+    is_string(integer_of("rtt_p99"), "0", "nor of round trips");
+    service_node_report(&world.service, 0, &quarantined, world.now_ns);
+    nodes_reply();
+    is_string(integer_of("until"), "-1", "nor before the mark is left");
+    world.service.keepers[0].figures[0] = (struct node_figures){
+        .until_ns = world.now_ns + 61 * NS_PER_S, .rtt_p50_us = 200, .rtt_p99_us = 900, .evicted_keys = 7};
+    nodes_reply();
+    is_string(integer_of("until"), "61000", "then until when");
+    is_string(integer_of("rtt_p50"), "200", "p50");
+    is_string(integer_of("rtt_p99"), "900", "p99");
+    is_string(integer_of("evicted"), "7", "evictions");
+    world.now_ns += 62 * NS_PER_S;
+    nodes_reply();
+    is_string(integer_of("until"), "0", "it never goes below 0");
+}
+
 int main(void) {
     test_acquire_and_release();
     test_bad_arguments();
@@ -483,5 +523,6 @@ int main(void) {
     test_quota();
     test_leader();
     test_listings();
+    test_nodes();
     return done_testing();
 }

@@ -388,12 +388,16 @@ static void test_quarantine(void) {
        "rule 10: a node whose epoch has changed is probed and marked at once");
     probed(0, &marked_node);
     ok(!(shard_askable(&world.shard) & 1), "and is not asked");
+    instant_ns until_ns = shard_node_until_ns(&world.shard, 0);
+    is_int((until_ns - world.now_ns) / NS_PER_MS, 61602, "it is known when its quarantine ends");
     pass_marked_ms(61500);
+    is_int(shard_node_until_ns(&world.shard, 0), until_ns, "which stays as long as the mark stands");
     is_int(world.blessings[0], 0, "rule 10: not blessed before max_ttl, its drift and a margin have passed");
     pass_ms(150);
     is_int(world.blessings[0], 1, "then it is");
     probed(0, &blessed_node);
     ok(shard_askable(&world.shard) & 1, "and votes");
+    is_int(shard_node_until_ns(&world.shard, 0), INSTANT_NEVER, "then nothing ends");
 }
 
 static void test_mark_lost(void) {
