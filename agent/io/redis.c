@@ -19,6 +19,7 @@
 #include "core/event.h"
 #include "io/clock.h"
 #include "io/evalsha.h"
+#include "io/log.h"
 #include "io/loop.h"
 #include "io/resolve.h"
 
@@ -275,12 +276,13 @@ static void on_forget_reply(redisAsyncContext *context, void *data, void *privda
         give_up(redis, "%s; its epoch can't be deleted: %s", redis->forgot, reply->str);
         return;
     }
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
+        log_warning("node %s: %s: it is no longer trusted", redis->node->name, redis->forgot);
     redis->forgot = NULL;
     probe_step_done(redis);
 }
 
-/* Lost keys under way: the epoch key, which would vouch for the rest, has to go before anybody trusts the
- * node again. It then is quarantined like a node that was flushed, by all agents. */
+/* The epoch key, which vouches for what is lost, has to go: then all agents quarantine it as if flushed. */
 static void node_lost_memory(struct redis *redis) {
     const struct redis_script_source *script = &redis_scripts[SCRIPT_FORGET];
 
