@@ -45,6 +45,9 @@ static cfg_opt_t top_options[] = {
     CFG_STR("max_hold", NULL, CFGF_NODEFAULT),
     CFG_STR("node_timeout", NULL, CFGF_NODEFAULT),
     CFG_STR("quarantine", NULL, CFGF_NODEFAULT),
+    CFG_STR("fencing", NULL, CFGF_NODEFAULT),
+    CFG_STR("fence_skew", NULL, CFGF_NODEFAULT),
+    CFG_STR("fence_retention", NULL, CFGF_NODEFAULT),
     CFG_STR("keepers", NULL, CFGF_NODEFAULT),
     CFG_STR("key_format", NULL, CFGF_NODEFAULT),
     CFG_STR("host", NULL, CFGF_NODEFAULT),
@@ -183,18 +186,28 @@ static void read_times(struct reader *r) {
             text, ttl);
 }
 
-static void read_quarantine(struct reader *r) {
+static void read_flag(struct reader *r, const char *name, bool *ret) {
     unsigned line;
-    const char *text = get(r, "quarantine", &line);
+    const char *text = get(r, name, &line);
 
     if (!text)
         return;
     if (strcmp(text, "yes") == 0)
-        r->config->quarantine = true;
+        *ret = true;
     else if (strcmp(text, "no") == 0)
-        r->config->quarantine = false;
+        *ret = false;
     else
-        note_value(r, line, "quarantine", text, "expected yes or no");
+        note_value(r, line, name, text, "expected yes or no");
+}
+
+static void read_fencing(struct reader *r) {
+    struct config *config = r->config;
+
+    read_flag(r, "fencing", &config->fencing);
+    (void) read_duration(r, "fence_skew", FENCE_SKEW_MS_MIN, FENCE_SKEW_MS_MAX, false,
+                         &config->fence_skew_ms);
+    (void) read_duration(r, "fence_retention", FENCE_RETENTION_MS_MIN, FENCE_RETENTION_MS_MAX, false,
+                         &config->fence_retention_ms);
 }
 
 static void read_names(struct reader *r) {
@@ -350,7 +363,8 @@ static int read_values(cfg_t *root, const struct outline *outline, struct mistak
         .values = root, .section = &outline->sections[0], .mistakes = mistakes, .config = config};
 
     read_times(&r);
-    read_quarantine(&r);
+    read_flag(&r, "quarantine", &config->quarantine);
+    read_fencing(&r);
     read_names(&r);
     read_count(&r, "keepers", 1, KEEPERS_MAX, &config->keepers);
     read_count(&r, "max_sessions", 1, SESSIONS_MAX, &config->max_sessions);

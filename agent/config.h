@@ -30,6 +30,9 @@ struct config {
     int64_t max_ttl_ms;
     int64_t node_timeout_ms; /* 0: ttl/20 within NODE_TIMEOUT_MS_MIN..MAX */
     int64_t max_hold_ms;     /* 0: no bound */
+    bool fencing;            /* each grant gets a fencing token */
+    int64_t fence_skew_ms;   /* how far a token may be from a node's clock */
+    int64_t fence_retention_ms; /* how long a node keeps a name's token after its last use */
     bool quarantine;         /* nodes that lost their memory rest before they vote */
     char *key_prefix;        /* key_format around "{name}" */
     char *key_suffix;

@@ -220,15 +220,21 @@ static const struct resp_token *map_get(const struct resp_token *tokens, size_t 
     return NULL;
 }
 
-/* Takes the grant's id and deadline over. */
+static uint64_t integer_or_0(const struct resp_token *token) {
+    return token && token->type == RESP_INTEGER && token->integer > 0 ? (uint64_t) token->integer : 0;
+}
+
+/* Takes the grant's id, token and deadline over. */
 static bool take_grant(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
                        size_t n_tokens) {
     const struct resp_token *id = map_get(tokens, n_tokens, "id"),
-                            *deadline = map_get(tokens, n_tokens, "deadline");
+                            *deadline = map_get(tokens, n_tokens, "deadline"),
+                            *fence = map_get(tokens, n_tokens, "fence");
 
     if (!id || !deadline || id->type != RESP_INTEGER || deadline->type != RESP_INTEGER || id->integer <= 0)
         return false;
     lease->id = (uint64_t) id->integer;
+    lease->fence = integer_or_0(fence);
     set_deadline(client, lease, deadline->integer);
     lease->state = LEASE_HELD;
     return true;
@@ -330,6 +336,7 @@ static void reply_leader(struct client_reply *reply, const struct resp_token *to
     copy_text(map_get(tokens, n_tokens, "holder"), leader->holder, sizeof(leader->holder), NULL);
     copy_text(map_get(tokens, n_tokens, "data"), leader->data, sizeof(leader->data), &leader->data_length);
     leader->validity_ms = validity->integer;
+    leader->fence = integer_or_0(map_get(tokens, n_tokens, "fence"));
     reply->integer = 1;
 }
 

@@ -19,7 +19,8 @@ enum redlock_lease_state {
 struct redlock_lease {
     struct redlock_lease *next; /* in the client's list */
     struct redlock *connection;
-    uint64_t id; /* 0 until the agent gave one */
+    uint64_t id;    /* 0 until the agent gave one */
+    uint64_t fence; /* 0: none */
     enum redlock_lease_state state;
     int64_t deadline_ns;
     int64_t refresh_ns;           /* when an event loop asks for news */

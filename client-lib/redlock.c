@@ -486,6 +486,10 @@ EXPORT uint64_t redlock_lease_id(const struct redlock_lease *lease) {
     return lease->id;
 }
 
+EXPORT uint64_t redlock_fence(const struct redlock_lease *lease) {
+    return lease->fence;
+}
+
 EXPORT const char *redlock_lease_name(const struct redlock_lease *lease) {
     return lease->name;
 }

@@ -101,6 +101,12 @@ int redlock_beat(struct redlock_lease *lease);
 int64_t redlock_remaining_ns(const struct redlock_lease *lease);
 
 uint64_t redlock_lease_id(const struct redlock_lease *lease);
+
+/* The fencing token: larger than that of every holder of the name before. A resource that remembers the
+ * largest one that it has seen can refuse those who don't know yet that they have lost the lease. At most
+ * 53 bits; 0 until the lease is granted, or when the agent gives none. Does no I/O. */
+uint64_t redlock_fence(const struct redlock_lease *lease);
+
 const char *redlock_lease_name(const struct redlock_lease *lease); /* stands as long as the handle */
 
 /* Who holds `name`, as a majority of the nodes says. */
@@ -109,6 +115,7 @@ struct redlock_leader {
     char data[1025];
     size_t data_length;
     int64_t validity_ms;
+    uint64_t fence; /* the holder's token; 0: none, or no majority agrees on it */
 };
 
 /* 1 and the leader; 0 when nobody holds it; REDLOCK_NO_QUORUM, REDLOCK_BAD_NAME or a failure of the
@@ -138,8 +145,8 @@ struct redlock_callbacks {
 };
 
 /* Any of the callbacks may be NULL. They are called from redlock_dispatch() and from blocking calls, never
- * from elsewhere; inside of them only redlock_remaining_ns(), redlock_lease_id(), redlock_lease_name() and
- * redlock_error_text() may be called. */
+ * from elsewhere; inside of them only redlock_remaining_ns(), redlock_lease_id(), redlock_lease_name(),
+ * redlock_fence() and redlock_error_text() may be called. */
 void redlock_set_callbacks(struct redlock *connection, const struct redlock_callbacks *callbacks,
                            void *userdata);
 

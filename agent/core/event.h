@@ -36,14 +36,14 @@ struct command {
 
 /* Keeper to front. */
 enum report_kind {
-    REPORT_GRANTED,   /* deadline */
+    REPORT_GRANTED,   /* deadline, token */
     REPORT_FAILED,    /* failure, text: the request is over */
     REPORT_CONTENDED, /* failure, text: an attempt failed, the request goes on */
     REPORT_EXTENDED,  /* deadline */
     REPORT_AT_RISK,   /* reason */
     REPORT_LOST,      /* reason: the request is over */
     REPORT_RELEASED,  /* the answer to COMMAND_RELEASE: the request is over */
-    REPORT_LOOKED,    /* text: the value that a majority has; validity_ms. No text: none */
+    REPORT_LOOKED,    /* text: the value that a majority has; token, validity_ms. No text: none */
     REPORT_NODE,      /* node, standing, text: the reason */
 };
 
@@ -79,25 +79,28 @@ struct report {
     uint16_t text_length;
     uint64_t request;
     instant_ns deadline_ns;
+    int64_t token; /* granted, looked: the fencing token; 0: none */
     int64_t validity_ms;
     const char *text;
 };
 
 /* Shard to nodes. */
-enum operation { OPERATION_ACQUIRE, OPERATION_EXTEND, OPERATION_RELEASE, OPERATION_LOOK };
+enum operation { OPERATION_ACQUIRE, OPERATION_RAISE, OPERATION_EXTEND, OPERATION_RELEASE, OPERATION_LOOK };
 
 struct send {
     enum operation operation;
     node_set nodes;
     uint32_t ttl_ms;
-    uint64_t ticket;         /* comes back with each node's vote */
+    uint64_t ticket; /* comes back with each node's vote */
+    int64_t token;   /* to acquire and to raise: proposed; 0: no fencing. To look: not 0 if it is wanted */
     const uint8_t *secret;   /* SECRET_BYTES; NULL for a look */
     const struct text *text; /* name, and the value's tail */
 };
 
 /* A node's answer to one ticket. */
 enum vote_kind {
-    VOTE_YES,      /* set | extended | deleted or gone */
+    VOTE_YES,      /* set | raised | extended | deleted or gone */
+    VOTE_BEHIND,   /* raise: the token was not accepted, see there */
     VOTE_REPAIRED, /* the key was missing and is set again */
     VOTE_FOREIGN,  /* the key stands for another; text: its value or type */
     VOTE_FREE,     /* look: no key */
@@ -106,8 +109,17 @@ enum vote_kind {
     VOTE_CUT,      /* the connection broke: it may or may not have been executed */
 };
 
+/* What a node makes of a proposed fencing token. */
+enum token_verdict {
+    TOKEN_ACCEPTED,
+    TOKEN_SMALL, /* not larger than every one before */
+    TOKEN_FAR,   /* too far from the node's clock */
+};
+
 struct vote {
     enum vote_kind kind;
+    enum token_verdict token_verdict; /* of a vote to acquire, VOTE_YES, and of VOTE_BEHIND */
+    int64_t token;     /* the largest that the node has accepted; look: 0 when there is none */
     bool foreign_type; /* text is a type, the key is no lock */
     const char *text;
     size_t text_length;

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "core/explain.h"
 #include "core/shard.h"
+#include "core/token.h"
 #include "core/validity.h"
 
 /* Delays between attempts: random, and large against the round trip, so that contenders of several hosts
@@ -56,8 +57,10 @@ static void forget(struct shard *shard, struct lease *lease) {
 static void tell(struct shard *shard, struct lease *lease, enum report_kind kind) {
     if (lease->request == 0)
         return;
-    shard_report(
-        shard, &(struct report){.kind = kind, .request = lease->request, .deadline_ns = lease->deadline_ns});
+    shard_report(shard, &(struct report){.kind = kind,
+                                         .request = lease->request,
+                                         .deadline_ns = lease->deadline_ns,
+                                         .token = lease->token});
 }
 
 static void tell_reason(struct shard *shard, struct lease *lease, enum report_kind kind,
@@ -214,6 +217,8 @@ static void attempt_granted(struct shard *shard, struct lease *lease, instant_ns
         return;
     }
     enter(shard, lease, LEASE_HELD);
+    if (lease->token > shard->token_high)
+        shard->token_high = lease->token;
     lease->hold_until_ns =
         lease->max_hold_ms > 0 ? instant_add(now_ns, lease->max_hold_ms * NS_PER_MS) : INSTANT_NEVER;
     lease->deadline_ns = instant_min(lease->deadline_ns, lease->hold_until_ns);
@@ -239,6 +244,10 @@ static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns n
         return;
     }
     shard->sink.secret(shard->sink.userdata, lease->secret);
+    lease->token = shard->config.fencing ? token_propose(shard, now_ns) : 0;
+    lease->token_seen = 0;
+    lease->accepted = 0;
+    lease->raises = 0;
     lease->maybe = nodes;
     lease->under_way = true;
     shard_set_due(shard, lease, now_ns + node_timeout_ns(lease));
@@ -260,17 +269,87 @@ static void attempt_see(struct shard *shard, struct lease *lease, unsigned node,
     lease->seen = text_new(&shard->texts, vote->text, length, NULL, 0);
 }
 
+/* What a node made of the proposed token. */
+static void token_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                       instant_ns now_ns) {
+    static const char behind[] = "has accepted a larger fencing token",
+                      far[] = "its clock is too far from the others' for fencing tokens (see fence_skew)";
+
+    switch (vote->token_verdict) {
+    case TOKEN_ACCEPTED:
+        lease->accepted |= node_set_of(node);
+        return;
+    case TOKEN_SMALL:
+        node_note_trouble(&shard->nodes[node], behind, sizeof(behind) - 1);
+        break;
+    case TOKEN_FAR:
+        node_note_trouble(&shard->nodes[node], far, sizeof(far) - 1);
+        break;
+    }
+    if (vote->token > lease->token_seen && token_is_near(shard, vote->token, now_ns))
+        lease->token_seen = vote->token;
+}
+
+/* A majority has our key, but too few of them the token: asks for a larger one, where the key is ours. */
+static void raise_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    node_set nodes = lease->maybe & shard_askable(shard);
+
+    enter(shard, lease, LEASE_RAISING);
+    lease->raises++;
+    if (lease->token_seen > lease->token)
+        lease->token = lease->token_seen;
+    if (shard->token_high > lease->token)
+        lease->token = shard->token_high;
+    lease->token++;
+    if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
+        round_begin(&lease->round, nodes);
+        attempt_failed(shard, lease, false, now_ns);
+        return;
+    }
+    lease->under_way = true;
+    shard_set_due(shard, lease, now_ns + node_timeout_ns(lease));
+    shard_send(shard, lease, OPERATION_RAISE, nodes, now_ns);
+}
+
+static void raise_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                       instant_ns now_ns) {
+    if (vote->kind == VOTE_BEHIND)
+        token_vote(shard, lease, node, vote, now_ns);
+    switch (round_verdict(&lease->round, shard->config.nodes)) {
+    case VERDICT_REACHED:
+        attempt_granted(shard, lease, now_ns);
+        break;
+    case VERDICT_IMPOSSIBLE:
+        if (lease->raises < TOKEN_RAISES_MAX && lease->token_seen >= lease->token)
+            raise_begin(shard, lease, now_ns);
+        else
+            attempt_failed(shard, lease, false, now_ns);
+        break;
+    case VERDICT_OPEN:
+        break;
+    }
+}
+
+static void attempt_locked(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (lease->token == 0 || node_set_count(lease->accepted) >= quorum_of(shard->config.nodes))
+        attempt_granted(shard, lease, now_ns);
+    else
+        raise_begin(shard, lease, now_ns);
+}
+
 static void attempt_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                          instant_ns now_ns) {
     if (vote->kind == VOTE_FOREIGN)
         attempt_see(shard, lease, node, vote);
+    if (vote->kind == VOTE_YES && lease->token != 0)
+        token_vote(shard, lease, node, vote, now_ns);
     if (vote->kind == VOTE_EPOCH) {
         lease->doubted = true;
         lease->maybe &= (node_set) ~node_set_of(node);
     }
     switch (round_verdict(&lease->round, shard->config.nodes)) {
     case VERDICT_REACHED:
-        attempt_granted(shard, lease, now_ns);
+        attempt_locked(shard, lease, now_ns);
         break;
     case VERDICT_IMPOSSIBLE:
         attempt_failed(shard, lease, false, now_ns);
@@ -451,6 +530,9 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
     case LEASE_ACQUIRING:
         attempt_vote(shard, lease, node, vote, now_ns);
         break;
+    case LEASE_RAISING:
+        raise_vote(shard, lease, node, vote, now_ns);
+        break;
     case LEASE_HELD:
         held_vote(shard, lease, now_ns);
         break;
@@ -470,6 +552,7 @@ void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         attempt_begin(shard, lease, now_ns);
         break;
     case LEASE_ACQUIRING:
+    case LEASE_RAISING:
         attempt_failed(shard, lease, true, now_ns);
         break;
     case LEASE_HELD:
@@ -498,6 +581,7 @@ void lease_release(struct shard *shard, struct lease *lease, instant_ns now_ns) 
         release_begin(shard, lease, now_ns);
         break;
     case LEASE_ACQUIRING:
+    case LEASE_RAISING:
         release_begin(shard, lease, now_ns);
         break;
     case LEASE_RELEASING:

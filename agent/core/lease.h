@@ -1,8 +1,8 @@
 /* A lease's life in its keeper: from the first attempt to the last key on the last node.
  *
- *   waiting ──▶ acquiring ──▶ held ──▶ releasing ──▶ (forgotten)
- *      ▲            │           │          ▲
- *      └────────────┘           └─▶ lost ──┘
+ *   waiting ──▶ acquiring ─┬─────────▶ held ──▶ releasing ──▶ (forgotten)
+ *      ▲            │      raising ──▶   │          ▲
+ *      └────────────┴─────────┘          └─▶ lost ──┘
  *
  * One lock value has one life. A failed attempt leaves its value to an *undo record*, a lease in `releasing`
  * without a request, and the request goes on with a fresh value. So an answer can only ever be counted for
@@ -22,6 +22,7 @@ enum lease_state {
     LEASE_FREE,      /* the slot is not in use */
     LEASE_WAITING,   /* between two attempts */
     LEASE_ACQUIRING, /* an attempt is under way */
+    LEASE_RAISING,   /* a majority has the key, but not the fencing token yet */
     LEASE_HELD,
     LEASE_LOST,      /* told so before its deadline; its keys stay until then */
     LEASE_RELEASING, /* deleting its keys */
@@ -50,6 +51,8 @@ struct lease {
     bool doubted : 1;   /* the last attempt met a changed epoch */
     bool seen_type : 1; /* `seen` is a type, not a value */
     struct round round;
+    uint8_t raises;     /* tries of this attempt to have a token accepted */
+    node_set accepted;  /* acquiring: nodes that have accepted the token too */
     node_set maybe;     /* nodes that may have our value */
     node_set confirmed; /* of those released: gone for sure */
     uint32_t ttl_ms;
@@ -57,6 +60,8 @@ struct lease {
     uint32_t heartbeat_ms;
     int64_t max_hold_ms;
     int64_t seen_ttl_ms;
+    int64_t token;         /* proposed, then granted; 0: none */
+    int64_t token_seen;    /* the largest one that stood in its way */
     instant_ns started_ns; /* just before this round's first send */
     instant_ns sent_ns;    /* of the last request that may have set or extended a key */
     instant_ns deadline_ns;

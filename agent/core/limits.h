@@ -2,6 +2,7 @@
 #pragma once
 
 #include <assert.h>
+#include <stdint.h>
 
 enum {
     NODES_MAX = 15,                /* configured Redis masters */
@@ -23,6 +24,10 @@ enum {
     NODE_TIMEOUT_MS_MAX = 100,
     NODE_STALLED_MS = 1000, /* silence with requests outstanding: not asked any more, counts as failed */
     NODE_CUT_MS = 5000,     /* silence after which the connection is given up */
+    TOKEN_RAISES_MAX = 3,   /* tries of one attempt to find a token that a majority accepts */
+    FENCE_SKEW_MS_MIN = 1000,
+    FENCE_SKEW_MS_MAX = 24 * 60 * 60 * 1000,
+    FENCE_RETENTION_MS_MIN = 60 * 60 * 1000,
     QUARANTINE_MARGIN_MS = 1000, /* on top of max_ttl and its drift */
     PROBE_MS = 1000, /* how often a quarantined node is asked whether another agent has blessed it */
     PROBE_TRUSTED_MS = 10 * 1000, /* how long a trusted node may go without telling its clock and epoch */
@@ -33,5 +38,7 @@ enum {
 
 static_assert(TTL_MS_MIN > TTL_MS_MIN / DRIFT_DIVISOR + DRIFT_FIXED_MS + NODE_TIMEOUT_MS_MIN,
               "the shortest lease leaves validity after one node time-out");
+#define FENCE_RETENTION_MS_MAX (INT64_C(366) * 24 * 60 * 60 * 1000)
+
 static_assert(NODES_MAX < 16, "sets of nodes are 16-bit masks");
 static_assert(NODE_STALLED_MS < NODE_CUT_MS, "a stalled node is left alone before it is cut off");

@@ -70,6 +70,21 @@ static int64_t majority_ttl_left_ms(const struct shard *shard, const struct look
     return best;
 }
 
+/* The holder's token: the one on which a majority of its keys' nodes agrees; 0 as long as none is seen.
+ * While the key stands, no other can have been accepted there. */
+static int64_t majority_token(const struct shard *shard, const struct look *look, uint64_t hash) {
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        unsigned same = 0;
+        for (unsigned j = 0; j < shard->config.nodes; j++)
+            if ((look->occupied & node_set_of(j)) && look->hash[j] == hash &&
+                look->token[j] == look->token[i])
+                same++;
+        if ((look->occupied & node_set_of(i)) && same >= quorum_of(shard->config.nodes))
+            return look->token[i];
+    }
+    return 0;
+}
+
 void look_vote(struct shard *shard, struct look *look, unsigned node, const struct vote *vote) {
     static const uint64_t key[2] = {0, 0};
     unsigned quorum = quorum_of(shard->config.nodes), same = 0, largest_possible;
@@ -84,6 +99,7 @@ void look_vote(struct shard *shard, struct look *look, unsigned node, const stru
         look->occupied |= bit;
         look->hash[node] = hash_bytes(key, vote->text, vote->text_length);
         look->ttl_left_ms[node] = vote->ttl_left_ms < 0 ? INT64_MAX : vote->ttl_left_ms;
+        look->token[node] = vote->token;
         for (unsigned i = 0; i < shard->config.nodes; i++)
             if ((look->occupied & node_set_of(i)) && look->hash[i] == look->hash[node])
                 same++;
@@ -93,6 +109,7 @@ void look_vote(struct shard *shard, struct look *look, unsigned node, const stru
                                         .request = look->request,
                                         .text = vote->text,
                                         .text_length = (uint16_t) vote->text_length,
+                                        .token = majority_token(shard, look, look->hash[node]),
                                         .validity_ms = majority_ttl_left_ms(shard, look, look->hash[node])});
             look_end(shard, look);
             return;

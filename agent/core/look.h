@@ -20,6 +20,7 @@ struct look {
     node_set occupied;
     uint64_t hash[NODES_MAX]; /* of each value seen */
     int64_t ttl_left_ms[NODES_MAX];
+    int64_t token[NODES_MAX]; /* the largest that it has accepted */
 };
 
 void look_begin(struct shard *shard, const struct command *command, instant_ns now_ns);

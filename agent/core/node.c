@@ -107,6 +107,7 @@ void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_
         if (node->trust != NODE_TRUSTED)
             node->trouble[0] = '\0';
         node->probe_ns = now_ns + PROBE_TRUSTED_MS * NS_PER_MS;
+        node->blessed_floor_us = probe->floor_us;
         node->trust = NODE_TRUSTED;
         node->marking = node->hurry = false;
         node->marked_ns = INSTANT_NEVER;

@@ -45,16 +45,17 @@ struct node {
     bool judged;   /* and that is its own doing, or ours, but dealt with */
     bool withdraw; /* the blessing is to count for nobody */
     uint8_t trust; /* enum node_trust */
-    uint32_t outstanding;             /* requests sent and not answered */
-    instant_ns progress_ns;           /* the later of: last answer, first request after silence */
-    uint32_t mark;                    /* number of the last mark */
-    instant_ns marked_ns;             /* when our mark was left; INSTANT_NEVER: never */
-    instant_ns probe_ns;              /* when to probe again */
-    struct offset offset;             /* of its clock */
-    int64_t floor_us;                 /* of the blessing that does not count; FLOOR_UNKNOWN: not seen yet */
-    int64_t step_ns;                  /* by how much its clock was set, at least */
-    instant_ns stepped_ns;            /* when we noticed */
-    instant_ns stepped_until_ns;      /* when everything has ended that it had promised by then */
+    uint32_t outstanding;        /* requests sent and not answered */
+    instant_ns progress_ns;      /* the later of: last answer, first request after silence */
+    uint32_t mark;               /* number of the last mark */
+    instant_ns marked_ns;        /* when our mark was left; INSTANT_NEVER: never */
+    instant_ns probe_ns;         /* when to probe again */
+    struct offset offset;        /* of its clock */
+    int64_t blessed_floor_us;    /* of the blessing by which it is trusted: what fencing tokens exceed */
+    int64_t floor_us;            /* of the blessing that does not count; FLOOR_UNKNOWN: not seen yet */
+    int64_t step_ns;             /* by how much its clock was set, at least */
+    instant_ns stepped_ns;       /* when we noticed */
+    instant_ns stepped_until_ns; /* when everything has ended that it had promised by then */
     char trouble[NODE_TROUBLE_BYTES]; /* why it does not vote, or its last refusal; "" when fine */
 };
 

@@ -23,6 +23,7 @@ void round_answer(struct round *round, unsigned node, enum vote_kind vote) {
     case VOTE_FOREIGN:
         round->foreign |= bit;
         break;
+    case VOTE_BEHIND:
     case VOTE_FREE:
     case VOTE_REFUSED:
     case VOTE_EPOCH:

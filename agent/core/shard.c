@@ -161,6 +161,7 @@ void shard_send_again(struct shard *shard, struct lease *lease, enum operation o
         .ticket = ticket_of(lease_index(shard, lease), lease->serial),
         .secret = lease->secret,
         .text = lease->text,
+        .token = lease->token,
     };
     assert(!(lease->round.asked & nodes));
 
@@ -173,6 +174,7 @@ void shard_send_look(struct shard *shard, struct look *look, uint32_t item, node
     struct send send = {
         .operation = OPERATION_LOOK,
         .nodes = nodes,
+        .token = shard->config.fencing,
         .ticket = ticket_of(item, look->serial),
         .text = look->text,
     };

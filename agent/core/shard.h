@@ -19,6 +19,8 @@ struct shard_config {
     uint32_t requests_max;         /* commands' request numbers modulo this are unique among the living */
     const char *const *node_names; /* must outlive the shard */
     uint32_t max_ttl_ms;           /* the longest that a command asks for */
+    bool fencing;                  /* each grant gets a fencing token */
+    uint32_t fence_skew_ms;        /* how far a token may be from a node's clock */
     bool quarantine; /* nodes that lost their memory rest for that long; otherwise they vote at once */
     uint64_t seed;   /* for delays and jitter */
 };
@@ -61,6 +63,7 @@ struct shard {
     struct text_store texts;
     bool extended;       /* in this tick */
     bool judging;        /* a clock was set, and it is not known whose */
+    int64_t token_high;  /* the largest token granted here */
     uint32_t max_ttl_ms; /* the longest of all agents, as far as the nodes' epochs tell */
     uint32_t waiting;    /* leases in LEASE_WAITING: spreads their retries */
     struct shard_counters counters;

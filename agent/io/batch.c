@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TTL_DIGITS = 12 };
+enum { TTL_DIGITS = 12, TOKEN_DIGITS = 20 };
 
 /* One request of this turn: where its key and value lie in the arena. */
 struct item {
@@ -16,6 +16,8 @@ struct item {
     size_t key_offset, key_length;
     size_t value_offset, value_length;
     size_t ttl_offset, ttl_length;
+    size_t fence_offset, fence_length; /* the fence key; no length: no fencing */
+    size_t token_offset, token_length;
 };
 
 /* One script call under way: the tickets of its names, in order. */
@@ -34,6 +36,7 @@ struct batcher {
     const struct config *config;
     char identity[IDENTITY_BYTES_MAX + 1]; /* ":host:agent:" */
     size_t identity_length;
+    char skew_us[TOKEN_DIGITS], retention_ms[TOKEN_DIGITS];
     char *arena;
     size_t arena_used, arena_room;
     struct item *items;
@@ -54,6 +57,10 @@ int batcher_new(const struct config *config, const char *agent_id, struct batche
         snprintf(batcher->identity, sizeof(batcher->identity), ":%.64s:%s:", config->host, agent_id);
     assert(length > 0 && (size_t) length < sizeof(batcher->identity));
     batcher->identity_length = (size_t) length;
+    (void) snprintf(batcher->skew_us, sizeof(batcher->skew_us), "%lld",
+                    (long long) config->fence_skew_ms * 1000);
+    (void) snprintf(batcher->retention_ms, sizeof(batcher->retention_ms), "%lld",
+                    (long long) config->fence_retention_ms);
     *ret = batcher;
     return 0;
 }
@@ -114,12 +121,31 @@ static void put_value(struct batcher *batcher, struct item *item, const struct s
     item->value_length = batcher->arena_used - item->value_offset;
 }
 
+/* The name's key, behind `prefix`. */
+static size_t put_key(struct batcher *batcher, const char *prefix, const struct send *send) {
+    size_t offset = put(batcher, prefix, strlen(prefix));
+
+    (void) put(batcher, batcher->config->key_prefix, strlen(batcher->config->key_prefix));
+    (void) put(batcher, send->text->bytes, send->text->head_length);
+    (void) put(batcher, batcher->config->key_suffix, strlen(batcher->config->key_suffix));
+    return offset;
+}
+
+static void put_fence(struct batcher *batcher, struct item *item, const struct send *send) {
+    char token[TOKEN_DIGITS + 4];
+    int length = snprintf(token, sizeof(token), "%lld", (long long) send->token);
+
+    assert(length > 0 && (size_t) length < sizeof(token));
+    item->fence_offset = put_key(batcher, REDIS_FENCE_KEY, send);
+    item->fence_length = batcher->arena_used - item->fence_offset;
+    item->token_offset = put(batcher, token, (size_t) length);
+    item->token_length = (size_t) length;
+}
+
 void batcher_add(struct batcher *batcher, const struct send *send) {
     struct item item = {.operation = send->operation, .nodes = send->nodes, .ticket = send->ticket};
 
-    item.key_offset = put(batcher, batcher->config->key_prefix, strlen(batcher->config->key_prefix));
-    (void) put(batcher, send->text->bytes, send->text->head_length);
-    (void) put(batcher, batcher->config->key_suffix, strlen(batcher->config->key_suffix));
+    item.key_offset = put_key(batcher, "", send);
     item.key_length = batcher->arena_used - item.key_offset;
     if (send->operation != OPERATION_LOOK)
         put_value(batcher, &item, send);
@@ -130,6 +156,8 @@ void batcher_add(struct batcher *batcher, const struct send *send) {
         item.ttl_offset = put(batcher, ttl, (size_t) length);
         item.ttl_length = (size_t) length;
     }
+    if (send->token != 0 && send->operation != OPERATION_EXTEND && send->operation != OPERATION_RELEASE)
+        put_fence(batcher, &item, send);
     batcher->items = grow(batcher->items, &batcher->items_room, batcher->n_items + 1, sizeof(item));
     batcher->items[batcher->n_items++] = item;
 }
@@ -175,37 +203,59 @@ static void batch_give(struct batcher *batcher, struct batch *batch) {
 
 static enum redis_script script_of(enum operation operation) {
     static const enum redis_script scripts[] = {
-        [OPERATION_ACQUIRE] = SCRIPT_ACQUIRE,
-        [OPERATION_EXTEND] = SCRIPT_EXTEND,
-        [OPERATION_RELEASE] = SCRIPT_RELEASE,
+        [OPERATION_ACQUIRE] = SCRIPT_ACQUIRE, [OPERATION_RAISE] = SCRIPT_RAISE,
+        [OPERATION_EXTEND] = SCRIPT_EXTEND,   [OPERATION_RELEASE] = SCRIPT_RELEASE,
         [OPERATION_LOOK] = SCRIPT_LOOK,
     };
     return scripts[operation];
 }
 
-/* Keys, then values, then ttls, as far as the operation has them. What grants or extends goes with the
- * epoch. */
+static struct redis_item piece(const struct batcher *batcher, size_t offset, size_t length) {
+    return (struct redis_item){batcher->arena + offset, length};
+}
+
+static struct redis_item word(const char *text) {
+    return (struct redis_item){text, strlen(text)};
+}
+
+static const char *last_word(const char *text) {
+    const char *blank = strrchr(text, ' ');
+    return blank ? blank + 1 : text;
+}
+
+/* Keys, then values, then ttls or the token, as far as the operation has them. What grants or extends goes
+ * with the epoch, and what grants with the fence. */
 static void send_call(struct batcher *batcher, struct redis *redis, const struct item *const *items,
                       uint32_t count, instant_ns now_ns) {
-    struct redis_item arguments[3 * BATCH_NAMES_MAX + 2];
-    enum operation operation = items[0]->operation;
+    struct redis_item arguments[3 * BATCH_NAMES_MAX + 9];
+    const struct item *first = items[0];
+    enum operation operation = first->operation;
     struct batch *batch = batch_new(batcher, count);
-    bool guarded = operation == OPERATION_ACQUIRE || operation == OPERATION_EXTEND;
-    const char *epoch = redis_epoch(redis);
+    bool guarded = operation != OPERATION_RELEASE && operation != OPERATION_LOOK;
     size_t n = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        arguments[n++] = (struct redis_item){batcher->arena + items[i]->key_offset, items[i]->key_length};
+        arguments[n++] = piece(batcher, items[i]->key_offset, items[i]->key_length);
     if (guarded)
-        arguments[n++] = (struct redis_item){REDIS_EPOCH_KEY, strlen(REDIS_EPOCH_KEY)};
+        arguments[n++] = word(REDIS_EPOCH_KEY);
+    if (first->fence_length > 0)
+        arguments[n++] = piece(batcher, first->fence_offset, first->fence_length);
     size_t n_keys = n;
     for (uint32_t i = 0; i < count && operation != OPERATION_LOOK; i++)
-        arguments[n++] =
-            (struct redis_item){batcher->arena + items[i]->value_offset, items[i]->value_length};
+        arguments[n++] = piece(batcher, items[i]->value_offset, items[i]->value_length);
     for (uint32_t i = 0; i < count && items[i]->ttl_length > 0; i++)
-        arguments[n++] = (struct redis_item){batcher->arena + items[i]->ttl_offset, items[i]->ttl_length};
+        arguments[n++] = piece(batcher, items[i]->ttl_offset, items[i]->ttl_length);
+    if (operation == OPERATION_RAISE)
+        arguments[n++] = piece(batcher, first->token_offset, first->token_length);
     if (guarded)
-        arguments[n++] = (struct redis_item){epoch, strlen(epoch)};
+        arguments[n++] = word(redis_epoch(redis));
+    if (operation == OPERATION_ACQUIRE && first->fence_length > 0)
+        arguments[n++] = piece(batcher, first->token_offset, first->token_length);
+    if (guarded && first->fence_length > 0) {
+        arguments[n++] = word(last_word(redis_epoch(redis)));
+        arguments[n++] = word(batcher->skew_us);
+        arguments[n++] = word(batcher->retention_ms);
+    }
     batch->operation = operation;
     batch->count = count;
     for (uint32_t i = 0; i < count; i++)
@@ -295,30 +345,56 @@ static struct vote strange_vote(void) {
 
 /* {type, value, ttl} of what stands under a key. */
 static bool describes_key(const redisReply *reply, size_t from) {
-    return reply->elements == from + 3 && reply->element[from]->type == REDIS_REPLY_STRING &&
+    return reply->elements >= from + 3 && reply->element[from]->type == REDIS_REPLY_STRING &&
            reply->element[from + 1]->type == REDIS_REPLY_STRING &&
            reply->element[from + 2]->type == REDIS_REPLY_INTEGER;
 }
 
-/* {1, TIME}, or {0, TIME, type, value, ttl}. */
+static enum token_verdict token_verdict_of(const redisReply *reply) {
+    return reply->integer == 1 ? TOKEN_ACCEPTED : reply->integer == 0 ? TOKEN_SMALL : TOKEN_FAR;
+}
+
+/* {1, TIME}, {1, TIME, verdict, largest token}, or {0, TIME, type, value, ttl}. */
 static struct vote acquire_vote(const redisReply *reply) {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
         reply->element[0]->type != REDIS_REPLY_INTEGER)
         return strange_vote();
-    if (reply->element[0]->integer == 1)
+    if (reply->element[0]->integer == 1 && reply->elements == 4 &&
+        reply->element[2]->type == REDIS_REPLY_INTEGER && reply->element[3]->type == REDIS_REPLY_INTEGER)
+        return (struct vote){.kind = VOTE_YES,
+                             .token_verdict = token_verdict_of(reply->element[2]),
+                             .token = redis_token(reply->element[3])};
+    if (reply->element[0]->integer == 1 && reply->elements == 2)
         return (struct vote){.kind = VOTE_YES};
     if (!describes_key(reply, 2))
         return strange_vote();
     return foreign_vote(reply->element[2], reply->element[3], reply->element[4]);
 }
 
-/* {type, value, ttl}, type "none" when free. */
+/* {verdict, TIME, largest token}; -2: the lock is not ours. */
+static struct vote raise_vote(const redisReply *reply) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
+        reply->element[0]->type != REDIS_REPLY_INTEGER || reply->element[2]->type != REDIS_REPLY_INTEGER)
+        return strange_vote();
+    if (reply->element[0]->integer == 1)
+        return (struct vote){.kind = VOTE_YES};
+    if (reply->element[0]->integer == -2)
+        return (struct vote){.kind = VOTE_FOREIGN, .text = "", .ttl_left_ms = -1};
+    return (struct vote){.kind = VOTE_BEHIND,
+                         .token_verdict = token_verdict_of(reply->element[0]),
+                         .token = redis_token(reply->element[2])};
+}
+
+/* {type, value, ttl, largest token}, type "none" when free. */
 static struct vote look_answer(const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_ARRAY || !describes_key(reply, 0))
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 || !describes_key(reply, 0) ||
+        reply->element[3]->type != REDIS_REPLY_INTEGER)
         return strange_vote();
     if (strcmp(reply->element[0]->str, "none") == 0)
         return (struct vote){.kind = VOTE_FREE};
-    return foreign_vote(reply->element[0], reply->element[1], reply->element[2]);
+    struct vote vote = foreign_vote(reply->element[0], reply->element[1], reply->element[2]);
+    vote.token = redis_token(reply->element[3]);
+    return vote;
 }
 
 static struct vote extend_vote(const redisReply *answer) {
@@ -342,6 +418,8 @@ static struct vote vote_of(const struct batch *batch, const redisReply *reply, u
     switch (batch->operation) {
     case OPERATION_ACQUIRE:
         return acquire_vote(reply);
+    case OPERATION_RAISE:
+        return raise_vote(reply);
     case OPERATION_LOOK:
         return look_answer(reply);
     case OPERATION_RELEASE:
@@ -358,8 +436,8 @@ static struct vote vote_of(const struct batch *batch, const redisReply *reply, u
 
 /* What the node's clock said; negative when the answer does not tell. */
 static int64_t time_in(const struct batch *batch, const redisReply *reply) {
-    size_t at = batch->operation == OPERATION_ACQUIRE ? 1 : 0;
-    bool tells = batch->operation == OPERATION_ACQUIRE || batch->operation == OPERATION_EXTEND;
+    size_t at = batch->operation == OPERATION_EXTEND ? 0 : 1;
+    bool tells = batch->operation != OPERATION_RELEASE && batch->operation != OPERATION_LOOK;
 
     if (!tells || !reply || reply->type != REDIS_REPLY_ARRAY || reply->elements <= at)
         return -1;

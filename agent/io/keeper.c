@@ -17,12 +17,7 @@
 #include "io/poller.h"
 #include "io/redis.h"
 
-enum {
-    MAILBOX_BYTES = 1 << 20,
-    SECRETS = 128,
-    MARK_MARGIN_MS = 60 * 1000,
-    FENCE_SKEW_US = 60 * 1000 * 1000
-};
+enum { MAILBOX_BYTES = 1 << 20, SECRETS = 128, MARK_MARGIN_MS = 60 * 1000 };
 
 struct keeper {
     struct keeper_config config;
@@ -113,7 +108,8 @@ static void on_probe(void *userdata, unsigned node, const struct inquiry *inquir
 static void on_bless(void *userdata, unsigned node, uint32_t mark, uint32_t max_ttl_ms) {
     struct keeper *keeper = userdata;
 
-    redis_bless(keeper->nodes[node], keeper->nonce, mark, max_ttl_ms, FENCE_SKEW_US);
+    redis_bless(keeper->nodes[node], keeper->nonce, mark, max_ttl_ms,
+                keeper->config.config->fence_skew_ms * 1000);
     keeper->probed |= node_set_of(node);
 }
 
@@ -349,6 +345,8 @@ static int reserve_memory(struct keeper *keeper) {
         .node_names = keeper->node_names,
         .max_ttl_ms = (uint32_t) config->max_ttl_ms,
         .quarantine = config->quarantine,
+        .fencing = config->fencing,
+        .fence_skew_ms = (uint32_t) config->fence_skew_ms,
         .seed = keeper->config.seed,
     };
     keeper->memory_bytes = shard_memory_bytes(&shard_config);

@@ -23,6 +23,7 @@
 
 enum redis_script {
     SCRIPT_ACQUIRE,
+    SCRIPT_RAISE,
     SCRIPT_EXTEND,
     SCRIPT_RELEASE,
     SCRIPT_LOOK,
@@ -60,6 +61,14 @@ static inline int64_t redis_time_us(const redisReply *reply) {
 
 /* The node's epoch key: "run_id max_ttl floor" (see core/node.h). Not a name that can be leased. */
 #define REDIS_EPOCH_KEY "redlockd:epoch"
+
+/* Then the lock's key: the largest fencing token that the node has accepted for it. */
+#define REDIS_FENCE_KEY "redlockd:fence:"
+
+/* A fencing token in an answer; 0 when it is none. */
+static inline int64_t redis_token(const redisReply *reply) {
+    return reply->integer > 0 && reply->integer < INT64_C(1) << 53 ? (int64_t) reply->integer : 0;
+}
 
 struct redis;
 struct inquiry;

@@ -58,10 +58,11 @@ void command_put_grant(struct service *service, const struct session *session, c
     const struct text *name = request->name->text;
 
     assert(now_ns < request->deadline_ns);
-    resp_put_map(writer, 4, session->protocol);
+    resp_put_map(writer, 5, session->protocol);
     put_pair_integer(writer, "id", (int64_t) registry_id(&service->registry, request));
     put_text(writer, "name");
     resp_put_bulk(writer, name->bytes, name->head_length);
+    put_pair_integer(writer, "fence", request->token);
     put_pair_integer(writer, "validity", (request->deadline_ns - now_ns) / NS_PER_MS);
     put_pair_integer(writer, "deadline", request->deadline_ns);
 }
@@ -442,7 +443,7 @@ static void put_lease(struct service *service, const struct session *session, co
     const char *state = request->state != REQUEST_HELD ? "waiting" : request->risk != 0 ? "at-risk" : "held";
     int64_t left_ns = request->state == REQUEST_HELD ? instant_max(request->deadline_ns - now_ns, 0) : 0;
 
-    resp_put_map(writer, 8, session->protocol);
+    resp_put_map(writer, 9, session->protocol);
     put_pair_integer(writer, "id", (int64_t) registry_id(&service->registry, request));
     put_text(writer, "name");
     resp_put_bulk(writer, request->name->text->bytes, request->name->text->head_length);
@@ -452,6 +453,7 @@ static void put_lease(struct service *service, const struct session *session, co
     put_pair_integer(writer, "ttl", request->ttl_ms);
     put_pair_integer(writer, "validity", left_ns / NS_PER_MS);
     put_pair_integer(writer, "age", (now_ns - request->asked_ns) / NS_PER_MS);
+    put_pair_integer(writer, "fence", request->token);
 }
 
 /* An operator's word that the node has forgotten nothing that counts: of root, or of the agent's own user.

@@ -396,8 +396,10 @@ void registry_beat(struct registry *registry, struct request *request) {
 
 /* --- what the keeper says --- */
 
-static void granted(struct registry *registry, struct request *request, instant_ns deadline_ns,
+static void granted(struct registry *registry, struct request *request, const struct report *report,
                     instant_ns now_ns) {
+    instant_ns deadline_ns = report->deadline_ns;
+
     if (request->state != REQUEST_CONTENDING)
         return; /* withdrawn meanwhile: its release is on the way */
     if (now_ns >= deadline_ns) {
@@ -409,6 +411,7 @@ static void granted(struct registry *registry, struct request *request, instant_
     }
     enter(registry, request, REQUEST_HELD);
     request->deadline_ns = deadline_ns;
+    request->token = report->token;
     request->tail = text_unref(&registry->texts, request->tail);
     request->name->seen = text_unref(&registry->texts, request->name->seen);
     set_due(registry, request, deadline_ns);
@@ -477,7 +480,7 @@ void registry_report(struct registry *registry, const struct report *report, ins
         return;
     switch (report->kind) {
     case REPORT_GRANTED:
-        granted(registry, request, report->deadline_ns, now_ns);
+        granted(registry, request, report, now_ns);
         break;
     case REPORT_FAILED:
         failed(registry, request, report, now_ns);

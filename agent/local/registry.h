@@ -50,6 +50,7 @@ struct request {
     instant_ns asked_ns;
     instant_ns wait_until_ns;
     instant_ns deadline_ns;
+    int64_t token; /* held: the fencing token; 0: none */
 };
 
 struct name {

@@ -256,10 +256,12 @@ void session_looked(struct session *session, struct service *service, const stru
         resp_put_nil(&writer, session->protocol);
     } else {
         size_t data = explain_data_offset(report->text, report->text_length);
-        resp_put_map(&writer, 3, session->protocol);
+        resp_put_map(&writer, 4, session->protocol);
         put_bulk_text(&writer, "holder");
         resp_put_bulk(&writer, holder,
                       explain_holder(report->text, report->text_length, holder, sizeof(holder)));
+        put_bulk_text(&writer, "fence");
+        resp_put_integer(&writer, report->token);
         put_bulk_text(&writer, "data");
         resp_put_bulk(&writer, report->text + data, data ? report->text_length - data : 0);
         put_bulk_text(&writer, "validity");

@@ -11,7 +11,7 @@ if type(epoch) == 'string' and string.sub(epoch, 1, #run_id + 1) == run_id .. ' 
   local max_ttl = tonumber(string.match(epoch, '^%w+ (%d+)')) or 0
   if max_ttl >= tonumber(ARGV[2]) then return {1, now, epoch} end
   floor = string.match(epoch, '%d+$')
-elseif redis.pcall('GET', KEYS[2]) ~= ARGV[1] then
+elseif redis.pcall('GET', KEYS[2]) ~= ARGV[1] .. ' ' .. run_id then
   return {0, now, 0}
 end
 local fresh = run_id .. ' ' .. ARGV[2] .. ' ' .. floor

@@ -166,7 +166,7 @@ static void detach(void) {
 /* What the background process tells the one in front. */
 struct outcome {
     int status;
-    uint64_t id;
+    uint64_t id, fence;
 };
 
 static int background(const struct cli *cli, struct acquire *acquire, int outcome_fd) {
@@ -180,7 +180,7 @@ static int background(const struct cli *cli, struct acquire *acquire, int outcom
         if (error != REDLOCK_OK)
             outcome.status = cli_failed(connection, error, acquire->name);
         else
-            outcome.id = redlock_lease_id(lease);
+            outcome = (struct outcome){.id = redlock_lease_id(lease), .fence = redlock_fence(lease)};
     }
     ssize_t n = write(outcome_fd, &outcome, sizeof(outcome));
     (void) close(outcome_fd);
@@ -239,6 +239,6 @@ int cli_acquire(const struct cli *cli, int argc, char **argv) {
         return STATUS_SYSTEM;
     }
     if (outcome.status == 0)
-        (void) printf("%llu\n", (unsigned long long) outcome.id);
+        (void) printf("%llu %llu\n", (unsigned long long) outcome.id, (unsigned long long) outcome.fence);
     return outcome.status;
 }

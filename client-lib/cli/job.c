@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -27,9 +28,25 @@ static void give_terminal(pid_t group) {
     (void) sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
+static bool set_number(const char *name, uint64_t number) {
+    char text[24];
+
+    (void) snprintf(text, sizeof(text), "%llu", (unsigned long long) number);
+    return setenv(name, text, 1) == 0;
+}
+
+/* No token, no variable: nobody takes 0 for one. */
+static bool set_environment(const struct redlock_lease *lease) {
+    if (redlock_fence(lease) == 0)
+        (void) unsetenv("REDLOCK_FENCE");
+    else if (!set_number("REDLOCK_FENCE", redlock_fence(lease)))
+        return false;
+    return setenv("REDLOCK_NAME", redlock_lease_name(lease), 1) == 0 &&
+           set_number("REDLOCK_ID", redlock_lease_id(lease));
+}
+
 __attribute__((noreturn)) static void child(const struct job *job, char *const argv[],
-                                            const char *lease_name, const char *lease_id, pid_t parent,
-                                            int error_fd) {
+                                            const struct redlock_lease *lease, pid_t parent, int error_fd) {
     sigset_t none;
     int error;
 
@@ -43,7 +60,7 @@ __attribute__((noreturn)) static void child(const struct job *job, char *const a
     (void) signal(SIGPIPE, SIG_DFL);
     (void) sigemptyset(&none);
     (void) sigprocmask(SIG_SETMASK, &none, NULL);
-    if (setenv("REDLOCK_NAME", lease_name, 1) == 0 && setenv("REDLOCK_ID", lease_id, 1) == 0)
+    if (set_environment(lease))
         (void) execvp(argv[0], argv);
     error = errno;
     ssize_t n = write(error_fd, &error, sizeof(error));
@@ -51,7 +68,7 @@ __attribute__((noreturn)) static void child(const struct job *job, char *const a
     _exit(STATUS_NOT_FOUND);
 }
 
-int job_start(struct job *job, char *const argv[], const char *lease_name, const char *lease_id) {
+int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease) {
     pid_t parent = getpid();
     int error = 0, error_pipe[2];
 
@@ -62,7 +79,7 @@ int job_start(struct job *job, char *const argv[], const char *lease_name, const
     }
     job->pid = fork();
     if (job->pid == 0)
-        child(job, argv, lease_name, lease_id, parent, error_pipe[1]);
+        child(job, argv, lease, parent, error_pipe[1]);
     (void) close(error_pipe[1]);
     if (job->pid < 0) {
         cli_complain("can't start %s: %s", argv[0], strerror(errno));

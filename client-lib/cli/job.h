@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+struct redlock_lease;
+
 struct job {
     pid_t pid;         /* also of its group; 0 when it is over */
     int wait_status;   /* of waitpid(2), once over */
@@ -12,7 +14,7 @@ struct job {
 
 /* Starts argv[0], found on the PATH, with this lease in its environment. Signals that the caller has blocked
  * are open in it. 0, or the exit status to end with (STATUS_NOT_FOUND, …), told. */
-int job_start(struct job *job, char *const argv[], const char *lease_name, const char *lease_id);
+int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease);
 
 /* Sends the signal to the whole group. */
 void job_signal(const struct job *job, int number);

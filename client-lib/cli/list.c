@@ -301,10 +301,13 @@ static void print_leader(const struct redlock_leader *leader, bool json) {
         json_string(stdout, leader->holder, strlen(leader->holder));
         (void) fputs(",\"data\":", stdout);
         json_string(stdout, leader->data, leader->data_length);
-        (void) printf(",\"validity\":%" PRId64 "}\n", leader->validity_ms);
+        (void) printf(",\"fence\":%" PRIu64 ",\"validity\":%" PRId64 "}\n", leader->fence,
+                      leader->validity_ms);
         return;
     }
     (void) printf("%s  %" PRId64 " ms", leader->holder, leader->validity_ms);
+    if (leader->fence != 0)
+        (void) printf("  fence %" PRIu64, leader->fence);
     if (leader->data_length > 0) {
         (void) fputs("  ", stdout);
         json_string(stdout, leader->data, leader->data_length); /* anything may be in it: quoted */

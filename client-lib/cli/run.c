@@ -34,9 +34,10 @@ static const char usage[] =
     "      --max-hold TIME  hold no longer than this\n"
     "  -c, --command TEXT   run TEXT with /bin/sh -c\n"
     "\n"
-    "TIME is a number of seconds, or has a unit: 500ms, 10s, 2m, 1h. COMMAND finds REDLOCK_NAME and "
-    "REDLOCK_ID in\n"
-    "its environment, runs in a process group of its own, gets our signals, and is waited for before the "
+    "TIME is a number of seconds, or has a unit: 500ms, 10s, 2m, 1h. COMMAND finds REDLOCK_NAME, "
+    "REDLOCK_ID and\n"
+    "REDLOCK_FENCE in its environment, runs in a process group of its own, gets our signals, and is waited "
+    "for before the "
     "lease is\n"
     "released. Exit status: COMMAND's own, or as 'redlock --help' says; 125 if the lease was lost.\n";
 
@@ -255,7 +256,6 @@ static int choose_times(struct run *run) {
 
 static int run_command(struct run *run) {
     char *const shell[] = {(char *) "/bin/sh", (char *) "-c", run->shell_text, NULL};
-    char id[24];
 
     int status = choose_times(run);
     if (status != 0)
@@ -265,9 +265,8 @@ static int run_command(struct run *run) {
         cli_complain("can't watch signals: %s", strerror(errno));
         return STATUS_SYSTEM;
     }
-    (void) snprintf(id, sizeof(id), "%llu", (unsigned long long) redlock_lease_id(run->lease));
     (void) redlock_dispatch(run->connection); /* from here on the library keeps its deadline fresh */
-    status = job_start(&run->job, run->shell_text ? shell : run->command, run->name, id);
+    status = job_start(&run->job, run->shell_text ? shell : run->command, run->lease);
     if (status != 0)
         return status;
     watch(run);

@@ -1,4 +1,5 @@
-/* bench NODES-DIRECTORY AGENT-SOCKET ROUNDS: acquire and release through the agent, beside the bare floor.
+/* bench NODES-DIRECTORY AGENT-SOCKET PLAIN-SOCKET ROUNDS: acquire and release through the agent, beside the
+ * bare floor, and beside an agent without fencing tokens.
  *
  * The floor sends the very same commands (the agent's scripts by EVALSHA) with hiredis alone, to all nodes
  * at once, and is done when a majority has answered. Both take turns within each round, so that a busy
@@ -28,6 +29,9 @@ enum {
     ROUNDS_MAX = 99,
     QUEUE = 1 << 16, /* replies that a node may owe: a slow one lags behind the majority */
 };
+
+/* In microseconds since 1970: the year 2100, larger than what the nodes have accepted. */
+#define FIRST_TOKEN 4102444800000000LL
 
 enum phase { ACQUIRE, RELEASE, PHASES };
 
@@ -112,6 +116,8 @@ static void floor_connect(const char *directory) {
 /* Asks all nodes for one slot; floor_wait() sends it. The value is as long as the agent's. */
 static void floor_ask(struct floor_slot *slots, unsigned slot, enum phase phase) {
     static const char value[] = "0123456789abcdef0123456789abcdef01234567:benchhost:01234567:123456:";
+    static long long tokens;
+    long long token = FIRST_TOKEN + ++tokens;
     char name[32];
 
     (void) snprintf(name, sizeof(name), "floor-%u", slot);
@@ -121,8 +127,11 @@ static void floor_ask(struct floor_slot *slots, unsigned slot, enum phase phase)
     for (unsigned i = 0; i < NODES; i++) {
         struct floor_node *node = &floor_nodes[i];
         if (phase == ACQUIRE)
-            (void) redisAppendCommand(node->context, "EVALSHA %s 2 %s %s %s 10000 %s", node->sha[phase],
-                                      name, REDIS_EPOCH_KEY, value, node->epoch);
+            (void) redisAppendCommand(node->context,
+                                      "EVALSHA %s 3 %s %s " REDIS_FENCE_KEY
+                                      "%s %s 10000 %s %lld %s 1000000000000 604800000",
+                                      node->sha[phase], name, REDIS_EPOCH_KEY, name, value, node->epoch,
+                                      token, strrchr(node->epoch, ' ') + 1);
         else
             (void) redisAppendCommand(node->context, "EVALSHA %s 1 %s %s", node->sha[phase], name, value);
         if (node->count == QUEUE)
@@ -330,15 +339,20 @@ static void print_row(const char *what, const char *unit, struct result *ours, s
                   median_of(base, rounds), unit, median_of(ratio, rounds), low, high);
 }
 
-static void run_single(struct redlock *connection, unsigned rounds) {
+static void run_single(struct redlock *connection, struct redlock *plain_connection, unsigned rounds) {
     static const double points[] = {0.5, 0.99};
-    static double agent[PHASES][SAMPLES], base[PHASES][SAMPLES];
+    static double agent[PHASES][SAMPLES], base[PHASES][SAMPLES], plain[PHASES][SAMPLES];
     static struct result ours[PHASES][2], bare[PHASES][2], ratio[PHASES][2];
+    static struct result fencing, without, fencing_ratio;
     char what[64];
 
     for (unsigned round = 0; round < rounds; round++) {
         floor_single(base);
         agent_single(connection, agent);
+        agent_single(plain_connection, plain);
+        fencing.values[round] = percentile(agent[ACQUIRE], SAMPLES, 0.5);
+        without.values[round] = percentile(plain[ACQUIRE], SAMPLES, 0.5);
+        fencing_ratio.values[round] = fencing.values[round] / without.values[round];
         for (enum phase phase = ACQUIRE; phase < PHASES; phase++)
             for (unsigned i = 0; i < 2; i++) {
                 double a = percentile(agent[phase], SAMPLES, points[i]);
@@ -353,6 +367,8 @@ static void run_single(struct redlock *connection, unsigned rounds) {
             (void) snprintf(what, sizeof(what), "%s p%.0f, 1 client", phase_names[phase], 100 * points[i]);
             print_row(what, "us", &ours[phase][i], &bare[phase][i], &ratio[phase][i], rounds);
         }
+    (void) printf("%-24s %10s %10s\n", "", "fencing", "without");
+    print_row("acquire p50, 1 client", "us", &fencing, &without, &fencing_ratio, rounds);
 }
 
 static void run_parallel(const char *socket_path, unsigned rounds) {
@@ -375,20 +391,23 @@ static void run_parallel(const char *socket_path, unsigned rounds) {
 }
 
 int main(int argc, char **argv) {
-    struct redlock *connection;
+    struct redlock *connection, *plain_connection;
 
-    if (argc != 4)
-        fail("usage", "bench NODES-DIRECTORY AGENT-SOCKET ROUNDS; tests/bench/run starts it");
-    unsigned rounds = (unsigned) atoi(argv[3]);
+    if (argc != 5)
+        fail("usage", "bench NODES-DIRECTORY AGENT-SOCKET PLAIN-SOCKET ROUNDS; tests/bench/run starts it");
+    unsigned rounds = (unsigned) atoi(argv[4]);
     if (rounds < 1 || rounds > ROUNDS_MAX)
         fail("ROUNDS", "wants 1 to 99");
     floor_connect(argv[1]);
     if (redlock_connect(argv[2], &connection) != REDLOCK_OK)
         fail(argv[2], "can't connect");
+    if (redlock_connect(argv[3], &plain_connection) != REDLOCK_OK)
+        fail(argv[3], "can't connect");
     (void) printf("%-24s %10s %10s %-7s %6s   %s\n", "median of the rounds", "agent", "floor", "", "ratio",
                   "(lowest to highest)");
-    run_single(connection, rounds);
     run_parallel(argv[2], rounds);
+    run_single(connection, plain_connection, rounds);
     redlock_close(connection);
+    redlock_close(plain_connection);
     return 0;
 }

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 import lab
 from tap import begins, equal, main, ok, within
@@ -54,10 +55,12 @@ def test_exit_statuses():
 
 def test_environment_and_group():
     out = lab.redlock_run(agent, "run", "env name", "--", "sh", "-c",
-                          'echo "$REDLOCK_NAME|$REDLOCK_ID|$(ps -o pgid= -p $$ | tr -d " ")|$$"')[1]
-    name, identity, group, pid = out.strip().split("|")
+                          'echo "$REDLOCK_NAME|$REDLOCK_ID|$REDLOCK_FENCE|'
+                          '$(ps -o pgid= -p $$ | tr -d " ")|$$"')[1]
+    name, identity, fence, group, pid = out.strip().split("|")
     equal(name, "env name", "REDLOCK_NAME")
     ok(int(identity) > 0, "REDLOCK_ID")
+    ok(abs(int(fence) - time.time() * 1e6) < 120e6, "REDLOCK_FENCE")
     equal(group, pid, "the command leads a process group of its own")
 
 
@@ -144,7 +147,8 @@ def test_acquire_for():
     script = lab.spawn(["sleep", "100"])
     status, out, _ = lab.redlock_run(agent, "acquire", "--for", str(script.pid), "script")
     equal(status, 0, "redlock acquire --for PID returns when the lease is held")
-    ok(int(out) > 0, "and prints its id")
+    identity, fence = (int(word) for word in out.split())
+    ok(identity > 0 and fence > 0, "and prints its id and its fencing token")
     equal(lab.redlock_run(agent, "check", "script")[0], 0, "check NAME: held")
     equal(lab.redlock_run(agent, "acquire", "--for", str(script.pid), "-n", "script")[0], 1,
           "-n when it is held")

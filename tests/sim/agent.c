@@ -64,6 +64,7 @@ static void on_send(void *userdata, const struct send *send) {
         event.as.request.operation = send->operation;
         event.as.request.ttl_ms = send->ttl_ms;
         event.as.request.ticket = send->ticket;
+        event.as.request.token = send->token;
         event.as.request.epoch = connection->epoch;
         event.as.request.floor_us = connection->floor_us;
         event.sent_ns = keeper_now(keeper);
@@ -184,7 +185,9 @@ static void keeper_reply(struct sim_keeper *keeper, const struct event *event) {
     const struct vote vote = {.kind = event->as.reply.kind,
                               .text = event->as.reply.kind == VOTE_FOREIGN ? "other" : "",
                               .text_length = event->as.reply.kind == VOTE_FOREIGN ? 5 : 0,
-                              .ttl_left_ms = event->as.reply.ttl_left_ms};
+                              .ttl_left_ms = event->as.reply.ttl_left_ms,
+                              .token_verdict = event->as.reply.token_verdict,
+                              .token = event->as.reply.token};
 
     assert(connection->count > 0 && connection->outstanding[connection->first] == event->as.reply.ticket);
     connection->first = (connection->first + 1) % SIM_OUTSTANDING_MAX;
@@ -323,6 +326,8 @@ static struct shard_config shard_config_of(void) {
         .node_names = node_names,
         .max_ttl_ms = SIM_LONGEST_TTL_MS,
         .quarantine = sim_quarantine,
+        .fencing = sim_fencing,
+        .fence_skew_ms = sim_fence_skew_ms,
         .seed = random_next(&sim_random),
     };
 }

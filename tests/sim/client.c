@@ -27,6 +27,7 @@ static struct client {
 } clients[SIM_CLIENTS_MAX];
 
 static unsigned n_clients;
+static int64_t resource_tokens[SIM_NAMES];
 
 static unsigned index_of(const struct client *client) {
     return (unsigned) (client - clients);
@@ -52,6 +53,7 @@ static void step_later(const struct client *client, int64_t delay_ns) {
 
 void clients_reset(unsigned count) {
     n_clients = count;
+    memset(resource_tokens, 0, sizeof(resource_tokens));
     for (unsigned i = 0; i < count; i++) {
         clients[i] = (struct client){.agent = (unsigned) pick(0, sim_n_agents - 1)};
         list_init(&clients[i].requests);
@@ -74,6 +76,16 @@ static void check_belief(const struct client *client) {
     for (unsigned i = 0; i < n_clients; i++)
         if (&clients[i] != client && clients[i].name == client->name && believes(&clients[i]))
             violation("clients %u and %u both hold name %u", index_of(client), i, client->name);
+}
+
+/* The resource remembers the largest token that it has seen, and the holder writes to it at once. */
+static void check_token(const struct client *client, int64_t token) {
+    if (!sim_fencing)
+        return;
+    if (token <= resource_tokens[client->name])
+        violation("client %u holds name %u with token %lld, after one with %lld", index_of(client),
+                  client->name, (long long) token, (long long) resource_tokens[client->name]);
+    resource_tokens[client->name] = token;
 }
 
 void clients_check_deletion(const uint8_t secret[SECRET_BYTES]) {
@@ -108,8 +120,10 @@ void client_granted(struct sim_agent *agent, const struct request *request,
     client->deadline_ns = request->deadline_ns;
     memcpy(client->secret, secret, SECRET_BYTES);
     sim_counts.grants++;
-    trace("client %u: granted name %u, %lld ms left", index_of(client), client->name,
-          (long long) ((client->deadline_ns - clock_read(&agent->clock)) / NS_PER_MS));
+    trace("client %u: granted name %u, %lld ms left, token %lld", index_of(client), client->name,
+          (long long) ((client->deadline_ns - clock_read(&agent->clock)) / NS_PER_MS),
+          (long long) request->token);
+    check_token(client, request->token);
     int64_t hold_ns = request->max_hold_ms > 0 ? request->max_hold_ms * NS_PER_MS : INSTANT_NEVER / 2;
     if (request->heartbeat_ms > 0) /* it never beats: an extension just before this, and no more */
         hold_ns = instant_min(hold_ns, (int64_t) (request->heartbeat_ms + request->ttl_ms) * NS_PER_MS);
@@ -246,6 +260,14 @@ static void let_go(struct client *client, struct sim_agent *agent) {
     trace("client %u: releases", index_of(client));
     client->state = CLIENT_RELEASING;
     registry_release(&agent->registry, request, now_ns);
+}
+
+/* Nobody waits any longer: with clocks that are far apart there may be no token on which a majority agrees.
+ */
+void clients_give_up(void) {
+    for (unsigned i = 0; i < n_clients; i++)
+        if (clients[i].state == CLIENT_ASKING)
+            step_later(&clients[i], pick(0, 3000) * NS_PER_MS);
 }
 
 void client_step(unsigned index) {

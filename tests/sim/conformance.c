@@ -10,12 +10,23 @@
 #include "io/redis.h"
 #include "sim.h"
 
-enum { STEPS = 40, SECRETS = 3, MARKS = 3, LONG_TTL_MS = 100000 };
+enum {
+    STEPS = 40,
+    SECRETS = 3,
+    MARKS = 3,
+    LONG_TTL_MS = 100000,
+    BLESSING_SKEW_MS = 5000,
+    TOKEN_SKEW_MS = 1000 * 1000, /* more: tokens near the floor are not too far */
+    TOKEN_FAR_US = 2000 * 1000 * 1000,
+};
+
+#define TOKEN_SKEW_US "1000000000"
 
 /* What node.c wants of its world: nothing happens here but requests. */
 int64_t sim_now_ns = 1;
 struct random sim_random;
 struct sim_counts sim_counts;
+uint32_t sim_fence_skew_ms;
 
 int64_t pick(int64_t low, int64_t high) {
     return random_between(&sim_random, low, high);
@@ -38,7 +49,7 @@ static struct sim_node node;
 static char known_epoch[EPOCH_BYTES_MAX]; /* as the last probe had it */
 static uint32_t known_sim_epoch;
 static int64_t known_sim_floor_us;
-static char history[STEPS * 64];
+static char history[STEPS * 96];
 
 static _Noreturn void fail(const char *what) {
     (void) printf("not ok 1 - the simulated node answers like a real one\n# %s, after:%s\n1..1\n", what,
@@ -71,6 +82,10 @@ static enum vote_kind vote_of(enum operation operation, const redisReply *reply)
         return strncmp(reply->str, "EPOCH", 5) == 0 ? VOTE_EPOCH : VOTE_REFUSED;
     if (operation == OPERATION_ACQUIRE)
         return reply->element[0]->integer == 1 ? VOTE_YES : VOTE_FOREIGN;
+    if (operation == OPERATION_RAISE)
+        return reply->element[0]->integer == 1    ? VOTE_YES
+               : reply->element[0]->integer == -2 ? VOTE_FOREIGN
+                                                  : VOTE_BEHIND;
     if (operation == OPERATION_RELEASE)
         return VOTE_YES;
     if (operation == OPERATION_LOOK)
@@ -85,33 +100,82 @@ static enum vote_kind vote_of(enum operation operation, const redisReply *reply)
     }
 }
 
+/* Tokens are told apart by their distance from the floor: the floors of the two are not the same. */
+static int64_t known_floor_us(void) {
+    const char *blank = strrchr(known_epoch, ' ');
+    return blank ? strtoll(blank + 1, NULL, 10) : 0;
+}
+
+/* Verdict and largest token, at this place of a real answer. */
+static void compare_token(const redisReply *reply, size_t at, size_t token_at,
+                          const struct event *simulated) {
+    static const enum token_verdict verdicts[] = {TOKEN_FAR, TOKEN_SMALL, TOKEN_ACCEPTED};
+    int64_t verdict = reply->element[at]->integer;
+
+    if (verdict < -1 || verdict > 1 || verdicts[verdict + 1] != simulated->as.reply.token_verdict)
+        fail("another verdict on a token");
+    if (reply->element[token_at]->integer - known_floor_us() !=
+        simulated->as.reply.token - known_sim_floor_us)
+        fail("another largest token");
+}
+
+static redisReply *run_request(enum operation operation, const char *key, const char *value,
+                               int64_t token_distance) {
+    char fence[32], token[32], floor_us[32];
+
+    (void) snprintf(fence, sizeof(fence), "%s%s", REDIS_FENCE_KEY, key);
+    (void) snprintf(floor_us, sizeof(floor_us), "%lld", (long long) known_floor_us());
+    (void) snprintf(token, sizeof(token), "%lld", (long long) (known_floor_us() + token_distance));
+    const char *const acquire[] = {key,         REDIS_EPOCH_KEY, fence,    value,         "100000",
+                                   known_epoch, token,           floor_us, TOKEN_SKEW_US, "100000"};
+    const char *const raise[] = {key,         REDIS_EPOCH_KEY, fence,         value,   token,
+                                 known_epoch, floor_us,        TOKEN_SKEW_US, "100000"};
+    const char *const extend[] = {key, REDIS_EPOCH_KEY, value, "100000", known_epoch};
+    const char *const plain[] = {key, value};
+    switch (operation) {
+    case OPERATION_ACQUIRE:
+        return run(SCRIPT_ACQUIRE, 10, acquire, 3);
+    case OPERATION_RAISE:
+        return run(SCRIPT_RAISE, 9, raise, 3);
+    case OPERATION_EXTEND:
+        return run(SCRIPT_EXTEND, 5, extend, 2);
+    case OPERATION_RELEASE:
+        return run(SCRIPT_RELEASE, 2, plain, 1);
+    case OPERATION_LOOK:
+        break;
+    }
+    return run(SCRIPT_LOOK, 1, plain, 1);
+}
+
 static void step_request(void) {
-    static const enum redis_script scripts[] = {SCRIPT_ACQUIRE, SCRIPT_EXTEND, SCRIPT_RELEASE, SCRIPT_LOOK};
-    static const char *const words[] = {"acquire", "extend", "release", "look"};
-    enum operation operation = (enum operation) pick(0, 3);
+    static const char *const words[] = {"acquire", "raise", "extend", "release", "look"};
+    enum operation operation = (enum operation) pick(0, 4);
     unsigned name = (unsigned) pick(0, SIM_NAMES - 1), secret = (unsigned) pick(0, SECRETS - 1);
+    int64_t distance = chance(90) ? pick(-1, 4) : TOKEN_FAR_US;
     char key[2], value[2];
     struct event request = {.name = (uint8_t) name};
 
     value_of(name, key);
     value_of(secret, value);
-    const char *const guarded[] = {key, REDIS_EPOCH_KEY, value, "100000", known_epoch};
-    const char *const plain[] = {key, value};
-    bool is_guarded = operation == OPERATION_ACQUIRE || operation == OPERATION_EXTEND;
-    redisReply *reply = is_guarded ? run(scripts[operation], 5, guarded, 2)
-                                   : run(scripts[operation], operation == OPERATION_LOOK ? 1 : 2, plain, 1);
+    redisReply *reply = run_request(operation, key, value, distance);
     request.as.request.operation = operation;
     request.as.request.ttl_ms = LONG_TTL_MS;
     request.as.request.epoch = known_sim_epoch;
     request.as.request.floor_us = known_sim_floor_us;
+    request.as.request.token = known_sim_floor_us + distance;
     memset(request.as.request.secret, (int) secret, SECRET_BYTES);
-    (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %s %s %s;",
-                    words[operation], key, value);
+    (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %s %s %s %lld;",
+                    words[operation], key, value, (long long) distance);
     enum vote_kind real = vote_of(operation, reply);
-    enum vote_kind simulated = node_execute(&node, &request).as.reply.kind;
+    sim_fence_skew_ms = TOKEN_SKEW_MS;
+    const struct event simulated = node_execute(&node, &request);
     /* The simulated node does not look at values in a look. */
-    if (real != simulated && operation != OPERATION_LOOK)
+    if (real != simulated.as.reply.kind && operation != OPERATION_LOOK)
         fail("another answer");
+    if (operation == OPERATION_ACQUIRE && real == VOTE_YES)
+        compare_token(reply, 2, 3, &simulated);
+    if (operation == OPERATION_RAISE && (real == VOTE_YES || real == VOTE_BEHIND))
+        compare_token(reply, 0, 2, &simulated);
     freeReplyObject(reply);
 }
 
@@ -134,6 +198,7 @@ static void step_probe(void) {
     probe.as.probe.leave = leave;
     probe.as.probe.mark = mark;
     probe.as.probe.withdraw_us = withdraw ? known_sim_floor_us : 0;
+    sim_fence_skew_ms = BLESSING_SKEW_MS;
     node_probe(&node, &probe);
     (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %s %u;",
                     bless      ? "bless"
@@ -173,13 +238,13 @@ static void compare_keys(void) {
     for (unsigned name = 0; name < SIM_NAMES; name++) {
         char key[2], value[2];
         value_of(name, key);
-        value_of(node.keys[name].secret[0], value);
+        value_of(node.data.keys[name].secret[0], value);
         redisReply *reply = redisCommand(server, "GET %s", key);
         if (!reply)
             fail("the server is gone");
-        if ((reply->type == REDIS_REPLY_STRING) != node.keys[name].set)
+        if ((reply->type == REDIS_REPLY_STRING) != node.data.keys[name].set)
             fail("a key stands or not");
-        if (node.keys[name].set && strcmp(reply->str, "foreign") != 0 && strcmp(reply->str, value) != 0)
+        if (node.data.keys[name].set && strcmp(reply->str, "foreign") != 0 && strcmp(reply->str, value) != 0)
             fail("another value");
         freeReplyObject(reply);
     }
@@ -201,7 +266,7 @@ int main(int argc, char **argv) {
     }
     for (unsigned long i = 0; i < sequences; i++) {
         freeReplyObject(redisCommand(server, "FLUSHALL"));
-        node_reset(&node);
+        node_reset(&node, 0);
         node.clock.rate = 1;
         history[0] = '\0';
         (void) strcpy(known_epoch, "-");
@@ -216,6 +281,7 @@ int main(int argc, char **argv) {
             else
                 step_disturb();
             compare_keys();
+            sim_now_ns += NS_PER_MS; /* time passes for both: another blessing has a larger floor */
         }
     }
     (void) printf(

@@ -15,6 +15,8 @@ COMPILER = sys.argv[1]
 RUNS = sys.argv[2] if len(sys.argv) > 2 else "40000"
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
+FOREIGN = "if (set && !ours && operation != OPERATION_RAISE) {"
+
 # What is broken; where; the text there; what stands instead.
 MUTATIONS = [
     ("no quorum: half of the nodes is enough", "agent/core/quorum.h", "nodes / 2 + 1", "(nodes + 1) / 2"),
@@ -64,7 +66,27 @@ MUTATIONS = [
     ("a blessing does not look at the mark (script)", "tests/sim/node.c",
      "probe->as.probe.bless && marked)", "probe->as.probe.bless)"),
     ("scripts don't compare the epoch (script)", "tests/sim/node.c",
-     "request->as.request.epoch != node->epoch", "node->epoch == UINT32_MAX"),
+     "request->as.request.epoch != data->epoch || request->as.request.floor_us != data->floor_us",
+     "data->epoch == UINT32_MAX"),
+    ("a token is granted though no majority has accepted it", "agent/core/lease.c",
+     "if (lease->token == 0 || node_set_count(lease->accepted) >= quorum_of(shard->config.nodes))",
+     "if (now_ns > 0)"),
+    ("the largest token seen and one more, without asking again", "agent/core/lease.c",
+     "    else\n        raise_begin(shard, lease, now_ns);\n}",
+     "    else {\n        if (lease->token_seen >= lease->token) lease->token = lease->token_seen + 1;\n"
+     "        attempt_granted(shard, lease, now_ns);\n    }\n}"),
+    ("one node's acceptance is enough when a token is raised", "agent/core/lease.c",
+     "        token_vote(shard, lease, node, vote, now_ns);\n    switch (round_verdict(",
+     "        token_vote(shard, lease, node, vote, now_ns);\n"
+     "    switch (lease->round.yes ? VERDICT_REACHED : round_verdict("),
+    ("a token equal to the largest is accepted (script)", "tests/sim/node.c",
+     "if (token <= *ret_largest)", "if (token < *ret_largest)"),
+    ("a blessing's floor is the clock, without fence_skew (script)", "tests/sim/node.c",
+     "wall_us(node) + fence_skew_us()", "wall_us(node)"),
+    ("a missing fence key counts as none, not as the floor (script)", "tests/sim/node.c",
+     "*fence > node->data.floor_us ? *fence : node->data.floor_us", "*fence"),
+    ("a token may be far from the node's clock (script)", "tests/sim/node.c",
+     "if (far_us > fence_skew_us() ||", "if ("),
     ("a clock that was set goes unnoticed", "agent/core/offset.c",
      "step_ns > CLOCK_STEP_MS * NS_PER_MS ||", "step_ns > NS_PER_S * 3600 ||"),
     ("votes of a node whose clock was set count", "agent/core/lease.c", "vote = &worthless;", ";"),
@@ -72,12 +94,12 @@ MUTATIONS = [
      "now_ns < node->stepped_until_ns) {", "now_ns < 0) {"),
     ("a mark from before the clock was set counts", "agent/core/node.c",
      "    node->marked_ns = INSTANT_NEVER; /* others may", "    /* others may"),
-    ("release deletes whatever stands there (script)", "tests/sim/node.c", "if (set && !ours) {",
-     "if (set && !ours && request->as.request.operation != OPERATION_RELEASE) {"),
-    ("an extension overwrites another's key (script)", "tests/sim/node.c", "if (set && !ours) {",
-     "if (set && !ours && request->as.request.operation != OPERATION_EXTEND) {"),
-    ("acquiring overwrites another's key (script)", "tests/sim/node.c", "if (set && !ours) {",
-     "if (set && !ours && request->as.request.operation != OPERATION_ACQUIRE) {"),
+    ("release deletes whatever stands there (script)", "tests/sim/node.c", FOREIGN,
+     FOREIGN.replace(") {", " && operation != OPERATION_RELEASE) {")),
+    ("an extension overwrites another's key (script)", "tests/sim/node.c", FOREIGN,
+     FOREIGN.replace(") {", " && operation != OPERATION_EXTEND) {")),
+    ("acquiring overwrites another's key (script)", "tests/sim/node.c", FOREIGN,
+     FOREIGN.replace(") {", " && operation != OPERATION_ACQUIRE) {")),
 ]
 
 

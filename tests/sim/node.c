@@ -9,11 +9,11 @@
 struct sim_node sim_nodes[SIM_NODES_MAX];
 unsigned sim_n_nodes;
 
-void node_reset(struct sim_node *node) {
+void node_reset(struct sim_node *node, int64_t clock_offset_ns) {
     /* Rates that differ by less than the drift allowance of 1 %. */
     *node = (struct sim_node){.process = 1,
                               .clock = {.rate = 1 + (double) pick(-4500, 4500) / 1e6,
-                                        .offset_ns = NODE_BIRTH_NS + pick(-50, 50) * NS_PER_MS}};
+                                        .offset_ns = NODE_BIRTH_NS + clock_offset_ns}};
 }
 
 static int64_t wall_ns(const struct sim_node *node) {
@@ -24,6 +24,10 @@ static int64_t wall_us(const struct sim_node *node) {
     return wall_ns(node) / NS_PER_US;
 }
 
+static int64_t fence_skew_us(void) {
+    return (int64_t) sim_fence_skew_ms * 1000;
+}
+
 void node_set_clock(struct sim_node *node, int64_t by_ns) {
     node->clock.offset_ns += by_ns;
     if (by_ns < 0)
@@ -31,10 +35,15 @@ void node_set_clock(struct sim_node *node, int64_t by_ns) {
 }
 
 void node_forget(struct sim_node *node) {
-    for (unsigned i = 0; i < SIM_NAMES; i++)
-        node->keys[i].set = false;
-    node->epoch = 0;
-    memset(node->marks, 0, sizeof(node->marks));
+    node->data = (struct node_data){0};
+}
+
+void node_save(struct sim_node *node) {
+    node->saved = node->data;
+}
+
+void node_load(struct sim_node *node) {
+    node->data = node->saved;
 }
 
 void node_restart(struct sim_node *node) {
@@ -43,30 +52,34 @@ void node_restart(struct sim_node *node) {
 
 /* What probe.lua and bless.lua do. */
 void node_probe(struct sim_node *node, struct event *probe) {
-    uint64_t *mark = &node->marks[probe->agent * SIM_KEEPERS_MAX + probe->keeper];
-    bool blessed = node->epoch == node->process;
+    struct node_data *data = &node->data;
+    unsigned keeper = (unsigned) probe->agent * SIM_KEEPERS_MAX + probe->keeper;
+    bool blessed = data->epoch == node->process;
 
-    if (blessed && !probe->as.probe.bless && probe->as.probe.withdraw_us == node->floor_us) {
+    if (blessed && !probe->as.probe.bless && probe->as.probe.withdraw_us == data->floor_us) {
         trace("node %u: its blessing is withdrawn by agent %u", probe->node, probe->agent);
-        node->epoch = 0;
+        data->epoch = 0;
         blessed = false;
     }
-    if (!blessed && probe->as.probe.leave)
-        *mark = probe->as.probe.mark;
-    bool marked = *mark == probe->as.probe.mark;
+    if (!blessed && probe->as.probe.leave) {
+        data->marks[keeper].number = probe->as.probe.mark;
+        data->marks[keeper].process = node->process;
+    }
+    bool marked =
+        data->marks[keeper].number == probe->as.probe.mark && data->marks[keeper].process == node->process;
     if (!blessed && probe->as.probe.bless && marked) {
         trace("node %u is blessed by agent %u", probe->node, probe->agent);
-        node->epoch = node->process;
-        node->floor_us = wall_us(node) + SIM_FENCE_SKEW_MS * 1000;
+        data->epoch = node->process;
+        data->floor_us = wall_us(node) + fence_skew_us();
         blessed = true;
-        *mark = 0;
+        data->marks[keeper].number = 0;
     }
     probe->kind = EVENT_PROBED;
-    probe->as.probe.epoch = node->epoch;
+    probe->as.probe.epoch = data->epoch;
     probe->as.probe.answer = (struct probe){.blessed = blessed,
                                             .marked = marked,
                                             .max_ttl_ms = blessed ? SIM_LONGEST_TTL_MS : 0,
-                                            .floor_us = blessed ? node->floor_us : 0,
+                                            .floor_us = blessed ? data->floor_us : 0,
                                             .time_us = wall_us(node),
                                             .sent_ns = probe->sent_ns};
 }
@@ -76,69 +89,103 @@ static int64_t expiry_ns(const struct sim_node *node, uint32_t ttl_ms) {
 }
 
 void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms) {
-    node->keys[name].set = true;
+    node->data.keys[name].set = true;
     for (unsigned i = 0; i < SECRET_BYTES; i++)
-        node->keys[name].secret[i] = (uint8_t) random_next(&sim_random);
-    node->keys[name].expires_ns = expiry_ns(node, ttl_ms);
+        node->data.keys[name].secret[i] = (uint8_t) random_next(&sim_random);
+    node->data.keys[name].expires_ns = expiry_ns(node, ttl_ms);
+}
+
+/* What acquire.lua and raise.lua make of a token. */
+static enum token_verdict judge_token(struct sim_node *node, unsigned name, int64_t token,
+                                      int64_t *ret_largest) {
+    int64_t *fence = &node->data.keys[name].token;
+    int64_t far_us = token - wall_us(node);
+
+    *ret_largest = *fence > node->data.floor_us ? *fence : node->data.floor_us;
+    if (token <= *ret_largest)
+        return TOKEN_SMALL;
+    if (far_us > fence_skew_us() || far_us < -fence_skew_us())
+        return TOKEN_FAR;
+    *ret_largest = *fence = token;
+    return TOKEN_ACCEPTED;
+}
+
+static void set_key(struct sim_node *node, const struct event *request) {
+    node->data.keys[request->name].set = true;
+    memcpy(node->data.keys[request->name].secret, request->as.request.secret, SECRET_BYTES);
+    node->data.keys[request->name].expires_ns = expiry_ns(node, request->as.request.ttl_ms);
+}
+
+/* The key is free or has our value. */
+static enum vote_kind execute_on_key(struct sim_node *node, const struct event *request, bool ours,
+                                     struct event *reply) {
+    switch (request->as.request.operation) {
+    case OPERATION_ACQUIRE:
+        if (ours)
+            return VOTE_FOREIGN; /* SET NX: even our own is in the way */
+        set_key(node, request);
+        if (request->as.request.token != 0)
+            reply->as.reply.token_verdict =
+                judge_token(node, request->name, request->as.request.token, &reply->as.reply.token);
+        return VOTE_YES;
+    case OPERATION_RAISE:
+        if (!ours)
+            return VOTE_FOREIGN;
+        sim_counts.raises++;
+        reply->as.reply.token_verdict =
+            judge_token(node, request->name, request->as.request.token, &reply->as.reply.token);
+        return reply->as.reply.token_verdict == TOKEN_ACCEPTED ? VOTE_YES : VOTE_BEHIND;
+    case OPERATION_EXTEND:
+        set_key(node, request);
+        return ours ? VOTE_YES : VOTE_REPAIRED;
+    case OPERATION_RELEASE:
+        if (ours)
+            clients_check_deletion(request->as.request.secret);
+        node->data.keys[request->name].set = false;
+        return VOTE_YES;
+    case OPERATION_LOOK:
+        break;
+    }
+    return VOTE_FREE;
 }
 
 struct event node_execute(struct sim_node *node, const struct event *request) {
+    struct node_data *data = &node->data;
     struct event reply = *request;
-    uint32_t ttl_ms = request->as.request.ttl_ms;
-    const uint8_t *secret = request->as.request.secret;
+    enum operation operation = request->as.request.operation;
 
-    if (node->keys[request->name].set && wall_ns(node) >= node->keys[request->name].expires_ns)
-        node->keys[request->name].set = false;
-    bool set = node->keys[request->name].set;
-    bool ours = set && memcmp(node->keys[request->name].secret, secret, SECRET_BYTES) == 0;
+    if (data->keys[request->name].set && wall_ns(node) >= data->keys[request->name].expires_ns)
+        data->keys[request->name].set = false;
+    bool set = data->keys[request->name].set;
+    bool ours =
+        set && memcmp(data->keys[request->name].secret, request->as.request.secret, SECRET_BYTES) == 0;
 
     reply.kind = EVENT_REPLY;
+    memset(&reply.as, 0, sizeof(reply.as));
     reply.as.reply.ticket = request->as.request.ticket;
     reply.as.reply.kind = VOTE_YES;
     reply.as.reply.ttl_left_ms = -1;
     reply.time_us = -1;
-    if (request->as.request.operation == OPERATION_ACQUIRE ||
-        request->as.request.operation == OPERATION_EXTEND) {
-        if (request->as.request.epoch != node->epoch || request->as.request.floor_us != node->floor_us) {
+    if (operation != OPERATION_RELEASE && operation != OPERATION_LOOK) {
+        if (request->as.request.epoch != data->epoch || request->as.request.floor_us != data->floor_us) {
             reply.as.reply.kind = VOTE_EPOCH;
             return reply;
         }
         reply.time_us = wall_us(node);
     }
-    if (set && !ours) {
-        reply.as.reply.ttl_left_ms = (node->keys[request->name].expires_ns - wall_ns(node)) / NS_PER_MS;
-        if (request->as.request.operation != OPERATION_RELEASE)
+    if (set && !ours && operation != OPERATION_RAISE) {
+        reply.as.reply.ttl_left_ms = (data->keys[request->name].expires_ns - wall_ns(node)) / NS_PER_MS;
+        if (operation != OPERATION_RELEASE)
             reply.as.reply.kind = VOTE_FOREIGN;
         return reply;
     }
-    switch (request->as.request.operation) {
-    case OPERATION_ACQUIRE:
-    case OPERATION_EXTEND:
-        if (ours && request->as.request.operation == OPERATION_ACQUIRE) {
-            reply.as.reply.kind = VOTE_FOREIGN; /* SET NX: even our own is in the way */
-            break;
-        }
-        if (!ours && request->as.request.operation == OPERATION_EXTEND)
-            reply.as.reply.kind = VOTE_REPAIRED;
-        node->keys[request->name].set = true;
-        memcpy(node->keys[request->name].secret, secret, SECRET_BYTES);
-        node->keys[request->name].expires_ns = expiry_ns(node, ttl_ms);
-        break;
-    case OPERATION_RELEASE:
-        if (ours)
-            clients_check_deletion(secret);
-        node->keys[request->name].set = false;
-        break;
-    case OPERATION_LOOK:
-        reply.as.reply.kind = VOTE_FREE;
-        break;
-    }
+    reply.as.reply.kind = execute_on_key(node, request, ours, &reply);
     return reply;
 }
 
 bool node_has_keys(const struct sim_node *node) {
     for (unsigned i = 0; i < SIM_NAMES; i++)
-        if (node->keys[i].set && wall_ns(node) < node->keys[i].expires_ns)
+        if (node->data.keys[i].set && wall_ns(node) < node->data.keys[i].expires_ns)
             return true;
     return false;
 }

@@ -21,8 +21,12 @@ struct sim_counts sim_counts;
 
 static uint64_t seed;
 static bool tracing, with_wild_clocks, quiet;
-static bool with_steps; /* in this run clocks are set, and no agent is killed */
-bool sim_quarantine = true;
+
+/* Of this run: */
+static bool with_steps;      /* clocks are set; then no agent is killed, and no node forgets */
+static bool with_far_clocks; /* the nodes' clocks are far apart */
+bool sim_quarantine = true, sim_fencing;
+uint32_t sim_fence_skew_ms;
 
 /* --- time and chance --- */
 
@@ -162,7 +166,7 @@ static void fault_node(void) {
         trace("fault: node %u stops until %.3f ms", index, (double) node->stopped_until_ns / 1e6);
         return;
     }
-    if (chance(20)) {
+    if (chance(20) && !with_steps) {
         trace("fault: node %u is flushed", index);
         node_forget(node);
         sim_counts.amnesias++;
@@ -170,13 +174,31 @@ static void fault_node(void) {
     }
     break_node_connections(index);
     node_restart(node);
-    if (chance(50)) {
+    int64_t kind = with_steps ? 1 : pick(1, 100);
+    if (kind <= 40) {
         trace("fault: node %u restarts with its data", index);
-        return;
+    } else if (kind <= 60) {
+        trace("fault: node %u restarts with old data", index);
+        node_load(node);
+        sim_counts.old_data++;
+    } else {
+        trace("fault: node %u restarts empty", index);
+        node_forget(node);
+        sim_counts.amnesias++;
     }
-    trace("fault: node %u restarts empty", index);
-    node_forget(node);
-    sim_counts.amnesias++;
+}
+
+/* All nodes lose everything at once. */
+static void fault_blackout(void) {
+    if (with_steps)
+        return;
+    trace("fault: all nodes restart empty");
+    sim_counts.blackouts++;
+    for (unsigned i = 0; i < sim_n_nodes; i++) {
+        break_node_connections(i);
+        node_restart(&sim_nodes[i]);
+        node_forget(&sim_nodes[i]);
+    }
 }
 
 static void fault_connection(void) {
@@ -227,6 +249,17 @@ static void fault_clock(void) {
     node_set_clock(&sim_nodes[index], by_ns);
 }
 
+/* The largest token that a node would accept now, as if it had been granted: which one is proposed next must
+ * not matter. */
+static void fault_hurried_tokens(void) {
+    struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
+    unsigned keeper = (unsigned) pick(0, sim_n_keepers - 1), node = (unsigned) pick(0, sim_n_nodes - 1);
+    int64_t token = clock_read(&sim_nodes[node].clock) / NS_PER_US + pick(0, sim_fence_skew_ms) * 1000;
+
+    trace("fault: agent %u proposes tokens of the future", agent->index);
+    agent->keepers[keeper].shard.token_high = token;
+}
+
 static void fault(void) {
     int64_t kind = pick(1, 100);
 
@@ -245,8 +278,14 @@ static void fault(void) {
         trace("fault: agent %u is killed", agent->index);
         sim_counts.kills++;
         agent_kill(agent);
+    } else if (kind <= 90 && with_far_clocks) {
+        fault_hurried_tokens();
     } else if (kind <= 90) {
         fault_overwrite();
+    } else if (kind <= (with_far_clocks ? 93 : 91)) {
+        fault_blackout();
+    } else {
+        node_save(&sim_nodes[pick(0, sim_n_nodes - 1)]);
     }
     events_add(&(struct event){.kind = EVENT_FAULT, .at_ns = sim_now_ns + pick(5, 600) * NS_PER_MS});
 }
@@ -323,13 +362,18 @@ static void begin(void) {
     random_init(&sim_random, seed);
     sim_now_ns = 0;
     sim_calm = sim_violated = false;
-    with_steps = chance(50);
+    int64_t kind = pick(1, 4);
+    with_steps = kind == 1;
+    with_far_clocks = kind == 2;
+    sim_fencing = chance(90);
+    sim_fence_skew_ms = with_far_clocks ? 20000 : 2000;
     events_reset();
     sim_n_nodes = node_counts[pick(0, 7)];
     sim_n_agents = (unsigned) pick(1, SIM_AGENTS_MAX);
     sim_n_keepers = (unsigned) pick(1, SIM_KEEPERS_MAX);
     for (unsigned i = 0; i < sim_n_nodes; i++) {
-        node_reset(&sim_nodes[i]);
+        int64_t far_ms = with_far_clocks ? sim_fence_skew_ms * 3 / 4 : 50;
+        node_reset(&sim_nodes[i], pick(-far_ms, far_ms) * NS_PER_MS);
         if (with_wild_clocks)
             sim_nodes[i].clock.rate = 1 + (double) pick(-50000, 50000) / 1e6;
     }
@@ -367,6 +411,8 @@ static void run(void) {
         if (!sim_calm && sim_now_ns >= faults_until_ns) {
             sim_calm = true;
             calm_ns = sim_now_ns;
+            if (with_far_clocks || with_steps)
+                clients_give_up();
             trace("calm: no more faults and no new requests");
         }
         if (sim_calm && sim_now_ns - calm_ns > CALM_MS_MAX * NS_PER_MS) {
@@ -402,20 +448,22 @@ static const char usage[] =
     "  --expect-violation  exits with 0 at the first violation, with 1 when there is none\n";
 
 static void print_counts(uint64_t runs) {
-    (void) printf(
-        "# %llu runs, %llu events: %llu requests to nodes, %llu grants, %llu extensions, %llu refusals, "
-        "%llu losses, %llu releases\n",
-        (unsigned long long) runs, (unsigned long long) sim_counts.events,
-        (unsigned long long) sim_counts.requests, (unsigned long long) sim_counts.grants,
-        (unsigned long long) sim_counts.extensions, (unsigned long long) sim_counts.refusals,
-        (unsigned long long) sim_counts.losses, (unsigned long long) sim_counts.releases);
-    (void) printf(
-        "# faults: %llu connections cut, %llu nodes stopped (%llu restarted empty), %llu names overwritten, "
-        "%llu clocks set; agents: %llu pauses, %llu kills\n",
-        (unsigned long long) sim_counts.cuts, (unsigned long long) sim_counts.stops,
-        (unsigned long long) sim_counts.amnesias, (unsigned long long) sim_counts.overwrites,
-        (unsigned long long) sim_counts.steps, (unsigned long long) sim_counts.pauses,
-        (unsigned long long) sim_counts.kills);
+    (void) printf("# %llu runs, %llu events: %llu requests to nodes, %llu grants, %llu tokens raised, %llu "
+                  "extensions, %llu refusals, "
+                  "%llu losses, %llu releases\n",
+                  (unsigned long long) runs, (unsigned long long) sim_counts.events,
+                  (unsigned long long) sim_counts.requests, (unsigned long long) sim_counts.grants,
+                  (unsigned long long) sim_counts.raises, (unsigned long long) sim_counts.extensions,
+                  (unsigned long long) sim_counts.refusals, (unsigned long long) sim_counts.losses,
+                  (unsigned long long) sim_counts.releases);
+    (void) printf("# faults: %llu connections cut, %llu nodes stopped (%llu forgot all, %llu "
+                  "came back with old data), %llu times all forgot, %llu names overwritten, "
+                  "%llu clocks set; agents: %llu pauses, %llu kills\n",
+                  (unsigned long long) sim_counts.cuts, (unsigned long long) sim_counts.stops,
+                  (unsigned long long) sim_counts.amnesias, (unsigned long long) sim_counts.old_data,
+                  (unsigned long long) sim_counts.blackouts, (unsigned long long) sim_counts.overwrites,
+                  (unsigned long long) sim_counts.steps, (unsigned long long) sim_counts.pauses,
+                  (unsigned long long) sim_counts.kills);
 }
 
 int main(int argc, char **argv) {

@@ -20,7 +20,6 @@ enum {
     SIM_REQUESTS_MAX = 64,
     SIM_OUTSTANDING_MAX = 4096,
     SIM_LONGEST_TTL_MS = 2000,
-    SIM_FENCE_SKEW_MS = 5000,
 };
 
 /* --- time and chance --- */
@@ -47,6 +46,8 @@ void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern bool sim_violated;
 extern bool sim_quarantine; /* the agents' setting */
+extern bool sim_fencing;    /* theirs too */
+extern uint32_t sim_fence_skew_ms;
 
 /* --- events --- */
 
@@ -83,6 +84,7 @@ struct event {
             uint8_t secret[SECRET_BYTES];
             uint32_t epoch; /* that the keeper knows */
             int64_t floor_us;
+            int64_t token;
         } request;
         struct {
             bool bless, leave;
@@ -95,6 +97,8 @@ struct event {
             uint64_t ticket;
             enum vote_kind kind;
             int64_t ttl_left_ms;
+            enum token_verdict token_verdict;
+            int64_t token;
         } reply;
         struct command command; /* its text is the name and "1:" */
         struct {
@@ -113,27 +117,37 @@ bool events_take(struct event *ret); /* the earliest; false when there is none *
 
 /* --- nodes --- */
 
-struct sim_node {
-    struct clock clock;
-    int64_t stopped_until_ns;
-    uint32_t process;    /* what run_id stands for: another one after each restart */
-    uint32_t epoch;      /* the process that the epoch key names; 0: none */
-    int64_t floor_us;    /* the rest of it */
-    int64_t set_back_ns; /* by how much its clock was set back in all */
-    uint64_t marks[SIM_AGENTS_MAX * SIM_KEEPERS_MAX];
+struct node_data {
+    uint32_t epoch;   /* the process that the epoch key names; 0: none */
+    int64_t floor_us; /* the rest of it */
+    struct {
+        uint64_t number;
+        uint32_t process;
+    } marks[SIM_AGENTS_MAX * SIM_KEEPERS_MAX];
     struct {
         bool set;
         uint8_t secret[SECRET_BYTES];
         int64_t expires_ns; /* by the node's clock */
+        int64_t token;      /* the fence key; 0: none */
     } keys[SIM_NAMES];
+};
+
+struct sim_node {
+    struct clock clock;
+    int64_t stopped_until_ns;
+    uint32_t process;             /* what run_id stands for: another one after each restart */
+    int64_t set_back_ns;          /* by how much its clock was set back in all */
+    struct node_data data, saved; /* what it has, and what it had when it last wrote it to its disk */
 };
 
 extern struct sim_node sim_nodes[SIM_NODES_MAX];
 extern unsigned sim_n_nodes;
 
-void node_reset(struct sim_node *node);
+void node_reset(struct sim_node *node, int64_t clock_offset_ns);
 void node_forget(struct sim_node *node);  /* everything, as by FLUSHALL */
 void node_restart(struct sim_node *node); /* as another process */
+void node_save(struct sim_node *node);
+void node_load(struct sim_node *node); /* what it has saved */
 void node_set_clock(struct sim_node *node, int64_t by_ns);
 void node_probe(struct sim_node *node, struct event *probe); /* becomes its answer */
 
@@ -199,6 +213,7 @@ bool agent_is_idle(const struct sim_agent *agent); /* and all nodes vote */
 /* --- clients --- */
 
 void clients_reset(unsigned count);
+void clients_give_up(void);
 void client_step(unsigned client);
 void client_outcome(struct request *request, const struct outcome *outcome);
 void client_granted(struct sim_agent *agent, const struct request *request,
@@ -213,6 +228,6 @@ bool clients_are_idle(void);
 
 struct sim_counts {
     uint64_t events, requests, grants, losses, releases, refusals, extensions, cuts, pauses, kills, stops,
-        amnesias, overwrites, steps;
+        amnesias, old_data, blackouts, overwrites, steps, raises;
 };
 extern struct sim_counts sim_counts;

@@ -103,6 +103,9 @@ static void test_defaults(void) {
     is_int(config->node_timeout_ms, 0, "node_timeout by itself");
     is_int(config->max_hold_ms, 0, "max_hold: no bound");
     ok(config->quarantine, "quarantine: yes");
+    ok(config->fencing, "fencing: yes");
+    is_int(config->fence_skew_ms, 60000, "fence_skew");
+    is_int(config->fence_retention_ms, INT64_C(7) * 86400000, "fence_retention");
     is_string(config->key_prefix, "", "no prefix");
     is_string(config->key_suffix, "", "no suffix");
     is_string(config->socket_path, "/run/redlockd/redlockd.sock", "socket");
@@ -175,6 +178,9 @@ static void test_values(void) {
     refuses("default_ttl too short", NODE "default_ttl = \"99ms\"", "2: expected 100ms to 1d");
     refuses("max_ttl too long", NODE "max_ttl = \"25h\"", "2: expected 100ms to 1d");
     refuses("neither yes nor no", NODE "quarantine = maybe", "2: expected yes or no");
+    refuses("fencing: neither yes nor no", NODE "fencing = 1", "2: expected yes or no");
+    refuses("a fence_skew of nothing", NODE "fence_skew = 0s", "2: expected 1s to 1d");
+    refuses("a fence_retention that is too short", NODE "fence_retention = 1m", "2: expected 1h to 366d");
     refuses("max_hold too short", NODE "max_hold = \"1ms\"", "2: or 0 for no bound");
     refuses("default_ttl above max_ttl", NODE "max_ttl = \"20s\"\ndefault_ttl = \"30s\"",
             "3: at most max_ttl, which is 20s");
@@ -433,6 +439,8 @@ static void test_reload(void) {
         difference(NODE,
                    NODE "keepers = 3 host = x max_leases = 9 key_format = \"x{name}\" socket { path = /x }"),
         "keepers, key_format, host, socket path, max_leases", "the rest can't");
+    is_string(difference(NODE, NODE "fencing = no fence_skew = 1m\nfence_retention = 1d"),
+              "fencing, fence_retention", "fencing cannot be reloaded");
     is_string(difference(NODE, NODE "max_ttl = 2m quarantine = no"), "quarantine, a larger max_ttl",
               "nor what the nodes' epochs speak of");
     is_string(difference(NODE, "node b { address = host }"), "node", "a node's name");

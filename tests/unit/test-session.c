@@ -129,7 +129,7 @@ static const struct command *last_command(void) {
 
 static void report(uint64_t request, enum report_kind kind) {
     const struct report report = {
-        .kind = kind, .request = request, .deadline_ns = world.now_ns + 9898 * NS_PER_MS};
+        .kind = kind, .request = request, .deadline_ns = world.now_ns + 9898 * NS_PER_MS, .token = 7};
     registry_report(&world.service.registry, &report, world.now_ns);
 }
 
@@ -160,10 +160,11 @@ static void test_acquire_and_release(void) {
     is_int(command.node_timeout_ms, 100, "the node time-out is at most 100 ms");
     is_int(command.persist, 0, "without WAIT it is one try");
     report(command.request, REPORT_GRANTED);
-    (void) snprintf(expected, sizeof(expected),
-                    "*8\r\n$2\r\nid\r\n:%lld\r\n$4\r\nname\r\n$3\r\njob\r\n$8\r\nvalidity\r\n:9898\r\n$"
-                    "8\r\ndeadline\r\n:%lld\r\n",
-                    (long long) command.request, (long long) (world.now_ns + 9898 * NS_PER_MS));
+    (void) snprintf(
+        expected, sizeof(expected),
+        "*10\r\n$2\r\nid\r\n:%lld\r\n$4\r\nname\r\n$3\r\njob\r\n$5\r\nfence\r\n:7\r\n$8\r\nvalidity\r\n"
+        ":9898\r\n$8\r\ndeadline\r\n:%lld\r\n",
+        (long long) command.request, (long long) (world.now_ns + 9898 * NS_PER_MS));
     is_string(got(0), expected, "the grant is a flat map in RESP2");
     world.now_ns += 98 * NS_PER_MS;
     (void) snprintf(line, sizeof(line), "CHECK %lld", (long long) command.request);
@@ -284,7 +285,7 @@ static void test_waiters_are_fifo(void) {
     ok(world.commands[1].request == first, "its own lease");
     is_int(world.commands[2].kind, COMMAND_CONTEND, "and the next one contends at once, behind the release");
     report(world.commands[2].request, REPORT_GRANTED);
-    ok(begins(1, "*8") && !begins(2, "*8"), "the one that asked first gets it");
+    ok(begins(1, "*10") && !begins(2, "*10"), "the one that asked first gets it");
     session_end(&world.sessions[2], &world.service, world.now_ns);
     is_int(world.service.registry.waiting, 0, "a waiter that leaves leaves nothing behind");
     session_end(&world.sessions[1], &world.service, world.now_ns);
@@ -435,12 +436,14 @@ static void test_leader(void) {
                             .request = last_command()->request,
                             .text = value,
                             .text_length = sizeof(value) - 1,
+                            .token = 5,
                             .validity_ms = 77};
     session_looked(&world.sessions[0], &world.service, &looked);
-    is_string(got(0),
-              "*6\r\n$6\r\nholder\r\n$18\r\nweb1:00c0ffee:4321\r\n$4\r\ndata\r\n$7\r\nmy "
-              "data\r\n$8\r\nvalidity\r\n:77\r\n",
-              "holder, data, validity");
+    is_string(
+        got(0),
+        "*8\r\n$6\r\nholder\r\n$18\r\nweb1:00c0ffee:4321\r\n$5\r\nfence\r\n:5\r\n$4\r\ndata\r\n$7\r\nmy "
+        "data\r\n$8\r\nvalidity\r\n:77\r\n",
+        "holder, token, data, validity");
     clear();
     ask(0, "LEADER job");
     looked = (struct report){.kind = REPORT_LOOKED, .request = world.sessions[0].looking};

@@ -15,7 +15,8 @@ static void on_send(void *userdata, const struct send *send) {
     (void) userdata;
     assert(world.n_sends < SENDS_MAX);
     struct sent *sent = &world.sends[world.n_sends++];
-    *sent = (struct sent){.operation = send->operation, .nodes = send->nodes, .ticket = send->ticket};
+    *sent = (struct sent){
+        .operation = send->operation, .nodes = send->nodes, .ticket = send->ticket, .token = send->token};
     if (send->secret)
         memcpy(sent->secret, send->secret, SECRET_BYTES);
 }

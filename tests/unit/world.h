@@ -9,6 +9,7 @@ struct sent {
     enum operation operation;
     node_set nodes;
     uint64_t ticket;
+    int64_t token;
     uint8_t secret[SECRET_BYTES];
 };
 

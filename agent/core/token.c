@@ -1,0 +1,42 @@
+#include "core/token.h"
+
+#include "core/shard.h"
+
+/* In microseconds since 1970; 0 while no node's clock is known. */
+static int64_t median_time_us(const struct shard *shard, instant_ns now_ns) {
+    int64_t times_us[NODES_MAX];
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        const struct node *node = &shard->nodes[i];
+        if (!node_can_be_asked(node) || !node->offset.known)
+            continue;
+        int64_t time_us = offset_time_us(&node->offset, now_ns);
+        unsigned at = count++;
+        for (; at > 0 && times_us[at - 1] > time_us; at--)
+            times_us[at] = times_us[at - 1];
+        times_us[at] = time_us;
+    }
+    return count > 0 ? times_us[count / 2] : 0;
+}
+
+static int64_t skew_us(const struct shard *shard) {
+    return (int64_t) shard->config.fence_skew_ms * 1000;
+}
+
+bool token_is_near(const struct shard *shard, int64_t token, instant_ns now_ns) {
+    return token < median_time_us(shard, now_ns) + skew_us(shard);
+}
+
+int64_t token_propose(const struct shard *shard, instant_ns now_ns) {
+    int64_t median_us = median_time_us(shard, now_ns);
+    int64_t token = median_us > shard->token_high ? median_us : shard->token_high + 1;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        const struct node *node = &shard->nodes[i];
+        if (node_can_be_asked(node) && node->blessed_floor_us >= token &&
+            node->blessed_floor_us < median_us + skew_us(shard))
+            token = node->blessed_floor_us + 1;
+    }
+    return token;
+}

@@ -1,0 +1,126 @@
+"""Rule 12: fencing tokens from real servers. They grow from holder to holder, whatever the nodes forget."""
+
+import json
+import lab
+from tap import begins, equal, main, ok
+
+
+def script_calls(node):
+    """How many scripts the node has run."""
+    line = [line for line in node.call("INFO", "commandstats").splitlines()
+            if line.startswith("cmdstat_evalsha:")]
+    return int(line[0].split("calls=")[1].split(",")[0]) if line else 0
+
+
+def take(agent, name, *options):
+    """A whole life of the lease; its token."""
+    with_client = agent.client()
+    grant = with_client.acquire(name, *options)
+    with_client.call("RELEASE", grant["id"])
+    with_client.close()
+    return grant["fence"]
+
+
+def test_uncontended():
+    nodes = lab.nodes(5)
+    agent = lab.Agent(nodes)
+    take(agent, "warm")
+    before = [script_calls(node) for node in nodes]
+    token = take(agent, "one round trip")
+    equal([script_calls(node) - calls for node, calls in zip(nodes, before)], [2] * 5,
+          "rule 12: a token costs no round trip: one script to acquire, one to release")
+    ok(0 < token < 1 << 53, "it fits into 53 bits")
+    equal([node.call("GET", "redlockd:fence:one round trip") for node in nodes], [str(token)] * 5,
+          "the nodes remember it")
+    client = agent.client()
+    grant = client.acquire("seen", "DATA", "x")
+    equal(lab.as_map(client.call("LEADER", "seen"))["fence"], grant["fence"], "LEADER tells it")
+    shown = json.loads(lab.redlock_run(agent, "leader", "--json", "seen")[1])
+    equal(shown["fence"], grant["fence"], "so does redlock leader")
+    agent.terminate()
+
+
+def test_growing():
+    nodes = lab.nodes(3)
+    agents = [lab.Agent(nodes), lab.Agent(nodes)]
+    tokens = [take(agents[i % 2], "growing", "WAIT", 5000) for i in range(200)]
+    ok(all(a < b for a, b in zip(tokens, tokens[1:])), "200 holders on two agents: each token is larger")
+    for agent in agents:
+        agent.terminate()
+
+
+def test_minority_fails():
+    """Each token is accepted by a majority, each time by another one."""
+    nodes = lab.nodes(3)
+    agent = lab.Agent(nodes)
+    tokens = [take(agent, "rotating")]
+    for i in range(6):
+        nodes[i % 3].kill()
+        lab.wait_for(lambda: agent.status()["voting"] == 2, what="the node's end")
+        tokens.append(take(agent, "rotating"))
+        nodes[i % 3].start()
+        agent.wait_voting(3)
+        tokens.append(take(agent, "rotating"))
+    ok(all(a < b for a, b in zip(tokens, tokens[1:])),
+       "rule 12: nodes restart empty one after the other: tokens grow (floors)")
+    agent.terminate()
+
+
+def test_all_forget():
+    nodes = lab.nodes(3)
+    agent = lab.Agent(nodes)
+    # As by an agent that ran ahead: near the most that a node accepts.
+    ahead = int(lab.time.time() * 1e6) + 58 * 1000000
+    for node in nodes:
+        node.call("SET", "redlockd:fence:ahead", ahead)
+    first = take(agent, "ahead")
+    ok(first > ahead, "a token larger than any proposal: asked again with a larger one")
+    for node in nodes:
+        node.call("FLUSHALL")
+    agent.terminate()
+    agent = lab.Agent(nodes)
+    second = take(agent, "ahead", "WAIT", 10000)
+    ok(second > first, "rule 12: tokens grow though all nodes have lost all data")
+    agent.terminate()
+
+
+def test_beyond():
+    nodes = lab.nodes(3)
+    agent = lab.Agent(nodes)
+    for node in nodes[:2]:
+        node.call("SET", "redlockd:fence:beyond", int(lab.time.time() * 1e6) + 3600 * 1000000)
+    answer = agent.client().acquire("beyond")
+    begins(answer, "NOQUORUM", "a fence key from the far future on a majority: no token, no grant")
+    ok("has accepted a larger fencing token" in str(answer), "and why")
+    equal(lab.keys_on(nodes, "beyond"), 0, "nothing is left of the attempt")
+    nodes[0].call("DEL", "redlockd:fence:beyond")
+    ok(take(agent, "beyond") > 0, "on a minority it does not matter")
+    nodes[0].call("DEL", "redlockd:fence:beyond")
+    nodes[0].call("RPUSH", "redlockd:fence:beyond", "x")
+    ok(take(agent, "beyond") > 0, "nor does a fence key of another type")
+    agent.terminate()
+
+
+def test_without():
+    nodes = lab.nodes(3)
+    agent = lab.Agent(nodes, "fencing = no")
+    client = agent.client()
+    grant = client.acquire("plain")
+    equal(grant["fence"], 0, "fencing = no: 0")
+    equal(sum(node.call("EXISTS", "redlockd:fence:plain") for node in nodes), 0, "and no second key")
+    out = lab.redlock_run(agent, "run", "other", "--", "sh", "-c", 'echo "${REDLOCK_FENCE-none}"')[1]
+    equal(out.strip(), "none", "nor REDLOCK_FENCE")
+    agent.terminate()
+
+
+def test_retention():
+    nodes = lab.nodes(3)
+    agent = lab.Agent(nodes, 'fence_retention = "2h"')
+    take(agent, "kept")
+    left_ms = nodes[0].call("PTTL", "redlockd:fence:kept")
+    ok(7100 * 1000 < left_ms <= 7200 * 1000, "the fence key stays for fence_retention")
+    agent.terminate()
+
+
+main(test_uncontended, test_growing, test_minority_fails, test_all_forget, test_beyond, test_without,
+     test_retention)

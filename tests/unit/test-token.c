@@ -1,0 +1,157 @@
+/* Rule 12: fencing tokens. Nodes' clocks are given as our instant and a fixed start. */
+
+#include "tap.h"
+#include "world.h"
+
+static const int64_t epoch_us = INT64_C(1700000000) * 1000000; /* the nodes' clocks when ours says 0 */
+
+enum { SKEW_MS = 60000 };
+
+static int64_t clock_us(int64_t ahead_ms) {
+    return epoch_us + world.now_ns / NS_PER_US + ahead_ms * 1000;
+}
+
+/* All nodes vote, with clocks that are this far ahead of the first one's. */
+static void begin(unsigned nodes, const int64_t *ahead_ms) {
+    world_begin(nodes);
+    world.shard.config.fencing = true;
+    world.shard.config.fence_skew_ms = SKEW_MS;
+    pass_ms(1);
+    for (unsigned i = 0; i < nodes; i++)
+        shard_node_time(&world.shard, i, clock_us(ahead_ms ? ahead_ms[i] : 0), world.now_ns, world.now_ns);
+}
+
+static void answer(unsigned node, const struct sent *sent, enum vote_kind kind, enum token_verdict verdict,
+                   int64_t token) {
+    const struct vote vote = {.kind = kind, .token_verdict = verdict, .token = token, .text = ""};
+    vote_with(node, sent->ticket, &vote);
+}
+
+static void test_one_round_trip(void) {
+    begin(3, NULL);
+    contend(1, false);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    ok(sent.token >= clock_us(0) - 1000 && sent.token <= clock_us(0) + 1000,
+       "a token is proposed with the lock: a time");
+    answer(0, &sent, VOTE_YES, TOKEN_ACCEPTED, sent.token);
+    ok(!last_report(REPORT_GRANTED), "one of three is not enough");
+    answer(1, &sent, VOTE_YES, TOKEN_ACCEPTED, sent.token);
+    ok(last_report(REPORT_GRANTED) && last_report(REPORT_GRANTED)->token == sent.token,
+       "rule 12: accepted by a majority, it is granted");
+    is_int(count_sent(OPERATION_RAISE), 0, "in one round trip");
+    command(COMMAND_RELEASE, 1);
+    contend(2, false);
+    ok(last_sent(OPERATION_ACQUIRE)->token > sent.token, "the next proposal is larger, at the same instant");
+}
+
+static void test_median(void) {
+    static const int64_t ahead_ms[] = {0, 30, 50000, -50000, 20};
+    begin(5, ahead_ms);
+    contend(1, false);
+    int64_t token = last_sent(OPERATION_ACQUIRE)->token;
+    ok(token > clock_us(0) && token < clock_us(40), "the proposal is the median of the nodes' clocks");
+}
+
+static void test_raised(void) {
+    begin(3, NULL);
+    contend(1, false);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    answer(0, &sent, VOTE_YES, TOKEN_ACCEPTED, sent.token);
+    answer(1, &sent, VOTE_YES, TOKEN_SMALL, sent.token + 500);
+    ok(!last_report(REPORT_GRANTED), "rule 12: a lock without the token is no grant");
+    const struct sent raise = *last_sent(OPERATION_RAISE);
+    is_int(raise.token, sent.token + 501, "a larger one than was seen is proposed");
+    is_int(raise.nodes, 7, "to all that may have the lock");
+    answer(2, &sent, VOTE_YES, TOKEN_ACCEPTED, sent.token);
+    ok(!last_report(REPORT_GRANTED), "answers to the first proposal no longer count");
+    answer(0, &raise, VOTE_YES, TOKEN_ACCEPTED, raise.token);
+    answer(1, &raise, VOTE_YES, TOKEN_ACCEPTED, raise.token);
+    ok(last_report(REPORT_GRANTED) && last_report(REPORT_GRANTED)->token == raise.token,
+       "accepted by a majority, it is granted");
+}
+
+static void test_raised_too_late(void) {
+    begin(3, NULL);
+    contend(1, false);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    answer(0, &sent, VOTE_YES, TOKEN_SMALL, sent.token);
+    answer(1, &sent, VOTE_YES, TOKEN_SMALL, sent.token);
+    const struct sent raise = *last_sent(OPERATION_RAISE);
+    answer(0, &raise, VOTE_YES, TOKEN_ACCEPTED, raise.token);
+    world.now_ns += INT64_C(9898) * NS_PER_MS; /* as if stopped */
+    answer(1, &raise, VOTE_YES, TOKEN_ACCEPTED, raise.token);
+    ok(!last_report(REPORT_GRANTED), "rule 6: the deadline counts from the first request");
+    ok(last_report(REPORT_FAILED) && last_sent(OPERATION_RELEASE), "the attempt fails and lets go");
+}
+
+static void test_raised_in_vain(void) {
+    begin(3, NULL);
+    contend(1, false);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    answer(0, &sent, VOTE_YES, TOKEN_SMALL, sent.token);
+    answer(1, &sent, VOTE_YES, TOKEN_SMALL, sent.token);
+    for (unsigned i = 1; i <= 3; i++) {
+        const struct sent raise = *last_sent(OPERATION_RAISE);
+        is_int(count_sent(OPERATION_RAISE), i, "others are faster: once more");
+        answer(0, &raise, VOTE_BEHIND, TOKEN_SMALL, raise.token + 5);
+        answer(1, &raise, VOTE_BEHIND, TOKEN_SMALL, raise.token + 5);
+    }
+    ok(count_sent(OPERATION_RAISE) == 3 && last_report(REPORT_FAILED), "but not for ever");
+
+    begin(3, NULL);
+    contend(1, false);
+    const struct sent other = *last_sent(OPERATION_ACQUIRE);
+    answer(0, &other, VOTE_YES, TOKEN_SMALL, other.token);
+    answer(1, &other, VOTE_YES, TOKEN_SMALL, other.token);
+    const struct sent raise = *last_sent(OPERATION_RAISE);
+    answer(0, &raise, VOTE_FOREIGN, TOKEN_ACCEPTED, 0);
+    answer(1, &raise, VOTE_FOREIGN, TOKEN_ACCEPTED, 0);
+    ok(last_report(REPORT_FAILED), "rule 12: where the lock is another's by now no token is accepted");
+}
+
+static void test_far_clock(void) {
+    begin(3, NULL);
+    contend(1, false);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    answer(0, &sent, VOTE_YES, TOKEN_FAR, sent.token - 900);
+    ok(strstr(world.shard.nodes[0].trouble, "clock") != NULL, "a node whose clock is too far away is told");
+    answer(1, &sent, VOTE_YES, TOKEN_SMALL, clock_us(SKEW_MS + 1000));
+    const struct sent raise = *last_sent(OPERATION_RAISE);
+    is_int(raise.token, sent.token + 1, "a token from too far in the future is not followed");
+}
+
+static void test_floor(void) {
+    begin(3, NULL);
+    for (unsigned i = 0; i < 3; i++) {
+        struct probe probe = blessed_node;
+        probe.floor_us = clock_us(SKEW_MS - 1000 + i);
+        shard_node_gone(&world.shard, i, STANDING_CONNECTING, "cut", world.now_ns);
+        shard_node_ready(&world.shard, i, world.now_ns);
+        shard_node_probed(&world.shard, i, &probe, world.now_ns);
+    }
+    contend(1, false);
+    is_int(last_sent(OPERATION_ACQUIRE)->token, clock_us(SKEW_MS - 998) + 1,
+           "after a blessing proposals begin above the floors");
+}
+
+static void test_without(void) {
+    world_begin(3);
+    contend(1, false);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    is_int(sent.token, 0, "fencing = no: no token");
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    ok(last_report(REPORT_GRANTED) && last_report(REPORT_GRANTED)->token == 0, "granted without");
+}
+
+int main(void) {
+    test_one_round_trip();
+    test_median();
+    test_raised();
+    test_raised_too_late();
+    test_raised_in_vain();
+    test_far_clock();
+    test_floor();
+    test_without();
+    return done_testing();
+}
