@@ -20,6 +20,13 @@ static int64_t median_time_us(const struct shard *shard, instant_ns now_ns) {
     return count > 0 ? times_us[count / 2] : 0;
 }
 
+int64_t token_clock_ahead_us(const struct shard *shard, unsigned node, instant_ns now_ns) {
+    const struct offset *offset = &shard->nodes[node].offset;
+    int64_t median_us = median_time_us(shard, now_ns);
+
+    return offset->known && median_us > 0 ? offset_time_us(offset, now_ns) - median_us : 0;
+}
+
 static int64_t skew_us(const struct shard *shard) {
     return (int64_t) shard->config.fence_skew_ms * 1000;
 }

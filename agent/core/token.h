@@ -17,6 +17,9 @@ struct shard;
  * shard's own tokens. */
 int64_t token_propose(const struct shard *shard, instant_ns now_ns);
 
+/* How far the node's clock is ahead of the median of all; 0 when it is not known. */
+int64_t token_clock_ahead_us(const struct shard *shard, unsigned node, instant_ns now_ns);
+
 /* Whether a token that a node has accepted leaves room for a larger one that most nodes would accept. One
  * whose clock is far ahead may be beyond it. */
 bool token_is_near(const struct shard *shard, int64_t token, instant_ns now_ns);

@@ -10,6 +10,7 @@
 #include <sys/random.h>
 
 #include "base/cleanup.h"
+#include "core/token.h"
 #include "io/batch.h"
 #include "io/clock.h"
 #include "io/log.h"
@@ -183,6 +184,7 @@ static struct node_figures figures(struct keeper *keeper, unsigned node) {
         .rtt_us = redis_rtt_us(redis),
         .rtt_p50_us = redis_rtt_percentile_us(redis, 500),
         .rtt_p99_us = redis_rtt_percentile_us(redis, 990),
+        .clock_us = token_clock_ahead_us(&keeper->shard, node, clock_now_ns()),
         .until_ns = shard_node_until_ns(&keeper->shard, node),
         .evicted_keys = facts->evicted_keys,
         .known = facts->run_id[0] != '\0',

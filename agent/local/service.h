@@ -26,6 +26,7 @@ struct node_view {
 struct node_figures {
     uint32_t rtt_us; /* smoothed; like the percentiles 0 when unknown */
     uint32_t rtt_p50_us, rtt_p99_us;
+    int64_t clock_us;      /* ahead of the median of the nodes' clocks; 0 when unknown */
     instant_ns until_ns;   /* when its quarantine ends; INSTANT_NEVER: not known */
     uint64_t evicted_keys; /* since the server's start */
     bool known;            /* the node has told what follows */

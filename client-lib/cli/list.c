@@ -178,10 +178,11 @@ static void print_node(const struct resp_token *node) {
     char since[NUMBER_BYTES], p50[NUMBER_BYTES], p99[NUMBER_BYTES], until[NUMBER_BYTES];
     const struct resp_token *reason = get(node, "reason");
 
-    (void) printf(
-        "%-12.*s %-11.*s %-8s %7s %7s  %-8.*s %.*s\n", TEXT(node, "name"), TEXT(node, "state"),
-        duration(get_integer(node, "since"), since), milliseconds(get_integer(node, "rtt_p50"), p50),
-        milliseconds(get_integer(node, "rtt_p99"), p99), TEXT(node, "version"), TEXT(node, "address"));
+    (void) printf("%-12.*s %-11.*s %-8s %7s %7s %8" PRId64 "  %-8.*s %.*s\n", TEXT(node, "name"),
+                  TEXT(node, "state"), duration(get_integer(node, "since"), since),
+                  milliseconds(get_integer(node, "rtt_p50"), p50),
+                  milliseconds(get_integer(node, "rtt_p99"), p99), get_integer(node, "clock"),
+                  TEXT(node, "version"), TEXT(node, "address"));
     if (reason)
         print_wrapped(reason->text, reason->length);
     if (get(node, "until") && get_integer(node, "until") >= 0)
@@ -190,8 +191,8 @@ static void print_node(const struct resp_token *node) {
 
 static void print_nodes(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
     (void) userdata;
-    (void) printf("%-12s %-11s %-8s %7s %7s  %-8s %s\n", "NODE", "STATE", "SINCE", "P50 ms", "P99 ms",
-                  "REDIS", "ADDRESS");
+    (void) printf("%-12s %-11s %-8s %7s %7s %8s  %-8s %s\n", "NODE", "STATE", "SINCE", "P50 ms", "P99 ms",
+                  "CLOCK ms", "REDIS", "ADDRESS");
     for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count)
         print_node(&tokens[at]);
 }
@@ -215,8 +216,9 @@ static int bless(const struct cli *cli, const char *node) {
 
 int cli_nodes(const struct cli *cli, int argc, char **argv) {
     static const char usage[] =
-        "redlock nodes [--json]\nThe Redis nodes, since when they vote or not, why not, until when, and the "
-        "round trip\nof the last minutes.\n"
+        "redlock nodes [--json]\nThe Redis nodes, since when they vote or not, why not, until when, the "
+        "round\n"
+        "trip of the last minutes, and how far its clock is ahead of the others'.\n"
         "\n"
         "redlock nodes --bless NODE\n"
         "Lets a quarantined node vote at once, on your word that it has forgotten no lease that may still "
