@@ -33,7 +33,7 @@ enum {
     PROBE_TRUSTED_MS = 10 * 1000, /* how long a trusted node may go without telling its clock and epoch */
     DRIFT_DIVISOR = 100,          /* drift = ttl/100 + 2 ms: the clocks' rates may differ by 1 % */
     DRIFT_FIXED_MS = 2,
-    CLOCK_STEP_MS = DRIFT_FIXED_MS, /* a clock that was set by no more than that has not been set */
+    CLOCK_SLACK_MS = DRIFT_FIXED_MS, /* a clock that was set by no more than that has not been set */
 };
 
 static_assert(TTL_MS_MIN > TTL_MS_MIN / DRIFT_DIVISOR + DRIFT_FIXED_MS + NODE_TIMEOUT_MS_MIN,

@@ -17,7 +17,18 @@ void node_reset(struct sim_node *node, int64_t clock_offset_ns) {
 }
 
 static int64_t wall_ns(const struct sim_node *node) {
-    return clock_read(&node->clock);
+    int64_t odd_ns = sim_now_ns < node->odd_until_ns ? sim_now_ns - node->odd_from_ns : 0;
+
+    return clock_read(&node->clock) - (node->reversed ? 2 * odd_ns : odd_ns);
+}
+
+/* Until then; afterwards it is what it would have been. */
+void node_freeze_clock(struct sim_node *node, int64_t until_ns, bool reversed) {
+    if (sim_now_ns < node->odd_until_ns)
+        return;
+    node->odd_from_ns = sim_now_ns;
+    node->odd_until_ns = until_ns;
+    node->reversed = reversed;
 }
 
 static int64_t wall_us(const struct sim_node *node) {

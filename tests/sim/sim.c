@@ -12,7 +12,7 @@
 
 #include "sim.h"
 
-enum { CALM_MS_MAX = 120 * 1000, EVENTS_MAX = 1 << 20 };
+enum { CALM_MS_MAX = 120 * 1000, EVENTS_MAX = 1 << 20, SOAK_RUNS = 100000 };
 
 int64_t sim_now_ns;
 struct random sim_random;
@@ -23,9 +23,10 @@ static uint64_t seed;
 static bool tracing, with_wild_clocks, quiet;
 
 /* Of this run: */
-static bool with_steps;      /* clocks are set; then no agent is killed, and no node forgets */
+static bool with_steps;      /* clocks are set; then no agent is killed */
+static bool with_losses;     /* nodes forget */
 static bool with_far_clocks; /* the nodes' clocks are far apart */
-bool sim_quarantine = true, sim_fencing;
+bool sim_quarantine = true, sim_fencing, sim_tokens_grow;
 uint32_t sim_fence_skew_ms;
 
 /* --- time and chance --- */
@@ -166,7 +167,7 @@ static void fault_node(void) {
         trace("fault: node %u stops until %.3f ms", index, (double) node->stopped_until_ns / 1e6);
         return;
     }
-    if (chance(20) && !with_steps) {
+    if (chance(20) && with_losses) {
         trace("fault: node %u is flushed", index);
         node_forget(node);
         sim_counts.amnesias++;
@@ -174,7 +175,7 @@ static void fault_node(void) {
     }
     break_node_connections(index);
     node_restart(node);
-    int64_t kind = with_steps ? 1 : pick(1, 100);
+    int64_t kind = with_losses ? pick(1, 100) : 1;
     if (kind <= 40) {
         trace("fault: node %u restarts with its data", index);
     } else if (kind <= 60) {
@@ -190,7 +191,7 @@ static void fault_node(void) {
 
 /* All nodes lose everything at once. */
 static void fault_blackout(void) {
-    if (with_steps)
+    if (!with_losses)
         return;
     trace("fault: all nodes restart empty");
     sim_counts.blackouts++;
@@ -242,6 +243,14 @@ static void fault_clock(void) {
         for (unsigned j = 0; j < sim_n_keepers; j++)
             if (!sim_agents[i].keepers[j].shard.nodes[index].offset.known)
                 return;
+    if (chance(30)) {
+        bool reversed = chance(50);
+        trace("fault: the clock of node %u %s for %lld ms", index,
+              reversed ? "runs backwards" : "stands still", (long long) (by_ns / NS_PER_MS));
+        sim_counts.steps++;
+        node_freeze_clock(&sim_nodes[index], sim_now_ns + by_ns, reversed);
+        return;
+    }
     if (chance(30))
         by_ns = -by_ns;
     trace("fault: the clock of node %u is set by %lld ms", index, (long long) (by_ns / NS_PER_MS));
@@ -362,10 +371,12 @@ static void begin(void) {
     random_init(&sim_random, seed);
     sim_now_ns = 0;
     sim_calm = sim_violated = false;
-    int64_t kind = pick(1, 4);
-    with_steps = kind == 1;
-    with_far_clocks = kind == 2;
+    int64_t kind = pick(1, 5);
+    with_steps = kind <= 2;
+    with_losses = kind != 1;
+    with_far_clocks = kind == 3;
     sim_fencing = chance(90);
+    sim_tokens_grow = !with_steps || !with_losses; /* both together are too much */
     sim_fence_skew_ms = with_far_clocks ? 20000 : 2000;
     events_reset();
     sim_n_nodes = node_counts[pick(0, 7)];
@@ -441,7 +452,8 @@ static void run(void) {
 /* --- the command --- */
 
 static const char usage[] =
-    "redlock-sim [--seed N] [--runs N] [--trace] [--no-quarantine] [--wild-clocks] [--expect-violation]\n"
+    "redlock-sim [--seed N] [--runs N | --forever] [--trace] [--no-quarantine] [--wild-clocks] "
+    "[--expect-violation]\n"
     "Runs the agent's core in a simulated world of faults, from each of N seeds.\n"
     "  --no-quarantine     nodes that lost their memory vote at once\n"
     "  --wild-clocks       the nodes' clocks run up to 5 % too fast or slow\n"
@@ -468,10 +480,15 @@ static void print_counts(uint64_t runs) {
 
 int main(int argc, char **argv) {
     static const struct option known[] = {
-        {"seed", required_argument, NULL, 's'},  {"runs", required_argument, NULL, 'r'},
-        {"trace", no_argument, NULL, 't'},       {"no-quarantine", no_argument, NULL, 'q'},
-        {"wild-clocks", no_argument, NULL, 'w'}, {"expect-violation", no_argument, NULL, 'e'},
-        {"help", no_argument, NULL, 'h'},        {0},
+        {"seed", required_argument, NULL, 's'},
+        {"runs", required_argument, NULL, 'r'},
+        {"forever", no_argument, NULL, 'f'},
+        {"trace", no_argument, NULL, 't'},
+        {"no-quarantine", no_argument, NULL, 'q'},
+        {"wild-clocks", no_argument, NULL, 'w'},
+        {"expect-violation", no_argument, NULL, 'e'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     uint64_t first = 1, runs = 1;
     bool expected = false;
@@ -484,6 +501,9 @@ int main(int argc, char **argv) {
             break;
         case 'r':
             runs = strtoull(optarg, NULL, 10);
+            break;
+        case 'f':
+            runs = UINT64_MAX;
             break;
         case 't':
             tracing = true;
@@ -506,6 +526,8 @@ int main(int argc, char **argv) {
     for (uint64_t i = 0; i < runs; i++) {
         seed = first + i;
         run();
+        if (runs == UINT64_MAX && (i + 1) % SOAK_RUNS == 0)
+            print_counts(i + 1);
         if (sim_violated && expected) {
             (void) printf("%llu\n", (unsigned long long) (i + 1));
             return 0;

@@ -45,8 +45,9 @@ void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* An invariant is broken: tells which, by which seed. */
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern bool sim_violated;
-extern bool sim_quarantine; /* the agents' setting */
-extern bool sim_fencing;    /* theirs too */
+extern bool sim_quarantine;  /* the agents' setting */
+extern bool sim_fencing;     /* theirs too */
+extern bool sim_tokens_grow; /* in this run that is promised */
 extern uint32_t sim_fence_skew_ms;
 
 /* --- events --- */
@@ -135,8 +136,10 @@ struct node_data {
 struct sim_node {
     struct clock clock;
     int64_t stopped_until_ns;
-    uint32_t process;             /* what run_id stands for: another one after each restart */
-    int64_t set_back_ns;          /* by how much its clock was set back in all */
+    uint32_t process;                  /* what run_id stands for: another one after each restart */
+    int64_t set_back_ns;               /* by how much its clock was set back in all */
+    int64_t odd_from_ns, odd_until_ns; /* true time: its clock stands still, or runs backwards */
+    bool reversed;
     struct node_data data, saved; /* what it has, and what it had when it last wrote it to its disk */
 };
 
@@ -149,6 +152,7 @@ void node_restart(struct sim_node *node); /* as another process */
 void node_save(struct sim_node *node);
 void node_load(struct sim_node *node); /* what it has saved */
 void node_set_clock(struct sim_node *node, int64_t by_ns);
+void node_freeze_clock(struct sim_node *node, int64_t until_ns, bool reversed);
 void node_probe(struct sim_node *node, struct event *probe); /* becomes its answer */
 
 void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms); /* by somebody else */
