@@ -442,7 +442,7 @@ static void run(void) {
     if (!all_idle())
         violation("an agent keeps a lease that nobody has");
     for (unsigned i = 0; i < sim_n_nodes; i++)
-        sim_now_ns += sim_nodes[i].set_back_ns;
+        sim_now_ns = instant_max(sim_now_ns, sim_nodes[i].odd_until_ns) + sim_nodes[i].set_back_ns;
     sim_now_ns += 5 * NS_PER_S;
     for (unsigned i = 0; i < sim_n_nodes; i++)
         if (node_has_keys(&sim_nodes[i]))
