@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sight.h"
+
 #define NS_PER_MS INT64_C(1000000)
 
 enum { INPUT_BYTES_MIN = 4096, OUTPUT_BYTES_MIN = 512, PENDING_MIN = 16, DEPTH_MAX = 4 };
@@ -16,8 +18,8 @@ struct client_pending {
     int64_t sent_ns;
 };
 
-int client_init(struct client *client, struct redlock *connection) {
-    *client = (struct client){.connection = connection};
+int client_init(struct client *client, struct redlock *connection, const struct sight *sight) {
+    *client = (struct client){.connection = connection, .sight = sight};
     client->tokens = malloc(CLIENT_TOKENS_MAX * sizeof(client->tokens[0]));
     return client->tokens ? REDLOCK_OK : REDLOCK_NO_MEMORY;
 }
@@ -229,12 +231,14 @@ static bool take_grant(struct client *client, struct redlock_lease *lease, const
                        size_t n_tokens) {
     const struct resp_token *id = map_get(tokens, n_tokens, "id"),
                             *deadline = map_get(tokens, n_tokens, "deadline"),
-                            *fence = map_get(tokens, n_tokens, "fence");
+                            *fence = map_get(tokens, n_tokens, "fence"),
+                            *slot = map_get(tokens, n_tokens, "slot");
 
     if (!id || !deadline || id->type != RESP_INTEGER || deadline->type != RESP_INTEGER || id->integer <= 0)
         return false;
     lease->id = (uint64_t) id->integer;
     lease->fence = integer_or_0(fence);
+    lease->place = slot && slot->type == RESP_INTEGER ? sight_place(client->sight, slot->integer) : NULL;
     set_deadline(client, lease, deadline->integer);
     lease->state = LEASE_HELD;
     return true;
@@ -547,12 +551,22 @@ void client_disconnected(struct client *client, int error, const char *text) {
 
 /* --- time --- */
 
+/* What the agent's page shows need not be asked for. */
+static void look(struct client *client, struct redlock_lease *lease) {
+    int64_t shown_ns = lease->place ? sight_deadline_ns(lease->place, lease->id) : 0;
+
+    if (shown_ns > lease->deadline_ns)
+        set_deadline(client, lease, shown_ns);
+}
+
 void client_tick(struct client *client, int64_t now_ns) {
     client->now_ns = now_ns;
     for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
         next = lease->next;
         if (lease->state != LEASE_HELD || lease->orphan)
             continue;
+        if (now_ns >= lease->refresh_ns)
+            look(client, lease);
         if (now_ns >= lease->deadline_ns) {
             lease_lost(client, lease, "expired", "its deadline passed without news from the agent");
         } else if (now_ns >= lease->refresh_ns && !lease->check_under_way && !client->gone) {

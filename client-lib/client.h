@@ -22,7 +22,8 @@ struct redlock_lease {
     uint64_t id;    /* 0 until the agent gave one */
     uint64_t fence; /* 0: none */
     enum redlock_lease_state state;
-    int64_t deadline_ns;
+    _Atomic int64_t deadline_ns;  /* as told; 0 while it is not held */
+    const void *place;            /* in the agent's page, see sight.h; NULL: not there */
     int64_t refresh_ns;           /* when an event loop asks for news */
     struct client_reply *outcome; /* a caller waits for it to be granted */
     bool async;                   /* its outcome is told by callbacks */
@@ -57,6 +58,7 @@ struct client {
     struct redlock_callbacks callbacks;
     void *userdata;
     struct redlock *connection;
+    const struct sight *sight; /* the caller's */
     struct redlock_lease *leases;
     struct client_pending *pending; /* a ring */
     size_t pending_first, pending_count, pending_room;
@@ -76,7 +78,7 @@ enum {
 };
 
 /* 0 or REDLOCK_NO_MEMORY. */
-int client_init(struct client *client, struct redlock *connection);
+int client_init(struct client *client, struct redlock *connection, const struct sight *sight);
 
 /* Frees everything, the leases too. */
 void client_deinit(struct client *client);

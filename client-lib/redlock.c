@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stdatomic.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
@@ -16,6 +18,7 @@
 
 #include "client.h"
 #include "connection.h"
+#include "sight.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define NS_PER_MS INT64_C(1000000)
@@ -32,6 +35,9 @@ struct redlock {
     bool watches_write;
     int64_t timer_ns;
     int64_t answer_timeout_ms;
+    struct sight sight;
+    int received_fd;           /* that came with the last reply; -1: none */
+    _Atomic uint32_t *is_ours; /* 1; 0 in a forked child, which the kernel sees to */
 };
 
 static int64_t now_ns(void) {
@@ -100,6 +106,37 @@ static int send_output(struct redlock *connection) {
     return REDLOCK_OK;
 }
 
+/* Descriptors that came along: the last one is kept until its reply is looked at. */
+static void take_descriptors(struct redlock *connection, struct msghdr *message) {
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            if (connection->received_fd >= 0)
+                (void) close(connection->received_fd);
+            memcpy(&connection->received_fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+        }
+    }
+}
+
+static ssize_t receive(struct redlock *connection, char *room) {
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(4 * sizeof(int))];
+    } control;
+    struct iovec bytes = {.iov_base = room, .iov_len = READ_BYTES};
+    struct msghdr message = {.msg_iov = &bytes,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control.bytes)};
+
+    ssize_t n = recvmsg(connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n >= 0 && message.msg_controllen > 0)
+        take_descriptors(connection, &message);
+    return n;
+}
+
 /* Reads what is there. */
 static int receive_input(struct redlock *connection) {
     struct client *client = &connection->client;
@@ -108,7 +145,7 @@ static int receive_input(struct redlock *connection) {
         char *room = client_input_room(client, READ_BYTES);
         if (!room)
             return broken(connection, REDLOCK_PROTOCOL, "the agent sends larger replies than there are");
-        ssize_t n = recv(connection->fd, room, READ_BYTES, MSG_DONTWAIT);
+        ssize_t n = receive(connection, room);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
@@ -224,6 +261,35 @@ static int open_socket(const char *path, int *ret_fd) {
     return REDLOCK_OK;
 }
 
+/* Asks for the page. An agent that has none is no failure: then the deadlines are those that were told. */
+static int ask_for_sight(struct redlock *connection) {
+    static const struct resp_token page[] = {{.text = "PAGE", .length = 4}};
+    struct client_reply reply = {0};
+
+    int error = connection_ask(connection, page, 1, &reply);
+    if (error == REDLOCK_OK && connection->received_fd >= 0)
+        (void) sight_open(&connection->sight, connection->received_fd);
+    if (connection->received_fd >= 0)
+        (void) close(connection->received_fd);
+    connection->received_fd = -1;
+    connection->client.error_text[0] = '\0';
+    return connection->client.gone ? error : REDLOCK_OK;
+}
+
+/* A page that the kernel empties in a forked child, so that it costs no system call to know. */
+static int make_fork_guard(struct redlock *connection) {
+    size_t bytes = (size_t) sysconf(_SC_PAGESIZE);
+    void *guard = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (guard == MAP_FAILED)
+        return REDLOCK_NO_MEMORY;
+    connection->is_ours = guard;
+    if (madvise(guard, bytes, MADV_WIPEONFORK) < 0)
+        return REDLOCK_SYSTEM;
+    *connection->is_ours = 1;
+    return REDLOCK_OK;
+}
+
 EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
     static const struct resp_token hello[] = {{.text = "HELLO", .length = 5}, {.text = "3", .length = 1}};
     struct client_reply reply = {0};
@@ -231,15 +297,23 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
 
     if (!connection)
         return REDLOCK_NO_MEMORY;
-    *connection = (struct redlock){
-        .owner = getpid(), .fd = -1, .epoll_fd = -1, .timer_fd = -1, .answer_timeout_ms = ANSWER_TIMEOUT_MS};
+    *connection = (struct redlock){.owner = getpid(),
+                                   .fd = -1,
+                                   .epoll_fd = -1,
+                                   .timer_fd = -1,
+                                   .received_fd = -1,
+                                   .answer_timeout_ms = ANSWER_TIMEOUT_MS};
     if (!socket_path)
         socket_path = secure_getenv("REDLOCK_SOCKET");
-    int error = client_init(&connection->client, connection);
+    int error = client_init(&connection->client, connection, &connection->sight);
+    if (error == REDLOCK_OK)
+        error = make_fork_guard(connection);
     if (error == REDLOCK_OK)
         error = open_socket(socket_path ? socket_path : REDLOCK_DEFAULT_SOCKET, &connection->fd);
     if (error == REDLOCK_OK)
         error = connection_ask(connection, hello, 2, &reply);
+    if (error == REDLOCK_OK)
+        error = ask_for_sight(connection);
     if (error != REDLOCK_OK) {
         int saved_errno = errno;
         redlock_close(connection);
@@ -259,7 +333,12 @@ EXPORT void redlock_close(struct redlock *connection) {
         (void) close(connection->timer_fd);
     if (connection->fd >= 0)
         (void) close(connection->fd);
+    if (connection->received_fd >= 0)
+        (void) close(connection->received_fd);
+    if (connection->is_ours)
+        (void) munmap((void *) (uintptr_t) connection->is_ours, (size_t) sysconf(_SC_PAGESIZE));
     client_deinit(&connection->client);
+    sight_close(&connection->sight);
     free(connection);
 }
 
@@ -478,8 +557,18 @@ EXPORT int redlock_beat(struct redlock_lease *lease) {
 }
 
 EXPORT int64_t redlock_remaining_ns(const struct redlock_lease *lease) {
-    int64_t left_ns = lease->state == LEASE_HELD ? lease->deadline_ns - now_ns() : 0;
-    return lease->connection->owner == getpid() ? left_ns : 0;
+    int64_t deadline_ns = atomic_load_explicit(&lease->deadline_ns, memory_order_acquire);
+
+    if (deadline_ns == 0 || atomic_load_explicit(lease->connection->is_ours, memory_order_relaxed) == 0)
+        return 0;
+    if (lease->place)
+        deadline_ns = sight_deadline_ns(lease->place, lease->id);
+    int64_t left_ns = deadline_ns - now_ns();
+    return left_ns > 0 ? left_ns : 0;
+}
+
+EXPORT bool redlock_valid(const struct redlock_lease *lease) {
+    return redlock_remaining_ns(lease) > 0;
 }
 
 EXPORT uint64_t redlock_lease_id(const struct redlock_lease *lease) {

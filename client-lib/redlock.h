@@ -10,6 +10,7 @@
 #ifndef REDLOCK_H
 #define REDLOCK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -95,10 +96,15 @@ int64_t redlock_check(struct redlock_lease *lease);
  * connection. */
 int redlock_beat(struct redlock_lease *lease);
 
-/* What this process knows without asking: the ns until the last deadline it was told, at most 0 when that
- * has passed or the lease was lost. Extensions that were not asked for by redlock_check() or
- * redlock_dispatch() are not in it, so the truth may be longer, never shorter. Does no I/O. */
+/* The holder's own sight, without asking: how many ns the lease is still valid, 0 when it is not (any more).
+ * Read from a page that the agent keeps up to date (with an agent that has none, from the last deadline that
+ * was told: then the truth may be longer, never shorter). Right also when the agent is dead, stopped or
+ * slow. No system call; from any thread, also while another one uses the connection, as long as nobody gives
+ * the handle back or closes the connection meanwhile. 0 in a forked child. */
 int64_t redlock_remaining_ns(const struct redlock_lease *lease);
+
+/* redlock_remaining_ns() > 0: for just before each thing that only the holder may do. */
+bool redlock_valid(const struct redlock_lease *lease);
 
 uint64_t redlock_lease_id(const struct redlock_lease *lease);
 
@@ -145,8 +151,8 @@ struct redlock_callbacks {
 };
 
 /* Any of the callbacks may be NULL. They are called from redlock_dispatch() and from blocking calls, never
- * from elsewhere; inside of them only redlock_remaining_ns(), redlock_lease_id(), redlock_lease_name(),
- * redlock_fence() and redlock_error_text() may be called. */
+ * from elsewhere; inside of them only redlock_valid(), redlock_remaining_ns(), redlock_lease_id(),
+ * redlock_lease_name(), redlock_fence() and redlock_error_text() may be called. */
 void redlock_set_callbacks(struct redlock *connection, const struct redlock_callbacks *callbacks,
                            void *userdata);
 

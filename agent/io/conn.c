@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "io/clock.h"
 #include "io/log.h"
+#include "io/shared.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
@@ -41,6 +42,8 @@ struct conn {
     size_t input_length;
     char *output;
     size_t output_sent, output_length, output_room;
+    int page_fd;      /* to be sent to the client; -1: nothing is */
+    size_t page_at;   /* with this byte of the output */
     struct list link; /* host->conns, or host->closed */
     struct list ready_link;
     struct list unsent_link;
@@ -93,6 +96,9 @@ static void unwatch_socket(struct conn *conn) {
         conn->host->open--;
     }
     conn->fd = -1;
+    if (conn->page_fd >= 0)
+        (void) close(conn->page_fd);
+    conn->page_fd = -1;
     list_unlink(&conn->ready_link);
     list_unlink(&conn->unsent_link);
     free(conn->input);
@@ -118,6 +124,7 @@ static void conn_free(struct conn *conn) {
         (void) close(conn->pid_fd);
     }
     list_unlink(&conn->link);
+    conn->session.page = shared_free(conn->session.page);
     slot->conn = NULL;
     pool_give(&conn->host->slots, conn->slot);
     free(conn);
@@ -201,10 +208,55 @@ static void set_blocked(struct conn *conn, bool blocked) {
         log_error("can't watch the connection of process %ld: %s", (long) conn->session.pid, strerror(-r));
 }
 
+int conn_make_page(struct session *session) {
+    struct conn *conn = conn_of(session);
+
+    assert(!session->page && conn->page_fd < 0);
+    if (conn->fd < 0)
+        return -ENOTCONN;
+    conn->page_at = conn->output_length;
+    return shared_new(&session->page, &conn->page_fd);
+}
+
+/* Bytes, and with them the page's descriptor. */
+static ssize_t send_page(struct conn *conn) {
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec bytes = {.iov_base = conn->output + conn->output_sent,
+                          .iov_len = conn->output_length - conn->output_sent};
+    struct msghdr message = {.msg_iov = &bytes,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control.bytes)};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &conn->page_fd, sizeof(int));
+    ssize_t n = sendmsg(conn->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) {
+        (void) close(conn->page_fd);
+        conn->page_fd = -1;
+    }
+    return n;
+}
+
+static ssize_t send_some(struct conn *conn) {
+    size_t length = conn->output_length - conn->output_sent;
+
+    if (conn->page_fd >= 0 && conn->output_sent == conn->page_at)
+        return send_page(conn);
+    if (conn->page_fd >= 0)
+        length = conn->page_at - conn->output_sent;
+    return send(conn->fd, conn->output + conn->output_sent, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static void flush(struct conn *conn) {
     while (conn->output_sent < conn->output_length) {
-        ssize_t n = send(conn->fd, conn->output + conn->output_sent, conn->output_length - conn->output_sent,
-                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = send_some(conn);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN) {
@@ -457,6 +509,7 @@ int conn_new(struct conn_host *host, int fd) {
     conn->host = host;
     conn->slot = index;
     conn->fd = steal_fd(&owned);
+    conn->page_fd = -1;
     conn->pid_fd = peer_pid_fd(host, fd, peer.pid);
     host->open++;
     list_init(&conn->link);

@@ -46,6 +46,10 @@ void conn_flush(struct conn_host *host, instant_ns now_ns);
 /* The service's way out: appends to the output. */
 void conn_write(struct session *session, const char *bytes, size_t length);
 
+/* The service's page hook: makes the session's page; its descriptor goes with the next byte written. 0 or a
+ * negative errno. */
+int conn_make_page(struct session *session);
+
 /* Frees connections that are closed and watch no process any more. */
 void conn_sweep(struct conn_host *host, instant_ns now_ns);
 

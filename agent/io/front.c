@@ -83,6 +83,11 @@ static void on_survey(void *userdata) {
         mailbox_post(keeper_inbox(front->keepers[i]), &errand, sizeof(errand), NULL, 0);
 }
 
+static int on_page(void *userdata, struct session *session) {
+    (void) userdata;
+    return conn_make_page(session);
+}
+
 static void on_bless(void *userdata, unsigned node) {
     struct front *front = userdata;
     const struct errand errand = {.kind = ERRAND_BLESS, .node = node};
@@ -343,8 +348,12 @@ static int start_keepers(struct front *front, uint32_t requests_max) {
 static int set_up_service(struct front *front, uint32_t requests_max) {
     const struct registry_sink registry_sink = {
         .command = on_command, .outcome = on_outcome, .userdata = front};
-    const struct service_sink sink = {
-        .write = on_write, .look = on_command, .survey = on_survey, .bless = on_bless, .userdata = front};
+    const struct service_sink sink = {.write = on_write,
+                                      .look = on_command,
+                                      .survey = on_survey,
+                                      .page = on_page,
+                                      .bless = on_bless,
+                                      .userdata = front};
     const struct config *config = front->config.config;
     const struct policy policy = policy_of(config);
     instant_ns now_ns = clock_now_ns();

@@ -58,13 +58,14 @@ void command_put_grant(struct service *service, const struct session *session, c
     const struct text *name = request->name->text;
 
     assert(now_ns < request->deadline_ns);
-    resp_put_map(writer, 5, session->protocol);
+    resp_put_map(writer, 6, session->protocol);
     put_pair_integer(writer, "id", (int64_t) registry_id(&service->registry, request));
     put_text(writer, "name");
     resp_put_bulk(writer, name->bytes, name->head_length);
     put_pair_integer(writer, "fence", request->token);
     put_pair_integer(writer, "validity", (request->deadline_ns - now_ns) / NS_PER_MS);
     put_pair_integer(writer, "deadline", request->deadline_ns);
+    put_pair_integer(writer, "slot", request->page_slot);
 }
 
 struct acquire_options {
@@ -159,6 +160,7 @@ static void handle_acquire(struct session *session, struct service *service,
         .async = options.async,
         .pid = session->pid,
         .uid = session->uid,
+        .page = session->page,
     };
     struct request *request = registry_ask(&service->registry, session, &session->requests, &ask, now_ns);
     if (!request) {
@@ -480,6 +482,28 @@ static void handle_bless(struct session *session, struct service *service,
     session_error(session, service, "BADARG", "no node has this name; NODES lists them");
 }
 
+/* The session's shared page: where the deadlines of its leases are read without asking. */
+static void handle_page(struct session *session, struct service *service, const struct resp_token *arguments,
+                        size_t n_arguments, instant_ns now_ns) {
+    (void) arguments;
+    (void) n_arguments;
+    (void) now_ns;
+    if (session->page) {
+        session_error(session, service, "BADARG", "this session has its page already");
+        return;
+    }
+    if (service->sink.page(service->sink.userdata, session) < 0) {
+        session_error(session, service, "QUOTA", "the agent has no memory or descriptors for a page");
+        return;
+    }
+    struct resp_writer writer = session_compose(service);
+    resp_put_map(&writer, 3, session->protocol);
+    put_pair_integer(&writer, "version", PAGE_VERSION);
+    put_pair_integer(&writer, "bytes", PAGE_BYTES);
+    put_pair_integer(&writer, "slots", PAGE_SLOTS);
+    session_send(session, service, &writer);
+}
+
 static void handle_leases(struct session *session, struct service *service,
                           const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     const struct request *page[LEASES_PAGE], *request;
@@ -639,6 +663,7 @@ static const struct command_entry commands[] = {
     {"ECHO", 1, 1, handle_echo},        {"HELLO", 0, 6, handle_hello},      {"SELECT", 1, 1, handle_select},
     {"CLIENT", 1, 3, handle_client},    {"COMMAND", 0, 31, handle_command}, {"INFO", 0, 31, handle_info},
     {"AUTH", 1, 2, handle_ok},          {"QUIT", 0, 31, handle_quit},       {"BLESS", 1, 1, handle_bless},
+    {"PAGE", 0, 0, handle_page},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };

@@ -115,8 +115,17 @@ static void enter(struct registry *registry, struct request *request, enum reque
     request->state = (uint8_t) state;
 }
 
+/* It is not held any more, or nobody is there to look. */
+static void leave_page(struct request *request) {
+    page_give(request->page, request->page_slot);
+    request->page = NULL;
+    request->page_slot = PAGE_NO_SLOT;
+}
+
 static void request_free(struct registry *registry, struct request *request) {
     assert(!request->name);
+
+    leave_page(request);
 
     enter(registry, request, REQUEST_FREE);
     list_unlink(&request->session_link);
@@ -249,6 +258,7 @@ static void leave_line(struct registry *registry, struct request *request) {
 
 /* Leaves the line for good while the keeper has it: it is remembered until the keeper confirms. */
 static void hand_back(struct registry *registry, struct request *request) {
+    leave_page(request);
     command_simple(registry, request, request->name->hash, COMMAND_RELEASE);
     enter(registry, request, REQUEST_RELEASING);
     set_due(registry, request, INSTANT_NEVER);
@@ -263,6 +273,7 @@ static void end(struct registry *registry, struct request *request) {
 
 /* Nobody waits for its outcome any more. */
 static void silence(struct request *request) {
+    leave_page(request);
     list_unlink(&request->session_link);
     request->session = NULL;
 }
@@ -318,6 +329,8 @@ struct request *registry_ask(struct registry *registry, struct session *session,
         .max_hold_ms = ask->max_hold_ms,
         .pid = ask->pid,
         .uid = ask->uid,
+        .page = ask->page,
+        .page_slot = PAGE_NO_SLOT,
         .session = session,
         .tail = tail,
         .asked_ns = now_ns,
@@ -412,6 +425,8 @@ static void granted(struct registry *registry, struct request *request, const st
     enter(registry, request, REQUEST_HELD);
     request->deadline_ns = deadline_ns;
     request->token = report->token;
+    request->page_slot = page_take(request->page);
+    page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
     request->tail = text_unref(&registry->texts, request->tail);
     request->name->seen = text_unref(&registry->texts, request->name->seen);
     set_due(registry, request, deadline_ns);
@@ -426,6 +441,7 @@ static void extended(struct registry *registry, struct request *request, instant
     if (request->state != REQUEST_HELD || now_ns >= request->deadline_ns)
         return;
     request->deadline_ns = deadline_ns;
+    page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
     set_due(registry, request, deadline_ns);
     if (request->risk != 0) {
         request->risk = 0;

@@ -14,6 +14,7 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "core/event.h"
+#include "local/page.h"
 
 struct session;
 
@@ -50,7 +51,9 @@ struct request {
     instant_ns asked_ns;
     instant_ns wait_until_ns;
     instant_ns deadline_ns;
-    int64_t token; /* held: the fencing token; 0: none */
+    int64_t token;     /* held: the fencing token; 0: none */
+    struct page *page; /* the session's; NULL when it has none or is gone */
+    int page_slot;     /* held: its place there, or PAGE_NO_SLOT */
 };
 
 struct name {
@@ -115,6 +118,7 @@ struct registry_ask {
     bool async;
     pid_t pid;
     uid_t uid;
+    struct page *page; /* where its deadline is shown, or NULL; it outlives the session's requests */
 };
 
 /* The smallest power of two that holds `leases`: the range of slots that registry and shards share. */

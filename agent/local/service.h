@@ -61,6 +61,9 @@ struct service_sink {
     void (*look)(void *userdata, uint64_t name_hash, const struct command *command);
     /* Ask all keepers for their counters; service_surveyed() follows. */
     void (*survey)(void *userdata);
+    /* PAGE: makes the session's page, and sends its descriptor with the first byte that is written next. 0,
+     * or a negative errno. */
+    int (*page)(void *userdata, struct session *session);
     /* BLESS: tell all keepers that this node may vote. */
     void (*bless)(void *userdata, unsigned node);
     void *userdata;

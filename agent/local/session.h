@@ -28,6 +28,7 @@ struct session {
     enum session_state state;
     bool pushes;             /* RESP2: ASYNC was used */
     uint8_t surveying;       /* enum command_survey: which listing waits */
+    struct page *page;       /* the caller's; NULL until PAGE */
     struct request *awaited; /* of SESSION_ACQUIRING and SESSION_RELEASING */
     struct list requests;
     struct list surveyor_link;

@@ -13,7 +13,7 @@ SOURCE = sys.argv[1]
 # What a pure layer may have from the C library: no clock, descriptor, thread, allocation or log.
 PURE_SYSTEM = {"assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdbool.h", "stddef.h",
                "stdint.h", "stdio.h", "string.h"}
-LIBRARY = ("resp.h", "client.h", "redlock.h", "connection.h")
+LIBRARY = ("resp.h", "client.h", "redlock.h", "connection.h", "sight.h")
 
 # Directory: (project headers by prefix, system headers; None: any)
 LAYERS = {
@@ -31,10 +31,12 @@ LAYERS = {
 FILES = {
     "client-lib/resp.c": (("resp.h",), PURE_SYSTEM),
     "client-lib/resp.h": ((), PURE_SYSTEM),
-    "client-lib/client.c": (("client.h", "resp.h", "redlock.h"), PURE_SYSTEM | {"stdlib.h"}),
-    "client-lib/redlock.h": ((), {"stddef.h", "stdint.h"}),
+    "client-lib/client.c": (("client.h", "resp.h", "redlock.h", "sight.h"), PURE_SYSTEM | {"stdlib.h"}),
+    "client-lib/redlock.h": ((), {"stdbool.h", "stddef.h", "stdint.h"}),
     "agent/base/cleanup.h": ((), None),
-    "agent/local/registry.h": (("base/", "core/event.h", "core/limits.h"), PURE_SYSTEM | {"sys/types.h"}),
+    "agent/local/registry.h": (("base/", "core/event.h", "core/limits.h", "local/page.h"),
+                               PURE_SYSTEM | {"sys/types.h"}),
+    "agent/local/page.c": (("local/page.h",), PURE_SYSTEM | {"stdatomic.h"}),
 }
 
 # Libraries that may be met in few places only.

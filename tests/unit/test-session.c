@@ -162,8 +162,8 @@ static void test_acquire_and_release(void) {
     report(command.request, REPORT_GRANTED);
     (void) snprintf(
         expected, sizeof(expected),
-        "*10\r\n$2\r\nid\r\n:%lld\r\n$4\r\nname\r\n$3\r\njob\r\n$5\r\nfence\r\n:7\r\n$8\r\nvalidity\r\n"
-        ":9898\r\n$8\r\ndeadline\r\n:%lld\r\n",
+        "*12\r\n$2\r\nid\r\n:%lld\r\n$4\r\nname\r\n$3\r\njob\r\n$5\r\nfence\r\n:7\r\n$8\r\nvalidity\r\n"
+        ":9898\r\n$8\r\ndeadline\r\n:%lld\r\n$4\r\nslot\r\n:-1\r\n",
         (long long) command.request, (long long) (world.now_ns + 9898 * NS_PER_MS));
     is_string(got(0), expected, "the grant is a flat map in RESP2");
     world.now_ns += 98 * NS_PER_MS;
@@ -285,7 +285,7 @@ static void test_waiters_are_fifo(void) {
     ok(world.commands[1].request == first, "its own lease");
     is_int(world.commands[2].kind, COMMAND_CONTEND, "and the next one contends at once, behind the release");
     report(world.commands[2].request, REPORT_GRANTED);
-    ok(begins(1, "*10") && !begins(2, "*10"), "the one that asked first gets it");
+    ok(begins(1, "*12") && !begins(2, "*12"), "the one that asked first gets it");
     session_end(&world.sessions[2], &world.service, world.now_ns);
     is_int(world.service.registry.waiting, 0, "a waiter that leaves leaves nothing behind");
     session_end(&world.sessions[1], &world.service, world.now_ns);

@@ -1,0 +1,339 @@
+/* sight SOCKET AGENT-PID: redlock_valid() and the page behind it, against a real agent; prints TAP. Started
+ * by test_sight.py. The last tests stop and kill the agent. */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../unit/tap.h"
+#include "redlock.h"
+
+#define is(got, want) is_int(got, want, #got " is " #want)
+
+static const char *socket_path;
+static pid_t agent_pid;
+static unsigned descriptors_before; /* of the agent, without any client */
+
+static int64_t now_ns(void) {
+    struct timespec t;
+
+    (void) clock_gettime(CLOCK_BOOTTIME, &t);
+    return (int64_t) t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static struct redlock *connection_new(void) {
+    struct redlock *connection = NULL;
+
+    if (redlock_connect(socket_path, &connection) != REDLOCK_OK) {
+        (void) printf("Bail out! can't connect to %s\n", socket_path);
+        exit(1);
+    }
+    return connection;
+}
+
+static struct redlock_lease *take(struct redlock *connection, const char *name, int64_t ttl_ms) {
+    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+    struct redlock_lease *lease = NULL;
+
+    options.ttl_ms = ttl_ms;
+    if (redlock_acquire(connection, name, &options, &lease) != REDLOCK_OK) {
+        (void) printf("Bail out! can't acquire %s: %s\n", name, redlock_error_text(connection));
+        exit(1);
+    }
+    return lease;
+}
+
+/* Waits without asking the agent anything, at most 10 s. */
+static bool wait_until(bool (*condition)(const struct redlock_lease *lease),
+                       const struct redlock_lease *lease) {
+    for (int64_t until_ns = now_ns() + INT64_C(10000000000); now_ns() < until_ns; (void) usleep(200))
+        if (condition(lease))
+            return true;
+    return false;
+}
+
+static int64_t seen_ns; /* what was left before */
+
+static bool is_longer(const struct redlock_lease *lease) {
+    int64_t left_ns = redlock_remaining_ns(lease);
+    bool longer = left_ns > seen_ns;
+
+    seen_ns = left_ns;
+    return longer;
+}
+
+static bool is_over(const struct redlock_lease *lease) {
+    return !redlock_valid(lease);
+}
+
+static unsigned count_descriptors(pid_t pid) {
+    char path[64];
+    unsigned count = 0;
+
+    (void) snprintf(path, sizeof(path), "/proc/%ld/fd", (long) pid);
+    DIR *directory = opendir(path);
+    while (directory && readdir(directory))
+        count++;
+    if (directory)
+        (void) closedir(directory);
+    return count;
+}
+
+static void test_life(void) {
+    struct redlock *connection = connection_new();
+    struct redlock_lease *lease = take(connection, "seen", 600);
+
+    ok(redlock_valid(lease), "a lease is valid from the grant on");
+    int64_t left_ns = redlock_remaining_ns(lease);
+    ok(left_ns > 0 && left_ns < 600000000, "for less than its ttl");
+    seen_ns = left_ns;
+    ok(wait_until(is_longer, lease), "rule 13: an extension shows without a word to the agent");
+    is(redlock_release(lease), 1);
+    redlock_close(connection);
+}
+
+/* Leases come and go in the same slots; each handle sees its own. */
+static void test_reuse(void) {
+    enum { LEASES = 20, ROUNDS = 50 };
+    struct redlock *connection = connection_new();
+    struct redlock_lease *leases[LEASES];
+    unsigned valid = 0;
+    char name[32];
+
+    for (unsigned i = 0; i < LEASES; i++) {
+        (void) snprintf(name, sizeof(name), "reuse-%u", i);
+        leases[i] = take(connection, name, 10000);
+    }
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        unsigned i = round * 7 % LEASES;
+        is_int(redlock_release(leases[i]), 1, "released");
+        (void) snprintf(name, sizeof(name), "reuse-%u", i);
+        leases[i] = take(connection, name, 10000);
+        for (unsigned j = 0; j < LEASES; j++)
+            valid += redlock_valid(leases[j]);
+    }
+    is(valid, LEASES * ROUNDS);
+    redlock_close(connection);
+}
+
+/* More leases than a page has slots: the rest is known as it was told. */
+static void test_full(void) {
+    enum { LEASES = 4200 };
+    static struct redlock_lease *leases[LEASES];
+    struct redlock *connection = connection_new();
+    unsigned valid = 0;
+    char name[32];
+
+    for (unsigned i = 0; i < LEASES; i++) {
+        (void) snprintf(name, sizeof(name), "full-%u", i);
+        leases[i] = take(connection, name, 60000);
+    }
+    for (unsigned i = 0; i < LEASES; i++)
+        valid += redlock_valid(leases[i]);
+    is(valid, LEASES);
+    for (unsigned i = 0; i < LEASES; i++)
+        (void) redlock_release_async(leases[i]);
+    redlock_close(connection);
+}
+
+struct watcher {
+    const struct redlock_lease *lease;
+    atomic_bool stop;
+    atomic_uint invalid;
+};
+
+static void *watch(void *userdata) {
+    struct watcher *watcher = userdata;
+
+    while (!atomic_load(&watcher->stop))
+        if (!redlock_valid(watcher->lease))
+            atomic_fetch_add(&watcher->invalid, 1);
+    return NULL;
+}
+
+/* Other threads look while this one uses the connection. */
+static void test_threads(void) {
+    enum { THREADS = 3, ROUNDS = 200 };
+    struct redlock *connection = connection_new();
+    struct watcher watcher = {.lease = take(connection, "watched", 2000)};
+    pthread_t threads[THREADS];
+
+    for (unsigned i = 0; i < THREADS; i++)
+        (void) pthread_create(&threads[i], NULL, watch, &watcher);
+    for (unsigned i = 0; i < ROUNDS; i++)
+        (void) redlock_release(take(connection, "beside", 1000));
+    ok(redlock_check((struct redlock_lease *) watcher.lease) > 0, "the connection is used meanwhile");
+    atomic_store(&watcher.stop, true);
+    for (unsigned i = 0; i < THREADS; i++)
+        (void) pthread_join(threads[i], NULL);
+    is_int(atomic_load(&watcher.invalid), 0, "threads see the lease as valid all the while");
+    redlock_close(connection);
+}
+
+static void test_fork(void) {
+    struct redlock *connection = connection_new();
+    struct redlock_lease *lease = take(connection, "forked", 10000);
+
+    pid_t child = fork();
+    if (child == 0)
+        _exit(redlock_valid(lease) ? 1 : 0);
+    int status = -1;
+    (void) waitpid(child, &status, 0);
+    is_int(status, 0, "a forked child has no lease");
+    ok(redlock_valid(lease), "its parent has");
+    redlock_close(connection);
+}
+
+/* --- the page itself --- */
+
+static int raw_connect(void) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void) strncpy(address.sun_path, socket_path, sizeof(address.sun_path) - 1);
+    if (fd < 0 || connect(fd, (const struct sockaddr *) &address, sizeof(address)) < 0) {
+        (void) printf("Bail out! can't connect\n");
+        exit(1);
+    }
+    return fd;
+}
+
+/* Sends a request, with a descriptor of ours if there is one; the answer, and the descriptor that came with
+ * it or -1. */
+static int raw_ask(int socket_fd, const char *request, int sent_fd, char *answer, size_t size) {
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec bytes = {.iov_base = (char *) (uintptr_t) request, .iov_len = strlen(request)};
+    struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
+    int fd = -1;
+
+    if (sent_fd >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control.bytes);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &sent_fd, sizeof(int));
+    }
+    if (sendmsg(socket_fd, &message, 0) < 0)
+        return -1;
+    bytes = (struct iovec){.iov_base = answer, .iov_len = size - 1};
+    message = (struct msghdr){.msg_iov = &bytes,
+                              .msg_iovlen = 1,
+                              .msg_control = &control,
+                              .msg_controllen = sizeof(control.bytes)};
+    ssize_t n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC);
+    answer[n > 0 ? n : 0] = '\0';
+    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (n > 0 && header && header->cmsg_type == SCM_RIGHTS)
+        memcpy(&fd, CMSG_DATA(header), sizeof(int));
+    return fd;
+}
+
+static void test_sealed(void) {
+    char answer[512];
+    int socket_fd = raw_connect();
+    int page = raw_ask(socket_fd, "PAGE\r\n", -1, answer, sizeof(answer));
+
+    ok(page >= 0 && strncmp(answer, "*6\r\n$7\r\nversion\r\n:1\r\n", 21) == 0, "PAGE sends a descriptor");
+    ok(write(page, "x", 1) < 0 && errno == EPERM, "nobody can write to it");
+    ok(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0) == MAP_FAILED, "or map it writable");
+    ok(ftruncate(page, 0) < 0, "or cut it");
+    ok(fcntl(page, F_ADD_SEALS, F_SEAL_WRITE) < 0, "or seal it further");
+    (void) close(page);
+    ok(raw_ask(socket_fd, "PAGE\r\n", -1, answer, sizeof(answer)) < 0 && strncmp(answer, "-BADARG", 7) == 0,
+       "a session has one page");
+    (void) close(socket_fd);
+}
+
+static bool descriptors_are(unsigned wanted) {
+    for (int64_t until_ns = now_ns() + INT64_C(10000000000); now_ns() < until_ns; (void) usleep(1000))
+        if (count_descriptors(agent_pid) == wanted)
+            return true;
+    (void) printf("# the agent has %u descriptors, not %u\n", count_descriptors(agent_pid), wanted);
+    return false;
+}
+
+static void test_descriptors(void) {
+    enum { SESSIONS = 300 };
+    static int sockets[SESSIONS];
+    char answer[512];
+    unsigned pages = 0;
+
+    ok(descriptors_are(descriptors_before), "closed connections leave no descriptor");
+
+    for (unsigned i = 0; i < SESSIONS; i++) {
+        sockets[i] = raw_connect();
+        int page = raw_ask(sockets[i], "PAGE\r\n", -1, answer, sizeof(answer));
+        pages += page >= 0;
+        (void) close(page);
+    }
+    is_int(pages, SESSIONS, "each session has a page");
+    ok(count_descriptors(agent_pid) <= descriptors_before + 2 * SESSIONS,
+       "which costs the agent no descriptor");
+    for (unsigned i = 0; i < SESSIONS; i++)
+        (void) close(sockets[i]);
+    ok(descriptors_are(descriptors_before), "nothing of them is left");
+    int socket_fd = raw_connect();
+    for (unsigned i = 0; i < 100; i++)
+        (void) raw_ask(socket_fd, "PING\r\n", socket_fd, answer, sizeof(answer));
+    ok(strcmp(answer, "+PONG\r\n") == 0, "a client may send descriptors");
+    (void) close(socket_fd);
+    ok(descriptors_are(descriptors_before), "the agent keeps none");
+}
+
+/* --- the end of the agent --- */
+
+static void test_stopped_agent(void) {
+    struct redlock *connection = connection_new();
+    struct redlock_lease *lease = take(connection, "stopped", 1000);
+
+    (void) kill(agent_pid, SIGSTOP);
+    ok(redlock_valid(lease), "rule 6: the agent is stopped, the lease is valid");
+    ok(wait_until(is_over, lease), "until its deadline, which needs no agent");
+    (void) kill(agent_pid, SIGCONT);
+    redlock_close(connection);
+}
+
+static void test_killed_agent(void) {
+    struct redlock *connection = connection_new();
+    struct redlock_lease *lease = take(connection, "killed", 1000);
+
+    seen_ns = redlock_remaining_ns(lease);
+    ok(wait_until(is_longer, lease), "extended once");
+    (void) kill(agent_pid, SIGKILL);
+    ok(redlock_valid(lease), "rule 6: the agent is dead, the lease is valid");
+    ok(wait_until(is_over, lease), "until its deadline");
+    redlock_close(connection);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3)
+        return 64;
+    socket_path = argv[1];
+    agent_pid = atoi(argv[2]);
+    descriptors_before = count_descriptors(agent_pid);
+    test_life();
+    test_reuse();
+    test_full();
+    test_threads();
+    test_fork();
+    test_sealed();
+    test_descriptors();
+    test_stopped_agent();
+    test_killed_agent();
+    return done_testing();
+}
