@@ -75,6 +75,7 @@ struct report {
     enum failure failure;
     enum reason reason;
     enum standing standing;
+    bool stepped; /* NODE: its clock was set */
     unsigned node;
     uint16_t text_length;
     uint64_t request;

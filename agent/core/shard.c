@@ -241,6 +241,7 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
 
 static void node_report(struct shard *shard, unsigned node, enum standing standing, const char *reason) {
     shard_report(shard, &(struct report){.kind = REPORT_NODE,
+                                         .stepped = shard->nodes[node].stepped,
                                          .node = node,
                                          .standing = standing,
                                          .text = reason,

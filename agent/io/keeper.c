@@ -62,18 +62,22 @@ static void on_send(void *userdata, const struct send *send) {
 }
 
 /* Every keeper has its own connection; one voice is enough for the log, and one line until the trouble is
- * another one: a node that is down for a week is tried all the time. */
+ * another one: a node that is down for a week is tried all the time. But a clock that was set may be seen by
+ * one keeper alone: the others find that the blessing is gone. */
 static void log_node(struct keeper *keeper, const struct report *report) {
     char *logged = keeper->logged[report->node];
     char text[NODE_TROUBLE_BYTES];
 
-    if (keeper->config.index != 0 || report->standing == STANDING_PROBING)
+    if (report->standing == STANDING_PROBING)
         return;
     if (report->standing == STANDING_VOTING) {
-        log_notice("node %s: voting", keeper->node_names[report->node]);
+        if (keeper->config.index == 0)
+            log_notice("node %s: voting", keeper->node_names[report->node]);
         logged[0] = '\0';
         return;
     }
+    if (keeper->config.index != 0 && !report->stepped)
+        return;
     (void) snprintf(text, sizeof(text), "%.*s", (int) report->text_length, report->text);
     if (strcmp(logged, text) != 0)
         log_warning("node %s: does not vote: %s", keeper->node_names[report->node], text);

@@ -182,18 +182,20 @@ def as_map(value):
 class Node:
     """A redis-server on a Unix socket."""
 
-    def __init__(self, name, *options):
+    def __init__(self, name, *options, prefix=(), environment=None):
         self.name = name
         self.socket_path = path(name + ".sock")
         self.options = options
+        self.prefix = prefix
+        self.environment = dict(os.environ, **(environment or {}))
         self.process = None
         self.start()
 
     def start(self):
         self.process = spawn(
-            ["redis-server", "--port", "0", "--unixsocket", self.socket_path, "--save", "",
+            [*self.prefix, "redis-server", "--port", "0", "--unixsocket", self.socket_path, "--save", "",
              "--appendonly", "no", "--dir", directory, "--dbfilename", self.name + ".rdb",
-             "--logfile", self.socket_path + ".log", *self.options])
+             "--logfile", self.socket_path + ".log", *self.options], env=self.environment)
         wait_for(self._answers, what="node " + self.name)
 
     def _answers(self):
@@ -230,13 +232,14 @@ def nodes(count, *options):
 class Agent:
     """A redlockd over these nodes (anything with a name and an address)."""
 
-    def __init__(self, nodes, config="", keepers=None, start=True, node_config=""):
+    def __init__(self, nodes, config="", keepers=None, start=True, node_config="", prefix=()):
         self.socket_path = path("agent.sock")
         self.config_path = path("redlockd.conf")
         self.nodes = nodes
         self.log_path = path("agent.log")
         self.keepers = keepers or int(os.environ.get("REDLOCK_TEST_KEEPERS", "2"))
         self.node_config = node_config
+        self.prefix = prefix
         self.write_config(config)
         on_failure(lambda: self.log_text() if os.path.exists(self.log_path) else "")
         if start:
@@ -257,7 +260,8 @@ class Agent:
         notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         notify.bind(notify_path)
         self.log = open(self.log_path, "a")
-        self.process = spawn([REDLOCKD, "--config", self.config_path, *options], stderr=self.log,
+        self.process = spawn([*self.prefix, REDLOCKD, "--config", self.config_path, *options],
+                             stderr=self.log,
                              env=dict(os.environ, NOTIFY_SOCKET=notify_path))
         notify.settimeout(0.1)
         until = now() + 20 * SCALE

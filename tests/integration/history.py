@@ -1,0 +1,92 @@
+"""Who believed in which lease, and when: clients that take and hold names, and a check of what they say."""
+
+import random
+import threading
+
+import lab
+
+
+class History:
+    """Intervals of belief. Each begins when the grant was read, and ends when the holder let go, was told
+    that it has lost, or its deadline passed: whatever came first."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.intervals = []
+        self.refusals = {}
+
+    def add(self, name, begin, end, fence):
+        with self.lock:
+            self.intervals.append((name, begin, end, fence))
+
+    def refused(self, word):
+        with self.lock:
+            self.refusals[word] = self.refusals.get(word, 0) + 1
+
+    def troubles(self):
+        """What must not be: overlaps, and tokens that don't grow. As sentences."""
+        found = []
+        for name in sorted({interval[0] for interval in self.intervals}):
+            mine = sorted(interval[1:] for interval in self.intervals if interval[0] == name)
+            for (_, end, fence), (begin, _, next_fence) in zip(mine, mine[1:]):
+                if begin < end:
+                    found.append("two holders of %s for %.3f ms" % (name, (end - begin) * 1e3))
+                if next_fence <= fence:
+                    found.append("%s: token %d after %d" % (name, next_fence, fence))
+        return found
+
+
+class Holder(threading.Thread):
+    """Takes one of the names, holds it for a while, lets go, and so on, until it is told to stop. Survives
+    its agent."""
+
+    def __init__(self, history, agent, names, ttl_ms):
+        super().__init__(daemon=True)
+        self.history, self.agent, self.names, self.ttl_ms = history, agent, names, ttl_ms
+        self.random = random.Random(repr((agent.socket_path, len(history.intervals), id(self))))
+        self.stopped = threading.Event()
+        self.start()
+
+    def run(self):
+        client = None
+        while not self.stopped.is_set():
+            try:
+                client = client or self.agent.client(3, timeout=30)
+                self._once(client)
+            except (OSError, EOFError, TimeoutError):
+                client = None
+                self.stopped.wait(0.05)
+
+    def _once(self, client):
+        name = self.random.choice(self.names)
+        asked = lab.now()
+        grant = client.acquire(name, "TTL", self.ttl_ms, "WAIT", 1000)
+        if not isinstance(grant, dict):
+            self.history.refused(str(grant).split(" ")[0])
+            return
+        begin, deadline = lab.now(), grant["deadline"] / 1e9
+        assert asked <= begin
+        until = begin + self.random.choice((0, 0.005, 0.02, 0.05, 0.2, 1.5)) * lab.SCALE
+        try:
+            while lab.now() < min(until, deadline) and not self.stopped.is_set():
+                self.stopped.wait(min(0.05, max(until - lab.now(), 0)))
+                sent = lab.now()
+                validity_ms = client.call("CHECK", grant["id"])
+                if validity_ms == 0:
+                    deadline = min(deadline, sent)  # it may have been over before we asked, not before that
+                    break
+                deadline = max(deadline, sent + validity_ms / 1e3)
+        finally:
+            self.history.add(name, begin, max(begin, min(lab.now(), deadline)), grant["fence"])
+        client.call("RELEASE", grant["id"])
+
+
+def holders(history, agents, names, count, ttl_ms=1000):
+    return [Holder(history, agents[i % len(agents)], names, ttl_ms) for i in range(count)]
+
+
+def stop(threads):
+    for thread in threads:
+        thread.stopped.set()
+    for thread in threads:
+        thread.join(40 * lab.SCALE)

@@ -1,0 +1,134 @@
+"""Rule 11 on real servers: nodes whose wall clocks are set while they run."""
+
+import mmap
+import os
+import struct
+import subprocess
+import sys
+
+import lab
+from tap import begins, main, ok, within
+
+CONFIG = 'max_ttl = "3s"\ndefault_ttl = "3s"\nquarantine = %s'
+SHIM = lab.path("walljump.so")
+
+
+class ClockNode(lab.Node):
+    """A node whose wall clock can be set."""
+
+    def __init__(self, name, ahead_s=0):
+        offset_path = lab.path(name + ".clock")
+        with open(offset_path, "wb") as file:
+            file.write(struct.pack("q", int(ahead_s * 1e9)))
+        with open(offset_path, "r+b") as file:
+            self.offset = mmap.mmap(file.fileno(), 8)
+        super().__init__(name, environment={"LD_PRELOAD": SHIM, "WALLJUMP": offset_path})
+
+    def set_clock(self, ahead_s):
+        self.offset[:] = struct.pack("q", int(ahead_s * 1e9))
+
+
+def build_shim():
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "walljump.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", SHIM, source], check=True)
+
+
+def trusting(nodes, quarantine="yes"):
+    agent = lab.Agent(nodes, CONFIG % quarantine)
+    client = agent.client()
+    for node in nodes:
+        client.call("BLESS", node.name)
+    client.close()
+    agent.wait_voting(len([node for node in nodes if isinstance(node, lab.Node)]))
+    return agent
+
+
+class NoNode:
+    """An address where nobody answers."""
+
+    def __init__(self, name):
+        self.name = name
+        self.address = "unix:" + lab.path("nobody")
+
+
+def take_over(quarantine):
+    """A holds a lease by three of five nodes, the clock of one of them is set forward; does B get it?"""
+    nodes = [ClockNode(name) for name in "abcde"]
+    first = trusting(nodes[:3] + [NoNode("d"), NoNode("e")], quarantine)
+    second = trusting(nodes, quarantine)
+    holder = first.client(3)
+    deadline = holder.acquire("stepped")["deadline"] / 1e9
+    first.stop()  # it extends nothing; its holder believes until the deadline
+    nodes[2].set_clock(30)  # less than fence_skew: tokens alone would not keep the other one out
+    answer = second.client().acquire("stepped", "WAIT", 1000)
+    in_time = lab.now() < deadline
+    state = second.node_states()["c"]
+    first.kill()
+    second.kill()
+    return answer, in_time, state
+
+
+def test_forward():
+    answer, in_time, state = take_over("yes")
+    ok(in_time and not isinstance(answer, dict),
+       "rule 11: a clock set forward lets no second holder in: %s" % answer)
+    ok(state["state"] != "voting", "the node does not vote (%s)" % state["state"])
+    answer, in_time, _ = take_over("no")
+    ok(in_time and isinstance(answer, dict), "with quarantine = no there is one: the test would see it")
+
+
+def test_held_on():
+    """A holder's own agent notices too: the lease is extended at the others."""
+    nodes = [ClockNode(name) for name in "abcde"]
+    agent = trusting(nodes)
+    client = agent.client(3)
+    grant = client.acquire("held on")
+    nodes[2].set_clock(3600)
+    lab.wait_for(lambda: agent.node_states()["c"]["state"] != "voting", what="the notice")
+    ok("its clock was set forward by 3" in agent.log_text(), "one line in the log says what happened")
+    ok(client.call("CHECK", grant["id"]) > 0, "the lease goes on with the other nodes")
+    agent.wait_voting(5)
+    lab.wait_for(lambda: lab.keys_on(nodes, "held on") == 5, what="the repair")
+    ok(client.call("CHECK", grant["id"]) > 0, "after the quarantine the node votes, and has the key again")
+    nodes[2].set_clock(0)
+    lab.wait_for(lambda: agent.node_states()["c"]["state"] != "voting", what="the notice")
+    ok("set back by" in agent.log_text(), "a clock set back is noticed")
+    agent.wait_voting(5)
+    ok(client.call("CHECK", grant["id"]) > 0, "and is no trouble either")
+    first, second = grant["fence"], client.acquire("next")["fence"]
+    ok(first > 0 and second > 0, "tokens go on")
+    agent.terminate()
+
+
+def test_far():
+    """A clock that is wrong, but goes on as it should, is no trouble."""
+    nodes = [ClockNode("a"), ClockNode("b"), ClockNode("c", ahead_s=-7)]
+    agent = trusting(nodes)
+    ok("id" in agent.client().acquire("far"), "a node that is 7 s behind votes")
+    within(-agent.node_states()["c"]["clock"], 6900, 7100, "and NODES tells how far it is behind")
+    agent.terminate()
+
+
+def test_all_at_once():
+    """All nodes' clocks seem to be set: it may be the agent's that stood still."""
+    nodes = [ClockNode(name) for name in "abc"]
+    agent = trusting(nodes)
+    client = agent.client(3)
+    grant = client.acquire("stood still")
+    epochs = [node.call("GET", "redlockd:epoch") for node in nodes]
+    for node in nodes:
+        node.set_clock(100)
+    push = client.push("lost", timeout=20)
+    ok(push[1:3] == [grant["id"], "paused"], "rule 11: the holder is told lost, paused (%s)" % push)
+    begins(client.acquire("other"), "NOQUORUM", "this agent stays away")
+    ok([node.call("GET", "redlockd:epoch") for node in nodes] == epochs, "the blessings stay")
+    agent.wait_voting(3)
+    ok("id" in client.acquire("other"), "until all has ended that the nodes may have forgotten")
+    agent.terminate()
+
+
+if subprocess.run(["cc", "--version"], capture_output=True).returncode != 0:
+    print("1..0 # SKIP no C compiler for the shim that sets clocks")
+    sys.exit(0)
+build_shim()
+main(test_forward, test_held_on, test_far, test_all_at_once)

@@ -1,0 +1,149 @@
+"""Rule 10 and 7 on real servers: nodes that come back with old data or as replicas, foreign hands on keys,
+and everything at once while clients hold and contend; what the clients believed is checked afterwards."""
+
+import os
+
+import history
+import lab
+from tap import begins, equal, main, ok
+
+TTL_S = 2 * lab.SCALE
+PATIENT = 'max_ttl = "%ds"\ndefault_ttl = "%ds"\nquarantine = yes' % (TTL_S, TTL_S)
+BLIND = 'max_ttl = "%ds"\ndefault_ttl = "%ds"\nquarantine = no' % (TTL_S, TTL_S)
+
+
+def trusting(nodes, config=PATIENT):
+    agent = lab.Agent(nodes, config)
+    client = agent.client()
+    for node in nodes:
+        client.call("BLESS", node.name)
+    client.close()
+    agent.wait_voting(len(nodes))
+    return agent
+
+
+def test_the_check_itself():
+    checked = history.History()
+    checked.add("a", 1.0, 2.0, 7)
+    checked.add("a", 1.5, 3.0, 8)
+    checked.add("b", 1.0, 2.0, 9)
+    checked.add("b", 2.0, 3.0, 9)
+    equal(len(checked.troubles()), 2, "an overlap and a token twice are found")
+
+
+def second_holder(spoil, config):
+    """A holder's agent sleeps; two of three nodes are spoiled; does a fresh agent give the lease away?"""
+    nodes = lab.nodes(3)
+    first = trusting(nodes)
+    holder = first.client(3)
+    prepared = [spoil(node) for node in nodes[1:]]
+    deadline = holder.acquire("contended")["deadline"] / 1e9
+    first.stop()  # so that nothing is repaired
+    for step in prepared:
+        step()
+    second = lab.Agent(nodes, config)
+    answer = second.client().acquire("contended", "WAIT", 300)
+    in_time = lab.now() < deadline
+    for agent in (first, second):
+        agent.kill()
+    return answer, in_time
+
+
+def old_data(node):
+    """It will come back with what it had before the lease was taken."""
+    node.call("SAVE")
+
+    def spoil():
+        node.kill()
+        node.start()
+    return spoil
+
+
+def promoted(node):
+    """A replica that has not got the lease takes its place."""
+    port = str(20000 + os.getpid() % 20000 + ord(node.name))
+    node.call("CONFIG", "SET", "port", port)
+    replica = lab.Node(node.name + "2", "--replicaof", "127.0.0.1 " + port)
+    lab.wait_for(lambda: "master_link_status:up" in replica.call("INFO", "replication"), what="the replica")
+    replica.call("REPLICAOF", "NO", "ONE")
+
+    def spoil():
+        node.kill()
+        os.rename(replica.socket_path, node.socket_path)
+    return spoil
+
+
+def flushed(node):
+    return lambda: node.call("FLUSHALL")
+
+
+def test_second_holder():
+    for name, spoil in (("old data", old_data), ("a promoted replica", promoted), ("FLUSHALL", flushed)):
+        answer, in_time = second_holder(spoil, PATIENT)
+        begins(answer, "NOQUORUM", "rule 10: %s on a majority: no second holder" % name)
+        answer, in_time = second_holder(spoil, BLIND)
+        ok(isinstance(answer, dict) and in_time,
+           "with quarantine = no there is one (%s): the test would see it" % name)
+
+
+def test_foreign_hands():
+    nodes = lab.nodes(3)
+    agent = lab.Agent(nodes)
+    client = agent.client(3)
+    grant = client.acquire("touched", "TTL", 1500)
+    nodes[0].call("SET", "touched", "somebody else")
+    lab.wait_for(lambda: client.call("CHECK", grant["id"]) > 1300, what="an extension")
+    ok(True, "rule 7: a foreign value on a minority: the lease goes on")
+    equal(nodes[0].call("GET", "touched"), "somebody else", "and that value is not touched")
+    nodes[0].call("DEL", "touched")
+    lab.wait_for(lambda: lab.keys_on(nodes, "touched") == 3, what="the repair")
+    ok(True, "rule 7: a missing key is set again")
+    for node in nodes[:2]:
+        node.call("DEL", "touched")
+    lab.wait_for(lambda: lab.keys_on(nodes, "touched") == 3, what="the repair")
+    ok(client.call("CHECK", grant["id"]) > 0, "also on a majority, if nobody was faster")
+    for node in nodes[:2]:
+        node.call("SET", "touched", "somebody else")
+    push = client.push("lost", timeout=10)
+    equal(push[1:3], [grant["id"], "taken"], "rule 13: a foreign value on a majority: lost, taken")
+    equal(nodes[0].call("GET", "touched"), "somebody else", "which stays")
+    agent.terminate()
+
+
+def disturb(nodes, agents, rounds):
+    """One fault after the other, each over before the next begins."""
+    for i in range(rounds):
+        node, agent = nodes[i % len(nodes)], agents[i % len(agents)]
+        node.kill()
+        node.start()
+        lab.wait_for(lambda: all(a.status()["voting"] == len(nodes) for a in agents), what="the quarantine")
+        node.call("FLUSHALL")
+        node.stop()
+        lab.time.sleep(0.2)
+        node.cont()
+        lab.wait_for(lambda: all(a.status()["voting"] == len(nodes) for a in agents), what="the quarantine")
+        agent.stop()
+        lab.time.sleep(1.3 * lab.SCALE)  # longer than the ttl
+        agent.cont()
+        agent.kill()
+        agent.start()
+        lab.wait_for(lambda: all(a.status()["voting"] == len(nodes) for a in agents), what="the agent")
+
+
+def test_history():
+    nodes = lab.nodes(5)
+    config = 'max_ttl = "1s"\ndefault_ttl = "1s"\nquarantine = yes'
+    agents = [trusting(nodes, config), lab.Agent(nodes, config)]
+    agents[1].wait_voting(5)
+    told = history.History()
+    threads = history.holders(told, agents, ["one", "two", "three"], 12)
+    disturb(nodes, agents, 2 if lab.SCALE == 1 else 1)
+    history.stop(threads)
+    ok(len(told.intervals) > 20, "clients held leases (%d times; refusals: %s)" % (
+        len(told.intervals), told.refusals))
+    equal(told.troubles(), [], "rule 1 to 13: never two holders at once, and tokens grow")
+    for agent in agents:
+        agent.kill()
+
+
+main(test_the_check_itself, test_second_holder, test_foreign_hands, test_history)
