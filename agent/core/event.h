@@ -45,6 +45,7 @@ enum report_kind {
     REPORT_RELEASED,  /* the answer to COMMAND_RELEASE: the request is over */
     REPORT_LOOKED,    /* text: the value that a majority has; token, validity_ms. No text: none */
     REPORT_NODE,      /* node, standing, text: the reason */
+    REPORT_FOREIGN,   /* node, text: the name; a held lease's key has another's value there */
 };
 
 enum failure {

@@ -486,6 +486,21 @@ static void held_tick(struct shard *shard, struct lease *lease, instant_ns now_n
     }
 }
 
+/* Somebody writes over our keys: once for each node, until it says yes again. */
+static void tell_stranger(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote) {
+    node_set bit = node_set_of(node);
+
+    if (vote->kind == VOTE_YES)
+        lease->strangers &= (node_set) ~bit;
+    if (vote->kind != VOTE_FOREIGN || (lease->strangers & bit))
+        return;
+    lease->strangers |= bit;
+    shard_report(shard, &(struct report){.kind = REPORT_FOREIGN,
+                                         .node = node,
+                                         .text = lease->text->bytes,
+                                         .text_length = lease->text->head_length});
+}
+
 static void held_vote(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     if (!lease->undecided)
         return; /* a late answer to a round that is decided */
@@ -534,6 +549,7 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
         raise_vote(shard, lease, node, vote, now_ns);
         break;
     case LEASE_HELD:
+        tell_stranger(shard, lease, node, vote);
         held_vote(shard, lease, now_ns);
         break;
     case LEASE_RELEASING:

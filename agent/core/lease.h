@@ -52,6 +52,7 @@ struct lease {
     bool seen_type : 1; /* `seen` is a type, not a value */
     struct round round;
     uint8_t raises;     /* tries of this attempt to have a token accepted */
+    node_set strangers; /* held: nodes with another's value, which was reported */
     node_set accepted;  /* acquiring: nodes that have accepted the token too */
     node_set maybe;     /* nodes that may have our value */
     node_set confirmed; /* of those released: gone for sure */

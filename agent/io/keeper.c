@@ -10,6 +10,7 @@
 #include <sys/random.h>
 
 #include "base/cleanup.h"
+#include "core/explain.h"
 #include "core/token.h"
 #include "io/batch.h"
 #include "io/clock.h"
@@ -84,9 +85,22 @@ static void log_node(struct keeper *keeper, const struct report *report) {
     (void) strcpy(logged, text);
 }
 
+static void log_stranger(const struct keeper *keeper, const struct report *report) {
+    char name[4 * NAME_BYTES_MAX + 1];
+
+    (void) explain_holder(report->text, report->text_length, name, sizeof(name));
+    log_warning("lease %s: node %s has somebody else's value under its key, which does not count and is not "
+                "touched: find out who writes there",
+                name, keeper->node_names[report->node]);
+}
+
 static void on_report(void *userdata, const struct report *report) {
     struct keeper *keeper = userdata;
 
+    if (report->kind == REPORT_FOREIGN) {
+        log_stranger(keeper, report);
+        return;
+    }
     if (report->kind == REPORT_NODE)
         log_node(keeper, report);
     const struct dispatch dispatch = {.kind = DISPATCH_REPORT, .report = *report};

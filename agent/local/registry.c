@@ -524,6 +524,7 @@ void registry_report(struct registry *registry, const struct report *report, ins
         break;
     case REPORT_LOOKED:
     case REPORT_NODE:
+    case REPORT_FOREIGN:
         assert(false); /* not about requests */
         break;
     }

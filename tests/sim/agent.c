@@ -80,7 +80,7 @@ static void on_report(void *userdata, const struct report *report) {
     struct event event =
         event_of(keeper->agent, EVENT_DISPATCH, later(&keeper->dispatch_ns, sim_now_ns + mail_delay_ns()));
 
-    if (report->kind == REPORT_NODE)
+    if (report->kind == REPORT_NODE || report->kind == REPORT_FOREIGN)
         return;
     event.keeper = (uint8_t) keeper->index;
     event.as.dispatch.report = *report;

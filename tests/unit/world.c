@@ -23,7 +23,7 @@ static void on_send(void *userdata, const struct send *send) {
 
 static void on_report(void *userdata, const struct report *report) {
     (void) userdata;
-    if (report->kind == REPORT_NODE)
+    if (report->kind == REPORT_NODE || report->kind == REPORT_FOREIGN)
         return;
     assert(world.n_reports < REPORTS_MAX);
     (void) snprintf(world.texts[world.n_reports], sizeof(world.texts[0]), "%.*s", (int) report->text_length,
