@@ -15,8 +15,10 @@ typedef uint16_t node_set;
 /* Front to keeper. */
 enum command_kind {
     COMMAND_CONTEND, /* try to get the name; go on trying if `persist` */
+    COMMAND_RESUME,  /* take over a lease that another agent granted; go on trying if `persist` */
     COMMAND_RELEASE, /* withdraw the request, or give the lease up */
     COMMAND_ABANDON, /* extend no more, delete nothing while the holder may believe in it */
+    COMMAND_FORGET,  /* the request is over, and its keys are left to their ttl */
     COMMAND_BEAT,    /* the holder is alive */
     COMMAND_LOOK,    /* who holds the name? */
 };
@@ -25,24 +27,27 @@ struct command {
     enum command_kind kind;
     bool persist;
     uint16_t head_length; /* of text: the name */
-    uint16_t tail_length; /* then pid and data, as they go into the lock value */
+    uint16_t tail_length; /* then pid, uid and data, as they go into the lock value */
     uint64_t request;     /* the front's number for it; never 0, never used twice */
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
-    uint32_t heartbeat_ms; /* 0: none asked */
-    int64_t max_hold_ms;   /* 0: no bound */
+    uint32_t heartbeat_ms;        /* 0: none asked */
+    int64_t max_hold_ms;          /* 0: no bound */
+    instant_ns hold_until_ns;     /* resume: the same as an instant; INSTANT_NEVER: no bound */
+    int64_t token;                /* resume: the lease's, as its holder has it */
+    uint8_t secret[SECRET_BYTES]; /* resume: the random part of the lease's value */
     const char *text;
 };
 
 /* Keeper to front. */
 enum report_kind {
-    REPORT_GRANTED,   /* deadline, token */
+    REPORT_GRANTED,   /* deadline, token; text: the random part of the lock value */
     REPORT_FAILED,    /* failure, text: the request is over */
     REPORT_CONTENDED, /* failure, text: an attempt failed, the request goes on */
     REPORT_EXTENDED,  /* deadline */
     REPORT_AT_RISK,   /* reason */
     REPORT_LOST,      /* reason: the request is over */
-    REPORT_RELEASED,  /* the answer to COMMAND_RELEASE: the request is over */
+    REPORT_RELEASED,  /* the answer to COMMAND_RELEASE and COMMAND_FORGET: the request is over */
     REPORT_LOOKED,    /* text: the value that a majority has; token, validity_ms. No text: none */
     REPORT_NODE,      /* node, standing, text: the reason */
     REPORT_FOREIGN,   /* node, text: the name; a held lease's key has another's value there */
@@ -52,6 +57,7 @@ enum failure {
     FAILURE_BUSY,
     FAILURE_NO_QUORUM,
     FAILURE_QUOTA,
+    FAILURE_NOT_HELD, /* resume: the lease has ended */
 };
 
 enum reason {
@@ -87,7 +93,14 @@ struct report {
 };
 
 /* Shard to nodes. */
-enum operation { OPERATION_ACQUIRE, OPERATION_RAISE, OPERATION_EXTEND, OPERATION_RELEASE, OPERATION_LOOK };
+enum operation {
+    OPERATION_ACQUIRE,
+    OPERATION_RAISE,
+    OPERATION_EXTEND,
+    OPERATION_RELEASE,
+    OPERATION_LOOK,
+    OPERATION_ADOPT,
+};
 
 struct send {
     enum operation operation;
@@ -101,11 +114,11 @@ struct send {
 
 /* A node's answer to one ticket. */
 enum vote_kind {
-    VOTE_YES,      /* set | raised | extended | deleted or gone */
+    VOTE_YES,      /* set | raised | extended | deleted or gone | taken over */
     VOTE_BEHIND,   /* raise: the token was not accepted, see there */
     VOTE_REPAIRED, /* the key was missing and is set again */
     VOTE_FOREIGN,  /* the key stands for another; text: its value or type */
-    VOTE_FREE,     /* look: no key */
+    VOTE_FREE,     /* look, adopt: no key */
     VOTE_REFUSED,  /* the node answered with an error; text: which */
     VOTE_EPOCH,    /* the node lost its memory since it was trusted: nothing was done */
     VOTE_CUT,      /* the connection broke: it may or may not have been executed */

@@ -28,24 +28,27 @@ static bool is_hex(char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
-size_t explain_data_offset(const char *value, size_t length) {
-    size_t at = HEX_BYTES;
-
+/* What begins behind the given colon of a lock value of ours: ":host" ":agent" ":pid" ":uid" ":" data. 0
+ * when it is none. */
+static size_t value_offset(const char *value, size_t length, unsigned colon) {
     if (length <= HEX_BYTES || value[HEX_BYTES] != ':')
         return 0;
     for (size_t i = 0; i < HEX_BYTES; i++)
         if (!is_hex(value[i]))
             return 0;
-    /* ":host" ":agent" ":pid" ":" data */
-    for (unsigned colons = 0; at < length; at++)
-        if (value[at] == ':' && ++colons == 4)
+    for (size_t at = HEX_BYTES; at < length; at++)
+        if (value[at] == ':' && --colon == 0)
             return at + 1;
     return 0;
 }
 
+size_t explain_data_offset(const char *value, size_t length) {
+    return value_offset(value, length, 5);
+}
+
 size_t explain_holder(const char *value, size_t length, char *buffer, size_t size) {
-    size_t data = explain_data_offset(value, length);
-    size_t from = data ? HEX_BYTES + 1 : 0, to = data ? data - 1 : length;
+    size_t uid = explain_data_offset(value, length) ? value_offset(value, length, 4) : 0;
+    size_t from = uid ? HEX_BYTES + 1 : 0, to = uid ? uid - 1 : length;
     size_t used = 0;
 
     assert(size > 0);
@@ -94,5 +97,13 @@ size_t explain_no_quorum(const struct shard *shard, node_set voted, node_set ope
         append(buffer, EXPLAIN_BYTES, &length, "; %s: %s", shard->config.node_names[i],
                node->trouble[0] ? node->trouble : "no answer in time");
     }
+    return length;
+}
+
+size_t explain_ended(const struct shard *shard, node_set gone, char buffer[EXPLAIN_BYTES]) {
+    size_t length = 0;
+
+    append(buffer, EXPLAIN_BYTES, &length, "it has ended: %u of %u nodes have its key no more",
+           node_set_count(gone), shard->config.nodes);
     return length;
 }

@@ -18,10 +18,13 @@ size_t explain_busy(const struct lease *lease, char buffer[EXPLAIN_BYTES]);
 size_t explain_no_quorum(const struct shard *shard, node_set voted, node_set open,
                          char buffer[EXPLAIN_BYTES]);
 
+/* "it has ended: 2 of 3 nodes have its key no more". Returns the length. */
+size_t explain_ended(const struct shard *shard, node_set gone, char buffer[EXPLAIN_BYTES]);
+
 /* The part of a lock value that people read: "host:agent:pid" of ours, else the value, with other bytes than
  * printable ASCII as \xNN, cut to fit. Returns the length. */
 size_t explain_holder(const char *value, size_t length, char *buffer, size_t size);
 
-/* Where a value of our own form ends its "host:agent:pid" part and the data begins; 0 when it is not of our
- * form. */
+/* Where a value of our own form ends its "host:agent:pid:uid" part and the data begins; 0 when it is not of
+ * our form. */
 size_t explain_data_offset(const char *value, size_t length);

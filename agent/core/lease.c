@@ -42,6 +42,9 @@ static void enter(struct shard *shard, struct lease *lease, enum lease_state sta
     if (lease->state == LEASE_HELD)
         shard->counters.held--;
     lease->state = (uint8_t) state;
+    list_unlink(&lease->ending_link);
+    if (state == LEASE_LOST || state == LEASE_RELEASING)
+        list_append(&shard->ending, &lease->ending_link);
     if (state == LEASE_WAITING)
         shard->waiting++;
     if (state == LEASE_HELD)
@@ -71,6 +74,15 @@ static void tell_reason(struct shard *shard, struct lease *lease, enum report_ki
                                          .request = lease->request,
                                          .deadline_ns = lease->deadline_ns,
                                          .reason = reason});
+}
+
+static void tell_granted(struct shard *shard, const struct lease *lease) {
+    shard_report(shard, &(struct report){.kind = REPORT_GRANTED,
+                                         .request = lease->request,
+                                         .deadline_ns = lease->deadline_ns,
+                                         .token = lease->token,
+                                         .text = (const char *) lease->secret,
+                                         .text_length = SECRET_BYTES});
 }
 
 /* --- releasing --- */
@@ -210,17 +222,8 @@ static instant_ns next_extension_ns(struct shard *shard, const struct lease *lea
     return lease->started_ns + third_ns - random_ns(shard, 0, third_ns / 10);
 }
 
-static void attempt_granted(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    lease->deadline_ns = validity_deadline_ns(lease->started_ns, lease->ttl_ms);
-    if (now_ns >= lease->deadline_ns) {
-        attempt_failed(shard, lease, true, now_ns);
-        return;
-    }
+static void begin_holding(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     enter(shard, lease, LEASE_HELD);
-    if (lease->token > shard->token_high)
-        shard->token_high = lease->token;
-    lease->hold_until_ns =
-        lease->max_hold_ms > 0 ? instant_add(now_ns, lease->max_hold_ms * NS_PER_MS) : INSTANT_NEVER;
     lease->deadline_ns = instant_min(lease->deadline_ns, lease->hold_until_ns);
     lease->beat_until_ns =
         lease->heartbeat_ms > 0 ? now_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS : INSTANT_NEVER;
@@ -228,7 +231,20 @@ static void attempt_granted(struct shard *shard, struct lease *lease, instant_ns
     lease->extend_ns = next_extension_ns(shard, lease);
     shard_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
     shard->counters.grants++;
-    tell(shard, lease, REPORT_GRANTED);
+    tell_granted(shard, lease);
+}
+
+static void attempt_granted(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    lease->deadline_ns = validity_deadline_ns(lease->started_ns, lease->ttl_ms);
+    if (now_ns >= lease->deadline_ns) {
+        attempt_failed(shard, lease, true, now_ns);
+        return;
+    }
+    lease->hold_until_ns =
+        lease->max_hold_ms > 0 ? instant_add(now_ns, lease->max_hold_ms * NS_PER_MS) : INSTANT_NEVER;
+    if (lease->token > shard->token_high)
+        shard->token_high = lease->token;
+    begin_holding(shard, lease, now_ns);
 }
 
 static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -357,6 +373,82 @@ static void attempt_vote(struct shard *shard, struct lease *lease, unsigned node
     case VERDICT_OPEN:
         break;
     }
+}
+
+/* --- resuming --- */
+
+static void resume_begin(struct shard *shard, struct lease *lease, instant_ns now_ns);
+
+static void resume_report_failed(struct shard *shard, struct lease *lease, enum failure failure,
+                                 const char *text, size_t length) {
+    shard_report(shard, &(struct report){.kind = REPORT_FAILED,
+                                         .request = lease->request,
+                                         .failure = failure,
+                                         .text = text,
+                                         .text_length = (uint16_t) length});
+    forget(shard, lease);
+}
+
+/* That the lease has ended is certain once no majority can have its key. Otherwise nodes that are out of
+ * reach may have it: a new agent's connections come one by one. */
+static void resume_failed(struct shard *shard, struct lease *lease, bool timed_out, instant_ns now_ns) {
+    unsigned nodes = shard->config.nodes;
+    node_set gone = lease->round.foreign | lease->round.free, open = timed_out ? 0 : lease->round.asked;
+    char text[EXPLAIN_BYTES];
+
+    if (now_ns >= lease->hold_until_ns) {
+        static const char held[] = "it was held for as long as allowed";
+        resume_report_failed(shard, lease, FAILURE_NOT_HELD, held, sizeof(held) - 1);
+    } else if (node_set_count(gone) > nodes - quorum_of(nodes)) {
+        resume_report_failed(shard, lease, FAILURE_NOT_HELD, text, explain_ended(shard, gone, text));
+    } else if (!lease->persist) {
+        size_t length = explain_no_quorum(shard, lease->round.yes | gone, open, text);
+        resume_report_failed(shard, lease, FAILURE_NO_QUORUM, text, length);
+    } else {
+        lease->under_way = false;
+        shard_set_due(shard, lease,
+                      now_ns + random_ns(shard, RETRY_MS_MIN * NS_PER_MS, RETRY_MS_MAX * NS_PER_MS));
+    }
+}
+
+static void resume_granted(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    instant_ns deadline_ns = validity_deadline_ns(lease->started_ns, lease->ttl_ms);
+
+    if (now_ns >= instant_min(deadline_ns, lease->hold_until_ns)) {
+        resume_failed(shard, lease, true, now_ns);
+        return;
+    }
+    lease->deadline_ns = deadline_ns;
+    begin_holding(shard, lease, now_ns);
+}
+
+static void resume_vote(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    switch (round_verdict(&lease->round, shard->config.nodes)) {
+    case VERDICT_REACHED:
+        resume_granted(shard, lease, now_ns);
+        break;
+    case VERDICT_IMPOSSIBLE:
+        if (lease->under_way)
+            resume_failed(shard, lease, false, now_ns);
+        break;
+    case VERDICT_OPEN:
+        break;
+    }
+}
+
+static void resume_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    node_set nodes = shard_askable(shard);
+
+    if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
+        round_begin(&lease->round, nodes); /* these are not to blame */
+        resume_failed(shard, lease, false, now_ns);
+        return;
+    }
+    lease->started_ns = lease->sent_ns = now_ns;
+    lease->maybe |= nodes;
+    lease->under_way = true;
+    shard_set_due(shard, lease, now_ns + node_timeout_ns(lease));
+    shard_send(shard, lease, OPERATION_ADOPT, nodes, now_ns);
 }
 
 /* --- held --- */
@@ -532,6 +624,16 @@ void lease_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     attempt_begin(shard, lease, now_ns);
 }
 
+void lease_resume(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    static const char ended[] = "it was released or lost at this agent";
+
+    enter(shard, lease, LEASE_RESUMING);
+    if (shard_is_ending(shard, lease->secret))
+        resume_report_failed(shard, lease, FAILURE_NOT_HELD, ended, sizeof(ended) - 1);
+    else
+        resume_begin(shard, lease, now_ns);
+}
+
 void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                 instant_ns now_ns) {
     static const struct vote worthless = {.kind = VOTE_CUT, .text = ""};
@@ -547,6 +649,9 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
         break;
     case LEASE_RAISING:
         raise_vote(shard, lease, node, vote, now_ns);
+        break;
+    case LEASE_RESUMING:
+        resume_vote(shard, lease, now_ns);
         break;
     case LEASE_HELD:
         tell_stranger(shard, lease, node, vote);
@@ -570,6 +675,12 @@ void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     case LEASE_ACQUIRING:
     case LEASE_RAISING:
         attempt_failed(shard, lease, true, now_ns);
+        break;
+    case LEASE_RESUMING:
+        if (lease->under_way)
+            resume_failed(shard, lease, true, now_ns);
+        else
+            resume_begin(shard, lease, now_ns);
         break;
     case LEASE_HELD:
         held_tick(shard, lease, now_ns);
@@ -598,6 +709,7 @@ void lease_release(struct shard *shard, struct lease *lease, instant_ns now_ns) 
         break;
     case LEASE_ACQUIRING:
     case LEASE_RAISING:
+    case LEASE_RESUMING:
         release_begin(shard, lease, now_ns);
         break;
     case LEASE_RELEASING:
@@ -607,6 +719,15 @@ void lease_release(struct shard *shard, struct lease *lease, instant_ns now_ns) 
         assert(false); /* these have no request */
         break;
     }
+}
+
+void lease_forget(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (lease->state != LEASE_RESUMING && lease->state != LEASE_HELD) {
+        lease_release(shard, lease, now_ns);
+        return;
+    }
+    tell(shard, lease, REPORT_RELEASED);
+    forget(shard, lease);
 }
 
 void lease_abandon(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -652,6 +773,8 @@ void lease_node_back(struct shard *shard, struct lease *lease, unsigned node, in
     if (lease->state == LEASE_RELEASING && (owed(lease) & bit) && !(lease->round.asked & bit))
         shard_send_again(shard, lease, OPERATION_RELEASE, bit, now_ns);
     if (lease->state == LEASE_WAITING && lease->failure == 1 + FAILURE_NO_QUORUM)
+        shard_set_due(shard, lease, soon_ns);
+    if (lease->state == LEASE_RESUMING && !lease->under_way)
         shard_set_due(shard, lease, soon_ns);
     if (lease->state == LEASE_HELD && lease->risk == 1 + REASON_NO_QUORUM && !lease->under_way) {
         lease->extend_ns = soon_ns;

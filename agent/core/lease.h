@@ -1,19 +1,30 @@
 /* A lease's life in its keeper: from the first attempt to the last key on the last node.
  *
  *   waiting ──▶ acquiring ─┬─────────▶ held ──▶ releasing ──▶ (forgotten)
- *      ▲            │      raising ──▶   │          ▲
- *      └────────────┴─────────┘          └─▶ lost ──┘
+ *      ▲            │      raising ──▶ ▲ │          ▲
+ *      └────────────┴─────────┘ resuming └─▶ lost ──┘
  *
  * One lock value has one life. A failed attempt leaves its value to an *undo record*, a lease in `releasing`
  * without a request, and the request goes on with a fresh value. So an answer can only ever be counted for
  * the attempt that asked for it, and a key that may have been set is owed a release until it is confirmed or
- * has expired. */
+ * has expired.
+ *
+ * A lease is resumed when its holder has outlived the agent that granted it. What proves that it still
+ * stands is a majority of nodes on which its key was found, never what the holder says. On each of them the
+ * key is *taken over* in one step: the random part of the value stays, agent and process become ours. So
+ * whatever the earlier agent still does or has under way finds another's value: it can neither delete the
+ * key nor extend it, be it dead, or alive and about to release what its client left. (What this agent itself
+ * is about to delete it does not resume.) And of two agents that resume one lease, one has the majority. A
+ * resume sets no missing key: what had ended does not begin again.
+ * If it fails, its keys are left to their ttl, since the holder may go on believing until its last deadline
+ * and try again. A node that was out of reach has the old value until it expires, and is repaired then. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/instant.h"
+#include "base/list.h"
 #include "core/quorum.h"
 
 struct shard;
@@ -23,6 +34,7 @@ enum lease_state {
     LEASE_WAITING,   /* between two attempts */
     LEASE_ACQUIRING, /* an attempt is under way */
     LEASE_RAISING,   /* a majority has the key, but not the fencing token yet */
+    LEASE_RESUMING,  /* takes over, or is about to try again */
     LEASE_HELD,
     LEASE_LOST,      /* told so before its deadline; its keys stay until then */
     LEASE_RELEASING, /* deleting its keys */
@@ -50,6 +62,7 @@ struct lease {
     bool abandoned : 1; /* no more extensions */
     bool doubted : 1;   /* the last attempt met a changed epoch */
     bool seen_type : 1; /* `seen` is a type, not a value */
+    struct list ending_link; /* in shard->ending: lost, or releasing */
     struct round round;
     uint8_t raises;     /* tries of this attempt to have a token accepted */
     node_set strangers; /* held: nodes with another's value, which was reported */
@@ -76,6 +89,9 @@ struct lease {
 /* Tries for the first time. */
 void lease_begin(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
+/* Tries to take it over. Until then `deadline_ns` has no meaning. */
+void lease_resume(struct shard *shard, struct lease *lease, instant_ns now_ns);
+
 /* A node's answer of the round under way. */
 void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                 instant_ns now_ns);
@@ -89,6 +105,9 @@ bool lease_extend_early(struct shard *shard, struct lease *lease, instant_ns now
 
 /* The holder lets go, or withdraws. */
 void lease_release(struct shard *shard, struct lease *lease, instant_ns now_ns);
+
+/* The request is over before the holder was told that it is held: its keys are left to their ttl. */
+void lease_forget(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
 /* The holder may live on without us: extend no more, and delete only after the deadline. */
 void lease_abandon(struct shard *shard, struct lease *lease, instant_ns now_ns);

@@ -25,6 +25,8 @@ void round_answer(struct round *round, unsigned node, enum vote_kind vote) {
         break;
     case VOTE_BEHIND:
     case VOTE_FREE:
+        round->free |= bit;
+        break;
     case VOTE_REFUSED:
     case VOTE_EPOCH:
     case VOTE_CUT:

@@ -14,6 +14,7 @@ struct round {
     node_set yes;
     node_set repaired; /* set again in this round: counts from the next one on */
     node_set foreign;  /* another's value */
+    node_set free;     /* no key */
 };
 
 /* The majority of `nodes` configured nodes. */

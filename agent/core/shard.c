@@ -59,6 +59,7 @@ void shard_init(struct shard *shard, const struct shard_config *config, const st
     *shard = (struct shard){.config = *config, .sink = *sink, .max_ttl_ms = config->max_ttl_ms};
     shard->counters.extension_margin_permille = 1000;
     random_init(&shard->random, config->seed);
+    list_init(&shard->ending);
     for (unsigned i = 0; i < config->nodes; i++)
         node_init(&shard->nodes[i]);
     (void) lay_out(shard, config, memory);
@@ -80,6 +81,7 @@ struct lease *shard_lease_new(struct shard *shard) {
     uint32_t serial = lease->serial;
     assert(lease->state == LEASE_FREE);
     *lease = (struct lease){.serial = serial + 1};
+    list_init(&lease->ending_link);
     return lease;
 }
 
@@ -99,10 +101,18 @@ void shard_lease_free(struct shard *shard, struct lease *lease) {
     shard_lease_detach(shard, lease);
     lease->state = LEASE_FREE;
     lease->serial++;
+    list_unlink(&lease->ending_link);
     lease->text = text_unref(&shard->texts, lease->text);
     lease->seen = text_unref(&shard->texts, lease->seen);
     heap_remove(&shard->due, index);
     pool_give(&shard->leases, index);
+}
+
+bool shard_is_ending(const struct shard *shard, const uint8_t secret[SECRET_BYTES]) {
+    for (const struct list *at = shard->ending.next; at != &shard->ending; at = at->next)
+        if (memcmp(list_entry(at, const struct lease, ending_link)->secret, secret, SECRET_BYTES) == 0)
+            return true;
+    return false;
 }
 
 static struct lease *lease_of(const struct shard *shard, uint64_t request) {
@@ -181,7 +191,8 @@ void shard_send_look(struct shard *shard, struct look *look, uint32_t item, node
     send_to(shard, &send, now_ns);
 }
 
-static void contend(struct shard *shard, const struct command *command, instant_ns now_ns) {
+/* A new lease for the front's request. */
+static void take_on(struct shard *shard, const struct command *command, instant_ns now_ns) {
     struct lease *lease = shard_lease_new(shard);
     struct text *text = lease ? text_new(&shard->texts, command->text, command->head_length,
                                          command->text + command->head_length, command->tail_length)
@@ -207,7 +218,14 @@ static void contend(struct shard *shard, const struct command *command, instant_
     lease->heartbeat_ms = command->heartbeat_ms;
     lease->max_hold_ms = command->max_hold_ms;
     *request_slot(shard, command->request) = lease_index(shard, lease) + 1;
-    lease_begin(shard, lease, now_ns);
+    if (command->kind == COMMAND_CONTEND) {
+        lease_begin(shard, lease, now_ns);
+        return;
+    }
+    memcpy(lease->secret, command->secret, sizeof(lease->secret));
+    lease->hold_until_ns = command->hold_until_ns;
+    lease->token = command->token; /* of the holder's own word: nothing but the holder relies on it */
+    lease_resume(shard, lease, now_ns);
 }
 
 void shard_command(struct shard *shard, const struct command *command, instant_ns now_ns) {
@@ -216,14 +234,18 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
     struct lease *lease = lease_of(shard, command->request);
     switch (command->kind) {
     case COMMAND_CONTEND:
+    case COMMAND_RESUME:
         assert(!lease);
-        contend(shard, command, now_ns);
+        take_on(shard, command, now_ns);
         return;
     case COMMAND_LOOK:
         look_begin(shard, command, now_ns);
         return;
     case COMMAND_RELEASE:
-        if (lease)
+    case COMMAND_FORGET:
+        if (lease && command->kind == COMMAND_FORGET)
+            lease_forget(shard, lease, now_ns);
+        else if (lease)
             lease_release(shard, lease, now_ns);
         else
             shard_report(shard, &(struct report){.kind = REPORT_RELEASED, .request = command->request});

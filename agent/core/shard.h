@@ -61,6 +61,7 @@ struct shard {
     struct heap due;            /* leases, then looks */
     uint32_t *lease_of_request; /* by request modulo requests_max: slot + 1 */
     struct text_store texts;
+    struct list ending;  /* leases whose keys are about to be deleted */
     bool extended;       /* in this tick */
     bool judging;        /* a clock was set, and it is not known whose */
     int64_t token_high;  /* the largest token granted here */
@@ -128,4 +129,7 @@ struct lease *shard_lease_new(struct shard *shard); /* NULL when all slots are t
 
 /* The front wants to hear no more of this lease. */
 void shard_lease_detach(struct shard *shard, struct lease *lease);
+
+/* Whether a lease with this secret has ended here and its keys may not all be gone. */
+bool shard_is_ending(const struct shard *shard, const uint8_t secret[SECRET_BYTES]);
 void shard_lease_free(struct shard *shard, struct lease *lease);

@@ -142,6 +142,11 @@ static void put_fence(struct batcher *batcher, struct item *item, const struct s
     item->token_length = (size_t) length;
 }
 
+/* Goes with the epoch, and its answer tells the time: whatever changes a key but releases. */
+static bool is_guarded(enum operation operation) {
+    return operation != OPERATION_RELEASE && operation != OPERATION_LOOK;
+}
+
 void batcher_add(struct batcher *batcher, const struct send *send) {
     struct item item = {.operation = send->operation, .nodes = send->nodes, .ticket = send->ticket};
 
@@ -149,14 +154,15 @@ void batcher_add(struct batcher *batcher, const struct send *send) {
     item.key_length = batcher->arena_used - item.key_offset;
     if (send->operation != OPERATION_LOOK)
         put_value(batcher, &item, send);
-    if (send->operation == OPERATION_ACQUIRE || send->operation == OPERATION_EXTEND) {
+    if (is_guarded(send->operation) && send->operation != OPERATION_RAISE) {
         char ttl[TTL_DIGITS];
         int length = snprintf(ttl, sizeof(ttl), "%u", send->ttl_ms);
         assert(length > 0 && (size_t) length < sizeof(ttl));
         item.ttl_offset = put(batcher, ttl, (size_t) length);
         item.ttl_length = (size_t) length;
     }
-    if (send->token != 0 && send->operation != OPERATION_EXTEND && send->operation != OPERATION_RELEASE)
+    if (send->token != 0 && send->operation != OPERATION_EXTEND && send->operation != OPERATION_RELEASE &&
+        send->operation != OPERATION_ADOPT)
         put_fence(batcher, &item, send);
     batcher->items = grow(batcher->items, &batcher->items_room, batcher->n_items + 1, sizeof(item));
     batcher->items[batcher->n_items++] = item;
@@ -173,7 +179,7 @@ bool batcher_pending(const struct batcher *batcher) {
 /* --- sending --- */
 
 static bool shares_calls(enum operation operation) {
-    return operation == OPERATION_EXTEND || operation == OPERATION_RELEASE;
+    return operation == OPERATION_EXTEND || operation == OPERATION_RELEASE || operation == OPERATION_ADOPT;
 }
 
 static struct batch *batch_new(struct batcher *batcher, uint32_t count) {
@@ -205,7 +211,7 @@ static enum redis_script script_of(enum operation operation) {
     static const enum redis_script scripts[] = {
         [OPERATION_ACQUIRE] = SCRIPT_ACQUIRE, [OPERATION_RAISE] = SCRIPT_RAISE,
         [OPERATION_EXTEND] = SCRIPT_EXTEND,   [OPERATION_RELEASE] = SCRIPT_RELEASE,
-        [OPERATION_LOOK] = SCRIPT_LOOK,
+        [OPERATION_LOOK] = SCRIPT_LOOK,       [OPERATION_ADOPT] = SCRIPT_ADOPT,
     };
     return scripts[operation];
 }
@@ -231,7 +237,7 @@ static void send_call(struct batcher *batcher, struct redis *redis, const struct
     const struct item *first = items[0];
     enum operation operation = first->operation;
     struct batch *batch = batch_new(batcher, count);
-    bool guarded = operation != OPERATION_RELEASE && operation != OPERATION_LOOK;
+    bool guarded = is_guarded(operation);
     size_t n = 0;
 
     for (uint32_t i = 0; i < count; i++)
@@ -397,7 +403,8 @@ static struct vote look_answer(const redisReply *reply) {
     return vote;
 }
 
-static struct vote extend_vote(const redisReply *answer) {
+/* `missing`: what it means that there was no key. */
+static struct vote extend_vote(const redisReply *answer, enum vote_kind missing) {
     if (answer->type == REDIS_REPLY_STRING)
         return refused_vote(answer->str, (size_t) answer->len);
     if (answer->type != REDIS_REPLY_INTEGER)
@@ -405,7 +412,7 @@ static struct vote extend_vote(const redisReply *answer) {
     if (answer->integer == 1)
         return (struct vote){.kind = VOTE_YES};
     return (struct vote){
-        .kind = answer->integer == 2 ? VOTE_REPAIRED : VOTE_FOREIGN, .text = "", .ttl_left_ms = -1};
+        .kind = answer->integer == 2 ? missing : VOTE_FOREIGN, .text = "", .ttl_left_ms = -1};
 }
 
 static struct vote vote_of(const struct batch *batch, const redisReply *reply, uint32_t i) {
@@ -427,19 +434,20 @@ static struct vote vote_of(const struct batch *batch, const redisReply *reply, u
             return strange_vote();
         return (struct vote){.kind = VOTE_YES}; /* deleted, or not ours any more: gone in both cases */
     case OPERATION_EXTEND:
+    case OPERATION_ADOPT:
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + batch->count)
             return strange_vote();
-        return extend_vote(reply->element[1 + i]);
+        return extend_vote(reply->element[1 + i],
+                           batch->operation == OPERATION_EXTEND ? VOTE_REPAIRED : VOTE_FREE);
     }
     return strange_vote();
 }
 
 /* What the node's clock said; negative when the answer does not tell. */
 static int64_t time_in(const struct batch *batch, const redisReply *reply) {
-    size_t at = batch->operation == OPERATION_EXTEND ? 0 : 1;
-    bool tells = batch->operation != OPERATION_RELEASE && batch->operation != OPERATION_LOOK;
+    size_t at = batch->operation == OPERATION_EXTEND || batch->operation == OPERATION_ADOPT ? 0 : 1;
 
-    if (!tells || !reply || reply->type != REDIS_REPLY_ARRAY || reply->elements <= at)
+    if (!is_guarded(batch->operation) || !reply || reply->type != REDIS_REPLY_ARRAY || reply->elements <= at)
         return -1;
     return redis_time_us(reply->element[at]);
 }

@@ -27,6 +27,7 @@ enum redis_script {
     SCRIPT_EXTEND,
     SCRIPT_RELEASE,
     SCRIPT_LOOK,
+    SCRIPT_ADOPT,
     SCRIPT_PROBE,
     SCRIPT_BLESS,
     SCRIPT_FORGET,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "local/argument.h"
+#include "local/secret.h"
 
 /* Tells the front's LEADER requests from leases in the keepers' reports. */
 #define LOOK_FLAG (UINT64_C(1) << 62)
@@ -54,11 +55,12 @@ static bool name_is_fine(struct session *session, struct service *service, const
 /* --- leases --- */
 
 void command_put_grant(struct service *service, const struct session *session, const struct request *request,
-                       struct resp_writer *writer, instant_ns now_ns) {
+                       const struct outcome *outcome, struct resp_writer *writer, instant_ns now_ns) {
     const struct text *name = request->name->text;
+    char secret[SECRET_TEXT_BYTES_MAX];
 
     assert(now_ns < request->deadline_ns);
-    resp_put_map(writer, 6, session->protocol);
+    resp_put_map(writer, request->resumable ? 7 : 6, session->protocol);
     put_pair_integer(writer, "id", (int64_t) registry_id(&service->registry, request));
     put_text(writer, "name");
     resp_put_bulk(writer, name->bytes, name->head_length);
@@ -66,13 +68,17 @@ void command_put_grant(struct service *service, const struct session *session, c
     put_pair_integer(writer, "validity", (request->deadline_ns - now_ns) / NS_PER_MS);
     put_pair_integer(writer, "deadline", request->deadline_ns);
     put_pair_integer(writer, "slot", request->page_slot);
+    if (request->resumable) {
+        put_text(writer, "secret");
+        resp_put_bulk(writer, secret, secret_of_grant(request, outcome, secret));
+    }
 }
 
 struct acquire_options {
     int64_t ttl_ms, wait_ms, heartbeat_ms, max_hold_ms;
     const char *data;
     size_t data_length;
-    bool async;
+    bool async, resumable;
 };
 
 /* Reads one numeric option into *ret; tells what was expected when it is out of range. */
@@ -111,6 +117,8 @@ static bool acquire_options(struct session *session, struct service *service,
             i++;
         } else if (argument_is(option, "ASYNC")) {
             ret->async = true;
+        } else if (argument_is(option, "RESUMABLE")) {
+            ret->resumable = true;
         } else if (argument_is(option, "DATA") && value && value->length <= DATA_BYTES_MAX) {
             ret->data = value->text;
             ret->data_length = value->length;
@@ -119,9 +127,10 @@ static bool acquire_options(struct session *session, struct service *service,
             session_error(session, service, "BADARG", "DATA wants at most %d bytes", DATA_BYTES_MAX);
             return false;
         } else {
-            session_error(
-                session, service, "BADARG",
-                "unknown option number %zu; TTL, WAIT, HEARTBEAT, MAXHOLD, DATA and ASYNC are known", i + 1);
+            session_error(session, service, "BADARG",
+                          "unknown option number %zu; TTL, WAIT, HEARTBEAT, MAXHOLD, DATA, RESUMABLE and "
+                          "ASYNC are known",
+                          i + 1);
             return false;
         }
     }
@@ -134,42 +143,55 @@ static void handle_acquire(struct session *session, struct service *service,
         .ttl_ms = service->policy.default_ttl_ms,
         .max_hold_ms = service->policy.max_hold_ms,
     };
-    char tail[32 + DATA_BYTES_MAX];
+    char tail[TAIL_BYTES_MAX];
 
     if (!name_is_fine(session, service, &arguments[0]) ||
         !acquire_options(session, service, arguments + 1, n_arguments - 1, &options))
         return;
-    if (service->draining) {
-        session_error(session, service, "DRAINING", "the agent is about to stop and grants no new leases");
-        return;
-    }
-    int prefix = snprintf(tail, sizeof(tail), "%ld:", (long) session->pid);
-    assert(prefix > 0 && (size_t) prefix + options.data_length <= sizeof(tail));
-    if (options.data_length > 0)
-        memcpy(tail + prefix, options.data, options.data_length);
     struct registry_ask ask = {
         .name = arguments[0].text,
         .name_length = arguments[0].length,
         .tail = tail,
-        .tail_length = (size_t) prefix + options.data_length,
+        .tail_length = command_tail(session, options.data, options.data_length, tail),
         .wait_ms = options.wait_ms,
         .ttl_ms = (uint32_t) options.ttl_ms,
         .node_timeout_ms = service_node_timeout_ms(&service->policy, (uint32_t) options.ttl_ms),
         .heartbeat_ms = (uint32_t) options.heartbeat_ms,
         .max_hold_ms = options.max_hold_ms,
         .async = options.async,
+        .resumable = options.resumable,
         .pid = session->pid,
         .uid = session->uid,
         .page = session->page,
     };
-    struct request *request = registry_ask(&service->registry, session, &session->requests, &ask, now_ns);
+    command_ask(session, service, &ask, now_ns);
+}
+
+size_t command_tail(const struct session *session, const char *data, size_t data_length,
+                    char tail[TAIL_BYTES_MAX]) {
+    int prefix =
+        snprintf(tail, TAIL_BYTES_MAX, "%ld:%lu:", (long) session->pid, (unsigned long) session->uid);
+
+    assert(prefix > 0 && (size_t) prefix + data_length <= TAIL_BYTES_MAX);
+    if (data_length > 0)
+        memcpy(tail + prefix, data, data_length);
+    return (size_t) prefix + data_length;
+}
+
+void command_ask(struct session *session, struct service *service, const struct registry_ask *ask,
+                 instant_ns now_ns) {
+    if (service->draining) {
+        session_error(session, service, "DRAINING", "the agent is about to stop and grants no new leases");
+        return;
+    }
+    struct request *request = registry_ask(&service->registry, session, &session->requests, ask, now_ns);
     if (!request) {
         session_error(session, service, "QUOTA",
                       "the agent has %u leases and waiters, which is its limit (max_leases)",
                       service->registry.limit);
         return;
     }
-    if (options.async) {
+    if (ask->async) {
         struct resp_writer writer = session_compose(service);
         session->pushes = true;
         resp_put_array(&writer, 2);
@@ -180,7 +202,7 @@ static void handle_acquire(struct session *session, struct service *service,
         session->state = SESSION_ACQUIRING;
         session->awaited = request;
     }
-    if (!registry_start(&service->registry, request, &ask, now_ns) && !options.async) {
+    if (!registry_start(&service->registry, request, ask, now_ns) && !ask->async) {
         session->state = SESSION_READY;
         session->awaited = NULL;
         session_error(session, service, "QUOTA", "the agent has no room for another name");
@@ -657,13 +679,13 @@ static void handle_command(struct session *session, struct service *service,
                            const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns);
 
 static const struct command_entry commands[] = {
-    {"ACQUIRE", 1, 12, handle_acquire}, {"RELEASE", 1, 1, handle_release},  {"CHECK", 1, 1, handle_check},
-    {"BEAT", 1, 1, handle_beat},        {"LEADER", 1, 1, handle_leader},    {"STATUS", 0, 0, handle_status},
-    {"NODES", 0, 0, handle_nodes},      {"LEASES", 0, 2, handle_leases},    {"PING", 0, 1, handle_ping},
-    {"ECHO", 1, 1, handle_echo},        {"HELLO", 0, 6, handle_hello},      {"SELECT", 1, 1, handle_select},
-    {"CLIENT", 1, 3, handle_client},    {"COMMAND", 0, 31, handle_command}, {"INFO", 0, 31, handle_info},
-    {"AUTH", 1, 2, handle_ok},          {"QUIT", 0, 31, handle_quit},       {"BLESS", 1, 1, handle_bless},
-    {"PAGE", 0, 0, handle_page},
+    {"ACQUIRE", 1, 13, handle_acquire}, {"RESUME", 2, 5, command_resume}, {"RELEASE", 1, 1, handle_release},
+    {"CHECK", 1, 1, handle_check},      {"BEAT", 1, 1, handle_beat},      {"LEADER", 1, 1, handle_leader},
+    {"STATUS", 0, 0, handle_status},    {"NODES", 0, 0, handle_nodes},    {"LEASES", 0, 2, handle_leases},
+    {"PING", 0, 1, handle_ping},        {"ECHO", 1, 1, handle_echo},      {"HELLO", 0, 6, handle_hello},
+    {"SELECT", 1, 1, handle_select},    {"CLIENT", 1, 3, handle_client},  {"COMMAND", 0, 31, handle_command},
+    {"INFO", 0, 31, handle_info},       {"AUTH", 1, 2, handle_ok},        {"QUIT", 0, 31, handle_quit},
+    {"BLESS", 1, 1, handle_bless},      {"PAGE", 0, 0, handle_page},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };

@@ -20,9 +20,23 @@ const struct command_entry *command_find(const char *name, size_t length);
 /* The keepers have told their counters: writes the listing that the session waits for. */
 void command_surveyed(struct service *service, struct session *session, instant_ns now_ns);
 
-/* Writes ACQUIRE's map for a granted request. */
+/* Writes ACQUIRE's map for a granted request. `outcome` has the random part of its lock value. */
 void command_put_grant(struct service *service, const struct session *session, const struct request *request,
-                       struct resp_writer *writer, instant_ns now_ns);
+                       const struct outcome *outcome, struct resp_writer *writer, instant_ns now_ns);
+
+enum { TAIL_BYTES_MAX = 32 + DATA_BYTES_MAX };
+
+/* Writes "pid:uid:data", as it goes into the lock value. Returns the length. */
+size_t command_tail(const struct session *session, const char *data, size_t data_length,
+                    char tail[TAIL_BYTES_MAX]);
+
+/* Makes the request and tells the session where it stands, unless its outcome does. */
+void command_ask(struct session *session, struct service *service, const struct registry_ask *ask,
+                 instant_ns now_ns);
+
+/* RESUME, in resume.c. */
+void command_resume(struct session *session, struct service *service, const struct resp_token *arguments,
+                    size_t n_arguments, instant_ns now_ns);
 
 /* Whether a report is about a LEADER request, and of which session: their numbers are told from the leases'
  * ids by a flag. */

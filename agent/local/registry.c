@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 
-enum { MEMORY_ALIGNMENT = 64, INDEX_BITS = 20 };
+enum { MEMORY_ALIGNMENT = 64, INDEX_BITS = 20, COMMAND_TEXT_BYTES = NAME_BYTES_MAX + DATA_BYTES_MAX + 32 };
 
 static_assert(REQUESTS_MAX == 1 << INDEX_BITS, "an id is a slot's index and its generation");
 
@@ -213,28 +213,47 @@ static void command_simple(struct registry *registry, const struct request *requ
     registry->sink.command(registry->sink.userdata, hash, &command);
 }
 
-static void contend(struct registry *registry, struct request *request) {
-    struct name *name = request->name;
-    char text[NAME_BYTES_MAX + DATA_BYTES_MAX + 32];
+/* `text`: where its text goes. */
+static struct command command_of(const struct request *request, enum command_kind kind,
+                                 char text[COMMAND_TEXT_BYTES]) {
+    const struct name *name = request->name;
 
-    assert(request == first_in_line(name));
-    assert((size_t) name->text->head_length + request->tail->head_length <= sizeof(text));
+    assert((size_t) name->text->head_length + request->tail->head_length <= COMMAND_TEXT_BYTES);
     memcpy(text, name->text->bytes, name->text->head_length);
     memcpy(text + name->text->head_length, request->tail->bytes, request->tail->head_length);
-    struct command command = {
-        .kind = COMMAND_CONTEND,
+    return (struct command){
+        .kind = kind,
         .persist = !request->try_once,
         .head_length = name->text->head_length,
         .tail_length = request->tail->head_length,
-        .request = registry_id(registry, request),
         .ttl_ms = request->ttl_ms,
         .node_timeout_ms = request->node_timeout_ms,
         .heartbeat_ms = request->heartbeat_ms,
         .max_hold_ms = request->max_hold_ms,
         .text = text,
     };
+}
+
+static void contend(struct registry *registry, struct request *request) {
+    char text[COMMAND_TEXT_BYTES];
+    struct command command = command_of(request, COMMAND_CONTEND, text);
+
+    assert(request == first_in_line(request->name));
+    command.request = registry_id(registry, request);
     enter(registry, request, REQUEST_CONTENDING);
-    registry->sink.command(registry->sink.userdata, name->hash, &command);
+    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+}
+
+static void resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
+    char text[COMMAND_TEXT_BYTES];
+    struct command command = command_of(request, COMMAND_RESUME, text);
+
+    command.request = registry_id(registry, request);
+    command.hold_until_ns = request->hold_until_ns;
+    command.token = request->token;
+    memcpy(command.secret, secret, sizeof(command.secret));
+    enter(registry, request, REQUEST_CONTENDING);
+    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
 }
 
 /* Takes the request out of its line; the next one comes forward. The name goes with its last request. */
@@ -249,20 +268,30 @@ static void leave_line(struct registry *registry, struct request *request) {
         name_free(registry, name);
         return;
     }
-    if (was_first) {
+    if (was_first && next->state == REQUEST_QUEUED) {
         name->seen = text_unref(&registry->texts, name->seen);
-        assert(next->state == REQUEST_QUEUED);
         contend(registry, next);
     }
 }
 
 /* Leaves the line for good while the keeper has it: it is remembered until the keeper confirms. */
-static void hand_back(struct registry *registry, struct request *request) {
+static void hand_back_by(struct registry *registry, struct request *request, enum command_kind kind) {
     leave_page(request);
-    command_simple(registry, request, request->name->hash, COMMAND_RELEASE);
+    command_simple(registry, request, request->name->hash, kind);
     enter(registry, request, REQUEST_RELEASING);
     set_due(registry, request, INSTANT_NEVER);
     leave_line(registry, request);
+}
+
+static void hand_back(struct registry *registry, struct request *request) {
+    hand_back_by(registry, request, COMMAND_RELEASE);
+}
+
+/* Nobody waits for it any more. Who wants to resume may believe in the lease until its last deadline, and
+ * ask again: then nothing is deleted. */
+static void withdraw(struct registry *registry, struct request *request) {
+    bool believed = request->resume && request->state == REQUEST_CONTENDING;
+    hand_back_by(registry, request, believed ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 
 /* The request is over and the keeper does not have it. */
@@ -323,6 +352,8 @@ struct request *registry_ask(struct registry *registry, struct session *session,
         .state = REQUEST_NEW,
         .try_once = ask->wait_ms == 0,
         .async = ask->async,
+        .resume = ask->resume != NULL,
+        .resumable = ask->resumable,
         .ttl_ms = ask->ttl_ms,
         .node_timeout_ms = ask->node_timeout_ms,
         .heartbeat_ms = ask->heartbeat_ms,
@@ -335,10 +366,40 @@ struct request *registry_ask(struct registry *registry, struct session *session,
         .tail = tail,
         .asked_ns = now_ns,
         .wait_until_ns = ask->wait_ms > 0 ? instant_add(now_ns, ask->wait_ms * NS_PER_MS) : INSTANT_NEVER,
+        .hold_until_ns = ask->resume ? ask->hold_until_ns : INSTANT_NEVER,
+        .token = ask->resume ? ask->token : 0,
     };
     list_init(&request->queue_link);
     list_append(session_requests, &request->session_link);
     return request;
+}
+
+/* A holder of this host has the lease, or has another in its place; and who else resumes may have the same
+ * secret. */
+static void start_resume(struct registry *registry, struct request *request,
+                         const uint8_t secret[SECRET_BYTES], instant_ns now_ns) {
+    struct name *name = request->name;
+    const char *error = NULL, *text = NULL;
+
+    list_for_each_safe(node, &name->queue) {
+        const struct request *other = list_entry(node, struct request, queue_link);
+        if (other->state == REQUEST_HELD) {
+            error = "NOTHELD";
+            text = "another session of this agent holds the name";
+        } else if (other->resume && !error) {
+            error = "BUSY";
+            text = "another session is resuming it at this moment";
+        }
+    }
+    if (error) {
+        list_append(&name->queue, &request->queue_link);
+        tell_failed(registry, request, error, text, now_ns);
+        end(registry, request);
+        return;
+    }
+    list_prepend(&name->queue, &request->queue_link);
+    set_due(registry, request, request->wait_until_ns);
+    resume(registry, request, secret);
 }
 
 bool registry_start(struct registry *registry, struct request *request, const struct registry_ask *ask,
@@ -352,6 +413,10 @@ bool registry_start(struct registry *registry, struct request *request, const st
     }
     const struct request *first = first_in_line(name);
     request->name = name;
+    if (ask->resume) {
+        start_resume(registry, request, ask->resume, now_ns);
+        return true;
+    }
     list_append(&name->queue, &request->queue_link);
     if (!first) {
         set_due(registry, request, request->wait_until_ns);
@@ -389,7 +454,10 @@ void registry_release(struct registry *registry, struct request *request, instan
 
 void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns) {
     silence(request);
-    registry_release(registry, request, now_ns);
+    if (request->state == REQUEST_CONTENDING)
+        withdraw(registry, request);
+    else
+        registry_release(registry, request, now_ns);
 }
 
 bool registry_abandon(struct registry *registry, struct request *request, instant_ns now_ns) {
@@ -419,7 +487,7 @@ static void granted(struct registry *registry, struct request *request, const st
         tell_failed(registry, request, "NOQUORUM",
                     "the grant came too late: the agent was stopped or starved", now_ns);
         silence(request);
-        hand_back(registry, request);
+        withdraw(registry, request);
         return;
     }
     enter(registry, request, REQUEST_HELD);
@@ -427,10 +495,17 @@ static void granted(struct registry *registry, struct request *request, const st
     request->token = report->token;
     request->page_slot = page_take(request->page);
     page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
-    request->tail = text_unref(&registry->texts, request->tail);
+    if (!request->resume && request->max_hold_ms > 0)
+        request->hold_until_ns = instant_add(now_ns, request->max_hold_ms * NS_PER_MS);
     request->name->seen = text_unref(&registry->texts, request->name->seen);
+    list_unlink(&request->queue_link); /* one that resumes in vain may stand before it */
+    list_prepend(&request->name->queue, &request->queue_link);
     set_due(registry, request, deadline_ns);
-    tell_kind(registry, request, OUTCOME_GRANTED, now_ns);
+    tell(
+        registry, request,
+        &(struct outcome){.kind = OUTCOME_GRANTED, .text = report->text, .text_length = report->text_length},
+        now_ns);
+    request->tail = text_unref(&registry->texts, request->tail);
     if (request->state == REQUEST_HELD)
         turn_away_impatient(registry, request->name, now_ns);
 }
@@ -476,6 +551,7 @@ static void failed(struct registry *registry, struct request *request, const str
         [FAILURE_BUSY] = "BUSY",
         [FAILURE_NO_QUORUM] = "NOQUORUM",
         [FAILURE_QUOTA] = "QUOTA",
+        [FAILURE_NOT_HELD] = "NOTHELD",
     };
 
     if (request->state != REQUEST_CONTENDING)
@@ -539,7 +615,10 @@ static void wait_ended(struct registry *registry, struct request *request, insta
     char text[1400];
     const char *error = "TIMEOUT";
 
-    if (first->state == REQUEST_HELD)
+    if (request->resume)
+        (void) snprintf(text, sizeof(text),
+                        "tried for %lld ms; no majority of the nodes tells whether it stands", waited_ms);
+    else if (first->state == REQUEST_HELD)
         (void) snprintf(text, sizeof(text), "waited %lld ms; held by process %ld of this host", waited_ms,
                         (long) first->pid);
     else if (name->seen)
@@ -548,12 +627,13 @@ static void wait_ended(struct registry *registry, struct request *request, insta
     else
         (void) snprintf(text, sizeof(text), "waited %lld ms, until no attempt had come to an end",
                         waited_ms);
-    if (first->state != REQUEST_HELD && name->seen && name->seen_failure == FAILURE_NO_QUORUM)
+    if (request->resume ||
+        (first->state != REQUEST_HELD && name->seen && name->seen_failure == FAILURE_NO_QUORUM))
         error = "NOQUORUM";
     tell_failed(registry, request, error, text, now_ns);
     silence(request);
     if (request->state == REQUEST_CONTENDING)
-        hand_back(registry, request);
+        withdraw(registry, request);
     else
         end(registry, request);
 }

@@ -2,7 +2,10 @@
  *
  * Each name has a queue of requests in the order in which they asked. Only the first one is with the keeper,
  * contending or holding; the others wait here. So the hosts contend for a name, not the processes. Every
- * deadline is kept here too: a stuck keeper can't delay the news of a loss. */
+ * deadline is kept here too: a stuck keeper can't delay the news of a loss.
+ *
+ * A request to resume a lease goes to the front of the line, beside one that contends already: while the
+ * lease stands, that one can't win. One at a time: of several with one secret, one may hold. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,7 +27,7 @@ enum request_state {
     REQUEST_FREE,
     REQUEST_NEW,        /* made by registry_ask(), not started */
     REQUEST_QUEUED,     /* behind others of this host */
-    REQUEST_CONTENDING, /* first in line: with the keeper */
+    REQUEST_CONTENDING, /* first in line, or beside one that resumes: with the keeper */
     REQUEST_HELD,
     REQUEST_RELEASING, /* out of the line; the keeper has yet to confirm */
 };
@@ -36,6 +39,8 @@ struct request {
     uint8_t risk;        /* 1 + enum reason while at risk */
     bool try_once : 1;
     bool async : 1;     /* for the session: replies go as pushes */
+    bool resume : 1;    /* takes over a lease that another agent granted */
+    bool resumable : 1; /* for the session: it wants to know the secret */
     bool abandoned : 1; /* its session was closed by us: held until its deadline or its process's death */
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
@@ -45,15 +50,16 @@ struct request {
     uid_t uid;
     struct session *session; /* NULL: nobody waits for news */
     struct name *name;       /* NULL once out of the line */
-    struct text *tail;       /* "pid:data" for the lock value, until granted */
+    struct text *tail;       /* "pid:uid:data" for the lock value, until granted */
     struct list session_link;
     struct list queue_link;
     instant_ns asked_ns;
     instant_ns wait_until_ns;
     instant_ns deadline_ns;
-    int64_t token;     /* held: the fencing token; 0: none */
-    struct page *page; /* the session's; NULL when it has none or is gone */
-    int page_slot;     /* held: its place there, or PAGE_NO_SLOT */
+    int64_t token;            /* held, or resumed: the fencing token; 0: none */
+    struct page *page;        /* the session's; NULL when it has none or is gone */
+    int page_slot;            /* held: its place there, or PAGE_NO_SLOT */
+    instant_ns hold_until_ns; /* INSTANT_NEVER: no bound */
 };
 
 struct name {
@@ -67,7 +73,7 @@ struct name {
 };
 
 enum outcome_kind {
-    OUTCOME_GRANTED,
+    OUTCOME_GRANTED, /* text: the random part of the lock value */
     OUTCOME_FAILED,  /* error, text */
     OUTCOME_AT_RISK, /* reason */
     OUTCOME_EXTENDED,
@@ -108,7 +114,7 @@ struct registry {
 struct registry_ask {
     const char *name;
     size_t name_length;
-    const char *tail; /* "pid:data" */
+    const char *tail; /* "pid:uid:data" */
     size_t tail_length;
     int64_t wait_ms; /* 0: one try, -1: for ever */
     uint32_t ttl_ms;
@@ -116,6 +122,10 @@ struct registry_ask {
     uint32_t heartbeat_ms;
     int64_t max_hold_ms;
     bool async;
+    bool resumable;
+    const uint8_t *resume;    /* the random part of the value to take over; NULL: to acquire */
+    instant_ns hold_until_ns; /* of what is resumed */
+    int64_t token;            /* the same */
     pid_t pid;
     uid_t uid;
     struct page *page; /* where its deadline is shown, or NULL; it outlives the session's requests */

@@ -80,7 +80,7 @@ static struct resp_writer push_begin(const struct session *session, struct servi
 }
 
 static void tell_granted(struct session *session, struct service *service, const struct request *request,
-                         instant_ns now_ns) {
+                         const struct outcome *outcome, instant_ns now_ns) {
     struct resp_writer writer;
 
     if (request->async) {
@@ -91,7 +91,7 @@ static void tell_granted(struct session *session, struct service *service, const
         session->state = SESSION_READY;
         session->awaited = NULL;
     }
-    command_put_grant(service, session, request, &writer, now_ns);
+    command_put_grant(service, session, request, outcome, &writer, now_ns);
     session_send(session, service, &writer);
 }
 
@@ -146,7 +146,7 @@ void session_outcome(void *userdata, struct request *request, const struct outco
 
     switch (outcome->kind) {
     case OUTCOME_GRANTED:
-        tell_granted(session, service, request, now_ns);
+        tell_granted(session, service, request, outcome, now_ns);
         break;
     case OUTCOME_FAILED:
         tell_failed(session, service, request, outcome);

@@ -65,6 +65,7 @@ static void on_send(void *userdata, const struct send *send) {
         event.as.request.ttl_ms = send->ttl_ms;
         event.as.request.ticket = send->ticket;
         event.as.request.token = send->token;
+        event.as.request.owner = keeper->agent->index << 24 | keeper->agent->life;
         event.as.request.epoch = connection->epoch;
         event.as.request.floor_us = connection->floor_us;
         event.sent_ns = keeper_now(keeper);
@@ -403,7 +404,8 @@ void agent_kill(struct sim_agent *agent) {
     for (unsigned i = 0; i < sim_n_keepers; i++)
         for (unsigned j = 0; j < sim_n_nodes; j++)
             agent->keepers[i].connections[j].life++; /* what is on its way may be executed all the same */
-    struct event event = event_of(agent, EVENT_AGENT_START, sim_now_ns + pick(1, 3000) * NS_PER_MS);
+    struct event event =
+        event_of(agent, EVENT_AGENT_START, sim_now_ns + pick(1, chance(50) ? 200 : 3000) * NS_PER_MS);
     events_add(&event);
 }
 

@@ -71,10 +71,16 @@ static redisReply *run(enum redis_script script, int argc, const char *const *ar
     return reply;
 }
 
-/* Secrets are told apart by their first byte; the real value is its digit. */
-static void value_of(unsigned secret, char ret[2]) {
-    ret[0] = (char) ('0' + secret);
+static void key_of(unsigned name, char ret[2]) {
+    ret[0] = (char) ('0' + name);
     ret[1] = '\0';
+}
+
+enum { VALUE_BYTES = 80 };
+
+/* Secrets are told apart by their first byte. */
+static void value_of(unsigned secret, unsigned owner, char ret[VALUE_BYTES]) {
+    (void) snprintf(ret, VALUE_BYTES, "%040u:host:%08x:%u:1000:data:", secret, owner, 7 + owner);
 }
 
 static enum vote_kind vote_of(enum operation operation, const redisReply *reply) {
@@ -94,7 +100,7 @@ static enum vote_kind vote_of(enum operation operation, const redisReply *reply)
     case 1:
         return VOTE_YES;
     case 2:
-        return VOTE_REPAIRED;
+        return operation == OPERATION_ADOPT ? VOTE_FREE : VOTE_REPAIRED;
     default:
         return VOTE_FOREIGN;
     }
@@ -139,6 +145,8 @@ static redisReply *run_request(enum operation operation, const char *key, const 
         return run(SCRIPT_RAISE, 9, raise, 3);
     case OPERATION_EXTEND:
         return run(SCRIPT_EXTEND, 5, extend, 2);
+    case OPERATION_ADOPT:
+        return run(SCRIPT_ADOPT, 5, extend, 2);
     case OPERATION_RELEASE:
         return run(SCRIPT_RELEASE, 2, plain, 1);
     case OPERATION_LOOK:
@@ -148,24 +156,26 @@ static redisReply *run_request(enum operation operation, const char *key, const 
 }
 
 static void step_request(void) {
-    static const char *const words[] = {"acquire", "raise", "extend", "release", "look"};
-    enum operation operation = (enum operation) pick(0, 4);
+    static const char *const words[] = {"acquire", "raise", "extend", "release", "look", "adopt"};
+    enum operation operation = (enum operation) pick(0, 5);
     unsigned name = (unsigned) pick(0, SIM_NAMES - 1), secret = (unsigned) pick(0, SECRETS - 1);
+    unsigned owner = (unsigned) pick(1, 2);
     int64_t distance = chance(90) ? pick(-1, 4) : TOKEN_FAR_US;
-    char key[2], value[2];
+    char key[2], value[VALUE_BYTES];
     struct event request = {.name = (uint8_t) name};
 
-    value_of(name, key);
-    value_of(secret, value);
+    key_of(name, key);
+    value_of(secret, owner, value);
     redisReply *reply = run_request(operation, key, value, distance);
     request.as.request.operation = operation;
     request.as.request.ttl_ms = LONG_TTL_MS;
+    request.as.request.owner = owner;
     request.as.request.epoch = known_sim_epoch;
     request.as.request.floor_us = known_sim_floor_us;
     request.as.request.token = known_sim_floor_us + distance;
     memset(request.as.request.secret, (int) secret, SECRET_BYTES);
-    (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %s %s %s %lld;",
-                    words[operation], key, value, (long long) distance);
+    (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %s %s %u/%u %lld;",
+                    words[operation], key, secret, owner, (long long) distance);
     enum vote_kind real = vote_of(operation, reply);
     sim_fence_skew_ms = TOKEN_SKEW_MS;
     const struct event simulated = node_execute(&node, &request);
@@ -222,7 +232,7 @@ static void step_disturb(void) {
     unsigned name = (unsigned) pick(0, SIM_NAMES - 1);
     char key[2];
 
-    value_of(name, key);
+    key_of(name, key);
     if (chance(50)) {
         freeReplyObject(redisCommand(server, "FLUSHALL"));
         node_forget(&node);
@@ -236,9 +246,9 @@ static void step_disturb(void) {
 
 static void compare_keys(void) {
     for (unsigned name = 0; name < SIM_NAMES; name++) {
-        char key[2], value[2];
-        value_of(name, key);
-        value_of(node.data.keys[name].secret[0], value);
+        char key[2], value[VALUE_BYTES];
+        key_of(name, key);
+        value_of(node.data.keys[name].secret[0], node.data.keys[name].owner, value);
         redisReply *reply = redisCommand(server, "GET %s", key);
         if (!reply)
             fail("the server is gone");

@@ -101,6 +101,7 @@ static int64_t expiry_ns(const struct sim_node *node, uint32_t ttl_ms) {
 
 void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms) {
     node->data.keys[name].set = true;
+    node->data.keys[name].owner = 0;
     for (unsigned i = 0; i < SECRET_BYTES; i++)
         node->data.keys[name].secret[i] = (uint8_t) random_next(&sim_random);
     node->data.keys[name].expires_ns = expiry_ns(node, ttl_ms);
@@ -124,6 +125,7 @@ static enum token_verdict judge_token(struct sim_node *node, unsigned name, int6
 static void set_key(struct sim_node *node, const struct event *request) {
     node->data.keys[request->name].set = true;
     memcpy(node->data.keys[request->name].secret, request->as.request.secret, SECRET_BYTES);
+    node->data.keys[request->name].owner = request->as.request.owner;
     node->data.keys[request->name].expires_ns = expiry_ns(node, request->as.request.ttl_ms);
 }
 
@@ -149,6 +151,11 @@ static enum vote_kind execute_on_key(struct sim_node *node, const struct event *
     case OPERATION_EXTEND:
         set_key(node, request);
         return ours ? VOTE_YES : VOTE_REPAIRED;
+    case OPERATION_ADOPT:
+        if (!ours)
+            return VOTE_FREE;
+        set_key(node, request);
+        return VOTE_YES;
     case OPERATION_RELEASE:
         if (ours)
             clients_check_deletion(request->as.request.secret);
@@ -169,7 +176,8 @@ struct event node_execute(struct sim_node *node, const struct event *request) {
         data->keys[request->name].set = false;
     bool set = data->keys[request->name].set;
     bool ours =
-        set && memcmp(data->keys[request->name].secret, request->as.request.secret, SECRET_BYTES) == 0;
+        set && memcmp(data->keys[request->name].secret, request->as.request.secret, SECRET_BYTES) == 0 &&
+        (operation == OPERATION_ADOPT || data->keys[request->name].owner == request->as.request.owner);
 
     reply.kind = EVENT_REPLY;
     memset(&reply.as, 0, sizeof(reply.as));

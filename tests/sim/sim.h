@@ -83,6 +83,7 @@ struct event {
             uint32_t ttl_ms;
             uint64_t ticket;
             uint8_t secret[SECRET_BYTES];
+            uint32_t owner; /* the agent's life: with the secret it is the lock value */
             uint32_t epoch; /* that the keeper knows */
             int64_t floor_us;
             int64_t token;
@@ -128,6 +129,7 @@ struct node_data {
     struct {
         bool set;
         uint8_t secret[SECRET_BYTES];
+        uint32_t owner;
         int64_t expires_ns; /* by the node's clock */
         int64_t token;      /* the fence key; 0: none */
     } keys[SIM_NAMES];
@@ -232,6 +234,6 @@ bool clients_are_idle(void);
 
 struct sim_counts {
     uint64_t events, requests, grants, losses, releases, refusals, extensions, cuts, pauses, kills, stops,
-        amnesias, old_data, blackouts, overwrites, steps, raises;
+        amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed;
 };
 extern struct sim_counts sim_counts;

@@ -119,8 +119,9 @@ static void test_busy(void) {
     contend(1, false);
     struct sent sent = *last_sent(OPERATION_ACQUIRE);
     const struct vote held = {.kind = VOTE_FOREIGN,
-                              .text = "0123456789abcdef0123456789abcdef01234567:web1:00c0ffee:4321:data",
-                              .text_length = 64,
+                              .text = "0123456789abcdef0123456789abcdef01234567"
+                                      ":web1:00c0ffee:4321:1000:data",
+                              .text_length = 69,
                               .ttl_left_ms = 8123};
     for (unsigned i = 0; i < 3; i++)
         vote_with(i, sent.ticket, &held);

@@ -1,0 +1,85 @@
+/* RESUME: a client that has outlived its agent takes its lease over at this one. */
+
+#include <assert.h>
+#include <string.h>
+
+#include "local/argument.h"
+#include "local/command.h"
+#include "local/secret.h"
+
+/* Terms that no longer agree with the policy are refused, as by ACQUIRE; the bound on holding becomes the
+ * smaller one. */
+static bool terms_are_fine(struct session *session, struct service *service, struct secret *secret,
+                           instant_ns now_ns) {
+    const struct policy *policy = &service->policy;
+
+    if (secret->ttl_ms < TTL_MS_MIN || secret->ttl_ms > policy->max_ttl_ms ||
+        (secret->heartbeat_ms != 0 && secret->heartbeat_ms < TTL_MS_MIN)) {
+        session_error(session, service, "BADARG", "the lease's ttl or heartbeat is not allowed here");
+        return false;
+    }
+    if (policy->max_hold_ms > 0)
+        secret->hold_until_ns =
+            instant_min(secret->hold_until_ns, instant_add(now_ns, policy->max_hold_ms * NS_PER_MS));
+    if (now_ns >= secret->hold_until_ns) {
+        session_error(session, service, "NOTHELD", "it was held for as long as allowed");
+        return false;
+    }
+    return true;
+}
+
+static bool read_options(struct session *session, struct service *service,
+                         const struct resp_token *arguments, size_t n_arguments, struct registry_ask *ask) {
+    for (size_t i = 0; i < n_arguments; i++) {
+        if (argument_is(&arguments[i], "ASYNC")) {
+            ask->async = true;
+        } else if (!argument_is(&arguments[i], "WAIT")) {
+            session_error(session, service, "BADARG", "unknown option number %zu; WAIT and ASYNC are known",
+                          i + 1);
+            return false;
+        } else if (++i == n_arguments ||
+                   !argument_integer(&arguments[i], 0, service->policy.max_ttl_ms, &ask->wait_ms)) {
+            session_error(session, service, "BADARG", "WAIT wants milliseconds from 0 to %u",
+                          service->policy.max_ttl_ms);
+            return false;
+        }
+    }
+    return true;
+}
+
+void command_resume(struct session *session, struct service *service, const struct resp_token *arguments,
+                    size_t n_arguments, instant_ns now_ns) {
+    const char *trouble = argument_name_trouble(arguments[0].text, arguments[0].length);
+    struct secret secret;
+    char tail[TAIL_BYTES_MAX];
+
+    if (trouble) {
+        session_error(session, service, "BADNAME", "%s", trouble);
+        return;
+    }
+    if (!secret_read(arguments[1].text, arguments[1].length, &secret)) {
+        session_error(session, service, "BADARG", "this is no secret of a lease");
+        return;
+    }
+    struct registry_ask ask = {
+        .name = arguments[0].text,
+        .name_length = arguments[0].length,
+        .tail = tail,
+        .tail_length = command_tail(session, secret.data, secret.data_length, tail),
+        .wait_ms = secret.ttl_ms, /* by then its keys have gone */
+        .ttl_ms = secret.ttl_ms,
+        .node_timeout_ms = service_node_timeout_ms(&service->policy, secret.ttl_ms),
+        .heartbeat_ms = secret.heartbeat_ms,
+        .resumable = true,
+        .resume = secret.value,
+        .pid = session->pid,
+        .uid = session->uid,
+        .page = session->page,
+    };
+    if (!terms_are_fine(session, service, &secret, now_ns) ||
+        !read_options(session, service, arguments + 2, n_arguments - 2, &ask))
+        return;
+    ask.hold_until_ns = secret.hold_until_ns;
+    ask.token = secret.token;
+    command_ask(session, service, &ask, now_ns);
+}

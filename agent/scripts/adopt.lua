@@ -1,0 +1,20 @@
+-- KEYS locks, then epoch | ARGV a value a key, then a ttl in ms a key, then epoch
+-- Takes over each key that stands for the same lease: its value differs from ours in agent and process at
+-- most. Answers TIME in us, then per key: 1 taken over and extended, 2 missing, 0 is another's, or the text
+-- of the error when the node takes no writes. An error when the node is no longer the one that the agent
+-- trusts.
+local n = #KEYS - 1
+if redis.pcall('GET', KEYS[n + 1]) ~= ARGV[2 * n + 1] then return redis.error_reply('EPOCH changed') end
+local function lease(value) return (string.gsub(value, '^(%x+:[^:]*):[^:]*:[^:]*', '%1')) end
+local time = redis.call('TIME')
+local out = {time[1] * 1000000 + time[2]}
+for i = 1, n do
+  local held = redis.pcall('GET', KEYS[i])
+  if type(held) == 'string' and lease(held) == lease(ARGV[i]) then
+    local done = redis.pcall('SET', KEYS[i], ARGV[i], 'PX', ARGV[n + i])
+    out[1 + i] = done.err or 1
+  else
+    out[1 + i] = held == false and 2 or 0
+  end
+end
+return out

@@ -1,0 +1,200 @@
+"""RESUME: a lease outlives its agent, for the one who has its secret, as long as its keys stand."""
+
+import os
+import random
+import signal
+import threading
+
+import lab
+from tap import begins, equal, main, note, ok
+
+nodes = lab.nodes(3)
+agent = lab.Agent(nodes)
+other = lab.Agent(nodes)
+NOBODY = 65534
+
+
+def restart(agent):
+    agent.kill()
+    agent.start()
+
+
+class Watch:
+    """Notes every lock value that stands under the name on the nodes until it is asked."""
+
+    def __init__(self, name):
+        self.name = name
+        self.randoms, self.gaps = set(), 0
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+        self.thread.start()
+
+    def _watch(self):
+        clients = [lab.Client(node.socket_path) for node in nodes]
+        while not self.over.wait(0.005):
+            values = [client.call("GET", self.name) for client in clients]
+            self.randoms |= {value[:40] for value in values if value}
+            self.gaps += sum(value is None for value in values) > 1
+
+    def end(self):
+        self.over.set()
+        self.thread.join()
+        return self.randoms, self.gaps
+
+
+def test_agent_killed():
+    client = agent.client(3)
+    grant = client.acquire("kept", "TTL", 3000, "RESUMABLE", "DATA", "my:data")
+    value = nodes[0].call("GET", "kept")
+    waiter = other.client()
+    waiter.send("ACQUIRE", "kept", "WAIT", -1)
+    watch = Watch("kept")
+    for _ in range(3):
+        restart(agent)
+        client = agent.client(3)
+        begun = lab.now()
+        grant = client.call("RESUME", "kept", grant["secret"])
+        note("RESUME took %.1f ms" % (1000 * (lab.now() - begun)))
+        ok(isinstance(grant, dict) and grant["validity"] > 2000,
+           "after kill -9 the lease is resumed: %s" % grant)
+    leader = client.call("LEADER", "kept")
+    equal(leader["data"], "my:data", "its data is published as before")
+    ok(agent.status()["agent"] in leader["holder"], "and its holder is the new agent's")
+    lab.wait_for(lambda: agent.status()["extensions"] > 3, what="extensions")
+    equal(watch.end(), ({value[:40]}, 0), "all the time its keys stood on a majority, with one random part")
+    equal(waiter.buffer, b"", "another agent's waiter never got it")
+    equal(client.call("RELEASE", grant["id"]), 1, "it is released like any other")
+    ok(isinstance(lab.as_map(waiter.reply()), dict), "then the waiter has it")
+    begins(client.call("RESUME", "kept", grant["secret"]), "NOTHELD",
+           "the secret of a released lease is worth nothing")
+    waiter.close()
+    client.close()
+
+
+def test_no_resume():
+    client = agent.client()
+    client.acquire("forgotten", "TTL", 1000)
+    restart(agent)
+    begun = lab.now()
+    client = agent.client()
+    ok(isinstance(client.acquire("forgotten", "TTL", 1000, "WAIT", 5000), dict) and
+       lab.now() - begun < 1.2 * lab.SCALE,
+       "who does not resume (redis-cli, say) leaves the name free within the ttl")
+    client.close()
+
+
+def test_too_late():
+    client = agent.client(3)
+    grant = client.acquire("late", "TTL", 500, "RESUMABLE")
+    agent.kill()
+    lab.wait_for(lambda: lab.keys_on(nodes, "late") == 0, what="the end of the keys")
+    agent.start()
+    client = agent.client(3)
+    begins(client.call("RESUME", "late", grant["secret"]), "NOTHELD",
+           "a lease that has ended does not begin again")
+    equal(lab.keys_on(nodes, "late"), 0, "and no key is set")
+    client.close()
+
+
+def test_strangers():
+    client = agent.client(3)
+    grant = client.acquire("mine", "TTL", 10000, "RESUMABLE")
+    theirs = client.acquire("theirs", "TTL", 10000, "RESUMABLE")
+    thief = agent.client(3)
+    begins(thief.call("RESUME", "mine", grant["secret"]), "NOTHELD",
+           "nobody resumes what is held at this agent")
+    restart(agent)
+    thief = agent.client(3)
+    begins(thief.call("RESUME", "mine", theirs["secret"]), "NOTHELD", "another lease's secret is not right")
+    changed = grant["secret"].replace("-", "-0", 1)
+    begins(thief.call("RESUME", "mine", changed), "BADARG", "an altered one is none")
+    if os.geteuid() == 0:
+        os.chmod(lab.directory, 0o711)
+        os.seteuid(NOBODY)
+        foreigner = agent.client(3)
+        os.seteuid(0)
+        begins(foreigner.call("RESUME", "mine", grant["secret"]), "NOTHELD",
+               "another user can't resume with it")
+        foreigner.close()
+    values = {node.call("GET", "mine") for node in nodes}
+    equal(len(values), 1, "none of this changed a key")
+    client = agent.client(3)
+    ok(isinstance(client.call("RESUME", "mine", grant["secret"]), dict), "its owner can")
+    ok(isinstance(client.call("RESUME", "theirs", theirs["secret"]), dict), "and has several")
+    client.close()
+    lab.wait_for(lambda: lab.keys_on(nodes, "mine") + lab.keys_on(nodes, "theirs") == 0, what="the release")
+    ok(True, "both end with the new session")
+
+
+def test_old_agent_lives():
+    old, new = lab.Agent(nodes), lab.Agent(nodes)
+    client = old.client(3)
+    grant = client.acquire("moved", "TTL", 3000, "RESUMABLE")
+    old.stop()
+    mover = new.client(3)
+    resumed = mover.call("RESUME", "moved", grant["secret"])
+    ok(isinstance(resumed, dict), "a lease is resumed while its agent is stopped")
+    client.close()
+    value = nodes[0].call("GET", "moved")
+    old.cont()
+    lab.wait_for(lambda: old.status()["leases"] == 0, what="the old agent's release")
+    equal([node.call("GET", "moved") for node in nodes], [value] * 3,
+          "the old agent, which releases it at last, deletes nothing of it")
+    ok(mover.call("CHECK", resumed["id"]) > 0, "and it is held on")
+    begins(other.client().acquire("moved"), "BUSY", "so that nobody else gets it")
+    old.kill()
+    new.kill()
+
+
+def test_nodes_away():
+    client = agent.client(3)
+    grant = client.acquire("waits", "TTL", 10000, "RESUMABLE")
+    agent.kill()
+    for node in nodes[:2]:
+        node.stop()
+    agent.start()
+    client = agent.client(3)
+    begins(client.call("RESUME", "waits", grant["secret"], "WAIT", 0), "NOQUORUM",
+           "without a quorum nothing is certain")
+    client.send("RESUME", "waits", grant["secret"])
+    lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the resume")
+    for node in nodes[:2]:
+        node.cont()
+    ok(isinstance(client.reply(), dict), "it is tried until the nodes are back")
+    client.close()
+
+
+def test_bad_secrets():
+    chance = random.Random(7)
+    client = agent.client(3)
+    secret = client.acquire("fuzzed", "RESUMABLE", "DATA", b"\x00\xff:\r\n" * 100)["secret"]
+    restart(agent)
+    client = agent.client(3)
+    answers = set()
+    for i in range(3000):
+        data = bytearray(secret.encode())
+        for _ in range(chance.randint(1, 8)):
+            at = chance.randrange(len(data))
+            kind = chance.randrange(4)
+            if kind == 0:
+                data[at] = chance.randrange(256)
+            elif kind == 1:
+                del data[at:at + chance.randint(1, 40)]
+            elif kind == 2:
+                data[at:at] = bytes(chance.randrange(256) for _ in range(chance.randint(1, 40)))
+            else:
+                data[at:at] = data[:chance.randint(1, 600)]
+            data = data[:4096] or bytearray(b"-")
+        answers.add(str(client.call("RESUME", "fuzzed", bytes(data), "WAIT", 0)).split()[0])
+    equal(answers, {"BADARG"}, "3,000 damaged secrets are refused")
+    ok(isinstance(client.call("RESUME", "fuzzed", secret), dict),
+       "the right one is taken, whatever its data")
+    client.close()
+
+
+try:
+    main(test_agent_killed, test_no_resume, test_too_late, test_strangers, test_old_agent_lives,
+         test_nodes_away, test_bad_secrets)
+finally:
+    for node in nodes:
+        node.process.send_signal(signal.SIGCONT)

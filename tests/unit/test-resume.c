@@ -1,0 +1,185 @@
+/* Resuming in the core: a lease is taken over where a majority shows that it stands, and nowhere else. */
+
+#include <assert.h>
+
+#include "core/validity.h"
+#include "tap.h"
+#include "world.h"
+
+enum { TTL_MS = 10000, SECRET_BYTE = 0xa5 };
+
+static void resume_with(uint64_t request, bool persist, instant_ns hold_until_ns) {
+    struct command command = {
+        .kind = COMMAND_RESUME,
+        .persist = persist,
+        .request = request,
+        .ttl_ms = TTL_MS,
+        .node_timeout_ms = 100,
+        .hold_until_ns = hold_until_ns,
+        .text = "x42:1000:",
+        .head_length = 1,
+        .tail_length = 8,
+    };
+
+    memset(command.secret, SECRET_BYTE, sizeof(command.secret));
+    shard_command(&world.shard, &command, world.now_ns);
+}
+
+static void resume(uint64_t request, bool persist) {
+    resume_with(request, persist, INSTANT_NEVER);
+}
+
+static bool failed_with(enum failure failure) {
+    const struct report *report = last_report(REPORT_FAILED);
+    return report && report->failure == failure;
+}
+
+static void test_majority_shows_it(void) {
+    world_begin(5);
+    resume(1, true);
+    const struct sent sent = *last_sent(OPERATION_ADOPT);
+    is_int(sent.nodes, 0x1f, "all nodes are asked at the same time");
+    is_int(sent.secret[0], SECRET_BYTE, "for the lease's own value");
+    instant_ns sent_ns = world.now_ns;
+    pass_ms(7);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    vote(2, &sent, VOTE_FREE);
+    ok(!last_report(REPORT_GRANTED), "rule 1: two of five are no quorum, and a missing key is no vote");
+    vote(3, &sent, VOTE_YES);
+    is_int(count_reports(REPORT_GRANTED), 1, "three of five are one");
+    vote(4, &sent, VOTE_FREE);
+    is_int(last_report(REPORT_GRANTED)->deadline_ns, validity_deadline_ns(sent_ns, TTL_MS),
+           "the deadline counts from before the first send, whatever the client believed");
+    const struct sent extension = pass_to_extension();
+    is_int(extension.nodes, 0x1f,
+           "from then on it is extended like any other, and missing keys are repaired");
+    is_int(extension.secret[0], SECRET_BYTE, "with the same value");
+}
+
+static void test_ended(void) {
+    world_begin(3);
+    resume(1, true);
+    struct sent sent = *last_sent(OPERATION_ADOPT);
+    vote(0, &sent, VOTE_FREE);
+    ok(!last_report(REPORT_FAILED), "one of three that has lost the key is not yet the end");
+    vote(1, &sent, VOTE_FOREIGN);
+    ok(failed_with(FAILURE_NOT_HELD), "two are: it has ended, though it was to be tried on");
+    is_string(world.texts[world.n_reports - 1], "it has ended: 2 of 3 nodes have its key no more",
+              "and that is said");
+    vote(2, &sent, VOTE_YES);
+    pass_ms(2 * TTL_MS);
+    is_int(count_sent(OPERATION_RELEASE), 0, "rule 8: a failed resume deletes nothing");
+    is_int(count_sent(OPERATION_EXTEND), 0, "and sets no key");
+    is_int(world.shard.leases.taken, 0, "nothing is left of it");
+}
+
+static void test_out_of_reach(void) {
+    world_begin(3);
+    shard_node_gone(&world.shard, 1, STANDING_CONNECTING, "connection refused", world.now_ns);
+    shard_node_gone(&world.shard, 2, STANDING_CONNECTING, "connection refused", world.now_ns);
+    resume(1, false);
+    ok(failed_with(FAILURE_NO_QUORUM), "one try with one of three nodes: no quorum, which is not the end");
+    world.n_reports = 0;
+    resume(2, true);
+    pass_ms(1000);
+    ok(!last_report(REPORT_FAILED) && !last_sent(OPERATION_ADOPT), "otherwise it waits for them");
+    node_joins(1);
+    pass_ms(6);
+    const struct sent sent = *last_sent(OPERATION_ADOPT);
+    is_int(sent.nodes, 0x3, "and asks as soon as there are enough");
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    ok(last_report(REPORT_GRANTED), "it is resumed");
+}
+
+static void test_tried_again(void) {
+    world_begin(3);
+    resume(1, true);
+    struct sent first = *last_sent(OPERATION_ADOPT);
+    vote(0, &first, VOTE_YES);
+    vote(1, &first, VOTE_CUT);
+    pass_ms(101);
+    ok(!last_report(REPORT_FAILED), "no answer in time: nobody knows");
+    pass_ms(75);
+    is_int(count_sent(OPERATION_ADOPT), 2, "so it is tried again");
+    struct sent second = *last_sent(OPERATION_ADOPT);
+    vote(1, &second, VOTE_YES);
+    vote(2, &first, VOTE_YES);
+    ok(!last_report(REPORT_GRANTED), "rule 3: votes of two rounds are not added up");
+    vote(2, &second, VOTE_YES);
+    ok(last_report(REPORT_GRANTED), "one round has its majority");
+}
+
+static void test_too_late(void) {
+    world_begin(3);
+    resume(1, false);
+    struct sent sent = *last_sent(OPERATION_ADOPT);
+    world.now_ns = validity_deadline_ns(world.now_ns, TTL_MS);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    ok(!last_report(REPORT_GRANTED) && failed_with(FAILURE_NO_QUORUM),
+       "rule 6: no lease without validity left");
+    world_begin(3);
+    instant_ns until_ns = world.now_ns + 5 * NS_PER_S;
+    resume_with(1, true, until_ns);
+    sent = *last_sent(OPERATION_ADOPT);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    is_int(last_report(REPORT_GRANTED)->deadline_ns, until_ns, "rule 9: the bound on holding stays");
+    pass_ms(5001);
+    is_int(last_report(REPORT_LOST)->reason, REASON_MAX_HOLD, "and ends it");
+}
+
+static void test_withdrawn(void) {
+    world_begin(3);
+    resume(1, true);
+    struct sent sent = *last_sent(OPERATION_ADOPT);
+    vote(0, &sent, VOTE_YES);
+    command(COMMAND_FORGET, 1);
+    ok(last_report(REPORT_RELEASED), "a resume that nobody waits for is over");
+    vote(1, &sent, VOTE_YES);
+    ok(!last_report(REPORT_GRANTED), "later votes change nothing");
+    world_begin(3);
+    resume(1, true);
+    sent = *last_sent(OPERATION_ADOPT);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    command(COMMAND_FORGET, 1);
+    pass_ms(2 * TTL_MS);
+    is_int(count_sent(OPERATION_RELEASE), 0, "rule 8: nor is a key deleted when the grant crossed it");
+    is_int(world.shard.leases.taken, 0, "its keys end by their ttl");
+    world_begin(3);
+    resume(1, true);
+    command(COMMAND_RELEASE, 1);
+    ok(last_sent(OPERATION_RELEASE), "but the holder may give it up");
+}
+
+static void test_not_while_it_is_deleted(void) {
+    world_begin(3);
+    resume(1, true);
+    struct sent sent = *last_sent(OPERATION_ADOPT);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    command(COMMAND_RELEASE, 1);
+    world.n_reports = 0;
+    resume(2, true);
+    ok(failed_with(FAILURE_NOT_HELD), "what this agent is about to delete it does not resume");
+    is_int(count_sent(OPERATION_ADOPT), 1, "nor asks for");
+    sent = *last_sent(OPERATION_RELEASE);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &sent, VOTE_YES);
+    resume(3, true);
+    is_int(count_sent(OPERATION_ADOPT), 2, "when that is over, the nodes have the word");
+}
+
+int main(void) {
+    test_majority_shows_it();
+    test_ended();
+    test_out_of_reach();
+    test_tried_again();
+    test_too_late();
+    test_withdrawn();
+    test_not_while_it_is_deleted();
+    return done_testing();
+}
