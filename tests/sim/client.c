@@ -11,7 +11,8 @@ enum client_state {
     CLIENT_ASKING,
     CLIENT_HOLDING,
     CLIENT_RELEASING,
-    CLIENT_CUT_OFF, /* its session or its agent has ended, it lives: it believes until its deadline */
+    CLIENT_CUT_OFF,  /* its session or its agent has ended, it lives: it believes until its deadline */
+    CLIENT_RESUMING, /* and asks the new agent for its lease, or asks for one that it had once */
 };
 
 static struct client {
@@ -23,7 +24,10 @@ static struct client {
     int64_t deadline_ns; /* by its host's clock */
     int64_t bound_ns;    /* the same: what max_hold and the missing heartbeats allow at most */
     int64_t asked_ns;
-    uint8_t secret[SECRET_BYTES];
+    uint8_t secret[SECRET_BYTES]; /* of its last lease, and the terms */
+    uint32_t ttl_ms, heartbeat_ms;
+    int64_t hold_until_ns;
+    int64_t token;
 } clients[SIM_CLIENTS_MAX];
 
 static unsigned n_clients;
@@ -88,6 +92,14 @@ static void check_token(const struct client *client, int64_t token) {
     resource_tokens[client->name] = token;
 }
 
+/* Who resumes what it holds has had no successor. */
+static void check_same_token(const struct client *client, int64_t token) {
+    if (token != client->token || (sim_fencing && sim_tokens_grow && token < resource_tokens[client->name]))
+        violation("client %u resumes name %u with token %lld, it had %lld, another %lld", index_of(client),
+                  client->name, (long long) token, (long long) client->token,
+                  (long long) resource_tokens[client->name]);
+}
+
 void clients_check_deletion(const uint8_t secret[SECRET_BYTES]) {
     for (unsigned i = 0; i < n_clients; i++)
         if (believes(&clients[i]) && memcmp(clients[i].secret, secret, SECRET_BYTES) == 0)
@@ -114,6 +126,8 @@ void client_granted(struct sim_agent *agent, const struct request *request,
                     const uint8_t secret[SECRET_BYTES]) {
     struct client *client = client_of(request);
 
+    bool believed = believes(client);
+
     (void) agent;
     client->state = CLIENT_HOLDING;
     client->holding = true;
@@ -123,11 +137,19 @@ void client_granted(struct sim_agent *agent, const struct request *request,
     trace("client %u: granted name %u, %lld ms left, token %lld", index_of(client), client->name,
           (long long) ((client->deadline_ns - clock_read(&agent->clock)) / NS_PER_MS),
           (long long) request->token);
-    check_token(client, request->token);
-    int64_t hold_ns = request->max_hold_ms > 0 ? request->max_hold_ms * NS_PER_MS : INSTANT_NEVER / 2;
+    if (!request->resume)
+        check_token(client, request->token);
+    else if (believed)
+        check_same_token(client, request->token);
+    client->token = request->token;
+    client->ttl_ms = request->ttl_ms;
+    client->heartbeat_ms = request->heartbeat_ms;
+    client->bound_ns = client->hold_until_ns = request->hold_until_ns;
     if (request->heartbeat_ms > 0) /* it never beats: an extension just before this, and no more */
-        hold_ns = instant_min(hold_ns, (int64_t) (request->heartbeat_ms + request->ttl_ms) * NS_PER_MS);
-    client->bound_ns = clock_read(&agent->clock) + hold_ns;
+        client->bound_ns = instant_min(client->bound_ns,
+                                       clock_read(&agent->clock) +
+                                           (int64_t) (request->heartbeat_ms + request->ttl_ms) * NS_PER_MS);
+    sim_counts.resumed += request->resume;
     check_belief(client);
     step_later(client, chance(70) ? pick(0, 50) * NS_PER_MS : pick(50, 6000) * NS_PER_MS);
 }
@@ -146,7 +168,18 @@ void client_extended(struct sim_agent *agent, const struct request *request) {
 static void become_idle(struct client *client) {
     client->state = CLIENT_IDLE;
     client->id = 0;
+    client->holding = false;
     step_later(client, chance(70) ? pick(0, 100) * NS_PER_MS : pick(100, 2000) * NS_PER_MS);
+}
+
+/* It believes on its own now, perhaps asks to resume, and begins anew after its deadline. */
+static void cut_off(struct client *client) {
+    int64_t left_ns = clock_true_ns(&agent_of(client)->clock, client->deadline_ns) - sim_now_ns;
+
+    client->state = CLIENT_CUT_OFF;
+    if (chance(80))
+        left_ns = instant_min(left_ns, pick(1, 400) * NS_PER_MS);
+    step_later(client, instant_max(left_ns, 0));
 }
 
 void client_outcome(struct request *request, const struct outcome *outcome) {
@@ -156,7 +189,10 @@ void client_outcome(struct request *request, const struct outcome *outcome) {
     case OUTCOME_FAILED:
         sim_counts.refusals++;
         trace("client %u: %s", index_of(client), outcome->error);
-        become_idle(client);
+        if (client->state == CLIENT_RESUMING && believes(client) && strcmp(outcome->error, "NOTHELD") != 0)
+            cut_off(client); /* not an answer to rely on */
+        else
+            become_idle(client);
         break;
     case OUTCOME_LOST:
         sim_counts.losses++;
@@ -176,21 +212,13 @@ void client_outcome(struct request *request, const struct outcome *outcome) {
     }
 }
 
-/* It believes on its own now, and begins anew after its deadline. */
-static void cut_off(struct client *client) {
-    int64_t until_ns = clock_true_ns(&agent_of(client)->clock, client->deadline_ns);
-
-    client->state = CLIENT_CUT_OFF;
-    step_later(client, until_ns > sim_now_ns ? until_ns - sim_now_ns : 0);
-}
-
 void clients_agent_died(const struct sim_agent *agent) {
     for (unsigned i = 0; i < n_clients; i++) {
         struct client *client = &clients[i];
         if (agent_of(client) != agent || client->state == CLIENT_IDLE || client->state == CLIENT_CUT_OFF)
             continue;
         list_init(&client->requests);
-        if (client->state != CLIENT_HOLDING)
+        if (!client->holding)
             client->deadline_ns = 0;
         cut_off(client);
     }
@@ -232,12 +260,46 @@ static void ask(struct client *client, struct sim_agent *agent) {
         step_later(client, pick(0, 3000) * NS_PER_MS);
 }
 
+/* With the terms of its last lease, which it may hold or not. */
+static void resume(struct client *client, struct sim_agent *agent) {
+    char name[] = {(char) ('0' + client->name)};
+    const struct registry_ask ask = {
+        .name = name,
+        .name_length = 1,
+        .tail = "1:",
+        .tail_length = 2,
+        .wait_ms = chance(70) ? client->ttl_ms : pick(0, 1) * 100,
+        .ttl_ms = client->ttl_ms,
+        .node_timeout_ms = client->ttl_ms / 20,
+        .heartbeat_ms = client->heartbeat_ms,
+        .resume = client->secret,
+        .hold_until_ns = client->hold_until_ns,
+        .token = client->token,
+    };
+
+    struct request *request = registry_ask(&agent->registry, (struct session *) (void *) client,
+                                           &client->requests, &ask, clock_read(&agent->clock));
+    assert(request);
+    client->state = CLIENT_RESUMING;
+    client->id = registry_id(&agent->registry, request);
+    client->asked_ns = sim_now_ns;
+    sim_counts.resumes++;
+    trace("client %u: resumes name %u at agent %u%s", index_of(client), client->name, agent->index,
+          believes(client) ? "" : ", which it may not hold");
+    bool started = registry_start(&agent->registry, request, &ask, clock_read(&agent->clock));
+    assert(started);
+    (void) started;
+    if (client->state == CLIENT_RESUMING && chance(10))
+        step_later(client, pick(0, 500) * NS_PER_MS);
+}
+
 /* The holder, or one that waits, lets go in one way or another. */
 static void let_go(struct client *client, struct sim_agent *agent) {
     struct request *request = registry_find(&agent->registry, client->id);
     int64_t now_ns = clock_read(&agent->clock);
 
-    if (!request || (client->state != CLIENT_HOLDING && client->state != CLIENT_ASKING))
+    if (!request || (client->state != CLIENT_HOLDING && client->state != CLIENT_ASKING &&
+                     client->state != CLIENT_RESUMING))
         return;
     if (client->state == CLIENT_HOLDING && !sim_calm && chance(10)) {
         trace("client %u: its session is closed by the agent", index_of(client));
@@ -274,8 +336,8 @@ void client_step(unsigned index) {
     struct client *client = &clients[index];
     struct sim_agent *agent = agent_of(client);
 
-    if (client->state == CLIENT_CUT_OFF) {
-        client->holding = false;
+    /* Some try what they may have let go of just before. */
+    if (client->state == CLIENT_CUT_OFF && !believes(client) && (client->ttl_ms == 0 || chance(60))) {
         become_idle(client);
         return;
     }
@@ -288,14 +350,20 @@ void client_step(unsigned index) {
     case CLIENT_IDLE:
         if (sim_calm)
             return;
-        ask(client, agent);
+        if (client->ttl_ms > 0 && chance(5))
+            resume(client, agent); /* what it let go of, or lost */
+        else
+            ask(client, agent);
+        break;
+    case CLIENT_CUT_OFF:
+        resume(client, agent);
         break;
     case CLIENT_ASKING:
     case CLIENT_HOLDING:
+    case CLIENT_RESUMING:
         let_go(client, agent);
         break;
     case CLIENT_RELEASING:
-    case CLIENT_CUT_OFF:
         break;
     }
     front_settle(agent);

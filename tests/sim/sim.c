@@ -24,6 +24,7 @@ static bool tracing, with_wild_clocks, quiet;
 
 /* Of this run: */
 static bool with_steps;      /* clocks are set; then no agent is killed */
+static bool with_kills;      /* agents die more often */
 static bool with_losses;     /* nodes forget */
 static bool with_far_clocks; /* the nodes' clocks are far apart */
 bool sim_quarantine = true, sim_fencing, sim_tokens_grow;
@@ -278,7 +279,7 @@ static void fault(void) {
         fault_connection();
     } else if (kind <= 55) {
         fault_node();
-    } else if (kind <= 80) {
+    } else if (kind <= (with_kills ? 62 : 80)) {
         fault_pause();
     } else if (kind <= 87 && with_steps) {
         fault_clock();
@@ -373,6 +374,7 @@ static void begin(void) {
     sim_calm = sim_violated = false;
     int64_t kind = pick(1, 5);
     with_steps = kind <= 2;
+    with_kills = !with_steps && chance(50);
     with_losses = kind != 1;
     with_far_clocks = kind == 3;
     sim_fencing = chance(90);
@@ -468,6 +470,8 @@ static void print_counts(uint64_t runs) {
                   (unsigned long long) sim_counts.raises, (unsigned long long) sim_counts.extensions,
                   (unsigned long long) sim_counts.refusals, (unsigned long long) sim_counts.losses,
                   (unsigned long long) sim_counts.releases);
+    (void) printf("# %llu leases asked to be resumed, %llu were\n", (unsigned long long) sim_counts.resumes,
+                  (unsigned long long) sim_counts.resumed);
     (void) printf("# faults: %llu connections cut, %llu nodes stopped (%llu forgot all, %llu "
                   "came back with old data), %llu times all forgot, %llu names overwritten, "
                   "%llu clocks set; agents: %llu pauses, %llu kills\n",
