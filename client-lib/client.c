@@ -10,6 +10,7 @@
 #define NS_PER_MS INT64_C(1000000)
 
 enum { INPUT_BYTES_MIN = 4096, OUTPUT_BYTES_MIN = 512, PENDING_MIN = 16, DEPTH_MAX = 4 };
+enum { RESUME_RETRY_MS = 50 };
 
 struct client_pending {
     enum client_kind kind;
@@ -27,6 +28,7 @@ int client_init(struct client *client, struct redlock *connection, const struct 
 void client_deinit(struct client *client) {
     while (client->leases) {
         struct redlock_lease *next = client->leases->next;
+        free(client->leases->secret);
         free(client->leases);
         client->leases = next;
     }
@@ -49,13 +51,20 @@ void client_note(struct client *client, const char *format, ...) {
 
 /* --- leases --- */
 
-struct redlock_lease *client_lease_new(struct client *client, const char *name) {
+struct redlock_lease *client_lease_new(struct client *client, const char *name,
+                                       const struct redlock_options *options, int64_t now_ns) {
     size_t length = strlen(name);
-    struct redlock_lease *lease = calloc(1, sizeof(*lease) + length + 1);
+    struct redlock_lease *lease = calloc(1, sizeof(*lease) + length + 1 + options->data_length);
 
     if (!lease)
         return NULL;
     memcpy(lease->name, name, length + 1);
+    lease->options = *options;
+    lease->options.data = lease->name + length + 1;
+    if (options->data_length > 0)
+        memcpy(lease->name + length + 1, options->data, options->data_length);
+    lease->asked_ns = now_ns;
+    lease->resume_ns = INT64_MAX;
     lease->connection = client->connection;
     lease->next = client->leases;
     client->leases = lease;
@@ -68,6 +77,7 @@ static void lease_free(struct client *client, struct redlock_lease *lease) {
     while (*link != lease)
         link = &(*link)->next;
     *link = lease->next;
+    free(lease->secret);
     free(lease);
 }
 
@@ -80,7 +90,7 @@ void client_lease_drop(struct client *client, struct redlock_lease *lease) {
 static struct redlock_lease *lease_find(struct client *client, int64_t id) {
     struct redlock_lease *lease = client->leases;
 
-    while (lease && (lease->id != (uint64_t) id || lease->state == LEASE_OVER))
+    while (lease && (lease->id != (uint64_t) id || lease->id == 0 || lease->state == LEASE_OVER))
         lease = lease->next;
     return lease;
 }
@@ -91,12 +101,21 @@ static void set_deadline(struct client *client, struct redlock_lease *lease, int
     lease->refresh_ns = client->now_ns + (deadline_ns - client->now_ns) / 2;
 }
 
+/* What the agent's page shows need not be asked for. */
+static void look(struct client *client, struct redlock_lease *lease) {
+    int64_t shown_ns = lease->place ? sight_deadline_ns(lease->place, lease->place_id) : 0;
+
+    if (shown_ns > lease->deadline_ns)
+        set_deadline(client, lease, shown_ns);
+}
+
 static void lease_lost(struct client *client, struct redlock_lease *lease, const char *reason,
                        const char *text) {
     bool tell = lease->state == LEASE_HELD && !lease->orphan;
 
     lease->state = LEASE_OVER;
     lease->deadline_ns = 0;
+    lease->resuming = false;
     if (tell && client->callbacks.lost)
         client->callbacks.lost(lease, reason, text, client->userdata);
 }
@@ -226,7 +245,20 @@ static uint64_t integer_or_0(const struct resp_token *token) {
     return token && token->type == RESP_INTEGER && token->integer > 0 ? (uint64_t) token->integer : 0;
 }
 
-/* Takes the grant's id, token and deadline over. */
+/* What a later agent wants to know; without memory for it the lease can't be resumed. */
+static void take_secret(struct redlock_lease *lease, const struct resp_token *secret) {
+    if (!secret || secret->type != RESP_BULK || secret->length == 0)
+        return;
+    char *copy = malloc(secret->length);
+    if (!copy)
+        return;
+    memcpy(copy, secret->text, secret->length);
+    free(lease->secret);
+    lease->secret = copy;
+    lease->secret_length = secret->length;
+}
+
+/* Takes the grant's id, token, deadline and secret over. */
 static bool take_grant(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
                        size_t n_tokens) {
     const struct resp_token *id = map_get(tokens, n_tokens, "id"),
@@ -238,9 +270,12 @@ static bool take_grant(struct client *client, struct redlock_lease *lease, const
         return false;
     lease->id = (uint64_t) id->integer;
     lease->fence = integer_or_0(fence);
-    lease->place = slot && slot->type == RESP_INTEGER ? sight_place(client->sight, slot->integer) : NULL;
     set_deadline(client, lease, deadline->integer);
+    lease->place_id = lease->id;
+    lease->place = slot && slot->type == RESP_INTEGER ? sight_place(client->sight, slot->integer) : NULL;
+    take_secret(lease, map_get(tokens, n_tokens, "secret"));
     lease->state = LEASE_HELD;
+    lease->resuming = false;
     return true;
 }
 
@@ -297,6 +332,65 @@ static void reply_async(struct client *client, struct redlock_lease *lease, cons
     lease->state = LEASE_WAITING;
     if (lease->orphan)
         give_back(client, lease, now_ns);
+}
+
+/* --- resuming --- */
+
+/* The agent holds it for us no more, or can't; or it could not tell, and is asked again until the deadline.
+ */
+static void resume_failed(struct client *client, struct redlock_lease *lease, int error) {
+    char text[sizeof(client->error_text)];
+
+    lease->id = 0;
+    lease->resume_ns = client->now_ns + RESUME_RETRY_MS * NS_PER_MS;
+    if (error == REDLOCK_NO_QUORUM || error == REDLOCK_BUSY || error == REDLOCK_QUOTA ||
+        error == REDLOCK_DRAINING)
+        return;
+    (void) snprintf(text, sizeof(text), "%s", client->error_text);
+    lease_lost(client, lease, "lost", text);
+}
+
+/* Should the deadline pass before the outcome: what it may still get is released. */
+static void reply_resume(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
+                         size_t n_tokens, int64_t now_ns) {
+    bool named = n_tokens == 3 && tokens[2].type == RESP_INTEGER;
+
+    if (named)
+        lease->id = (uint64_t) tokens[2].integer;
+    if (named && (lease->orphan || lease->state != LEASE_HELD))
+        give_back(client, lease, now_ns);
+    else if (!named && lease->state == LEASE_HELD)
+        resume_failed(client, lease, error_of(client, tokens[0].text, tokens[0].length));
+}
+
+static void ask_to_resume(struct client *client, struct redlock_lease *lease, int64_t now_ns) {
+    int64_t left_ms = (lease->deadline_ns - now_ns) / NS_PER_MS;
+    char wait[24];
+    int length = snprintf(wait, sizeof(wait), "%lld", (long long) (left_ms > 0 ? left_ms : 0));
+    const struct resp_token items[] = {
+        {.text = "RESUME", .length = 6},
+        {.text = lease->name, .length = strlen(lease->name)},
+        {.text = lease->secret, .length = lease->secret_length},
+        {.text = "WAIT", .length = 4},
+        {.text = wait, .length = (size_t) length},
+        {.text = "ASYNC", .length = 5},
+    };
+
+    lease->resume_ns = INT64_MAX;
+    if (client_request(client, KIND_RESUME, items, 6, lease, NULL, now_ns) != REDLOCK_OK)
+        lease->resume_ns = now_ns + RESUME_RETRY_MS * NS_PER_MS;
+}
+
+static void push_resumed(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
+                         size_t n_tokens) {
+    if (!take_grant(client, lease, tokens, n_tokens))
+        return;
+    client->error_text[0] = '\0'; /* that the connection broke is of no interest any more */
+    if (!lease->away_told)
+        return;
+    lease->away_told = false;
+    if (!lease->orphan && client->callbacks.extended)
+        client->callbacks.extended(lease, client->userdata);
 }
 
 /* The validity counts from before the question was sent: that is never too long. */
@@ -376,6 +470,9 @@ static int take_reply(struct client *client, const struct resp_token *tokens, si
     case KIND_ASYNC:
         reply_async(client, pending.lease, tokens, n_tokens, now_ns);
         break;
+    case KIND_RESUME:
+        reply_resume(client, pending.lease, tokens, n_tokens, now_ns);
+        break;
     case KIND_CHECK:
         reply_check(client, pending.lease, &pending, &tokens[0]);
         reply_other(client, pending.reply, tokens, n_tokens);
@@ -395,6 +492,10 @@ static int take_reply(struct client *client, const struct resp_token *tokens, si
 
 static void push_granted(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
                          size_t n_tokens) {
+    if (lease->resuming && n_tokens >= 4) {
+        push_resumed(client, lease, tokens + 3, n_tokens - 3);
+        return;
+    }
     if (lease->state != LEASE_WAITING || n_tokens < 4 ||
         !take_grant(client, lease, tokens + 3, n_tokens - 3))
         return;
@@ -410,6 +511,8 @@ static void push_granted(struct client *client, struct redlock_lease *lease, con
 
 static void push_failed(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
                         size_t n_tokens) {
+    if (lease->resuming && n_tokens >= 4)
+        resume_failed(client, lease, error_of(client, tokens[3].text, tokens[3].length));
     if (lease->state != LEASE_WAITING || n_tokens < 4)
         return;
     request_failed(client, lease, error_of(client, tokens[3].text, tokens[3].length));
@@ -521,12 +624,9 @@ int client_received(struct client *client, size_t length, int64_t now_ns) {
     return error;
 }
 
-void client_disconnected(struct client *client, int error, const char *text) {
-    if (client->gone)
-        return;
-    client->gone = true;
-    client->output_length = 0;
-    client_note(client, "%s", text);
+/* --- the connection's end and return --- */
+
+static void replies_lost(struct client *client, int error) {
     for (size_t i = 0; i < client->pending_count; i++) {
         struct client_pending *pending =
             &client->pending[(client->pending_first + i) % client->pending_room];
@@ -538,25 +638,100 @@ void client_disconnected(struct client *client, int error, const char *text) {
             pending->lease->replies_awaited--;
     }
     client->pending_count = 0;
+}
+
+/* Ids were those of the agent that has gone: the next one gives its own. */
+static void lease_cut_off(struct client *client, struct redlock_lease *lease, int error) {
+    bool asked = lease->state == LEASE_ASKED || lease->state == LEASE_WAITING;
+
+    look(client, lease); /* the last word of the agent */
+    lease->place = NULL;
+    lease->check_under_way = false;
+    lease->resuming = lease->state == LEASE_HELD && lease->secret;
+    lease->resume_ns = INT64_MAX;
+    lease->ask_again = asked && !lease->orphan && lease->options.wait_ms != 0;
+    if (lease->resuming || lease->ask_again)
+        lease->id = 0;
+    if (lease->ask_again)
+        lease->state = LEASE_ASKED;
+    else if (asked)
+        request_failed(client, lease, error);
+    if (lease->orphan)
+        lease_free(client, lease);
+}
+
+void client_disconnected(struct client *client, int error, const char *text, int64_t now_ns) {
+    if (client->gone)
+        return;
+    client->gone = true;
+    client->now_ns = now_ns;
+    client->output_length = client->input_length = 0;
+    client_note(client, "%s", text);
+    replies_lost(client, error);
     for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
         next = lease->next;
-        if (lease->state == LEASE_ASKED || lease->state == LEASE_WAITING)
-            request_failed(client, lease, error);
+        lease_cut_off(client, lease, error);
+    }
+}
+
+bool client_wants_back(const struct client *client, int64_t now_ns) {
+    for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next)
+        if (lease->ask_again || (lease->resuming && now_ns < lease->deadline_ns))
+            return true;
+    return false;
+}
+
+void client_back(struct client *client, int64_t now_ns) {
+    static const struct resp_token hello[] = {{.text = "HELLO", .length = 5}, {.text = "3", .length = 1}};
+    static const struct resp_token page[] = {{.text = "PAGE", .length = 4}};
+
+    client->gone = false;
+    client->now_ns = now_ns;
+    if (client_request(client, KIND_OTHER, hello, 2, NULL, NULL, now_ns) != REDLOCK_OK ||
+        client_request(client, KIND_OTHER, page, 1, NULL, NULL, now_ns) != REDLOCK_OK)
+        return; /* no memory: without pushes nothing is resumed */
+    for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
+        if (lease->resuming)
+            ask_to_resume(client, lease, now_ns);
+}
+
+void client_fail_requests(struct client *client) {
+    for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
+        next = lease->next;
+        if (!lease->ask_again)
+            continue;
+        lease->ask_again = false;
+        request_failed(client, lease, REDLOCK_AGENT_AWAY);
         if (lease->orphan)
             lease_free(client, lease);
     }
+}
+
+void client_over(struct client *client) {
+    if (client->over)
+        return;
+    client->gone = client->over = true;
+    client_fail_requests(client);
     if (client->callbacks.disconnected)
         client->callbacks.disconnected(client->connection, client->userdata);
 }
 
 /* --- time --- */
 
-/* What the agent's page shows need not be asked for. */
-static void look(struct client *client, struct redlock_lease *lease) {
-    int64_t shown_ns = lease->place ? sight_deadline_ns(lease->place, lease->id) : 0;
+/* A lease that could have been extended by now and was not is at risk. */
+static void tell_away(struct client *client, struct redlock_lease *lease, int64_t now_ns) {
+    lease->away_told = true;
+    if (client->callbacks.at_risk)
+        client->callbacks.at_risk(lease, (lease->deadline_ns - now_ns) / NS_PER_MS, "agent-away",
+                                  client->userdata);
+}
 
-    if (shown_ns > lease->deadline_ns)
-        set_deadline(client, lease, shown_ns);
+static void lease_expired(struct client *client, struct redlock_lease *lease, int64_t now_ns) {
+    if (lease->resuming && lease->id != 0 && !client->gone)
+        give_back(client, lease, now_ns);
+    lease_lost(client, lease, "expired",
+               client->gone ? "its deadline passed while the agent was away"
+                            : "its deadline passed without news from the agent");
 }
 
 void client_tick(struct client *client, int64_t now_ns) {
@@ -568,12 +743,36 @@ void client_tick(struct client *client, int64_t now_ns) {
         if (now_ns >= lease->refresh_ns)
             look(client, lease);
         if (now_ns >= lease->deadline_ns) {
-            lease_lost(client, lease, "expired", "its deadline passed without news from the agent");
-        } else if (now_ns >= lease->refresh_ns && !lease->check_under_way && !client->gone) {
+            lease_expired(client, lease, now_ns);
+            continue;
+        }
+        if (lease->resuming && now_ns >= lease->refresh_ns && !lease->away_told)
+            tell_away(client, lease, now_ns);
+        if (client->gone)
+            continue;
+        if (lease->resuming && now_ns >= lease->resume_ns)
+            ask_to_resume(client, lease, now_ns);
+        else if (!lease->resuming && now_ns >= lease->refresh_ns && !lease->check_under_way)
             lease->check_under_way =
                 client_request_id(client, KIND_CHECK, "CHECK", lease, NULL, now_ns) == REDLOCK_OK;
-        }
     }
+}
+
+void client_tick_resuming(struct client *client, int64_t now_ns) {
+    client->now_ns = now_ns;
+    for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
+        next = lease->next;
+        if (!lease->resuming || lease->orphan)
+            continue;
+        if (now_ns >= lease->deadline_ns)
+            lease_expired(client, lease, now_ns);
+        else if (!client->gone && now_ns >= lease->resume_ns)
+            ask_to_resume(client, lease, now_ns);
+    }
+}
+
+static int64_t earlier(int64_t a_ns, int64_t b_ns) {
+    return a_ns < b_ns ? a_ns : b_ns;
 }
 
 int64_t client_due_ns(const struct client *client) {
@@ -582,9 +781,20 @@ int64_t client_due_ns(const struct client *client) {
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
         if (lease->state != LEASE_HELD || lease->orphan)
             continue;
-        int64_t at_ns = lease->check_under_way || client->gone ? lease->deadline_ns : lease->refresh_ns;
-        if (at_ns < due_ns)
-            due_ns = at_ns;
+        due_ns = earlier(due_ns, lease->deadline_ns);
+        if (lease->resuming && !client->gone)
+            due_ns = earlier(due_ns, lease->resume_ns);
+        if (lease->resuming ? !lease->away_told : !lease->check_under_way && !client->gone)
+            due_ns = earlier(due_ns, lease->refresh_ns);
     }
+    return due_ns;
+}
+
+int64_t client_resume_due_ns(const struct client *client) {
+    int64_t due_ns = INT64_MAX;
+
+    for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next)
+        if (lease->resuming && !lease->orphan)
+            due_ns = earlier(due_ns, earlier(lease->deadline_ns, lease->resume_ns));
     return due_ns;
 }

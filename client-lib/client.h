@@ -22,13 +22,24 @@ struct redlock_lease {
     uint64_t id;    /* 0 until the agent gave one */
     uint64_t fence; /* 0: none */
     enum redlock_lease_state state;
-    _Atomic int64_t deadline_ns;  /* as told; 0 while it is not held */
-    const void *place;            /* in the agent's page, see sight.h; NULL: not there */
+    _Atomic int64_t deadline_ns; /* as told; 0 while it is not held */
+    /* In the agent's page, see sight.h, and under which id; NULL: not there. Read by other threads too: the
+     * id is set before. */
+    const void *_Atomic place;
+    _Atomic uint64_t place_id;
     int64_t refresh_ns;           /* when an event loop asks for news */
     struct client_reply *outcome; /* a caller waits for it to be granted */
     bool async;                   /* its outcome is told by callbacks */
     bool check_under_way;
-    bool orphan; /* its handle was given back: freed at its last reply */
+    bool orphan;    /* its handle was given back: freed at its last reply */
+    bool resuming;  /* held, and the agent that granted it is gone: another is asked to take it over */
+    bool away_told; /* at_risk was called since */
+    bool ask_again; /* asked or waiting, to be asked for when there is an agent again */
+    char *secret;   /* to resume it; NULL: can't be resumed */
+    size_t secret_length;
+    int64_t resume_ns; /* when to try again; INT64_MAX: an answer is awaited */
+    int64_t asked_ns;
+    struct redlock_options options; /* what was asked for; its data stands behind the name */
     unsigned replies_awaited;
     char name[];
 };
@@ -48,6 +59,7 @@ struct client_reply {
 enum client_kind {
     KIND_ACQUIRE, /* the lease's grant */
     KIND_ASYNC,   /* the lease's id; the outcome comes as a push */
+    KIND_RESUME,  /* the same, for a lease that is resumed */
     KIND_CHECK,   /* the lease's validity */
     KIND_OTHER,   /* an integer, LEADER's map, or any value */
 };
@@ -67,7 +79,8 @@ struct client {
     char *output;
     size_t output_length, output_room;
     struct resp_token *tokens;
-    bool gone;      /* the connection: no more requests */
+    bool gone;      /* the connection: no requests now */
+    bool over;      /* and it won't come back */
     int64_t now_ns; /* of the call that is under way */
     char error_text[512];
 };
@@ -95,8 +108,9 @@ int client_request_id(struct client *client, enum client_kind kind, const char *
 /* The caller waits no longer: the reply will be passed over. */
 void client_forget(struct client *client, const struct client_reply *reply);
 
-/* A new lease in LEASE_ASKED, or NULL. */
-struct redlock_lease *client_lease_new(struct client *client, const char *name);
+/* A new lease in LEASE_ASKED, with a copy of the options, or NULL. */
+struct redlock_lease *client_lease_new(struct client *client, const char *name,
+                                       const struct redlock_options *options, int64_t now_ns);
 
 /* The handle is given back. The lease is freed now, or at its last reply. */
 void client_lease_drop(struct client *client, struct redlock_lease *lease);
@@ -111,8 +125,21 @@ int client_received(struct client *client, size_t length, int64_t now_ns);
 /* The first `length` bytes of output were sent. */
 void client_sent(struct client *client, size_t length);
 
-/* The connection is gone: every reply that is awaited fails with `error`. Calls `disconnected`. */
-void client_disconnected(struct client *client, int error, const char *text);
+/* The connection is gone: every reply that is awaited fails with `error`. Leases that are held stay until
+ * their deadlines, and requests that wait are marked to be asked again; others fail. */
+void client_disconnected(struct client *client, int error, const char *text, int64_t now_ns);
+
+/* Whether there is something for which to connect again. */
+bool client_wants_back(const struct client *client, int64_t now_ns);
+
+/* It is connected again: greets, and asks to resume what is held. */
+void client_back(struct client *client, int64_t now_ns);
+
+/* Requests that were to be asked again fail. */
+void client_fail_requests(struct client *client);
+
+/* It won't be: requests fail. Calls `disconnected`. */
+void client_over(struct client *client);
 
 /* Asks for news of leases whose known deadline comes near, and tells the end of those whose deadline has
  * passed. Only for event loops: blocking users ask themselves. */
@@ -120,6 +147,10 @@ void client_tick(struct client *client, int64_t now_ns);
 
 /* When client_tick() has something to do; INT64_MAX: never. */
 int64_t client_due_ns(const struct client *client);
+
+/* The same for leases that are being resumed alone: blocking calls look after these. */
+void client_tick_resuming(struct client *client, int64_t now_ns);
+int64_t client_resume_due_ns(const struct client *client);
 
 /* Sets the error text. */
 void client_note(struct client *client, const char *format, ...) __attribute__((format(printf, 2, 3)));

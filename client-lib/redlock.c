@@ -18,13 +18,25 @@
 
 #include "client.h"
 #include "connection.h"
+#include "request.h"
 #include "sight.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
 
-enum { ANSWER_TIMEOUT_MS = 10000, READ_BYTES = 4096, NAME_BYTES_MAX = 512, DATA_BYTES_MAX = 1024 };
+enum {
+    ANSWER_TIMEOUT_MS = 10000,
+    READ_BYTES = 4096,
+    RETRY_MS_MIN = 10, /* between attempts to connect again */
+    RETRY_MS_MAX = 200,
+    STEADY_MS = 1000, /* a connection that lasted less counts as one more attempt */
+};
+
+struct old_sight {
+    struct old_sight *next;
+    struct sight sight;
+};
 
 struct redlock {
     struct client client;
@@ -36,8 +48,14 @@ struct redlock {
     int64_t timer_ns;
     int64_t answer_timeout_ms;
     struct sight sight;
-    int received_fd;           /* that came with the last reply; -1: none */
-    _Atomic uint32_t *is_ours; /* 1; 0 in a forked child, which the kernel sees to */
+    struct old_sight *old_sights; /* of agents that are gone: another thread may still look */
+    int received_fd;              /* that came with the last reply; -1: none */
+    _Atomic uint32_t *is_ours;    /* 1; 0 in a forked child, which the kernel sees to */
+    int64_t retry_ns;             /* while the connection is gone: when to connect again */
+    int64_t retry_delay_ms;
+    int64_t connected_ns;
+    int64_t away_until_ns; /* and until when requests wait for it */
+    char *socket_path;
 };
 
 static int64_t now_ns(void) {
@@ -47,37 +65,58 @@ static int64_t now_ns(void) {
     return (int64_t) now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-EXPORT const char *redlock_strerror(int error) {
-    static const char *const texts[] = {
-        [-REDLOCK_OK] = "success",
-        [-REDLOCK_BUSY] = "held by another",
-        [-REDLOCK_TIMED_OUT] = "waited as long as asked",
-        [-REDLOCK_NO_QUORUM] = "no quorum of the Redis nodes",
-        [-REDLOCK_DENIED] = "not allowed",
-        [-REDLOCK_QUOTA] = "a limit of the agent is reached",
-        [-REDLOCK_BAD_NAME] = "not a name",
-        [-REDLOCK_BAD_ARGUMENT] = "an argument is out of its range",
-        [-REDLOCK_LOST] = "the lease is no longer held",
-        [-REDLOCK_DRAINING] = "the agent is about to stop",
-        [-REDLOCK_AGENT_AWAY] = "the agent is not reachable",
-        [-REDLOCK_NO_ANSWER] = "the agent does not answer",
-        [-REDLOCK_PROTOCOL] = "the agent speaks another protocol",
-        [-REDLOCK_FORKED] = "the connection belongs to the parent process",
-        [-REDLOCK_NO_MEMORY] = "out of memory",
-        [-REDLOCK_SYSTEM] = "a system call failed",
-    };
-
-    if (error > 0)
-        error = 0;
-    if (error < REDLOCK_SYSTEM)
-        return "unknown error";
-    return texts[-error];
-}
-
 /* --- bytes --- */
 
+static int watch(const struct redlock *connection, int operation, int fd, uint32_t events) {
+    struct epoll_event event = {.events = events, .data.fd = fd};
+    return epoll_ctl(connection->epoll_fd, operation, fd, &event);
+}
+
+static void close_socket(struct redlock *connection) {
+    if (connection->fd < 0)
+        return;
+    if (connection->epoll_fd >= 0)
+        (void) watch(connection, EPOLL_CTL_DEL, connection->fd, 0);
+    (void) close(connection->fd);
+    connection->fd = -1;
+    connection->watches_write = false;
+}
+
+static void rearm(struct redlock *connection);
+
+static void retry_later(struct redlock *connection, int64_t at_ns) {
+    connection->retry_ns = at_ns + connection->retry_delay_ms * NS_PER_MS;
+    connection->retry_delay_ms *= 2;
+    if (connection->retry_delay_ms > RETRY_MS_MAX)
+        connection->retry_delay_ms = RETRY_MS_MAX;
+}
+
+/* Without memory for it the mapping stays for good. */
+static void put_sight_away(struct redlock *connection) {
+    struct old_sight *old = connection->sight.memory ? malloc(sizeof(*old)) : NULL;
+
+    if (old) {
+        *old = (struct old_sight){.next = connection->old_sights, .sight = connection->sight};
+        connection->old_sights = old;
+    }
+    connection->sight = (struct sight){0};
+}
+
+/* With something left to hold or to wait for, the connection is made anew; else it is over. */
 static int broken(struct redlock *connection, int error, const char *text) {
-    client_disconnected(&connection->client, error, text);
+    int64_t at_ns = now_ns();
+
+    close_socket(connection);
+    client_disconnected(&connection->client, error, text, at_ns);
+    put_sight_away(connection);
+    if (at_ns - connection->connected_ns >= STEADY_MS * NS_PER_MS)
+        connection->retry_delay_ms = RETRY_MS_MIN;
+    if (connection->retry_delay_ms == RETRY_MS_MIN)
+        connection->away_until_ns = at_ns + connection->answer_timeout_ms * NS_PER_MS;
+    retry_later(connection, at_ns);
+    if (!client_wants_back(&connection->client, at_ns))
+        client_over(&connection->client);
+    rearm(connection);
     return error;
 }
 
@@ -89,21 +128,23 @@ static int system_broken(struct redlock *connection, const char *what) {
     return broken(connection, closed ? REDLOCK_AGENT_AWAY : REDLOCK_SYSTEM, text);
 }
 
-/* Sends what the socket takes. */
-static int send_output(struct redlock *connection) {
+/* Sends what the socket takes. False when it is broken, with errno. */
+static bool send_some(struct redlock *connection) {
     struct client *client = &connection->client;
 
     while (client->output_length > 0) {
         ssize_t n = send(connection->fd, client->output, client->output_length, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && errno == EAGAIN)
-            return REDLOCK_OK;
         if (n < 0)
-            return system_broken(connection, "send");
+            return errno == EAGAIN;
         client_sent(client, (size_t) n);
     }
-    return REDLOCK_OK;
+    return true;
+}
+
+static int send_output(struct redlock *connection) {
+    return send_some(connection) ? REDLOCK_OK : system_broken(connection, "send");
 }
 
 /* Descriptors that came along: the last one is kept until its reply is looked at. */
@@ -120,6 +161,16 @@ static void take_descriptors(struct redlock *connection, struct msghdr *message)
     }
 }
 
+/* What comes with a descriptor is the reply to PAGE: the grants behind it are shown there. */
+static void take_page(struct redlock *connection) {
+    if (connection->received_fd < 0)
+        return;
+    if (!connection->sight.memory)
+        (void) sight_open(&connection->sight, connection->received_fd);
+    (void) close(connection->received_fd);
+    connection->received_fd = -1;
+}
+
 static ssize_t receive(struct redlock *connection, char *room) {
     union {
         struct cmsghdr header;
@@ -134,6 +185,7 @@ static ssize_t receive(struct redlock *connection, char *room) {
     ssize_t n = recvmsg(connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n >= 0 && message.msg_controllen > 0)
         take_descriptors(connection, &message);
+    take_page(connection);
     return n;
 }
 
@@ -176,69 +228,6 @@ static int forked(struct redlock *connection) {
     return REDLOCK_FORKED;
 }
 
-/* What every call begins with. */
-static int begin(struct redlock *connection) {
-    int error = forked(connection);
-
-    if (error != REDLOCK_OK)
-        return error;
-    if (connection->client.gone)
-        return REDLOCK_AGENT_AWAY;
-    connection->client.error_text[0] = '\0';
-    return REDLOCK_OK;
-}
-
-/* Waits for the reply until `until_ns`. The reply's own error is in it. */
-static int wait_for(struct redlock *connection, const struct client_reply *reply, int64_t until_ns) {
-    for (;;) {
-        int error = send_output(connection);
-        if (error != REDLOCK_OK || reply->done)
-            return error;
-        int64_t left_ns = until_ns == INT64_MAX ? INT64_MAX : until_ns - now_ns();
-        if (left_ns <= 0)
-            return REDLOCK_NO_ANSWER;
-        struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
-        struct pollfd poll = {
-            .fd = connection->fd,
-            .events = (short) (POLLIN | (connection->client.output_length > 0 ? POLLOUT : 0)),
-        };
-        int n = ppoll(&poll, 1, until_ns == INT64_MAX ? NULL : &timeout, NULL);
-        if (n < 0 && errno != EINTR)
-            return system_broken(connection, "poll");
-        if (n > 0 && (poll.revents & (POLLIN | POLLHUP | POLLERR))) {
-            error = receive_input(connection);
-            if (error != REDLOCK_OK)
-                return error;
-        }
-        if (reply->done)
-            return REDLOCK_OK;
-    }
-}
-
-static int64_t answer_until_ns(const struct redlock *connection) {
-    return now_ns() + connection->answer_timeout_ms * NS_PER_MS;
-}
-
-/* Sends one request and waits for its reply. */
-int connection_ask(struct redlock *connection, const struct resp_token *items, size_t n_items,
-                   struct client_reply *reply) {
-    int error = begin(connection);
-
-    if (error == REDLOCK_OK)
-        error = client_request(&connection->client, KIND_OTHER, items, n_items, NULL, reply, now_ns());
-    if (error == REDLOCK_OK)
-        error = wait_for(connection, reply, answer_until_ns(connection));
-    if (error != REDLOCK_OK && !reply->done) {
-        client_forget(&connection->client, reply);
-        if (error == REDLOCK_NO_ANSWER)
-            client_note(&connection->client, "the agent has not answered for %lld ms",
-                        (long long) connection->answer_timeout_ms);
-    }
-    return reply->done ? reply->error : error;
-}
-
-/* --- connections --- */
-
 static int open_socket(const char *path, int *ret_fd) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
@@ -261,17 +250,126 @@ static int open_socket(const char *path, int *ret_fd) {
     return REDLOCK_OK;
 }
 
-/* Asks for the page. An agent that has none is no failure: then the deadlines are those that were told. */
+static void ask_again(struct redlock *connection, struct redlock_lease *lease, int64_t at_ns);
+
+/* Requests wait for an agent as long as for an answer, leases until their deadlines. */
+static void give_requests_up(struct redlock *connection, int64_t at_ns) {
+    if (at_ns >= connection->away_until_ns)
+        client_fail_requests(&connection->client);
+    if (!client_wants_back(&connection->client, at_ns))
+        client_over(&connection->client);
+}
+
+/* Connects again when it is time to. */
+static void try_to_come_back(struct redlock *connection, int64_t at_ns) {
+    struct client *client = &connection->client;
+
+    if (client->over)
+        return;
+    give_requests_up(connection, at_ns);
+    if (client->over || at_ns < connection->retry_ns)
+        return;
+    if (open_socket(connection->socket_path, &connection->fd) != REDLOCK_OK) {
+        retry_later(connection, at_ns);
+        return;
+    }
+    connection->connected_ns = at_ns;
+    if (connection->epoll_fd >= 0)
+        (void) watch(connection, EPOLL_CTL_ADD, connection->fd, EPOLLIN);
+    client_back(client, at_ns);
+    for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
+        if (lease->ask_again)
+            ask_again(connection, lease, at_ns);
+}
+
+/* Works on the connection, which may be gone and come back, until *what is `wanted`, or until `until_ns`. */
+static int run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
+    struct client *client = &connection->client;
+
+    for (;;) {
+        int64_t at_ns = now_ns();
+        client_tick_resuming(client, at_ns);
+        if (client->gone)
+            try_to_come_back(connection, at_ns);
+        if (!client->gone)
+            (void) send_output(connection);
+        if (*what == wanted)
+            return REDLOCK_OK;
+        if (client->over)
+            return REDLOCK_AGENT_AWAY;
+        if (at_ns >= until_ns)
+            return client->gone ? REDLOCK_AGENT_AWAY : REDLOCK_NO_ANSWER;
+        int64_t due_ns = client->gone ? connection->retry_ns : client_resume_due_ns(client);
+        int64_t left_ns = (due_ns < until_ns ? due_ns : until_ns) - at_ns;
+        left_ns = left_ns > 0 ? left_ns : 0;
+        const struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
+        struct pollfd poll = {
+            .fd = connection->fd,
+            .events = (short) (POLLIN | (client->output_length > 0 ? POLLOUT : 0)),
+        };
+        int n = ppoll(&poll, 1, &timeout, NULL);
+        if (n < 0 && errno != EINTR)
+            (void) system_broken(connection, "poll");
+        else if (n > 0 && (poll.revents & (POLLIN | POLLHUP | POLLERR)))
+            (void) receive_input(connection);
+    }
+}
+
+/* Waits for the reply until `until_ns`. The reply's own error is in it. */
+static int wait_for(struct redlock *connection, const struct client_reply *reply, int64_t until_ns) {
+    return run_until(connection, &reply->done, true, until_ns);
+}
+
+/* What every call begins with. */
+static int begin(struct redlock *connection) {
+    int error = forked(connection);
+
+    if (error != REDLOCK_OK)
+        return error;
+    if (connection->client.over)
+        return REDLOCK_AGENT_AWAY;
+    connection->client.error_text[0] = '\0';
+    return REDLOCK_OK;
+}
+
+static int64_t answer_until_ns(const struct redlock *connection) {
+    return now_ns() + connection->answer_timeout_ms * NS_PER_MS;
+}
+
+/* The agent may be away for the moment. */
+static int come_back(struct redlock *connection) {
+    return run_until(connection, &connection->client.gone, false, answer_until_ns(connection));
+}
+
+/* Sends one request and waits for its reply. */
+int connection_ask(struct redlock *connection, const struct resp_token *items, size_t n_items,
+                   struct client_reply *reply) {
+    int error = begin(connection);
+
+    if (error == REDLOCK_OK)
+        error = come_back(connection);
+    if (error == REDLOCK_OK)
+        error = client_request(&connection->client, KIND_OTHER, items, n_items, NULL, reply, now_ns());
+    if (error == REDLOCK_OK)
+        error = wait_for(connection, reply, answer_until_ns(connection));
+    if (error != REDLOCK_OK && !reply->done) {
+        client_forget(&connection->client, reply);
+        if (error == REDLOCK_NO_ANSWER)
+            client_note(&connection->client, "the agent has not answered for %lld ms",
+                        (long long) connection->answer_timeout_ms);
+    }
+    return reply->done ? reply->error : error;
+}
+
+/* --- connections --- */
+
+/* Asks for the page; it comes with the reply, see take_page(). An agent that has none is no failure: then
+ * the deadlines are those that were told. */
 static int ask_for_sight(struct redlock *connection) {
     static const struct resp_token page[] = {{.text = "PAGE", .length = 4}};
     struct client_reply reply = {0};
 
     int error = connection_ask(connection, page, 1, &reply);
-    if (error == REDLOCK_OK && connection->received_fd >= 0)
-        (void) sight_open(&connection->sight, connection->received_fd);
-    if (connection->received_fd >= 0)
-        (void) close(connection->received_fd);
-    connection->received_fd = -1;
     connection->client.error_text[0] = '\0';
     return connection->client.gone ? error : REDLOCK_OK;
 }
@@ -302,14 +400,19 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
                                    .epoll_fd = -1,
                                    .timer_fd = -1,
                                    .received_fd = -1,
-                                   .answer_timeout_ms = ANSWER_TIMEOUT_MS};
+                                   .answer_timeout_ms = ANSWER_TIMEOUT_MS,
+                                   .retry_delay_ms = RETRY_MS_MIN,
+                                   .connected_ns = now_ns()};
     if (!socket_path)
         socket_path = secure_getenv("REDLOCK_SOCKET");
     int error = client_init(&connection->client, connection, &connection->sight);
     if (error == REDLOCK_OK)
         error = make_fork_guard(connection);
+    connection->socket_path = strdup(socket_path ? socket_path : REDLOCK_DEFAULT_SOCKET);
+    if (error == REDLOCK_OK && !connection->socket_path)
+        error = REDLOCK_NO_MEMORY;
     if (error == REDLOCK_OK)
-        error = open_socket(socket_path ? socket_path : REDLOCK_DEFAULT_SOCKET, &connection->fd);
+        error = open_socket(connection->socket_path, &connection->fd);
     if (error == REDLOCK_OK)
         error = connection_ask(connection, hello, 2, &reply);
     if (error == REDLOCK_OK)
@@ -338,7 +441,14 @@ EXPORT void redlock_close(struct redlock *connection) {
     if (connection->is_ours)
         (void) munmap((void *) (uintptr_t) connection->is_ours, (size_t) sysconf(_SC_PAGESIZE));
     client_deinit(&connection->client);
-    sight_close(&connection->sight);
+    put_sight_away(connection);
+    while (connection->old_sights) {
+        struct old_sight *next = connection->old_sights->next;
+        sight_close(&connection->old_sights->sight);
+        free(connection->old_sights);
+        connection->old_sights = next;
+    }
+    free(connection->socket_path);
     free(connection);
 }
 
@@ -352,61 +462,18 @@ EXPORT const char *redlock_error_text(const struct redlock *connection) {
 
 /* --- leases --- */
 
-enum { ACQUIRE_ITEMS_MAX = 13, NUMBER_BYTES = 24 };
+/* A request that waits is made anew, for the rest of its time. */
+static void ask_again(struct redlock *connection, struct redlock_lease *lease, int64_t at_ns) {
+    struct redlock_options options = lease->options;
+    struct acquire_request request = {0};
 
-struct acquire_request {
-    struct resp_token items[ACQUIRE_ITEMS_MAX];
-    size_t n_items;
-    char numbers[4][NUMBER_BYTES];
-    size_t n_numbers;
-};
-
-static void add_item(struct acquire_request *request, const void *bytes, size_t length) {
-    request->items[request->n_items++] = (struct resp_token){.text = bytes, .length = length};
-}
-
-static void add_number(struct acquire_request *request, const char *word, int64_t value) {
-    char *digits = request->numbers[request->n_numbers++];
-
-    add_item(request, word, strlen(word));
-    add_item(request, digits, (size_t) snprintf(digits, NUMBER_BYTES, "%lld", (long long) value));
-}
-
-static void compose(struct acquire_request *request, const char *name, const struct redlock_options *options,
-                    bool async) {
-    add_item(request, "ACQUIRE", strlen("ACQUIRE"));
-    add_item(request, name, strlen(name));
-    if (options->ttl_ms != 0)
-        add_number(request, "TTL", options->ttl_ms);
-    if (options->wait_ms != 0)
-        add_number(request, "WAIT", options->wait_ms);
-    if (options->heartbeat_ms != 0)
-        add_number(request, "HEARTBEAT", options->heartbeat_ms);
-    if (options->max_hold_ms != 0)
-        add_number(request, "MAXHOLD", options->max_hold_ms);
-    if (options->data_length > 0) {
-        add_item(request, "DATA", strlen("DATA"));
-        add_item(request, options->data, options->data_length);
-    }
-    if (async)
-        add_item(request, "ASYNC", strlen("ASYNC"));
-}
-
-/* What a caller built against an older header gave, with what came later at its default. */
-static int read_options(struct redlock *connection, const struct redlock_options *given, const char *name,
-                        struct redlock_options *ret) {
-    *ret = (struct redlock_options){.size = sizeof(*ret)};
-    if (given)
-        memcpy(ret, given, given->size < sizeof(*ret) ? given->size : sizeof(*ret));
-    if (strlen(name) < 1 || strlen(name) > NAME_BYTES_MAX) {
-        client_note(&connection->client, "a name has 1 to 512 bytes");
-        return REDLOCK_BAD_NAME;
-    }
-    if (ret->data_length > DATA_BYTES_MAX) {
-        client_note(&connection->client, "data has at most 1,024 bytes");
-        return REDLOCK_BAD_ARGUMENT;
-    }
-    return REDLOCK_OK;
+    if (options.wait_ms > 0)
+        options.wait_ms -= (at_ns - lease->asked_ns) / NS_PER_MS;
+    if (lease->options.wait_ms > 0 && options.wait_ms < 1)
+        options.wait_ms = 1;
+    request_compose(&request, lease->name, &options, true);
+    lease->ask_again = client_request(&connection->client, KIND_ASYNC, request.items, request.n_items, lease,
+                                      NULL, at_ns) != REDLOCK_OK;
 }
 
 /* Asks for the lease: with one request and one reply, or with ASYNC, which leaves the connection free
@@ -418,24 +485,29 @@ static int ask_for(struct redlock *connection, const char *name, const struct re
 
     int error = begin(connection);
     if (error == REDLOCK_OK)
-        error = read_options(connection, given, name, options);
+        error = request_options(&connection->client, given, name, options);
     if (error != REDLOCK_OK)
         return error;
     async = async || options->wait_ms != 0;
-    compose(&request, name, options, async);
-    struct redlock_lease *lease = client_lease_new(&connection->client, name);
+    request_compose(&request, name, options, async);
+    struct redlock_lease *lease = client_lease_new(&connection->client, name, options, now_ns());
     if (!lease)
         return REDLOCK_NO_MEMORY;
     if (reply && async)
         lease->outcome = reply;
     lease->async = !reply;
+    *ret = lease;
+    if (connection->client.gone && async) {
+        lease->ask_again = true;
+        return REDLOCK_OK;
+    }
     error = client_request(&connection->client, async ? KIND_ASYNC : KIND_ACQUIRE, request.items,
                            request.n_items, lease, async ? NULL : reply, now_ns());
     if (error != REDLOCK_OK) {
         client_lease_drop(&connection->client, lease);
+        *ret = NULL;
         return error;
     }
-    *ret = lease;
     return REDLOCK_OK;
 }
 
@@ -451,8 +523,8 @@ static void give_up(struct redlock *connection, struct redlock_lease *lease) {
         (void) send_output(connection);
 }
 
-EXPORT int redlock_acquire(struct redlock *connection, const char *name, const struct redlock_options *given,
-                           struct redlock_lease **ret) {
+static int acquire(struct redlock *connection, const char *name, const struct redlock_options *given,
+                   struct redlock_lease **ret) {
     struct redlock_options options;
     struct client_reply reply = {0};
     struct redlock_lease *lease = NULL;
@@ -484,6 +556,44 @@ EXPORT int redlock_acquire(struct redlock *connection, const char *name, const s
     return REDLOCK_OK;
 }
 
+/* One try of a connection that breaks under it, because the agent was restarted meanwhile, say, is made
+ * again on the next one. */
+EXPORT int redlock_acquire(struct redlock *connection, const char *name, const struct redlock_options *given,
+                           struct redlock_lease **ret) {
+    int error = begin(connection);
+
+    if (error == REDLOCK_OK)
+        error = come_back(connection);
+    if (error == REDLOCK_OK)
+        error = acquire(connection, name, given, ret);
+    if (error == REDLOCK_AGENT_AWAY && !connection->client.over && come_back(connection) == REDLOCK_OK)
+        error = acquire(connection, name, given, ret);
+    return error;
+}
+
+/* Arms the library's timer and asks for writability, as far as needed. */
+static void rearm(struct redlock *connection) {
+    const struct client *client = &connection->client;
+    int64_t due_ns = client_due_ns(client);
+    bool wants_write = client->output_length > 0;
+
+    if (connection->epoll_fd < 0)
+        return;
+    if (client->gone && !client->over && connection->retry_ns < due_ns)
+        due_ns = connection->retry_ns;
+    if (due_ns != connection->timer_ns) {
+        const struct itimerspec at = {.it_value = {.tv_sec = due_ns == INT64_MAX ? 0 : due_ns / NS_PER_S,
+                                                   .tv_nsec = due_ns == INT64_MAX ? 0 : due_ns % NS_PER_S}};
+        (void) timerfd_settime(connection->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+        connection->timer_ns = due_ns;
+    }
+    if (wants_write != connection->watches_write && connection->fd >= 0) {
+        (void) watch(connection, EPOLL_CTL_MOD, connection->fd,
+                     EPOLLIN | (wants_write ? (uint32_t) EPOLLOUT : 0u));
+        connection->watches_write = wants_write;
+    }
+}
+
 EXPORT int redlock_acquire_async(struct redlock *connection, const char *name,
                                  const struct redlock_options *given, struct redlock_lease **ret) {
     struct redlock_options options;
@@ -493,27 +603,45 @@ EXPORT int redlock_acquire_async(struct redlock *connection, const char *name,
     if (error != REDLOCK_OK)
         return error;
     *ret = lease;
-    return send_output(connection);
+    if (!connection->client.gone)
+        (void) send_some(connection); /* dispatch finds out when it is broken: no callbacks from here */
+    rearm(connection);
+    return REDLOCK_OK;
 }
 
 /* "WORD id" and its integer. */
-static int64_t ask_about(struct redlock_lease *lease, const char *word, enum client_kind kind) {
+static int64_t ask_once(struct redlock_lease *lease, const char *word, enum client_kind kind,
+                        int64_t until_ns) {
     struct redlock *connection = lease->connection;
     struct client_reply reply = {0};
 
-    int error = begin(connection);
+    int error = run_until(connection, &lease->resuming, false, until_ns);
     if (error != REDLOCK_OK)
         return error;
     if (lease->id == 0 || lease->state == LEASE_OVER)
         return 0;
     error = client_request_id(&connection->client, kind, word, lease, &reply, now_ns());
     if (error == REDLOCK_OK)
-        error = wait_for(connection, &reply, answer_until_ns(connection));
+        error = wait_for(connection, &reply, until_ns);
     if (!reply.done) {
         client_forget(&connection->client, &reply);
         return error;
     }
     return reply.error != REDLOCK_OK ? reply.error : reply.integer;
+}
+
+/* Should the connection break, the question goes to the agent that resumes the lease. */
+static int64_t ask_about(struct redlock_lease *lease, const char *word, enum client_kind kind) {
+    struct redlock *connection = lease->connection;
+    int64_t until_ns = answer_until_ns(connection);
+
+    int64_t answer = begin(connection);
+    if (answer != REDLOCK_OK)
+        return answer;
+    do
+        answer = ask_once(lease, word, kind, until_ns);
+    while (answer == REDLOCK_AGENT_AWAY && lease->resuming && now_ns() < until_ns);
+    return answer;
 }
 
 EXPORT int redlock_release(struct redlock_lease *lease) {
@@ -540,12 +668,15 @@ EXPORT int redlock_release_async(struct redlock_lease *lease) {
     int error = forked(connection);
     if (error != REDLOCK_OK)
         return error;
-    bool named = lease->state != LEASE_ASKED;
+    bool named = lease->id != 0; /* else it is released when it is */
     if (named && lease->state != LEASE_OVER)
         error = client_request_id(&connection->client, KIND_OTHER, "RELEASE", lease, NULL, now_ns());
     lease->state = LEASE_OVER;
     client_lease_drop(&connection->client, lease);
-    return error == REDLOCK_OK && named ? send_output(connection) : error;
+    if (error == REDLOCK_OK && named && !send_some(connection))
+        error = REDLOCK_AGENT_AWAY;
+    rearm(connection);
+    return error;
 }
 
 EXPORT int64_t redlock_check(struct redlock_lease *lease) {
@@ -557,12 +688,18 @@ EXPORT int redlock_beat(struct redlock_lease *lease) {
 }
 
 EXPORT int64_t redlock_remaining_ns(const struct redlock_lease *lease) {
-    int64_t deadline_ns = atomic_load_explicit(&lease->deadline_ns, memory_order_acquire);
+    int64_t deadline_ns;
+    const void *place;
 
+    /* Again when the agent's successor has given it another place meanwhile. */
+    do {
+        place = lease->place;
+        deadline_ns = atomic_load_explicit(&lease->deadline_ns, memory_order_acquire);
+        if (deadline_ns != 0 && place)
+            deadline_ns = sight_deadline_ns(place, lease->place_id);
+    } while (place != lease->place);
     if (deadline_ns == 0 || atomic_load_explicit(lease->connection->is_ours, memory_order_relaxed) == 0)
         return 0;
-    if (lease->place)
-        deadline_ns = sight_deadline_ns(lease->place, lease->id);
     int64_t left_ns = deadline_ns - now_ns();
     return left_ns > 0 ? left_ns : 0;
 }
@@ -604,11 +741,6 @@ EXPORT void redlock_set_callbacks(struct redlock *connection, const struct redlo
     client->userdata = userdata;
 }
 
-static int watch(const struct redlock *connection, int operation, int fd, uint32_t events) {
-    struct epoll_event event = {.events = events, .data.fd = fd};
-    return epoll_ctl(connection->epoll_fd, operation, fd, &event);
-}
-
 EXPORT int redlock_fd(struct redlock *connection) {
     if (forked(connection) != REDLOCK_OK)
         return REDLOCK_FORKED;
@@ -617,39 +749,18 @@ EXPORT int redlock_fd(struct redlock *connection) {
     connection->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     connection->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (connection->epoll_fd < 0 || connection->timer_fd < 0 ||
-        watch(connection, EPOLL_CTL_ADD, connection->fd, EPOLLIN) < 0 ||
+        (connection->fd >= 0 && watch(connection, EPOLL_CTL_ADD, connection->fd, EPOLLIN) < 0) ||
         watch(connection, EPOLL_CTL_ADD, connection->timer_fd, EPOLLIN) < 0) {
         client_note(&connection->client, "can't watch the connection: %s", strerror(errno));
         return REDLOCK_SYSTEM;
     }
+    rearm(connection);
     return connection->epoll_fd;
 }
 
 EXPORT int redlock_events(struct redlock *connection) {
     (void) connection;
     return POLLIN;
-}
-
-/* Arms the library's timer and asks for writability, as far as needed. */
-static void rearm(struct redlock *connection) {
-    int64_t due_ns = client_due_ns(&connection->client);
-    bool wants_write = connection->client.output_length > 0;
-
-    if (connection->epoll_fd < 0)
-        return;
-    if (due_ns != connection->timer_ns) {
-        const struct itimerspec at = {.it_value = {.tv_sec = due_ns == INT64_MAX ? 0 : due_ns / NS_PER_S,
-                                                   .tv_nsec = due_ns == INT64_MAX ? 0 : due_ns % NS_PER_S}};
-        (void) timerfd_settime(connection->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
-        connection->timer_ns = due_ns;
-    }
-    if (wants_write != connection->watches_write && !connection->client.gone) {
-        (void) watch(connection, EPOLL_CTL_MOD, connection->fd,
-                     EPOLLIN | (wants_write ? (uint32_t) EPOLLOUT : 0u));
-        connection->watches_write = wants_write;
-    }
-    if (connection->client.gone)
-        (void) watch(connection, EPOLL_CTL_DEL, connection->fd, 0);
 }
 
 EXPORT int redlock_dispatch(struct redlock *connection) {
@@ -663,8 +774,12 @@ EXPORT int redlock_dispatch(struct redlock *connection) {
     if (!connection->client.gone)
         error = receive_input(connection);
     client_tick(&connection->client, now_ns());
+    if (connection->client.gone)
+        try_to_come_back(connection, now_ns());
     if (!connection->client.gone)
         error = send_output(connection);
     rearm(connection);
-    return connection->client.gone && error == REDLOCK_OK ? REDLOCK_AGENT_AWAY : error;
+    if (connection->client.over)
+        return error != REDLOCK_OK ? error : REDLOCK_AGENT_AWAY;
+    return REDLOCK_OK;
 }

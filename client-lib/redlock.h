@@ -2,7 +2,9 @@
  *
  * A connection belongs to one thread at a time; different connections are independent, and the library has
  * no state of its own. A lease belongs to the connection that acquired it and ends with it, or when the
- * process dies. After fork() the child has no part in it: every call there but redlock_close() returns
+ * process dies. It outlives the agent: when the connection breaks and something is held or waited for, the
+ * library connects to the agent's successor, resumes each lease while it is valid, and asks again for what
+ * it waits for. After fork() the child has no part in it: every call there but redlock_close() returns
  * REDLOCK_FORKED, and the descriptor is closed on exec.
  *
  * Calls return 0 or more for success and a negative enum redlock_error for failure; redlock_error_text() has
@@ -31,7 +33,7 @@ enum redlock_error {
     REDLOCK_BAD_ARGUMENT = -7, /* out of range */
     REDLOCK_LOST = -8,         /* the lease is no longer held */
     REDLOCK_DRAINING = -9,     /* the agent is about to stop */
-    REDLOCK_AGENT_AWAY = -10,  /* no agent to connect to, or the connection is gone */
+    REDLOCK_AGENT_AWAY = -10,  /* no agent to connect to, or the connection is over */
     REDLOCK_NO_ANSWER = -11,   /* the agent is connected but does not answer: stopped, or overloaded */
     REDLOCK_PROTOCOL = -12,    /* the agent said what this library does not understand */
     REDLOCK_FORKED = -13,      /* the connection belongs to the parent process */
@@ -66,7 +68,8 @@ int redlock_connect(const char *socket_path, struct redlock **ret);
  * only frees the child's copy: the parent's leases go on. */
 void redlock_close(struct redlock *connection);
 
-/* How long calls that don't wait for a lease wait for the agent, 10,000 ms unless set. */
+/* How long calls that don't wait for a lease wait for the agent, and requests that do for its return: 10,000
+ * ms unless set. */
 void redlock_set_answer_timeout(struct redlock *connection, int64_t timeout_ms);
 
 /* A sentence about the last failure of this connection, "" if there was none. It stands until the next call.
@@ -106,6 +109,7 @@ int64_t redlock_remaining_ns(const struct redlock_lease *lease);
 /* redlock_remaining_ns() > 0: for just before each thing that only the holder may do. */
 bool redlock_valid(const struct redlock_lease *lease);
 
+/* The agent's number for it: 0 until it gave one, another one after the lease was resumed. */
 uint64_t redlock_lease_id(const struct redlock_lease *lease);
 
 /* The fencing token: larger than that of every holder of the name before. A resource that remembers the
@@ -136,7 +140,8 @@ struct redlock_callbacks {
     void (*granted)(struct redlock_lease *lease, void *userdata);
     /* It ended without one; the handle is freed when this returns. */
     void (*failed)(struct redlock_lease *lease, enum redlock_error error, const char *text, void *userdata);
-    /* An extension failed; the agent goes on trying for `left_ms`. */
+    /* An extension failed; the agent goes on trying for `left_ms`. With the reason "agent-away": there is
+     * none, and the library goes on trying. */
     void (*at_risk)(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata);
     /* No longer at risk. */
     void (*extended)(struct redlock_lease *lease, void *userdata);
@@ -145,8 +150,8 @@ struct redlock_callbacks {
     void (*lost)(struct redlock_lease *lease, const char *reason, const char *text, void *userdata);
     /* The agent is about to stop. Leases are valid until their deadlines. */
     void (*draining)(struct redlock *connection, void *userdata);
-    /* The connection is gone. Leases are valid until their deadlines, and can't be extended or released any
-     * more. */
+    /* The connection is over: it broke, and nothing was held or waited for, or has been lost since. A break
+     * that is mended is not told. */
     void (*disconnected)(struct redlock *connection, void *userdata);
 };
 
@@ -167,8 +172,9 @@ int redlock_events(struct redlock *connection);
  * REDLOCK_OK, or a failure of the connection, after which only leases' ends are told. */
 int redlock_dispatch(struct redlock *connection);
 
-/* Asks for a lease; `granted` or `failed` is called later. The handle is to be given to redlock_release(),
- * unless `failed` came. */
+/* Asks for a lease; `granted` or `failed` is called later, with REDLOCK_AGENT_AWAY when the connection broke
+ * and wait_ms was 0, or no agent came back in the answer time-out. The handle is to be given to
+ * redlock_release(), unless `failed` came. */
 int redlock_acquire_async(struct redlock *connection, const char *name,
                           const struct redlock_options *options, struct redlock_lease **ret);
 

@@ -180,6 +180,8 @@ static int64_t enforce(struct run *run) {
     }
     if (at_ns >= terminate_ns && !run->terminated) {
         run->terminated = true;
+        if (!run->reason[0])
+            (void) snprintf(run->reason, sizeof(run->reason), "%s", redlock_error_text(run->connection));
         cli_complain("%s: the lease can't be kept%s%s: stopping the command", run->name,
                      run->reason[0] ? ": " : "", run->reason);
         job_signal(&run->job, SIGTERM);

@@ -13,7 +13,7 @@ SOURCE = sys.argv[1]
 # What a pure layer may have from the C library: no clock, descriptor, thread, allocation or log.
 PURE_SYSTEM = {"assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdbool.h", "stddef.h",
                "stdint.h", "stdio.h", "string.h"}
-LIBRARY = ("resp.h", "client.h", "redlock.h", "connection.h", "sight.h")
+LIBRARY = ("resp.h", "client.h", "redlock.h", "connection.h", "request.h", "sight.h")
 
 # Directory: (project headers by prefix, system headers; None: any)
 LAYERS = {

@@ -129,6 +129,14 @@ static void on_lost(struct redlock_lease *lease, const char *reason, const char 
     (void) snprintf(heard->reason, sizeof(heard->reason), "%s", reason);
 }
 
+static void on_at_risk(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata) {
+    struct heard *heard = userdata;
+    (void) lease;
+    (void) left_ms;
+    heard->at_risk++;
+    (void) snprintf(heard->reason, sizeof(heard->reason), "%s", reason);
+}
+
 static void on_disconnected(struct redlock *connection, void *userdata) {
     struct heard *heard = userdata;
     (void) connection;
@@ -140,6 +148,7 @@ static void listen_to(struct redlock *connection, struct heard *heard) {
         .size = sizeof(callbacks),
         .granted = on_granted,
         .failed = on_failed,
+        .at_risk = on_at_risk,
         .lost = on_lost,
         .disconnected = on_disconnected,
     };
@@ -387,11 +396,15 @@ static void test_killed_agent(void) {
     is(redlock_acquire_async(loop, "watched too", &options, &watched), REDLOCK_OK);
     (void) dispatch_until(loop, &heard.granted, 1);
     (void) kill(agent_pid, SIGKILL);
-    ok(dispatch_until(loop, &heard.disconnected, 1), "the end of the agent is told");
-    ok(heard.lost == 0 && redlock_remaining_ns(watched) > 0, "the lease is valid until its deadline");
+    redlock_set_answer_timeout(connection, 100);
     is(redlock_check(lease), REDLOCK_AGENT_AWAY);
-    ok(redlock_remaining_ns(lease) > 0, "also for blocking callers");
+    ok(redlock_remaining_ns(lease) > 0, "the lease is valid until its deadline");
+    ok(dispatch_until(loop, &heard.at_risk, 1), "it is told that nobody extends it");
+    ok(heard.lost == 0 && redlock_remaining_ns(watched) > 0, "while it is valid");
+    is_string(heard.reason, "agent-away", "and why");
     ok(dispatch_until(loop, &heard.lost, 1), "then it is lost");
+    ok(dispatch_until(loop, &heard.disconnected, 1), "and so is the connection");
+    (void) redlock_check(lease); /* whatever it says: its deadline has passed */
     is(redlock_acquire(connection, "more", NULL, &lease), REDLOCK_AGENT_AWAY);
     redlock_close(connection);
     redlock_close(loop);

@@ -1,0 +1,60 @@
+"""libredlock and the command across restarts of their agent: restarts.c prints TAP itself and says when to
+kill and start the agent; then `redlock run`."""
+
+import os
+import subprocess
+import sys
+
+import lab
+
+nodes = lab.nodes(3)
+agent = lab.Agent(nodes)
+
+
+def follow(process):
+    """Does what the program wants, and passes on what it prints."""
+    number = 0
+    for line in process.stdout:
+        if line == "# kill\n":
+            agent.kill()
+        elif line == "# start\n":
+            agent.start()
+        elif not line.startswith("1.."):
+            number += line.startswith(("ok", "not ok"))
+            sys.stdout.write(line)
+            continue
+        else:
+            break
+        process.stdin.write("\n")
+        process.stdin.flush()
+    return number, process.wait()
+
+
+def run_survives():
+    """A command under `redlock run`, through two kills of the agent; whether all is well."""
+    process = lab.redlock(agent, "run", "-t", "3s", "kept", "--", "sh", "-c",
+                          "echo $$; read line; echo $$ again", stdin=subprocess.PIPE)
+    pid = process.stdout.readline()
+    waiting = lab.redlock(agent, "run", "-w", "60s", "kept", "--", "true")
+    lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the second command")
+    for _ in range(2):
+        agent.kill()
+        agent.start()
+        lab.wait_for(lambda: agent.status()["leases"] == 1 and agent.status()["waiters"] == 1,
+                     what="the commands' return")
+    lab.wait_for(lambda: agent.status()["extensions"] > 3, what="extensions")
+    alive = process.poll() is None and waiting.poll() is None
+    out, errors = process.communicate("go on\n", timeout=20 * lab.SCALE)
+    waited = waiting.wait(20 * lab.SCALE)
+    return (alive and out == pid.strip() + " again\n" and errors == "" and
+            (process.returncode, waited) == (0, 0))
+
+
+program = lab.spawn([os.path.join(lab.BUILD, "tests", "integration", "restarts"), agent.socket_path],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+count, status = follow(program)
+survived = run_survives()
+print("%s %d - redlock run: the command goes on through kill -9 of the agent, and the next one waits on"
+      % ("ok" if survived else "not ok", count + 1))
+print("1..%d" % (count + 1))
+sys.exit(status or not survived)
