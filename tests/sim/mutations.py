@@ -131,7 +131,7 @@ def build(directory):
                if name.endswith(".c") and name != "conformance.c"]
     return subprocess.run([COMPILER, "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Iagent", "-Iclient-lib",
                            *sources,
-                           "agent/local/registry.c", "-o",
+                           "agent/local/registry.c", "agent/local/page.c", "-o",
      "sim"], cwd=directory, capture_output=True, text=True)
 
 
