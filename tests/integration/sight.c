@@ -259,12 +259,17 @@ static void test_sealed(void) {
     (void) close(socket_fd);
 }
 
-static bool descriptors_are(unsigned wanted) {
+/* Within 10 s: connections end when the agent comes to it. */
+static bool descriptors_are_within(unsigned low, unsigned high) {
     for (int64_t until_ns = now_ns() + INT64_C(10000000000); now_ns() < until_ns; (void) usleep(1000))
-        if (count_descriptors(agent_pid) == wanted)
+        if (count_descriptors(agent_pid) >= low && count_descriptors(agent_pid) <= high)
             return true;
-    (void) printf("# the agent has %u descriptors, not %u\n", count_descriptors(agent_pid), wanted);
+    (void) printf("# the agent has %u descriptors, not %u to %u\n", count_descriptors(agent_pid), low, high);
     return false;
+}
+
+static bool descriptors_are(unsigned wanted) {
+    return descriptors_are_within(wanted, wanted);
 }
 
 static void test_descriptors(void) {
@@ -282,8 +287,7 @@ static void test_descriptors(void) {
         (void) close(page);
     }
     is_int(pages, SESSIONS, "each session has a page");
-    ok(count_descriptors(agent_pid) <= descriptors_before + 2 * SESSIONS,
-       "which costs the agent no descriptor");
+    ok(descriptors_are_within(0, descriptors_before + 2 * SESSIONS), "which costs the agent no descriptor");
     for (unsigned i = 0; i < SESSIONS; i++)
         (void) close(sockets[i]);
     ok(descriptors_are(descriptors_before), "nothing of them is left");
