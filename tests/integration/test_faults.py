@@ -86,6 +86,42 @@ def test_second_holder():
            "with quarantine = no there is one (%s): the test would see it" % name)
 
 
+class NoNode:
+    """An address where nobody answers."""
+
+    def __init__(self, name):
+        self.name = name
+        self.address = "unix:" + lab.path("nobody")
+
+
+def third_vote_forgotten(config):
+    """A holds by three of five nodes; one of them restarts empty; does B, who sees all, get it?"""
+    nodes = lab.nodes(5)
+    second = trusting(nodes, config)
+    first = lab.Agent(nodes[:3] + [NoNode("d"), NoNode("e")], config)
+    first.wait_voting(3)
+    holder = first.client(3)
+    deadline = holder.acquire("third vote")["deadline"] / 1e9
+    first.stop()
+    nodes[2].kill()
+    nodes[2].start()
+    lab.wait_for(lambda: "voting" not in second.node_states()["c"]["state"] or config == BLIND,
+                 what="the notice")
+    answer = second.client().acquire("third vote", "WAIT", 500)
+    in_time = lab.now() < deadline
+    for agent in (first, second):
+        agent.kill()
+    return answer, in_time
+
+
+def test_third_vote_forgotten():
+    answer, in_time = third_vote_forgotten(PATIENT)
+    ok(in_time and not isinstance(answer, dict),
+       "rule 10: a node restarts empty while its vote is needed: no second holder (%s)" % answer)
+    answer, in_time = third_vote_forgotten(BLIND)
+    ok(in_time and isinstance(answer, dict), "with quarantine = no there is one: the test would see it")
+
+
 def test_foreign_hands():
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes)
@@ -148,4 +184,5 @@ def test_history():
         agent.kill()
 
 
-main(test_the_check_itself, test_second_holder, test_foreign_hands, test_history)
+main(test_the_check_itself, test_second_holder, test_third_vote_forgotten, test_foreign_hands,
+     test_history)

@@ -92,8 +92,6 @@ MUTATIONS = [
     ("votes of a node whose clock was set count", "agent/core/lease.c", "vote = &worthless;", ";"),
     ("a blessing from before the clock was set counts", "agent/core/node.c",
      "now_ns < node->stepped_until_ns) {", "now_ns < 0) {"),
-    ("a mark from before the clock was set counts", "agent/core/node.c",
-     "    node->marked_ns = INSTANT_NEVER; /* others may", "    /* others may"),
     ("a missing key counts for a resume", "agent/core/quorum.c", "round->free |= bit;",
      "round->yes |= bit;"),
     ("one node is enough for a resume", "agent/core/lease.c",

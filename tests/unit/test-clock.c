@@ -149,6 +149,22 @@ static void test_step_of_ours(void) {
     ok(is_asked(0) && is_asked(1) && is_asked(2), "before all that they may have forgotten has ended");
 }
 
+/* While we were away others may have blessed it and been granted leases, which ended with the step. */
+static void test_step_in_quarantine(void) {
+    begin_with_clocks(3);
+    shard_node_gone(&world.shard, 0, STANDING_CONNECTING, "cut", world.now_ns);
+    shard_node_ready(&world.shard, 0, world.now_ns);
+    shard_node_probed(&world.shard, 0, &marked_node, world.now_ns);
+    uint32_t mark = world.marks[0];
+    shard_node_gone(&world.shard, 0, STANDING_CONNECTING, "cut", world.now_ns);
+    pass_ms(100000);
+    shard_node_ready(&world.shard, 0, world.now_ns);
+    tell_clock(0, 5000);
+    shard_node_probed(&world.shard, 0, &marked_node, world.now_ns);
+    ok(world.blessings[0] == 0 && world.leaves[0] && world.marks[0] != mark,
+       "rule 11: a mark from before the step proves nothing: the time begins anew");
+}
+
 static void test_trusted_nodes_are_looked_at(void) {
     begin_with_clocks(3);
     instant_ns due_ns = shard_due_ns(&world.shard);
@@ -164,6 +180,7 @@ int main(void) {
     test_step_of_a_node();
     test_step_counts_no_vote();
     test_step_of_ours();
+    test_step_in_quarantine();
     test_trusted_nodes_are_looked_at();
     return done_testing();
 }
