@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from tap import main, note, ok  # noqa: E402
+from tap import equal, main, note, ok  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEMORY_MB = 4000  # of one search; two run at a time
@@ -59,6 +59,8 @@ def test_rows():
     names = [argument for argument in sys.argv[1:] if argument != "--all"]
     chosen = [row for row in rows() if (row[0] in names if names else
                                         row[1] != "long" or "--all" in sys.argv)]
+    unknown = sorted(set(names) - {row[0] for row in chosen})
+    equal(unknown, [], "the rows that were asked for are in rows.txt")
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
         for row, (outcome, states) in zip(chosen, pool.map(search, chosen)):
             expected = "green" if row[1] == "long" else row[1]
