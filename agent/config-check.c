@@ -5,6 +5,7 @@
  * for mistakes, but as `refused`: nothing of it is kept or written out. */
 #include "config-check.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,8 +119,8 @@ static void close_section(struct checker *c, unsigned line) {
     c->section = &c->outline->sections[0];
 }
 
-static bool is_title(const struct token *token) {
-    if (token->length < 1 || token->length > TITLE_BYTES_MAX)
+static bool is_node_name(const struct token *token) {
+    if (token->length < 1 || token->length > NODE_NAME_BYTES_MAX)
         return false;
     for (const char *p = token->text; *p; p++)
         if (!(*p >= 'a' && *p <= 'z') && !(*p >= 'A' && *p <= 'Z') && !(*p >= '0' && *p <= '9') &&
@@ -128,22 +129,63 @@ static bool is_title(const struct token *token) {
     return true;
 }
 
+static bool is_pattern(const struct token *token) {
+    if (token->length < 1 || token->length > TITLE_BYTES_MAX)
+        return false;
+    for (const char *p = token->text; *p; p++)
+        if ((unsigned char) *p < ' ' || *p == 0x7f)
+            return false;
+    return true;
+}
+
+/* A section that may be given more than once, each time with a title of its own. */
+struct multiple {
+    const char *name;
+    unsigned max;
+    bool (*is_title)(const struct token *token);
+    const char *expected, *example;
+};
+
+static const struct multiple *multiple_of(const cfg_opt_t *kind) {
+    static const struct multiple multiples[] = {
+        {"node", NODES_MAX, is_node_name, "1 to 32 letters, digits, '.', '_' or '-'", "a"},
+        {"rule", RULES_MAX, is_pattern, "1 to 512 bytes of printable text", "backup-*"},
+    };
+    static_assert(NODE_NAME_BYTES_MAX == 32 && TITLE_BYTES_MAX == 512, "as the messages say");
+
+    for (size_t i = 0; i < sizeof multiples / sizeof multiples[0]; i++)
+        if (strcmp(multiples[i].name, kind->name) == 0)
+            return &multiples[i];
+    assert(!(kind->flags & (CFGF_MULTI | CFGF_TITLE)));
+    return NULL;
+}
+
+/* How a section begins, for messages. */
+static const char *beginning_of(const cfg_opt_t *kind, char buffer[static 64]) {
+    const struct multiple *multiple = multiple_of(kind);
+
+    (void) snprintf(buffer, 64, multiple ? "%s \"%s\"" : "%s", kind->name,
+                    multiple ? multiple->example : "");
+    return buffer;
+}
+
 static void take_title(struct checker *c, const cfg_opt_t *kind, unsigned line,
                        char title[static TITLE_BYTES_MAX + 1]) {
     bool text = token_is_text(&c->token) && c->token.line == line;
+    const struct multiple *multiple = multiple_of(kind);
+    char beginning[64];
 
-    if (!(kind->flags & CFGF_TITLE)) {
+    if (!multiple) {
         if (text)
             mistake_add(c->mistakes, line, "'%s' has no name of its own: expected %s { ... }", kind->name,
                         kind->name);
     } else if (!text) {
-        mistake_add(c->mistakes, line, "no name after '%s': expected %s \"a\" { ... }", kind->name,
-                    kind->name);
+        mistake_add(c->mistakes, line, "no name after '%s': expected %s { ... }", kind->name,
+                    beginning_of(kind, beginning));
     } else if (!c->token.bad) {
-        if (!is_title(&c->token))
-            mistake_add(c->mistakes, line,
-                        "%s name '%.40s': expected 1 to %d letters, digits, '.', '_' or '-'", kind->name,
-                        c->token.text, TITLE_BYTES_MAX);
+        if (!multiple->is_title(&c->token))
+            mistake_add(c->mistakes, line, "%s name '%.40s': expected %s", kind->name, c->token.text,
+                        multiple->expected);
         (void) snprintf(title, TITLE_BYTES_MAX + 1, "%.*s", TITLE_BYTES_MAX, c->token.text);
     }
     if (text)
@@ -154,7 +196,8 @@ static void take_title(struct checker *c, const cfg_opt_t *kind, unsigned line,
 static struct outline_section *place_section(struct checker *c, const cfg_opt_t *kind, const char *title,
                                              unsigned line) {
     unsigned n_same = 0;
-    bool multi = kind->flags & CFGF_MULTI;
+    const struct multiple *multiple = multiple_of(kind);
+    unsigned max = multiple ? multiple->max : 1;
 
     for (unsigned i = 1; i < c->outline->n_sections; i++) {
         const struct outline_section *other = &c->outline->sections[i];
@@ -162,7 +205,7 @@ static struct outline_section *place_section(struct checker *c, const cfg_opt_t 
         if (other->kind != kind)
             continue;
         n_same++;
-        if (!multi)
+        if (!multiple)
             mistake_add(c->mistakes, line, "'%s' is given twice: expected once, the first is on line %u",
                         kind->name, other->line);
         else if (title[0] && strcmp(title, other->title) == 0)
@@ -170,9 +213,9 @@ static struct outline_section *place_section(struct checker *c, const cfg_opt_t 
                         "%s \"%s\" is given twice: expected another name, the first is on line %u",
                         kind->name, title, other->line);
     }
-    if (multi && n_same == NODES_MAX)
-        mistake_add(c->mistakes, line, "one %s too many: expected at most %d", kind->name, NODES_MAX);
-    if (n_same == (multi ? NODES_MAX : 1U))
+    if (multiple && n_same == max)
+        mistake_add(c->mistakes, line, "one %s too many: expected at most %u", kind->name, max);
+    if (n_same == max)
         return &c->refused;
     return &c->outline->sections[c->outline->n_sections++];
 }
@@ -193,11 +236,11 @@ static void open_section(struct checker *c, const cfg_opt_t *kind, const char *t
 }
 
 static void read_section(struct checker *c, const cfg_opt_t *kind, unsigned line) {
-    char title[TITLE_BYTES_MAX + 1] = "";
+    char title[TITLE_BYTES_MAX + 1] = "", beginning[64];
 
     if (c->token.kind == TOKEN_EQUALS || c->token.kind == TOKEN_APPEND) {
-        mistake_add(c->mistakes, line, "'%s' is a section: expected %s%s { ... }", kind->name, kind->name,
-                    kind->flags & CFGF_TITLE ? " \"a\"" : "");
+        mistake_add(c->mistakes, line, "'%s' is a section: expected %s { ... }", kind->name,
+                    beginning_of(kind, beginning));
         skip_statement(c, line);
         return;
     }
@@ -205,8 +248,8 @@ static void read_section(struct checker *c, const cfg_opt_t *kind, unsigned line
     if (c->token.kind == TOKEN_OPEN) {
         next(c);
     } else {
-        mistake_add(c->mistakes, line, "no '{' after '%s': expected %s%s { ... }", kind->name, kind->name,
-                    kind->flags & CFGF_TITLE ? " \"a\"" : "");
+        mistake_add(c->mistakes, line, "no '{' after '%s': expected %s { ... }", kind->name,
+                    beginning_of(kind, beginning));
         if (c->token.kind != TOKEN_WORD || !find_option(kind->subopts, c->token.text))
             return; /* it seems to have no content either */
     }
@@ -270,7 +313,7 @@ static const cfg_opt_t *home_of(const struct checker *c, const char *name) {
 static void note_unknown(struct checker *c, const char *name, unsigned line) {
     const cfg_opt_t *options = c->section->options, *home = home_of(c, name);
     const char *nearest = nearest_option(options, name);
-    char list[256] = "";
+    char list[256] = "", beginning[64];
     size_t length = 0;
 
     if (!at_top(c) && find_option(top_options(c), name)) {
@@ -278,8 +321,8 @@ static void note_unknown(struct checker *c, const char *name, unsigned line) {
                     "'%s' within '%s', which was opened on line %u: expected it outside; is a '}' missing?",
                     name, c->section->kind->name, c->section->line);
     } else if (home) {
-        mistake_add(c->mistakes, line, "'%s' does not belong here: expected it within %s%s { ... }", name,
-                    home->name, home->flags & CFGF_TITLE ? " \"a\"" : "");
+        mistake_add(c->mistakes, line, "'%s' does not belong here: expected it within %s { ... }", name,
+                    beginning_of(home, beginning));
     } else if (nearest) {
         mistake_add(c->mistakes, line, "unknown option '%.40s': expected '%s'?", name, nearest);
     } else {

@@ -14,9 +14,10 @@
 #include "core/limits.h"
 
 enum {
-    TITLE_BYTES_MAX = 32, /* a node's name */
-    SECTION_OPTIONS_MAX = 16,
-    SECTIONS_MAX = 2 + NODES_MAX, /* the top level, socket, nodes */
+    NODE_NAME_BYTES_MAX = 32,
+    TITLE_BYTES_MAX = NAME_BYTES_MAX, /* a node's name, or what a rule is for */
+    SECTION_OPTIONS_MAX = 24,
+    SECTIONS_MAX = 2 + NODES_MAX + RULES_MAX, /* the top level, socket, nodes, rules */
 };
 
 /* One section as it stands in the file; the first is the top level. */

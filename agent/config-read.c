@@ -31,6 +31,13 @@ static cfg_opt_t node_options[] = {
     CFG_END(),
 };
 
+static cfg_opt_t rule_options[] = {
+    CFG_STR("default_ttl", NULL, CFGF_NODEFAULT),
+    CFG_STR("max_hold", NULL, CFGF_NODEFAULT),
+    CFG_STR("fencing", NULL, CFGF_NODEFAULT),
+    CFG_END(),
+};
+
 static cfg_opt_t socket_options[] = {
     CFG_STR("path", NULL, CFGF_NODEFAULT),
     CFG_STR("mode", NULL, CFGF_NODEFAULT),
@@ -53,6 +60,7 @@ static cfg_opt_t top_options[] = {
     CFG_STR("host", NULL, CFGF_NODEFAULT),
     CFG_STR("max_sessions", NULL, CFGF_NODEFAULT),
     CFG_STR("max_leases", NULL, CFGF_NODEFAULT),
+    CFG_SEC("rule", rule_options, CFGF_MULTI | CFGF_TITLE),
     CFG_SEC("socket", socket_options, CFGF_NONE),
     CFG_END(),
 };
@@ -356,6 +364,40 @@ static void read_nodes(struct reader *r, cfg_t *root, const struct outline *outl
                      n, n - 1);
 }
 
+static void read_rule(struct reader *r, struct rule *rule) {
+    char max[32], ttl[32];
+    bool told;
+
+    rule->pattern = copy(r, r->section->title, strlen(r->section->title));
+    rule->terms = (struct terms){.default_ttl_ms = r->config->default_ttl_ms,
+                                 .max_hold_ms = r->config->max_hold_ms,
+                                 .fencing = r->config->fencing};
+    told = read_duration(r, "default_ttl", TTL_MS_MIN, TTL_MS_MAX, false, &rule->terms.default_ttl_ms);
+    (void) read_duration(r, "max_hold", TTL_MS_MIN, INT32_MAX, true, &rule->terms.max_hold_ms);
+    read_flag(r, "fencing", &rule->terms.fencing);
+    if (!told || rule->terms.default_ttl_ms <= r->config->max_ttl_ms)
+        return;
+    duration_show(rule->terms.default_ttl_ms, ttl, sizeof ttl);
+    duration_show(r->config->max_ttl_ms, max, sizeof max);
+    mistake_add(r->mistakes, outline_line(r->section, "default_ttl"),
+                "default_ttl = \"%s\" of rule \"%.40s\": expected at most max_ttl, which is %s", ttl,
+                rule->pattern ? rule->pattern : "", max);
+}
+
+/* After the options of the top level, which hold where a rule is silent. */
+static void read_rules(struct reader *r, cfg_t *root, const struct outline *outline) {
+    for (unsigned i = 1; i < outline->n_sections; i++) {
+        char title[16];
+
+        if (strcmp(outline->sections[i].kind->name, "rule") != 0)
+            continue;
+        (void) snprintf(title, sizeof title, "%u", i);
+        r->section = &outline->sections[i];
+        r->values = cfg_gettsec(root, "rule", title);
+        read_rule(r, &r->config->rules[r->config->n_rules++]);
+    }
+}
+
 /* Gives every option its meaning. Mistakes are noted, not returned. 0 or -ENOMEM. */
 static int read_values(cfg_t *root, const struct outline *outline, struct mistakes *mistakes,
                        struct config *config) {
@@ -376,6 +418,7 @@ static int read_values(cfg_t *root, const struct outline *outline, struct mistak
         r.values = cfg_getsec(root, "socket");
         read_socket(&r);
     }
+    read_rules(&r, root, outline);
     read_nodes(&r, root, outline);
     return r.out_of_memory ? -ENOMEM : 0;
 }

@@ -78,6 +78,8 @@ struct config *config_free(struct config *config) {
         return NULL;
     for (unsigned i = 0; i < config->n_nodes; i++)
         node_deinit(&config->nodes[i]);
+    for (unsigned i = 0; i < config->n_rules; i++)
+        free(config->rules[i].pattern);
     free(config->key_prefix);
     free(config->key_suffix);
     free(config->host);
@@ -114,7 +116,6 @@ int config_restart_needed(const struct config *running, const struct config *fre
         {"node", same_nodes(running, fresh)},
         {"keepers", running->keepers == fresh->keepers},
         {"quarantine", running->quarantine == fresh->quarantine},
-        {"fencing", running->fencing == fresh->fencing},
         {"fence_skew", running->fence_skew_ms == fresh->fence_skew_ms},
         {"fence_retention", running->fence_retention_ms == fresh->fence_retention_ms},
         {"a larger max_ttl", running->max_ttl_ms >= fresh->max_ttl_ms},

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "core/limits.h"
+#include "local/policy.h"
 
 struct config_node {
     char *name;
@@ -28,13 +29,15 @@ struct config {
     unsigned keepers;
     int64_t default_ttl_ms;
     int64_t max_ttl_ms;
-    int64_t node_timeout_ms; /* 0: ttl/20 within NODE_TIMEOUT_MS_MIN..MAX */
-    int64_t max_hold_ms;     /* 0: no bound */
-    bool fencing;            /* each grant gets a fencing token */
-    int64_t fence_skew_ms;   /* how far a token may be from a node's clock */
-    int64_t fence_retention_ms; /* how long a node keeps a name's token after its last use */
-    bool quarantine;         /* nodes that lost their memory rest before they vote */
-    char *key_prefix;        /* key_format around "{name}" */
+    int64_t node_timeout_ms;      /* 0: ttl/20 within NODE_TIMEOUT_MS_MIN..MAX */
+    int64_t max_hold_ms;          /* 0: no bound */
+    bool fencing;                 /* each grant gets a fencing token */
+    int64_t fence_skew_ms;        /* how far a token may be from a node's clock */
+    int64_t fence_retention_ms;   /* how long a node keeps a name's token after its last use */
+    bool quarantine;              /* nodes that lost their memory rest before they vote */
+    struct rule rules[RULES_MAX]; /* in the order of the file; what they don't say is as above */
+    unsigned n_rules;
+    char *key_prefix; /* key_format around "{name}" */
     char *key_suffix;
     char *host; /* in lock values, for people: default the host name */
     char *socket_path;

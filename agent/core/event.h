@@ -26,6 +26,7 @@ enum command_kind {
 struct command {
     enum command_kind kind;
     bool persist;
+    bool fencing;         /* contend: the grant gets a token; look: it is wanted */
     uint16_t head_length; /* of text: the name */
     uint16_t tail_length; /* then pid, uid and data, as they go into the lock value */
     uint64_t request;     /* the front's number for it; never 0, never used twice */

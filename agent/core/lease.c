@@ -229,6 +229,8 @@ static void begin_holding(struct shard *shard, struct lease *lease, instant_ns n
         lease->heartbeat_ms > 0 ? now_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS : INSTANT_NEVER;
     lease->seen = text_unref(&shard->texts, lease->seen);
     lease->extend_ns = next_extension_ns(shard, lease);
+    if (lease->deadline_ns >= lease->hold_until_ns) /* the holder is told before its end, however short */
+        lease->extend_ns = instant_min(lease->extend_ns, now_ns + (lease->deadline_ns - now_ns) / 2);
     shard_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
     shard->counters.grants++;
     tell_granted(shard, lease);
@@ -260,7 +262,7 @@ static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns n
         return;
     }
     shard->sink.secret(shard->sink.userdata, lease->secret);
-    lease->token = shard->config.fencing ? token_propose(shard, now_ns) : 0;
+    lease->token = lease->fencing ? token_propose(shard, now_ns) : 0;
     lease->token_seen = 0;
     lease->accepted = 0;
     lease->raises = 0;

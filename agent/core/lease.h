@@ -55,6 +55,7 @@ struct lease {
     uint8_t told_failure; /* the same, of the last REPORT_CONTENDED */
     uint8_t risk;         /* 1 + enum reason of the last REPORT_AT_RISK; 0: not at risk */
     bool persist : 1;     /* go on trying until withdrawn */
+    bool fencing : 1;     /* the grant gets a token */
     bool under_way : 1;   /* a round is awaited: its time-out is due next */
     bool undecided : 1; /* held: an extension's answers may still make its majority, even after its time-out
                          */

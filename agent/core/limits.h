@@ -9,6 +9,7 @@ enum {
     KEEPERS_MAX = 16,              /* extension threads */
     NAME_BYTES_MAX = 512,          /* a lease's name */
     DATA_BYTES_MAX = 1024,         /* ACQUIRE's DATA */
+    RULES_MAX = 64,                /* sections "rule" of the configuration */
     KEY_AFFIX_BYTES_MAX = 64,      /* what key_format puts before or after the name */
     SECRET_BYTES = 20,             /* random part of a lock value; 40 hex digits on the nodes */
     IDENTITY_BYTES_MAX = 96,       /* ":host:agent" within a lock value */

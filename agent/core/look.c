@@ -40,8 +40,11 @@ void look_begin(struct shard *shard, const struct command *command, instant_ns n
         return;
     }
     struct look *look = pool_at(&shard->looks, index);
-    *look =
-        (struct look){.serial = look->serial + 1, .request = command->request, .text = text, .asked = nodes};
+    *look = (struct look){.serial = look->serial + 1,
+                          .request = command->request,
+                          .text = text,
+                          .fencing = command->fencing,
+                          .asked = nodes};
     uint32_t item = shard->leases.capacity + index;
     heap_set(&shard->due, item, now_ns + (int64_t) command->node_timeout_ms * NS_PER_MS);
     if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {

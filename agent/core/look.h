@@ -1,6 +1,7 @@
 /* A question to all nodes: whose is this name? Answered as soon as a majority agrees, or can't. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/instant.h"
@@ -15,6 +16,7 @@ struct look {
     uint32_t serial;
     uint64_t request; /* 0 while the slot is free */
     struct text *text;
+    bool fencing; /* the token is wanted */
     node_set asked;
     node_set answered;
     node_set occupied;

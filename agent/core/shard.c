@@ -184,7 +184,7 @@ void shard_send_look(struct shard *shard, struct look *look, uint32_t item, node
     struct send send = {
         .operation = OPERATION_LOOK,
         .nodes = nodes,
-        .token = shard->config.fencing,
+        .token = look->fencing,
         .ticket = ticket_of(item, look->serial),
         .text = look->text,
     };
@@ -213,6 +213,7 @@ static void take_on(struct shard *shard, const struct command *command, instant_
     lease->text = text;
     lease->request = command->request;
     lease->persist = command->persist;
+    lease->fencing = command->fencing;
     lease->ttl_ms = command->ttl_ms;
     lease->node_timeout_ms = command->node_timeout_ms;
     lease->heartbeat_ms = command->heartbeat_ms;

@@ -19,7 +19,6 @@ struct shard_config {
     uint32_t requests_max;         /* commands' request numbers modulo this are unique among the living */
     const char *const *node_names; /* must outlive the shard */
     uint32_t max_ttl_ms;           /* the longest that a command asks for */
-    bool fencing;                  /* each grant gets a fencing token */
     uint32_t fence_skew_ms;        /* how far a token may be from a node's clock */
     bool quarantine; /* nodes that lost their memory rest for that long; otherwise they vote at once */
     uint64_t seed;   /* for delays and jitter */

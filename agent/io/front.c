@@ -263,10 +263,13 @@ static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *
 
 static struct policy policy_of(const struct config *config) {
     return (struct policy){
-        .default_ttl_ms = (uint32_t) config->default_ttl_ms,
+        .terms = {.default_ttl_ms = config->default_ttl_ms,
+                  .max_hold_ms = config->max_hold_ms,
+                  .fencing = config->fencing},
         .max_ttl_ms = (uint32_t) config->max_ttl_ms,
         .node_timeout_ms = (uint32_t) config->node_timeout_ms,
-        .max_hold_ms = config->max_hold_ms,
+        .rules = config->rules,
+        .n_rules = config->n_rules,
     };
 }
 
@@ -281,6 +284,9 @@ static void apply_reload(struct front *front, struct config *fresh) {
         fresh->max_ttl_ms = front->config.config->max_ttl_ms;
     if (fresh->default_ttl_ms > fresh->max_ttl_ms)
         fresh->default_ttl_ms = fresh->max_ttl_ms;
+    for (unsigned i = 0; i < fresh->n_rules; i++)
+        if (fresh->rules[i].terms.default_ttl_ms > fresh->max_ttl_ms)
+            fresh->rules[i].terms.default_ttl_ms = fresh->max_ttl_ms;
     front->service.policy = policy_of(fresh);
     if (fresh->max_sessions > front->conns.slots.capacity)
         fresh->max_sessions = front->conns.slots.capacity;

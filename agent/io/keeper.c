@@ -365,7 +365,6 @@ static int reserve_memory(struct keeper *keeper) {
         .node_names = keeper->node_names,
         .max_ttl_ms = (uint32_t) config->max_ttl_ms,
         .quarantine = config->quarantine,
-        .fencing = config->fencing,
         .fence_skew_ms = (uint32_t) config->fence_skew_ms,
         .seed = keeper->config.seed,
     };

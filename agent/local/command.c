@@ -139,14 +139,14 @@ static bool acquire_options(struct session *session, struct service *service,
 
 static void handle_acquire(struct session *session, struct service *service,
                            const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
-    struct acquire_options options = {
-        .ttl_ms = service->policy.default_ttl_ms,
-        .max_hold_ms = service->policy.max_hold_ms,
-    };
+    struct acquire_options options = {0};
     char tail[TAIL_BYTES_MAX];
 
-    if (!name_is_fine(session, service, &arguments[0]) ||
-        !acquire_options(session, service, arguments + 1, n_arguments - 1, &options))
+    if (!name_is_fine(session, service, &arguments[0]))
+        return;
+    const struct terms terms = policy_terms(&service->policy, arguments[0].text, arguments[0].length);
+    options.ttl_ms = terms.default_ttl_ms;
+    if (!acquire_options(session, service, arguments + 1, n_arguments - 1, &options))
         return;
     struct registry_ask ask = {
         .name = arguments[0].text,
@@ -155,9 +155,10 @@ static void handle_acquire(struct session *session, struct service *service,
         .tail_length = command_tail(session, options.data, options.data_length, tail),
         .wait_ms = options.wait_ms,
         .ttl_ms = (uint32_t) options.ttl_ms,
-        .node_timeout_ms = service_node_timeout_ms(&service->policy, (uint32_t) options.ttl_ms),
+        .node_timeout_ms = policy_node_timeout_ms(&service->policy, (uint32_t) options.ttl_ms),
         .heartbeat_ms = (uint32_t) options.heartbeat_ms,
-        .max_hold_ms = options.max_hold_ms,
+        .max_hold_ms = policy_hold_ms(terms.max_hold_ms, options.max_hold_ms),
+        .fencing = terms.fencing,
         .async = options.async,
         .resumable = options.resumable,
         .pid = session->pid,
@@ -281,12 +282,14 @@ static void handle_leader(struct session *session, struct service *service,
     (void) now_ns;
     if (!name_is_fine(session, service, &arguments[0]))
         return;
+    const struct terms terms = policy_terms(&service->policy, arguments[0].text, arguments[0].length);
     session->state = SESSION_LOOKING;
     session->looking = session->id | LOOK_FLAG;
     struct command command = {
         .kind = COMMAND_LOOK,
         .request = session->looking,
-        .node_timeout_ms = service_node_timeout_ms(&service->policy, service->policy.default_ttl_ms),
+        .fencing = terms.fencing,
+        .node_timeout_ms = policy_node_timeout_ms(&service->policy, (uint32_t) terms.default_ttl_ms),
         .text = arguments[0].text,
         .head_length = (uint16_t) arguments[0].length,
     };

@@ -40,6 +40,7 @@ struct request {
     bool try_once : 1;
     bool async : 1;     /* for the session: replies go as pushes */
     bool resume : 1;    /* takes over a lease that another agent granted */
+    bool fencing : 1;   /* its grant gets a token */
     bool resumable : 1; /* for the session: it wants to know the secret */
     bool abandoned : 1; /* its session was closed by us: held until its deadline or its process's death */
     uint32_t ttl_ms;
@@ -121,6 +122,7 @@ struct registry_ask {
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
     int64_t max_hold_ms;
+    bool fencing;
     bool async;
     bool resumable;
     const uint8_t *resume;    /* the random part of the value to take over; NULL: to acquire */

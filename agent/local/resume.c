@@ -9,18 +9,16 @@
 
 /* Terms that no longer agree with the policy are refused, as by ACQUIRE; the bound on holding becomes the
  * smaller one. */
-static bool terms_are_fine(struct session *session, struct service *service, struct secret *secret,
-                           instant_ns now_ns) {
-    const struct policy *policy = &service->policy;
-
-    if (secret->ttl_ms < TTL_MS_MIN || secret->ttl_ms > policy->max_ttl_ms ||
+static bool terms_are_fine(struct session *session, struct service *service, const struct terms *terms,
+                           struct secret *secret, instant_ns now_ns) {
+    if (secret->ttl_ms < TTL_MS_MIN || secret->ttl_ms > service->policy.max_ttl_ms ||
         (secret->heartbeat_ms != 0 && secret->heartbeat_ms < TTL_MS_MIN)) {
         session_error(session, service, "BADARG", "the lease's ttl or heartbeat is not allowed here");
         return false;
     }
-    if (policy->max_hold_ms > 0)
+    if (terms->max_hold_ms > 0)
         secret->hold_until_ns =
-            instant_min(secret->hold_until_ns, instant_add(now_ns, policy->max_hold_ms * NS_PER_MS));
+            instant_min(secret->hold_until_ns, instant_add(now_ns, terms->max_hold_ms * NS_PER_MS));
     if (now_ns >= secret->hold_until_ns) {
         session_error(session, service, "NOTHELD", "it was held for as long as allowed");
         return false;
@@ -61,6 +59,7 @@ void command_resume(struct session *session, struct service *service, const stru
         session_error(session, service, "BADARG", "this is no secret of a lease");
         return;
     }
+    const struct terms terms = policy_terms(&service->policy, arguments[0].text, arguments[0].length);
     struct registry_ask ask = {
         .name = arguments[0].text,
         .name_length = arguments[0].length,
@@ -68,7 +67,7 @@ void command_resume(struct session *session, struct service *service, const stru
         .tail_length = command_tail(session, secret.data, secret.data_length, tail),
         .wait_ms = secret.ttl_ms, /* by then its keys have gone */
         .ttl_ms = secret.ttl_ms,
-        .node_timeout_ms = service_node_timeout_ms(&service->policy, secret.ttl_ms),
+        .node_timeout_ms = policy_node_timeout_ms(&service->policy, secret.ttl_ms),
         .heartbeat_ms = secret.heartbeat_ms,
         .resumable = true,
         .resume = secret.value,
@@ -76,7 +75,7 @@ void command_resume(struct session *session, struct service *service, const stru
         .uid = session->uid,
         .page = session->page,
     };
-    if (!terms_are_fine(session, service, &secret, now_ns) ||
+    if (!terms_are_fine(session, service, &terms, &secret, now_ns) ||
         !read_options(session, service, arguments + 2, n_arguments - 2, &ask))
         return;
     ask.hold_until_ns = secret.hold_until_ns;

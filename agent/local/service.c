@@ -97,13 +97,3 @@ unsigned service_voting(const struct service *service) {
         voting += service_node(service, i).standing == STANDING_VOTING;
     return voting;
 }
-
-uint32_t service_node_timeout_ms(const struct policy *policy, uint32_t ttl_ms) {
-    uint32_t timeout_ms = ttl_ms / 20;
-
-    if (policy->node_timeout_ms != 0)
-        return policy->node_timeout_ms;
-    if (timeout_ms < NODE_TIMEOUT_MS_MIN)
-        return NODE_TIMEOUT_MS_MIN;
-    return timeout_ms > NODE_TIMEOUT_MS_MAX ? NODE_TIMEOUT_MS_MAX : timeout_ms;
-}

@@ -4,17 +4,10 @@
 
 #include "core/event.h"
 #include "core/shard.h"
+#include "local/policy.h"
 #include "local/registry.h"
 
 struct session;
-
-/* What the configuration says about requests; may change on reload. */
-struct policy {
-    uint32_t default_ttl_ms;
-    uint32_t max_ttl_ms;
-    uint32_t node_timeout_ms; /* 0: ttl/20 within bounds */
-    int64_t max_hold_ms;      /* 0: no bound */
-};
 
 struct node_view {
     enum standing standing;
@@ -104,6 +97,3 @@ struct node_figures service_figures(const struct service *service, unsigned node
 
 /* How many nodes vote for every keeper. */
 unsigned service_voting(const struct service *service);
-
-/* The node time-out for this ttl. */
-uint32_t service_node_timeout_ms(const struct policy *policy, uint32_t ttl_ms);

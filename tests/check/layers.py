@@ -22,7 +22,7 @@ LAYERS = {
     "agent/local": (("base/", "local/", "resp.h", "core/event.h", "core/limits.h", "core/shard.h",
                      "core/explain.h"), PURE_SYSTEM),
     "agent/io": (("base/", "core/", "local/", "io/", "resp.h", "config.h"), None),
-    "agent": (("base/", "core/limits.h", "io/", "config", "dev"), None),
+    "agent": (("base/", "core/limits.h", "local/policy.h", "io/", "config", "dev"), None),
     "client-lib": (LIBRARY, None),
     "client-lib/cli": (LIBRARY + ("cli.h", "job.h", "json.h"), None),
 }

@@ -50,12 +50,17 @@ def test_max_hold():
 
 
 def test_max_hold_configured():
-    bounded = lab.Agent(nodes, 'max_hold = "700ms"\ndefault_ttl = "400ms"\n')
+    bounded = lab.Agent(nodes, 'max_hold = "700ms"\ndefault_ttl = "400ms"\n'
+                               'rule "r*" { max_hold = "100ms" }\n')
     client = bounded.client(3)
     begun = lab.now()
-    client.acquire("by rule")
-    equal(client.push("lost")[2], "max-hold", "max_hold of the configuration")
+    client.acquire("by configuration", "MAXHOLD", 60000)
+    equal(client.push("lost")[2], "max-hold", "max_hold counts, though the client asked for more")
     within(lab.now() - begun, 0.7, 0.7 + 0.2 * lab.SCALE, "at its time")
+    begun = lab.now()
+    client.acquire("rule")
+    equal(client.push("lost")[2], "max-hold", "max_hold of the name's rule")
+    within(lab.now() - begun, 0.1, 0.1 + 0.2 * lab.SCALE, "at its time, with its reason, though it is short")
     bounded.terminate()
 
 

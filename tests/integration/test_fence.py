@@ -111,6 +111,13 @@ def test_without():
     out = lab.redlock_run(agent, "run", "other", "--", "sh", "-c", 'echo "${REDLOCK_FENCE-none}"')[1]
     equal(out.strip(), "none", "nor REDLOCK_FENCE")
     agent.terminate()
+    agent = lab.Agent(nodes, 'rule "plain/*" { fencing = no }')
+    client = agent.client()
+    equal(client.acquire("plain/a")["fence"], 0, "fencing = no of a rule: 0")
+    equal(sum(node.call("EXISTS", "redlockd:fence:plain/a") for node in nodes), 0, "and no second key")
+    ok(client.acquire("fenced")["fence"] > 0, "other names have tokens")
+    equal(lab.as_map(client.call("LEADER", "plain/a"))["fence"], 0, "LEADER says so too")
+    agent.terminate()
 
 
 def test_retention():

@@ -327,7 +327,6 @@ static struct shard_config shard_config_of(void) {
         .node_names = node_names,
         .max_ttl_ms = SIM_LONGEST_TTL_MS,
         .quarantine = sim_quarantine,
-        .fencing = sim_fencing,
         .fence_skew_ms = sim_fence_skew_ms,
         .seed = random_next(&sim_random),
     };

@@ -241,6 +241,7 @@ static void ask(struct client *client, struct sim_agent *agent) {
         .node_timeout_ms = ttl_ms / 20,
         .heartbeat_ms = chance(10) ? ttl_ms : 0,
         .max_hold_ms = chance(10) ? 2 * ttl_ms : 0,
+        .fencing = sim_fencing,
     };
 
     struct request *request = registry_ask(&agent->registry, (struct session *) (void *) client,

@@ -119,6 +119,29 @@ static void test_defaults(void) {
        "host is the host's name, fit for a lock value");
 }
 
+static void test_rules(void) {
+    _cleanup_(cleanup_config) struct config *config =
+        accepts("rules",
+                NODE "rule 'a b/*' { fencing = no }\n"
+                     "rule \"*\" { default_ttl = 1s max_hold = 0 }\ndefault_ttl = 5s max_hold = 1h",
+                "");
+    char many[64 + 24 * (RULES_MAX + 1)] = NODE;
+
+    if (!config)
+        return;
+    is_int(config->n_rules, 2, "two rules");
+    is_string(config->rules[0].pattern, "a b/*", "in the order of the file");
+    ok(!config->rules[0].terms.fencing && config->rules[1].terms.fencing, "the first is without fencing");
+    is_int(config->rules[0].terms.default_ttl_ms, 5000,
+           "what it does not say is as outside, though that comes later");
+    is_int(config->rules[0].terms.max_hold_ms, 3600000, "the same");
+    is_int(config->rules[1].terms.default_ttl_ms, 1000, "the second has its ttl");
+    is_int(config->rules[1].terms.max_hold_ms, 0, "and no bound");
+    for (unsigned i = 0; i <= RULES_MAX; i++)
+        (void) sprintf(many + strlen(many), "rule r%u { }\n", i);
+    refuses("a rule too many", many, "66: one rule too many: expected at most 64");
+}
+
 static void test_everything(void) {
     static const char text[] = "# a comment \"with { a quote\n"
                                "node \"a\" { address = \"10.0.0.1:6380\" user = \"redlockd\" password = "
@@ -181,6 +204,17 @@ static void test_values(void) {
     refuses("fencing: neither yes nor no", NODE "fencing = 1", "2: expected yes or no");
     refuses("a fence_skew of nothing", NODE "fence_skew = 0s", "2: expected 1s to 1d");
     refuses("a fence_retention that is too short", NODE "fence_retention = 1m", "2: expected 1h to 366d");
+    refuses("a rule's ttl above max_ttl", NODE "rule x {\ndefault_ttl = 2m\n}",
+            "3: default_ttl = \"2m\" of rule \"x\": expected at most max_ttl, which is 1m");
+    refuses("a rule without a pattern", NODE "rule { fencing = no }",
+            "2: no name after 'rule': expected rule \"backup-*\" { ... }");
+    refuses("a rule's pattern that no name matches", NODE "rule \"a\\x01\" { fencing = no }",
+            "2: control characters are not allowed");
+    refuses("a rule without a letter", NODE "rule \"\" { fencing = no }",
+            "2: expected 1 to 512 bytes of printable text");
+    refuses("a rule given twice", NODE "rule x { fencing = no }\nrule x { fencing = yes }",
+            "3: rule \"x\" is given twice: expected another name, the first is on line 2");
+    refuses("what is no matter of rules", NODE "rule x { keepers = 2 }", "2: expected it outside");
     refuses("max_hold too short", NODE "max_hold = \"1ms\"", "2: or 0 for no bound");
     refuses("default_ttl above max_ttl", NODE "max_ttl = \"20s\"\ndefault_ttl = \"30s\"",
             "3: at most max_ttl, which is 20s");
@@ -439,8 +473,10 @@ static void test_reload(void) {
         difference(NODE,
                    NODE "keepers = 3 host = x max_leases = 9 key_format = \"x{name}\" socket { path = /x }"),
         "keepers, key_format, host, socket path, max_leases", "the rest can't");
-    is_string(difference(NODE, NODE "fencing = no fence_skew = 1m\nfence_retention = 1d"),
-              "fencing, fence_retention", "fencing cannot be reloaded");
+    is_string(difference(NODE, NODE "fencing = no fence_skew = 1m\nfence_retention = 1d"), "fence_retention",
+              "fence_retention can't be reloaded");
+    is_string(difference(NODE "rule x { fencing = no }", NODE "fencing = no rule y { max_hold = 1h }"), "",
+              "fencing and rules can");
     is_string(difference(NODE, NODE "max_ttl = 2m quarantine = no"), "quarantine, a larger max_ttl",
               "nor what the nodes' epochs speak of");
     is_string(difference(NODE, "node b { address = host }"), "node", "a node's name");
@@ -496,6 +532,7 @@ int main(int argc, char **argv) {
     if (!mkdtemp(directory) || chdir(directory) < 0)
         return EXIT_FAILURE;
     test_defaults();
+    test_rules();
     test_everything();
     test_values();
     test_nodes();

@@ -60,7 +60,7 @@ static void on_outcome(void *userdata, struct request *request, const struct out
 }
 
 static void world_begin(uint32_t limit) {
-    const struct policy policy = {.default_ttl_ms = 10000, .max_ttl_ms = 60000};
+    const struct policy policy = {.terms = {.default_ttl_ms = 10000, .fencing = true}, .max_ttl_ms = 60000};
     const struct service_identity identity = {.version = "1.2.3",
                                               .agent = "00c0ffee",
                                               .host = "web1",

@@ -14,7 +14,7 @@ static int64_t clock_us(int64_t ahead_ms) {
 /* All nodes vote, with clocks that are this far ahead of the first one's. */
 static void begin(unsigned nodes, const int64_t *ahead_ms) {
     world_begin(nodes);
-    world.shard.config.fencing = true;
+    world.fencing = true;
     world.shard.config.fence_skew_ms = SKEW_MS;
     pass_ms(1);
     for (unsigned i = 0; i < nodes; i++)

@@ -106,6 +106,7 @@ void contend_with(uint64_t request, bool persist, uint32_t heartbeat_ms, int64_t
     const struct command command = {
         .kind = COMMAND_CONTEND,
         .persist = persist,
+        .fencing = world.fencing,
         .request = request,
         .ttl_ms = 10000,
         .node_timeout_ms = 100,

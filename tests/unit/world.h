@@ -26,6 +26,7 @@ struct world {
     uint32_t marks[NODES_MAX];                        /* with this one, the last time */
     bool leaves[NODES_MAX];
     int64_t withdrawn_us[NODES_MAX];
+    bool fencing; /* what contend() asks for */
     uint8_t secrets;
     instant_ns now_ns;
     void *memory;

@@ -1,0 +1,37 @@
+/* What the configuration says about requests, and the rules that say it for some names. Pure. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* How the leases of one name are treated. */
+struct terms {
+    int64_t default_ttl_ms;
+    int64_t max_hold_ms; /* 0: no bound */
+    bool fencing;        /* each grant gets a fencing token */
+};
+
+/* For the names that match `pattern`: in it '*' stands for any bytes, also for none; all else for itself. */
+struct rule {
+    char *pattern;
+    struct terms terms;
+};
+
+/* May change on reload. */
+struct policy {
+    struct terms terms; /* of names without a rule */
+    uint32_t max_ttl_ms;
+    uint32_t node_timeout_ms; /* 0: ttl/20 within bounds */
+    const struct rule *rules; /* the configuration's */
+    unsigned n_rules;
+};
+
+/* The terms for this name: those of the first rule that matches. */
+struct terms policy_terms(const struct policy *policy, const char *name, size_t length);
+
+/* The earlier of two bounds on holding; 0: no bound. */
+int64_t policy_hold_ms(int64_t one_ms, int64_t other_ms);
+
+/* The node time-out for this ttl. */
+uint32_t policy_node_timeout_ms(const struct policy *policy, uint32_t ttl_ms);
