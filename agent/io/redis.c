@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
@@ -17,6 +16,7 @@
 #include "base/list.h"
 #include "base/random.h"
 #include "core/event.h"
+#include "io/adapter.h"
 #include "io/clock.h"
 #include "io/evalsha.h"
 #include "io/log.h"
@@ -49,22 +49,17 @@ struct command_record {
 };
 
 struct redis {
-    struct poll_target target;
+    struct adapter adapter;
     sd_event *event;
-    struct poller *poller;
     const struct config_node *node;
     unsigned index;
     struct redis_callbacks callbacks;
     void *userdata;
 
     redisAsyncContext *context; /* NULL while there is none */
-    bool watched;               /* its socket, by the poller */
-    int watched_fd;
-    sd_event_source *timer; /* the end of connecting, probing or backing off, the next INFO or its end */
+    sd_event_source *timer;     /* the end of connecting, probing or backing off, the next INFO or its end */
     struct resolve *resolve;
     bool connected;
-    bool wants_write;
-    bool polls_write;
     bool closing; /* no more callbacks */
     enum redis_state state;
     char reason[REASON_BYTES];
@@ -504,73 +499,6 @@ const char *redis_epoch(const struct redis *redis) {
     return redis->epoch;
 }
 
-/* --- the adapter between hiredis and sd-event --- */
-
-static void poll_write(struct redis *redis, bool wanted) {
-    if (redis->polls_write == wanted || !redis->watched)
-        return;
-    redis->polls_write = wanted;
-    if (poller_modify(redis->poller, redis->watched_fd, EPOLLIN | (wanted ? (uint32_t) EPOLLOUT : 0u),
-                      &redis->target) < 0)
-        abort();
-}
-
-static void adapter_nothing(void *privdata) {
-    (void) privdata;
-}
-
-static void adapter_add_write(void *privdata) {
-    struct redis *redis = privdata;
-
-    redis->wants_write = true;
-    if (!redis->connected)
-        poll_write(redis, true); /* the connection's success shows as writability */
-}
-
-static void adapter_delete_write(void *privdata) {
-    struct redis *redis = privdata;
-
-    redis->wants_write = false;
-    poll_write(redis, false);
-}
-
-static void adapter_cleanup(void *privdata) {
-    struct redis *redis = privdata;
-
-    /* Just before hiredis closes the socket. */
-    if (redis->watched)
-        poller_remove(redis->poller, redis->watched_fd);
-    redis->watched = redis->wants_write = redis->polls_write = false;
-}
-
-static void on_socket(struct poll_target *target, uint32_t revents) {
-    struct redis *redis = (struct redis *) (void *) target;
-    redisAsyncContext *context = redis->context;
-
-    if (context && (revents & (EPOLLIN | EPOLLHUP | EPOLLERR)))
-        redisAsyncHandleRead(context);
-    if (context && redis->context == context && (revents & EPOLLOUT))
-        redisAsyncHandleWrite(context);
-    redis_flush(redis);
-}
-
-static int attach(struct redis *redis) {
-    redisAsyncContext *context = redis->context;
-
-    int r = poller_add(redis->poller, context->c.fd, EPOLLIN, &redis->target);
-    if (r < 0)
-        return r;
-    redis->watched = true;
-    redis->watched_fd = context->c.fd;
-    context->ev.data = redis;
-    context->ev.addRead = adapter_nothing; /* reading is always on */
-    context->ev.delRead = adapter_nothing;
-    context->ev.addWrite = adapter_add_write;
-    context->ev.delWrite = adapter_delete_write;
-    context->ev.cleanup = adapter_cleanup;
-    return 0;
-}
-
 /* --- connecting --- */
 
 static void set_socket_options(int fd) {
@@ -605,6 +533,7 @@ static void on_connect(const redisAsyncContext *context, int status) {
 
     if (status == REDIS_OK) {
         redis->connected = true;
+        adapter_connected(&redis->adapter);
         if (!redis->node->unix_path)
             set_socket_options(context->c.fd);
         greet(redis);
@@ -631,12 +560,13 @@ static void adopt(struct redis *redis, redisAsyncContext *context) {
         return;
     }
     redis->context = context;
-    redis->connected = redis->wants_write = redis->polls_write = false;
+    redis->connected = false;
     redis->failure[0] = '\0';
     redis->looking = false;
     context->data = redis;
     set_timer_ms(redis, CONNECT_TIMEOUT_MS);
-    if (attach(redis) < 0 || redisAsyncSetConnectCallback(context, on_connect) != REDIS_OK ||
+    if (adapter_attach(&redis->adapter, context) < 0 ||
+        redisAsyncSetConnectCallback(context, on_connect) != REDIS_OK ||
         redisAsyncSetDisconnectCallback(context, on_disconnect) != REDIS_OK) {
         redis->context = NULL;
         redisAsyncFree(context);
@@ -708,9 +638,8 @@ int redis_new(sd_event *event, struct poller *poller, const struct config_node *
         free(redis);
         return -EIO;
     }
-    redis->target.on_events = on_socket;
+    adapter_init(&redis->adapter, poller);
     redis->event = event;
-    redis->poller = poller;
     redis->node = node;
     redis->index = index;
     redis->callbacks = *callbacks;
@@ -786,11 +715,7 @@ int redis_send(struct redis *redis, enum redis_script script, const struct redis
 }
 
 void redis_flush(struct redis *redis) {
-    if (!redis->context || !redis->connected || !redis->wants_write || redis->polls_write)
-        return;
-    redisAsyncHandleWrite(redis->context);
-    if (redis->context && redis->wants_write)
-        poll_write(redis, true); /* the socket is full */
+    adapter_flush(&redis->adapter);
 }
 
 void redis_cut(struct redis *redis, const char *reason) {

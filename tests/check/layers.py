@@ -41,7 +41,7 @@ FILES = {
 
 # Libraries that may be met in few places only.
 LIBRARIES = {
-    "hiredis/": ("agent/io/redis.",),
+    "hiredis/": ("agent/io/redis.", "agent/io/adapter."),
     "confuse.h": ("agent/config-",),
     "systemd/": ("agent/io/", "agent/main.c"),
     "pthread.h": ("agent/io/",),
