@@ -24,11 +24,9 @@ enum {
 };
 
 static cfg_opt_t node_options[] = {
-    CFG_STR("address", NULL, CFGF_NODEFAULT),
-    CFG_STR("user", NULL, CFGF_NODEFAULT),
-    CFG_STR("password", NULL, CFGF_NODEFAULT),
-    CFG_STR("db", NULL, CFGF_NODEFAULT),
-    CFG_END(),
+    CFG_STR("address", NULL, CFGF_NODEFAULT),  CFG_STR("user", NULL, CFGF_NODEFAULT),
+    CFG_STR("password", NULL, CFGF_NODEFAULT), CFG_STR("db", NULL, CFGF_NODEFAULT),
+    CFG_STR("durable", NULL, CFGF_NODEFAULT),  CFG_END(),
 };
 
 static cfg_opt_t rule_options[] = {
@@ -330,6 +328,7 @@ static void read_node(struct reader *r, struct config_node *node, struct value_a
     read_credentials(r, node);
     read_count(r, "db", 0, DATABASE_MAX, &database);
     node->database = (int) database;
+    read_flag(r, "durable", &node->durable);
 }
 
 static void read_nodes(struct reader *r, cfg_t *root, const struct outline *outline) {

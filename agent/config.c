@@ -101,7 +101,7 @@ static bool same_nodes(const struct config *a, const struct config *b) {
 
         if (!same(x->name, y->name) || !same(x->unix_path, y->unix_path) || !same(x->host, y->host) ||
             x->port != y->port || !same(x->user, y->user) || !same(x->password, y->password) ||
-            x->database != y->database)
+            x->database != y->database || x->durable != y->durable)
             return false;
     }
     return true;

@@ -21,6 +21,7 @@ struct config_node {
     char *user;     /* NULL: AUTH with the password alone */
     char *password; /* NULL: no AUTH */
     int database;
+    bool durable; /* what it has answered is on its disk: a restart loses nothing */
 };
 
 struct config {

@@ -146,12 +146,15 @@ struct vote {
 struct inquiry {
     uint32_t mark;       /* the number of our mark */
     bool leave;          /* leave it, unless the node is blessed */
+    bool disown;         /* let it be nobody's heir */
     int64_t withdraw_us; /* its blessing with this floor no longer counts; 0: none */
 };
 
 /* What a node says of itself: does its epoch key name its present process? */
 struct probe {
     bool blessed;
+    bool heir;           /* not blessed, but the process before it, whose data are all here and whose clock
+                          * the shard was told */
     bool marked;         /* not blessed: nothing was lost since the mark was left */
     uint32_t max_ttl_ms; /* blessed: the longest ttl that any agent grants */
     int64_t floor_us;    /* blessed: tells this blessing from others; no fencing token was larger then */

@@ -81,7 +81,9 @@ static void node_note_step(struct node *node) {
 void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_ms, instant_ns now_ns) {
     static const char quarantined[] =
         "is new, has restarted or lost its data: it votes when all leases that it "
-        "may have forgotten have ended";
+        "may have forgotten have ended",
+                      inheriting[] =
+                          "has restarted with all of its data: it votes when its blessing is renewed";
 
     node->probing = false;
     node->probe_ns = now_ns + PROBE_MS * NS_PER_MS;
@@ -102,6 +104,9 @@ void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_
         node_note_step(node);
         return;
     }
+    bool inherits = probe->heir && !node->stepped && !node->disown;
+    node->disown = probe->heir && !inherits;
+    node->marking = node->marking && !probe->heir; /* then none was left */
     node->stepped = false;
     if (probe->blessed && probe->max_ttl_ms >= max_ttl_ms) {
         if (node->trust != NODE_TRUSTED)
@@ -113,9 +118,10 @@ void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_
         node->marked_ns = INSTANT_NEVER;
         return;
     }
-    if (probe->blessed) {
-        /* For shorter leases than ours: a blessing raises it at once, since none of ours was granted. It
-         * must not count as one if the epoch is gone by then, so it goes with a mark that was never left. */
+    if (probe->blessed || inherits) {
+        /* For shorter leases than ours: a blessing raises it at once, since none of ours was granted. Or for
+         * the process whose heir it is. It must not count as one if the epoch is gone by then, so it goes
+         * with a mark that was never left. */
         node->mark++;
         node->marked_ns = now_ns;
         node->hurry = true;
@@ -127,7 +133,10 @@ void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_
     }
     node->marking = false;
     node->trust = NODE_QUARANTINED;
-    node_note_trouble(node, quarantined, sizeof(quarantined) - 1);
+    if (inherits)
+        node_note_trouble(node, inheriting, sizeof(inheriting) - 1);
+    else
+        node_note_trouble(node, quarantined, sizeof(quarantined) - 1);
 }
 
 void node_hurry(struct node *node, instant_ns now_ns) {
@@ -190,6 +199,7 @@ void node_asked(struct node *node, enum node_wish wish, instant_ns now_ns) {
 struct inquiry node_inquiry(const struct node *node) {
     return (struct inquiry){.mark = node->mark,
                             .leave = node->marking,
+                            .disown = node->disown,
                             .withdraw_us =
                                 node->stepped && node->withdraw && node->floor_us > 0 ? node->floor_us : 0};
 }

@@ -7,7 +7,9 @@
  * *quarantine*: we wait max_ttl and its drift on our own stopwatch, and then bless it. The stopwatch starts
  * when we hear that our mark was left on the node, and counts only as long as that mark stands. Each start
  * has a mark with a number of its own: one whose leaving was never confirmed (the connection broke) proves
- * nothing, since it may have been left after a loss.
+ * nothing, since it may have been left after a loss. One exception is configured: a process that is known to
+ * have all data of the one before it (its *heir*) takes over the blessing, if its clock was not set
+ * meanwhile.
  *
  * Clocks. Redis expires keys by its wall clock. Each answer that grants or extends tells it; a node whose
  * clock was set may have dropped keys before their time, as if it had lost its memory. Its votes don't count
@@ -44,6 +46,7 @@ struct node {
     bool stepped;  /* its clock was set: this blessing of it does not count for us */
     bool judged;   /* and that is its own doing, or ours, but dealt with */
     bool withdraw; /* the blessing is to count for nobody */
+    bool disown;   /* it is nobody's heir: its clock was set since it was another process */
     uint8_t trust; /* enum node_trust */
     uint32_t outstanding;        /* requests sent and not answered */
     instant_ns progress_ns;      /* the later of: last answer, first request after silence */

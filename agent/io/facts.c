@@ -42,6 +42,10 @@ void facts_read(struct redis_facts *facts, const char *info) {
     facts->aof_enabled = info_number(info, "aof_enabled") == 1;
     facts->aof_failing = facts->aof_enabled && strcmp(status, "err") == 0;
     facts->loading = info_number(info, "loading") == 1;
+    /* The backlog comes with the first replica and stays. */
+    facts->replicated = info_number(info, "connected_slaves") != 0 ||
+                        info_number(info, "repl_backlog_active") != 0 ||
+                        info_number(info, "master_repl_offset") != 0;
 }
 
 static bool is_master(const struct redis_facts *facts) {
@@ -81,6 +85,23 @@ const char *facts_loss(const struct redis_facts *before, const struct redis_fact
     if ((!is_master(before) && is_master(after)) || was_promoted(before, after))
         return "was a replica for a while, and may have lost its data";
     return NULL;
+}
+
+bool facts_durable(const struct redis_facts *facts) {
+    return !facts_trouble(facts) && facts->aof_enabled && facts->fsync_always && !facts->replicated &&
+           facts->evicted_keys == 0 && strspn(facts->former_replid, "0") == strlen(facts->former_replid);
+}
+
+bool facts_fsync_always(const char *const texts[], size_t n) {
+    bool always = false, rewriting = false;
+
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        if (strcmp(texts[i], "appendfsync") == 0)
+            always = strcmp(texts[i + 1], "always") == 0;
+        if (strcmp(texts[i], "no-appendfsync-on-rewrite") == 0)
+            rewriting = strcmp(texts[i + 1], "no") == 0;
+    }
+    return always && rewriting;
 }
 
 uint32_t epoch_max_ttl_ms(const char *epoch) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct redis_facts {
@@ -15,6 +16,8 @@ struct redis_facts {
     bool aof_enabled;
     bool aof_failing;
     bool loading;
+    bool replicated;   /* another server has, or may have, its data */
+    bool fsync_always; /* not of INFO: CONFIG says so */
 };
 
 void facts_read(struct redis_facts *facts, const char *info);
@@ -25,6 +28,14 @@ const char *facts_trouble(const struct redis_facts *facts);
 /* How the process has lost keys between the two, although its epoch key may stand; or NULL. Another process
  * is another matter: its epoch tells. */
 const char *facts_loss(const struct redis_facts *before, const struct redis_facts *after);
+
+/* Whether all that the process has answered to is on its disk, and nowhere else: then one that comes up with
+ * these data remembers all. */
+bool facts_durable(const struct redis_facts *facts);
+
+/* Whether what CONFIG GET has answered, n names and values in turn, says that each write is on the disk
+ * before it is answered, also while the append-only file is being rewritten. */
+bool facts_fsync_always(const char *const texts[], size_t n);
 
 /* Of an epoch key, "run_id max_ttl floor": the second and the third word; 0 when they make no sense. */
 uint32_t epoch_max_ttl_ms(const char *epoch);

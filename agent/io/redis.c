@@ -76,8 +76,12 @@ struct redis {
     struct random random;
     struct redis_facts facts;
     bool looking;       /* INFO is under way */
+    bool fsync_always;  /* CONFIG says so; asked of durable nodes before each INFO */
+    bool told_volatile; /* that it is not what the configuration says */
     const char *forgot; /* how this process has lost keys while its epoch key may stand; NULL: it has not */
-    const char *nonce;  /* of the keeper's marks; NULL before the first probe */
+    char
+        former[48]; /* the durable process before this one, whose data must be here; "" when there is none */
+    const char *nonce; /* of the keeper's marks; NULL before the first probe */
     char epoch[EPOCH_BYTES_MAX];
     instant_ns probe_sent_ns; /* of the last probe or blessing; one is under way at a time */
 };
@@ -287,6 +291,17 @@ static void node_lost_memory(struct redis *redis) {
                              redis->epoch);
 }
 
+/* Of a durable process that we knew to be trusted the next one must have all data, if its epoch key is
+ * there. While that one loads them, it may be looked at more than once. */
+static void note_former(struct redis *redis, const struct redis_facts *before) {
+    size_t length = strlen(before->run_id);
+
+    redis->former[0] = '\0';
+    if (facts_durable(before) && strncmp(redis->epoch, before->run_id, length) == 0 &&
+        redis->epoch[length] == ' ')
+        memcpy(redis->former, before->run_id, sizeof(redis->former));
+}
+
 static int load_scripts(struct redis *redis);
 
 /* While greeting, while it is unfit, or just to look. */
@@ -334,17 +349,49 @@ static void on_info_reply(redisAsyncContext *context, void *data, void *privdata
         return;
     }
     facts_read(&redis->facts, reply->str);
+    redis->facts.fsync_always = redis->fsync_always;
     const char *loss = facts_loss(&before, &redis->facts);
-    if (loss)
+    if (loss) {
         redis->forgot = loss;
-    else if (strcmp(before.run_id, redis->facts.run_id) != 0)
+    } else if (strcmp(before.run_id, redis->facts.run_id) != 0) {
         redis->forgot = NULL; /* another process, which the epoch key does not name */
+        note_former(redis, &before);
+    }
+    if (!redis->facts.aof_enabled || !redis->fsync_always)
+        redis->former[0] = '\0'; /* it may have begun with older data than those of its append-only file */
     judge_facts(redis);
+}
+
+static void on_config_reply(redisAsyncContext *context, void *data, void *privdata) {
+    const char *texts[8];
+    struct redis *redis = privdata;
+    const redisReply *reply = data;
+    size_t n = 0;
+
+    (void) context;
+    if (!reply || redis->closing)
+        return;
+    for (; reply->type == REDIS_REPLY_ARRAY && n < reply->elements && n < 8; n++) {
+        if (reply->element[n]->type != REDIS_REPLY_STRING)
+            break;
+        texts[n] = reply->element[n]->str;
+    }
+    redis->fsync_always = facts_fsync_always(texts, n);
+    if (!redis->fsync_always && !redis->told_volatile)
+        log_warning("node %s: is called durable, but %s: after a restart it rests like others",
+                    redis->node->name,
+                    reply->type == REDIS_REPLY_ERROR
+                        ? reply->str
+                        : "its appendfsync is not always, or its no-appendfsync-on-rewrite not no");
+    redis->told_volatile = !redis->fsync_always;
 }
 
 /* One at a time: the answers come in the order of what was asked, so it disturbs no other. */
 static int look(struct redis *redis) {
     redis->looking = true;
+    redis->fsync_always = false;
+    if (redis->node->durable)
+        (void) redisAsyncCommand(redis->context, on_config_reply, redis, "CONFIG GET *appendfsync*");
     return redisAsyncCommand(redis->context, on_info_reply, redis, "INFO");
 }
 
@@ -427,7 +474,12 @@ static bool can_send(const struct redis *redis) {
     return redis->state == REDIS_READY && redis->context && redis->failure[0] == '\0';
 }
 
-/* {1, TIME, epoch} or {0, TIME, marked}. */
+/* The process whose heir this one is; "" if it has not kept all itself. */
+static const char *former(const struct redis *redis) {
+    return facts_durable(&redis->facts) ? redis->former : "";
+}
+
+/* {1, TIME, epoch}, {0, TIME, marked} or {0, TIME, 2}. */
 static struct probe probe_of(struct redis *redis, const redisReply *reply) {
     static const char strange[] = "answered what our script does not say";
     struct probe probe = {.time_us = -1, .sent_ns = redis->probe_sent_ns};
@@ -444,6 +496,7 @@ static struct probe probe_of(struct redis *redis, const redisReply *reply) {
         probe.time_us = redis_time_us(reply->element[1]);
         if (reply->element[0]->integer == 0 && third->type == REDIS_REPLY_INTEGER) {
             probe.marked = third->integer == 1;
+            probe.heir = third->integer == 2;
             return probe;
         }
         if (reply->element[0]->integer == 1 && third->type == REDIS_REPLY_STRING &&
@@ -475,12 +528,15 @@ void redis_probe(struct redis *redis, const char *nonce, int64_t mark_ms, const 
     const struct redis_script_source *script = &redis_scripts[SCRIPT_PROBE];
 
     redis->nonce = nonce;
+    if (inquiry->disown)
+        redis->former[0] = '\0';
     if (!can_send(redis))
         return;
     redis->probe_sent_ns = clock_now_ns();
-    (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s%s %u %lld %d %lld",
+    (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s%s %u %lld %d %lld %s",
                              script->text, script->length, REDIS_EPOCH_KEY, MARK_KEY, nonce, inquiry->mark,
-                             (long long) mark_ms, (int) inquiry->leave, (long long) inquiry->withdraw_us);
+                             (long long) mark_ms, (int) inquiry->leave, (long long) inquiry->withdraw_us,
+                             former(redis));
 }
 
 void redis_bless(struct redis *redis, const char *nonce, uint32_t mark, uint32_t max_ttl_ms,
@@ -490,9 +546,9 @@ void redis_bless(struct redis *redis, const char *nonce, uint32_t mark, uint32_t
     if (!can_send(redis))
         return;
     redis->probe_sent_ns = clock_now_ns();
-    (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s%s %u %u %lld",
+    (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s%s %u %u %lld %s",
                              script->text, script->length, REDIS_EPOCH_KEY, MARK_KEY, nonce, mark,
-                             max_ttl_ms, (long long) fence_skew_us);
+                             max_ttl_ms, (long long) fence_skew_us, former(redis));
 }
 
 const char *redis_epoch(const struct redis *redis) {

@@ -106,6 +106,10 @@ static void probe_node(struct sim_keeper *keeper, unsigned node, const struct in
     event.node = (uint8_t) node;
     event.process = sim_nodes[node].process;
     event.life = connection->life;
+    if (inquiry->disown)
+        connection->blessed_process = event.process;
+    event.as.probe.former =
+        sim_durable && connection->blessed_process != event.process ? connection->blessed_process : 0;
     event.as.probe.bless = bless;
     event.as.probe.leave = inquiry->leave;
     event.as.probe.mark = keeper->mark + inquiry->mark;
@@ -213,6 +217,8 @@ static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
         keeper_reply(keeper, event);
     } else if (event->kind == EVENT_PROBED) {
         keeper->connections[event->node].epoch = event->as.probe.epoch;
+        if (event->as.probe.answer.blessed)
+            keeper->connections[event->node].blessed_process = event->as.probe.epoch;
         keeper->connections[event->node].floor_us = event->as.probe.answer.floor_us;
         shard_node_probed(&keeper->shard, event->node, &event->as.probe.answer, keeper_now(keeper));
     } else if (event->kind == EVENT_BROKEN) {

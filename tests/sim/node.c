@@ -72,22 +72,30 @@ void node_probe(struct sim_node *node, struct event *probe) {
         data->epoch = 0;
         blessed = false;
     }
-    if (!blessed && probe->as.probe.leave) {
+    bool heir = !blessed && probe->as.probe.former != 0 && data->epoch == probe->as.probe.former;
+    if (!blessed && !heir && probe->as.probe.leave) {
         data->marks[keeper].number = probe->as.probe.mark;
         data->marks[keeper].process = node->process;
     }
     bool marked =
         data->marks[keeper].number == probe->as.probe.mark && data->marks[keeper].process == node->process;
-    if (!blessed && probe->as.probe.bless && marked) {
+    if (!blessed && !heir && probe->as.probe.bless && marked) {
         trace("node %u is blessed by agent %u", probe->node, probe->agent);
         data->epoch = node->process;
         data->floor_us = wall_us(node) + fence_skew_us();
         blessed = true;
         data->marks[keeper].number = 0;
+    } else if (probe->as.probe.bless && heir) {
+        trace("node %u: agent %u has the blessing of its former process taken over", probe->node,
+              probe->agent);
+        sim_counts.inheritances++;
+        data->epoch = node->process;
+        blessed = true;
     }
     probe->kind = EVENT_PROBED;
     probe->as.probe.epoch = data->epoch;
     probe->as.probe.answer = (struct probe){.blessed = blessed,
+                                            .heir = heir && !blessed,
                                             .marked = marked,
                                             .max_ttl_ms = blessed ? SIM_LONGEST_TTL_MS : 0,
                                             .floor_us = blessed ? data->floor_us : 0,

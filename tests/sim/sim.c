@@ -27,7 +27,7 @@ static bool with_steps;      /* clocks are set; then no agent is killed */
 static bool with_kills;      /* agents die more often */
 static bool with_losses;     /* nodes forget */
 static bool with_far_clocks; /* the nodes' clocks are far apart */
-bool sim_quarantine = true, sim_fencing, sim_tokens_grow;
+bool sim_quarantine = true, sim_durable, sim_fencing, sim_tokens_grow;
 uint32_t sim_fence_skew_ms;
 
 /* --- time and chance --- */
@@ -179,7 +179,7 @@ static void fault_node(void) {
     int64_t kind = with_losses ? pick(1, 100) : 1;
     if (kind <= 40) {
         trace("fault: node %u restarts with its data", index);
-    } else if (kind <= 60) {
+    } else if (kind <= 60 && !sim_durable) {
         trace("fault: node %u restarts with old data", index);
         node_load(node);
         sim_counts.old_data++;
@@ -378,6 +378,7 @@ static void begin(void) {
     with_losses = kind != 1;
     with_far_clocks = kind == 3;
     sim_fencing = chance(90);
+    sim_durable = chance(30);
     sim_tokens_grow = !with_steps || !with_losses; /* both together are too much */
     sim_fence_skew_ms = with_far_clocks ? 20000 : 2000;
     events_reset();
@@ -474,12 +475,12 @@ static void print_counts(uint64_t runs) {
                   (unsigned long long) sim_counts.resumed);
     (void) printf("# faults: %llu connections cut, %llu nodes stopped (%llu forgot all, %llu "
                   "came back with old data), %llu times all forgot, %llu names overwritten, "
-                  "%llu clocks set; agents: %llu pauses, %llu kills\n",
+                  "%llu clocks set, %llu blessings inherited; agents: %llu pauses, %llu kills\n",
                   (unsigned long long) sim_counts.cuts, (unsigned long long) sim_counts.stops,
                   (unsigned long long) sim_counts.amnesias, (unsigned long long) sim_counts.old_data,
                   (unsigned long long) sim_counts.blackouts, (unsigned long long) sim_counts.overwrites,
-                  (unsigned long long) sim_counts.steps, (unsigned long long) sim_counts.pauses,
-                  (unsigned long long) sim_counts.kills);
+                  (unsigned long long) sim_counts.steps, (unsigned long long) sim_counts.inheritances,
+                  (unsigned long long) sim_counts.pauses, (unsigned long long) sim_counts.kills);
 }
 
 int main(int argc, char **argv) {

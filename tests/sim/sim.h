@@ -46,6 +46,7 @@ void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern bool sim_violated;
 extern bool sim_quarantine;  /* the agents' setting */
+extern bool sim_durable;     /* a node that restarts has all of its data, or none */
 extern bool sim_fencing;     /* theirs too */
 extern bool sim_tokens_grow; /* in this run that is promised */
 extern uint32_t sim_fence_skew_ms;
@@ -90,6 +91,7 @@ struct event {
         } request;
         struct {
             bool bless, leave;
+            uint32_t former; /* the process before, if it was durable and blessed; 0: none */
             uint64_t mark;
             int64_t withdraw_us;
             struct probe answer;
@@ -168,7 +170,8 @@ bool node_has_keys(const struct sim_node *node);
 struct sim_connection {
     bool up;
     uint32_t life;
-    uint32_t epoch; /* of the node, as the last probe found it */
+    uint32_t epoch;           /* of the node, as the last probe found it */
+    uint32_t blessed_process; /* that it last found blessed */
     int64_t floor_us;
     int64_t request_ns, reply_ns; /* nothing overtakes within one direction */
     uint64_t outstanding[SIM_OUTSTANDING_MAX];
@@ -234,6 +237,6 @@ bool clients_are_idle(void);
 
 struct sim_counts {
     uint64_t events, requests, grants, losses, releases, refusals, extensions, cuts, pauses, kills, stops,
-        amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed;
+        amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed, inheritances;
 };
 extern struct sim_counts sim_counts;

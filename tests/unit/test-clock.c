@@ -165,6 +165,36 @@ static void test_step_in_quarantine(void) {
        "rule 11: a mark from before the step proves nothing: the time begins anew");
 }
 
+/* A connection to another process, which answers that it may inherit. */
+static void comes_back_as_heir(unsigned node, int64_t set_ms) {
+    const struct probe probe = {.heir = true,
+                                .time_us = epoch_us + world.now_ns / NS_PER_US + set_ms * 1000,
+                                .sent_ns = world.now_ns - NS_PER_MS};
+
+    shard_node_gone(&world.shard, node, STANDING_FAILED, "gone", world.now_ns);
+    pass_ms(500);
+    shard_node_ready(&world.shard, node, world.now_ns);
+    shard_node_probed(&world.shard, node, &probe, world.now_ns);
+}
+
+static void test_heir(void) {
+    begin_with_clocks(3);
+    comes_back_as_heir(1, 0);
+    is_int(world.blessings[1], 1, "rule 10: one with all data of a blessed process is blessed at once");
+    ok(!is_asked(1), "but not before");
+    shard_node_probed(&world.shard, 1, &blessed_node, world.now_ns);
+    ok(is_asked(1), "then it votes");
+
+    comes_back_as_heir(2, 9000);
+    is_int(world.blessings[2], 0, "rule 11: not when its clock was set meanwhile");
+    pass_ms(1);
+    ok(world.disowned[2] && world.leaves[2], "then it is disowned, and rests");
+    shard_node_probed(&world.shard, 2, &new_node, world.now_ns);
+    pass_ms(1000);
+    ok(!world.disowned[2], "once");
+    is_int(world.blessings[2], 0, "for the whole of the quarantine");
+}
+
 static void test_trusted_nodes_are_looked_at(void) {
     begin_with_clocks(3);
     instant_ns due_ns = shard_due_ns(&world.shard);
@@ -181,6 +211,7 @@ int main(void) {
     test_step_counts_no_vote();
     test_step_of_ours();
     test_step_in_quarantine();
+    test_heir();
     test_trusted_nodes_are_looked_at();
     return done_testing();
 }

@@ -300,6 +300,7 @@ static void test_nodes(void) {
             "1: user of node \"a\" is empty");
     refuses("an empty password", "node \"a\" { address = \"h\" password = \"\" }",
             "1: password of node \"a\" is empty");
+    refuses("durable: neither yes nor no", "node a { address = h durable = true }", "1: expected yes or no");
     refuses("a database below 0", "node \"a\" { address = \"h\" db = \"-1\" }", "1: db = \"-1\": expected");
     config_free(accepts("an even number of nodes, with a warning", NODE "node \"b\" { address = \"h2\" }",
                         "2: warning: an even number of nodes (2) tolerates no more failures than 1"));
@@ -485,6 +486,7 @@ static void test_reload(void) {
     is_string(difference(NODE, "node a { address = \"unix:/h\" }"), "node", "a node's kind of address");
     is_string(difference(NODE, "node a { address = host password = x }"), "node", "a node's password");
     is_string(difference(NODE, "node a { address = host db = 1 }"), "node", "a node's database");
+    is_string(difference(NODE, "node a { address = host durable = yes }"), "node", "whether it is durable");
     is_string(difference(NODE, NODE "node b { address = b } node c { address = c }"), "node",
               "the number of nodes");
 

@@ -56,6 +56,36 @@ static bool lost(const char *before, const char *after) {
     return facts_loss(&first, &second) != NULL;
 }
 
+static bool durable(const char *info, bool fsync_always) {
+    struct redis_facts facts = facts_of(info);
+
+    facts.fsync_always = fsync_always;
+    return facts_durable(&facts);
+}
+
+static void test_durable(void) {
+    static const char *const always[] = {"appendfsync", "always", "no-appendfsync-on-rewrite", "no"},
+                             *const second[] = {"no-appendfsync-on-rewrite", "no", "appendfsync",
+                                                "everysec"},
+                             *const rewrite[] = {"no-appendfsync-on-rewrite", "yes", "appendfsync",
+                                                 "always"};
+
+    ok(durable(GOOD, true), "a master that writes all to its append-only file is durable");
+    ok(!durable(GOOD, false), "not one that may answer before");
+    ok(!durable("aof_enabled:0\r\n" GOOD, true), "nor one without such a file");
+    ok(!durable("aof_last_write_status:err\r\n" GOOD, true), "or that can't write it");
+    ok(!durable("loading:1\r\n" GOOD, true), "or has not read it yet");
+    ok(!durable("evicted_keys:1\r\n" GOOD, true), "or has evicted keys");
+    ok(!durable("connected_slaves:1\r\n" GOOD, true), "or has a replica, which may come up in its place");
+    ok(!durable("repl_backlog_active:1\r\n" GOOD, true), "or had one");
+    ok(!durable("master_replid2:00ab\r\n" GOOD, true), "or was one");
+    ok(facts_fsync_always(always, 4), "appendfsync always");
+    ok(!facts_fsync_always(always, 2), "must hold while the file is rewritten too");
+    ok(!facts_fsync_always(rewrite, 4), "said clearly");
+    ok(!facts_fsync_always(second, 4), "every second is not always");
+    ok(!facts_fsync_always(NULL, 0), "no answer is no");
+}
+
 static void test_loss(void) {
     ok(!lost(GOOD, GOOD), "nothing changed, nothing lost");
     ok(!lost("", "evicted_keys:3\r\n" GOOD), "the first look has nothing to compare with");
@@ -74,6 +104,7 @@ static void test_loss(void) {
 int main(void) {
     test_read();
     test_trouble();
+    test_durable();
     test_loss();
     return done_testing();
 }

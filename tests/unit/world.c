@@ -38,6 +38,7 @@ static void on_probe(void *userdata, unsigned node, const struct inquiry *inquir
     world.probes[node]++;
     world.marks[node] = inquiry->mark;
     world.leaves[node] = inquiry->leave;
+    world.disowned[node] = inquiry->disown;
     world.withdrawn_us[node] = inquiry->withdraw_us;
 }
 

@@ -24,7 +24,7 @@ struct world {
     unsigned cuts;
     unsigned probes[NODES_MAX], blessings[NODES_MAX]; /* asked for */
     uint32_t marks[NODES_MAX];                        /* with this one, the last time */
-    bool leaves[NODES_MAX];
+    bool leaves[NODES_MAX], disowned[NODES_MAX];
     int64_t withdrawn_us[NODES_MAX];
     bool fencing; /* what contend() asks for */
     uint8_t secrets;

@@ -1,0 +1,108 @@
+"""Rule 10's exception: nodes that keep all that they have answered to on their disks, and are configured as
+such, vote at once after a restart."""
+
+import os
+import shutil
+
+import lab
+from clocknode import ClockNode
+from tap import begins, equal, main, ok
+
+ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
+CONFIG = 'max_ttl = "20s"\ndefault_ttl = "20s"\nquarantine = yes'
+
+
+def node(name, *options, kind=lab.Node):
+    home = lab.path("data-" + name)
+    os.mkdir(home)
+    made = kind(name, "--dir", home, *options)
+    made.home = home
+    return made
+
+
+def trusting(nodes, node_config="durable = yes"):
+    agent = lab.Agent(nodes, CONFIG, node_config=node_config)
+    client = agent.client()
+    for each in nodes:
+        client.call("BLESS", each.name)
+    client.close()
+    agent.wait_voting(len(nodes))
+    return agent
+
+
+def floors(nodes):
+    return [each.call("GET", "redlockd:epoch").split()[1:] for each in nodes]
+
+
+def restart(each):
+    each.kill()
+    each.start()
+
+
+def test_durable():
+    nodes = [node(name, *ALWAYS) for name in "abc"]
+    agent = trusting(nodes)
+    holder = agent.client(3)
+    grant = holder.acquire("kept")
+    before = floors(nodes)
+    begun = lab.now()
+    for each in nodes:
+        restart(each)
+    agent.wait_voting(3)
+    ok(lab.now() - begun < 15, "all nodes restarted and vote again long before max_ttl (%.1f s)" % (
+        lab.now() - begun))
+    equal(floors(nodes), before, "their epochs name the new processes; max_ttl and floor are the same")
+    equal(lab.keys_on(nodes, "kept"), 3, "the keys stand")
+    ok(holder.call("CHECK", grant["id"]) > 0, "the lease is held")
+    other = lab.Agent(nodes, CONFIG, node_config="durable = yes")
+    other.wait_voting(3)
+    begins(other.client().acquire("kept"), "BUSY", "another agent finds them blessed, and the lease held")
+    equal(holder.call("RELEASE", grant["id"]), 1, "its holder lets go")
+    ok(other.client().acquire("kept", "WAIT", 5000)["fence"] > grant["fence"], "the next token is larger")
+    other.terminate()
+    agent.terminate()
+
+
+def rests(agent, each, why):
+    """It has restarted; it rests."""
+    lab.wait_for(lambda: agent.node_states()[each.name]["state"] == "quarantined", what="its quarantine")
+    epoch = each.call("GET", "redlockd:epoch")
+    ok(epoch is None or epoch.split()[0] not in each.call("INFO", "server"), why)
+
+
+def test_not_durable():
+    nodes = [node("a", *ALWAYS), node("b", "--appendonly", "yes", "--appendfsync", "everysec"),
+             node("c", *ALWAYS), node("d", *ALWAYS), node("e", *ALWAYS)]
+    agent = trusting(nodes)
+    ok("node b: is called durable, but its appendfsync is not always" in agent.log_text(),
+       "one that is called durable and is not gives a warning")
+    nodes[0].kill()
+    shutil.rmtree(os.path.join(nodes[0].home, "appendonlydir"))
+    nodes[0].start()
+    rests(agent, nodes[0], "a durable node without its file rests")
+    restart(nodes[1])
+    rests(agent, nodes[1], "one that writes its file every second rests")
+    nodes[2].kill()
+    fresh = lab.Agent(nodes, CONFIG, node_config="durable = yes")
+    fresh.wait_voting(2)
+    agent.kill()
+    nodes[2].start()
+    rests(fresh, nodes[2], "for an agent that did not know the former process, its heir rests")
+    fresh.terminate()
+    plain = trusting(nodes, "")
+    restart(nodes[3])
+    rests(plain, nodes[3], "without durable = yes it rests")
+    plain.terminate()
+
+
+def test_clock_set():
+    nodes = [node(name, *ALWAYS, kind=ClockNode) for name in "abc"]
+    agent = trusting(nodes)
+    nodes[1].kill()
+    nodes[1].set_clock(3600)
+    nodes[1].start()
+    rests(agent, nodes[1], "rule 11: one whose clock was set while it was down rests")
+    agent.terminate()
+
+
+main(test_durable, test_not_durable, test_clock_set)
