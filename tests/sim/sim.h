@@ -75,6 +75,7 @@ struct event {
     uint64_t sequence;
     uint8_t agent, keeper, node, client, name;
     uint32_t life;    /* of the agent, or of the connection: an event of an earlier one is void */
+    bool again;       /* a request that was executed before */
     uint32_t process; /* of the node that it was sent to: a later one never gets it */
     int64_t sent_ns;  /* a request's and its answer's: by the host's clock */
     int64_t time_us;  /* an answer's: the node's clock; negative: not told */
@@ -237,6 +238,6 @@ bool clients_are_idle(void);
 
 struct sim_counts {
     uint64_t events, requests, grants, losses, releases, refusals, extensions, cuts, pauses, kills, stops,
-        amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed, inheritances;
+        amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed, inheritances, repeats;
 };
 extern struct sim_counts sim_counts;
