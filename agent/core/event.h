@@ -142,6 +142,13 @@ struct vote {
     int64_t ttl_left_ms; /* of a foreign key; negative: none */
 };
 
+/* That a node is to vote. */
+struct blessing {
+    uint32_t mark; /* the number of our mark, which must stand */
+    uint32_t max_ttl_ms;
+    int64_t floor_us; /* or its blessing must have this floor, and is raised to the max_ttl; 0: none */
+};
+
 /* What a node is asked of itself. */
 struct inquiry {
     uint32_t mark;       /* the number of our mark */

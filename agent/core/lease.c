@@ -176,7 +176,7 @@ static int64_t retry_delay_ns(struct shard *shard, const struct lease *lease) {
     int64_t spread_ns = (int64_t) shard->waiting * RETRY_PER_WAITER_US * NS_PER_US;
     int64_t delay_ns = random_ns(shard, RETRY_MS_MIN * NS_PER_MS, RETRY_MS_MAX * NS_PER_MS) + spread_ns;
     /* The key that was seen may expire sooner; PTTL is rounded, so a millisecond later. */
-    if (lease->failure == 1 + FAILURE_BUSY && lease->seen_ttl_ms >= 0)
+    if (lease->failure == 1 + FAILURE_BUSY && lease->seen_ttl_ms >= 0 && lease->seen_ttl_ms < TTL_MS_MAX)
         delay_ns =
             instant_min(delay_ns, (lease->seen_ttl_ms + 1) * NS_PER_MS + random_ns(shard, 0, NS_PER_MS));
     return delay_ns;
@@ -316,7 +316,7 @@ static void raise_begin(struct shard *shard, struct lease *lease, instant_ns now
     lease->raises++;
     if (lease->token_seen > lease->token)
         lease->token = lease->token_seen;
-    if (shard->token_high > lease->token)
+    if (shard->token_high > lease->token && token_is_near(shard, shard->token_high, now_ns))
         lease->token = shard->token_high;
     lease->token++;
     if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
@@ -752,10 +752,13 @@ void lease_beat(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     }
 }
 
-void lease_extend_soon(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    assert(lease->state == LEASE_HELD);
+void lease_vote_is_void(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
+    assert(lease->state != LEASE_FREE && lease->state != LEASE_RELEASING);
 
-    if (lease->abandoned || lease->deadline_ns >= lease->hold_until_ns || now_ns >= lease->beat_until_ns)
+    lease->round.yes &= (node_set) ~node_set_of(node);
+    lease->accepted &= (node_set) ~node_set_of(node);
+    if (lease->state != LEASE_HELD || lease->abandoned || lease->deadline_ns >= lease->hold_until_ns ||
+        now_ns >= lease->beat_until_ns)
         return;
     lease->under_way = lease->undecided = false;
     lease->extend_ns = now_ns + random_ns(shard, 0, NODE_BACK_US_MAX * NS_PER_US);

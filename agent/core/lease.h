@@ -115,9 +115,10 @@ void lease_abandon(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
 void lease_beat(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
-/* A node's keys may have ended before their time: the others are asked for an extension without waiting for
- * the next one to be due. */
-void lease_extend_soon(struct shard *shard, struct lease *lease, instant_ns now_ns);
+/* The node's keys may have ended before their time: its votes of the round under way are void, and for a
+ * held lease the others are asked for an extension without waiting for the next one to be due. Not when it
+ * is releasing. */
+void lease_vote_is_void(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
 
 /* Our clock stood still: the lease may have ended, whatever its deadline says. Only when held. */
 void lease_outlived(struct shard *shard, struct lease *lease, instant_ns now_ns);

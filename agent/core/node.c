@@ -7,13 +7,13 @@
 #include "core/event.h"
 
 void node_init(struct node *node) {
-    *node = (struct node){.marked_ns = INSTANT_NEVER};
+    *node = (struct node){.marked_ns = INSTANT_NEVER, .short_floor_us = FLOOR_UNKNOWN};
     node_note_trouble(node, "not connected yet", strlen("not connected yet"));
 }
 
 void node_ready(struct node *node, instant_ns now_ns) {
     node->ready = true;
-    node->stalled = node->cut = node->probing = node->marking = node->hurry = false;
+    node->stalled = node->cut = node->probing = node->marking = node->blessing = node->hurry = false;
     node->trust = NODE_UNKNOWN;
     node->probe_ns = now_ns;
     node->outstanding = 0;
@@ -22,7 +22,8 @@ void node_ready(struct node *node, instant_ns now_ns) {
 }
 
 void node_gone(struct node *node, const char *reason) {
-    node->ready = node->stalled = node->cut = node->probing = node->marking = node->hurry = false;
+    node->ready = node->stalled = node->cut = node->probing = node->marking = node->blessing = node->hurry =
+        false;
     node->trust = NODE_UNKNOWN;
     node->outstanding = 0;
     node_note_trouble(node, reason, strlen(reason));
@@ -78,14 +79,62 @@ static void node_note_step(struct node *node) {
                     (long long) (ms % 1000));
 }
 
+/* It has been blessed for shorter leases than ours, or the process whose data it has: what is to be waited
+ * for before that is renewed. It must not count as a blessing of ours if the epoch is gone by then, so it
+ * goes with a mark that was never left. */
+static void node_wait_for_renewal(struct node *node, const struct probe *probe, instant_ns now_ns) {
+    static const char inheriting[] =
+        "has restarted with all of its data: it votes when its blessing is renewed",
+                      shorter[] =
+                          "was trusted for leases of a shorter max_ttl: it votes when all longer ones "
+                          "have ended";
+
+    if (probe->heir) {
+        node->mark++;
+        node->marked_ns = now_ns;
+        node->hurry = true;
+        node_note_trouble(node, inheriting, sizeof(inheriting) - 1);
+        return;
+    }
+    if (node->short_floor_us != probe->floor_us || node->marked_ns == INSTANT_NEVER) {
+        node->mark++;
+        node->marked_ns = now_ns;
+        node->hurry = false;
+    }
+    node->short_floor_us = probe->floor_us;
+    node_note_trouble(node, shorter, sizeof(shorter) - 1);
+}
+
+static void node_trusted(struct node *node, const struct probe *probe, instant_ns now_ns) {
+    if (node->trust != NODE_TRUSTED)
+        node->trouble[0] = '\0';
+    node->probe_ns = now_ns + PROBE_TRUSTED_MS * NS_PER_MS;
+    node->blessed_floor_us = probe->floor_us;
+    node->trust = NODE_TRUSTED;
+    node->marking = node->hurry = false;
+    node->marked_ns = INSTANT_NEVER;
+    node->short_floor_us = FLOOR_UNKNOWN;
+}
+
+/* Its epoch is no news: the blessing that it names does not count for us. True when that is so. */
+static bool node_still_stepped(struct node *node, const struct probe *probe, instant_ns now_ns) {
+    if (!node->stepped || !probe->blessed)
+        return false;
+    if (node->floor_us == FLOOR_UNKNOWN) {
+        node->floor_us = probe->floor_us; /* it may be from before the clock was set */
+        if (node->withdraw)
+            node->probe_ns = now_ns;
+    }
+    return probe->floor_us == node->floor_us && now_ns < node->stepped_until_ns;
+}
+
 void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_ms, instant_ns now_ns) {
     static const char quarantined[] =
         "is new, has restarted or lost its data: it votes when all leases that it "
-        "may have forgotten have ended",
-                      inheriting[] =
-                          "has restarted with all of its data: it votes when its blessing is renewed";
+        "may have forgotten have ended";
+    bool was_blessing = node->blessing;
 
-    node->probing = false;
+    node->probing = node->blessing = false;
     node->probe_ns = now_ns + PROBE_MS * NS_PER_MS;
     if (probe->error) {
         node->trust = NODE_UNKNOWN;
@@ -93,13 +142,7 @@ void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_
         node_note_trouble(node, probe->error, probe->error_length);
         return;
     }
-    if (node->stepped && probe->blessed && node->floor_us == FLOOR_UNKNOWN) {
-        node->floor_us = probe->floor_us; /* it may be from before the clock was set */
-        if (node->withdraw)
-            node->probe_ns = now_ns;
-    }
-    if (node->stepped && probe->blessed && probe->floor_us == node->floor_us &&
-        now_ns < node->stepped_until_ns) {
+    if (node_still_stepped(node, probe, now_ns)) {
         node->trust = NODE_UNKNOWN;
         node_note_step(node);
         return;
@@ -109,34 +152,26 @@ void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_
     node->marking = node->marking && !probe->heir; /* then none was left */
     node->stepped = false;
     if (probe->blessed && probe->max_ttl_ms >= max_ttl_ms) {
-        if (node->trust != NODE_TRUSTED)
-            node->trouble[0] = '\0';
-        node->probe_ns = now_ns + PROBE_TRUSTED_MS * NS_PER_MS;
-        node->blessed_floor_us = probe->floor_us;
-        node->trust = NODE_TRUSTED;
-        node->marking = node->hurry = false;
-        node->marked_ns = INSTANT_NEVER;
+        node_trusted(node, probe, now_ns);
         return;
     }
-    if (probe->blessed || inherits) {
-        /* For shorter leases than ours: a blessing raises it at once, since none of ours was granted. Or for
-         * the process whose heir it is. It must not count as one if the epoch is gone by then, so it goes
-         * with a mark that was never left. */
-        node->mark++;
-        node->marked_ns = now_ns;
-        node->hurry = true;
-    } else if (node->marking) {
+    node->trust = NODE_QUARANTINED;
+    if (was_blessing)
+        node->marked_ns = INSTANT_NEVER; /* it was in vain: all starts anew */
+    if ((probe->blessed && !was_blessing) || inherits) {
+        node_wait_for_renewal(node, probe, now_ns);
+        node->marking = false;
+        return;
+    }
+    if (node->marking) {
         node->marked_ns = now_ns;
     } else if (!probe->marked) {
         node->marked_ns = INSTANT_NEVER;
         node->hurry = false;
     }
     node->marking = false;
-    node->trust = NODE_QUARANTINED;
-    if (inherits)
-        node_note_trouble(node, inheriting, sizeof(inheriting) - 1);
-    else
-        node_note_trouble(node, quarantined, sizeof(quarantined) - 1);
+    node->short_floor_us = FLOOR_UNKNOWN;
+    node_note_trouble(node, quarantined, sizeof(quarantined) - 1);
 }
 
 void node_hurry(struct node *node, instant_ns now_ns) {
@@ -172,7 +207,7 @@ instant_ns node_wish_due_ns(const struct node *node, int64_t quarantine_ns) {
     if (node->trust != NODE_QUARANTINED)
         return node->probe_ns;
     if (node->marked_ns == INSTANT_NEVER)
-        return INSTANT_LONG_AGO; /* the stopwatch has to be started */
+        return node->probe_ns; /* to start the stopwatch; never at the speed of the answers */
     return instant_min(node->probe_ns, blessing_due_ns(node, quarantine_ns));
 }
 
@@ -190,10 +225,17 @@ enum node_wish node_wish(const struct node *node, int64_t quarantine_ns, instant
 
 void node_asked(struct node *node, enum node_wish wish, instant_ns now_ns) {
     node->probing = true;
+    node->blessing = wish == NODE_WANTS_BLESSING;
     node->marking = wish == NODE_WANTS_MARK;
     if (node->marking)
         node->mark++;
     node_sent(node, now_ns);
+}
+
+struct blessing node_blessing(const struct node *node, uint32_t max_ttl_ms) {
+    return (struct blessing){.mark = node->mark,
+                             .max_ttl_ms = max_ttl_ms,
+                             .floor_us = node->short_floor_us > 0 ? node->short_floor_us : 0};
 }
 
 struct inquiry node_inquiry(const struct node *node) {
@@ -208,6 +250,7 @@ struct inquiry node_inquiry(const struct node *node) {
 
 bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns,
                     int64_t quarantine_ns) {
+    bool counted = node->trust != NODE_QUARANTINED && !node->stepped;
     int64_t step_ns = offset_update(&node->offset, time_us, sent_ns, now_ns);
 
     if (node->trust == NODE_TRUSTED)
@@ -215,8 +258,11 @@ bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, inst
     if (step_ns == 0)
         return false;
     node->trust = NODE_UNKNOWN;
+    if (!node->stepped) {
+        node->judged = !counted; /* there is nothing to withdraw */
+        node->withdraw = false;
+    }
     node->stepped = true;
-    node->judged = node->withdraw = false;
     node->hurry = false;
     node->marked_ns = INSTANT_NEVER; /* others may have blessed it since, and been granted leases */
     node->floor_us = FLOOR_UNKNOWN;
@@ -224,7 +270,7 @@ bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, inst
     node->stepped_ns = now_ns;
     node->stepped_until_ns = now_ns + quarantine_ns;
     node_note_step(node);
-    return true;
+    return counted;
 }
 
 void node_judge(struct node *node, bool withdraw, instant_ns now_ns) {

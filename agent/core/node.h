@@ -7,9 +7,11 @@
  * *quarantine*: we wait max_ttl and its drift on our own stopwatch, and then bless it. The stopwatch starts
  * when we hear that our mark was left on the node, and counts only as long as that mark stands. Each start
  * has a mark with a number of its own: one whose leaving was never confirmed (the connection broke) proves
- * nothing, since it may have been left after a loss. One exception is configured: a process that is known to
- * have all data of the one before it (its *heir*) takes over the blessing, if its clock was not set
- * meanwhile.
+ * nothing, since it may have been left after a loss. A blessing takes all marks away: who left one has not
+ * waited for what is granted after it. A node that was blessed for shorter leases than ours may have
+ * forgotten a longer one: it rests for ours all the same, as long as that blessing stands. One exception is
+ * configured: a process that is known to have all data of the one before it (its *heir*) takes over the
+ * blessing, if its clock was not set meanwhile.
  *
  * Clocks. Redis expires keys by its wall clock. Each answer that grants or extends tells it; a node whose
  * clock was set may have dropped keys before their time, as if it had lost its memory. Its votes don't count
@@ -25,6 +27,7 @@
 #include "base/instant.h"
 #include "core/offset.h"
 
+struct blessing;
 struct inquiry;
 struct probe;
 
@@ -42,23 +45,25 @@ struct node {
     bool cut;      /* silent for NODE_CUT_MS: the transport was told to give the connection up */
     bool probing;  /* a probe or a blessing is under way */
     bool marking;  /* that leaves a new mark */
+    bool blessing; /* it is a blessing */
     bool hurry;    /* it may be blessed without waiting, as long as the mark stands */
     bool stepped;  /* its clock was set: this blessing of it does not count for us */
     bool judged;   /* and that is its own doing, or ours, but dealt with */
     bool withdraw; /* the blessing is to count for nobody */
     bool disown;   /* it is nobody's heir: its clock was set since it was another process */
     uint8_t trust; /* enum node_trust */
-    uint32_t outstanding;        /* requests sent and not answered */
-    instant_ns progress_ns;      /* the later of: last answer, first request after silence */
-    uint32_t mark;               /* number of the last mark */
-    instant_ns marked_ns;        /* when our mark was left; INSTANT_NEVER: never */
-    instant_ns probe_ns;         /* when to probe again */
-    struct offset offset;        /* of its clock */
-    int64_t blessed_floor_us;    /* of the blessing by which it is trusted: what fencing tokens exceed */
-    int64_t floor_us;            /* of the blessing that does not count; FLOOR_UNKNOWN: not seen yet */
-    int64_t step_ns;             /* by how much its clock was set, at least */
-    instant_ns stepped_ns;       /* when we noticed */
-    instant_ns stepped_until_ns; /* when everything has ended that it had promised by then */
+    uint32_t outstanding;     /* requests sent and not answered */
+    instant_ns progress_ns;   /* the later of: last answer, first request after silence */
+    uint32_t mark;            /* number of the last mark */
+    instant_ns marked_ns;     /* when our mark was left; INSTANT_NEVER: never */
+    instant_ns probe_ns;      /* when to probe again */
+    struct offset offset;     /* of its clock */
+    int64_t short_floor_us;   /* of a blessing for shorter leases that is waited out; FLOOR_UNKNOWN: none */
+    int64_t blessed_floor_us; /* of the blessing by which it is trusted: what fencing tokens exceed */
+    int64_t floor_us;         /* of the blessing that does not count; FLOOR_UNKNOWN: not seen yet */
+    int64_t step_ns;          /* by how much its clock was set, at least */
+    instant_ns stepped_ns;    /* when we noticed */
+    instant_ns stepped_until_ns;      /* when everything has ended that it had promised by then */
     char trouble[NODE_TROUBLE_BYTES]; /* why it does not vote, or its last refusal; "" when fine */
 };
 
@@ -91,11 +96,15 @@ enum node_wish { NODE_WANTS_NOTHING, NODE_WANTS_MARK, NODE_WANTS_PROBE, NODE_WAN
 /* This wish is being asked for. */
 void node_asked(struct node *node, enum node_wish wish, instant_ns now_ns);
 
+/* What is to be written for the wish of a blessing. */
+struct blessing node_blessing(const struct node *node, uint32_t max_ttl_ms);
+
 /* What it is to be asked for the wish of a mark or a probe, after node_asked(). */
 struct inquiry node_inquiry(const struct node *node);
 
-/* It told its clock in an answer to what was sent at `sent_ns`. True when that shows that the clock was set:
- * then it is not trusted for `quarantine_ns`, or until it is blessed anew. */
+/* It told its clock in an answer to what was sent at `sent_ns`. When that shows that the clock was set, it
+ * is not trusted for `quarantine_ns`, or until it is blessed anew. True if its votes have counted until now.
+ */
 bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns,
                     int64_t quarantine_ns);
 

@@ -43,7 +43,11 @@ int64_t offset_update(struct offset *offset, int64_t time_us, instant_ns sent_ns
             spent_ns = offset->spent_ns;
         }
     }
-    *offset = (struct offset){
-        .known = true, .low_ns = low_ns, .high_ns = high_ns, .at_ns = received_ns, .spent_ns = spent_ns};
+    *offset = (struct offset){.known = true,
+                              .low_ns = low_ns,
+                              .high_ns = high_ns,
+                              .at_ns = received_ns,
+                              .sent_ns = sent_ns,
+                              .spent_ns = spent_ns};
     return step_ns;
 }

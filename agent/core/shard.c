@@ -299,7 +299,8 @@ static void see_to_trust(struct shard *shard, unsigned index, instant_ns now_ns)
         return;
     node_asked(node, wish, now_ns);
     if (wish == NODE_WANTS_BLESSING) {
-        shard->sink.bless(shard->sink.userdata, index, node->mark, shard->max_ttl_ms);
+        const struct blessing blessing = node_blessing(node, shard->max_ttl_ms);
+        shard->sink.bless(shard->sink.userdata, index, &blessing);
     } else {
         const struct inquiry inquiry = node_inquiry(node);
         shard->sink.probe(shard->sink.userdata, index, &inquiry);
@@ -327,10 +328,10 @@ void shard_node_probed(struct shard *shard, unsigned index, const struct probe *
         return;
     enum node_trust before = (enum node_trust) node->trust;
     bool recovered = node_answered(node, true, now_ns) == NODE_RECOVERED;
+    if (probe->blessed && probe->max_ttl_ms > shard->max_ttl_ms)
+        shard->max_ttl_ms = probe->max_ttl_ms; /* first: a quarantine lasts that long */
     if (probe->time_us >= 0)
         shard_node_time(shard, index, probe->time_us, probe->sent_ns, now_ns);
-    if (probe->blessed && probe->max_ttl_ms > shard->max_ttl_ms)
-        shard->max_ttl_ms = probe->max_ttl_ms;
     node_probed(node, probe, shard->config.max_ttl_ms, now_ns);
     if (node->trust == NODE_TRUSTED && (before != NODE_TRUSTED || recovered))
         node_back(shard, index, now_ns);
@@ -374,8 +375,10 @@ static void judge_steps(struct shard *shard, instant_ns now_ns) {
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         if (!node_can_be_asked(&shard->nodes[i]))
             continue;
-        if (shard->nodes[i].offset.at_ns < since_ns)
-            return; /* it has been asked */
+        if (shard->nodes[i].offset.sent_ns < since_ns) {
+            node_ask_time(&shard->nodes[i], now_ns); /* what was under way may be from before */
+            return;
+        }
         steady++;
     }
     for (unsigned i = 0; i < shard->config.nodes; i++) {
@@ -389,11 +392,11 @@ static void judge_steps(struct shard *shard, instant_ns now_ns) {
 }
 
 /* What was granted with the node's vote may stand on one leg less than it seems. */
-static void extend_soon(struct shard *shard, instant_ns now_ns) {
+static void votes_are_void(struct shard *shard, unsigned node, instant_ns now_ns) {
     for (uint32_t index = 0; index < shard->leases.touched; index++) {
         struct lease *lease = pool_at(&shard->leases, index);
-        if (lease->state == LEASE_HELD)
-            lease_extend_soon(shard, lease, now_ns);
+        if (lease->state != LEASE_FREE && lease->state != LEASE_RELEASING)
+            lease_vote_is_void(shard, lease, node, now_ns);
     }
 }
 
@@ -406,7 +409,7 @@ void shard_node_time(struct shard *shard, unsigned index, int64_t time_us, insta
         node_report(shard, index, STANDING_FAILED, node->trouble);
         for (unsigned i = 0; i < shard->config.nodes; i++)
             node_ask_time(&shard->nodes[i], now_ns);
-        extend_soon(shard, now_ns);
+        votes_are_void(shard, index, now_ns);
         shard->judging = true;
     }
     if (!shard->judging)

@@ -32,7 +32,7 @@ struct shard_sink {
     /* Ask the node whether its epoch key names its process, and if not whether this mark of ours stands, or
      * to leave it; or bless it if the mark stands. shard_node_probed() has the answer. */
     void (*probe)(void *userdata, unsigned node, const struct inquiry *inquiry);
-    void (*bless)(void *userdata, unsigned node, uint32_t mark, uint32_t max_ttl_ms);
+    void (*bless)(void *userdata, unsigned node, const struct blessing *blessing);
     /* Give the connection to this silent node up. */
     void (*cut)(void *userdata, unsigned node);
     /* Fresh random bytes for a lock value: from getrandom(2), except in a simulation. */

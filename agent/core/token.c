@@ -37,7 +37,11 @@ bool token_is_near(const struct shard *shard, int64_t token, instant_ns now_ns) 
 
 int64_t token_propose(const struct shard *shard, instant_ns now_ns) {
     int64_t median_us = median_time_us(shard, now_ns);
-    int64_t token = median_us > shard->token_high ? median_us : shard->token_high + 1;
+    int64_t token = median_us;
+
+    /* It saves a round trip; but when the clocks have been set back no node accepts it. */
+    if (shard->token_high >= token && token_is_near(shard, shard->token_high, now_ns))
+        token = shard->token_high + 1;
 
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         const struct node *node = &shard->nodes[i];

@@ -108,7 +108,7 @@ uint32_t epoch_max_ttl_ms(const char *epoch) {
     const char *blank = strchr(epoch, ' ');
     unsigned long long number = blank ? strtoull(blank + 1, NULL, 10) : 0;
 
-    return number <= TTL_MS_MAX ? (uint32_t) number : 0;
+    return number <= TTL_MS_MAX ? (uint32_t) number : TTL_MS_MAX;
 }
 
 int64_t epoch_floor_us(const char *epoch) {

@@ -124,11 +124,10 @@ static void on_probe(void *userdata, unsigned node, const struct inquiry *inquir
     keeper->probed |= node_set_of(node);
 }
 
-static void on_bless(void *userdata, unsigned node, uint32_t mark, uint32_t max_ttl_ms) {
+static void on_bless(void *userdata, unsigned node, const struct blessing *blessing) {
     struct keeper *keeper = userdata;
 
-    redis_bless(keeper->nodes[node], keeper->nonce, mark, max_ttl_ms,
-                keeper->config.config->fence_skew_ms * 1000);
+    redis_bless(keeper->nodes[node], keeper->nonce, blessing, keeper->config.config->fence_skew_ms * 1000);
     keeper->probed |= node_set_of(node);
 }
 

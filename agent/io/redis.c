@@ -81,13 +81,12 @@ struct redis {
     const char *forgot; /* how this process has lost keys while its epoch key may stand; NULL: it has not */
     char
         former[48]; /* the durable process before this one, whose data must be here; "" when there is none */
-    const char *nonce; /* of the keeper's marks; NULL before the first probe */
     char epoch[EPOCH_BYTES_MAX];
     instant_ns probe_sent_ns; /* of the last probe or blessing; one is under way at a time */
 };
 
-/* Then the nonce of the keeper: each has a key of its own. */
-#define MARK_KEY "redlockd:mark:"
+/* A field for each keeper, by its nonce. */
+#define MARKS_KEY "redlockd:marks"
 
 static void connect_now(struct redis *redis);
 
@@ -286,9 +285,8 @@ static void node_lost_memory(struct redis *redis) {
     const struct redis_script_source *script = &redis_scripts[SCRIPT_FORGET];
 
     redis->probes_left++;
-    (void) redisAsyncCommand(redis->context, on_forget_reply, redis, "EVAL %b 2 %s %s%s %s", script->text,
-                             script->length, REDIS_EPOCH_KEY, MARK_KEY, redis->nonce ? redis->nonce : "",
-                             redis->epoch);
+    (void) redisAsyncCommand(redis->context, on_forget_reply, redis, "EVAL %b 2 %s %s %s", script->text,
+                             script->length, REDIS_EPOCH_KEY, MARKS_KEY, redis->epoch);
 }
 
 /* Of a durable process that we knew to be trusted the next one must have all data, if its epoch key is
@@ -527,28 +525,28 @@ static void on_probe_reply(redisAsyncContext *context, void *data, void *privdat
 void redis_probe(struct redis *redis, const char *nonce, int64_t mark_ms, const struct inquiry *inquiry) {
     const struct redis_script_source *script = &redis_scripts[SCRIPT_PROBE];
 
-    redis->nonce = nonce;
     if (inquiry->disown)
         redis->former[0] = '\0';
     if (!can_send(redis))
         return;
     redis->probe_sent_ns = clock_now_ns();
-    (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s%s %u %lld %d %lld %s",
-                             script->text, script->length, REDIS_EPOCH_KEY, MARK_KEY, nonce, inquiry->mark,
+    (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s %s %u %lld %d %lld %s",
+                             script->text, script->length, REDIS_EPOCH_KEY, MARKS_KEY, nonce, inquiry->mark,
                              (long long) mark_ms, (int) inquiry->leave, (long long) inquiry->withdraw_us,
                              former(redis));
 }
 
-void redis_bless(struct redis *redis, const char *nonce, uint32_t mark, uint32_t max_ttl_ms,
+void redis_bless(struct redis *redis, const char *nonce, const struct blessing *blessing,
                  int64_t fence_skew_us) {
     const struct redis_script_source *script = &redis_scripts[SCRIPT_BLESS];
 
     if (!can_send(redis))
         return;
     redis->probe_sent_ns = clock_now_ns();
-    (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s%s %u %u %lld %s",
-                             script->text, script->length, REDIS_EPOCH_KEY, MARK_KEY, nonce, mark,
-                             max_ttl_ms, (long long) fence_skew_us, former(redis));
+    (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s %s %u %u %lld %s %lld",
+                             script->text, script->length, REDIS_EPOCH_KEY, MARKS_KEY, nonce, blessing->mark,
+                             blessing->max_ttl_ms, (long long) fence_skew_us, former(redis),
+                             (long long) blessing->floor_us);
 }
 
 const char *redis_epoch(const struct redis *redis) {

@@ -72,6 +72,7 @@ static inline int64_t redis_token(const redisReply *reply) {
 
 struct redis;
 struct inquiry;
+struct blessing;
 struct probe;
 
 struct redis_callbacks {
@@ -103,11 +104,11 @@ enum redis_state redis_state(const struct redis *redis);
 int redis_send(struct redis *redis, enum redis_script script, const struct redis_item *items, size_t n_keys,
                size_t n_arguments, void *tag);
 
-/* Run the scripts `probe` and `bless` (see shard_sink). `nonce` is the caller's own, `mark` a number; the
- * mark stands for `mark_ms`. Never call back; on_probe has the answer, and redis_epoch() the epoch. Without
+/* Run the scripts `probe` and `bless` (see shard_sink). `nonce` is the caller's own; marks
+ * stand for `mark_ms`. Never call back; on_probe has the answer, and redis_epoch() the epoch. Without
  * a connection nothing happens. */
 void redis_probe(struct redis *redis, const char *nonce, int64_t mark_ms, const struct inquiry *inquiry);
-void redis_bless(struct redis *redis, const char *nonce, uint32_t mark, uint32_t max_ttl_ms,
+void redis_bless(struct redis *redis, const char *nonce, const struct blessing *blessing,
                  int64_t fence_skew_us);
 
 /* The epoch as the last probe found it; "" when the node is not blessed. */

@@ -35,12 +35,16 @@ def test_new_nodes():
     other.wait_voting(3)
     ok(lab.now() - begun < 1.5 * lab.SCALE, "another agent finds them blessed")
     begun = lab.now()
-    larger = trusting(nodes, 'max_ttl = "5s"\ndefault_ttl = "1s"', True)
+    larger = trusting(nodes, 'max_ttl = "2s"\ndefault_ttl = "1s"', True)
+    state = lab.wait_for(lambda: larger.node_states()["a"]["state"] == "quarantined" and
+                         larger.node_states()["a"], what="its examination")
+    ok("shorter max_ttl" in state["reason"], "one with a larger max_ttl waits for its own leases to end")
+    ok("id" in client.acquire("meanwhile"), "others are not disturbed")
     larger.wait_voting(3)
-    ok(lab.now() - begun < 1.5 * lab.SCALE, "one with a larger max_ttl raises them at once")
+    within(lab.now() - begun, 3.02, 3.02 + 3 * lab.SCALE, "then it raises them")
     agent.wait_voting(3)
     epoch = nodes[0].call("GET", "redlockd:epoch")
-    equal(epoch.split()[1], "5000", "and their epochs say so")
+    equal(epoch.split()[1], "2000", "and their epochs say so")
     ok("id" in client.acquire("raised"), "the first agent goes on")
     begins(client.acquire("redlockd:epoch"), "BADNAME", "nobody can lease the epoch's name")
     for each in (agent, other, larger):
@@ -128,6 +132,31 @@ def test_bless():
     agent.terminate()
 
 
+def test_late_blessing():
+    """Who was away while another blessed a node has not waited for what was granted since."""
+    nodes = lab.nodes(3)
+    config = 'max_ttl = "2s"\ndefault_ttl = "2s"'
+    late, other = trusting(nodes, config, True), trusting(nodes, config, True)
+    marks = late.keepers + other.keepers
+    lab.wait_for(lambda: all(node.call("HLEN", "redlockd:marks") == marks for node in nodes),
+                 what="the marks of all keepers")
+    late.stop()
+    other.wait_voting(3)
+    equal([node.call("EXISTS", "redlockd:marks") for node in nodes], [0, 0, 0],
+          "a blessing takes all marks away")
+    nodes[0].call("DEL", "redlockd:epoch")
+    other.stop()
+    begun = lab.now()
+    late.cont()
+    late.wait_voting(2)
+    equal(nodes[0].call("EXISTS", "redlockd:epoch"), 0,
+          "so one that comes late does not bless it on its own old mark")
+    late.wait_voting(3)
+    within(lab.now() - begun, 3.02, 3.02 + 3 * lab.SCALE, "but waits anew")
+    late.kill()
+    other.kill()
+
+
 def test_evicting():
     nodes = lab.nodes(3)
     nodes[0].call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
@@ -138,4 +167,5 @@ def test_evicting():
     agent.terminate()
 
 
-main(test_new_nodes, test_restarted_empty, test_flushed, test_one_of_three, test_bless, test_evicting)
+main(test_new_nodes, test_restarted_empty, test_flushed, test_one_of_three, test_bless, test_late_blessing,
+     test_evicting)

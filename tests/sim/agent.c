@@ -122,9 +122,8 @@ static void on_probe(void *userdata, unsigned node, const struct inquiry *inquir
     probe_node(userdata, node, inquiry, false);
 }
 
-static void on_bless(void *userdata, unsigned node, uint32_t mark, uint32_t max_ttl_ms) {
-    (void) max_ttl_ms;
-    probe_node(userdata, node, &(struct inquiry){.mark = mark}, true);
+static void on_bless(void *userdata, unsigned node, const struct blessing *blessing) {
+    probe_node(userdata, node, &(struct inquiry){.mark = blessing->mark}, true);
 }
 
 /* Not within the shard's own step: its sink must not call back. */

@@ -10,10 +10,13 @@
 #include "io/redis.h"
 #include "sim.h"
 
+#define FORMER_RUN_ID "f0123456789"
+
 enum {
     STEPS = 40,
     SECRETS = 3,
     MARKS = 3,
+    FORMER_PROCESS = 999, /* whose data the node has after a restart */
     LONG_TTL_MS = 100000,
     BLESSING_SKEW_MS = 5000,
     TOKEN_SKEW_MS = 1000 * 1000, /* more: tokens near the floor are not too far */
@@ -27,6 +30,7 @@ int64_t sim_now_ns = 1;
 struct random sim_random;
 struct sim_counts sim_counts;
 uint32_t sim_fence_skew_ms;
+unsigned sim_last_blessed;
 
 int64_t pick(int64_t low, int64_t high) {
     return random_between(&sim_random, low, high);
@@ -198,13 +202,17 @@ static void step_probe(void) {
     (void) snprintf(number, sizeof(number), "%u", mark);
     bool withdraw = !bless && chance(20);
     const char *floor_us = withdraw && strchr(known_epoch, ' ') ? strrchr(known_epoch, ' ') + 1 : "0";
-    const char *const probing[] = {REDIS_EPOCH_KEY, "redlockd:mark:x", number,
-                                   "100000",        leave ? "1" : "0", floor_us};
-    const char *const blessing[] = {REDIS_EPOCH_KEY, "redlockd:mark:x", number, "2000", "5000000"};
-    redisReply *reply = bless ? run(SCRIPT_BLESS, 5, blessing, 2) : run(SCRIPT_PROBE, 6, probing, 2);
+    const char *field = chance(50) ? "0" : "1", *former = chance(30) ? FORMER_RUN_ID : "";
+    const char *const probing[] = {REDIS_EPOCH_KEY, "redlockd:marks",  field,    number,
+                                   "100000",        leave ? "1" : "0", floor_us, former};
+    const char *const blessing[] = {REDIS_EPOCH_KEY, "redlockd:marks", field,  number,
+                                    "2000",          "5000000",        former, "0"};
+    redisReply *reply = bless ? run(SCRIPT_BLESS, 8, blessing, 2) : run(SCRIPT_PROBE, 8, probing, 2);
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
         fail("a probe's answer is something else");
     probe.as.probe.bless = bless;
+    probe.keeper = field[0] == '1';
+    probe.as.probe.former = former[0] != '\0' ? FORMER_PROCESS : 0;
     probe.as.probe.leave = leave;
     probe.as.probe.mark = mark;
     probe.as.probe.withdraw_us = withdraw ? known_sim_floor_us : 0;
@@ -221,6 +229,8 @@ static void step_probe(void) {
         fail("blessed or not");
     if (!answer->blessed && answer->marked != (reply->element[2]->integer == 1))
         fail("marked or not");
+    if (!answer->blessed && answer->heir != (reply->element[2]->integer == 2))
+        fail("an heir or not");
     known_sim_epoch = answer->blessed ? probe.as.probe.epoch : UINT32_MAX;
     known_sim_floor_us = answer->floor_us;
     (void) snprintf(known_epoch, sizeof(known_epoch), "%s", answer->blessed ? reply->element[2]->str : "-");
@@ -237,6 +247,13 @@ static void step_disturb(void) {
         freeReplyObject(redisCommand(server, "FLUSHALL"));
         node_forget(&node);
         (void) strcat(history, " flush;");
+    } else if (chance(50) && node.data.epoch == node.process) {
+        redisReply *epoch = redisCommand(server, "GET " REDIS_EPOCH_KEY);
+        freeReplyObject(
+            redisCommand(server, "SET " REDIS_EPOCH_KEY " %s%s", FORMER_RUN_ID, strchr(epoch->str, ' ')));
+        freeReplyObject(epoch);
+        node.data.epoch = FORMER_PROCESS;
+        (void) strcat(history, " restart;");
     } else {
         freeReplyObject(redisCommand(server, "SET %s foreign PX 100000", key));
         node_overwrite(&node, name, LONG_TTL_MS);

@@ -64,7 +64,8 @@ MUTATIONS = [
     ("a node that lost its memory rests half as long", "agent/core/shard.c",
      "(int64_t) (shard->max_ttl_ms + QUARANTINE_MARGIN_MS)", "(int64_t) (shard->max_ttl_ms / 2)"),
     ("a blessing does not look at the mark (script)", "tests/sim/node.c",
-     "probe->as.probe.bless && marked)", "probe->as.probe.bless)"),
+     "(heir || marked)", "(heir || !marked)"),
+
     ("a node with old data inherits the blessing of its former process", "tests/sim/sim.c",
      "kind <= 60 && !sim_durable", "kind <= 60"),
     ("a process inherits though its clock was set", "agent/core/node.c",

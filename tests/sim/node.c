@@ -61,6 +61,12 @@ void node_restart(struct sim_node *node) {
     node->process++;
 }
 
+void node_bless(struct sim_node *node) {
+    node->data.epoch = node->process;
+    node->data.floor_us = wall_us(node) + fence_skew_us();
+    memset(node->data.marks, 0, sizeof(node->data.marks));
+}
+
 /* What probe.lua and bless.lua do. */
 void node_probe(struct sim_node *node, struct event *probe) {
     struct node_data *data = &node->data;
@@ -79,17 +85,15 @@ void node_probe(struct sim_node *node, struct event *probe) {
     }
     bool marked =
         data->marks[keeper].number == probe->as.probe.mark && data->marks[keeper].process == node->process;
-    if (!blessed && !heir && probe->as.probe.bless && marked) {
-        trace("node %u is blessed by agent %u", probe->node, probe->agent);
-        data->epoch = node->process;
-        data->floor_us = wall_us(node) + fence_skew_us();
-        blessed = true;
-        data->marks[keeper].number = 0;
-    } else if (probe->as.probe.bless && heir) {
-        trace("node %u: agent %u has the blessing of its former process taken over", probe->node,
-              probe->agent);
-        sim_counts.inheritances++;
-        data->epoch = node->process;
+    if (!blessed && probe->as.probe.bless && (heir || marked)) {
+        trace("node %u is blessed by agent %u%s", probe->node, probe->agent,
+              heir ? ", as the process before it was" : "");
+        sim_counts.inheritances += heir;
+        sim_last_blessed = probe->node;
+        int64_t former_floor_us = data->floor_us;
+        node_bless(node);
+        if (heir)
+            data->floor_us = former_floor_us;
         blessed = true;
     }
     probe->kind = EVENT_PROBED;

@@ -27,8 +27,11 @@ static bool with_steps;      /* clocks are set; then no agent is killed */
 static bool with_kills;      /* agents die more often */
 static bool with_losses;     /* nodes forget */
 static bool with_far_clocks; /* the nodes' clocks are far apart */
+static bool with_blessings;  /* from the start on */
+static int64_t fault_gap_ms; /* at most so long nothing happens */
 bool sim_quarantine = true, sim_durable, sim_fencing, sim_tokens_grow;
 uint32_t sim_fence_skew_ms;
+unsigned sim_last_blessed;
 
 /* --- time and chance --- */
 
@@ -158,6 +161,22 @@ static void fault_pause(void) {
             agent->keepers[i].paused_until_ns = instant_max(agent->keepers[i].paused_until_ns, until_ns);
 }
 
+/* That an agent notices a step is promised only if it has heard the clock before. No agent starts in a run
+ * with steps. */
+static bool clock_is_known(unsigned node) {
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        for (unsigned j = 0; j < sim_n_keepers; j++)
+            if (!sim_agents[i].keepers[j].shard.nodes[node].offset.known)
+                return false;
+    return true;
+}
+
+static void set_clock(unsigned node, int64_t by_ns) {
+    trace("fault: the clock of node %u is set by %lld ms", node, (long long) (by_ns / NS_PER_MS));
+    sim_counts.steps++;
+    node_set_clock(&sim_nodes[node], by_ns);
+}
+
 static void fault_node(void) {
     unsigned index = (unsigned) pick(0, sim_n_nodes - 1);
     struct sim_node *node = &sim_nodes[index];
@@ -177,8 +196,10 @@ static void fault_node(void) {
     break_node_connections(index);
     node_restart(node);
     int64_t kind = with_losses ? pick(1, 100) : 1;
-    if (kind <= 40) {
+    if (kind <= 40 || (sim_durable && kind <= 50)) {
         trace("fault: node %u restarts with its data", index);
+        if (with_steps && sim_durable && chance(40) && clock_is_known(index))
+            set_clock(index, pick(2500, 10000) * NS_PER_MS);
     } else if (kind <= 60 && !sim_durable) {
         trace("fault: node %u restarts with old data", index);
         node_load(node);
@@ -234,16 +255,14 @@ static void fault_overwrite(void) {
             node_overwrite(&sim_nodes[i], name, 2 * SIM_LONGEST_TTL_MS);
 }
 
-/* By more than the longest round trip whose vote counts: less is not promised to be noticed. Nor that an
- * agent notices which never heard the clock before: no agent starts in such a run. */
+/* By more than the longest round trip whose vote counts: less is not promised to be noticed. */
 static void fault_clock(void) {
-    unsigned index = (unsigned) pick(0, sim_n_nodes - 1);
+    /* Who was in the same quarantine is about to bless it too. */
+    unsigned index = chance(50) ? sim_last_blessed : (unsigned) pick(0, sim_n_nodes - 1);
     int64_t by_ns = pick(2500, 10000) * NS_PER_MS;
 
-    for (unsigned i = 0; i < sim_n_agents; i++)
-        for (unsigned j = 0; j < sim_n_keepers; j++)
-            if (!sim_agents[i].keepers[j].shard.nodes[index].offset.known)
-                return;
+    if (!clock_is_known(index))
+        return;
     if (chance(30)) {
         bool reversed = chance(50);
         trace("fault: the clock of node %u %s for %lld ms", index,
@@ -254,9 +273,7 @@ static void fault_clock(void) {
     }
     if (chance(30))
         by_ns = -by_ns;
-    trace("fault: the clock of node %u is set by %lld ms", index, (long long) (by_ns / NS_PER_MS));
-    sim_counts.steps++;
-    node_set_clock(&sim_nodes[index], by_ns);
+    set_clock(index, by_ns);
 }
 
 /* The largest token that a node would accept now, as if it had been granted: which one is proposed next must
@@ -297,7 +314,8 @@ static void fault(void) {
     } else {
         node_save(&sim_nodes[pick(0, sim_n_nodes - 1)]);
     }
-    events_add(&(struct event){.kind = EVENT_FAULT, .at_ns = sim_now_ns + pick(5, 600) * NS_PER_MS});
+    events_add(
+        &(struct event){.kind = EVENT_FAULT, .at_ns = sim_now_ns + pick(5, fault_gap_ms) * NS_PER_MS});
 }
 
 /* --- a run --- */
@@ -390,17 +408,22 @@ static void begin(void) {
     with_kills = !with_steps && chance(50);
     with_losses = kind != 1;
     with_far_clocks = kind == 3;
+    with_blessings = chance(60);
+    fault_gap_ms = chance(50) ? 600 : 2500;
     sim_fencing = chance(90);
     sim_durable = chance(30);
     sim_tokens_grow = !with_steps || !with_losses; /* both together are too much */
     sim_fence_skew_ms = with_far_clocks ? 20000 : 2000;
     events_reset();
     sim_n_nodes = node_counts[pick(0, 7)];
+    sim_last_blessed = 0;
     sim_n_agents = (unsigned) pick(1, SIM_AGENTS_MAX);
     sim_n_keepers = (unsigned) pick(1, SIM_KEEPERS_MAX);
     for (unsigned i = 0; i < sim_n_nodes; i++) {
         int64_t far_ms = with_far_clocks ? sim_fence_skew_ms * 3 / 4 : 50;
         node_reset(&sim_nodes[i], pick(-far_ms, far_ms) * NS_PER_MS);
+        if (with_blessings)
+            node_bless(&sim_nodes[i]);
         if (with_wild_clocks)
             sim_nodes[i].clock.rate = 1 + (double) pick(-50000, 50000) / 1e6;
     }

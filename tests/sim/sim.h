@@ -45,10 +45,11 @@ void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* An invariant is broken: tells which, by which seed. */
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern bool sim_violated;
-extern bool sim_quarantine;  /* the agents' setting */
-extern bool sim_durable;     /* a node that restarts has all of its data, or none */
-extern bool sim_fencing;     /* theirs too */
-extern bool sim_tokens_grow; /* in this run that is promised */
+extern bool sim_quarantine;       /* the agents' setting */
+extern bool sim_durable;          /* a node that restarts has all of its data, or none */
+extern unsigned sim_last_blessed; /* the node that was blessed most recently */
+extern bool sim_fencing;          /* theirs too */
+extern bool sim_tokens_grow;      /* in this run that is promised */
 extern uint32_t sim_fence_skew_ms;
 
 /* --- events --- */
@@ -152,6 +153,7 @@ extern struct sim_node sim_nodes[SIM_NODES_MAX];
 extern unsigned sim_n_nodes;
 
 void node_reset(struct sim_node *node, int64_t clock_offset_ns);
+void node_bless(struct sim_node *node);
 void node_forget(struct sim_node *node);  /* everything, as by FLUSHALL */
 void node_restart(struct sim_node *node); /* as another process */
 void node_save(struct sim_node *node);

@@ -126,6 +126,74 @@ static void test_step_counts_no_vote(void) {
     is_int(last_sent(OPERATION_RELEASE)->nodes, 5, "and it is owed its release");
 }
 
+static void test_votes_before_a_step(void) {
+    begin_with_clocks(3);
+    contend(1, false);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    pass_ms(1);
+    tell_clock(0, 0);
+    vote(0, &sent, VOTE_YES);
+    pass_ms(1);
+    tell_clock(0, 3600000); /* as an answer for another lease shows */
+    tell_clock(1, 0);
+    vote(1, &sent, VOTE_YES);
+    ok(!last_report(REPORT_GRANTED), "rule 11: a vote from before a step of its node no longer counts");
+    tell_clock(2, 0);
+    vote(2, &sent, VOTE_YES);
+    ok(last_report(REPORT_GRANTED) != NULL, "a majority of others does");
+
+    begin_with_clocks(3);
+    const struct command resume = {.kind = COMMAND_RESUME,
+                                   .request = 1,
+                                   .ttl_ms = 10000,
+                                   .node_timeout_ms = 100,
+                                   .hold_until_ns = INSTANT_NEVER,
+                                   .text = "x42:",
+                                   .head_length = 1,
+                                   .tail_length = 3};
+    shard_command(&world.shard, &resume, world.now_ns);
+    const struct sent adopt = *last_sent(OPERATION_ADOPT);
+    pass_ms(1);
+    tell_clock(0, 0);
+    vote(0, &adopt, VOTE_YES);
+    tell_clock(0, 3600000);
+    tell_clock(1, 0);
+    vote(1, &adopt, VOTE_YES);
+    ok(!last_report(REPORT_GRANTED), "nor when a lease is resumed");
+}
+
+/* Ours stood still; what others answer now was executed before. */
+static void test_answers_from_before(void) {
+    begin_with_clocks(3);
+    hold(1);
+    tell_clock(2, 30000);
+    tell_clock(0, 0);
+    tell_clock(1, 0);
+    ok(!world.shard.nodes[2].judged, "answers to what was asked before a step don't tell whose it was");
+    ok(world.shard.nodes[0].probing && world.shard.nodes[1].probing, "they are asked again");
+    tell_clock(0, 30000);
+    tell_clock(1, 30000);
+    const struct report *lost = last_report(REPORT_LOST);
+    ok(lost && lost->reason == REASON_PAUSED, "rule 11: it was ours");
+}
+
+static void test_step_that_matters_no_more(void) {
+    begin_with_clocks(3);
+    hold(1);
+    tell_clock(2, 30000);
+    pass_ms(6);
+    unsigned extensions = count_sent(OPERATION_EXTEND);
+    const struct sent sent = *last_sent(OPERATION_EXTEND);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    for (int64_t set_ms = 31000; set_ms < 60000; set_ms += 1000) {
+        tell_clock(2, set_ms);
+        pass_ms(6);
+    }
+    is_int(count_sent(OPERATION_EXTEND), extensions,
+           "a clock that goes on being set disturbs nobody: its node does not vote already");
+}
+
 static void test_step_of_ours(void) {
     begin_with_clocks(3);
     hold(1);
@@ -161,6 +229,7 @@ static void test_step_in_quarantine(void) {
     shard_node_ready(&world.shard, 0, world.now_ns);
     tell_clock(0, 5000);
     shard_node_probed(&world.shard, 0, &marked_node, world.now_ns);
+    pass_ms(1000);
     ok(world.blessings[0] == 0 && world.leaves[0] && world.marks[0] != mark,
        "rule 11: a mark from before the step proves nothing: the time begins anew");
 }
@@ -187,7 +256,7 @@ static void test_heir(void) {
 
     comes_back_as_heir(2, 9000);
     is_int(world.blessings[2], 0, "rule 11: not when its clock was set meanwhile");
-    pass_ms(1);
+    pass_ms(1000);
     ok(world.disowned[2] && world.leaves[2], "then it is disowned, and rests");
     shard_node_probed(&world.shard, 2, &new_node, world.now_ns);
     pass_ms(1000);
@@ -209,6 +278,9 @@ int main(void) {
     test_small_steps();
     test_step_of_a_node();
     test_step_counts_no_vote();
+    test_votes_before_a_step();
+    test_answers_from_before();
+    test_step_that_matters_no_more();
     test_step_of_ours();
     test_step_in_quarantine();
     test_heir();

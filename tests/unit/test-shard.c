@@ -409,6 +409,7 @@ static void test_mark_lost(void) {
     pass_marked_ms(60400);
     pass_ms(1000);
     probed(0, &new_node);
+    pass_ms(1000);
     ok(world.leaves[0] && world.marks[0] != first, "rule 10: when the mark is gone another one is left");
     probed(0, &marked_node);
     pass_marked_ms(5000);
@@ -453,16 +454,64 @@ static void test_blessed_by_others(void) {
 }
 
 static void test_larger_max_ttl(void) {
+    struct probe again = shortly_blessed_node;
+
     world_begin(3);
     lose_memory(0);
     uint32_t before = world.marks[0];
+    probed(0, &marked_node);
+    pass_ms(3000);
     probed(0, &shortly_blessed_node);
-    ok(world.blessings[0] == 1 && world.marks[0] != before,
-       "a node blessed for shorter leases is raised, with a mark that was never left");
+    pass_ms(30000);
+    is_int(world.blessings[0], 0,
+           "rule 10: a blessing for shorter leases than ours does not end our quarantine");
+    again.floor_us++;
+    probed(0, &again);
+    for (unsigned second = 0; second < 61; second++) {
+        pass_ms(1000);
+        probed(0, &again);
+    }
+    is_int(world.blessings[0], 0, "nor when it was lost and given anew meanwhile");
+    pass_ms(1000);
+    is_int(world.blessings[0], 1, "when our time is over it is raised");
+    ok(world.marks[0] != before && world.raised_us[0] == again.floor_us,
+       "if that very blessing stands, and with a mark that was never left");
     probed(0, &new_node);
-    pass_ms(500);
+    pass_ms(1100);
     is_int(world.blessings[0], 1, "if its epoch is gone by then it is quarantined after all");
     ok(world.leaves[0], "from the start");
+}
+
+/* A foreign key with a ttl of 300 years: as if it had none. */
+static void test_endless_key(void) {
+    const struct vote endless = {
+        .kind = VOTE_FOREIGN, .text = "x", .text_length = 1, .ttl_left_ms = INT64_C(9223372036900)};
+
+    world_begin(3);
+    contend(1, true);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < 3; i++)
+        vote_with(i, sent.ticket, &endless);
+    pass_ms(10);
+    is_int(count_sent(OPERATION_ACQUIRE), 1,
+           "a key that hardly ever expires is not asked for at once again");
+}
+
+/* An epoch that the agent and the script read differently, say. */
+static void test_raised_in_vain(void) {
+    world_begin(3);
+    world.shard.config.quarantine = false;
+    lose_memory(0);
+    unsigned asked = 0;
+    for (unsigned i = 0; i < 1000; i++) {
+        if (world.shard.nodes[0].probing) {
+            probed(0, &shortly_blessed_node);
+            asked++;
+        }
+        pass_ms(10);
+    }
+    ok(asked >= 8 && asked <= 25,
+       "a blessing in vain is not repeated at the speed of the answers (%u in 10 s)", asked);
 }
 
 /* Another agent with a larger max_ttl has written the epochs anew, say: no reason to turn anybody away. */
@@ -565,6 +614,8 @@ int main(void) {
     test_mark_outlives_connection();
     test_blessed_by_others();
     test_larger_max_ttl();
+    test_endless_key();
+    test_raised_in_vain();
     test_operator_blesses();
     test_epoch_changes_under_way();
     test_look();

@@ -44,6 +44,32 @@ static void test_one_round_trip(void) {
     ok(last_sent(OPERATION_ACQUIRE)->token > sent.token, "the next proposal is larger, at the same instant");
 }
 
+static void test_clocks_set_back(void) {
+    begin(3, NULL);
+    contend(1, false);
+    struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < 3; i++)
+        answer(i, &sent, VOTE_YES, TOKEN_ACCEPTED, sent.token);
+    command(COMMAND_RELEASE, 1);
+    sent = *last_sent(OPERATION_RELEASE);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &sent, VOTE_YES);
+    pass_ms(50);
+    for (unsigned i = 0; i < 3; i++)
+        shard_node_time(&world.shard, i, clock_us(-3600000), world.now_ns, world.now_ns);
+    for (unsigned i = 0; i < 1400; i++) {
+        pass_ms(50);
+        for (unsigned node = 0; node < 3; node++)
+            if (world.shard.nodes[node].probing)
+                shard_node_probed(&world.shard, node, &blessed_node, world.now_ns);
+    }
+    is_int(shard_askable(&world.shard), 7, "after a while they vote again");
+    contend(2, true);
+    sent = *last_sent(OPERATION_ACQUIRE);
+    ok(sent.token - clock_us(-3600000) < 60000000,
+       "when all clocks were set back, a name without tokens gets one that nodes accept");
+}
+
 static void test_median(void) {
     static const int64_t ahead_ms[] = {0, 30, 50000, -50000, 20};
     begin(5, ahead_ms);
@@ -146,6 +172,7 @@ static void test_without(void) {
 
 int main(void) {
     test_one_round_trip();
+    test_clocks_set_back();
     test_median();
     test_raised();
     test_raised_too_late();

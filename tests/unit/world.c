@@ -9,7 +9,8 @@ struct world world;
 
 const struct probe new_node = {.time_us = -1}, marked_node = {.marked = true, .time_us = -1},
                    blessed_node = {.blessed = true, .max_ttl_ms = 60000, .time_us = -1, .floor_us = 1},
-                   shortly_blessed_node = {.blessed = true, .max_ttl_ms = 1000, .time_us = -1};
+                   shortly_blessed_node = {
+                       .blessed = true, .max_ttl_ms = 1000, .time_us = -1, .floor_us = 5};
 
 static void on_send(void *userdata, const struct send *send) {
     (void) userdata;
@@ -42,10 +43,10 @@ static void on_probe(void *userdata, unsigned node, const struct inquiry *inquir
     world.withdrawn_us[node] = inquiry->withdraw_us;
 }
 
-static void on_bless(void *userdata, unsigned node, uint32_t mark, uint32_t max_ttl_ms) {
+static void on_bless(void *userdata, unsigned node, const struct blessing *blessing) {
     (void) userdata;
-    (void) max_ttl_ms;
-    world.marks[node] = mark;
+    world.marks[node] = blessing->mark;
+    world.raised_us[node] = blessing->floor_us;
     world.blessings[node]++;
 }
 

@@ -25,7 +25,7 @@ struct world {
     unsigned probes[NODES_MAX], blessings[NODES_MAX]; /* asked for */
     uint32_t marks[NODES_MAX];                        /* with this one, the last time */
     bool leaves[NODES_MAX], disowned[NODES_MAX];
-    int64_t withdrawn_us[NODES_MAX];
+    int64_t withdrawn_us[NODES_MAX], raised_us[NODES_MAX];
     bool fencing; /* what contend() asks for */
     uint8_t secrets;
     instant_ns now_ns;
