@@ -1,0 +1,155 @@
+"""A network that fails: hosts in network namespaces of their own, on a bridge that is in one too. Nothing
+leaves it. What is lost is lost on the bridge, whose ports have their hosts' names."""
+
+import os
+import shutil
+import subprocess
+
+import lab
+
+PREFIX = "redlock-%d-" % os.getpid()
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+def in_namespace(name):
+    return ("ip", "netns", "exec", PREFIX + name)
+
+
+def why_none():
+    """Why there can be no network; None: there can."""
+    if not shutil.which("ip"):
+        return "the command ip is not installed"
+    if os.geteuid() != 0 or subprocess.run(["ip", "netns", "add", PREFIX + "try"],
+                                           capture_output=True).returncode != 0:
+        return "network namespaces want root and a kernel that has them"
+    ip("netns", "del", PREFIX + "try")
+    return None
+
+
+# Rules that lose packets, for Network.lose(). Hosts that can't be resolved lose ARP too, as on a real wire.
+
+def to(*hosts):
+    """They hear nothing; what they say gets through."""
+    return ['oifname "%s" drop' % host for host in hosts]
+
+
+def between(one, hosts):
+    """Nothing gets from it to them nor back; everybody else has them all."""
+    return one_way([one], hosts) + one_way(hosts, [one])
+
+
+def one_way(sources, sinks):
+    return ['iifname "%s" oifname "%s" drop' % (source, sink) for source in sources for sink in sinks]
+
+
+def replies(nodes, sinks):
+    """What the nodes say to these is lost, after they have done what was asked of them."""
+    return ['iifname "%s" oifname "%s" tcp flags psh drop' % (node, sink) for node in nodes for sink in sinks]
+
+
+def requests_but_one(source, nodes):
+    """The next thing that it says to each of these nodes gets through, nothing after it."""
+    return ['iifname "%s" oifname "%s" tcp flags psh limit rate over 1/day burst 1 packets drop' % (
+        source, node) for node in nodes]
+
+
+def some(percent, *hosts):
+    """By chance, both ways."""
+    return ['%s "%s" numgen random mod 100 < %d drop' % (side, host, percent)
+            for host in hosts for side in ("iifname", "oifname")]
+
+
+class Network:
+    """A bridge in a namespace, and hosts that hang on it."""
+
+    def __init__(self):
+        self.namespaces = []
+        self.parted = set()
+        self.lossy = False
+        self.hosts = 0
+        self._add_namespace("hub")
+        ip("-n", PREFIX + "hub", "link", "add", "bridge", "type", "bridge")
+        ip("-n", PREFIX + "hub", "link", "set", "dev", "bridge", "up")
+        self.why_lossless = self._try_to_lose()
+
+    def _add_namespace(self, name):
+        ip("netns", "add", PREFIX + name)
+        self.namespaces.append(PREFIX + name)
+        ip("-n", PREFIX + name, "link", "set", "dev", "lo", "up")
+
+    def _try_to_lose(self):
+        """Why no single packets can be lost here; None: they can."""
+        if not shutil.which("nft"):
+            return "the command nft is not installed"
+        try:
+            self.lose(to("a"), one_way("a", "b"), replies("a", "b"), requests_but_one("a", "b"), some(1, "a"))
+            self.heal()
+        except subprocess.CalledProcessError as error:
+            return "the kernel filters no packets on a bridge: %s" % error.stderr.decode().split("\n")[0]
+        return None
+
+    def host(self, name):
+        """Its address."""
+        self.hosts += 1
+        address = "198.18.0.%d" % self.hosts
+        self._add_namespace(name)
+        ip("link", "add", "name", "eth0", "netns", PREFIX + name, "type", "veth", "peer", "name", name,
+           "netns", PREFIX + "hub")
+        ip("-n", PREFIX + "hub", "link", "set", "dev", name, "master", "bridge", "up")
+        ip("-n", PREFIX + name, "addr", "add", address + "/24", "dev", "eth0")
+        ip("-n", PREFIX + name, "link", "set", "eth0", "up")
+        return address
+
+    def cut(self, *names):
+        """Nothing gets through to them or from them, and nobody is told."""
+        for name in names:
+            self.parted.add(name)
+            ip("-n", PREFIX + "hub", "link", "set", "dev", name, "down")
+
+    def lose(self, *rules):
+        """From now on, all at once and in place of what was lost before."""
+        text = "add table bridge faults\ndelete table bridge faults\n"
+        text += "table bridge faults { chain forward { type filter hook forward priority 0;\n"
+        text += "\n".join(sum(rules, [])) + "\n}\n}\n"
+        self._nft(text)
+        self.lossy = True
+
+    def _nft(self, text):
+        subprocess.run([*in_namespace("hub"), "nft", "-f", "-"], input=text.encode(), check=True,
+                       capture_output=True)
+
+    def heal(self):
+        """Of everything."""
+        for name in sorted(self.parted):
+            ip("-n", PREFIX + "hub", "link", "set", "dev", name, "up")
+        self.parted.clear()
+        if self.lossy:
+            self._nft("flush ruleset\n")
+        self.lossy = False
+
+    def remove(self):
+        for namespace in self.namespaces:
+            subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
+
+
+class Node(lab.Node):
+    """A node that is reached by TCP; the tests themselves use its Unix socket."""
+
+    def __init__(self, network, name):
+        self.ip = network.host(name)
+        super().__init__(name, "--port", "6379", "--bind", self.ip, "--protected-mode", "no",
+                         prefix=in_namespace(name))
+
+    @property
+    def address(self):
+        return self.ip + ":6379"
+
+
+def agent(network, name, nodes, config):
+    network.host(name)
+    started = lab.Agent(nodes, config, prefix=in_namespace(name))
+    started.wait_voting(len(nodes))
+    return started
