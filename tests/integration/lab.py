@@ -159,8 +159,9 @@ class Client:
 
     def push(self, word, timeout=None):
         """The next push of this kind (RESP3); others in front of it are dropped."""
+        until = now() + (self.timeout if timeout is None else timeout * SCALE)
         while True:
-            value = self.pushes.pop(0) if self.pushes else self.read(timeout)
+            value = self.pushes.pop(0) if self.pushes else self._value(until)
             if isinstance(value, Push) and value[0] == word:
                 return value
 
