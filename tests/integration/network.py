@@ -47,7 +47,8 @@ def one_way(sources, sinks):
 
 def replies(nodes, sinks):
     """What the nodes say to these is lost, after they have done what was asked of them."""
-    return ['iifname "%s" oifname "%s" tcp flags psh drop' % (node, sink) for node in nodes for sink in sinks]
+    return ['iifname "%s" oifname "%s" tcp flags psh drop' % (node, sink)
+            for node in nodes for sink in sinks]
 
 
 def requests_but_one(source, nodes):
@@ -85,7 +86,7 @@ class Network:
         if not shutil.which("nft"):
             return "the command nft is not installed"
         try:
-            self.lose(to("a"), one_way("a", "b"), replies("a", "b"), requests_but_one("a", "b"), some(1, "a"))
+            self.lose(to("a") + replies("a", "b") + requests_but_one("a", "b") + some(1, "a"))
             self.heal()
         except subprocess.CalledProcessError as error:
             return "the kernel filters no packets on a bridge: %s" % error.stderr.decode().split("\n")[0]
@@ -109,11 +110,11 @@ class Network:
             self.parted.add(name)
             ip("-n", PREFIX + "hub", "link", "set", "dev", name, "down")
 
-    def lose(self, *rules):
+    def lose(self, rules):
         """From now on, all at once and in place of what was lost before."""
         text = "add table bridge faults\ndelete table bridge faults\n"
         text += "table bridge faults { chain forward { type filter hook forward priority 0;\n"
-        text += "\n".join(sum(rules, [])) + "\n}\n}\n"
+        text += "\n".join(rules) + "\n}\n}\n"
         self._nft(text)
         self.lossy = True
 
