@@ -33,13 +33,12 @@ def search(row):
                               capture_output=True, text=True)
         if made.returncode != 0 or not os.path.exists(os.path.join(directory, "pan.c")):
             return "spin: " + made.stdout + made.stderr, "0"
-        built = subprocess.run(["cc", "-O2", "-w", "-DSAFETY", "-DCOLLAPSE", "-DVECTORSZ=2048",
-                                "-DMEMLIM=%d" % MEMORY_MB, "-o", "pan", "pan.c"], cwd=directory,
-                               capture_output=True, text=True)
+        built = subprocess.run(["cc", "-O2", "-w", "-DSAFETY", "-DVECTORSZ=2048", "-DMEMLIM=%d" % MEMORY_MB,
+                                "-o", "pan", "pan.c"], cwd=directory, capture_output=True, text=True)
         if built.returncode != 0:
             return "cc: " + built.stderr, "0"
         try:
-            done = subprocess.run(["./pan", "-m5000000", "-w24"], cwd=directory, capture_output=True,
+            done = subprocess.run(["./pan", "-m100000", "-w24"], cwd=directory, capture_output=True,
                                   text=True, timeout=SECONDS)
         except subprocess.TimeoutExpired:
             return "no end within %d s" % SECONDS, "?"

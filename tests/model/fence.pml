@@ -9,16 +9,24 @@
  * somebody's DEL. With CLOCK one clock for all advances at any moment; proposals are within SPREAD of it, a
  * node accepts a token up to SKEW ahead, and a blessing writes the floor. Tokens are then 4 to a tick.
  *
- * Numbers:  NODES, ATTEMPTS, PROPOSALS (numbers that an attempt may propose first, without CLOCK),
- *           LOSSES (crashes that lose keys and tokens), TICKS
+ * Tokens. A node that takes an attempt's lock does so even if it refuses the token, as too small or too far
+ * from the clock (that can be with SPREAD >= SKEW only). An attempt that a quorum has locked for, but not
+ * accepted, raises its token beyond the answers that it has read; once more when any node has refused that, up
+ * to RAISES times. What it sent before is still under way then. The agent raises 3 times, and again only when
+ * no majority can accept any more; since other answers may be lost, that is among what is searched here.
+ *
+ * Numbers:  NODES, ATTEMPTS, PROPOSALS (without CLOCK an attempt first proposes 1 or up to so many more),
+ *           RAISES, LOSSES (crashes that lose keys and tokens), TICKS, SPREAD, SKEW
  * Checked:  EXCLUSION (one holder), GROWING (each token is larger than all that were granted before),
  *           GROWING_SINCE (than all that were granted before the attempt began), DISTINCT
  * Smaller:  PUNCTUAL: requests of ended attempts are not executed any more
- * Breaks:   NO_RAISE (the largest answer and one more is granted at once), ANYBODY (a node accepts a raised
+ * Breaks:   INCREMENT (a token is the largest of a quorum's counters, which each acquire increments),
+ *           NO_RAISE (the largest answer and one more is granted at once), ANYBODY (a node accepts a raised
  *           token although the lock is not the attempt's), NO_DEADLINE (an attempt does not notice that it has
- *           ended), EQUAL (a node accepts a token that is not larger), NO_QUARANTINE (a node that forgot takes
- *           part at once), NO_FLOOR
- * Probe:    REACH: violated when a token is ever raised, so that what is green is not so for want of it */
+ *           ended), EQUAL (a node accepts a raised token that is equal), NO_QUARANTINE (a node that forgot
+ *           takes part at once), NO_FLOOR
+ * Probes:   REACH: violated when an attempt is granted after its last raise, so that what is green is not so
+ *           for want of it; REACH_FAR: when one is whose proposal was too far from a node's clock, too */
 #ifndef NODES
 #define NODES 3
 #endif
@@ -27,6 +35,9 @@
 #endif
 #ifndef PROPOSALS
 #define PROPOSALS 1
+#endif
+#ifndef RAISES
+#define RAISES 1
 #endif
 #ifndef LOSSES
 #define LOSSES 0
@@ -44,7 +55,13 @@
 #define QUORUM (NODES / 2 + 1)
 #define BIT(i) (1 << (i))
 #define AT(attempt, node) ((attempt) * NODES + (node))
+#define RAISE(attempt, count) ((attempt) * RAISES + (count) - 1)
 #define TICK_OF(token) ((token) >> 2)
+#ifdef CLOCK
+#define IS_FAR(token) (TICK_OF(token) > now + SKEW || TICK_OF(token) + SKEW < now)
+#else
+#define IS_FAR(token) (0)
+#endif
 #define LARGER(x, y) ((x) > (y) -> (x) : (y))
 #if NODES == 3
 #define COUNT(set) (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1))
@@ -65,11 +82,11 @@ byte owner[NODES];       /* whose lock stands there: attempt + 1; 0: nobody's */
 byte fence[NODES];       /* the largest token accepted */
 byte state[ATTEMPTS];
 byte proposal[ATTEMPTS];
-byte token[ATTEMPTS];
 byte locked[ATTEMPTS];   /* nodes that have executed its acquire */
-byte answer[ATTEMPTS * NODES]; /* of those: 0 the proposal was accepted, else the larger token there */
-byte raised[ATTEMPTS];   /* nodes that have accepted the raised token */
-bit raise_sent[ATTEMPTS];
+byte answer[ATTEMPTS * NODES]; /* of those that refused its last token: one more than the token there */
+byte raises[ATTEMPTS];   /* how often it has raised its token */
+byte token[ATTEMPTS * RAISES]; /* to what */
+byte raised[ATTEMPTS];   /* nodes that have accepted the last one */
 #ifdef NO_DEADLINE
 bit unnoticed[ATTEMPTS];
 #define HAS_ENDED(x) (state[x] == ENDED || unnoticed[x])
@@ -81,6 +98,9 @@ byte largest;            /* granted so far */
 byte largest_before[ATTEMPTS];
 #endif
 byte holders;
+#ifdef REACH_FAR
+bit was_far[ATTEMPTS];
+#endif
 #ifdef DISTINCT
 int granted_low, granted_high; /* which tokens */
 #endif
@@ -95,7 +115,7 @@ byte losses = LOSSES;
 #ifdef CLOCK
 byte now;
 #endif
-byte a, n, k, set, w;    /* scratch: 0 between steps */
+byte a, n, k, r, set, w; /* scratch: 0 between steps */
 
 inline drop_answers(x) {
     k = 0; do :: k < NODES -> answer[AT(x, k)] = 0; k++ :: else -> break od; k = 0
@@ -105,75 +125,113 @@ inline end(x) {
     if :: state[x] == HELD -> holders-- :: else fi;
     state[x] = ENDED;
     drop_answers(x);
+    raised[x] = 0;
 #ifdef GROWING_SINCE
     largest_before[x] = 0;
 #endif
     /* What can't matter any more is forgotten: fewer states. */
     if :: locked[x] == BIT(NODES) - 1 -> proposal[x] = 0 :: else fi;
-    if :: !raise_sent[x] -> token[x] = 0 :: else fi;
 #if LOSSES > 0
     k = 0; do :: k < NODES -> awaited[k] = awaited[k] & (255 - BIT(x)); k++ :: else -> break od; k = 0;
 #endif
 }
 
-inline grant(x) {
+inline grant(x, granted) {
     state[x] = HELD;
     holders++;
     drop_answers(x);
+    raised[x] = 0;
 #ifdef REACH
-    assert(!raise_sent[x]);
+    assert(raises[x] < RAISES);
+#endif
+#ifdef REACH_FAR
+    assert(!(was_far[x] && raises[x] == RAISES));
 #endif
 #ifdef EXCLUSION
     assert(holders <= 1);
 #endif
 #ifdef GROWING_SINCE
-    assert(token[x] > largest_before[x]);
+    assert(granted > largest_before[x]);
     largest_before[x] = 0;
 #endif
 #ifdef GROWING
-    assert(token[x] > largest);
+    assert(granted > largest);
 #endif
 #ifdef DISTINCT
     if
-    :: token[x] < 31 -> assert((granted_low & BIT(token[x])) == 0); granted_low = granted_low | BIT(token[x])
-    :: else -> assert((granted_high & BIT(token[x] - 31)) == 0); granted_high = granted_high | BIT(token[x] - 31)
+    :: granted < 31 -> assert((granted_low & BIT(granted)) == 0); granted_low = granted_low | BIT(granted)
+    :: else -> assert((granted_high & BIT(granted - 31)) == 0); granted_high = granted_high | BIT(granted - 31)
     fi;
 #endif
-    largest = LARGER(largest, token[x]);
+    largest = LARGER(largest, granted);
 }
 
-/* acquire.lua */
+/* acquire.lua: the lock is taken, whatever becomes of the token. */
 inline execute_acquire(x, y) {
     owner[y] = x + 1;
     locked[x] = locked[x] | BIT(y);
-    if :: proposal[x] > fence[y] -> fence[y] = proposal[x]; w = 0 :: else -> w = fence[y] fi;
+#ifdef REACH_FAR
+    was_far[x] = was_far[x] || (state[x] == ACQUIRING && IS_FAR(proposal[x]));
+#endif
+#ifdef INCREMENT
+    fence[y]++; w = fence[y] + 1;
+#else
+    if
+    :: proposal[x] > fence[y] && !IS_FAR(proposal[x]) -> fence[y] = proposal[x]; w = 0
+    :: else -> w = fence[y] + 1
+    fi;
+#endif
     if :: state[x] == ACQUIRING -> answer[AT(x, y)] = w :: else fi;
     w = 0;
     if :: state[x] == ENDED && locked[x] == BIT(NODES) - 1 -> proposal[x] = 0 :: else fi;
 }
 
-/* The attempt has read the answers of a quorum: granted when all have accepted, otherwise raised. */
+/* What the attempt takes for the time: within SPREAD of it. */
+inline read_clock() {
+    w = (now > SPREAD -> now - SPREAD : 0); do :: w < now + SPREAD -> w++ :: break od; skip
+}
+
+inline raise_to(x, larger) {
+    state[x] = RAISING;
+    raises[x]++;
+    token[RAISE(x, raises[x])] = larger;
+    raised[x] = 0;
+    drop_answers(x);
+}
+
+/* The attempt has read the answers of a quorum: granted when all have accepted, otherwise raised. With CLOCK,
+ * w is the time as the attempt knows it: a token that leaves no room for a larger one is not taken up. */
 inline decide(x, nodes) {
-    k = 0; w = 0; token[x] = 0;
+#ifdef INCREMENT
+    r = 0;
+#else
+    r = proposal[x];
+#endif
+    n = 0; k = 0;
     do
     :: k < NODES ->
        if
-       :: nodes & BIT(k) ->
-          if :: answer[AT(x, k)] != 0 -> w = 1 :: else fi;
-          token[x] = LARGER(token[x], answer[AT(x, k)])
+       :: (nodes & BIT(k)) && answer[AT(x, k)] != 0 ->
+          n = 1; /* one has refused */
+#ifdef CLOCK
+          if :: TICK_OF(answer[AT(x, k)]) <= w + SKEW -> r = LARGER(r, answer[AT(x, k)] - 1) :: else fi
+#else
+          r = LARGER(r, answer[AT(x, k)] - 1)
+#endif
        :: else
        fi;
        k++
     :: else -> break
     od;
-    k = 0;
-    if :: w == 0 -> token[x] = proposal[x] :: else -> token[x] = token[x] + 1 fi;
-#ifdef NO_RAISE
-    w = 0;
-    grant(x)
+    k = 0; w = 0;
+#if defined(INCREMENT)
+    grant(x, r);
+#elif defined(NO_RAISE)
+    grant(x, r + n);
 #else
-    if :: w == 0 -> grant(x) :: else -> w = 0; state[x] = RAISING; raise_sent[x] = 1; drop_answers(x) fi
+    if :: n == 0 -> grant(x, r) :: else -> raise_to(x, r + 1) fi;
 #endif
+    n = 0; r = 0;
 }
 
 init {
@@ -183,7 +241,7 @@ init {
          if
          :: state[a] == IDLE ->
 #ifdef CLOCK
-            w = (now > SPREAD -> now - SPREAD : 0); do :: w < now + SPREAD -> w++ :: break od;
+            read_clock();
             proposal[a] = (w + 1) << 2;
 #else
             w = 0; do :: w < PROPOSALS -> w++ :: break od;
@@ -216,9 +274,6 @@ init {
 #ifdef PUNCTUAL
              && state[a] != ENDED
 #endif
-#ifdef CLOCK
-             && TICK_OF(fence[n]) <= now + SKEW && TICK_OF(proposal[a]) <= now + SKEW
-#endif
             ) -> d_step { execute_acquire(a, n) }
          :: else
          fi;
@@ -233,35 +288,65 @@ init {
             :: n >= NODES -> break
             od;
             n = 0;
-            if :: COUNT(set) == QUORUM -> d_step { decide(a, set) } :: else fi
+            if
+            :: COUNT(set) == QUORUM ->
+#ifdef CLOCK
+               read_clock();
+#endif
+               d_step { decide(a, set) }
+            :: else
+            fi
          :: else
          fi;
          a = 0; set = 0 }
-#ifndef NO_RAISE
-    /* A node executes a raise (raise.lua). */
-    :: atomic { ANY_ATTEMPT; ANY_NODE;
+    /* A node executes a raise (raise.lua), be it the last one or one before. */
+    :: atomic { ANY_ATTEMPT; ANY_NODE; r = 1; do :: r < RAISES -> r++ :: break od;
          if
-         :: (raise_sent[a] && !(raised[a] & BIT(n)) && TAKES_PART(n)
+         :: (r <= raises[a] && TAKES_PART(n)
 #ifndef ANYBODY
              && owner[n] == a + 1
 #endif
-#ifndef EQUAL
-             && fence[n] < token[a]
+#ifdef EQUAL
+             && fence[n] <= token[RAISE(a, r)]
+#else
+             && fence[n] < token[RAISE(a, r)]
 #endif
 #ifdef PUNCTUAL
              && state[a] != ENDED
 #endif
-#ifdef CLOCK
-             && TICK_OF(token[a]) <= now + SKEW
-#endif
-            ) -> d_step { fence[n] = LARGER(fence[n], token[a]); raised[a] = raised[a] | BIT(n) }
+             && !IS_FAR(token[RAISE(a, r)])
+            ) -> d_step {
+              fence[n] = token[RAISE(a, r)];
+              if :: state[a] == RAISING && r == raises[a] -> raised[a] = raised[a] | BIT(n) :: else fi }
+         :: else
+         fi;
+         a = 0; n = 0; r = 0 }
+    /* An attempt has read that a quorum has accepted the raised token. */
+    :: atomic { ANY_ATTEMPT;
+         if
+         :: state[a] == RAISING && COUNT(raised[a]) >= QUORUM ->
+            d_step { r = token[RAISE(a, raises[a])]; grant(a, r); r = 0 }
+         :: else
+         fi;
+         a = 0 }
+#if RAISES > 1
+    /* A node refuses a raised token: the one there is not smaller. */
+    :: atomic { ANY_ATTEMPT; ANY_NODE;
+         if
+         :: (state[a] == RAISING && raises[a] < RAISES && TAKES_PART(n) && !(raised[a] & BIT(n)) &&
+             answer[AT(a, n)] == 0 && fence[n] >= token[RAISE(a, raises[a])]
+            ) -> answer[AT(a, n)] = fence[n] + 1
          :: else
          fi;
          a = 0; n = 0 }
-    /* An attempt has read that a quorum has accepted the raised token. */
-    :: atomic { ANY_ATTEMPT;
-         if :: state[a] == RAISING && COUNT(raised[a]) >= QUORUM -> d_step { grant(a) } :: else fi;
-         a = 0 }
+    /* The attempt has read that: once more. */
+    :: atomic { ANY_ATTEMPT; ANY_NODE;
+         if
+         :: state[a] == RAISING && answer[AT(a, n)] != 0 ->
+            d_step { w = answer[AT(a, n)]; raise_to(a, w); w = 0 }
+         :: else
+         fi;
+         a = 0; n = 0 }
 #endif
     /* A key goes: released, or expired. */
     :: atomic { ANY_NODE;
