@@ -76,7 +76,8 @@
 #define ENDED 4
 
 #define ANY_ATTEMPT a = 0; do :: a < ATTEMPTS - 1 -> a++ :: break od
-#define ANY_NODE n = 0; do :: n < NODES - 1 -> n++ :: break od
+#define ANY_NODE ANY_NODE_IF(true)
+#define ANY_NODE_IF(some) n = 0; do :: (some) && n < NODES - 1 -> n++ :: break od /* the first one if not */
 
 byte owner[NODES];       /* whose lock stands there: attempt + 1; 0: nobody's */
 byte fence[NODES];       /* the largest token accepted */
@@ -268,7 +269,7 @@ init {
          fi;
          a = 0 }
     /* A node executes an acquire. */
-    :: atomic { ANY_ATTEMPT; ANY_NODE;
+    :: atomic { ANY_ATTEMPT; ANY_NODE_IF(state[a] != IDLE && locked[a] != BIT(NODES) - 1);
          if
          :: (state[a] != IDLE && !(locked[a] & BIT(n)) && owner[n] == 0 && TAKES_PART(n)
 #ifdef PUNCTUAL
@@ -300,7 +301,7 @@ init {
          fi;
          a = 0; set = 0 }
     /* A node executes a raise (raise.lua), be it the last one or one before. */
-    :: atomic { ANY_ATTEMPT; ANY_NODE; r = 1; do :: r < RAISES -> r++ :: break od;
+    :: atomic { ANY_ATTEMPT; ANY_NODE_IF(raises[a] > 0); r = 1; do :: r < raises[a] -> r++ :: break od;
          if
          :: (r <= raises[a] && TAKES_PART(n)
 #ifndef ANYBODY
@@ -331,7 +332,7 @@ init {
          a = 0 }
 #if RAISES > 1
     /* A node refuses a raised token: the one there is not smaller. */
-    :: atomic { ANY_ATTEMPT; ANY_NODE;
+    :: atomic { ANY_ATTEMPT; ANY_NODE_IF(state[a] == RAISING && raises[a] < RAISES);
          if
          :: (state[a] == RAISING && raises[a] < RAISES && TAKES_PART(n) && !(raised[a] & BIT(n)) &&
              answer[AT(a, n)] == 0 && fence[n] >= token[RAISE(a, raises[a])]
@@ -340,7 +341,7 @@ init {
          fi;
          a = 0; n = 0 }
     /* The attempt has read that: once more. */
-    :: atomic { ANY_ATTEMPT; ANY_NODE;
+    :: atomic { ANY_ATTEMPT; ANY_NODE_IF(state[a] == RAISING && raises[a] < RAISES);
          if
          :: state[a] == RAISING && answer[AT(a, n)] != 0 ->
             d_step { w = answer[AT(a, n)]; raise_to(a, w); w = 0 }
@@ -361,7 +362,7 @@ init {
          n = 0 }
 #if LOSSES > 0
     /* A node loses its memory. */
-    :: atomic { ANY_NODE;
+    :: atomic { ANY_NODE_IF(losses > 0);
          if
          :: losses > 0 -> d_step {
               losses--; owner[n] = 0; fence[n] = 0; forgot[n] = 1; awaited[n] = 0;
