@@ -21,7 +21,8 @@ MEMORY_MB = 4000  # of one search; two run at a time
 SECONDS = 1500
 
 # See the head of fence.pml.
-BREAKS = ("INCREMENT", "NO_RAISE", "ANYBODY", "NO_DEADLINE", "EQUAL", "NO_QUARANTINE", "NO_FLOOR")
+BREAKS = ("INCREMENT", "NO_RAISE", "ANYBODY", "NO_DEADLINE", "EQUAL", "ANY_RAISE", "NO_QUARANTINE",
+          "NO_FLOOR")
 PROBES = ("REACH", "REACH_FAR")
 ASSERTIONS = {"EXCLUSION": "holders<=", "GROWING": ">largest)", "GROWING_SINCE": ">largest_before[",
               "DISTINCT": "granted_", "REACH": "raises[a]<", "REACH_FAR": "was_far["}

@@ -23,8 +23,9 @@
  * Breaks:   INCREMENT (a token is the largest of a quorum's counters, which each acquire increments),
  *           NO_RAISE (the largest answer and one more is granted at once), ANYBODY (a node accepts a raised
  *           token although the lock is not the attempt's), NO_DEADLINE (an attempt does not notice that it has
- *           ended), EQUAL (a node accepts a raised token that is equal), NO_QUARANTINE (a node that forgot
- *           takes part at once), NO_FLOOR
+ *           ended), EQUAL (a node accepts a raised token that is equal), ANY_RAISE (nodes that accepted an
+ *           earlier raise count for the last one), NO_QUARANTINE (a node that forgot takes part at once),
+ *           NO_FLOOR
  * Probes:   REACH: violated when an attempt is granted after its last raise, so that what is green is not so
  *           for want of it; REACH_FAR: when one is whose proposal was too far from a node's clock, too */
 #ifndef NODES
@@ -196,7 +197,9 @@ inline raise_to(x, larger) {
     state[x] = RAISING;
     raises[x]++;
     token[RAISE(x, raises[x])] = larger;
+#ifndef ANY_RAISE
     raised[x] = 0;
+#endif
     drop_answers(x);
 }
 
