@@ -6,7 +6,12 @@
 
 #include "base/hash.h"
 
-enum { MEMORY_ALIGNMENT = 64, INDEX_BITS = 20, COMMAND_TEXT_BYTES = NAME_BYTES_MAX + DATA_BYTES_MAX + 32 };
+enum {
+    MEMORY_ALIGNMENT = 64,
+    INDEX_BITS = 20,
+    COMMAND_TEXT_BYTES = NAME_BYTES_MAX + DATA_BYTES_MAX + 32,
+    SEEN_JUST_NOW_MS = 100,
+};
 
 static_assert(REQUESTS_MAX == 1 << INDEX_BITS, "an id is a slot's index and its generation");
 
@@ -308,6 +313,17 @@ static void silence(struct request *request) {
     request->session = NULL;
 }
 
+/* Why the first in line has not got it, and when that was if it was not just now. */
+static void put_seen(const struct name *name, instant_ns now_ns, char *text, size_t size) {
+    long long ago_ms = (now_ns - name->seen_ns) / NS_PER_MS;
+    int length = (int) name->seen->head_length;
+
+    if (ago_ms < SEEN_JUST_NOW_MS)
+        (void) snprintf(text, size, "%.*s", length, name->seen->bytes);
+    else
+        (void) snprintf(text, size, "%.*s (%lld ms ago)", length, name->seen->bytes, ago_ms);
+}
+
 /* "held by …" for requests that find the name taken. */
 static void fail_busy(struct registry *registry, struct request *request, instant_ns now_ns) {
     const struct name *name = request->name;
@@ -318,7 +334,7 @@ static void fail_busy(struct registry *registry, struct request *request, instan
         (void) snprintf(text, sizeof(text), "held by process %ld of this host, %lld ms left if not extended",
                         (long) first->pid, (long long) ((first->deadline_ns - now_ns) / NS_PER_MS));
     else
-        (void) snprintf(text, sizeof(text), "%.*s", (int) name->seen->head_length, name->seen->bytes);
+        put_seen(name, now_ns, text, sizeof(text));
     tell_failed(registry, request,
                 first->state != REQUEST_HELD && name->seen_failure == FAILURE_NO_QUORUM ? "NOQUORUM"
                                                                                         : "BUSY",
@@ -543,6 +559,7 @@ static void contended(struct registry *registry, struct request *request, const 
     text_unref(&registry->texts, name->seen);
     name->seen = text_new(&registry->texts, report->text, report->text_length, NULL, 0);
     name->seen_failure = report->failure;
+    name->seen_ns = now_ns;
     if (name->seen)
         turn_away_impatient(registry, name, now_ns);
 }
@@ -614,7 +631,7 @@ static void wait_ended(struct registry *registry, struct request *request, insta
     const struct name *name = request->name;
     const struct request *first = first_in_line(name);
     long long waited_ms = (now_ns - request->asked_ns) / NS_PER_MS;
-    char text[1400];
+    char text[1400], seen[1300];
     const char *error = "TIMEOUT";
 
     if (request->resume)
@@ -623,10 +640,10 @@ static void wait_ended(struct registry *registry, struct request *request, insta
     else if (first->state == REQUEST_HELD)
         (void) snprintf(text, sizeof(text), "waited %lld ms; held by process %ld of this host", waited_ms,
                         (long) first->pid);
-    else if (name->seen)
-        (void) snprintf(text, sizeof(text), "waited %lld ms; %.*s", waited_ms, (int) name->seen->head_length,
-                        name->seen->bytes);
-    else
+    else if (name->seen) {
+        put_seen(name, now_ns, seen, sizeof(seen));
+        (void) snprintf(text, sizeof(text), "waited %lld ms; %s", waited_ms, seen);
+    } else
         (void) snprintf(text, sizeof(text), "waited %lld ms, until no attempt had come to an end",
                         waited_ms);
     if (request->resume ||

@@ -71,6 +71,7 @@ struct name {
     struct list queue;
     struct text *seen; /* why the first in line has not got it; NULL: not known to have failed */
     enum failure seen_failure;
+    instant_ns seen_ns; /* what it says of times left is as of then */
 };
 
 enum outcome_kind {

@@ -310,6 +310,19 @@ static void test_wait_ends(void) {
     ok(session_ready(&world.sessions[1]), "and its session goes on");
 
     world_begin(512);
+    ask(1, "ACQUIRE job WAIT 3000");
+    const struct report busy = {.kind = REPORT_CONTENDED,
+                                .request = last_command()->request,
+                                .failure = FAILURE_BUSY,
+                                .text = "held by web2, 5000 ms left",
+                                .text_length = 26};
+    registry_report(&world.service.registry, &busy, world.now_ns);
+    world.now_ns += 3000 * NS_PER_MS;
+    registry_tick(&world.service.registry, world.now_ns);
+    is_string(got(1), "-TIMEOUT waited 3000 ms; held by web2, 5000 ms left (3000 ms ago)\r\n",
+              "what the nodes said of the holder is told with its age");
+
+    world_begin(512);
     ask(0, "ACQUIRE job WAIT 1000");
     const struct report contended = {.kind = REPORT_CONTENDED,
                                      .request = last_command()->request,
