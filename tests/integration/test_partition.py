@@ -157,7 +157,7 @@ def left_behind(what, ttl_ms):
     """A name whose key stands on three nodes after agent one's attempt has failed: it has not heard that
     they have set it, and they have not heard that they are to forget it."""
     client = first.client()
-    for i in range(10):  # what gets through may have been something else
+    for i in range(40):  # what gets through may have been something else
         name = "%s %d" % (what, i)
         net.lose(network.replies("abc", ["one"]) + network.requests_but_one("one", "abc"))
         answer = client.acquire(name, "TTL", ttl_ms)

@@ -96,7 +96,7 @@ MUTATIONS = [
      "if (spend(offset, step_ns, received_ns - offset->at_ns)) {", "if (received_ns > 0) {"),
     ("votes of a node whose clock was set count", "agent/core/lease.c", "vote = &worthless;", ";"),
     ("a blessing from before the clock was set counts", "agent/core/node.c",
-     "now_ns < node->stepped_until_ns) {", "now_ns < 0) {"),
+     "probe->floor_us == node->floor_us && now_ns < node->stepped_until_ns", "probe->floor_us < 0"),
     ("a missing key counts for a resume", "agent/core/quorum.c", "round->free |= bit;",
      "round->yes |= bit;"),
     ("one node is enough for a resume", "agent/core/lease.c",

@@ -83,8 +83,8 @@ void node_probe(struct sim_node *node, struct event *probe) {
         data->marks[keeper].number = probe->as.probe.mark;
         data->marks[keeper].process = node->process;
     }
-    bool marked =
-        data->marks[keeper].number == probe->as.probe.mark && data->marks[keeper].process == node->process;
+    bool marked = !heir && data->marks[keeper].number == probe->as.probe.mark &&
+                  data->marks[keeper].process == node->process;
     if (!blessed && probe->as.probe.bless && (heir || marked)) {
         trace("node %u is blessed by agent %u%s", probe->node, probe->agent,
               heir ? ", as the process before it was" : "");
