@@ -93,6 +93,7 @@ static void node_wait_for_renewal(struct node *node, const struct probe *probe, 
         node->mark++;
         node->marked_ns = now_ns;
         node->hurry = true;
+        node->short_floor_us = FLOOR_UNKNOWN; /* the blessing is to be taken over, not raised */
         node_note_trouble(node, inheriting, sizeof(inheriting) - 1);
         return;
     }
@@ -138,7 +139,7 @@ void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_
     node->probe_ns = now_ns + PROBE_MS * NS_PER_MS;
     if (probe->error) {
         node->trust = NODE_UNKNOWN;
-        node->marking = false;
+        node->marking = node->hurry = false;
         node_note_trouble(node, probe->error, probe->error_length);
         return;
     }
@@ -150,7 +151,8 @@ void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_
     bool inherits = probe->heir && !node->stepped && !node->disown;
     node->disown = probe->heir && !inherits;
     node->marking = node->marking && !probe->heir; /* then none was left */
-    node->stepped = false;
+    node->stepped =
+        node->stepped && probe->heir; /* others may let it inherit: that would not count either */
     if (probe->blessed && probe->max_ttl_ms >= max_ttl_ms) {
         node_trusted(node, probe, now_ns);
         return;
@@ -202,7 +204,7 @@ instant_ns node_until_ns(const struct node *node, int64_t quarantine_ns) {
 instant_ns node_wish_due_ns(const struct node *node, int64_t quarantine_ns) {
     if (!node->ready || node->probing || node->stalled)
         return INSTANT_NEVER;
-    if (node->stepped && !node->judged)
+    if (node->stepped && !node->judged && !node->disown)
         return node->stepped_until_ns;
     if (node->trust != NODE_QUARANTINED)
         return node->probe_ns;
@@ -250,7 +252,10 @@ struct inquiry node_inquiry(const struct node *node) {
 
 bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns,
                     int64_t quarantine_ns) {
-    bool counted = node->trust != NODE_QUARANTINED && !node->stepped;
+    /* Others may count on a blessing for shorter leases, and on what we are about to let it inherit. */
+    bool others_count = node->short_floor_us != FLOOR_UNKNOWN || (node->blessing && node->hurry);
+    bool counted = !node->stepped && (node->trust != NODE_QUARANTINED || others_count);
+    instant_ns before_ns = node->offset.at_ns;
     int64_t step_ns = offset_update(&node->offset, time_us, sent_ns, now_ns);
 
     if (node->trust == NODE_TRUSTED)
@@ -267,6 +272,7 @@ bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, inst
     node->marked_ns = INSTANT_NEVER; /* others may have blessed it since, and been granted leases */
     node->floor_us = FLOOR_UNKNOWN;
     node->step_ns = step_ns;
+    node->step_after_ns = before_ns;
     node->stepped_ns = now_ns;
     node->stepped_until_ns = now_ns + quarantine_ns;
     node_note_step(node);

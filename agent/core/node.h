@@ -63,6 +63,7 @@ struct node {
     int64_t floor_us;         /* of the blessing that does not count; FLOOR_UNKNOWN: not seen yet */
     int64_t step_ns;          /* by how much its clock was set, at least */
     instant_ns stepped_ns;    /* when we noticed */
+    instant_ns step_after_ns; /* then it had not been set yet */
     instant_ns stepped_until_ns;      /* when everything has ended that it had promised by then */
     char trouble[NODE_TROUBLE_BYTES]; /* why it does not vote, or its last refusal; "" when fine */
 };

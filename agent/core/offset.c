@@ -25,6 +25,7 @@ int64_t offset_update(struct offset *offset, int64_t time_us, instant_ns sent_ns
     int64_t low_ns = time_us * NS_PER_US - received_ns - doubt_ns;
     int64_t high_ns = (time_us + 1) * NS_PER_US - sent_ns + doubt_ns;
     int64_t step_ns = 0, spent_ns = 0;
+    instant_ns known_since_ns = offset->known ? offset->known_since_ns : received_ns;
 
     assert(sent_ns <= received_ns && (!offset->known || offset->at_ns <= received_ns));
     if (offset->known) {
@@ -47,6 +48,7 @@ int64_t offset_update(struct offset *offset, int64_t time_us, instant_ns sent_ns
                               .low_ns = low_ns,
                               .high_ns = high_ns,
                               .at_ns = received_ns,
+                              .known_since_ns = step_ns == 0 ? known_since_ns : received_ns,
                               .sent_ns = sent_ns,
                               .spent_ns = spent_ns};
     return step_ns;

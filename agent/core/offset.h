@@ -15,8 +15,9 @@ struct offset {
     bool known;
     int64_t low_ns, high_ns; /* the node's clock less ours, as of: */
     instant_ns at_ns;
-    instant_ns sent_ns; /* of the request that was last answered */
-    int64_t spent_ns;   /* of CLOCK_SLACK_MS: small steps that were let pass */
+    instant_ns known_since_ns; /* without a step */
+    instant_ns sent_ns;        /* of the request that was last answered */
+    int64_t spent_ns;          /* of CLOCK_SLACK_MS: small steps that were let pass */
 };
 
 /* The node told `time_us` in an answer to what was sent at `sent_ns` and received at `received_ns`, which

@@ -320,6 +320,8 @@ static void report_distrust(struct shard *shard, unsigned index) {
                 node->trouble);
 }
 
+static void judge_steps(struct shard *shard, instant_ns now_ns);
+
 void shard_node_probed(struct shard *shard, unsigned index, const struct probe *probe, instant_ns now_ns) {
     assert(index < shard->config.nodes);
 
@@ -333,6 +335,7 @@ void shard_node_probed(struct shard *shard, unsigned index, const struct probe *
     if (probe->time_us >= 0)
         shard_node_time(shard, index, probe->time_us, probe->sent_ns, now_ns);
     node_probed(node, probe, shard->config.max_ttl_ms, now_ns);
+    judge_steps(shard, now_ns);
     if (node->trust == NODE_TRUSTED && (before != NODE_TRUSTED || recovered))
         node_back(shard, index, now_ns);
     else if (node->trust == NODE_TRUSTED)
@@ -356,7 +359,7 @@ static void lose_all(struct shard *shard, instant_ns now_ns) {
 /* Whose clock was set: a node's, or ours? The others' answers since then tell. */
 static void judge_steps(struct shard *shard, instant_ns now_ns) {
     unsigned steady = 0, stepped = 0, forward = 0;
-    instant_ns since_ns = INSTANT_NEVER;
+    instant_ns since_ns = INSTANT_NEVER, after_ns = INSTANT_LONG_AGO;
 
     if (!shard->judging)
         return;
@@ -367,15 +370,17 @@ static void judge_steps(struct shard *shard, instant_ns now_ns) {
         stepped++;
         forward += node->step_ns > 0;
         since_ns = instant_min(since_ns, node->stepped_ns);
+        after_ns = instant_max(after_ns, node->step_after_ns);
     }
     if (stepped == 0) {
         shard->judging = false;
         return;
     }
     for (unsigned i = 0; i < shard->config.nodes; i++) {
-        if (!node_can_be_asked(&shard->nodes[i]))
-            continue;
-        if (shard->nodes[i].offset.sent_ns < since_ns) {
+        const struct offset *offset = &shard->nodes[i].offset;
+        if (!node_can_be_asked(&shard->nodes[i]) || !offset->known || offset->known_since_ns > after_ns)
+            continue; /* who has not heard the clock before the step can't tell */
+        if (offset->sent_ns < since_ns) {
             node_ask_time(&shard->nodes[i], now_ns); /* what was under way may be from before */
             return;
         }

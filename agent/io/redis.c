@@ -530,10 +530,10 @@ void redis_probe(struct redis *redis, const char *nonce, int64_t mark_ms, const 
     if (!can_send(redis))
         return;
     redis->probe_sent_ns = clock_now_ns();
-    (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s %s %u %lld %d %lld %s",
-                             script->text, script->length, REDIS_EPOCH_KEY, MARKS_KEY, nonce, inquiry->mark,
-                             (long long) mark_ms, (int) inquiry->leave, (long long) inquiry->withdraw_us,
-                             former(redis));
+    (void) redisAsyncCommand(
+        redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s %s %u %lld %d %lld %s %d", script->text,
+        script->length, REDIS_EPOCH_KEY, MARKS_KEY, nonce, inquiry->mark, (long long) mark_ms,
+        (int) inquiry->leave, (long long) inquiry->withdraw_us, former(redis), (int) inquiry->disown);
 }
 
 void redis_bless(struct redis *redis, const char *nonce, const struct blessing *blessing,

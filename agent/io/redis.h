@@ -51,12 +51,14 @@ enum redis_state {
 
 enum { EPOCH_BYTES_MAX = 96 };
 
-/* A node's TIME in microseconds as a script answers it: until the year 2112, so that sums fit. Negative when
- * it is none. */
+/* A node's TIME in microseconds as a script answers it, until the year 2112, so that sums fit: a clock
+ * beyond is one that was set. Negative when it is none. */
 static inline int64_t redis_time_us(const redisReply *reply) {
-    bool sane =
-        reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 && reply->integer < INT64_C(1) << 52;
-    return sane ? (int64_t) reply->integer : -1;
+    const int64_t most_us = (INT64_C(1) << 52) - 1;
+
+    if (reply->type != REDIS_REPLY_INTEGER)
+        return -1;
+    return reply->integer < 0 ? 0 : reply->integer > most_us ? most_us : (int64_t) reply->integer;
 }
 
 /* The node's epoch key: "run_id max_ttl floor" (see core/node.h). Not a name that can be leased. */

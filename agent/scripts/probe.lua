@@ -1,6 +1,6 @@
 -- KEYS epoch, marks | ARGV the caller's field in marks, its mark's number, the marks' ttl in ms, whether to
 -- leave the mark, a floor or 0, the run_id of the process before this one if all of its data must be here,
--- or ''
+-- or '', whether its blessing is to be nobody's
 -- Does the epoch name this very process? Answers {1, TIME in us, epoch}; otherwise {0, TIME, whether the
 -- mark stands}: as long as it does, nothing has been lost since it was left (it names the process too: one
 -- that comes back with old data proves nothing), and nobody has blessed it. An epoch with the given floor is
@@ -12,6 +12,8 @@ local process, floor = string.match(type(epoch) == 'string' and epoch or '', '^(
 local run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
 if process == run_id then
   if floor ~= ARGV[5] then return {1, now, epoch} end
+  redis.call('DEL', KEYS[1])
+elseif process and ARGV[7] == '1' then
   redis.call('DEL', KEYS[1])
 elseif process == ARGV[6] then
   return {0, now, 2}

@@ -112,6 +112,7 @@ static void probe_node(struct sim_keeper *keeper, unsigned node, const struct in
         sim_durable && connection->blessed_process != event.process ? connection->blessed_process : 0;
     event.as.probe.bless = bless;
     event.as.probe.leave = inquiry->leave;
+    event.as.probe.disown = inquiry->disown;
     event.as.probe.mark = keeper->mark + inquiry->mark;
     event.as.probe.withdraw_us = inquiry->withdraw_us;
     event.sent_ns = keeper_now(keeper);

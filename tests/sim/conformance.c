@@ -203,17 +203,20 @@ static void step_probe(void) {
     bool withdraw = !bless && chance(20);
     const char *floor_us = withdraw && strchr(known_epoch, ' ') ? strrchr(known_epoch, ' ') + 1 : "0";
     const char *field = chance(50) ? "0" : "1", *former = chance(30) ? FORMER_RUN_ID : "";
-    const char *const probing[] = {REDIS_EPOCH_KEY, "redlockd:marks",  field,    number,
-                                   "100000",        leave ? "1" : "0", floor_us, former};
+    bool disown = !bless && chance(5);
+    const char *const probing[] = {REDIS_EPOCH_KEY, "redlockd:marks", field,
+                                   number,          "100000",         leave ? "1" : "0",
+                                   floor_us,        former,           disown ? "1" : "0"};
     const char *const blessing[] = {REDIS_EPOCH_KEY, "redlockd:marks", field,  number,
                                     "2000",          "5000000",        former, "0"};
-    redisReply *reply = bless ? run(SCRIPT_BLESS, 8, blessing, 2) : run(SCRIPT_PROBE, 8, probing, 2);
+    redisReply *reply = bless ? run(SCRIPT_BLESS, 8, blessing, 2) : run(SCRIPT_PROBE, 9, probing, 2);
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
         fail("a probe's answer is something else");
     probe.as.probe.bless = bless;
     probe.keeper = field[0] == '1';
     probe.as.probe.former = former[0] != '\0' ? FORMER_PROCESS : 0;
     probe.as.probe.leave = leave;
+    probe.as.probe.disown = disown;
     probe.as.probe.mark = mark;
     probe.as.probe.withdraw_us = withdraw ? known_sim_floor_us : 0;
     sim_fence_skew_ms = BLESSING_SKEW_MS;

@@ -78,6 +78,8 @@ void node_probe(struct sim_node *node, struct event *probe) {
         data->epoch = 0;
         blessed = false;
     }
+    if (!blessed && probe->as.probe.disown)
+        data->epoch = 0;
     bool heir = !blessed && probe->as.probe.former != 0 && data->epoch == probe->as.probe.former;
     if (!blessed && !heir && probe->as.probe.leave) {
         data->marks[keeper].number = probe->as.probe.mark;

@@ -92,7 +92,7 @@ struct event {
             int64_t token;
         } request;
         struct {
-            bool bless, leave;
+            bool bless, leave, disown;
             uint32_t former; /* the process before, if it was durable and blessed; 0: none */
             uint64_t mark;
             int64_t withdraw_us;

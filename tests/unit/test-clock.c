@@ -264,6 +264,114 @@ static void test_heir(void) {
     is_int(world.blessings[2], 0, "for the whole of the quarantine");
 }
 
+static void from_new_connection(unsigned node, const struct probe *probe) {
+    shard_node_gone(&world.shard, node, STANDING_FAILED, "gone", world.now_ns);
+    shard_node_ready(&world.shard, node, world.now_ns);
+    shard_node_probed(&world.shard, node, probe, world.now_ns);
+}
+
+static void test_heir_of_others(void) {
+    begin_with_clocks(3);
+    comes_back_as_heir(2, 9000);
+    pass_ms(2);
+    tell_clock(0, 0);
+    tell_clock(1, 0);
+    pass_ms(1000);
+    shard_node_probed(&world.shard, 2, &blessed_node, world.now_ns); /* another agent let it inherit */
+    ok(!is_asked(2), "rule 11: what another agent lets a node inherit whose clock was set does not count");
+}
+
+/* It was blessed for shorter leases; another keeper lets the next process inherit that. */
+static void test_heir_of_a_short_blessing(void) {
+    const struct probe heir = {.heir = true, .time_us = -1};
+
+    begin_with_clocks(3);
+    from_new_connection(1, &shortly_blessed_node);
+    pass_ms(2000);
+    from_new_connection(1, &heir);
+    is_int(world.blessings[1], 1, "a short blessing is inherited too");
+    is_int(world.raised_us[1], 0, "rule 10: but not raised by that");
+}
+
+/* How much of a blessing is taken back after a step, if the node goes on answering with it. */
+static int64_t withdrawn_in_the_end(unsigned node, const struct probe *probe) {
+    pass_ms(2);
+    for (unsigned i = 0; i < 3; i++)
+        if (i != node)
+            tell_clock(i, 0);
+    for (unsigned i = 0; i < 200 && world.withdrawn_us[node] == 0; i++) {
+        pass_ms(100);
+        if (world.shard.nodes[node].probing)
+            shard_node_probed(&world.shard, node, probe, world.now_ns);
+    }
+    return world.withdrawn_us[node];
+}
+
+static void test_step_that_matters_to_others(void) {
+    struct probe late = blessed_node;
+
+    begin_with_clocks(3);
+    from_new_connection(1, &shortly_blessed_node);
+    pass_ms(100);
+    tell_clock(1, 3600000);
+    is_int(withdrawn_in_the_end(1, &shortly_blessed_node), shortly_blessed_node.floor_us,
+           "rule 11: a blessing for shorter leases than ours is taken back too");
+
+    begin_with_clocks(3);
+    comes_back_as_heir(2, 0);
+    pass_ms(2);
+    late.sent_ns = world.now_ns - NS_PER_MS;
+    late.time_us = epoch_us + world.now_ns / NS_PER_US + 9000 * 1000;
+    shard_node_probed(&world.shard, 2, &late, world.now_ns);
+    is_int(withdrawn_in_the_end(2, &blessed_node), blessed_node.floor_us,
+           "and an inheritance that was written after the step");
+}
+
+/* A probe of another node was under way when a step is seen: its answer may be from before. */
+static void test_asked_again_at_once(void) {
+    struct probe late = blessed_node;
+
+    begin_with_clocks(3);
+    for (unsigned i = 0; i < 3; i++)
+        world.shard.nodes[i].probe_ns = INSTANT_NEVER;
+    world.shard.nodes[1].probe_ns = world.now_ns;
+    shard_tick(&world.shard, world.now_ns);
+    late.sent_ns = world.now_ns;
+    late.time_us = epoch_us + world.now_ns / NS_PER_US;
+    world.now_ns += NS_PER_MS;
+    tell_clock(2, 3600000);
+    world.now_ns += 2 * NS_PER_MS;
+    tell_clock(0, 0);
+    shard_node_probed(&world.shard, 1, &late, world.now_ns);
+    ok(world.shard.nodes[1].probing, "who may tell whose step it was is asked again at once");
+}
+
+/* Ours stood still; one node was not there before, so its clock tells nothing. */
+static void test_new_node_is_no_witness(void) {
+    world_begin(3);
+    pass_ms(1);
+    tell_clock(0, 0);
+    tell_clock(2, 0);
+    shard_node_gone(&world.shard, 1, STANDING_CONNECTING, "down", world.now_ns);
+    pass_ms(50);
+    contend(1, true);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    vote(0, &sent, VOTE_YES);
+    vote(2, &sent, VOTE_YES);
+    shard_node_gone(&world.shard, 2, STANDING_CONNECTING, "down", world.now_ns);
+    pass_ms(2);
+    struct probe first = blessed_node;
+    first.time_us = epoch_us + world.now_ns / NS_PER_US + 30000 * 1000;
+    first.sent_ns = world.now_ns;
+    from_new_connection(1, &first);
+    pass_ms(2);
+    tell_clock(0, 30000);
+    world.now_ns += 2 * NS_PER_MS;
+    tell_clock(1, 30000);
+    ok(last_report(REPORT_LOST) != NULL,
+       "rule 11: when all clocks that were known before have stepped, it was ours");
+}
+
 static void test_trusted_nodes_are_looked_at(void) {
     begin_with_clocks(3);
     instant_ns due_ns = shard_due_ns(&world.shard);
@@ -284,6 +392,11 @@ int main(void) {
     test_step_of_ours();
     test_step_in_quarantine();
     test_heir();
+    test_heir_of_others();
+    test_heir_of_a_short_blessing();
+    test_step_that_matters_to_others();
+    test_asked_again_at_once();
+    test_new_node_is_no_witness();
     test_trusted_nodes_are_looked_at();
     return done_testing();
 }
