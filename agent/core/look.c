@@ -88,6 +88,11 @@ static int64_t majority_token(const struct shard *shard, const struct look *look
     return 0;
 }
 
+/* Another's value may be of any size: what goes to the front is for people. */
+static uint16_t reported_length(const struct vote *vote) {
+    return vote->text_length < TEXT_BYTES_MAX ? (uint16_t) vote->text_length : (uint16_t) TEXT_BYTES_MAX;
+}
+
 void look_vote(struct shard *shard, struct look *look, unsigned node, const struct vote *vote) {
     static const uint64_t key[2] = {0, 0};
     unsigned quorum = quorum_of(shard->config.nodes), same = 0, largest_possible;
@@ -111,7 +116,7 @@ void look_vote(struct shard *shard, struct look *look, unsigned node, const stru
                 shard, &(struct report){.kind = REPORT_LOOKED,
                                         .request = look->request,
                                         .text = vote->text,
-                                        .text_length = (uint16_t) vote->text_length,
+                                        .text_length = reported_length(vote),
                                         .token = majority_token(shard, look, look->hash[node]),
                                         .validity_ms = majority_ttl_left_ms(shard, look, look->hash[node])});
             look_end(shard, look);

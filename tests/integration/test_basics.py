@@ -71,6 +71,10 @@ def test_foreign_libraries():
     begins(client.acquire("foreign"), "BUSY held by token", "a lock of any Redlock library excludes us")
     equal(lab.as_map(client.call("LEADER", "foreign"))["holder"], "token", "LEADER shows it")
     for node in nodes:
+        node.call("SET", "foreign", "x" * 30000, "PX", 5000)
+    holder = lab.as_map(client.call("LEADER", "foreign"))["holder"]
+    ok(len(holder) > 100 and set(holder) == {"x"}, "also one of 30,000 bytes, cut")
+    for node in nodes:
         node.call("DEL", "foreign")
     grant = client.acquire("foreign")
     equal(nodes[3].call("SET", "foreign", "token", "NX", "PX", 5000), None, "and ours excludes it")
