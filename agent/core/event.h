@@ -83,7 +83,8 @@ struct report {
     enum failure failure;
     enum reason reason;
     enum standing standing;
-    bool stepped; /* NODE: its clock was set */
+    bool stepped;   /* NODE: its clock was set */
+    bool undecided; /* LOOKED: no value has a majority, but with the nodes that are silent one may have */
     unsigned node;
     uint16_t text_length;
     uint64_t request;

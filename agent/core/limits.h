@@ -18,6 +18,10 @@ enum {
     REQUEST_ITEM_BYTES_MAX = 4096, /* bytes of one item */
     SESSION_OUTPUT_BYTES_MAX = 256 * 1024, /* unread replies before a session is ended */
     LEASES_PAGE = 256,                     /* entries of one LEASES reply */
+    OBSERVED_NAMES_MAX = 4096,             /* names that are observed at a time */
+    OBSERVATIONS_MAX = 1 << 16,            /* observers of all names together */
+    SESSION_OBSERVATIONS_MAX = 1024,       /* names that one session observes */
+    OBSERVE_LOOKS_MAX = 512,               /* questions for observers at a time: LEADER has the rest */
 
     TTL_MS_MIN = 100,
     TTL_MS_MAX = 24 * 60 * 60 * 1000,

@@ -128,12 +128,30 @@ void look_vote(struct shard *shard, struct look *look, unsigned node, const stru
         look_tick(shard, look);
 }
 
+/* Whether the nodes that have not answered could make a majority of a value that some have. */
+static bool is_undecided(const struct shard *shard, const struct look *look) {
+    unsigned nodes = shard->config.nodes, silent = nodes - node_set_count(look->answered);
+
+    for (unsigned i = 0; i < nodes; i++) {
+        unsigned same = 0;
+        if (!(look->occupied & node_set_of(i)))
+            continue;
+        for (unsigned j = 0; j < nodes; j++)
+            same += (look->occupied & node_set_of(j)) && look->hash[j] == look->hash[i];
+        if (same + silent >= quorum_of(nodes))
+            return true;
+    }
+    return false;
+}
+
 /* No majority has one value: nobody holds it, or too few nodes can tell. */
 void look_tick(struct shard *shard, struct look *look) {
     char text[EXPLAIN_BYTES];
 
     if (node_set_count(look->answered) >= quorum_of(shard->config.nodes)) {
-        shard_report(shard, &(struct report){.kind = REPORT_LOOKED, .request = look->request});
+        shard_report(shard, &(struct report){.kind = REPORT_LOOKED,
+                                             .request = look->request,
+                                             .undecided = is_undecided(shard, look)});
     } else {
         size_t length = explain_no_quorum(shard, look->answered, 0, text);
         fail(shard, look->request, FAILURE_NO_QUORUM, text, length);

@@ -41,6 +41,7 @@ struct front {
     unsigned n_keepers;
     void *registry_memory;
     size_t registry_bytes;
+    void *observe_memory;
     void *slots_memory;
     char *scratch;
     char *reply;
@@ -103,6 +104,11 @@ static void on_outcome(void *userdata, struct request *request, const struct out
     session_outcome(&front->service, request, outcome, now_ns);
 }
 
+static void on_changed(void *userdata, uint64_t name_hash, const char *name, size_t length) {
+    struct front *front = userdata;
+    observe_hint(&front->service, name_hash, name, length);
+}
+
 /* --- what the keepers say --- */
 
 static void survey_ended(struct front *front, instant_ns now_ns) {
@@ -131,6 +137,10 @@ static void on_report(struct front *front, unsigned keeper, const struct report 
         if (front->start_until_ns != INSTANT_NEVER &&
             service_voting(&front->service) == front->service.identity.n_nodes)
             start_serving(front);
+        return;
+    }
+    if (command_is_look(report->request) && observe_asked(report->request)) {
+        observe_looked(&front->service, report, now_ns);
         return;
     }
     if (command_is_look(report->request)) {
@@ -204,6 +214,7 @@ static int settle(void *userdata) {
     instant_ns now_ns = clock_now_ns();
 
     front->work_left = conn_work(&front->conns, now_ns);
+    observe_tick(&front->service, now_ns);
     front->backlog = false;
     for (unsigned i = 0; i < front->n_keepers; i++)
         front->backlog |= mailbox_flush(keeper_inbox(front->keepers[i]));
@@ -212,6 +223,7 @@ static int settle(void *userdata) {
     front->work_left |= !list_is_empty(&front->conns.ready);
 
     instant_ns due_ns = registry_due_ns(&front->service.registry);
+    due_ns = instant_min(due_ns, observe_due_ns(&front->service));
     due_ns = instant_min(due_ns, instant_min(front->survey_until_ns, front->start_until_ns));
     if (front->backlog)
         due_ns = instant_min(due_ns, now_ns + NS_PER_MS);
@@ -353,7 +365,7 @@ static int start_keepers(struct front *front, uint32_t requests_max) {
 
 static int set_up_service(struct front *front, uint32_t requests_max) {
     const struct registry_sink registry_sink = {
-        .command = on_command, .outcome = on_outcome, .userdata = front};
+        .command = on_command, .outcome = on_outcome, .changed = on_changed, .userdata = front};
     const struct service_sink sink = {.write = on_write,
                                       .look = on_command,
                                       .survey = on_survey,
@@ -381,15 +393,18 @@ static int set_up_service(struct front *front, uint32_t requests_max) {
     }
     front->registry_bytes = registry_memory_bytes(requests_max);
     front->registry_memory = loop_reserve(front->registry_bytes);
+    front->observe_memory = loop_reserve(observe_memory_bytes());
     front->slots_memory = calloc(1, conn_slots_bytes(config->max_sessions));
     front->scratch = malloc(CONN_SCRATCH_BYTES);
     front->reply = malloc(REPLY_BYTES_MAX);
-    if (!front->registry_memory || !front->slots_memory || !front->scratch || !front->reply)
+    if (!front->registry_memory || !front->observe_memory || !front->slots_memory || !front->scratch ||
+        !front->reply)
         return -ENOMEM;
     if (getrandom(hash_key, sizeof(hash_key), 0) != sizeof(hash_key))
         return -errno;
     registry_init(&front->service.registry, &registry_sink, requests_max, config->max_leases, hash_key,
                   front->registry_memory);
+    observe_init(&front->service.observatory, hash_key[0], front->observe_memory);
     service_init(&front->service, &policy, &identity, &sink, front->reply, now_ns);
     conn_host_init(&front->conns, front->poller, &front->service, front->scratch, front->slots_memory,
                    config->max_sessions);
@@ -478,6 +493,8 @@ struct front *front_free(struct front *front) {
     sd_event_unref(front->event);
     if (front->registry_memory)
         (void) munmap(front->registry_memory, front->registry_bytes);
+    if (front->observe_memory)
+        (void) munmap(front->observe_memory, observe_memory_bytes());
     free(front->slots_memory);
     free(front->scratch);
     free(front->reply);

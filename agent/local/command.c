@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "local/argument.h"
+#include "local/observe.h"
 #include "local/secret.h"
 
-/* Tells the front's LEADER requests from leases in the keepers' reports. */
+/* Tells the front's questions to the keepers from leases in the keepers' reports. */
 #define LOOK_FLAG (UINT64_C(1) << 62)
 
 enum { WAIT_MS_MAX = INT32_MAX };
@@ -44,7 +45,7 @@ static void reply_bulk(struct session *session, struct service *service, const c
     session_send(session, service, &writer);
 }
 
-static bool name_is_fine(struct session *session, struct service *service, const struct resp_token *token) {
+bool command_name_is_fine(struct session *session, struct service *service, const struct resp_token *token) {
     const char *trouble = argument_name_trouble(token->text, token->length);
 
     if (trouble)
@@ -142,7 +143,7 @@ static void handle_acquire(struct session *session, struct service *service,
     struct acquire_options options = {0};
     char tail[TAIL_BYTES_MAX];
 
-    if (!name_is_fine(session, service, &arguments[0]))
+    if (!command_name_is_fine(session, service, &arguments[0]))
         return;
     const struct terms terms = policy_terms(&service->policy, arguments[0].text, arguments[0].length);
     options.ttl_ms = terms.default_ttl_ms;
@@ -276,25 +277,28 @@ uint64_t command_look_session(uint64_t request) {
     return request & ~LOOK_FLAG;
 }
 
+void command_look(struct service *service, uint64_t request, const char *name, size_t length) {
+    const struct terms terms = policy_terms(&service->policy, name, length);
+    const struct command command = {
+        .kind = COMMAND_LOOK,
+        .request = request | LOOK_FLAG,
+        .fencing = terms.fencing,
+        .node_timeout_ms = policy_node_timeout_ms(&service->policy, (uint32_t) terms.default_ttl_ms),
+        .text = name,
+        .head_length = (uint16_t) length,
+    };
+    service->sink.look(service->sink.userdata, registry_hash(&service->registry, name, length), &command);
+}
+
 static void handle_leader(struct session *session, struct service *service,
                           const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     (void) n_arguments;
     (void) now_ns;
-    if (!name_is_fine(session, service, &arguments[0]))
+    if (!command_name_is_fine(session, service, &arguments[0]))
         return;
-    const struct terms terms = policy_terms(&service->policy, arguments[0].text, arguments[0].length);
     session->state = SESSION_LOOKING;
     session->looking = session->id | LOOK_FLAG;
-    struct command command = {
-        .kind = COMMAND_LOOK,
-        .request = session->looking,
-        .fencing = terms.fencing,
-        .node_timeout_ms = policy_node_timeout_ms(&service->policy, (uint32_t) terms.default_ttl_ms),
-        .text = arguments[0].text,
-        .head_length = (uint16_t) arguments[0].length,
-    };
-    service->sink.look(service->sink.userdata,
-                       registry_hash(&service->registry, arguments[0].text, arguments[0].length), &command);
+    command_look(service, session->id, arguments[0].text, arguments[0].length);
 }
 
 /* --- listings --- */
@@ -682,13 +686,17 @@ static void handle_command(struct session *session, struct service *service,
                            const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns);
 
 static const struct command_entry commands[] = {
-    {"ACQUIRE", 1, 13, handle_acquire}, {"RESUME", 2, 5, command_resume}, {"RELEASE", 1, 1, handle_release},
-    {"CHECK", 1, 1, handle_check},      {"BEAT", 1, 1, handle_beat},      {"LEADER", 1, 1, handle_leader},
-    {"STATUS", 0, 0, handle_status},    {"NODES", 0, 0, handle_nodes},    {"LEASES", 0, 2, handle_leases},
-    {"PING", 0, 1, handle_ping},        {"ECHO", 1, 1, handle_echo},      {"HELLO", 0, 6, handle_hello},
-    {"SELECT", 1, 1, handle_select},    {"CLIENT", 1, 3, handle_client},  {"COMMAND", 0, 31, handle_command},
-    {"INFO", 0, 31, handle_info},       {"AUTH", 1, 2, handle_ok},        {"QUIT", 0, 31, handle_quit},
+    {"ACQUIRE", 1, 13, handle_acquire}, {"RESUME", 2, 5, command_resume},
+    {"RELEASE", 1, 1, handle_release},  {"CHECK", 1, 1, handle_check},
+    {"BEAT", 1, 1, handle_beat},        {"LEADER", 1, 1, handle_leader},
+    {"STATUS", 0, 0, handle_status},    {"NODES", 0, 0, handle_nodes},
+    {"LEASES", 0, 2, handle_leases},    {"PING", 0, 1, handle_ping},
+    {"ECHO", 1, 1, handle_echo},        {"HELLO", 0, 6, handle_hello},
+    {"SELECT", 1, 1, handle_select},    {"CLIENT", 1, 3, handle_client},
+    {"COMMAND", 0, 31, handle_command}, {"INFO", 0, 31, handle_info},
+    {"AUTH", 1, 2, handle_ok},          {"QUIT", 0, 31, handle_quit},
     {"BLESS", 1, 1, handle_bless},      {"PAGE", 0, 0, handle_page},
+    {"OBSERVE", 1, 1, command_observe}, {"UNOBSERVE", 1, 1, command_unobserve},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };

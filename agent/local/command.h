@@ -38,7 +38,13 @@ void command_ask(struct session *session, struct service *service, const struct 
 void command_resume(struct session *session, struct service *service, const struct resp_token *arguments,
                     size_t n_arguments, instant_ns now_ns);
 
-/* Whether a report is about a LEADER request, and of which session: their numbers are told from the leases'
- * ids by a flag. */
+/* Tells what is wrong with the name, if anything. */
+bool command_name_is_fine(struct session *session, struct service *service, const struct resp_token *token);
+
+/* Asks the name's keeper who holds it. `request`: less than 2^62, comes back in the report, with a flag. */
+void command_look(struct service *service, uint64_t request, const char *name, size_t length);
+
+/* Whether a report is about such a request, and of which session if it was a LEADER: their numbers are told
+ * from the leases' ids by a flag. */
 bool command_is_look(uint64_t request);
 uint64_t command_look_session(uint64_t request);

@@ -205,6 +205,13 @@ static void name_free(struct registry *registry, struct name *name) {
     pool_give(&registry->names, index);
 }
 
+/* Who holds it is another from now on. */
+static void tell_changed(struct registry *registry, const struct name *name) {
+    if (registry->sink.changed)
+        registry->sink.changed(registry->sink.userdata, name->hash, name->text->bytes,
+                               name->text->head_length);
+}
+
 static struct request *first_in_line(const struct name *name) {
     struct list *first = list_first(&name->queue);
     return first ? list_entry(first, struct request, queue_link) : NULL;
@@ -284,6 +291,8 @@ static void leave_line(struct registry *registry, struct request *request) {
 static void hand_back_by(struct registry *registry, struct request *request, enum command_kind kind) {
     leave_page(request);
     command_simple(registry, request, request->name->hash, kind);
+    if (request->state == REQUEST_HELD)
+        tell_changed(registry, request->name);
     enter(registry, request, REQUEST_RELEASING);
     set_due(registry, request, INSTANT_NEVER);
     leave_line(registry, request);
@@ -302,6 +311,8 @@ static void withdraw(struct registry *registry, struct request *request) {
 
 /* The request is over and the keeper does not have it. */
 static void end(struct registry *registry, struct request *request) {
+    if (request->state == REQUEST_HELD)
+        tell_changed(registry, request->name);
     leave_line(registry, request);
     request_free(registry, request);
 }
@@ -509,6 +520,7 @@ static void granted(struct registry *registry, struct request *request, const st
         return;
     }
     enter(registry, request, REQUEST_HELD);
+    tell_changed(registry, request->name);
     request->deadline_ns = deadline_ns;
     request->token = report->token;
     request->page_slot = page_take(request->page);

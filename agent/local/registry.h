@@ -97,6 +97,8 @@ struct registry_sink {
     /* Tell the request's session. After FAILED, LOST and RELEASED the request is gone when this returns. */
     void (*outcome)(void *userdata, struct request *request, const struct outcome *outcome,
                     instant_ns now_ns);
+    /* A request has got this name, or has it no more: its keeper knows, or is told already. May be NULL. */
+    void (*changed)(void *userdata, uint64_t name_hash, const char *name, size_t length);
     void *userdata;
 };
 

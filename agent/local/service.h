@@ -4,6 +4,7 @@
 
 #include "core/event.h"
 #include "core/shard.h"
+#include "local/observe.h"
 #include "local/policy.h"
 #include "local/registry.h"
 
@@ -50,7 +51,7 @@ struct service_identity {
 struct service_sink {
     /* Appends a whole reply or push to the session's output. */
     void (*write)(void *userdata, struct session *session, const char *bytes, size_t length);
-    /* LEADER: ask the name's keeper. `request` comes back in the report. */
+    /* LEADER, OBSERVE: ask the name's keeper. `request` comes back in the report. */
     void (*look)(void *userdata, uint64_t name_hash, const struct command *command);
     /* Ask all keepers for their counters; service_surveyed() follows. */
     void (*survey)(void *userdata);
@@ -66,6 +67,7 @@ enum { REPLY_BYTES_MAX = 300 * 1024 };
 
 struct service {
     struct registry registry;
+    struct observatory observatory;
     struct policy policy;
     struct service_identity identity;
     struct service_sink sink;
@@ -76,7 +78,8 @@ struct service {
     char *reply; /* REPLY_BYTES_MAX, where replies are composed; the caller's */
 };
 
-/* The registry is initialised by the caller, with session_outcome() as its sink. */
+/* The registry and the observatory are initialised by the caller, with session_outcome() and observe_hint()
+ * as the registry's sink. */
 void service_init(struct service *service, const struct policy *policy,
                   const struct service_identity *identity, const struct service_sink *sink, char *reply,
                   instant_ns now_ns);

@@ -7,10 +7,12 @@
 
 #include "core/explain.h"
 #include "local/command.h"
+#include "local/observe.h"
 
 void session_init(struct session *session, struct service *service, uint64_t id, pid_t pid, uid_t uid) {
     *session = (struct session){.id = id, .protocol = 2, .pid = pid, .uid = uid};
     list_init(&session->requests);
+    list_init(&session->observations);
     list_init(&session->surveyor_link);
     service->sessions++;
 }
@@ -191,6 +193,7 @@ void session_end(struct session *session, struct service *service, instant_ns no
     if (session->id == 0)
         return;
     leave(session, service);
+    observe_end(session, service);
     list_for_each_safe(node, &session->requests)
         registry_drop(&service->registry, list_entry(node, struct request, session_link), now_ns);
     assert(list_is_empty(&session->requests));
@@ -206,6 +209,7 @@ bool session_expel(struct session *session, struct service *service, const char 
             tell_lost(session, service, request, REASON_CLOSED, why);
         stays |= registry_abandon(&service->registry, request, now_ns);
     }
+    observe_end(session, service);
     list_unlink(&session->surveyor_link);
     session->state = SESSION_QUITTING;
     session->pushes = false;
@@ -239,9 +243,25 @@ void session_request(struct session *session, struct service *service, const str
     entry->handle(session, service, tokens + 1, n_arguments, now_ns);
 }
 
+/* A token stands beside the key for whoever held the name last: a value that is not ours has none. */
+void session_put_holder(struct resp_writer *writer, const char *value, size_t length, int64_t token) {
+    char holder[NAME_BYTES_MAX];
+    size_t data = explain_data_offset(value, length);
+    size_t holder_length = explain_holder(value, length, holder, sizeof(holder));
+    const char *colon = data ? memchr(holder, ':', holder_length) : NULL;
+
+    put_bulk_text(writer, "holder");
+    resp_put_bulk(writer, holder, holder_length);
+    put_bulk_text(writer, "host");
+    resp_put_bulk(writer, holder, colon ? (size_t) (colon - holder) : 0);
+    put_bulk_text(writer, "fence");
+    resp_put_integer(writer, data ? token : 0);
+    put_bulk_text(writer, "data");
+    resp_put_bulk(writer, value + data, data ? length - data : 0);
+}
+
 void session_looked(struct session *session, struct service *service, const struct report *report) {
     struct resp_writer writer = session_compose(service);
-    char holder[NAME_BYTES_MAX];
 
     if (session->state != SESSION_LOOKING || session->looking != report->request)
         return;
@@ -255,15 +275,8 @@ void session_looked(struct session *session, struct service *service, const stru
     if (!report->text) {
         resp_put_nil(&writer, session->protocol);
     } else {
-        size_t data = explain_data_offset(report->text, report->text_length);
-        resp_put_map(&writer, 4, session->protocol);
-        put_bulk_text(&writer, "holder");
-        resp_put_bulk(&writer, holder,
-                      explain_holder(report->text, report->text_length, holder, sizeof(holder)));
-        put_bulk_text(&writer, "fence");
-        resp_put_integer(&writer, report->token);
-        put_bulk_text(&writer, "data");
-        resp_put_bulk(&writer, report->text + data, data ? report->text_length - data : 0);
+        resp_put_map(&writer, 5, session->protocol);
+        session_put_holder(&writer, report->text, report->text_length, report->token);
         put_bulk_text(&writer, "validity");
         resp_put_integer(&writer, report->validity_ms);
     }

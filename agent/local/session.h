@@ -26,11 +26,13 @@ struct session {
     pid_t pid;
     uid_t uid;
     enum session_state state;
-    bool pushes;             /* RESP2: ASYNC was used */
+    bool pushes;             /* RESP2: ASYNC or OBSERVE was used */
     uint8_t surveying;       /* enum command_survey: which listing waits */
     struct page *page;       /* the caller's; NULL until PAGE */
     struct request *awaited; /* of SESSION_ACQUIRING and SESSION_RELEASING */
     struct list requests;
+    struct list observations; /* of names' leaders, see observe.h */
+    unsigned n_observations;
     struct list surveyor_link;
     char name[SESSION_NAME_BYTES_MAX + 1];
 };
@@ -59,6 +61,9 @@ void session_outcome(void *service, struct request *request, const struct outcom
 
 /* The answer to a LEADER. */
 void session_looked(struct session *session, struct service *service, const struct report *report);
+
+/* Four pairs of a map: holder, host, fence and data, as they stand in the lock value. */
+void session_put_holder(struct resp_writer *writer, const char *value, size_t length, int64_t token);
 
 /* Tells that the agent is about to stop. */
 void session_tell_draining(struct session *session, struct service *service);

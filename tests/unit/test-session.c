@@ -452,16 +452,26 @@ static void test_leader(void) {
                             .token = 5,
                             .validity_ms = 77};
     session_looked(&world.sessions[0], &world.service, &looked);
-    is_string(
-        got(0),
-        "*8\r\n$6\r\nholder\r\n$18\r\nweb1:00c0ffee:4321\r\n$5\r\nfence\r\n:5\r\n$4\r\ndata\r\n$7\r\nmy "
-        "data\r\n$8\r\nvalidity\r\n:77\r\n",
-        "holder, token, data, validity");
+    is_string(got(0),
+              "*10\r\n$6\r\nholder\r\n$18\r\nweb1:00c0ffee:4321\r\n$4\r\nhost\r\n$4\r\nweb1\r\n$"
+              "5\r\nfence\r\n:5\r\n$4\r\n"
+              "data\r\n$7\r\nmy data\r\n$8\r\nvalidity\r\n:77\r\n",
+              "holder, host, token, data, validity");
     clear();
     ask(0, "LEADER job");
     looked = (struct report){.kind = REPORT_LOOKED, .request = world.sessions[0].looking};
     session_looked(&world.sessions[0], &world.service, &looked);
     is_string(got(0), "$-1\r\n", "nil when nobody leads");
+    clear();
+    ask(0, "LEADER job");
+    looked = (struct report){.kind = REPORT_LOOKED,
+                             .request = world.sessions[0].looking,
+                             .text = "theirs",
+                             .text_length = 6,
+                             .token = 5};
+    session_looked(&world.sessions[0], &world.service, &looked);
+    ok(strstr(got(0), "$6\r\ntheirs\r\n$4\r\nhost\r\n$0\r\n\r\n$5\r\nfence\r\n:0\r\n"),
+       "another library's lock has no host, and not the token of who was before");
 }
 
 static void test_listings(void) {

@@ -586,6 +586,17 @@ static void test_look(void) {
         vote(i, &sent, VOTE_FREE);
     ok(last_report(REPORT_LOOKED)->request == 100 && !last_report(REPORT_LOOKED)->text,
        "free on a majority: nobody");
+    ok(!last_report(REPORT_LOOKED)->undecided, "for certain");
+    look.request = 101;
+    shard_command(&world.shard, &look, world.now_ns);
+    sent = *last_sent(OPERATION_LOOK);
+    vote(0, &sent, VOTE_FREE);
+    vote_with(1, sent.ticket, &one);
+    vote_with(2, sent.ticket, &one);
+    pass_ms(200);
+    ok(last_report(REPORT_LOOKED)->request == 101 && !last_report(REPORT_LOOKED)->text,
+       "two keys of one value, and two nodes that are silent: nobody");
+    ok(last_report(REPORT_LOOKED)->undecided, "but not for certain");
 }
 
 int main(void) {

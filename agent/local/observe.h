@@ -1,0 +1,95 @@
+/* Who observes which names (OBSERVE), and what was last told of each name's leader. Pure, owned by the front
+ * thread.
+ *
+ * Each observed name has one entry, whatever the number of its observers. Its keeper is asked who holds it
+ * (COMMAND_LOOK, as for LEADER) from time to time, at the end of the validity that was seen, and at once
+ * when the registry hints at a change on this host; one question at a time. Observers are told what a
+ * majority says, when it differs from what they were told. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "core/event.h"
+
+struct service;
+struct session;
+struct resp_token;
+
+/* What is known of a name's leader. */
+enum leadership {
+    LEADERSHIP_NEW,     /* nothing yet: nobody was told anything */
+    LEADERSHIP_UNKNOWN, /* no majority has answered for a while */
+    LEADERSHIP_FREE,
+    LEADERSHIP_HELD,
+};
+
+struct observed {
+    uint32_t pool_link;
+    uint32_t next_in_bucket; /* index + 1 */
+    uint64_t hash;
+    struct text *name;
+    struct list observers;
+    struct text *value; /* LEADERSHIP_HELD: the holder's lock value */
+    int64_t token;
+    instant_ns since_ns;   /* this leadership was first seen */
+    instant_ns unheard_ns; /* of the first question that no majority answered; INSTANT_NEVER: none since */
+    instant_ns looked_ns;  /* the last question went out */
+    uint32_t hunt_ms;      /* a change was hinted at and not seen yet: to the next question; 0: none was */
+    uint8_t leadership;    /* enum leadership */
+    bool looking;          /* a question is under way */
+    bool hinted;           /* since the last question */
+};
+
+struct observation {
+    uint32_t pool_link;
+    struct session *session;
+    struct observed *observed;
+    struct list session_link;
+    struct list observed_link;
+};
+
+struct observatory {
+    struct pool names;
+    struct pool observations;
+    struct heap due; /* names without a question under way */
+    struct text_store texts;
+    uint32_t *buckets; /* index + 1 */
+    struct random random;
+    unsigned looking; /* questions under way */
+};
+
+size_t observe_memory_bytes(void);
+
+/* `memory`: that many zeroed bytes, aligned to 4,096, to be freed by the caller after the last use. `seed`:
+ * for jitter. */
+void observe_init(struct observatory *observatory, uint64_t seed, void *memory);
+
+/* OBSERVE and UNOBSERVE. */
+void command_observe(struct session *session, struct service *service, const struct resp_token *arguments,
+                     size_t n_arguments, instant_ns now_ns);
+void command_unobserve(struct session *session, struct service *service, const struct resp_token *arguments,
+                       size_t n_arguments, instant_ns now_ns);
+
+/* The session observes no more. */
+void observe_end(struct session *session, struct service *service);
+
+/* A request of this host has got the name, or has it no more: who leads is asked at once. */
+void observe_hint(struct service *service, uint64_t name_hash, const char *name, size_t length);
+
+/* Whether a report answers a question of ours, rather than LEADER's. */
+bool observe_asked(uint64_t request);
+
+/* It does: observers are told what is new. */
+void observe_looked(struct service *service, const struct report *report, instant_ns now_ns);
+
+/* Asks what is due. */
+void observe_tick(struct service *service, instant_ns now_ns);
+
+/* When observe_tick() has something to do. */
+instant_ns observe_due_ns(const struct service *service);
