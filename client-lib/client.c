@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "observe.h"
 #include "sight.h"
+#include "value.h"
 
 #define NS_PER_MS INT64_C(1000000)
 
@@ -26,6 +28,7 @@ int client_init(struct client *client, struct redlock *connection, const struct 
 }
 
 void client_deinit(struct client *client) {
+    observe_deinit(client);
     while (client->leases) {
         struct redlock_lease *next = client->leases->next;
         free(client->leases->secret);
@@ -204,10 +207,6 @@ void client_sent(struct client *client, size_t length) {
 
 /* --- replies --- */
 
-static bool text_is(const struct resp_token *token, const char *text) {
-    return token->length == strlen(text) && memcmp(token->text, text, token->length) == 0;
-}
-
 /* An error's first word to our code; the text without that word is noted. */
 static int error_of(struct client *client, const char *text, size_t length) {
     static const struct {
@@ -222,27 +221,13 @@ static int error_of(struct client *client, const char *text, size_t length) {
     const struct resp_token word = {.text = text, .length = blank ? (size_t) (blank - text) : length};
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (!text_is(&word, words[i].word))
+        if (!value_is(&word, words[i].word))
             continue;
         client_note(client, "%.*s", blank ? (int) (length - word.length - 1) : 0, blank ? blank + 1 : "");
         return words[i].error;
     }
     client_note(client, "%.*s", (int) length, text);
     return REDLOCK_PROTOCOL;
-}
-
-/* The value of a key in a flat map of scalars whose head is tokens[0]; NULL when it is not there. */
-static const struct resp_token *map_get(const struct resp_token *tokens, size_t n_tokens, const char *key) {
-    if (tokens[0].type != RESP_MAP)
-        return NULL;
-    for (size_t i = 1; i + 1 < n_tokens; i += 2)
-        if (tokens[i].type == RESP_BULK && text_is(&tokens[i], key))
-            return &tokens[i + 1];
-    return NULL;
-}
-
-static uint64_t integer_or_0(const struct resp_token *token) {
-    return token && token->type == RESP_INTEGER && token->integer > 0 ? (uint64_t) token->integer : 0;
 }
 
 /* What a later agent wants to know; without memory for it the lease can't be resumed. */
@@ -261,19 +246,19 @@ static void take_secret(struct redlock_lease *lease, const struct resp_token *se
 /* Takes the grant's id, token, deadline and secret over. */
 static bool take_grant(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
                        size_t n_tokens) {
-    const struct resp_token *id = map_get(tokens, n_tokens, "id"),
-                            *deadline = map_get(tokens, n_tokens, "deadline"),
-                            *fence = map_get(tokens, n_tokens, "fence"),
-                            *slot = map_get(tokens, n_tokens, "slot");
+    const struct resp_token *id = value_get(tokens, n_tokens, "id"),
+                            *deadline = value_get(tokens, n_tokens, "deadline"),
+                            *fence = value_get(tokens, n_tokens, "fence"),
+                            *slot = value_get(tokens, n_tokens, "slot");
 
     if (!id || !deadline || id->type != RESP_INTEGER || deadline->type != RESP_INTEGER || id->integer <= 0)
         return false;
     lease->id = (uint64_t) id->integer;
-    lease->fence = integer_or_0(fence);
+    lease->fence = value_integer(fence);
     set_deadline(client, lease, deadline->integer);
     lease->place_id = lease->id;
     lease->place = slot && slot->type == RESP_INTEGER ? sight_place(client->sight, slot->integer) : NULL;
-    take_secret(lease, map_get(tokens, n_tokens, "secret"));
+    take_secret(lease, value_get(tokens, n_tokens, "secret"));
     lease->state = LEASE_HELD;
     lease->resuming = false;
     return true;
@@ -407,21 +392,9 @@ static void reply_check(struct client *client, struct redlock_lease *lease,
         set_deadline(client, lease, deadline_ns > lease->deadline_ns ? deadline_ns : lease->deadline_ns);
 }
 
-static void copy_text(const struct resp_token *token, char *ret, size_t size, size_t *ret_length) {
-    size_t length = token && token->type == RESP_BULK ? token->length : 0;
-
-    if (length >= size)
-        length = size - 1;
-    if (length > 0)
-        memcpy(ret, token->text, length);
-    ret[length] = '\0';
-    if (ret_length)
-        *ret_length = length;
-}
-
 static void reply_leader(struct client_reply *reply, const struct resp_token *tokens, size_t n_tokens) {
     struct redlock_leader *leader = reply->leader;
-    const struct resp_token *validity = map_get(tokens, n_tokens, "validity");
+    const struct resp_token *validity = value_get(tokens, n_tokens, "validity");
 
     if (tokens[0].type == RESP_NIL) {
         reply->integer = 0;
@@ -431,10 +404,11 @@ static void reply_leader(struct client_reply *reply, const struct resp_token *to
         reply->error = REDLOCK_PROTOCOL;
         return;
     }
-    copy_text(map_get(tokens, n_tokens, "holder"), leader->holder, sizeof(leader->holder), NULL);
-    copy_text(map_get(tokens, n_tokens, "data"), leader->data, sizeof(leader->data), &leader->data_length);
+    value_copy(value_get(tokens, n_tokens, "holder"), leader->holder, sizeof(leader->holder), NULL);
+    value_copy(value_get(tokens, n_tokens, "data"), leader->data, sizeof(leader->data),
+               &leader->data_length);
     leader->validity_ms = validity->integer;
-    leader->fence = integer_or_0(map_get(tokens, n_tokens, "fence"));
+    leader->fence = value_integer(value_get(tokens, n_tokens, "fence"));
     reply->integer = 1;
 }
 
@@ -526,8 +500,8 @@ static void push_lost(struct client *client, struct redlock_lease *lease, const 
 
     if (n_tokens < 5)
         return;
-    copy_text(&tokens[3], reason, sizeof(reason), NULL);
-    copy_text(&tokens[4], text, sizeof(text), NULL);
+    value_copy(&tokens[3], reason, sizeof(reason), NULL);
+    value_copy(&tokens[4], text, sizeof(text), NULL);
     lease_lost(client, lease, reason, text);
 }
 
@@ -537,7 +511,7 @@ static void push_at_risk(struct client *client, struct redlock_lease *lease, con
 
     if (n_tokens < 5 || tokens[3].type != RESP_INTEGER || lease->state != LEASE_HELD || lease->orphan)
         return;
-    copy_text(&tokens[4], reason, sizeof(reason), NULL);
+    value_copy(&tokens[4], reason, sizeof(reason), NULL);
     if (client->callbacks.at_risk)
         client->callbacks.at_risk(lease, tokens[3].integer, reason, client->userdata);
 }
@@ -563,14 +537,15 @@ static void take_push(struct client *client, const struct resp_token *tokens, si
         {"at-risk", push_at_risk}, {"extended", push_extended},
     };
 
-    if (n_tokens >= 2 && tokens[1].type == RESP_BULK && text_is(&tokens[1], "draining") &&
+    if (n_tokens >= 2 && tokens[1].type == RESP_BULK && value_is(&tokens[1], "draining") &&
         client->callbacks.draining)
         client->callbacks.draining(client->connection, client->userdata);
+    observe_push(client, tokens, n_tokens);
     if (n_tokens < 3 || tokens[1].type != RESP_BULK || tokens[2].type != RESP_INTEGER)
         return;
     struct redlock_lease *lease = lease_find(client, tokens[2].integer);
     for (size_t i = 0; lease && i < sizeof(pushes) / sizeof(pushes[0]); i++) {
-        if (text_is(&tokens[1], pushes[i].word)) {
+        if (value_is(&tokens[1], pushes[i].word)) {
             pushes[i].take(client, lease, tokens, n_tokens);
             return;
         }
@@ -678,7 +653,7 @@ bool client_wants_back(const struct client *client, int64_t now_ns) {
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next)
         if (lease->ask_again || (lease->resuming && now_ns < lease->deadline_ns))
             return true;
-    return false;
+    return client->watches != NULL;
 }
 
 void client_back(struct client *client, int64_t now_ns) {
@@ -693,9 +668,11 @@ void client_back(struct client *client, int64_t now_ns) {
     for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
         if (lease->resuming)
             ask_to_resume(client, lease, now_ns);
+    observe_back(client, now_ns);
 }
 
 void client_fail_requests(struct client *client) {
+    observe_away(client);
     for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
         next = lease->next;
         if (!lease->ask_again)
@@ -736,6 +713,7 @@ static void lease_expired(struct client *client, struct redlock_lease *lease, in
 
 void client_tick(struct client *client, int64_t now_ns) {
     client->now_ns = now_ns;
+    observe_tick(client, now_ns);
     for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
         next = lease->next;
         if (lease->state != LEASE_HELD || lease->orphan)
@@ -776,7 +754,7 @@ static int64_t earlier(int64_t a_ns, int64_t b_ns) {
 }
 
 int64_t client_due_ns(const struct client *client) {
-    int64_t due_ns = INT64_MAX;
+    int64_t due_ns = observe_due_ns(client);
 
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
         if (lease->state != LEASE_HELD || lease->orphan)

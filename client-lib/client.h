@@ -65,6 +65,7 @@ enum client_kind {
 };
 
 struct client_pending;
+struct client_watch;
 
 struct client {
     struct redlock_callbacks callbacks;
@@ -72,6 +73,7 @@ struct client {
     struct redlock *connection;
     const struct sight *sight; /* the caller's */
     struct redlock_lease *leases;
+    struct client_watch *watches;   /* names that are observed */
     struct client_pending *pending; /* a ring */
     size_t pending_first, pending_count, pending_room;
     char *input;
@@ -135,7 +137,7 @@ bool client_wants_back(const struct client *client, int64_t now_ns);
 /* It is connected again: greets, and asks to resume what is held. */
 void client_back(struct client *client, int64_t now_ns);
 
-/* Requests that were to be asked again fail. */
+/* It has been away for long: requests that were to be asked again fail, who leads is not known. */
 void client_fail_requests(struct client *client);
 
 /* It won't be: requests fail. Calls `disconnected`. */

@@ -45,7 +45,7 @@ _redlock() {
     esac
 
     case $command in
-    '') options="run acquire status nodes leases leader check --socket --help --version" ;;
+    '') options="run acquire status nodes leases leader watch check --socket --help --version" ;;
     run)
         options="--nonblock --wait --ttl --conflict-exit-code --grace --data --max-hold --command --help --"
         ;;

@@ -320,8 +320,7 @@ static int wait_for(struct redlock *connection, const struct client_reply *reply
     return run_until(connection, &reply->done, true, until_ns);
 }
 
-/* What every call begins with. */
-static int begin(struct redlock *connection) {
+int connection_begin(struct redlock *connection) {
     int error = forked(connection);
 
     if (error != REDLOCK_OK)
@@ -341,10 +340,14 @@ static int come_back(struct redlock *connection) {
     return run_until(connection, &connection->client.gone, false, answer_until_ns(connection));
 }
 
+struct client *connection_client(struct redlock *connection) {
+    return &connection->client;
+}
+
 /* Sends one request and waits for its reply. */
 int connection_ask(struct redlock *connection, const struct resp_token *items, size_t n_items,
                    struct client_reply *reply) {
-    int error = begin(connection);
+    int error = connection_begin(connection);
 
     if (error == REDLOCK_OK)
         error = come_back(connection);
@@ -483,7 +486,7 @@ static int ask_for(struct redlock *connection, const char *name, const struct re
                    struct redlock_lease **ret) {
     struct acquire_request request = {0};
 
-    int error = begin(connection);
+    int error = connection_begin(connection);
     if (error == REDLOCK_OK)
         error = request_options(&connection->client, given, name, options);
     if (error != REDLOCK_OK)
@@ -560,7 +563,7 @@ static int acquire(struct redlock *connection, const char *name, const struct re
  * again on the next one. */
 EXPORT int redlock_acquire(struct redlock *connection, const char *name, const struct redlock_options *given,
                            struct redlock_lease **ret) {
-    int error = begin(connection);
+    int error = connection_begin(connection);
 
     if (error == REDLOCK_OK)
         error = come_back(connection);
@@ -635,7 +638,7 @@ static int64_t ask_about(struct redlock_lease *lease, const char *word, enum cli
     struct redlock *connection = lease->connection;
     int64_t until_ns = answer_until_ns(connection);
 
-    int64_t answer = begin(connection);
+    int64_t answer = connection_begin(connection);
     if (answer != REDLOCK_OK)
         return answer;
     do

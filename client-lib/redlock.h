@@ -132,6 +132,38 @@ struct redlock_leader {
  * connection. */
 int redlock_leader(struct redlock *connection, const char *name, struct redlock_leader *ret);
 
+/* --- observing --- */
+
+enum redlock_leadership {
+    REDLOCK_LEADER_UNKNOWN, /* no majority of the nodes, or no agent, has told for a while */
+    REDLOCK_LEADER_NONE,
+    REDLOCK_LEADER_HELD,
+};
+
+/* Who leads a name. What it points to stands until the callback returns. */
+struct redlock_sighting {
+    size_t size; /* of this structure, as the library has it: it may grow */
+    const char *name;
+    enum redlock_leadership leadership;
+    int64_t since_ms;   /* for how long the agent has seen it so */
+    const char *holder; /* this and what follows with REDLOCK_LEADER_HELD: "host:agent:pid" */
+    const char *host;   /* "" when it is not known: the lock is another library's */
+    uint64_t fence;     /* the holder's token; 0: none, or not known */
+    const void *data;
+    size_t data_length;
+};
+
+/* Observes who leads `name`: the callback `leader` is called with what is so now, soon after, and at each
+ * change, as redlock_dispatch() or a blocking call finds it. When the agent is restarted it goes on at the
+ * next one, and is told only what has changed meanwhile; a connection that observes something is never over,
+ * however long there is no agent. A name that is observed already is no failure. REDLOCK_OK,
+ * REDLOCK_BAD_NAME, REDLOCK_QUOTA, REDLOCK_NO_MEMORY or a failure of the connection. */
+int redlock_observe(struct redlock *connection, const char *name);
+
+/* Observes it no more. 1; 0 when it was not observed; or a failure of the connection, with which the
+ * observation ends too. */
+int redlock_unobserve(struct redlock *connection, const char *name);
+
 /* --- event loops --- */
 
 struct redlock_callbacks {
@@ -150,9 +182,11 @@ struct redlock_callbacks {
     void (*lost)(struct redlock_lease *lease, const char *reason, const char *text, void *userdata);
     /* The agent is about to stop. Leases are valid until their deadlines. */
     void (*draining)(struct redlock *connection, void *userdata);
-    /* The connection is over: it broke, and nothing was held or waited for, or has been lost since. A break
-     * that is mended is not told. */
+    /* The connection is over: it broke, and nothing was held, waited for or observed, or has been lost
+     * since. A break that is mended is not told. */
     void (*disconnected)(struct redlock *connection, void *userdata);
+    /* Who leads a name that is observed, at first and at each change: see redlock_observe(). */
+    void (*leader)(struct redlock *connection, const struct redlock_sighting *sighting, void *userdata);
 };
 
 /* Any of the callbacks may be NULL. They are called from redlock_dispatch() and from blocking calls, never

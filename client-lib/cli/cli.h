@@ -32,6 +32,7 @@ int cli_status(const struct cli *cli, int argc, char **argv);
 int cli_nodes(const struct cli *cli, int argc, char **argv);
 int cli_leases(const struct cli *cli, int argc, char **argv);
 int cli_leader(const struct cli *cli, int argc, char **argv);
+int cli_watch(const struct cli *cli, int argc, char **argv);
 int cli_check(const struct cli *cli, int argc, char **argv);
 
 /* One line to standard error, after "redlock: ". */

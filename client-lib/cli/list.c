@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "connection.h"
 #include "json.h"
+#include "leadership.h"
 
 enum { NUMBER_BYTES = 24 };
 
@@ -297,45 +298,54 @@ int cli_leases(const struct cli *cli, int argc, char **argv) {
 
 /* --- leader, check --- */
 
-static void print_leader(const struct redlock_leader *leader, bool json) {
-    if (json) {
-        (void) fputs("{\"holder\":", stdout);
-        json_string(stdout, leader->holder, strlen(leader->holder));
-        (void) fputs(",\"data\":", stdout);
-        json_string(stdout, leader->data, leader->data_length);
-        (void) printf(",\"fence\":%" PRIu64 ",\"validity\":%" PRId64 "}\n", leader->fence,
-                      leader->validity_ms);
+struct answer {
+    const char *name;
+    bool json, held;
+};
+
+static void print_leader(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
+    struct answer *answer = userdata;
+
+    (void) n_tokens;
+    answer->held = tokens[0].type == RESP_MAP;
+    if (!answer->held) {
+        (void) puts(answer->json ? "null" : "nobody");
         return;
     }
-    (void) printf("%s  %" PRId64 " ms", leader->holder, leader->validity_ms);
-    if (leader->fence != 0)
-        (void) printf("  fence %" PRIu64, leader->fence);
-    if (leader->data_length > 0) {
-        (void) fputs("  ", stdout);
-        json_string(stdout, leader->data, leader->data_length); /* anything may be in it: quoted */
-    }
-    (void) putchar('\n');
+    const struct resp_token *holder = get(tokens, "holder"), *host = get(tokens, "host"),
+                            *data = get(tokens, "data");
+    struct leadership leadership = {.name = answer->name,
+                                    .holder = holder ? holder->text : "",
+                                    .holder_length = holder ? holder->length : 0,
+                                    .host = host ? host->text : "",
+                                    .host_length = host ? host->length : 0,
+                                    .data = data ? data->text : "",
+                                    .data_length = data ? data->length : 0,
+                                    .fence = (uint64_t) get_integer(tokens, "fence"),
+                                    .since_us = -1,
+                                    .validity_ms = get_integer(tokens, "validity")};
+    leadership_print(&leadership, answer->json);
 }
 
 /* 0 held, 1 free, or another exit status, told. */
 static int show_leader(struct list *list, const char *name) {
-    struct redlock_leader leader;
+    const struct resp_token items[] = {{.text = "LEADER", .length = 6},
+                                       {.text = name, .length = strlen(name)}};
+    struct answer answer = {.name = name, .json = list->json};
+    struct client_reply reply = {.on_value = print_leader, .userdata = &answer};
 
-    int r = redlock_leader(list->connection, name, &leader);
-    if (r < 0)
-        return cli_failed(list->connection, r, name);
-    if (r > 0)
-        print_leader(&leader, list->json);
-    else
-        (void) puts(list->json ? "null" : "nobody");
-    return r > 0 ? STATUS_DONE : STATUS_HELD;
+    int error = connection_ask(list->connection, items, 2, &reply);
+    if (error != REDLOCK_OK)
+        return cli_failed(list->connection, error, name);
+    return answer.held ? STATUS_DONE : STATUS_HELD;
 }
 
 int cli_leader(const struct cli *cli, int argc, char **argv) {
     static const char usage[] =
         "redlock leader [--json] NAME\n"
-        "Who holds NAME, on whichever host, as a majority of the nodes says: host:agent:pid, the time left\n"
-        "unless it is extended, and its data. Exit status 1 when nobody does.\n";
+        "Who holds NAME, on whichever host, as a majority of the nodes says: host:agent:pid, the host, the\n"
+        "fencing token, since when, the time left unless it is extended, and its data. Exit status 1 when\n"
+        "nobody does.\n";
     struct list list;
 
     int status = list_begin(&list, cli, argc, argv, 1, usage);

@@ -18,6 +18,7 @@ static const char usage[] =
     "  nodes                                the Redis nodes, and why one does not vote\n"
     "  leases                               who holds and who waits on this host\n"
     "  leader NAME                          who holds NAME, on whichever host\n"
+    "  watch NAME...                        the same at each change, until it is stopped\n"
     "  check [NAME]                         is a quorum there? is NAME held?\n"
     "\n"
     "'redlock COMMAND --help' tells more. --version prints the version. The socket is that of --socket, "
@@ -124,7 +125,7 @@ int main(int argc, char **argv) {
         int (*run)(const struct cli *cli, int argc, char **argv);
     } commands[] = {
         {"run", cli_run},       {"acquire", cli_acquire}, {"status", cli_status}, {"nodes", cli_nodes},
-        {"leases", cli_leases}, {"leader", cli_leader},   {"check", cli_check},
+        {"leases", cli_leases}, {"leader", cli_leader},   {"watch", cli_watch},   {"check", cli_check},
     };
     struct cli cli = {0};
     int at = 1;

@@ -13,7 +13,8 @@ SOURCE = sys.argv[1]
 # What a pure layer may have from the C library: no clock, descriptor, thread, allocation or log.
 PURE_SYSTEM = {"assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdbool.h", "stddef.h",
                "stdint.h", "stdio.h", "string.h"}
-LIBRARY = ("resp.h", "client.h", "redlock.h", "connection.h", "request.h", "sight.h")
+LIBRARY = ("resp.h", "client.h", "redlock.h", "connection.h", "observe.h", "request.h", "sight.h",
+           "value.h")
 
 # Directory: (project headers by prefix, system headers; None: any)
 LAYERS = {
@@ -24,14 +25,15 @@ LAYERS = {
     "agent/io": (("base/", "core/", "local/", "io/", "resp.h", "config.h"), None),
     "agent": (("base/", "core/limits.h", "local/policy.h", "io/", "config", "dev"), None),
     "client-lib": (LIBRARY, None),
-    "client-lib/cli": (LIBRARY + ("cli.h", "job.h", "json.h"), None),
+    "client-lib/cli": (LIBRARY + ("cli.h", "job.h", "json.h", "leadership.h"), None),
 }
 
 # Where more care is due than a directory shows.
 FILES = {
     "client-lib/resp.c": (("resp.h",), PURE_SYSTEM),
     "client-lib/resp.h": ((), PURE_SYSTEM),
-    "client-lib/client.c": (("client.h", "resp.h", "redlock.h", "sight.h"), PURE_SYSTEM | {"stdlib.h"}),
+    "client-lib/client.c": (("client.h", "observe.h", "resp.h", "redlock.h", "sight.h", "value.h"),
+                            PURE_SYSTEM | {"stdlib.h"}),
     "client-lib/redlock.h": ((), {"stdbool.h", "stddef.h", "stdint.h"}),
     "agent/base/cleanup.h": ((), None),
     "agent/local/registry.h": (("base/", "core/event.h", "core/limits.h", "local/page.h"),

@@ -8,10 +8,11 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from tap import equal, main  # noqa: E402
 
-CALLS = """redlock_acquire redlock_acquire_async redlock_beat redlock_check redlock_close redlock_connect
-    redlock_dispatch redlock_error_text redlock_events redlock_fd redlock_fence redlock_leader
-    redlock_lease_id redlock_lease_name redlock_release redlock_release_async redlock_remaining_ns
-    redlock_set_answer_timeout redlock_set_callbacks redlock_strerror redlock_valid""".split()
+CALLS = """redlock_acquire redlock_acquire_async redlock_beat redlock_check redlock_close
+    redlock_connect redlock_dispatch redlock_error_text redlock_events redlock_fd redlock_fence
+    redlock_leader redlock_lease_id redlock_lease_name redlock_observe redlock_release
+    redlock_release_async redlock_remaining_ns redlock_set_answer_timeout redlock_set_callbacks
+    redlock_strerror redlock_unobserve redlock_valid""".split()
 LIBRARY = sys.argv[1]
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 

@@ -106,7 +106,9 @@ class Client:
 
     def _fill(self, until):
         left = until - now()
-        if left <= 0 or not select.select([self.socket], [], [], left)[0]:
+        input_ready = select.poll()  # select() knows no descriptors over 1,023
+        input_ready.register(self.socket, select.POLLIN)
+        if left <= 0 or not input_ready.poll(left * 1000):
             raise TimeoutError("no reply")
         data = self.socket.recv(65536)
         if not data:

@@ -222,6 +222,69 @@ static void test_extension(void) {
     redlock_close(connection);
 }
 
+/* --- observing --- */
+
+struct seen {
+    unsigned count;
+    enum redlock_leadership leadership;
+    char name[64], holder[128], host[64], data[64];
+    uint64_t fence;
+};
+
+static void on_leader(struct redlock *connection, const struct redlock_sighting *sighting, void *userdata) {
+    struct seen *seen = userdata;
+    (void) connection;
+    seen->count++;
+    seen->leadership = sighting->leadership;
+    seen->fence = sighting->fence;
+    (void) snprintf(seen->name, sizeof(seen->name), "%s", sighting->name);
+    (void) snprintf(seen->holder, sizeof(seen->holder), "%s", sighting->holder);
+    (void) snprintf(seen->host, sizeof(seen->host), "%s", sighting->host);
+    (void) snprintf(seen->data, sizeof(seen->data), "%.*s", (int) sighting->data_length,
+                    (const char *) sighting->data);
+}
+
+static struct redlock *observer_new(struct seen *seen) {
+    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .leader = on_leader};
+    struct redlock *connection = connection_new();
+
+    *seen = (struct seen){0};
+    redlock_set_callbacks(connection, &callbacks, seen);
+    return connection;
+}
+
+static void test_observe(void) {
+    struct seen seen;
+    struct redlock *connection = connection_new(), *observer = observer_new(&seen);
+    struct redlock_options options = options_of(0, 0);
+    struct redlock_lease *lease = NULL;
+
+    options.data = "at home";
+    options.data_length = 7;
+    is(redlock_observe(observer, ""), REDLOCK_BAD_NAME);
+    is(redlock_observe(observer, "redlockd:epoch"), REDLOCK_BAD_NAME);
+    is(redlock_observe(observer, "observed"), REDLOCK_OK);
+    is(redlock_observe(observer, "observed"), REDLOCK_OK);
+    ok(dispatch_until(observer, &seen.count, 1) && seen.leadership == REDLOCK_LEADER_NONE,
+       "an observer is told that nobody leads");
+    is(redlock_acquire(connection, "observed", &options, &lease), REDLOCK_OK);
+    ok(dispatch_until(observer, &seen.count, 2) && seen.leadership == REDLOCK_LEADER_HELD, "then who does");
+    is_string(seen.name, "observed", "by name");
+    ok(seen.host[0] != '\0' && strncmp(seen.holder, seen.host, strlen(seen.host)) == 0, "with its host");
+    is_string(seen.data, "at home", "and data");
+    ok(seen.fence == redlock_fence(lease), "and token");
+    is(redlock_release(lease), 1);
+    ok(dispatch_until(observer, &seen.count, 3) && seen.leadership == REDLOCK_LEADER_NONE, "and its end");
+    is(redlock_unobserve(observer, "observed"), 1);
+    is(redlock_unobserve(observer, "observed"), 0);
+    is(redlock_acquire(connection, "observed", NULL, &lease), REDLOCK_OK);
+    is(redlock_check(lease) > 0, 1);
+    is(redlock_dispatch(observer), REDLOCK_OK);
+    is(seen.count, 3);
+    redlock_close(connection);
+    redlock_close(observer);
+}
+
 /* --- processes and threads --- */
 
 /* How many of the forbidden calls the child was refused. */
@@ -236,6 +299,8 @@ static int child_calls(struct redlock *connection, struct redlock_lease *lease) 
     refused += redlock_acquire(connection, "of the child", NULL, &mine) == REDLOCK_FORKED;
     refused += redlock_acquire_async(connection, "of the child", NULL, &mine) == REDLOCK_FORKED;
     refused += redlock_leader(connection, "forked", &leader) == REDLOCK_FORKED;
+    refused += redlock_observe(connection, "forked") == REDLOCK_FORKED;
+    refused += redlock_unobserve(connection, "forked") == REDLOCK_FORKED;
     refused += redlock_dispatch(connection) == REDLOCK_FORKED;
     refused += redlock_release(lease) == REDLOCK_FORKED;
     redlock_close(connection);
@@ -253,7 +318,7 @@ static void test_fork(void) {
     if (child == 0)
         _exit(child_calls(connection, lease));
     (void) waitpid(child, &status, 0);
-    is(WEXITSTATUS(status), 8);
+    is(WEXITSTATUS(status), 10);
     ok(redlock_check(lease) > 0, "a child that refuses, closes and exits takes nothing from its parent");
     is(redlock_release(lease), 1);
     redlock_close(connection);
@@ -390,7 +455,12 @@ static void test_killed_agent(void) {
     struct redlock_options options = options_of(1000, 0);
     struct redlock_lease *lease = NULL, *watched = NULL;
     struct heard heard;
+    struct seen seen;
+    struct redlock *observer = observer_new(&seen);
 
+    is(redlock_observe(observer, "observed"), REDLOCK_OK);
+    (void) dispatch_until(observer, &seen.count, 1);
+    redlock_set_answer_timeout(observer, 100);
     listen_to(loop, &heard);
     is(redlock_acquire(connection, "killed", &options, &lease), REDLOCK_OK);
     is(redlock_acquire_async(loop, "watched too", &options, &watched), REDLOCK_OK);
@@ -404,6 +474,10 @@ static void test_killed_agent(void) {
     is_string(heard.reason, "agent-away", "and why");
     ok(dispatch_until(loop, &heard.lost, 1), "then it is lost");
     ok(dispatch_until(loop, &heard.disconnected, 1), "and so is the connection");
+    ok(dispatch_until(observer, &seen.count, 2) && seen.leadership == REDLOCK_LEADER_UNKNOWN,
+       "who observes is told that nobody knows");
+    is(redlock_dispatch(observer), REDLOCK_OK); /* which goes on */
+    redlock_close(observer);
     (void) redlock_check(lease); /* whatever it says: its deadline has passed */
     is(redlock_acquire(connection, "more", NULL, &lease), REDLOCK_AGENT_AWAY);
     redlock_close(connection);
@@ -419,6 +493,7 @@ int main(int argc, char **argv) {
     test_blocking();
     test_event_loop();
     test_extension();
+    test_observe();
     test_fork();
     test_orphan();
     test_close_on_exec();

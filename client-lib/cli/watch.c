@@ -1,0 +1,125 @@
+/* redlock watch: a line at each change of leader. */
+
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "leadership.h"
+
+struct watching {
+    bool json;
+    bool failed; /* to write */
+};
+
+static int64_t wall_clock_us(void) {
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static void on_leader(struct redlock *connection, const struct redlock_sighting *sighting, void *userdata) {
+    static const char *const states[] = {[REDLOCK_LEADER_UNKNOWN] = "unknown",
+                                         [REDLOCK_LEADER_NONE] = "free",
+                                         [REDLOCK_LEADER_HELD] = "held"};
+    struct watching *watching = userdata;
+    const struct leadership leadership = {
+        .name = sighting->name,
+        .state = states[sighting->leadership],
+        .holder = sighting->holder,
+        .holder_length = strlen(sighting->holder),
+        .host = sighting->host,
+        .host_length = strlen(sighting->host),
+        .data = sighting->data,
+        .data_length = sighting->data_length,
+        .fence = sighting->fence,
+        .since_us = wall_clock_us() - sighting->since_ms * 1000,
+        .validity_ms = -1,
+    };
+
+    (void) connection;
+    leadership_print(&leadership, watching->json);
+    if (fflush(stdout) != 0)
+        watching->failed = true;
+}
+
+/* Each line is written as a whole, and there is nothing to put away: also while the agent is awaited. */
+static void on_stop(int number) {
+    (void) number;
+    _exit(STATUS_DONE);
+}
+
+/* Until a signal comes; the exit status. */
+static int watch_on(struct redlock *connection, const struct watching *watching) {
+    struct pollfd poll_fd = {.fd = redlock_fd(connection), .events = (short) redlock_events(connection)};
+
+    if (poll_fd.fd < 0)
+        return cli_failed(connection, poll_fd.fd, "watch");
+    while (!watching->failed) {
+        int error = redlock_dispatch(connection);
+        if (error != REDLOCK_OK)
+            return cli_failed(connection, error, "watch");
+        if (poll(&poll_fd, 1, -1) < 0 && errno != EINTR) {
+            cli_complain("can't wait: %s", strerror(errno));
+            return STATUS_SYSTEM;
+        }
+    }
+    cli_complain("can't write to standard output");
+    return STATUS_SYSTEM;
+}
+
+static int observe_all(const struct cli *cli, char **names, int n_names, struct watching *watching) {
+    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .leader = on_leader};
+    struct redlock *connection = NULL;
+
+    int status = cli_connect(cli, &connection);
+    if (status != STATUS_DONE)
+        return status;
+    redlock_set_callbacks(connection, &callbacks, watching);
+    for (int i = 0; i < n_names && status == STATUS_DONE; i++) {
+        int error = redlock_observe(connection, names[i]);
+        if (error != REDLOCK_OK)
+            status = cli_failed(connection, error, names[i]);
+    }
+    if (status == STATUS_DONE)
+        status = watch_on(connection, watching);
+    redlock_close(connection);
+    return status;
+}
+
+int cli_watch(const struct cli *cli, int argc, char **argv) {
+    static const char usage[] =
+        "redlock watch [--json] NAME...\n"
+        "Prints a line for who leads each NAME, on whichever host, and one at each change: the name, its\n"
+        "holder (host:agent:pid; nobody; unknown when no majority of the nodes can tell), the host, the\n"
+        "fencing token, since when, and its data. Goes on when the agent is restarted, until SIGINT or\n"
+        "SIGTERM comes.\n";
+    static const struct option known[] = {
+        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+    struct watching watching = {0};
+    const struct sigaction stop = {.sa_handler = on_stop};
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", known, NULL)) >= 0) {
+        if (option == 'h') {
+            (void) fputs(usage, stdout);
+            return STATUS_DONE;
+        }
+        if (option != 'j')
+            return STATUS_USAGE;
+        watching.json = true;
+    }
+    if (optind == argc) {
+        cli_complain("expected NAME...; 'redlock watch --help' tells more");
+        return STATUS_USAGE;
+    }
+    (void) sigaction(SIGINT, &stop, NULL);
+    (void) sigaction(SIGTERM, &stop, NULL);
+    return observe_all(cli, argv + optind, argc - optind, &watching);
+}

@@ -1,0 +1,303 @@
+"""OBSERVE, libredlock's redlock_observe() by way of `redlock watch`, and what ends or limits observers."""
+
+import calendar
+import json
+import re
+import resource
+import select
+import signal
+import time
+
+import lab
+from tap import begins, equal, main, note, ok, within
+
+# For a thousand clients, here and in the agents that are started from here.
+_hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))
+
+nodes = lab.nodes(3)
+here = lab.Agent(nodes, 'host = "here"')
+there = lab.Agent(nodes, 'host = "there"')
+
+
+def observer(agent, name):
+    """A client that observes the name and was told what is so; and that."""
+    client = agent.client(3)
+    assert client.call("OBSERVE", name) == 1
+    return client, client.push("leader")[2]
+
+
+def change(client, name, timeout=None):
+    push = client.push("leader", timeout)
+    assert push[1] == name, push
+    return push[2]
+
+
+def quiet(client, seconds):
+    """Whether nothing is told for so long."""
+    try:
+        client.read(seconds / lab.SCALE)
+        return False
+    except TimeoutError:
+        return True
+
+
+def test_grant_and_release():
+    near, first = observer(here, "job")
+    equal(first["state"], "free", "at first it is told that nobody leads")
+    far, first = observer(there, "job")
+    equal(first["state"], "free", "at another agent too")
+    holder = here.client(3)
+    begun = lab.now()
+    grant = holder.acquire("job", "DATA", "at home")
+    told = change(near, "job")
+    note("told on the same host after %.1f ms" % ((lab.now() - begun) * 1000))
+    equal((told["state"], told["host"], told["fence"], told["data"]),
+          ("held", "here", grant["fence"], "at home"), "a grant is told, with host, token and data")
+    begins(told["holder"], "here:", "and who holds it")
+    other = change(far, "job")
+    note("and on another one after %.0f ms" % ((lab.now() - begun) * 1000))
+    equal((other["holder"], other["fence"]), (told["holder"], told["fence"]),
+          "and the same at the other agent")
+    late, first = observer(there, "job")
+    equal(first["holder"], told["holder"], "who observes later is told the present leader at once")
+    ok(quiet(near, 2.5) and quiet(far, 0.1), "extensions are not told, nor is anything else")
+    holder.call("RELEASE", grant["id"])
+    equal((change(near, "job")["state"], change(far, "job")["state"]), ("free", "free"),
+          "a release is told at both")
+    for client in (near, far, late, holder):
+        client.close()
+
+
+def test_last_of_many():
+    client, _ = observer(here, "busy")
+    holders = [here.client(3) for _ in range(5)]
+    for _ in range(20):
+        for holder in holders:
+            grant = holder.acquire("busy", "WAIT", 5000)
+            holder.call("RELEASE", grant["id"])
+    last = holders[0].acquire("busy", "WAIT", 5000)
+    told = change(client, "busy")
+    count = 1
+    while told["state"] != "held" or told["fence"] != last["fence"]:
+        told = change(client, "busy")
+        count += 1
+    ok(True, "of a hundred changes one after the other the last is told (and %d others)" % (count - 1))
+    ok(quiet(client, 1.5), "and nothing after it")
+    for end in (client, *holders):
+        end.close()
+
+
+def test_death_of_the_holder():
+    near, _ = observer(here, "mortal")
+    far, _ = observer(there, "mortal")
+    command = lab.redlock(here, "run", "mortal", "--", "sleep", "60")
+    equal((change(near, "mortal")["state"], change(far, "mortal")["state"]), ("held", "held"),
+          "a command holds it")
+    command.kill()
+    equal((change(near, "mortal")["state"], change(far, "mortal")["state"]), ("free", "free"),
+          "after kill -9 of its holder nobody does")
+    near.close()
+    far.close()
+
+
+def test_expiry():
+    agent = lab.Agent(nodes, 'host = "third"')
+    client, _ = observer(here, "left")
+    holder = agent.client(3)
+    holder.acquire("left", "TTL", 3000)
+    equal(change(client, "left")["host"], "third", "another agent's client leads")
+    agent.kill()
+    left = max(node.call("PTTL", "left") for node in nodes) / 1000
+    killed = lab.now()
+    equal(change(client, "left")["state"], "free", "after kill -9 of that agent too, when the keys end")
+    within(lab.now() - killed, left - 0.7, left + 0.5 * lab.SCALE, "then, and at once")
+    client.close()
+
+
+def test_foreign_lock():
+    client, _ = observer(here, "foreign")
+    for node in nodes:
+        node.call("SET", "foreign", "their:own:token", "NX", "PX", 1500)
+    told = change(client, "foreign")
+    equal((told["state"], told["holder"], told["host"], told["fence"], told["data"]),
+          ("held", "their:own:token", "", 0, ""), "another library's lock is told as it stands")
+    equal(change(client, "foreign")["state"], "free", "and its end")
+    client.close()
+
+
+def test_unobserve_and_ends():
+    client, _ = observer(here, "unobserved")
+    equal(client.call("OBSERVE", "unobserved"), 0, "a second OBSERVE is nothing")
+    equal(client.call("UNOBSERVE", "unobserved"), 1, "UNOBSERVE")
+    equal(client.call("UNOBSERVE", "unobserved"), 0, "once")
+    holder = here.client(3)
+    holder.acquire("unobserved")
+    ok(quiet(client, 1.5), "ends what is told")
+    begins(client.call("OBSERVE", "redlockd:epoch"), "BADNAME", "names are checked")
+    refused = [client.call("OBSERVE", "quota %d" % i) for i in range(1025)]
+    equal(refused[:1024], [1] * 1024, "a session observes 1,024 names")
+    begins(refused[1024], "QUOTA a session observes at most", "and no more")
+    others = [here.client(3) for _ in range(3)]
+    for number, other in enumerate(others):
+        for i in range(1024):
+            other.send("OBSERVE", "more %d %d" % (number, i))
+        replies = 0
+        while replies < 1024:
+            replies += not isinstance(other.read(), lab.Push)
+    late = here.client(3)
+    begins(late.call("OBSERVE", "one more"), "QUOTA the agent has no room", "all together 4,096")
+    client.close()
+    lab.wait_for(lambda: late.call("OBSERVE", "one more") == 1, what="room for another name")
+    ok(True, "a session's end frees what it observed")
+    for other in (*others, late, holder):
+        other.close()
+
+
+def scripts_run(node):
+    return sum(int(calls) for calls in re.findall(r"cmdstat_evalsha:calls=(\d+)",
+                                                  node.call("INFO", "commandstats")))
+
+
+def test_crowd():
+    agent = lab.Agent(nodes, "max_sessions = 1100")
+    lab.wait_for(lambda: here.status()["leases"] == 0 and there.status()["leases"] == 0,
+                 what="the end of all leases")
+    crowd = [agent.client(3) for _ in range(1000)]
+    here.terminate()
+    there.terminate()
+    before = scripts_run(nodes[0])
+    begun = lab.now()
+    for client in crowd:
+        assert client.call("OBSERVE", "popular") == 1
+    states = [client.push("leader")[2]["state"] for client in crowd]
+    equal(states, ["free"] * 1000, "1,000 observers are told")
+    time.sleep(2)  # what they cost in this time
+    looks, seconds = scripts_run(nodes[0]) - before, lab.now() - begun
+    ok(1 <= looks <= seconds / 0.9 + 2, "for one question a second (%d in %.1f s)" % (looks, seconds))
+    holder = agent.client(3)
+    holder.acquire("popular")
+    equal([change(client, "popular")["state"] for client in crowd], ["held"] * 1000, "and of a change")
+    for client in (*crowd, holder):
+        client.close()
+    agent.terminate()
+    here.start()
+    there.start()
+
+
+def test_no_majority():
+    few = lab.nodes(3)
+    agent = lab.Agent(few)
+    client, _ = observer(agent, "job")
+    few[0].kill()
+    few[1].kill()
+    begun = lab.now()
+    equal(change(client, "job")["state"], "unknown",
+          "without a majority of nodes it is told that nobody knows")
+    within(lab.now() - begun, 4.9, 8 * lab.SCALE, "after some seconds")
+    few[1].start()
+    equal(change(client, "job")["state"], "free", "and what is known when there is one again")
+    client.close()
+    agent.terminate()
+
+
+# --- redlock watch ---
+
+
+class Watch:
+    def __init__(self, agent, *arguments):
+        self.process = lab.redlock(agent, "watch", "--json", *arguments)
+
+    def line(self, timeout=20):
+        if not select.select([self.process.stdout], [], [], timeout * lab.SCALE)[0]:
+            raise TimeoutError("no line")
+        return json.loads(self.process.stdout.readline())
+
+    def quiet(self, seconds):
+        return not select.select([self.process.stdout], [], [], seconds)[0]
+
+    def end(self, number):
+        self.process.send_signal(number)
+        return self.process.wait(20 * lab.SCALE)
+
+
+def test_watch():
+    watch = Watch(here, "job")
+    line = watch.line()
+    equal((line["name"], line["state"], line["holder"]), ("job", "free", ""),
+          "redlock watch says that nobody leads")
+    holder = there.client(3)
+    begun = time.time()
+    grant = holder.acquire("job")
+    line = watch.line()
+    equal((line["state"], line["host"], line["fence"]), ("held", "there", grant["fence"]), "then who does")
+    ok(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["since"]), "and since when")
+    since = calendar.timegm(time.strptime(line["since"][:19], "%Y-%m-%dT%H:%M:%S"))
+    within(since - begun, -1, 2 * lab.SCALE, "in seconds since it was asked for")
+    here.terminate()
+    here.start()
+    ok(watch.quiet(3), "a restart of the agent is not told")
+    holder.call("RELEASE", grant["id"])
+    equal(watch.line()["state"], "free", "what changes afterwards is")
+    here.kill()
+    grant = holder.acquire("job")
+    here.start()
+    line = watch.line()
+    equal((line["state"], line["fence"]), ("held", grant["fence"]),
+          "and what has changed while there was no agent")
+    equal(watch.end(signal.SIGTERM), 0, "SIGTERM ends it with 0")
+    holder.close()
+
+
+def test_watch_of_a_resumed_lease():
+    watch = Watch(there, "resumed")
+    watch.line()
+    command = lab.redlock(here, "run", "resumed", "--", "sleep", "60")
+    equal(watch.line()["host"], "here", "a command leads")
+    own = Watch(here, "resumed")
+    own.line()
+    here.kill()
+    here.start()
+    ok(own.quiet(2) and watch.quiet(0.1), "that its lease is resumed at a new agent is told to nobody")
+    command.terminate()
+    equal((own.line()["state"], watch.line()["state"]), ("free", "free"), "its end is")
+    equal((own.end(signal.SIGINT), watch.end(signal.SIGINT)), (0, 0), "SIGINT ends it with 0")
+
+
+def catches(pid, number):
+    with open("/proc/%d/status" % pid) as file:
+        caught = re.search(r"^SigCgt:\s*(\w+)", file.read(), re.M).group(1)
+    return int(caught, 16) >> (number - 1) & 1
+
+
+def test_watch_as_text():
+    holder = here.client(3)
+    grant = holder.acquire("text", "DATA", "at home")
+    process = lab.redlock(there, "watch", "text", "nobody's")
+    lines = sorted(process.stdout.readline() for _ in range(2))
+    ok(re.fullmatch(r"nobody's  nobody  since \S+Z\n", lines[0]), "a line for a free name")
+    text = r'text  here:[0-9a-f]{8}:\d+  on here  fence %d  since \S+Z%%s  "at home"\n' % grant["fence"]
+    ok(re.fullmatch(text % "", lines[1]), "and one for a leader")
+    process.terminate()
+    equal(process.wait(20 * lab.SCALE), 0, "SIGTERM ends it with 0")
+    status, out, _ = lab.redlock_run(there, "leader", "text")
+    ok(status == 0 and re.fullmatch(text % r"  \d+ ms left", out),
+       "redlock leader tells the same, and the time left")
+    leader = json.loads(lab.redlock_run(there, "leader", "--json", "text")[1])
+    equal((leader["name"], leader["host"], leader["fence"], leader["data"]),
+          ("text", "here", grant["fence"], "at home"), "as JSON too")
+    ok(9000 < leader["validity"] <= 10000 and leader["since"].endswith("Z"), "with validity and since")
+    here.stop()
+    process = lab.redlock(here, "watch", "text")
+    lab.wait_for(lambda: catches(process.pid, signal.SIGINT), what="its handlers")
+    process.send_signal(signal.SIGINT)
+    equal(process.wait(5 * lab.SCALE), 0, "SIGINT ends it also while it waits for a stopped agent")
+    here.cont()
+    equal(lab.redlock_run(here, "watch")[0], 64, "watch without a name: 64")
+    equal(lab.redlock_run(here, "watch", "")[0], 64, "watch of what is no name: 64")
+    holder.close()
+
+
+main(test_grant_and_release, test_last_of_many, test_death_of_the_holder, test_expiry, test_foreign_lock,
+     test_unobserve_and_ends, test_no_majority, test_watch, test_watch_of_a_resumed_lease,
+     test_watch_as_text, test_crowd)
