@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "config-credential.h"
 #include "config-token.h"
 
 struct checker {
@@ -256,6 +257,55 @@ static void read_section(struct checker *c, const cfg_opt_t *kind, unsigned line
     open_section(c, kind, title, line);
 }
 
+/* The value of the credential with this name. An option that wants a file gets its path. */
+static void read_credential(struct checker *c, const char *option, const char *name, struct token *value) {
+    char text[CREDENTIAL_BYTES_MAX + 1] = "";
+    const char *expected;
+
+    if (!credentials_passed() && !c->outline->to_use) {
+        mistake_warn(c->mistakes, value->line,
+                     "%s = credential(\"%.40s\"): not checked, since it is there only "
+                     "while systemd runs the service",
+                     option, name);
+        (void) strcpy(text, "unknown");
+        expected = NULL;
+    } else if (!credentials_passed()) {
+        expected = "expected to be run by systemd with LoadCredential=NAME:/path in the service";
+    } else {
+        expected = strncmp(option, "tls_", 4) == 0 ? credential_path(name, text, sizeof text)
+                                                   : credential_read(name, text);
+    }
+    if (expected)
+        mistake_add(c->mistakes, value->line, "%s = credential(\"%.40s\"): %s", option, name, expected);
+    value->bad = expected != NULL;
+    value->length = strlen(text);
+    memcpy(value->text, text, value->length + 1);
+    explicit_bzero(text, sizeof text);
+}
+static_assert((int) CREDENTIAL_BYTES_MAX <= (int) TOKEN_BYTES_MAX, "a credential fits where a value does");
+
+/* From '(' on: ("name"). */
+static void take_credential(struct checker *c, const char *option, struct token *value) {
+    unsigned line = value->line;
+
+    value->kind = TOKEN_STRING;
+    value->bad = true;
+    next(c);
+    if (c->token.kind == TOKEN_STRING && c->token.line == line) {
+        struct token name = c->token;
+
+        next(c);
+        if (c->token.kind == TOKEN_OTHER && c->token.text[0] == ')' && c->token.line == line) {
+            next(c);
+            if (!name.bad)
+                read_credential(c, option, name.text, value);
+            return;
+        }
+    }
+    mistake_add(c->mistakes, line, "credential( after '%s =': expected credential(\"name\")", option);
+    skip_line(c, line);
+}
+
 /* Reads what follows the name of an option. However wrong that is, the option counts as given from then on.
  */
 static void read_option(struct checker *c, const cfg_opt_t *option, unsigned line) {
@@ -289,17 +339,24 @@ static void read_option(struct checker *c, const cfg_opt_t *option, unsigned lin
             next(c);
         return;
     }
-    if (c->token.kind == TOKEN_WORD && c->token.text[c->token.length - 1] == ';') {
+    struct token value = c->token;
+    next(c);
+    if (value.kind == TOKEN_WORD && strcmp(value.text, "credential") == 0 && c->token.kind == TOKEN_OTHER &&
+        c->token.text[0] == '(')
+        take_credential(c, option->name, &value);
+    else if (strcmp(option->name, "password") == 0)
+        c->outline->has_password = true;
+    if (value.kind == TOKEN_WORD && value.text[value.length - 1] == ';') {
         mistake_add(c->mistakes, line,
                     "';' after the value of '%s': expected none, blanks or a new line separate options",
                     option->name);
-    } else if (!first && !c->token.bad && c->section != &c->refused) {
+    } else if (!first && !value.bad && c->section != &c->refused) {
         *given = line;
-        write_option(c, option->name, &c->token);
+        write_option(c, option->name, &value);
     }
+    explicit_bzero(&value, sizeof value);
     c->last_option = option;
     c->last_line = line;
-    next(c);
 }
 
 /* The section that has an option of this name, NULL if none has. */
@@ -415,9 +472,10 @@ static void read_all(struct checker *c) {
     }
 }
 
-int outline_read(const char *text, size_t length, const cfg_opt_t *options, struct mistakes *mistakes,
-                 struct outline *ret) {
-    struct outline outline = {.n_sections = 1, .sections[0] = {.options = options, .line = 1}};
+int outline_read(const char *text, size_t length, const cfg_opt_t *options, bool to_use,
+                 struct mistakes *mistakes, struct outline *ret) {
+    struct outline outline = {
+        .to_use = to_use, .n_sections = 1, .sections[0] = {.options = options, .line = 1}};
     struct checker checker = {
         .mistakes = mistakes,
         .outline = &outline,

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <confuse.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "config-mistakes.h"
@@ -33,14 +34,16 @@ struct outline {
     struct outline_section sections[SECTIONS_MAX];
     unsigned n_sections;
     unsigned n_lines;
+    bool has_password; /* written out */
+    bool to_use;       /* not just to be checked: credentials must be there */
     char *clean; /* for cfg_parse_buf(); sections with a title have their index in `sections` for one */
     size_t clean_length;
 };
 
 /* Checks `text` against `options`: sections and single strings. Mistakes are noted, not returned. 0 or
  * -ENOMEM. */
-int outline_read(const char *text, size_t length, const cfg_opt_t *options, struct mistakes *mistakes,
-                 struct outline *ret);
+int outline_read(const char *text, size_t length, const cfg_opt_t *options, bool to_use,
+                 struct mistakes *mistakes, struct outline *ret);
 
 /* Wipes and frees what is inside. */
 void outline_deinit(struct outline *outline);

@@ -419,6 +419,7 @@ static int read_values(cfg_t *root, const struct outline *outline, struct mistak
     }
     read_rules(&r, root, outline);
     read_nodes(&r, root, outline);
+    config->has_password = outline->has_password;
     return r.out_of_memory ? -ENOMEM : 0;
 }
 
@@ -445,12 +446,13 @@ static void wipe_passwords(cfg_t *root) {
     }
 }
 
-static int parse(const char *text, size_t length, struct mistakes *mistakes, struct config *config) {
+static int parse(const char *text, size_t length, bool to_use, struct mistakes *mistakes,
+                 struct config *config) {
     struct outline outline;
     cfg_t *root;
     int r;
 
-    r = outline_read(text, length, top_options, mistakes, &outline);
+    r = outline_read(text, length, top_options, to_use, mistakes, &outline);
     if (r < 0)
         return r;
     root = cfg_init(top_options, CFGF_NONE);
@@ -512,11 +514,8 @@ static void cleanup_config(struct config **config) {
 
 static void warn_of_readers(const struct config *config, const struct stat *status,
                             struct mistakes *mistakes) {
-    for (unsigned i = 0; i < config->n_nodes && status->st_mode & S_IROTH; i++)
-        if (config->nodes[i].password) {
-            mistake_warn(mistakes, 1, "the file has a password and everybody may read it: chmod o-r");
-            return;
-        }
+    if (config->has_password && (status->st_mode & S_IROTH))
+        mistake_warn(mistakes, 1, "the file has a password and everybody may read it: chmod o-r");
 }
 
 static int tell_unreadable(const char *path, FILE *errors, int error) {
@@ -530,7 +529,7 @@ static int tell_unreadable(const char *path, FILE *errors, int error) {
 }
 static_assert(FILE_BYTES_MAX == 1024 * 1024, "as the message says");
 
-int config_read(const char *path, FILE *errors, struct config **ret) {
+int config_read(const char *path, bool to_use, FILE *errors, struct config **ret) {
     _cleanup_(cleanup_config) struct config *config = NULL;
     struct mistakes *mistakes;
     struct stat status = {0};
@@ -544,7 +543,7 @@ int config_read(const char *path, FILE *errors, struct config **ret) {
     mistakes = mistakes_new();
     r = mistakes ? config_new_default(&config) : -ENOMEM;
     if (r == 0)
-        r = parse(text, length, mistakes, config);
+        r = parse(text, length, to_use, mistakes, config);
     if (r == 0) {
         warn_of_readers(config, &status, mistakes);
         mistakes_print(mistakes, path, errors);

@@ -27,6 +27,7 @@ struct config_node {
 struct config {
     struct config_node nodes[NODES_MAX];
     unsigned n_nodes;
+    bool has_password; /* a node's, in the file itself */
     unsigned keepers;
     int64_t default_ttl_ms;
     int64_t max_ttl_ms;
@@ -48,10 +49,11 @@ struct config {
     unsigned max_leases; /* held and waiting, in all */
 };
 
-/* Reads and validates `path`. Mistakes go to `errors`, one a line: "FILE:LINE: what is wrong, what was
- * expected". Returns 0 and a configuration to free with config_free(), -EINVAL when it has mistakes (told),
- * or another negative errno when the file could not be read (told as well). */
-int config_read(const char *path, FILE *errors, struct config **ret);
+/* Reads and validates `path`. `to_use`: not just to be checked, so credentials must be there. Mistakes go to
+ * `errors`, one a line: "FILE:LINE: what is wrong, what was expected". Returns 0 and a configuration to free
+ * with config_free(), -EINVAL when it has mistakes (told), or another negative errno when the file could not
+ * be read (told as well). */
+int config_read(const char *path, bool to_use, FILE *errors, struct config **ret);
 
 /* The configuration without a file: the defaults, no nodes. 0 or -ENOMEM. */
 int config_new_default(struct config **ret);

@@ -136,7 +136,8 @@ static int read_config(const struct options *options, struct config **ret) {
             (*ret)->quarantine = false; /* its nodes are new, and nobody else's */
         return r;
     }
-    return config_read(options->config_path ? options->config_path : default_config_path, stderr, ret);
+    return config_read(options->config_path ? options->config_path : default_config_path,
+                       !options->check_config, stderr, ret);
 }
 
 /* Takes over the socket that systemd passed. It may be blocking (see NonBlocking= in systemd.service(5)),
@@ -190,6 +191,19 @@ static int open_socket(struct config *config, bool *ret_inherited) {
     return fd;
 }
 
+/* Who a client is, is told by its uid. In a user namespace that does not map all of them (PrivateUsers= of a
+ * unit, say) all strangers would look the same. */
+static bool all_uids_are_seen(void) {
+    FILE *map = fopen("/proc/self/uid_map", "re");
+    unsigned long inside, outside, count;
+
+    if (!map)
+        return errno == ENOENT; /* a kernel without user namespaces */
+    int n = fscanf(map, "%lu %lu %lu", &inside, &outside, &count);
+    (void) fclose(map);
+    return n == 3 && inside == 0 && outside == 0 && count == UINT32_MAX;
+}
+
 static int block_signals(void) {
     sigset_t signals;
 
@@ -218,6 +232,11 @@ static int serve(const struct options *options, struct config *config) {
     struct front *front = NULL;
     char agent_id[9];
 
+    if (!all_uids_are_seen()) {
+        log_error("this user namespace hides the users of clients from each other: run the agent outside, "
+                  "without PrivateUsers=");
+        return EXIT_UNAVAILABLE;
+    }
     int r = block_signals();
     if (r >= 0)
         r = make_agent_id(agent_id);

@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -19,6 +18,7 @@
 #include "io/listener.h"
 #include "io/log.h"
 #include "io/loop.h"
+#include "io/notify.h"
 #include "io/poller.h"
 #include "local/command.h"
 
@@ -49,6 +49,7 @@ struct front {
     unsigned surveys_awaited; /* keepers that have not answered it */
     instant_ns survey_until_ns;
     instant_ns start_until_ns; /* INSTANT_NEVER once serving */
+    struct notify notify;
     bool work_left;
     bool backlog;
 };
@@ -72,16 +73,20 @@ static void on_write(void *userdata, struct session *session, const char *bytes,
     conn_write(session, bytes, length);
 }
 
+static void tell_keepers(struct front *front, const struct errand *errand) {
+    for (unsigned i = 0; i < front->n_keepers; i++)
+        mailbox_post(keeper_inbox(front->keepers[i]), errand, sizeof(*errand), NULL, 0);
+}
+
 static void on_survey(void *userdata) {
     struct front *front = userdata;
 
     if (front->surveys_awaited > 0)
         return; /* the one under way serves this session too */
-    const struct errand errand = {.kind = ERRAND_SURVEY, .survey = ++front->survey};
+    const struct errand errand = {.kind = ERRAND_SURVEY, .number = ++front->survey};
     front->surveys_awaited = front->n_keepers;
     front->survey_until_ns = clock_now_ns() + SURVEY_TIMEOUT_MS * NS_PER_MS;
-    for (unsigned i = 0; i < front->n_keepers; i++)
-        mailbox_post(keeper_inbox(front->keepers[i]), &errand, sizeof(errand), NULL, 0);
+    tell_keepers(front, &errand);
 }
 
 static int on_page(void *userdata, struct session *session) {
@@ -94,8 +99,7 @@ static void on_bless(void *userdata, unsigned node) {
     const struct errand errand = {.kind = ERRAND_BLESS, .node = node};
 
     log_notice("node %s: blessed by an operator", front->service.identity.node_names[node]);
-    for (unsigned i = 0; i < front->n_keepers; i++)
-        mailbox_post(keeper_inbox(front->keepers[i]), &errand, sizeof(errand), NULL, 0);
+    tell_keepers(front, &errand);
 }
 
 static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
@@ -127,8 +131,7 @@ static void start_serving(struct front *front) {
     }
     log_notice("serving %s; %u of %u nodes vote", front->config.config->socket_path,
                service_voting(&front->service), front->service.identity.n_nodes);
-    (void) sd_notifyf(0, "READY=1\nSTATUS=%u of %u nodes vote", service_voting(&front->service),
-                      front->service.identity.n_nodes);
+    notify_serving(&front->notify, &front->service, clock_now_ns());
 }
 
 static void on_report(struct front *front, unsigned keeper, const struct report *report, instant_ns now_ns) {
@@ -137,6 +140,7 @@ static void on_report(struct front *front, unsigned keeper, const struct report 
         if (front->start_until_ns != INSTANT_NEVER &&
             service_voting(&front->service) == front->service.identity.n_nodes)
             start_serving(front);
+        notify_changed(&front->notify, &front->service, now_ns);
         return;
     }
     if (command_is_look(report->request) && observe_asked(report->request)) {
@@ -164,11 +168,15 @@ static void take_dispatches(struct front *front, unsigned keeper) {
             on_report(front, keeper, &report, clock_now_ns());
             continue;
         }
+        if (dispatch->kind == DISPATCH_PONG) {
+            notify_pong(&front->notify, dispatch->number);
+            continue;
+        }
         struct keeper_survey survey;
         memcpy(&survey, dispatch + 1, sizeof(survey));
         front->service.keepers[keeper].counters = survey.counters;
         memcpy(front->service.keepers[keeper].figures, survey.figures, sizeof(survey.figures));
-        if (dispatch->survey == front->survey && front->surveys_awaited > 0 && --front->surveys_awaited == 0)
+        if (dispatch->number == front->survey && front->surveys_awaited > 0 && --front->surveys_awaited == 0)
             survey_ended(front, clock_now_ns());
     }
 }
@@ -225,6 +233,7 @@ static int settle(void *userdata) {
     instant_ns due_ns = registry_due_ns(&front->service.registry);
     due_ns = instant_min(due_ns, observe_due_ns(&front->service));
     due_ns = instant_min(due_ns, instant_min(front->survey_until_ns, front->start_until_ns));
+    due_ns = instant_min(due_ns, notify_due_ns(&front->notify));
     if (front->backlog)
         due_ns = instant_min(due_ns, now_ns + NS_PER_MS);
     if (front->work_left)
@@ -247,6 +256,10 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
         survey_ended(front, now_ns);
     if (now_ns >= front->start_until_ns)
         start_serving(front);
+    if (now_ns >= notify_due_ns(&front->notify) && notify_tick(&front->notify, &front->service, now_ns)) {
+        const struct errand ping = {.kind = ERRAND_PING, .number = front->notify.ping};
+        tell_keepers(front, &ping);
+    }
     return 0;
 }
 
@@ -264,7 +277,7 @@ static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *
     struct front *front = userdata;
 
     (void) source;
-    (void) sd_notify(0, "STOPPING=1");
+    notify_stopping(&front->notify);
     log_notice("stopping on signal %u: %u held leases are left to their ttl", info->ssi_signo,
                front->service.registry.held);
     front->service.draining = true;
@@ -325,7 +338,8 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
     FILE *errors = open_memstream(&mistakes, &length);
     if (!errors)
         return 0;
-    int r = config_read(front->config.config_path, errors, &fresh);
+    notify_reloading(&front->notify);
+    int r = config_read(front->config.config_path, true, errors, &fresh);
     (void) fclose(errors);
     for (char *line = mistakes, *end; (end = strchr(line, '\n')); line = end + 1)
         log_write(r < 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING, "%.*s", (int) (end - line), line);
@@ -333,6 +347,7 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
         log_error("reload: %s has mistakes; the agent goes on with what it has", front->config.config_path);
     else
         apply_reload(front, fresh);
+    notify_reloaded(&front->notify);
     return 0;
 }
 
@@ -449,6 +464,7 @@ static int set_up(struct front *front) {
         r = start_keepers(front, requests_max);
     if (r < 0)
         return r;
+    notify_init(&front->notify, clock_now_ns());
     front->start_until_ns = clock_now_ns() + START_WAIT_MS * NS_PER_MS;
     front->timer_ns = front->start_until_ns;
     return loop_set_timer(front->timer, front->start_until_ns);
@@ -462,6 +478,8 @@ int front_new(const struct front_config *config, struct front **ret) {
         return -ENOMEM;
     }
     front->config = *config;
+    front->notify = (struct notify){
+        .ping_ns = INSTANT_NEVER, .status_ns = INSTANT_NEVER, .ready_latest_ns = INSTANT_NEVER};
     front->survey_until_ns = front->start_until_ns = front->timer_ns = INSTANT_NEVER;
     list_init(&front->conns.conns);
     list_init(&front->conns.expelled);

@@ -214,7 +214,7 @@ static struct node_figures figures(struct keeper *keeper, unsigned node) {
 }
 
 static void survey(struct keeper *keeper, uint32_t number) {
-    const struct dispatch dispatch = {.kind = DISPATCH_SURVEY, .survey = number};
+    const struct dispatch dispatch = {.kind = DISPATCH_SURVEY, .number = number};
     struct keeper_survey survey = {.counters = keeper->shard.counters};
 
     for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
@@ -237,8 +237,13 @@ static void take_errands(void *userdata) {
             break;
         }
         case ERRAND_SURVEY:
-            survey(keeper, errand->survey);
+            survey(keeper, errand->number);
             break;
+        case ERRAND_PING: {
+            const struct dispatch pong = {.kind = DISPATCH_PONG, .number = errand->number};
+            mailbox_post(&keeper->outbox, &pong, sizeof(pong), NULL, 0);
+            break;
+        }
         case ERRAND_BLESS:
             shard_node_bless(&keeper->shard, errand->node, clock_now_ns());
             break;

@@ -13,21 +13,21 @@
 struct keeper;
 
 /* What travels from the front to a keeper: this, then the command's text. */
-enum errand_kind { ERRAND_COMMAND, ERRAND_SURVEY, ERRAND_BLESS, ERRAND_STOP };
+enum errand_kind { ERRAND_COMMAND, ERRAND_SURVEY, ERRAND_PING, ERRAND_BLESS, ERRAND_STOP };
 
 struct errand {
     enum errand_kind kind;
-    uint32_t survey; /* number of the survey */
+    uint32_t number; /* of the survey or ping */
     unsigned node;   /* to bless */
     struct command command;
 };
 
 /* What travels back: this, then the report's text or a struct keeper_survey. */
-enum dispatch_kind { DISPATCH_REPORT, DISPATCH_SURVEY };
+enum dispatch_kind { DISPATCH_REPORT, DISPATCH_SURVEY, DISPATCH_PONG };
 
 struct dispatch {
     enum dispatch_kind kind;
-    uint32_t survey;
+    uint32_t number; /* of the survey or ping that it answers */
     struct report report;
 };
 

@@ -34,7 +34,7 @@ static int read_path(const char *path, struct config **ret, char **ret_told) {
 
     if (!told)
         exit(EXIT_FAILURE);
-    r = config_read(path, told, ret);
+    r = config_read(path, true, told, ret);
     (void) fclose(told);
     return r;
 }
@@ -514,6 +514,45 @@ static void test_unix_nodes(void) {
     ok(!config_free(NULL), "freeing nothing is fine");
 }
 
+static void write_credential(const char *text) {
+    FILE *file = fopen("secret", "w");
+
+    if (!file || fputs(text, file) < 0 || fclose(file) != 0)
+        exit(EXIT_FAILURE);
+}
+
+#define WITH_CREDENTIAL "node a { address = h password = credential(\"secret\") db = 2 }\n"
+
+static void test_credentials(const char *directory) {
+    _cleanup_(cleanup_config) struct config *config = NULL, *checked = NULL;
+    _cleanup_free_ char *told = NULL;
+
+    refuses("a credential without a service manager", WITH_CREDENTIAL, "1: expected to be run by systemd");
+    write_file(WITH_CREDENTIAL, strlen(WITH_CREDENTIAL));
+    FILE *null = fopen("/dev/null", "w");
+    is_int(config_read(FILE_NAME, false, null, &checked), 0, "that is no mistake when it is only checked");
+    (void) fclose(null);
+    (void) setenv("CREDENTIALS_DIRECTORY", directory, 1);
+    refuses("a credential that was not passed", WITH_CREDENTIAL, "1: the service manager did not pass it");
+    write_credential("two\nlines\n");
+    refuses("a credential of two lines", WITH_CREDENTIAL, "1: expected one line of text in it");
+    write_credential("\n");
+    refuses("an empty credential", WITH_CREDENTIAL, "1: expected 1 to 1024 bytes in it");
+    write_credential("a \"$pass{word}\n");
+    is_int(read_bytes(WITH_CREDENTIAL, strlen(WITH_CREDENTIAL), &config, &told), 0, "a credential");
+    is_string(config ? config->nodes[0].password : "", "a \"$pass{word}",
+              "is the password, without its line's end");
+    is_int(config ? config->nodes[0].database : 0, 2, "and what follows is read");
+    refuses("a credential by a path", "node a { address = h password = credential(\"../x\") }",
+            "1: expected a credential's name");
+    refuses("a credential without a name", "node a { address = h password = credential() }",
+            "1: expected credential(\"name\")");
+    refuses("a credential without an end", "node a { address = h password = credential(\"x\" }",
+            "1: expected credential(\"name\")");
+    (void) unlink("secret");
+    (void) unsetenv("CREDENTIALS_DIRECTORY");
+}
+
 /* The example that is installed, given as the argument. */
 static void test_example(const char *path) {
     _cleanup_(cleanup_config) struct config *config = NULL;
@@ -544,6 +583,7 @@ int main(int argc, char **argv) {
     test_files();
     test_reload();
     test_unix_nodes();
+    test_credentials(directory);
     (void) unlink(FILE_NAME);
     (void) rmdir(directory);
     return done_testing();

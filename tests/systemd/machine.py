@@ -1,0 +1,143 @@
+"""Machines with a real systemd: containers over this system's own files, with redlockd installed in them.
+Nodes are Redis servers outside, on Unix sockets in a directory that all machines share."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
+import lab  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+STAGE = lab.path("stage")
+SHARED = lab.path("shared")
+
+
+def why_not():
+    """What keeps this system from running the tests, or nothing."""
+    if os.geteuid() != 0:
+        return "containers want root"
+    for command in ("systemd-nspawn", "unshare", "nsenter", "systemd-analyze"):
+        if not shutil.which(command):
+            return "the command %s is not installed" % command
+    if not os.path.exists("/usr/lib/systemd/systemd") and not os.path.exists("/lib/systemd/systemd"):
+        return "systemd is not installed"
+    return None
+
+
+def set_up():
+    """Installs what was built, for the machines to see."""
+    os.chmod(lab.directory, 0o755)
+    os.mkdir(SHARED)
+    subprocess.run(["meson", "install", "-C", lab.BUILD, "--no-rebuild", "--destdir", STAGE], check=True,
+                   capture_output=True)
+    os.makedirs(os.path.join(STAGE, "etc"), exist_ok=True)
+
+
+class Node(lab.Node):
+    """A Redis server that machines reach."""
+
+    def __init__(self, name, *options):
+        super().__init__(name, "--unixsocketperm", "777", *options)
+
+    @property
+    def socket_path(self):
+        return self._socket_path
+
+    @socket_path.setter
+    def socket_path(self, path):
+        self._socket_path = os.path.join(SHARED, os.path.basename(path))
+
+
+class Machine:
+    def __init__(self, name):
+        self.name = "%s-%d" % (name, os.getpid())
+        self.state = lab.path(name)
+        os.mkdir(self.state)
+        self.console = open(os.path.join(self.state, "console"), "wb")
+        self.process = subprocess.Popen(
+            [os.path.join(HERE, "boot"), self.name, self.state, STAGE, SHARED], stdin=subprocess.DEVNULL,
+            stdout=self.console, stderr=subprocess.STDOUT, preexec_fn=lab.die_with_parent,
+            start_new_session=True)
+        lab._ends.insert(0, self.crash)
+        lab.on_failure(self.journal)
+        self.pid = lab.wait_for(self._first_process, 30, "the container's first process")
+        lab.wait_for(self._is_up, 30, "the end of its boot")
+
+    def _first_process(self):
+        try:
+            with open(os.path.join(self.state, "cgroup")) as file:
+                self.cgroup = file.read().strip()
+            with open(os.path.join(self.cgroup, "payload/init.scope/cgroup.procs")) as file:
+                return file.readline().strip() or None
+        except OSError:
+            if self.process.poll() is not None:
+                raise RuntimeError("the container ended: " + self.console_text())
+            return None
+
+    def _is_up(self):
+        return self.run("systemctl", "is-system-running")[1].strip() in ("running", "degraded")
+
+    def console_text(self):
+        with open(os.path.join(self.state, "console"), errors="replace") as file:
+            return file.read()
+
+    def command(self, *arguments):
+        """What runs these within."""
+        return ["nsenter", "--target", self.pid, "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup",
+                "--root", "--wd", "--", *arguments]
+
+    def run(self, *arguments, input=None, timeout=60):
+        """Its exit status, and what it said."""
+        done = subprocess.run(self.command(*arguments), input=input, timeout=timeout, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              stdin=None if input is not None else subprocess.DEVNULL)
+        return done.returncode, done.stdout
+
+    def must(self, *arguments, input=None, timeout=60):
+        status, said = self.run(*arguments, input=input, timeout=timeout)
+        if status != 0:
+            raise RuntimeError("%s: %d: %s" % (" ".join(arguments), status, said))
+        return said
+
+    def write(self, path, text, mode="644"):
+        self.must("sh", "-c", 'mkdir -p "$(dirname "$0")" && cat >"$0" && chmod "$1" "$0"', path, mode,
+                  input=text)
+
+    def configure(self, nodes, more="", node_more=""):
+        """Writes /etc/redlockd.conf."""
+        self.write("/etc/redlockd.conf", "".join(
+            'node "%s" { address = "unix:/nodes/%s" %s }\n' % (
+                node.name, os.path.basename(node.socket_path), node_more)
+            for node in nodes) + more)
+
+    def show(self, unit, what):
+        return self.must("systemctl", "show", "--value", "--property", what, unit).strip()
+
+    def client(self, protocol=2, **options):
+        """A connection to its agent, from outside."""
+        return lab.Client("/proc/%s/root/run/redlockd/redlockd.sock" % self.pid, protocol, **options)
+
+    def journal(self):
+        if self.process.poll() is not None:
+            return ""
+        return self.run("journalctl", "--no-pager", "--lines=60", "--output=short-monotonic")[1]
+
+    def crash(self):
+        """Like a power cut."""
+        if self.process.poll() is not None:
+            return
+        try:
+            with open(os.path.join(self.cgroup, "cgroup.kill"), "w") as file:
+                file.write("1")
+        except (OSError, AttributeError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        for _ in range(200):
+            if subprocess.run(["find", self.cgroup, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";"],
+                              capture_output=True).returncode == 0 and not os.path.exists(self.cgroup):
+                break
+            time.sleep(0.02)

@@ -1,0 +1,194 @@
+"""redlockd under a real systemd: activation, readiness, watchdog, credentials, sandbox."""
+
+import re
+import sys
+
+import machine
+from machine import Machine, Node, lab
+from tap import begins, equal, main, ok
+
+CONFIG = 'max_ttl = "5s"\ndefault_ttl = "5s"\nquarantine = no\n'
+
+
+def set_up():
+    global host, nodes
+    machine.set_up()
+    nodes = [Node(name) for name in "abc"]
+    host = Machine("units")
+    host.must("systemd-sysusers", "/usr/local/lib/sysusers.d/redlockd.conf")
+    host.configure(nodes, CONFIG)
+    host.must("systemctl", "daemon-reload")
+    host.must("systemctl", "start", "redlockd.socket")
+
+
+def status_text():
+    return host.show("redlockd.service", "StatusText")
+
+
+def main_pid():
+    return int(host.show("redlockd.service", "MainPID"))
+
+
+def wait_active():
+    lab.wait_for(lambda: host.show("redlockd.service", "ActiveState") == "active", 20,
+                 "redlockd.service")
+
+
+def test_activation():
+    equal(host.show("redlockd.service", "ActiveState"), "inactive",
+          "nobody needs it: the agent does not run")
+    said = host.must("redlock", "run", "first", "--", "echo", "held")
+    equal(said, "held\n", "the first client starts it, and gets its lease")
+    wait_active()
+    ok(status_text().startswith("3 of 3 nodes vote"), "its status tells how it is (%s)" % status_text())
+    status, owner = host.run("stat", "-c", "%U:%G:%a", "/run/redlockd/redlockd.sock")
+    equal(owner.strip(), "redlockd:redlock:660", "the socket is the group's")
+    status, said = host.run("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups",
+                            "redlock", "leases")
+    ok(status == 69 and "redlockd.sock" in said,
+       "strangers may not use it (%d: %s)" % (status, said.strip()))
+    uid = host.must("sh", "-c", "stat -c %%U /proc/%d" % main_pid()).strip()
+    equal(uid, "redlockd", "it is not root")
+    caps = host.must("grep", "CapEff", "/proc/%d/status" % main_pid()).split()[1]
+    equal(int(caps, 16), 0, "and has no capability")
+
+
+def test_status():
+    nodes[2].kill()
+    lab.wait_for(lambda: status_text().startswith("2 of 3 nodes vote") and "; c " in status_text(),
+                 10, "the status to tell what is missing")
+    ok("no quorum" not in status_text(), "a minority is missing: %s" % status_text())
+    nodes[1].kill()
+    lab.wait_for(lambda: "1 of 3 nodes vote, no quorum" in status_text(), 10, "the end of the quorum")
+    ok(True, "a majority is missing: %s" % status_text())
+    for node in nodes[1:]:
+        node.start()
+    lab.wait_for(lambda: status_text().startswith("3 of 3"), 10, "all nodes")
+    ok(True, "all is well again")
+
+
+def test_start_without_nodes():
+    host.must("systemctl", "stop", "redlockd.service")
+    for node in nodes:
+        node.stop()
+    begun = lab.now()
+    host.must("systemctl", "start", "redlockd.service")
+    ok(9 < lab.now() - begun < 20, "without nodes it is ready after a bounded wait (%.1f s)" % (
+        lab.now() - begun))
+    ok("0 of 3 nodes vote, no quorum" in status_text(), "and tells what is missing: %s" % status_text())
+    for node in nodes:
+        node.cont()
+    lab.wait_for(lambda: status_text().startswith("3 of 3"), 20, "the nodes")
+    equal(host.must("redlock", "run", "later", "--", "echo", "held"), "held\n",
+          "when they are there it grants")
+
+
+def test_reload():
+    host.configure(nodes, CONFIG + 'rule "short*" { max_hold = "1s" }\n')
+    pid = main_pid()
+    host.must("systemctl", "reload", "redlockd.service")
+    equal(main_pid(), pid, "a reload is no restart")
+    wait_active()
+    status, said = host.run("redlock", "run", "short", "--", "sleep", "20")
+    equal(status, 125, "and the new configuration holds: %s" % said.strip())
+
+
+def test_watchdog():
+    pid = main_pid()
+    threads = host.must("ls", "/proc/%d/task" % pid).split()
+    ok(len(threads) >= 3, "the front and its keepers are threads (%s)" % threads)
+    begun = lab.now()
+    host.must("kill", "-STOP", str(pid))
+    lab.wait_for(lambda: main_pid() not in (0, pid), 30, "another agent")
+    ok(3 < lab.now() - begun < 12, "an agent that hangs is replaced (after %.1f s)" % (
+        lab.now() - begun))
+    ok("watchdog" in host.must("journalctl", "--no-pager", "-u", "redlockd.service").lower(),
+       "by the watchdog")
+    wait_active()
+
+
+def test_keeper_hangs():
+    """One keeper thread alone, held by a debugger: the others turn, the watchdog bites all the same."""
+    if host.run("sh", "-c", "command -v gdb")[0] != 0:
+        ok(True, "one hanging keeper # SKIP no gdb to hold a single thread with")
+        return
+    pid = main_pid()
+    thread = max(int(task) for task in host.must("ls", "/proc/%d/task" % pid).split())
+    holder = lab.spawn(host.command("gdb", "-q", "-batch", "-p", str(thread), "-ex",
+                                    "set scheduler-locking on", "-ex", "shell sleep 15"),
+                       stdout=lab.subprocess.DEVNULL, stderr=lab.subprocess.DEVNULL)
+    lab.wait_for(lambda: main_pid() not in (0, pid), 30, "another agent")
+    ok(True, "an agent with a thread that hangs is replaced")
+    lab.end_process(holder)
+    wait_active()
+
+
+def test_restart_keeps_leases():
+    begun = lab.spawn(host.command("redlock", "run", "kept", "--", "sleep", "8"))
+    lab.wait_for(lambda: "kept" in host.run("redlock", "leases")[1], 10, "the lease")
+    pid = main_pid()
+    host.must("systemctl", "kill", "--signal=KILL", "redlockd.service")
+    lab.wait_for(lambda: main_pid() not in (0, pid), 10, "another agent")
+    wait_active()
+    lab.wait_for(lambda: "kept" in host.run("redlock", "leases")[1], 10, "the lease at the new agent")
+    equal(begun.wait(30), 0, "the agent is killed and started again: a lease of redlock run is kept")
+    ok("kept" not in host.run("redlock", "leases")[1], "until its command ends")
+
+
+def test_credentials():
+    for node in nodes:
+        node.call("CONFIG", "SET", "requirepass", "let me in")
+    host.write("/etc/redlockd/redis.password", "let me in\n", "600")
+    host.write("/etc/systemd/system/redlockd.service.d/password.conf",
+               "[Service]\nLoadCredential=redis:/etc/redlockd/redis.password\n")
+    host.configure(nodes, CONFIG, 'password = credential("redis")')
+    host.must("systemctl", "daemon-reload")
+    host.must("systemctl", "restart", "redlockd.service")
+    wait_active()
+    ok(status_text().startswith("3 of 3"),
+       "a password comes as a credential, from a file that only root reads")
+    status, said = host.run("redlockd", "--check-config")
+    ok(status == 0 and "not checked" in said,
+       "--check-config takes it for granted (%s)" % said.strip()[:90])
+    for client in [lab.Client(node.socket_path) for node in nodes]:
+        client.call("AUTH", "let me in")
+        client.call("CONFIG", "SET", "requirepass", "")
+    host.run("rm", "-r", "/etc/systemd/system/redlockd.service.d")
+    host.configure(nodes, CONFIG)
+    host.must("systemctl", "daemon-reload")
+    host.must("systemctl", "restart", "redlockd.service")
+
+
+def test_sandbox():
+    status, said = host.run("systemd-analyze", "security", "--no-pager", "--threshold=14",
+                            "redlockd.service")
+    level = re.search(r"Overall exposure level for redlockd.service: ([\d.]+)", said)
+    ok(status == 0 and level, "systemd-analyze security: %s, at most 1.4" % (level and level.group(1)))
+    status, said = host.run("systemd-analyze", "verify", "--recursive-errors=no",
+                            "/usr/local/lib/systemd/system/redlockd.service",
+                            "/usr/local/lib/systemd/system/redlockd.socket")
+    equal((status, said), (0, ""), "systemd-analyze verify has nothing to say")
+    host.write("/etc/systemd/system/redlockd.service.d/users.conf", "[Service]\nPrivateUsers=yes\n")
+    host.must("systemctl", "daemon-reload")
+    host.run("systemctl", "stop", "redlockd.service", "redlockd.socket")
+    status, said = host.run("systemctl", "start", "redlockd.service")
+    ok(status != 0 and "PrivateUsers" in host.must("journalctl", "--no-pager", "-u", "redlockd.service"),
+       "with PrivateUsers= it refuses to start, and says why")
+    host.run("rm", "-r", "/etc/systemd/system/redlockd.service.d")
+    host.must("systemctl", "daemon-reload")
+    host.run("systemctl", "stop", "redlockd.service")
+    host.run("systemctl", "reset-failed")
+    host.must("systemctl", "start", "redlockd.socket")
+    said = host.must("journalctl", "--no-pager", "--boot")
+    ok("SECCOMP" not in said and "bad system call" not in said.lower(),
+       "no system call was refused in all this")
+    begins(host.must("redlock", "run", "end", "--", "echo", "held"), "held",
+           "and it starts without it")
+
+
+reason = machine.why_not()
+if reason:
+    print("1..0 # SKIP " + reason)
+    sys.exit(0)
+main(set_up, test_activation, test_status, test_start_without_nodes, test_reload, test_watchdog,
+     test_keeper_hangs, test_restart_keeps_leases, test_credentials, test_sandbox)
