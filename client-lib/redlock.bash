@@ -39,17 +39,18 @@ _redlock() {
         mapfile -t COMPREPLY < <(compgen -W "$(redlock nodes 2>/dev/null | awk 'NR > 1 && /^[^ ]/ { print $1 }')" -- "$current")
         return
         ;;
-    -w | --wait | -t | --ttl | -E | --conflict-exit-code | --grace | --data | --max-hold | -c | --command)
+    -w | --wait | -t | --ttl | -E | --conflict-exit-code | --grace | --data | --max-hold | -c | --command | --exec-leader | --exec-follower)
         return
         ;;
     esac
 
     case $command in
-    '') options="run acquire status nodes leases leader watch check --socket --help --version" ;;
+    '') options="run acquire hold status nodes leases leader watch check --socket --help --version" ;;
     run)
         options="--nonblock --wait --ttl --conflict-exit-code --grace --data --max-hold --command --help --"
         ;;
     acquire) options="--for --nonblock --wait --ttl --data --signal --help" ;;
+    hold) options="--ttl --grace --data --exec-leader --exec-follower --once --help" ;;
     nodes) options="--bless --json --help" ;;
     *) options="--json --help" ;;
     esac

@@ -28,6 +28,7 @@ struct cli {
 
 int cli_run(const struct cli *cli, int argc, char **argv);
 int cli_acquire(const struct cli *cli, int argc, char **argv);
+int cli_hold(const struct cli *cli, int argc, char **argv);
 int cli_status(const struct cli *cli, int argc, char **argv);
 int cli_nodes(const struct cli *cli, int argc, char **argv);
 int cli_leases(const struct cli *cli, int argc, char **argv);

@@ -68,11 +68,11 @@ __attribute__((noreturn)) static void child(const struct job *job, char *const a
     _exit(STATUS_NOT_FOUND);
 }
 
-int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease) {
+int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease, bool in_foreground) {
     pid_t parent = getpid();
     int error = 0, error_pipe[2];
 
-    *job = (struct job){.has_terminal = owns_terminal()};
+    *job = (struct job){.has_terminal = in_foreground && owns_terminal()};
     if (pipe2(error_pipe, O_CLOEXEC) < 0) {
         cli_complain("can't start %s: %s", argv[0], strerror(errno));
         return STATUS_SYSTEM;

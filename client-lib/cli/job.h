@@ -12,9 +12,10 @@ struct job {
     bool has_terminal; /* it got our terminal's foreground */
 };
 
-/* Starts argv[0], found on the PATH, with this lease in its environment. Signals that the caller has blocked
- * are open in it. 0, or the exit status to end with (STATUS_NOT_FOUND, …), told. */
-int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease);
+/* Starts argv[0], found on the PATH, with this lease in its environment, and on our terminal if we have it
+ * and it is to. Signals that the caller has blocked are open in it. 0, or the exit status to end with
+ * (STATUS_NOT_FOUND, …), told. */
+int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease, bool in_foreground);
 
 /* Sends the signal to the whole group. */
 void job_signal(const struct job *job, int number);

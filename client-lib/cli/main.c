@@ -14,6 +14,7 @@ static const char usage[] =
     "\n"
     "  run [OPTION]... NAME -- COMMAND...   run COMMAND while holding the lease NAME\n"
     "  acquire --for PID NAME               hold the lease NAME as long as process PID lives\n"
+    "  hold [OPTION]... NAME                hold the lease NAME for a service: wait, lead, step down\n"
     "  status                               the agent's state and numbers\n"
     "  nodes                                the Redis nodes, and why one does not vote\n"
     "  leases                               who holds and who waits on this host\n"
@@ -124,8 +125,9 @@ int main(int argc, char **argv) {
         const char *name;
         int (*run)(const struct cli *cli, int argc, char **argv);
     } commands[] = {
-        {"run", cli_run},       {"acquire", cli_acquire}, {"status", cli_status}, {"nodes", cli_nodes},
-        {"leases", cli_leases}, {"leader", cli_leader},   {"watch", cli_watch},   {"check", cli_check},
+        {"run", cli_run},       {"acquire", cli_acquire}, {"hold", cli_hold},
+        {"status", cli_status}, {"nodes", cli_nodes},     {"leases", cli_leases},
+        {"leader", cli_leader}, {"watch", cli_watch},     {"check", cli_check},
     };
     struct cli cli = {0};
     int at = 1;

@@ -268,7 +268,7 @@ static int run_command(struct run *run) {
         return STATUS_SYSTEM;
     }
     (void) redlock_dispatch(run->connection); /* from here on the library keeps its deadline fresh */
-    status = job_start(&run->job, run->shell_text ? shell : run->command, run->lease);
+    status = job_start(&run->job, run->shell_text ? shell : run->command, run->lease, true);
     if (status != 0)
         return status;
     watch(run);

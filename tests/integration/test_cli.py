@@ -49,7 +49,7 @@ def test_exit_statuses():
     lonely.terminate()
     status, _, _ = lab.redlock_run(agent, "nonsense")
     equal(status, 64, "64: an unknown command")
-    for command in ("run", "acquire", "status", "nodes", "leases", "leader", "watch", "check"):
+    for command in ("run", "acquire", "hold", "status", "nodes", "leases", "leader", "watch", "check"):
         ok("redlock " + command in lab.redlock_run(agent, command, "--help")[1], "%s --help" % command)
 
 

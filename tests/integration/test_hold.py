@@ -1,0 +1,321 @@
+"""redlock hold: who leads tells the service manager and its hooks, and steps down before its lease ends."""
+
+import os
+import signal
+import socket
+
+import lab
+from tap import equal, main, ok, within
+
+nodes = lab.nodes(3)
+agent = lab.Agent(nodes)
+
+
+class Manager:
+    """The service manager's end of NOTIFY_SOCKET."""
+
+    def __init__(self, abstract=False):
+        self.address = "@" + lab.path("manager") if abstract else lab.path("manager.sock")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.address.replace("@", "\0", 1))
+        self.environment = dict(os.environ, NOTIFY_SOCKET=self.address)
+        self.seen = []
+
+    def next(self, seconds=20):
+        """The next message as its lines."""
+        self.socket.settimeout(seconds * lab.SCALE)
+        self.seen.append(self.socket.recv(4096).decode().split("\n"))
+        return self.seen[-1]
+
+    def until(self, text):
+        """The next message that has this in it; those in front of it are kept in `seen`."""
+        while True:
+            message = self.next()
+            if any(text in line for line in message):
+                return message
+
+
+class Holder:
+    """A `redlock hold` with a service manager of its own."""
+
+    def __init__(self, *arguments, at=agent, abstract=False, environment=()):
+        self.manager = Manager(abstract)
+        self.process = lab.redlock(at, "hold", *arguments,
+                                   env=dict(self.manager.environment, **dict(environment)))
+
+    def ready(self):
+        return self.manager.until("READY=1")
+
+    def stop(self):
+        """The exit status after SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(20 * lab.SCALE)
+
+    def status(self):
+        return self.process.wait()  # with a time-out it would look too rarely
+
+    def errors(self):
+        return self.process.stderr.read()
+
+
+def left(name):
+    """How many seconds the keys have left, by the nodes."""
+    return max(node.call("PTTL", name) for node in nodes) / 1000
+
+
+def test_usage():
+    hold = lambda *arguments: lab.redlock_run(agent, "hold", *arguments)
+    equal(hold()[0], 64, "64: no name")
+    equal(hold("a", "b")[0], 64, "64: two names")
+    equal(hold("--nonsense", "a")[0], 64, "64: an unknown option")
+    equal(hold("--ttl", "soon", "a")[0], 64, "64: a time that is none")
+    equal(hold("--ttl", "1h", "a")[0], 64, "64: a ttl above max_ttl")
+    equal(hold("--ttl", "2s", "--grace", "1.5s", "a")[0], 64, "64: a grace beyond half of the ttl")
+    equal(hold("")[0], 64, "64: a name that is none")
+    for variable in ("REDLOCK_TTL", "REDLOCK_GRACE"):
+        process = lab.redlock(agent, "hold", "a", env=dict(os.environ, **{variable: "soon"}))
+        _, errors = process.communicate(timeout=20 * lab.SCALE)
+        equal(process.returncode, 64, "64: %s that is no time" % variable)
+        ok(variable in errors, "which is named")
+    ok("redlock hold" in hold("--help")[1], "hold --help")
+
+
+def test_lead():
+    holder = Holder("lead")
+    message = holder.ready()
+    ok(message[1].startswith("STATUS=leader since 2"), "READY=1 when it leads, and since when")
+    fence = lab.redlock_run(agent, "leader", "--json", "lead")[1].split('"fence":')[1].split(",")[0]
+    ok(message[1].endswith("token " + fence.strip(" }\n")), "with the fencing token")
+    ok(not any("READY=1" in line for message in holder.manager.seen[:-1] for line in message), "not earlier")
+    equal(holder.stop(), 0, "SIGTERM: exit status 0")
+    equal(holder.manager.next()[0], "STOPPING=1", "and STOPPING=1")
+    equal(lab.keys_on(nodes, "lead"), 0, "released")
+    equal(holder.errors(), "", "not a word")
+    holder = Holder("lead", abstract=True)
+    holder.ready()
+    ok(True, "a NOTIFY_SOCKET in the abstract namespace")
+    holder.process.send_signal(signal.SIGINT)
+    equal(holder.status(), 0, "SIGINT is like SIGTERM")
+    process = lab.redlock(agent, "hold", "lead", env=dict(os.environ, NOTIFY_SOCKET=""))
+    lab.wait_for(lambda: lab.keys_on(nodes, "lead") == 3, what="the lease")
+    process.send_signal(signal.SIGTERM)
+    equal(process.wait(20 * lab.SCALE), 0, "nothing of that without a service manager")
+
+
+def test_hand_over():
+    one, two = Holder("handed over"), None
+    fence = int(one.ready()[1].split()[-1])
+    two = Holder("handed over")
+    host = lab.redlock_run(agent, "leader", "handed over")[1].split(":")[0]
+    message = two.manager.until("leads")
+    equal(message, ["STATUS=waiting for handed over: %s leads" % host], "who waits tells who leads")
+    begun = lab.now()
+    equal(one.stop(), 0, "the leader is told to stop")
+    later = int(two.ready()[1].split()[-1])
+    within(lab.now() - begun, 0, 0.5 * lab.SCALE, "the other one leads at once")
+    ok(later > fence, "with a larger token")
+    two.process.kill()
+    two.process.wait()
+    three = Holder("handed over")
+    three.ready()
+    ok(True, "so it does when the leader is killed")
+    waiting = Holder("handed over")
+    waiting.manager.until("leads")
+    equal(waiting.stop(), 0, "who waits ends by SIGTERM as well")
+    lab.wait_for(lambda: agent.status()["waiters"] == 0, what="the end of its request")
+    three.stop()
+
+
+def test_foreign_leader():
+    """What it tells comes from the nodes: no line of it becomes a message of its own."""
+    for node in nodes:
+        node.call("SET", "foreign", "x\nREADY=1", "PX", 60000)
+    holder = Holder("foreign")
+    message = holder.manager.until("leads")
+    ok(len(message) == 1, "one line, whatever the lock value")
+    for node in nodes:
+        node.call("DEL", "foreign")
+    equal(holder.stop(), 0, "it ends")
+
+
+def test_agent_stopped():
+    """No word from the agent: what we lead must have stopped before another may lead."""
+    victim = lab.Agent(nodes)
+    holder = Holder("--ttl", "2s", "--grace", "800ms", "doomed", at=victim)
+    holder.ready()
+    begun = lab.now()
+    victim.stop()
+    until = lab.now() + left("doomed")
+    message = holder.manager.until("STOPPING=1")
+    told = lab.now()
+    within(until - told, 0.8 - 0.3 * lab.SCALE, 0.8 + 0.1, "it says so the grace before the keys end")
+    within(told - begun, 0.3, 3, "not at once")
+    ok("lost" in message[1], "and why")
+    equal(holder.status(), 125, "exit status 125")
+    within(until - lab.now(), 0, 0.25, "before the keys end, but not before what it leads had its time")
+    ok("can't be kept" in holder.errors(), "with a message")
+    process = lab.redlock(agent, "hold", "--ttl", "2s", "doomed")
+    lab.wait_for(lambda: lab.keys_on(nodes, "doomed") == 3 and "doomed" in
+                 lab.redlock_run(agent, "leases")[1], what="the next leader")
+    process.send_signal(signal.SIGTERM)
+    equal(process.wait(20 * lab.SCALE), 0, "another one leads then")
+    victim.kill()
+
+
+def test_without_manager():
+    victim = lab.Agent(nodes)
+    process = lab.redlock(victim, "hold", "--ttl", "2s", "--grace", "800ms", "alone")
+    lab.wait_for(lambda: lab.keys_on(nodes, "alone") == 3, what="the lease")
+    victim.stop()
+    until = lab.now() + left("alone")
+    equal(process.wait(), 125, "without a service manager its end is what tells")
+    within(until - lab.now(), 0.8 - 0.3 * lab.SCALE, 0.8 + 0.1, "the grace before the keys end")
+    victim.kill()
+
+
+def test_back_in_time():
+    """What is late, but not too late, changes nothing."""
+    victim = lab.Agent(nodes)
+    holder = Holder("--ttl", "3s", "--grace", "300ms", "late", at=victim)
+    holder.ready()
+    victim.stop()
+    lab.wait_for(lambda: left("late") < 1.2, what="half of the ttl")
+    victim.cont()
+    lab.wait_for(lambda: left("late") > 2, what="an extension")
+    equal(holder.process.poll(), None, "an agent that was stopped for a while: it goes on")
+    equal(holder.stop(), 0, "to its end")
+    ok(not any("STOPPING=1" in message for message in holder.manager.seen), "and has never said otherwise")
+    victim.kill()
+
+
+def test_quorum_lost():
+    own = lab.nodes(3)
+    victim = lab.Agent(own)
+    holder = Holder("--ttl", "1500ms", "no quorum", at=victim)
+    holder.ready()
+    for node in own[:2]:
+        node.kill()
+    ok("at risk: " in holder.manager.until("at risk")[0], "it tells that it may come to an end")
+    ok("STOPPING=1" in holder.manager.until("STOPPING=1"), "and then that it does")
+    equal(holder.status(), 125, "125")
+    waiting = Holder("no quorum", at=victim)
+    ok("quorum" in waiting.manager.until("quorum")[0], "who waits for nodes says so")
+    for node in own[:2]:
+        node.start()
+    waiting.ready()
+    ok(True, "and leads when they are back")
+    waiting.stop()
+    victim.terminate()
+
+
+def test_agent_restarted():
+    victim = lab.Agent(nodes)
+    holder, waiting = Holder("--ttl", "4s", "kept", at=victim), None
+    holder.ready()
+    waiting = Holder("--ttl", "4s", "kept", at=victim)
+    waiting.manager.until("leads")
+    for _ in range(2):
+        victim.kill()
+        victim.start()
+        lab.wait_for(lambda: victim.status()["leases"] == 1 and victim.status()["waiters"] == 1,
+                     what="their return")
+    ok(holder.process.poll() is None and waiting.process.poll() is None, "kill -9 of the agent: both go on")
+    equal(holder.stop(), 0, "the leader to its end")
+    waiting.ready()
+    ok(not any("STOPPING=1" in message for message in holder.manager.seen), "which it has never announced")
+    waiting.stop()
+    victim.terminate()
+
+
+def test_agent_away():
+    victim = lab.Agent(nodes, start=False)
+    holder = Holder("patient", at=victim)
+    ok(holder.manager.until("no agent")[0].startswith("STATUS=waiting"), "without an agent it waits for one")
+    victim.start()
+    holder.ready()
+    ok(True, "and leads when it is there")
+    equal(holder.stop(), 0, "to its end")
+    ok(holder.errors().count("no agent there") == 1, "having complained once")
+    victim.terminate()
+
+
+def test_hooks():
+    log = lab.path("hooks")
+    victim = lab.Agent(nodes)
+    write = lambda what: 'echo "%s $REDLOCK_NAME $REDLOCK_FENCE" >> %s' % (what, log)
+    lines = lambda: open(log).read().split("\n")[:-1] if os.path.exists(log) else []
+    holder = Holder("--ttl", "1500ms", "--exec-leader", write("leader"),
+                    "--exec-follower", write("follower"), "hooked", at=victim)
+    fence = holder.ready()[1].split()[-1]
+    lab.wait_for(lambda: len(lines()) == 1, what="the leader's hook")
+    equal(lines(), ["leader hooked " + fence], "--exec-leader, when the lease is held")
+    victim.stop()
+    until = lab.now() + left("hooked")
+    lab.wait_for(lambda: len(lines()) == 2, what="the follower's hook")
+    ok(lab.now() < until, "--exec-follower before it ends (%.0f ms)" % (1000 * (until - lab.now())))
+    equal(lines()[1], "follower hooked " + fence, "with the same token")
+    victim.cont()
+    again = holder.ready()[1].split()[-1]
+    lab.wait_for(lambda: len(lines()) == 3, what="the leader's hook")
+    ok(int(again) > int(fence), "then it waits again, and leads with another token")
+    equal(holder.stop(), 0, "until it is told to stop")
+    equal(lines()[3:], ["follower hooked " + again], "which makes it a follower")
+    victim.terminate()
+
+
+def test_hooks_that_hang():
+    victim = lab.Agent(nodes)
+    log = lab.path("hang")
+    holder = Holder("--ttl", "1500ms", "--once",
+                    "--exec-leader", "trap '' TERM; sleep 100 & wait; sleep 100",
+                    "--exec-follower", "touch " + log, "hanging", at=victim)
+    holder.ready()
+    victim.stop()
+    until = lab.now() + left("hanging")
+    equal(holder.status(), 125, "--once: a loss ends it, with hooks too")
+    ok(os.path.exists(log) and lab.now() < until, "a leader's hook that does not end is killed in time")
+    victim.kill()
+    holder = Holder("--exec-follower", "sleep 100", "hanging")
+    holder.ready()
+    holder.process.send_signal(signal.SIGTERM)
+    holder.manager.until("STOPPING=1")
+    equal(holder.stop(), 0, "a second signal waits for nothing")
+
+
+def test_watchdog():
+    holder = Holder("watched", environment={"WATCHDOG_USEC": "300000"})
+    holder.ready()
+    for _ in range(3):
+        begun = lab.now()
+        holder.manager.until("WATCHDOG=1")
+        within(lab.now() - begun, 0, 0.3 * lab.SCALE, "the watchdog is fed in time")
+    holder.stop()
+    holder = Holder("watched", environment={"WATCHDOG_USEC": "300000", "WATCHDOG_PID": "1"})
+    holder.ready()
+    holder.stop()
+    holder.manager.until("STOPPING=1")
+    ok(not any("WATCHDOG=1" in message for message in holder.manager.seen), "not if it is another's")
+
+
+def test_settings():
+    holder = Holder("set", environment={"REDLOCK_TTL": "3s", "REDLOCK_GRACE": ""})
+    holder.ready()
+    within(left("set"), 1, 3, "REDLOCK_TTL")
+    holder.stop()
+    holder = Holder("--ttl", "5s", "set", environment={"REDLOCK_TTL": "3s"})
+    holder.ready()
+    within(left("set"), 3.1, 5, "--ttl overrules it")
+    holder.stop()
+    victim = lab.Agent(nodes)
+    holder = Holder("set", environment={"REDLOCK_TTL": "2s", "REDLOCK_GRACE": "900ms"}, at=victim)
+    holder.ready()
+    victim.stop()
+    until = lab.now() + left("set")
+    holder.manager.until("STOPPING=1")
+    within(until - lab.now(), 0.9 - 0.3 * lab.SCALE, 0.9 + 0.1, "REDLOCK_GRACE")
+    victim.kill()
+
+
+main(test_usage, test_lead, test_hand_over, test_foreign_leader, test_agent_stopped, test_without_manager,
+     test_back_in_time, test_quorum_lost, test_agent_restarted, test_agent_away, test_hooks,
+     test_hooks_that_hang, test_watchdog, test_settings)
