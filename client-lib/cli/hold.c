@@ -47,7 +47,7 @@ enum {
     ASK_TIMEOUT_MS = 250,
     RETRY_MS = 500, /* after a failure that waiting may mend */
     RELEASE_TIMEOUT_MS = 1000,
-    LEAVE_MARGIN_MS = 20,
+    LEAVE_MARGIN_MS = 100, /* what is left of the grace for killing what has not stopped */
 };
 
 struct hold {
@@ -477,12 +477,13 @@ static void lead(struct hold *hold) {
 /* A service manager stops what we lead as soon as it knows. Should the agent come back while that goes on,
  * our end would release the lease: so we stay until just before the deadline. */
 static int64_t tell_end(struct hold *hold, bool ends) {
-    int64_t left_ns = hold->lost ? redlock_remaining_ns(hold->lease) - LEAVE_MARGIN_MS * NS_PER_MS : 0;
+    int64_t margin_ns = LEAVE_MARGIN_MS * NS_PER_MS, half_ns = grace_ns(hold) / 2;
+    int64_t left_ns = redlock_remaining_ns(hold->lease) - (margin_ns < half_ns ? margin_ns : half_ns);
 
     if (!ends)
         tell(hold, "the lease was lost: %s", hold->reason);
     else if (notify_send(&hold->notify, "STOPPING=1", hold->lost ? "the lease was lost" : "releasing") &&
-             hold->notify.fd >= 0 && left_ns > 0)
+             hold->notify.fd >= 0 && hold->lost && left_ns > 0)
         return now_ns() + left_ns;
     return 0;
 }

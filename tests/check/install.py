@@ -15,7 +15,7 @@ SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 WANTED = ["redlockd", "redlock", "libredlock.a", "libredlock.so", "libredlock.so.0", "redlock.h",
           "libredlock.pc",
           "redlock.1", "libredlock.3", "redlockd.conf.5", "redlockd.8", "redlockd.conf",
-          "redlockd.service", "redlockd.socket"]
+          "redlockd.service", "redlockd.socket", "redlock-leader@.service", "redlock-leader@.service.8"]
 directory = tempfile.mkdtemp(prefix="redlock-install-")
 
 
