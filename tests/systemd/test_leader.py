@@ -30,7 +30,7 @@ def set_up():
     nodes = [Node(name) for name in "abcde"]
     hosts = [boot(name) for name in ("one", "two", "three")]
     for host in hosts:
-        host.must("systemctl", "enable", "--now", "redlock-leader@led.service")
+        host.must("systemctl", "enable", "--now", "--no-block", "redlock-leader@led.service")
 
 
 def boot(name):
@@ -108,7 +108,7 @@ def start_again(leader):
 
 def test_clean_stop():
     gaps = fail_over("a clean stop", lambda leader: leader.must(
-        "systemctl", "stop", "redlock-leader@led.service"), 20, start_again)
+        "systemctl", "stop", "redlock-leader@led.service"), 24, start_again)
     ok(statistics.median(gaps) < 0.5, "a clean stop hands over at once")
 
 
