@@ -88,6 +88,9 @@ struct redis {
 /* A field for each keeper, by its nonce. */
 #define MARKS_KEY "redlockd:marks"
 
+/* A name for the question; nothing stands there. */
+#define RIGHTS_KEY "redlockd:rights"
+
 static void connect_now(struct redis *redis);
 
 /* --- state --- */
@@ -419,10 +422,25 @@ static void on_load_reply(redisAsyncContext *context, void *data, void *privdata
         transmit(redis, list_entry(first, struct command_record, link));
 }
 
+/* Other errors than this one's are met, and told, by what follows. */
+static void on_rights_reply(redisAsyncContext *context, void *data, void *privdata) {
+    struct redis *redis = privdata;
+    const redisReply *reply = data;
+
+    (void) context;
+    if (reply && !redis->closing && redis->failure[0] == '\0' && redis->state != REDIS_UNFIT &&
+        reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0)
+        give_up(redis, "%s", reply->str);
+}
+
+/* The scripts, and before them whether the user may do what they do: some rights, such as that to delete,
+ * would otherwise be missed late, or by nobody. */
 static int load_scripts(struct redis *redis) {
-    int r = REDIS_OK;
+    const struct redis_script_source *rights = &redis_scripts[SCRIPT_RIGHTS];
 
     redis->loads_left = SCRIPTS_COUNT;
+    int r = redisAsyncCommand(redis->context, on_rights_reply, redis, "EVAL %b 1 %s", rights->text,
+                              rights->length, RIGHTS_KEY);
     for (unsigned i = 0; i < SCRIPTS_COUNT && r == REDIS_OK; i++)
         r = redisAsyncCommand(redis->context, on_load_reply, redis, "SCRIPT LOAD %b", redis_scripts[i].text,
                               redis_scripts[i].length);

@@ -30,6 +30,7 @@ enum redis_script {
     SCRIPT_PROBE,
     SCRIPT_BLESS,
     SCRIPT_FORGET,
+    SCRIPT_RIGHTS,
     SCRIPTS_COUNT,
 };
 

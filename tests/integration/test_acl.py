@@ -1,0 +1,151 @@
+"""The agent under exactly the ACL user that redlockd.conf(5) documents."""
+
+import os
+import re
+
+import lab
+from tap import begins, equal, main, ok
+
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "agent", "redlockd.conf.5")
+LOGIN = 'user = "redlockd" password = "a secret"'
+CONFIG = 'quarantine = yes\nmax_ttl = "1s"\ndefault_ttl = "1s"\n'
+
+
+def documented():
+    """The words behind ACL, as a person would paste them."""
+    with open(PAGE) as file:
+        line = re.search(r"^ACL (SETUSER .*?)\n\.Ed", file.read(), re.M | re.S).group(1)
+    return [">a secret" if word == ">PASSWORD" else word for word in line.replace("\\\n", " ").split()]
+
+
+def allow(node, words):
+    """As on a server whose default user may do nothing any more; the test itself is another."""
+    answer = node.call("ACL", *words)
+    if answer != "OK":
+        raise answer
+
+
+def refusals(nodes):
+    """What the servers refused to this user."""
+    return sorted({lab.as_map(entry)["object"] for node in nodes for entry in node.call("ACL", "LOG")})
+
+
+def user_of(node):
+    """Who the agents' connections are."""
+    return {re.search(r" user=(\S*)", line).group(1) for line in node.call("CLIENT", "LIST").splitlines()
+            if "cmd=client" not in line}
+
+
+def test_all_that_it_does():
+    nodes = lab.nodes(3)
+    for node in nodes:
+        allow(node, documented())
+    agent, other = (lab.Agent(nodes, CONFIG, node_config=LOGIN) for _ in range(2))
+    agent.wait_voting(3)
+    other.wait_voting(3)
+    ok(True, "its nodes are quarantined, marked and blessed")
+    equal(user_of(nodes[0]), {"redlockd"}, "by that user")
+    client, rival = agent.client(3), other.client(3)
+    grant = client.acquire("one", "RESUMABLE", "DATA", "here")
+    ok(grant["fence"] > 0, "acquired, with a token: %s" % grant)
+    begins(rival.acquire("one"), "BUSY", "the other agent is told who has it")
+    equal(rival.call("LEADER", "one")["data"], "here", "and looks it up")
+    before = agent.status()["extensions"]
+    lab.wait_for(lambda: agent.status()["extensions"] > before + 1, what="extensions")
+    nodes[0].call("DEL", "one")
+    lab.wait_for(lambda: lab.keys_on(nodes, "one") == 3, what="the repair of a key")
+    agent.kill()
+    agent.start()
+    client = agent.client(3)
+    grant = client.call("RESUME", "one", grant["secret"])
+    ok(isinstance(grant, dict), "extended, repaired, resumed")
+    equal(client.call("RELEASE", grant["id"]), 1, "released")
+    lab.wait_for(lambda: lab.keys_on(nodes, "one") == 0, what="the end of the keys")
+    for node in nodes:
+        node.call("SET", "redlockd:fence:raised", grant["fence"] + 100000)
+    ok(rival.acquire("raised")["fence"] > grant["fence"] + 100000, "a token is raised")
+    nodes[2].call("FLUSHALL")
+    lab.wait_for(lambda: agent.status()["voting"] < 3 or client.acquire("flushed") is None,
+                 what="the loss to be seen")
+    ok(agent.node_states()["c"]["state"] == "quarantined", "a node that was flushed rests")
+    equal(client.call("BLESS", "c"), "OK", "until it is blessed")
+    agent.wait_voting(3)
+    nodes[2].call("SCRIPT", "FLUSH")
+    ok(isinstance(client.acquire("loaded"), dict), "scripts are loaded again")
+    nodes[2].call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    lab.wait_for(lambda: agent.node_states()["c"]["state"] == "failed", seconds=15, what="its inspection")
+    nodes[2].call("REPLICAOF", "127.0.0.1", "1")
+    nodes[2].call("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    nodes[2].call("REPLICAOF", "NO", "ONE")
+    agent.wait_voting(3)
+    ok(True, "one that was a replica votes again in the end: its epoch was deleted")
+    equal(refusals(nodes), [], "no server refused anything")
+    agent.terminate()
+    other.terminate()
+
+
+def test_one_prefix():
+    nodes = lab.nodes(3)
+    words = ["~redlock:*" if word == "~*" else word for word in documented()]
+    for node in nodes:
+        allow(node, words)
+    agent = lab.Agent(nodes, CONFIG + 'key_format = "redlock:{name}"', node_config=LOGIN)
+    agent.wait_voting(3)
+    client = agent.client(3)
+    grant = client.acquire("prefixed")
+    ok(grant["fence"] > 0, "with a prefix the user needs no other keys")
+    before = agent.status()["extensions"]
+    lab.wait_for(lambda: agent.status()["extensions"] > before, what="an extension")
+    equal(client.call("RELEASE", grant["id"]), 1, "released")
+    equal(refusals(nodes), [], "no server refused anything")
+    agent.terminate()
+    agent = lab.Agent(nodes, CONFIG, node_config=LOGIN)
+    agent.wait_voting(3)
+    error = agent.client().acquire("elsewhere")
+    begins(error, "NOQUORUM 0 of 3 nodes voted", "a name that the user has no right to")
+    ok("NOPERM" in str(error) or "can't access" in str(error), "is refused, with the reason: %s" % error)
+    agent.terminate()
+
+
+def test_durable_in_a_database():
+    nodes = lab.nodes(3, "--appendonly", "yes", "--appendfsync", "always", "--dir", lab.directory)
+    for node in nodes:
+        allow(node, documented() + ["+config|get", "+select"])
+    agent = lab.Agent(nodes, CONFIG, node_config=LOGIN + " durable = yes db = 2")
+    agent.wait_voting(3)
+    ok(isinstance(agent.client().acquire("in database 2"), dict), "durable nodes, another database")
+    equal(refusals(nodes), [], "with two more rights nothing is refused")
+    ok("called durable, but" not in agent.log_text(), "and nothing missed")
+    agent.terminate()
+
+
+def test_missing():
+    words = documented()
+    rights = [word for word in words if word.startswith("+")]
+    nodes = [lab.Node(word.strip("+").replace("|", "-")) for word in rights]
+    for node, right in zip(nodes, rights):
+        allow(node, [word for word in words if word != right])
+    agent = lab.Agent(nodes, CONFIG, keepers=1, node_config=LOGIN)
+    for node, right in zip(nodes, rights):
+        state = lab.wait_for(lambda: "NOPERM" in agent.node_states()[node.name]["reason"] and
+                             agent.node_states()[node.name], what="the refusal of " + right)
+        ok(right.strip("+") in state["reason"] and state["state"] != "voting",
+           "without %s: %s" % (right, state["reason"]))
+    equal(agent.status()["voting"], 0, "none of them votes: the line has nothing too much")
+    for node in nodes:
+        allow(node, words)
+    agent.wait_voting(len(nodes))
+    ok(True, "they vote when they may")
+    agent.terminate()
+
+
+def test_wrong_password():
+    nodes = lab.nodes(1)
+    agent = lab.Agent(nodes, CONFIG, node_config=LOGIN)
+    state = lab.wait_for(lambda: agent.node_states()["a"]["reason"].startswith("refused") and
+                         agent.node_states()["a"], what="the refusal")
+    ok("WRONGPASS" in state["reason"], "a user who is not there: %s" % state["reason"])
+    agent.terminate()
+
+
+main(test_all_that_it_does, test_one_prefix, test_durable_in_a_database, test_missing, test_wrong_password)
