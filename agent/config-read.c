@@ -15,6 +15,7 @@
 #include "config-check.h"
 #include "config-mistakes.h"
 #include "config-value.h"
+#include "io/tls.h"
 
 enum {
     FILE_BYTES_MAX = 1024 * 1024,
@@ -24,9 +25,17 @@ enum {
 };
 
 static cfg_opt_t node_options[] = {
-    CFG_STR("address", NULL, CFGF_NODEFAULT),  CFG_STR("user", NULL, CFGF_NODEFAULT),
-    CFG_STR("password", NULL, CFGF_NODEFAULT), CFG_STR("db", NULL, CFGF_NODEFAULT),
-    CFG_STR("durable", NULL, CFGF_NODEFAULT),  CFG_END(),
+    CFG_STR("address", NULL, CFGF_NODEFAULT),
+    CFG_STR("user", NULL, CFGF_NODEFAULT),
+    CFG_STR("password", NULL, CFGF_NODEFAULT),
+    CFG_STR("db", NULL, CFGF_NODEFAULT),
+    CFG_STR("durable", NULL, CFGF_NODEFAULT),
+    CFG_STR("tls", NULL, CFGF_NODEFAULT),
+    CFG_STR("tls_ca", NULL, CFGF_NODEFAULT),
+    CFG_STR("tls_cert", NULL, CFGF_NODEFAULT),
+    CFG_STR("tls_key", NULL, CFGF_NODEFAULT),
+    CFG_STR("tls_name", NULL, CFGF_NODEFAULT),
+    CFG_END(),
 };
 
 static cfg_opt_t rule_options[] = {
@@ -301,6 +310,74 @@ static void read_credentials(struct reader *r, struct config_node *node) {
         node->password = copy(r, text, strlen(text));
 }
 
+/* Gives whether the option was given. */
+static bool read_tls_text(struct reader *r, const char *name, const char *(*expects)(const char *),
+                          char **ret) {
+    unsigned line;
+    const char *text = get(r, name, &line);
+    const char *expected = text ? expects(text) : NULL;
+
+    if (expected)
+        note_value(r, line, name, text, expected);
+    else if (text)
+        *ret = copy(r, text, strlen(text));
+    return line != 0;
+}
+
+/* Loads the files, to tell now and not at the first connection what is wrong with them. */
+static void try_tls(struct reader *r, const struct config_node *node) {
+    const char *option;
+    struct tls *tls = NULL;
+    char reason[128];
+
+    if (tls_new(node, &option, reason, sizeof reason, &tls) < 0) {
+        unsigned line = outline_line(r->section, option);
+        mistake_add(r->mistakes, line ? line : outline_line(r->section, "tls"), "%s of node \"%s\": %s",
+                    option, r->section->title, reason);
+    }
+    tls_free(tls);
+}
+
+static void read_tls(struct reader *r, struct config_node *node) {
+    const struct {
+        const char *name;
+        const char *(*expects)(const char *);
+        char **target;
+    } texts[] = {
+        {"tls_ca", value_file_path, &node->tls_ca},
+        {"tls_cert", value_file_path, &node->tls_cert},
+        {"tls_key", value_file_path, &node->tls_key},
+        {"tls_name", value_tls_name, &node->tls_name},
+    };
+    unsigned line = outline_line(r->section, "tls"), given = 0, good = 0;
+
+    read_flag(r, "tls", &node->tls);
+    for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (!read_tls_text(r, texts[i].name, texts[i].expects, texts[i].target))
+            continue;
+        given |= 1u << i;
+        good |= *texts[i].target ? 1u << i : 0;
+        if (!node->tls)
+            mistake_add(r->mistakes, outline_line(r->section, texts[i].name),
+                        "%s of node \"%s\" without TLS: expected tls = yes beside it", texts[i].name,
+                        r->section->title);
+    }
+    unsigned cert_line = outline_line(r->section, "tls_cert"),
+             key_line = outline_line(r->section, "tls_key");
+    if (!cert_line != !key_line)
+        mistake_add(r->mistakes, cert_line ? cert_line : key_line,
+                    "%s of node \"%s\" alone: expected tls_cert and tls_key, or neither",
+                    cert_line ? "tls_cert" : "tls_key", r->section->title);
+    else if (node->tls && !tls_built_in())
+        mistake_add(r->mistakes, line,
+                    "tls = \"yes\": this redlockd was built without TLS: expected one that was built with "
+                    "hiredis_ssl (hiredis 1.0 or later)");
+    else if (node->tls && node->unix_path)
+        mistake_add(r->mistakes, line, "tls = \"yes\": expected no for a Unix socket");
+    else if (node->tls && given == good)
+        try_tls(r, node);
+}
+
 static void read_node(struct reader *r, struct config_node *node, struct value_address *ret_address,
                       unsigned *ret_line) {
     unsigned line, database = 0;
@@ -329,6 +406,7 @@ static void read_node(struct reader *r, struct config_node *node, struct value_a
     read_count(r, "db", 0, DATABASE_MAX, &database);
     node->database = (int) database;
     read_flag(r, "durable", &node->durable);
+    read_tls(r, node);
 }
 
 static void read_nodes(struct reader *r, cfg_t *root, const struct outline *outline) {

@@ -216,6 +216,21 @@ const char *value_host_label(const char *text) {
 }
 static_assert(HOST_LABEL_BYTES_MAX == 64, "as the message says");
 
+const char *value_tls_name(const char *text) {
+    size_t length = strlen(text);
+
+    for (size_t i = 0; i < length; i++)
+        if (!is_label(text[i]) && text[i] != ':')
+            length = 0;
+    return length < 1 || length > HOST_BYTES_MAX
+               ? "expected a host name, or an address without brackets, as the certificate has it"
+               : NULL;
+}
+
+const char *value_file_path(const char *text) {
+    return text[0] != '/' || has_control(text) ? "expected the path of a file from '/' on" : NULL;
+}
+
 void host_label_from(const char *host, char ret[static HOST_LABEL_BYTES_MAX + 1]) {
     size_t length = strnlen(host, HOST_LABEL_BYTES_MAX);
 

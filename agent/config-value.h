@@ -32,6 +32,10 @@ bool value_address_equal(const struct value_address *a, const struct value_addre
 /* Splits "prefix{name}suffix": gives the length of the prefix, and where the suffix begins. */
 const char *value_key_format(const char *text, size_t *ret_prefix_length, const char **ret_suffix);
 
+/* What a certificate names: a host or an address. */
+const char *value_tls_name(const char *text);
+
+const char *value_file_path(const char *text);
 const char *value_host_label(const char *text);
 const char *value_socket_path(const char *text);
 const char *value_mode(const char *text, mode_t *ret);

@@ -51,6 +51,10 @@ static void node_deinit(struct config_node *node) {
     free(node->unix_path);
     free(node->host);
     free(node->user);
+    free(node->tls_ca);
+    free(node->tls_cert);
+    free(node->tls_key);
+    free(node->tls_name);
     if (node->password)
         explicit_bzero(node->password, strlen(node->password));
     free(node->password);
@@ -101,7 +105,9 @@ static bool same_nodes(const struct config *a, const struct config *b) {
 
         if (!same(x->name, y->name) || !same(x->unix_path, y->unix_path) || !same(x->host, y->host) ||
             x->port != y->port || !same(x->user, y->user) || !same(x->password, y->password) ||
-            x->database != y->database || x->durable != y->durable)
+            x->database != y->database || x->durable != y->durable || x->tls != y->tls ||
+            !same(x->tls_ca, y->tls_ca) || !same(x->tls_cert, y->tls_cert) ||
+            !same(x->tls_key, y->tls_key) || !same(x->tls_name, y->tls_name))
             return false;
     }
     return true;

@@ -21,7 +21,12 @@ struct config_node {
     char *user;     /* NULL: AUTH with the password alone */
     char *password; /* NULL: no AUTH */
     int database;
-    bool durable; /* what it has answered is on its disk: a restart loses nothing */
+    bool tls;
+    char *tls_ca;   /* path; NULL: whom the system trusts */
+    char *tls_cert; /* path; NULL: the server needs none of us */
+    char *tls_key;
+    char *tls_name; /* whom its certificate names; NULL: the host */
+    bool durable;   /* what it has answered is on its disk: a restart loses nothing */
 };
 
 struct config {

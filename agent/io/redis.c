@@ -21,7 +21,9 @@
 #include "io/evalsha.h"
 #include "io/log.h"
 #include "io/loop.h"
+#include "io/probe.h"
 #include "io/resolve.h"
+#include "io/tls.h"
 
 enum {
     CONNECT_TIMEOUT_MS = 1000,
@@ -59,8 +61,10 @@ struct redis {
     redisAsyncContext *context; /* NULL while there is none */
     sd_event_source *timer;     /* the end of connecting, probing or backing off, the next INFO or its end */
     struct resolve *resolve;
+    struct tls *tls; /* NULL until the first connection that wants it */
     bool connected;
-    bool closing; /* no more callbacks */
+    bool answered; /* it has, to anything that we said on this connection */
+    bool closing;  /* no more callbacks */
     enum redis_state state;
     char reason[REASON_BYTES];
     char failure[REASON_BYTES]; /* why the connection is being given up */
@@ -260,6 +264,7 @@ static void on_greeting_reply(redisAsyncContext *context, void *data, void *priv
     (void) context;
     if (!reply || redis->closing)
         return;
+    redis->answered = true;
     if (reply->type == REDIS_REPLY_ERROR)
         give_up(redis, "refused the greeting: %s", reply->str);
     else
@@ -341,6 +346,7 @@ static void on_info_reply(redisAsyncContext *context, void *data, void *privdata
     redis->looking = false;
     if (!reply || redis->closing || redis->failure[0] != '\0')
         return;
+    redis->answered = true;
     if (reply->type == REDIS_REPLY_ERROR) {
         give_up(redis, "refused INFO: %s", reply->str);
         return;
@@ -495,47 +501,13 @@ static const char *former(const struct redis *redis) {
     return facts_durable(&redis->facts) ? redis->former : "";
 }
 
-/* {1, TIME, epoch}, {0, TIME, marked} or {0, TIME, 2}. */
-static struct probe probe_of(struct redis *redis, const redisReply *reply) {
-    static const char strange[] = "answered what our script does not say";
-    struct probe probe = {.time_us = -1, .sent_ns = redis->probe_sent_ns};
-
-    redis->epoch[0] = '\0';
-    if (reply->type == REDIS_REPLY_ERROR) {
-        probe.error = reply->str;
-        probe.error_length = (size_t) reply->len;
-        return probe;
-    }
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
-        reply->element[0]->type == REDIS_REPLY_INTEGER) {
-        const redisReply *third = reply->element[2];
-        probe.time_us = redis_time_us(reply->element[1]);
-        if (reply->element[0]->integer == 0 && third->type == REDIS_REPLY_INTEGER) {
-            probe.marked = third->integer == 1;
-            probe.heir = third->integer == 2;
-            return probe;
-        }
-        if (reply->element[0]->integer == 1 && third->type == REDIS_REPLY_STRING &&
-            (size_t) third->len < sizeof(redis->epoch)) {
-            memcpy(redis->epoch, third->str, (size_t) third->len + 1);
-            probe.blessed = true;
-            probe.max_ttl_ms = epoch_max_ttl_ms(redis->epoch);
-            probe.floor_us = epoch_floor_us(redis->epoch);
-            return probe;
-        }
-    }
-    probe.error = strange;
-    probe.error_length = sizeof(strange) - 1;
-    return probe;
-}
-
 static void on_probe_reply(redisAsyncContext *context, void *data, void *privdata) {
     struct redis *redis = privdata;
 
     (void) context;
     if (!data || redis->closing)
         return;
-    const struct probe probe = probe_of(redis, data);
+    const struct probe probe = probe_read(data, redis->probe_sent_ns, redis->epoch);
     redis->callbacks.on_probe(redis->userdata, redis, &probe);
 }
 
@@ -582,21 +554,43 @@ static void set_socket_options(int fd) {
     (void) setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof(patience_ms));
 }
 
+/* What may be wrong with a server that takes connections and has not said a word; a server's log has more.
+ */
+static const char *silence_hint(const struct redis *redis, bool closed) {
+    if (redis->answered)
+        return "";
+    if (!redis->node->tls)
+        return redis->node->unix_path ? "" : "; if it speaks TLS only: see tls";
+    if (!closed)
+        return "; if it does not speak TLS: see tls";
+    return redis->node->tls_cert ? "" : "; if it demands a certificate of us: see tls_cert";
+}
+
 static void on_disconnect(const redisAsyncContext *context, int status) {
     struct redis *redis = context->data;
     char reason[REASON_BYTES];
+    bool told = redis->tls && tls_explain(redis->tls, reason, sizeof(reason));
 
     if (redis->failure[0] != '\0')
         (void) snprintf(reason, sizeof(reason), "%s", redis->failure);
-    else
-        (void) snprintf(reason, sizeof(reason), "connection lost: %s",
+    else if (!told)
+        (void) snprintf(reason, sizeof(reason), "connection lost: %s%s",
                         status != REDIS_OK && context->errstr && context->errstr[0] ? context->errstr
-                                                                                    : "closed");
+                                                                                    : "closed",
+                        silence_hint(redis, true));
     redis->failure[0] = '\0';
     redis->context = NULL;
     redis->connected = false;
     drop_held(redis);
     retry_later(redis, reason);
+}
+
+/* A negative errno, and the reason, when it can't. */
+static int begin_tls(struct redis *redis, char *reason, size_t size) {
+    const char *option;
+    int r = redis->tls ? 0 : tls_new(redis->node, &option, reason, size, &redis->tls);
+
+    return r < 0 ? r : tls_begin(redis->tls, redis->context, reason, size);
 }
 
 static void on_connect(const redisAsyncContext *context, int status) {
@@ -608,7 +602,10 @@ static void on_connect(const redisAsyncContext *context, int status) {
         adapter_connected(&redis->adapter);
         if (!redis->node->unix_path)
             set_socket_options(context->c.fd);
-        greet(redis);
+        if (redis->node->tls && begin_tls(redis, reason, sizeof(reason)) < 0)
+            give_up(redis, "%s", reason);
+        else
+            greet(redis);
         return;
     }
     (void) snprintf(reason, sizeof(reason), "%s",
@@ -632,7 +629,7 @@ static void adopt(struct redis *redis, redisAsyncContext *context) {
         return;
     }
     redis->context = context;
-    redis->connected = false;
+    redis->connected = redis->answered = false;
     redis->failure[0] = '\0';
     redis->looking = false;
     context->data = redis;
@@ -687,8 +684,10 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
         redisAsyncFree(context);
         retry_later(redis, "no connection within 1 s");
     } else if (redis->state == REDIS_PROBING || redis->looking) {
-        give_up(redis, redis->state == REDIS_READY ? "stopped answering"
-                                                   : "accepts connections but does not answer");
+        give_up(redis, "%s%s",
+                redis->state == REDIS_READY ? "stopped answering"
+                                            : "accepts connections but does not answer",
+                silence_hint(redis, false));
     } else {
         set_timer_ms(redis, redis->state == REDIS_READY ? INFO_TIMEOUT_MS : PROBE_TIMEOUT_MS);
         (void) look(redis);
@@ -743,6 +742,7 @@ struct redis *redis_free(struct redis *redis) {
     redis->resolve = resolve_free(redis->resolve);
     if (redis->context)
         redisAsyncFree(redis->context);
+    redis->tls = tls_free(redis->tls);
     redis->timer = sd_event_source_disable_unref(redis->timer);
     records_free(&redis->free_records);
     records_free(&redis->sent);

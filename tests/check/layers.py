@@ -43,7 +43,8 @@ FILES = {
 
 # Libraries that may be met in few places only.
 LIBRARIES = {
-    "hiredis/": ("agent/io/redis.", "agent/io/adapter."),
+    "hiredis/": ("agent/io/redis.", "agent/io/adapter.", "agent/io/tls."),
+    "openssl/": ("agent/io/tls.",),
     "confuse.h": ("agent/config-",),
     "systemd/": ("agent/io/", "agent/main.c"),
     "pthread.h": ("agent/io/",),

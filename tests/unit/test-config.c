@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "config.h"
+#include "io/tls.h"
 #include "tap.h"
 
 #define FILE_NAME "test.conf"
@@ -316,6 +317,44 @@ static void test_nodes(void) {
     refuses("one node more", many, told);
 }
 
+static void test_tls(void) {
+    refuses("tls: neither yes nor no", "node a { address = h tls = on }", "1: expected yes or no");
+    refuses(
+        "the rest without tls = yes", "node a { address = h\ntls_ca = /c\ntls_name = n }",
+        "2: tls_ca of node \"a\" without TLS: expected tls = yes\n3: tls_name of node \"a\" without TLS");
+    refuses("a certificate without its key", "node a { address = h tls = no\ntls_cert = /c }",
+            "2: without TLS\n2: tls_cert of node \"a\" alone: expected tls_cert and tls_key");
+    refuses("a key without its certificate", "node a { address = h tls = no\ntls_key = /c }",
+            "2: without TLS\n2: tls_key of node \"a\" alone: expected tls_cert and tls_key");
+    if (!tls_built_in()) {
+        refuses("TLS in a build without it", "node a { address = h\ntls = yes }",
+                "2: tls = \"yes\": this redlockd was built without TLS: expected one that was built with "
+                "hiredis_ssl");
+        return;
+    }
+    refuses("TLS on a Unix socket", "node a { address = unix:/r\ntls = yes }", "2: no for a Unix socket");
+    refuses("a relative path", "node a { address = h tls = yes\ntls_ca = c.pem }", "2: from '/' on");
+    refuses("a name that no certificate has", "node a { address = h tls = yes\ntls_name = \"a b\" }",
+            "2: expected a host name, or an address");
+    refuses("a file that is not there", "node a { address = h tls = yes\ntls_ca = /nonesuch }",
+            "2: tls_ca of node \"a\": can't load it: No such file");
+    refuses("one without a certificate",
+            "node a { address = h tls = yes\ntls_cert = /dev/null\ntls_key = /nonesuch }",
+            "2: tls_cert of node \"a\": can't load it: no ");
+
+    _cleanup_(cleanup_config) struct config *config =
+        accepts("TLS", "node a { address = h tls = yes tls_name = r.example }", "");
+    _cleanup_(cleanup_config) struct config *other =
+        accepts("another name", "node a { address = h tls = yes }", "");
+    char needed[64];
+    if (!config || !other)
+        return;
+    ok(config->nodes[0].tls && !config->nodes[0].tls_ca && !config->nodes[0].tls_cert, "the system's CAs");
+    is_string(config->nodes[0].tls_name, "r.example", "the name");
+    (void) config_restart_needed(config, other, needed, sizeof needed);
+    is_string(needed, "node", "a change wants a restart");
+}
+
 static void test_shape(void) {
     refuses("a misspelt option", NODE "default_tll = \"10s\"",
             "2: unknown option 'default_tll': expected 'default_ttl'?");
@@ -577,6 +616,7 @@ int main(int argc, char **argv) {
     test_everything();
     test_values();
     test_nodes();
+    test_tls();
     test_shape();
     test_text();
     test_all_at_once();

@@ -1,0 +1,233 @@
+"""Nodes that speak TLS only, with certificates of this test's own; and what is told when it does not fit."""
+
+import os
+import shutil
+import socket
+import subprocess
+
+import lab
+from tap import begins, equal, main, note, ok, skip
+
+HOME = lab.path("certificates")
+
+
+def openssl(*arguments):
+    subprocess.run(["openssl", *arguments], cwd=HOME, check=True, capture_output=True)
+
+
+def request(name, *options):
+    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+            "-subj", "/CN=" + name, "-keyout", name + ".key", *options)
+
+
+def make_ca(name):
+    request(name, "-x509", "-days", "2", "-out", name + ".crt")
+
+
+def make_certificate(name, ca, names):
+    request(name, "-out", name + ".csr")
+    with open(os.path.join(HOME, name + ".ext"), "w") as file:
+        file.write("subjectAltName = %s\n" % names)
+    openssl("x509", "-req", "-days", "2", "-in", name + ".csr", "-CA", ca + ".crt", "-CAkey", ca + ".key",
+            "-CAcreateserial", "-extfile", name + ".ext", "-out", name + ".crt")
+
+
+def at(name):
+    return os.path.join(HOME, name)
+
+
+def make_all():
+    os.mkdir(HOME)
+    for name in ("ours", "theirs"):
+        make_ca(name)
+    make_certificate("server", "ours", "DNS:localhost,DNS:redis.example,IP:127.0.0.1")
+    make_certificate("elsewhere", "ours", "DNS:elsewhere.example")
+    make_certificate("client", "ours", "DNS:client.example")
+    make_certificate("stranger", "theirs", "DNS:client.example")
+
+
+class TlsNode(lab.Node):
+    """For the agent there is its TLS port alone; the Unix socket is the test's."""
+
+    def __init__(self, name, clients="no", certificate="server"):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            self.port = taken.getsockname()[1]
+        super().__init__(name, "--bind", "127.0.0.1", "--tls-port", str(self.port),
+                         "--tls-auth-clients", clients, "--tls-cert-file", at(certificate + ".crt"),
+                         "--tls-key-file", at(certificate + ".key"), "--tls-ca-cert-file", at("ours.crt"))
+
+    @property
+    def address(self):
+        return "127.0.0.1:%d" % self.port
+
+
+class PlainNode(TlsNode):
+    """The same without TLS."""
+
+    def __init__(self, name):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            self.port = taken.getsockname()[1]
+        lab.Node.__init__(self, name, "--bind", "127.0.0.1", "--port", str(self.port))
+
+
+def config(ca="ours", certificate=None, more=""):
+    text = 'tls = yes tls_ca = "%s" %s' % (at(ca + ".crt"), more)
+    if certificate:
+        text += ' tls_cert = "%s" tls_key = "%s"' % (at(certificate + ".crt"), at(certificate + ".key"))
+    return text
+
+
+def built_with_tls():
+    path = lab.path("tls.conf")
+    with open(path, "w") as file:
+        file.write('node a { address = h tls = yes }\n')
+    done = subprocess.run([lab.REDLOCKD, "--check-config", "--config", path], capture_output=True, text=True)
+    if done.returncode == 0:
+        return True
+    ok("built without TLS" in done.stderr, "without TLS in the build the configuration says so: %s" %
+       done.stderr.strip())
+    return False
+
+
+def reason(agent, part, name="a"):
+    """Waits until NODES has it."""
+    try:
+        return lab.wait_for(lambda: part in agent.node_states()[name]["reason"] and
+                            agent.node_states()[name]["reason"], seconds=5, what=part)
+    except TimeoutError:
+        return agent.node_states()[name]["reason"]
+
+
+def told(node, node_config, part, what):
+    agent = lab.Agent([node], node_config=node_config)
+    text = reason(agent, part)
+    ok(part in text, "%s: %s" % (what, text))
+    ok(agent.status()["voting"] == 0, "and does not vote")
+    agent.terminate()
+
+
+def test_it_works():
+    nodes = [TlsNode(name) for name in "abc"]
+    agent = lab.Agent(nodes, node_config=config())
+    agent.wait_voting(3)
+    client = agent.client(3)
+    times = []
+    for i in range(50):
+        begun = lab.now()
+        grant = client.acquire("tls %d" % i)
+        times.append(lab.now() - begun)
+        client.call("RELEASE", grant["id"])
+    note("acquire, median of 50: %.2f ms" % (1000 * lab.median(times)))
+    ok(lab.median(times) < 0.05 * lab.SCALE, "leases are granted over TLS")
+    grants = [client.acquire("many %d" % i, "TTL", 2000, "DATA", "x" * 500) for i in range(600)]
+    before = agent.status()["extensions"]
+    lab.wait_for(lambda: agent.status()["extensions"] >= before + 1800, what="three rounds of extensions")
+    ok(all(client.call("CHECK", grant["id"]) > 0 for grant in grants),
+       "600 are extended, in commands of more than one TLS record")
+    nodes[1].kill()
+    nodes[1].start()
+    agent.wait_voting(3)
+    ok(client.call("CHECK", grants[0]["id"]) > 0, "a node that restarts is greeted again")
+    ok("connection lost: " in agent.log_text() and "TLS fails" not in agent.log_text(),
+       "and its end was none of TLS")
+    equal([client.call("RELEASE", grant["id"]) for grant in grants], [1] * 600, "all are released")
+    lab.wait_for(lambda: lab.keys_on(nodes, "many 599") == 0, what="the end of the keys")
+    equal(agent.terminate(), 0, "the agent ends well")
+
+
+def test_certificates():
+    node = TlsNode("a")
+    told(node, config("theirs"), "not trusted", "a CA that did not sign the server's certificate")
+    told(node, "tls = yes", "not trusted", "the system's CAs")
+    told(node, config(more="tls_name = other.example"), 'not for "other.example"',
+         "another name than the server's")
+    for name in ("localhost", "redis.example", "127.0.0.1"):
+        agent = lab.Agent([node], node_config=config(more="tls_name = " + name))
+        agent.wait_voting(1)
+        ok(True, "tls_name = %s is in its certificate" % name)
+        agent.terminate()
+    node = TlsNode("a", certificate="elsewhere")
+    told(node, config(), 'not for "127.0.0.1"', "a certificate of another host")
+
+
+def test_client_certificates():
+    node = TlsNode("a", clients="yes")
+    told(node, config(), "demands a certificate of us", "no client certificate")
+    told(node, config(certificate="stranger"), "refuses our certificate", "one of another CA")
+    agent = lab.Agent([node], node_config=config(certificate="client"))
+    agent.wait_voting(1)
+    ok(isinstance(agent.client().acquire("known"), dict), "the right one works")
+    agent.terminate()
+
+
+def test_plain_beside_tls():
+    agent = lab.Agent([TlsNode("a")], node_config="")
+    text = reason(agent, "TLS")
+    ok("TLS" in text, "a plain connection to a TLS port: %s" % text)
+    agent.terminate()
+
+
+def test_tls_to_plain():
+    told(PlainNode("a"), config(), "does not speak TLS", "TLS to a plain port")
+
+
+def test_silence():
+    """Ports that take connections and say nothing: the handshake waits, and nobody else does."""
+    class Silent:
+        def __init__(self, name):
+            self.name = name
+            self.listener = socket.socket()
+            self.listener.bind(("127.0.0.1", 0))
+            self.listener.listen(64)
+            self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+
+    agent = lab.Agent([TlsNode(name) for name in "abc"] + [Silent("d"), Silent("e")], node_config=config())
+    agent.wait_voting(3)
+    client = agent.client(3)
+    worst = 0
+    for i in range(300):
+        begun = lab.now()
+        grant = client.acquire("beside %d" % i)
+        worst = max(worst, lab.now() - begun)
+        client.call("RELEASE", grant["id"])
+    ok(worst < 0.5 * lab.SCALE,
+       "two nodes of five that never shake hands delay nobody (worst of 300: %.1f ms)" % (1000 * worst))
+    text = reason(agent, "does not answer", "d")
+    ok("does not answer" in text, "NODES says: %s" % text)
+    agent.terminate()
+
+
+def test_renewal():
+    for name in ("ca.crt", "cert.crt", "cert.key"):
+        shutil.copy(at({"ca.crt": "ours.crt", "cert.crt": "stranger.crt", "cert.key": "stranger.key"}[name]),
+                    at(name))
+    node = TlsNode("a", clients="yes")
+    agent = lab.Agent([node], node_config='tls = yes tls_ca = "%s" tls_cert = "%s" tls_key = "%s"' %
+                      (at("ca.crt"), at("cert.crt"), at("cert.key")))
+    reason(agent, "refuses our certificate")
+    with open(at("cert.crt"), "w") as file:
+        file.write("not a certificate\n")
+    lab.wait_for(lambda: "tls_cert has changed" in agent.log_text(), what="the warning of a broken file")
+    begins(reason(agent, "refuses"), "refuses our certificate", "with a broken file it goes on as before")
+    for name in ("crt", "key"):
+        shutil.copy(at("client." + name), at("new"))
+        os.rename(at("new"), at("cert." + name))
+    agent.wait_voting(1)
+    ok(True, "with a new certificate it votes, without a restart")
+    equal(agent.terminate(), 0, "the agent ends well")
+
+
+def tests():
+    plain = [test_plain_beside_tls]
+    if shutil.which("openssl") is None:
+        return [lambda: skip("TLS", "openssl is not installed; tests/setup installs it")]
+    make_all()
+    if built_with_tls():
+        return plain + [test_it_works, test_certificates, test_client_certificates, test_tls_to_plain,
+                        test_silence, test_renewal]
+    return plain + [lambda: skip("TLS", "this build has none: hiredis_ssl wants hiredis 1.0 or later")]
+
+
+main(*tests())
