@@ -21,6 +21,7 @@ BUILD = os.environ.get("REDLOCK_BUILD", os.path.join(os.path.dirname(__file__), 
                                                        "build-gcc-none"))
 REDLOCKD = os.path.join(BUILD, "agent", "redlockd")
 REDLOCK = os.path.join(BUILD, "client-lib", "redlock")
+SERVER = os.environ.get("REDLOCK_TEST_SERVER", "redis-server")  # or "valkey-server"
 PR_SET_PDEATHSIG = 1
 
 directory = tempfile.mkdtemp(prefix="redlock-test-")
@@ -196,7 +197,7 @@ class Node:
 
     def start(self):
         self.process = spawn(
-            [*self.prefix, "redis-server", "--port", "0", "--unixsocket", self.socket_path, "--save", "",
+            [*self.prefix, SERVER, "--port", "0", "--unixsocket", self.socket_path, "--save", "",
              "--appendonly", "no", "--dir", directory, "--dbfilename", self.name + ".rdb",
              "--logfile", self.socket_path + ".log", *self.options], env=self.environment)
         wait_for(self._answers, what="node " + self.name)
