@@ -218,12 +218,24 @@ static bool is_about_tls(unsigned long error) {
            ERR_GET_REASON(error) != SSL_R_UNEXPECTED_EOF_WHILE_READING;
 }
 
+/* A server that refuses us says why, and closes at once: what we were still writing fails, before its alert
+ * is read. */
+static void read_last_alert(SSL *connection) {
+    char byte;
+
+    if (!is_about_tls(ERR_peek_error())) {
+        ERR_clear_error();
+        (void) SSL_read(connection, &byte, 1);
+    }
+}
+
 bool tls_explain(struct tls *tls, char *reason, size_t size) {
     SSL *connection = tls->connection;
 
     tls->connection = NULL;
     if (!connection)
         return false;
+    read_last_alert(connection);
     long verdict = SSL_get_verify_result(connection);
     bool tells = verdict != X509_V_OK || is_about_tls(ERR_peek_error());
     if (verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH)
