@@ -1,5 +1,6 @@
 """redlock hold: who leads tells the service manager and its hooks, and steps down before its lease ends."""
 
+import json
 import os
 import signal
 import socket
@@ -58,6 +59,10 @@ class Holder:
         return self.process.stderr.read()
 
 
+def leader(name):
+    return json.loads(lab.redlock_run(agent, "leader", "--json", name)[1])
+
+
 def left(name):
     """How many seconds the keys have left, by the nodes."""
     return max(node.call("PTTL", name) for node in nodes) / 1000
@@ -84,8 +89,7 @@ def test_lead():
     holder = Holder("lead")
     message = holder.ready()
     ok(message[1].startswith("STATUS=leader since 2"), "READY=1 when it leads, and since when")
-    fence = lab.redlock_run(agent, "leader", "--json", "lead")[1].split('"fence":')[1].split(",")[0]
-    ok(message[1].endswith("token " + fence.strip(" }\n")), "with the fencing token")
+    ok(message[1].endswith("token %d" % leader("lead")["fence"]), "with the fencing token")
     ok(not any("READY=1" in line for message in holder.manager.seen[:-1] for line in message), "not earlier")
     equal(holder.stop(), 0, "SIGTERM: exit status 0")
     equal(holder.manager.next()[0], "STOPPING=1", "and STOPPING=1")
@@ -106,7 +110,7 @@ def test_hand_over():
     one, two = Holder("handed over"), None
     fence = int(one.ready()[1].split()[-1])
     two = Holder("handed over")
-    host = lab.redlock_run(agent, "leader", "handed over")[1].split(":")[0]
+    host = leader("handed over")["holder"].split(":")[0]
     message = two.manager.until("leads")
     equal(message, ["STATUS=waiting for handed over: %s leads" % host], "who waits tells who leads")
     begun = lab.now()
