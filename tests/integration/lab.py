@@ -271,7 +271,7 @@ class Agent:
         until = now() + 20 * SCALE
         while True:
             try:
-                if b"READY=1" in notify.recv(4096):
+                if b"STATUS=" in notify.recv(4096):  # it serves; ready it is with a quorum
                     break
             except socket.timeout:
                 pass
