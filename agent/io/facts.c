@@ -28,7 +28,23 @@ static uint64_t info_number(const char *info, const char *field) {
     return strtoull(text, NULL, 10);
 }
 
+/* From 7.2 on the offset also counts what goes to the append-only file. */
+static bool offset_is_of_replicas(const char *version, bool aof_enabled) {
+    char *end;
+    unsigned long major = strtoul(version, &end, 10), minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+
+    return !aof_enabled || major < 7 || (major == 7 && minor < 2);
+}
+
+static bool is_replicated(const struct redis_facts *facts, const char *info) {
+    /* The backlog comes with the first replica and stays, for an hour at least. */
+    return info_number(info, "connected_slaves") != 0 || info_number(info, "repl_backlog_active") != 0 ||
+           (info_number(info, "master_repl_offset") != 0 &&
+            offset_is_of_replicas(facts->version, facts->aof_enabled));
+}
+
 void facts_read(struct redis_facts *facts, const char *info) {
+    const struct redis_facts before = *facts;
     char status[8];
 
     info_field(info, "run_id", facts->run_id, sizeof(facts->run_id));
@@ -42,10 +58,8 @@ void facts_read(struct redis_facts *facts, const char *info) {
     facts->aof_enabled = info_number(info, "aof_enabled") == 1;
     facts->aof_failing = facts->aof_enabled && strcmp(status, "err") == 0;
     facts->loading = info_number(info, "loading") == 1;
-    /* The backlog comes with the first replica and stays. */
-    facts->replicated = info_number(info, "connected_slaves") != 0 ||
-                        info_number(info, "repl_backlog_active") != 0 ||
-                        info_number(info, "master_repl_offset") != 0;
+    facts->replicated =
+        is_replicated(facts, info) || (before.replicated && strcmp(before.run_id, facts->run_id) == 0);
 }
 
 static bool is_master(const struct redis_facts *facts) {

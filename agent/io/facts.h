@@ -20,6 +20,7 @@ struct redis_facts {
     bool fsync_always; /* not of INFO: CONFIG says so */
 };
 
+/* `facts` has those of the last look, or zeroes. */
 void facts_read(struct redis_facts *facts, const char *info);
 
 /* What keeps this server from voting, or NULL. It may end while the server runs. */

@@ -78,6 +78,16 @@ static void test_durable(void) {
     ok(!durable("evicted_keys:1\r\n" GOOD, true), "or has evicted keys");
     ok(!durable("connected_slaves:1\r\n" GOOD, true), "or has a replica, which may come up in its place");
     ok(!durable("repl_backlog_active:1\r\n" GOOD, true), "or had one");
+    ok(!durable("master_repl_offset:5\r\n" GOOD, true), "or had one long ago");
+    ok(!durable("redis_version:7.1.240\r\nmaster_repl_offset:5\r\n" GOOD, true), "which its offset tells");
+    ok(durable("redis_version:7.2.0\r\nmaster_repl_offset:5\r\n" GOOD, true),
+       "from 7.2 on its append-only file has one too");
+    ok(durable("redis_version:8.0.2\r\nmaster_repl_offset:5\r\n" GOOD, true), "and in 8");
+    struct redis_facts looked = facts_of("redis_version:8.0.2\r\nconnected_slaves:1\r\n" GOOD);
+    facts_read(&looked, "redis_version:8.0.2\r\n" GOOD);
+    ok(looked.replicated, "there a replica that was seen once counts as long as the process lives");
+    facts_read(&looked, "run_id:bbbb\r\nredis_version:8.0.2\r\n" GOOD);
+    ok(!looked.replicated, "and not for the next process");
     ok(!durable("master_replid2:00ab\r\n" GOOD, true), "or was one");
     ok(facts_fsync_always(always, 4), "appendfsync always");
     ok(!facts_fsync_always(always, 2), "must hold while the file is rewritten too");
