@@ -168,7 +168,7 @@ static bool expect_peer(SSL *connection, const char *name) {
 }
 
 int tls_begin(struct tls *tls, struct redisAsyncContext *context, char *reason, size_t size) {
-    assert(!context->c.privctx);
+    assert(!tls->connection);
 
     renew(tls);
     ERR_clear_error();
@@ -242,8 +242,9 @@ bool tls_explain(struct tls *tls, char *reason, size_t size) {
         (void) snprintf(reason, size, "its certificate is not for \"%s\": see tls_name",
                         peer_name(tls->node));
     else if (verdict != X509_V_OK)
-        (void) snprintf(reason, size, "its certificate is not trusted (%s): see tls_ca",
-                        X509_verify_cert_error_string(verdict));
+        (void) snprintf(reason, size, "its certificate is not trusted (%s)%s",
+                        X509_verify_cert_error_string(verdict),
+                        verdict == X509_V_ERR_CERT_HAS_EXPIRED ? "" : ": see tls_ca");
     else if (tells)
         explain_error(reason, size);
     ERR_clear_error();
