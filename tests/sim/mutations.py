@@ -81,6 +81,16 @@ MUTATIONS = [
      "    else\n        raise_begin(shard, lease, now_ns);\n}",
      "    else {\n        if (lease->token_seen >= lease->token) lease->token = lease->token_seen + 1;\n"
      "        attempt_granted(shard, lease, now_ns);\n    }\n}"),
+    ("a token is raised where the lock is not ours (script)", "tests/sim/node.c",
+     "    case OPERATION_RAISE:\n        if (!ours)\n            return VOTE_FOREIGN;\n",
+     "    case OPERATION_RAISE:\n"),
+    ("a client believes the agent alone, without a deadline of its own (client)", "tests/sim/client.c",
+     "return client->holding && clock_read(&agent_of(client)->clock) < client->deadline_ns;",
+     "return client->holding;"),
+    ("a client counts an extension from when it hears of it (client)", "tests/sim/client.c",
+     "    client->deadline_ns = request->deadline_ns;\n    sim_counts.extensions++;",
+     "    client->deadline_ns = clock_read(&agent_of(client)->clock) + client->ttl_ms * NS_PER_MS;\n"
+     "    sim_counts.extensions++;"),
     ("one node's acceptance is enough when a token is raised", "agent/core/lease.c",
      "        token_vote(shard, lease, node, vote, now_ns);\n    switch (round_verdict(",
      "        token_vote(shard, lease, node, vote, now_ns);\n"
