@@ -9,11 +9,20 @@
 
 enum { TIME_BYTES = 40 };
 
-/* A token is the time of the grant in µs since 1970, as long as no clock was set. */
-static int64_t since_us(const struct leadership *leadership) {
-    int64_t fence_us = (int64_t) leadership->fence;
+int64_t wall_clock_us(void) {
+    struct timespec now;
 
-    if (fence_us > 0 && (leadership->since_us < 0 || fence_us < leadership->since_us))
+    (void) clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* A token is the time of the grant in µs since 1970, as long as no clock was set. Tokens run ahead after all
+ * nodes have lost their data; but nobody leads since a time that is yet to come. */
+static int64_t since_us(const struct leadership *leadership) {
+    int64_t now_us = wall_clock_us();
+    int64_t fence_us = (int64_t) leadership->fence < now_us ? (int64_t) leadership->fence : now_us;
+
+    if (leadership->fence > 0 && (leadership->since_us < 0 || fence_us < leadership->since_us))
         return fence_us;
     return leadership->since_us;
 }

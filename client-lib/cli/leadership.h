@@ -17,3 +17,6 @@ struct leadership {
 
 /* One line. */
 void leadership_print(const struct leadership *leadership, bool json);
+
+/* Microseconds since 1970. */
+int64_t wall_clock_us(void);

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -16,13 +15,6 @@ struct watching {
     bool json;
     bool failed; /* to write */
 };
-
-static int64_t wall_clock_us(void) {
-    struct timespec now;
-
-    (void) clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
 
 static void on_leader(struct redlock *connection, const struct redlock_sighting *sighting, void *userdata) {
     static const char *const states[] = {[REDLOCK_LEADER_UNKNOWN] = "unknown",
