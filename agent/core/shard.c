@@ -3,10 +3,9 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/carve.h"
 #include "core/look.h"
 #include "core/validity.h"
-
-enum { MEMORY_ALIGNMENT = 64 };
 
 /* Requests, and as many undo records. */
 static uint32_t leases_max(const struct shard_config *config) {
@@ -16,14 +15,6 @@ static uint32_t leases_max(const struct shard_config *config) {
 static size_t text_bytes(const struct shard_config *config) {
     size_t worst = (size_t) config->requests_max * (TEXT_BYTES_MAX + sizeof(struct text));
     return (worst / TEXT_BLOCK_BYTES + TEXT_CLASSES) * TEXT_BLOCK_BYTES;
-}
-
-/* Hands out the given memory piece by piece; with base NULL it only counts. */
-static void *carve(unsigned char *base, size_t *offset, size_t bytes) {
-    void *piece = base ? base + *offset : NULL;
-
-    *offset += (bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
-    return piece;
 }
 
 static size_t lay_out(struct shard *shard, const struct shard_config *config, unsigned char *memory) {

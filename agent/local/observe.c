@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/carve.h"
 #include "core/explain.h"
 #include "local/argument.h"
 #include "local/command.h"
@@ -18,20 +19,12 @@ enum {
     EXPIRY_SLACK_MS = 5,   /* after the keys' end: the nodes' clocks differ */
     UNKNOWN_MS = 5 * 1000, /* from the first question that no majority answered, until observers are told */
     BUCKETS = OBSERVED_NAMES_MAX,
-    MEMORY_ALIGNMENT = 64,
     HEX_BYTES = 2 * SECRET_BYTES,
 };
 
 static_assert((BUCKETS & (BUCKETS - 1)) == 0, "a hash's low bits are its bucket");
 
 /* --- memory --- */
-
-static void *carve(unsigned char *base, size_t *offset, size_t bytes) {
-    void *piece = base ? base + *offset : NULL;
-
-    *offset += (bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
-    return piece;
-}
 
 /* A name and a value for each. */
 static size_t text_bytes(void) {

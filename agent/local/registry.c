@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/carve.h"
 #include "base/hash.h"
 
 enum {
-    MEMORY_ALIGNMENT = 64,
     INDEX_BITS = 20,
     COMMAND_TEXT_BYTES = NAME_BYTES_MAX + DATA_BYTES_MAX + 32,
     SEEN_JUST_NOW_MS = 100,
@@ -16,13 +16,6 @@ enum {
 static_assert(REQUESTS_MAX == 1 << INDEX_BITS, "an id is a slot's index and its generation");
 
 /* --- memory --- */
-
-static void *carve(unsigned char *base, size_t *offset, size_t bytes) {
-    void *piece = base ? base + *offset : NULL;
-
-    *offset += (bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
-    return piece;
-}
 
 static size_t text_bytes(uint32_t requests_max) {
     size_t worst = (size_t) requests_max * (TEXT_BYTES_MAX + sizeof(struct text));
