@@ -71,7 +71,7 @@ struct redis {
     unsigned probes_left;
     bool reloading; /* the scripts are being loaded again: commands are held back */
     unsigned loads_left;
-    char hashes[SCRIPTS_COUNT][SHA1_HEX_BYTES + 1];
+    char hashes[SCRIPTS_LOADED][SHA1_HEX_BYTES + 1];
     struct list free_records, sent, held;
     int64_t backoff_ms;
     instant_ns ready_ns;
@@ -416,7 +416,7 @@ static void on_load_reply(redisAsyncContext *context, void *data, void *privdata
         return;
     }
     /* The replies come in the order of the scripts. */
-    memcpy(redis->hashes[SCRIPTS_COUNT - redis->loads_left], reply->str, SHA1_HEX_BYTES + 1);
+    memcpy(redis->hashes[SCRIPTS_LOADED - redis->loads_left], reply->str, SHA1_HEX_BYTES + 1);
     if (--redis->loads_left > 0)
         return;
     if (redis->state != REDIS_READY) {
@@ -444,10 +444,10 @@ static void on_rights_reply(redisAsyncContext *context, void *data, void *privda
 static int load_scripts(struct redis *redis) {
     const struct redis_script_source *rights = &redis_scripts[SCRIPT_RIGHTS];
 
-    redis->loads_left = SCRIPTS_COUNT;
+    redis->loads_left = SCRIPTS_LOADED;
     int r = redisAsyncCommand(redis->context, on_rights_reply, redis, "EVAL %b 1 %s", rights->text,
                               rights->length, RIGHTS_KEY);
-    for (unsigned i = 0; i < SCRIPTS_COUNT && r == REDIS_OK; i++)
+    for (unsigned i = 0; i < SCRIPTS_LOADED && r == REDIS_OK; i++)
         r = redisAsyncCommand(redis->context, on_load_reply, redis, "SCRIPT LOAD %b", redis_scripts[i].text,
                               redis_scripts[i].length);
     return r;
@@ -773,6 +773,8 @@ const struct redis_facts *redis_facts(const struct redis *redis) {
 
 int redis_send(struct redis *redis, enum redis_script script, const struct redis_item *items, size_t n_keys,
                size_t n_arguments, void *tag) {
+    assert(script < SCRIPTS_LOADED);
+
     if (!can_send(redis))
         return -ENOTCONN;
     struct command_record *record = record_new(redis, evalsha_room(items, n_keys + n_arguments));

@@ -27,11 +27,12 @@ enum redis_script {
     SCRIPT_RELEASE,
     SCRIPT_LOOK,
     SCRIPT_ADOPT,
-    SCRIPT_PROBE,
+    SCRIPT_PROBE, /* from here on: rare, and sent as a whole each time */
     SCRIPT_BLESS,
     SCRIPT_FORGET,
     SCRIPT_RIGHTS,
     SCRIPTS_COUNT,
+    SCRIPTS_LOADED = SCRIPT_PROBE,
 };
 
 struct redis_script_source {
