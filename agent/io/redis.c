@@ -62,9 +62,8 @@ struct redis {
     sd_event_source *timer;     /* the end of connecting, probing or backing off, the next INFO or its end */
     struct resolve *resolve;
     struct tls *tls; /* NULL until the first connection that wants it */
-    bool connected;
-    bool answered; /* it has, to anything that we said on this connection */
-    bool closing;  /* no more callbacks */
+    bool answered;   /* it has, to anything that we said on this connection */
+    bool closing;    /* no more callbacks */
     enum redis_state state;
     char reason[REASON_BYTES];
     char failure[REASON_BYTES]; /* why the connection is being given up */
@@ -580,7 +579,6 @@ static void on_disconnect(const redisAsyncContext *context, int status) {
                         silence_hint(redis, true));
     redis->failure[0] = '\0';
     redis->context = NULL;
-    redis->connected = false;
     drop_held(redis);
     retry_later(redis, reason);
 }
@@ -598,7 +596,6 @@ static void on_connect(const redisAsyncContext *context, int status) {
     char reason[REASON_BYTES];
 
     if (status == REDIS_OK) {
-        redis->connected = true;
         adapter_connected(&redis->adapter);
         if (!redis->node->unix_path)
             set_socket_options(context->c.fd);
@@ -629,7 +626,7 @@ static void adopt(struct redis *redis, redisAsyncContext *context) {
         return;
     }
     redis->context = context;
-    redis->connected = redis->answered = false;
+    redis->answered = false;
     redis->failure[0] = '\0';
     redis->looking = false;
     context->data = redis;
@@ -677,7 +674,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
     if (!redis->context) {
         if (!redis->resolve)
             connect_now(redis);
-    } else if (!redis->connected) {
+    } else if (!redis->adapter.connected) {
         /* A context that never connected has no disconnect callback. */
         redisAsyncContext *context = redis->context;
         redis->context = NULL;
@@ -793,6 +790,6 @@ void redis_flush(struct redis *redis) {
 }
 
 void redis_cut(struct redis *redis, const char *reason) {
-    if (redis->context && redis->connected)
+    if (redis->context && redis->adapter.connected)
         give_up(redis, "%s", reason);
 }
