@@ -233,6 +233,33 @@ def nodes(count, *options):
     return [Node(chr(ord("a") + i), *options) for i in range(count)]
 
 
+class Manager:
+    """The service manager's end of NOTIFY_SOCKET."""
+
+    def __init__(self, abstract=False):
+        self.address = "@" + path("manager") if abstract else path("manager.sock")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.address.replace("@", "\0", 1))
+        self.environment = dict(os.environ, NOTIFY_SOCKET=self.address)
+        self.seen = []
+
+    def next(self, seconds=20):
+        """The next message as its lines."""
+        self.socket.settimeout(seconds * SCALE)
+        self.seen.append(self.socket.recv(4096).decode().split("\n"))
+        return self.seen[-1]
+
+    def until(self, text):
+        """The next message that has this in it; those in front of it are kept in `seen`."""
+        while True:
+            message = self.next()
+            if any(text in line for line in message):
+                return message
+
+    def close(self):
+        self.socket.close()
+
+
 class Agent:
     """A redlockd over these nodes (anything with a name and an address)."""
 
@@ -259,25 +286,24 @@ class Agent:
                 file.write('socket { path = "%s"  mode = "0666" }\n' % self.socket_path)
             file.write("keepers = %d\n%s\n" % (self.keepers, config))
 
-    def start(self, *options):
-        notify_path = path("notify.sock")
-        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        notify.bind(notify_path)
+    def start(self, *options, manager=None):
+        """Until it serves; ready it is with a quorum. Goes on to tell a manager that is given."""
+        told = manager or Manager()
         self.log = open(self.log_path, "a")
         self.process = spawn([*self.prefix, REDLOCKD, "--config", self.config_path, *options],
                              stderr=self.log,
-                             env=dict(os.environ, NOTIFY_SOCKET=notify_path))
-        notify.settimeout(0.1)
+                             env=told.environment)
         until = now() + 20 * SCALE
         while True:
             try:
-                if b"STATUS=" in notify.recv(4096):  # it serves; ready it is with a quorum
+                if any("STATUS=" in line for line in told.next(0.1)):
                     break
             except socket.timeout:
                 pass
             if self.process.poll() is not None or now() > until:
                 raise RuntimeError("the agent did not start: " + self.log_text())
-        notify.close()
+        if not manager:
+            told.close()
 
     def log_text(self):
         with open(self.log_path) as file:

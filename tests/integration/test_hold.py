@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 
 import lab
 from tap import equal, main, ok, within
@@ -12,35 +11,11 @@ nodes = lab.nodes(3)
 agent = lab.Agent(nodes)
 
 
-class Manager:
-    """The service manager's end of NOTIFY_SOCKET."""
-
-    def __init__(self, abstract=False):
-        self.address = "@" + lab.path("manager") if abstract else lab.path("manager.sock")
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(self.address.replace("@", "\0", 1))
-        self.environment = dict(os.environ, NOTIFY_SOCKET=self.address)
-        self.seen = []
-
-    def next(self, seconds=20):
-        """The next message as its lines."""
-        self.socket.settimeout(seconds * lab.SCALE)
-        self.seen.append(self.socket.recv(4096).decode().split("\n"))
-        return self.seen[-1]
-
-    def until(self, text):
-        """The next message that has this in it; those in front of it are kept in `seen`."""
-        while True:
-            message = self.next()
-            if any(text in line for line in message):
-                return message
-
-
 class Holder:
     """A `redlock hold` with a service manager of its own."""
 
     def __init__(self, *arguments, at=agent, abstract=False, environment=()):
-        self.manager = Manager(abstract)
+        self.manager = lab.Manager(abstract)
         self.process = lab.redlock(at, "hold", *arguments,
                                    env=dict(self.manager.environment, **dict(environment)))
 
