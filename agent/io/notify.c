@@ -130,14 +130,14 @@ void notify_pong(struct notify *notify, uint32_t ping) {
 void notify_reloading(const struct notify *notify) {
     struct timespec now;
 
-    if (!notify->wanted || clock_gettime(CLOCK_MONOTONIC, &now) < 0)
+    if (!notify->ready || clock_gettime(CLOCK_MONOTONIC, &now) < 0)
         return;
     (void) sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld",
                       (long long) now.tv_sec * 1000000 + now.tv_nsec / 1000);
 }
 
 void notify_reloaded(const struct notify *notify) {
-    if (notify->wanted)
+    if (notify->ready) /* else it would be told too early */
         (void) sd_notify(0, "READY=1");
 }
 

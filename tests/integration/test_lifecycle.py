@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import types
 
 import lab
 from tap import begins, equal, main, ok
@@ -93,6 +94,40 @@ def test_reload():
     agent.terminate()
 
 
+def reload(agent):
+    before = agent.log_text().count("reloaded ")
+    agent.signal(signal.SIGHUP)
+    lab.wait_for(lambda: agent.log_text().count("reloaded ") > before, what="the reload")
+
+
+def words(messages):
+    """Which states were told, without what comes with them."""
+    return [line for message in messages for line in message if line in ("READY=1", "RELOADING=1")]
+
+
+def test_reload_told():
+    manager = lab.Manager()
+    agent = lab.Agent(nodes, start=False)
+    agent.start(manager=manager)
+    if "READY=1" not in words(manager.seen):
+        manager.until("READY=1")
+    del manager.seen[:]
+    reload(agent)
+    agent.terminate()
+    manager.until("STOPPING=1")
+    equal(words(manager.seen), ["RELOADING=1", "READY=1"], "the service manager is told of a reload")
+
+
+def test_reload_before_ready():
+    manager = lab.Manager()
+    agent = lab.Agent([types.SimpleNamespace(name="a", address="unix:/nonexistent")], start=False)
+    agent.start(manager=manager)
+    reload(agent)
+    agent.terminate()
+    manager.until("STOPPING=1")
+    equal(words(manager.seen), [], "not while the agent waits for a quorum: it would seem to be ready")
+
+
 def test_socket():
     agent = lab.Agent(nodes)
     equal(os.stat(agent.socket_path).st_mode & 0o777, 0o666, "the socket has the configured mode")
@@ -160,4 +195,5 @@ def answers(socket_path):
         return False
 
 
-main(test_options, test_check_config, test_drain, test_reload, test_socket, test_dev)
+main(test_options, test_check_config, test_drain, test_reload, test_reload_told, test_reload_before_ready,
+     test_socket, test_dev)
