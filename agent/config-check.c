@@ -257,6 +257,10 @@ static void read_section(struct checker *c, const cfg_opt_t *kind, unsigned line
     open_section(c, kind, title, line);
 }
 
+static bool wants_file(const char *option) {
+    return strncmp(option, "tls_", strlen("tls_")) == 0 && strcmp(option, "tls_name") != 0;
+}
+
 /* The value of the credential with this name. An option that wants a file gets its path. */
 static void read_credential(struct checker *c, const char *option, const char *name, struct token *value) {
     char text[CREDENTIAL_BYTES_MAX + 1] = "";
@@ -267,13 +271,14 @@ static void read_credential(struct checker *c, const char *option, const char *n
                      "%s = credential(\"%.40s\"): not checked, since it is there only "
                      "while systemd runs the service",
                      option, name);
-        (void) strcpy(text, "unknown");
+        (void) strcpy(text, wants_file(option) ? "/unknown" : "unknown");
+        c->section->lacks_file |= wants_file(option);
         expected = NULL;
     } else if (!credentials_passed()) {
         expected = "expected to be run by systemd with LoadCredential=NAME:/path in the service";
     } else {
-        expected = strncmp(option, "tls_", 4) == 0 ? credential_path(name, text, sizeof text)
-                                                   : credential_read(name, text);
+        expected =
+            wants_file(option) ? credential_path(name, text, sizeof text) : credential_read(name, text);
     }
     if (expected)
         mistake_add(c->mistakes, value->line, "%s = credential(\"%.40s\"): %s", option, name, expected);

@@ -28,6 +28,7 @@ struct outline_section {
     char title[TITLE_BYTES_MAX + 1]; /* cut if longer */
     unsigned line;
     unsigned option_lines[SECTION_OPTIONS_MAX]; /* where the option of this index is given; 0: not given */
+    bool lacks_file;                            /* a credential that is one was not there to be checked */
 };
 
 struct outline {

@@ -374,7 +374,7 @@ static void read_tls(struct reader *r, struct config_node *node) {
                     "hiredis_ssl (hiredis 1.0 or later)");
     else if (node->tls && node->unix_path)
         mistake_add(r->mistakes, line, "tls = \"yes\": expected no for a Unix socket");
-    else if (node->tls && given == good)
+    else if (node->tls && given == good && !r->section->lacks_file)
         try_tls(r, node);
 }
 

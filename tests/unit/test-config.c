@@ -28,21 +28,21 @@ static void write_file(const char *text, size_t length) {
 }
 
 /* Gives what config_read() gives, and what it has told: to be freed. */
-static int read_path(const char *path, struct config **ret, char **ret_told) {
+static int read_path(const char *path, bool to_use, struct config **ret, char **ret_told) {
     size_t length;
     FILE *told = open_memstream(ret_told, &length);
     int r;
 
     if (!told)
         exit(EXIT_FAILURE);
-    r = config_read(path, true, told, ret);
+    r = config_read(path, to_use, told, ret);
     (void) fclose(told);
     return r;
 }
 
 static int read_bytes(const char *text, size_t length, struct config **ret, char **ret_told) {
     write_file(text, length);
-    return read_path(FILE_NAME, ret, ret_told);
+    return read_path(FILE_NAME, true, ret, ret_told);
 }
 
 /* `expected` has a line "N: fragment" for each line that must be told, in order: N is that of the file. */
@@ -462,7 +462,7 @@ static void test_all_at_once(void) {
 static void refuses_path(const char *path, int error, const char *fragment) {
     _cleanup_(cleanup_config) struct config *config = NULL;
     _cleanup_free_ char *told = NULL;
-    int r = read_path(path, &config, &told);
+    int r = read_path(path, true, &config, &told);
 
     ok(r == error && !config && strncmp(told, path, strlen(path)) == 0 && strstr(told, fragment), "%s: %s",
        path, fragment);
@@ -562,15 +562,40 @@ static void write_credential(const char *text) {
 
 #define WITH_CREDENTIAL "node a { address = h password = credential(\"secret\") db = 2 }\n"
 
+/* As --check-config does. `expected` are warnings and mistakes. */
+static void checks(const char *what, const char *text, int expected_result, const char *expected) {
+    _cleanup_(cleanup_config) struct config *config = NULL;
+    _cleanup_free_ char *told = NULL;
+
+    write_file(text, strlen(text));
+    int r = read_path(FILE_NAME, false, &config, &told);
+    if (!ok(r == expected_result && is_told(told, expected), "checked: %s", what))
+        (void) printf("# %d, told:\n# %s\n", r, told);
+}
+
+/* Without a service manager. */
+static void test_unchecked(void) {
+    checks("a credential", WITH_CREDENTIAL, 0, "1: password = credential(\"secret\"): not checked");
+    checks("the path of one", "node a { address = h\ntls_ca = credential(\"x\") }", -EINVAL,
+           "2: tls_ca of node \"a\" without TLS: expected tls = yes");
+    if (!tls_built_in())
+        return;
+    checks("files that are credentials",
+           "node a { address = h tls = yes\ntls_ca = credential(\"x\")\n"
+           "tls_cert = credential(\"y\")\ntls_key = credential(\"z\") }",
+           0, "2: not checked\n3: not checked\n4: not checked");
+    checks("a file beside another's and a password that are",
+           "node a { address = h tls = yes tls_ca = credential(\"x\") }\n"
+           "node b { address = i tls = yes password = credential(\"y\")\ntls_ca = /nonesuch }\n"
+           "node c { address = j }",
+           -EINVAL, "3: tls_ca of node \"b\": can't load it: No such file");
+}
+
 static void test_credentials(const char *directory) {
-    _cleanup_(cleanup_config) struct config *config = NULL, *checked = NULL;
+    _cleanup_(cleanup_config) struct config *config = NULL;
     _cleanup_free_ char *told = NULL;
 
     refuses("a credential without a service manager", WITH_CREDENTIAL, "1: expected to be run by systemd");
-    write_file(WITH_CREDENTIAL, strlen(WITH_CREDENTIAL));
-    FILE *null = fopen("/dev/null", "w");
-    is_int(config_read(FILE_NAME, false, null, &checked), 0, "that is no mistake when it is only checked");
-    (void) fclose(null);
     (void) setenv("CREDENTIALS_DIRECTORY", directory, 1);
     refuses("a credential that was not passed", WITH_CREDENTIAL, "1: the service manager did not pass it");
     write_credential("two\nlines\n");
@@ -597,7 +622,7 @@ static void test_example(const char *path) {
     _cleanup_(cleanup_config) struct config *config = NULL;
     _cleanup_free_ char *told = NULL;
 
-    is_int(read_path(path, &config, &told), 0, "the example is valid");
+    is_int(read_path(path, true, &config, &told), 0, "the example is valid");
     is_string(told, "", "without a warning");
     ok(config && config->n_nodes == 3, "and has three nodes");
 }
@@ -623,6 +648,7 @@ int main(int argc, char **argv) {
     test_files();
     test_reload();
     test_unix_nodes();
+    test_unchecked();
     test_credentials(directory);
     (void) unlink(FILE_NAME);
     (void) rmdir(directory);
