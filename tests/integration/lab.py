@@ -343,6 +343,13 @@ class Agent:
         finally:
             client.close()
 
+    def bless(self):
+        """An operator's word for all nodes, as for the first ones of a fleet."""
+        client = self.client()
+        for node in self.nodes:
+            client.call("BLESS", node.name)
+        client.close()
+
     def wait_voting(self, count):
         wait_for(lambda: self.status()["voting"] == count, what="%d voting nodes" % count)
 

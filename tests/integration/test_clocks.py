@@ -9,10 +9,7 @@ CONFIG = 'max_ttl = "3s"\ndefault_ttl = "3s"\nquarantine = %s'
 
 def trusting(nodes, quarantine="yes"):
     agent = lab.Agent(nodes, CONFIG % quarantine)
-    client = agent.client()
-    for node in nodes:
-        client.call("BLESS", node.name)
-    client.close()
+    agent.bless()
     agent.wait_voting(len([node for node in nodes if isinstance(node, lab.Node)]))
     return agent
 

@@ -22,10 +22,7 @@ def node(name, *options, kind=lab.Node):
 
 def trusting(nodes, node_config="durable = yes"):
     agent = lab.Agent(nodes, CONFIG, node_config=node_config)
-    client = agent.client()
-    for each in nodes:
-        client.call("BLESS", each.name)
-    client.close()
+    agent.bless()
     agent.wait_voting(len(nodes))
     return agent
 

@@ -14,10 +14,7 @@ BLIND = 'max_ttl = "%ds"\ndefault_ttl = "%ds"\nquarantine = no' % (TTL_S, TTL_S)
 
 def trusting(nodes, config=PATIENT):
     agent = lab.Agent(nodes, config)
-    client = agent.client()
-    for node in nodes:
-        client.call("BLESS", node.name)
-    client.close()
+    agent.bless()
     agent.wait_voting(len(nodes))
     return agent
 

@@ -186,8 +186,7 @@ def test_facts_under_way():
     nodes = lab.nodes(5)
     agent = lab.Agent(nodes, "max_ttl = \"2s\"\ndefault_ttl = \"2s\"\nquarantine = yes")
     client = agent.client(3)
-    for node in nodes:
-        client.call("BLESS", node.name)
+    agent.bless()
     agent.wait_voting(5)
     begun = lab.now()
     nodes[0].call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
@@ -226,8 +225,7 @@ def test_evictions_under_way():
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes, 'max_ttl = "2s"\ndefault_ttl = "2s"\nquarantine = yes')
     client = agent.client(3)
-    for node in nodes:
-        client.call("BLESS", node.name)
+    agent.bless()
     agent.wait_voting(3)
     node = nodes[0]
     node.call("SET", "victim", "x" * 100)

@@ -10,12 +10,8 @@ def trusting(nodes, config, quarantine):
 
 
 def bless_all(agent):
-    """An operator's word, as for the first nodes of a fleet."""
-    client = agent.client()
-    for node in agent.nodes:
-        client.call("BLESS", node.name)
+    agent.bless()
     agent.wait_voting(len(agent.nodes))
-    client.close()
 
 
 def test_new_nodes():
