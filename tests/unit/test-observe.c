@@ -2,136 +2,73 @@
  * keeper is this file. */
 
 #include <assert.h>
-#include <sys/mman.h>
 
-#include "local/command.h"
-#include "local/session.h"
+#include "front.h"
 #include "tap.h"
 
-enum { SESSIONS = 8, CROWD = 1000, OUTPUT_MAX = 128 * 1024 };
+enum { CROWD = SESSIONS_MAX - LISTENERS };
 
 #define HEX_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define HEX_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
-static struct world {
-    struct service service;
-    struct session sessions[SESSIONS + CROWD];
-    char output[SESSIONS][OUTPUT_MAX];
-    size_t output_length[SESSIONS];
-    unsigned crowd_pushes;
+static struct keeper {
     struct command look;
     char looked_for[NAME_BYTES_MAX + 1];
     unsigned looks;
     uint64_t contender; /* the last */
-    instant_ns now_ns;
-} world;
-
-static char reply_buffer[REPLY_BYTES_MAX];
-static void *registry_memory, *observe_memory;
-
-static void on_write(void *userdata, struct session *session, const char *bytes, size_t length) {
-    (void) userdata;
-    size_t i = (size_t) (session - world.sessions);
-    if (i >= SESSIONS) {
-        world.crowd_pushes += bytes[0] == '>' || bytes[0] == '*';
-        return;
-    }
-    assert(world.output_length[i] + length < OUTPUT_MAX);
-    memcpy(world.output[i] + world.output_length[i], bytes, length);
-    world.output_length[i] += length;
-    world.output[i][world.output_length[i]] = '\0';
-}
+} keeper;
 
 static void on_look(void *userdata, uint64_t hash, const struct command *command) {
     (void) userdata;
     (void) hash;
     assert(command->kind == COMMAND_LOOK);
-    (void) snprintf(world.looked_for, sizeof(world.looked_for), "%.*s", (int) command->head_length,
+    (void) snprintf(keeper.looked_for, sizeof(keeper.looked_for), "%.*s", (int) command->head_length,
                     command->text);
-    world.look = *command;
-    world.looks++;
+    keeper.look = *command;
+    keeper.looks++;
 }
 
 static void on_command(void *userdata, uint64_t hash, const struct command *command) {
     (void) userdata;
     (void) hash;
     if (command->kind == COMMAND_CONTEND)
-        world.contender = command->request;
-}
-
-static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
-                       instant_ns now_ns) {
-    session_outcome(userdata, request, outcome, now_ns);
+        keeper.contender = command->request;
 }
 
 static void on_changed(void *userdata, uint64_t hash, const char *name, size_t length) {
     observe_hint(userdata, hash, name, length);
 }
 
-static void *reserve(size_t bytes) {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert(memory != MAP_FAILED);
-    return memory;
-}
+static void begin(void) {
+    const struct front_setup setup = {.identity = {.version = "1", .n_nodes = 1, .n_keepers = 1},
+                                      .sink = {.look = on_look},
+                                      .registry_sink = {.command = on_command, .changed = on_changed},
+                                      .requests_max = 64,
+                                      .limit = 64,
+                                      .sessions = SESSIONS_MAX};
 
-static void world_begin(void) {
-    const struct policy policy = {.terms = {.default_ttl_ms = 10000, .fencing = true}, .max_ttl_ms = 60000};
-    const struct service_identity identity = {.version = "1", .n_nodes = 1, .n_keepers = 1};
-    const struct service_sink sink = {.write = on_write, .look = on_look};
-    const struct registry_sink registry_sink = {
-        .command = on_command, .outcome = on_outcome, .changed = on_changed, .userdata = &world.service};
-    const uint64_t key[2] = {1, 2};
-
-    if (registry_memory) {
-        (void) munmap(registry_memory, registry_memory_bytes(64));
-        (void) munmap(observe_memory, observe_memory_bytes());
-    }
-    memset(&world, 0, sizeof(world));
-    world.now_ns = 1000 * NS_PER_S;
-    registry_memory = reserve(registry_memory_bytes(64));
-    observe_memory = reserve(observe_memory_bytes());
-    registry_init(&world.service.registry, &registry_sink, 64, 64, key, registry_memory);
-    observe_init(&world.service.observatory, 7, observe_memory);
-    service_init(&world.service, &policy, &identity, &sink, reply_buffer, world.now_ns);
-    for (unsigned i = 0; i < SESSIONS + CROWD; i++)
-        session_init(&world.sessions[i], &world.service, i + 1, (pid_t) (100 + i), 1000);
-}
-
-static void ask(unsigned session, const char *line) {
-    const struct resp_limits limits = {.bulk_bytes_max = 4096, .tokens_max = 32, .depth_max = 1};
-    struct resp_token tokens[32];
-    char bytes[1024];
-    int length = snprintf(bytes, sizeof(bytes), "%s\r\n", line);
-    size_t n;
-
-    if (session < SESSIONS) {
-        world.output_length[session] = 0;
-        world.output[session][0] = '\0';
-    }
-    long used = resp_parse_request(bytes, (size_t) length, &limits, tokens, &n);
-    assert(used == length && n > 0);
-    session_request(&world.sessions[session], &world.service, tokens, n, world.now_ns);
-    observe_tick(&world.service, world.now_ns);
+    memset(&keeper, 0, sizeof(keeper));
+    front_begin(&setup);
 }
 
 /* What came since the last call. */
 static const char *heard(unsigned session) {
     static char copy[OUTPUT_MAX];
-    memcpy(copy, world.output[session], world.output_length[session] + 1);
-    world.output_length[session] = 0;
-    world.output[session][0] = '\0';
+    memcpy(copy, front.output[session], front.output_length[session] + 1);
+    front.output_length[session] = 0;
+    front.output[session][0] = '\0';
     return copy;
 }
 
 static void answer_with(const struct report *given) {
     struct report report = *given;
-    uint64_t request = world.look.request;
+    uint64_t request = keeper.look.request;
 
     assert(command_is_look(request) && observe_asked(request));
     report.request = request;
     report.text_length = report.text ? (uint16_t) strlen(report.text) : 0;
-    observe_looked(&world.service, &report, world.now_ns);
-    observe_tick(&world.service, world.now_ns);
+    observe_looked(&front.service, &report, front.now_ns);
+    observe_tick(&front.service, front.now_ns);
 }
 
 /* The majority's answer to the question under way; NULL: nobody holds it. */
@@ -146,16 +83,16 @@ static void no_majority(void) {
 
 /* Lets time pass until the next question, at most this long; whether it came. */
 static bool question_within_ms(int64_t ms) {
-    unsigned before = world.looks;
-    instant_ns until_ns = world.now_ns + ms * NS_PER_MS;
+    unsigned before = keeper.looks;
+    instant_ns until_ns = front.now_ns + ms * NS_PER_MS;
 
-    while (world.looks == before && observe_due_ns(&world.service) <= until_ns) {
-        world.now_ns = instant_max(world.now_ns, observe_due_ns(&world.service));
-        observe_tick(&world.service, world.now_ns);
+    while (keeper.looks == before && observe_due_ns(&front.service) <= until_ns) {
+        front.now_ns = instant_max(front.now_ns, observe_due_ns(&front.service));
+        observe_tick(&front.service, front.now_ns);
     }
-    if (world.looks == before)
-        world.now_ns = until_ns;
-    return world.looks > before;
+    if (keeper.looks == before)
+        front.now_ns = until_ns;
+    return keeper.looks > before;
 }
 
 static void push_of(char *buffer, size_t size, const char *holder, const char *host, int64_t token,
@@ -174,7 +111,7 @@ static const char unknown[] =
     ">3\r\n$6\r\nleader\r\n$3\r\njob\r\n%2\r\n$5\r\nstate\r\n$7\r\nunknown\r\n$5\r\nsince\r\n:0\r\n";
 
 static void begin_observing(void) {
-    world_begin();
+    begin();
     ask(0, "HELLO 3");
     ask(0, "OBSERVE job");
 }
@@ -186,7 +123,7 @@ static void test_changes(void) {
 
     begin_observing();
     is_string(heard(0), ":1\r\n", "OBSERVE is answered at once");
-    is_string(world.looked_for, "job", "and the keeper is asked");
+    is_string(keeper.looked_for, "job", "and the keeper is asked");
     answer(NULL, 0);
     is_string(heard(0), nobody, "then it is told that nobody leads");
     ok(question_within_ms(1100), "the keeper is asked again within 1.1 s");
@@ -218,11 +155,11 @@ static void test_token_later(void) {
     begin_observing();
     answer(HEX_A ":web1:0badcafe:42:0:", 0);
     (void) heard(0);
-    instant_ns since_ns = world.now_ns;
+    instant_ns since_ns = front.now_ns;
     (void) question_within_ms(1100);
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
     push_of(want, sizeof(want), "web1:0badcafe:42", "web1", 7, "",
-            (long) ((world.now_ns - since_ns) / NS_PER_MS));
+            (long) ((front.now_ns - since_ns) / NS_PER_MS));
     is_string(heard(0), want, "a token that is known later is told then; since when it leads stays");
     (void) question_within_ms(1100);
     answer(HEX_A ":web1:0badcafe:42:0:", 0);
@@ -234,18 +171,18 @@ static void test_no_majority(void) {
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
     (void) heard(0);
     assert(question_within_ms(1100));
-    world.now_ns += 60 * NS_PER_S;
+    front.now_ns += 60 * NS_PER_S;
     no_majority();
     is_string(heard(0), "", "one that has no answer after a sleep of the machine tells nothing");
-    instant_ns from_ns = world.now_ns;
+    instant_ns from_ns = front.now_ns;
     unsigned questions = 0;
-    for (; world.output_length[0] == 0 && questions < 20; questions++) {
+    for (; front.output_length[0] == 0 && questions < 20; questions++) {
         assert(question_within_ms(1100));
         no_majority();
     }
     ok(questions <= 6, "questions without an answer are not asked more often than others");
     is_string(heard(0), unknown, "without a majority `unknown` is told");
-    ok(world.now_ns - from_ns >= 5 * NS_PER_S && world.now_ns - from_ns <= 6200 * NS_PER_MS,
+    ok(front.now_ns - from_ns >= 5 * NS_PER_S && front.now_ns - from_ns <= 6200 * NS_PER_MS,
        "after 5 seconds, not before");
     (void) question_within_ms(1100);
     no_majority();
@@ -266,13 +203,13 @@ static void test_no_majority(void) {
 static void test_expiry(void) {
     begin_observing();
     answer_with(&(struct report){.kind = REPORT_LOOKED, .text = "foreign", .validity_ms = 300});
-    instant_ns from_ns = world.now_ns;
-    ok(question_within_ms(1100) && world.now_ns - from_ns >= 300 * NS_PER_MS &&
-           world.now_ns - from_ns <= 310 * NS_PER_MS,
+    instant_ns from_ns = front.now_ns;
+    ok(question_within_ms(1100) && front.now_ns - from_ns >= 300 * NS_PER_MS &&
+           front.now_ns - from_ns <= 310 * NS_PER_MS,
        "the keeper is asked when the key is to end");
     answer_with(&(struct report){.kind = REPORT_LOOKED, .text = "foreign", .validity_ms = 0});
-    from_ns = world.now_ns;
-    ok(question_within_ms(1100) && world.now_ns - from_ns >= 20 * NS_PER_MS,
+    from_ns = front.now_ns;
+    ok(question_within_ms(1100) && front.now_ns - from_ns >= 20 * NS_PER_MS,
        "not more often than every 20 ms if it does not");
 }
 
@@ -282,37 +219,37 @@ static void test_hints(void) {
 
     begin_observing();
     answer(NULL, 0);
-    world.now_ns += 500 * NS_PER_MS;
-    unsigned before = world.looks;
+    front.now_ns += 500 * NS_PER_MS;
+    unsigned before = keeper.looks;
     ask(1, "ACQUIRE other");
     struct report report = granted;
-    report.request = world.contender;
-    report.deadline_ns = world.now_ns + 9 * NS_PER_S;
-    registry_report(&world.service.registry, &report, world.now_ns);
-    observe_tick(&world.service, world.now_ns);
-    is_int(world.looks, before, "a grant of another name is nothing");
+    report.request = keeper.contender;
+    report.deadline_ns = front.now_ns + 9 * NS_PER_S;
+    registry_report(&front.service.registry, &report, front.now_ns);
+    observe_tick(&front.service, front.now_ns);
+    is_int(keeper.looks, before, "a grant of another name is nothing");
     ask(2, "ACQUIRE job");
-    report.request = world.contender;
-    registry_report(&world.service.registry, &report, world.now_ns);
-    observe_tick(&world.service, world.now_ns);
-    is_int(world.looks, before + 1, "a grant on this host is looked for at once");
+    report.request = keeper.contender;
+    registry_report(&front.service.registry, &report, front.now_ns);
+    observe_tick(&front.service, front.now_ns);
+    is_int(keeper.looks, before + 1, "a grant on this host is looked for at once");
     answer(NULL, 0);
-    instant_ns from_ns = world.now_ns;
+    instant_ns from_ns = front.now_ns;
     ok(question_within_ms(20), "and 20 ms later if it is not seen yet");
     answer(NULL, 0);
-    ok(question_within_ms(40) && world.now_ns - from_ns >= 40 * NS_PER_MS, "then after 20 ms more");
+    ok(question_within_ms(40) && front.now_ns - from_ns >= 40 * NS_PER_MS, "then after 20 ms more");
     answer(value, 7);
     (void) heard(0);
     ok(!question_within_ms(800), "what is found is looked for no more");
-    session_end(&world.sessions[2], &world.service, world.now_ns);
-    before = world.looks;
-    observe_tick(&world.service, world.now_ns);
-    is_int(world.looks, before + 1, "so is the end of its holder");
+    session_end(&front.sessions[2], &front.service, front.now_ns);
+    before = keeper.looks;
+    observe_tick(&front.service, front.now_ns);
+    is_int(keeper.looks, before + 1, "so is the end of its holder");
     ask(3, "ACQUIRE job WAIT -1");
-    report.request = world.contender;
-    registry_report(&world.service.registry, &report, world.now_ns);
-    observe_tick(&world.service, world.now_ns);
-    is_int(world.looks, before + 1, "one question at a time");
+    report.request = keeper.contender;
+    registry_report(&front.service.registry, &report, front.now_ns);
+    observe_tick(&front.service, front.now_ns);
+    is_int(keeper.looks, before + 1, "one question at a time");
     answer(NULL, 0);
     is_string(heard(0), nobody, "what it finds is told");
     ok(question_within_ms(20), "and what was hinted at meanwhile is looked for afterwards");
@@ -321,26 +258,26 @@ static void test_hints(void) {
 /* --- who observes --- */
 
 static void test_crowd(void) {
-    world_begin();
+    begin();
     for (unsigned i = 0; i < CROWD; i++) {
-        ask(SESSIONS + i, "HELLO 3");
-        ask(SESSIONS + i, "OBSERVE job");
+        ask(LISTENERS + i, "HELLO 3");
+        ask(LISTENERS + i, "OBSERVE job");
     }
-    is_int(world.looks, 1, "1,000 observers of one name cost one question");
-    world.crowd_pushes = 0;
+    is_int(keeper.looks, 1, "1,000 observers of one name cost one question");
+    front.crowd_pushes = 0;
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
-    is_int(world.crowd_pushes, CROWD, "each of them is told");
+    is_int(front.crowd_pushes, CROWD, "each of them is told");
     ask(0, "HELLO 3");
     ask(0, "OBSERVE job");
     ok(strncmp(heard(0), ":1\r\n>3\r\n$6\r\nleader", 18) == 0, "who comes later is told what is known");
-    is_int(world.looks, 1, "without a question");
-    ok(question_within_ms(1100) && world.looks == 2, "the next one");
+    is_int(keeper.looks, 1, "without a question");
+    ok(question_within_ms(1100) && keeper.looks == 2, "the next one");
     ok(!question_within_ms(5000), "is asked for all");
 }
 
 static void test_ends(void) {
     begin_observing();
-    is_int(world.service.observatory.observations.taken, 1, "an observation");
+    is_int(front.service.observatory.observations.taken, 1, "an observation");
     (void) heard(0);
     ask(0, "OBSERVE job");
     is_string(heard(0), ":0\r\n", "a second OBSERVE of the same name is nothing");
@@ -349,26 +286,26 @@ static void test_ends(void) {
     ask(0, "UNOBSERVE job");
     is_string(heard(0), ":1\r\n", "UNOBSERVE ends it");
     ask(0, "OBSERVE job");
-    is_int(world.looks, 1, "whoever comes and goes, there is one question at a time");
+    is_int(keeper.looks, 1, "whoever comes and goes, there is one question at a time");
     ask(0, "UNOBSERVE job");
     (void) heard(0);
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
     is_string(heard(0), "", "nothing is told afterwards");
-    is_int(world.service.observatory.names.taken, 0, "the name is forgotten with its last answer");
+    is_int(front.service.observatory.names.taken, 0, "the name is forgotten with its last answer");
     ok(!question_within_ms(5000), "and asked for no more");
     ask(0, "OBSERVE job");
     ask(0, "OBSERVE other");
     ask(1, "OBSERVE job");
-    (void) session_expel(&world.sessions[0], &world.service, "malformed", world.now_ns);
-    session_end(&world.sessions[1], &world.service, world.now_ns);
-    is_int(world.service.observatory.observations.taken, 0, "a session's end ends its observations");
+    (void) session_expel(&front.sessions[0], &front.service, "malformed", front.now_ns);
+    session_end(&front.sessions[1], &front.service, front.now_ns);
+    is_int(front.service.observatory.observations.taken, 0, "a session's end ends its observations");
 }
 
 static void test_limits(void) {
     char line[64];
     unsigned refused = 0;
 
-    world_begin();
+    begin();
     for (unsigned i = 0; i < SESSION_OBSERVATIONS_MAX; i++) {
         (void) snprintf(line, sizeof(line), "OBSERVE name%u", i);
         ask(0, line);
@@ -377,9 +314,9 @@ static void test_limits(void) {
     is_int(refused, 0, "a session observes 1,024 names");
     ask(0, "OBSERVE one-more");
     ok(strncmp(heard(0), "-QUOTA a session observes at most 1024 names", 40) == 0, "and no more");
-    is_int(world.looks, OBSERVE_LOOKS_MAX, "there are at most 512 questions at a time");
+    is_int(keeper.looks, OBSERVE_LOOKS_MAX, "there are at most 512 questions at a time");
     answer(NULL, 0);
-    is_int(world.looks, OBSERVE_LOOKS_MAX + 1, "the next one follows an answer");
+    is_int(keeper.looks, OBSERVE_LOOKS_MAX + 1, "the next one follows an answer");
     for (unsigned i = 0; i < OBSERVED_NAMES_MAX - SESSION_OBSERVATIONS_MAX; i++) {
         (void) snprintf(line, sizeof(line), "OBSERVE more%u", i);
         ask(1 + i / SESSION_OBSERVATIONS_MAX, line);
@@ -394,7 +331,7 @@ static void test_limits(void) {
 }
 
 static void test_resp2(void) {
-    world_begin();
+    begin();
     ask(0, "OBSERVE job");
     (void) heard(0);
     answer(NULL, 0);

@@ -3,107 +3,50 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <sys/mman.h>
 
-#include "local/command.h"
-#include "local/session.h"
+#include "front.h"
 #include "tap.h"
 
-enum { COMMANDS_MAX = 64, OUTPUT_MAX = 400 * 1024 };
+enum { COMMANDS_MAX = 64 };
 
-static struct world {
-    struct service service;
-    struct session sessions[8];
-    char output[8][OUTPUT_MAX];
-    size_t output_length[8];
+static struct keeper {
     struct command commands[COMMANDS_MAX];
     char command_names[COMMANDS_MAX][NAME_BYTES_MAX + 1];
     unsigned n_commands;
     unsigned surveys;
-    instant_ns now_ns;
-} world;
-
-static char reply_buffer[REPLY_BYTES_MAX];
-static void *registry_memory;
-static size_t registry_bytes;
-
-static unsigned index_of(const struct session *session) {
-    return (unsigned) (session - world.sessions);
-}
-
-static void on_write(void *userdata, struct session *session, const char *bytes, size_t length) {
-    (void) userdata;
-    unsigned i = index_of(session);
-    assert(world.output_length[i] + length < OUTPUT_MAX);
-    memcpy(world.output[i] + world.output_length[i], bytes, length);
-    world.output_length[i] += length;
-    world.output[i][world.output_length[i]] = '\0';
-}
+} keeper;
 
 static void on_command(void *userdata, uint64_t hash, const struct command *command) {
     (void) userdata;
     (void) hash;
-    assert(world.n_commands < COMMANDS_MAX);
-    (void) snprintf(world.command_names[world.n_commands], sizeof(world.command_names[0]), "%.*s",
+    assert(keeper.n_commands < COMMANDS_MAX);
+    (void) snprintf(keeper.command_names[keeper.n_commands], sizeof(keeper.command_names[0]), "%.*s",
                     (int) command->head_length, command->text ? command->text : "");
-    world.commands[world.n_commands++] = *command;
+    keeper.commands[keeper.n_commands++] = *command;
 }
 
 static void on_survey(void *userdata) {
     (void) userdata;
-    world.surveys++;
+    keeper.surveys++;
 }
 
-static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
-                       instant_ns now_ns) {
-    session_outcome(userdata, request, outcome, now_ns);
-}
+static void begin(uint32_t limit) {
+    const struct front_setup setup = {.identity = {.version = "1.2.3",
+                                                   .agent = "00c0ffee",
+                                                   .host = "web1",
+                                                   .pid = 42,
+                                                   .n_nodes = 1,
+                                                   .n_keepers = 1,
+                                                   .node_names = {"a"},
+                                                   .node_addresses = {"unix:/a.sock"}},
+                                      .sink = {.look = on_command, .survey = on_survey},
+                                      .registry_sink = {.command = on_command},
+                                      .requests_max = 512,
+                                      .limit = limit,
+                                      .sessions = LISTENERS};
 
-static void world_begin(uint32_t limit) {
-    const struct policy policy = {.terms = {.default_ttl_ms = 10000, .fencing = true}, .max_ttl_ms = 60000};
-    const struct service_identity identity = {.version = "1.2.3",
-                                              .agent = "00c0ffee",
-                                              .host = "web1",
-                                              .pid = 42,
-                                              .n_nodes = 1,
-                                              .n_keepers = 1,
-                                              .node_names = {"a"},
-                                              .node_addresses = {"unix:/a.sock"}};
-    const struct service_sink sink = {.write = on_write, .look = on_command, .survey = on_survey};
-    const struct registry_sink registry_sink = {
-        .command = on_command, .outcome = on_outcome, .userdata = &world.service};
-    const uint64_t key[2] = {1, 2};
-
-    if (registry_memory)
-        (void) munmap(registry_memory, registry_bytes);
-    memset(&world, 0, sizeof(world));
-    world.now_ns = 1000 * NS_PER_S;
-    registry_bytes = registry_memory_bytes(512);
-    registry_memory = mmap(NULL, registry_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert(registry_memory != MAP_FAILED);
-    registry_init(&world.service.registry, &registry_sink, 512, limit, key, registry_memory);
-    service_init(&world.service, &policy, &identity, &sink, reply_buffer, world.now_ns);
-    for (unsigned i = 0; i < 8; i++)
-        session_init(&world.sessions[i], &world.service, i + 1, (pid_t) (100 + i), 1000);
-}
-
-/* Sends one request, its words separated by blanks. */
-static void ask_bytes(unsigned session, const char *bytes, size_t length) {
-    const struct resp_limits limits = {.bulk_bytes_max = 4096, .tokens_max = 32, .depth_max = 1};
-    struct resp_token tokens[32];
-    size_t n;
-
-    world.output_length[session] = 0;
-    world.output[session][0] = '\0';
-    long used = resp_parse_request(bytes, length, &limits, tokens, &n);
-    assert(used == (long) length && n > 0);
-    session_request(&world.sessions[session], &world.service, tokens, n, world.now_ns);
-}
-
-static void ask(unsigned session, const char *line) {
-    char bytes[4200];
-    int length = snprintf(bytes, sizeof(bytes), "%s\r\n", line);
-    ask_bytes(session, bytes, (size_t) length);
+    memset(&keeper, 0, sizeof(keeper));
+    front_begin(&setup);
 }
 
 /* ACQUIRE with a name of any bytes. */
@@ -116,7 +59,7 @@ static void ask_name(unsigned session, const char *name, size_t name_length) {
 }
 
 static const char *got(unsigned session) {
-    return world.output[session];
+    return front.output[session];
 }
 
 static bool begins(unsigned session, const char *prefix) {
@@ -124,13 +67,13 @@ static bool begins(unsigned session, const char *prefix) {
 }
 
 static const struct command *last_command(void) {
-    return world.n_commands > 0 ? &world.commands[world.n_commands - 1] : NULL;
+    return keeper.n_commands > 0 ? &keeper.commands[keeper.n_commands - 1] : NULL;
 }
 
 static void report(uint64_t request, enum report_kind kind) {
     const struct report report = {
-        .kind = kind, .request = request, .deadline_ns = world.now_ns + 9898 * NS_PER_MS, .token = 7};
-    registry_report(&world.service.registry, &report, world.now_ns);
+        .kind = kind, .request = request, .deadline_ns = front.now_ns + 9898 * NS_PER_MS, .token = 7};
+    registry_report(&front.service.registry, &report, front.now_ns);
 }
 
 static uint64_t hold(unsigned session, const char *line) {
@@ -142,9 +85,9 @@ static uint64_t hold(unsigned session, const char *line) {
 }
 
 static void clear(void) {
-    memset(world.output_length, 0, sizeof(world.output_length));
-    for (unsigned i = 0; i < 8; i++)
-        world.output[i][0] = '\0';
+    memset(front.output_length, 0, sizeof(front.output_length));
+    for (unsigned i = 0; i < LISTENERS; i++)
+        front.output[i][0] = '\0';
 }
 
 /* --- one session --- */
@@ -152,7 +95,7 @@ static void clear(void) {
 static void test_acquire_and_release(void) {
     char expected[256], line[64];
 
-    world_begin(512);
+    begin(512);
     ask(0, "ACQUIRE job");
     is_string(got(0), "", "ACQUIRE waits for the keeper");
     const struct command command = *last_command();
@@ -164,9 +107,9 @@ static void test_acquire_and_release(void) {
         expected, sizeof(expected),
         "*12\r\n$2\r\nid\r\n:%lld\r\n$4\r\nname\r\n$3\r\njob\r\n$5\r\nfence\r\n:7\r\n$8\r\nvalidity\r\n"
         ":9898\r\n$8\r\ndeadline\r\n:%lld\r\n$4\r\nslot\r\n:-1\r\n",
-        (long long) command.request, (long long) (world.now_ns + 9898 * NS_PER_MS));
+        (long long) command.request, (long long) (front.now_ns + 9898 * NS_PER_MS));
     is_string(got(0), expected, "the grant is a flat map in RESP2");
-    world.now_ns += 98 * NS_PER_MS;
+    front.now_ns += 98 * NS_PER_MS;
     (void) snprintf(line, sizeof(line), "CHECK %lld", (long long) command.request);
     ask(0, line);
     is_string(got(0), ":9800\r\n", "CHECK gives the validity");
@@ -208,20 +151,20 @@ static void test_bad_arguments(void) {
         {"LEASES FROM 1", "-BADARG", "a wrong word after LEASES"},
     };
 
-    world_begin(512);
+    begin(512);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         ask(0, cases[i].line);
         if (!ok(begins(0, cases[i].reply), "refused: %s", cases[i].what))
             (void) printf("#   got %s", got(0));
     }
-    is_int(world.n_commands, 0, "nothing of it reached a keeper");
-    is_int(world.service.registry.requests.taken, 0, "and nothing stays behind");
+    is_int(keeper.n_commands, 0, "nothing of it reached a keeper");
+    is_int(front.service.registry.requests.taken, 0, "and nothing stays behind");
 }
 
 static void test_names(void) {
     char name[600];
 
-    world_begin(512);
+    begin(512);
     memset(name, 'n', sizeof(name));
     ask_name(0, "", 0);
     ok(begins(0, "-BADNAME"), "an empty name");
@@ -242,16 +185,16 @@ static void test_names(void) {
     ask_name(0, "\xe2\x82", 2);
     ok(begins(0, "-BADNAME"), "a sequence that is cut short");
     ask_name(0, name, 512);
-    ok(world.n_commands == 1, "512 bytes are fine");
+    ok(keeper.n_commands == 1, "512 bytes are fine");
     ask_name(1,
              "gr\xc3\xbc\xc3\x9f"
              "e \xf0\x9f\x94\x92",
              12);
-    ok(world.n_commands == 2, "so is UTF-8 with a blank");
+    ok(keeper.n_commands == 2, "so is UTF-8 with a blank");
 }
 
 static void test_greetings(void) {
-    world_begin(512);
+    begin(512);
     ask(0, "PING");
     is_string(got(0), "+PONG\r\n", "PING");
     ask(0, "ping hello");
@@ -267,73 +210,74 @@ static void test_greetings(void) {
     ask(0, "COMMAND COUNT");
     ok(begins(0, ":"), "COMMAND COUNT");
     ask(0, "QUIT");
-    ok(begins(0, "+OK") && world.sessions[0].state == SESSION_QUITTING, "QUIT");
+    ok(begins(0, "+OK") && front.sessions[0].state == SESSION_QUITTING, "QUIT");
 }
 
 /* --- several sessions --- */
 
 static void test_waiters_are_fifo(void) {
-    world_begin(512);
+    begin(512);
     uint64_t first = hold(0, "ACQUIRE job");
     ask(1, "ACQUIRE job WAIT -1");
     ask(2, "ACQUIRE job WAIT -1");
     ask(3, "ACQUIRE job");
     ok(begins(3, "-BUSY held by process 100 of this host"), "who does not wait is told the holder at once");
-    is_int(world.n_commands, 1, "only the first in line is with the keeper");
-    session_end(&world.sessions[0], &world.service, world.now_ns);
-    is_int(world.commands[1].kind, COMMAND_RELEASE, "a session that ends releases");
-    ok(world.commands[1].request == first, "its own lease");
-    is_int(world.commands[2].kind, COMMAND_CONTEND, "and the next one contends at once, behind the release");
-    report(world.commands[2].request, REPORT_GRANTED);
+    is_int(keeper.n_commands, 1, "only the first in line is with the keeper");
+    session_end(&front.sessions[0], &front.service, front.now_ns);
+    is_int(keeper.commands[1].kind, COMMAND_RELEASE, "a session that ends releases");
+    ok(keeper.commands[1].request == first, "its own lease");
+    is_int(keeper.commands[2].kind, COMMAND_CONTEND,
+           "and the next one contends at once, behind the release");
+    report(keeper.commands[2].request, REPORT_GRANTED);
     ok(begins(1, "*12") && !begins(2, "*12"), "the one that asked first gets it");
-    session_end(&world.sessions[2], &world.service, world.now_ns);
-    is_int(world.service.registry.waiting, 0, "a waiter that leaves leaves nothing behind");
-    session_end(&world.sessions[1], &world.service, world.now_ns);
+    session_end(&front.sessions[2], &front.service, front.now_ns);
+    is_int(front.service.registry.waiting, 0, "a waiter that leaves leaves nothing behind");
+    session_end(&front.sessions[1], &front.service, front.now_ns);
     for (unsigned i = 0; i < 2; i++)
-        report(world.commands[i * 3].request, REPORT_RELEASED);
-    report(world.commands[2].request, REPORT_RELEASED);
+        report(keeper.commands[i * 3].request, REPORT_RELEASED);
+    report(keeper.commands[2].request, REPORT_RELEASED);
     report(first, REPORT_RELEASED);
-    is_int(world.service.registry.requests.taken, 0, "no request is left");
-    is_int(world.service.registry.names.taken, 0, "no name either");
+    is_int(front.service.registry.requests.taken, 0, "no request is left");
+    is_int(front.service.registry.names.taken, 0, "no name either");
 }
 
 static void test_wait_ends(void) {
-    world_begin(512);
+    begin(512);
     (void) hold(0, "ACQUIRE job");
     ask(1, "ACQUIRE job WAIT 1000");
-    world.now_ns += 999 * NS_PER_MS;
-    registry_tick(&world.service.registry, world.now_ns);
+    front.now_ns += 999 * NS_PER_MS;
+    registry_tick(&front.service.registry, front.now_ns);
     is_string(got(1), "", "before its time a waiter hears nothing");
-    world.now_ns += NS_PER_MS;
-    registry_tick(&world.service.registry, world.now_ns);
+    front.now_ns += NS_PER_MS;
+    registry_tick(&front.service.registry, front.now_ns);
     ok(begins(1, "-TIMEOUT waited 1000 ms; held by process 100"), "then TIMEOUT, with the holder");
-    ok(session_ready(&world.sessions[1]), "and its session goes on");
+    ok(session_ready(&front.sessions[1]), "and its session goes on");
 
-    world_begin(512);
+    begin(512);
     ask(1, "ACQUIRE job WAIT 3000");
     const struct report busy = {.kind = REPORT_CONTENDED,
                                 .request = last_command()->request,
                                 .failure = FAILURE_BUSY,
                                 .text = "held by web2, 5000 ms left",
                                 .text_length = 26};
-    registry_report(&world.service.registry, &busy, world.now_ns);
-    world.now_ns += 3000 * NS_PER_MS;
-    registry_tick(&world.service.registry, world.now_ns);
+    registry_report(&front.service.registry, &busy, front.now_ns);
+    front.now_ns += 3000 * NS_PER_MS;
+    registry_tick(&front.service.registry, front.now_ns);
     is_string(got(1), "-TIMEOUT waited 3000 ms; held by web2, 5000 ms left (3000 ms ago)\r\n",
               "what the nodes said of the holder is told with its age");
 
-    world_begin(512);
+    begin(512);
     ask(0, "ACQUIRE job WAIT 1000");
     const struct report contended = {.kind = REPORT_CONTENDED,
                                      .request = last_command()->request,
                                      .failure = FAILURE_NO_QUORUM,
                                      .text = "1 of 3",
                                      .text_length = 6};
-    registry_report(&world.service.registry, &contended, world.now_ns);
+    registry_report(&front.service.registry, &contended, front.now_ns);
     ask(1, "ACQUIRE job");
     ok(begins(1, "-NOQUORUM 1 of 3"), "who does not wait learns what the first in line met");
-    world.now_ns += NS_PER_S;
-    registry_tick(&world.service.registry, world.now_ns);
+    front.now_ns += NS_PER_S;
+    registry_tick(&front.service.registry, front.now_ns);
     ok(begins(0, "-NOQUORUM waited 1000 ms; 1 of 3"),
        "a wait without a quorum ends as NOQUORUM, not as TIMEOUT");
     is_int(last_command()->kind, COMMAND_RELEASE, "and is withdrawn from the keeper");
@@ -342,22 +286,22 @@ static void test_wait_ends(void) {
 }
 
 static void test_late_grant(void) {
-    world_begin(512);
+    begin(512);
     ask(0, "ACQUIRE job");
     const struct report granted = {
-        .kind = REPORT_GRANTED, .request = last_command()->request, .deadline_ns = world.now_ns};
-    registry_report(&world.service.registry, &granted, world.now_ns);
+        .kind = REPORT_GRANTED, .request = last_command()->request, .deadline_ns = front.now_ns};
+    registry_report(&front.service.registry, &granted, front.now_ns);
     ok(begins(0, "-NOQUORUM"), "rule 6: no grant when the answer is given at the deadline");
     is_int(last_command()->kind, COMMAND_RELEASE, "the late grant becomes a release");
 }
 
 static void test_own_deadline(void) {
-    world_begin(512);
+    begin(512);
     ask(0, "HELLO 3");
     uint64_t id = hold(0, "ACQUIRE job");
     clear();
-    world.now_ns += 9898 * NS_PER_MS;
-    registry_tick(&world.service.registry, world.now_ns);
+    front.now_ns += 9898 * NS_PER_MS;
+    registry_tick(&front.service.registry, front.now_ns);
     ok(begins(0, ">4\r\n$4\r\nlost\r\n"), "rule 13: a silent keeper does not delay the news of the loss");
     clear();
     report(id, REPORT_EXTENDED);
@@ -370,7 +314,7 @@ static void test_own_deadline(void) {
 static void test_pushes(void) {
     char expected[64];
 
-    world_begin(512);
+    begin(512);
     ask(0, "ACQUIRE job ASYNC WAIT -1");
     uint64_t id = last_command()->request;
     (void) snprintf(expected, sizeof(expected), "*2\r\n$7\r\nwaiting\r\n:%lld\r\n", (long long) id);
@@ -380,11 +324,11 @@ static void test_pushes(void) {
     ok(begins(0, "*3\r\n$7\r\ngranted\r\n"), "the grant is pushed, in RESP2 too");
     clear();
     const struct report risk = {.kind = REPORT_AT_RISK, .request = id, .reason = REASON_NO_QUORUM};
-    registry_report(&world.service.registry, &risk, world.now_ns);
+    registry_report(&front.service.registry, &risk, front.now_ns);
     ok(begins(0, "*4\r\n$7\r\nat-risk\r\n") && strstr(got(0), ":9898\r\n$9\r\nno-quorum\r\n"),
        "at-risk with the ms left and the reason");
     clear();
-    world.now_ns += NS_PER_MS;
+    front.now_ns += NS_PER_MS;
     report(id, REPORT_EXTENDED);
     ok(begins(0, "*4\r\n$8\r\nextended\r\n"), "extended when it is safe again");
     clear();
@@ -403,46 +347,46 @@ static void test_pushes(void) {
 static void test_withdraw_async(void) {
     char line[64];
 
-    world_begin(512);
+    begin(512);
     (void) hold(0, "ACQUIRE job");
     ask(1, "ACQUIRE job ASYNC WAIT -1");
-    const struct list *mine = list_first(&world.sessions[1].requests);
+    const struct list *mine = list_first(&front.sessions[1].requests);
     assert(mine);
-    uint64_t id = registry_id(&world.service.registry, list_entry(mine, struct request, session_link));
+    uint64_t id = registry_id(&front.service.registry, list_entry(mine, struct request, session_link));
     (void) snprintf(line, sizeof(line), "RELEASE %lld", (long long) id);
     ask(1, line);
     is_string(got(1), ":1\r\n", "RELEASE withdraws a waiting request");
-    is_int(world.service.registry.waiting, 0, "it no longer waits");
+    is_int(front.service.registry.waiting, 0, "it no longer waits");
 }
 
 static void test_expel(void) {
-    world_begin(512);
+    begin(512);
     ask(0, "HELLO 3");
     uint64_t id = hold(0, "ACQUIRE job");
     clear();
-    bool stays = session_expel(&world.sessions[0], &world.service, "malformed", world.now_ns);
+    bool stays = session_expel(&front.sessions[0], &front.service, "malformed", front.now_ns);
     ok(begins(0, ">4\r\n$4\r\nlost\r\n") && strstr(got(0), "closed"),
        "rule 8: a session that we end is told lost first");
     ok(stays && last_command()->kind == COMMAND_ABANDON,
        "and its key is not deleted while its process lives");
-    session_end(&world.sessions[0], &world.service, world.now_ns);
+    session_end(&front.sessions[0], &front.service, front.now_ns);
     ok(last_command()->kind == COMMAND_RELEASE && last_command()->request == id,
        "but at once when the process dies");
 }
 
 static void test_quota(void) {
-    world_begin(2);
+    begin(2);
     (void) hold(0, "ACQUIRE one");
     (void) hold(0, "ACQUIRE two");
     ask(1, "ACQUIRE three");
     ok(begins(1, "-QUOTA"), "over the limit: QUOTA");
-    ok(session_ready(&world.sessions[1]), "the session goes on");
+    ok(session_ready(&front.sessions[1]), "the session goes on");
 }
 
 static void test_leader(void) {
     static const char value[] = "0123456789abcdef0123456789abcdef01234567:web1:00c0ffee:4321:1000:my data";
 
-    world_begin(512);
+    begin(512);
     ask(0, "LEADER job");
     is_int(last_command()->kind, COMMAND_LOOK, "LEADER asks the nodes");
     struct report looked = {.kind = REPORT_LOOKED,
@@ -451,7 +395,7 @@ static void test_leader(void) {
                             .text_length = sizeof(value) - 1,
                             .token = 5,
                             .validity_ms = 77};
-    session_looked(&world.sessions[0], &world.service, &looked);
+    session_looked(&front.sessions[0], &front.service, &looked);
     is_string(got(0),
               "*10\r\n$6\r\nholder\r\n$18\r\nweb1:00c0ffee:4321\r\n$4\r\nhost\r\n$4\r\nweb1\r\n$"
               "5\r\nfence\r\n:5\r\n$4\r\n"
@@ -459,17 +403,17 @@ static void test_leader(void) {
               "holder, host, token, data, validity");
     clear();
     ask(0, "LEADER job");
-    looked = (struct report){.kind = REPORT_LOOKED, .request = world.sessions[0].looking};
-    session_looked(&world.sessions[0], &world.service, &looked);
+    looked = (struct report){.kind = REPORT_LOOKED, .request = front.sessions[0].looking};
+    session_looked(&front.sessions[0], &front.service, &looked);
     is_string(got(0), "$-1\r\n", "nil when nobody leads");
     clear();
     ask(0, "LEADER job");
     looked = (struct report){.kind = REPORT_LOOKED,
-                             .request = world.sessions[0].looking,
+                             .request = front.sessions[0].looking,
                              .text = "theirs",
                              .text_length = 6,
                              .token = 5};
-    session_looked(&world.sessions[0], &world.service, &looked);
+    session_looked(&front.sessions[0], &front.service, &looked);
     ok(strstr(got(0), "$6\r\ntheirs\r\n$4\r\nhost\r\n$0\r\n\r\n$5\r\nfence\r\n:0\r\n"),
        "another library's lock has no host, and not the token of who was before");
 }
@@ -477,11 +421,11 @@ static void test_leader(void) {
 static void test_listings(void) {
     char line[64];
 
-    world_begin(512);
+    begin(512);
     for (unsigned i = 0; i < 300; i++) {
         (void) snprintf(line, sizeof(line), "ACQUIRE name%u ASYNC", i);
         ask(0, line);
-        world.n_commands = 0;
+        keeper.n_commands = 0;
     }
     ask(1, "LEASES");
     ok(begins(1, "*256\r\n"), "a page of LEASES has 256 entries");
@@ -489,8 +433,8 @@ static void test_listings(void) {
     ok(begins(1, "*44\r\n"), "the next page has the rest");
     ask(1, "STATUS");
     is_string(got(1), "", "STATUS waits for the keepers");
-    is_int(world.surveys, 1, "who are asked");
-    service_surveyed(&world.service, world.now_ns);
+    is_int(keeper.surveys, 1, "who are asked");
+    service_surveyed(&front.service, front.now_ns);
     ok(begins(1, "*40\r\n") && strstr(got(1), "$7\r\nwaiters\r\n:300\r\n"), "and then tells the numbers");
 }
 
@@ -500,7 +444,7 @@ static const char *integer_of(const char *key) {
     char mark[64];
 
     (void) snprintf(mark, sizeof(mark), "\r\n%s\r\n:", key);
-    const char *at = strstr(world.output[0], mark);
+    const char *at = strstr(front.output[0], mark);
     (void) snprintf(value, sizeof(value), "%.*s", at ? (int) strcspn(at + strlen(mark), "\r") : 0,
                     at ? at + strlen(mark) : "");
     return value;
@@ -508,28 +452,28 @@ static const char *integer_of(const char *key) {
 
 static void nodes_reply(void) {
     ask(0, "NODES");
-    service_surveyed(&world.service, world.now_ns);
+    service_surveyed(&front.service, front.now_ns);
 }
 
 static void test_nodes(void) {
     const struct report quarantined = {
         .kind = REPORT_NODE, .standing = STANDING_QUARANTINED, .text = "is new", .text_length = 6};
 
-    world_begin(8);
+    begin(8);
     nodes_reply();
     is_string(integer_of("until"), "-1", "NODES: nothing is known of the end of what is no quarantine");
     is_string(integer_of("rtt_p99"), "0", "nor of round trips");
-    service_node_report(&world.service, 0, &quarantined, world.now_ns);
+    service_node_report(&front.service, 0, &quarantined, front.now_ns);
     nodes_reply();
     is_string(integer_of("until"), "-1", "nor before the mark is left");
-    world.service.keepers[0].figures[0] = (struct node_figures){
-        .until_ns = world.now_ns + 61 * NS_PER_S, .rtt_p50_us = 200, .rtt_p99_us = 900, .evicted_keys = 7};
+    front.service.keepers[0].figures[0] = (struct node_figures){
+        .until_ns = front.now_ns + 61 * NS_PER_S, .rtt_p50_us = 200, .rtt_p99_us = 900, .evicted_keys = 7};
     nodes_reply();
     is_string(integer_of("until"), "61000", "then until when");
     is_string(integer_of("rtt_p50"), "200", "p50");
     is_string(integer_of("rtt_p99"), "900", "p99");
     is_string(integer_of("evicted"), "7", "evictions");
-    world.now_ns += 62 * NS_PER_S;
+    front.now_ns += 62 * NS_PER_S;
     nodes_reply();
     is_string(integer_of("until"), "0", "it never goes below 0");
 }
@@ -539,16 +483,16 @@ static void test_nodes(void) {
 static void report_granted(uint64_t request) {
     const struct report report = {.kind = REPORT_GRANTED,
                                   .request = request,
-                                  .deadline_ns = world.now_ns + 9898 * NS_PER_MS,
+                                  .deadline_ns = front.now_ns + 9898 * NS_PER_MS,
                                   .text = "0123456789abcdefghij",
                                   .text_length = SECRET_BYTES};
-    registry_report(&world.service.registry, &report, world.now_ns);
+    registry_report(&front.service.registry, &report, front.now_ns);
 }
 
 static void report_failed(uint64_t request, enum failure failure) {
     const struct report report = {
         .kind = REPORT_FAILED, .request = request, .failure = failure, .text = "so", .text_length = 2};
-    registry_report(&world.service.registry, &report, world.now_ns);
+    registry_report(&front.service.registry, &report, front.now_ns);
 }
 
 /* The secret in the last reply. */
@@ -563,12 +507,12 @@ static void take_secret(unsigned session, char ret[4096]) {
 static void outlive_agent(const char *terms, char ret[4096]) {
     char line[128];
 
-    world_begin(512);
+    begin(512);
     (void) snprintf(line, sizeof(line), "ACQUIRE job RESUMABLE %s", terms);
     ask(0, line);
     report_granted(last_command()->request);
     take_secret(0, ret);
-    world_begin(512);
+    begin(512);
 }
 
 static void resume(unsigned session, const char *secret, const char *options) {
@@ -587,7 +531,7 @@ static void test_resume(void) {
     ok(memcmp(command->secret, "0123456789abcdefghij", SECRET_BYTES) == 0, "with the lease's value");
     is_int(command->ttl_ms, 4321, "its ttl");
     is_int(command->heartbeat_ms, 765, "its heartbeat");
-    is_int(command->hold_until_ns, world.now_ns + 9000 * NS_PER_S, "the end of max_hold as an instant");
+    is_int(command->hold_until_ns, front.now_ns + 9000 * NS_PER_S, "the end of max_hold as an instant");
     is_int(command->persist, 1, "and it is tried for a while");
     is_string(got(1), "", "RESUME waits for the keeper");
     report_granted(command->request);
@@ -596,7 +540,7 @@ static void test_resume(void) {
     is_string(again, secret, "with the same secret");
     resume(2, secret, "");
     ok(begins(2, "-NOTHELD another session"), "the secret does not make a second holder");
-    session_end(&world.sessions[1], &world.service, world.now_ns);
+    session_end(&front.sessions[1], &front.service, front.now_ns);
     is_int(last_command()->kind, COMMAND_RELEASE, "what was resumed is released like any other");
     outlive_agent("", secret);
     ask(1, "ACQUIRE job");
@@ -621,12 +565,12 @@ static void test_resume_in_line(void) {
     ok(begins(3, "*14"), "it comes before them");
     ask(5, "ACQUIRE job");
     ok(begins(5, "-BUSY held by process 103"), "and is the holder");
-    unsigned commands = world.n_commands;
-    session_end(&world.sessions[3], &world.service, world.now_ns);
-    is_int(world.n_commands, commands + 1, "its release lets the one contend that does already");
+    unsigned commands = keeper.n_commands;
+    session_end(&front.sessions[3], &front.service, front.now_ns);
+    is_int(keeper.n_commands, commands + 1, "its release lets the one contend that does already");
     report(contender, REPORT_GRANTED);
     ok(begins(1, "*12"), "which gets it");
-    session_end(&world.sessions[1], &world.service, world.now_ns);
+    session_end(&front.sessions[1], &front.service, front.now_ns);
     is_int(last_command()->kind, COMMAND_CONTEND, "then it is the turn of the next");
 
     outlive_agent("", secret);
@@ -649,7 +593,7 @@ static void test_resume_in_line(void) {
        "a contender that wins is the holder, though a resume is tried");
     report_failed(resumer, FAILURE_NOT_HELD);
     ask(2, "ACQUIRE job WAIT -1");
-    session_end(&world.sessions[1], &world.service, world.now_ns);
+    session_end(&front.sessions[1], &front.service, front.now_ns);
     is_int(last_command()->kind, COMMAND_CONTEND, "and the line goes on");
 }
 
@@ -658,8 +602,8 @@ static void test_resume_gives_up(void) {
 
     outlive_agent("", secret);
     resume(1, secret, "WAIT 500");
-    world.now_ns += 500 * NS_PER_MS;
-    registry_tick(&world.service.registry, world.now_ns);
+    front.now_ns += 500 * NS_PER_MS;
+    registry_tick(&front.service.registry, front.now_ns);
     ok(begins(1, "-NOQUORUM tried for 500 ms"), "WAIT bounds how long it is tried");
     is_int(last_command()->kind, COMMAND_FORGET, "rule 8: and nothing is deleted");
     resume(2, secret, "WAIT 0 ASYNC");
@@ -668,14 +612,14 @@ static void test_resume_gives_up(void) {
     report_failed(last_command()->request, FAILURE_NO_QUORUM);
     ok(strstr(got(2), "failed") && strstr(got(2), "NOQUORUM so"), "its end comes as a push");
     resume(3, secret, "");
-    session_end(&world.sessions[3], &world.service, world.now_ns);
+    session_end(&front.sessions[3], &front.service, front.now_ns);
     is_int(last_command()->kind, COMMAND_FORGET, "rule 8: nor when its session ends before the outcome");
     resume(4, secret, "ASYNC");
     ask(4, "RELEASE 3145728");
     ok(last_command()->kind != COMMAND_RELEASE, "RELEASE of another id changes nothing");
     char line[64];
     (void) snprintf(line, sizeof(line), "RELEASE %llu",
-                    (unsigned long long) world.commands[world.n_commands - 1].request);
+                    (unsigned long long) keeper.commands[keeper.n_commands - 1].request);
     ask(4, line);
     is_int(last_command()->kind, COMMAND_RELEASE, "but who lets go of it while it is tried lets go");
 }
@@ -704,16 +648,16 @@ static void test_bad_secrets(void) {
         }
     }
     is_int(refused, tried, "an altered or cut secret is none, whatever was altered");
-    is_int(world.n_commands, 0, "and no node is asked");
+    is_int(keeper.n_commands, 0, "and no node is asked");
     resume(1, secret, "WAIT");
     ok(begins(1, "-BADARG WAIT wants milliseconds"), "WAIT without its value");
     resume(1, secret, "TTL");
     ok(begins(1, "-BADARG unknown option number 1"), "an unknown option");
-    world.service.policy.max_ttl_ms = 5000;
+    front.service.policy.max_ttl_ms = 5000;
     resume(1, secret, "");
     ok(begins(1, "-BADARG the lease's ttl"), "a ttl that the agent no longer grants");
-    world.service.policy.max_ttl_ms = 60000;
-    world.now_ns += 5 * NS_PER_S;
+    front.service.policy.max_ttl_ms = 60000;
+    front.now_ns += 5 * NS_PER_S;
     resume(1, secret, "");
     ok(begins(1, "-NOTHELD it was held for as long"), "a lease that was to end before now");
 }

@@ -1,0 +1,87 @@
+#include "front.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct front front;
+
+static char reply_buffer[REPLY_BYTES_MAX];
+static void *registry_memory, *observe_memory;
+static size_t registry_bytes;
+
+static void on_write(void *userdata, struct session *session, const char *bytes, size_t length) {
+    size_t i = (size_t) (session - front.sessions);
+
+    (void) userdata;
+    if (i >= LISTENERS) {
+        front.crowd_pushes += bytes[0] == '>' || bytes[0] == '*';
+        return;
+    }
+    assert(front.output_length[i] + length < OUTPUT_MAX);
+    memcpy(front.output[i] + front.output_length[i], bytes, length);
+    front.output_length[i] += length;
+    front.output[i][front.output_length[i]] = '\0';
+}
+
+static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
+                       instant_ns now_ns) {
+    session_outcome(userdata, request, outcome, now_ns);
+}
+
+static void *reserve(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert(memory != MAP_FAILED);
+    return memory;
+}
+
+void front_begin(const struct front_setup *setup) {
+    const struct policy policy = {.terms = {.default_ttl_ms = 10000, .fencing = true}, .max_ttl_ms = 60000};
+    struct service_sink sink = setup->sink;
+    struct registry_sink registry_sink = setup->registry_sink;
+    const uint64_t key[2] = {1, 2};
+
+    if (registry_memory) {
+        (void) munmap(registry_memory, registry_bytes);
+        (void) munmap(observe_memory, observe_memory_bytes());
+    }
+    memset(&front, 0, sizeof(front));
+    front.now_ns = 1000 * NS_PER_S;
+    sink.write = on_write;
+    registry_sink.outcome = on_outcome;
+    registry_sink.userdata = &front.service;
+    registry_bytes = registry_memory_bytes(setup->requests_max);
+    registry_memory = reserve(registry_bytes);
+    observe_memory = reserve(observe_memory_bytes());
+    registry_init(&front.service.registry, &registry_sink, setup->requests_max, setup->limit, key,
+                  registry_memory);
+    observe_init(&front.service.observatory, 7, observe_memory);
+    service_init(&front.service, &policy, &setup->identity, &sink, reply_buffer, front.now_ns);
+    assert(setup->sessions <= SESSIONS_MAX);
+    for (unsigned i = 0; i < setup->sessions; i++)
+        session_init(&front.sessions[i], &front.service, i + 1, (pid_t) (100 + i), 1000);
+}
+
+void ask_bytes(unsigned session, const char *bytes, size_t length) {
+    const struct resp_limits limits = {.bulk_bytes_max = 4096, .tokens_max = 32, .depth_max = 1};
+    struct resp_token tokens[32];
+    size_t n;
+
+    if (session < LISTENERS) {
+        front.output_length[session] = 0;
+        front.output[session][0] = '\0';
+    }
+    long used = resp_parse_request(bytes, length, &limits, tokens, &n);
+    assert(used == (long) length && n > 0);
+    session_request(&front.sessions[session], &front.service, tokens, n, front.now_ns);
+    observe_tick(&front.service, front.now_ns);
+}
+
+void ask(unsigned session, const char *line) {
+    char bytes[4200];
+    int length = snprintf(bytes, sizeof(bytes), "%s\r\n", line);
+
+    assert(length > 0 && (size_t) length < sizeof(bytes));
+    ask_bytes(session, bytes, (size_t) length);
+}

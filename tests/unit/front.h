@@ -1,0 +1,31 @@
+/* The local layer as the front thread drives it, for tests: requests of its sessions go in as text, replies
+ * and pushes come out as bytes. The keeper is the test's. */
+#pragma once
+
+#include "local/command.h"
+#include "local/session.h"
+
+enum { LISTENERS = 8, SESSIONS_MAX = 1008, OUTPUT_MAX = 400 * 1024 };
+
+extern struct front {
+    struct service service;
+    struct session sessions[SESSIONS_MAX];
+    char output[LISTENERS][OUTPUT_MAX]; /* of the first sessions */
+    size_t output_length[LISTENERS];
+    unsigned crowd_pushes; /* to the others */
+    instant_ns now_ns;
+} front;
+
+struct front_setup {
+    struct service_identity identity;
+    struct service_sink sink;           /* but write */
+    struct registry_sink registry_sink; /* but outcome and userdata */
+    uint32_t requests_max, limit;
+    unsigned sessions;
+};
+
+void front_begin(const struct front_setup *setup);
+
+/* One request of a session. */
+void ask(unsigned session, const char *line);
+void ask_bytes(unsigned session, const char *bytes, size_t length);
