@@ -10,41 +10,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../unit/tap.h"
-#include "redlock.h"
+#include "app.h"
 
 #define is(got, want) is_int(got, want, #got " is " #want)
 
-static const char *socket_path;
 static pid_t agent_pid;
-
-static int64_t now_ms(void) {
-    struct timespec t;
-
-    (void) clock_gettime(CLOCK_BOOTTIME, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-static struct redlock *connection_new(void) {
-    struct redlock *connection = NULL;
-
-    if (redlock_connect(socket_path, &connection) != REDLOCK_OK) {
-        (void) printf("Bail out! can't connect to %s\n", socket_path);
-        exit(1);
-    }
-    return connection;
-}
-
-static struct redlock_options options_of(int64_t ttl_ms, int64_t wait_ms) {
-    struct redlock_options options = REDLOCK_OPTIONS_INIT;
-
-    options.ttl_ms = ttl_ms;
-    options.wait_ms = wait_ms;
-    return options;
-}
 
 /* --- blocking calls --- */
 
@@ -97,78 +70,6 @@ static void test_blocking(void) {
 }
 
 /* --- event loops --- */
-
-struct heard {
-    unsigned granted, failed, at_risk, lost, draining, disconnected;
-    int error;
-    char reason[32];
-    int64_t lost_ms;
-};
-
-static void on_granted(struct redlock_lease *lease, void *userdata) {
-    struct heard *heard = userdata;
-    (void) lease;
-    heard->granted++;
-}
-
-static void on_failed(struct redlock_lease *lease, enum redlock_error error, const char *text,
-                      void *userdata) {
-    struct heard *heard = userdata;
-    (void) lease;
-    (void) text;
-    heard->failed++;
-    heard->error = error;
-}
-
-static void on_lost(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
-    struct heard *heard = userdata;
-    (void) lease;
-    (void) text;
-    heard->lost++;
-    heard->lost_ms = now_ms();
-    (void) snprintf(heard->reason, sizeof(heard->reason), "%s", reason);
-}
-
-static void on_at_risk(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata) {
-    struct heard *heard = userdata;
-    (void) lease;
-    (void) left_ms;
-    heard->at_risk++;
-    (void) snprintf(heard->reason, sizeof(heard->reason), "%s", reason);
-}
-
-static void on_disconnected(struct redlock *connection, void *userdata) {
-    struct heard *heard = userdata;
-    (void) connection;
-    heard->disconnected++;
-}
-
-static void listen_to(struct redlock *connection, struct heard *heard) {
-    const struct redlock_callbacks callbacks = {
-        .size = sizeof(callbacks),
-        .granted = on_granted,
-        .failed = on_failed,
-        .at_risk = on_at_risk,
-        .lost = on_lost,
-        .disconnected = on_disconnected,
-    };
-
-    *heard = (struct heard){0};
-    redlock_set_callbacks(connection, &callbacks, heard);
-}
-
-/* Runs an event loop until the counter is at least `wanted`; false after ten seconds (more on slow builds).
- */
-static bool dispatch_until(struct redlock *connection, const unsigned *counter, unsigned wanted) {
-    int64_t until_ms = now_ms() + 40000;
-
-    while (*counter < wanted && now_ms() < until_ms) {
-        struct pollfd poll_fd = {.fd = redlock_fd(connection), .events = (short) redlock_events(connection)};
-        (void) poll(&poll_fd, 1, 100);
-        (void) redlock_dispatch(connection);
-    }
-    return *counter >= wanted;
-}
 
 static void test_event_loop(void) {
     struct redlock *connection = connection_new();

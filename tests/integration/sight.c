@@ -12,40 +12,20 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../unit/tap.h"
-#include "redlock.h"
+#include "app.h"
 
 #define is(got, want) is_int(got, want, #got " is " #want)
 
-static const char *socket_path;
 static pid_t agent_pid;
 static unsigned descriptors_before; /* of the agent, without any client */
 
-static int64_t now_ns(void) {
-    struct timespec t;
-
-    (void) clock_gettime(CLOCK_BOOTTIME, &t);
-    return (int64_t) t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static struct redlock *connection_new(void) {
-    struct redlock *connection = NULL;
-
-    if (redlock_connect(socket_path, &connection) != REDLOCK_OK) {
-        (void) printf("Bail out! can't connect to %s\n", socket_path);
-        exit(1);
-    }
-    return connection;
-}
-
 static struct redlock_lease *take(struct redlock *connection, const char *name, int64_t ttl_ms) {
-    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+    struct redlock_options options = options_of(ttl_ms, 0);
     struct redlock_lease *lease = NULL;
 
-    options.ttl_ms = ttl_ms;
     if (redlock_acquire(connection, name, &options, &lease) != REDLOCK_OK) {
         (void) printf("Bail out! can't acquire %s: %s\n", name, redlock_error_text(connection));
         exit(1);
@@ -56,7 +36,8 @@ static struct redlock_lease *take(struct redlock *connection, const char *name, 
 /* Waits without asking the agent anything, at most 10 s. */
 static bool wait_until(bool (*condition)(const struct redlock_lease *lease),
                        const struct redlock_lease *lease) {
-    for (int64_t until_ns = now_ns() + INT64_C(10000000000); now_ns() < until_ns; (void) usleep(200))
+    for (int64_t until_ns = now_ns(CLOCK_BOOTTIME) + INT64_C(10000000000); now_ns(CLOCK_BOOTTIME) < until_ns;
+         (void) usleep(200))
         if (condition(lease))
             return true;
     return false;
@@ -261,7 +242,8 @@ static void test_sealed(void) {
 
 /* Within 10 s: connections end when the agent comes to it. */
 static bool descriptors_are_within(unsigned low, unsigned high) {
-    for (int64_t until_ns = now_ns() + INT64_C(10000000000); now_ns() < until_ns; (void) usleep(1000))
+    for (int64_t until_ns = now_ns(CLOCK_BOOTTIME) + INT64_C(10000000000); now_ns(CLOCK_BOOTTIME) < until_ns;
+         (void) usleep(1000))
         if (count_descriptors(agent_pid) >= low && count_descriptors(agent_pid) <= high)
             return true;
     (void) printf("# the agent has %u descriptors, not %u to %u\n", count_descriptors(agent_pid), low, high);
