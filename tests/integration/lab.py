@@ -77,6 +77,31 @@ def end_process(process):
     process.wait()
 
 
+def alive(pid):
+    """Of a process that may be another's child; a zombie is not."""
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def listener(socket_path):
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listening.bind(socket_path)
+    listening.listen(64)
+    return listening
+
+
+def hang_up(*connections):
+    """For both sides, also while another thread reads there."""
+    for connection in connections:
+        try:
+            connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
 class ReplyError(Exception):
     pass
 
@@ -380,9 +405,7 @@ class Proxy:
         self.deaf = False       # nothing gets through to the node
         self.mute = False       # nothing comes back from it
         self.connections = []
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.listener.bind(self.socket_path)
-        self.listener.listen(64)
+        self.listener = listener(self.socket_path)
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -410,20 +433,12 @@ class Proxy:
                     sink.sendall(data)
         except OSError:
             pass
-        for end in (source, sink):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+        hang_up(source, sink)
 
     def cut(self):
         """Breaks all connections."""
         for pair in self.connections:
-            for end in pair:
-                try:
-                    end.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
+            hang_up(*pair)
         self.connections = []
 
 
@@ -441,9 +456,7 @@ class FakeNode:
         self.calls = 0
         self.socket_path = path("fake.sock")
         self.address = "unix:" + self.socket_path
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.listener.bind(self.socket_path)
-        self.listener.listen(64)
+        self.listener = listener(self.socket_path)
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):

@@ -13,14 +13,6 @@ nodes = lab.nodes(3)
 agent = lab.Agent(nodes)
 
 
-def alive(pid):
-    try:
-        with open("/proc/%d/stat" % pid) as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def test_exit_statuses():
     run = lambda *arguments: lab.redlock_run(agent, "run", *arguments)
     equal(run("x", "--", "true")[0], 0, "0: done")
@@ -95,7 +87,7 @@ def stopped_in_time(break_agent, what):
     break_agent(victim)
     value_ttl = max(node.call("PTTL", "doomed " + what) for node in nodes)
     until = lab.now() + value_ttl / 1000
-    lab.wait_for(lambda: not any(alive(pid) for pid in pids), what="the end of the command")
+    lab.wait_for(lambda: not any(lab.alive(pid) for pid in pids), what="the end of the command")
     ok(lab.now() < until, "%s: the whole group is dead before the keys end (%.0f ms before)"
        % (what, 1000 * (until - lab.now())))
     equal(process.wait(20 * lab.SCALE), 125, "exit status 125")
@@ -137,7 +129,7 @@ def test_parent_death():
     pid = int(process.stdout.readline())
     process.kill()
     process.wait()
-    lab.wait_for(lambda: not alive(pid), what="the end of the command")
+    lab.wait_for(lambda: not lab.alive(pid), what="the end of the command")
     ok(True, "the command dies with redlock, even by kill -9")
     lab.wait_for(lambda: lab.keys_on(nodes, "orphan") == 0, what="the release")
     ok(True, "and the lease is released")

@@ -68,14 +68,19 @@ def test_drain():
     other.terminate()
 
 
+def reload(agent):
+    before = agent.log_text().count("reloaded ")
+    agent.signal(signal.SIGHUP)
+    lab.wait_for(lambda: agent.log_text().count("reloaded ") > before, what="the reload")
+
+
 def test_reload():
     agent = lab.Agent(nodes, 'max_ttl = "30s"')
     client = agent.client()
     grant = client.acquire("reloaded", "TTL", 1000)
     begins(client.acquire("x", "TTL", 35000), "BADARG", "above max_ttl")
     agent.write_config('max_ttl = "20s"\ndefault_ttl = "5s"')
-    agent.signal(signal.SIGHUP)
-    lab.wait_for(lambda: "reloaded " in agent.log_text(), what="the reload")
+    reload(agent)
     begins(client.acquire("x", "TTL", 25000), "BADARG", "SIGHUP takes a smaller max_ttl over")
     ok("id" in client.acquire("x", "TTL", 20000), "which is granted")
     agent.write_config('max_ttl = "thirty"')
@@ -92,12 +97,6 @@ def test_reload():
     begins(client.acquire("z", "TTL", 35000), "BADARG", "and not taken over")
     ok(client.call("CHECK", grant["id"]) > 0, "no lease is lost by it")
     agent.terminate()
-
-
-def reload(agent):
-    before = agent.log_text().count("reloaded ")
-    agent.signal(signal.SIGHUP)
-    lab.wait_for(lambda: agent.log_text().count("reloaded ") > before, what="the reload")
 
 
 def words(messages):
@@ -169,7 +168,7 @@ def test_dev():
     equal(len(children), 3, "on three servers of its own")
     process.kill()
     process.wait()
-    lab.wait_for(lambda: not any(alive(int(child)) for child in children), what="the end of the children")
+    lab.wait_for(lambda: not any(lab.alive(int(child)) for child in children), what="their end")
     ok(True, "which die with it, even by kill -9")
     process = lab.spawn([lab.REDLOCKD, "--dev=5", "--socket", socket_path], stderr=subprocess.DEVNULL)
     lab.wait_for(lambda: answers(socket_path), what="the agent")
@@ -177,15 +176,7 @@ def test_dev():
     equal(len(children), 5, "--dev=5 starts five")
     process.terminate()
     equal(process.wait(20), 0, "SIGTERM ends it")
-    ok(not any(alive(int(child)) for child in children), "and them")
-
-
-def alive(pid):
-    try:
-        with open("/proc/%d/stat" % pid) as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
+    ok(not any(lab.alive(int(child)) for child in children), "and them")
 
 
 def answers(socket_path):
