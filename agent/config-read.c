@@ -84,6 +84,20 @@ struct reader {
     bool out_of_memory;
 };
 
+/* Goes to section `i` of the file, if it is of this kind. */
+static bool enter_section(struct reader *r, cfg_t *root, const struct outline *outline, unsigned i,
+                          const char *kind) {
+    const struct outline_section *section = &outline->sections[i];
+    char title[16];
+
+    if (strcmp(section->kind->name, kind) != 0)
+        return false;
+    (void) snprintf(title, sizeof title, "%u", i);
+    r->section = section;
+    r->values = section->kind->flags & CFGF_TITLE ? cfg_gettsec(root, kind, title) : cfg_getsec(root, kind);
+    return true;
+}
+
 /* The value of an option, or NULL when it is not given (or is known to be wrong). */
 static const char *get(const struct reader *r, const char *name, unsigned *ret_line) {
     *ret_line = outline_line(r->section, name);
@@ -416,13 +430,8 @@ static void read_nodes(struct reader *r, cfg_t *root, const struct outline *outl
     unsigned last_line = 1, n;
 
     for (unsigned i = 1; i < outline->n_sections; i++) {
-        char title[16];
-
-        if (strcmp(outline->sections[i].kind->name, "node") != 0)
+        if (!enter_section(r, root, outline, i, "node"))
             continue;
-        (void) snprintf(title, sizeof title, "%u", i);
-        r->section = &outline->sections[i];
-        r->values = cfg_gettsec(root, "node", title);
         n = config->n_nodes++;
         last_line = r->section->line;
         read_node(r, &config->nodes[n], &addresses[n], &lines[n]);
@@ -463,16 +472,9 @@ static void read_rule(struct reader *r, struct rule *rule) {
 
 /* After the options of the top level, which hold where a rule is silent. */
 static void read_rules(struct reader *r, cfg_t *root, const struct outline *outline) {
-    for (unsigned i = 1; i < outline->n_sections; i++) {
-        char title[16];
-
-        if (strcmp(outline->sections[i].kind->name, "rule") != 0)
-            continue;
-        (void) snprintf(title, sizeof title, "%u", i);
-        r->section = &outline->sections[i];
-        r->values = cfg_gettsec(root, "rule", title);
-        read_rule(r, &r->config->rules[r->config->n_rules++]);
-    }
+    for (unsigned i = 1; i < outline->n_sections; i++)
+        if (enter_section(r, root, outline, i, "rule"))
+            read_rule(r, &r->config->rules[r->config->n_rules++]);
 }
 
 /* Gives every option its meaning. Mistakes are noted, not returned. 0 or -ENOMEM. */
@@ -488,13 +490,9 @@ static int read_values(cfg_t *root, const struct outline *outline, struct mistak
     read_count(&r, "keepers", 1, KEEPERS_MAX, &config->keepers);
     read_count(&r, "max_sessions", 1, SESSIONS_MAX, &config->max_sessions);
     read_count(&r, "max_leases", 1, LEASES_MAX, &config->max_leases);
-    for (unsigned i = 1; i < outline->n_sections; i++) {
-        if (strcmp(outline->sections[i].kind->name, "socket") != 0)
-            continue;
-        r.section = &outline->sections[i];
-        r.values = cfg_getsec(root, "socket");
-        read_socket(&r);
-    }
+    for (unsigned i = 1; i < outline->n_sections; i++)
+        if (enter_section(&r, root, outline, i, "socket"))
+            read_socket(&r);
     read_rules(&r, root, outline);
     read_nodes(&r, root, outline);
     config->has_password = outline->has_password;
