@@ -254,6 +254,20 @@ class Node:
         return "unix:" + self.socket_path
 
 
+class TcpNode(Node):
+    """For the agent there is its port alone; the Unix socket is the test's."""
+
+    def __init__(self, name, *options, port_option="--port"):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            self.port = taken.getsockname()[1]
+        super().__init__(name, "--bind", "127.0.0.1", port_option, str(self.port), *options)
+
+    @property
+    def address(self):
+        return "127.0.0.1:%d" % self.port
+
+
 def nodes(count, *options):
     return [Node(chr(ord("a") + i), *options) for i in range(count)]
 

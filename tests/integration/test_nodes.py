@@ -1,6 +1,7 @@
 """Nodes that are down, silent, slow, refusing, of the wrong kind, or restarted."""
 
 import os
+import socket
 
 import lab
 from tap import begins, equal, main, note, ok, within
@@ -179,6 +180,29 @@ def becomes(agent, name, state, reason=""):
         node = agent.node_states()[name]
         return node if node["state"] == state and reason in node["reason"] else None
     return lab.wait_for(shown, seconds=15, what="node %s %s" % (name, state))
+
+
+def test_no_answer_to_connecting():
+    """As of a host that is gone: a queue that is full drops what wants to connect."""
+    nodes = [*lab.nodes(2), lab.TcpNode("c")]
+    agent = lab.Agent(nodes)
+    agent.wait_voting(3)
+    nodes[2].kill()
+    full, filler = socket.socket(), socket.socket()
+    full.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    full.bind(("127.0.0.1", nodes[2].port))
+    full.listen(0)
+    filler.setblocking(False)
+    filler.connect_ex(("127.0.0.1", nodes[2].port))
+    lab.wait_for(lambda: "no connection within" in agent.node_states()["c"]["reason"], what="the reason")
+    equal(acquire_and_release(agent.client(), "gone"), "granted",
+          "a node that was there and is gone is told")
+    filler.close()
+    full.close()
+    nodes[2].start()
+    agent.wait_voting(3)
+    ok(True, "and tried again until it is back")
+    agent.terminate()
 
 
 def test_facts_under_way():
@@ -388,7 +412,7 @@ def test_late_start():
 
 
 main(test_minority_and_majority_down, test_silent_nodes, test_slow_nodes, test_lost_replies,
-     test_refusing_nodes,
+     test_refusing_nodes, test_no_answer_to_connecting,
      test_real_refusals, test_wrong_servers, test_facts_under_way,
      test_evictions_under_way, test_round_trips, test_foreign_type, test_foreign_writes,
      test_script_flush_and_restart,

@@ -46,30 +46,11 @@ def make_all():
     make_certificate("stranger", "theirs", "DNS:client.example")
 
 
-class TlsNode(lab.Node):
-    """For the agent there is its TLS port alone; the Unix socket is the test's."""
-
+class TlsNode(lab.TcpNode):
     def __init__(self, name, clients="no", certificate="server"):
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            self.port = taken.getsockname()[1]
-        super().__init__(name, "--bind", "127.0.0.1", "--tls-port", str(self.port),
-                         "--tls-auth-clients", clients, "--tls-cert-file", at(certificate + ".crt"),
-                         "--tls-key-file", at(certificate + ".key"), "--tls-ca-cert-file", at("ours.crt"))
-
-    @property
-    def address(self):
-        return "127.0.0.1:%d" % self.port
-
-
-class PlainNode(TlsNode):
-    """The same without TLS."""
-
-    def __init__(self, name):
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            self.port = taken.getsockname()[1]
-        lab.Node.__init__(self, name, "--bind", "127.0.0.1", "--port", str(self.port))
+        super().__init__(name, "--tls-auth-clients", clients, "--tls-cert-file", at(certificate + ".crt"),
+                         "--tls-key-file", at(certificate + ".key"), "--tls-ca-cert-file", at("ours.crt"),
+                         port_option="--tls-port")
 
 
 def config(ca="ours", certificate=None, more=""):
@@ -170,7 +151,7 @@ def test_plain_beside_tls():
 
 
 def test_tls_to_plain():
-    told(PlainNode("a"), config(), "does not speak TLS", "TLS to a plain port")
+    told(lab.TcpNode("a"), config(), "does not speak TLS", "TLS to a plain port")
 
 
 def test_silence():
