@@ -5,12 +5,11 @@
 #include <string.h>
 
 #include "base/carve.h"
-#include "base/hash.h"
+#include "local/refusal.h"
 
 enum {
     INDEX_BITS = 20,
     COMMAND_TEXT_BYTES = NAME_BYTES_MAX + DATA_BYTES_MAX + 32,
-    SEEN_JUST_NOW_MS = 100,
 };
 
 static_assert(REQUESTS_MAX == 1 << INDEX_BITS, "an id is a slot's index and its generation");
@@ -34,10 +33,9 @@ static size_t lay_out(struct registry *registry, uint32_t requests_max, unsigned
 
     if (memory) {
         pool_init(&registry->requests, request_memory, sizeof(struct request), requests_max);
-        pool_init(&registry->names, name_memory, sizeof(struct name), requests_max);
         heap_init(&registry->due, heap_memory, position_memory, requests_max);
         text_store_init(&registry->texts, text_memory, text_bytes(requests_max));
-        registry->buckets = bucket_memory;
+        names_init(&registry->names, requests_max, name_memory, bucket_memory, &registry->texts);
     }
     return offset;
 }
@@ -64,9 +62,9 @@ void registry_init(struct registry *registry, const struct registry_sink *sink, 
         .sink = *sink,
         .requests_max = requests_max,
         .limit = limit,
-        .hash_key = {hash_key[0], hash_key[1]},
     };
     (void) lay_out(registry, requests_max, memory);
+    names_set_key(&registry->names, hash_key);
 }
 
 /* --- requests --- */
@@ -155,47 +153,7 @@ static void tell_failed(struct registry *registry, struct request *request, cons
 /* --- names --- */
 
 uint64_t registry_hash(const struct registry *registry, const char *name, size_t length) {
-    return hash_bytes(registry->hash_key, name, length);
-}
-
-static uint32_t *bucket_of(const struct registry *registry, uint64_t hash) {
-    return &registry->buckets[hash & (registry->requests_max - 1)];
-}
-
-static struct name *name_get(struct registry *registry, const char *bytes, size_t length) {
-    uint64_t hash = registry_hash(registry, bytes, length);
-    uint32_t *bucket = bucket_of(registry, hash);
-
-    for (uint32_t at = *bucket; at != 0;) {
-        struct name *name = pool_at(&registry->names, at - 1);
-        if (name->hash == hash && name->text->head_length == length &&
-            memcmp(name->text->bytes, bytes, length) == 0)
-            return name;
-        at = name->next_in_bucket;
-    }
-    struct text *text = text_new(&registry->texts, bytes, length, NULL, 0);
-    if (!text)
-        return NULL;
-    uint32_t index = pool_take(&registry->names);
-    assert(index != POOL_NONE); /* there are as many as requests */
-    struct name *name = pool_at(&registry->names, index);
-    *name = (struct name){.hash = hash, .text = text, .next_in_bucket = *bucket};
-    list_init(&name->queue);
-    *bucket = index + 1;
-    return name;
-}
-
-static void name_free(struct registry *registry, struct name *name) {
-    uint32_t index = (uint32_t) (name - (struct name *) (void *) registry->names.memory);
-    uint32_t *link = bucket_of(registry, name->hash);
-
-    assert(list_is_empty(&name->queue));
-    while (*link != index + 1)
-        link = &((struct name *) pool_at(&registry->names, *link - 1))->next_in_bucket;
-    *link = name->next_in_bucket;
-    name->text = text_unref(&registry->texts, name->text);
-    name->seen = text_unref(&registry->texts, name->seen);
-    pool_give(&registry->names, index);
+    return names_hash(&registry->names, name, length);
 }
 
 /* Who holds it is another from now on. */
@@ -271,7 +229,7 @@ static void leave_line(struct registry *registry, struct request *request) {
     request->name = NULL;
     struct request *next = first_in_line(name);
     if (!next) {
-        name_free(registry, name);
+        names_free(&registry->names, name);
         return;
     }
     if (was_first && next->state == REQUEST_QUEUED) {
@@ -317,32 +275,12 @@ static void silence(struct request *request) {
     request->session = NULL;
 }
 
-/* Why the first in line has not got it, and when that was if it was not just now. */
-static void put_seen(const struct name *name, instant_ns now_ns, char *text, size_t size) {
-    long long ago_ms = (now_ns - name->seen_ns) / NS_PER_MS;
-    int length = (int) name->seen->head_length;
-
-    if (ago_ms < SEEN_JUST_NOW_MS)
-        (void) snprintf(text, size, "%.*s", length, name->seen->bytes);
-    else
-        (void) snprintf(text, size, "%.*s (%lld ms ago)", length, name->seen->bytes, ago_ms);
-}
-
 /* "held by …" for requests that find the name taken. */
 static void fail_busy(struct registry *registry, struct request *request, instant_ns now_ns) {
-    const struct name *name = request->name;
-    const struct request *first = first_in_line(name);
-    char text[1200];
+    char text[REFUSAL_BYTES];
+    const char *error = refusal_busy(request->name, first_in_line(request->name), now_ns, text);
 
-    if (first->state == REQUEST_HELD)
-        (void) snprintf(text, sizeof(text), "held by process %ld of this host, %lld ms left if not extended",
-                        (long) first->pid, (long long) ((first->deadline_ns - now_ns) / NS_PER_MS));
-    else
-        put_seen(name, now_ns, text, sizeof(text));
-    tell_failed(registry, request,
-                first->state != REQUEST_HELD && name->seen_failure == FAILURE_NO_QUORUM ? "NOQUORUM"
-                                                                                        : "BUSY",
-                text, now_ns);
+    tell_failed(registry, request, error, text, now_ns);
 }
 
 /* Those who don't wait learn that they can't have it now. */
@@ -428,7 +366,7 @@ bool registry_start(struct registry *registry, struct request *request, const st
                     instant_ns now_ns) {
     assert(request->state == REQUEST_NEW);
 
-    struct name *name = name_get(registry, ask->name, ask->name_length);
+    struct name *name = names_get(&registry->names, ask->name, ask->name_length);
     if (!name) {
         request_free(registry, request);
         return false;
@@ -633,27 +571,9 @@ void registry_report(struct registry *registry, const struct report *report, ins
 /* --- time --- */
 
 static void wait_ended(struct registry *registry, struct request *request, instant_ns now_ns) {
-    const struct name *name = request->name;
-    const struct request *first = first_in_line(name);
-    long long waited_ms = (now_ns - request->asked_ns) / NS_PER_MS;
-    char text[1400], seen[1300];
-    const char *error = "TIMEOUT";
+    char text[REFUSAL_BYTES];
+    const char *error = refusal_timeout(request, first_in_line(request->name), now_ns, text);
 
-    if (request->resume)
-        (void) snprintf(text, sizeof(text),
-                        "tried for %lld ms; no majority of the nodes tells whether it stands", waited_ms);
-    else if (first->state == REQUEST_HELD)
-        (void) snprintf(text, sizeof(text), "waited %lld ms; held by process %ld of this host", waited_ms,
-                        (long) first->pid);
-    else if (name->seen) {
-        put_seen(name, now_ns, seen, sizeof(seen));
-        (void) snprintf(text, sizeof(text), "waited %lld ms; %s", waited_ms, seen);
-    } else
-        (void) snprintf(text, sizeof(text), "waited %lld ms, until no attempt had come to an end",
-                        waited_ms);
-    if (request->resume ||
-        (first->state != REQUEST_HELD && name->seen && name->seen_failure == FAILURE_NO_QUORUM))
-        error = "NOQUORUM";
     tell_failed(registry, request, error, text, now_ns);
     silence(request);
     if (request->state == REQUEST_CONTENDING)

@@ -17,6 +17,7 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "core/event.h"
+#include "local/names.h"
 #include "local/page.h"
 
 struct session;
@@ -63,17 +64,6 @@ struct request {
     instant_ns hold_until_ns; /* INSTANT_NEVER: no bound */
 };
 
-struct name {
-    uint32_t pool_link;
-    uint32_t next_in_bucket; /* index + 1 */
-    uint64_t hash;
-    struct text *text;
-    struct list queue;
-    struct text *seen; /* why the first in line has not got it; NULL: not known to have failed */
-    enum failure seen_failure;
-    instant_ns seen_ns; /* what it says of times left is as of then */
-};
-
 enum outcome_kind {
     OUTCOME_GRANTED, /* text: the random part of the lock value */
     OUTCOME_FAILED,  /* error, text */
@@ -105,14 +95,12 @@ struct registry_sink {
 struct registry {
     struct registry_sink sink;
     struct pool requests;
-    struct pool names;
     struct heap due;
     struct text_store texts;
-    uint32_t *buckets; /* index + 1 */
+    struct names names;
     uint32_t requests_max;
     uint32_t limit; /* configured: at most this many at a time */
     uint32_t held, waiting;
-    uint64_t hash_key[2];
 };
 
 struct registry_ask {

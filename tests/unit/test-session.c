@@ -238,7 +238,7 @@ static void test_waiters_are_fifo(void) {
     report(keeper.commands[2].request, REPORT_RELEASED);
     report(first, REPORT_RELEASED);
     is_int(front.service.registry.requests.taken, 0, "no request is left");
-    is_int(front.service.registry.names.taken, 0, "no name either");
+    is_int(front.service.registry.names.pool.taken, 0, "no name either");
 }
 
 static void test_wait_ends(void) {

@@ -1,0 +1,62 @@
+#include "local/names.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+void names_init(struct names *names, uint32_t count, void *memory, uint32_t *buckets,
+                struct text_store *texts) {
+    assert((count & (count - 1)) == 0);
+
+    *names = (struct names){.buckets = buckets, .texts = texts};
+    pool_init(&names->pool, memory, sizeof(struct name), count);
+}
+
+void names_set_key(struct names *names, const uint64_t hash_key[2]) {
+    memcpy(names->hash_key, hash_key, sizeof(names->hash_key));
+}
+
+uint64_t names_hash(const struct names *names, const char *bytes, size_t length) {
+    return hash_bytes(names->hash_key, bytes, length);
+}
+
+static uint32_t *bucket_of(const struct names *names, uint64_t hash) {
+    return &names->buckets[hash & (names->pool.capacity - 1)];
+}
+
+struct name *names_get(struct names *names, const char *bytes, size_t length) {
+    uint64_t hash = names_hash(names, bytes, length);
+    uint32_t *bucket = bucket_of(names, hash);
+
+    for (uint32_t at = *bucket; at != 0;) {
+        struct name *name = pool_at(&names->pool, at - 1);
+        if (name->hash == hash && name->text->head_length == length &&
+            memcmp(name->text->bytes, bytes, length) == 0)
+            return name;
+        at = name->next_in_bucket;
+    }
+    struct text *text = text_new(names->texts, bytes, length, NULL, 0);
+    if (!text)
+        return NULL;
+    uint32_t index = pool_take(&names->pool);
+    assert(index != POOL_NONE); /* there are as many as requests */
+    struct name *name = pool_at(&names->pool, index);
+    *name = (struct name){.hash = hash, .text = text, .next_in_bucket = *bucket};
+    list_init(&name->queue);
+    *bucket = index + 1;
+    return name;
+}
+
+void names_free(struct names *names, struct name *name) {
+    uint32_t index = (uint32_t) (name - (struct name *) (void *) names->pool.memory);
+    uint32_t *link = bucket_of(names, name->hash);
+
+    assert(list_is_empty(&name->queue));
+    while (*link != index + 1)
+        link = &((struct name *) pool_at(&names->pool, *link - 1))->next_in_bucket;
+    *link = name->next_in_bucket;
+    name->text = text_unref(names->texts, name->text);
+    name->seen = text_unref(names->texts, name->seen);
+    pool_give(&names->pool, index);
+}

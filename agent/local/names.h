@@ -1,0 +1,42 @@
+/* The names that anybody of this host asks for or holds, each with its line. Pure, part of the registry. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/instant.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "base/text.h"
+#include "core/event.h"
+
+struct name {
+    uint32_t pool_link;
+    uint32_t next_in_bucket; /* index + 1 */
+    uint64_t hash;
+    struct text *text;
+    struct list queue;
+    struct text *seen; /* why the first in line has not got it; NULL: not known to have failed */
+    enum failure seen_failure;
+    instant_ns seen_ns; /* what it says of times left is as of then */
+};
+
+struct names {
+    struct pool pool;
+    uint32_t *buckets; /* index + 1; as many as names */
+    struct text_store *texts;
+    uint64_t hash_key[2];
+};
+
+/* `count`: a power of two. `memory` for that many names, `buckets` as many; both zeroed. */
+void names_init(struct names *names, uint32_t count, void *memory, uint32_t *buckets,
+                struct text_store *texts);
+void names_set_key(struct names *names, const uint64_t hash_key[2]);
+
+uint64_t names_hash(const struct names *names, const char *bytes, size_t length);
+
+/* The name, made with an empty line if need be; NULL when there is no room for its text. */
+struct name *names_get(struct names *names, const char *bytes, size_t length);
+
+/* Its line is empty. */
+void names_free(struct names *names, struct name *name);
