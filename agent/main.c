@@ -33,6 +33,7 @@ struct options {
     const char *socket_path;
     unsigned dev_nodes; /* 0: not --dev */
     bool check_config;
+    bool store;
 };
 
 static void cleanup_config(struct config **config) {
@@ -50,6 +51,7 @@ static void print_help(void) {
         "\n"
         "  --config FILE    read this configuration instead of %s\n"
         "  --socket PATH    listen here instead of where the configuration says\n"
+        "  --store          hand connections and leases on to the next process, by the service manager\n"
         "  --dev[=N]        start N (3) private Redis servers and use them: for trying and testing\n"
         "  --check-config   report the configuration's mistakes; exit 0 if there are none, 78 otherwise\n"
         "  --version        print the version\n"
@@ -61,10 +63,19 @@ static void print_help(void) {
 
 /* Reads the options. 0, or an exit status + 1 when the process is to end. */
 static int parse_options(int argc, char **argv, struct options *ret) {
-    enum { OPTION_CONFIG = 256, OPTION_SOCKET, OPTION_DEV, OPTION_CHECK, OPTION_VERSION, OPTION_HELP };
+    enum {
+        OPTION_CONFIG = 256,
+        OPTION_SOCKET,
+        OPTION_STORE,
+        OPTION_DEV,
+        OPTION_CHECK,
+        OPTION_VERSION,
+        OPTION_HELP
+    };
     static const struct option known[] = {
         {"config", required_argument, NULL, OPTION_CONFIG},
         {"socket", required_argument, NULL, OPTION_SOCKET},
+        {"store", no_argument, NULL, OPTION_STORE},
         {"dev", optional_argument, NULL, OPTION_DEV},
         {"check-config", no_argument, NULL, OPTION_CHECK},
         {"version", no_argument, NULL, OPTION_VERSION},
@@ -82,6 +93,9 @@ static int parse_options(int argc, char **argv, struct options *ret) {
             break;
         case OPTION_SOCKET:
             ret->socket_path = optarg;
+            break;
+        case OPTION_STORE:
+            ret->store = true;
             break;
         case OPTION_DEV:
             n_nodes = optarg ? strtoul(optarg, &end, 10) : 3;
@@ -142,44 +156,40 @@ static int read_config(const struct options *options, struct config **ret) {
 
 /* Takes over the socket that systemd passed. It may be blocking (see NonBlocking= in systemd.service(5)),
  * but accepting must never hold the front up. */
-static int inherit_socket(struct config *config) {
+static int inherit_socket(struct config *config, int fd) {
     struct sockaddr_un address;
     socklen_t length = sizeof(address);
-    int r = sd_is_socket_unix(SD_LISTEN_FDS_START, SOCK_STREAM, 1, NULL, 0);
+    int r = sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0);
 
     if (r <= 0) {
         log_error("systemd passed something other than a listening Unix stream socket: see ListenStream= in "
                   "redlockd.socket");
         return r < 0 ? r : -EINVAL;
     }
-    int flags = fcntl(SD_LISTEN_FDS_START, F_GETFL);
-    if (flags < 0 || fcntl(SD_LISTEN_FDS_START, F_SETFL, flags | O_NONBLOCK) < 0) {
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
         r = -errno;
         log_error("can't use the socket that systemd passed: %s", strerror(errno));
         return r;
     }
     /* What messages and a reload speak of is the socket that is served. */
-    if (getsockname(SD_LISTEN_FDS_START, (struct sockaddr *) &address, &length) == 0 &&
+    if (getsockname(fd, (struct sockaddr *) &address, &length) == 0 &&
         length > offsetof(struct sockaddr_un, sun_path) && address.sun_path[0] == '/') {
         r = set_string(&config->socket_path, address.sun_path);
         if (r < 0)
             return r;
     }
-    return SD_LISTEN_FDS_START;
+    return fd;
 }
 
 /* The socket of systemd if it gave one, else our own. A descriptor or a negative errno, told. */
-static int open_socket(struct config *config, bool *ret_inherited) {
-    int n = sd_listen_fds(1);
-
-    *ret_inherited = n > 0;
-
-    if (n > 1) {
-        log_error("systemd passed %d sockets, one was expected: see redlockd.socket", n);
+static int open_socket(struct config *config, const struct inheritance *inheritance) {
+    if (inheritance->n_listen > 1) {
+        log_error("systemd passed %u sockets, one was expected: see redlockd.socket", inheritance->n_listen);
         return -EINVAL;
     }
-    if (n == 1)
-        return inherit_socket(config);
+    if (inheritance->n_listen == 1)
+        return inherit_socket(config, inheritance->listen_fd);
     int fd = listener_bind(config->socket_path, config->socket_mode, config->socket_group);
     if (fd == -EADDRINUSE)
         log_error("%s: another agent listens there already", config->socket_path);
@@ -229,6 +239,7 @@ static int make_agent_id(char ret[9]) {
 
 static int serve(const struct options *options, struct config *config) {
     _cleanup_(cleanup_dev) struct dev *dev = NULL;
+    _cleanup_(inheritance_close) struct inheritance inheritance = {.listen_fd = -1};
     struct front *front = NULL;
     char agent_id[9];
 
@@ -247,8 +258,14 @@ static int serve(const struct options *options, struct config *config) {
     /* Children before threads: their parent-death signal hangs on this thread. */
     if (options->dev_nodes > 0 && dev_start(options->dev_nodes, config, &dev) < 0)
         return EXIT_UNAVAILABLE;
-    bool inherited;
-    int listen_fd = open_socket(config, &inherited);
+    r = inheritance_take(&inheritance);
+    if (r < 0) {
+        log_error("can't take what systemd passed: %s", strerror(-r));
+        return EXIT_SYSTEM;
+    }
+    if (!options->store)
+        inheritance_drop(&inheritance);
+    int listen_fd = open_socket(config, &inheritance);
     if (listen_fd < 0)
         return EXIT_UNAVAILABLE;
     const struct front_config front_config = {
@@ -258,12 +275,14 @@ static int serve(const struct options *options, struct config *config) {
                                               : default_config_path,
         .agent_id = agent_id,
         .listen_fd = listen_fd,
+        .inheritance = options->store ? &inheritance : NULL,
     };
     r = front_new(&front_config, &front);
+    inheritance_close(&inheritance); /* who was not taken over learns it now */
     if (r >= 0)
         r = front_run(front);
     front_free(front);
-    if (!inherited)
+    if (inheritance.n_listen == 0)
         (void) unlink(config->socket_path);
     if (r < 0)
         log_error("the agent ends: %s", strerror(-r));

@@ -28,6 +28,26 @@ uint32_t pool_take(struct pool *pool) {
     return index;
 }
 
+bool pool_claim(struct pool *pool, uint32_t index) {
+    if (index >= pool->capacity)
+        return false;
+    while (pool->touched <= index) {
+        uint32_t fresh = pool->touched++;
+        memcpy(pool_at(pool, fresh), &pool->first_free, sizeof(pool->first_free));
+        pool->first_free = fresh;
+    }
+    for (uint32_t at = pool->first_free, before = POOL_NONE, next; at != POOL_NONE; before = at, at = next) {
+        memcpy(&next, pool_at(pool, at), sizeof(next));
+        if (at != index)
+            continue;
+        memcpy(before == POOL_NONE ? (void *) &pool->first_free : pool_at(pool, before), &next,
+               sizeof(next));
+        pool->taken++;
+        return true;
+    }
+    return false;
+}
+
 void pool_give(struct pool *pool, uint32_t index) {
     assert(index < pool->touched);
     assert(pool->taken > 0);

@@ -3,6 +3,7 @@
  * the first four. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,10 @@ void pool_init(struct pool *pool, void *memory, size_t item_bytes, uint32_t capa
 
 /* An item's index, or POOL_NONE when all are taken. */
 uint32_t pool_take(struct pool *pool);
+
+/* Takes the item with this index. False when it is taken, or there is none. Cheap in the order of the
+ * indices, before any was given back. */
+bool pool_claim(struct pool *pool, uint32_t index);
 
 void pool_give(struct pool *pool, uint32_t index);
 

@@ -106,6 +106,7 @@ enum operation {
 
 struct send {
     enum operation operation;
+    bool orphan; /* release: the text's tail is all of the value but the random part */
     node_set nodes;
     uint32_t ttl_ms;
     uint64_t ticket; /* comes back with each node's vote */

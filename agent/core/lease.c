@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "core/explain.h"
 #include "core/shard.h"
+#include "core/stranger.h"
 #include "core/token.h"
 #include "core/validity.h"
 
@@ -357,8 +358,10 @@ static void attempt_locked(struct shard *shard, struct lease *lease, instant_ns 
 
 static void attempt_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                          instant_ns now_ns) {
-    if (vote->kind == VOTE_FOREIGN)
+    if (vote->kind == VOTE_FOREIGN) {
         attempt_see(shard, lease, node, vote);
+        lease->doubted |= stranger_is_orphan(shard, lease, node, vote, now_ns);
+    }
     if (vote->kind == VOTE_YES && lease->token != 0)
         token_vote(shard, lease, node, vote, now_ns);
     if (vote->kind == VOTE_EPOCH) {
@@ -580,21 +583,6 @@ static void held_tick(struct shard *shard, struct lease *lease, instant_ns now_n
     }
 }
 
-/* Somebody writes over our keys: once for each node, until it says yes again. */
-static void tell_stranger(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote) {
-    node_set bit = node_set_of(node);
-
-    if (vote->kind == VOTE_YES)
-        lease->strangers &= (node_set) ~bit;
-    if (vote->kind != VOTE_FOREIGN || (lease->strangers & bit))
-        return;
-    lease->strangers |= bit;
-    shard_report(shard, &(struct report){.kind = REPORT_FOREIGN,
-                                         .node = node,
-                                         .text = lease->text->bytes,
-                                         .text_length = lease->text->head_length});
-}
-
 static void held_vote(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     if (!lease->undecided)
         return; /* a late answer to a round that is decided */
@@ -656,7 +644,7 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
         resume_vote(shard, lease, now_ns);
         break;
     case LEASE_HELD:
-        tell_stranger(shard, lease, node, vote);
+        stranger_seen(shard, lease, node, vote, now_ns);
         held_vote(shard, lease, now_ns);
         break;
     case LEASE_RELEASING:
@@ -721,6 +709,10 @@ void lease_release(struct shard *shard, struct lease *lease, instant_ns now_ns) 
         assert(false); /* these have no request */
         break;
     }
+}
+
+void lease_discard(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    release_begin(shard, lease, now_ns);
 }
 
 void lease_forget(struct shard *shard, struct lease *lease, instant_ns now_ns) {

@@ -63,6 +63,8 @@ struct lease {
     bool abandoned : 1; /* no more extensions */
     bool doubted : 1;   /* the last attempt met a changed epoch */
     bool seen_type : 1; /* `seen` is a type, not a value */
+    bool orphan : 1; /* releasing: another process's value, see stranger.h. The text's tail has all of it but
+                        the random part */
     struct list ending_link; /* in shard->ending: lost, or releasing */
     struct round round;
     uint8_t raises;     /* tries of this attempt to have a token accepted */
@@ -106,6 +108,9 @@ bool lease_extend_early(struct shard *shard, struct lease *lease, instant_ns now
 
 /* The holder lets go, or withdraws. */
 void lease_release(struct shard *shard, struct lease *lease, instant_ns now_ns);
+
+/* Deletes the keys of a lease that nobody waits for, as far as they may stand: the nodes of `maybe`. */
+void lease_discard(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
 /* The request is over before the holder was told that it is held: its keys are left to their ttl. */
 void lease_forget(struct shard *shard, struct lease *lease, instant_ns now_ns);

@@ -17,6 +17,8 @@ enum {
     REQUEST_ITEMS_MAX = 32,        /* items of one request */
     REQUEST_ITEM_BYTES_MAX = 4096, /* bytes of one item */
     SESSION_OUTPUT_BYTES_MAX = 256 * 1024, /* unread replies before a session is ended */
+    SESSION_SLOT_BITS = 20,                /* of a session's id: its place among the connections */
+    REQUEST_INDEX_BITS = 20,               /* of a request's id: its place in the registry */
     LEASES_PAGE = 256,                     /* entries of one LEASES reply */
     OBSERVED_NAMES_MAX = 4096,             /* names that are observed at a time */
     OBSERVATIONS_MAX = 1 << 16,            /* observers of all names together */

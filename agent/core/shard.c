@@ -157,6 +157,7 @@ void shard_send_again(struct shard *shard, struct lease *lease, enum operation o
                       instant_ns now_ns) {
     struct send send = {
         .operation = operation,
+        .orphan = lease->orphan,
         .nodes = nodes,
         .ttl_ms = lease->ttl_ms,
         .ticket = ticket_of(lease_index(shard, lease), lease->serial),
@@ -218,6 +219,12 @@ static void take_on(struct shard *shard, const struct command *command, instant_
     lease->hold_until_ns = command->hold_until_ns;
     lease->token = command->token; /* of the holder's own word: nothing but the holder relies on it */
     lease_resume(shard, lease, now_ns);
+}
+
+void shard_succeed(struct shard *shard, const struct predecessor *predecessor) {
+    assert(predecessor->length < sizeof(predecessor->identity));
+
+    shard->predecessor = *predecessor;
 }
 
 void shard_command(struct shard *shard, const struct command *command, instant_ns now_ns) {

@@ -13,6 +13,7 @@
 #include "core/event.h"
 #include "core/lease.h"
 #include "core/node.h"
+#include "core/stranger.h"
 
 struct shard_config {
     unsigned nodes;
@@ -60,9 +61,10 @@ struct shard {
     struct heap due;            /* leases, then looks */
     uint32_t *lease_of_request; /* by request modulo requests_max: slot + 1 */
     struct text_store texts;
-    struct list ending;  /* leases whose keys are about to be deleted */
-    bool extended;       /* in this tick */
-    bool judging;        /* a clock was set, and it is not known whose */
+    struct list ending; /* leases whose keys are about to be deleted */
+    bool extended;      /* in this tick */
+    bool judging;       /* a clock was set, and it is not known whose */
+    struct predecessor predecessor;
     int64_t token_high;  /* the largest token granted here */
     uint32_t max_ttl_ms; /* the longest of all agents, as far as the nodes' epochs tell */
     uint32_t waiting;    /* leases in LEASE_WAITING: spreads their retries */
@@ -92,6 +94,9 @@ void shard_node_probed(struct shard *shard, unsigned node, const struct probe *p
 /* The node told its TIME in an answer to what was sent at `sent_ns`. Before the votes in that answer. */
 void shard_node_time(struct shard *shard, unsigned node, int64_t time_us, instant_ns sent_ns,
                      instant_ns now_ns);
+
+/* The front goes on from this process's ledger: its leases stand in the front's lines already. */
+void shard_succeed(struct shard *shard, const struct predecessor *predecessor);
 
 /* An operator knows that the node has forgotten nothing that still counts. */
 void shard_node_bless(struct shard *shard, unsigned node, instant_ns now_ns);

@@ -116,7 +116,8 @@ static void put_value(struct batcher *batcher, struct item *item, const struct s
         hex[2 * i + 1] = digits[send->secret[i] & 15];
     }
     item->value_offset = put(batcher, hex, sizeof(hex));
-    (void) put(batcher, batcher->identity, batcher->identity_length);
+    if (!send->orphan)
+        (void) put(batcher, batcher->identity, batcher->identity_length);
     (void) put(batcher, text_tail(send->text), send->text->tail_length);
     item->value_length = batcher->arena_used - item->value_offset;
 }

@@ -13,6 +13,7 @@
 #include "io/clock.h"
 #include "io/log.h"
 #include "io/shared.h"
+#include "io/transfer.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
@@ -21,6 +22,8 @@
 enum {
     OUTPUT_KEPT_BYTES = 1024, /* of the buffer between replies */
     REQUESTS_PER_TURN = 64,   /* of one connection, before the others get their turn */
+    STORE_AFTER_MS = 1000,    /* connections without a lease: short ones are not worth the manager's while */
+    LOG_ROOM_BYTES_MIN = 256,
     OUTPUT_PAUSE_BYTES =
         SESSION_OUTPUT_BYTES_MAX / 2, /* unread replies beyond which no more requests are taken */
 };
@@ -28,6 +31,7 @@ enum {
 struct conn {
     struct session session; /* first: the service hands it back */
     struct conn_host *host;
+    uint64_t id; /* the session's, also when it has ended */
     uint32_t slot;
     int fd;     /* -1 once closed; then only the process is watched */
     int pid_fd; /* -1 when the kernel has none to give */
@@ -43,11 +47,19 @@ struct conn {
     char *output;
     size_t output_sent, output_length, output_room;
     int page_fd;      /* to be sent to the client; -1: nothing is */
+    int own_page_fd;  /* the manager has yet to get it; -1: no */
     size_t page_at;   /* with this byte of the output */
     struct list link; /* host->conns, or host->closed */
     struct list ready_link;
     struct list unsent_link;
+    bool stored; /* the manager has it too */
+    struct list unstored_link;
+    instant_ns opened_ns;
+    uint64_t received, parsed; /* how far we are in the stream of requests */
+    uint64_t request_at;       /* where the last request that was taken begins */
 };
+
+static_assert((int) CONN_SCRATCH_BYTES == (int) LEDGER_SCRATCH_BYTES, "either is read into");
 
 struct conn_slot {
     uint32_t pool_link;
@@ -55,15 +67,13 @@ struct conn_slot {
     struct conn *conn; /* NULL while free */
 };
 
-enum { SLOT_BITS = 20 };
-
 static struct conn *conn_of(struct session *session) {
     return (struct conn *) (void *) session;
 }
 
 void conn_host_init(struct conn_host *host, struct poller *poller, struct service *service, char *scratch,
                     void *slots_memory, uint32_t slots) {
-    assert(slots < 1u << SLOT_BITS);
+    assert(slots < 1u << SESSION_SLOT_BITS);
 
     *host = (struct conn_host){.poller = poller, .service = service, .scratch = scratch};
     list_init(&host->conns);
@@ -71,6 +81,7 @@ void conn_host_init(struct conn_host *host, struct poller *poller, struct servic
     list_init(&host->unsent);
     list_init(&host->expelled);
     list_init(&host->closed);
+    list_init(&host->unstored);
     pool_init(&host->slots, slots_memory, sizeof(struct conn_slot), slots);
 }
 
@@ -79,7 +90,7 @@ size_t conn_slots_bytes(uint32_t slots) {
 }
 
 struct session *conn_find(struct conn_host *host, uint64_t id) {
-    uint32_t index = (uint32_t) (id & ((1u << SLOT_BITS) - 1));
+    uint32_t index = (uint32_t) (id & ((1u << SESSION_SLOT_BITS) - 1));
 
     if (index >= host->slots.touched)
         return NULL;
@@ -99,6 +110,9 @@ static void unwatch_socket(struct conn *conn) {
     if (conn->page_fd >= 0)
         (void) close(conn->page_fd);
     conn->page_fd = -1;
+    if (conn->own_page_fd >= 0)
+        (void) close(conn->own_page_fd);
+    conn->own_page_fd = -1;
     list_unlink(&conn->ready_link);
     list_unlink(&conn->unsent_link);
     free(conn->input);
@@ -107,9 +121,22 @@ static void unwatch_socket(struct conn *conn) {
     conn->input_length = conn->output_length = 0;
 }
 
+/* The manager's copy would keep the connection open. */
+static void leave_store(struct conn *conn) {
+    list_unlink(&conn->unstored_link);
+    if (!conn->stored)
+        return;
+    conn->stored = false;
+    (void) shutdown(conn->fd, SHUT_RDWR);
+    store_drop(conn->host->store, conn->id);
+}
+
 /* The caller must not touch the session afterwards, but may within this turn. */
 static void conn_close(struct conn *conn, instant_ns now_ns) {
     session_end(&conn->session, conn->host->service, now_ns);
+    if (conn->host->service->ledger)
+        ledger_close(conn->host->service->ledger, conn->slot);
+    leave_store(conn);
     unwatch_socket(conn);
     list_unlink(&conn->link);
     list_append(&conn->host->closed, &conn->link);
@@ -118,6 +145,7 @@ static void conn_close(struct conn *conn, instant_ns now_ns) {
 static void conn_free(struct conn *conn) {
     struct conn_slot *slot = pool_at(&conn->host->slots, conn->slot);
 
+    list_unlink(&conn->unstored_link);
     unwatch_socket(conn);
     if (conn->pid_fd >= 0) {
         poller_remove(conn->host->poller, conn->pid_fd);
@@ -159,6 +187,9 @@ static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
         conn_close(conn, now_ns);
         return;
     }
+    if (conn->host->service->ledger)
+        ledger_tear(conn->host->service->ledger, conn->slot); /* a successor leaves its leases alone too */
+    leave_store(conn);
     unwatch_socket(conn);
     list_unlink(&conn->link);
     list_append(&conn->host->expelled, &conn->link);
@@ -210,53 +241,70 @@ static void set_blocked(struct conn *conn, bool blocked) {
 
 int conn_make_page(struct session *session) {
     struct conn *conn = conn_of(session);
+    _cleanup_close_ int own_fd = -1;
 
     assert(!session->page && conn->page_fd < 0);
     if (conn->fd < 0)
         return -ENOTCONN;
+    int r = shared_new(&session->page, &own_fd, &conn->page_fd);
+    if (r < 0)
+        return r;
     conn->page_at = conn->output_length;
-    return shared_new(&session->page, &conn->page_fd);
+    if (!conn->host->store)
+        return 0;
+    conn->own_page_fd = steal_fd(&own_fd);
+    conn->opened_ns = 0;
+    if (list_is_empty(&conn->unstored_link))
+        list_prepend(&conn->host->unstored, &conn->unstored_link);
+    return 0;
 }
 
-/* Bytes, and with them the page's descriptor. */
-static ssize_t send_page(struct conn *conn) {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec bytes = {.iov_base = conn->output + conn->output_sent,
-                          .iov_len = conn->output_length - conn->output_sent};
-    struct msghdr message = {.msg_iov = &bytes,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof(control.bytes)};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+/* The next bytes that go by one call: the page's descriptor goes with the first byte behind `page_at`. */
+static size_t next_part(const struct conn *conn) {
+    if (conn->page_fd >= 0 && conn->output_sent < conn->page_at)
+        return conn->page_at - conn->output_sent;
+    return conn->output_length - conn->output_sent;
+}
 
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(header), &conn->page_fd, sizeof(int));
-    ssize_t n = sendmsg(conn->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n > 0) {
+/* What the client knows once all of the output is sent. */
+static struct ledger_state state_of(const struct conn *conn) {
+    const struct session *session = &conn->session;
+    bool answered = session_ready(session) || session->state == SESSION_QUITTING;
+
+    return (struct ledger_state){.answered = answered ? conn->parsed : conn->request_at,
+                                 .protocol = (uint8_t) session->protocol,
+                                 .pushes = session->pushes,
+                                 .page = session->page != NULL};
+}
+
+/* Sends what goes by one call; noted in the ledger. */
+static ssize_t send_some(struct conn *conn, const struct ledger_state *state) {
+    struct ledger *ledger = conn->host->service->ledger;
+    size_t part = next_part(conn);
+    bool page = conn->page_fd >= 0 && conn->output_sent == conn->page_at;
+    struct transfer transfer = {.socket = conn->fd,
+                                .bytes = conn->output + conn->output_sent,
+                                .length = part,
+                                .passed_fd = page ? conn->page_fd : -1};
+
+    if (ledger && conn->output_sent == 0 && part == conn->output_length)
+        transfer_note_whole(&transfer, ledger, conn->slot, state);
+    else if (ledger)
+        ledger_tear(ledger, conn->slot);
+    ssize_t n = transfer_send(&transfer);
+    if (n > 0 && page) {
         (void) close(conn->page_fd);
         conn->page_fd = -1;
     }
     return n;
 }
 
-static ssize_t send_some(struct conn *conn) {
-    size_t length = conn->output_length - conn->output_sent;
-
-    if (conn->page_fd >= 0 && conn->output_sent == conn->page_at)
-        return send_page(conn);
-    if (conn->page_fd >= 0)
-        length = conn->page_at - conn->output_sent;
-    return send(conn->fd, conn->output + conn->output_sent, length, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 static void flush(struct conn *conn) {
+    struct ledger *ledger = conn->host->service->ledger;
+    const struct ledger_state state = state_of(conn);
+
     while (conn->output_sent < conn->output_length) {
-        ssize_t n = send_some(conn);
+        ssize_t n = send_some(conn, &state);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN) {
@@ -266,6 +314,8 @@ static void flush(struct conn *conn) {
         if (n < 0)
             break; /* the client is gone; reading finds out */
         conn->output_sent += (size_t) n;
+        if (ledger && conn->output_sent == conn->output_length)
+            ledger_sent(ledger, conn->slot, &state);
     }
     set_blocked(conn, false);
     conn->output_sent = conn->output_length = 0;
@@ -280,10 +330,60 @@ static size_t unsent_bytes(const struct conn *conn) {
     return conn->output_length - conn->output_sent;
 }
 
+/* --- the manager's store --- */
+
+/* It would lose something with its connection. */
+static bool has_stake(const struct conn *conn) {
+    return !list_is_empty(&conn->session.requests) || conn->session.n_observations > 0 || conn->session.page;
+}
+
+/* When the manager is slow, it stays in line. */
+static void give_to_store(struct conn *conn) {
+    if (list_is_empty(&conn->unstored_link) || conn->fd < 0)
+        return;
+    if (!conn->stored && store_put(conn->host->store, conn->id, conn->fd) < 0)
+        return;
+    conn->stored = true;
+    if (conn->own_page_fd >= 0) {
+        if (store_put(conn->host->store, conn->id, conn->own_page_fd) < 0)
+            return;
+        (void) close(conn->own_page_fd);
+        conn->own_page_fd = -1;
+    }
+    list_unlink(&conn->unstored_link);
+}
+
+/* It is next, once the keepers have got their work. */
+static void hurry_to_store(struct conn *conn) {
+    if (list_is_empty(&conn->unstored_link) || conn->opened_ns == 0)
+        return;
+    conn->opened_ns = 0;
+    list_unlink(&conn->unstored_link);
+    list_prepend(&conn->host->unstored, &conn->unstored_link);
+}
+
+instant_ns conn_store(struct conn_host *host, instant_ns now_ns) {
+    if (!host->store)
+        return INSTANT_NEVER;
+    instant_ns due_ns = store_settle(host->store, now_ns);
+    list_for_each_safe(node, &host->unstored) {
+        struct conn *conn = list_entry(node, struct conn, unstored_link);
+        instant_ns at_ns = conn->opened_ns + STORE_AFTER_MS * NS_PER_MS;
+        if (now_ns < at_ns)
+            return instant_min(due_ns, at_ns);
+        give_to_store(conn);
+        if (!list_is_empty(&conn->unstored_link))
+            return instant_min(due_ns, now_ns + STORE_RETRY_MS * NS_PER_MS);
+    }
+    return due_ns;
+}
+
 void conn_flush(struct conn_host *host, instant_ns now_ns) {
     list_for_each_safe(node, &host->unsent) {
         struct conn *conn = list_entry(node, struct conn, unsent_link);
         list_unlink(node);
+        if (has_stake(conn))
+            give_to_store(conn); /* before it is told what it would lose */
         if (!conn->blocked)
             flush(conn);
         if (unsent_bytes(conn) > SESSION_OUTPUT_BYTES_MAX + REPLY_BYTES_MAX)
@@ -346,11 +446,36 @@ static ssize_t take_requests(struct conn *conn, const char *bytes, size_t length
             return -1;
         }
         used += (size_t) n;
+        conn->request_at = conn->parsed;
+        conn->parsed += (size_t) n;
         --*budget;
         if (n_tokens > 0)
             session_request(&conn->session, conn->host->service, tokens, n_tokens, now_ns);
     }
     return (ssize_t) used;
+}
+
+/* How much to receive at a time: no more than the ledger can keep until it is answered. 0: not before the
+ * answers so far are sent. */
+static size_t receive_room(const struct conn *conn) {
+    const struct ledger *ledger = conn->host->service->ledger;
+    size_t room = ledger ? ledger_log_room(ledger, conn->slot) : CONN_SCRATCH_BYTES;
+
+    if (room >= LOG_ROOM_BYTES_MIN)
+        return room;
+    return unsent_bytes(conn) > 0 ? 0 : CONN_SCRATCH_BYTES;
+}
+
+/* Receives into the scratch. What has left the socket is in the ledger, wherever we are stopped. */
+static ssize_t receive(struct conn *conn, size_t room, instant_ns now_ns) {
+    struct ledger *ledger = conn->host->service->ledger;
+
+    if (!ledger)
+        return recv(conn->fd, conn->host->scratch, room, MSG_DONTWAIT);
+    ssize_t n = transfer_receive(conn->fd, room, ledger, conn->slot, conn->received, now_ns);
+    if (n > 0)
+        conn->received += (size_t) n;
+    return n;
 }
 
 /* Works on kept input, then on the socket's. False when the connection is closed. */
@@ -365,7 +490,10 @@ static bool take_input(struct conn *conn, unsigned *budget, instant_ns now_ns) {
         drop_parsed_input(conn);
     }
     while (conn->readable && *budget > 0 && may_take_requests(conn)) {
-        ssize_t n = recv(conn->fd, host->scratch, CONN_SCRATCH_BYTES, MSG_DONTWAIT);
+        size_t room = receive_room(conn);
+        if (room == 0)
+            return true; /* the next turn goes on */
+        ssize_t n = receive(conn, room, now_ns);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN) {
@@ -378,7 +506,7 @@ static bool take_input(struct conn *conn, unsigned *budget, instant_ns now_ns) {
             conn_close(conn, now_ns);
             return false;
         }
-        if (n < CONN_SCRATCH_BYTES && !conn->half_closed)
+        if ((size_t) n < room && !conn->half_closed)
             conn->readable = false; /* the next byte makes a new edge */
         if (conn->input_length > 0) {
             keep_input(conn, host->scratch, (size_t) n);
@@ -410,7 +538,7 @@ static bool is_abandoned_by_peer(const struct conn *conn) {
 bool conn_work(struct conn_host *host, instant_ns now_ns) {
     struct list batch;
 
-    if (list_is_empty(&host->ready))
+    if (host->paused || list_is_empty(&host->ready))
         return false;
     /* Those who become ready while we work get their turn in the next round. */
     list_init(&batch);
@@ -424,6 +552,8 @@ bool conn_work(struct conn_host *host, instant_ns now_ns) {
         list_unlink(node);
         if (conn->fd < 0 || !take_input(conn, &budget, now_ns))
             continue;
+        if (has_stake(conn))
+            hurry_to_store(conn);
         if (is_abandoned_by_peer(conn))
             conn_close(conn, now_ns);
         else if (may_take_requests(conn) && (conn->readable || budget == 0) &&
@@ -485,46 +615,144 @@ static int watch(struct conn *conn) {
     return poller_add(conn->host->poller, conn->pid_fd, EPOLLIN | EPOLLET, &conn->pid_target);
 }
 
-int conn_new(struct conn_host *host, int fd) {
+/* A connection in the slot with this index, which is taken already. 0 or a negative errno. */
+static int conn_make(struct conn_host *host, int fd, uint32_t index, uint32_t generation,
+                     struct conn **ret) {
     _cleanup_close_ int owned = fd;
     struct ucred peer = {0};
     socklen_t length = sizeof(peer);
+    struct conn *conn = calloc(1, sizeof(*conn));
+    int r = conn ? 0 : -ENOMEM;
 
     /* Who can't be identified is denied. */
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
-        return -errno;
-    if (length != sizeof(peer) || peer.pid <= 0)
-        return -EPERM;
-    uint32_t index = pool_take(&host->slots);
-    if (index == POOL_NONE)
-        return -EUSERS;
-    struct conn *conn = calloc(1, sizeof(*conn));
-    if (!conn) {
+    if (r == 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
+        r = -errno;
+    if (r == 0 && (length != sizeof(peer) || peer.pid <= 0))
+        r = -EPERM;
+    if (r < 0) {
+        free(conn);
         pool_give(&host->slots, index);
-        return -ENOMEM;
+        return r;
     }
     struct conn_slot *slot = pool_at(&host->slots, index);
     slot->conn = conn;
-    slot->generation++;
+    slot->generation = generation;
     conn->host = host;
+    conn->id = (uint64_t) generation << SESSION_SLOT_BITS | index;
     conn->slot = index;
     conn->fd = steal_fd(&owned);
-    conn->page_fd = -1;
+    conn->page_fd = conn->own_page_fd = -1;
     conn->pid_fd = peer_pid_fd(host, fd, peer.pid);
+    conn->opened_ns = clock_now_ns();
     host->open++;
     list_init(&conn->link);
     list_init(&conn->ready_link);
     list_init(&conn->unsent_link);
-    session_init(&conn->session, host->service, (uint64_t) slot->generation << SLOT_BITS | index, peer.pid,
-                 peer.uid);
-    int r = watch(conn);
+    list_init(&conn->unstored_link);
+    session_init(&conn->session, host->service, conn->id, peer.pid, peer.uid);
+    r = watch(conn);
     if (r < 0) {
         session_end(&conn->session, host->service, clock_now_ns());
         conn_free(conn);
         return r;
     }
     list_append(&host->conns, &conn->link);
+    if (host->service->ledger)
+        ledger_open(host->service->ledger, index, conn->id);
+    if (host->store)
+        list_append(&host->unstored, &conn->unstored_link);
+    *ret = conn;
     return 0;
+}
+
+int conn_new(struct conn_host *host, int fd) {
+    uint32_t index = pool_take(&host->slots);
+    struct conn *conn;
+
+    if (index == POOL_NONE) {
+        (void) close(fd);
+        return -EUSERS;
+    }
+    uint32_t before = ((struct conn_slot *) pool_at(&host->slots, index))->generation;
+    uint32_t generation = (before > host->generation ? before : host->generation) + 1;
+    return conn_make(host, fd, index, generation, &conn);
+}
+
+struct session *conn_adopt(struct conn_host *host, int fd, int page_fd,
+                           const struct ledger_session_view *view) {
+    _cleanup_close_ int owned = fd;
+    struct ledger *ledger = host->service->ledger;
+    uint32_t index = (uint32_t) (view->id & LEDGER_SLOT_MASK);
+    size_t length = view->unanswered[0].length + view->unanswered[1].length;
+    struct page *page = NULL;
+    struct conn *conn;
+
+    if (view->state.page && shared_adopt(page_fd, &page) < 0)
+        return NULL;
+    if (length > LEDGER_LOG_BYTES_MAX || !pool_claim(&host->slots, index) ||
+        conn_make(host, steal_fd(&owned), index, (uint32_t) (view->id >> SESSION_SLOT_BITS), &conn) < 0) {
+        (void) shared_free(page);
+        return NULL;
+    }
+    conn->session.page = page;
+    conn->session.protocol = view->state.protocol;
+    conn->session.pushes = view->state.pushes;
+    memcpy(conn->session.name, view->name, sizeof(conn->session.name));
+    conn->session.name[sizeof(conn->session.name) - 1] = '\0';
+    list_unlink(&conn->unstored_link);
+    conn->stored = true;
+    conn->received = conn->parsed = conn->request_at = view->state.answered;
+    ledger_set_name(ledger, index, view->name);
+    ledger_sent(ledger, index, &view->state);
+    if (length > 0) {
+        char *scratch = (char *) ledger->header->scratch;
+        (void) ledger_receive(ledger, index, conn->received);
+        size_t at = 0;
+        for (unsigned i = 0; i < 2; i++) {
+            if (view->unanswered[i].length > 0)
+                memcpy(scratch + at, view->unanswered[i].bytes, view->unanswered[i].length);
+            at += view->unanswered[i].length;
+        }
+        ledger_received(ledger, index, conn->received, length, view->asked_ns);
+        conn->received += length;
+        keep_input(conn, scratch, length);
+    }
+    conn->session.asked_ns = view->asked_ns;
+    return &conn->session;
+}
+
+void conn_adopted(struct session *session, size_t page_bytes) {
+    struct conn *conn = conn_of(session);
+    const struct ledger_state state = state_of(conn);
+
+    if (session->page)
+        page_clean(session->page, page_bytes);
+    ledger_sent(conn->host->service->ledger, conn->slot, &state);
+}
+
+static int by_age(const void *a, const void *b) {
+    const struct conn *one = *(struct conn *const *) a, *other = *(struct conn *const *) b;
+
+    return one->session.asked_ns < other->session.asked_ns ? -1
+                                                           : one->session.asked_ns > other->session.asked_ns;
+}
+
+void conn_serve(struct conn_host *host) {
+    struct conn **conns = host->open > 0 ? malloc(host->open * sizeof(conns[0])) : NULL;
+    size_t n = 0;
+
+    host->paused = false;
+    list_for_each_safe(node, &host->conns) {
+        struct conn *conn = list_entry(node, struct conn, link);
+        if (conns && n < host->open)
+            conns[n++] = conn;
+        list_unlink(&conn->ready_link);
+    }
+    if (n > 0)
+        qsort(conns, n, sizeof(conns[0]), by_age);
+    for (size_t i = 0; i < n; i++)
+        wake(conns[i]);
+    free(conns);
 }
 
 void conn_for_each(struct conn_host *host, void (*function)(struct session *session, void *userdata),

@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "io/poller.h"
+#include "io/store.h"
 #include "local/session.h"
 
 struct conn;
@@ -21,6 +22,10 @@ struct conn_host {
     struct list unsent;   /* have output */
     char *scratch;        /* CONN_SCRATCH_BYTES for reading */
     struct list closed;   /* to be freed at the end of the turn */
+    struct list unstored; /* the manager has not got them yet, oldest first */
+    struct store *store;  /* NULL: nothing is kept for a successor */
+    uint32_t generation;  /* ids of sessions are above that of any former process's */
+    bool paused;          /* no requests are taken until conn_serve() */
     struct pool slots;    /* struct conn_slot: a session's id is its slot and its generation */
     unsigned open;
     bool told_no_pidfd;
@@ -36,6 +41,22 @@ size_t conn_slots_bytes(uint32_t slots);
 
 /* Takes the descriptor over in any case. 0, -EUSERS when all slots are taken, or another negative errno. */
 int conn_new(struct conn_host *host, int fd);
+
+/* Gives the manager what has been here for long enough, and tells when there is more to give; INSTANT_NEVER
+ * without a store. */
+instant_ns conn_store(struct conn_host *host, instant_ns now_ns);
+
+/* Takes over a session of a former process: its socket in any case; its page, if it has one, is mapped. NULL
+ * when that can't be. */
+struct session *conn_adopt(struct conn_host *host, int fd, int page_fd,
+                           const struct ledger_session_view *view);
+
+/* All that an adopted session has is in the ledger again: its successor may go on from here. `page_bytes`:
+ * how much of its page was ever written. */
+void conn_adopted(struct session *session, size_t page_bytes);
+
+/* Ends the pause: those who asked first are served first. */
+void conn_serve(struct conn_host *host);
 
 /* Works on what is ready, a bounded amount for each connection; true when something is left to do. */
 bool conn_work(struct conn_host *host, instant_ns now_ns);

@@ -20,6 +20,7 @@
 #include "io/loop.h"
 #include "io/notify.h"
 #include "io/poller.h"
+#include "io/succession.h"
 #include "local/command.h"
 
 enum {
@@ -37,6 +38,7 @@ struct front {
     struct listener *listener;
     struct service service;
     struct conn_host conns;
+    struct succession succession;
     struct keeper *keepers[KEEPERS_MAX];
     unsigned n_keepers;
     void *registry_memory;
@@ -129,6 +131,7 @@ static void start_serving(struct front *front) {
         (void) loop_exit(front->event, r);
         return;
     }
+    conn_serve(&front->conns);
     log_notice("serving %s; %u of %u nodes vote", front->config.config->socket_path,
                service_voting(&front->service), front->service.identity.n_nodes);
     notify_serving(&front->notify, &front->service, clock_now_ns());
@@ -222,18 +225,21 @@ static int settle(void *userdata) {
     instant_ns now_ns = clock_now_ns();
 
     front->work_left = conn_work(&front->conns, now_ns);
+    if (front->service.registry.restoring && !front->conns.paused)
+        registry_restore_end(&front->service.registry, now_ns);
     observe_tick(&front->service, now_ns);
     front->backlog = false;
     for (unsigned i = 0; i < front->n_keepers; i++)
         front->backlog |= mailbox_flush(keeper_inbox(front->keepers[i]));
     conn_flush(&front->conns, now_ns);
     conn_sweep(&front->conns, now_ns);
-    front->work_left |= !list_is_empty(&front->conns.ready);
+    front->work_left |= !front->conns.paused && !list_is_empty(&front->conns.ready);
 
     instant_ns due_ns = registry_due_ns(&front->service.registry);
     due_ns = instant_min(due_ns, observe_due_ns(&front->service));
     due_ns = instant_min(due_ns, instant_min(front->survey_until_ns, front->start_until_ns));
     due_ns = instant_min(due_ns, notify_due_ns(&front->notify));
+    due_ns = instant_min(due_ns, conn_store(&front->conns, now_ns));
     if (front->backlog)
         due_ns = instant_min(due_ns, now_ns + NS_PER_MS);
     if (front->work_left)
@@ -278,6 +284,11 @@ static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *
 
     (void) source;
     notify_stopping(&front->notify);
+    if (front->service.ledger) {
+        log_notice("stopping on signal %u: %u connections with %u held leases are left to the next process",
+                   info->ssi_signo, front->conns.open, front->service.registry.held);
+        return loop_exit(front->event, 0);
+    }
     log_notice("stopping on signal %u: %u held leases are left to their ttl", info->ssi_signo,
                front->service.registry.held);
     front->service.draining = true;
@@ -439,6 +450,26 @@ static int add_signal(struct front *front, int number, sd_event_signal_handler_t
     return r;
 }
 
+/* Goes on from the last process; without a manager there is none, and no next one. */
+static int begin_succession(struct front *front) {
+    int r = succession_begin(&front->succession, &front->conns, &front->service, front->config.inheritance,
+                             front->config.config->max_sessions);
+    if (r >= 0) {
+        const struct errand errand = {.kind = ERRAND_SUCCEED};
+        for (unsigned i = 0; i < front->n_keepers; i++)
+            mailbox_post(keeper_inbox(front->keepers[i]), &errand, sizeof(errand),
+                         &front->succession.predecessor, sizeof(front->succession.predecessor));
+    }
+    if (r != -ENOTCONN)
+        return r;
+    log_warning("--store: no service manager listens ($NOTIFY_SOCKET): connections end with this process");
+    front->service.ledger = NULL;
+    front->conns.store = NULL;
+    front->conns.scratch = front->scratch;
+    front->conns.paused = false;
+    return 0;
+}
+
 static int set_up(struct front *front) {
     static const struct poller_hooks hooks = {
         .mail = take_all_dispatches, .mail_waits = dispatches_wait, .settle = settle};
@@ -465,6 +496,10 @@ static int set_up(struct front *front) {
     if (r < 0)
         return r;
     notify_init(&front->notify, clock_now_ns());
+    if (front->config.inheritance)
+        r = begin_succession(front);
+    if (r < 0)
+        return r;
     front->start_until_ns = clock_now_ns() + START_WAIT_MS * NS_PER_MS;
     front->timer_ns = front->start_until_ns;
     return loop_set_timer(front->timer, front->start_until_ns);
@@ -484,6 +519,7 @@ int front_new(const struct front_config *config, struct front **ret) {
     list_init(&front->conns.conns);
     list_init(&front->conns.expelled);
     list_init(&front->conns.closed);
+    list_init(&front->conns.unstored);
     int r = set_up(front);
     if (r < 0) {
         front_free(front);
@@ -501,6 +537,7 @@ struct front *front_free(struct front *front) {
     if (!front)
         return NULL;
     conn_free_all(&front->conns);
+    succession_end(&front->succession);
     for (unsigned i = 0; i < KEEPERS_MAX; i++)
         front->keepers[i] = keeper_free(front->keepers[i]);
     front->poller = poller_free(front->poller);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "config.h"
+#include "io/store.h"
 
 struct front;
 
@@ -10,7 +11,9 @@ struct front_config {
     const struct config *config; /* the one the agent started with; outlives the front */
     const char *config_path;     /* for reloads; NULL: there is no file */
     const char *agent_id;
-    int listen_fd; /* taken over */
+    int listen_fd;                         /* taken over */
+    const struct inheritance *inheritance; /* sessions are handed on to the next process, and these are of
+                                              the last one; NULL: they end with the process */
 };
 
 /* Sets up the loop and starts the keepers. The process's signals must be blocked already. 0 or a negative

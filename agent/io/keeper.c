@@ -247,6 +247,12 @@ static void take_errands(void *userdata) {
         case ERRAND_BLESS:
             shard_node_bless(&keeper->shard, errand->node, clock_now_ns());
             break;
+        case ERRAND_SUCCEED: {
+            struct predecessor predecessor;
+            memcpy(&predecessor, errand + 1, sizeof(predecessor));
+            shard_succeed(&keeper->shard, &predecessor);
+            break;
+        }
         case ERRAND_STOP:
             (void) loop_exit(keeper->event, 0);
             break;

@@ -12,8 +12,15 @@
 
 struct keeper;
 
-/* What travels from the front to a keeper: this, then the command's text. */
-enum errand_kind { ERRAND_COMMAND, ERRAND_SURVEY, ERRAND_PING, ERRAND_BLESS, ERRAND_STOP };
+/* What travels from the front to a keeper: this, then the command's text or what the kind says. */
+enum errand_kind {
+    ERRAND_COMMAND,
+    ERRAND_SURVEY,
+    ERRAND_PING,
+    ERRAND_BLESS,
+    ERRAND_SUCCEED, /* then struct predecessor */
+    ERRAND_STOP,
+};
 
 struct errand {
     enum errand_kind kind;

@@ -2,36 +2,88 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
-#endif
-
-int shared_new(struct page **ret, int *ret_fd) {
-    _cleanup_close_ int fd = memfd_create("redlockd-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || ftruncate(fd, PAGE_BYTES) < 0)
-        return -errno;
-    void *memory = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED)
-        return -errno;
+/* 0, and the page over the descriptor's memory, or a negative errno. */
+static int map_page(int fd, struct page **ret) {
     struct page *page = malloc(sizeof(*page));
-    /* Our map was made before the seal and writes on. */
-    if (!page ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0) {
-        int r = page ? -errno : -ENOMEM;
+
+    if (!page)
+        return -ENOMEM;
+    void *memory = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) {
+        int r = -errno;
         free(page);
-        (void) munmap(memory, PAGE_BYTES);
         return r;
     }
-    page_init(page, memory);
+    page->memory = memory;
+    *ret = page;
+    return 0;
+}
+
+/* The same file for reading alone: what the client gets can't be mapped for writing. */
+static int reopen_for_reading(int fd) {
+    char path[40];
+
+    (void) snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    int r = open(path, O_RDONLY | O_CLOEXEC);
+    return r < 0 ? -errno : r;
+}
+
+int shared_new(struct page **ret, int *ret_fd, int *ret_client_fd) {
+    _cleanup_close_ int fd = memfd_create("redlockd-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct page *page = NULL;
+
+    if (fd < 0 || ftruncate(fd, PAGE_BYTES) < 0 || fchmod(fd, S_IRUSR | S_IWUSR) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        return -errno;
+    _cleanup_close_ int client_fd = reopen_for_reading(fd);
+    if (client_fd < 0)
+        return client_fd;
+    int r = map_page(fd, &page);
+    if (r < 0)
+        return r;
+    page_init(page, page->memory);
     *ret = page;
     *ret_fd = steal_fd(&fd);
+    *ret_client_fd = steal_fd(&client_fd);
     return 0;
+}
+
+int shared_adopt(int fd, struct page **ret) {
+    struct stat status;
+    struct page *page = NULL;
+
+    if (fd < 0 || fstat(fd, &status) < 0 || status.st_size != PAGE_BYTES ||
+        !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
+        return -EBADMSG;
+    int r = map_page(fd, &page);
+    if (r < 0)
+        return r;
+    if (!page_adopt(page, page->memory)) {
+        (void) shared_free(page);
+        return -EBADMSG;
+    }
+    *ret = page;
+    return 0;
+}
+
+size_t shared_used_bytes(int fd) {
+    size_t used = 0;
+
+    for (off_t data = 0; (data = lseek(fd, data, SEEK_DATA)) >= 0;) {
+        data = lseek(fd, data, SEEK_HOLE);
+        if (data < 0)
+            break;
+        used = (size_t) data;
+    }
+    return used;
 }
 
 struct page *shared_free(struct page *page) {

@@ -1,13 +1,20 @@
-/* The memory behind a session's shared page (local/page.h): a sealed memfd that the client maps read-only.
- */
+/* The memory behind a session's shared page (local/page.h): a memfd of fixed size. The client gets a
+ * descriptor that can only be read; ours goes to the manager's store, for the next process. */
 #pragma once
 
 #include "local/page.h"
 
-/* Makes a page and the descriptor that is to be sent to the client, which is the caller's to close; the
- * client can neither write to it nor change its size. 0, or a negative errno when memory or descriptors run
+/* Makes a page, our descriptor, and the one for the client; both are the caller's to close. Of the client,
+ * who could reopen it has our own user, or is root. 0, or a negative errno when memory or descriptors run
  * out. */
-int shared_new(struct page **ret, int *ret_fd);
+int shared_new(struct page **ret, int *ret_fd, int *ret_client_fd);
+
+/* Goes on with a page of a former process. The descriptor stays the caller's. 0, -EBADMSG when it is no
+ * page, or another negative errno. */
+int shared_adopt(int fd, struct page **ret);
+
+/* How many bytes of it were ever written to; the others take no memory. */
+size_t shared_used_bytes(int fd);
 
 /* NULL is fine. Returns NULL. The client's map stays as it was. */
 struct page *shared_free(struct page *page);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "local/argument.h"
+#include "local/keep.h"
 #include "local/observe.h"
 #include "local/secret.h"
 
@@ -186,7 +187,8 @@ void command_ask(struct session *session, struct service *service, const struct 
         session_error(session, service, "DRAINING", "the agent is about to stop and grants no new leases");
         return;
     }
-    struct request *request = registry_ask(&service->registry, session, &session->requests, ask, now_ns);
+    instant_ns asked_ns = session->asked_ns > 0 ? instant_min(session->asked_ns, now_ns) : now_ns;
+    struct request *request = registry_ask(&service->registry, session, &session->requests, ask, asked_ns);
     if (!request) {
         session_error(session, service, "QUOTA",
                       "the agent has %u leases and waiters, which is its limit (max_leases)",
@@ -196,6 +198,7 @@ void command_ask(struct session *session, struct service *service, const struct 
     if (ask->async) {
         struct resp_writer writer = session_compose(service);
         session->pushes = true;
+        keep_waiting(service, session, request, ask);
         resp_put_array(&writer, 2);
         put_text(&writer, "waiting");
         resp_put_integer(&writer, (int64_t) registry_id(&service->registry, request));
@@ -616,6 +619,8 @@ static bool set_client_name(struct session *session, struct service *service,
     }
     memcpy(session->name, token->text, token->length);
     session->name[token->length] = '\0';
+    if (service->ledger)
+        ledger_set_name(service->ledger, (uint32_t) (session->id & LEDGER_SLOT_MASK), session->name);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include "core/explain.h"
 #include "local/argument.h"
 #include "local/command.h"
+#include "local/keep.h"
 #include "local/session.h"
 
 /* Beside command.c's flag for LEADER. */
@@ -164,9 +165,11 @@ static void reply_integer(struct session *session, struct service *service, int6
     session_send(session, service, &writer);
 }
 
-static void observation_end(struct observatory *observatory, struct observation *observation) {
+static void observation_end(struct service *service, struct observation *observation) {
+    struct observatory *observatory = &service->observatory;
     struct observed *observed = observation->observed;
 
+    keep_not_observed(service, observation->session, observation->entry);
     list_unlink(&observation->session_link);
     list_unlink(&observation->observed_link);
     observation->session->n_observations--;
@@ -202,6 +205,7 @@ static struct observed *observe(struct service *service, struct session *session
     }
     struct observation *observation = pool_at(&observatory->observations, index);
     *observation = (struct observation){.session = session, .observed = observed};
+    observation->entry = keep_observed(service, session, name, length);
     list_append(&session->observations, &observation->session_link);
     list_append(&observed->observers, &observation->observed_link);
     session->n_observations++;
@@ -240,6 +244,14 @@ void command_observe(struct session *session, struct service *service, const str
         tell(service, observed, session, now_ns);
 }
 
+void observe_restore(struct service *service, struct session *session, const char *name, size_t length,
+                     instant_ns now_ns) {
+    uint64_t hash = registry_hash(&service->registry, name, length);
+
+    if (session->n_observations < SESSION_OBSERVATIONS_MAX)
+        (void) observe(service, session, hash, name, length, now_ns);
+}
+
 void command_unobserve(struct session *session, struct service *service, const struct resp_token *arguments,
                        size_t n_arguments, instant_ns now_ns) {
     const char *name = arguments[0].text;
@@ -253,13 +265,13 @@ void command_unobserve(struct session *session, struct service *service, const s
         find(&service->observatory, registry_hash(&service->registry, name, length), name, length);
     struct observation *observation = observed ? observation_of(session, observed) : NULL;
     if (observation)
-        observation_end(&service->observatory, observation);
+        observation_end(service, observation);
     reply_integer(session, service, observation != NULL);
 }
 
 void observe_end(struct session *session, struct service *service) {
     list_for_each_safe(node, &session->observations)
-        observation_end(&service->observatory, list_entry(node, struct observation, session_link));
+        observation_end(service, list_entry(node, struct observation, session_link));
     assert(session->n_observations == 0);
 }
 

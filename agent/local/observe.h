@@ -48,6 +48,7 @@ struct observed {
 
 struct observation {
     uint32_t pool_link;
+    uint32_t entry; /* its place in the ledger */
     struct session *session;
     struct observed *observed;
     struct list session_link;
@@ -75,6 +76,10 @@ void command_observe(struct session *session, struct service *service, const str
                      size_t n_arguments, instant_ns now_ns);
 void command_unobserve(struct session *session, struct service *service, const struct resp_token *arguments,
                        size_t n_arguments, instant_ns now_ns);
+
+/* The session of a former process goes on observing it: it is told who leads, anew. */
+void observe_restore(struct service *service, struct session *session, const char *name, size_t length,
+                     instant_ns now_ns);
 
 /* The session observes no more. */
 void observe_end(struct session *session, struct service *service);

@@ -29,6 +29,31 @@ void page_init(struct page *page, void *memory) {
     page->memory->magic = magic;
 }
 
+bool page_adopt(struct page *page, void *memory) {
+    *page = (struct page){.memory = memory};
+    return page->memory->magic == magic && page->memory->version == PAGE_VERSION &&
+           page->memory->slots == PAGE_SLOTS && page->memory->slot_bytes == PAGE_SLOT_BYTES &&
+           page->memory->header_bytes == PAGE_HEADER_BYTES;
+}
+
+int page_claim(struct page *page, int slot) {
+    if (!page || slot < 0 || slot >= PAGE_SLOTS)
+        return PAGE_NO_SLOT;
+    uint32_t bit = UINT32_C(1) << (slot % 32);
+    if (page->taken[slot / 32] & bit)
+        return PAGE_NO_SLOT;
+    page->taken[slot / 32] |= bit;
+    return slot;
+}
+
+void page_clean(struct page *page, size_t bytes) {
+    for (int slot = 0; slot < PAGE_SLOTS && PAGE_HEADER_BYTES + (size_t) slot * PAGE_SLOT_BYTES < bytes;
+         slot++)
+        if (!(page->taken[slot / 32] & UINT32_C(1) << (slot % 32)) &&
+            atomic_load_explicit(&page->memory->slot[slot].deadline_ns, memory_order_relaxed) != 0)
+            atomic_store_explicit(&page->memory->slot[slot].deadline_ns, 0, memory_order_release);
+}
+
 int page_take(struct page *page) {
     if (!page)
         return PAGE_NO_SLOT;

@@ -6,6 +6,8 @@
  * the id: a deadline of the slot's next lease never shows with the id of the one before. */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/instant.h"
@@ -29,8 +31,18 @@ struct page {
 /* `memory`: PAGE_BYTES zeroed bytes, aligned to 64, which outlive the page. */
 void page_init(struct page *page, void *memory);
 
+/* Goes on with a page that page_init() made, in another process. False when the memory is no such page. */
+bool page_adopt(struct page *page, void *memory);
+
 /* A slot for a lease, or PAGE_NO_SLOT when all are taken or `page` is NULL. */
 int page_take(struct page *page);
+
+/* Takes the slot that a lease had before; PAGE_NO_SLOT when it is none or is taken, or `page` is NULL. */
+int page_claim(struct page *page, int slot);
+
+/* A page that another process wrote: frees what was not claimed of its first `bytes`. The rest, never
+ * written, takes no memory, and would if it were read. */
+void page_clean(struct page *page, size_t bytes);
 
 /* The lease with this id is held until then. Nothing for PAGE_NO_SLOT. */
 void page_set(struct page *page, int slot, uint64_t id, instant_ns deadline_ns);

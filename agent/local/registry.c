@@ -8,11 +8,10 @@
 #include "local/refusal.h"
 
 enum {
-    INDEX_BITS = 20,
     COMMAND_TEXT_BYTES = NAME_BYTES_MAX + DATA_BYTES_MAX + 32,
 };
 
-static_assert(REQUESTS_MAX == 1 << INDEX_BITS, "an id is a slot's index and its generation");
+static_assert(REQUESTS_MAX == 1 << REQUEST_INDEX_BITS, "an id is a slot's index and its generation");
 
 /* --- memory --- */
 
@@ -74,7 +73,7 @@ static uint32_t request_index(const struct registry *registry, const struct requ
 }
 
 uint64_t registry_id(const struct registry *registry, const struct request *request) {
-    return (uint64_t) request->generation << INDEX_BITS | request_index(registry, request);
+    return (uint64_t) request->generation << REQUEST_INDEX_BITS | request_index(registry, request);
 }
 
 struct request *registry_find(const struct registry *registry, uint64_t id) {
@@ -83,7 +82,8 @@ struct request *registry_find(const struct registry *registry, uint64_t id) {
     if (index >= registry->requests.touched)
         return NULL;
     struct request *request = pool_at(&registry->requests, index);
-    return request->state != REQUEST_FREE && request->generation == id >> INDEX_BITS ? request : NULL;
+    return request->state != REQUEST_FREE && request->generation == id >> REQUEST_INDEX_BITS ? request
+                                                                                             : NULL;
 }
 
 struct request *registry_next(const struct registry *registry, uint32_t *slot) {
@@ -170,6 +170,8 @@ static struct request *first_in_line(const struct name *name) {
 
 /* --- the line --- */
 
+static void not_found(struct registry *registry, struct request *request, instant_ns now_ns);
+
 static void command_simple(struct registry *registry, const struct request *request, uint64_t hash,
                            enum command_kind kind) {
     struct command command = {.kind = kind, .request = registry_id(registry, request)};
@@ -208,14 +210,21 @@ static void contend(struct registry *registry, struct request *request) {
     registry->sink.command(registry->sink.userdata, request->name->hash, &command);
 }
 
-static void resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
-    char text[COMMAND_TEXT_BYTES];
+static struct command resume_command(const struct registry *registry, const struct request *request,
+                                     const uint8_t secret[SECRET_BYTES], char text[COMMAND_TEXT_BYTES]) {
     struct command command = command_of(request, COMMAND_RESUME, text);
 
     command.request = registry_id(registry, request);
     command.hold_until_ns = request->hold_until_ns;
     command.token = request->token;
     memcpy(command.secret, secret, sizeof(command.secret));
+    return command;
+}
+
+static void resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
+    char text[COMMAND_TEXT_BYTES];
+    const struct command command = resume_command(registry, request, secret, text);
+
     enter(registry, request, REQUEST_CONTENDING);
     registry->sink.command(registry->sink.userdata, request->name->hash, &command);
 }
@@ -294,18 +303,11 @@ static void turn_away_impatient(struct registry *registry, struct name *name, in
     }
 }
 
-struct request *registry_ask(struct registry *registry, struct session *session,
-                             struct list *session_requests, const struct registry_ask *ask,
-                             instant_ns now_ns) {
-    if (registry->requests.taken >= registry->limit)
-        return NULL;
-    struct text *tail = text_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
-    if (!tail)
-        return NULL;
-    uint32_t index = pool_take(&registry->requests);
-    assert(index != POOL_NONE);
+static struct request *request_new(struct registry *registry, uint32_t index, uint32_t generation,
+                                   struct session *session, const struct registry_ask *ask,
+                                   struct text *tail) {
     struct request *request = pool_at(&registry->requests, index);
-    uint32_t generation = request->generation + 1;
+
     *request = (struct request){
         .generation = generation,
         .state = REQUEST_NEW,
@@ -324,12 +326,31 @@ struct request *registry_ask(struct registry *registry, struct session *session,
         .page_slot = PAGE_NO_SLOT,
         .session = session,
         .tail = tail,
-        .asked_ns = now_ns,
-        .wait_until_ns = ask->wait_ms > 0 ? instant_add(now_ns, ask->wait_ms * NS_PER_MS) : INSTANT_NEVER,
+        .wait_until_ns = INSTANT_NEVER,
         .hold_until_ns = ask->resume ? ask->hold_until_ns : INSTANT_NEVER,
         .token = ask->resume ? ask->token : 0,
     };
+    list_init(&request->session_link);
     list_init(&request->queue_link);
+    return request;
+}
+
+struct request *registry_ask(struct registry *registry, struct session *session,
+                             struct list *session_requests, const struct registry_ask *ask,
+                             instant_ns now_ns) {
+    if (registry->requests.taken >= registry->limit)
+        return NULL;
+    struct text *tail = text_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
+    if (!tail)
+        return NULL;
+    uint32_t index = pool_take(&registry->requests);
+    assert(index != POOL_NONE);
+    uint32_t before = ((struct request *) pool_at(&registry->requests, index))->generation;
+    uint32_t generation = (before > registry->generation ? before : registry->generation) + 1;
+    struct request *request = request_new(registry, index, generation, session, ask, tail);
+    request->asked_ns = now_ns;
+    if (ask->wait_ms > 0)
+        request->wait_until_ns = instant_add(now_ns, ask->wait_ms * NS_PER_MS);
     list_append(session_requests, &request->session_link);
     return request;
 }
@@ -343,6 +364,8 @@ static void start_resume(struct registry *registry, struct request *request,
 
     list_for_each_safe(node, &name->queue) {
         const struct request *other = list_entry(node, struct request, queue_link);
+        if (other->state == REQUEST_HELD && other->restored && !other->session)
+            continue; /* it may be this one */
         if (other->state == REQUEST_HELD) {
             error = "NOTHELD";
             text = "another session of this agent holds the name";
@@ -362,6 +385,19 @@ static void start_resume(struct registry *registry, struct request *request,
     resume(registry, request, secret);
 }
 
+/* Behind those that asked before it, and behind who is with the keeper. */
+static void put_in_order(struct request *request) {
+    struct list *queue = &request->name->queue, *at = queue->previous;
+
+    while (at != queue) {
+        const struct request *other = list_entry(at, struct request, queue_link);
+        if (other->state != REQUEST_QUEUED || other->asked_ns <= request->asked_ns)
+            break;
+        at = at->previous;
+    }
+    list_prepend(at, &request->queue_link);
+}
+
 bool registry_start(struct registry *registry, struct request *request, const struct registry_ask *ask,
                     instant_ns now_ns) {
     assert(request->state == REQUEST_NEW);
@@ -377,7 +413,7 @@ bool registry_start(struct registry *registry, struct request *request, const st
         start_resume(registry, request, ask->resume, now_ns);
         return true;
     }
-    list_append(&name->queue, &request->queue_link);
+    put_in_order(request); /* one that a former process left unanswered asked long ago */
     if (!first) {
         set_due(registry, request, request->wait_until_ns);
         contend(registry, request);
@@ -399,8 +435,17 @@ void registry_release(struct registry *registry, struct request *request, instan
         tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
         end(registry, request);
         break;
-    case REQUEST_CONTENDING:
     case REQUEST_HELD:
+        if (request->restored) {
+            leave_page(request);
+            request->unwanted = true;
+            if (request->vanished)
+                not_found(registry, request, now_ns);
+            break;
+        }
+        hand_back(registry, request);
+        break;
+    case REQUEST_CONTENDING:
         hand_back(registry, request);
         break;
     case REQUEST_RELEASING:
@@ -426,7 +471,8 @@ bool registry_abandon(struct registry *registry, struct request *request, instan
         return false;
     }
     request->abandoned = true;
-    command_simple(registry, request, request->name->hash, COMMAND_ABANDON);
+    command_simple(registry, request, request->name->hash,
+                   request->restored ? COMMAND_FORGET : COMMAND_ABANDON);
     return true;
 }
 
@@ -435,12 +481,136 @@ void registry_beat(struct registry *registry, struct request *request) {
         command_simple(registry, request, request->name->hash, COMMAND_BEAT);
 }
 
+/* --- requests of a former process --- */
+
+static void set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns) {
+    request->deadline_ns = deadline_ns;
+    if (request->kept_ns)
+        __atomic_store_n(request->kept_ns, deadline_ns, __ATOMIC_RELEASE);
+    page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
+    set_due(registry, request, deadline_ns);
+}
+
+struct request *registry_restore(struct registry *registry, struct session *session,
+                                 struct list *session_requests, const struct registry_ask *ask,
+                                 const struct registry_past *past) {
+    uint32_t index = (uint32_t) (past->id & (REQUESTS_MAX - 1));
+    uint32_t generation = (uint32_t) (past->id >> REQUEST_INDEX_BITS);
+
+    if (generation == 0 || registry->requests.taken >= registry->limit ||
+        !pool_claim(&registry->requests, index))
+        return NULL;
+    struct text *tail = text_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
+    if (!tail) {
+        pool_give(&registry->requests, index);
+        return NULL;
+    }
+    if (generation > registry->generation)
+        registry->generation = generation;
+    struct request *request = request_new(registry, index, generation, session, ask, tail);
+    request->restored = past->held || past->untold;
+    request->unwanted = past->unwanted;
+    request->abandoned = past->forsaken;
+    request->asked_ns = past->asked_ns;
+    request->wait_until_ns = past->wait_until_ns;
+    if (past->held) {
+        request->deadline_ns = past->deadline_ns;
+        request->page_slot = page_claim(request->page, past->page_slot);
+    }
+    if (session)
+        list_append(session_requests, &request->session_link);
+    return request;
+}
+
+/* Its client goes on, and so does its deadline. */
+static void restart_held(struct registry *registry, struct request *request,
+                         const struct registry_ask *ask) {
+    char text[COMMAND_TEXT_BYTES];
+
+    list_prepend(&request->name->queue, &request->queue_link);
+    enter(registry, request, REQUEST_HELD);
+    set_due(registry, request, request->deadline_ns);
+    if (request->abandoned)
+        return; /* nothing is asked of the nodes: only nobody else gets it before */
+    struct command command = resume_command(registry, request, ask->resume, text);
+    command.persist = true;
+    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+}
+
+bool registry_restart(struct registry *registry, struct request *request, const struct registry_ask *ask,
+                      const struct registry_past *past) {
+    assert(request->state == REQUEST_NEW);
+
+    request->name = names_get(&registry->names, ask->name, ask->name_length);
+    if (!request->name) {
+        request_free(registry, request);
+        return false;
+    }
+    if (past->held) {
+        restart_held(registry, request, ask);
+        return true;
+    }
+    put_in_order(request);
+    set_due(registry, request, request->wait_until_ns);
+    if (ask->resume)
+        resume(registry, request, ask->resume);
+    else
+        enter(registry, request, REQUEST_QUEUED);
+    return true;
+}
+
+void registry_restarted(struct registry *registry) {
+    const struct request *request;
+
+    registry->restoring = true;
+    for (uint32_t slot = 0; (request = registry_next(registry, &slot));) {
+        struct request *first = request->name ? first_in_line(request->name) : NULL;
+        if (first && first->state == REQUEST_QUEUED)
+            contend(registry, first);
+    }
+}
+
+/* The nodes have it. */
+static void found(struct registry *registry, struct request *request, instant_ns deadline_ns) {
+    request->restored = false;
+    if (request->unwanted) {
+        hand_back(registry, request);
+        return;
+    }
+    set_deadline(registry, request, instant_max(request->deadline_ns, deadline_ns));
+}
+
+/* They have not: it had ended, or was being released. */
+static void not_found(struct registry *registry, struct request *request, instant_ns now_ns) {
+    request->vanished = true;
+    if (registry->restoring && !request->unwanted)
+        return;
+    if (request->unwanted)
+        tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+    else
+        tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = REASON_NO_QUORUM}, now_ns);
+    end(registry, request);
+}
+
+void registry_restore_end(struct registry *registry, instant_ns now_ns) {
+    struct request *request;
+
+    registry->restoring = false;
+    for (uint32_t slot = 0; (request = registry_next(registry, &slot));)
+        if (request->vanished)
+            not_found(registry, request, now_ns);
+}
+
 /* --- what the keeper says --- */
 
 static void granted(struct registry *registry, struct request *request, const struct report *report,
                     instant_ns now_ns) {
     instant_ns deadline_ns = report->deadline_ns;
 
+    if (request->state == REQUEST_HELD && request->restored && !request->abandoned && now_ns < deadline_ns) {
+        found(registry, request, deadline_ns);
+        return;
+    }
     if (request->state != REQUEST_CONTENDING)
         return; /* withdrawn meanwhile: its release is on the way */
     if (now_ns >= deadline_ns) {
@@ -452,16 +622,15 @@ static void granted(struct registry *registry, struct request *request, const st
     }
     enter(registry, request, REQUEST_HELD);
     tell_changed(registry, request->name);
-    request->deadline_ns = deadline_ns;
+    request->restored = false;
     request->token = report->token;
     request->page_slot = page_take(request->page);
-    page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
+    set_deadline(registry, request, deadline_ns);
     if (!request->resume && request->max_hold_ms > 0)
         request->hold_until_ns = instant_add(now_ns, request->max_hold_ms * NS_PER_MS);
     request->name->seen = text_unref(&registry->texts, request->name->seen);
     list_unlink(&request->queue_link); /* one that resumes in vain may stand before it */
     list_prepend(&request->name->queue, &request->queue_link);
-    set_due(registry, request, deadline_ns);
     tell(
         registry, request,
         &(struct outcome){.kind = OUTCOME_GRANTED, .text = report->text, .text_length = report->text_length},
@@ -476,9 +645,7 @@ static void extended(struct registry *registry, struct request *request, instant
     /* Late by our own clock: the tick that tells the loss is about to run. */
     if (request->state != REQUEST_HELD || now_ns >= request->deadline_ns)
         return;
-    request->deadline_ns = deadline_ns;
-    page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
-    set_due(registry, request, deadline_ns);
+    set_deadline(registry, request, deadline_ns);
     if (request->risk != 0) {
         request->risk = 0;
         tell_kind(registry, request, OUTCOME_EXTENDED, now_ns);
@@ -516,8 +683,17 @@ static void failed(struct registry *registry, struct request *request, const str
         [FAILURE_NOT_HELD] = "NOTHELD",
     };
 
+    if (request->state == REQUEST_HELD && request->restored && !request->abandoned) {
+        not_found(registry, request, now_ns);
+        return;
+    }
     if (request->state != REQUEST_CONTENDING)
         return; /* RELEASED follows */
+    if (request->restored) {
+        request->restored = request->resume = false; /* it goes on waiting */
+        contend(registry, request);
+        return;
+    }
     tell(registry, request,
          &(struct outcome){.kind = OUTCOME_FAILED,
                            .error = errors[report->failure],
@@ -590,9 +766,12 @@ static void deadline_passed(struct registry *registry, struct request *request, 
         reason = REASON_CLOSED;
     else if (request->risk != 0)
         reason = (enum reason)(request->risk - 1);
-    tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = reason}, now_ns);
+    if (request->unwanted)
+        tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+    else
+        tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = reason}, now_ns);
     silence(request);
-    hand_back(registry, request);
+    hand_back_by(registry, request, request->restored ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 
 void registry_tick(struct registry *registry, instant_ns now_ns) {

@@ -44,6 +44,9 @@ struct request {
     bool fencing : 1;   /* its grant gets a token */
     bool resumable : 1; /* for the session: it wants to know the secret */
     bool abandoned : 1; /* its session was closed by us: held until its deadline or its process's death */
+    bool restored : 1;  /* from a ledger, and the keeper has not yet found it at the nodes */
+    bool unwanted : 1;  /* restored, and to be released as soon as it is found */
+    bool vanished : 1;  /* restored, and the nodes have it no more */
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
@@ -61,6 +64,8 @@ struct request {
     int64_t token;            /* held, or resumed: the fencing token; 0: none */
     struct page *page;        /* the session's; NULL when it has none or is gone */
     int page_slot;            /* held: its place there, or PAGE_NO_SLOT */
+    uint32_t entry;           /* for the session: its place in the ledger; 0: none */
+    instant_ns *kept_ns;      /* where the deadline is kept for the next process, or NULL */
     instant_ns hold_until_ns; /* INSTANT_NEVER: no bound */
 };
 
@@ -101,6 +106,8 @@ struct registry {
     uint32_t requests_max;
     uint32_t limit; /* configured: at most this many at a time */
     uint32_t held, waiting;
+    bool restoring;      /* until registry_restore_end() */
+    uint32_t generation; /* ids of requests are above that of any former process's */
 };
 
 struct registry_ask {
@@ -151,6 +158,36 @@ struct request *registry_ask(struct registry *registry, struct session *session,
  * when the registry has no room for the name: the request is gone, without an outcome. */
 bool registry_start(struct registry *registry, struct request *request, const struct registry_ask *ask,
                     instant_ns now_ns);
+
+/* A request of a former process. */
+struct registry_past {
+    uint64_t id;
+    instant_ns asked_ns, wait_until_ns, deadline_ns;
+    int page_slot;
+    bool held;     /* until `deadline_ns`, as its client knows; otherwise it waits */
+    bool untold;   /* waits, and was granted (`ask.resume`): its client has not been told */
+    bool unwanted; /* held, by nobody: its client never knew */
+    bool forsaken; /* held, but its client can't be reached: it may believe in it until the deadline */
+};
+
+/* Makes it again, with its id; all of them before any is started, in the order of their ids if possible.
+ * NULL when there is no room, or its place is taken. `session` may be NULL. */
+struct request *registry_restore(struct registry *registry, struct session *session,
+                                 struct list *session_requests, const struct registry_ask *ask,
+                                 const struct registry_past *past);
+
+/* Puts it back in line: those that wait stand in the order in which they asked. A held one is looked for at
+ * the nodes, and extended where it is found: its session hears nothing of that unless it is lost. False when
+ * there is no room for the name: the request is gone. */
+bool registry_restart(struct registry *registry, struct request *request, const struct registry_ask *ask,
+                      const struct registry_past *past);
+
+/* All are back in line: the first of each that is not held contends. */
+void registry_restarted(struct registry *registry);
+
+/* The sessions have had their say about requests that a former process left unanswered. A lease that the
+ * nodes have no more was released by one of these; if it was not, its loss is told now. */
+void registry_restore_end(struct registry *registry, instant_ns now_ns);
 
 /* Withdraws it or gives the lease up; OUTCOME_RELEASED follows, at once or when the keeper confirms. */
 void registry_release(struct registry *registry, struct request *request, instant_ns now_ns);

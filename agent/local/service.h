@@ -4,6 +4,7 @@
 
 #include "core/event.h"
 #include "core/shard.h"
+#include "local/ledger.h"
 #include "local/observe.h"
 #include "local/policy.h"
 #include "local/registry.h"
@@ -74,6 +75,7 @@ struct service {
     struct keeper_view keepers[KEEPERS_MAX];
     struct list surveyors; /* sessions that wait for the keepers' counters */
     uint32_t sessions;
+    struct ledger *ledger; /* NULL: nothing is kept for a successor */
     bool draining;
     char *reply; /* REPLY_BYTES_MAX, where replies are composed; the caller's */
 };

@@ -7,6 +7,7 @@
 
 #include "core/explain.h"
 #include "local/command.h"
+#include "local/keep.h"
 #include "local/observe.h"
 
 void session_init(struct session *session, struct service *service, uint64_t id, pid_t pid, uid_t uid) {
@@ -148,15 +149,19 @@ void session_outcome(void *userdata, struct request *request, const struct outco
 
     switch (outcome->kind) {
     case OUTCOME_GRANTED:
+        keep_granted(service, session, request, outcome->text);
         tell_granted(session, service, request, outcome, now_ns);
         break;
     case OUTCOME_FAILED:
+        keep_ended(service, session, request);
         tell_failed(session, service, request, outcome);
         break;
     case OUTCOME_RELEASED:
+        keep_ended(service, session, request);
         tell_released(session, service, request);
         break;
     case OUTCOME_LOST:
+        keep_lost(service, session, request);
         tell_lost(session, service, request, outcome->reason, reason_text(outcome->reason));
         break;
     case OUTCOME_AT_RISK:
@@ -241,6 +246,7 @@ void session_request(struct session *session, struct service *service, const str
         return;
     }
     entry->handle(session, service, tokens + 1, n_arguments, now_ns);
+    session->asked_ns = 0;
 }
 
 /* A token stands beside the key for whoever held the name last: a value that is not ours has none. */

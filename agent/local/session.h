@@ -34,6 +34,7 @@ struct session {
     struct list observations; /* of names' leaders, see observe.h */
     unsigned n_observations;
     struct list surveyor_link;
+    instant_ns asked_ns; /* of a request that a former process has left unanswered; 0: none */
     char name[SESSION_NAME_BYTES_MAX + 1];
 };
 

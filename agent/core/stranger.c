@@ -1,0 +1,74 @@
+#include "core/stranger.h"
+
+#include <string.h>
+
+#include "core/shard.h"
+
+enum { HEX_BYTES = 2 * SECRET_BYTES };
+
+static int digit_of(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The random part of a lock value. */
+static bool read_secret(const char *hex, uint8_t secret[SECRET_BYTES]) {
+    for (unsigned i = 0; i < SECRET_BYTES; i++) {
+        int high = digit_of(hex[2 * i]), low = digit_of(hex[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        secret[i] = (uint8_t) (high << 4 | low);
+    }
+    return true;
+}
+
+bool stranger_is_orphan(struct shard *shard, const struct lease *lease, unsigned node,
+                        const struct vote *vote, instant_ns now_ns) {
+    const struct predecessor *predecessor = &shard->predecessor;
+    const char *rest = vote->text + HEX_BYTES;
+    uint8_t secret[SECRET_BYTES];
+
+    if (predecessor->length == 0 || now_ns < predecessor->from_ns || vote->foreign_type ||
+        vote->text_length < HEX_BYTES + predecessor->length ||
+        lease->text->head_length + vote->text_length - HEX_BYTES > TEXT_BYTES_MAX ||
+        memcmp(rest, predecessor->identity, predecessor->length) != 0 || !read_secret(vote->text, secret))
+        return false;
+    struct lease *orphan = shard_lease_new(shard);
+    if (!orphan)
+        return false;
+    orphan->text = text_new(&shard->texts, lease->text->bytes, lease->text->head_length, rest,
+                            vote->text_length - HEX_BYTES);
+    if (!orphan->text) {
+        orphan->state = LEASE_RELEASING;
+        shard_lease_free(shard, orphan);
+        return false;
+    }
+    memcpy(orphan->secret, secret, sizeof(secret));
+    orphan->orphan = true;
+    orphan->ttl_ms = lease->ttl_ms;
+    orphan->node_timeout_ms = lease->node_timeout_ms;
+    orphan->sent_ns = now_ns;
+    orphan->maybe = node_set_of(node);
+    lease_discard(shard, orphan, now_ns);
+    return true;
+}
+
+/* Somebody writes over our keys: once for each node, until it says yes again. */
+void stranger_seen(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                   instant_ns now_ns) {
+    node_set bit = node_set_of(node);
+
+    if (vote->kind == VOTE_YES)
+        lease->strangers &= (node_set) ~bit;
+    if (vote->kind != VOTE_FOREIGN || (lease->strangers & bit) ||
+        stranger_is_orphan(shard, lease, node, vote, now_ns))
+        return;
+    if (vote->text_length == 0 && now_ns < shard->predecessor.until_ns)
+        return; /* likely an orphan: extensions don't tell the value */
+    lease->strangers |= bit;
+    shard_report(shard, &(struct report){.kind = REPORT_FOREIGN,
+                                         .node = node,
+                                         .text = lease->text->bytes,
+                                         .text_length = lease->text->head_length});
+}

@@ -1,0 +1,239 @@
+#include "io/succession.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "io/clock.h"
+#include "io/log.h"
+#include "io/shared.h"
+#include "local/keep.h"
+
+/* --- the ledger --- */
+
+static int make_ledger(struct succession *succession, const struct service *service, uint64_t sequence,
+                       uint32_t sessions_max) {
+    /* A request may be over and untold while its successor begins. */
+    const struct ledger_size size = {.sessions = sessions_max,
+                                     .entries = 2 * service->registry.requests_max + OBSERVATIONS_MAX};
+    const struct ledger_identity identity = {
+        .agent = service->identity.agent, .host = service->identity.host, .sequence = sequence};
+    size_t bytes = ledger_bytes(&size);
+    _cleanup_close_ int fd = memfd_create("redlockd-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0 || ftruncate(fd, (off_t) bytes) < 0 || fchmod(fd, S_IRUSR | S_IWUSR) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        return -errno;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (memory == MAP_FAILED)
+        return -errno;
+    ledger_init(&succession->ledger, &size, offsetof(struct mmsghdr, msg_len), &identity, memory);
+    succession->memory = memory;
+    succession->bytes = bytes;
+    succession->fd = steal_fd(&fd);
+    return 0;
+}
+
+/* A former process's ledger, mapped for reading. */
+struct past {
+    struct ledger_reader reader;
+    void *memory;
+    size_t bytes;
+};
+
+static void past_deinit(struct past *past) {
+    if (past->memory)
+        (void) munmap(past->memory, past->bytes);
+}
+
+/* False when it is none, or of a version that we don't know: nothing is guessed. */
+static bool read_ledger(int fd, struct past *ret) {
+    struct past past = {0};
+    struct stat status;
+
+    if (fstat(fd, &status) < 0 || status.st_size <= 0 || !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
+        return false;
+    past.bytes = (size_t) status.st_size;
+    past.memory = mmap(NULL, past.bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (past.memory == MAP_FAILED)
+        return false;
+    if (!ledger_reader_init(&past.reader, past.memory, past.bytes)) {
+        past_deinit(&past);
+        return false;
+    }
+    *ret = past;
+    return true;
+}
+
+/* A ledger is in the store only once it is complete: so the newest one counts. */
+static bool newest_ledger(const struct inheritance *inheritance, struct past *ret) {
+    struct past past = {0}, other;
+    bool any = false;
+
+    for (size_t i = 0; i < inheritance->n_ledgers; i++) {
+        if (!read_ledger(inheritance->ledgers[i].fd, &other)) {
+            log_warning("the ledger of the former process is not one of this version: its connections are "
+                        "closed, and clients resume their leases by themselves if they can");
+            continue;
+        }
+        if (any && other.reader.header->sequence < past.reader.header->sequence) {
+            past_deinit(&other);
+            continue;
+        }
+        past_deinit(&past);
+        past = other;
+        any = true;
+    }
+    *ret = past;
+    return any;
+}
+
+/* --- taking over --- */
+
+static int by_id(const void *key, const void *element) {
+    uint64_t id = *(const uint64_t *) key;
+    const struct inherited_session *session = element;
+
+    return id < session->id ? -1 : id > session->id;
+}
+
+static const struct inherited_session *find_inherited(const struct inheritance *inheritance, uint64_t id) {
+    if (inheritance->n_sessions == 0)
+        return NULL;
+    return bsearch(&id, inheritance->sessions, inheritance->n_sessions, sizeof(inheritance->sessions[0]),
+                   by_id);
+}
+
+struct takeover {
+    struct conn_host *host;
+    struct past past;
+};
+
+static struct session *session_here(void *userdata, uint64_t id) {
+    const struct takeover *takeover = userdata;
+    return conn_find(takeover->host, id);
+}
+
+static bool session_whole(void *userdata, uint64_t id) {
+    const struct takeover *takeover = userdata;
+    struct ledger_session_view view;
+
+    return ledger_read_session(&takeover->past.reader, (uint32_t) (id & LEDGER_SLOT_MASK), &view) &&
+           view.id == id && view.whole;
+}
+
+static bool process_dead(void *userdata, pid_t pid) {
+    (void) userdata;
+    return pid > 0 && kill(pid, 0) < 0 && errno == ESRCH;
+}
+
+/* The connections, with nothing on them yet. Returns how many could not be taken over. */
+static unsigned adopt_sessions(struct takeover *takeover, const struct inheritance *inheritance) {
+    struct ledger_session_view view;
+    unsigned refused = 0;
+
+    for (uint32_t slot = 0; slot < takeover->past.reader.header->sessions; slot++) {
+        if (!ledger_read_session(&takeover->past.reader, slot, &view))
+            continue;
+        const struct inherited_session *inherited = find_inherited(inheritance, view.id);
+        int fd =
+            inherited && inherited->fd >= 0 && view.whole ? fcntl(inherited->fd, F_DUPFD_CLOEXEC, 0) : -1;
+        if (fd < 0 || !conn_adopt(takeover->host, fd, inherited->page_fd, &view))
+            refused++;
+    }
+    return refused;
+}
+
+static void finish_sessions(struct takeover *takeover, struct store *store,
+                            const struct inheritance *inheritance) {
+    for (size_t i = 0; i < inheritance->n_sessions; i++) {
+        const struct inherited_session *inherited = &inheritance->sessions[i];
+        struct session *session = conn_find(takeover->host, inherited->id);
+        if (session)
+            conn_adopted(session, session->page ? shared_used_bytes(inherited->page_fd) : 0);
+        else
+            store_drop(store, inherited->id);
+    }
+}
+
+static void take_over(struct succession *succession, struct takeover *takeover, struct service *service,
+                      const struct inheritance *inheritance) {
+    const struct ledger_header *header = takeover->past.reader.header;
+    _cleanup_free_ uint32_t *order = calloc(service->registry.requests_max, sizeof(order[0]));
+    const struct keep_past past = {.reader = takeover->past.reader,
+                                   .session = session_here,
+                                   .whole = session_whole,
+                                   .dead = process_dead,
+                                   .userdata = takeover,
+                                   .order = order};
+
+    if (!order)
+        return;
+    if (!header->leaky) {
+        struct predecessor *predecessor = &succession->predecessor;
+        int length = snprintf(predecessor->identity, sizeof(predecessor->identity),
+                              ":%.64s:%s:", header->host, header->agent);
+        predecessor->length = (size_t) length;
+        predecessor->from_ns = header->lost_until_ns;
+        predecessor->until_ns = clock_now_ns() + 2 * (int64_t) service->policy.max_ttl_ms * NS_PER_MS;
+    }
+    takeover->host->generation = header->session_generation;
+    unsigned refused = adopt_sessions(takeover, inheritance);
+    unsigned held = keep_restore(service, &past, clock_now_ns());
+    finish_sessions(takeover, succession->store, inheritance);
+    log_notice("goes on for agent %s: %u connections with %u leases; %u other connections have ended",
+               header->agent, takeover->host->open, held, refused);
+}
+
+int succession_begin(struct succession *succession, struct conn_host *host, struct service *service,
+                     const struct inheritance *inheritance, uint32_t sessions_max) {
+    struct takeover takeover = {.host = host};
+    uint64_t sequence = 1;
+
+    int r = store_new(&succession->store);
+    if (r < 0)
+        return r;
+    bool any = newest_ledger(inheritance, &takeover.past);
+    for (size_t i = 0; i < inheritance->n_ledgers; i++)
+        if (inheritance->ledgers[i].sequence >= sequence)
+            sequence = inheritance->ledgers[i].sequence + 1;
+    r = make_ledger(succession, service, sequence, sessions_max);
+    if (r >= 0) {
+        service->ledger = &succession->ledger;
+        host->store = succession->store;
+        host->scratch = (char *) succession->ledger.header->scratch;
+        host->paused = true;
+        if (any)
+            take_over(succession, &takeover, service, inheritance);
+        else
+            finish_sessions(&takeover, succession->store, inheritance);
+        r = store_put_ledger(succession->store, sequence, succession->fd);
+    }
+    if (r >= 0) {
+        for (size_t i = 0; i < inheritance->n_ledgers; i++)
+            (void) store_drop_ledger(succession->store, inheritance->ledgers[i].sequence);
+        (void) close(succession->fd);
+        succession->fd = -1;
+    }
+    past_deinit(&takeover.past);
+    return r;
+}
+
+void succession_end(struct succession *succession) {
+    if (succession->memory) {
+        (void) munmap(succession->memory, succession->bytes);
+        if (succession->fd >= 0)
+            (void) close(succession->fd);
+    }
+    succession->memory = NULL;
+    succession->store = store_free(succession->store);
+}

@@ -1,0 +1,42 @@
+/* What goes into the ledger of a session's requests, and what a successor makes of it. Pure, owned by the
+ * front thread. Nothing happens without a ledger. */
+#pragma once
+
+#include "local/ledger.h"
+#include "local/registry.h"
+
+struct service;
+struct session;
+
+/* The session is about to be told that its request waits, ... */
+void keep_waiting(struct service *service, const struct session *session, struct request *request,
+                  const struct registry_ask *ask);
+
+/* ... that it is granted: `secret` is the random part of its lock value, ... */
+void keep_granted(struct service *service, const struct session *session, struct request *request,
+                  const char *secret);
+
+/* ... that it is over, ... */
+void keep_ended(struct service *service, const struct session *session, struct request *request);
+
+/* ... or lost; but who does not hear of it may believe in it until its deadline. */
+void keep_lost(struct service *service, const struct session *session, struct request *request);
+
+/* The session observes a name: its place in the ledger, for keep_not_observed(). */
+uint32_t keep_observed(struct service *service, const struct session *session, const char *name,
+                       size_t length);
+void keep_not_observed(struct service *service, const struct session *session, uint32_t entry);
+
+/* A former process's sessions, by slot: those that are here again. */
+struct keep_past {
+    struct ledger_reader reader;
+    struct session *(*session)(void *userdata, uint64_t id); /* NULL: it is not here */
+    bool (*whole)(void *userdata, uint64_t id);              /* it could have been handed on */
+    bool (*dead)(void *userdata, pid_t pid);                 /* for sure */
+    void *userdata;
+    uint32_t *order; /* room for the indices of as many entries as there are */
+};
+
+/* Brings back what those sessions hold, wait for and observe, and what clients that are not here may believe
+ * in. Before anything else is asked of the registry. Returns how many leases are held. */
+unsigned keep_restore(struct service *service, const struct keep_past *past, instant_ns now_ns);
