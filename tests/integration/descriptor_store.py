@@ -1,0 +1,104 @@
+"""A service manager in a test: it keeps the descriptors that an agent stores, and gives them to the next
+one, as systemd does (sd_notify(3), FDSTORE=1)."""
+
+import array
+import fcntl
+import os
+import select
+import socket
+import threading
+
+import lab
+
+HIGH = 500  # above the descriptors that a child gets
+
+
+class KeptAgent(lab.Agent):
+    """An agent with a manager. It is started again by start(), with all that is in the store."""
+
+    def __init__(self, nodes, config="", **options):
+        self.store = []  # (name, descriptor)
+        self.refuse = False
+        self.said = []
+        self.lock = threading.Lock()
+        self.notify_path = lab.path("manager.sock")
+        self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notify.bind(self.notify_path)
+        self.ready = threading.Event()
+        threading.Thread(target=self._listen, daemon=True).start()
+        super().__init__(nodes, config, start=False, **options)
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(self.socket_path)
+        self.listener.listen(512)
+        self.start()
+
+    def _listen(self):
+        while True:
+            message, ancillary, _, _ = self.notify.recvmsg(4096, 4096)
+            fds = array.array("i")
+            for level, kind, data in ancillary:
+                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                    fds.frombytes(data[:len(data) - len(data) % fds.itemsize])
+            fields = dict(line.split("=", 1) for line in message.decode().split("\n") if "=" in line)
+            with self.lock:
+                self._drop_hung_up()
+                self.said.append(fields)
+                if "FDSTORE" in fields and not self.refuse:
+                    for fd in fds:
+                        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, HIGH)
+                        self.store.append((fields["FDNAME"], high))
+                if "FDSTOREREMOVE" in fields:
+                    for name, fd in self.store:
+                        if name == fields["FDNAME"]:
+                            os.close(fd)
+                    self.store = [entry for entry in self.store if entry[0] != fields["FDNAME"]]
+            for fd in fds:
+                os.close(fd)
+            if "STATUS" in fields:
+                self.ready.set()
+
+    def _drop_hung_up(self):
+        """The manager drops a socket whose other end is closed."""
+        poll = select.poll()
+        for name, fd in self.store:
+            if name.startswith("session-"):
+                poll.register(fd, 0)
+        gone = {fd for fd, events in poll.poll(0) if events & (select.POLLHUP | select.POLLERR)}
+        for fd in gone:
+            os.close(fd)
+        self.store = [entry for entry in self.store if entry[1] not in gone]
+
+    def names(self):
+        with self.lock:
+            self._drop_hung_up()
+            return sorted(name for name, fd in self.store)
+
+    def begin(self, *options):
+        """Starts it, and does not wait."""
+        with self.lock:
+            self._drop_hung_up()
+            passed = [("redlockd.socket", self.listener.fileno())] + self.store
+            high = [(name, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, HIGH + 5000)) for name, fd in passed]
+        environment = dict(os.environ, NOTIFY_SOCKET=self.notify_path, LISTEN_FDS=str(len(high)),
+                           LISTEN_FDNAMES=":".join(name for name, fd in high))
+        self.ready.clear()
+        self.log = open(self.log_path, "a")
+
+        def arrange():
+            lab.die_with_parent()
+            for i, (name, fd) in enumerate(high):
+                os.dup2(fd, 3 + i)
+
+        self.process = lab.subprocess.Popen(
+            ["sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh", lab.REDLOCKD, "--config", self.config_path,
+             "--store", *options], stderr=self.log, env=environment, preexec_fn=arrange,
+            pass_fds=range(3, 3 + len(high)))
+        process = self.process
+        lab._ends.append(lambda: lab.end_process(process))
+        for name, fd in high:
+            os.close(fd)
+
+    def start(self, *options):
+        self.begin(*options)
+        if not self.ready.wait(20 * lab.SCALE):
+            raise RuntimeError("the agent did not start: " + self.log_text())

@@ -1,0 +1,430 @@
+"""Sessions and leases outlive the agent's process: kill -9 and the next process, with a manager that keeps
+what is stored. The same under systemd: tests/systemd/test_units.py."""
+
+import array
+import mmap
+import os
+import random
+import socket
+import struct
+import subprocess
+import threading
+
+import lab
+from descriptor_store import KeptAgent
+from tap import begins, equal, main, note, ok, within
+
+CONFIG = 'default_ttl = "8s"\nmax_ttl = "8s"\n'
+nodes = lab.nodes(3)
+agent = KeptAgent(nodes, CONFIG)
+
+
+def replace(signal=None):
+    """The agent is killed, and the next one begins."""
+    if signal is None:
+        agent.kill()
+    else:
+        agent.terminate()
+    agent.start()
+
+
+def session_name(client):
+    """Of the client's connection in the store."""
+    return "session-%016x" % client.call("CLIENT", "ID")
+
+
+def wait_stored(*clients):
+    names = [session_name(client) for client in clients]
+    lab.wait_for(lambda: set(names) <= set(agent.names()), what="connections in the store")
+
+
+def values(key):
+    return [node.call("GET", key) for node in nodes]
+
+
+def quiet(client):
+    """Whether it has been told nothing but answers."""
+    return client.call("PING") == "PONG" and client.pushes == []
+
+
+def test_lease_goes_on():
+    client = agent.client(3)
+    grant = client.acquire("goes-on", "DATA", "mine", "MAXHOLD", 100000)
+    wait_stored(client)
+    for what, how in [("kill -9", None), ("kill -9 again", None), ("SIGTERM", "TERM"), ("kill -9", None)]:
+        before = values("goes-on")[0]
+        replace(how)
+        ok(client.call("CHECK", grant["id"]) > 0, "%s: the connection goes on, and the lease" % what)
+        lab.wait_for(lambda: len(set(values("goes-on"))) == 1 and values("goes-on")[0] != before,
+                     what="the lease in the new agent's name")
+        ok(quiet(client), "the client is told nothing")
+    leader = client.call("LEADER", "goes-on")
+    equal((leader["fence"], leader["data"]), (grant["fence"], "mine"), "token and data are as before")
+    extensions = agent.status()["extensions"]
+    lab.wait_for(lambda: agent.status()["extensions"] > extensions, what="an extension")
+    equal(agent.client().acquire("goes-on").args[0].split()[0], "BUSY", "nobody else gets it meanwhile")
+    equal(client.call("RELEASE", grant["id"]), 1, "it is released with the id that it had")
+    equal(values("goes-on"), [None] * 3, "and gone")
+    again = client.acquire("goes-on")
+    ok(again["id"] != grant["id"] and again["fence"] > grant["fence"], "ids and tokens never come again")
+    client.close()
+    lab.wait_for(lambda: values("goes-on") == [None] * 3, what="the end with the connection")
+
+
+def test_waiting():
+    """Three wait for one name; each gets it once, in order."""
+    holder = agent.client(3)
+    grant = holder.acquire("line")
+    first, second, third = agent.client(3), agent.client(), agent.client(3)
+    for client, options in [(first, ["WAIT", -1]), (second, ["WAIT", 100000]),
+                            (third, ["WAIT", -1, "ASYNC"])]:
+        before = agent.status()["waiters"]
+        client.send("ACQUIRE", "line", *options)
+        lab.wait_for(lambda: agent.status()["waiters"] == before + 1, what="a waiter")
+    third_id = third.reply()[1]
+    impatient = agent.client()
+    waited = lab.now()
+    impatient.send("ACQUIRE", "line", "WAIT", 400)
+    lab.wait_for(lambda: len([n for n in agent.names() if n.startswith("session")]) >= 5, what="the store")
+    replace()
+    begins(impatient.reply(), "TIMEOUT", "a wait is as long as was asked for")
+    within(lab.now() - waited, 0.4, 0.4 + 3 * lab.SCALE, "in seconds")
+    equal(agent.status()["waiters"], 3, "the others wait on")
+    equal(holder.call("RELEASE", grant["id"]), 1, "the holder releases")
+    got = first.reply()
+    ok(got["name"] == "line" and got["fence"] > grant["fence"], "the first in line gets it")
+    replace()
+    equal(first.call("RELEASE", got["id"]), 1, "and releases it, at the next agent")
+    got = lab.as_map(second.reply())
+    equal(got["name"], "line", "the second gets it")
+    second.close()
+    push = third.push("granted")
+    equal((push[1], push[2]["name"]), (third_id, "line"), "the third, with the id that it was told")
+    for client in (holder, first, third, impatient):
+        client.close()
+
+
+def test_under_way():
+    """Requests that the nodes keep under way when the agent is killed: each has its answer."""
+    clients = [agent.client(3) for _ in range(6)]
+    held = [client.acquire("way-%d" % i) for i, client in enumerate(clients)]
+    wait_stored(*clients)
+    for node in nodes:
+        node.stop()
+    clients[0].send("RELEASE", held[0]["id"])
+    clients[1].send("ACQUIRE", "way-more", "WAIT", 60000)
+    clients[2].send("LEADER", "way-2")
+    clients[3].send("STATUS")
+    clients[4].send("PING", "one")
+    clients[4].send("ACQUIRE", "way-4-more", "WAIT", 60000)
+    clients[4].send("PING", "two")
+    for _ in range(3):
+        clients[4].send("CHECK", held[4]["id"])
+    clients[5].send_raw(b"*2\r\n$4\r\nPING\r\n$5\r\nhal")
+    lab.wait_for(lambda: agent.client().call("PING") == "PONG", what="the agent's turn")
+    agent.kill()
+    for node in nodes:
+        node.cont()
+    agent.start()
+    equal(clients[0].reply(), 1, "RELEASE is answered")
+    equal(clients[1].reply()["name"], "way-more", "and ACQUIRE")
+    equal(clients[2].reply()["fence"], held[2]["fence"], "and LEADER")
+    ok("leases" in clients[3].reply(), "and STATUS")
+    replies = [clients[4].reply() for _ in range(6)]
+    ok(replies[0] == "one" and replies[1]["name"] == "way-4-more" and replies[2] == "two" and
+       all(value > 0 for value in replies[3:]), "requests in a row are answered in their order")
+    clients[5].send_raw(b"f!\r\n")
+    equal(clients[5].reply(), "half!", "half a request goes on with its other half")
+    ok(all(quiet(client) for client in clients), "each has one answer, and none a word more")
+    for client in clients:
+        client.close()
+
+
+def stress(number, ends, problems, counts):
+    """One client's life: whatever it asks, it gets the one answer to it."""
+    chance = random.Random(number)
+    client = agent.client(3, timeout=60)
+    held = client.acquire("keep-%d" % number)
+
+    def expect(good, *what):
+        if not good:
+            raise AssertionError(what)
+
+    def echo(n):
+        words = ["%d-%d-%d" % (number, n, i) for i in range(chance.choice([1, 1, 20]))]
+        for word in words:
+            client.send("ECHO", word)
+        replies = [client.reply() for _ in words]
+        expect(replies == words, words, replies)
+
+    def acquire(n):
+        name = "work-%d-%d" % (number, n % 5)
+        got = client.acquire(name, "WAIT", 60000)
+        expect(isinstance(got, dict) and got["name"] == name, name, got)
+        expect(client.call("RELEASE", got["id"]) == 1, "release", got)
+
+    def acquire_later(n):
+        said = client.call("ACQUIRE", "later-%d-%d" % (number, n), "ASYNC", "WAIT", -1)
+        expect(said[0] == "waiting", said)
+        push = client.push("granted", timeout=60)
+        expect(push[1] == said[1], said, push)
+        expect(client.call("RELEASE", said[1]) == 1, "release later", said)
+
+    def look(n):
+        leader = client.call("LEADER", "keep-%d" % number)
+        expect(isinstance(leader, dict) and leader["fence"] == held["fence"], leader)
+        expect(client.call("CHECK", held["id"]) > 0, "check")
+
+    try:
+        while not ends.is_set():
+            chance.choice([echo, acquire, acquire_later, look])(counts[number])
+            expect(client.pushes == [], client.pushes)
+            counts[number] += 1
+    except Exception as problem:  # of any kind: it is told
+        problems.append("client %d, turn %d: %r" % (number, counts[number], problem))
+    client.close()
+
+
+def test_exactly_once():
+    """kill -9 at any instant, under load."""
+    ends, problems, counts, gaps = threading.Event(), [], [0] * 12, []
+    threads = [threading.Thread(target=stress, args=(i, ends, problems, counts), daemon=True)
+               for i in range(len(counts))]
+    for thread in threads:
+        thread.start()
+    chance = random.Random(7)
+    for _ in range(25):
+        done = list(counts)
+        lab.wait_for(lambda: problems or min(now - before for now, before in zip(counts, done)) >
+                     chance.randrange(2, 8), 60, "some turns of each client")
+        begun = lab.now()
+        replace()
+        gaps.append(lab.now() - begun)
+        if problems:
+            break
+    ends.set()
+    for thread in threads:
+        thread.join(60 * lab.SCALE)
+    note("%d turns of %d clients; from kill to service %.0f ms (median), %.0f ms at most" % (
+        sum(counts), len(counts), sorted(gaps)[len(gaps) // 2] * 1000, max(gaps) * 1000))
+    equal(problems, [], "25 times kill -9 at any instant: each request has one answer, no lease is lost")
+    ok("aborted" not in agent.log_text() and "Assertion" not in agent.log_text(), "and no agent fell")
+
+
+def page_of(client):
+    """Asks for the session's page; its map."""
+    client.send("PAGE")
+    data, ancillary, _, _ = client.socket.recvmsg(4096, 64)
+    client.buffer += data
+    client.reply()
+    fds = array.array("i")
+    fds.frombytes(ancillary[0][2][:4])
+    memory = mmap.mmap(fds[0], 65536, mmap.MAP_SHARED, mmap.PROT_READ)
+    os.close(fds[0])
+    return memory
+
+
+def test_page():
+    client = agent.client(3)
+    page = page_of(client)
+    grant = client.acquire("paged", "TTL", 2000)
+    other = client.acquire("paged-too", "TTL", 2000)
+    wait_stored(client)
+    lab.wait_for(lambda: agent.names().count(session_name(client)) == 2, what="the page in the store")
+
+    def slot(lease):
+        return struct.unpack_from("<Qq", page, 64 + 16 * lease["slot"])
+
+    equal(slot(grant)[0], grant["id"], "the page shows the lease")
+    replace()
+    lab.wait_for(lambda: slot(grant)[1] > grant["deadline"] + 10**9, what="the deadline's way")
+    equal(slot(grant)[0], grant["id"], "the page goes on showing its deadlines")
+    equal(client.call("RELEASE", other["id"]), 1, "one is released")
+    equal(slot(other)[1], 0, "which the page shows")
+    third = client.acquire("paged-three")
+    ok(third["slot"] != grant["slot"] and slot(third)[0] == third["id"], "and the next one has a slot")
+    name = session_name(client)
+    client.close()
+    lab.wait_for(lambda: name not in agent.names(), what="the page's way out of the store")
+
+
+def test_observers():
+    watcher, holder = agent.client(3), agent.client(3)
+    watcher.call("OBSERVE", "watched")
+    equal(watcher.push("leader")[2]["state"], "free", "somebody watches")
+    wait_stored(watcher, holder)
+    replace()
+    grant = holder.acquire("watched")
+    told = watcher.push("leader")
+    while told[2]["state"] != "held":
+        told = watcher.push("leader")
+    equal(told[2]["fence"], grant["fence"], "and goes on watching at the next agent")
+    equal(watcher.call("UNOBSERVE", "watched"), 1, "until it does not want to")
+    replace()
+    equal(watcher.call("UNOBSERVE", "watched"), 0, "which is remembered too")
+    watcher.close()
+    holder.close()
+
+
+def test_greetings():
+    client = agent.client(2)
+    client.call("CLIENT", "SETNAME", "the-name")
+    number = client.call("CLIENT", "ID")
+    wait_stored(client)
+    replace()
+    equal((client.call("CLIENT", "GETNAME"), client.call("CLIENT", "ID")), ("the-name", number),
+          "a session keeps its name and number")
+    equal(client.call("STATUS")[0], "version", "and its version of the protocol")
+    newer = agent.client(2)
+    ok(newer.call("CLIENT", "ID") != number, "the number is nobody else's")
+    client.close()
+    newer.close()
+
+
+def test_client_dies_meanwhile():
+    """While there is no agent, nobody hears of a client's end."""
+    program = ("import socket, sys, time\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
+               "s.sendall(b'ACQUIRE orphaned\\r\\n')\nprint(s.recv(4096)[:1], flush=True)\n"
+               "time.sleep(1000)\n")
+    process = lab.spawn(["python3", "-c", program, agent.socket_path], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    lab.wait_for(lambda: agent.status()["leases"] == 1, what="its lease")
+    lab.wait_for(lambda: agent.names(), what="the store")
+    agent.kill()
+    lab.end_process(process)
+    agent.start()
+    begun = lab.now()
+    client = agent.client(3)
+    ok(isinstance(client.acquire("orphaned", "WAIT", 20000), dict), "its lease is free")
+    ok(lab.now() - begun < 4 * lab.SCALE, "before its ttl has passed (%.2f s)" % (lab.now() - begun))
+    client.close()
+
+
+def test_not_stored():
+    """The manager takes nothing: clients are cut off, and nobody else gets what they believe in."""
+    agent.refuse = True
+    client = agent.client(3)
+    grant = client.acquire("unstored", "TTL", 3000, "RESUMABLE")
+    replace()
+    try:
+        client.read()
+        ok(False, "the connection has ended")
+    except ConnectionError:
+        ok(True, "without a store the connection has ended")
+    begins(agent.client().acquire("unstored"), "BUSY", "but the name is not free: its client may live")
+    back = agent.client(3)
+    resumed = lab.as_map(back.call("RESUME", "unstored", grant["secret"], "WAIT", 3000))
+    equal(resumed["fence"], grant["fence"], "and resumes its lease")
+    equal(back.call("RELEASE", resumed["id"]), 1, "which ends as it should")
+    gone = agent.client(3)
+    gone.acquire("unstored-too", "TTL", 2000)
+    replace()
+    got = agent.client(3).acquire("unstored-too", "WAIT", 20000)
+    ok(isinstance(got, dict), "who does not come back loses it with its deadline")
+    agent.refuse = False
+    replace()
+
+
+def test_other_version():
+    client = agent.client(3)
+    client.acquire("versioned", "TTL", 2000)
+    wait_stored(client)
+    with agent.lock:
+        ledger = [fd for name, fd in agent.store if name.startswith("ledger-")][0]
+        with mmap.mmap(ledger, 4096) as memory:
+            memory[8:12] = struct.pack("<I", 99)
+    replace()
+    ok("ledger of the former process is not one of this version" in agent.log_text(),
+       "a ledger of another version is not guessed at")
+    try:
+        client.read()
+        ok(False, "its connections are closed")
+    except ConnectionError:
+        ok(True, "its connections are closed")
+    equal([name.split("-")[0] for name in agent.names()], ["ledger"], "and nothing of it stays in the store")
+    ok(isinstance(agent.client(3).acquire("versioned", "WAIT", 20000), dict),
+       "its leases end with their ttl")
+
+
+def test_store_is_tidy():
+    client = agent.client(3)
+    client.acquire("tidy")
+    wait_stored(client)
+    name = session_name(client)
+    client.call("QUIT")
+    lab.wait_for(lambda: name not in agent.names(), what="the end in the store")
+    ok(True, "a session that quits leaves the store")
+    garbler = agent.client(3)
+    garbler.acquire("garbled")
+    wait_stored(garbler)
+    name = session_name(garbler)
+    garbler.send_raw(b"*1\r\n?\r\n")
+    begins(garbler.reply(), "ERR protocol", "one that talks nonsense")
+    lab.wait_for(lambda: name not in agent.names(), what="the end in the store")
+    try:
+        while True:
+            garbler.read()
+    except ConnectionError:
+        ok(True, "is closed, though the manager had it too")
+    before = len(agent.said)
+    for _ in range(50):
+        short = agent.client()
+        short.call("PING")
+        short.close()
+    ok(not any("FDSTORE" in said for said in agent.said[before:]),
+       "short connections without a lease are not worth the manager's while")
+    idle = agent.client()
+    idle.call("PING")
+    wait_stored(idle)
+    ok(True, "one that lasts is stored, whatever it does")
+    replace()
+    equal(idle.call("PING"), "PONG", "and goes on")
+
+
+def test_many():
+    """Many connections and leases; and the next process finds a smaller limit in its configuration."""
+    clients = [agent.client(3) for _ in range(60)]
+    held = [[client.acquire("many-%d-%d" % (i, j)) for j in range(5)] for i, client in enumerate(clients)]
+    wait_stored(*clients)
+    replace()
+    ok(all(client.call("CHECK", grant["id"]) > 0 for client, grants in zip(clients, held)
+           for grant in grants), "60 clients with 5 leases each go on")
+    lab.wait_for(lambda: agent.status()["extensions"] >= 0 and all(
+        node.call("GET", "many-59-4") is not None for node in nodes), what="the leases")
+    agent.write_config(CONFIG + "max_sessions = 40\n")
+    replace()
+    alive = 0
+    for client, grants in zip(clients, held):
+        try:
+            alive += client.call("CHECK", grants[0]["id"]) > 0
+        except (ConnectionError, OSError):
+            pass
+    within(alive, 30, 40, "with room for 40, so many go on")
+    ok("goes on for agent" in agent.log_text(), "and the agent says so")
+    for client in clients:
+        client.close()
+    agent.write_config(CONFIG)
+    replace()
+
+
+def test_without_manager():
+    alone = lab.Agent(nodes, CONFIG, start=False)
+    process = lab.subprocess.run(
+        [lab.REDLOCKD, "--config", alone.config_path, "--store", "--check-config"], capture_output=True,
+        text=True)
+    equal(process.returncode, 0, "--store is known")
+    environment = {key: value for key, value in os.environ.items() if key != "NOTIFY_SOCKET"}
+    log = open(alone.log_path, "a")
+    alone.process = lab.spawn([lab.REDLOCKD, "--config", alone.config_path, "--store"], stderr=log,
+                              env=environment)
+    lab.wait_for(lambda: "serving" in alone.log_text(), what="its start")
+    ok("no service manager listens" in alone.log_text(), "without a manager it says that nothing is kept")
+    client = alone.client(3)
+    ok(isinstance(client.acquire("alone"), dict), "and serves")
+    client.close()
+    alone.terminate()
+
+
+main(test_lease_goes_on, test_waiting, test_under_way, test_page, test_observers, test_greetings,
+     test_client_dies_meanwhile, test_not_stored, test_other_version, test_store_is_tidy, test_many,
+     test_without_manager, test_exactly_once)
