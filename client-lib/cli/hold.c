@@ -42,9 +42,9 @@ static const char usage[] =
     "Exit status: 0 stopped; 64 usage; 77 denied; 125 the lease was lost.\n";
 
 enum {
-    ASK_FIRST_MS = 100, /* a lease that is free comes before */
-    ASK_MS = 2000,      /* how often to ask who leads */
-    ASK_TIMEOUT_MS = 250,
+    OBSERVE_FIRST_MS = 100, /* a lease that is free comes before */
+    OBSERVE_AGAIN_MS = 2000,
+    OBSERVE_TIMEOUT_MS = 250,
     RETRY_MS = 500, /* after a failure that waiting may mend */
     RELEASE_TIMEOUT_MS = 1000,
     LEAVE_MARGIN_MS = 100, /* what is left of the grace for killing what has not stopped */
@@ -63,7 +63,7 @@ struct hold {
     sigset_t stop_signals;
     int stops; /* how many of them came */
     struct redlock *connection;
-    struct redlock *asker;       /* asks who leads; NULL: not connected */
+    struct redlock *observer;    /* is told who leads; NULL: not connected */
     struct redlock_lease *lease; /* asked for or held */
     bool granted, lost;
     int error;          /* with which the request failed; REDLOCK_OK: it has not */
@@ -73,6 +73,7 @@ struct hold {
     struct job hook;
     char reason[320];
     char leading[128]; /* what to tell of it */
+    char seen[320];    /* who else leads; "": not known */
     char status[512];  /* that was told last */
 };
 
@@ -94,10 +95,20 @@ static bool read_duration(const char *what, const char *text, int64_t *ret) {
 
 /* An empty variable is like none. */
 static bool read_environment(struct hold *hold) {
-    const char *ttl = getenv("REDLOCK_TTL"), *grace = getenv("REDLOCK_GRACE");
+    const struct {
+        const char *variable;
+        int64_t *value;
+    } known[] = {
+        {"REDLOCK_TTL", &hold->options.ttl_ms},
+        {"REDLOCK_GRACE", &hold->grace_ms},
+    };
 
-    return (!ttl || !*ttl || read_duration("REDLOCK_TTL", ttl, &hold->options.ttl_ms)) &&
-           (!grace || !*grace || read_duration("REDLOCK_GRACE", grace, &hold->grace_ms));
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        const char *text = getenv(known[i].variable);
+        if (text && *text && !read_duration(known[i].variable, text, known[i].value))
+            return false;
+    }
+    return true;
 }
 
 static bool read_option(struct hold *hold, int option) {
@@ -280,20 +291,29 @@ static int64_t feed_watchdog(struct hold *hold) {
     return hold->ping_ns;
 }
 
+static void stop_observing(struct hold *hold) {
+    redlock_close(hold->observer);
+    hold->observer = NULL;
+    hold->seen[0] = '\0';
+}
+
 /* Waits until something happens, or until `until_ns`, and does what is to be done. */
 static void pump(struct hold *hold, int64_t until_ns) {
     int64_t ping_ns = feed_watchdog(hold), left_ns = (until_ns < ping_ns ? until_ns : ping_ns) - now_ns();
     struct pollfd fds[] = {
         {.fd = hold->signal_fd, .events = POLLIN},
         {.fd = hold->connection ? redlock_fd(hold->connection) : -1, .events = POLLIN},
+        {.fd = hold->observer ? redlock_fd(hold->observer) : -1, .events = POLLIN},
     };
 
     left_ns = left_ns > 0 ? left_ns : 0;
     const struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
-    (void) ppoll(fds, 2, &timeout, NULL);
+    (void) ppoll(fds, 3, &timeout, NULL);
     read_signals(hold);
     if (hold->connection && redlock_dispatch(hold->connection) != REDLOCK_OK && hold->error == REDLOCK_OK)
         hold->error = REDLOCK_AGENT_AWAY;
+    if (hold->observer && redlock_dispatch(hold->observer) != REDLOCK_OK)
+        stop_observing(hold);
 }
 
 /* --- waiting --- */
@@ -331,33 +351,45 @@ static bool connect_again(struct hold *hold) {
     return true;
 }
 
-static void stop_asking(struct hold *hold) {
-    redlock_close(hold->asker);
-    hold->asker = NULL;
+static void tell_who_leads(struct hold *hold) {
+    if (hold->seen[0])
+        tell(hold, "waiting for %s: %s", hold->name, hold->seen);
 }
 
-/* On a connection of its own, so that the grant is not waited for in here. */
-static void tell_who_leads(struct hold *hold) {
-    struct redlock_leader leader;
-    int answer = REDLOCK_OK;
+static void on_leader(struct redlock *connection, const struct redlock_sighting *sighting, void *userdata) {
+    struct hold *hold = userdata;
+    const char *who = sighting->host[0] ? sighting->host : sighting->holder;
+
+    (void) connection;
+    switch (sighting->leadership) {
+    case REDLOCK_LEADER_HELD:
+        (void) snprintf(hold->seen, sizeof(hold->seen), "%s leads", who);
+        break;
+    case REDLOCK_LEADER_NONE:
+        (void) snprintf(hold->seen, sizeof(hold->seen), "nobody leads");
+        break;
+    case REDLOCK_LEADER_UNKNOWN:
+        (void) snprintf(hold->seen, sizeof(hold->seen), "%s", "nobody can tell who leads");
+        break;
+    }
+    tell_who_leads(hold);
+}
+
+/* On a connection of its own, which ends when we lead. */
+static void observe(struct hold *hold) {
+    static const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .leader = on_leader};
+    int error;
 
     let_signals_in(hold, true);
-    if (!hold->asker)
-        answer = redlock_connect(hold->cli->socket_path, &hold->asker);
-    if (answer == REDLOCK_OK) {
-        redlock_set_answer_timeout(hold->asker, ASK_TIMEOUT_MS);
-        answer = redlock_leader(hold->asker, hold->name, &leader);
+    error = redlock_connect(hold->cli->socket_path, &hold->observer);
+    if (error == REDLOCK_OK) {
+        redlock_set_answer_timeout(hold->observer, OBSERVE_TIMEOUT_MS);
+        redlock_set_callbacks(hold->observer, &callbacks, hold);
+        error = redlock_observe(hold->observer, hold->name);
     }
     let_signals_in(hold, false);
-    if (answer == 1)
-        tell(hold, "waiting for %s: %.*s leads", hold->name, (int) strcspn(leader.holder, ":"),
-             leader.holder);
-    else if (answer == 0)
-        tell(hold, "waiting for %s: nobody leads", hold->name);
-    else
-        tell(hold, "waiting for %s: %s", hold->name, redlock_strerror(answer));
-    if (answer < 0 && answer != REDLOCK_NO_QUORUM)
-        stop_asking(hold);
+    if (error != REDLOCK_OK)
+        stop_observing(hold);
 }
 
 /* 0 when waiting may mend it, else the exit status. */
@@ -404,7 +436,7 @@ static void check_grant(struct hold *hold) {
 
 /* Until it is granted or we are to stop: 0; or the exit status. */
 static int wait_for_lease(struct hold *hold) {
-    int64_t ask_ns = now_ns() + ASK_FIRST_MS * NS_PER_MS;
+    int64_t observe_ns = now_ns() + OBSERVE_FIRST_MS * NS_PER_MS;
     int status = 0;
 
     while (!hold->granted && hold->stops == 0 && status == 0) {
@@ -412,20 +444,22 @@ static int wait_for_lease(struct hold *hold) {
             pump(hold, now_ns() + RETRY_MS * NS_PER_MS);
             continue;
         }
-        if (!hold->lease)
+        if (!hold->lease) {
             hold->error = redlock_acquire_async(hold->connection, hold->name, &hold->options, &hold->lease);
-        if (hold->error == REDLOCK_OK && now_ns() >= ask_ns) {
             tell_who_leads(hold);
-            ask_ns = now_ns() + ASK_MS * NS_PER_MS;
+        }
+        if (hold->error == REDLOCK_OK && !hold->observer && now_ns() >= observe_ns) {
+            observe(hold);
+            observe_ns = now_ns() + OBSERVE_AGAIN_MS * NS_PER_MS;
         }
         if (hold->error == REDLOCK_OK)
-            pump(hold, ask_ns);
+            pump(hold, hold->observer ? INT64_MAX : observe_ns);
         if (hold->error != REDLOCK_OK)
             status = request_failed(hold);
         else
             check_grant(hold);
     }
-    stop_asking(hold);
+    stop_observing(hold);
     return status;
 }
 
@@ -573,7 +607,6 @@ int cli_hold(const struct cli *cli, int argc, char **argv) {
         return STATUS_SYSTEM;
     }
     status = hold_and_wait(&hold);
-    redlock_close(hold.asker);
     redlock_close(hold.connection);
     notify_deinit(&hold.notify);
     (void) close(hold.signal_fd);
