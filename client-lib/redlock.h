@@ -52,10 +52,12 @@ struct redlock_options {
     int64_t max_hold_ms;  /* 0: the agent's default */
     const void *data;     /* published with the lease, see redlock_leader() */
     size_t data_length;   /* at most 1,024 */
+    int64_t linger_ms;    /* the lease goes on for so long when the process dies, or closes the connection
+                           * without redlock_release(); 0: not at all */
 };
 
 #define REDLOCK_OPTIONS_INIT \
-    { sizeof(struct redlock_options), 0, 0, 0, 0, 0, 0 }
+    { sizeof(struct redlock_options), 0, 0, 0, 0, 0, 0, 0 }
 
 /* --- connections --- */
 
@@ -64,8 +66,8 @@ struct redlock_options {
  * REDLOCK_NO_ANSWER, REDLOCK_QUOTA, REDLOCK_NO_MEMORY or REDLOCK_SYSTEM. */
 int redlock_connect(const char *socket_path, struct redlock **ret);
 
-/* Closes the connection: its leases are released, their handles freed. NULL is fine. In a forked child it
- * only frees the child's copy: the parent's leases go on. */
+/* Closes the connection: its leases are released (or linger), their handles freed. NULL is fine. In a forked
+ * child it only frees the child's copy: the parent's leases go on. */
 void redlock_close(struct redlock *connection);
 
 /* How long calls that don't wait for a lease wait for the agent, and requests that do for its return: 10,000

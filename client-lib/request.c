@@ -28,6 +28,8 @@ void request_compose(struct acquire_request *request, const char *name,
         add_number(request, "HEARTBEAT", options->heartbeat_ms);
     if (options->max_hold_ms != 0)
         add_number(request, "MAXHOLD", options->max_hold_ms);
+    if (options->linger_ms != 0)
+        add_number(request, "LINGER", options->linger_ms);
     if (options->data_length > 0) {
         add_item(request, "DATA", strlen("DATA"));
         add_item(request, options->data, options->data_length);

@@ -5,12 +5,12 @@
 
 #include "client.h"
 
-enum { ACQUIRE_ITEMS_MAX = 14, NUMBER_BYTES = 24 };
+enum { ACQUIRE_ITEMS_MAX = 16, NUMBER_BYTES = 24 };
 
 struct acquire_request {
     struct resp_token items[ACQUIRE_ITEMS_MAX];
     size_t n_items;
-    char numbers[4][NUMBER_BYTES];
+    char numbers[5][NUMBER_BYTES];
     size_t n_numbers;
 };
 

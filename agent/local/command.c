@@ -77,7 +77,7 @@ void command_put_grant(struct service *service, const struct session *session, c
 }
 
 struct acquire_options {
-    int64_t ttl_ms, wait_ms, heartbeat_ms, max_hold_ms;
+    int64_t ttl_ms, wait_ms, heartbeat_ms, max_hold_ms, linger_ms;
     const char *data;
     size_t data_length;
     bool async, resumable;
@@ -104,6 +104,7 @@ static bool acquire_options(struct session *session, struct service *service,
         {"WAIT", -1, WAIT_MS_MAX, &ret->wait_ms},
         {"HEARTBEAT", TTL_MS_MIN, WAIT_MS_MAX, &ret->heartbeat_ms},
         {"MAXHOLD", TTL_MS_MIN, WAIT_MS_MAX, &ret->max_hold_ms},
+        {"LINGER", 0, service->policy.max_ttl_ms, &ret->linger_ms},
     };
     const size_t n_numbers = sizeof(numbers) / sizeof(numbers[0]);
 
@@ -129,10 +130,11 @@ static bool acquire_options(struct session *session, struct service *service,
             session_error(session, service, "BADARG", "DATA wants at most %d bytes", DATA_BYTES_MAX);
             return false;
         } else {
-            session_error(session, service, "BADARG",
-                          "unknown option number %zu; TTL, WAIT, HEARTBEAT, MAXHOLD, DATA, RESUMABLE and "
-                          "ASYNC are known",
-                          i + 1);
+            session_error(
+                session, service, "BADARG",
+                "unknown option number %zu; TTL, WAIT, HEARTBEAT, MAXHOLD, LINGER, DATA, RESUMABLE "
+                "and ASYNC are known",
+                i + 1);
             return false;
         }
     }
@@ -159,6 +161,7 @@ static void handle_acquire(struct session *session, struct service *service,
         .ttl_ms = (uint32_t) options.ttl_ms,
         .node_timeout_ms = policy_node_timeout_ms(&service->policy, (uint32_t) options.ttl_ms),
         .heartbeat_ms = (uint32_t) options.heartbeat_ms,
+        .linger_ms = (uint32_t) options.linger_ms,
         .max_hold_ms = policy_hold_ms(terms.max_hold_ms, options.max_hold_ms),
         .fencing = terms.fencing,
         .async = options.async,
@@ -475,7 +478,10 @@ void command_surveyed(struct service *service, struct session *session, instant_
 
 static void put_lease(struct service *service, const struct session *session, const struct request *request,
                       struct resp_writer *writer, instant_ns now_ns) {
-    const char *state = request->state != REQUEST_HELD ? "waiting" : request->risk != 0 ? "at-risk" : "held";
+    const char *state = request->state != REQUEST_HELD              ? "waiting"
+                        : request->linger_until_ns != INSTANT_NEVER ? "lingering"
+                        : request->risk != 0                        ? "at-risk"
+                                                                    : "held";
     int64_t left_ns = request->state == REQUEST_HELD ? instant_max(request->deadline_ns - now_ns, 0) : 0;
 
     resp_put_map(writer, 9, session->protocol);

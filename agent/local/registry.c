@@ -319,6 +319,7 @@ static struct request *request_new(struct registry *registry, uint32_t index, ui
         .ttl_ms = ask->ttl_ms,
         .node_timeout_ms = ask->node_timeout_ms,
         .heartbeat_ms = ask->heartbeat_ms,
+        .linger_ms = ask->linger_ms,
         .max_hold_ms = ask->max_hold_ms,
         .pid = ask->pid,
         .uid = ask->uid,
@@ -329,6 +330,7 @@ static struct request *request_new(struct registry *registry, uint32_t index, ui
         .wait_until_ns = INSTANT_NEVER,
         .hold_until_ns = ask->resume ? ask->hold_until_ns : INSTANT_NEVER,
         .token = ask->resume ? ask->token : 0,
+        .linger_until_ns = INSTANT_NEVER,
     };
     list_init(&request->session_link);
     list_init(&request->queue_link);
@@ -429,6 +431,19 @@ bool registry_start(struct registry *registry, struct request *request, const st
     return true;
 }
 
+/* When a held one is due. */
+static instant_ns held_due_ns(const struct request *request) {
+    return instant_min(request->deadline_ns, request->linger_until_ns);
+}
+
+static void set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns) {
+    request->deadline_ns = deadline_ns;
+    if (request->kept_ns)
+        __atomic_store_n(request->kept_ns, deadline_ns, __ATOMIC_RELEASE);
+    page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
+    set_due(registry, request, held_due_ns(request));
+}
+
 void registry_release(struct registry *registry, struct request *request, instant_ns now_ns) {
     switch ((enum request_state) request->state) {
     case REQUEST_QUEUED:
@@ -457,9 +472,16 @@ void registry_release(struct registry *registry, struct request *request, instan
     }
 }
 
+static void linger(struct registry *registry, struct request *request, instant_ns now_ns) {
+    request->linger_until_ns = instant_add(now_ns, (int64_t) request->linger_ms * NS_PER_MS);
+    set_due(registry, request, held_due_ns(request));
+}
+
 void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns) {
     silence(request);
-    if (request->state == REQUEST_CONTENDING)
+    if (request->state == REQUEST_HELD && request->linger_ms > 0)
+        linger(registry, request, now_ns);
+    else if (request->state == REQUEST_CONTENDING)
         withdraw(registry, request);
     else
         registry_release(registry, request, now_ns);
@@ -482,14 +504,6 @@ void registry_beat(struct registry *registry, struct request *request) {
 }
 
 /* --- requests of a former process --- */
-
-static void set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns) {
-    request->deadline_ns = deadline_ns;
-    if (request->kept_ns)
-        __atomic_store_n(request->kept_ns, deadline_ns, __ATOMIC_RELEASE);
-    page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
-    set_due(registry, request, deadline_ns);
-}
 
 struct request *registry_restore(struct registry *registry, struct session *session,
                                  struct list *session_requests, const struct registry_ask *ask,
@@ -774,11 +788,20 @@ static void deadline_passed(struct registry *registry, struct request *request, 
     hand_back_by(registry, request, request->restored ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 
+/* It has lingered long enough. */
+static void stop_lingering(struct registry *registry, struct request *request, instant_ns now_ns) {
+    request->linger_until_ns = INSTANT_NEVER;
+    set_due(registry, request, request->deadline_ns);
+    registry_release(registry, request, now_ns);
+}
+
 void registry_tick(struct registry *registry, instant_ns now_ns) {
     while (heap_earliest(&registry->due) <= now_ns) {
         struct request *request = pool_at(&registry->requests, heap_first(&registry->due));
-        if (request->state == REQUEST_HELD)
+        if (request->state == REQUEST_HELD && now_ns >= request->deadline_ns)
             deadline_passed(registry, request, now_ns);
+        else if (request->state == REQUEST_HELD)
+            stop_lingering(registry, request, now_ns);
         else
             wait_ended(registry, request, now_ns);
     }

@@ -5,7 +5,10 @@
  * deadline is kept here too: a stuck keeper can't delay the news of a loss.
  *
  * A request to resume a lease goes to the front of the line, beside one that contends already: while the
- * lease stands, that one can't win. One at a time: of several with one secret, one may hold. */
+ * lease stands, that one can't win. One at a time: of several with one secret, one may hold.
+ *
+ * A lease may linger when its session ends without a release: it goes on as if it were held, so that what
+ * its holder has started can be stopped before another one has the name. */
 #pragma once
 
 #include <stdbool.h>
@@ -50,6 +53,7 @@ struct request {
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
+    uint32_t linger_ms;
     int64_t max_hold_ms;
     pid_t pid;
     uid_t uid;
@@ -61,12 +65,13 @@ struct request {
     instant_ns asked_ns;
     instant_ns wait_until_ns;
     instant_ns deadline_ns;
-    int64_t token;            /* held, or resumed: the fencing token; 0: none */
-    struct page *page;        /* the session's; NULL when it has none or is gone */
-    int page_slot;            /* held: its place there, or PAGE_NO_SLOT */
-    uint32_t entry;           /* for the session: its place in the ledger; 0: none */
-    instant_ns *kept_ns;      /* where the deadline is kept for the next process, or NULL */
-    instant_ns hold_until_ns; /* INSTANT_NEVER: no bound */
+    int64_t token;              /* held, or resumed: the fencing token; 0: none */
+    struct page *page;          /* the session's; NULL when it has none or is gone */
+    int page_slot;              /* held: its place there, or PAGE_NO_SLOT */
+    uint32_t entry;             /* for the session: its place in the ledger; 0: none */
+    instant_ns *kept_ns;        /* where the deadline is kept for the next process, or NULL */
+    instant_ns hold_until_ns;   /* INSTANT_NEVER: no bound */
+    instant_ns linger_until_ns; /* held without a session until then; INSTANT_NEVER: with one */
 };
 
 enum outcome_kind {
@@ -119,6 +124,7 @@ struct registry_ask {
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
+    uint32_t linger_ms; /* the lease goes on for so long when its session ends without a release */
     int64_t max_hold_ms;
     bool fencing;
     bool async;
@@ -192,7 +198,8 @@ void registry_restore_end(struct registry *registry, instant_ns now_ns);
 /* Withdraws it or gives the lease up; OUTCOME_RELEASED follows, at once or when the keeper confirms. */
 void registry_release(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* The same without an outcome: nobody is there to hear it. */
+/* The same without an outcome: nobody is there to hear it. A lease that is to linger goes on for that time.
+ */
 void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns);
 
 /* The session was closed by us while its process lives: no more extensions, nothing is deleted before the

@@ -12,8 +12,10 @@
 static bool terms_are_fine(struct session *session, struct service *service, const struct terms *terms,
                            struct secret *secret, instant_ns now_ns) {
     if (secret->ttl_ms < TTL_MS_MIN || secret->ttl_ms > service->policy.max_ttl_ms ||
-        (secret->heartbeat_ms != 0 && secret->heartbeat_ms < TTL_MS_MIN)) {
-        session_error(session, service, "BADARG", "the lease's ttl or heartbeat is not allowed here");
+        (secret->heartbeat_ms != 0 && secret->heartbeat_ms < TTL_MS_MIN) ||
+        secret->linger_ms > service->policy.max_ttl_ms) {
+        session_error(session, service, "BADARG",
+                      "the lease's ttl, heartbeat or linger is not allowed here");
         return false;
     }
     if (terms->max_hold_ms > 0)
@@ -69,6 +71,7 @@ void command_resume(struct session *session, struct service *service, const stru
         .ttl_ms = secret.ttl_ms,
         .node_timeout_ms = policy_node_timeout_ms(&service->policy, secret.ttl_ms),
         .heartbeat_ms = secret.heartbeat_ms,
+        .linger_ms = secret.linger_ms,
         .resumable = true,
         .resume = secret.value,
         .pid = session->pid,

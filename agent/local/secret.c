@@ -8,10 +8,11 @@
 #include "base/hash.h"
 
 /* "1-" value "-" ttl "-" heartbeat "-" end "-" token "-" data "-" sum: the version, numbers in hexadecimal,
- * bytes as pairs of digits. */
-enum { SUM_DIGITS = 16, NUMBER_DIGITS_MAX = 16 };
+ * bytes as pairs of digits. A lease that lingers has version 2, with "-" linger behind the token: earlier
+ * agents know the rest. */
+enum { SUM_DIGITS = 16, NUMBER_DIGITS_MAX = 16, PREFIX_LENGTH = 2 };
 
-static const char prefix[] = "1-";
+static const char plain[] = "1-", lingering[] = "2-";
 
 static uint64_t sum_of(const char *text, size_t length) {
     static const uint64_t key[2] = {0x7265646c6f636b64, 1};
@@ -31,14 +32,16 @@ static size_t put_bytes(char *at, const void *bytes, size_t length) {
 
 size_t secret_write(const struct secret *secret, char text[SECRET_TEXT_BYTES_MAX]) {
     uint64_t end = secret->hold_until_ns == INSTANT_NEVER ? 0 : (uint64_t) secret->hold_until_ns;
-    size_t length = strlen(prefix);
+    size_t length = PREFIX_LENGTH;
 
     assert(secret->data_length <= DATA_BYTES_MAX);
-    memcpy(text, prefix, length);
+    memcpy(text, secret->linger_ms > 0 ? lingering : plain, length);
     length += put_bytes(text + length, secret->value, sizeof(secret->value));
     length +=
         (size_t) snprintf(text + length, SECRET_TEXT_BYTES_MAX - length, "-%x-%x-%" PRIx64 "-%" PRIx64 "-",
                           secret->ttl_ms, secret->heartbeat_ms, end, (uint64_t) secret->token);
+    if (secret->linger_ms > 0)
+        length += (size_t) snprintf(text + length, SECRET_TEXT_BYTES_MAX - length, "%x-", secret->linger_ms);
     length += put_bytes(text + length, secret->data, secret->data_length);
     text[length++] = '-';
     length += (size_t) snprintf(text + length, SECRET_TEXT_BYTES_MAX - length, "%016" PRIx64,
@@ -102,26 +105,30 @@ static bool bytes(struct reader *reader, size_t most, void *ret, size_t *ret_len
 bool secret_read(const char *text, size_t length, struct secret *ret) {
     char sum[SUM_DIGITS + 1];
     size_t value_length;
-    uint64_t ttl, heartbeat, end, token;
+    uint64_t ttl, heartbeat, end, token, linger = 0;
     struct secret secret;
 
-    if (length < strlen(prefix) + SUM_DIGITS || length >= SECRET_TEXT_BYTES_MAX ||
-        memcmp(text, prefix, strlen(prefix)) != 0)
+    if (length < PREFIX_LENGTH + SUM_DIGITS || length >= SECRET_TEXT_BYTES_MAX)
+        return false;
+    bool lingers = memcmp(text, lingering, PREFIX_LENGTH) == 0;
+    if (!lingers && memcmp(text, plain, PREFIX_LENGTH) != 0)
         return false;
     (void) snprintf(sum, sizeof(sum), "%016" PRIx64, sum_of(text, length - SUM_DIGITS));
     if (memcmp(sum, text + length - SUM_DIGITS, SUM_DIGITS) != 0)
         return false;
-    struct reader reader = {.at = text + strlen(prefix), .left = length - strlen(prefix) - SUM_DIGITS};
+    struct reader reader = {.at = text + PREFIX_LENGTH, .left = length - PREFIX_LENGTH - SUM_DIGITS};
     if (!bytes(&reader, SECRET_BYTES, secret.value, &value_length) || value_length != SECRET_BYTES ||
         !number(&reader, &ttl) || !number(&reader, &heartbeat) || !number(&reader, &end) ||
-        !number(&reader, &token) || !bytes(&reader, DATA_BYTES_MAX, secret.data, &secret.data_length) ||
-        reader.left != 0)
+        !number(&reader, &token) || (lingers && !number(&reader, &linger)) ||
+        !bytes(&reader, DATA_BYTES_MAX, secret.data, &secret.data_length) || reader.left != 0)
         return false;
-    if (ttl > TTL_MS_MAX || heartbeat > INT32_MAX || end > INT64_MAX || token >= UINT64_C(1) << 53)
+    if (ttl > TTL_MS_MAX || linger > TTL_MS_MAX || heartbeat > INT32_MAX || end > INT64_MAX ||
+        token >= UINT64_C(1) << 53)
         return false;
     secret.ttl_ms = (uint32_t) ttl;
     secret.token = (int64_t) token;
     secret.heartbeat_ms = (uint32_t) heartbeat;
+    secret.linger_ms = (uint32_t) linger;
     secret.hold_until_ns = end == 0 ? INSTANT_NEVER : (instant_ns) end;
     *ret = secret;
     return true;
@@ -133,6 +140,7 @@ size_t secret_of_grant(const struct request *request, const struct outcome *outc
     size_t colons = 0, data = 0, length = request->tail->head_length;
     struct secret secret = {.ttl_ms = request->ttl_ms,
                             .heartbeat_ms = request->heartbeat_ms,
+                            .linger_ms = request->linger_ms,
                             .hold_until_ns = request->hold_until_ns,
                             .token = request->token};
 

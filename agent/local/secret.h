@@ -19,6 +19,7 @@ struct secret {
     uint8_t value[SECRET_BYTES];
     uint32_t ttl_ms;
     uint32_t heartbeat_ms;
+    uint32_t linger_ms;
     instant_ns hold_until_ns; /* INSTANT_NEVER: no bound */
     int64_t token;            /* fencing; 0: none */
     size_t data_length;

@@ -247,7 +247,7 @@ struct leases {
 static void print_lease(const struct resp_token *lease) {
     char age[NUMBER_BYTES], validity[NUMBER_BYTES];
 
-    (void) printf("%-12" PRId64 " %-8.*s %7" PRId64 " %6" PRId64 " %9s %9s  %.*s\n",
+    (void) printf("%-12" PRId64 " %-9.*s %7" PRId64 " %6" PRId64 " %9s %9s  %.*s\n",
                   get_integer(lease, "id"), TEXT(lease, "state"), get_integer(lease, "pid"),
                   get_integer(lease, "uid"), duration(get_integer(lease, "age"), age),
                   duration(get_integer(lease, "validity"), validity), TEXT(lease, "name"));
@@ -283,7 +283,7 @@ int cli_leases(const struct cli *cli, int argc, char **argv) {
     if (leases.json)
         (void) putchar('[');
     else
-        (void) printf("%-12s %-8s %7s %6s %9s %9s  %s\n", "ID", "STATE", "PID", "UID", "AGE", "VALIDITY",
+        (void) printf("%-12s %-9s %7s %6s %9s %9s  %s\n", "ID", "STATE", "PID", "UID", "AGE", "VALIDITY",
                       "NAME");
     status = ask(&list, "LEASES", NULL, NULL, print_leases, &leases);
     while (status == 0 && leases.last_id[0] != '\0') {

@@ -136,6 +136,8 @@ static void test_bad_arguments(void) {
         {"ACQUIRE x TTL -5", "-BADARG TTL", "a negative ttl"},
         {"ACQUIRE x TTL 99999999999999999999999", "-BADARG TTL", "a ttl beyond 64 bits"},
         {"ACQUIRE x TTL", "-BADARG TTL", "an option without its value"},
+        {"ACQUIRE x LINGER 60001", "-BADARG LINGER wants milliseconds from 0 to 60000",
+         "a linger above max_ttl"},
         {"ACQUIRE x WAIT -2", "-BADARG WAIT wants milliseconds from -1", "a wait below -1"},
         {"ACQUIRE x NONSENSE", "-BADARG unknown option", "an unknown option"},
         {"ACQUIRE x HEARTBEAT 0", "-BADARG HEARTBEAT", "a heartbeat of nothing"},
@@ -549,6 +551,24 @@ static void test_resume(void) {
     ok(begins(2, "-NOTHELD"), "nor while another of this host holds the name");
 }
 
+static void test_resume_lingers(void) {
+    char secret[4096], again[4096];
+
+    outlive_agent("LINGER 300 DATA abc", secret);
+    resume(1, secret, "");
+    report_granted(last_command()->request);
+    take_secret(1, again);
+    is_string(again, secret, "the secret of a lease that lingers is the same again");
+    session_end(&front.sessions[1], &front.service, front.now_ns);
+    is_int(last_command()->kind, COMMAND_RESUME, "and what is resumed lingers as before");
+    front.now_ns += 300 * NS_PER_MS;
+    registry_tick(&front.service.registry, front.now_ns);
+    is_int(last_command()->kind, COMMAND_RELEASE, "for as long");
+    front.service.policy.max_ttl_ms = 299;
+    resume(2, secret, "");
+    ok(begins(2, "-BADARG the lease's ttl, heartbeat or linger"), "unless the agent no longer grants that");
+}
+
 static void test_resume_in_line(void) {
     char secret[4096];
 
@@ -679,6 +699,7 @@ int main(void) {
     test_listings();
     test_nodes();
     test_resume();
+    test_resume_lingers();
     test_resume_in_line();
     test_resume_gives_up();
     test_bad_secrets();

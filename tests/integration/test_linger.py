@@ -1,0 +1,126 @@
+"""Leases that linger: when their holder is gone without a release they go on for a while, for what it has
+started to be stopped before another one has the name."""
+
+import subprocess
+import sys
+
+import lab
+from tap import begins, equal, main, ok, within
+
+nodes = lab.nodes(5)
+agent = lab.Agent(nodes)
+other = lab.Agent(nodes)
+
+LINGER_MS = 400
+HOLDER = """
+import socket, sys, time
+s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+s.sendall(b'ACQUIRE ' + b' '.join(word.encode() for word in sys.argv[2:]) + b'\\r\\n')
+assert s.recv(4096).startswith(b'*'), 'granted'
+print('held', flush=True)
+time.sleep(60)
+"""
+
+
+def hold(name, *options):
+    process = lab.spawn([sys.executable, "-c", HOLDER, agent.socket_path, name, *map(str, options)],
+                        stdout=subprocess.PIPE, text=True)
+    equal(process.stdout.readline(), "held\n", "a process holds %s" % name)
+    return process
+
+
+def wait_at(waiting_agent, name):
+    waiter = waiting_agent.client()
+    waiter.send("ACQUIRE", name, "WAIT", -1)
+    lab.wait_for(lambda: waiting_agent.status()["waiters"] == 1, what="the waiter")
+    return waiter
+
+
+def granted_after(waiter, begun):
+    """Milliseconds."""
+    grant = lab.as_map(waiter.reply())
+    assert isinstance(grant, dict), grant
+    passed_ms = 1000 * (lab.now() - begun)
+    waiter.close()
+    return passed_ms
+
+
+def test_killed():
+    for what, waiting_agent in ("of this host", agent), ("of another host", other):
+        process = hold("killed", "LINGER", LINGER_MS)
+        waiter = wait_at(waiting_agent, "killed")
+        begun = lab.now()
+        process.kill()
+        within(granted_after(waiter, begun), LINGER_MS, LINGER_MS + 200 * lab.SCALE,
+               "kill -9: a waiter %s gets it when it has lingered, in ms" % what)
+        lab.wait_for(lambda: lab.keys_on(nodes, "killed") == 0, what="the end of the keys")
+
+
+def test_meanwhile():
+    client = agent.client()
+    client.acquire("closed", "LINGER", LINGER_MS)
+    begun = lab.now()
+    client.close()
+    asker = agent.client(3)
+    lab.wait_for(lambda: asker.call("LEASES")[0]["state"] == "lingering", what="the session's end")
+    equal(lab.keys_on(nodes, "closed"), 5, "a closed connection: the keys stay")
+    begins(asker.acquire("closed"), "BUSY held by process", "who asks finds it held")
+    begins(other.client().acquire("closed"), "BUSY", "elsewhere too")
+    lab.wait_for(lambda: lab.keys_on(nodes, "closed") == 0, what="the end of the keys")
+    within(1000 * (lab.now() - begun), LINGER_MS, LINGER_MS + 200 * lab.SCALE, "for as long as asked, in ms")
+    equal(asker.call("LEASES"), [], "nothing is left")
+    asker.close()
+
+
+def test_released():
+    client = agent.client()
+    grant = client.acquire("released", "LINGER", 5000)
+    waiter = wait_at(other, "released")
+    begun = lab.now()
+    equal(client.call("RELEASE", grant["id"]), 1, "a RELEASE")
+    ok(granted_after(waiter, begun) < 1000 * lab.SCALE, "hands it over at once")
+    client.close()
+
+
+def test_longer_than_the_ttl():
+    linger_ms = 1500 * lab.SCALE
+    process = hold("long", "TTL", int(400 * lab.SCALE), "LINGER", int(linger_ms))
+    waiter = wait_at(other, "long")
+    begun = lab.now()
+    process.kill()
+    within(granted_after(waiter, begun), linger_ms, linger_ms + 300 * lab.SCALE,
+           "it is extended as long as it lingers, in ms")
+
+
+def test_resumed():
+    client = agent.client()
+    grant = client.acquire("resumed", "LINGER", LINGER_MS, "RESUMABLE")
+    agent.kill()
+    agent.start()
+    agent.wait_voting(5)
+    client = agent.client()
+    again = lab.as_map(client.call("RESUME", "resumed", grant["secret"]))
+    equal(again["fence"], grant["fence"], "the agent is killed; the next one resumes the lease")
+    waiter = wait_at(other, "resumed")
+    begun = lab.now()
+    client.close()
+    ok(granted_after(waiter, begun) >= LINGER_MS, "which lingers there as before")
+
+
+def test_agent_dies():
+    ttl_ms = int(1000 * lab.SCALE)
+    process = hold("orphan", "TTL", ttl_ms, "LINGER", 60000)
+    process.kill()
+    asker = agent.client(3)
+    lab.wait_for(lambda: asker.call("LEASES")[0]["state"] == "lingering", what="the session's end")
+    waiter = wait_at(other, "orphan")
+    begun = lab.now()
+    agent.kill()
+    passed_ms = granted_after(waiter, begun)
+    ok(passed_ms < ttl_ms + 300 * lab.SCALE, "an agent that dies then leaves the rest to the ttl (%.0f ms)" %
+       passed_ms)
+    agent.start()
+    agent.wait_voting(5)
+
+
+main(test_killed, test_meanwhile, test_released, test_longer_than_the_ttl, test_resumed, test_agent_dies)

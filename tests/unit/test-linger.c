@@ -1,0 +1,142 @@
+/* Leases that linger when their sessions end without a release. */
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "front.h"
+#include "tap.h"
+
+enum { COMMANDS_MAX = 8 };
+
+/* What the keeper was told. */
+static struct command commands[COMMANDS_MAX];
+static unsigned n_commands;
+
+static void on_command(void *userdata, uint64_t hash, const struct command *command) {
+    (void) userdata;
+    (void) hash;
+    assert(n_commands < COMMANDS_MAX);
+    commands[n_commands++] = *command;
+}
+
+static const struct command *last_command(void) {
+    assert(n_commands > 0);
+    return &commands[n_commands - 1];
+}
+
+static void begin(void) {
+    const struct front_setup setup = {.identity = {.n_nodes = 1, .n_keepers = 1},
+                                      .registry_sink = {.command = on_command},
+                                      .requests_max = 512,
+                                      .limit = 512,
+                                      .sessions = LISTENERS};
+
+    n_commands = 0;
+    front_begin(&setup);
+}
+
+/* Its deadline is far enough for what lingers shortly. */
+static void report(uint64_t request, enum report_kind kind) {
+    const struct report report = {
+        .kind = kind, .request = request, .deadline_ns = front.now_ns + 9898 * NS_PER_MS, .token = 7};
+    registry_report(&front.service.registry, &report, front.now_ns);
+}
+
+static uint64_t hold(unsigned session, const char *line) {
+    ask(session, line);
+    uint64_t id = last_command()->request;
+    report(id, REPORT_GRANTED);
+    return id;
+}
+
+static void end(unsigned session) {
+    session_end(&front.sessions[session], &front.service, front.now_ns);
+}
+
+static void pass_ms(int64_t ms) {
+    front.now_ns += ms * NS_PER_MS;
+    registry_tick(&front.service.registry, front.now_ns);
+}
+
+static void test_session_ends(void) {
+    begin();
+    uint64_t id = hold(0, "ACQUIRE job LINGER 250");
+    ask(1, "ACQUIRE job WAIT -1");
+    end(0);
+    pass_ms(100);
+    report(id, REPORT_EXTENDED);
+    pass_ms(149);
+    is_int(n_commands, 1, "a lease that lingers is not released when its session ends");
+    ask(2, "LEASES");
+    ok(strstr(front.output[2], "lingering"), "LEASES tells it from others");
+    ask(3, "ACQUIRE job");
+    ok(strstr(front.output[3], "-BUSY held by process ") == front.output[3],
+       "who does not wait finds it held");
+    pass_ms(1);
+    ok(commands[1].kind == COMMAND_RELEASE && commands[1].request == id,
+       "but when its time is over, extended or not");
+    is_int(commands[2].kind, COMMAND_CONTEND, "then the next in line contends");
+    report(id, REPORT_RELEASED);
+    is_int(front.service.registry.requests.taken, 1, "nothing is left of it");
+}
+
+static void test_released(void) {
+    char line[64];
+
+    begin();
+    uint64_t id = hold(0, "ACQUIRE job LINGER 250");
+    (void) snprintf(line, sizeof(line), "RELEASE %lld", (long long) id);
+    ask(0, line);
+    is_int(last_command()->kind, COMMAND_RELEASE, "a RELEASE waits for nothing");
+}
+
+static void test_not_extended(void) {
+    begin();
+    (void) hold(0, "ACQUIRE job LINGER 60000");
+    end(0);
+    pass_ms(9897);
+    is_int(n_commands, 1, "however long it is to linger, it ends");
+    pass_ms(1);
+    is_int(last_command()->kind, COMMAND_RELEASE, "at its deadline, if it is not extended");
+}
+
+static void test_lost(void) {
+    begin();
+    uint64_t id = hold(0, "ACQUIRE job LINGER 250");
+    ask(1, "ACQUIRE job WAIT -1");
+    end(0);
+    report(id, REPORT_LOST);
+    is_int(last_command()->kind, COMMAND_CONTEND, "one that is lost while it lingers is over");
+    pass_ms(250);
+    is_int(n_commands, 2, "and is not released later");
+}
+
+static void test_not_held(void) {
+    begin();
+    ask(0, "ACQUIRE job LINGER 250");
+    end(0);
+    is_int(last_command()->kind, COMMAND_RELEASE, "a request that is not held does not linger");
+}
+
+static void test_expelled(void) {
+    begin();
+    (void) hold(0, "ACQUIRE job LINGER 250");
+    (void) session_expel(&front.sessions[0], &front.service, "malformed", front.now_ns);
+    pass_ms(1000);
+    end(0);
+    is_int(last_command()->kind, COMMAND_ABANDON,
+           "a session that we end: it lingers from its process's end");
+    pass_ms(250);
+    is_int(last_command()->kind, COMMAND_RELEASE, "as long as another");
+}
+
+int main(void) {
+    test_session_ends();
+    test_released();
+    test_not_extended();
+    test_lost();
+    test_not_held();
+    test_expelled();
+    return done_testing();
+}
