@@ -39,7 +39,7 @@ _redlock() {
         mapfile -t COMPREPLY < <(compgen -W "$(redlock nodes 2>/dev/null | awk 'NR > 1 && /^[^ ]/ { print $1 }')" -- "$current")
         return
         ;;
-    -w | --wait | -t | --ttl | -E | --conflict-exit-code | --grace | --data | --max-hold | -c | --command | --exec-leader | --exec-follower)
+    -w | --wait | -t | --ttl | -E | --conflict-exit-code | --grace | --linger | --data | --max-hold | -c | --command | --exec-leader | --exec-follower)
         return
         ;;
     esac
@@ -50,7 +50,7 @@ _redlock() {
         options="--nonblock --wait --ttl --conflict-exit-code --grace --data --max-hold --command --help --"
         ;;
     acquire) options="--for --nonblock --wait --ttl --data --signal --help" ;;
-    hold) options="--ttl --grace --data --exec-leader --exec-follower --once --help" ;;
+    hold) options="--ttl --grace --linger --data --exec-leader --exec-follower --once --help" ;;
     nodes) options="--bless --json --help" ;;
     *) options="--json --help" ;;
     esac

@@ -31,6 +31,9 @@ static const char usage[] =
     "  -t, --ttl TIME            the lease's ttl instead of the agent's default, or $REDLOCK_TTL\n"
     "      --grace TIME          act on a loss this long before the lease ends: a quarter of the ttl, or\n"
     "                            $REDLOCK_GRACE; at most half of the ttl\n"
+    "      --linger TIME         if this is killed, keep the lease for so long, for what it led to be "
+    "stopped\n"
+    "                            meanwhile: 0, or $REDLOCK_LINGER\n"
     "      --data TEXT           publish TEXT with the lease ('redlock leader' shows it)\n"
     "      --exec-leader TEXT    run TEXT with /bin/sh -c when the lease is held\n"
     "      --exec-follower TEXT  and TEXT when it is held no more\n"
@@ -101,6 +104,7 @@ static bool read_environment(struct hold *hold) {
     } known[] = {
         {"REDLOCK_TTL", &hold->options.ttl_ms},
         {"REDLOCK_GRACE", &hold->grace_ms},
+        {"REDLOCK_LINGER", &hold->options.linger_ms},
     };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
@@ -117,6 +121,8 @@ static bool read_option(struct hold *hold, int option) {
         return read_duration("--ttl", optarg, &hold->options.ttl_ms);
     case 'g':
         return read_duration("--grace", optarg, &hold->grace_ms);
+    case 'k':
+        return read_duration("--linger", optarg, &hold->options.linger_ms);
     case 'd':
         hold->options.data = optarg;
         hold->options.data_length = strlen(optarg);
@@ -140,6 +146,7 @@ static int read_arguments(struct hold *hold, int argc, char **argv) {
     static const struct option known[] = {
         {"ttl", required_argument, NULL, 't'},
         {"grace", required_argument, NULL, 'g'},
+        {"linger", required_argument, NULL, 'k'},
         {"data", required_argument, NULL, 'd'},
         {"exec-leader", required_argument, NULL, 'l'},
         {"exec-follower", required_argument, NULL, 'f'},

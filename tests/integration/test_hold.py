@@ -52,7 +52,7 @@ def test_usage():
     equal(hold("--ttl", "1h", "a")[0], 64, "64: a ttl above max_ttl")
     equal(hold("--ttl", "2s", "--grace", "1.5s", "a")[0], 64, "64: a grace beyond half of the ttl")
     equal(hold("")[0], 64, "64: a name that is none")
-    for variable in ("REDLOCK_TTL", "REDLOCK_GRACE"):
+    for variable in ("REDLOCK_TTL", "REDLOCK_GRACE", "REDLOCK_LINGER"):
         process = lab.redlock(agent, "hold", "a", env=dict(os.environ, **{variable: "soon"}))
         _, errors = process.communicate(timeout=20 * lab.SCALE)
         equal(process.returncode, 64, "64: %s that is no time" % variable)
@@ -115,6 +115,25 @@ def test_foreign_leader():
     for node in nodes:
         node.call("DEL", "foreign")
     equal(holder.stop(), 0, "it ends")
+
+
+def test_told_who_leads():
+    """By each change, not by asking now and then."""
+    def lead(who):
+        for node in nodes:
+            node.call("SET", "told", who, "PX", 60000)
+
+    lead("alice")
+    holder = Holder("told")
+    holder.manager.until("alice leads")
+    begun = lab.now()
+    for who in "bob", "carol", "dan", "eve":
+        lead(who)
+        holder.manager.until(who + " leads")
+    within(lab.now() - begun, 0, 5.2 * lab.SCALE, "four changes of leader are each told in about a second")
+    equal(holder.stop(), 0, "it ends")
+    for node in nodes:
+        node.call("DEL", "told")
 
 
 def test_agent_stopped():
@@ -295,6 +314,6 @@ def test_settings():
     victim.kill()
 
 
-main(test_usage, test_lead, test_hand_over, test_foreign_leader, test_agent_stopped, test_without_manager,
-     test_back_in_time, test_quorum_lost, test_agent_restarted, test_agent_away, test_hooks,
-     test_hooks_that_hang, test_watchdog, test_settings)
+main(test_usage, test_lead, test_hand_over, test_foreign_leader, test_told_who_leads, test_agent_stopped,
+     test_without_manager, test_back_in_time, test_quorum_lost, test_agent_restarted, test_agent_away,
+     test_hooks, test_hooks_that_hang, test_watchdog, test_settings)

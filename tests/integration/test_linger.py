@@ -1,11 +1,12 @@
 """Leases that linger: when their holder is gone without a release they go on for a while, for what it has
 started to be stopped before another one has the name."""
 
+import signal
 import subprocess
 import sys
 
 import lab
-from tap import begins, equal, main, ok, within
+from tap import begins, equal, main, note, ok, within
 
 nodes = lab.nodes(5)
 agent = lab.Agent(nodes)
@@ -123,4 +124,29 @@ def test_agent_dies():
     agent.wait_voting(5)
 
 
-main(test_killed, test_meanwhile, test_released, test_longer_than_the_ttl, test_resumed, test_agent_dies)
+def test_hold():
+    times = []
+    for _ in range(10):
+        leader = lab.redlock(agent, "hold", "--linger", "%dms" % LINGER_MS, "led")
+        lab.wait_for(lambda: lab.keys_on(nodes, "led") == 5, what="the leader")
+        waiter = wait_at(other, "led")
+        begun = lab.now()
+        leader.send_signal(signal.SIGKILL)
+        times.append(granted_after(waiter, begun))
+        lab.wait_for(lambda: lab.keys_on(nodes, "led") == 0, what="the end of the keys")
+    note("kill -9 of redlock hold --linger %dms to the next grant: median %.0f ms, longest %.0f ms" % (
+        LINGER_MS, lab.median(times), max(times)))
+    ok(min(times) >= LINGER_MS, "redlock hold --linger that is killed: nobody has it before (%.0f ms)" %
+       min(times))
+    leader = lab.redlock(agent, "hold", "--linger", "20s", "led")
+    lab.wait_for(lambda: lab.keys_on(nodes, "led") == 5, what="the leader")
+    waiter = wait_at(other, "led")
+    begun = lab.now()
+    leader.terminate()
+    ok(granted_after(waiter, begun) < 1000 * lab.SCALE, "one that is told to stop releases at once")
+    status, _, said = lab.redlock_run(agent, "hold", "--linger", "soon", "led")
+    ok(status == 64 and "--linger soon" in said, "a linger that is no time is refused: %s" % said.strip())
+
+
+main(test_killed, test_meanwhile, test_released, test_longer_than_the_ttl, test_resumed, test_agent_dies,
+     test_hold)
