@@ -36,6 +36,11 @@ def to(*hosts):
     return ['oifname "%s" drop' % host for host in hosts]
 
 
+def unheard(*hosts):
+    """They hear everything; what they say is lost."""
+    return ['iifname "%s" drop' % host for host in hosts]
+
+
 def between(one, hosts):
     """Nothing gets from it to them nor back; everybody else has them all."""
     return one_way([one], hosts) + one_way(hosts, [one])
@@ -94,14 +99,20 @@ class Network:
 
     def host(self, name):
         """Its address."""
+        self._add_namespace(name)
+        return self.plug(name, PREFIX + name, in_namespace(name))
+
+    def plug(self, name, namespace, within):
+        """Connects a namespace that is there: its name, or a process in it, and what runs a command there.
+        Its address. A port of this name that is left of an earlier host goes."""
         self.hosts += 1
         address = "198.18.0.%d" % self.hosts
-        self._add_namespace(name)
-        ip("link", "add", "name", "eth0", "netns", PREFIX + name, "type", "veth", "peer", "name", name,
+        subprocess.run(["ip", "-n", PREFIX + "hub", "link", "del", "dev", name], capture_output=True)
+        ip("link", "add", "name", "eth0", "netns", namespace, "type", "veth", "peer", "name", name,
            "netns", PREFIX + "hub")
         ip("-n", PREFIX + "hub", "link", "set", "dev", name, "master", "bridge", "up")
-        ip("-n", PREFIX + name, "addr", "add", address + "/24", "dev", "eth0")
-        ip("-n", PREFIX + name, "link", "set", "eth0", "up")
+        for words in (("addr", "add", address + "/24", "dev", "eth0"), ("link", "set", "eth0", "up")):
+            subprocess.run([*within, "ip", *words], check=True, capture_output=True)
         return address
 
     def cut(self, *names):

@@ -1,5 +1,6 @@
 """Machines with a real systemd: containers over this system's own files, with redlockd installed in them.
-Nodes are Redis servers outside, on Unix sockets in a directory that all machines share."""
+Nodes are Redis servers outside, on Unix sockets in a directory that all machines share, or on a network that
+the machines are connected to."""
 
 import os
 import shutil
@@ -49,6 +50,10 @@ class Node(lab.Node):
         super().__init__(name, "--unixsocketperm", "777", *options)
 
     @property
+    def address(self):
+        return "unix:/nodes/" + os.path.basename(self.socket_path)
+
+    @property
     def socket_path(self):
         return self._socket_path
 
@@ -58,7 +63,8 @@ class Node(lab.Node):
 
 
 class Machine:
-    def __init__(self, name):
+    def __init__(self, name, network=None):
+        self.port = name
         self.name = "%s-%d" % (name, os.getpid())
         self.state = lab.path(name)
         os.mkdir(self.state)
@@ -70,6 +76,8 @@ class Machine:
         lab._ends.insert(0, self.crash)
         lab.on_failure(self.journal)
         self.pid = lab.wait_for(self._first_process, 30, "the container's first process")
+        if network:
+            network.plug(self.port, self.pid, self.command())
         lab.wait_for(self._is_up, 30, "the end of its boot")
 
     def _first_process(self):
@@ -115,16 +123,16 @@ class Machine:
     def configure(self, nodes, more="", node_more=""):
         """Writes /etc/redlockd.conf."""
         self.write("/etc/redlockd.conf", "".join(
-            'node "%s" { address = "unix:/nodes/%s" %s }\n' % (
-                node.name, os.path.basename(node.socket_path), node_more)
+            'node "%s" { address = "%s" %s }\n' % (node.name, node.address, node_more)
             for node in nodes) + more)
 
     def show(self, unit, what):
         return self.must("systemctl", "show", "--value", "--property", what, unit).strip()
 
-    def client(self, protocol=2, **options):
-        """A connection to its agent, from outside."""
-        return lab.Client("/proc/%s/root/run/redlockd/redlockd.sock" % self.pid, protocol, **options)
+    def processes(self, service):
+        """Of this service's cgroup, as they are numbered out here."""
+        with open(os.path.join(self.cgroup, "payload/system.slice", service, "cgroup.procs")) as file:
+            return [int(line) for line in file]
 
     def journal(self):
         if self.process.poll() is not None:
