@@ -25,7 +25,7 @@ static struct client {
     int64_t bound_ns;    /* the same: what max_hold and the missing heartbeats allow at most */
     int64_t asked_ns;
     uint8_t secret[SECRET_BYTES]; /* of its last lease, and the terms */
-    uint32_t ttl_ms, heartbeat_ms;
+    uint32_t ttl_ms, heartbeat_ms, linger_ms;
     int64_t hold_until_ns;
     int64_t token;
 } clients[SIM_CLIENTS_MAX];
@@ -144,6 +144,7 @@ void client_granted(struct sim_agent *agent, const struct request *request,
     client->token = request->token;
     client->ttl_ms = request->ttl_ms;
     client->heartbeat_ms = request->heartbeat_ms;
+    client->linger_ms = request->linger_ms;
     client->bound_ns = client->hold_until_ns = request->hold_until_ns;
     if (request->heartbeat_ms > 0) /* it never beats: an extension just before this, and no more */
         client->bound_ns = instant_min(client->bound_ns,
@@ -240,6 +241,7 @@ static void ask(struct client *client, struct sim_agent *agent) {
         .ttl_ms = ttl_ms,
         .node_timeout_ms = ttl_ms / 20,
         .heartbeat_ms = chance(10) ? ttl_ms : 0,
+        .linger_ms = chance(10) ? (uint32_t) pick(1, 3000) : 0,
         .max_hold_ms = chance(10) ? 2 * ttl_ms : 0,
         .fencing = sim_fencing,
     };
@@ -273,6 +275,7 @@ static void resume(struct client *client, struct sim_agent *agent) {
         .ttl_ms = client->ttl_ms,
         .node_timeout_ms = client->ttl_ms / 20,
         .heartbeat_ms = client->heartbeat_ms,
+        .linger_ms = client->linger_ms,
         .resume = client->secret,
         .hold_until_ns = client->hold_until_ns,
         .token = client->token,
@@ -315,7 +318,8 @@ static void let_go(struct client *client, struct sim_agent *agent) {
     }
     client->holding = false;
     if (chance(20)) {
-        trace("client %u: dies", index_of(client));
+        trace("client %u: dies%s", index_of(client),
+              request->state == REQUEST_HELD && request->linger_ms > 0 ? ", its lease lingers" : "");
         registry_drop(&agent->registry, request, now_ns);
         become_idle(client);
         return;
