@@ -41,7 +41,7 @@ def set_up():
     nodes = [network.Node(net, name) for name in "abcde"]
     hosts = [boot(name) for name in ("one", "two", "three")]
     for host in hosts:
-        host.must("systemctl", "enable", "--now", "--no-block", "redlock-leader@led.service")
+        host.must("systemctl", "enable", "--now", "redlock-leader@led.target")
 
 
 def boot(name):
@@ -113,6 +113,32 @@ class End:
         return self.at
 
 
+def test_followers_start():
+    """As the manual says, on hosts that don't lead."""
+    leader, _ = leader_after(len(record()) - 1)
+    others = [host for host in hosts if host is not leader]
+    for host in others:
+        host.must("systemctl", "disable", "--now", "redlock-leader@led.target")
+        equal(host.show("redlock-leader@led.service", "ActiveState"), "inactive",
+              "disable --now: a host takes no part any more")
+        begun = time.time()
+        status, said = host.run("systemctl", "enable", "--now", "redlock-leader@led.target")
+        ok(status == 0 and "timed out" not in said and time.time() - begun < 1.5,
+           "enable --now on a follower: done, without waiting (%.0f ms)" % ((time.time() - begun) * 1e3))
+        wait_follows(host)
+    for host in hosts:
+        equal(host.run("systemctl", "is-active", "redlock-leader@led.target")[1].strip(), "active",
+              "whoever leads, the target is active")
+    host = others[0]
+    status, said = host.run("systemctl", "start", "redlock-leader@led.service")
+    ok(status != 0 and "timed out" in said, "who starts the service itself waits two seconds for the lease")
+    wait_follows(host)
+    equal(host.must("systemctl", "is-system-running", "--wait").strip(), "running",
+          "and nothing else waits for it")
+    enabled = host.must("systemctl", "is-enabled", "redlock-leader@led.target", "redlock-leader@led.service")
+    equal(enabled.split(), ["enabled", "enabled"], "what is enabled is both")
+
+
 def fail_over(what, act, times, settle):
     """Lets the leader fail so many times. The seconds until the next run began, from before the failure.
     Between that and the end of the run before it lies some time."""
@@ -144,13 +170,13 @@ def wait_follows(leader):
 
 
 def start_again(leader):
-    leader.must("systemctl", "start", "--no-block", "redlock-leader@led.service")
+    leader.must("systemctl", "start", "redlock-leader@led.target")
     wait_follows(leader)
 
 
 def test_clean_stop():
     gaps = fail_over("a clean stop", lambda leader: leader.must(
-        "systemctl", "stop", "redlock-leader@led.service"), 24, start_again)
+        "systemctl", "stop", "redlock-leader@led.target"), 24, start_again)
     ok(statistics.median(gaps) < 0.5, "a clean stop hands over at once")
 
 
@@ -196,7 +222,7 @@ def test_power_cut():
 
     def again(leader):
         hosts[hosts.index(leader)] = host = boot(leader.name.split("-")[0])
-        host.must("systemctl", "enable", "--now", "--no-block", "redlock-leader@led.service")
+        host.must("systemctl", "enable", "--now", "redlock-leader@led.target")
         wait_follows(host)
 
     gaps = fail_over("a power cut", cut, 6, again)
@@ -265,17 +291,17 @@ def test_never_two():
     ok(all(one < next for one, next in zip(tokens, tokens[1:])), "and each has a larger fencing token")
     for _ in range(10):  # the next one is stopped just when it begins to lead
         for host in hosts:
-            host.must("systemctl", "stop", "redlock-leader@led.service")
+            host.must("systemctl", "stop", "redlock-leader@led.target")
         equal([runs(host) for host in hosts], [False] * 3, "stopped everywhere it runs nowhere")
         for host in hosts:
-            host.must("systemctl", "start", "--no-block", "redlock-leader@led.service")
+            host.must("systemctl", "start", "redlock-leader@led.target")
     for host in hosts:
-        host.must("systemctl", "stop", "redlock-leader@led.service")
+        host.must("systemctl", "stop", "redlock-leader@led.target")
 
 
 reason = machine.why_not() or network.why_none()
 if reason:
     print("1..0 # SKIP " + reason)
     sys.exit(0)
-main(set_up, test_one_leader, test_clean_stop, test_killed_holder, test_agent_killed, test_agent_hangs,
-     test_power_cut, test_network_lost, test_network_lost_one_way, test_never_two)
+main(set_up, test_one_leader, test_followers_start, test_clean_stop, test_killed_holder, test_agent_killed,
+     test_agent_hangs, test_power_cut, test_network_lost, test_network_lost_one_way, test_never_two)
