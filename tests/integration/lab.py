@@ -15,6 +15,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import leftovers  # noqa: E402
 from tap import SCALE, on_failure  # noqa: E402
 
 BUILD = os.environ.get("REDLOCK_BUILD", os.path.join(os.path.dirname(__file__), "..", "..",
@@ -25,6 +26,7 @@ SERVER = os.environ.get("REDLOCK_TEST_SERVER", "redis-server")  # or "valkey-ser
 PR_SET_PDEATHSIG = 1
 
 directory = tempfile.mkdtemp(prefix="redlock-test-")
+leftovers.watch(directory)
 _libc = ctypes.CDLL(None)
 _ends = []
 _serial = 0

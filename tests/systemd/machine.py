@@ -7,10 +7,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
 import lab  # noqa: E402
+import leftovers  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STAGE = lab.path("stage")
@@ -143,14 +143,11 @@ class Machine:
         """Like a power cut."""
         if self.process.poll() is not None:
             return
-        try:
+        if hasattr(self, "cgroup"):
             with open(os.path.join(self.cgroup, "cgroup.kill"), "w") as file:
                 file.write("1")
-        except (OSError, AttributeError):
+        else:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        for _ in range(200):
-            if subprocess.run(["find", self.cgroup, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";"],
-                              capture_output=True).returncode == 0 and not os.path.exists(self.cgroup):
-                break
-            time.sleep(0.02)
+        if hasattr(self, "cgroup"):
+            leftovers.remove_group(self.cgroup)

@@ -1,11 +1,15 @@
 """redlockd under a real systemd: activation, readiness, watchdog, credentials, sandbox."""
 
+import json
+import os
 import re
+import shutil
 import sys
 
 import machine
+import network
 from machine import Machine, Node, lab
-from tap import begins, equal, main, ok
+from tap import begins, equal, main, ok, skip
 
 CONFIG = 'max_ttl = "5s"\ndefault_ttl = "5s"\nquarantine = no\n'
 
@@ -135,6 +139,51 @@ def test_restart_keeps_leases():
     ok("kept" not in host.run("redlock", "leases")[1], "until its command ends")
 
 
+def restart(config, more_nodes=()):
+    """With another configuration, not by reload."""
+    host.configure([*nodes, *more_nodes], config)
+    pid, begun = main_pid(), lab.now()
+    host.must("systemctl", "restart", "redlockd.service")
+    ok(main_pid() not in (0, pid), "a restart with a changed configuration (%s; %d nodes), %.0f ms" % (
+        config.split("\n")[-2], len(nodes) + len(more_nodes), (lab.now() - begun) * 1e3))
+    lab.wait_for(lambda: ask("status")["voting"] == len(nodes) + len(more_nodes), 20, "the nodes")
+
+
+def ask(what):
+    return json.loads(host.must("redlock", what, "--json"))
+
+
+def test_restart_under_load():
+    """Clients hold leases and want others while the agent is restarted with another configuration."""
+    shutil.copy(os.path.join(lab.BUILD, "tests/systemd/holders"), machine.SHARED)
+    more_nodes = [Node(name) for name in "de"]
+    load = lab.spawn(host.command("/nodes/holders"), text=True, stdin=lab.subprocess.PIPE,
+                     stdout=lab.subprocess.PIPE)
+    run = lab.spawn(host.command("redlock", "run", "kept", "--", "cat"), stdin=lab.subprocess.PIPE)
+    equal(load.stdout.readline(), "held\n", "a load: leases that are held, and others that change hands")
+    lab.wait_for(lambda: ("kept", "held") in [(each["name"], each["state"]) for each in ask("leases")], 10,
+                 "the lease of a command")
+    restart(CONFIG + 'max_sessions = "30"\n')
+    _, said = host.run("sh", "-c", "for i in $(seq 40); do timeout 2 redlock watch x & done; wait")
+    ok("a limit of the agent" in said, "its limit of sessions holds")
+    restart(CONFIG + 'keepers = "3"\n', more_nodes)
+    status = ask("status")
+    equal((status["nodes"], status["quorum"], status["keepers"]), (5, 3, 3), "so do its nodes and keepers")
+    restart(CONFIG + 'node_timeout = "60ms"\n', more_nodes)
+    restart(CONFIG + 'rule "short*" { max_hold = "1s" }\n')
+    status, said = host.run("redlock", "run", "short", "--", "sleep", "20")
+    equal(status, 125, "and its rules: %s" % said.strip().splitlines()[-1])
+    begun = lab.now()
+    lab.wait_for(lambda: lab.now() > begun + 5.5, 10, "the end of what nobody has extended")
+    said = load.communicate("", timeout=20)[0]
+    match = re.fullmatch("not-granted=0 lost=0 failed=0 invalid=0 other=0 churned=(\\d+)\n", said)
+    ok(match and int(match.group(1)) > 100, "four restarts under load: no lease is lost (%s)" % said.strip())
+    run.communicate(b"", timeout=20)
+    equal(run.returncode, 0, "nor that of a command")
+    host.configure(nodes, CONFIG)
+    host.must("systemctl", "restart", "redlockd.service")
+
+
 def test_credentials():
     for node in nodes:
         node.call("CONFIG", "SET", "requirepass", "let me in")
@@ -166,7 +215,8 @@ def test_sandbox():
     ok(status == 0 and level, "systemd-analyze security: %s, at most 1.4" % (level and level.group(1)))
     status, said = host.run("systemd-analyze", "verify", "--recursive-errors=no",
                             "/usr/local/lib/systemd/system/redlockd.service",
-                            "/usr/local/lib/systemd/system/redlockd.socket")
+                            "/usr/local/lib/systemd/system/redlockd.socket", "redlock-leader@x.service",
+                            "redlock-leader@x.target")
     equal((status, said), (0, ""), "systemd-analyze verify has nothing to say")
     host.write("/etc/systemd/system/redlockd.service.d/users.conf", "[Service]\nPrivateUsers=yes\n")
     host.must("systemctl", "daemon-reload")
@@ -186,9 +236,39 @@ def test_sandbox():
            "and it starts without it")
 
 
+KILLED = """
+import machine
+import network
+machine.set_up()
+net = network.Network()
+node = machine.Node("a")
+print(machine.lab.directory, machine.Machine("left", net).cgroup, network.PREFIX + "hub", flush=True)
+input()
+"""
+
+
+def test_killed_test():
+    """kill -9 of a test program, which has a node, a network and a machine."""
+    why = network.why_none()
+    if why:
+        skip("nothing is left of a test that is killed", why)
+        return
+    killed = lab.spawn([sys.executable, "-c", KILLED], text=True, stdin=lab.subprocess.PIPE,
+                       stdout=lab.subprocess.PIPE,
+                       env=dict(os.environ, PYTHONPATH=os.path.dirname(os.path.abspath(__file__))))
+    directory, group, namespace = killed.stdout.readline().split()
+    left = [directory, group, "/run/netns/" + namespace]
+    equal([os.path.exists(path) for path in left], [True] * 3,
+          "a test has a directory, a machine and a network")
+    killed.kill()
+    lab.wait_for(lambda: not any(os.path.exists(path) for path in left), 20, "their end")
+    ok(True, "it is killed: they are cleared away")
+
+
 reason = machine.why_not()
 if reason:
     print("1..0 # SKIP " + reason)
     sys.exit(0)
 main(set_up, test_activation, test_status, test_start_without_nodes, test_reload, test_watchdog,
-     test_keeper_hangs, test_restart_keeps_leases, test_credentials, test_sandbox)
+     test_keeper_hangs, test_restart_keeps_leases, test_restart_under_load, test_credentials, test_sandbox,
+     test_killed_test)
