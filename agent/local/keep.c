@@ -23,6 +23,7 @@ static struct ledger_entry entry_of(const struct service *service, const struct 
         .ttl_ms = request->ttl_ms,
         .node_timeout_ms = request->node_timeout_ms,
         .heartbeat_ms = request->heartbeat_ms,
+        .linger_ms = request->linger_ms,
         .page_slot = request->page_slot,
         .pid = request->pid,
         .uid = request->uid,
@@ -89,6 +90,14 @@ void keep_lost(struct service *service, const struct session *session, struct re
     keep_ended(service, session, request);
 }
 
+void keep_lingers(struct service *service, const struct request *request, instant_ns now_ns) {
+    if (!service->ledger || request->linger_ms == 0)
+        return;
+    struct ledger_header *header = service->ledger->header;
+    header->lost_until_ns =
+        instant_max(header->lost_until_ns, instant_add(now_ns, (int64_t) request->linger_ms * NS_PER_MS));
+}
+
 uint32_t keep_observed(struct service *service, const struct session *session, const char *name,
                        size_t length) {
     static const struct ledger_entry entry = {.kind = LEDGER_OBSERVED};
@@ -120,8 +129,9 @@ static bool restored_of(const struct keep_past *past, const struct ledger_entry_
     bool granted = entry->granted != 0, waiting = entry->kind == LEDGER_WAITING && session;
     /* Nobody was told, or who was told is dead: so nobody believes in it. */
     bool untold = view->untold && !waiting && past->whole(past->userdata, entry->session);
-    bool unwanted = untold || (!session && past->dead(past->userdata, entry->pid));
-    bool forsaken = !session && !unwanted;
+    bool orphaned = !session && !untold && past->dead(past->userdata, entry->pid);
+    bool lingers = orphaned && entry->linger_ms > 0, unwanted = untold || (orphaned && !lingers);
+    bool forsaken = !session && !unwanted && !lingers;
 
     if ((!granted && !waiting) || (forsaken && now_ns >= entry->deadline_ns))
         return false;
@@ -135,6 +145,7 @@ static bool restored_of(const struct keep_past *past, const struct ledger_entry_
                 .ttl_ms = entry->ttl_ms,
                 .node_timeout_ms = entry->node_timeout_ms,
                 .heartbeat_ms = entry->heartbeat_ms,
+                .linger_ms = entry->linger_ms,
                 .max_hold_ms = entry->max_hold_ms,
                 .fencing = entry->fencing,
                 .async = true,
@@ -153,6 +164,7 @@ static bool restored_of(const struct keep_past *past, const struct ledger_entry_
                  .held = !waiting,
                  .untold = waiting && granted,
                  .unwanted = unwanted,
+                 .lingers = lingers,
                  .forsaken = forsaken},
     };
     memcpy(ret->secret, entry->secret, sizeof(ret->secret));
@@ -226,7 +238,7 @@ unsigned keep_restore(struct service *service, const struct keep_past *past, ins
         if (!look_up(service, past, place, now_ns, &restored) ||
             !(request = registry_find(registry, restored.past.id)))
             continue;
-        if (registry_restart(registry, request, &restored.ask, &restored.past))
+        if (registry_restart(registry, request, &restored.ask, &restored.past, now_ns))
             held += restored.past.held && restored.session;
     }
     registry_restarted(registry);

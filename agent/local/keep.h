@@ -22,6 +22,10 @@ void keep_ended(struct service *service, const struct session *session, struct r
 /* ... or lost; but who does not hear of it may believe in it until its deadline. */
 void keep_lost(struct service *service, const struct session *session, struct request *request);
 
+/* The session ends without a release: its lease lingers, if it is one that does, and is nobody's any more.
+ */
+void keep_lingers(struct service *service, const struct request *request, instant_ns now_ns);
+
 /* The session observes a name: its place in the ledger, for keep_not_observed(). */
 uint32_t keep_observed(struct service *service, const struct session *session, const char *name,
                        size_t length);

@@ -54,7 +54,7 @@ struct ledger_entry {
     uint32_t text;           /* name, then pid, uid and data; its place in units of 16 bytes, + 1 */
     uint8_t kind;            /* enum ledger_kind; written last */
     bool fencing, resumable, resume;
-    uint32_t ttl_ms, node_timeout_ms, heartbeat_ms;
+    uint32_t ttl_ms, node_timeout_ms, heartbeat_ms, linger_ms;
     int32_t page_slot;
     int32_t pid;
     uint32_t uid;
@@ -89,9 +89,10 @@ struct ledger_header {
     uint32_t count_at;   /* of the count of bytes in a transfer's message */
     uint32_t generation; /* the highest of any request's id */
     uint32_t session_generation;
-    uint64_t sequence;        /* of a ledger and its successors */
-    instant_ns lost_until_ns; /* leases that were lost before their deadline: the latest of these */
-    bool leaky;               /* something found no room: there are leases that are not here */
+    uint64_t sequence; /* of a ledger and its successors */
+    instant_ns
+        lost_until_ns; /* leases that were lost before their deadline, or linger: the latest of these */
+    bool leaky;        /* something found no room: there are leases that are not here */
     char agent[16];
     char host[IDENTITY_BYTES_MAX];
     struct ledger_transfer sending, receiving;

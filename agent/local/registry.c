@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/carve.h"
 #include "local/refusal.h"
 
 enum {
@@ -12,59 +11,6 @@ enum {
 };
 
 static_assert(REQUESTS_MAX == 1 << REQUEST_INDEX_BITS, "an id is a slot's index and its generation");
-
-/* --- memory --- */
-
-static size_t text_bytes(uint32_t requests_max) {
-    size_t worst = (size_t) requests_max * (TEXT_BYTES_MAX + sizeof(struct text));
-    return (worst / TEXT_BLOCK_BYTES + TEXT_CLASSES) * TEXT_BLOCK_BYTES;
-}
-
-static size_t lay_out(struct registry *registry, uint32_t requests_max, unsigned char *memory) {
-    size_t offset = 0;
-
-    void *request_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct request));
-    void *name_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct name));
-    void *heap_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct heap_entry));
-    void *position_memory = carve(memory, &offset, (size_t) requests_max * sizeof(uint32_t));
-    void *bucket_memory = carve(memory, &offset, (size_t) requests_max * sizeof(uint32_t));
-    void *text_memory = carve(memory, &offset, text_bytes(requests_max));
-
-    if (memory) {
-        pool_init(&registry->requests, request_memory, sizeof(struct request), requests_max);
-        heap_init(&registry->due, heap_memory, position_memory, requests_max);
-        text_store_init(&registry->texts, text_memory, text_bytes(requests_max));
-        names_init(&registry->names, requests_max, name_memory, bucket_memory, &registry->texts);
-    }
-    return offset;
-}
-
-uint32_t registry_requests_max(uint32_t leases) {
-    uint32_t slots = 1;
-
-    assert(leases <= REQUESTS_MAX);
-    while (slots < leases)
-        slots *= 2;
-    return slots;
-}
-
-size_t registry_memory_bytes(uint32_t requests_max) {
-    return lay_out(NULL, requests_max, NULL);
-}
-
-void registry_init(struct registry *registry, const struct registry_sink *sink, uint32_t requests_max,
-                   uint32_t limit, const uint64_t hash_key[2], void *memory) {
-    assert(requests_max <= REQUESTS_MAX && (requests_max & (requests_max - 1)) == 0);
-    assert(limit <= requests_max && memory);
-
-    *registry = (struct registry){
-        .sink = *sink,
-        .requests_max = requests_max,
-        .limit = limit,
-    };
-    (void) lay_out(registry, requests_max, memory);
-    names_set_key(&registry->names, hash_key);
-}
 
 /* --- requests --- */
 
@@ -552,7 +498,7 @@ static void restart_held(struct registry *registry, struct request *request,
 }
 
 bool registry_restart(struct registry *registry, struct request *request, const struct registry_ask *ask,
-                      const struct registry_past *past) {
+                      const struct registry_past *past, instant_ns now_ns) {
     assert(request->state == REQUEST_NEW);
 
     request->name = names_get(&registry->names, ask->name, ask->name_length);
@@ -562,6 +508,8 @@ bool registry_restart(struct registry *registry, struct request *request, const 
     }
     if (past->held) {
         restart_held(registry, request, ask);
+        if (past->lingers)
+            linger(registry, request, now_ns);
         return true;
     }
     put_in_order(request);

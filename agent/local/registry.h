@@ -173,6 +173,7 @@ struct registry_past {
     bool held;     /* until `deadline_ns`, as its client knows; otherwise it waits */
     bool untold;   /* waits, and was granted (`ask.resume`): its client has not been told */
     bool unwanted; /* held, by nobody: its client never knew */
+    bool lingers;  /* held, by somebody who has died: it goes on for its linger */
     bool forsaken; /* held, but its client can't be reached: it may believe in it until the deadline */
 };
 
@@ -186,7 +187,7 @@ struct request *registry_restore(struct registry *registry, struct session *sess
  * the nodes, and extended where it is found: its session hears nothing of that unless it is lost. False when
  * there is no room for the name: the request is gone. */
 bool registry_restart(struct registry *registry, struct request *request, const struct registry_ask *ask,
-                      const struct registry_past *past);
+                      const struct registry_past *past, instant_ns now_ns);
 
 /* All are back in line: the first of each that is not held contends. */
 void registry_restarted(struct registry *registry);

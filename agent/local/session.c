@@ -199,8 +199,11 @@ void session_end(struct session *session, struct service *service, instant_ns no
         return;
     leave(session, service);
     observe_end(session, service);
-    list_for_each_safe(node, &session->requests)
-        registry_drop(&service->registry, list_entry(node, struct request, session_link), now_ns);
+    list_for_each_safe(node, &session->requests) {
+        struct request *request = list_entry(node, struct request, session_link);
+        keep_lingers(service, request, now_ns);
+        registry_drop(&service->registry, request, now_ns);
+    }
     assert(list_is_empty(&session->requests));
     session->id = 0;
 }
