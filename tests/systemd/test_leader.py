@@ -22,9 +22,9 @@ CONFIG = 'max_ttl = "5s"\ndefault_ttl = "2s"\nquarantine = no\n'
 
 # Each run writes "begin HOST INSTANT TOKEN", or "OVERLAP HOST INSTANT TOKEN" when another one goes on.
 LED = """#!/bin/sh
+at=$(date +%s.%N)
 exec 9>>/nodes/led.lock
 if flock --nonblock 9; then what=begin; else what=OVERLAP; fi
-at=$(date +%s.%N)
 text=$(systemctl show --value --property StatusText redlock-leader@led.service)
 token=${text##*token }
 echo "$what $(hostname) $at ${token%%,*}" >>/nodes/record
@@ -188,7 +188,7 @@ def test_killed_holder():
     gaps = fail_over("kill -9 of the holder", kill, 24, wait_follows)
     ok(min(gaps) > LINGER_MS / 1e3, "kill -9 of the holder: the lease lingers (at least %.0f ms)" %
        (min(gaps) * 1e3))
-    ok(statistics.median(gaps) < 0.3, "then it is handed over at once")
+    ok(statistics.median(gaps) < LINGER_MS / 1e3 + 0.4, "then it is handed over at once")
 
 
 def test_agent_killed():
