@@ -228,6 +228,7 @@ static void silence(struct request *request) {
     leave_page(request);
     list_unlink(&request->session_link);
     request->session = NULL;
+    request->kept_ns = NULL; /* goes with the session, and may be another's then */
 }
 
 /* "held by …" for requests that find the name taken. */

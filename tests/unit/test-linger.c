@@ -119,6 +119,18 @@ static void test_not_held(void) {
     is_int(last_command()->kind, COMMAND_RELEASE, "a request that is not held does not linger");
 }
 
+static void test_nothing_is_kept(void) {
+    instant_ns kept_ns = 1; /* in what the next process reads: its place is another lease's soon */
+
+    begin();
+    uint64_t id = hold(0, "ACQUIRE job LINGER 250");
+    registry_find(&front.service.registry, id)->kept_ns = &kept_ns;
+    end(0);
+    pass_ms(100);
+    report(id, REPORT_EXTENDED);
+    is_int(kept_ns, 1, "an extension is not noted where the session's leases were");
+}
+
 static void test_expelled(void) {
     begin();
     (void) hold(0, "ACQUIRE job LINGER 250");
@@ -138,5 +150,6 @@ int main(void) {
     test_lost();
     test_not_held();
     test_expelled();
+    test_nothing_is_kept();
     return done_testing();
 }
