@@ -675,6 +675,7 @@ int conn_new(struct conn_host *host, int fd) {
     }
     uint32_t before = ((struct conn_slot *) pool_at(&host->slots, index))->generation;
     uint32_t generation = (before > host->generation ? before : host->generation) + 1;
+    generation += generation == 0;
     return conn_make(host, fd, index, generation, &conn);
 }
 
@@ -713,11 +714,12 @@ struct session *conn_adopt(struct conn_host *host, int fd, int page_fd,
                 memcpy(scratch + at, view->unanswered[i].bytes, view->unanswered[i].length);
             at += view->unanswered[i].length;
         }
-        ledger_received(ledger, index, conn->received, length, view->asked_ns);
+        ledger_received(ledger, index, conn->received, length,
+                        view->asked_ns > 0 ? view->asked_ns : clock_now_ns());
         conn->received += length;
         keep_input(conn, scratch, length);
     }
-    conn->session.asked_ns = view->asked_ns;
+    conn->session.asked_ns = view->asked_ns; /* of what is to be read again */
     return &conn->session;
 }
 

@@ -9,8 +9,13 @@ static const uint64_t magic = UINT64_C(0x31726467646c6472);
 
 static_assert(sizeof(struct ledger_transfer) % 8 == 0, "the kernel writes into aligned memory");
 
-/* The next process sees what was stored before this, once it sees this. */
-#define PUBLISH(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELEASE)
+/* The next process sees what was stored before this, once it sees this; and nothing that is stored after it
+ * before: the fence is for the compiler, as a killed process has executed its stores in order. */
+#define PUBLISH(place, value)                                  \
+    do {                                                       \
+        __atomic_store_n(&(place), (value), __ATOMIC_RELEASE); \
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);               \
+    } while (0)
 
 /* --- layout --- */
 
@@ -288,16 +293,17 @@ uint32_t ledger_add(struct ledger *ledger, uint32_t slot, const struct ledger_en
         ledger->header->leaky = true;
         return 0;
     }
-    struct ledger_entry *at = pool_at(&ledger->entries, index);
-    *at = *entry;
-    at->kind = LEDGER_FREE;
-    at->session = session->id;
-    at->text = place_of(ledger, text);
-    at->born = session->flush + 1;
-    at->granted = entry->kind == LEDGER_HELD ? at->born : 0;
-    at->died = 0;
-    at->previous = 0;
-    at->next = session->first;
+    struct ledger_entry *at = pool_at(&ledger->entries, index), fresh = *entry;
+    fresh.pool_link = at->pool_link;
+    fresh.kind = LEDGER_FREE; /* until all of it is here */
+    fresh.session = session->id;
+    fresh.text = place_of(ledger, text);
+    fresh.born = session->flush + 1;
+    fresh.granted = entry->kind == LEDGER_HELD ? fresh.born : 0;
+    fresh.died = 0;
+    fresh.previous = 0;
+    fresh.next = session->first;
+    *at = fresh;
     if (at->next != 0)
         ledger_at(ledger, at->next)->previous = index + 1;
     session->first = index + 1;
@@ -431,17 +437,21 @@ static bool read_unanswered(const struct ledger_reader *reader, const struct led
     return true;
 }
 
+/* Its generation is one. */
+static bool is_id(uint64_t id) {
+    return id >> SESSION_SLOT_BITS != 0 && id >> SESSION_SLOT_BITS <= UINT32_MAX;
+}
+
 bool ledger_read_session(const struct ledger_reader *reader, uint32_t slot,
                          struct ledger_session_view *ret) {
     const struct ledger_session *session = raw_session(reader, slot);
     const struct ledger_transfer *sending = &reader->header->sending;
 
-    if (!session || session->id == 0 || (session->id & LEDGER_SLOT_MASK) != slot)
+    if (!session || (session->id & LEDGER_SLOT_MASK) != slot || !is_id(session->id))
         return false;
     bool sent = was_sent(reader, session);
     struct ledger_session_view view = {
         .id = session->id,
-        .asked_ns = session->asked_ns,
         .state = {.answered = sent ? sending->position : session->answered,
                   .protocol = sent ? sending->protocol : session->protocol,
                   .pushes = sent ? sending->pushes : session->pushes,
@@ -454,6 +464,8 @@ bool ledger_read_session(const struct ledger_reader *reader, uint32_t slot,
                  read_unanswered(reader, session, view.state.answered, view.unanswered);
     if (view.whole)
         memcpy(view.name, session->name, sizeof(view.name));
+    if (view.whole && view.unanswered[0].length > 0)
+        view.asked_ns = session->asked_ns; /* otherwise it is of one that was answered */
     *ret = view;
     return true;
 }

@@ -53,7 +53,7 @@ struct ledger_entry {
     uint32_t next, previous; /* of the same session, index + 1 */
     uint32_t text;           /* name, then pid, uid and data; its place in units of 16 bytes, + 1 */
     uint8_t kind;            /* enum ledger_kind; written last */
-    bool fencing, resumable, resume;
+    bool fencing, resumable, resume, try_once;
     uint32_t ttl_ms, node_timeout_ms, heartbeat_ms, linger_ms;
     int32_t page_slot;
     int32_t pid;
@@ -200,7 +200,7 @@ struct ledger_session_view {
     uint64_t id;
     bool whole; /* nothing about it is in doubt: it can be handed on */
     struct ledger_state state;
-    instant_ns asked_ns;
+    instant_ns asked_ns;               /* of the oldest that is unanswered, 0: not known */
     struct ledger_bytes unanswered[2]; /* requests, to be read again */
     char name[LEDGER_NAME_BYTES];
 };
