@@ -136,6 +136,14 @@ static bool process_dead(void *userdata, pid_t pid) {
     return pid > 0 && kill(pid, 0) < 0 && errno == ESRCH;
 }
 
+/* Whoever else may have the other end. */
+static bool peer_is_dead(int fd) {
+    struct ucred peer = {0};
+    socklen_t length = sizeof(peer);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && process_dead(NULL, peer.pid);
+}
+
 /* The connections, with nothing on them yet. Returns how many could not be taken over. */
 static unsigned adopt_sessions(struct takeover *takeover, const struct inheritance *inheritance) {
     struct ledger_session_view view;
@@ -145,8 +153,8 @@ static unsigned adopt_sessions(struct takeover *takeover, const struct inheritan
         if (!ledger_read_session(&takeover->past.reader, slot, &view))
             continue;
         const struct inherited_session *inherited = find_inherited(inheritance, view.id);
-        int fd =
-            inherited && inherited->fd >= 0 && view.whole ? fcntl(inherited->fd, F_DUPFD_CLOEXEC, 0) : -1;
+        bool stays = inherited && inherited->fd >= 0 && view.whole && !peer_is_dead(inherited->fd);
+        int fd = stays ? fcntl(inherited->fd, F_DUPFD_CLOEXEC, 0) : -1;
         if (fd < 0 || !conn_adopt(takeover->host, fd, inherited->page_fd, &view))
             refused++;
     }
@@ -165,6 +173,21 @@ static void finish_sessions(struct takeover *takeover, struct store *store,
     }
 }
 
+/* Its keys may be deleted when they are met. Not when some leases are not in its ledger, or can't be found:
+ * the host is in their values. */
+static void set_predecessor(struct succession *succession, const struct service *service,
+                            const struct ledger_header *header, const struct keep_result *result) {
+    struct predecessor *predecessor = &succession->predecessor;
+
+    if (header->leaky || strcmp(header->host, service->identity.host) != 0)
+        return;
+    int length = snprintf(predecessor->identity, sizeof(predecessor->identity), ":%.64s:%s:", header->host,
+                          header->agent);
+    predecessor->length = (size_t) length;
+    predecessor->from_ns = instant_max(header->lost_until_ns, result->believed_until_ns);
+    predecessor->until_ns = clock_now_ns() + 2 * (int64_t) service->policy.max_ttl_ms * NS_PER_MS;
+}
+
 static void take_over(struct succession *succession, struct takeover *takeover, struct service *service,
                       const struct inheritance *inheritance) {
     const struct ledger_header *header = takeover->past.reader.header;
@@ -178,20 +201,13 @@ static void take_over(struct succession *succession, struct takeover *takeover, 
 
     if (!order)
         return;
-    if (!header->leaky) {
-        struct predecessor *predecessor = &succession->predecessor;
-        int length = snprintf(predecessor->identity, sizeof(predecessor->identity),
-                              ":%.64s:%s:", header->host, header->agent);
-        predecessor->length = (size_t) length;
-        predecessor->from_ns = header->lost_until_ns;
-        predecessor->until_ns = clock_now_ns() + 2 * (int64_t) service->policy.max_ttl_ms * NS_PER_MS;
-    }
     takeover->host->generation = header->session_generation;
     unsigned refused = adopt_sessions(takeover, inheritance);
-    unsigned held = keep_restore(service, &past, clock_now_ns());
+    const struct keep_result result = keep_restore(service, &past, clock_now_ns());
+    set_predecessor(succession, service, header, &result);
     finish_sessions(takeover, succession->store, inheritance);
     log_notice("goes on for agent %s: %u connections with %u leases; %u other connections have ended",
-               header->agent, takeover->host->open, held, refused);
+               header->agent, takeover->host->open, result.held, refused);
 }
 
 int succession_begin(struct succession *succession, struct conn_host *host, struct service *service,

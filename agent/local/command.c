@@ -198,6 +198,8 @@ void command_ask(struct session *session, struct service *service, const struct 
                       service->registry.limit);
         return;
     }
+    if (ask->resume)
+        keep_resuming(service, ask, now_ns);
     if (ask->async) {
         struct resp_writer writer = session_compose(service);
         session->pushes = true;

@@ -20,6 +20,7 @@ static struct ledger_entry entry_of(const struct service *service, const struct 
         .fencing = request->fencing,
         .resumable = request->resumable,
         .resume = request->resume && !request->restored,
+        .try_once = request->try_once,
         .ttl_ms = request->ttl_ms,
         .node_timeout_ms = request->node_timeout_ms,
         .heartbeat_ms = request->heartbeat_ms,
@@ -98,6 +99,14 @@ void keep_lingers(struct service *service, const struct request *request, instan
         instant_max(header->lost_until_ns, instant_add(now_ns, (int64_t) request->linger_ms * NS_PER_MS));
 }
 
+void keep_resuming(struct service *service, const struct registry_ask *ask, instant_ns now_ns) {
+    if (!service->ledger)
+        return;
+    struct ledger_header *header = service->ledger->header;
+    instant_ns until_ns = instant_add(now_ns, (int64_t) ask->ttl_ms * NS_PER_MS);
+    header->lost_until_ns = instant_max(header->lost_until_ns, until_ns);
+}
+
 uint32_t keep_observed(struct service *service, const struct session *session, const char *name,
                        size_t length) {
     static const struct ledger_entry entry = {.kind = LEDGER_OBSERVED};
@@ -121,64 +130,101 @@ struct restored {
     uint8_t secret[SECRET_BYTES];
 };
 
+/* An ACQUIRE of its client's goes on: it waits, whether it was granted since or not. */
+static bool goes_on_waiting(const struct ledger_entry_view *view, const struct session *session) {
+    return view->entry.kind == LEDGER_WAITING && session;
+}
+
+/* Longer ttls than ours were allowed: such a lease is not extended. */
+static bool is_too_long(const struct service *service, const struct ledger_entry *entry) {
+    return entry->ttl_ms > service->policy.max_ttl_ms;
+}
+
+static struct registry_ask ask_of(const struct service *service, const struct ledger_entry_view *view) {
+    const struct ledger_entry *entry = &view->entry;
+    bool held = entry->granted != 0 && !view->untold;
+
+    return (struct registry_ask){
+        .name = view->name,
+        .name_length = view->name_length,
+        .tail = view->tail,
+        .tail_length = view->tail_length,
+        .wait_ms = entry->try_once && !held ? 0 : -1,
+        .ttl_ms = is_too_long(service, entry) && !held ? service->policy.max_ttl_ms : entry->ttl_ms,
+        .node_timeout_ms = entry->node_timeout_ms,
+        .heartbeat_ms = entry->heartbeat_ms,
+        .linger_ms = entry->linger_ms,
+        .max_hold_ms = entry->max_hold_ms,
+        .fencing = entry->fencing,
+        .async = true,
+        .resumable = entry->resumable,
+        .hold_until_ns = entry->hold_until_ns,
+        .token = entry->token,
+        .pid = entry->pid,
+        .uid = entry->uid,
+    };
+}
+
 /* False when nothing is to be brought back. */
-static bool restored_of(const struct keep_past *past, const struct ledger_entry_view *view,
-                        instant_ns now_ns, struct restored *ret) {
+static bool restored_of(const struct service *service, const struct keep_past *past,
+                        const struct ledger_entry_view *view, instant_ns now_ns, struct restored *ret) {
     const struct ledger_entry *entry = &view->entry;
     struct session *session = past->session(past->userdata, entry->session);
-    bool granted = entry->granted != 0, waiting = entry->kind == LEDGER_WAITING && session;
-    /* Nobody was told, or who was told is dead: so nobody believes in it. */
+    bool granted = entry->granted != 0, waiting = goes_on_waiting(view, session);
+    /* Nobody was told, or who was told is dead: so nobody believes in it. But who resumes does. */
     bool untold = view->untold && !waiting && past->whole(past->userdata, entry->session);
+    bool too_long = is_too_long(service, entry);
     bool orphaned = !session && !untold && past->dead(past->userdata, entry->pid);
-    bool lingers = orphaned && entry->linger_ms > 0, unwanted = untold || (orphaned && !lingers);
-    bool forsaken = !session && !unwanted && !lingers;
+    bool lingers = orphaned && entry->linger_ms > 0 && !too_long;
+    bool unwanted = untold || (orphaned && entry->linger_ms == 0);
+    bool forsaken = !waiting && !unwanted && !lingers && (!session || too_long);
+    /* Who tries once is granted it anew, or hears at once that there is no quorum. */
+    bool resumes = waiting ? entry->resume || (granted && !too_long && !entry->try_once) : granted;
 
-    if ((!granted && !waiting) || (forsaken && now_ns >= entry->deadline_ns))
+    if ((!granted && !waiting) || (forsaken && now_ns >= entry->deadline_ns) ||
+        (untold && (entry->resume || too_long)))
         return false;
     *ret = (struct restored){
         .session = unwanted ? NULL : session,
-        .ask = {.name = view->name,
-                .name_length = view->name_length,
-                .tail = view->tail,
-                .tail_length = view->tail_length,
-                .wait_ms = -1,
-                .ttl_ms = entry->ttl_ms,
-                .node_timeout_ms = entry->node_timeout_ms,
-                .heartbeat_ms = entry->heartbeat_ms,
-                .linger_ms = entry->linger_ms,
-                .max_hold_ms = entry->max_hold_ms,
-                .fencing = entry->fencing,
-                .async = true,
-                .resumable = entry->resumable,
-                .resume = granted || entry->resume ? entry->secret : NULL,
-                .hold_until_ns = entry->hold_until_ns,
-                .token = entry->token,
-                .pid = entry->pid,
-                .uid = entry->uid,
-                .page = session && !unwanted ? session->page : NULL},
+        .ask = ask_of(service, view),
         .past = {.id = entry->request,
-                 .asked_ns = entry->asked_ns,
+                 .asked_ns = instant_min(entry->asked_ns, now_ns),
                  .wait_until_ns = entry->wait_until_ns,
                  .deadline_ns = entry->deadline_ns,
                  .page_slot = entry->page_slot,
                  .held = !waiting,
-                 .untold = waiting && granted,
+                 .untold = waiting && resumes && !entry->resume,
                  .unwanted = unwanted,
                  .lingers = lingers,
                  .forsaken = forsaken},
     };
     memcpy(ret->secret, entry->secret, sizeof(ret->secret));
-    if (ret->ask.resume)
-        ret->ask.resume = ret->secret;
+    ret->ask.resume = resumes ? ret->secret : NULL;
+    ret->ask.page = ret->session ? ret->session->page : NULL;
     return true;
 }
 
-static bool is_sound(const struct service *service, const struct ledger_entry_view *view) {
-    const struct ledger_entry *entry = &view->entry;
+/* "pid:uid:data" */
+static bool is_tail(const char *tail, size_t length) {
+    const char *pid_end = memchr(tail, ':', length);
+    const char *uid_end = pid_end ? memchr(pid_end + 1, ':', length - (size_t) (pid_end + 1 - tail)) : NULL;
 
-    return entry->ttl_ms >= TTL_MS_MIN && entry->ttl_ms <= service->policy.max_ttl_ms &&
-           entry->node_timeout_ms > 0 && entry->max_hold_ms >= 0 && entry->token >= 0 &&
-           view->tail_length <= TAIL_BYTES_MAX;
+    return uid_end && length <= TAIL_BYTES_MAX && length - (size_t) (uid_end + 1 - tail) <= DATA_BYTES_MAX;
+}
+
+/* Nothing that can't be: whatever wrote it. */
+static bool is_sound(const struct ledger_entry_view *view, instant_ns now_ns) {
+    const struct ledger_entry *entry = &view->entry;
+    uint64_t generation = entry->request >> REQUEST_INDEX_BITS;
+    instant_ns longest_ns = now_ns + (int64_t) entry->ttl_ms * NS_PER_MS;
+
+    return generation > 0 && generation <= UINT32_MAX && entry->ttl_ms >= TTL_MS_MIN &&
+           entry->ttl_ms <= TTL_MS_MAX && entry->node_timeout_ms > 0 &&
+           entry->node_timeout_ms <= TTL_MS_MAX && entry->heartbeat_ms <= INT32_MAX &&
+           entry->max_hold_ms >= 0 && entry->max_hold_ms <= INT64_MAX / NS_PER_MS && entry->token >= 0 &&
+           entry->token < INT64_C(1) << 53 && entry->asked_ns >= 0 && entry->wait_until_ns >= 0 &&
+           entry->hold_until_ns >= 0 && entry->deadline_ns >= 0 && entry->deadline_ns <= longest_ns &&
+           is_tail(view->tail, view->tail_length);
 }
 
 /* What its client knows of it stands in the new ledger too. */
@@ -190,16 +236,41 @@ static void note(struct service *service, const struct restored *restored, struc
     }
 }
 
+/* A client may believe in it, and it does not come back. */
+static void leave_out(struct keep_result *result, const struct ledger_entry *entry, instant_ns now_ns) {
+    instant_ns longest_ns = now_ns + (int64_t) TTL_MS_MAX * NS_PER_MS;
+
+    if (entry->granted != 0)
+        result->believed_until_ns =
+            instant_max(result->believed_until_ns, instant_min(entry->deadline_ns, longest_ns));
+}
+
 /* The entry of the request with this place; false when there is none that goes on. */
-static bool look_up(struct service *service, const struct keep_past *past, uint32_t place, instant_ns now_ns,
-                    struct restored *ret) {
+static bool look_up(const struct service *service, const struct keep_past *past, uint32_t place,
+                    instant_ns now_ns, struct restored *ret) {
     struct ledger_entry_view view;
 
     return past->order[place] != 0 && ledger_read_entry(&past->reader, past->order[place] - 1, &view) &&
-           is_sound(service, &view) && restored_of(past, &view, now_ns, ret);
+           restored_of(service, past, &view, now_ns, ret);
 }
 
-static void sort_out(struct service *service, const struct keep_past *past, instant_ns now_ns) {
+/* Of a request that is over, but its client was not told, and of its successor in the same place, the latter
+ * goes on. */
+static void take_place(const struct keep_past *past, uint32_t place, uint32_t index,
+                       const struct ledger_entry *entry, instant_ns now_ns, struct keep_result *result) {
+    struct ledger_entry_view other;
+
+    if (past->order[place] != 0 && ledger_read_entry(&past->reader, past->order[place] - 1, &other)) {
+        bool newer = entry->request > other.entry.request;
+        leave_out(result, newer ? &other.entry : entry, now_ns);
+        if (!newer)
+            return;
+    }
+    past->order[place] = index + 1;
+}
+
+static void sort_out(struct service *service, const struct keep_past *past, instant_ns now_ns,
+                     struct keep_result *result) {
     struct ledger_entry_view view;
 
     for (uint32_t i = 0; i < past->reader.header->entries; i++) {
@@ -212,35 +283,51 @@ static void sort_out(struct service *service, const struct keep_past *past, inst
             continue;
         }
         uint64_t place = view.entry.request & (REQUESTS_MAX - 1);
-        if (place < service->registry.requests_max)
-            past->order[place] = i + 1;
+        if (place < service->registry.requests_max && is_sound(&view, now_ns))
+            take_place(past, (uint32_t) place, i, &view.entry, now_ns, result);
+        else
+            leave_out(result, &view.entry, now_ns);
     }
 }
 
-unsigned keep_restore(struct service *service, const struct keep_past *past, instant_ns now_ns) {
+static void restore(struct service *service, const struct keep_past *past, instant_ns now_ns,
+                    struct keep_result *result) {
     struct registry *registry = &service->registry;
+    struct ledger_entry_view view;
     struct restored restored;
-    unsigned held = 0;
 
-    sort_out(service, past, now_ns);
-    registry->generation = past->reader.header->generation;
     for (uint32_t place = 0; place < registry->requests_max; place++) {
-        if (!look_up(service, past, place, now_ns, &restored))
-            continue;
-        struct list *requests = restored.session ? &restored.session->requests : NULL;
-        struct request *request =
-            registry_restore(registry, restored.session, requests, &restored.ask, &restored.past);
+        struct request *request = NULL;
+        if (look_up(service, past, place, now_ns, &restored))
+            request = registry_restore(registry, restored.session,
+                                       restored.session ? &restored.session->requests : NULL, &restored.ask,
+                                       &restored.past);
         if (request && restored.session)
             note(service, &restored, request);
+        else if (!request && past->order[place] != 0 &&
+                 ledger_read_entry(&past->reader, past->order[place] - 1, &view))
+            leave_out(result, &view.entry, now_ns);
     }
+}
+
+struct keep_result keep_restore(struct service *service, const struct keep_past *past, instant_ns now_ns) {
+    struct registry *registry = &service->registry;
+    struct keep_result result = {0};
+    struct restored restored;
+
+    sort_out(service, past, now_ns, &result);
+    registry->generation = past->reader.header->generation;
+    restore(service, past, now_ns, &result);
     for (uint32_t place = 0; place < registry->requests_max; place++) {
         struct request *request;
         if (!look_up(service, past, place, now_ns, &restored) ||
             !(request = registry_find(registry, restored.past.id)))
             continue;
         if (registry_restart(registry, request, &restored.ask, &restored.past, now_ns))
-            held += restored.past.held && restored.session;
+            result.held += restored.past.held && restored.session;
+        else if (restored.past.held)
+            result.believed_until_ns = instant_max(result.believed_until_ns, restored.past.deadline_ns);
     }
     registry_restarted(registry);
-    return held;
+    return result;
 }

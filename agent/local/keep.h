@@ -26,6 +26,9 @@ void keep_lost(struct service *service, const struct session *session, struct re
  */
 void keep_lingers(struct service *service, const struct request *request, instant_ns now_ns);
 
+/* A client wants to resume a lease: it may believe in it whatever becomes of that. */
+void keep_resuming(struct service *service, const struct registry_ask *ask, instant_ns now_ns);
+
 /* The session observes a name: its place in the ledger, for keep_not_observed(). */
 uint32_t keep_observed(struct service *service, const struct session *session, const char *name,
                        size_t length);
@@ -41,6 +44,11 @@ struct keep_past {
     uint32_t *order; /* room for the indices of as many entries as there are */
 };
 
+struct keep_result {
+    unsigned held;                /* leases, by sessions that are here */
+    instant_ns believed_until_ns; /* by then all leases have ended that could not be brought back */
+};
+
 /* Brings back what those sessions hold, wait for and observe, and what clients that are not here may believe
- * in. Before anything else is asked of the registry. Returns how many leases are held. */
-unsigned keep_restore(struct service *service, const struct keep_past *past, instant_ns now_ns);
+ * in. Before anything else is asked of the registry. */
+struct keep_result keep_restore(struct service *service, const struct keep_past *past, instant_ns now_ns);

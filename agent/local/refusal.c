@@ -31,9 +31,10 @@ const char *refusal_timeout(const struct request *request, const struct request 
                             char text[REFUSAL_BYTES]) {
     const struct name *name = request->name;
     long long waited_ms = (now_ns - request->asked_ns) / NS_PER_MS;
+    bool resumes = request->resume && !request->restored;
     char seen[SEEN_BYTES];
 
-    if (request->resume)
+    if (resumes)
         (void) snprintf(text, REFUSAL_BYTES,
                         "tried for %lld ms; no majority of the nodes tells whether it stands", waited_ms);
     else if (first->state == REQUEST_HELD)
@@ -46,5 +47,5 @@ const char *refusal_timeout(const struct request *request, const struct request 
         (void) snprintf(text, REFUSAL_BYTES, "waited %lld ms, until no attempt had come to an end",
                         waited_ms);
     bool no_quorum = first->state != REQUEST_HELD && name->seen && name->seen_failure == FAILURE_NO_QUORUM;
-    return request->resume || no_quorum ? "NOQUORUM" : "TIMEOUT";
+    return resumes || no_quorum ? "NOQUORUM" : "TIMEOUT";
 }

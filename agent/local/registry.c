@@ -211,7 +211,7 @@ static void hand_back(struct registry *registry, struct request *request) {
 /* Nobody waits for it any more. Who wants to resume may believe in the lease until its last deadline, and
  * ask again: then nothing is deleted. */
 static void withdraw(struct registry *registry, struct request *request) {
-    bool believed = request->resume && request->state == REQUEST_CONTENDING;
+    bool believed = request->resume && !request->restored && request->state == REQUEST_CONTENDING;
     hand_back_by(registry, request, believed ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 
@@ -226,6 +226,7 @@ static void end(struct registry *registry, struct request *request) {
 /* Nobody waits for its outcome any more. */
 static void silence(struct request *request) {
     leave_page(request);
+    request->kept_ns = NULL;
     list_unlink(&request->session_link);
     request->session = NULL;
     request->kept_ns = NULL; /* goes with the session, and may be another's then */
@@ -237,6 +238,12 @@ static void fail_busy(struct registry *registry, struct request *request, instan
     const char *error = refusal_busy(request->name, first_in_line(request->name), now_ns, text);
 
     tell_failed(registry, request, error, text, now_ns);
+}
+
+/* One that is unwanted goes as soon as it is found. */
+static bool is_taken(const struct name *name) {
+    const struct request *first = first_in_line(name);
+    return (first->state == REQUEST_HELD && !first->unwanted) || name->seen;
 }
 
 /* Those who don't wait learn that they can't have it now. */
@@ -296,6 +303,7 @@ struct request *registry_ask(struct registry *registry, struct session *session,
     assert(index != POOL_NONE);
     uint32_t before = ((struct request *) pool_at(&registry->requests, index))->generation;
     uint32_t generation = (before > registry->generation ? before : registry->generation) + 1;
+    generation += generation == 0;
     struct request *request = request_new(registry, index, generation, session, ask, tail);
     request->asked_ns = now_ns;
     if (ask->wait_ms > 0)
@@ -313,12 +321,15 @@ static void start_resume(struct registry *registry, struct request *request,
 
     list_for_each_safe(node, &name->queue) {
         const struct request *other = list_entry(node, struct request, queue_link);
-        if (other->state == REQUEST_HELD && other->restored && !other->session)
+        if (other->state == REQUEST_HELD && other->unwanted) {
+            error = "NOTHELD";
+            text = "it was released or lost at this agent";
+        } else if (other->state == REQUEST_HELD && other->restored && !other->session) {
             continue; /* it may be this one */
-        if (other->state == REQUEST_HELD) {
+        } else if (other->state == REQUEST_HELD) {
             error = "NOTHELD";
             text = "another session of this agent holds the name";
-        } else if (other->resume && !error) {
+        } else if (other->resume && !other->restored && !error) {
             error = "BUSY";
             text = "another session is resuming it at this moment";
         }
@@ -369,7 +380,7 @@ bool registry_start(struct registry *registry, struct request *request, const st
         return true;
     }
     enter(registry, request, REQUEST_QUEUED);
-    if (request->try_once && (first->state == REQUEST_HELD || name->seen)) {
+    if (request->try_once && is_taken(name)) {
         fail_busy(registry, request, now_ns);
         end(registry, request);
         return true;
@@ -401,8 +412,12 @@ void registry_release(struct registry *registry, struct request *request, instan
         if (request->restored) {
             leave_page(request);
             request->unwanted = true;
-            if (request->vanished)
+            if (request->abandoned) { /* nobody looks for it */
+                tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+                end(registry, request);
+            } else if (request->vanished) {
                 not_found(registry, request, now_ns);
+            }
             break;
         }
         hand_back(registry, request);
@@ -458,8 +473,7 @@ struct request *registry_restore(struct registry *registry, struct session *sess
     uint32_t index = (uint32_t) (past->id & (REQUESTS_MAX - 1));
     uint32_t generation = (uint32_t) (past->id >> REQUEST_INDEX_BITS);
 
-    if (generation == 0 || registry->requests.taken >= registry->limit ||
-        !pool_claim(&registry->requests, index))
+    if (generation == 0 || !pool_claim(&registry->requests, index))
         return NULL;
     struct text *tail = text_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
     if (!tail) {
@@ -498,6 +512,14 @@ static void restart_held(struct registry *registry, struct request *request,
     registry->sink.command(registry->sink.userdata, request->name->hash, &command);
 }
 
+static void put_behind_held(struct request *request) {
+    struct list *queue = &request->name->queue, *at = queue->next;
+
+    while (at != queue && list_entry(at, struct request, queue_link)->state == REQUEST_HELD)
+        at = at->next;
+    list_append(at, &request->queue_link);
+}
+
 bool registry_restart(struct registry *registry, struct request *request, const struct registry_ask *ask,
                       const struct registry_past *past, instant_ns now_ns) {
     assert(request->state == REQUEST_NEW);
@@ -513,24 +535,31 @@ bool registry_restart(struct registry *registry, struct request *request, const 
             linger(registry, request, now_ns);
         return true;
     }
-    put_in_order(request);
     set_due(registry, request, request->wait_until_ns);
-    if (ask->resume)
+    if (ask->resume) {
+        put_behind_held(request);
         resume(registry, request, ask->resume);
-    else
+    } else {
+        put_in_order(request);
         enter(registry, request, REQUEST_QUEUED);
+    }
     return true;
 }
 
-void registry_restarted(struct registry *registry) {
+/* Who tries once does so when the nodes have had the time to connect. */
+static void contend_again(struct registry *registry, bool impatient_too) {
     const struct request *request;
 
-    registry->restoring = true;
     for (uint32_t slot = 0; (request = registry_next(registry, &slot));) {
         struct request *first = request->name ? first_in_line(request->name) : NULL;
-        if (first && first->state == REQUEST_QUEUED)
+        if (first && first->state == REQUEST_QUEUED && (impatient_too || !first->try_once))
             contend(registry, first);
     }
+}
+
+void registry_restarted(struct registry *registry) {
+    registry->restoring = true;
+    contend_again(registry, false);
 }
 
 /* The nodes have it. */
@@ -559,9 +588,13 @@ void registry_restore_end(struct registry *registry, instant_ns now_ns) {
     struct request *request;
 
     registry->restoring = false;
-    for (uint32_t slot = 0; (request = registry_next(registry, &slot));)
+    contend_again(registry, true);
+    for (uint32_t slot = 0; (request = registry_next(registry, &slot));) {
         if (request->vanished)
             not_found(registry, request, now_ns);
+        else if (request->try_once && request->state == REQUEST_QUEUED && is_taken(request->name))
+            turn_away_impatient(registry, request->name, now_ns);
+    }
 }
 
 /* --- what the keeper says --- */
@@ -654,7 +687,13 @@ static void failed(struct registry *registry, struct request *request, const str
         return; /* RELEASED follows */
     if (request->restored) {
         request->restored = request->resume = false; /* it goes on waiting */
-        contend(registry, request);
+        if (request == first_in_line(request->name)) {
+            contend(registry, request);
+            return;
+        }
+        enter(registry, request, REQUEST_QUEUED);
+        if (is_taken(request->name))
+            turn_away_impatient(registry, request->name, now_ns);
         return;
     }
     tell(registry, request,

@@ -1,0 +1,568 @@
+/* One process of the agent after another, by way of their sessions: what the first one's clients have been
+ * told is in its ledger, and the next one goes on from there. The keeper is this file; a flush is sent when
+ * the test says so. */
+
+#include <assert.h>
+#include <sys/mman.h>
+
+#include "front.h"
+#include "local/keep.h"
+#include "local/secret.h"
+#include "tap.h"
+
+enum { COMMANDS_MAX = 64, REQUESTS = 16, ENTRIES = 64, LEFT_MS = 9898 };
+
+static struct keeper {
+    struct command commands[COMMANDS_MAX];
+    unsigned n_commands;
+} keeper;
+
+static const struct ledger_size size = {.sessions = LISTENERS, .entries = ENTRIES};
+static struct ledger ledger;
+static void *memory, *past_memory;
+static struct keep_result result;
+
+/* What the next process finds. */
+static struct finds {
+    unsigned missing; /* connections that did not come along, a bit each, */
+    unsigned torn;    /* because nobody knows what their clients have, */
+    unsigned dead;    /* or whose processes are dead */
+    uint32_t max_ttl_ms, requests_max;
+} finds;
+
+static void on_command(void *userdata, uint64_t hash, const struct command *command) {
+    (void) userdata;
+    (void) hash;
+    assert(keeper.n_commands < COMMANDS_MAX);
+    keeper.commands[keeper.n_commands++] = *command;
+}
+
+static uint64_t session_id(unsigned session) {
+    return UINT64_C(1) << SESSION_SLOT_BITS | session;
+}
+
+static void *fresh_memory(void) {
+    void *bytes = mmap(NULL, ledger_bytes(&size), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert(bytes != MAP_FAILED);
+    return bytes;
+}
+
+static void begin_process(uint32_t requests_max, instant_ns now_ns) {
+    static const struct ledger_identity identity = {.agent = "00c0ffee", .host = "web1", .sequence = 1};
+    const struct front_setup setup = {.identity = {.agent = "00c0ffee", .host = "web1", .n_keepers = 1},
+                                      .sink = {.look = on_command},
+                                      .registry_sink = {.command = on_command},
+                                      .requests_max = requests_max,
+                                      .limit = requests_max,
+                                      .sessions = LISTENERS};
+
+    memset(&keeper, 0, sizeof(keeper));
+    front_begin(&setup);
+    front.now_ns = now_ns;
+    memory = fresh_memory();
+    ledger_init(&ledger, &size, 0, &identity, memory);
+    front.service.ledger = &ledger;
+    for (unsigned i = 0; i < LISTENERS; i++) {
+        front.sessions[i].id = session_id(i);
+        front.sessions[i].protocol = 3;
+        ledger_open(&ledger, i, session_id(i));
+    }
+}
+
+static void begin(void) {
+    if (past_memory)
+        (void) munmap(past_memory, ledger_bytes(&size));
+    if (memory)
+        (void) munmap(memory, ledger_bytes(&size));
+    past_memory = NULL;
+    finds = (struct finds){.max_ttl_ms = 60000, .requests_max = REQUESTS};
+    begin_process(REQUESTS, 1000 * NS_PER_S);
+}
+
+/* What was written to the session is sent. */
+static void flush(unsigned session) {
+    const struct ledger_state state = {.protocol = 3, .pushes = true};
+    ledger_sent(&ledger, session, &state);
+}
+
+static struct session *session_here(void *userdata, uint64_t id) {
+    unsigned i = (unsigned) (id & LEDGER_SLOT_MASK);
+
+    (void) userdata;
+    return (finds.missing | finds.torn | finds.dead) & 1u << i ? NULL : &front.sessions[i];
+}
+
+static bool session_whole(void *userdata, uint64_t id) {
+    (void) userdata;
+    return !(finds.torn & 1u << (id & LEDGER_SLOT_MASK));
+}
+
+static bool process_dead(void *userdata, pid_t pid) {
+    (void) userdata;
+    return finds.dead & 1u << (pid - 100);
+}
+
+/* The process is killed, and the next one has taken over, but serves nobody yet. */
+static void replace(void) {
+    static uint32_t order[REQUESTS];
+    struct keep_past past = {
+        .session = session_here, .whole = session_whole, .dead = process_dead, .order = order};
+
+    if (past_memory)
+        (void) munmap(past_memory, ledger_bytes(&size));
+    past_memory = memory;
+    begin_process(finds.requests_max, front.now_ns);
+    front.service.policy.max_ttl_ms = finds.max_ttl_ms;
+    memset(order, 0, sizeof(order));
+    assert(ledger_reader_init(&past.reader, past_memory, ledger_bytes(&size)));
+    result = keep_restore(&front.service, &past, front.now_ns);
+    for (unsigned i = 0; i < LISTENERS; i++)
+        flush(i);
+}
+
+static void serve(void) {
+    registry_restore_end(&front.service.registry, front.now_ns);
+}
+
+/* --- */
+
+static const char *got(unsigned session) {
+    return front.output[session];
+}
+
+static bool has(unsigned session, const char *text) {
+    return strstr(got(session), text) != NULL;
+}
+
+static void clear(void) {
+    memset(front.output_length, 0, sizeof(front.output_length));
+    for (unsigned i = 0; i < LISTENERS; i++)
+        front.output[i][0] = '\0';
+}
+
+static const struct command *last_command(void) {
+    return keeper.n_commands > 0 ? &keeper.commands[keeper.n_commands - 1] : NULL;
+}
+
+static unsigned count_commands(enum command_kind kind, uint64_t request) {
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < keeper.n_commands; i++)
+        n += keeper.commands[i].kind == kind && keeper.commands[i].request == request;
+    return n;
+}
+
+static void report_with(uint64_t request, enum report_kind kind, enum failure failure) {
+    static const char secret[SECRET_BYTES] = "abcdefghijklmnopqrst";
+    bool granted = kind == REPORT_GRANTED;
+    const struct report report = {.kind = kind,
+                                  .request = request,
+                                  .failure = failure,
+                                  .deadline_ns = front.now_ns + LEFT_MS * NS_PER_MS,
+                                  .token = 7,
+                                  .text = granted ? secret : "why",
+                                  .text_length = granted ? SECRET_BYTES : 3};
+    registry_report(&front.service.registry, &report, front.now_ns);
+}
+
+static void report(uint64_t request, enum report_kind kind) {
+    report_with(request, kind, FAILURE_NOT_HELD);
+}
+
+static void pass_ms(int64_t ms) {
+    front.now_ns += ms * NS_PER_MS;
+    registry_tick(&front.service.registry, front.now_ns);
+}
+
+/* Granted, and told. */
+static uint64_t hold(unsigned session, const char *line) {
+    ask(session, line);
+    uint64_t id = last_command()->request;
+    assert(last_command()->kind == COMMAND_CONTEND);
+    report(id, REPORT_GRANTED);
+    flush(session);
+    return id;
+}
+
+/* Told that it waits. */
+static uint64_t wait_for(unsigned session, const char *line) {
+    ask(session, line);
+    const char *id = strstr(got(session), "waiting\r\n:");
+    assert(id);
+    flush(session);
+    return strtoull(id + 10, NULL, 10);
+}
+
+static void ask_id(unsigned session, const char *word, uint64_t id) {
+    char line[64];
+
+    (void) snprintf(line, sizeof(line), "%s %llu", word, (unsigned long long) id);
+    ask(session, line);
+}
+
+static void resume(unsigned session, const char *name, const char *options) {
+    struct secret secret = {.ttl_ms = 10000, .hold_until_ns = INSTANT_NEVER, .token = 5};
+    char text[SECRET_TEXT_BYTES_MAX + 1], line[SECRET_TEXT_BYTES_MAX + 64];
+
+    memset(secret.value, 'r', sizeof(secret.value));
+    text[secret_write(&secret, text)] = '\0';
+    (void) snprintf(line, sizeof(line), "RESUME %s %s%s", name, text, options);
+    ask(session, line);
+}
+
+/* --- a lease --- */
+
+static void test_found(void) {
+    begin();
+    uint64_t id = hold(0, "ACQUIRE job HEARTBEAT 5000 MAXHOLD 100000 DATA mine");
+    instant_ns end_ns = front.now_ns + 100 * NS_PER_S, deadline_ns = front.now_ns + LEFT_MS * NS_PER_MS;
+    front.now_ns += 3 * NS_PER_S;
+    replace();
+    is_int(result.held, 1, "a lease that its client was told of is held");
+    const struct command command = *last_command();
+    ok(command.kind == COMMAND_RESUME && command.request == id, "it is looked for at the nodes");
+    ok(command.token == 7 && command.heartbeat_ms == 5000 && command.hold_until_ns == end_ns &&
+           command.persist && memcmp(command.secret, "abcdefghijklmnopqrst", SECRET_BYTES) == 0,
+       "by its terms: rule 9, the bound on holding is where it was");
+    ask_id(0, "CHECK", id);
+    is_string(got(0), ":6898\r\n", "until then its deadline is as before");
+    report(id, REPORT_GRANTED);
+    serve();
+    ask_id(0, "CHECK", id);
+    is_string(got(0), ":9898\r\n", "found, it is extended");
+    ok(front.now_ns + LEFT_MS * NS_PER_MS > deadline_ns && !has(0, "granted"),
+       "and its client hears nothing");
+    ask(1, "ACQUIRE job");
+    ok(has(1, "-BUSY held by process 100 of this host"), "nobody else gets it");
+    ask_id(0, "RELEASE", id);
+    is_int(count_commands(COMMAND_RELEASE, id), 1, "it is released with the same id");
+    report(id, REPORT_RELEASED);
+    is_string(got(0), ":1\r\n", "and that is answered");
+    ask(1, "ACQUIRE job");
+    ok(last_command()->request > id, "ids never come again");
+}
+
+static void test_not_found(void) {
+    begin();
+    uint64_t id = hold(0, "ACQUIRE job");
+    replace();
+    report(id, REPORT_FAILED);
+    is_string(got(0), "", "a lease that the nodes have no more is not lost yet");
+    ask_id(0, "RELEASE", id);
+    is_string(got(0), ":1\r\n", "its client's RELEASE, read again, may be why: it is answered once");
+    begin();
+    id = hold(0, "ACQUIRE job");
+    uint64_t waiter = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
+    replace();
+    report(id, REPORT_FAILED);
+    serve();
+    ok(has(0, "lost") && has(0, "no-quorum"), "rule 13: otherwise its loss is told");
+    is_int(count_commands(COMMAND_CONTEND, waiter), 1, "and the next in line contends");
+}
+
+static void test_released_meanwhile(void) {
+    begin();
+    uint64_t id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    ask_id(0, "RELEASE", id);
+    is_string(got(0), "", "RELEASE of a lease that is not found yet waits");
+    report(id, REPORT_GRANTED);
+    is_int(count_commands(COMMAND_RELEASE, id), 1, "found, it is released");
+    report(id, REPORT_RELEASED);
+    is_string(got(0), ":1\r\n", "and RELEASE is answered");
+
+    begin();
+    id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    ask_id(0, "RELEASE", id);
+    pass_ms(LEFT_MS);
+    is_string(got(0), ":1\r\n", "it is answered at the deadline at the latest");
+
+    begin();
+    id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    session_end(&front.sessions[0], &front.service, front.now_ns);
+    is_int(count_commands(COMMAND_RELEASE, id), 0, "its session ends: it is to be found first");
+    report(id, REPORT_GRANTED);
+    is_int(count_commands(COMMAND_RELEASE, id), 1, "and is released then");
+}
+
+static void test_deadline_first(void) {
+    begin();
+    uint64_t id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    pass_ms(LEFT_MS - 1);
+    is_string(got(0), "", "nobody tells whether it stands: it is held");
+    pass_ms(1);
+    ok(has(0, "lost"), "until its deadline, which is the one that its client knows");
+    is_int(count_commands(COMMAND_FORGET, id), 1, "rule 8: nothing is deleted");
+    report(id, REPORT_GRANTED);
+    ok(!has(0, "granted"), "and it does not come back");
+}
+
+/* --- clients that are not here --- */
+
+static void test_forsaken(void) {
+    begin();
+    (void) hold(0, "ACQUIRE job");
+    finds.missing = 1;
+    replace();
+    serve();
+    is_int(keeper.n_commands, 0, "a client without its connection: its keys are left alone");
+    ask(1, "ACQUIRE job WAIT -1");
+    pass_ms(LEFT_MS - 1);
+    is_int(keeper.n_commands, 0, "rule 8: nobody contends for what it may believe in");
+    resume(2, "job", "");
+    ok(last_command()->kind == COMMAND_RESUME, "but it may resume it");
+    pass_ms(1);
+    begin();
+    (void) hold(0, "ACQUIRE job");
+    finds.torn = 1;
+    replace();
+    serve();
+    ask(1, "ACQUIRE job WAIT -1");
+    pass_ms(LEFT_MS);
+    is_int(last_command()->kind, COMMAND_CONTEND, "after its deadline the next one does");
+    begin();
+    uint64_t id = hold(0, "ACQUIRE job");
+    finds.dead = 1;
+    replace();
+    is_int(last_command()->kind, COMMAND_RESUME, "that of a dead process is looked for");
+    report(id, REPORT_GRANTED);
+    is_int(count_commands(COMMAND_RELEASE, id), 1, "and released");
+}
+
+static void test_untold_grant(void) {
+    begin();
+    ask(0, "ACQUIRE job");
+    uint64_t id = last_command()->request;
+    report(id, REPORT_GRANTED);
+    ok(has(0, "deadline"), "killed before the answer is sent");
+    replace();
+    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id, "the keys are looked for");
+    serve();
+    ask(0, "ACQUIRE job");
+    is_string(got(0), "", "the request, read again, is not told that its own lease is in its way");
+    resume(1, "job", "");
+    ok(has(1, "-NOTHELD"), "nobody resumes what is about to be deleted");
+    report(id, REPORT_GRANTED);
+    is_int(count_commands(COMMAND_RELEASE, id), 1, "found, they are deleted");
+    ok(last_command()->kind == COMMAND_CONTEND, "and the request is granted anew");
+    report(last_command()->request, REPORT_GRANTED);
+    ok(has(0, "deadline"), "which it is told");
+}
+
+/* --- resuming --- */
+
+static void test_resume_untold(void) {
+    begin();
+    resume(0, "job", "");
+    uint64_t id = last_command()->request;
+    instant_ns asked_ns = front.now_ns;
+    report(id, REPORT_GRANTED);
+    replace();
+    serve();
+    is_int(
+        keeper.n_commands, 0,
+        "rule 8: what a client wanted to resume is not released, though it was not told: it believes in it");
+    ok(result.believed_until_ns >= asked_ns + LEFT_MS * NS_PER_MS,
+       "its keys are nobody's only when it is over");
+    resume(0, "job", "");
+    is_int(last_command()->kind, COMMAND_RESUME, "the request, read again, resumes it");
+
+    begin();
+    resume(0, "job", "");
+    ok(ledger.header->lost_until_ns >= front.now_ns + 10 * NS_PER_S, "nor while it is under way");
+
+    begin();
+    resume(0, "job", " ASYNC");
+    id = last_command()->request;
+    flush(0);
+    report(id, REPORT_GRANTED);
+    clear();
+    replace();
+    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id, "one that waits goes on");
+    report(id, REPORT_FAILED);
+    ok(has(0, "failed") && has(0, "NOTHELD"), "and is told when the lease has ended: it never acquires");
+    is_int(count_commands(COMMAND_CONTEND, id), 0, "rule 12: another may have held it since");
+}
+
+/* --- waiting --- */
+
+static void test_order(void) {
+    begin();
+    uint64_t holder = hold(0, "ACQUIRE job");
+    ask(5, "PING");
+    uint64_t first = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
+    front.now_ns += NS_PER_MS;
+    uint64_t second = wait_for(2, "ACQUIRE job WAIT 5000 ASYNC");
+    front.now_ns += NS_PER_MS;
+    uint64_t third = wait_for(3, "ACQUIRE job WAIT -1 ASYNC");
+    ask_id(1, "RELEASE", first);
+    flush(1);
+    front.now_ns += NS_PER_MS;
+    first = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
+    front.now_ns += NS_PER_S;
+    clear();
+    replace();
+    report(holder, REPORT_GRANTED);
+    serve();
+    front.sessions[4].asked_ns = front.now_ns - 2 * NS_PER_S;
+    ask(4, "ACQUIRE job WAIT 10000");
+    ask_id(0, "RELEASE", holder);
+    const struct command before_all = *last_command();
+    ok(before_all.kind == COMMAND_CONTEND && before_all.request != second,
+       "who asked first contends first: a request that had no answer, read again");
+    report(before_all.request, REPORT_GRANTED);
+    ask_id(4, "RELEASE", before_all.request);
+    is_int(count_commands(COMMAND_CONTEND, second), 1, "then the others in order");
+    pass_ms(4000);
+    ok(has(2, "TIMEOUT"), "a wait ends when it would have");
+    is_int(count_commands(COMMAND_CONTEND, third), 1, "and the next contends");
+    is_int(count_commands(COMMAND_CONTEND, first), 0, "before who asked later in an earlier place");
+}
+
+static void test_granted_untold(void) {
+    begin();
+    uint64_t id = wait_for(0, "ACQUIRE job WAIT -1 ASYNC");
+    report(id, REPORT_GRANTED);
+    clear();
+    replace();
+    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id,
+       "granted, and not told: its keys are looked for");
+    report(id, REPORT_GRANTED);
+    ok(has(0, "granted"), "found, it is granted");
+    begin();
+    id = wait_for(0, "ACQUIRE job WAIT 5000 ASYNC");
+    report(id, REPORT_GRANTED);
+    clear();
+    replace();
+    report(id, REPORT_FAILED);
+    is_int(count_commands(COMMAND_CONTEND, id), 1, "not found, it goes on waiting");
+    pass_ms(5000);
+    ok(has(0, "TIMEOUT"), "for as long as it would");
+    is_int(count_commands(COMMAND_RELEASE, id), 1, "and leaves no key");
+}
+
+/* Its client does not read: it was granted, released and handed over meanwhile. */
+static void test_untold_behind_another(void) {
+    begin();
+    uint64_t id = wait_for(0, "ACQUIRE job WAIT -1 ASYNC");
+    report(id, REPORT_GRANTED);
+    ask(1, "ACQUIRE job WAIT -1");
+    ask_id(0, "RELEASE", id);
+    report(id, REPORT_RELEASED);
+    uint64_t other = last_command()->request;
+    report(other, REPORT_GRANTED);
+    flush(1);
+    clear();
+    replace();
+    report(other, REPORT_GRANTED);
+    report(id, REPORT_FAILED);
+    is_int(count_commands(COMMAND_CONTEND, id), 0, "it waits behind the one that holds the name since");
+    ask_id(1, "RELEASE", other);
+    is_int(count_commands(COMMAND_CONTEND, id), 1, "and contends after it");
+}
+
+static void test_one_try(void) {
+    begin();
+    uint64_t id = wait_for(0, "ACQUIRE job ASYNC");
+    clear();
+    replace();
+    is_int(keeper.n_commands, 0, "one try is made when the nodes have had the time to connect");
+    serve();
+    ok(last_command()->kind == COMMAND_CONTEND && !last_command()->persist, "and is one");
+    report_with(id, REPORT_FAILED, FAILURE_BUSY);
+    ok(has(0, "failed") && has(0, "BUSY"), "that is answered");
+
+    begin();
+    uint64_t holder = hold(1, "ACQUIRE other");
+    id = wait_for(0, "ACQUIRE job ASYNC");
+    report(id, REPORT_GRANTED);
+    clear();
+    replace();
+    serve();
+    is_int(count_commands(COMMAND_CONTEND, id), 1, "also when it was granted and not told");
+    (void) holder;
+}
+
+/* --- the ledger's places --- */
+
+/* A client that does not read is not told that its lease is over; its place goes to another's request. */
+static void test_place_taken_again(void) {
+    begin();
+    uint64_t early = hold(2, "ACQUIRE early"), first = hold(0, "ACQUIRE first");
+    ask_id(2, "RELEASE", early);
+    report(early, REPORT_RELEASED);
+    flush(2);
+    ask_id(0, "RELEASE", first);
+    report(first, REPORT_RELEASED);
+    uint64_t second = hold(1, "ACQUIRE second");
+    is_int(second & (REQUESTS_MAX - 1), first & (REQUESTS_MAX - 1), "a request in the place of another");
+    replace();
+    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == second,
+       "rule 8: the lease that is held goes on, whatever is left of the one before");
+    ask_id(1, "CHECK", second);
+    is_string(got(1), ":9898\r\n", "its client believes in it");
+    serve();
+    ask_id(0, "RELEASE", first);
+    is_string(got(0), ":0\r\n", "the one that was over is over");
+}
+
+static void test_smaller_limits(void) {
+    begin();
+    finds.requests_max = 2;
+    (void) hold(0, "ACQUIRE a");
+    (void) hold(0, "ACQUIRE b");
+    uint64_t third = hold(1, "ACQUIRE c");
+    replace();
+    is_int(result.held, 2, "fewer leases are allowed: what finds no place is left out");
+    ok(result.believed_until_ns >= front.now_ns + LEFT_MS * NS_PER_MS,
+       "rule 8: its keys are nobody's only after its deadline");
+    ask_id(1, "CHECK", third);
+    is_string(got(1), ":0\r\n", "and its client is told when it asks");
+
+    begin();
+    finds.max_ttl_ms = 5000;
+    uint64_t id = hold(0, "ACQUIRE job");
+    uint64_t waiter = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
+    replace();
+    serve();
+    is_int(keeper.n_commands, 0, "a ttl that is not allowed any more: the lease is not extended");
+    ask_id(0, "CHECK", id);
+    is_string(got(0), ":9898\r\n", "but it is held");
+    pass_ms(LEFT_MS);
+    ok(has(0, "lost") && has(0, "closed"), "until its deadline, and its loss is told");
+    ok(count_commands(COMMAND_CONTEND, waiter) == 1 && last_command()->ttl_ms == 5000,
+       "who waits gets the longest ttl that is");
+
+    begin();
+    finds.max_ttl_ms = 5000;
+    id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    ask_id(0, "RELEASE", id);
+    is_string(got(0), ":1\r\n", "it may be released before");
+}
+
+int main(void) {
+    test_found();
+    test_not_found();
+    test_released_meanwhile();
+    test_deadline_first();
+    test_forsaken();
+    test_untold_grant();
+    test_resume_untold();
+    test_order();
+    test_granted_untold();
+    test_untold_behind_another();
+    test_one_try();
+    test_place_taken_again();
+    test_smaller_limits();
+    return done_testing();
+}
