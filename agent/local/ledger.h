@@ -53,7 +53,8 @@ struct ledger_entry {
     uint32_t next, previous; /* of the same session, index + 1 */
     uint32_t text;           /* name, then pid, uid and data; its place in units of 16 bytes, + 1 */
     uint8_t kind;            /* enum ledger_kind; written last */
-    bool fencing, resumable, resume, try_once;
+    uint8_t fencing, resumable, resume,
+        try_once; /* truths are bytes: of what is read, any may stand there */
     uint32_t ttl_ms, node_timeout_ms, heartbeat_ms, linger_ms;
     int32_t page_slot;
     int32_t pid;
@@ -74,8 +75,8 @@ struct ledger_session {
     uint32_t log;      /* its position and bytes, as a text; place + 1 */
     uint32_t first, first_dead;
     uint8_t protocol, pushes, page;
-    bool torn;       /* a flush is sent in part */
-    bool incomplete; /* something of it found no room here */
+    uint8_t torn;       /* a flush is sent in part */
+    uint8_t incomplete; /* something of it found no room here */
     uint64_t incomplete_until;
     instant_ns asked_ns; /* of the oldest request without an answer */
     char name[LEDGER_NAME_BYTES];
@@ -89,10 +90,9 @@ struct ledger_header {
     uint32_t count_at;   /* of the count of bytes in a transfer's message */
     uint32_t generation; /* the highest of any request's id */
     uint32_t session_generation;
-    uint64_t sequence; /* of a ledger and its successors */
-    instant_ns
-        lost_until_ns; /* leases that were lost before their deadline, or linger: the latest of these */
-    bool leaky;        /* something found no room: there are leases that are not here */
+    uint64_t sequence;        /* of a ledger and its successors */
+    instant_ns lost_until_ns; /* of leases that were lost before their deadline, or linger: the latest */
+    uint8_t leaky;            /* something found no room: there are leases that are not here */
     char agent[16];
     char host[IDENTITY_BYTES_MAX];
     struct ledger_transfer sending, receiving;
