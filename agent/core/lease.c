@@ -715,6 +715,16 @@ void lease_discard(struct shard *shard, struct lease *lease, instant_ns now_ns) 
     release_begin(shard, lease, now_ns);
 }
 
+void lease_discard_at(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
+    node_set bit = node_set_of(node);
+
+    assert(lease->state == LEASE_RELEASING);
+    lease->maybe |= bit;
+    lease->confirmed &= (node_set) ~bit;
+    if (!(lease->round.asked & bit) && (shard_askable(shard) & bit))
+        shard_send_again(shard, lease, OPERATION_RELEASE, bit, now_ns);
+}
+
 void lease_forget(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     if (lease->state != LEASE_RESUMING && lease->state != LEASE_HELD) {
         lease_release(shard, lease, now_ns);

@@ -112,6 +112,9 @@ void lease_release(struct shard *shard, struct lease *lease, instant_ns now_ns);
 /* Deletes the keys of a lease that nobody waits for, as far as they may stand: the nodes of `maybe`. */
 void lease_discard(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
+/* One that is being discarded stands at this node, too. */
+void lease_discard_at(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
+
 /* The request is over before the holder was told that it is held: its keys are left to their ttl. */
 void lease_forget(struct shard *shard, struct lease *lease, instant_ns now_ns);
 

@@ -23,32 +23,61 @@ static bool read_secret(const char *hex, uint8_t secret[SECRET_BYTES]) {
     return true;
 }
 
-bool stranger_is_orphan(struct shard *shard, const struct lease *lease, unsigned node,
-                        const struct vote *vote, instant_ns now_ns) {
-    const struct predecessor *predecessor = &shard->predecessor;
-    const char *rest = vote->text + HEX_BYTES;
-    uint8_t secret[SECRET_BYTES];
+/* The one that this value is being deleted by already, or NULL. */
+static struct lease *find_orphan(const struct shard *shard, const struct lease *lease, const uint8_t *secret,
+                                 const char *rest, size_t length) {
+    for (struct list *at = shard->ending.next; at != &shard->ending; at = at->next) {
+        struct lease *orphan = list_entry(at, struct lease, ending_link);
+        const struct text *text = orphan->text;
+        if (orphan->orphan && memcmp(orphan->secret, secret, SECRET_BYTES) == 0 &&
+            text->tail_length == length && memcmp(text_tail(text), rest, length) == 0 &&
+            text->head_length == lease->text->head_length &&
+            memcmp(text->bytes, lease->text->bytes, text->head_length) == 0)
+            return orphan;
+    }
+    return NULL;
+}
 
-    if (predecessor->length == 0 || now_ns < predecessor->from_ns || vote->foreign_type ||
-        vote->text_length < HEX_BYTES + predecessor->length ||
-        lease->text->head_length + vote->text_length - HEX_BYTES > TEXT_BYTES_MAX ||
-        memcmp(rest, predecessor->identity, predecessor->length) != 0 || !read_secret(vote->text, secret))
-        return false;
+static struct lease *orphan_new(struct shard *shard, const struct lease *lease, const uint8_t *secret,
+                                const char *rest, size_t length, instant_ns now_ns) {
     struct lease *orphan = shard_lease_new(shard);
+
     if (!orphan)
-        return false;
-    orphan->text = text_new(&shard->texts, lease->text->bytes, lease->text->head_length, rest,
-                            vote->text_length - HEX_BYTES);
+        return NULL;
+    orphan->text = text_new(&shard->texts, lease->text->bytes, lease->text->head_length, rest, length);
     if (!orphan->text) {
         orphan->state = LEASE_RELEASING;
         shard_lease_free(shard, orphan);
-        return false;
+        return NULL;
     }
-    memcpy(orphan->secret, secret, sizeof(secret));
+    memcpy(orphan->secret, secret, sizeof(orphan->secret));
     orphan->orphan = true;
     orphan->ttl_ms = lease->ttl_ms;
     orphan->node_timeout_ms = lease->node_timeout_ms;
     orphan->sent_ns = now_ns;
+    return orphan;
+}
+
+bool stranger_is_orphan(struct shard *shard, const struct lease *lease, unsigned node,
+                        const struct vote *vote, instant_ns now_ns) {
+    const struct predecessor *predecessor = &shard->predecessor;
+    const char *rest = vote->text + HEX_BYTES;
+    size_t length = vote->text_length - HEX_BYTES;
+    uint8_t secret[SECRET_BYTES];
+
+    if (predecessor->length == 0 || now_ns < predecessor->from_ns || vote->foreign_type ||
+        vote->text_length < HEX_BYTES + predecessor->length ||
+        lease->text->head_length + length > TEXT_BYTES_MAX ||
+        memcmp(rest, predecessor->identity, predecessor->length) != 0 || !read_secret(vote->text, secret))
+        return false;
+    struct lease *orphan = find_orphan(shard, lease, secret, rest, length);
+    if (orphan) {
+        lease_discard_at(shard, orphan, node, now_ns);
+        return true;
+    }
+    orphan = orphan_new(shard, lease, secret, rest, length, now_ns);
+    if (!orphan)
+        return false;
     orphan->maybe = node_set_of(node);
     lease_discard(shard, orphan, now_ns);
     return true;

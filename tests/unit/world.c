@@ -16,14 +16,21 @@ static void on_send(void *userdata, const struct send *send) {
     (void) userdata;
     assert(world.n_sends < SENDS_MAX);
     struct sent *sent = &world.sends[world.n_sends++];
-    *sent = (struct sent){
-        .operation = send->operation, .nodes = send->nodes, .ticket = send->ticket, .token = send->token};
+    *sent = (struct sent){.operation = send->operation,
+                          .nodes = send->nodes,
+                          .ticket = send->ticket,
+                          .token = send->token,
+                          .orphan = send->orphan};
+    if (send->text)
+        (void) snprintf(sent->tail, sizeof(sent->tail), "%.*s", (int) send->text->tail_length,
+                        text_tail(send->text));
     if (send->secret)
         memcpy(sent->secret, send->secret, SECRET_BYTES);
 }
 
 static void on_report(void *userdata, const struct report *report) {
     (void) userdata;
+    world.strangers += report->kind == REPORT_FOREIGN;
     if (report->kind == REPORT_NODE || report->kind == REPORT_FOREIGN)
         return;
     assert(world.n_reports < REPORTS_MAX);

@@ -11,6 +11,8 @@ struct sent {
     uint64_t ticket;
     int64_t token;
     uint8_t secret[SECRET_BYTES];
+    bool orphan;
+    char tail[64]; /* of the text */
 };
 
 /* One shard, what it asked for, and the time. */
@@ -21,6 +23,7 @@ struct world {
     struct report reports[REPORTS_MAX];
     char texts[REPORTS_MAX][512];
     unsigned n_reports;
+    unsigned strangers; /* reports of others' values under held keys, which are counted alone */
     unsigned cuts;
     unsigned probes[NODES_MAX], blessings[NODES_MAX]; /* asked for */
     uint32_t marks[NODES_MAX];                        /* with this one, the last time */

@@ -1,0 +1,188 @@
+/* Keys that a killed process of this agent left to nobody: deleted where they are met, and nothing else is.
+ */
+
+#include <assert.h>
+
+#include "tap.h"
+#include "world.h"
+
+#define HEX "0001020304050607ff090a0b0c0d0e0f10111213"
+#define REST ":web1:00c0ffee:42:1000:data"
+
+/* The process before this one; now and then some of its leases are not over yet. */
+static void succeed(instant_ns from_ns) {
+    static const char identity[] = ":web1:00c0ffee:";
+    struct predecessor predecessor = {
+        .length = strlen(identity), .from_ns = from_ns, .until_ns = world.now_ns + 20 * NS_PER_S};
+
+    memcpy(predecessor.identity, identity, sizeof(identity));
+    shard_succeed(&world.shard, &predecessor);
+}
+
+static void meet(unsigned node, const struct sent *sent, const char *value) {
+    vote_with(node, sent->ticket,
+              &(struct vote){
+                  .kind = VOTE_FOREIGN, .text = value, .text_length = strlen(value), .ttl_left_ms = 5000});
+}
+
+/* How many nodes are told to delete a key when one attempt meets this value at a node. */
+static unsigned deleted(const char *value) {
+    contend(1, true);
+    meet(1, last_sent(OPERATION_ACQUIRE), value);
+    return count_sent(OPERATION_RELEASE);
+}
+
+static void test_deleted(void) {
+    world_begin(3);
+    succeed(0);
+    is_int(deleted(HEX REST), 1, "a key of the former process, which nobody believes in, is deleted");
+    const struct sent release = *last_sent(OPERATION_RELEASE);
+    is_int(release.nodes, 1 << 1, "at the node that showed it, and at no other");
+    ok(release.orphan && release.secret[0] == 0 && release.secret[8] == 0xff && release.secret[19] == 0x13 &&
+           strcmp(release.tail, REST) == 0,
+       "rule 8: by its very value, with the former process's name");
+    vote(1, &release, VOTE_YES);
+    struct sent attempt = *last_sent(OPERATION_ACQUIRE);
+    vote(0, &attempt, VOTE_YES);
+    vote(2, &attempt, VOTE_YES);
+    is_int(count_reports(REPORT_GRANTED), 1, "a majority without it grants, as ever");
+    pass_ms(20000);
+    is_int(count_reports(REPORT_RELEASED), 0, "nobody hears of the deletion");
+}
+
+static void test_one_try(void) {
+    world_begin(3);
+    succeed(0);
+    contend(1, false);
+    struct sent attempt = *last_sent(OPERATION_ACQUIRE);
+    meet(0, &attempt, HEX REST);
+    meet(1, &attempt, HEX REST);
+    ok(!last_report(REPORT_FAILED), "who tries once is not told that nobody's key is in its way");
+    pass_ms(100);
+    struct sent again = *last_sent(OPERATION_ACQUIRE);
+    ok(again.ticket != attempt.ticket, "its attempt is made again");
+    for (unsigned node = 0; node < 3; node++)
+        vote(node, &again, VOTE_YES);
+    ok(last_report(REPORT_GRANTED), "and finds the name free");
+
+    world_begin(3);
+    succeed(0);
+    contend(1, false);
+    attempt = *last_sent(OPERATION_ACQUIRE);
+    vote(0, &attempt, VOTE_FOREIGN);
+    vote(1, &attempt, VOTE_FOREIGN);
+    ok(last_report(REPORT_FAILED) && last_report(REPORT_FAILED)->failure == FAILURE_BUSY,
+       "while another's is as ever");
+}
+
+static void test_left_alone(void) {
+    static const struct {
+        const char *value, *whose;
+    } others[] = {
+        {HEX ":web1:00c0ffef:42:1000:data", "another agent's"},
+        {HEX ":web2:00c0ffee:42:1000:data", "another host's"},
+        {HEX ":web1:00c0ffee", "a shortened one"},
+        {"0001020304050607FF090a0b0c0d0e0f10111213" REST, "one with other digits"},
+        {"0001020304050607zz090a0b0c0d0e0f10111213" REST, "one that is no number"},
+        {"00" HEX REST, "a longer one"},
+        {"job", "a short one"},
+        {"", "an empty one"},
+    };
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        world_begin(3);
+        succeed(0);
+        is_int(deleted(others[i].value), 0, "rule 8: left alone: a key");
+        (void) printf("#   %s\n", others[i].whose);
+    }
+    world_begin(3);
+    is_int(deleted(HEX REST), 0, "without a former process nothing is deleted");
+    world_begin(3);
+    succeed(world.now_ns + 5 * NS_PER_S);
+    is_int(deleted(HEX REST), 0, "nor while some of its leases may be believed in");
+    pass_ms(5000);
+    meet(1, last_sent(OPERATION_ACQUIRE), HEX REST);
+    is_int(count_sent(OPERATION_RELEASE) > 0, 1, "but from then on");
+    world_begin(3);
+    succeed(0);
+    contend(1, true);
+    vote_with(1, last_sent(OPERATION_ACQUIRE)->ticket,
+              &(struct vote){.kind = VOTE_FOREIGN,
+                             .foreign_type = true,
+                             .text = HEX REST,
+                             .text_length = strlen(HEX REST),
+                             .ttl_left_ms = -1});
+    is_int(count_sent(OPERATION_RELEASE), 0, "what is no lock is left alone");
+}
+
+static void test_long_value(void) {
+    static char value[TEXT_BYTES_MAX + 64];
+
+    memset(value, 'x', sizeof(value) - 1);
+    memcpy(value, HEX REST, strlen(HEX REST));
+    world_begin(3);
+    succeed(0);
+    is_int(deleted(value), 0, "a value that is too long is left alone");
+    value[TEXT_BYTES_MAX - 1 + strlen(HEX)] = '\0';
+    world_begin(3);
+    succeed(0);
+    is_int(deleted(value), 1, "the longest that can be is deleted");
+}
+
+/* While the nodes' answers are late, each attempt meets it again. */
+static void test_many(void) {
+    world_begin(3);
+    succeed(0);
+    contend(1, true);
+    for (unsigned i = 0; i < 60; i++) {
+        const struct sent *attempt = last_sent(OPERATION_ACQUIRE);
+        meet(0, attempt, HEX REST);
+        vote(1, attempt, VOTE_FOREIGN);
+        vote(2, last_sent(OPERATION_RELEASE), VOTE_YES); /* an undo */
+        world.n_sends = 0;
+        while (!last_sent(OPERATION_ACQUIRE))
+            pass_ms(1);
+    }
+    is_int(world.shard.leases.taken, 2, "a deletion without an answer is one, however often it is met");
+    meet(1, last_sent(OPERATION_ACQUIRE), HEX REST);
+    is_int(last_sent(OPERATION_RELEASE)->nodes, 1 << 1, "at another node, too");
+    is_int(world.shard.leases.taken, 2, "and is still one");
+    pass_ms(20000);
+}
+
+static void test_held(void) {
+    world_begin(3);
+    succeed(0);
+    hold(1);
+    struct sent extension = pass_to_extension();
+    vote(0, &extension, VOTE_YES);
+    meet(2, &extension, HEX REST);
+    is_int(count_sent(OPERATION_RELEASE), 1, "met under a held lease it is deleted, too");
+    is_int(world.strangers, 0, "and nobody is told of a stranger");
+    vote(1, &extension, VOTE_YES);
+
+    world_begin(3);
+    succeed(0);
+    hold(1);
+    extension = pass_to_extension();
+    vote(0, &extension, VOTE_YES);
+    meet(2, &extension, "");
+    is_int(world.strangers, 0, "a value that is not told is likely one, for a while");
+    world_begin(3);
+    succeed(0);
+    hold(1);
+    extension = pass_to_extension();
+    vote(0, &extension, VOTE_YES);
+    meet(2, &extension, "somebody");
+    is_int(world.strangers, 1, "another's is told of");
+}
+
+int main(void) {
+    test_deleted();
+    test_one_try();
+    test_left_alone();
+    test_long_value();
+    test_many();
+    test_held();
+    return done_testing();
+}
