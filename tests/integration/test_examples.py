@@ -1,0 +1,546 @@
+"""The examples of the manual pages and of the README, as they stand there, with a real agent."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+
+import lab
+import pages
+from pages import example, not_run
+from tap import begins, equal, main, note, ok, skip
+
+HOST = socket.gethostname()
+MACHINE = "it wants a systemd: tests/systemd/test_examples.py"
+nodes = lab.nodes(3)
+agent = lab.Agent(nodes, 'default_ttl = "%dms"\nhost = "%s"\n' % (1000 * lab.SCALE, HOST))
+
+# Programs that examples call stand here, and write down what they were given.
+BIN = lab.path("bin")
+HOME = lab.path("home")
+CALLS = lab.path("calls")
+RECORD = '#!/bin/sh\necho "${0##*/}" "$@" >>"%s"\n' % CALLS
+
+# Elsewhere than on a host where all is installed.
+PLACES = {
+    "/run/redlockd/redlockd.sock": agent.socket_path,
+    "/tmp/redlockd.sock": lab.path("dev.sock"),
+    "/usr/local/bin/": BIN + "/",
+}
+
+
+def program(name, text=""):
+    """One that an example calls, and what it does besides."""
+    with open(os.path.join(BIN, name), "w") as file:
+        file.write(RECORD + text)
+    os.chmod(file.name, 0o755)
+
+
+def calls():
+    try:
+        with open(CALLS) as file:
+            return file.read().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def environment():
+    commands = [os.path.abspath(os.path.dirname(path)) for path in (lab.REDLOCK, lab.REDLOCKD)]
+    return dict(os.environ, REDLOCK_SOCKET=agent.socket_path, LC_ALL="C.UTF-8", PATH=":".join(
+        [BIN, *commands, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]))
+
+
+def placed(text):
+    """The example with the paths of this test, and without what ran before."""
+    if os.path.exists(CALLS):
+        os.remove(CALLS)
+    for path, here in PLACES.items():
+        text = text.replace(path, here)
+    return text
+
+
+def start(text, shell=("sh", "-c"), **options):
+    options = dict({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL,
+                    "env": environment()}, **options)
+    process = lab.spawn([*shell, placed(text)], text=True, cwd=HOME, start_new_session=True, **options)
+    lab._ends.append(lambda: end_group(process))
+    return process
+
+
+def end_group(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def run(text, want=0, **options):
+    """To its end: standard output."""
+    process = start(text, **options)
+    out, err = process.communicate(timeout=20 * lab.SCALE)
+    if not ok(process.returncode == want, "exit status %d: %s" % (want, first_line(text))):
+        note("got %d, %s%s" % (process.returncode, out, err))
+    return out
+
+
+def interrupt(process, name="redlock"):
+    """SIGTERM to the redlock of this shell alone, as a service manager or a person would."""
+    def found():
+        for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):  # not a child of its own
+            try:
+                with open("/proc/%s/comm" % pid) as file:
+                    if file.read() == name + "\n" and os.getpgid(int(pid)) == process.pid:
+                        return int(pid)
+            except OSError:
+                pass
+        return None
+
+    os.kill(lab.wait_for(found, what=name), signal.SIGTERM)
+    return process.wait(20 * lab.SCALE)
+
+
+def has_lease(name, state):
+    client = agent.client(3)
+    try:
+        return any(lease["name"] == name and lease["state"] == state for lease in client.call("LEASES"))
+    finally:
+        client.close()
+
+
+def is_held(name):
+    return has_lease(name, "held")
+
+
+def wait_held(name):
+    lab.wait_for(lambda: is_held(name), what="the lease " + name)
+
+
+def wait_waiting(name):
+    lab.wait_for(lambda: has_lease(name, "waiting"), what="who waits for " + name)
+
+
+def first_line(text):
+    return text.split("\n")[0]
+
+
+# --- redlock(1) ---
+
+
+@example("redlock.1", "redlock run -n nightly-backup")
+def backup(text):
+    program("backup", "redlock check nightly-backup && exit 7\n")
+    run(text, want=7)
+    equal(calls(), ["backup --full"], "the command runs, and has the lease")
+    holder = agent.client()
+    holder.acquire("nightly-backup")
+    run(text, want=1)
+    equal(calls(), [], "and not when another has it")
+    holder.close()
+
+
+@example("redlock.1", "redlock run -w 30 reports")
+def reports(text):
+    program("generate", "echo a report\n")
+    program("mail", "cat >>'%s'\n" % CALLS)
+    holder = agent.client()
+    holder.acquire("reports")
+    process = start(text)
+    wait_waiting("reports")
+    holder.close()
+    equal(process.wait(20 * lab.SCALE), 0, "it waits until the lease is free: %s" % first_line(text))
+    equal(sorted(calls()), ["a report", "generate", "mail -s Reports team"], "and the pipeline works")
+
+
+@example("redlock.1", "redlock acquire --for")
+def deploy(text):
+    process = start(text + "redlock check deploy >&2; echo $?; exec sleep 60")
+    printed = process.stdout.readline()
+    ok(re.fullmatch(r"\d+ \d+\n", printed), "it prints the id and the token: %s" % printed.rstrip())
+    equal(process.stdout.readline(), "0\n", "the rest of the script has the lease")
+    for node in nodes:
+        node.call("SET", "deploy", "another's")
+    equal(process.wait(20 * lab.SCALE), -signal.SIGTERM, "and ends when it is lost")
+    for node in nodes:
+        node.call("DEL", "deploy")
+    holder = agent.client()
+    holder.acquire("deploy")
+    process = start(text.replace("acquire", "acquire -n") + "echo not reached")
+    equal((process.communicate(timeout=20 * lab.SCALE)[0], process.returncode), ("", 1),
+          "without the lease it goes no further")
+    holder.close()
+
+
+@example("redlock.1", "redlock run upload")
+def upload(text):
+    program("curl")
+    run(text)
+    said = re.fullmatch(r"curl -H Fence: (\d+) -T report https://storage.example/", "\n".join(calls()))
+    ok(said and int(said.group(1)) > 1e15, "the storage is told a token (%s)" % calls())
+
+
+@example("redlock.1", "redlock run --data")
+def publish(text):
+    with open(os.path.join(HOME, "scheduler"), "w") as file:
+        file.write(RECORD + "exec sleep 60\n")
+    os.chmod(file.name, 0o755)
+    publish.running = start(text)
+    wait_held("scheduler")
+    ok(publish.running.poll() is None, "it runs: %s" % first_line(text))
+
+
+@example("redlock.1", "redlock leader --json scheduler")
+def ask(text):
+    leader = json.loads(run(text))
+    equal((leader["data"], leader["host"]), (HOST + ":8080", HOST), "and others are told where: %s" % leader)
+    interrupt(publish.running)
+
+
+@example("redlock.1", "redlock watch --json scheduler")
+def watch(text):
+    program("notify")
+    process = start(text)
+
+    def told():
+        return [json.loads(line.split(" ", 1)[1])["state"] for line in calls()]
+
+    lab.wait_for(lambda: told() == ["free"], what="what is so now")
+    holder = agent.client()
+    holder.acquire("scheduler")
+    lab.wait_for(lambda: told() == ["free", "held"], what="a change")
+    holder.close()
+    lab.wait_for(lambda: told() == ["free", "held", "free"], what="another")
+    equal(interrupt(process), 0, "each change is told: %s" % first_line(text))
+
+
+@example("redlock.1", "192.0.2.7/24")
+def floating_address(text):
+    unshare, link = ["unshare", "--net", "sh", "-c"], "ip link add eth0 type veth peer name eth1"
+    if subprocess.run([*unshare, link], capture_output=True).returncode != 0:
+        skip("a floating address", "a network of its own wants root, unshare and ip")
+        return
+    process = start(link + " && " + text, shell=unshare)
+    command = ["nsenter", "--net=/proc/%d/ns/net" % process.pid, "ip", "-o", "addr", "show", "dev", "eth0"]
+
+    def has_address():
+        return "192.0.2.7/24" in subprocess.run(command, capture_output=True, text=True).stdout
+
+    lab.wait_for(has_address, what="the address")
+    ok(is_held("floating-ip"), "the leader has the address: %s" % first_line(text))
+    for node in nodes:
+        node.call("SET", "floating-ip", "another's")
+    lab.wait_for(lambda: not has_address(), what="its end")
+    ok(True, "until the lease is lost")
+    equal(interrupt(process), 0, "it ends well")
+    for node in nodes:
+        node.call("DEL", "floating-ip")
+
+
+@example("redlock.1", "redlock check; redlock nodes")
+def why(text):
+    said = run(text)
+    ok(said.count("voting") >= 3, "the nodes are shown: %s" % said.splitlines()[-1])
+
+
+# --- redlockd(8), redlockd.conf(5) ---
+
+
+def complaints(text):
+    """What redlockd has against this configuration: exit status, messages."""
+    path = write("redlockd.conf", text)
+    done = subprocess.run([lab.REDLOCKD, "--check-config", "--config", path], capture_output=True, text=True)
+    return done.returncode, done.stderr.replace(path, "/etc/redlockd.conf")
+
+
+def check_config(text, want=0):
+    status, said = complaints(text)
+    if not ok(status == want, "redlockd --check-config: %d" % want):
+        note(said)
+    return said
+
+
+not_run("redlockd.8", "systemd-sysusers\n", MACHINE)
+not_run("redlockd.8", "systemctl enable --now redlockd.socket", MACHINE)
+not_run("redlockd.8", "redlockd --check-config && systemctl", MACHINE)
+
+
+@example("redlockd.8", "redlockd --dev")
+def try_it(text):
+    try_it.running = start(text, stderr=subprocess.DEVNULL)
+    until = PLACES["/tmp/redlockd.sock"]
+    lab.wait_for(lambda: subprocess.run([lab.REDLOCK, "--socket", until, "check"],
+                                        capture_output=True).returncode == 0, what="a quorum")
+    ok(True, "with nodes of its own it has a quorum: %s" % first_line(text))
+
+
+@example("redlockd.8", "redis-cli -3")
+def ask_with_redis_cli(text):
+    said = run(text)
+    ok("backup" in said and "fence" in said, "a Redis client gets a lease: %s" % said.split("\n")[0])
+    equal(interrupt(try_it.running, "redlockd"), 0, "and the agent ends well")
+
+
+not_run("redlockd.conf.5", "ACL SETUSER", "test_acl.py has an agent with just these rights")
+
+
+@example("redlockd.conf.5", 'group = "web"')
+def three_nodes(text):
+    check_config(text.replace('group = "web"', 'group = "0"'))
+    said = check_config(text, want=78)
+    ok(said.count("\n") == 1 and "web" in said, "the group must be there: %s" % said.strip())
+
+
+@example("redlockd.conf.5", 'tls_key = "/etc/redlockd/agent.key"')
+def tls_node(text):
+    for name in ("ca.pem", "agent.pem", "agent.key"):
+        text = text.replace("/etc/redlockd/" + name, at(name))
+    if not shutil.which("openssl"):
+        skip("a node that speaks TLS", "openssl is not installed; tests/setup installs it")
+        return
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                    "-nodes", "-subj", "/CN=agent", "-keyout", at("agent.key"), "-out", at("agent.pem")],
+                   check=True, capture_output=True)
+    shutil.copy(at("agent.pem"), at("ca.pem"))
+    status, said = complaints(text)
+    if "built without TLS" in said:
+        equal((status, said.count("\n")), (78, 1), "this build has no TLS, and nothing else against it")
+    else:
+        check_config(text)
+
+
+def at(name):
+    return os.path.join(HOME, name)
+
+
+def write(name, text):
+    with open(at(name), "w") as file:
+        file.write(text)
+    return at(name)
+
+
+not_run("redlockd.conf.5", "redlockd --check-config\n", "the next one has what it says")
+
+
+@example("redlockd.conf.5", "'default_tll'")
+def diagnostics(text):
+    nodes_config = "".join('node "%s" { address = "%s" }\n' % (name, name) for name in "abc")
+    equal(check_config(nodes_config + 'default_tll = "5s"\nkeepers = "17"\n', want=78), text,
+          "these mistakes are told as the page has it")
+
+
+# --- libredlock(3) ---
+
+
+def compile_c(text):
+    """With the warnings, and the sanitizer, of our own sources, as plain C11; the program's path."""
+    with open(os.path.join(lab.BUILD, "compile_commands.json")) as file:
+        command = next(shlex.split(entry["command"]) for entry in json.load(file)
+                       if entry["file"].endswith("tests/integration/library.c"))
+    flags = [word for word in command if re.match(r"-[Wf]|-O", word)]
+    path, output = write("example.c", text), lab.path("example")
+    library = os.path.abspath(os.path.join(lab.BUILD, "client-lib"))
+    done = subprocess.run(
+        [command[0], *flags, "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wextra", "-Wpedantic", "-Werror",
+         "-I" + os.path.join(pages.SOURCE, "client-lib"), path, "-o", output,
+         "-L" + library, "-lredlock", "-Wl,-rpath," + library], capture_output=True, text=True)
+    if not ok(done.returncode == 0 and not done.stderr, "it compiles without a warning"):
+        note(done.stderr)
+    return output
+
+
+@example("libredlock.3", '"nightly"')
+def work_in_c(text):
+    compiled = compile_c(text)
+    holder = agent.client()
+    holder.acquire("nightly")
+    process = start(compiled)
+    wait_waiting("nightly")
+    holder.close()
+    out, _ = process.communicate(timeout=20 * lab.SCALE)
+    equal((process.returncode, out.splitlines()), (0, ["step %d" % step for step in range(10)]),
+          "it waits for its lease, and works under it")
+    ok(not is_held("nightly"), "which it releases")
+    process = start(compiled, env=dict(environment(), REDLOCK_SOCKET=at("nowhere")))
+    equal((process.communicate(timeout=20 * lab.SCALE)[1], process.returncode),
+          ("the agent is not reachable\n", 1), "without an agent it says so")
+
+
+@example("libredlock.3", "on_lost")
+def loop_in_c(text):
+    process = start(compile_c(text))
+    wait_held("leader")
+    for node in nodes:
+        node.call("SET", "leader", "another's")
+    out, _ = process.communicate(timeout=20 * lab.SCALE)
+    lines = out.splitlines()
+    ok(process.returncode == 0 and len(lines) == 2 and lines[0] == "leader of leader" and
+       lines[1].startswith("no longer: taken, "), "it leads until its lease is lost: %s" % lines)
+    for node in nodes:
+        node.call("DEL", "leader")
+
+
+@example("libredlock.3", "on_leader")
+def observe_in_c(text):
+    process = start(compile_c(text))
+    equal(process.stdout.readline(), "leader: nobody\n", "it is told what is so now")
+    holder = agent.client()
+    grant = holder.acquire("leader")
+    equal(process.stdout.readline(), "leader: %s leads with token %d\n" % (HOST, grant["fence"]),
+          "and a change")
+    holder.close()
+    equal(process.stdout.readline(), "leader: nobody\n", "and another")
+    end_group(process)
+
+
+# --- redlock-leader@.service(8) ---
+
+not_run("redlock-leader@.service.8", "systemctl disable --now backup", MACHINE)
+not_run("redlock-leader@.service.8", "REDLOCK_TTL=5s", MACHINE)
+
+
+# --- README ---
+
+
+@example("README.md", "redlock run nightly-backup")
+def first_lines(text):
+    program("backup", "redlock check nightly-backup >/dev/null || exit 7\n")
+    run(text)
+    equal(calls(), ["backup"], "the command runs under its lease")
+
+
+not_run("README.md", "agent/try", "it installs and builds by itself; shellcheck looks at it")
+not_run("README.md", "tests/run", "that is what runs this")
+
+
+@example("README.md", "apt install")
+def install(text):
+    wanted = re.search("apt install (.*)", text).group(1).split()
+    setup = re.search('^packages="(.*?)"', pages.read("tests/setup"), re.M | re.S).group(1).split()
+    equal(sorted(set(wanted) - set(setup)), [], "tests/setup installs what the README says is needed")
+    note("meson install is run by tests/check/install.py")
+
+
+@example("README.md", 'address = "10.0.0.1:6379"')
+def readme_config(text):
+    check_config(text)
+
+
+@example("README.md", "redlockd --dev")
+def start_by_hand(text):
+    alone, with_nodes = text.splitlines()
+    equal(alone.split()[0], "redlockd", "the first line is how units/redlockd.service starts it")
+    begins(re.search("^ExecStart=@sbindir@/(.*)$", pages.read("units/redlockd.service.in"), re.M).group(1),
+           "redlockd", "which runs in tests/systemd")
+    equal(with_nodes + "\n", pages.find("redlockd.8", "redlockd --dev"),
+          "the second is in redlockd(8), and run there")
+
+
+not_run("README.md", "systemd-sysusers && systemctl daemon-reload", MACHINE)
+
+
+@example("README.md", "redlock run -n NAME")
+def in_the_shell(text):
+    """Each line by itself, with words in the place of what stands for them."""
+    holder = agent.client()
+    holder.acquire("readme leader")
+    for line in text.splitlines():
+        line = line.replace("'shell text'", "true").replace("COMMAND...", "true")
+        name = "'readme leader'" if "leader NAME" in line else "readme"
+        line = line.replace("NAME...", "readme other").replace("NAME", name)
+        if not line.startswith(("redlock hold", "redlock watch")):
+            run(line)
+            lab.wait_for(lambda: not is_held("readme"), what="the end of the lease")
+            continue
+        process = start(line)
+        if "hold" in line:
+            wait_held("readme")
+        else:
+            begins(process.stdout.readline(), "readme", "a line of redlock watch")
+        equal(interrupt(process), 0, "it ends well: %s" % line)
+    holder.close()
+
+
+@example("README.md", "0 3 * * *")
+def cron(text):
+    """As cron does it: the command behind the time and the user, with sh and a short PATH."""
+    fields = text.split(None, 6)
+    equal(fields[5], "root", "the sixth field is a user")
+    program("nightly")
+    redlock = os.path.join(BIN, "redlock")
+    os.symlink(os.path.abspath(lab.REDLOCK), redlock)
+    bare = {"PATH": "/usr/bin:/bin", "HOME": "/", "REDLOCK_SOCKET": agent.socket_path}
+    run(fields[6], env=bare)
+    equal(calls(), ["nightly"], "it runs")
+    holder = agent.client()
+    holder.acquire("nightly")
+    run(fields[6], env=bare, want=1)
+    equal(calls(), [], "and not where another host does")
+    holder.close()
+    os.remove(redlock)
+
+
+not_run("README.md", "redlock-leader@backup", MACHINE)
+
+
+@example("README.md", "#include <redlock.h>")
+def readme_in_c(text):
+    head, body = text.split("\n\n", 1)
+    compiled = compile_c(head + """
+#include <stdio.h>
+
+static int work = 3;
+static bool work_is_left(void) { return work > 0; }
+static void work_on(void) { printf("work %d\\n", work--); }
+
+int main(void) {
+""" + body + "return 0;\n}\n")
+    equal(run(compiled), "work 3\nwork 2\nwork 1\n", "it works under its lease")
+    equal(run(compiled, env=dict(environment(), REDLOCK_SOCKET=at("nowhere"))), "",
+          "without an agent it does nothing, and ends well")
+
+
+@example("README.md", "> CHECK 1048576")
+def redis_cli(text):
+    """What is typed goes to its standard input. The id is the first one of an agent: it is a fresh one."""
+    fresh = lab.Agent(nodes)
+    command, typed = text.split("\n", 1)
+    process = start(command.replace("/run/redlockd/redlockd.sock", fresh.socket_path), stdin=subprocess.PIPE)
+    out, _ = process.communicate(typed.replace("> ", ""), timeout=20 * lab.SCALE)
+    lines = out.splitlines()
+    ok(process.returncode == 0 and "1048576" in out and len(lines) > 2, "the grant has this id")
+    ok(0 < int(lines[-2].split()[-1]) <= 10000 and int(lines[-1].split()[-1]) == 1,
+       "CHECK says how long it is valid, RELEASE that it was held: %s" % lines[-2:])
+    fresh.terminate()
+
+
+@example("README.md", "import redis\n")
+def redis_py(text):
+    python = "/usr/bin/python3"  # python3-redis is Debian's
+    if subprocess.run([python, "-c", "import redis"], capture_output=True).returncode != 0:
+        skip("a Python program", "python3-redis is not installed; tests/setup installs it")
+        return
+    given = "work = [3, 2, 1]\nwork_is_left = lambda: bool(work)\nwork_on = lambda: print(work.pop())\n"
+    equal(run(given + text, shell=(python, "-c")), "1\n2\n3\n", "redis-py: it works under its lease")
+    ok(not is_held("nightly"), "and releases it")
+    holder = agent.client()
+    holder.acquire("nightly")
+    process = start(given + text.replace("5000", "200"), shell=(python, "-c"))
+    _, errors = process.communicate(timeout=20 * lab.SCALE)
+    ok(process.returncode == 1 and "TIMEOUT" in errors,
+       "TIMEOUT is an exception: %s" % errors.splitlines()[-1:])
+    holder.close()
+
+
+@example("README.md", "agent/scripts/")
+def parts(text):
+    others = ["CONTRIBUTING.md", "client-lib/cli", "tests/bench/run", "tests/bench/soak"]
+    for name in re.findall(r"^(\S+/)", text, re.M) + others:
+        ok(os.path.exists(os.path.join(pages.SOURCE, name)), "%s is there" % name)
+
+
+os.mkdir(BIN)
+os.mkdir(HOME)
+main(pages.test_sections, pages.test_shown, pages.test_all)
