@@ -13,7 +13,8 @@ from tap import equal, main, ok  # noqa: E402
 BUILD = sys.argv[1]
 WANTED = ["redlockd", "redlock", "libredlock.a", "libredlock.so", "libredlock.so.0", "redlock.h",
           "libredlock.pc",
-          "redlock.1", "libredlock.3", "redlockd.conf.5", "redlockd.8", "redlockd.conf",
+          "redlock.1", "libredlock.3", "redlockd.conf.5", "redlockd.8", "doc/redlockd/redlockd.conf",
+          "sysusers.d/redlockd.conf", "bash-completion/completions/redlock",
           "redlockd.service", "redlockd.socket", "redlock-leader@.service", "redlock-leader@.service.8"]
 directory = tempfile.mkdtemp(prefix="redlock-install-")
 
@@ -25,8 +26,9 @@ def run(*arguments, **options):
 
 def installed(name):
     for where, _, names in os.walk(directory):
-        if name in names:
-            return os.path.join(where, name)
+        for path in (os.path.join(where, file) for file in names):
+            if path.endswith("/" + name):
+                return path
     return None
 
 
@@ -34,7 +36,8 @@ def test_install():
     status, said = run("meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", directory)
     ok(status == 0, "meson install respects DESTDIR")
     equal([name for name in WANTED if not installed(name)], [], "everything is installed")
-    status, said = run(installed("redlockd"), "--check-config", "--config", installed("redlockd.conf"))
+    status, said = run(installed("redlockd"), "--check-config",
+                       "--config", installed("doc/redlockd/redlockd.conf"))
     equal((status, said), (0, ""), "the example configuration has no mistake")
 
 
