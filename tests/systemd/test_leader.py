@@ -284,6 +284,42 @@ def test_network_lost_one_way():
                  2 * TTL_MS)
 
 
+def test_job_given_up():
+    """The lease is granted just before the two seconds that the job of a start has: here the time between,
+    usually some milliseconds, is three seconds long."""
+    for host in hosts:
+        host.must("systemctl", "stop", "redlock-leader@led.service")
+    host, count = hosts[0], len(record())
+    drop_in = "/etc/systemd/system/redlock-leader@led.service.d/slow.conf"
+    host.write(drop_in, "[Service]\nExecStartPost=sleep 3\n")
+    host.must("systemctl", "daemon-reload")
+    host.must("systemctl", "start", "--no-block", "redlock-leader@led.service")
+    equal(leader_after(count)[0], host,
+          "a lease that is granted while the job is given up: the service runs all the same")
+    host.must("rm", drop_in)
+    host.must("systemctl", "daemon-reload")
+    for host in hosts[1:]:
+        host.must("systemctl", "start", "--no-block", "redlock-leader@led.service")
+
+
+def test_service_missing():
+    """One host cannot start the service: it does not keep others from leading."""
+    for host in hosts:
+        host.must("systemctl", "stop", "redlock-leader@led.service")
+    lacking, count = hosts[0], len(record())
+    lacking.must("mv", "/etc/systemd/system/led.service", "/root/")
+    lacking.must("systemctl", "daemon-reload")
+    lacking.must("systemctl", "start", "--no-block", "redlock-leader@led.service")
+    first = lacking.show("redlock-leader@led.service", "InvocationID")
+    lab.wait_for(lambda: lacking.show("redlock-leader@led.service", "InvocationID") != first, 10,
+                 "its restart")
+    for host in hosts[1:]:
+        host.must("systemctl", "start", "--no-block", "redlock-leader@led.service")
+    ok(leader_after(count)[0] in hosts[1:], "where the service can't be started, the lease is let go of")
+    lacking.must("mv", "/root/led.service", "/etc/systemd/system/")
+    lacking.must("systemctl", "daemon-reload")
+
+
 def test_never_two():
     overlaps = [line for line in record() if line[0] != "begin"]
     equal(overlaps, [], "in %d runs never two at a time" % len(record()))
@@ -304,4 +340,5 @@ if reason:
     print("1..0 # SKIP " + reason)
     sys.exit(0)
 main(set_up, test_one_leader, test_followers_start, test_clean_stop, test_killed_holder, test_agent_killed,
-     test_agent_hangs, test_power_cut, test_network_lost, test_network_lost_one_way, test_never_two)
+     test_agent_hangs, test_power_cut, test_network_lost, test_network_lost_one_way, test_job_given_up,
+     test_service_missing, test_never_two)
