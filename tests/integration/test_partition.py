@@ -202,6 +202,7 @@ def parted(name, rules, what):
     """Agent one and nodes a, b and c part, while agent two sees them all."""
     holder, waiter = first.client(3), second.client()
     grant = holder.acquire(name)
+    granted(grant, "a lease at an agent that sees all nodes")
     net.lose(rules)
     waiter.send("ACQUIRE", name, "WAIT", 60000)
     equal(holder.push("at-risk", timeout=10)[1], grant["id"], what + ": its holder is told: at risk")
