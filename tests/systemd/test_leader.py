@@ -28,8 +28,7 @@ if flock --nonblock 9; then what=begin; else what=OVERLAP; fi
 text=$(systemctl show --value --property StatusText redlock-leader@led.service)
 token=${text##*token }
 echo "$what $(hostname) $at ${token%%,*}" >>/nodes/record
-trap 'exit 0' TERM
-while :; do sleep 3600 & wait $!; done
+exec sleep infinity
 """
 
 
