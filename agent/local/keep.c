@@ -17,6 +17,7 @@ static struct ledger_entry entry_of(const struct service *service, const struct 
                                     enum ledger_kind kind) {
     return (struct ledger_entry){
         .kind = (uint8_t) kind,
+        .risk = request->risk,
         .fencing = request->fencing,
         .resumable = request->resumable,
         .resume = request->resume && !request->restored,
@@ -73,6 +74,11 @@ void keep_granted(struct service *service, const struct session *session, struct
         ledger_granted(ledger, slot_of(session), request->entry);
     }
     request->kept_ns = &ledger_at(ledger, request->entry)->deadline_ns;
+}
+
+void keep_risk(struct service *service, const struct request *request) {
+    if (service->ledger && request->entry != 0)
+        ledger_at(service->ledger, request->entry)->risk = request->risk;
 }
 
 void keep_ended(struct service *service, const struct session *session, struct request *request) {
@@ -192,6 +198,7 @@ static bool restored_of(const struct service *service, const struct keep_past *p
                  .wait_until_ns = entry->wait_until_ns,
                  .deadline_ns = entry->deadline_ns,
                  .page_slot = entry->page_slot,
+                 .risk = entry->risk,
                  .held = !waiting,
                  .untold = waiting && resumes && !entry->resume,
                  .unwanted = unwanted,
@@ -218,8 +225,8 @@ static bool is_sound(const struct ledger_entry_view *view, instant_ns now_ns) {
     uint64_t generation = entry->request >> REQUEST_INDEX_BITS;
     instant_ns longest_ns = now_ns + (int64_t) entry->ttl_ms * NS_PER_MS;
 
-    return generation > 0 && generation <= UINT32_MAX && entry->ttl_ms >= TTL_MS_MIN &&
-           entry->ttl_ms <= TTL_MS_MAX && entry->node_timeout_ms > 0 &&
+    return generation > 0 && generation <= UINT32_MAX && entry->risk <= 1 + REASON_CLOSED &&
+           entry->ttl_ms >= TTL_MS_MIN && entry->ttl_ms <= TTL_MS_MAX && entry->node_timeout_ms > 0 &&
            entry->node_timeout_ms <= TTL_MS_MAX && entry->heartbeat_ms <= INT32_MAX &&
            entry->max_hold_ms >= 0 && entry->max_hold_ms <= INT64_MAX / NS_PER_MS && entry->token >= 0 &&
            entry->token < INT64_C(1) << 53 && entry->asked_ns >= 0 && entry->wait_until_ns >= 0 &&

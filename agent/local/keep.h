@@ -16,6 +16,9 @@ void keep_waiting(struct service *service, const struct session *session, struct
 void keep_granted(struct service *service, const struct session *session, struct request *request,
                   const char *secret);
 
+/* ... that it is at risk, or no more, ... */
+void keep_risk(struct service *service, const struct request *request);
+
 /* ... that it is over, ... */
 void keep_ended(struct service *service, const struct session *session, struct request *request);
 

@@ -53,6 +53,7 @@ struct ledger_entry {
     uint32_t next, previous; /* of the same session, index + 1 */
     uint32_t text;           /* name, then pid, uid and data; its place in units of 16 bytes, + 1 */
     uint8_t kind;            /* enum ledger_kind; written last */
+    uint8_t risk;            /* 1 + enum reason while at risk */
     uint8_t fencing, resumable, resume,
         try_once; /* truths are bytes: of what is read, any may stand there */
     uint32_t ttl_ms, node_timeout_ms, heartbeat_ms, linger_ms;

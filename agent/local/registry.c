@@ -490,6 +490,7 @@ struct request *registry_restore(struct registry *registry, struct session *sess
     request->wait_until_ns = past->wait_until_ns;
     if (past->held) {
         request->deadline_ns = past->deadline_ns;
+        request->risk = past->risk;
         request->page_slot = page_claim(request->page, past->page_slot);
     }
     if (session)
@@ -563,13 +564,18 @@ void registry_restarted(struct registry *registry) {
 }
 
 /* The nodes have it. */
-static void found(struct registry *registry, struct request *request, instant_ns deadline_ns) {
+static void found(struct registry *registry, struct request *request, instant_ns deadline_ns,
+                  instant_ns now_ns) {
     request->restored = false;
     if (request->unwanted) {
         hand_back(registry, request);
         return;
     }
     set_deadline(registry, request, instant_max(request->deadline_ns, deadline_ns));
+    if (request->risk != 0) {
+        request->risk = 0;
+        tell_kind(registry, request, OUTCOME_EXTENDED, now_ns);
+    }
 }
 
 /* They have not: it had ended, or was being released. */
@@ -604,7 +610,7 @@ static void granted(struct registry *registry, struct request *request, const st
     instant_ns deadline_ns = report->deadline_ns;
 
     if (request->state == REQUEST_HELD && request->restored && !request->abandoned && now_ns < deadline_ns) {
-        found(registry, request, deadline_ns);
+        found(registry, request, deadline_ns, now_ns);
         return;
     }
     if (request->state != REQUEST_CONTENDING)

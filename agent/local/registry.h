@@ -170,6 +170,7 @@ struct registry_past {
     uint64_t id;
     instant_ns asked_ns, wait_until_ns, deadline_ns;
     int page_slot;
+    uint8_t risk;  /* 1 + enum reason: its client knows that it is at risk */
     bool held;     /* until `deadline_ns`, as its client knows; otherwise it waits */
     bool untold;   /* waits, and was granted (`ask.resume`): its client has not been told */
     bool unwanted; /* held, by nobody: its client never knew */

@@ -165,6 +165,7 @@ void session_outcome(void *userdata, struct request *request, const struct outco
         tell_lost(session, service, request, outcome->reason, reason_text(outcome->reason));
         break;
     case OUTCOME_AT_RISK:
+        keep_risk(service, request);
         if (!hears_pushes(session))
             break;
         writer = push_begin(session, service, "at-risk", registry_id(&service->registry, request), 4);
@@ -173,6 +174,7 @@ void session_outcome(void *userdata, struct request *request, const struct outco
         session_send(session, service, &writer);
         break;
     case OUTCOME_EXTENDED:
+        keep_risk(service, request);
         if (!hears_pushes(session))
             break;
         writer = push_begin(session, service, "extended", registry_id(&service->registry, request), 4);

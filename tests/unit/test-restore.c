@@ -243,6 +243,33 @@ static void test_found(void) {
     ok(last_command()->request > id, "ids never come again");
 }
 
+static void test_at_risk(void) {
+    begin();
+    uint64_t id = hold(0, "ACQUIRE job");
+    report(id, REPORT_AT_RISK);
+    ok(has(0, "at-risk"), "a lease at risk");
+    flush(0);
+    clear();
+    replace();
+    replace();
+    ok(!has(0, "extended"), "as its client knows");
+    report(id, REPORT_GRANTED);
+    ok(has(0, "extended"), "rule 13: found, it is told that it is not any more");
+    flush(0);
+    clear();
+    replace();
+    report(id, REPORT_GRANTED);
+    is_string(got(0), "", "once");
+    begin();
+    id = hold(0, "ACQUIRE job");
+    report(id, REPORT_AT_RISK);
+    flush(0);
+    replace();
+    serve();
+    pass_ms(LEFT_MS);
+    ok(has(0, "lost") && has(0, "no-quorum"), "or it is lost for the reason that it was told");
+}
+
 static void test_not_found(void) {
     begin();
     uint64_t id = hold(0, "ACQUIRE job");
@@ -552,6 +579,7 @@ static void test_smaller_limits(void) {
 
 int main(void) {
     test_found();
+    test_at_risk();
     test_not_found();
     test_released_meanwhile();
     test_deadline_first();
