@@ -26,6 +26,7 @@
 enum {
     SURVEY_TIMEOUT_MS = 200, /* a keeper that has not told its counters by then is shown as it was */
     START_WAIT_MS = 1000,    /* for a quorum, before clients are served without one */
+    TURNS_RESTORING = 8,     /* by then all requests are taken that a former process left unanswered */
 };
 
 struct front {
@@ -52,6 +53,7 @@ struct front {
     instant_ns survey_until_ns;
     instant_ns start_until_ns; /* INSTANT_NEVER once serving */
     struct notify notify;
+    unsigned turns; /* since clients are served, while restoring */
     bool work_left;
     bool backlog;
 };
@@ -225,7 +227,8 @@ static int settle(void *userdata) {
     instant_ns now_ns = clock_now_ns();
 
     front->work_left = conn_work(&front->conns, now_ns);
-    if (front->service.registry.restoring && !front->conns.paused)
+    if (front->service.registry.restoring && !front->conns.paused &&
+        (!front->work_left || ++front->turns >= TURNS_RESTORING))
         registry_restore_end(&front->service.registry, now_ns);
     observe_tick(&front->service, now_ns);
     front->backlog = false;

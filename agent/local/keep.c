@@ -324,6 +324,8 @@ struct keep_result keep_restore(struct service *service, const struct keep_past 
 
     sort_out(service, past, now_ns, &result);
     registry->generation = past->reader.header->generation;
+    if (service->ledger)
+        ledger_succeed(service->ledger, &past->reader);
     restore(service, past, now_ns, &result);
     for (uint32_t place = 0; place < registry->requests_max; place++) {
         struct request *request;

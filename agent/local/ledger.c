@@ -74,6 +74,15 @@ void ledger_init(struct ledger *ledger, const struct ledger_size *size, uint32_t
     text_store_init(&ledger->texts, bytes + header.texts_at, text_bytes(size));
 }
 
+void ledger_succeed(struct ledger *ledger, const struct ledger_reader *past) {
+    struct ledger_header *header = ledger->header;
+
+    if (header->generation < past->header->generation)
+        header->generation = past->header->generation;
+    if (header->session_generation < past->header->session_generation)
+        header->session_generation = past->header->session_generation;
+}
+
 static uint32_t place_of(const struct ledger *ledger, const struct text *text) {
     return (uint32_t) (((const unsigned char *) text - ledger->texts.memory) / UNIT_BYTES) + 1;
 }

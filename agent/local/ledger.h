@@ -112,6 +112,12 @@ struct ledger_size {
     uint32_t sessions, entries;
 };
 
+/* Another process's. */
+struct ledger_reader {
+    const struct ledger_header *header;
+    size_t bytes;
+};
+
 struct ledger_identity {
     const char *agent, *host;
     uint64_t sequence;
@@ -123,6 +129,9 @@ size_t ledger_bytes(const struct ledger_size *size);
  * the count of bytes that the kernel writes into a transfer's message. */
 void ledger_init(struct ledger *ledger, const struct ledger_size *size, uint32_t count_at,
                  const struct ledger_identity *identity, void *memory);
+
+/* Ids go on where the former process's ended, also when nothing else of it goes on. */
+void ledger_succeed(struct ledger *ledger, const struct ledger_reader *past);
 
 /* --- a session --- */
 
@@ -183,11 +192,6 @@ void ledger_granted(struct ledger *ledger, uint32_t slot, uint32_t entry);
 void ledger_end(struct ledger *ledger, uint32_t slot, uint32_t entry);
 
 /* --- reading another process's --- */
-
-struct ledger_reader {
-    const struct ledger_header *header;
-    size_t bytes;
-};
 
 /* False when it is not a ledger of this version, whole. */
 bool ledger_reader_init(struct ledger_reader *reader, const void *memory, size_t bytes);

@@ -332,6 +332,19 @@ static void test_deadline_first(void) {
     ok(!has(0, "granted"), "and it does not come back");
 }
 
+static void test_ids(void) {
+    begin();
+    uint64_t id = hold(0, "ACQUIRE job");
+    ask_id(0, "RELEASE", id);
+    report(id, REPORT_RELEASED);
+    flush(0);
+    replace();
+    replace();
+    serve();
+    ask(0, "ACQUIRE job");
+    ok(last_command()->request > id, "ids never come again, not even after two processes and nothing held");
+}
+
 /* --- clients that are not here --- */
 
 static void test_forsaken(void) {
@@ -583,6 +596,7 @@ int main(void) {
     test_not_found();
     test_released_meanwhile();
     test_deadline_first();
+    test_ids();
     test_forsaken();
     test_untold_grant();
     test_resume_untold();
