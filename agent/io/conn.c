@@ -732,6 +732,15 @@ void conn_adopted(struct session *session, size_t page_bytes) {
     ledger_sent(conn->host->service->ledger, conn->slot, &state);
 }
 
+void conn_store_again(struct session *session) {
+    struct conn *conn = conn_of(session);
+
+    conn->stored = false;
+    conn->opened_ns = 0;
+    if (list_is_empty(&conn->unstored_link))
+        list_prepend(&conn->host->unstored, &conn->unstored_link);
+}
+
 static int by_age(const void *a, const void *b) {
     const struct conn *one = *(struct conn *const *) a, *other = *(struct conn *const *) b;
 

@@ -55,6 +55,9 @@ struct session *conn_adopt(struct conn_host *host, int fd, int page_fd,
  * how much of its page was ever written. */
 void conn_adopted(struct session *session, size_t page_bytes);
 
+/* The manager is to get an adopted session's socket anew. */
+void conn_store_again(struct session *session);
+
 /* Ends the pause: those who asked first are served first. */
 void conn_serve(struct conn_host *host);
 

@@ -93,6 +93,8 @@ int store_put(struct store *store, uint64_t session, int fd) {
     char text[MESSAGE_BYTES];
     struct stat status;
 
+    if (store->n_drops > 0)
+        return -EAGAIN; /* one may be of the same name */
     if (fstat(fd, &status) < 0)
         return -errno;
     (void) snprintf(text, sizeof(text), "FDSTORE=1\nFDNAME=%s%016" PRIx64 "%s", session_prefix, session,

@@ -168,8 +168,10 @@ static void finish_sessions(struct takeover *takeover, struct store *store,
         struct session *session = conn_find(takeover->host, inherited->id);
         if (session)
             conn_adopted(session, session->page ? shared_used_bytes(inherited->page_fd) : 0);
-        else
+        if (!session || (!session->page && inherited->page_fd >= 0))
             store_drop(store, inherited->id);
+        if (session && !session->page && inherited->page_fd >= 0)
+            conn_store_again(session); /* a page that its client never got goes: another may follow */
     }
 }
 

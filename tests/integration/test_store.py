@@ -300,6 +300,46 @@ def test_client_dies_meanwhile():
     client.close()
 
 
+def test_child_has_connection():
+    """The process that has the lease dies while no agent runs; a child of it has the connection."""
+    parent, other = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        client = agent.client(3)
+        client.acquire("parents")
+        if os.fork() == 0:
+            other.recv(1)
+            os._exit(0)
+        other.send(b"!")
+        other.recv(1)
+        os._exit(0)
+    parent.recv(1)
+    lab.wait_for(lambda: any(name.startswith("session-") for name in agent.names()), what="the connection")
+    agent.kill()
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    agent.start()
+    begun = lab.now()
+    agent.client().acquire("parents", "WAIT", 20000)
+    ok(lab.now() - begun < 4, "its lease is released, not kept until the child ends or the ttl has passed")
+    parent.send(b"!!")
+
+
+def test_page_without_owner():
+    """Killed between giving the page to the manager and telling the client: it asks again, and has one."""
+    client = agent.client(3)
+    grant = client.acquire("unpaged")
+    wait_stored(client)
+    name = session_name(client)
+    with agent.lock:
+        agent.store.append((name, os.memfd_create("page")))
+    replace()
+    lab.wait_for(lambda: agent.names().count(name) == 1, what="the connection alone in the store")
+    replace()
+    ok(client.call("CHECK", grant["id"]) > 0, "a page that was never told of is dropped, not the connection")
+    client.close()
+
+
 def test_not_stored():
     """The manager takes nothing: clients are cut off, and nobody else gets what they believe in."""
     agent.refuse = True
@@ -426,5 +466,5 @@ def test_without_manager():
 
 
 main(test_lease_goes_on, test_waiting, test_under_way, test_page, test_observers, test_greetings,
-     test_client_dies_meanwhile, test_not_stored, test_other_version, test_store_is_tidy, test_many,
-     test_without_manager, test_exactly_once)
+     test_client_dies_meanwhile, test_child_has_connection, test_page_without_owner, test_not_stored,
+     test_other_version, test_store_is_tidy, test_many, test_without_manager, test_exactly_once)
