@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 
 #include "base/cleanup.h"
 #include "core/explain.h"
@@ -18,8 +17,9 @@
 #include "io/loop.h"
 #include "io/poller.h"
 #include "io/redis.h"
+#include "io/secrets.h"
 
-enum { MAILBOX_BYTES = 1 << 20, SECRETS = 128, MARK_MARGIN_MS = 60 * 1000 };
+enum { MAILBOX_BYTES = 1 << 20, MARK_MARGIN_MS = 60 * 1000 };
 
 struct keeper {
     struct keeper_config config;
@@ -40,8 +40,7 @@ struct keeper {
     void *memory;
     size_t memory_bytes;
     struct batcher *batcher;
-    uint8_t secrets[SECRETS][SECRET_BYTES]; /* from getrandom(2), many at a time */
-    unsigned secrets_left;
+    struct secrets secrets;
     node_set probed; /* nodes that were sent something outside of a batch */
     char nonce[17];  /* names this keeper's marks on the nodes */
     bool backlog;    /* the outbox is full */
@@ -134,20 +133,7 @@ static void on_bless(void *userdata, unsigned node, const struct blessing *bless
 static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     struct keeper *keeper = userdata;
 
-    if (keeper->secrets_left == 0) {
-        size_t filled = 0;
-        while (filled < sizeof(keeper->secrets)) {
-            ssize_t n = getrandom((uint8_t *) keeper->secrets + filled, sizeof(keeper->secrets) - filled, 0);
-            if (n < 0 && errno != EINTR)
-                abort(); /* without unique lock values there are no leases */
-            if (n > 0)
-                filled += (size_t) n;
-        }
-        keeper->secrets_left = SECRETS;
-    }
-    uint8_t *taken = keeper->secrets[--keeper->secrets_left];
-    memcpy(secret, taken, SECRET_BYTES);
-    memset(taken, 0, SECRET_BYTES);
+    secrets_take(&keeper->secrets, secret);
 }
 
 /* --- what ends every handler --- */
