@@ -14,35 +14,40 @@ typedef uint16_t node_set;
 
 /* Front to keeper. */
 enum command_kind {
-    COMMAND_CONTEND, /* try to get the name; go on trying if `persist` */
-    COMMAND_RESUME,  /* take over a lease that another agent granted; go on trying if `persist` */
-    COMMAND_RELEASE, /* withdraw the request, or give the lease up */
-    COMMAND_ABANDON, /* extend no more, delete nothing while the holder may believe in it */
-    COMMAND_FORGET,  /* the request is over, and its keys are left to their ttl */
-    COMMAND_BEAT,    /* the holder is alive */
-    COMMAND_LOOK,    /* who holds the name? */
+    COMMAND_CONTEND,   /* try to get the name; go on trying if `persist` */
+    COMMAND_RESUME,    /* take over a lease that another agent granted; go on trying if `persist` */
+    COMMAND_RELEASE,   /* withdraw the request, or give the lease up */
+    COMMAND_ABANDON,   /* extend no more, delete nothing while the holder may believe in it */
+    COMMAND_FORGET,    /* the request is over, and its keys are left to their ttl */
+    COMMAND_BEAT,      /* the holder is alive */
+    COMMAND_HAND_OVER, /* the lease has another holder, whose value its keys are to have: handover.h */
+    COMMAND_LOOK,      /* who holds the name? */
 };
 
 struct command {
     enum command_kind kind;
     bool persist;
-    bool fencing;         /* contend: the grant gets a token; look: it is wanted */
-    uint16_t head_length; /* of text: the name */
-    uint16_t tail_length; /* then pid, uid and data, as they go into the lock value */
-    uint64_t request;     /* the front's number for it; never 0, never used twice */
+    bool fencing;          /* contend: the grant gets a token; look: it is wanted */
+    uint16_t head_length;  /* of text: the name */
+    uint16_t tail_length;  /* then pid, uid and data, as they go into the lock value */
+    uint16_t spare_tokens; /* contend: to be reserved with the grant's, for hand-offs */
+    uint64_t request;      /* the front's number for it; never 0, never used twice */
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;        /* 0: none asked */
     int64_t max_hold_ms;          /* 0: no bound */
-    instant_ns hold_until_ns;     /* resume: the same as an instant; INSTANT_NEVER: no bound */
-    int64_t token;                /* resume: the lease's, as its holder has it */
-    uint8_t secret[SECRET_BYTES]; /* resume: the random part of the lease's value */
+    instant_ns hold_until_ns;     /* resume, hand over: the same as an instant; INSTANT_NEVER: no bound */
+    instant_ns beat_ns;           /* beat: when it was; 0: now */
+    int64_t pause_ns;             /* contend: before the first attempt */
+    int64_t token;                /* resume, hand over: the lease's, as its holder has it; contend: the
+                                   * largest that the front knows of the name */
+    uint8_t secret[SECRET_BYTES]; /* resume, hand over: the random part of the lease's value */
     const char *text;
 };
 
 /* Keeper to front. */
 enum report_kind {
-    REPORT_GRANTED,   /* deadline, token; text: the random part of the lock value */
+    REPORT_GRANTED,   /* deadline, tokens; text: the random part of the lock value */
     REPORT_FAILED,    /* failure, text: the request is over */
     REPORT_CONTENDED, /* failure, text: an attempt failed, the request goes on */
     REPORT_EXTENDED,  /* deadline */
@@ -89,7 +94,8 @@ struct report {
     uint16_t text_length;
     uint64_t request;
     instant_ns deadline_ns;
-    int64_t token; /* granted, looked: the fencing token; 0: none */
+    int64_t token;      /* granted, looked: the fencing token; 0: none */
+    int64_t token_last; /* granted: up to this one they are reserved */
     int64_t validity_ms;
     const char *text;
 };
@@ -99,6 +105,7 @@ enum operation {
     OPERATION_ACQUIRE,
     OPERATION_RAISE,
     OPERATION_EXTEND,
+    OPERATION_REFRESH, /* extends, and puts the value in the place of the former one */
     OPERATION_RELEASE,
     OPERATION_LOOK,
     OPERATION_ADOPT,
@@ -110,14 +117,18 @@ struct send {
     node_set nodes;
     uint32_t ttl_ms;
     uint64_t ticket; /* comes back with each node's vote */
-    int64_t token;   /* to acquire and to raise: proposed; 0: no fencing. To look: not 0 if it is wanted */
+    int64_t token;   /* to acquire and to raise: proposed; to refresh: the holder's; 0: no fencing. To look:
+                      * not 0 if it is wanted */
+    int64_t token_last;      /* to acquire, raise, refresh: all from `token` to this one are reserved */
     const uint8_t *secret;   /* SECRET_BYTES; NULL for a look */
     const struct text *text; /* name, and the value's tail */
+    const uint8_t *former;   /* to refresh and release: of a value that may stand there too, or NULL */
+    const struct text *former_text; /* its tail */
 };
 
 /* A node's answer to one ticket. */
 enum vote_kind {
-    VOTE_YES,      /* set | raised | extended | deleted or gone | taken over */
+    VOTE_YES,      /* set | raised | extended | refreshed | deleted or gone | taken over */
     VOTE_BEHIND,   /* raise: the token was not accepted, see there */
     VOTE_REPAIRED, /* the key was missing and is set again */
     VOTE_FOREIGN,  /* the key stands for another; text: its value or type */

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "core/explain.h"
+#include "core/handover.h"
 #include "core/shard.h"
 #include "core/stranger.h"
 #include "core/token.h"
@@ -82,6 +83,7 @@ static void tell_granted(struct shard *shard, const struct lease *lease) {
                                          .request = lease->request,
                                          .deadline_ns = lease->deadline_ns,
                                          .token = lease->token,
+                                         .token_last = lease->token_last,
                                          .text = (const char *) lease->secret,
                                          .text_length = SECRET_BYTES});
 }
@@ -263,7 +265,7 @@ static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns n
         return;
     }
     shard->sink.secret(shard->sink.userdata, lease->secret);
-    lease->token = lease->fencing ? token_propose(shard, now_ns) : 0;
+    token_propose(shard, lease, now_ns);
     lease->token_seen = 0;
     lease->accepted = 0;
     lease->raises = 0;
@@ -315,11 +317,7 @@ static void raise_begin(struct shard *shard, struct lease *lease, instant_ns now
 
     enter(shard, lease, LEASE_RAISING);
     lease->raises++;
-    if (lease->token_seen > lease->token)
-        lease->token = lease->token_seen;
-    if (shard->token_high > lease->token && token_is_near(shard, shard->token_high, now_ns))
-        lease->token = shard->token_high;
-    lease->token++;
+    token_raise(shard, lease, now_ns);
     if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
         round_begin(&lease->round, nodes);
         attempt_failed(shard, lease, false, now_ns);
@@ -544,7 +542,7 @@ static void extend(struct shard *shard, struct lease *lease, instant_ns now_ns) 
     lease->under_way = lease->undecided = true;
     shard->extended = true;
     shard_set_due(shard, lease, instant_min(now_ns + node_timeout_ns(lease), lease->deadline_ns));
-    shard_send(shard, lease, OPERATION_EXTEND, nodes, now_ns);
+    shard_send(shard, lease, handover_operation(shard, lease, now_ns), nodes, now_ns);
 }
 
 /* A hundredth of the ttl. */
@@ -610,8 +608,12 @@ static void held_vote(struct shard *shard, struct lease *lease, instant_ns now_n
 
 /* --- the lease's events --- */
 
-void lease_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    attempt_begin(shard, lease, now_ns);
+void lease_begin(struct shard *shard, struct lease *lease, int64_t pause_ns, instant_ns now_ns) {
+    if (pause_ns > 0) {
+        enter(shard, lease, LEASE_WAITING);
+        shard_set_due(shard, lease, now_ns + pause_ns);
+    } else
+        attempt_begin(shard, lease, now_ns);
 }
 
 void lease_resume(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -645,6 +647,7 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
         break;
     case LEASE_HELD:
         stranger_seen(shard, lease, node, vote, now_ns);
+        handover_vote(shard, lease, node, vote);
         held_vote(shard, lease, now_ns);
         break;
     case LEASE_RELEASING:
@@ -744,11 +747,12 @@ void lease_abandon(struct shard *shard, struct lease *lease, instant_ns now_ns) 
         shard_set_due(shard, lease, lease->deadline_ns);
 }
 
-void lease_beat(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+void lease_beat(struct shard *shard, struct lease *lease, instant_ns beat_ns, instant_ns now_ns) {
     if (lease->state != LEASE_HELD || lease->heartbeat_ms == 0)
         return;
-    lease->beat_until_ns = now_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS;
-    if (lease->risk == 1 + REASON_HEARTBEAT && now_ns < lease->deadline_ns) {
+    lease->beat_until_ns = beat_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS;
+    if (now_ns < lease->beat_until_ns && lease->risk == 1 + REASON_HEARTBEAT &&
+        now_ns < lease->deadline_ns) {
         lease->extend_ns = now_ns;
         shard_set_due(shard, lease, now_ns);
     }

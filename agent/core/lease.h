@@ -47,7 +47,10 @@ struct lease {
     uint64_t request; /* the front's number; 0 when it no longer waits for news */
     struct text *text;
     struct text *seen; /* while contended: the holder's value, or the key's type; else NULL */
+    struct text
+        *former; /* handed over: the text of the value before, as long as a node may have it; else NULL */
     uint8_t secret[SECRET_BYTES];
+    uint8_t former_secret[SECRET_BYTES];
     uint8_t state;        /* enum lease_state */
     uint8_t failures;     /* extensions that failed in a row */
     uint8_t splits;       /* attempts in a row that nobody won */
@@ -72,12 +75,16 @@ struct lease {
     node_set accepted;  /* acquiring: nodes that have accepted the token too */
     node_set maybe;     /* nodes that may have our value */
     node_set confirmed; /* of those released: gone for sure */
+    node_set stale;     /* nodes that may have the former value, see handover.h */
+    uint16_t spare_tokens;
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
     int64_t max_hold_ms;
     int64_t seen_ttl_ms;
     int64_t token;         /* proposed, then granted; 0: none */
+    int64_t token_last;    /* those from `token` up to this one are proposed, or reserved, together */
+    int64_t token_known;   /* the largest that the front knows of the name */
     int64_t token_seen;    /* the largest one that stood in its way */
     instant_ns started_ns; /* just before this round's first send */
     instant_ns sent_ns;    /* of the last request that may have set or extended a key */
@@ -85,12 +92,13 @@ struct lease {
     instant_ns extend_ns; /* when the next extension is due */
     instant_ns hold_until_ns;
     instant_ns beat_until_ns;
+    instant_ns former_gone_ns; /* by then no node has the former value */
     uint16_t
         seen_hash[NODES_MAX]; /* while acquiring: of each foreign value, to tell a split from a holder */
 };
 
-/* Tries for the first time. */
-void lease_begin(struct shard *shard, struct lease *lease, instant_ns now_ns);
+/* Tries for the first time, after a pause. */
+void lease_begin(struct shard *shard, struct lease *lease, int64_t pause_ns, instant_ns now_ns);
 
 /* Tries to take it over. Until then `deadline_ns` has no meaning. */
 void lease_resume(struct shard *shard, struct lease *lease, instant_ns now_ns);
@@ -121,7 +129,8 @@ void lease_forget(struct shard *shard, struct lease *lease, instant_ns now_ns);
 /* The holder may live on without us: extend no more, and delete only after the deadline. */
 void lease_abandon(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
-void lease_beat(struct shard *shard, struct lease *lease, instant_ns now_ns);
+/* `beat_ns`: when the holder was alive. */
+void lease_beat(struct shard *shard, struct lease *lease, instant_ns beat_ns, instant_ns now_ns);
 
 /* The node's keys may have ended before their time: its votes of the round under way are void, and for a
  * held lease the others are asked for an extension without waiting for the next one to be due. Not when it

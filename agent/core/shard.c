@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/carve.h"
+#include "core/handover.h"
 #include "core/look.h"
 #include "core/validity.h"
 
@@ -95,6 +96,7 @@ void shard_lease_free(struct shard *shard, struct lease *lease) {
     list_unlink(&lease->ending_link);
     lease->text = text_unref(&shard->texts, lease->text);
     lease->seen = text_unref(&shard->texts, lease->seen);
+    lease->former = text_unref(&shard->texts, lease->former);
     heap_remove(&shard->due, index);
     pool_give(&shard->leases, index);
 }
@@ -164,6 +166,9 @@ void shard_send_again(struct shard *shard, struct lease *lease, enum operation o
         .secret = lease->secret,
         .text = lease->text,
         .token = lease->token,
+        .token_last = lease->token_last,
+        .former = lease->former ? lease->former_secret : NULL,
+        .former_text = lease->former,
     };
     assert(!(lease->round.asked & nodes));
 
@@ -206,13 +211,15 @@ static void take_on(struct shard *shard, const struct command *command, instant_
     lease->request = command->request;
     lease->persist = command->persist;
     lease->fencing = command->fencing;
+    lease->spare_tokens = command->spare_tokens;
+    lease->token_known = command->token;
     lease->ttl_ms = command->ttl_ms;
     lease->node_timeout_ms = command->node_timeout_ms;
     lease->heartbeat_ms = command->heartbeat_ms;
     lease->max_hold_ms = command->max_hold_ms;
     *request_slot(shard, command->request) = lease_index(shard, lease) + 1;
     if (command->kind == COMMAND_CONTEND) {
-        lease_begin(shard, lease, now_ns);
+        lease_begin(shard, lease, command->pause_ns, now_ns);
         return;
     }
     memcpy(lease->secret, command->secret, sizeof(lease->secret));
@@ -255,8 +262,12 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
         return;
     case COMMAND_BEAT:
         if (lease)
-            lease_beat(shard, lease, now_ns);
+            lease_beat(shard, lease, command->beat_ns != 0 ? command->beat_ns : now_ns, now_ns);
         return;
+    case COMMAND_HAND_OVER:
+        if (lease)
+            lease_hand_over(shard, lease, command, now_ns);
+        return; /* otherwise it is lost, and the front about to hear it */
     }
 }
 

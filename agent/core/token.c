@@ -2,6 +2,8 @@
 
 #include "core/shard.h"
 
+enum { BLOCKS_ROOM_DIVISOR = 4 };
+
 /* In microseconds since 1970; 0 while no node's clock is known. */
 static int64_t median_time_us(const struct shard *shard, instant_ns now_ns) {
     int64_t times_us[NODES_MAX];
@@ -35,19 +37,48 @@ bool token_is_near(const struct shard *shard, int64_t token, instant_ns now_ns) 
     return token < median_time_us(shard, now_ns) + skew_us(shard);
 }
 
-int64_t token_propose(const struct shard *shard, instant_ns now_ns) {
-    int64_t median_us = median_time_us(shard, now_ns);
-    int64_t token = median_us;
-
-    /* It saves a round trip; but when the clocks have been set back no node accepts it. */
-    if (shard->token_high >= token && token_is_near(shard, shard->token_high, now_ns))
-        token = shard->token_high + 1;
+/* What a token must exceed anyway: the nodes' time, and the floors of their blessings as far as most nodes
+ * would accept a token beyond them. */
+static int64_t base_us(const struct shard *shard, int64_t median_us) {
+    int64_t base = median_us;
 
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         const struct node *node = &shard->nodes[i];
-        if (node_can_be_asked(node) && node->blessed_floor_us >= token &&
+        if (node_can_be_asked(node) && node->blessed_floor_us >= base &&
             node->blessed_floor_us < median_us + skew_us(shard))
-            token = node->blessed_floor_us + 1;
+            base = node->blessed_floor_us + 1;
     }
-    return token;
+    return base;
+}
+
+static void set_proposal(const struct shard *shard, struct lease *lease, int64_t token, instant_ns now_ns) {
+    int64_t median_us = median_time_us(shard, now_ns), base = base_us(shard, median_us);
+    int64_t room_us = median_us + skew_us(shard) - base;
+
+    lease->token = token;
+    lease->token_last = token - base < room_us / BLOCKS_ROOM_DIVISOR ? token + lease->spare_tokens : token;
+}
+
+void token_propose(const struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    lease->token = lease->token_last = 0;
+    if (!lease->fencing)
+        return;
+    int64_t token = median_time_us(shard, now_ns), base = base_us(shard, token);
+
+    /* It saves a round trip; but when the clocks have been set back no node accepts it. */
+    if (lease->token_known >= token && token_is_near(shard, lease->token_known, now_ns))
+        token = lease->token_known + 1;
+    if (shard->token_high >= token && token_is_near(shard, shard->token_high, now_ns))
+        token = shard->token_high + 1;
+    set_proposal(shard, lease, token > base ? token : base, now_ns);
+}
+
+void token_raise(const struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    int64_t largest = lease->token_last;
+
+    if (lease->token_seen > largest)
+        largest = lease->token_seen;
+    if (shard->token_high > largest && token_is_near(shard, shard->token_high, now_ns))
+        largest = shard->token_high;
+    set_proposal(shard, lease, largest + 1, now_ns);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TTL_DIGITS = 12, TOKEN_DIGITS = 20 };
+enum { TOKEN_DIGITS = 20 };
 
 /* One request of this turn: where its key and value lie in the arena. */
 struct item {
@@ -18,6 +18,8 @@ struct item {
     size_t ttl_offset, ttl_length;
     size_t fence_offset, fence_length; /* the fence key; no length: no fencing */
     size_t token_offset, token_length;
+    size_t last_offset, last_length;     /* of its block; no length: it is alone */
+    size_t former_offset, former_length; /* another value that may stand there; no length: none */
 };
 
 /* One script call under way: the tickets of its names, in order. */
@@ -107,19 +109,30 @@ static size_t put(struct batcher *batcher, const void *bytes, size_t length) {
     return offset;
 }
 
-static void put_value(struct batcher *batcher, struct item *item, const struct send *send) {
+/* Returns where it is; its end is the arena's. */
+static size_t put_value(struct batcher *batcher, const uint8_t *secret, const struct text *text,
+                        bool orphan) {
     static const char digits[] = "0123456789abcdef";
     char hex[2 * SECRET_BYTES];
 
     for (unsigned i = 0; i < SECRET_BYTES; i++) {
-        hex[2 * i] = digits[send->secret[i] >> 4];
-        hex[2 * i + 1] = digits[send->secret[i] & 15];
+        hex[2 * i] = digits[secret[i] >> 4];
+        hex[2 * i + 1] = digits[secret[i] & 15];
     }
-    item->value_offset = put(batcher, hex, sizeof(hex));
-    if (!send->orphan)
+    size_t offset = put(batcher, hex, sizeof(hex));
+    if (!orphan)
         (void) put(batcher, batcher->identity, batcher->identity_length);
-    (void) put(batcher, text_tail(send->text), send->text->tail_length);
-    item->value_length = batcher->arena_used - item->value_offset;
+    (void) put(batcher, text_tail(text), text->tail_length);
+    return offset;
+}
+
+static size_t put_integer(struct batcher *batcher, int64_t number, size_t *ret_length) {
+    char text[TOKEN_DIGITS + 4];
+    int length = snprintf(text, sizeof(text), "%lld", (long long) number);
+
+    assert(length > 0 && (size_t) length < sizeof(text));
+    *ret_length = (size_t) length;
+    return put(batcher, text, (size_t) length);
 }
 
 /* The name's key, behind `prefix`. */
@@ -133,14 +146,11 @@ static size_t put_key(struct batcher *batcher, const char *prefix, const struct 
 }
 
 static void put_fence(struct batcher *batcher, struct item *item, const struct send *send) {
-    char token[TOKEN_DIGITS + 4];
-    int length = snprintf(token, sizeof(token), "%lld", (long long) send->token);
-
-    assert(length > 0 && (size_t) length < sizeof(token));
     item->fence_offset = put_key(batcher, REDIS_FENCE_KEY, send);
     item->fence_length = batcher->arena_used - item->fence_offset;
-    item->token_offset = put(batcher, token, (size_t) length);
-    item->token_length = (size_t) length;
+    item->token_offset = put_integer(batcher, send->token, &item->token_length);
+    if (send->token_last > send->token || send->operation == OPERATION_REFRESH)
+        item->last_offset = put_integer(batcher, send->token_last, &item->last_length);
 }
 
 /* Goes with the epoch, and its answer tells the time: whatever changes a key but releases. */
@@ -153,15 +163,16 @@ void batcher_add(struct batcher *batcher, const struct send *send) {
 
     item.key_offset = put_key(batcher, "", send);
     item.key_length = batcher->arena_used - item.key_offset;
-    if (send->operation != OPERATION_LOOK)
-        put_value(batcher, &item, send);
-    if (is_guarded(send->operation) && send->operation != OPERATION_RAISE) {
-        char ttl[TTL_DIGITS];
-        int length = snprintf(ttl, sizeof(ttl), "%u", send->ttl_ms);
-        assert(length > 0 && (size_t) length < sizeof(ttl));
-        item.ttl_offset = put(batcher, ttl, (size_t) length);
-        item.ttl_length = (size_t) length;
+    if (send->operation != OPERATION_LOOK) {
+        item.value_offset = put_value(batcher, send->secret, send->text, send->orphan);
+        item.value_length = batcher->arena_used - item.value_offset;
     }
+    if (send->former && (send->operation == OPERATION_REFRESH || send->operation == OPERATION_RELEASE)) {
+        item.former_offset = put_value(batcher, send->former, send->former_text, false);
+        item.former_length = batcher->arena_used - item.former_offset;
+    }
+    if (is_guarded(send->operation) && send->operation != OPERATION_RAISE)
+        item.ttl_offset = put_integer(batcher, send->ttl_ms, &item.ttl_length);
     if (send->token != 0 && send->operation != OPERATION_EXTEND && send->operation != OPERATION_RELEASE &&
         send->operation != OPERATION_ADOPT)
         put_fence(batcher, &item, send);
@@ -211,8 +222,9 @@ static void batch_give(struct batcher *batcher, struct batch *batch) {
 static enum redis_script script_of(enum operation operation) {
     static const enum redis_script scripts[] = {
         [OPERATION_ACQUIRE] = SCRIPT_ACQUIRE, [OPERATION_RAISE] = SCRIPT_RAISE,
-        [OPERATION_EXTEND] = SCRIPT_EXTEND,   [OPERATION_RELEASE] = SCRIPT_RELEASE,
-        [OPERATION_LOOK] = SCRIPT_LOOK,       [OPERATION_ADOPT] = SCRIPT_ADOPT,
+        [OPERATION_EXTEND] = SCRIPT_EXTEND,   [OPERATION_REFRESH] = SCRIPT_REFRESH,
+        [OPERATION_RELEASE] = SCRIPT_RELEASE, [OPERATION_LOOK] = SCRIPT_LOOK,
+        [OPERATION_ADOPT] = SCRIPT_ADOPT,
     };
     return scripts[operation];
 }
@@ -234,7 +246,7 @@ static const char *last_word(const char *text) {
  * with the epoch, and what grants with the fence. */
 static void send_call(struct batcher *batcher, struct redis *redis, const struct item *const *items,
                       uint32_t count, instant_ns now_ns) {
-    struct redis_item arguments[3 * BATCH_NAMES_MAX + 9];
+    struct redis_item arguments[3 * BATCH_NAMES_MAX + 10];
     const struct item *first = items[0];
     enum operation operation = first->operation;
     struct batch *batch = batch_new(batcher, count);
@@ -250,19 +262,27 @@ static void send_call(struct batcher *batcher, struct redis *redis, const struct
     size_t n_keys = n;
     for (uint32_t i = 0; i < count && operation != OPERATION_LOOK; i++)
         arguments[n++] = piece(batcher, items[i]->value_offset, items[i]->value_length);
+    for (uint32_t i = 0; i < count && operation == OPERATION_RELEASE && first->former_length > 0; i++)
+        arguments[n++] = piece(batcher, items[i]->former_offset, items[i]->former_length);
     for (uint32_t i = 0; i < count && items[i]->ttl_length > 0; i++)
         arguments[n++] = piece(batcher, items[i]->ttl_offset, items[i]->ttl_length);
     if (operation == OPERATION_RAISE)
         arguments[n++] = piece(batcher, first->token_offset, first->token_length);
     if (guarded)
         arguments[n++] = word(redis_epoch(redis));
-    if (operation == OPERATION_ACQUIRE && first->fence_length > 0)
+    if (operation == OPERATION_REFRESH)
+        arguments[n++] = piece(batcher, first->former_offset, first->former_length);
+    if ((operation == OPERATION_ACQUIRE || operation == OPERATION_REFRESH) && first->fence_length > 0)
         arguments[n++] = piece(batcher, first->token_offset, first->token_length);
-    if (guarded && first->fence_length > 0) {
+    if ((operation == OPERATION_ACQUIRE || operation == OPERATION_RAISE) && first->fence_length > 0) {
         arguments[n++] = word(last_word(redis_epoch(redis)));
         arguments[n++] = word(batcher->skew_us);
         arguments[n++] = word(batcher->retention_ms);
     }
+    if (first->last_length > 0)
+        arguments[n++] = piece(batcher, first->last_offset, first->last_length);
+    if (operation == OPERATION_REFRESH && first->fence_length > 0)
+        arguments[n++] = word(batcher->retention_ms);
     batch->operation = operation;
     batch->count = count;
     for (uint32_t i = 0; i < count; i++)
@@ -285,7 +305,8 @@ static void send_to_node(struct batcher *batcher, struct redis *redis, instant_n
         if (!(item->nodes & bit))
             continue;
         if (count > 0 && (count == BATCH_NAMES_MAX || !shares_calls(item->operation) ||
-                          item->operation != together[0]->operation)) {
+                          item->operation != together[0]->operation ||
+                          (item->former_length > 0) != (together[0]->former_length > 0))) {
             send_call(batcher, redis, together, count, now_ns);
             count = 0;
         }
@@ -434,6 +455,10 @@ static struct vote vote_of(const struct batch *batch, const redisReply *reply, u
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->count)
             return strange_vote();
         return (struct vote){.kind = VOTE_YES}; /* deleted, or not ours any more: gone in both cases */
+    case OPERATION_REFRESH:
+        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+            return strange_vote();
+        return extend_vote(reply->element[0], VOTE_REPAIRED);
     case OPERATION_EXTEND:
     case OPERATION_ADOPT:
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + batch->count)

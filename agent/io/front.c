@@ -20,6 +20,7 @@
 #include "io/loop.h"
 #include "io/notify.h"
 #include "io/poller.h"
+#include "io/secrets.h"
 #include "io/succession.h"
 #include "local/command.h"
 
@@ -53,6 +54,7 @@ struct front {
     instant_ns survey_until_ns;
     instant_ns start_until_ns; /* INSTANT_NEVER once serving */
     struct notify notify;
+    struct secrets secrets;
     unsigned turns; /* since clients are served, while restoring */
     bool work_left;
     bool backlog;
@@ -115,6 +117,11 @@ static void on_outcome(void *userdata, struct request *request, const struct out
 static void on_changed(void *userdata, uint64_t name_hash, const char *name, size_t length) {
     struct front *front = userdata;
     observe_hint(&front->service, name_hash, name, length);
+}
+
+static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
+    struct front *front = userdata;
+    secrets_take(&front->secrets, secret);
 }
 
 /* --- what the keepers say --- */
@@ -393,8 +400,11 @@ static int start_keepers(struct front *front, uint32_t requests_max) {
 }
 
 static int set_up_service(struct front *front, uint32_t requests_max) {
-    const struct registry_sink registry_sink = {
-        .command = on_command, .outcome = on_outcome, .changed = on_changed, .userdata = front};
+    const struct registry_sink registry_sink = {.command = on_command,
+                                                .outcome = on_outcome,
+                                                .changed = on_changed,
+                                                .secret = on_secret,
+                                                .userdata = front};
     const struct service_sink sink = {.write = on_write,
                                       .look = on_command,
                                       .survey = on_survey,
@@ -459,6 +469,7 @@ static int begin_succession(struct front *front) {
                              front->config.config->max_sessions);
     if (r >= 0) {
         const struct errand errand = {.kind = ERRAND_SUCCEED};
+        front->service.registry.sink.secret = NULL; /* handoff.h */
         for (unsigned i = 0; i < front->n_keepers; i++)
             mailbox_post(keeper_inbox(front->keepers[i]), &errand, sizeof(errand),
                          &front->succession.predecessor, sizeof(front->succession.predecessor));

@@ -362,7 +362,7 @@ struct status_number {
     int64_t value;
 };
 
-enum { STATUS_NUMBERS = 15 };
+enum { STATUS_NUMBERS = 16 };
 
 static void status_numbers(const struct service *service, instant_ns now_ns,
                            struct status_number ret[STATUS_NUMBERS]) {
@@ -380,6 +380,7 @@ static void status_numbers(const struct service *service, instant_ns now_ns,
         {"waiters", service->registry.waiting},
         {"grants", (int64_t) sum.grants},
         {"releases", (int64_t) sum.releases},
+        {"handoffs", (int64_t) service->registry.handoffs},
         {"losses", (int64_t) sum.losses},
         {"extensions", (int64_t) sum.extensions},
         {"extensions_failed", (int64_t) sum.extensions_failed},

@@ -19,6 +19,8 @@ struct name {
     struct text *seen; /* why the first in line has not got it; NULL: not known to have failed */
     enum failure seen_failure;
     instant_ns seen_ns; /* what it says of times left is as of then */
+    int64_t token_last; /* the largest fencing token that was reserved here */
+    int64_t pause_ns;   /* before the next one contends */
 };
 
 struct names {

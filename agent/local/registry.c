@@ -5,96 +5,7 @@
 #include <string.h>
 
 #include "local/refusal.h"
-
-enum {
-    COMMAND_TEXT_BYTES = NAME_BYTES_MAX + DATA_BYTES_MAX + 32,
-};
-
-static_assert(REQUESTS_MAX == 1 << REQUEST_INDEX_BITS, "an id is a slot's index and its generation");
-
-/* --- requests --- */
-
-static uint32_t request_index(const struct registry *registry, const struct request *request) {
-    return (uint32_t) (request - (const struct request *) (const void *) registry->requests.memory);
-}
-
-uint64_t registry_id(const struct registry *registry, const struct request *request) {
-    return (uint64_t) request->generation << REQUEST_INDEX_BITS | request_index(registry, request);
-}
-
-struct request *registry_find(const struct registry *registry, uint64_t id) {
-    uint32_t index = (uint32_t) (id & (REQUESTS_MAX - 1));
-
-    if (index >= registry->requests.touched)
-        return NULL;
-    struct request *request = pool_at(&registry->requests, index);
-    return request->state != REQUEST_FREE && request->generation == id >> REQUEST_INDEX_BITS ? request
-                                                                                             : NULL;
-}
-
-struct request *registry_next(const struct registry *registry, uint32_t *slot) {
-    while (*slot < registry->requests.touched) {
-        struct request *request = pool_at(&registry->requests, (*slot)++);
-        if (request->state != REQUEST_FREE)
-            return request;
-    }
-    return NULL;
-}
-
-static void set_due(struct registry *registry, struct request *request, instant_ns due_ns) {
-    if (due_ns == INSTANT_NEVER)
-        heap_remove(&registry->due, request_index(registry, request));
-    else
-        heap_set(&registry->due, request_index(registry, request), due_ns);
-}
-
-static void enter(struct registry *registry, struct request *request, enum request_state state) {
-    bool waited = request->state == REQUEST_QUEUED || request->state == REQUEST_CONTENDING;
-    bool waits = state == REQUEST_QUEUED || state == REQUEST_CONTENDING;
-
-    registry->waiting += (uint32_t) waits - (uint32_t) waited;
-    registry->held += (uint32_t) (state == REQUEST_HELD) - (uint32_t) (request->state == REQUEST_HELD);
-    request->state = (uint8_t) state;
-}
-
-/* It is not held any more, or nobody is there to look. */
-static void leave_page(struct request *request) {
-    page_give(request->page, request->page_slot);
-    request->page = NULL;
-    request->page_slot = PAGE_NO_SLOT;
-}
-
-static void request_free(struct registry *registry, struct request *request) {
-    assert(!request->name);
-
-    leave_page(request);
-
-    enter(registry, request, REQUEST_FREE);
-    list_unlink(&request->session_link);
-    request->session = NULL;
-    request->tail = text_unref(&registry->texts, request->tail);
-    set_due(registry, request, INSTANT_NEVER);
-    pool_give(&registry->requests, request_index(registry, request));
-}
-
-static void tell(struct registry *registry, struct request *request, const struct outcome *outcome,
-                 instant_ns now_ns) {
-    if (request->session)
-        registry->sink.outcome(registry->sink.userdata, request, outcome, now_ns);
-}
-
-static void tell_kind(struct registry *registry, struct request *request, enum outcome_kind kind,
-                      instant_ns now_ns) {
-    tell(registry, request, &(struct outcome){.kind = kind}, now_ns);
-}
-
-static void tell_failed(struct registry *registry, struct request *request, const char *error,
-                        const char *text, instant_ns now_ns) {
-    tell(
-        registry, request,
-        &(struct outcome){.kind = OUTCOME_FAILED, .error = error, .text = text, .text_length = strlen(text)},
-        now_ns);
-}
+#include "local/request.h"
 
 /* --- names --- */
 
@@ -118,49 +29,25 @@ static struct request *first_in_line(const struct name *name) {
 
 static void not_found(struct registry *registry, struct request *request, instant_ns now_ns);
 
-static void command_simple(struct registry *registry, const struct request *request, uint64_t hash,
-                           enum command_kind kind) {
-    struct command command = {.kind = kind, .request = registry_id(registry, request)};
-    registry->sink.command(registry->sink.userdata, hash, &command);
-}
-
-/* `text`: where its text goes. */
-static struct command command_of(const struct request *request, enum command_kind kind,
-                                 char text[COMMAND_TEXT_BYTES]) {
-    const struct name *name = request->name;
-
-    assert((size_t) name->text->head_length + request->tail->head_length <= COMMAND_TEXT_BYTES);
-    memcpy(text, name->text->bytes, name->text->head_length);
-    memcpy(text + name->text->head_length, request->tail->bytes, request->tail->head_length);
-    return (struct command){
-        .kind = kind,
-        .persist = !request->try_once,
-        .fencing = request->fencing,
-        .head_length = name->text->head_length,
-        .tail_length = request->tail->head_length,
-        .ttl_ms = request->ttl_ms,
-        .node_timeout_ms = request->node_timeout_ms,
-        .heartbeat_ms = request->heartbeat_ms,
-        .max_hold_ms = request->max_hold_ms,
-        .text = text,
-    };
-}
-
 static void contend(struct registry *registry, struct request *request) {
     char text[COMMAND_TEXT_BYTES];
-    struct command command = command_of(request, COMMAND_CONTEND, text);
+    struct command command = request_command(registry, request, COMMAND_CONTEND, text);
 
     assert(request == first_in_line(request->name));
-    command.request = registry_id(registry, request);
-    enter(registry, request, REQUEST_CONTENDING);
+    request->from_line = request->state == REQUEST_QUEUED;
+    if (request->from_line && registry->sink.secret)
+        command.spare_tokens = HANDOFFS_MAX;
+    command.token = request->name->token_last;
+    command.pause_ns = request->name->pause_ns;
+    request->name->pause_ns = 0;
+    request_enter(registry, request, REQUEST_CONTENDING);
     registry->sink.command(registry->sink.userdata, request->name->hash, &command);
 }
 
-static struct command resume_command(const struct registry *registry, const struct request *request,
+static struct command resume_command(struct registry *registry, struct request *request,
                                      const uint8_t secret[SECRET_BYTES], char text[COMMAND_TEXT_BYTES]) {
-    struct command command = command_of(request, COMMAND_RESUME, text);
+    struct command command = request_command(registry, request, COMMAND_RESUME, text);
 
-    command.request = registry_id(registry, request);
     command.hold_until_ns = request->hold_until_ns;
     command.token = request->token;
     memcpy(command.secret, secret, sizeof(command.secret));
@@ -171,8 +58,25 @@ static void resume(struct registry *registry, struct request *request, const uin
     char text[COMMAND_TEXT_BYTES];
     const struct command command = resume_command(registry, request, secret, text);
 
-    enter(registry, request, REQUEST_CONTENDING);
+    request_enter(registry, request, REQUEST_CONTENDING);
     registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+}
+
+/* The keeper learns who holds, and the holder can resume what it has from now on. */
+static void tell_holder(struct registry *registry, struct request *request) {
+    char text[COMMAND_TEXT_BYTES];
+
+    request->tenure.secret = false;
+    if (!request->abandoned && (request->tenure.handoffs > 0 || request->resumable)) {
+        struct command command = request_command(registry, request, COMMAND_HAND_OVER, text);
+        command.hold_until_ns = request->hold_until_ns;
+        command.token = request->token;
+        memcpy(command.secret, request->secret, sizeof(command.secret));
+        registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+        tell_changed(registry, request->name);
+    }
+    request->tail = text_unref(&registry->texts, request->tail);
+    request_set_due(registry, request, request_held_due_ns(request));
 }
 
 /* Takes the request out of its line; the next one comes forward. The name goes with its last request. */
@@ -195,12 +99,12 @@ static void leave_line(struct registry *registry, struct request *request) {
 
 /* Leaves the line for good while the keeper has it: it is remembered until the keeper confirms. */
 static void hand_back_by(struct registry *registry, struct request *request, enum command_kind kind) {
-    leave_page(request);
-    command_simple(registry, request, request->name->hash, kind);
+    request_leave_page(request);
+    request_command_simple(registry, request, request->name->hash, kind);
     if (request->state == REQUEST_HELD)
         tell_changed(registry, request->name);
-    enter(registry, request, REQUEST_RELEASING);
-    set_due(registry, request, INSTANT_NEVER);
+    request_enter(registry, request, REQUEST_RELEASING);
+    request_set_due(registry, request, INSTANT_NEVER);
     leave_line(registry, request);
 }
 
@@ -223,9 +127,15 @@ static void end(struct registry *registry, struct request *request) {
     request_free(registry, request);
 }
 
+/* `now_ns`: 0 for when the keeper hears of it. */
+static void beat(struct registry *registry, const struct request *request, instant_ns now_ns) {
+    const struct command command = {.kind = COMMAND_BEAT, .request = request->number, .beat_ns = now_ns};
+    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+}
+
 /* Nobody waits for its outcome any more. */
 static void silence(struct request *request) {
-    leave_page(request);
+    request_leave_page(request);
     request->kept_ns = NULL;
     list_unlink(&request->session_link);
     request->session = NULL;
@@ -237,7 +147,7 @@ static void fail_busy(struct registry *registry, struct request *request, instan
     char text[REFUSAL_BYTES];
     const char *error = refusal_busy(request->name, first_in_line(request->name), now_ns, text);
 
-    tell_failed(registry, request, error, text, now_ns);
+    request_tell_failed(registry, request, error, text, now_ns);
 }
 
 /* One that is unwanted goes as soon as it is found. */
@@ -255,40 +165,6 @@ static void turn_away_impatient(struct registry *registry, struct name *name, in
         fail_busy(registry, request, now_ns);
         end(registry, request);
     }
-}
-
-static struct request *request_new(struct registry *registry, uint32_t index, uint32_t generation,
-                                   struct session *session, const struct registry_ask *ask,
-                                   struct text *tail) {
-    struct request *request = pool_at(&registry->requests, index);
-
-    *request = (struct request){
-        .generation = generation,
-        .state = REQUEST_NEW,
-        .try_once = ask->wait_ms == 0,
-        .async = ask->async,
-        .resume = ask->resume != NULL,
-        .fencing = ask->fencing,
-        .resumable = ask->resumable,
-        .ttl_ms = ask->ttl_ms,
-        .node_timeout_ms = ask->node_timeout_ms,
-        .heartbeat_ms = ask->heartbeat_ms,
-        .linger_ms = ask->linger_ms,
-        .max_hold_ms = ask->max_hold_ms,
-        .pid = ask->pid,
-        .uid = ask->uid,
-        .page = ask->page,
-        .page_slot = PAGE_NO_SLOT,
-        .session = session,
-        .tail = tail,
-        .wait_until_ns = INSTANT_NEVER,
-        .hold_until_ns = ask->resume ? ask->hold_until_ns : INSTANT_NEVER,
-        .token = ask->resume ? ask->token : 0,
-        .linger_until_ns = INSTANT_NEVER,
-    };
-    list_init(&request->session_link);
-    list_init(&request->queue_link);
-    return request;
 }
 
 struct request *registry_ask(struct registry *registry, struct session *session,
@@ -336,12 +212,12 @@ static void start_resume(struct registry *registry, struct request *request,
     }
     if (error) {
         list_append(&name->queue, &request->queue_link);
-        tell_failed(registry, request, error, text, now_ns);
+        request_tell_failed(registry, request, error, text, now_ns);
         end(registry, request);
         return;
     }
     list_prepend(&name->queue, &request->queue_link);
-    set_due(registry, request, request->wait_until_ns);
+    request_set_due(registry, request, request->wait_until_ns);
     resume(registry, request, secret);
 }
 
@@ -375,52 +251,72 @@ bool registry_start(struct registry *registry, struct request *request, const st
     }
     put_in_order(request); /* one that a former process left unanswered asked long ago */
     if (!first) {
-        set_due(registry, request, request->wait_until_ns);
+        request_set_due(registry, request, request->wait_until_ns);
         contend(registry, request);
         return true;
     }
-    enter(registry, request, REQUEST_QUEUED);
+    request_enter(registry, request, REQUEST_QUEUED);
     if (request->try_once && is_taken(name)) {
         fail_busy(registry, request, now_ns);
         end(registry, request);
         return true;
     }
-    set_due(registry, request, request->wait_until_ns);
+    request_set_due(registry, request, request->wait_until_ns);
     return true;
 }
 
-/* When a held one is due. */
-static instant_ns held_due_ns(const struct request *request) {
-    return instant_min(request->deadline_ns, request->linger_until_ns);
-}
+/* Gives the lease to the next in line, who was in the line before; FIFO. False: it is to be released. */
+static bool hand_over(struct registry *registry, struct request *holder, instant_ns now_ns) {
+    struct name *name = holder->name;
+    struct list *second = holder->queue_link.next;
+    struct request *next = second != &name->queue ? list_entry(second, struct request, queue_link) : NULL;
 
-static void set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns) {
-    request->deadline_ns = deadline_ns;
-    if (request->kept_ns)
-        __atomic_store_n(request->kept_ns, deadline_ns, __ATOMIC_RELEASE);
-    page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
-    set_due(registry, request, held_due_ns(request));
+    if (!handoff_is_fine(holder, next, now_ns)) {
+        name->pause_ns = handoff_pause_ns(holder, now_ns);
+        return false;
+    }
+    request_leave_page(holder); /* first: at no instant two slots show the lease */
+    list_unlink(&holder->queue_link);
+    holder->name = NULL;
+    handoff_move(holder, next, now_ns);
+    registry->sink.secret(registry->sink.userdata, next->secret);
+    next->number = holder->number;
+    holder->number = 0;
+    number_move(&registry->numbers, next->number, next);
+    registry->handoffs++;
+    request_enter(registry, next, REQUEST_HELD);
+    next->page_slot = page_take(next->page);
+    request_set_deadline(registry, next, next->deadline_ns);
+    if (next->heartbeat_ms > 0)
+        beat(registry, next, now_ns);
+    const struct outcome outcome = {
+        .kind = OUTCOME_GRANTED, .text = (const char *) next->secret, .text_length = SECRET_BYTES};
+    request_tell(registry, next, &outcome, now_ns);
+    request_tell_kind(registry, holder, OUTCOME_RELEASED, now_ns);
+    request_free(registry, holder);
+    return true;
 }
 
 void registry_release(struct registry *registry, struct request *request, instant_ns now_ns) {
     switch ((enum request_state) request->state) {
     case REQUEST_QUEUED:
-        tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+        request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
         end(registry, request);
         break;
     case REQUEST_HELD:
         if (request->restored) {
-            leave_page(request);
+            request_leave_page(request);
             request->unwanted = true;
             if (request->abandoned) { /* nobody looks for it */
-                tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+                request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
                 end(registry, request);
             } else if (request->vanished) {
                 not_found(registry, request, now_ns);
             }
             break;
         }
-        hand_back(registry, request);
+        if (!hand_over(registry, request, now_ns))
+            hand_back(registry, request);
         break;
     case REQUEST_CONTENDING:
         hand_back(registry, request);
@@ -436,7 +332,7 @@ void registry_release(struct registry *registry, struct request *request, instan
 
 static void linger(struct registry *registry, struct request *request, instant_ns now_ns) {
     request->linger_until_ns = instant_add(now_ns, (int64_t) request->linger_ms * NS_PER_MS);
-    set_due(registry, request, held_due_ns(request));
+    request_set_due(registry, request, request_held_due_ns(request));
 }
 
 void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns) {
@@ -455,14 +351,14 @@ bool registry_abandon(struct registry *registry, struct request *request, instan
         return false;
     }
     request->abandoned = true;
-    command_simple(registry, request, request->name->hash,
-                   request->restored ? COMMAND_FORGET : COMMAND_ABANDON);
+    request_command_simple(registry, request, request->name->hash,
+                           request->restored ? COMMAND_FORGET : COMMAND_ABANDON);
     return true;
 }
 
 void registry_beat(struct registry *registry, struct request *request) {
     if (request->state == REQUEST_HELD && request->heartbeat_ms > 0)
-        command_simple(registry, request, request->name->hash, COMMAND_BEAT);
+        beat(registry, request, 0);
 }
 
 /* --- requests of a former process --- */
@@ -504,8 +400,8 @@ static void restart_held(struct registry *registry, struct request *request,
     char text[COMMAND_TEXT_BYTES];
 
     list_prepend(&request->name->queue, &request->queue_link);
-    enter(registry, request, REQUEST_HELD);
-    set_due(registry, request, request->deadline_ns);
+    request_enter(registry, request, REQUEST_HELD);
+    request_set_due(registry, request, request->deadline_ns);
     if (request->abandoned)
         return; /* nothing is asked of the nodes: only nobody else gets it before */
     struct command command = resume_command(registry, request, ask->resume, text);
@@ -536,13 +432,13 @@ bool registry_restart(struct registry *registry, struct request *request, const 
             linger(registry, request, now_ns);
         return true;
     }
-    set_due(registry, request, request->wait_until_ns);
+    request_set_due(registry, request, request->wait_until_ns);
     if (ask->resume) {
         put_behind_held(request);
         resume(registry, request, ask->resume);
     } else {
         put_in_order(request);
-        enter(registry, request, REQUEST_QUEUED);
+        request_enter(registry, request, REQUEST_QUEUED);
     }
     return true;
 }
@@ -571,10 +467,10 @@ static void found(struct registry *registry, struct request *request, instant_ns
         hand_back(registry, request);
         return;
     }
-    set_deadline(registry, request, instant_max(request->deadline_ns, deadline_ns));
+    request_set_deadline(registry, request, instant_max(request->deadline_ns, deadline_ns));
     if (request->risk != 0) {
         request->risk = 0;
-        tell_kind(registry, request, OUTCOME_EXTENDED, now_ns);
+        request_tell_kind(registry, request, OUTCOME_EXTENDED, now_ns);
     }
 }
 
@@ -584,9 +480,10 @@ static void not_found(struct registry *registry, struct request *request, instan
     if (registry->restoring && !request->unwanted)
         return;
     if (request->unwanted)
-        tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+        request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
     else
-        tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = REASON_NO_QUORUM}, now_ns);
+        request_tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = REASON_NO_QUORUM},
+                     now_ns);
     end(registry, request);
 }
 
@@ -608,6 +505,8 @@ void registry_restore_end(struct registry *registry, instant_ns now_ns) {
 static void granted(struct registry *registry, struct request *request, const struct report *report,
                     instant_ns now_ns) {
     instant_ns deadline_ns = report->deadline_ns;
+    struct outcome outcome = {
+        .kind = OUTCOME_GRANTED, .text = report->text, .text_length = report->text_length};
 
     if (request->state == REQUEST_HELD && request->restored && !request->abandoned && now_ns < deadline_ns) {
         found(registry, request, deadline_ns, now_ns);
@@ -616,28 +515,34 @@ static void granted(struct registry *registry, struct request *request, const st
     if (request->state != REQUEST_CONTENDING)
         return; /* withdrawn meanwhile: its release is on the way */
     if (now_ns >= deadline_ns) {
-        tell_failed(registry, request, "NOQUORUM",
-                    "the grant came too late: the agent was stopped or starved", now_ns);
+        request_tell_failed(registry, request, "NOQUORUM",
+                            "the grant came too late: the agent was stopped or starved", now_ns);
         silence(request);
         withdraw(registry, request);
         return;
     }
-    enter(registry, request, REQUEST_HELD);
+    request_enter(registry, request, REQUEST_HELD);
     tell_changed(registry, request->name);
     request->restored = false;
     request->token = report->token;
+    request->tenure = (struct tenure){.acquired_ns = now_ns,
+                                      .token_last = report->token_last,
+                                      .secret = request->from_line && registry->sink.secret};
+    request->name->token_last = report->token_last;
+    if (request->tenure.secret) {
+        registry->sink.secret(registry->sink.userdata, request->secret);
+        outcome.text = (const char *) request->secret;
+    }
     request->page_slot = page_take(request->page);
-    set_deadline(registry, request, deadline_ns);
+    request_set_deadline(registry, request, deadline_ns);
     if (!request->resume && request->max_hold_ms > 0)
         request->hold_until_ns = instant_add(now_ns, request->max_hold_ms * NS_PER_MS);
     request->name->seen = text_unref(&registry->texts, request->name->seen);
     list_unlink(&request->queue_link); /* one that resumes in vain may stand before it */
     list_prepend(&request->name->queue, &request->queue_link);
-    tell(
-        registry, request,
-        &(struct outcome){.kind = OUTCOME_GRANTED, .text = report->text, .text_length = report->text_length},
-        now_ns);
-    request->tail = text_unref(&registry->texts, request->tail);
+    request_tell(registry, request, &outcome, now_ns);
+    if (!request->tenure.secret)
+        request->tail = text_unref(&registry->texts, request->tail);
     if (request->state == REQUEST_HELD)
         turn_away_impatient(registry, request->name, now_ns);
 }
@@ -647,10 +552,10 @@ static void extended(struct registry *registry, struct request *request, instant
     /* Late by our own clock: the tick that tells the loss is about to run. */
     if (request->state != REQUEST_HELD || now_ns >= request->deadline_ns)
         return;
-    set_deadline(registry, request, deadline_ns);
+    request_set_deadline(registry, request, deadline_ns);
     if (request->risk != 0) {
         request->risk = 0;
-        tell_kind(registry, request, OUTCOME_EXTENDED, now_ns);
+        request_tell_kind(registry, request, OUTCOME_EXTENDED, now_ns);
     }
 }
 
@@ -659,7 +564,7 @@ static void at_risk(struct registry *registry, struct request *request, enum rea
     if (request->state != REQUEST_HELD)
         return;
     request->risk = (uint8_t) (1 + reason);
-    tell(registry, request, &(struct outcome){.kind = OUTCOME_AT_RISK, .reason = reason}, now_ns);
+    request_tell(registry, request, &(struct outcome){.kind = OUTCOME_AT_RISK, .reason = reason}, now_ns);
 }
 
 static void contended(struct registry *registry, struct request *request, const struct report *report,
@@ -697,22 +602,22 @@ static void failed(struct registry *registry, struct request *request, const str
             contend(registry, request);
             return;
         }
-        enter(registry, request, REQUEST_QUEUED);
+        request_enter(registry, request, REQUEST_QUEUED);
         if (is_taken(request->name))
             turn_away_impatient(registry, request->name, now_ns);
         return;
     }
-    tell(registry, request,
-         &(struct outcome){.kind = OUTCOME_FAILED,
-                           .error = errors[report->failure],
-                           .text = report->text,
-                           .text_length = report->text_length},
-         now_ns);
+    request_tell(registry, request,
+                 &(struct outcome){.kind = OUTCOME_FAILED,
+                                   .error = errors[report->failure],
+                                   .text = report->text,
+                                   .text_length = report->text_length},
+                 now_ns);
     end(registry, request);
 }
 
 void registry_report(struct registry *registry, const struct report *report, instant_ns now_ns) {
-    struct request *request = registry_find(registry, report->request);
+    struct request *request = number_find(&registry->numbers, report->request);
 
     if (!request)
         return;
@@ -735,13 +640,14 @@ void registry_report(struct registry *registry, const struct report *report, ins
     case REPORT_LOST:
         if (request->state != REQUEST_HELD)
             break; /* RELEASED follows */
-        tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = report->reason}, now_ns);
+        request_tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = report->reason},
+                     now_ns);
         end(registry, request);
         break;
     case REPORT_RELEASED:
         if (request->state != REQUEST_RELEASING)
             break;
-        tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+        request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
         request_free(registry, request);
         break;
     case REPORT_LOOKED:
@@ -758,7 +664,7 @@ static void wait_ended(struct registry *registry, struct request *request, insta
     char text[REFUSAL_BYTES];
     const char *error = refusal_timeout(request, first_in_line(request->name), now_ns, text);
 
-    tell_failed(registry, request, error, text, now_ns);
+    request_tell_failed(registry, request, error, text, now_ns);
     silence(request);
     if (request->state == REQUEST_CONTENDING)
         withdraw(registry, request);
@@ -775,9 +681,9 @@ static void deadline_passed(struct registry *registry, struct request *request, 
     else if (request->risk != 0)
         reason = (enum reason)(request->risk - 1);
     if (request->unwanted)
-        tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+        request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
     else
-        tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = reason}, now_ns);
+        request_tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = reason}, now_ns);
     silence(request);
     hand_back_by(registry, request, request->restored ? COMMAND_FORGET : COMMAND_RELEASE);
 }
@@ -785,7 +691,7 @@ static void deadline_passed(struct registry *registry, struct request *request, 
 /* It has lingered long enough. */
 static void stop_lingering(struct registry *registry, struct request *request, instant_ns now_ns) {
     request->linger_until_ns = INSTANT_NEVER;
-    set_due(registry, request, request->deadline_ns);
+    request_set_due(registry, request, request->deadline_ns);
     registry_release(registry, request, now_ns);
 }
 
@@ -794,8 +700,10 @@ void registry_tick(struct registry *registry, instant_ns now_ns) {
         struct request *request = pool_at(&registry->requests, heap_first(&registry->due));
         if (request->state == REQUEST_HELD && now_ns >= request->deadline_ns)
             deadline_passed(registry, request, now_ns);
-        else if (request->state == REQUEST_HELD)
+        else if (request->state == REQUEST_HELD && now_ns >= request->linger_until_ns)
             stop_lingering(registry, request, now_ns);
+        else if (request->state == REQUEST_HELD)
+            tell_holder(registry, request);
         else
             wait_ended(registry, request, now_ns);
     }

@@ -8,7 +8,9 @@
  * lease stands, that one can't win. One at a time: of several with one secret, one may hold.
  *
  * A lease may linger when its session ends without a release: it goes on as if it were held, so that what
- * its holder has started can be stopped before another one has the name. */
+ * its holder has started can be stopped before another one has the name.
+ *
+ * A lease that is let go may be handed over to the next in line without its keeper: local/handoff.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,7 +22,9 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "core/event.h"
+#include "local/handoff.h"
 #include "local/names.h"
+#include "local/number.h"
 #include "local/page.h"
 
 struct session;
@@ -50,6 +54,7 @@ struct request {
     bool restored : 1;  /* from a ledger, and the keeper has not yet found it at the nodes */
     bool unwanted : 1;  /* restored, and to be released as soon as it is found */
     bool vanished : 1;  /* restored, and the nodes have it no more */
+    bool from_line : 1; /* it contends, or holds, after others of this host */
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
@@ -59,23 +64,26 @@ struct request {
     uid_t uid;
     struct session *session; /* NULL: nobody waits for news */
     struct name *name;       /* NULL once out of the line */
-    struct text *tail;       /* "pid:uid:data" for the lock value, until granted */
+    struct text *tail;       /* "pid:uid:data" for the lock value, until the keeper has it */
+    uint64_t number;         /* what the keeper knows it by; 0: it does not */
     struct list session_link;
     struct list queue_link;
     instant_ns asked_ns;
     instant_ns wait_until_ns;
     instant_ns deadline_ns;
-    int64_t token;              /* held, or resumed: the fencing token; 0: none */
-    struct page *page;          /* the session's; NULL when it has none or is gone */
-    int page_slot;              /* held: its place there, or PAGE_NO_SLOT */
-    uint32_t entry;             /* for the session: its place in the ledger; 0: none */
-    instant_ns *kept_ns;        /* where the deadline is kept for the next process, or NULL */
-    instant_ns hold_until_ns;   /* INSTANT_NEVER: no bound */
-    instant_ns linger_until_ns; /* held without a session until then; INSTANT_NEVER: with one */
+    int64_t token;                /* held, or resumed: the fencing token; 0: none */
+    struct page *page;            /* the session's; NULL when it has none or is gone */
+    int page_slot;                /* held: its place there, or PAGE_NO_SLOT */
+    uint32_t entry;               /* for the session: its place in the ledger; 0: none */
+    instant_ns *kept_ns;          /* where the deadline is kept for the next process, or NULL */
+    instant_ns hold_until_ns;     /* INSTANT_NEVER: no bound */
+    instant_ns linger_until_ns;   /* held without a session until then; INSTANT_NEVER: with one */
+    struct tenure tenure;         /* held */
+    uint8_t secret[SECRET_BYTES]; /* held, as long as tenure.secret: what its holder was told instead */
 };
 
 enum outcome_kind {
-    OUTCOME_GRANTED, /* text: the random part of the lock value */
+    OUTCOME_GRANTED, /* text: the random part of the lock value, or what it is to become */
     OUTCOME_FAILED,  /* error, text */
     OUTCOME_AT_RISK, /* reason */
     OUTCOME_EXTENDED,
@@ -99,6 +107,8 @@ struct registry_sink {
                     instant_ns now_ns);
     /* A request has got this name, or has it no more: its keeper knows, or is told already. May be NULL. */
     void (*changed)(void *userdata, uint64_t name_hash, const char *name, size_t length);
+    /* Fresh random bytes, as the keepers have them. NULL: no lease is handed over. */
+    void (*secret)(void *userdata, uint8_t secret[SECRET_BYTES]);
     void *userdata;
 };
 
@@ -108,9 +118,11 @@ struct registry {
     struct heap due;
     struct text_store texts;
     struct names names;
+    struct numbers numbers;
     uint32_t requests_max;
     uint32_t limit; /* configured: at most this many at a time */
     uint32_t held, waiting;
+    uint64_t handoffs;   /* since the start */
     bool restoring;      /* until registry_restore_end() */
     uint32_t generation; /* ids of requests are above that of any former process's */
 };

@@ -201,11 +201,15 @@ void session_end(struct session *session, struct service *service, instant_ns no
         return;
     leave(session, service);
     observe_end(session, service);
-    list_for_each_safe(node, &session->requests) {
-        struct request *request = list_entry(node, struct request, session_link);
-        keep_lingers(service, request, now_ns);
-        registry_drop(&service->registry, request, now_ns);
-    }
+    /* What waits goes first: it must not be handed what the session holds. */
+    for (unsigned held = 0; held < 2; held++)
+        list_for_each_safe(node, &session->requests) {
+            struct request *request = list_entry(node, struct request, session_link);
+            if (held == 0 && request->state == REQUEST_HELD)
+                continue;
+            keep_lingers(service, request, now_ns);
+            registry_drop(&service->registry, request, now_ns);
+        }
     assert(list_is_empty(&session->requests));
     session->id = 0;
 }

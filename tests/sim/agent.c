@@ -65,6 +65,10 @@ static void on_send(void *userdata, const struct send *send) {
         event.as.request.ttl_ms = send->ttl_ms;
         event.as.request.ticket = send->ticket;
         event.as.request.token = send->token;
+        event.as.request.token_last = send->token_last;
+        event.as.request.has_former = send->former != NULL;
+        if (send->former)
+            memcpy(event.as.request.former, send->former, SECRET_BYTES);
         event.as.request.owner = keeper->agent->index << 24 | keeper->agent->life;
         event.as.request.epoch = connection->epoch;
         event.as.request.floor_us = connection->floor_us;
@@ -256,9 +260,21 @@ static void on_command(void *userdata, uint64_t name_hash, const struct command 
 
 static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
                        instant_ns now_ns) {
-    (void) userdata;
     (void) now_ns;
-    client_outcome(request, outcome);
+    if (outcome->kind == OUTCOME_GRANTED)
+        client_granted(userdata, request, (const uint8_t *) outcome->text);
+    else
+        client_outcome(request, outcome);
+}
+
+const struct lease *agent_lease(const struct sim_agent *agent, unsigned name, uint64_t number) {
+    const char text[] = {(char) ('0' + name)};
+    uint64_t hash = registry_hash(&agent->registry, text, 1);
+    const struct shard *shard = &agent->keepers[(hash >> 40) % sim_n_keepers].shard;
+    uint32_t slot = shard->lease_of_request[number % SIM_REQUESTS_MAX];
+    const struct lease *lease = slot != 0 ? pool_at(&shard->leases, slot - 1) : NULL;
+
+    return lease && lease->request == number ? lease : NULL;
 }
 
 void front_settle(struct sim_agent *agent) {
@@ -273,16 +289,15 @@ void front_settle(struct sim_agent *agent) {
 
 static void front_dispatch(struct sim_agent *agent, const struct event *event) {
     const struct report *report = &event->as.dispatch.report;
-    const struct request *request = registry_find(&agent->registry, report->request);
-    uint64_t id = report->request;
+    struct report told = *report;
 
-    registry_report(&agent->registry, report, front_now(agent));
-    request = request ? registry_find(&agent->registry, id) : NULL;
-    if (!request || request->state != REQUEST_HELD || !request->session)
-        return;
-    if (report->kind == REPORT_GRANTED)
-        client_granted(agent, request, event->as.dispatch.secret);
-    else if (report->kind == REPORT_EXTENDED)
+    if (report->kind == REPORT_GRANTED) {
+        told.text = (const char *) event->as.dispatch.secret;
+        told.text_length = SECRET_BYTES;
+    }
+    registry_report(&agent->registry, &told, front_now(agent));
+    const struct request *request = number_find(&agent->registry.numbers, report->request);
+    if (report->kind == REPORT_EXTENDED && request && request->state == REQUEST_HELD && request->session)
         client_extended(agent, request);
 }
 
@@ -389,7 +404,8 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
 
 void agent_start(struct sim_agent *agent) {
     static const uint64_t hash_key[2] = {1, 2};
-    const struct registry_sink sink = {.command = on_command, .outcome = on_outcome, .userdata = agent};
+    const struct registry_sink sink = {
+        .command = on_command, .outcome = on_outcome, .secret = on_secret, .userdata = agent};
 
     agent->running = true;
     agent->life++;

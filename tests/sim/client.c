@@ -24,7 +24,8 @@ static struct client {
     int64_t deadline_ns; /* by its host's clock */
     int64_t bound_ns;    /* the same: what max_hold and the missing heartbeats allow at most */
     int64_t asked_ns;
-    uint8_t secret[SECRET_BYTES]; /* of its last lease, and the terms */
+    uint8_t secret[SECRET_BYTES]; /* of its last lease, and the terms; without a ttl it was told none */
+    uint8_t value[SECRET_BYTES];  /* which was in the keys then */
     uint32_t ttl_ms, heartbeat_ms, linger_ms;
     int64_t hold_until_ns;
     int64_t token;
@@ -32,6 +33,11 @@ static struct client {
 
 static unsigned n_clients;
 static int64_t resource_tokens[SIM_NAMES];
+static bool at_risk[SIM_AGENTS_MAX][SIM_NAMES]; /* or lost, as the agent told who held it last */
+static bool crowded;                            /* most want one name, for a short while each */
+static uint32_t usual_ttl_ms;                   /* most ask for the same */
+
+static const uint32_t ttls_ms[] = {300, 500, 1000, 2000};
 
 static unsigned index_of(const struct client *client) {
     return (unsigned) (client - clients);
@@ -58,6 +64,9 @@ static void step_later(const struct client *client, int64_t delay_ns) {
 void clients_reset(unsigned count) {
     n_clients = count;
     memset(resource_tokens, 0, sizeof(resource_tokens));
+    memset(at_risk, 0, sizeof(at_risk));
+    usual_ttl_ms = ttls_ms[pick(0, 3)];
+    crowded = chance(30);
     for (unsigned i = 0; i < count; i++) {
         clients[i] = (struct client){.agent = (unsigned) pick(0, sim_n_agents - 1)};
         list_init(&clients[i].requests);
@@ -102,7 +111,8 @@ static void check_same_token(const struct client *client, int64_t token) {
 
 void clients_check_deletion(const uint8_t secret[SECRET_BYTES]) {
     for (unsigned i = 0; i < n_clients; i++)
-        if (believes(&clients[i]) && memcmp(clients[i].secret, secret, SECRET_BYTES) == 0)
+        if (believes(&clients[i]) && (memcmp(clients[i].secret, secret, SECRET_BYTES) == 0 ||
+                                      memcmp(clients[i].value, secret, SECRET_BYTES) == 0))
             violation("a key is deleted in which client %u believes", i);
 }
 
@@ -126,15 +136,23 @@ void client_granted(struct sim_agent *agent, const struct request *request,
                     const uint8_t secret[SECRET_BYTES]) {
     struct client *client = client_of(request);
 
-    bool believed = believes(client);
+    bool believed = believes(client), handed_over = request->tenure.handoffs > 0;
 
-    (void) agent;
     client->state = CLIENT_HOLDING;
     client->holding = true;
     client->deadline_ns = request->deadline_ns;
     memcpy(client->secret, secret, SECRET_BYTES);
-    sim_counts.grants++;
-    trace("client %u: granted name %u, %lld ms left, token %lld", index_of(client), client->name,
+    const struct lease *lease = agent_lease(agent, client->name, request->number);
+    memcpy(client->value, lease ? lease->secret : secret, SECRET_BYTES);
+    if (handed_over)
+        sim_counts.handoffs++;
+    else
+        sim_counts.grants++;
+    if (handed_over && at_risk[agent->index][client->name])
+        violation("client %u is handed a lease that is at risk, or lost", index_of(client));
+    at_risk[agent->index][client->name] = false;
+    trace("client %u: %s name %u, %lld ms left, token %lld", index_of(client),
+          handed_over ? "is handed" : "granted", client->name,
           (long long) ((client->deadline_ns - clock_read(&agent->clock)) / NS_PER_MS),
           (long long) request->token);
     if (!request->resume)
@@ -142,7 +160,7 @@ void client_granted(struct sim_agent *agent, const struct request *request,
     else if (believed)
         check_same_token(client, request->token);
     client->token = request->token;
-    client->ttl_ms = request->ttl_ms;
+    client->ttl_ms = request->resumable ? request->ttl_ms : 0;
     client->heartbeat_ms = request->heartbeat_ms;
     client->linger_ms = request->linger_ms;
     client->bound_ns = client->hold_until_ns = request->hold_until_ns;
@@ -152,7 +170,10 @@ void client_granted(struct sim_agent *agent, const struct request *request,
                                            (int64_t) (request->heartbeat_ms + request->ttl_ms) * NS_PER_MS);
     sim_counts.resumed += request->resume;
     check_belief(client);
-    step_later(client, chance(70) ? pick(0, 50) * NS_PER_MS : pick(50, 6000) * NS_PER_MS);
+    if (crowded && chance(95))
+        step_later(client, pick(0, 3000) * NS_PER_US);
+    else
+        step_later(client, chance(70) ? pick(0, 50) * NS_PER_MS : pick(50, 6000) * NS_PER_MS);
 }
 
 void client_extended(struct sim_agent *agent, const struct request *request) {
@@ -170,7 +191,10 @@ static void become_idle(struct client *client) {
     client->state = CLIENT_IDLE;
     client->id = 0;
     client->holding = false;
-    step_later(client, chance(70) ? pick(0, 100) * NS_PER_MS : pick(100, 2000) * NS_PER_MS);
+    if (crowded && chance(90))
+        step_later(client, pick(0, 5000) * NS_PER_US);
+    else
+        step_later(client, chance(70) ? pick(0, 100) * NS_PER_MS : pick(100, 2000) * NS_PER_MS);
 }
 
 /* It believes on its own now, perhaps asks to resume, and begins anew after its deadline. */
@@ -199,6 +223,7 @@ void client_outcome(struct request *request, const struct outcome *outcome) {
         sim_counts.losses++;
         trace("client %u: lost, %d", index_of(client), (int) outcome->reason);
         client->holding = false;
+        at_risk[client->agent][client->name] = true;
         if (client->state == CLIENT_HOLDING)
             become_idle(client);
         break;
@@ -206,9 +231,11 @@ void client_outcome(struct request *request, const struct outcome *outcome) {
         sim_counts.releases++;
         become_idle(client);
         break;
-    case OUTCOME_GRANTED: /* see client_granted() */
     case OUTCOME_EXTENDED:
     case OUTCOME_AT_RISK:
+        at_risk[client->agent][client->name] = outcome->kind == OUTCOME_AT_RISK;
+        break;
+    case OUTCOME_GRANTED: /* see client_granted() */
         break;
     }
 }
@@ -228,22 +255,22 @@ void clients_agent_died(const struct sim_agent *agent) {
 /* --- what it does --- */
 
 static void ask(struct client *client, struct sim_agent *agent) {
-    static const uint32_t ttls_ms[] = {300, 500, 1000, 2000};
     static const int64_t waits_ms[] = {0, 0, 50, 1000, 5000, -1, -1, -1};
-    uint32_t ttl_ms = ttls_ms[pick(0, 3)];
-    char name[] = {(char) ('0' + pick(0, SIM_NAMES - 1))};
+    uint32_t ttl_ms = chance(70) ? usual_ttl_ms : ttls_ms[pick(0, 3)];
+    char name[] = {(char) ('0' + (crowded && chance(80) ? 0 : pick(0, SIM_NAMES - 1)))};
     const struct registry_ask ask = {
         .name = name,
         .name_length = 1,
         .tail = "1:",
         .tail_length = 2,
-        .wait_ms = waits_ms[pick(0, 7)],
+        .wait_ms = waits_ms[crowded && chance(80) ? 7 : pick(0, 7)],
         .ttl_ms = ttl_ms,
         .node_timeout_ms = ttl_ms / 20,
         .heartbeat_ms = chance(10) ? ttl_ms : 0,
         .linger_ms = chance(10) ? (uint32_t) pick(1, 3000) : 0,
         .max_hold_ms = chance(10) ? 2 * ttl_ms : 0,
         .fencing = sim_fencing,
+        .resumable = chance(60),
     };
 
     struct request *request = registry_ask(&agent->registry, (struct session *) (void *) client,
@@ -276,6 +303,7 @@ static void resume(struct client *client, struct sim_agent *agent) {
         .node_timeout_ms = client->ttl_ms / 20,
         .heartbeat_ms = client->heartbeat_ms,
         .linger_ms = client->linger_ms,
+        .resumable = true,
         .resume = client->secret,
         .hold_until_ns = client->hold_until_ns,
         .token = client->token,
@@ -346,16 +374,22 @@ void client_step(unsigned index) {
         become_idle(client);
         return;
     }
-    if (!agent->running || sim_now_ns < agent->paused_until_ns) {
+    if (client->state == CLIENT_CUT_OFF && client->ttl_ms == 0) { /* it has nothing to resume with */
+        cut_off(client);
+        return;
+    }
+    /* What came during a pause may be read before the agent sees that a deadline has passed meanwhile. */
+    if (!agent->running || sim_now_ns < agent->paused_until_ns - 1) {
+        int64_t left_ns = agent->paused_until_ns - 1 - sim_now_ns;
         if (client->state != CLIENT_IDLE || !sim_calm)
-            step_later(client, pick(1, 200) * NS_PER_MS);
+            step_later(client, agent->running && chance(30) ? left_ns : pick(1, 200) * NS_PER_MS);
         return;
     }
     switch (client->state) {
     case CLIENT_IDLE:
         if (sim_calm)
             return;
-        if (client->ttl_ms > 0 && chance(5))
+        if (client->ttl_ms > 0 && chance(agent->life > 1 ? 20 : 5))
             resume(client, agent); /* what it let go of, or lost */
         else
             ask(client, agent);

@@ -53,7 +53,7 @@ static struct sim_node node;
 static char known_epoch[EPOCH_BYTES_MAX]; /* as the last probe had it */
 static uint32_t known_sim_epoch;
 static int64_t known_sim_floor_us;
-static char history[STEPS * 96];
+static char history[STEPS * 128];
 
 static _Noreturn void fail(const char *what) {
     (void) printf("not ok 1 - the simulated node answers like a real one\n# %s, after:%s\n1..1\n", what,
@@ -100,7 +100,7 @@ static enum vote_kind vote_of(enum operation operation, const redisReply *reply)
         return VOTE_YES;
     if (operation == OPERATION_LOOK)
         return strcmp(reply->element[0]->str, "none") == 0 ? VOTE_FREE : VOTE_FOREIGN;
-    switch (reply->element[1]->integer) {
+    switch (reply->element[operation == OPERATION_REFRESH ? 0 : 1]->integer) {
     case 1:
         return VOTE_YES;
     case 2:
@@ -129,30 +129,38 @@ static void compare_token(const redisReply *reply, size_t at, size_t token_at,
         fail("another largest token");
 }
 
+/* `former`: NULL for a release without. */
 static redisReply *run_request(enum operation operation, const char *key, const char *value,
-                               int64_t token_distance) {
-    char fence[32], token[32], floor_us[32];
+                               const char *former, int64_t token_distance, int64_t last_distance) {
+    char fence[32], token[32], last[32], floor_us[32];
+    int more = last_distance != token_distance;
 
     (void) snprintf(fence, sizeof(fence), "%s%s", REDIS_FENCE_KEY, key);
     (void) snprintf(floor_us, sizeof(floor_us), "%lld", (long long) known_floor_us());
     (void) snprintf(token, sizeof(token), "%lld", (long long) (known_floor_us() + token_distance));
-    const char *const acquire[] = {key,         REDIS_EPOCH_KEY, fence,    value,         "100000",
-                                   known_epoch, token,           floor_us, TOKEN_SKEW_US, "100000"};
-    const char *const raise[] = {key,         REDIS_EPOCH_KEY, fence,         value,   token,
-                                 known_epoch, floor_us,        TOKEN_SKEW_US, "100000"};
+    (void) snprintf(last, sizeof(last), "%lld", (long long) (known_floor_us() + last_distance));
+    const char *const acquire[] = {key,   REDIS_EPOCH_KEY, fence,         value,    "100000", known_epoch,
+                                   token, floor_us,        TOKEN_SKEW_US, "100000", last};
+    const char *const raise[] = {key,         REDIS_EPOCH_KEY, fence,         value,    token,
+                                 known_epoch, floor_us,        TOKEN_SKEW_US, "100000", last};
+    const char *const refresh[] = {key,         REDIS_EPOCH_KEY, fence, value, "100000",
+                                   known_epoch, former,          token, last,  "100000"};
+    const char *const release[] = {key, value, former};
     const char *const extend[] = {key, REDIS_EPOCH_KEY, value, "100000", known_epoch};
     const char *const plain[] = {key, value};
     switch (operation) {
     case OPERATION_ACQUIRE:
-        return run(SCRIPT_ACQUIRE, 10, acquire, 3);
+        return run(SCRIPT_ACQUIRE, 10 + more, acquire, 3);
     case OPERATION_RAISE:
-        return run(SCRIPT_RAISE, 9, raise, 3);
+        return run(SCRIPT_RAISE, 9 + more, raise, 3);
     case OPERATION_EXTEND:
         return run(SCRIPT_EXTEND, 5, extend, 2);
+    case OPERATION_REFRESH:
+        return run(SCRIPT_REFRESH, 10, refresh, 3);
     case OPERATION_ADOPT:
         return run(SCRIPT_ADOPT, 5, extend, 2);
     case OPERATION_RELEASE:
-        return run(SCRIPT_RELEASE, 2, plain, 1);
+        return run(SCRIPT_RELEASE, former ? 3 : 2, release, 1);
     case OPERATION_LOOK:
         break;
     }
@@ -160,26 +168,34 @@ static redisReply *run_request(enum operation operation, const char *key, const 
 }
 
 static void step_request(void) {
-    static const char *const words[] = {"acquire", "raise", "extend", "release", "look", "adopt"};
-    enum operation operation = (enum operation) pick(0, 5);
+    static const char *const words[] = {"acquire", "raise", "extend", "refresh", "release", "look", "adopt"};
+    enum operation operation = (enum operation) pick(0, 6);
     unsigned name = (unsigned) pick(0, SIM_NAMES - 1), secret = (unsigned) pick(0, SECRETS - 1);
     unsigned owner = (unsigned) pick(1, 2);
-    int64_t distance = chance(90) ? pick(-1, 4) : TOKEN_FAR_US;
-    char key[2], value[VALUE_BYTES];
+    int64_t distance = chance(90) ? pick(-1, 4) : TOKEN_FAR_US,
+            last = distance + (chance(50) ? pick(0, 3) : 0);
+    unsigned former_secret = (unsigned) pick(0, SECRETS - 1);
+    bool has_former = operation == OPERATION_REFRESH || (operation == OPERATION_RELEASE && chance(50));
+    char key[2], value[VALUE_BYTES], former[VALUE_BYTES];
     struct event request = {.name = (uint8_t) name};
 
     key_of(name, key);
     value_of(secret, owner, value);
-    redisReply *reply = run_request(operation, key, value, distance);
+    value_of(former_secret, owner, former);
+    redisReply *reply = run_request(operation, key, value, has_former ? former : NULL, distance, last);
     request.as.request.operation = operation;
     request.as.request.ttl_ms = LONG_TTL_MS;
     request.as.request.owner = owner;
     request.as.request.epoch = known_sim_epoch;
     request.as.request.floor_us = known_sim_floor_us;
     request.as.request.token = known_sim_floor_us + distance;
+    request.as.request.token_last = known_sim_floor_us + last;
+    request.as.request.has_former = has_former;
+    memset(request.as.request.former, (int) former_secret, SECRET_BYTES);
     memset(request.as.request.secret, (int) secret, SECRET_BYTES);
-    (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %s %s %u/%u %lld;",
-                    words[operation], key, secret, owner, (long long) distance);
+    (void) snprintf(history + strlen(history), sizeof(history) - strlen(history),
+                    " %s %s %u/%u (%u) %lld to %lld;", words[operation], key, secret, owner,
+                    has_former ? former_secret : SECRETS, (long long) distance, (long long) last);
     enum vote_kind real = vote_of(operation, reply);
     sim_fence_skew_ms = TOKEN_SKEW_MS;
     const struct event simulated = node_execute(&node, &request);
@@ -264,6 +280,23 @@ static void step_disturb(void) {
     }
 }
 
+/* The fence key: the largest token, and the holder's own. */
+static void compare_fence(unsigned name) {
+    redisReply *reply = redisCommand(server, "GET " REDIS_FENCE_KEY "%u", name);
+    int64_t real[2] = {0, 0}, simulated[2] = {node.data.keys[name].token, node.data.keys[name].own_token};
+
+    if (!reply)
+        fail("the server is gone");
+    if (reply->type == REDIS_REPLY_STRING) {
+        const char *blank = strchr(reply->str, ' ');
+        real[0] = strtoll(reply->str, NULL, 10);
+        real[1] = blank ? strtoll(blank, NULL, 10) : real[0];
+    }
+    if (real[0] - real[1] != simulated[0] - simulated[1])
+        fail("another token of the holder");
+    freeReplyObject(reply);
+}
+
 static void compare_keys(void) {
     for (unsigned name = 0; name < SIM_NAMES; name++) {
         char key[2], value[VALUE_BYTES];
@@ -277,6 +310,7 @@ static void compare_keys(void) {
         if (node.data.keys[name].set && strcmp(reply->str, "foreign") != 0 && strcmp(reply->str, value) != 0)
             fail("another value");
         freeReplyObject(reply);
+        compare_fence(name);
     }
 }
 

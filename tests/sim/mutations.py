@@ -1,5 +1,6 @@
-"""mutations.py CC [RUNS]: plants one bug at a time into a copy of the sources, and wants the simulator to
-find it. This measures the simulator: a rule whose breach goes unnoticed is not guarded."""
+"""mutations.py CC [RUNS [WORDS]]: plants one bug at a time into a copy of the sources, and wants the
+simulator to find it; with WORDS only those in whose description they are. This measures the simulator: a
+rule whose breach goes unnoticed is not guarded."""
 
 import concurrent.futures
 import os
@@ -17,7 +18,15 @@ SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 FOREIGN = "if (set && !ours && operation != OPERATION_RAISE) {"
 
-# What is broken; where; the text there; what stands instead.
+# What there is of the local layer in the simulator.
+LOCAL = ("handoff", "names", "number", "page", "refusal", "registry", "registry-memory", "request")
+
+# A second edit, where a bug alone would hide behind this bound.
+NO_TURNS = ("agent/local/handoff.c",
+            "return instant_add(holder->tenure.acquired_ns, HANDOFF_MS * NS_PER_MS);",
+            "return holder->tenure.acquired_ns >= 0 ? INSTANT_NEVER : 0;")
+
+# What is broken; where; the text there; what stands instead; and so on for further edits.
 MUTATIONS = [
     ("no quorum: half of the nodes is enough", "agent/core/quorum.h", "nodes / 2 + 1", "(nodes + 1) / 2"),
     ("no allowance for drifting clocks", "agent/core/validity.h",
@@ -40,7 +49,8 @@ MUTATIONS = [
      "if (now_ns >= lease->deadline_ns) {\n        expire(shard, lease, now_ns); /*",
      "if (now_ns < 0) {\n        expire(shard, lease, now_ns); /*"),
     ("a grant is told after its deadline", "agent/local/registry.c",
-     "    if (now_ns >= deadline_ns) {\n        tell_failed", "    if (now_ns < 0) {\n        tell_failed"),
+     "    if (now_ns >= deadline_ns) {\n        request_tell_failed",
+     "    if (now_ns < 0) {\n        request_tell_failed"),
     ("a lost lease's keys are deleted before its deadline", "agent/core/lease.c",
      "    if (now_ns >= lease->deadline_ns) {\n        release_begin",
      "    if (now_ns > 0) {\n        release_begin"),
@@ -60,7 +70,7 @@ MUTATIONS = [
      "        shard->sink.secret(shard->sink.userdata, lease->secret);"),
     ("the next waiter is not called", "agent/local/registry.c", "        contend(registry, next);\n", ""),
     ("a waiter's withdrawal is not passed on", "agent/local/registry.c",
-     "    command_simple(registry, request, request->name->hash, kind);\n", ""),
+     "    request_command_simple(registry, request, request->name->hash, kind);\n", ""),
     ("a node that lost its memory rests half as long", "agent/core/shard.c",
      "(int64_t) (shard->max_ttl_ms + QUARANTINE_MARGIN_MS)", "(int64_t) (shard->max_ttl_ms / 2)"),
     ("a blessing does not look at the mark (script)", "tests/sim/node.c",
@@ -102,7 +112,7 @@ MUTATIONS = [
     ("a missing fence key counts as none, not as the floor (script)", "tests/sim/node.c",
      "*fence > node->data.floor_us ? *fence : node->data.floor_us", "*fence"),
     ("a token may be far from the node's clock (script)", "tests/sim/node.c",
-     "if (far_us > fence_skew_us() ||", "if ("),
+     "if (ahead_us > fence_skew_us() ||", "if ("),
     ("a clock that was set goes unnoticed", "agent/core/offset.c",
      "if (spend(offset, step_ns, received_ns - offset->at_ns)) {", "if (received_ns > 0) {"),
     ("votes of a node whose clock was set count", "agent/core/lease.c", "vote = &worthless;", ";"),
@@ -117,6 +127,37 @@ MUTATIONS = [
     ("a failed resume deletes the keys", "agent/core/lease.c",
      "    if (lease->state != LEASE_RESUMING && lease->state != LEASE_HELD) {",
      "    if (lease->state != LEASE_FREE) {"),
+    ("a lease is handed over after its deadline", "agent/local/handoff.c",
+     "if (holder->deadline_ns - now_ns < (int64_t) holder->ttl_ms * NS_PER_MS / 2)", "if (now_ns < 0)",
+     *NO_TURNS),
+    ("who is handed a lease gets a deadline of its own", "agent/local/handoff.c",
+     "next->deadline_ns = holder->deadline_ns;",
+     "next->deadline_ns = next->max_hold_ms > 0 ? holder->deadline_ns : now_ns + next->ttl_ms * NS_PER_MS;"),
+    ("a lease at risk is handed over", "agent/local/handoff.c", "holder->risk != 0 || ", ""),
+    ("a lost lease is handed over", "agent/local/registry.c",
+     "now_ns);\n        end(registry, request);\n        break;\n    case REPORT_RELEASED:",
+     "now_ns);\n        if (!hand_over(registry, request, now_ns))\n            end(registry, request);\n"
+     "        break;\n    case REPORT_RELEASED:", *NO_TURNS),
+    ("a lease is handed over to other terms", "agent/local/handoff.c",
+     "next->resume || !terms_are_the_same(holder, next)", "next->resume"),
+    ("a token is used again at a hand-off", "agent/local/handoff.c",
+     "holder->token + 1 : 0", "holder->token : 0"),
+    ("tokens for hand-offs are not reserved (script)", "tests/sim/node.c",
+     "*ret_largest = *fence = last;", "*ret_largest = *fence = token;"),
+    ("a block of tokens need not be larger than all before (script)", "tests/sim/node.c",
+     "if (token <= *ret_largest)", "if (last <= *ret_largest)"),
+    ("who had a lease before a hand-off knows its lock value", "agent/local/registry.c",
+     "        outcome.text = (const char *) request->secret;\n", ""),
+    ("who is handed a lease is told the secret of who had it", "agent/local/registry.c",
+     "    registry->sink.secret(registry->sink.userdata, next->secret);\n",
+     "    memcpy(next->secret, holder->secret, SECRET_BYTES);\n"),
+    ("a keeper's news do not find whom a lease was handed to", "agent/local/registry.c",
+     "    number_move(&registry->numbers, next->number, next);\n", ""),
+    ("refreshing overwrites another's key (script)", "tests/sim/node.c", FOREIGN,
+     FOREIGN.replace(") {", " && operation != OPERATION_REFRESH) {")),
+    ("the release of a lease that was refreshed deletes whatever stands there (script)",
+     "tests/sim/node.c", FOREIGN,
+     FOREIGN.replace(") {", " && !request->as.request.has_former) {")),
     ("release deletes whatever stands there (script)", "tests/sim/node.c", FOREIGN,
      FOREIGN.replace(") {", " && operation != OPERATION_RELEASE) {")),
     ("an extension overwrites another's key (script)", "tests/sim/node.c", FOREIGN,
@@ -126,16 +167,17 @@ MUTATIONS = [
 ]
 
 
-def plant(directory, path, before, after):
-    """A copy of the sources with this bug; False when its place is not found."""
+def plant(directory, edits):
+    """A copy of the sources with this bug; False when its places are not found."""
     for part in ("agent/base", "agent/core", "agent/local", "client-lib", "tests/sim"):
         shutil.copytree(os.path.join(SOURCE, part), os.path.join(directory, part))
-    with open(os.path.join(directory, path)) as file:
-        text = file.read()
-    if text.count(before) != 1:
-        return False
-    with open(os.path.join(directory, path), "w") as file:
-        file.write(text.replace(before, after))
+    for path, before, after in zip(edits[::3], edits[1::3], edits[2::3]):
+        with open(os.path.join(directory, path)) as file:
+            text = file.read()
+        if text.count(before) != 1:
+            return False
+        with open(os.path.join(directory, path), "w") as file:
+            file.write(text.replace(before, after))
     return True
 
 
@@ -144,17 +186,16 @@ def build(directory):
                for name in sorted(os.listdir(os.path.join(directory, where)))
                if name.endswith(".c") and name != "conformance.c"]
     return subprocess.run([COMPILER, "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Iagent", "-Iclient-lib",
-                           *sources,
-                           "agent/local/registry.c", "agent/local/page.c", "-o",
-     "sim"], cwd=directory, capture_output=True, text=True)
+                           *sources, *("agent/local/%s.c" % name for name in LOCAL), "-o", "sim"],
+                          cwd=directory, capture_output=True, text=True)
 
 
 def hunt(mutation):
     """Whether the bug was found, and what to say of it."""
-    what, path, before, after = mutation
+    what, *edits = mutation
     with tempfile.TemporaryDirectory(prefix="redlock-mutation-") as directory:
-        if not plant(directory, path, before, after):
-            return False, what, "its place in %s is not found: adapt the mutation" % path
+        if not plant(directory, edits):
+            return False, what, "its place in %s is not found: adapt the mutation" % edits[0]
         built = build(directory)
         if built.returncode != 0:
             return False, what, "does not compile: " + built.stderr
@@ -167,9 +208,12 @@ def hunt(mutation):
         return False, what, done.stdout.strip()
 
 
+ONLY = sys.argv[3] if len(sys.argv) > 3 else ""
+
+
 def test_mutations():
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        for found, what, how in pool.map(hunt, MUTATIONS):
+        for found, what, how in pool.map(hunt, (m for m in MUTATIONS if ONLY in m[0])):
             ok(found, "found: %s" % what)
             note(how)
 

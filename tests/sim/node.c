@@ -122,18 +122,25 @@ void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms) {
 }
 
 /* What acquire.lua and raise.lua make of a token. */
-static enum token_verdict judge_token(struct sim_node *node, unsigned name, int64_t token,
+static enum token_verdict judge_token(struct sim_node *node, unsigned name, int64_t token, int64_t last,
                                       int64_t *ret_largest) {
     int64_t *fence = &node->data.keys[name].token;
-    int64_t far_us = token - wall_us(node);
+    int64_t ahead_us = last - wall_us(node), behind_us = wall_us(node) - token;
 
     *ret_largest = *fence > node->data.floor_us ? *fence : node->data.floor_us;
     if (token <= *ret_largest)
         return TOKEN_SMALL;
-    if (far_us > fence_skew_us() || far_us < -fence_skew_us())
+    if (ahead_us > fence_skew_us() || behind_us > fence_skew_us())
         return TOKEN_FAR;
-    *ret_largest = *fence = token;
+    *ret_largest = *fence = last;
+    node->data.keys[name].own_token = token;
     return TOKEN_ACCEPTED;
+}
+
+static enum token_verdict judge_request_token(struct sim_node *node, const struct event *request,
+                                              struct event *reply) {
+    return judge_token(node, request->name, request->as.request.token, request->as.request.token_last,
+                       &reply->as.reply.token);
 }
 
 static void set_key(struct sim_node *node, const struct event *request) {
@@ -152,18 +159,22 @@ static enum vote_kind execute_on_key(struct sim_node *node, const struct event *
             return VOTE_FOREIGN; /* SET NX: even our own is in the way */
         set_key(node, request);
         if (request->as.request.token != 0)
-            reply->as.reply.token_verdict =
-                judge_token(node, request->name, request->as.request.token, &reply->as.reply.token);
+            reply->as.reply.token_verdict = judge_request_token(node, request, reply);
         return VOTE_YES;
     case OPERATION_RAISE:
         if (!ours)
             return VOTE_FOREIGN;
         sim_counts.raises++;
-        reply->as.reply.token_verdict =
-            judge_token(node, request->name, request->as.request.token, &reply->as.reply.token);
+        reply->as.reply.token_verdict = judge_request_token(node, request, reply);
         return reply->as.reply.token_verdict == TOKEN_ACCEPTED ? VOTE_YES : VOTE_BEHIND;
     case OPERATION_EXTEND:
         set_key(node, request);
+        return ours ? VOTE_YES : VOTE_REPAIRED;
+    case OPERATION_REFRESH:
+        sim_counts.refreshes++;
+        set_key(node, request);
+        if (node->data.keys[request->name].token == request->as.request.token_last)
+            node->data.keys[request->name].own_token = request->as.request.token;
         return ours ? VOTE_YES : VOTE_REPAIRED;
     case OPERATION_ADOPT:
         if (!ours)
@@ -172,7 +183,7 @@ static enum vote_kind execute_on_key(struct sim_node *node, const struct event *
         return VOTE_YES;
     case OPERATION_RELEASE:
         if (ours)
-            clients_check_deletion(request->as.request.secret);
+            clients_check_deletion(node->data.keys[request->name].secret);
         node->data.keys[request->name].set = false;
         return VOTE_YES;
     case OPERATION_LOOK:
@@ -189,8 +200,11 @@ struct event node_execute(struct sim_node *node, const struct event *request) {
     if (data->keys[request->name].set && wall_ns(node) >= data->keys[request->name].expires_ns)
         data->keys[request->name].set = false;
     bool set = data->keys[request->name].set;
+    const uint8_t *value = data->keys[request->name].secret;
+    bool former =
+        request->as.request.has_former && memcmp(value, request->as.request.former, SECRET_BYTES) == 0;
     bool ours =
-        set && memcmp(data->keys[request->name].secret, request->as.request.secret, SECRET_BYTES) == 0 &&
+        set && (memcmp(value, request->as.request.secret, SECRET_BYTES) == 0 || former) &&
         (operation == OPERATION_ADOPT || data->keys[request->name].owner == request->as.request.owner);
 
     reply.kind = EVENT_REPLY;

@@ -507,8 +507,9 @@ static void print_counts(uint64_t runs) {
                   (unsigned long long) sim_counts.raises, (unsigned long long) sim_counts.extensions,
                   (unsigned long long) sim_counts.refusals, (unsigned long long) sim_counts.losses,
                   (unsigned long long) sim_counts.releases);
-    (void) printf("# %llu leases asked to be resumed, %llu were\n", (unsigned long long) sim_counts.resumes,
-                  (unsigned long long) sim_counts.resumed);
+    (void) printf("# %llu hand-offs, %llu keys refreshed; %llu leases asked to be resumed, %llu were\n",
+                  (unsigned long long) sim_counts.handoffs, (unsigned long long) sim_counts.refreshes,
+                  (unsigned long long) sim_counts.resumes, (unsigned long long) sim_counts.resumed);
     (void) printf("# faults: %llu connections cut, %llu requests executed twice, %llu nodes stopped (%llu "
                   "forgot all, %llu "
                   "came back with old data), %llu times all forgot, %llu names overwritten, "

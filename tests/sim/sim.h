@@ -86,10 +86,12 @@ struct event {
             uint32_t ttl_ms;
             uint64_t ticket;
             uint8_t secret[SECRET_BYTES];
+            bool has_former; /* another value that may stand there */
+            uint8_t former[SECRET_BYTES];
             uint32_t owner; /* the agent's life: with the secret it is the lock value */
             uint32_t epoch; /* that the keeper knows */
             int64_t floor_us;
-            int64_t token;
+            int64_t token, token_last;
         } request;
         struct {
             bool bless, leave, disown;
@@ -136,6 +138,7 @@ struct node_data {
         uint32_t owner;
         int64_t expires_ns; /* by the node's clock */
         int64_t token;      /* the fence key; 0: none */
+        int64_t own_token;  /* in it, the holder's */
     } keys[SIM_NAMES];
 };
 
@@ -230,6 +233,9 @@ void client_step(unsigned client);
 void client_outcome(struct request *request, const struct outcome *outcome);
 void client_granted(struct sim_agent *agent, const struct request *request,
                     const uint8_t secret[SECRET_BYTES]);
+
+/* The lock value on which the lease of this number stands: the keeper's, and the one before; NULL: none. */
+const struct lease *agent_lease(const struct sim_agent *agent, unsigned name, uint64_t number);
 void client_extended(struct sim_agent *agent, const struct request *request);
 void clients_agent_died(const struct sim_agent *agent);
 
@@ -240,6 +246,7 @@ bool clients_are_idle(void);
 
 struct sim_counts {
     uint64_t events, requests, grants, losses, releases, refusals, extensions, cuts, pauses, kills, stops,
-        amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed, inheritances, repeats;
+        amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed, handoffs, refreshes,
+        inheritances, repeats;
 };
 extern struct sim_counts sim_counts;

@@ -243,6 +243,53 @@ static void test_waiters_are_fifo(void) {
     is_int(front.service.registry.names.pool.taken, 0, "no name either");
 }
 
+static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
+    (void) userdata;
+    memset(secret, 0xab, SECRET_BYTES);
+}
+
+/* Both sessions below wait for the name that session 1 has got from the line. */
+static void begin_handoff(void) {
+    begin(512);
+    front.service.registry.sink.secret = on_secret;
+    uint64_t first = hold(0, "ACQUIRE job");
+    ask(1, "ACQUIRE job WAIT -1");
+    registry_release(&front.service.registry, registry_find(&front.service.registry, first), front.now_ns);
+    const struct report granted = {.kind = REPORT_GRANTED,
+                                   .request = last_command()->request,
+                                   .deadline_ns = front.now_ns + 9898 * NS_PER_MS,
+                                   .token = 7,
+                                   .token_last = 71,
+                                   .text = "vvvvvvvvvvvvvvvvvvvv",
+                                   .text_length = SECRET_BYTES};
+    registry_report(&front.service.registry, &granted, front.now_ns);
+    ok(begins(1, "*12"), "who is first in line is granted the lease");
+    ask(1, "ACQUIRE job WAIT -1");
+    ask(2, "ACQUIRE job WAIT -1 RESUMABLE");
+    clear();
+}
+
+static void test_handed_over_at_the_end(void) {
+    begin_handoff();
+    unsigned commands = keeper.n_commands;
+    session_end(&front.sessions[1], &front.service, front.now_ns);
+    ok(begins(2, "*14") && strstr(got(2), "$5\r\nfence\r\n:8\r\n"),
+       "when its session ends the lease is handed over, not to what that session waits for");
+    is_string(got(1), "", "which hears nothing");
+    is_int(keeper.n_commands, commands, "and the keeper is not told yet");
+    is_int(front.service.registry.held, 1, "one holds");
+    is_int(front.service.registry.waiting, 0, "and nobody waits");
+}
+
+static void test_handed_over_to_itself(void) {
+    begin_handoff();
+    struct request *held = list_entry(front.sessions[1].requests.next, struct request, session_link);
+    registry_release(&front.service.registry, held, front.now_ns);
+    ok(begins(1, "*12") && strstr(got(1), "$5\r\nfence\r\n:8\r\n"),
+       "a session that waits for what it holds is handed that");
+    is_string(got(2), "", "since it asked first");
+}
+
 static void test_wait_ends(void) {
     begin(512);
     (void) hold(0, "ACQUIRE job");
@@ -437,7 +484,7 @@ static void test_listings(void) {
     is_string(got(1), "", "STATUS waits for the keepers");
     is_int(keeper.surveys, 1, "who are asked");
     service_surveyed(&front.service, front.now_ns);
-    ok(begins(1, "*40\r\n") && strstr(got(1), "$7\r\nwaiters\r\n:300\r\n"), "and then tells the numbers");
+    ok(begins(1, "*42\r\n") && strstr(got(1), "$7\r\nwaiters\r\n:300\r\n"), "and then tells the numbers");
 }
 
 /* The value of the first such key in the reply. */
@@ -688,6 +735,8 @@ int main(void) {
     test_names();
     test_greetings();
     test_waiters_are_fifo();
+    test_handed_over_at_the_end();
+    test_handed_over_to_itself();
     test_wait_ends();
     test_late_grant();
     test_own_deadline();

@@ -160,6 +160,51 @@ static void test_floor(void) {
            "after a blessing proposals begin above the floors");
 }
 
+static void contend_for_block(uint64_t request, int64_t known) {
+    const struct command command = {.kind = COMMAND_CONTEND,
+                                    .persist = true,
+                                    .fencing = true,
+                                    .spare_tokens = HANDOFFS_MAX,
+                                    .token = known,
+                                    .request = request,
+                                    .ttl_ms = 10000,
+                                    .node_timeout_ms = 100,
+                                    .text = "x42:",
+                                    .head_length = 1,
+                                    .tail_length = 3};
+    shard_command(&world.shard, &command, world.now_ns);
+}
+
+static void test_block(void) {
+    begin(3, NULL);
+    contend_for_block(1, 0);
+    struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    is_int(sent.token_last, sent.token + HANDOFFS_MAX, "tokens for hand-offs are asked for with the first");
+    answer(0, &sent, VOTE_YES, TOKEN_ACCEPTED, sent.token_last);
+    answer(1, &sent, VOTE_YES, TOKEN_SMALL, sent.token + 500);
+    const struct sent raise = *last_sent(OPERATION_RAISE);
+    is_int(raise.token, sent.token + 501, "and again when it is raised");
+    is_int(raise.token_last, raise.token + HANDOFFS_MAX, "all of them");
+    answer(0, &raise, VOTE_YES, TOKEN_ACCEPTED, 0);
+    answer(1, &raise, VOTE_YES, TOKEN_ACCEPTED, 0);
+    is_int(last_report(REPORT_GRANTED)->token, raise.token, "granted is the first");
+    is_int(last_report(REPORT_GRANTED)->token_last, raise.token_last, "with the rest of the block");
+
+    begin(3, NULL);
+    contend_for_block(1, 0);
+    sent = *last_sent(OPERATION_ACQUIRE);
+    answer(0, &sent, VOTE_YES, TOKEN_ACCEPTED, sent.token_last);
+    answer(1, &sent, VOTE_YES, TOKEN_SMALL, sent.token);
+    ok(last_sent(OPERATION_RAISE)->token > sent.token_last,
+       "rule 12: who accepted a block has accepted all of it: what is raised is larger");
+    contend_for_block(2, sent.token + 7000);
+    ok(last_sent(OPERATION_ACQUIRE)->token > sent.token + 7000, "a proposal is beyond what the front knows");
+    contend_for_block(3, clock_us(SKEW_MS / 2));
+    sent = *last_sent(OPERATION_ACQUIRE);
+    ok(sent.token > clock_us(SKEW_MS / 2) && sent.token_last == sent.token,
+       "far ahead of the clock no block is reserved");
+}
+
 static void test_without(void) {
     world_begin(3);
     contend(1, false);
@@ -179,6 +224,7 @@ int main(void) {
     test_raised_in_vain();
     test_far_clock();
     test_floor();
+    test_block();
     test_without();
     return done_testing();
 }

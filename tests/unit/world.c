@@ -20,12 +20,16 @@ static void on_send(void *userdata, const struct send *send) {
                           .nodes = send->nodes,
                           .ticket = send->ticket,
                           .token = send->token,
+                          .token_last = send->token_last,
+                          .has_former = send->former != NULL,
                           .orphan = send->orphan};
     if (send->text)
         (void) snprintf(sent->tail, sizeof(sent->tail), "%.*s", (int) send->text->tail_length,
                         text_tail(send->text));
     if (send->secret)
         memcpy(sent->secret, send->secret, SECRET_BYTES);
+    if (send->former)
+        memcpy(sent->former, send->former, SECRET_BYTES);
 }
 
 static void on_report(void *userdata, const struct report *report) {

@@ -9,10 +9,12 @@ struct sent {
     enum operation operation;
     node_set nodes;
     uint64_t ticket;
-    int64_t token;
+    int64_t token, token_last;
     uint8_t secret[SECRET_BYTES];
     bool orphan;
     char tail[64]; /* of the text */
+    bool has_former;
+    uint8_t former[SECRET_BYTES];
 };
 
 /* One shard, what it asked for, and the time. */

@@ -1,0 +1,56 @@
+#include "local/handoff.h"
+
+#include <assert.h>
+
+#include "local/registry.h"
+
+enum { PAUSE_DIVISOR = 8, PAUSE_MS_MAX = 5 };
+
+static instant_ns turn_ends_ns(const struct request *holder) {
+    return instant_add(holder->tenure.acquired_ns, HANDOFF_MS * NS_PER_MS);
+}
+
+bool handoff_turn_is_over(const struct request *holder, instant_ns now_ns) {
+    return holder->tenure.handoffs >= HANDOFFS_MAX || now_ns >= turn_ends_ns(holder);
+}
+
+static bool terms_are_the_same(const struct request *holder, const struct request *next) {
+    return next->ttl_ms == holder->ttl_ms && next->node_timeout_ms == holder->node_timeout_ms &&
+           next->fencing == holder->fencing && next->heartbeat_ms == holder->heartbeat_ms &&
+           next->max_hold_ms == holder->max_hold_ms;
+}
+
+bool handoff_is_fine(const struct request *holder, const struct request *next, instant_ns now_ns) {
+    assert(holder->state == REQUEST_HELD);
+
+    if (!next || next->state != REQUEST_QUEUED || next->resume || !terms_are_the_same(holder, next))
+        return false;
+    if (!holder->tenure.secret || holder->risk != 0 || holder->abandoned)
+        return false;
+    if (holder->deadline_ns - now_ns < (int64_t) holder->ttl_ms * NS_PER_MS / 2)
+        return false;
+    if (holder->fencing && holder->token >= holder->tenure.token_last)
+        return false;
+    return !handoff_turn_is_over(holder, now_ns);
+}
+
+void handoff_move(const struct request *holder, struct request *next, instant_ns now_ns) {
+    next->deadline_ns = holder->deadline_ns;
+    next->tenure = holder->tenure;
+    next->tenure.handoffs++;
+    next->token = holder->fencing ? holder->token + 1 : 0;
+    next->risk = 0;
+    if (next->max_hold_ms > 0)
+        next->hold_until_ns = instant_add(now_ns, next->max_hold_ms * NS_PER_MS);
+    assert(next->token <= next->tenure.token_last && next->deadline_ns <= next->hold_until_ns);
+}
+
+instant_ns handoff_tell_ns(const struct request *holder) {
+    return holder->tenure.secret ? turn_ends_ns(holder) : INSTANT_NEVER;
+}
+
+int64_t handoff_pause_ns(const struct request *holder, instant_ns now_ns) {
+    if (!handoff_turn_is_over(holder, now_ns))
+        return 0;
+    return instant_min((now_ns - holder->tenure.acquired_ns) / PAUSE_DIVISOR, PAUSE_MS_MAX * NS_PER_MS);
+}

@@ -1,0 +1,75 @@
+/* Hand-off: a lease that is let go goes to the next of its waiters on this host at once, without a word to
+ * the nodes or to the keeper. This page is why that is safe, and decides when it is done. Pure, owned by the
+ * front thread.
+ *
+ * Exclusion. A lease is a majority of nodes whose keys stand, for this host alone, until its deadline; which
+ * of the host's processes has it is the front's to say, and the front alone says it, in one step: the former
+ * holder has let go, or is dead, before the next one is told. (It has no slot in its page any more when the
+ * next gets one.) The new holder has the lease's deadline, not one of its own, and the same three copies of
+ * it are compared. The front's copy is never later than the keeper's: a keeper only ever moves a deadline
+ * forward, and news of that which come after the old one has passed are not taken. What the keeper may know
+ * and the front not yet (lost, at risk) concerns the new holder as it would have concerned the former: the
+ * keeper knows a lease by a number that goes with it (number.h), so the news find whoever has it when they
+ * come. Keys of a lost lease stay until its deadline, whoever has it.
+ *
+ * Enough validity. At least half of the ttl must be left. An extension goes out at a third of it, so less
+ * means that one is overdue, though it has not failed yet: the next one is better off with a lease of its
+ * own. That holds for a lease near its holder's max_hold too. One that is at risk, or whose session was
+ * closed by us (it is not extended), is not handed over. The next one must have asked for the same terms:
+ * the keys have the first one's ttl. Who wants to resume a lease wants another one.
+ *
+ * Tokens. With the acquisition's token T the nodes have accepted a block (core/token.h): each hand-off takes
+ * the next of it. Whoever acquires the name later has a larger one than all of the block, and while the
+ * lease stands nobody can. Without fencing there are none to take. When the block is used up, the lease is
+ * released.
+ *
+ * RESUME. Who knows the random part of the lock value can take the lease over at the next agent if this one
+ * dies. So a lease is only handed over while nobody but the agent knows it: else its former holder could
+ * take it back, and no node would know better. A request that comes forward from the line is granted its
+ * lease with a secret that is not in the keys; and so is who is handed that lease. Within HANDOFF_MS the
+ * keeper is told (COMMAND_HAND_OVER), and *refreshes* the keys: then the holder of that moment has what is
+ * in the keys, and the lease is not handed over any more. Until then its RESUME fails, as that of a lease
+ * which has ended; and those who had the lease before never had what is in any key. A request that had no
+ * line before it gets its lease as it is, and can resume at once.
+ *
+ * Other hosts. At most HANDOFFS_MAX times in a row, for at most HANDOFF_MS, then the lease is released, and
+ * the next in line makes a pause before it tries: an eighth of the time that this host had it. Who tries at
+ * any moment, such as a waiter of another host that polls, so finds it free in one of nine cases. (When it
+ * is known that nobody else waits there is no need for either: handoff_turn_is_over() is the place.) *
+ * A ledger (local/ledger.h) has what each client was told, in the order of flushes that may come one by one:
+ * for a moment both the former holder, whose release is not answered, and the new one may be in it, with one
+ * value in the keys that neither was told; and a successor takes what it does not find there for nobody's.
+ * So with a ledger no lease is handed over: then the registry has no source of secrets. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/instant.h"
+#include "core/limits.h"
+
+struct request;
+
+/* A lease from its acquisition to its release, whoever has it meanwhile. */
+struct tenure {
+    instant_ns acquired_ns;
+    int64_t token_last; /* the block's */
+    uint16_t handoffs;  /* so far */
+    bool secret; /* nobody but the agent knows the random part of the lock value: may be handed over */
+};
+
+/* Whether other hosts are to get their turn. */
+bool handoff_turn_is_over(const struct request *holder, instant_ns now_ns);
+
+/* Whether the holder's lease may go to this request, which is next in line, or NULL. */
+bool handoff_is_fine(const struct request *holder, const struct request *next, instant_ns now_ns);
+
+/* Gives the lease to the next: deadline, tenure, token. What is the line's, the page's or the keeper's is
+ * not touched. */
+void handoff_move(const struct request *holder, struct request *next, instant_ns now_ns);
+
+/* When the keeper must be told who holds; INSTANT_NEVER: it need not. */
+instant_ns handoff_tell_ns(const struct request *holder);
+
+/* How long the next in line waits before it tries. */
+int64_t handoff_pause_ns(const struct request *holder, instant_ns now_ns);

@@ -1,0 +1,52 @@
+#include "local/number.h"
+
+#include <assert.h>
+
+enum { INDEX_BITS = 20 };
+
+#define INDEX_MASK ((UINT64_C(1) << INDEX_BITS) - 1)
+
+void numbers_init(struct numbers *numbers, void *memory, uint32_t capacity) {
+    assert(capacity <= 1u << INDEX_BITS);
+    pool_init(&numbers->slots, memory, sizeof(struct number_slot), capacity);
+}
+
+static struct number_slot *slot_of(const struct numbers *numbers, uint64_t number) {
+    uint32_t index = (uint32_t) (number & INDEX_MASK);
+
+    if (index >= numbers->slots.touched)
+        return NULL;
+    struct number_slot *slot = pool_at(&numbers->slots, index);
+    return slot->request && slot->generation == number >> INDEX_BITS ? slot : NULL;
+}
+
+uint64_t number_take(struct numbers *numbers, struct request *request) {
+    uint32_t index = pool_take(&numbers->slots);
+
+    assert(index != POOL_NONE); /* there are as many as requests */
+    struct number_slot *slot = pool_at(&numbers->slots, index);
+    slot->generation++;
+    slot->request = request;
+    return (uint64_t) slot->generation << INDEX_BITS | index;
+}
+
+void number_move(struct numbers *numbers, uint64_t number, struct request *request) {
+    struct number_slot *slot = slot_of(numbers, number);
+
+    assert(slot && request);
+    slot->request = request;
+}
+
+void number_give(struct numbers *numbers, uint64_t number) {
+    if (number == 0)
+        return;
+    struct number_slot *slot = slot_of(numbers, number);
+    assert(slot);
+    slot->request = NULL;
+    pool_give(&numbers->slots, (uint32_t) (number & INDEX_MASK));
+}
+
+struct request *number_find(const struct numbers *numbers, uint64_t number) {
+    const struct number_slot *slot = slot_of(numbers, number);
+    return slot ? slot->request : NULL;
+}

@@ -1,0 +1,37 @@
+/* What a keeper knows a lease by. A request gets a number when it first goes to its keeper; when a lease is
+ * handed over the number goes with it, so that the keeper's news find whoever has it now. Pure, owned by the
+ * front thread. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/pool.h"
+
+struct request;
+
+struct number_slot {
+    uint32_t pool_link;
+    uint32_t generation; /* with the slot's index it is the number */
+    struct request *request;
+};
+
+struct numbers {
+    struct pool slots;
+};
+
+/* `memory`: of `capacity` zeroed slots. */
+void numbers_init(struct numbers *numbers, void *memory, uint32_t capacity);
+
+/* Never 0, and never the same twice; modulo the capacity, rounded up to a power of two, no two living ones
+ * are the same. */
+uint64_t number_take(struct numbers *numbers, struct request *request);
+
+/* It is this request's from now on. */
+void number_move(struct numbers *numbers, uint64_t number, struct request *request);
+
+/* Nothing for 0. */
+void number_give(struct numbers *numbers, uint64_t number);
+
+/* Whose it is, or NULL. */
+struct request *number_find(const struct numbers *numbers, uint64_t number);

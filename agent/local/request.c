@@ -1,0 +1,171 @@
+#include "local/request.h"
+
+#include <assert.h>
+#include <string.h>
+
+static_assert(REQUESTS_MAX == 1 << REQUEST_INDEX_BITS, "an id is a slot's index and its generation");
+
+static uint32_t request_index(const struct registry *registry, const struct request *request) {
+    return (uint32_t) (request - (const struct request *) (const void *) registry->requests.memory);
+}
+
+uint64_t registry_id(const struct registry *registry, const struct request *request) {
+    return (uint64_t) request->generation << REQUEST_INDEX_BITS | request_index(registry, request);
+}
+
+struct request *registry_find(const struct registry *registry, uint64_t id) {
+    uint32_t index = (uint32_t) (id & (REQUESTS_MAX - 1));
+
+    if (index >= registry->requests.touched)
+        return NULL;
+    struct request *request = pool_at(&registry->requests, index);
+    return request->state != REQUEST_FREE && request->generation == id >> REQUEST_INDEX_BITS ? request
+                                                                                             : NULL;
+}
+
+struct request *registry_next(const struct registry *registry, uint32_t *slot) {
+    while (*slot < registry->requests.touched) {
+        struct request *request = pool_at(&registry->requests, (*slot)++);
+        if (request->state != REQUEST_FREE)
+            return request;
+    }
+    return NULL;
+}
+
+void request_set_due(struct registry *registry, struct request *request, instant_ns due_ns) {
+    if (due_ns == INSTANT_NEVER)
+        heap_remove(&registry->due, request_index(registry, request));
+    else
+        heap_set(&registry->due, request_index(registry, request), due_ns);
+}
+
+void request_enter(struct registry *registry, struct request *request, enum request_state state) {
+    bool waited = request->state == REQUEST_QUEUED || request->state == REQUEST_CONTENDING;
+    bool waits = state == REQUEST_QUEUED || state == REQUEST_CONTENDING;
+
+    registry->waiting += (uint32_t) waits - (uint32_t) waited;
+    registry->held += (uint32_t) (state == REQUEST_HELD) - (uint32_t) (request->state == REQUEST_HELD);
+    request->state = (uint8_t) state;
+}
+
+void request_leave_page(struct request *request) {
+    page_give(request->page, request->page_slot);
+    request->page = NULL;
+    request->page_slot = PAGE_NO_SLOT;
+}
+
+void request_free(struct registry *registry, struct request *request) {
+    assert(!request->name);
+
+    request_leave_page(request);
+
+    request_enter(registry, request, REQUEST_FREE);
+    list_unlink(&request->session_link);
+    request->session = NULL;
+    request->tail = text_unref(&registry->texts, request->tail);
+    number_give(&registry->numbers, request->number);
+    request->number = 0;
+    request_set_due(registry, request, INSTANT_NEVER);
+    pool_give(&registry->requests, request_index(registry, request));
+}
+
+void request_tell(struct registry *registry, struct request *request, const struct outcome *outcome,
+                  instant_ns now_ns) {
+    if (request->session)
+        registry->sink.outcome(registry->sink.userdata, request, outcome, now_ns);
+}
+
+void request_tell_kind(struct registry *registry, struct request *request, enum outcome_kind kind,
+                       instant_ns now_ns) {
+    request_tell(registry, request, &(struct outcome){.kind = kind}, now_ns);
+}
+
+void request_tell_failed(struct registry *registry, struct request *request, const char *error,
+                         const char *text, instant_ns now_ns) {
+    request_tell(
+        registry, request,
+        &(struct outcome){.kind = OUTCOME_FAILED, .error = error, .text = text, .text_length = strlen(text)},
+        now_ns);
+}
+
+struct request *request_new(struct registry *registry, uint32_t index, uint32_t generation,
+                            struct session *session, const struct registry_ask *ask, struct text *tail) {
+    struct request *request = pool_at(&registry->requests, index);
+
+    *request = (struct request){
+        .generation = generation,
+        .state = REQUEST_NEW,
+        .try_once = ask->wait_ms == 0,
+        .async = ask->async,
+        .resume = ask->resume != NULL,
+        .fencing = ask->fencing,
+        .resumable = ask->resumable,
+        .ttl_ms = ask->ttl_ms,
+        .node_timeout_ms = ask->node_timeout_ms,
+        .heartbeat_ms = ask->heartbeat_ms,
+        .linger_ms = ask->linger_ms,
+        .max_hold_ms = ask->max_hold_ms,
+        .pid = ask->pid,
+        .uid = ask->uid,
+        .page = ask->page,
+        .page_slot = PAGE_NO_SLOT,
+        .session = session,
+        .tail = tail,
+        .wait_until_ns = INSTANT_NEVER,
+        .hold_until_ns = ask->resume ? ask->hold_until_ns : INSTANT_NEVER,
+        .token = ask->resume ? ask->token : 0,
+        .linger_until_ns = INSTANT_NEVER,
+    };
+    list_init(&request->session_link);
+    list_init(&request->queue_link);
+    return request;
+}
+
+instant_ns request_held_due_ns(const struct request *request) {
+    instant_ns due_ns = instant_min(request->deadline_ns, request->linger_until_ns);
+    return instant_min(due_ns, handoff_tell_ns(request));
+}
+
+void request_set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns) {
+    request->deadline_ns = deadline_ns;
+    if (request->kept_ns)
+        __atomic_store_n(request->kept_ns, deadline_ns, __ATOMIC_RELEASE);
+    page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
+    request_set_due(registry, request, request_held_due_ns(request));
+}
+
+/* Not every lease of a former process is the keeper's: then this is the first that it hears of it. */
+static void get_number(struct registry *registry, struct request *request) {
+    if (request->number == 0)
+        request->number = number_take(&registry->numbers, request);
+}
+
+void request_command_simple(struct registry *registry, struct request *request, uint64_t hash,
+                            enum command_kind kind) {
+    get_number(registry, request);
+    const struct command command = {.kind = kind, .request = request->number};
+    registry->sink.command(registry->sink.userdata, hash, &command);
+}
+
+struct command request_command(struct registry *registry, struct request *request, enum command_kind kind,
+                               char text[COMMAND_TEXT_BYTES]) {
+    const struct name *name = request->name;
+
+    get_number(registry, request);
+    assert((size_t) name->text->head_length + request->tail->head_length <= COMMAND_TEXT_BYTES);
+    memcpy(text, name->text->bytes, name->text->head_length);
+    memcpy(text + name->text->head_length, request->tail->bytes, request->tail->head_length);
+    return (struct command){
+        .kind = kind,
+        .request = request->number,
+        .persist = !request->try_once,
+        .fencing = request->fencing,
+        .head_length = name->text->head_length,
+        .tail_length = request->tail->head_length,
+        .ttl_ms = request->ttl_ms,
+        .node_timeout_ms = request->node_timeout_ms,
+        .heartbeat_ms = request->heartbeat_ms,
+        .max_hold_ms = request->max_hold_ms,
+        .text = text,
+    };
+}

@@ -1,0 +1,43 @@
+/* One request: its slot, its state, its deadline, its place in the page, and what goes from it to its
+ * session and its keeper. For the registry, which knows the lines. */
+#pragma once
+
+#include "local/registry.h"
+
+enum { COMMAND_TEXT_BYTES = NAME_BYTES_MAX + DATA_BYTES_MAX + 32 };
+
+/* In the slot with this index. */
+struct request *request_new(struct registry *registry, uint32_t index, uint32_t generation,
+                            struct session *session, const struct registry_ask *ask, struct text *tail);
+
+/* It is out of its line. */
+void request_free(struct registry *registry, struct request *request);
+
+void request_enter(struct registry *registry, struct request *request, enum request_state state);
+
+/* When registry_tick() looks at it; INSTANT_NEVER: not. */
+void request_set_due(struct registry *registry, struct request *request, instant_ns due_ns);
+
+/* When a held one is due: at its deadline, the end of its lingering, or when its keeper is to be told. */
+instant_ns request_held_due_ns(const struct request *request);
+
+/* Held until then: for the page, the ledger and the timer. */
+void request_set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns);
+
+/* It is not held any more, or nobody is there to look. */
+void request_leave_page(struct request *request);
+
+/* Its session, if there is one. */
+void request_tell(struct registry *registry, struct request *request, const struct outcome *outcome,
+                  instant_ns now_ns);
+void request_tell_kind(struct registry *registry, struct request *request, enum outcome_kind kind,
+                       instant_ns now_ns);
+void request_tell_failed(struct registry *registry, struct request *request, const char *error,
+                         const char *text, instant_ns now_ns);
+
+void request_command_simple(struct registry *registry, struct request *request, uint64_t hash,
+                            enum command_kind kind);
+
+/* All that the keeper is to know. `text`: where its text goes. */
+struct command request_command(struct registry *registry, struct request *request, enum command_kind kind,
+                               char text[COMMAND_TEXT_BYTES]);

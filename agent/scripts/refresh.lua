@@ -1,0 +1,20 @@
+-- KEYS lock, epoch[, fence] | ARGV value, ttl in ms, epoch, former value[, token, last token of its block,
+-- fence_retention in ms]
+-- Extends the key that has the value, or the former one, which the value takes the place of: the lease has
+-- another holder, whose token from the block goes with it. Answers {what extend does, TIME in us}.
+if redis.pcall('GET', KEYS[2]) ~= ARGV[3] then return redis.error_reply('EPOCH changed') end
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local held, done = redis.pcall('GET', KEYS[1]), 0
+if held == ARGV[1] then
+  done = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
+elseif held == false or held == ARGV[4] then
+  done = redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  if not done.err then done = held and 1 or 2 end
+end
+if type(done) == 'table' then return {done.err, now} end
+local fence = done > 0 and KEYS[3] and redis.pcall('GET', KEYS[3])
+if type(fence) == 'string' and string.match(fence, '^%d+') == ARGV[6] then
+  redis.pcall('SET', KEYS[3], ARGV[6] .. ' ' .. ARGV[5], 'PX', ARGV[7])
+end
+return {done, now}

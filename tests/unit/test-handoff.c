@@ -1,0 +1,525 @@
+/* Hand-off: the registry gives a lease to the next in line by itself, and the keeper's lease follows. */
+
+#include <assert.h>
+#include <sys/mman.h>
+
+#include "local/registry.h"
+#include "tap.h"
+#include "world.h"
+
+enum { REQUESTS = 256, NOTES_MAX = 1024 };
+
+/* --- the front's part --- */
+
+static struct front {
+    struct registry registry;
+    struct list requests[2]; /* of two sessions, which are nothing else here */
+    struct command commands[NOTES_MAX];
+    char texts[NOTES_MAX][64];
+    unsigned n_commands;
+    struct {
+        enum outcome_kind kind;
+        uint64_t id;
+        uint8_t secret;
+    } outcomes[NOTES_MAX];
+    unsigned n_outcomes, changes;
+    uint8_t secrets;
+    instant_ns now_ns;
+    void *memory;
+} front;
+
+static void on_command(void *userdata, uint64_t hash, const struct command *command) {
+    (void) userdata;
+    (void) hash;
+    assert(front.n_commands < NOTES_MAX);
+    (void) snprintf(front.texts[front.n_commands], sizeof(front.texts[0]), "%.*s",
+                    command->head_length + command->tail_length, command->text ? command->text : "");
+    front.commands[front.n_commands++] = *command;
+}
+
+static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
+                       instant_ns now_ns) {
+    (void) userdata;
+    (void) now_ns;
+    assert(front.n_outcomes < NOTES_MAX);
+    front.outcomes[front.n_outcomes].kind = outcome->kind;
+    front.outcomes[front.n_outcomes].secret =
+        outcome->kind == OUTCOME_GRANTED ? (uint8_t) outcome->text[0] : 0;
+    front.outcomes[front.n_outcomes++].id = registry_id(&front.registry, request);
+}
+
+static void on_changed(void *userdata, uint64_t hash, const char *name, size_t length) {
+    (void) userdata;
+    (void) hash;
+    (void) name;
+    (void) length;
+    front.changes++;
+}
+
+static void on_front_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
+    (void) userdata;
+    memset(secret, ++front.secrets, SECRET_BYTES);
+}
+
+static void front_begin(void) {
+    const struct registry_sink sink = {
+        .command = on_command, .outcome = on_outcome, .changed = on_changed, .secret = on_front_secret};
+    const uint64_t key[2] = {1, 2};
+    size_t bytes = registry_memory_bytes(REQUESTS);
+
+    if (front.memory)
+        (void) munmap(front.memory, bytes);
+    memset(&front, 0, sizeof(front));
+    front.now_ns = 1000 * NS_PER_S;
+    front.secrets = 100;
+    front.memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert(front.memory != MAP_FAILED);
+    registry_init(&front.registry, &sink, REQUESTS, REQUESTS, key, front.memory);
+    list_init(&front.requests[0]);
+    list_init(&front.requests[1]);
+}
+
+static struct registry_ask usual(void) {
+    return (struct registry_ask){.name = "x",
+                                 .name_length = 1,
+                                 .tail = "7:1000:me",
+                                 .tail_length = 9,
+                                 .wait_ms = -1,
+                                 .ttl_ms = 10000,
+                                 .node_timeout_ms = 100,
+                                 .fencing = true,
+                                 .resumable = true};
+}
+
+static uint64_t ask_with(const struct registry_ask *ask) {
+    struct request *request = registry_ask(&front.registry, (struct session *) (void *) &front.requests[0],
+                                           &front.requests[0], ask, front.now_ns);
+    assert(request);
+    uint64_t id = registry_id(&front.registry, request);
+    bool started = registry_start(&front.registry, request, ask, front.now_ns);
+    assert(started);
+    return id;
+}
+
+static uint64_t ask(void) {
+    const struct registry_ask terms = usual();
+    return ask_with(&terms);
+}
+
+static struct request *request_of(uint64_t id) {
+    struct request *request = registry_find(&front.registry, id);
+    assert(request);
+    return request;
+}
+
+static void report(enum report_kind kind, uint64_t number) {
+    const struct report report = {.kind = kind,
+                                  .request = number,
+                                  .deadline_ns = front.now_ns + 9898 * NS_PER_MS,
+                                  .token = 1000,
+                                  .token_last = 1000 + HANDOFFS_MAX,
+                                  .text = "vvvvvvvvvvvvvvvvvvvv",
+                                  .text_length = SECRET_BYTES};
+    registry_report(&front.registry, &report, front.now_ns);
+}
+
+static void release(uint64_t id) {
+    registry_release(&front.registry, request_of(id), front.now_ns);
+}
+
+static unsigned count_commands(enum command_kind kind) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < front.n_commands; i++)
+        count += front.commands[i].kind == kind;
+    return count;
+}
+
+static const struct command *last_command(void) {
+    return &front.commands[front.n_commands - 1];
+}
+
+/* One that contended alone lets go; the first of the line is granted the lease. Returns its id. */
+static uint64_t grant_from_line(const uint64_t *line) {
+    const struct command *contend = &front.commands[0];
+
+    assert(contend->kind == COMMAND_CONTEND);
+    report(REPORT_GRANTED, contend->request);
+    release(line[0]);
+    report(REPORT_RELEASED, contend->request);
+    assert(last_command()->kind == COMMAND_CONTEND);
+    report(REPORT_GRANTED, last_command()->request);
+    front.n_outcomes = 0;
+    return line[1];
+}
+
+static void test_handed_over(void) {
+    uint64_t line[4];
+
+    front_begin();
+    for (unsigned i = 0; i < 4; i++)
+        line[i] = ask();
+    is_int(front.commands[0].spare_tokens, 0, "who has no line before it reserves no tokens for others");
+    uint64_t holder = grant_from_line(line);
+    unsigned commands = front.n_commands, changes = front.changes;
+    uint64_t number = request_of(holder)->number;
+    instant_ns deadline_ns = request_of(holder)->deadline_ns;
+    is_int(last_command()->spare_tokens, HANDOFFS_MAX, "who comes from the line reserves tokens for others");
+    is_int(last_command()->token, 1000 + HANDOFFS_MAX, "beyond those that are known of the name");
+
+    front.now_ns += NS_PER_MS;
+    release(holder);
+    is_int(front.n_commands, commands, "a hand-off says nothing to the keeper");
+    is_int(front.changes, changes, "nor to observers");
+    is_int(front.n_outcomes, 2, "two hear of it");
+    ok(front.outcomes[0].kind == OUTCOME_GRANTED && front.outcomes[0].id == line[2],
+       "the next in line is granted the lease");
+    ok(front.outcomes[1].kind == OUTCOME_RELEASED && front.outcomes[1].id == holder,
+       "the releaser has its answer");
+    ok(front.outcomes[0].secret > 100 && front.outcomes[0].secret != 'v', "with a secret that no node has");
+    ok(!registry_find(&front.registry, holder), "who let go is gone");
+    const struct request *next = request_of(line[2]);
+    is_int(next->state, REQUEST_HELD, "who is next holds");
+    is_int(next->deadline_ns, deadline_ns, "until the lease's deadline");
+    is_int(next->token, 1001, "with the next token of the block");
+    is_int(next->number, number, "and the keeper knows it by the same number");
+    is_int(front.registry.held, 1, "one is held");
+    is_int(front.registry.waiting, 1, "and one waits");
+
+    front.now_ns += NS_PER_MS;
+    report(REPORT_EXTENDED, number);
+    ok(request_of(line[2])->deadline_ns > deadline_ns, "an extension is the new holder's");
+    report(REPORT_AT_RISK, number);
+    is_int(front.outcomes[2].id, line[2], "it is told of the risk");
+    release(line[2]);
+    is_int(last_command()->kind, COMMAND_CONTEND, "a lease at risk is not handed over");
+    is_int(front.commands[front.n_commands - 2].request, number, "but released, by its number");
+    report(REPORT_RELEASED, number);
+    is_int(front.outcomes[3].id, line[2], "which tells the one who released it");
+}
+
+static void test_lost(void) {
+    uint64_t line[3];
+
+    front_begin();
+    for (unsigned i = 0; i < 3; i++)
+        line[i] = ask();
+    uint64_t holder = grant_from_line(line), number = request_of(holder)->number;
+    release(holder);
+    report(REPORT_LOST, number);
+    ok(front.outcomes[2].kind == OUTCOME_LOST && front.outcomes[2].id == line[2],
+       "what the keeper lost before it heard of the hand-off, the new holder has lost");
+    is_int(registry_find(&front.registry, line[2]) != NULL, 0, "and is gone");
+}
+
+static void test_not_fine(void) {
+    static const struct {
+        const char *what;
+        int64_t later_ms;
+        uint32_t ttl_ms;
+        int64_t max_hold_ms;
+        bool fencing;
+    } cases[] = {
+        {"to another ttl", 1, 5000, 0, true},
+        {"to another max_hold", 1, 10000, 60000, true},
+        {"to one without fencing", 1, 10000, 0, false},
+        {"after its time", HANDOFF_MS, 10000, 0, true},
+    };
+
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct registry_ask terms = usual();
+        uint64_t line[3];
+        front_begin();
+        line[0] = ask();
+        line[1] = ask();
+        terms.ttl_ms = cases[i].ttl_ms;
+        terms.max_hold_ms = cases[i].max_hold_ms;
+        terms.fencing = cases[i].fencing;
+        line[2] = ask_with(&terms);
+        uint64_t holder = grant_from_line(line);
+        front.now_ns += cases[i].later_ms * NS_PER_MS;
+        release(holder);
+        ok(count_commands(COMMAND_RELEASE) == 2 && last_command()->kind == COMMAND_CONTEND,
+           "no hand-off %s: it is released, and the next contends", cases[i].what);
+        ok((last_command()->pause_ns > 0) == (cases[i].later_ms == HANDOFF_MS),
+           "after a pause if it was this host's turn for long enough");
+    }
+}
+
+static void test_late(void) {
+    uint64_t line[3];
+
+    front_begin();
+    for (unsigned i = 0; i < 3; i++)
+        line[i] = ask();
+    uint64_t holder = grant_from_line(line);
+    request_of(holder)->deadline_ns = front.now_ns + 4999 * NS_PER_MS;
+    release(holder);
+    is_int(last_command()->kind, COMMAND_CONTEND, "no hand-off with less than half of the ttl left");
+}
+
+static void test_known(void) {
+    front_begin();
+    uint64_t first = ask();
+    (void) ask();
+    report(REPORT_GRANTED, front.commands[0].request);
+    is_int(front.outcomes[0].secret, 'v', "who has no line before it is told what is in its keys");
+    release(first);
+    is_int(last_command()->kind, COMMAND_CONTEND, "so its lease is not handed over");
+}
+
+static void test_in_a_row(void) {
+    uint64_t line[HANDOFFS_MAX + 3];
+
+    front_begin();
+    for (unsigned i = 0; i < HANDOFFS_MAX + 3; i++)
+        line[i] = ask();
+    (void) grant_from_line(line);
+    unsigned before = count_commands(COMMAND_RELEASE);
+    for (unsigned i = 1; i <= HANDOFFS_MAX; i++) {
+        front.now_ns += 100 * NS_PER_US;
+        release(line[i]);
+    }
+    is_int(request_of(line[HANDOFFS_MAX + 1])->state, REQUEST_HELD,
+           "sixty-four hand-offs in a row, in order");
+    is_int(request_of(line[HANDOFFS_MAX + 1])->token, 1000 + HANDOFFS_MAX, "take the whole block");
+    is_int(count_commands(COMMAND_RELEASE), before, "without a word to the keeper");
+    is_int(front.registry.handoffs, HANDOFFS_MAX, "and are counted");
+    release(line[HANDOFFS_MAX + 1]);
+    is_int(count_commands(COMMAND_RELEASE), before + 1, "then the lease is released");
+    is_int(last_command()->pause_ns, 64 * 100 * NS_PER_US / 8,
+           "and the next makes a pause, for other hosts");
+}
+
+static void test_told(void) {
+    uint64_t line[3];
+
+    front_begin();
+    for (unsigned i = 0; i < 3; i++)
+        line[i] = ask();
+    uint64_t holder = grant_from_line(line), number = request_of(holder)->number;
+    instant_ns tell_ns = front.now_ns + HANDOFF_MS * NS_PER_MS;
+    front.now_ns += 20 * NS_PER_MS;
+    release(holder);
+    is_int(registry_due_ns(&front.registry), tell_ns, "the keeper is told of the holder in due time");
+    unsigned changes = front.changes;
+    front.now_ns = tell_ns;
+    registry_tick(&front.registry, front.now_ns);
+    const struct command *told = last_command();
+    is_int(told->kind, COMMAND_HAND_OVER, "it is told");
+    is_int(told->request, number, "of the lease that it knows");
+    is_int(told->token, 1001, "the holder's token");
+    is_int(told->secret[0], front.outcomes[0].secret, "and the secret that the holder was told");
+    is_string(front.texts[front.n_commands - 1], "x7:1000:me", "and who it is");
+    is_int(front.changes, changes + 1, "observers look now");
+    is_int(registry_due_ns(&front.registry), request_of(line[2])->deadline_ns, "once");
+    (void) ask();
+    release(line[2]);
+    is_int(last_command()->kind, COMMAND_CONTEND, "who can resume its lease does not hand it over");
+}
+
+static void test_death(void) {
+    uint64_t line[4];
+
+    front_begin();
+    for (unsigned i = 0; i < 4; i++)
+        line[i] = ask();
+    uint64_t holder = grant_from_line(line);
+    registry_drop(&front.registry, request_of(holder), front.now_ns);
+    is_int(front.n_outcomes, 1, "who is dead hears nothing");
+    is_int(request_of(line[2])->state, REQUEST_HELD, "its lease goes to the next in line");
+    bool stays = registry_abandon(&front.registry, request_of(line[2]), front.now_ns);
+    ok(stays, "a session that we close keeps its lease until its deadline");
+    registry_drop(&front.registry, request_of(line[2]), front.now_ns);
+    is_int(last_command()->kind, COMMAND_CONTEND, "and when its process dies that is not handed over");
+}
+
+static void test_pages(void) {
+    static _Alignas(64) char memory[2][PAGE_BYTES];
+    struct page pages[2];
+    uint64_t line[3];
+
+    front_begin();
+    page_init(&pages[0], (struct page_memory *) (void *) memory[0]);
+    page_init(&pages[1], (struct page_memory *) (void *) memory[1]);
+    for (unsigned i = 0; i < 3; i++) {
+        struct registry_ask terms = usual();
+        terms.page = &pages[i % 2];
+        line[i] = ask_with(&terms);
+    }
+    uint64_t holder = grant_from_line(line);
+    int64_t shown[2];
+    memcpy(&shown[1], memory[1] + PAGE_HEADER_BYTES + 8, sizeof(shown[1]));
+    is_int(shown[1], request_of(holder)->deadline_ns, "the holder's page shows its deadline");
+    release(holder);
+    for (unsigned i = 0; i < 2; i++)
+        memcpy(&shown[i], memory[i] + PAGE_HEADER_BYTES + 8, sizeof(shown[i]));
+    is_int(shown[1], 0, "after the hand-off it shows none");
+    is_int(shown[0], request_of(line[2])->deadline_ns, "and that of the new holder does");
+}
+
+/* Of a former process, and asked of nobody: its client can't be reached. */
+static void test_forsaken(void) {
+    const struct registry_past past = {.id = (UINT64_C(3) << REQUEST_INDEX_BITS) + 5,
+                                       .held = true,
+                                       .forsaken = true,
+                                       .deadline_ns = 1001 * NS_PER_S};
+    const uint8_t secret[SECRET_BYTES] = {0};
+    struct registry_ask terms = usual();
+
+    front_begin();
+    terms.resume = secret;
+    terms.hold_until_ns = INSTANT_NEVER;
+    struct request *request = registry_restore(&front.registry, NULL, NULL, &terms, &past);
+    assert(request);
+    bool restarted = registry_restart(&front.registry, request, &terms, &past, front.now_ns);
+    ok(restarted && front.n_commands == 0, "what a lost client believes in is asked of nobody");
+    registry_restarted(&front.registry);
+    (void) ask();
+    is_int(front.n_commands, 0, "and nobody else's");
+    front.now_ns = past.deadline_ns;
+    registry_tick(&front.registry, front.now_ns);
+    is_int(front.n_commands, 2, "until its deadline");
+    ok(front.commands[0].request != 0 && front.commands[0].request != front.commands[1].request,
+       "the keeper hears of it then, by a number of its own");
+    report(REPORT_RELEASED, front.commands[0].request);
+    is_int(front.registry.requests.taken, 1, "and answers");
+}
+
+/* --- the keeper's part --- */
+
+static void hand_over(void) {
+    struct command command = {.kind = COMMAND_HAND_OVER,
+                              .request = 1,
+                              .hold_until_ns = INSTANT_NEVER,
+                              .token = 5,
+                              .text = "x43:him",
+                              .head_length = 1,
+                              .tail_length = 6};
+    memset(command.secret, 77, SECRET_BYTES);
+    shard_command(&world.shard, &command, world.now_ns);
+    pass_ms(0);
+}
+
+static void test_refresh(void) {
+    world_begin(3);
+    hold(1);
+    const uint8_t value = last_sent(OPERATION_ACQUIRE)->secret[0];
+    struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    pass_ms(40);
+    instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
+    hand_over();
+    ok(last_sent(OPERATION_REFRESH), "a lease with another holder is refreshed at once");
+    sent = *last_sent(OPERATION_REFRESH);
+    is_int(sent.secret[0], 77, "with the new value");
+    ok(sent.has_former && sent.former[0] == value, "in the place of the former one");
+    is_int(sent.token, 5, "and with the holder's token");
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    ok(last_report(REPORT_EXTENDED) &&
+           last_report(REPORT_EXTENDED)->deadline_ns == deadline_ns + 40 * NS_PER_MS,
+       "which extends it");
+    vote(2, &sent, VOTE_CUT);
+    pass_ms(3400);
+    is_int(count_sent(OPERATION_REFRESH), 2,
+           "as long as a node may have the former value, extensions name both");
+    sent = *last_sent(OPERATION_REFRESH);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &sent, VOTE_YES);
+    pass_ms(3400);
+    is_int(count_sent(OPERATION_REFRESH), 2, "then no more");
+    ok(last_sent(OPERATION_EXTEND), "it is extended like others");
+    command(COMMAND_RELEASE, 1);
+    ok(!last_sent(OPERATION_RELEASE)->has_former, "and released like others");
+}
+
+static void test_released_between(void) {
+    world_begin(3);
+    hold(1);
+    hand_over();
+    struct sent sent = *last_sent(OPERATION_REFRESH);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_FOREIGN);
+    command(COMMAND_RELEASE, 1);
+    sent = *last_sent(OPERATION_RELEASE);
+    ok(sent.has_former && sent.secret[0] == 77 && sent.nodes == 7,
+       "a release deletes either value, on all nodes, as long as one may have the former");
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &sent, VOTE_YES);
+    ok(last_report(REPORT_RELEASED), "and ends like others");
+    is_int(world.shard.leases.taken, 0, "nothing is left of it");
+}
+
+static void test_failed_refresh(void) {
+    world_begin(3);
+    hold(1);
+    instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
+    hand_over();
+    struct sent sent = *last_sent(OPERATION_REFRESH);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &sent, VOTE_CUT);
+    ok(last_report(REPORT_AT_RISK), "a refresh that fails is an extension that failed");
+    is_int(last_report(REPORT_AT_RISK)->request, 1, "of the same lease");
+    sent = *last_sent(OPERATION_REFRESH);
+    pass_ms(200);
+    ok(count_sent(OPERATION_REFRESH) > 1, "and is tried again, with both values");
+    world.now_ns = deadline_ns;
+    shard_tick(&world.shard, world.now_ns);
+    ok(last_report(REPORT_LOST), "until the deadline");
+}
+
+static void test_stolen(void) {
+    world_begin(3);
+    hold(1);
+    hand_over();
+    struct sent sent = *last_sent(OPERATION_REFRESH);
+    vote(0, &sent, VOTE_FOREIGN);
+    vote(1, &sent, VOTE_FOREIGN);
+    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_TAKEN,
+       "another's value in a majority of the keys: lost");
+    unsigned sends = world.n_sends;
+    hand_over();
+    is_int(world.n_sends, sends, "a lease that is lost is not refreshed");
+    world.now_ns = last_report(REPORT_GRANTED)->deadline_ns;
+    shard_tick(&world.shard, world.now_ns);
+    ok(last_sent(OPERATION_RELEASE) && last_sent(OPERATION_RELEASE)->has_former,
+       "after its deadline either value is deleted");
+}
+
+static void test_pause(void) {
+    const struct command contend = {.kind = COMMAND_CONTEND,
+                                    .persist = true,
+                                    .request = 1,
+                                    .ttl_ms = 10000,
+                                    .node_timeout_ms = 100,
+                                    .pause_ns = 5 * NS_PER_MS,
+                                    .text = "x42:",
+                                    .head_length = 1,
+                                    .tail_length = 3};
+
+    world_begin(3);
+    shard_command(&world.shard, &contend, world.now_ns);
+    pass_ms(4);
+    ok(!last_sent(OPERATION_ACQUIRE), "who is to make a pause does not try before its end");
+    pass_ms(1);
+    ok(last_sent(OPERATION_ACQUIRE), "but then");
+}
+
+int main(void) {
+    test_handed_over();
+    test_lost();
+    test_not_fine();
+    test_late();
+    test_known();
+    test_in_a_row();
+    test_told();
+    test_death();
+    test_pages();
+    test_forsaken();
+    test_refresh();
+    test_released_between();
+    test_failed_refresh();
+    test_stolen();
+    test_pause();
+    return done_testing();
+}
