@@ -24,6 +24,7 @@ enum {
     REQUESTS_PER_TURN = 64,   /* of one connection, before the others get their turn */
     STORE_AFTER_MS = 1000,    /* connections without a lease: short ones are not worth the manager's while */
     LOG_ROOM_BYTES_MIN = 256,
+    UNHURRIED_NS = 1000 * 1000,
     OUTPUT_PAUSE_BYTES =
         SESSION_OUTPUT_BYTES_MAX / 2, /* unread replies beyond which no more requests are taken */
 };
@@ -46,10 +47,12 @@ struct conn {
     size_t input_length;
     char *output;
     size_t output_sent, output_length, output_room;
-    int page_fd;      /* to be sent to the client; -1: nothing is */
-    int own_page_fd;  /* the manager has yet to get it; -1: no */
-    size_t page_at;   /* with this byte of the output */
-    struct list link; /* host->conns, or host->closed */
+    int page_fd;                   /* to be sent to the client; -1: nothing is */
+    int own_page_fd;               /* the manager has yet to get it; -1: no */
+    size_t page_at;                /* with this byte of the output */
+    bool only_last;                /* what is unsent was written at once */
+    instant_ns unhurried_until_ns; /* its output waits until then for more; 0: it does not */
+    struct list link;              /* host->conns, or host->closed */
     struct list ready_link;
     struct list unsent_link;
     bool stored; /* the manager has it too */
@@ -79,6 +82,7 @@ void conn_host_init(struct conn_host *host, struct poller *poller, struct servic
     list_init(&host->conns);
     list_init(&host->ready);
     list_init(&host->unsent);
+    list_init(&host->unhurried);
     list_init(&host->expelled);
     list_init(&host->closed);
     list_init(&host->unstored);
@@ -205,6 +209,16 @@ static void wake(struct conn *conn) {
         list_append(&conn->host->ready, &conn->ready_link);
 }
 
+/* Its output is sent at the end of this turn. */
+static void hurry(struct conn *conn) {
+    conn->session.unhurried = false;
+    if (conn->unhurried_until_ns != 0)
+        list_unlink(&conn->unsent_link);
+    conn->unhurried_until_ns = 0;
+    if (list_is_empty(&conn->unsent_link))
+        list_append(&conn->host->unsent, &conn->unsent_link);
+}
+
 void conn_write(struct session *session, const char *bytes, size_t length) {
     struct conn *conn = conn_of(session);
 
@@ -220,10 +234,10 @@ void conn_write(struct session *session, const char *bytes, size_t length) {
         conn->output = larger;
         conn->output_room = room;
     }
+    conn->only_last = conn->output_length == conn->output_sent;
     memcpy(conn->output + conn->output_length, bytes, length);
     conn->output_length += length;
-    if (list_is_empty(&conn->unsent_link))
-        list_append(&conn->host->unsent, &conn->unsent_link);
+    hurry(conn);
     if (session_ready(session))
         wake(conn);
 }
@@ -378,10 +392,30 @@ instant_ns conn_store(struct conn_host *host, instant_ns now_ns) {
     return due_ns;
 }
 
+/* A client is not woken for the news that it waits, if the grant comes at once. */
+static bool waits_for_more(struct conn *conn, instant_ns now_ns) {
+    if (!conn->session.unhurried || !conn->only_last || conn->session.state == SESSION_QUITTING)
+        return false;
+    conn->session.unhurried = false;
+    conn->unhurried_until_ns = now_ns + UNHURRIED_NS;
+    list_append(&conn->host->unhurried, &conn->unsent_link);
+    return true;
+}
+
+instant_ns conn_due_ns(const struct conn_host *host) {
+    if (list_is_empty(&host->unhurried))
+        return INSTANT_NEVER;
+    return list_entry(host->unhurried.next, const struct conn, unsent_link)->unhurried_until_ns;
+}
+
 void conn_flush(struct conn_host *host, instant_ns now_ns) {
+    while (conn_due_ns(host) <= now_ns)
+        hurry(list_entry(host->unhurried.next, struct conn, unsent_link));
     list_for_each_safe(node, &host->unsent) {
         struct conn *conn = list_entry(node, struct conn, unsent_link);
         list_unlink(node);
+        if (!host->store && waits_for_more(conn, now_ns))
+            continue;
         if (has_stake(conn))
             give_to_store(conn); /* before it is told what it would lose */
         if (!conn->blocked)

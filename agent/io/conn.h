@@ -16,17 +16,18 @@ struct conn;
 struct conn_host {
     struct poller *poller;
     struct service *service;
-    struct list conns;    /* open ones */
-    struct list expelled; /* closed by us: their process is watched as long as it may believe in a lease */
-    struct list ready;    /* may have input to work on */
-    struct list unsent;   /* have output */
-    char *scratch;        /* CONN_SCRATCH_BYTES for reading */
-    struct list closed;   /* to be freed at the end of the turn */
-    struct list unstored; /* the manager has not got them yet, oldest first */
-    struct store *store;  /* NULL: nothing is kept for a successor */
-    uint32_t generation;  /* ids of sessions are above that of any former process's */
-    bool paused;          /* no requests are taken until conn_serve() */
-    struct pool slots;    /* struct conn_slot: a session's id is its slot and its generation */
+    struct list conns;     /* open ones */
+    struct list expelled;  /* closed by us: their process is watched as long as it may believe in a lease */
+    struct list ready;     /* may have input to work on */
+    struct list unsent;    /* have output */
+    struct list unhurried; /* have output that may wait for more, the oldest first */
+    char *scratch;         /* CONN_SCRATCH_BYTES for reading */
+    struct list closed;    /* to be freed at the end of the turn */
+    struct list unstored;  /* the manager has not got them yet, oldest first */
+    struct store *store;   /* NULL: nothing is kept for a successor */
+    uint32_t generation;   /* ids of sessions are above that of any former process's */
+    bool paused;           /* no requests are taken until conn_serve() */
+    struct pool slots;     /* struct conn_slot: a session's id is its slot and its generation */
     unsigned open;
     bool told_no_pidfd;
 };
@@ -66,6 +67,9 @@ bool conn_work(struct conn_host *host, instant_ns now_ns);
 
 /* Sends what is unsent, as far as the sockets take it. */
 void conn_flush(struct conn_host *host, instant_ns now_ns);
+
+/* When conn_flush() has more to send. */
+instant_ns conn_due_ns(const struct conn_host *host);
 
 /* The service's way out: appends to the output. */
 void conn_write(struct session *session, const char *bytes, size_t length);

@@ -250,6 +250,7 @@ static int settle(void *userdata) {
     due_ns = instant_min(due_ns, instant_min(front->survey_until_ns, front->start_until_ns));
     due_ns = instant_min(due_ns, notify_due_ns(&front->notify));
     due_ns = instant_min(due_ns, conn_store(&front->conns, now_ns));
+    due_ns = instant_min(due_ns, conn_due_ns(&front->conns));
     if (front->backlog)
         due_ns = instant_min(due_ns, now_ns + NS_PER_MS);
     if (front->work_left)

@@ -208,6 +208,7 @@ void command_ask(struct session *session, struct service *service, const struct 
         put_text(&writer, "waiting");
         resp_put_integer(&writer, (int64_t) registry_id(&service->registry, request));
         session_send(session, service, &writer);
+        session->unhurried = true; /* mostly the grant is not far */
     } else {
         session->state = SESSION_ACQUIRING;
         session->awaited = request;

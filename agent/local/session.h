@@ -27,6 +27,7 @@ struct session {
     uid_t uid;
     enum session_state state;
     bool pushes;             /* RESP2: ASYNC or OBSERVE was used */
+    bool unhurried;          /* what was written last may wait a moment for what follows it */
     uint8_t surveying;       /* enum command_survey: which listing waits */
     struct page *page;       /* the caller's; NULL until PAGE */
     struct request *awaited; /* of SESSION_ACQUIRING and SESSION_RELEASING */
