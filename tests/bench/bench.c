@@ -6,7 +6,8 @@
  * machine slows both; the ratios of the rounds' medians are what counts.
  *
  * PARALLEL pairs at a time, through the agent each on a connection of its own with libredlock's calls for
- * event loops; then one pair at a time; then what redlock_valid() costs beside reading the clock. */
+ * event loops; then one pair at a time; then what redlock_valid() costs beside reading the clock; then what
+ * handoff.c measures. */
 
 #include <errno.h>
 #include <hiredis/hiredis.h>
@@ -17,6 +18,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 
+#include "bench.h"
 #include "io/redis.h"
 #include "redlock.h"
 
@@ -25,8 +27,7 @@ enum {
     MAJORITY = NODES / 2 + 1,
     SAMPLES = 1000, /* pairs in each turn of part 1 */
     PARALLEL = 64,
-    PAIRS = 16000, /* pairs in each turn of part 2 */
-    ROUNDS_MAX = 99,
+    PAIRS = 16000,   /* pairs in each turn of part 2 */
     QUEUE = 1 << 16, /* replies that a node may owe: a slow one lags behind the majority */
 };
 
@@ -37,12 +38,12 @@ enum phase { ACQUIRE, RELEASE, PHASES };
 
 static const char *const phase_names[PHASES] = {"acquire", "release"};
 
-static _Noreturn void fail(const char *what, const char *why) {
+_Noreturn void fail(const char *what, const char *why) {
     (void) fprintf(stderr, "bench: %s: %s\n", what, why);
     exit(1);
 }
 
-static double now_us(void) {
+double now_us(void) {
     struct timespec t;
 
     (void) clock_gettime(CLOCK_MONOTONIC, &t);
@@ -54,7 +55,7 @@ static int by_size(const void *a, const void *b) {
     return (*x > *y) - (*x < *y);
 }
 
-static double percentile(double *samples, size_t count, double p) {
+double percentile(double *samples, size_t count, double p) {
     qsort(samples, count, sizeof(samples[0]), by_size);
     return samples[(size_t) ((double) (count - 1) * p)];
 }
@@ -434,6 +435,7 @@ int main(int argc, char **argv) {
     run_parallel(argv[2], rounds);
     run_single(connection, plain_connection, rounds);
     run_valid(connection, rounds);
+    run_handoff(argv[2], rounds);
     redlock_close(connection);
     redlock_close(plain_connection);
     return 0;
