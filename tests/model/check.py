@@ -22,7 +22,7 @@ SECONDS = 1500
 
 # See the head of fence.pml.
 BREAKS = ("INCREMENT", "NO_RAISE", "ANYBODY", "NO_DEADLINE", "EQUAL", "ANY_RAISE", "NO_QUARANTINE",
-          "NO_FLOOR")
+          "NO_FLOOR", "NO_RESERVE")
 PROBES = ("REACH", "REACH_FAR")
 ASSERTIONS = {"EXCLUSION": "holders<=", "GROWING": ">largest)", "GROWING_SINCE": ">largest_before[",
               "DISTINCT": "granted_", "REACH": "raises[a]<", "REACH_FAR": "was_far["}

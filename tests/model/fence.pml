@@ -15,8 +15,11 @@
  * to RAISES times. What it sent before is still under way then. The agent raises 3 times, and again only when
  * no majority can accept any more; since other answers may be lost, that is among what is searched here.
  *
+ * Blocks. With BLOCK an attempt's token stands for as many more, which a node remembers as accepted too; while
+ * it holds, the lease may be handed over, each time with the next of them.
+ *
  * Numbers:  NODES, ATTEMPTS, PROPOSALS (without CLOCK an attempt first proposes 1 or up to so many more),
- *           RAISES, LOSSES (crashes that lose keys and tokens), TICKS, SPREAD, SKEW
+ *           RAISES, LOSSES (crashes that lose keys and tokens), TICKS, SPREAD, SKEW, BLOCK
  * Checked:  EXCLUSION (one holder), GROWING (each token is larger than all that were granted before),
  *           GROWING_SINCE (than all that were granted before the attempt began), DISTINCT
  * Smaller:  PUNCTUAL: requests of ended attempts are not executed any more
@@ -25,7 +28,7 @@
  *           token although the lock is not the attempt's), NO_DEADLINE (an attempt does not notice that it has
  *           ended), EQUAL (a node accepts a raised token that is equal), ANY_RAISE (nodes that accepted an
  *           earlier raise count for the last one), NO_QUARANTINE (a node that forgot takes part at once),
- *           NO_FLOOR
+ *           NO_FLOOR, NO_RESERVE (nodes remember the first token of a block alone)
  * Probes:   REACH: violated when an attempt is granted after its last raise, so that what is green is not so
  *           for want of it; REACH_FAR: when one is whose proposal was too far from a node's clock, too */
 #ifndef NODES
@@ -53,13 +56,22 @@
 #define TICKS 4
 #endif
 
+#ifndef BLOCK
+#define BLOCK 0
+#endif
+#ifdef NO_RESERVE
+#define RESERVED 0
+#else
+#define RESERVED BLOCK
+#endif
+
 #define QUORUM (NODES / 2 + 1)
 #define BIT(i) (1 << (i))
 #define AT(attempt, node) ((attempt) * NODES + (node))
 #define RAISE(attempt, count) ((attempt) * RAISES + (count) - 1)
 #define TICK_OF(token) ((token) >> 2)
 #ifdef CLOCK
-#define IS_FAR(token) (TICK_OF(token) > now + SKEW || TICK_OF(token) + SKEW < now)
+#define IS_FAR(token) (TICK_OF((token) + BLOCK) > now + SKEW || TICK_OF(token) + SKEW < now)
 #else
 #define IS_FAR(token) (0)
 #endif
@@ -100,6 +112,10 @@ byte largest;            /* granted so far */
 byte largest_before[ATTEMPTS];
 #endif
 byte holders;
+#if BLOCK > 0
+byte own[ATTEMPTS];      /* held: the present holder's token */
+byte handed[ATTEMPTS];   /* and how often the lease was handed over */
+#endif
 #ifdef REACH_FAR
 bit was_far[ATTEMPTS];
 #endif
@@ -128,6 +144,9 @@ inline end(x) {
     state[x] = ENDED;
     drop_answers(x);
     raised[x] = 0;
+#if BLOCK > 0
+    own[x] = 0; handed[x] = 0;
+#endif
 #ifdef GROWING_SINCE
     largest_before[x] = 0;
 #endif
@@ -166,6 +185,9 @@ inline grant(x, granted) {
     fi;
 #endif
     largest = LARGER(largest, granted);
+#if BLOCK > 0
+    own[x] = granted;
+#endif
 }
 
 /* acquire.lua: the lock is taken, whatever becomes of the token. */
@@ -179,7 +201,7 @@ inline execute_acquire(x, y) {
     fence[y]++; w = fence[y] + 1;
 #else
     if
-    :: proposal[x] > fence[y] && !IS_FAR(proposal[x]) -> fence[y] = proposal[x]; w = 0
+    :: proposal[x] > fence[y] && !IS_FAR(proposal[x]) -> fence[y] = proposal[x] + RESERVED; w = 0
     :: else -> w = fence[y] + 1
     fi;
 #endif
@@ -209,7 +231,7 @@ inline decide(x, nodes) {
 #ifdef INCREMENT
     r = 0;
 #else
-    r = proposal[x];
+    r = proposal[x] + RESERVED;
 #endif
     n = 0; k = 0;
     do
@@ -233,7 +255,7 @@ inline decide(x, nodes) {
 #elif defined(NO_RAISE)
     grant(x, r + n);
 #else
-    if :: n == 0 -> grant(x, r) :: else -> raise_to(x, r + 1) fi;
+    if :: n == 0 -> r = proposal[x]; grant(x, r) :: else -> raise_to(x, r + 1) fi;
 #endif
     n = 0; r = 0;
 }
@@ -320,7 +342,7 @@ init {
 #endif
              && !IS_FAR(token[RAISE(a, r)])
             ) -> d_step {
-              fence[n] = token[RAISE(a, r)];
+              fence[n] = token[RAISE(a, r)] + RESERVED;
               if :: state[a] == RAISING && r == raises[a] -> raised[a] = raised[a] | BIT(n) :: else fi }
          :: else
          fi;
@@ -347,10 +369,26 @@ init {
     :: atomic { ANY_ATTEMPT; ANY_NODE_IF(state[a] == RAISING && raises[a] < RAISES);
          if
          :: state[a] == RAISING && answer[AT(a, n)] != 0 ->
-            d_step { w = answer[AT(a, n)]; raise_to(a, w); w = 0 }
+            d_step {
+              w = LARGER(answer[AT(a, n)], token[RAISE(a, raises[a])] + RESERVED + 1); raise_to(a, w); w = 0 }
          :: else
          fi;
          a = 0; n = 0 }
+#endif
+#if BLOCK > 0
+    /* The lease is handed over. */
+    :: atomic { ANY_ATTEMPT;
+         if
+         :: state[a] == HELD && handed[a] < BLOCK ->
+            d_step {
+              handed[a]++; own[a]++; w = own[a];
+#ifdef GROWING
+              assert(w > largest);
+#endif
+              largest = LARGER(largest, w); w = 0 }
+         :: else
+         fi;
+         a = 0 }
 #endif
     /* A key goes: released, or expired. */
     :: atomic { ANY_NODE;
