@@ -470,7 +470,7 @@ static int begin_succession(struct front *front) {
                              front->config.config->max_sessions);
     if (r >= 0) {
         const struct errand errand = {.kind = ERRAND_SUCCEED};
-        front->service.registry.sink.secret = NULL; /* handoff.h */
+        front->service.registry.kept = true;
         for (unsigned i = 0; i < front->n_keepers; i++)
             mailbox_post(keeper_inbox(front->keepers[i]), &errand, sizeof(errand),
                          &front->succession.predecessor, sizeof(front->succession.predecessor));

@@ -1,6 +1,7 @@
 #include "local/handoff.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "local/registry.h"
 
@@ -20,12 +21,24 @@ static bool terms_are_the_same(const struct request *holder, const struct reques
            next->max_hold_ms == holder->max_hold_ms;
 }
 
-bool handoff_is_fine(const struct request *holder, const struct request *next, instant_ns now_ns) {
+/* Behind the pid: user and data. */
+static bool tails_are_alike(const struct text *one, const struct text *other) {
+    const char *rest = memchr(one->bytes, ':', one->head_length);
+    const char *same = memchr(other->bytes, ':', other->head_length);
+    size_t length = one->head_length - (size_t) (rest - one->bytes);
+
+    assert(rest && same);
+    return length == other->head_length - (size_t) (same - other->bytes) && memcmp(rest, same, length) == 0;
+}
+
+bool handoff_is_fine(const struct request *holder, const struct request *next, bool kept,
+                     instant_ns now_ns) {
     assert(holder->state == REQUEST_HELD);
 
     if (!next || next->state != REQUEST_QUEUED || next->resume || !terms_are_the_same(holder, next))
         return false;
-    if (!holder->tenure.secret || holder->risk != 0 || holder->abandoned)
+    if (!holder->tenure.secret || (kept && !tails_are_alike(holder->tail, next->tail)) ||
+        holder->risk != 0 || holder->abandoned)
         return false;
     if (holder->deadline_ns - now_ns < (int64_t) holder->ttl_ms * NS_PER_MS / 2)
         return false;

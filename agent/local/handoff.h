@@ -36,10 +36,14 @@
  * the next in line makes a pause before it tries: an eighth of the time that this host had it. Who tries at
  * any moment, such as a waiter of another host that polls, so finds it free in one of nine cases. (When it
  * is known that nobody else waits there is no need for either: handoff_turn_is_over() is the place.) *
- * A ledger (local/ledger.h) has what each client was told, in the order of flushes that may come one by one:
- * for a moment both the former holder, whose release is not answered, and the new one may be in it, with one
- * value in the keys that neither was told; and a successor takes what it does not find there for nobody's.
- * So with a ledger no lease is handed over: then the registry has no source of secrets. */
+
+ *
+ * A ledger (local/ledger.h) has what each client was told, and the random part that *stands* in the keys as
+ * of the acquisition. A successor looks for what the holder was told, then for what stands: around the
+ * refresh one of the two has a majority. Flushes come one by one, so for a moment both the former holder,
+ * whose release is not answered, and the next one may be in it as holders: of those with one standing part,
+ * the one with more hand-offs has it. A lease is found by the user and the data in its value too: with a
+ * ledger, it is handed over only to a request that has the same. */
 #pragma once
 
 #include <stdbool.h>
@@ -53,16 +57,18 @@ struct request;
 /* A lease from its acquisition to its release, whoever has it meanwhile. */
 struct tenure {
     instant_ns acquired_ns;
-    int64_t token_last; /* the block's */
-    uint16_t handoffs;  /* so far */
+    int64_t token_last;             /* the block's */
+    uint16_t handoffs;              /* so far */
+    uint8_t standing[SECRET_BYTES]; /* of the lock value, as of the acquisition */
     bool secret; /* nobody but the agent knows the random part of the lock value: may be handed over */
 };
 
 /* Whether other hosts are to get their turn. */
 bool handoff_turn_is_over(const struct request *holder, instant_ns now_ns);
 
-/* Whether the holder's lease may go to this request, which is next in line, or NULL. */
-bool handoff_is_fine(const struct request *holder, const struct request *next, instant_ns now_ns);
+/* Whether the holder's lease may go to this request, which is next in line, or NULL. `kept`: there is a
+ * ledger. */
+bool handoff_is_fine(const struct request *holder, const struct request *next, bool kept, instant_ns now_ns);
 
 /* Gives the lease to the next: deadline, tenure, token. What is the line's, the page's or the keeper's is
  * not touched. */

@@ -32,6 +32,7 @@ static struct ledger_entry entry_of(const struct service *service, const struct 
         .request = registry_id(&service->registry, request),
         .max_hold_ms = request->max_hold_ms,
         .token = request->token,
+        .handoffs = request->tenure.handoffs,
         .asked_ns = request->asked_ns,
         .wait_until_ns = request->wait_until_ns,
         .hold_until_ns = request->hold_until_ns,
@@ -46,6 +47,7 @@ void keep_waiting(struct service *service, const struct session *session, struct
     struct ledger_entry entry = entry_of(service, request, LEDGER_WAITING);
     if (ask->resume)
         memcpy(entry.secret, ask->resume, SECRET_BYTES);
+    memcpy(entry.standing, request->tenure.standing, SECRET_BYTES);
     request->entry = ledger_add(service->ledger, slot_of(session), &entry, ask->name, ask->name_length,
                                 ask->tail, ask->tail_length);
 }
@@ -60,6 +62,7 @@ void keep_granted(struct service *service, const struct session *session, struct
         const struct text *name = request->name->text, *tail = request->tail;
         struct ledger_entry entry = entry_of(service, request, LEDGER_HELD);
         memcpy(entry.secret, secret, SECRET_BYTES);
+        memcpy(entry.standing, request->tenure.standing, SECRET_BYTES);
         request->entry = ledger_add(ledger, slot_of(session), &entry, name->bytes, name->head_length,
                                     tail->bytes, tail->head_length);
         if (request->entry == 0)
@@ -67,6 +70,8 @@ void keep_granted(struct service *service, const struct session *session, struct
     } else {
         struct ledger_entry *entry = ledger_at(ledger, request->entry);
         memcpy(entry->secret, secret, SECRET_BYTES);
+        memcpy(entry->standing, request->tenure.standing, SECRET_BYTES);
+        entry->handoffs = request->tenure.handoffs;
         entry->page_slot = request->page_slot;
         entry->token = request->token;
         entry->hold_until_ns = request->hold_until_ns;
@@ -133,7 +138,7 @@ struct restored {
     struct session *session; /* NULL: nobody hears of it */
     struct registry_ask ask;
     struct registry_past past;
-    uint8_t secret[SECRET_BYTES];
+    uint8_t secret[SECRET_BYTES], standing[SECRET_BYTES];
 };
 
 /* An ACQUIRE of its client's goes on: it waits, whether it was granted since or not. */
@@ -199,6 +204,7 @@ static bool restored_of(const struct service *service, const struct keep_past *p
                  .deadline_ns = entry->deadline_ns,
                  .page_slot = entry->page_slot,
                  .risk = entry->risk,
+                 .handoffs = entry->handoffs,
                  .held = !waiting,
                  .untold = waiting && resumes && !entry->resume,
                  .unwanted = unwanted,
@@ -206,6 +212,8 @@ static bool restored_of(const struct service *service, const struct keep_past *p
                  .forsaken = forsaken},
     };
     memcpy(ret->secret, entry->secret, sizeof(ret->secret));
+    memcpy(ret->standing, entry->standing, sizeof(ret->standing));
+    ret->past.standing = ret->standing;
     ret->ask.resume = resumes ? ret->secret : NULL;
     ret->ask.page = ret->session ? ret->session->page : NULL;
     return true;

@@ -60,10 +60,12 @@ struct ledger_entry {
     int32_t page_slot;
     int32_t pid;
     uint32_t uid;
-    uint8_t secret[SECRET_BYTES]; /* held, or to be resumed */
-    uint64_t request;             /* id */
-    uint64_t session;             /* id */
-    uint64_t born, granted, died; /* numbers of flushes, 0: not yet */
+    uint8_t secret[SECRET_BYTES];   /* held: what its holder was told; or to be resumed */
+    uint8_t standing[SECRET_BYTES]; /* held: in the keys, when it was acquired: see handoff.h */
+    uint16_t handoffs;              /* since */
+    uint64_t request;               /* id */
+    uint64_t session;               /* id */
+    uint64_t born, granted, died;   /* numbers of flushes, 0: not yet */
     int64_t max_hold_ms, token;
     instant_ns asked_ns, wait_until_ns, hold_until_ns;
     instant_ns deadline_ns;

@@ -271,7 +271,7 @@ static bool hand_over(struct registry *registry, struct request *holder, instant
     struct list *second = holder->queue_link.next;
     struct request *next = second != &name->queue ? list_entry(second, struct request, queue_link) : NULL;
 
-    if (!handoff_is_fine(holder, next, now_ns)) {
+    if (!handoff_is_fine(holder, next, registry->kept, now_ns)) {
         name->pause_ns = handoff_pause_ns(holder, now_ns);
         return false;
     }
@@ -389,24 +389,56 @@ struct request *registry_restore(struct registry *registry, struct session *sess
         request->risk = past->risk;
         request->page_slot = page_claim(request->page, past->page_slot);
     }
+    if (ask->resume && past->standing) {
+        request->tenure.handoffs = past->handoffs;
+        memcpy(request->secret, ask->resume, SECRET_BYTES);
+        memcpy(request->tenure.standing, past->standing, SECRET_BYTES);
+        request->alternate = past->held && memcmp(past->standing, ask->resume, SECRET_BYTES) != 0;
+    }
     if (session)
         list_append(session_requests, &request->session_link);
     return request;
 }
 
-/* Its client goes on, and so does its deadline. */
-static void restart_held(struct registry *registry, struct request *request,
-                         const struct registry_ask *ask) {
-    char text[COMMAND_TEXT_BYTES];
+/* Of two holders with one lease, the former one was about to hear that it has let go. Whether the other one
+ * has it. */
+static bool is_former_holder(struct registry *registry, struct request *request) {
+    list_for_each_safe(node, &request->name->queue) {
+        struct request *other = list_entry(node, struct request, queue_link);
+        if (other == request || other->state != REQUEST_HELD || !other->restored || other->abandoned ||
+            memcmp(other->tenure.standing, request->tenure.standing, SECRET_BYTES) != 0)
+            continue;
+        if (other->tenure.handoffs > request->tenure.handoffs)
+            return true;
+        other->vanished = true;
+        other->alternate = false;
+        request_command_simple(registry, other, request->name->hash, COMMAND_FORGET);
+    }
+    return false;
+}
 
+/* With this random part in its keys. */
+static void look_for(struct registry *registry, struct request *request,
+                     const uint8_t secret[SECRET_BYTES]) {
+    char text[COMMAND_TEXT_BYTES];
+    struct command command = resume_command(registry, request, secret, text);
+
+    command.persist = true;
+    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+}
+
+/* Its client goes on, and so does its deadline. */
+static void restart_held(struct registry *registry, struct request *request) {
     list_prepend(&request->name->queue, &request->queue_link);
     request_enter(registry, request, REQUEST_HELD);
     request_set_due(registry, request, request->deadline_ns);
     if (request->abandoned)
         return; /* nothing is asked of the nodes: only nobody else gets it before */
-    struct command command = resume_command(registry, request, ask->resume, text);
-    command.persist = true;
-    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+    request->vanished = is_former_holder(registry, request);
+    if (request->vanished)
+        request->alternate = false;
+    else
+        look_for(registry, request, request->secret);
 }
 
 static void put_behind_held(struct request *request) {
@@ -427,7 +459,7 @@ bool registry_restart(struct registry *registry, struct request *request, const 
         return false;
     }
     if (past->held) {
-        restart_held(registry, request, ask);
+        restart_held(registry, request);
         if (past->lingers)
             linger(registry, request, now_ns);
         return true;
@@ -468,14 +500,23 @@ static void found(struct registry *registry, struct request *request, instant_ns
         return;
     }
     request_set_deadline(registry, request, instant_max(request->deadline_ns, deadline_ns));
+    if (request->refresh)
+        tell_holder(registry, request);
     if (request->risk != 0) {
         request->risk = 0;
         request_tell_kind(registry, request, OUTCOME_EXTENDED, now_ns);
     }
 }
 
-/* They have not: it had ended, or was being released. */
+/* They have not: it had ended, or was being released; or it was handed over, and its holder was told of a
+ * value that is not in the keys yet. */
 static void not_found(struct registry *registry, struct request *request, instant_ns now_ns) {
+    if (request->alternate) {
+        request->alternate = false;
+        request->refresh = true;
+        look_for(registry, request, request->tenure.standing);
+        return;
+    }
     request->vanished = true;
     if (registry->restoring && !request->unwanted)
         return;
@@ -528,6 +569,8 @@ static void granted(struct registry *registry, struct request *request, const st
     request->tenure = (struct tenure){.acquired_ns = now_ns,
                                       .token_last = report->token_last,
                                       .secret = request->from_line && registry->sink.secret};
+    if (report->text_length == SECRET_BYTES)
+        memcpy(request->tenure.standing, report->text, SECRET_BYTES);
     request->name->token_last = report->token_last;
     if (request->tenure.secret) {
         registry->sink.secret(registry->sink.userdata, request->secret);

@@ -54,6 +54,9 @@ struct request {
     bool restored : 1;  /* from a ledger, and the keeper has not yet found it at the nodes */
     bool unwanted : 1;  /* restored, and to be released as soon as it is found */
     bool vanished : 1;  /* restored, and the nodes have it no more */
+    bool
+        alternate : 1; /* restored, and if it is not found, what stood in the keys is yet to be looked for */
+    bool refresh : 1;  /* restored, and that was looked for: the keys are to have what its holder was told */
     bool from_line : 1; /* it contends, or holds, after others of this host */
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
@@ -123,6 +126,7 @@ struct registry {
     uint32_t limit; /* configured: at most this many at a time */
     uint32_t held, waiting;
     uint64_t handoffs;   /* since the start */
+    bool kept;           /* there is a ledger: see handoff.h */
     bool restoring;      /* until registry_restore_end() */
     uint32_t generation; /* ids of requests are above that of any former process's */
 };
@@ -182,11 +186,13 @@ struct registry_past {
     uint64_t id;
     instant_ns asked_ns, wait_until_ns, deadline_ns;
     int page_slot;
-    uint8_t risk;  /* 1 + enum reason: its client knows that it is at risk */
-    bool held;     /* until `deadline_ns`, as its client knows; otherwise it waits */
-    bool untold;   /* waits, and was granted (`ask.resume`): its client has not been told */
-    bool unwanted; /* held, by nobody: its client never knew */
-    bool lingers;  /* held, by somebody who has died: it goes on for its linger */
+    uint8_t risk;            /* 1 + enum reason: its client knows that it is at risk */
+    const uint8_t *standing; /* of its keys, when it was acquired */
+    uint16_t handoffs;       /* since */
+    bool held;               /* until `deadline_ns`, as its client knows; otherwise it waits */
+    bool untold;             /* waits, and was granted (`ask.resume`): its client has not been told */
+    bool unwanted;           /* held, by nobody: its client never knew */
+    bool lingers;            /* held, by somebody who has died: it goes on for its linger */
     bool forsaken; /* held, but its client can't be reached: it may believe in it until the deadline */
 };
 

@@ -211,6 +211,56 @@ def test_exactly_once():
     ok("aborted" not in agent.log_text() and "Assertion" not in agent.log_text(), "and no agent fell")
 
 
+def contend(number, ends, problems, seen, lock):
+    """One of several who want one name: nobody else has it meanwhile, and tokens grow."""
+    client = agent.client(3, timeout=60)
+    kept = client.acquire("kept-%d" % number)
+    try:
+        while not ends.is_set():
+            grant = client.acquire("contended", "WAIT", 60000)
+            if not isinstance(grant, dict):
+                raise AssertionError(grant)
+            with lock:
+                if seen["holder"] is not None or grant["fence"] <= seen["fence"]:
+                    raise AssertionError((number, grant, dict(seen)))
+                seen.update(holder=number, fence=grant["fence"], grants=seen["grants"] + 1)
+            if number % 2 and client.call("CHECK", grant["id"]) <= 0:
+                raise AssertionError("lost")
+            with lock:
+                seen["holder"] = None
+            if client.call("RELEASE", grant["id"]) != 1:
+                raise AssertionError("released by somebody else")
+            if client.pushes or client.call("CHECK", kept["id"]) <= 0:
+                raise AssertionError(client.pushes)
+    except Exception as problem:  # of any kind: it is told
+        problems.append("client %d: %r" % (number, problem))
+    client.close()
+
+
+def test_hand_offs():
+    """kill -9 while a name goes from hand to hand without the nodes."""
+    ends, problems, lock = threading.Event(), [], threading.Lock()
+    seen = {"holder": None, "fence": 0, "grants": 0}
+    threads = [threading.Thread(target=contend, args=(i, ends, problems, seen, lock), daemon=True)
+               for i in range(8)]
+    for thread in threads:
+        thread.start()
+    handed, chance = 0, random.Random(11)
+    for _ in range(20):
+        grants = seen["grants"]
+        lab.wait_for(lambda: problems or seen["grants"] > grants + chance.randrange(20, 200), 60, "grants")
+        handed += agent.status()["handoffs"]
+        replace()
+        if problems:
+            break
+    ends.set()
+    for thread in threads:
+        thread.join(60 * lab.SCALE)
+    note("%d grants, at least %d of them handed over" % (seen["grants"], handed))
+    equal(problems, [], "20 times kill -9 while 8 clients hand a lease on: one holder, growing tokens")
+    ok(handed > 100, "most of them without the nodes")
+
+
 def page_of(client):
     """Asks for the session's page; its map."""
     client.send("PAGE")
@@ -467,4 +517,5 @@ def test_without_manager():
 
 main(test_lease_goes_on, test_waiting, test_under_way, test_page, test_observers, test_greetings,
      test_client_dies_meanwhile, test_child_has_connection, test_page_without_owner, test_not_stored,
-     test_other_version, test_store_is_tidy, test_many, test_without_manager, test_exactly_once)
+     test_other_version, test_store_is_tidy, test_many, test_without_manager, test_exactly_once,
+     test_hand_offs)

@@ -168,6 +168,7 @@ static void report_with(uint64_t request, enum report_kind kind, enum failure fa
                                   .failure = failure,
                                   .deadline_ns = front.now_ns + LEFT_MS * NS_PER_MS,
                                   .token = 7,
+                                  .token_last = 71,
                                   .text = granted ? secret : "why",
                                   .text_length = granted ? SECRET_BYTES : 3};
     registry_report(&front.service.registry, &report, front.now_ns);
@@ -597,6 +598,109 @@ static void test_smaller_limits(void) {
     is_string(got(0), ":1\r\n", "it may be released before");
 }
 
+/* --- what was handed over --- */
+
+static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
+    static uint8_t last;
+
+    (void) userdata;
+    memset(secret, ++last, SECRET_BYTES);
+}
+
+static void hand_overs_begin(void) {
+    front.service.registry.sink.secret = on_secret;
+    front.service.registry.kept = true;
+}
+
+/* Session 0 had it, 1 has it from the line, 2 waits for it; the ids of the latter. */
+static void contended(const char *second, const char *third, uint64_t ret[2]) {
+    begin();
+    hand_overs_begin();
+    uint64_t first = hold(0, "ACQUIRE web");
+    ret[0] = wait_for(1, second);
+    ret[1] = wait_for(2, third);
+    ask_id(0, "RELEASE", first);
+    report(first, REPORT_RELEASED);
+    flush(0);
+    assert(last_command()->kind == COMMAND_CONTEND);
+    report(ret[0], REPORT_GRANTED);
+    flush(1);
+}
+
+/* The random part that was looked for last. */
+static bool looked_for(uint64_t request, const char secret[SECRET_BYTES]) {
+    const struct command *command = last_command();
+    return command && command->kind == COMMAND_RESUME && command->request == request &&
+           memcmp(command->secret, secret, SECRET_BYTES) == 0;
+}
+
+static const char standing[SECRET_BYTES + 1] = "abcdefghijklmnopqrst";
+
+static void test_handed_over(void) {
+    uint64_t ids[2];
+
+    contended("ACQUIRE web WAIT -1 ASYNC", "ACQUIRE web WAIT -1 ASYNC", ids);
+    ask_id(1, "RELEASE", ids[0]);
+    ok(has(2, "granted"), "a lease is handed over");
+    flush(1);
+    flush(2);
+    replace();
+    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == ids[1] &&
+           !looked_for(ids[1], standing),
+       "the next process looks for what its holder was told");
+    report(ids[1], REPORT_FAILED);
+    ok(looked_for(ids[1], standing), "then for what stands in the keys since the acquisition");
+    report(ids[1], REPORT_GRANTED);
+    ok(last_command()->kind == COMMAND_HAND_OVER && last_command()->request == ids[1],
+       "and the keys are to have what the holder was told");
+    clear();
+    serve();
+    ok(!has(2, "lost"), "who hears nothing of it");
+
+    contended("ACQUIRE web WAIT -1 ASYNC", "ACQUIRE web WAIT -1 ASYNC", ids);
+    ask_id(1, "RELEASE", ids[0]);
+    flush(1);
+    flush(2);
+    replace();
+    report(ids[1], REPORT_FAILED);
+    report(ids[1], REPORT_FAILED);
+    serve();
+    ok(has(2, "lost"), "if neither is found it is lost");
+}
+
+/* The flush of the next holder was sent, that of the former was not. */
+static void test_two_holders(void) {
+    uint64_t ids[2];
+    contended("ACQUIRE web WAIT -1 ASYNC", "ACQUIRE web WAIT -1 ASYNC", ids);
+    ask_id(1, "RELEASE", ids[0]);
+    flush(2);
+    replace();
+    ok(count_commands(COMMAND_RESUME, ids[0]) == count_commands(COMMAND_FORGET, ids[0]),
+       "who was about to hear that it has let go has the lease no more");
+    is_int(count_commands(COMMAND_RESUME, ids[1]), 1, "the other one has it");
+    clear();
+    ask_id(1, "RELEASE", ids[0]);
+    ok(has(1, ":1\r\n"), "its RELEASE is read again, and answered");
+    is_int(count_commands(COMMAND_RELEASE, ids[0]), 0, "and deletes nothing");
+    serve();
+    report(ids[1], REPORT_GRANTED);
+    ok(!has(1, "lost") && !has(2, "lost"), "nothing is lost");
+}
+
+static void test_other_data(void) {
+    uint64_t ids[2];
+
+    contended("ACQUIRE web WAIT -1 ASYNC DATA one", "ACQUIRE web WAIT -1 ASYNC DATA two", ids);
+    ask_id(1, "RELEASE", ids[0]);
+    ok(!has(2, "granted") && count_commands(COMMAND_RELEASE, ids[0]) == 1,
+       "with a ledger, nothing is handed over to other data: it could not be found again");
+    front.service.registry.kept = false;
+    contended("ACQUIRE web WAIT -1 ASYNC DATA one", "ACQUIRE web WAIT -1 ASYNC DATA two", ids);
+    front.service.registry.kept = false;
+    ask_id(1, "RELEASE", ids[0]);
+    ok(has(2, "granted"), "without one it is");
+}
+
 int main(void) {
     test_found();
     test_at_risk();
@@ -613,5 +717,8 @@ int main(void) {
     test_one_try();
     test_place_taken_again();
     test_smaller_limits();
+    test_handed_over();
+    test_two_holders();
+    test_other_data();
     return done_testing();
 }
