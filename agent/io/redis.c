@@ -3,13 +3,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <hiredis/async.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 
 #include "base/cleanup.h"
 #include "base/latency.h"
@@ -20,8 +17,10 @@
 #include "io/clock.h"
 #include "io/evalsha.h"
 #include "io/log.h"
+#include "io/login.h"
 #include "io/loop.h"
 #include "io/probe.h"
+#include "io/record.h"
 #include "io/resolve.h"
 #include "io/tls.h"
 
@@ -36,18 +35,6 @@ enum {
     BACKOFF_MS_MAX = 1000,
     STABLE_MS = 5000, /* ready for that long: the back-off starts anew */
     REASON_BYTES = 160,
-    COMMAND_BYTES_MIN = 256,
-};
-
-/* One command under way, kept to repeat it in case the node has forgotten our scripts. */
-struct command_record {
-    struct list link; /* among the free, the sent or the held */
-    struct redis *redis;
-    void *tag;
-    instant_ns sent_ns;
-    bool repeated;
-    char *bytes;
-    size_t length, room;
 };
 
 struct redis {
@@ -126,53 +113,10 @@ static void retry_later(struct redis *redis, const char *reason) {
 
 /* --- commands and their records --- */
 
-static struct command_record *record_new(struct redis *redis, size_t length) {
-    struct list *first = list_first(&redis->free_records);
-    struct command_record *record =
-        first ? list_entry(first, struct command_record, link) : calloc(1, sizeof(*record));
-
-    if (!record)
-        abort();
-    if (first)
-        list_unlink(&record->link);
-    else
-        list_init(&record->link);
-    if (record->room < length) {
-        size_t room = COMMAND_BYTES_MIN;
-        while (room < length)
-            room *= 2;
-        free(record->bytes);
-        record->bytes = malloc(room);
-        if (!record->bytes)
-            abort();
-        record->room = room;
-    }
-    record->redis = redis;
-    record->length = 0;
-    record->repeated = false;
-    return record;
-}
-
-/* The last one back is the first one out: a few records do nearly all the work, so only they grow as large
- * as the largest call. */
-static void record_give(struct redis *redis, struct command_record *record) {
-    list_unlink(&record->link);
-    list_prepend(&redis->free_records, &record->link);
-}
-
-static void records_free(struct list *list) {
-    list_for_each_safe(node, list) {
-        struct command_record *record = list_entry(node, struct command_record, link);
-        list_unlink(node);
-        free(record->bytes);
-        free(record);
-    }
-}
-
 static void answer(struct redis *redis, struct command_record *record, redisReply *reply) {
     void *tag = record->tag;
 
-    record_give(redis, record);
+    record_give(&redis->free_records, record);
     if (!redis->closing)
         redis->callbacks.on_reply(redis->userdata, redis, tag, reply);
 }
@@ -468,10 +412,14 @@ static void greet(struct redis *redis) {
     redis->probes_left = 2; /* INFO and the scripts */
     redis->reloading = false;
     if (node->password) {
+        char *bytes;
+        int length = login_format(node, &bytes);
         redis->probes_left++;
-        r = node->user ? redisAsyncCommand(context, on_greeting_reply, redis, "AUTH %s %s", node->user,
-                                           node->password)
-                       : redisAsyncCommand(context, on_greeting_reply, redis, "AUTH %s", node->password);
+        r = length < 0
+                ? REDIS_ERR
+                : redisAsyncFormattedCommand(context, on_greeting_reply, redis, bytes, (size_t) length);
+        if (length >= 0)
+            redisFreeCommand(bytes);
     }
     if (r == REDIS_OK && node->database != 0) {
         redis->probes_left++;
@@ -544,15 +492,6 @@ const char *redis_epoch(const struct redis *redis) {
 
 /* --- connecting --- */
 
-static void set_socket_options(int fd) {
-    const int one = 1;
-    const unsigned patience_ms = 5000;
-
-    (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    (void) setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-    (void) setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof(patience_ms));
-}
-
 /* What may be wrong with a server that takes connections and has not said a word; a server's log has more.
  */
 static const char *silence_hint(const struct redis *redis, bool closed) {
@@ -583,14 +522,6 @@ static void on_disconnect(const redisAsyncContext *context, int status) {
     retry_later(redis, reason);
 }
 
-/* A negative errno, and the reason, when it can't. */
-static int begin_tls(struct redis *redis, char *reason, size_t size) {
-    const char *option;
-    int r = redis->tls ? 0 : tls_new(redis->node, &option, reason, size, &redis->tls);
-
-    return r < 0 ? r : tls_begin(redis->tls, redis->context, reason, size);
-}
-
 static void on_connect(const redisAsyncContext *context, int status) {
     struct redis *redis = context->data;
     char reason[REASON_BYTES];
@@ -598,8 +529,9 @@ static void on_connect(const redisAsyncContext *context, int status) {
     if (status == REDIS_OK) {
         adapter_connected(&redis->adapter);
         if (!redis->node->unix_path)
-            set_socket_options(context->c.fd);
-        if (redis->node->tls && begin_tls(redis, reason, sizeof(reason)) < 0)
+            login_set_options(context->c.fd);
+        if (redis->node->tls &&
+            login_tls(redis->node, &redis->tls, &redis->context->c, reason, sizeof(reason)) < 0)
             give_up(redis, "%s", reason);
         else
             greet(redis);
@@ -774,7 +706,9 @@ int redis_send(struct redis *redis, enum redis_script script, const struct redis
 
     if (!can_send(redis))
         return -ENOTCONN;
-    struct command_record *record = record_new(redis, evalsha_room(items, n_keys + n_arguments));
+    struct command_record *record =
+        record_new(&redis->free_records, evalsha_room(items, n_keys + n_arguments));
+    record->redis = redis;
     record->length = evalsha_write(record->bytes, redis->hashes[script], items, n_keys, n_arguments);
     assert(record->length <= record->room);
     record->tag = tag;

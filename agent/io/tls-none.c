@@ -22,7 +22,7 @@ struct tls *tls_free(struct tls *tls) {
     return NULL;
 }
 
-int tls_begin(struct tls *tls, struct redisAsyncContext *context, char *reason, size_t size) {
+int tls_begin(struct tls *tls, struct redisContext *context, char *reason, size_t size) {
     (void) tls;
     (void) context;
     (void) snprintf(reason, size, "this redlockd was built without TLS");

@@ -167,7 +167,7 @@ static bool expect_peer(SSL *connection, const char *name) {
     return SSL_set1_host(connection, name) == 1 && SSL_set_tlsext_host_name(connection, name) == 1;
 }
 
-int tls_begin(struct tls *tls, struct redisAsyncContext *context, char *reason, size_t size) {
+int tls_begin(struct tls *tls, struct redisContext *context, char *reason, size_t size) {
     assert(!tls->connection);
 
     renew(tls);
@@ -177,10 +177,10 @@ int tls_begin(struct tls *tls, struct redisAsyncContext *context, char *reason, 
         (void) snprintf(reason, size, "can't begin TLS: %s", found());
     } else {
         tls->connection = connection;
-        if (redisInitiateSSL(&context->c, connection) == REDIS_OK)
+        if (redisInitiateSSL(context, connection) == REDIS_OK)
             return 0;
         if (!tls_explain(tls, reason, size))
-            (void) snprintf(reason, size, "can't begin TLS: %s", context->c.errstr);
+            (void) snprintf(reason, size, "can't begin TLS: %s", context->errstr);
     }
     tls->connection = NULL;
     SSL_free(connection);

@@ -11,7 +11,7 @@
 
 #include "config.h"
 
-struct redisAsyncContext;
+struct redisContext;
 struct tls;
 
 /* Whether this build can do it. */
@@ -26,7 +26,7 @@ struct tls *tls_free(struct tls *tls);
 
 /* Begins the handshake on a connection that stands. Files that have changed are loaded again; if they are
  * wrong now, what was loaded before goes on, with a warning. 0, or a negative errno with the reason. */
-int tls_begin(struct tls *tls, struct redisAsyncContext *context, char *reason, size_t size);
+int tls_begin(struct tls *tls, struct redisContext *context, char *reason, size_t size);
 
 /* In the disconnect callback: whether TLS is why it ended, and the reason. To be called at each end, since
  * it also clears what OpenSSL keeps for the thread and would take for the next connection's. */

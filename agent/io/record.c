@@ -1,0 +1,47 @@
+#include "io/record.h"
+
+#include <stdlib.h>
+
+enum { COMMAND_BYTES_MIN = 256 };
+
+struct command_record *record_new(struct list *free_records, size_t length) {
+    struct list *first = list_first(free_records);
+    struct command_record *record =
+        first ? list_entry(first, struct command_record, link) : calloc(1, sizeof(*record));
+
+    if (!record)
+        abort();
+    if (first)
+        list_unlink(&record->link);
+    else
+        list_init(&record->link);
+    if (record->room < length) {
+        size_t room = COMMAND_BYTES_MIN;
+        while (room < length)
+            room *= 2;
+        free(record->bytes);
+        record->bytes = malloc(room);
+        if (!record->bytes)
+            abort();
+        record->room = room;
+    }
+    record->length = 0;
+    record->repeated = false;
+    return record;
+}
+
+/* The last one back is the first one out: a few records do nearly all the work, so only they grow as large
+ * as the largest call. */
+void record_give(struct list *free_records, struct command_record *record) {
+    list_unlink(&record->link);
+    list_prepend(free_records, &record->link);
+}
+
+void records_free(struct list *list) {
+    list_for_each_safe(node, list) {
+        struct command_record *record = list_entry(node, struct command_record, link);
+        list_unlink(node);
+        free(record->bytes);
+        free(record);
+    }
+}

@@ -1,0 +1,28 @@
+/* Commands under way on a connection, kept to repeat them in case the node has forgotten our scripts. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/instant.h"
+#include "base/list.h"
+
+struct redis;
+
+struct command_record {
+    struct list link; /* among the free, the sent or the held */
+    struct redis *redis;
+    void *tag;
+    instant_ns sent_ns;
+    bool repeated;
+    char *bytes;
+    size_t length, room;
+};
+
+/* One with room for that many bytes, from the free ones if there is any; in no list. */
+struct command_record *record_new(struct list *free_records, size_t length);
+
+/* Out of its list, to the free ones. */
+void record_give(struct list *free_records, struct command_record *record);
+
+void records_free(struct list *list);
