@@ -115,6 +115,7 @@ struct send {
     enum operation operation;
     bool orphan; /* release: the text's tail is all of the value but the random part */
     node_set nodes;
+    bool quiet; /* release: without telling those that wait */
     uint32_t ttl_ms;
     uint64_t ticket; /* comes back with each node's vote */
     int64_t token;   /* to acquire and to raise: proposed; to refresh: the holder's; 0: no fencing. To look:
@@ -153,6 +154,7 @@ struct vote {
     const char *text;
     size_t text_length;
     int64_t ttl_left_ms; /* of a foreign key; negative: none */
+    uint32_t heard;      /* release: how many agents' subscriptions the node told that the key is gone */
 };
 
 /* That a node is to vote. */

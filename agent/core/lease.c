@@ -6,20 +6,13 @@
 #include "base/hash.h"
 #include "core/explain.h"
 #include "core/handover.h"
+#include "core/retry.h"
 #include "core/shard.h"
 #include "core/stranger.h"
 #include "core/token.h"
 #include "core/validity.h"
 
-/* Delays between attempts: random, and large against the round trip, so that contenders of several hosts
- * drift apart. */
 enum {
-    RETRY_MS_MIN = 25,
-    RETRY_MS_MAX = 75,
-    RETRY_PER_WAITER_US =
-        250, /* many waiters ask less often each: a keeper's polling stays below 4,000 a second */
-    SPLIT_MS_MIN = 2,
-    SPLIT_MS_STEP = 8,
     SPLITS_MAX = 12, /* attempts of a request that does not wait, as long as nobody wins */
     NODE_BACK_US_MAX = 5000,
     RELEASE_RETRY_MS = 1000,
@@ -51,6 +44,8 @@ static void enter(struct shard *shard, struct lease *lease, enum lease_state sta
         shard->waiting++;
     if (state == LEASE_HELD)
         shard->counters.held++;
+    if (state != LEASE_WAITING && state != LEASE_ACQUIRING && state != LEASE_RAISING)
+        retry_over(shard, lease);
     lease->under_way = lease->undecided = false;
 }
 
@@ -110,6 +105,8 @@ static void release_settle(struct shard *shard, struct lease *lease) {
 static void release_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     enter(shard, lease, LEASE_RELEASING);
     lease->confirmed = 0;
+    /* See retry.h; an orphan's nodes are released one by one. */
+    lease->quiet = !lease->orphan && node_set_count(lease->maybe) < quorum_of(shard->config.nodes);
     shard_send(shard, lease, OPERATION_RELEASE, lease->maybe & shard_askable(shard), now_ns);
     shard_set_due(shard, lease, now_ns + node_timeout_ns(lease));
     release_settle(shard, lease);
@@ -157,34 +154,6 @@ static void attempt_undo(struct shard *shard, struct lease *lease, instant_ns no
     release_begin(shard, undo, now_ns);
 }
 
-/* Whether one foreign value has a majority. If none has, nobody holds the name: the attempts cancelled each
- * other out. */
-static bool attempt_was_split(const struct shard *shard, const struct lease *lease) {
-    for (unsigned i = 0; i < shard->config.nodes; i++) {
-        unsigned same = 0;
-        for (unsigned j = 0; j < shard->config.nodes; j++)
-            if ((lease->round.foreign & node_set_of(j)) && lease->seen_hash[j] == lease->seen_hash[i])
-                same++;
-        if ((lease->round.foreign & node_set_of(i)) && same >= quorum_of(shard->config.nodes))
-            return false;
-    }
-    return true;
-}
-
-static int64_t retry_delay_ns(struct shard *shard, const struct lease *lease) {
-    if (lease->failure == 1 + FAILURE_BUSY && lease->split) {
-        int64_t most_ms = SPLIT_MS_MIN + SPLIT_MS_STEP * (lease->splits < 8 ? lease->splits : 8);
-        return random_ns(shard, SPLIT_MS_MIN * NS_PER_MS, most_ms * NS_PER_MS);
-    }
-    int64_t spread_ns = (int64_t) shard->waiting * RETRY_PER_WAITER_US * NS_PER_US;
-    int64_t delay_ns = random_ns(shard, RETRY_MS_MIN * NS_PER_MS, RETRY_MS_MAX * NS_PER_MS) + spread_ns;
-    /* The key that was seen may expire sooner; PTTL is rounded, so a millisecond later. */
-    if (lease->failure == 1 + FAILURE_BUSY && lease->seen_ttl_ms >= 0 && lease->seen_ttl_ms < TTL_MS_MAX)
-        delay_ns =
-            instant_min(delay_ns, (lease->seen_ttl_ms + 1) * NS_PER_MS + random_ns(shard, 0, NS_PER_MS));
-    return delay_ns;
-}
-
 /* `timed_out`: who has not answered by now has failed; otherwise its answer can't change the outcome. */
 static void attempt_failed(struct shard *shard, struct lease *lease, bool timed_out, instant_ns now_ns) {
     node_set voted = lease->round.yes | lease->round.foreign, open = timed_out ? 0 : lease->round.asked;
@@ -192,8 +161,10 @@ static void attempt_failed(struct shard *shard, struct lease *lease, bool timed_
     char text[EXPLAIN_BYTES];
 
     lease->failure = (uint8_t) (1 + (busy ? FAILURE_BUSY : FAILURE_NO_QUORUM));
-    lease->split = busy && attempt_was_split(shard, lease);
+    lease->split = busy && retry_was_split(shard, lease);
     lease->splits = lease->split ? (uint8_t) (lease->splits < UINT8_MAX ? lease->splits + 1 : UINT8_MAX) : 0;
+    if (!timed_out)
+        retry_note_trip(shard, lease, now_ns);
     attempt_undo(shard, lease, now_ns);
 
     /* With an epoch that has only changed, the next attempt gets through; otherwise it has no quorum to ask.
@@ -215,7 +186,7 @@ static void attempt_failed(struct shard *shard, struct lease *lease, bool timed_
         return;
     }
     enter(shard, lease, LEASE_WAITING);
-    shard_set_due(shard, lease, now_ns + retry_delay_ns(shard, lease));
+    retry_failed(shard, lease, now_ns);
 }
 
 static instant_ns next_extension_ns(struct shard *shard, const struct lease *lease) {
@@ -245,6 +216,7 @@ static void attempt_granted(struct shard *shard, struct lease *lease, instant_ns
         attempt_failed(shard, lease, true, now_ns);
         return;
     }
+    retry_note_trip(shard, lease, now_ns);
     lease->hold_until_ns =
         lease->max_hold_ms > 0 ? instant_add(now_ns, lease->max_hold_ms * NS_PER_MS) : INSTANT_NEVER;
     if (lease->token > shard->token_high)
@@ -257,6 +229,7 @@ static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns n
 
     enter(shard, lease, LEASE_ACQUIRING);
     lease->started_ns = lease->sent_ns = now_ns;
+    retry_begun(lease);
     lease->seen = text_unref(&shard->texts, lease->seen);
     lease->seen_ttl_ms = -1;
     if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
@@ -378,6 +351,22 @@ static void attempt_vote(struct shard *shard, struct lease *lease, unsigned node
     }
 }
 
+/* An attempt ends before all have answered. With the rest, what seemed to be a split, or too few answers in
+ * time, may be a holder. */
+static void late_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                      instant_ns now_ns) {
+    if (vote->kind != VOTE_FOREIGN || lease->raises > 0 ||
+        (!lease->split && lease->failure != 1 + FAILURE_NO_QUORUM))
+        return;
+    attempt_see(shard, lease, node, vote);
+    if (retry_was_split(shard, lease))
+        return;
+    lease->failure = 1 + FAILURE_BUSY;
+    lease->split = false;
+    lease->splits = 0;
+    retry_failed(shard, lease, now_ns);
+}
+
 /* --- resuming --- */
 
 static void resume_begin(struct shard *shard, struct lease *lease, instant_ns now_ns);
@@ -409,8 +398,7 @@ static void resume_failed(struct shard *shard, struct lease *lease, bool timed_o
         resume_report_failed(shard, lease, FAILURE_NO_QUORUM, text, length);
     } else {
         lease->under_way = false;
-        shard_set_due(shard, lease,
-                      now_ns + random_ns(shard, RETRY_MS_MIN * NS_PER_MS, RETRY_MS_MAX * NS_PER_MS));
+        shard_set_due(shard, lease, now_ns + retry_ordinary_ns(shard));
     }
 }
 
@@ -539,7 +527,7 @@ static void extend(struct shard *shard, struct lease *lease, instant_ns now_ns) 
      * are back. */
     lease->started_ns = lease->sent_ns = now_ns;
     lease->maybe |= nodes;
-    lease->under_way = lease->undecided = true;
+    lease->under_way = lease->undecided = lease->extends = true;
     shard->extended = true;
     shard_set_due(shard, lease, instant_min(now_ns + node_timeout_ns(lease), lease->deadline_ns));
     shard_send(shard, lease, handover_operation(shard, lease, now_ns), nodes, now_ns);
@@ -653,11 +641,24 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
     case LEASE_RELEASING:
         release_vote(shard, lease, node, vote);
         break;
-    case LEASE_FREE:
     case LEASE_WAITING:
+        late_vote(shard, lease, node, vote, now_ns);
+        break;
+    case LEASE_FREE:
     case LEASE_LOST:
         break;
     }
+}
+
+void lease_freed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
+    if (retry_freed(shard, lease, node, now_ns))
+        attempt_begin(shard, lease, now_ns);
+}
+
+void lease_listening(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
+                     instant_ns now_ns) {
+    if (retry_listening(shard, lease, node, since_ns, now_ns))
+        attempt_begin(shard, lease, now_ns);
 }
 
 void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -784,7 +785,7 @@ void lease_node_back(struct shard *shard, struct lease *lease, unsigned node, in
     if (lease->state == LEASE_RELEASING && (owed(lease) & bit) && !(lease->round.asked & bit))
         shard_send_again(shard, lease, OPERATION_RELEASE, bit, now_ns);
     if (lease->state == LEASE_WAITING && lease->failure == 1 + FAILURE_NO_QUORUM)
-        shard_set_due(shard, lease, soon_ns);
+        retry_by(shard, lease, soon_ns);
     if (lease->state == LEASE_RESUMING && !lease->under_way)
         shard_set_due(shard, lease, soon_ns);
     if (lease->state == LEASE_HELD && lease->risk == 1 + REASON_NO_QUORUM && !lease->under_way) {

@@ -62,12 +62,15 @@ struct lease {
     bool under_way : 1;   /* a round is awaited: its time-out is due next */
     bool undecided : 1; /* held: an extension's answers may still make its majority, even after its time-out
                          */
+    bool extends : 1;   /* held: the round under way, or the last one, is an extension */
     bool split : 1;     /* the last attempt failed though no other has a majority */
     bool abandoned : 1; /* no more extensions */
     bool doubted : 1;   /* the last attempt met a changed epoch */
     bool seen_type : 1; /* `seen` is a type, not a value */
     bool orphan : 1; /* releasing: another process's value, see stranger.h. The text's tail has all of it but
                         the random part */
+    bool listens : 1;        /* between attempts: hears when the name may have become free */
+    bool quiet : 1;          /* releasing: nobody need hear of it */
     struct list ending_link; /* in shard->ending: lost, or releasing */
     struct round round;
     uint8_t raises;     /* tries of this attempt to have a token accepted */
@@ -77,6 +80,9 @@ struct lease {
     node_set confirmed; /* of those released: gone for sure */
     node_set stale;     /* nodes that may have the former value, see handover.h */
     uint16_t spare_tokens;
+    node_set listening; /* waiting: nodes that are listened to, */
+    node_set covered;   /* since before the last attempt began */
+    node_set freed;     /* and those that have told since then that the key may be gone */
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
@@ -87,6 +93,7 @@ struct lease {
     int64_t token_known;   /* the largest that the front knows of the name */
     int64_t token_seen;    /* the largest one that stood in its way */
     instant_ns started_ns; /* just before this round's first send */
+    instant_ns retry_ns;   /* waiting: when the next attempt is due */
     instant_ns sent_ns;    /* of the last request that may have set or extended a key */
     instant_ns deadline_ns;
     instant_ns extend_ns; /* when the next extension is due */
@@ -106,6 +113,11 @@ void lease_resume(struct shard *shard, struct lease *lease, instant_ns now_ns);
 /* A node's answer of the round under way. */
 void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                 instant_ns now_ns);
+
+/* A node tells that the name's key may be gone, or that it is listened to, since then: see retry.h. */
+void lease_freed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
+void lease_listening(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
+                     instant_ns now_ns);
 
 /* Something is due: retry, time-out, extension, deadline, end of the keys. */
 void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns);

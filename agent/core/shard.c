@@ -6,6 +6,7 @@
 #include "base/carve.h"
 #include "core/handover.h"
 #include "core/look.h"
+#include "core/retry.h"
 #include "core/validity.h"
 
 /* Requests, and as many undo records. */
@@ -161,6 +162,7 @@ void shard_send_again(struct shard *shard, struct lease *lease, enum operation o
         .operation = operation,
         .orphan = lease->orphan,
         .nodes = nodes,
+        .quiet = lease->quiet,
         .ttl_ms = lease->ttl_ms,
         .ticket = ticket_of(lease_index(shard, lease), lease->serial),
         .secret = lease->secret,
@@ -482,6 +484,33 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
     }
     if (change == NODE_RECOVERED && node_can_be_asked(&shard->nodes[node]))
         node_back(shard, node, now_ns);
+}
+
+void shard_listening(struct shard *shard, unsigned node, uint64_t request, instant_ns since_ns,
+                     instant_ns now_ns) {
+    assert(node < shard->config.nodes);
+
+    struct lease *lease = lease_of(shard, request);
+    if (lease)
+        lease_listening(shard, lease, node, since_ns, now_ns);
+}
+
+void shard_deaf(struct shard *shard, unsigned node, instant_ns now_ns) {
+    assert(node < shard->config.nodes);
+
+    for (uint32_t index = 0; index < shard->leases.touched; index++) {
+        struct lease *lease = pool_at(&shard->leases, index);
+        if (lease->state != LEASE_FREE && lease->listens)
+            retry_deaf(shard, lease, node, now_ns);
+    }
+}
+
+void shard_freed(struct shard *shard, unsigned node, uint64_t request, instant_ns now_ns) {
+    assert(node < shard->config.nodes);
+
+    struct lease *lease = lease_of(shard, request);
+    if (lease)
+        lease_freed(shard, lease, node, now_ns);
 }
 
 static void tick_nodes(struct shard *shard, instant_ns now_ns) {

@@ -38,6 +38,9 @@ struct shard_sink {
     void (*cut)(void *userdata, unsigned node);
     /* Fresh random bytes for a lock value: from getrandom(2), except in a simulation. */
     void (*secret)(void *userdata, uint8_t secret[SECRET_BYTES]);
+    /* Listen on all nodes for the end of this name's keys, or no more; shard_listening() tells where that
+     * stands, shard_freed() what is heard. */
+    void (*listen)(void *userdata, uint64_t request, const struct text *name, bool wanted);
     void *userdata;
 };
 
@@ -68,6 +71,7 @@ struct shard {
     int64_t token_high;  /* the largest token granted here */
     uint32_t max_ttl_ms; /* the longest of all agents, as far as the nodes' epochs tell */
     uint32_t waiting;    /* leases in LEASE_WAITING: spreads their retries */
+    int64_t trip_ns;     /* how long an attempt takes, smoothed; 0: none yet */
     struct shard_counters counters;
 };
 
@@ -97,6 +101,14 @@ void shard_node_time(struct shard *shard, unsigned node, int64_t time_us, instan
 
 /* The front goes on from this process's ledger: its leases stand in the front's lines already. */
 void shard_succeed(struct shard *shard, const struct predecessor *predecessor);
+
+/* The node is listened to for the request's name, since then. Or for no name any more. */
+void shard_listening(struct shard *shard, unsigned node, uint64_t request, instant_ns since_ns,
+                     instant_ns now_ns);
+void shard_deaf(struct shard *shard, unsigned node, instant_ns now_ns);
+
+/* It tells that the key of the request's name may be gone: a hint. */
+void shard_freed(struct shard *shard, unsigned node, uint64_t request, instant_ns now_ns);
 
 /* An operator knows that the node has forgotten nothing that still counts. */
 void shard_node_bless(struct shard *shard, unsigned node, instant_ns now_ns);

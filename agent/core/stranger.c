@@ -95,6 +95,8 @@ void stranger_seen(struct shard *shard, struct lease *lease, unsigned node, cons
         return;
     if (vote->text_length == 0 && now_ns < shard->predecessor.until_ns)
         return; /* likely an orphan: extensions don't tell the value */
+    if (!lease->extends)
+        return; /* when it was acquired, somebody may have been about to let go */
     lease->strangers |= bit;
     shard_report(shard, &(struct report){.kind = REPORT_FOREIGN,
                                          .node = node,

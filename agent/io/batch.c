@@ -11,6 +11,7 @@ enum { TOKEN_DIGITS = 20 };
 /* One request of this turn: where its key and value lie in the arena. */
 struct item {
     enum operation operation;
+    bool quiet;
     node_set nodes;
     uint64_t ticket;
     size_t key_offset, key_length;
@@ -159,7 +160,8 @@ static bool is_guarded(enum operation operation) {
 }
 
 void batcher_add(struct batcher *batcher, const struct send *send) {
-    struct item item = {.operation = send->operation, .nodes = send->nodes, .ticket = send->ticket};
+    struct item item = {
+        .operation = send->operation, .quiet = send->quiet, .nodes = send->nodes, .ticket = send->ticket};
 
     item.key_offset = put_key(batcher, "", send);
     item.key_length = batcher->arena_used - item.key_offset;
@@ -229,6 +231,11 @@ static enum redis_script script_of(enum operation operation) {
     return scripts[operation];
 }
 
+static bool goes_along(const struct item *item, const struct item *first) {
+    return shares_calls(item->operation) && item->operation == first->operation &&
+           item->quiet == first->quiet && (item->former_length > 0) == (first->former_length > 0);
+}
+
 static struct redis_item piece(const struct batcher *batcher, size_t offset, size_t length) {
     return (struct redis_item){batcher->arena + offset, length};
 }
@@ -266,6 +273,8 @@ static void send_call(struct batcher *batcher, struct redis *redis, const struct
         arguments[n++] = piece(batcher, items[i]->former_offset, items[i]->former_length);
     for (uint32_t i = 0; i < count && items[i]->ttl_length > 0; i++)
         arguments[n++] = piece(batcher, items[i]->ttl_offset, items[i]->ttl_length);
+    if (operation == OPERATION_RELEASE)
+        arguments[n++] = word(first->quiet || !redis_rights(redis)->listen ? "" : REDIS_FREE_CHANNEL);
     if (operation == OPERATION_RAISE)
         arguments[n++] = piece(batcher, first->token_offset, first->token_length);
     if (guarded)
@@ -304,9 +313,7 @@ static void send_to_node(struct batcher *batcher, struct redis *redis, instant_n
         const struct item *item = &batcher->items[i];
         if (!(item->nodes & bit))
             continue;
-        if (count > 0 && (count == BATCH_NAMES_MAX || !shares_calls(item->operation) ||
-                          item->operation != together[0]->operation ||
-                          (item->former_length > 0) != (together[0]->former_length > 0))) {
+        if (count > 0 && (count == BATCH_NAMES_MAX || !goes_along(item, together[0]))) {
             send_call(batcher, redis, together, count, now_ns);
             count = 0;
         }
@@ -437,6 +444,13 @@ static struct vote extend_vote(const redisReply *answer, enum vote_kind missing)
         .kind = answer->integer == 2 ? missing : VOTE_FOREIGN, .text = "", .ttl_left_ms = -1};
 }
 
+/* Deleted, or not ours any more: gone in both cases. */
+static struct vote release_vote(const redisReply *answer) {
+    bool told = answer->type == REDIS_REPLY_INTEGER && answer->integer > 1;
+
+    return (struct vote){.kind = VOTE_YES, .heard = told ? (uint32_t) (answer->integer - 1) : 0};
+}
+
 static struct vote vote_of(const struct batch *batch, const redisReply *reply, uint32_t i) {
     if (!reply)
         return (struct vote){.kind = VOTE_CUT};
@@ -454,7 +468,7 @@ static struct vote vote_of(const struct batch *batch, const redisReply *reply, u
     case OPERATION_RELEASE:
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->count)
             return strange_vote();
-        return (struct vote){.kind = VOTE_YES}; /* deleted, or not ours any more: gone in both cases */
+        return release_vote(reply->element[i]);
     case OPERATION_REFRESH:
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
             return strange_vote();

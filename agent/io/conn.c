@@ -6,18 +6,14 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "io/clock.h"
 #include "io/log.h"
+#include "io/peer.h"
 #include "io/shared.h"
 #include "io/transfer.h"
-
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77 /* Linux 6.5 */
-#endif
 
 enum {
     OUTPUT_KEPT_BYTES = 1024, /* of the buffer between replies */
@@ -624,22 +620,6 @@ static void on_process_end(struct poll_target *target, uint32_t revents) {
     conn_close(list_entry(target, struct conn, pid_target), clock_now_ns());
 }
 
-static int peer_pid_fd(struct conn_host *host, int fd, pid_t pid) {
-    int pid_fd = -1;
-    socklen_t length = sizeof(pid_fd);
-
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pid_fd, &length) == 0)
-        return pid_fd;
-    pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
-    if (pid_fd < 0 && errno != ESRCH && !host->told_no_pidfd) {
-        log_warning(
-            "can't watch client processes (pidfd_open: %s): leases are released when the connection closes",
-            strerror(errno));
-        host->told_no_pidfd = true;
-    }
-    return pid_fd;
-}
-
 static int watch(struct conn *conn) {
     conn->target.on_events = on_socket;
     conn->pid_target.on_events = on_process_end;
@@ -653,16 +633,12 @@ static int watch(struct conn *conn) {
 static int conn_make(struct conn_host *host, int fd, uint32_t index, uint32_t generation,
                      struct conn **ret) {
     _cleanup_close_ int owned = fd;
-    struct ucred peer = {0};
-    socklen_t length = sizeof(peer);
+    struct ucred peer;
     struct conn *conn = calloc(1, sizeof(*conn));
     int r = conn ? 0 : -ENOMEM;
 
-    /* Who can't be identified is denied. */
-    if (r == 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
-        r = -errno;
-    if (r == 0 && (length != sizeof(peer) || peer.pid <= 0))
-        r = -EPERM;
+    if (r == 0)
+        r = peer_identify(fd, &peer);
     if (r < 0) {
         free(conn);
         pool_give(&host->slots, index);
@@ -676,7 +652,7 @@ static int conn_make(struct conn_host *host, int fd, uint32_t index, uint32_t ge
     conn->slot = index;
     conn->fd = steal_fd(&owned);
     conn->page_fd = conn->own_page_fd = -1;
-    conn->pid_fd = peer_pid_fd(host, fd, peer.pid);
+    conn->pid_fd = peer_open(fd, peer.pid, &host->told_no_pidfd);
     conn->opened_ns = clock_now_ns();
     host->open++;
     list_init(&conn->link);

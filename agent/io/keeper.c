@@ -13,6 +13,7 @@
 #include "core/token.h"
 #include "io/batch.h"
 #include "io/clock.h"
+#include "io/ears.h"
 #include "io/log.h"
 #include "io/loop.h"
 #include "io/poller.h"
@@ -35,12 +36,14 @@ struct keeper {
     instant_ns timer_ns; /* when it will ring; never later than anything is due */
     struct redis *nodes[NODES_MAX];
     const char *node_names[NODES_MAX];
+    bool told_deaf[NODES_MAX];                  /* that its user may not subscribe */
     char logged[NODES_MAX][NODE_TROUBLE_BYTES]; /* each node's trouble as the log has it; "" when none */
     struct shard shard;
     void *memory;
     size_t memory_bytes;
     struct batcher *batcher;
     struct secrets secrets;
+    struct ears *ears;
     node_set probed; /* nodes that were sent something outside of a batch */
     char nonce[17];  /* names this keeper's marks on the nodes */
     bool backlog;    /* the outbox is full */
@@ -136,6 +139,11 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     secrets_take(&keeper->secrets, secret);
 }
 
+static void on_listen(void *userdata, uint64_t request, const struct text *name, bool wanted) {
+    struct keeper *keeper = userdata;
+    ears_listen(keeper->ears, request, name, wanted);
+}
+
 /* --- what ends every handler --- */
 
 static void flush_probed(struct keeper *keeper) {
@@ -152,9 +160,11 @@ static int settle(void *userdata) {
     struct keeper *keeper = userdata;
 
     /* Flushing may break a connection, which may lead to more to send. */
-    while (keeper->probed != 0 || batcher_pending(keeper->batcher)) {
+    while (keeper->probed != 0 || batcher_pending(keeper->batcher) || ears_pending(keeper->ears)) {
         flush_probed(keeper);
         batcher_flush(keeper->batcher, keeper->nodes, &keeper->shard, clock_now_ns());
+        if (ears_pending(keeper->ears))
+            ears_flush(keeper->ears);
     }
     keeper->backlog = mailbox_flush(&keeper->outbox);
     instant_ns due_ns = shard_due_ns(&keeper->shard);
@@ -253,11 +263,33 @@ static bool errands_wait(void *userdata, bool sleeping) {
 
 /* --- the nodes --- */
 
+/* Once: those that wait poll it, and do not hear of its releases. */
+static void tell_deaf(struct keeper *keeper, unsigned node, const struct redis_rights *rights) {
+    if (keeper->config.index == 0 && !keeper->told_deaf[node])
+        log_notice("node %s: those that wait for a name poll it, since its user lacks %s",
+                   keeper->node_names[node], rights->missing);
+    keeper->told_deaf[node] = true;
+}
+
+static void node_is_ready(struct keeper *keeper, unsigned node) {
+    const struct redis *redis = keeper->nodes[node];
+    const struct redis_rights *rights = redis_rights(redis);
+
+    if (rights->listen)
+        ears_node_ready(keeper->ears, node, redis);
+    else if (rights->missing[0] != '\0')
+        tell_deaf(keeper, node, rights);
+}
+
 static void on_node_state(void *userdata, struct redis *redis, enum redis_state state, const char *reason) {
     struct keeper *keeper = userdata;
     unsigned node = redis_index(redis);
     instant_ns now_ns = clock_now_ns();
 
+    if (state == REDIS_READY)
+        node_is_ready(keeper, node);
+    else
+        ears_node_gone(keeper->ears, node);
     switch (state) {
     case REDIS_CONNECTING:
         shard_node_gone(&keeper->shard, node, STANDING_CONNECTING, reason, now_ns);
@@ -306,6 +338,9 @@ static int set_up(struct keeper *keeper) {
     r = mailbox_attach(&keeper->inbox, keeper->poller);
     if (r < 0)
         return r;
+    r = ears_new(keeper->event, keeper->poller, config, &keeper->shard, &keeper->ears);
+    if (r < 0)
+        return r;
     for (unsigned i = 0; i < config->n_nodes; i++) {
         r = redis_new(keeper->event, keeper->poller, &config->nodes[i], i, &callbacks, keeper,
                       &keeper->nodes[i]);
@@ -318,6 +353,7 @@ static int set_up(struct keeper *keeper) {
 static void tear_down(struct keeper *keeper) {
     for (unsigned i = 0; i < NODES_MAX; i++)
         keeper->nodes[i] = redis_free(keeper->nodes[i]);
+    keeper->ears = ears_free(keeper->ears);
     keeper->poller = poller_free(keeper->poller);
     sd_event_source_unref(keeper->timer);
     sd_event_unref(keeper->event);
@@ -349,6 +385,7 @@ static int reserve_memory(struct keeper *keeper) {
         .bless = on_bless,
         .cut = on_cut,
         .secret = on_secret,
+        .listen = on_listen,
         .userdata = keeper,
     };
     const struct config *config = keeper->config.config;

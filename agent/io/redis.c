@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <hiredis/async.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,7 @@ struct redis {
     bool looking;       /* INFO is under way */
     bool fsync_always;  /* CONFIG says so; asked of durable nodes before each INFO */
     bool told_volatile; /* that it is not what the configuration says */
+    struct redis_rights rights;
     const char *forgot; /* how this process has lost keys while its epoch key may stand; NULL: it has not */
     char
         former[48]; /* the durable process before this one, whose data must be here; "" when there is none */
@@ -371,6 +373,17 @@ static void on_load_reply(redisAsyncContext *context, void *data, void *privdata
         transmit(redis, list_entry(first, struct command_record, link));
 }
 
+/* Rights that the agent can do without: see rights.lua. */
+static void note_rights(struct redis_rights *rights, const char *text) {
+    static const char poll[] = "POLL ";
+    bool polls = strncmp(text, poll, strlen(poll)) == 0;
+
+    rights->listen = !polls;
+    rights->keyspace = !polls && strstr(text, " keyspace") != NULL;
+    rights->config = !polls && strstr(text, " config") != NULL;
+    (void) snprintf(rights->missing, sizeof(rights->missing), "%s", polls ? text + strlen(poll) : "");
+}
+
 /* Other errors than this one's are met, and told, by what follows. */
 static void on_rights_reply(redisAsyncContext *context, void *data, void *privdata) {
     struct redis *redis = privdata;
@@ -380,6 +393,8 @@ static void on_rights_reply(redisAsyncContext *context, void *data, void *privda
     if (reply && !redis->closing && redis->failure[0] == '\0' && redis->state != REDIS_UNFIT &&
         reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0)
         give_up(redis, "%s", reply->str);
+    if (reply && reply->type == REDIS_REPLY_STATUS)
+        note_rights(&redis->rights, reply->str);
 }
 
 /* The scripts, and before them whether the user may do what they do: some rights, such as that to delete,
@@ -388,8 +403,9 @@ static int load_scripts(struct redis *redis) {
     const struct redis_script_source *rights = &redis_scripts[SCRIPT_RIGHTS];
 
     redis->loads_left = SCRIPTS_LOADED;
-    int r = redisAsyncCommand(redis->context, on_rights_reply, redis, "EVAL %b 1 %s", rights->text,
-                              rights->length, RIGHTS_KEY);
+    int r = redisAsyncCommand(redis->context, on_rights_reply, redis,
+                              "EVAL %b 1 %s %s __keyspace@%d__:", rights->text, rights->length, RIGHTS_KEY,
+                              REDIS_FREE_CHANNEL, redis->node->database);
     for (unsigned i = 0; i < SCRIPTS_LOADED && r == REDIS_OK; i++)
         r = redisAsyncCommand(redis->context, on_load_reply, redis, "SCRIPT LOAD %b", redis_scripts[i].text,
                               redis_scripts[i].length);
@@ -698,6 +714,20 @@ uint32_t redis_rtt_percentile_us(struct redis *redis, unsigned permille) {
 
 const struct redis_facts *redis_facts(const struct redis *redis) {
     return &redis->facts;
+}
+
+const struct redis_rights *redis_rights(const struct redis *redis) {
+    return &redis->rights;
+}
+
+bool redis_peer(const struct redis *redis, char *address, size_t size) {
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof(peer);
+
+    return redis->context && redis->adapter.connected &&
+           getpeername(redis->context->c.fd, (struct sockaddr *) &peer, &length) == 0 &&
+           getnameinfo((struct sockaddr *) &peer, length, address, (socklen_t) size, NULL, 0,
+                       NI_NUMERICHOST) == 0;
 }
 
 int redis_send(struct redis *redis, enum redis_script script, const struct redis_item *items, size_t n_keys,

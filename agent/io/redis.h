@@ -70,6 +70,17 @@ static inline int64_t redis_time_us(const redisReply *reply) {
 /* Then the lock's key: the largest fencing token that the node has accepted for it. */
 #define REDIS_FENCE_KEY "redlockd:fence:"
 
+/* Then the lock's key: the channel on which a release tells that the key is gone. */
+#define REDIS_FREE_CHANNEL "redlockd:free:"
+
+/* What the server lets its user do beyond what a vote needs. Servers before 7.0 can't be asked. */
+struct redis_rights {
+    bool listen;       /* publish, subscribe and unsubscribe on our channels */
+    bool keyspace;     /* subscribe to keyspace notifications */
+    bool config;       /* read the configuration */
+    char missing[120]; /* without `listen`: what is missing */
+};
+
 /* A fencing token in an answer; 0 when it is none. */
 static inline int64_t redis_token(const redisReply *reply) {
     return reply->integer > 0 && reply->integer < INT64_C(1) << 53 ? (int64_t) reply->integer : 0;
@@ -129,6 +140,13 @@ void redis_cut(struct redis *redis, const char *reason);
 
 /* As of the last INFO. Stands as long as the object. */
 const struct redis_facts *redis_facts(const struct redis *redis);
+
+/* As of the last greeting. */
+const struct redis_rights *redis_rights(const struct redis *redis);
+
+/* The numeric address of the server behind the connection; false without one. A name may stand for several
+ * servers. */
+bool redis_peer(const struct redis *redis, char *address, size_t size);
 
 /* Smoothed round trip in microseconds (EWMA, 1/8), 0 before the first. */
 uint32_t redis_rtt_us(const struct redis *redis);

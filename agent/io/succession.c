@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "base/cleanup.h"
 #include "io/clock.h"
 #include "io/log.h"
+#include "io/peer.h"
 #include "io/shared.h"
 #include "local/keep.h"
 
@@ -133,15 +133,14 @@ static bool session_whole(void *userdata, uint64_t id) {
 
 static bool process_dead(void *userdata, pid_t pid) {
     (void) userdata;
-    return pid > 0 && kill(pid, 0) < 0 && errno == ESRCH;
+    return peer_is_dead(pid);
 }
 
 /* Whoever else may have the other end. */
-static bool peer_is_dead(int fd) {
-    struct ucred peer = {0};
-    socklen_t length = sizeof(peer);
+static bool client_is_dead(int fd) {
+    struct ucred peer;
 
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && process_dead(NULL, peer.pid);
+    return peer_identify(fd, &peer) == 0 && peer_is_dead(peer.pid);
 }
 
 /* The connections, with nothing on them yet. Returns how many could not be taken over. */
@@ -153,7 +152,7 @@ static unsigned adopt_sessions(struct takeover *takeover, const struct inheritan
         if (!ledger_read_session(&takeover->past.reader, slot, &view))
             continue;
         const struct inherited_session *inherited = find_inherited(inheritance, view.id);
-        bool stays = inherited && inherited->fd >= 0 && view.whole && !peer_is_dead(inherited->fd);
+        bool stays = inherited && inherited->fd >= 0 && view.whole && !client_is_dead(inherited->fd);
         int fd = stays ? fcntl(inherited->fd, F_DUPFD_CLOEXEC, 0) : -1;
         if (fd < 0 || !conn_adopt(takeover->host, fd, inherited->page_fd, &view))
             refused++;

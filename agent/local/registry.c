@@ -525,6 +525,13 @@ static void not_found(struct registry *registry, struct request *request, instan
     else
         request_tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = REASON_NO_QUORUM},
                      now_ns);
+    if (request->refresh && !request->unwanted && now_ns < request->deadline_ns) {
+        /* Both values together may have a majority, and who was told may not have read it. */
+        silence(request);
+        request->abandoned = true;
+        request->vanished = false;
+        return;
+    }
     end(registry, request);
 }
 

@@ -1,7 +1,8 @@
--- KEYS one of ours
--- May the user whom the agent logged in as do what the other scripts do? Asks, and runs nothing. Answers OK,
--- or an error with what it may not do. Servers before 7.0 can't be asked.
-if not redis.acl_check_cmd then return redis.status_reply('OK') end
+-- KEYS one of ours | ARGV our channels' prefix, that of keyspace notifications
+-- May the user whom the agent logged in as do what the other scripts do? Asks, and runs nothing. Answers an
+-- error with what it may not do; POLL with what is missing to be told of releases; or OK with what else is
+-- there that helps. Servers before 7.0 can't be asked.
+if not redis.acl_check_cmd then return redis.status_reply('OK keyspace config') end
 local key = KEYS[1]
 local commands = {
   {'EVALSHA', '', 0}, {'TIME'}, {'INFO', 'server'}, {'GET', key}, {'SET', key, '1', 'NX', 'PX', 1},
@@ -14,5 +15,18 @@ for _, command in ipairs(commands) do
     missing[#missing + 1] = '+' .. string.lower(command[1])
   end
 end
-if #missing == 0 then return redis.status_reply('OK') end
-return redis.error_reply('NOPERM the user lacks these rights: ' .. table.concat(missing, ' '))
+if #missing > 0 then
+  return redis.error_reply('NOPERM the user lacks these rights: ' .. table.concat(missing, ' '))
+end
+for _, command in ipairs({{'PUBLISH', ARGV[1], ''}, {'SUBSCRIBE', ARGV[1]}, {'UNSUBSCRIBE', ARGV[1]}}) do
+  if not redis.acl_check_cmd(unpack(command)) then
+    missing[#missing + 1] = '+' .. string.lower(command[1])
+  end
+end
+if #missing > 0 then
+  return redis.status_reply('POLL ' .. table.concat(missing, ' ') .. ' or &redlockd:*')
+end
+local out = 'OK'
+if redis.acl_check_cmd('SUBSCRIBE', ARGV[2]) then out = out .. ' keyspace' end
+if redis.acl_check_cmd('CONFIG', 'GET', 'notify-keyspace-events') then out = out .. ' config' end
+return redis.status_reply(out)

@@ -1,5 +1,6 @@
-/* bench NODES-DIRECTORY AGENT-SOCKET PLAIN-SOCKET ROUNDS: acquire and release through the agent, beside the
- * bare floor, and beside an agent without fencing tokens.
+/* bench NODES-DIRECTORY AGENT-SOCKET OTHER-SOCKET PLAIN-SOCKET ROUNDS: acquire and release through the
+ * agent, beside the bare floor, and beside an agent without fencing tokens; and a lease's way from one agent
+ * to another.
  *
  * The floor sends the very same commands (the agent's scripts by EVALSHA) with hiredis alone, to all nodes
  * at once, and is done when a majority has answered. Both take turns within each round, so that a busy
@@ -19,20 +20,13 @@
 #include <time.h>
 
 #include "bench.h"
-#include "io/redis.h"
-#include "redlock.h"
 
 enum {
-    NODES = 5,
-    MAJORITY = NODES / 2 + 1,
     SAMPLES = 1000, /* pairs in each turn of part 1 */
     PARALLEL = 64,
     PAIRS = 16000,   /* pairs in each turn of part 2 */
     QUEUE = 1 << 16, /* replies that a node may owe: a slow one lags behind the majority */
 };
-
-/* In microseconds since 1970: the year 2100, larger than what the nodes have accepted. */
-#define FIRST_TOKEN 4102444800000000LL
 
 enum phase { ACQUIRE, RELEASE, PHASES };
 
@@ -83,40 +77,55 @@ struct floor_slot {
 
 static struct floor_node floor_nodes[NODES];
 
-static void read_epoch(struct floor_node *node) {
-    redisReply *reply = redisCommand(node->context, "GET %s", REDIS_EPOCH_KEY);
+redisContext *bench_connect(const char *directory, unsigned node) {
+    char path[256];
+
+    (void) snprintf(path, sizeof(path), "%s/%c.sock", directory, 'a' + (char) node);
+    redisContext *context = redisConnectUnix(path);
+    if (!context || context->err)
+        fail(path, "can't connect");
+    return context;
+}
+
+void bench_read_epoch(redisContext *context, char epoch[EPOCH_BYTES_MAX]) {
+    redisReply *reply = redisCommand(context, "GET %s", REDIS_EPOCH_KEY);
 
     if (!reply || reply->type != REDIS_REPLY_STRING)
         fail("a node", "is not blessed");
-    (void) snprintf(node->epoch, sizeof(node->epoch), "%s", reply->str);
+    (void) snprintf(epoch, EPOCH_BYTES_MAX, "%s", reply->str);
     freeReplyObject(reply);
+}
+
+void bench_load(redisContext *context, enum redis_script script, char sha[41]) {
+    redisReply *reply = redisCommand(context, "SCRIPT LOAD %s", redis_scripts[script].text);
+
+    if (!reply || reply->type != REDIS_REPLY_STRING)
+        fail("a node", "SCRIPT LOAD failed");
+    (void) snprintf(sha, 41, "%s", reply->str);
+    freeReplyObject(reply);
+}
+
+void bench_append_acquire(redisContext *context, const char *sha, const char *epoch, const char *name,
+                          const char *value, long long token) {
+    (void) redisAppendCommand(
+        context, "EVALSHA %s 3 %s %s " REDIS_FENCE_KEY "%s %s 10000 %s %lld %s 1000000000000 604800000", sha,
+        name, REDIS_EPOCH_KEY, name, value, epoch, token, strrchr(epoch, ' ') + 1);
 }
 
 static void floor_connect(const char *directory) {
     static const enum redis_script scripts[PHASES] = {SCRIPT_ACQUIRE, SCRIPT_RELEASE};
-    char path[256];
 
     for (unsigned i = 0; i < NODES; i++) {
         struct floor_node *node = &floor_nodes[i];
-        (void) snprintf(path, sizeof(path), "%s/%c.sock", directory, 'a' + (char) i);
-        node->context = redisConnectUnix(path);
-        if (!node->context || node->context->err)
-            fail(path, "can't connect");
-        read_epoch(node);
-        for (enum phase phase = ACQUIRE; phase < PHASES; phase++) {
-            redisReply *reply =
-                redisCommand(node->context, "SCRIPT LOAD %s", redis_scripts[scripts[phase]].text);
-            if (!reply || reply->type != REDIS_REPLY_STRING)
-                fail(path, "SCRIPT LOAD failed");
-            (void) snprintf(node->sha[phase], sizeof(node->sha[phase]), "%s", reply->str);
-            freeReplyObject(reply);
-        }
+        node->context = bench_connect(directory, i);
+        bench_read_epoch(node->context, node->epoch);
+        for (enum phase phase = ACQUIRE; phase < PHASES; phase++)
+            bench_load(node->context, scripts[phase], node->sha[phase]);
     }
 }
 
 /* Asks all nodes for one slot; floor_wait() sends it. The value is as long as the agent's. */
 static void floor_ask(struct floor_slot *slots, unsigned slot, enum phase phase) {
-    static const char value[] = "0123456789abcdef0123456789abcdef01234567:benchhost:01234567:123456:";
     static long long tokens;
     long long token = FIRST_TOKEN + ++tokens;
     char name[32];
@@ -128,13 +137,10 @@ static void floor_ask(struct floor_slot *slots, unsigned slot, enum phase phase)
     for (unsigned i = 0; i < NODES; i++) {
         struct floor_node *node = &floor_nodes[i];
         if (phase == ACQUIRE)
-            (void) redisAppendCommand(node->context,
-                                      "EVALSHA %s 3 %s %s " REDIS_FENCE_KEY
-                                      "%s %s 10000 %s %lld %s 1000000000000 604800000",
-                                      node->sha[phase], name, REDIS_EPOCH_KEY, name, value, node->epoch,
-                                      token, strrchr(node->epoch, ' ') + 1);
+            bench_append_acquire(node->context, node->sha[phase], node->epoch, name, FLOOR_VALUE, token);
         else
-            (void) redisAppendCommand(node->context, "EVALSHA %s 1 %s %s", node->sha[phase], name, value);
+            (void) redisAppendCommand(node->context, "EVALSHA %s 1 %s %s %s", node->sha[phase], name,
+                                      FLOOR_VALUE, REDIS_FREE_CHANNEL);
         if (node->count == QUEUE)
             fail("the floor", "a node owes too many replies");
         node->owed[(node->first + node->count++) % QUEUE] = (struct owed){slot, slots[slot].number};
@@ -324,16 +330,12 @@ static double agent_parallel(struct agent_slot *slots, int epoll_fd) {
 
 /* --- the rounds --- */
 
-struct result {
-    double values[ROUNDS_MAX];
-};
-
 static double median_of(struct result *result, unsigned rounds) {
     return percentile(result->values, rounds, 0.5);
 }
 
-static void print_row(const char *what, const char *unit, struct result *ours, struct result *base,
-                      struct result *ratio, unsigned rounds) {
+void print_row(const char *what, const char *unit, struct result *ours, struct result *base,
+               struct result *ratio, unsigned rounds) {
     double low = percentile(ratio->values, rounds, 0), high = percentile(ratio->values, rounds, 1);
 
     (void) printf("%-24s %10.0f %10.0f %-7s %6.2f   (%.2f to %.2f)\n", what, median_of(ours, rounds),
@@ -418,25 +420,30 @@ static void run_valid(struct redlock *connection, unsigned rounds) {
 }
 
 int main(int argc, char **argv) {
-    struct redlock *connection, *plain_connection;
+    struct redlock *connection, *other_connection, *plain_connection;
 
-    if (argc != 5)
-        fail("usage", "bench NODES-DIRECTORY AGENT-SOCKET PLAIN-SOCKET ROUNDS; tests/bench/run starts it");
-    unsigned rounds = (unsigned) atoi(argv[4]);
+    if (argc != 6)
+        fail("usage", "bench NODES-DIRECTORY AGENT-SOCKET OTHER-SOCKET PLAIN-SOCKET ROUNDS; tests/bench/run "
+                      "starts it");
+    unsigned rounds = (unsigned) atoi(argv[5]);
     if (rounds < 1 || rounds > ROUNDS_MAX)
         fail("ROUNDS", "wants 1 to 99");
     floor_connect(argv[1]);
     if (redlock_connect(argv[2], &connection) != REDLOCK_OK)
         fail(argv[2], "can't connect");
-    if (redlock_connect(argv[3], &plain_connection) != REDLOCK_OK)
+    if (redlock_connect(argv[3], &other_connection) != REDLOCK_OK)
         fail(argv[3], "can't connect");
+    if (redlock_connect(argv[4], &plain_connection) != REDLOCK_OK)
+        fail(argv[4], "can't connect");
     (void) printf("%-24s %10s %10s %-7s %6s   %s\n", "median of the rounds", "agent", "floor", "", "ratio",
                   "(lowest to highest)");
+    run_remote(argv[1], connection, other_connection, rounds);
     run_parallel(argv[2], rounds);
     run_single(connection, plain_connection, rounds);
     run_valid(connection, rounds);
     run_handoff(argv[2], rounds);
     redlock_close(connection);
+    redlock_close(other_connection);
     redlock_close(plain_connection);
     return 0;
 }

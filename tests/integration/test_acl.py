@@ -11,6 +11,10 @@ LOGIN = 'user = "redlockd" password = "a secret"'
 CONFIG = 'quarantine = yes\nmax_ttl = "1s"\ndefault_ttl = "1s"\n'
 
 
+# Without these a node votes, but tells nobody of releases.
+HELPFUL = ["&redlockd:*", "+publish", "+subscribe", "+unsubscribe"]
+
+
 def documented():
     """The words behind ACL, as a person would paste them."""
     with open(PAGE) as file:
@@ -36,6 +40,10 @@ def user_of(node):
             if "cmd=client" not in line}
 
 
+def listeners(node):
+    return node.call("PUBSUB", "NUMSUB", "redlockd:free:waited for")[1]
+
+
 def test_all_that_it_does():
     nodes = lab.nodes(3)
     for node in nodes:
@@ -47,6 +55,14 @@ def test_all_that_it_does():
     equal(user_of(nodes[0]), {"redlockd"}, "by that user")
     client, rival = agent.client(3), other.client(3)
     grant = client.acquire("one", "RESUMABLE", "DATA", "here")
+    waiting = other.client(3)
+    waiting.send("ACQUIRE", "waited for", "WAIT", -1)
+    held = waiting.reply()
+    client.send("ACQUIRE", "waited for", "WAIT", -1)
+    lab.wait_for(lambda: all(listeners(node) for node in nodes), what="subscriptions")
+    waiting.call("RELEASE", held["id"])
+    client.call("RELEASE", client.reply()["id"])
+    lab.wait_for(lambda: not any(listeners(node) for node in nodes), what="the end of subscriptions")
     ok(grant["fence"] > 0, "acquired, with a token: %s" % grant)
     begins(rival.acquire("one"), "BUSY", "the other agent is told who has it")
     equal(rival.call("LEADER", "one")["data"], "here", "and looks it up")
@@ -121,7 +137,7 @@ def test_durable_in_a_database():
 
 def test_missing():
     words = documented()
-    rights = [word for word in words if word.startswith("+")]
+    rights = [word for word in words if word.startswith("+") and word not in HELPFUL]
     nodes = [lab.Node(word.strip("+").replace("|", "-")) for word in rights]
     for node, right in zip(nodes, rights):
         allow(node, [word for word in words if word != right])
@@ -139,6 +155,24 @@ def test_missing():
     agent.terminate()
 
 
+def test_without_channels():
+    words = documented()
+    nodes = [lab.Node("without" + str(i)) for i in range(len(HELPFUL))]
+    for node, word in zip(nodes, HELPFUL):
+        ok(word in words, "%s is documented" % word)
+        allow(node, [each for each in words if each != word])
+    agent = lab.Agent(nodes, CONFIG, node_config=LOGIN)
+    agent.wait_voting(len(nodes))
+    for node, word in zip(nodes, HELPFUL):
+        line = re.search(r"node %s: those that wait for a name poll it, .*" % node.name, agent.log_text())
+        ok(line and word in line.group(0),
+           "without %s a node votes, and the log says: %s" % (word, line and line.group(0)))
+    client = agent.client()
+    equal(client.call("RELEASE", client.acquire("told nobody")["id"]), 1, "a release does without")
+    equal(refusals(nodes), [], "and tries nothing that is refused")
+    agent.terminate()
+
+
 def test_wrong_password():
     nodes = lab.nodes(1)
     agent = lab.Agent(nodes, CONFIG, node_config=LOGIN)
@@ -148,4 +182,5 @@ def test_wrong_password():
     agent.terminate()
 
 
-main(test_all_that_it_does, test_one_prefix, test_durable_in_a_database, test_missing, test_wrong_password)
+main(test_all_that_it_does, test_one_prefix, test_durable_in_a_database, test_missing, test_without_channels,
+     test_wrong_password)

@@ -137,7 +137,8 @@ def test_abrupt_closes():
     with open("/proc/%d/stat" % agent.process.pid) as file:
         ticks = sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) - first
     ok(ticks <= 10, "after a thousand abrupt closes the agent is idle (%d ticks in a second)" % ticks)
-    equal(len(os.listdir("/proc/%d/fd" % agent.process.pid)) < 60, True, "and holds no descriptors of them")
+    most = 60 + agent.keepers * len(nodes)  # what listened is closed a little later
+    ok(len(os.listdir("/proc/%d/fd" % agent.process.pid)) < most, "and holds no descriptors of them")
 
 
 main(test_next_local_waiter, test_next_remote_waiter, test_forked_child, test_half_close,

@@ -118,6 +118,35 @@ def test_it_works():
     equal(agent.terminate(), 0, "the agent ends well")
 
 
+def channels(node):
+    return int(node.call("INFO", "stats").split("pubsub_channels:")[1].split()[0])
+
+
+def test_wake_up():
+    nodes = [TlsNode(name) for name in "abc"]
+    agents = [lab.Agent(nodes, node_config=config()) for _ in range(2)]
+    for agent in agents:
+        agent.wait_voting(3)
+    holder, waiter = (agent.client(3) for agent in agents)
+    count = 1000
+    for client in (holder, waiter):
+        for i in range(count):
+            client.send("ACQUIRE", "for several TLS records %d" % i, "WAIT", -1, "ASYNC")
+        for i in range(count):
+            client.reply()
+        if client is holder:
+            for i in range(count):
+                client.push("granted")
+    lab.wait_for(lambda: all(channels(node) > count for node in nodes), what="the subscriptions")
+    ok(True, "%d names are listened for over TLS" % count)
+    holder.close()
+    for i in range(count):
+        waiter.push("granted")
+    ok(True, "and all are granted when they are let go")
+    for agent in agents:
+        agent.terminate()
+
+
 def test_certificates():
     node = TlsNode("a")
     told(node, config("theirs"), "not trusted", "a CA that did not sign the server's certificate")
@@ -206,8 +235,8 @@ def tests():
         return [lambda: skip("TLS", "openssl is not installed; tests/setup installs it")]
     make_all()
     if built_with_tls():
-        return plain + [test_it_works, test_certificates, test_client_certificates, test_tls_to_plain,
-                        test_silence, test_renewal]
+        return plain + [test_it_works, test_wake_up, test_certificates, test_client_certificates,
+                        test_tls_to_plain, test_silence, test_renewal]
     return plain + [lambda: skip("TLS", "this build has none: hiredis_ssl wants hiredis 1.0 or later")]
 
 

@@ -2,6 +2,7 @@
  * takes its time. Connections keep their order; when one breaks, nobody knows what was executed. */
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -23,7 +24,7 @@ static int64_t later(int64_t *last_ns, int64_t at_ns) {
 }
 
 /* Mostly a local network's delay, sometimes one beyond the node time-out. */
-static int64_t network_delay_ns(void) {
+int64_t network_delay_ns(void) {
     if (sim_calm || chance(90))
         return pick(50, 2000) * NS_PER_US;
     return chance(80) ? pick(2, 60) * NS_PER_MS : pick(60, 1500) * NS_PER_MS;
@@ -62,6 +63,7 @@ static void on_send(void *userdata, const struct send *send) {
         event.name = (uint8_t) (send->text->bytes[0] - '0');
         event.life = connection->life;
         event.as.request.operation = send->operation;
+        event.as.request.quiet = send->quiet;
         event.as.request.ttl_ms = send->ttl_ms;
         event.as.request.ticket = send->ticket;
         event.as.request.token = send->token;
@@ -143,6 +145,10 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
         secret[i] = (uint8_t) random_next(&sim_random);
 }
 
+static void on_listen(void *userdata, uint64_t request, const struct text *name, bool wanted) {
+    ears_listen(userdata, request, (unsigned) (name->bytes[0] - '0'), wanted);
+}
+
 static const struct vote cut = {.kind = VOTE_CUT, .text = ""};
 
 static void break_connection(struct sim_keeper *keeper, unsigned node) {
@@ -158,6 +164,7 @@ static void break_connection(struct sim_keeper *keeper, unsigned node) {
         connection->count--;
         shard_vote(&keeper->shard, node, ticket, &cut, keeper_now(keeper));
     }
+    ears_close(keeper, node);
     shard_node_gone(&keeper->shard, node, STANDING_CONNECTING, "cut", keeper_now(keeper));
     struct event event =
         event_of(keeper->agent, EVENT_CONNECTED, sim_now_ns + pick(1, sim_calm ? 20 : 800) * NS_PER_MS);
@@ -167,6 +174,7 @@ static void break_connection(struct sim_keeper *keeper, unsigned node) {
 }
 
 static void keeper_settle(struct sim_keeper *keeper) {
+    ears_settle(keeper);
     while (keeper->to_cut != 0) {
         node_set nodes = keeper->to_cut;
         keeper->to_cut = 0;
@@ -189,11 +197,26 @@ static void keeper_settle(struct sim_keeper *keeper) {
     events_add(&event);
 }
 
+enum { VALUE_BYTES = 96 };
+
+/* As it would stand on the node. */
+static size_t write_value(const struct event *event, char value[VALUE_BYTES]) {
+    if (event->as.reply.owner == 0)
+        return (size_t) snprintf(value, VALUE_BYTES, "other");
+    for (unsigned i = 0; i < SECRET_BYTES; i++)
+        (void) snprintf(value + 2 * i, 3, "%02x", event->as.reply.secret[i]);
+    (void) snprintf(value + 2 * SECRET_BYTES, VALUE_BYTES - 2 * SECRET_BYTES,
+                    ":host:%08x:1:1:", event->as.reply.owner);
+    return strlen(value);
+}
+
 static void keeper_reply(struct sim_keeper *keeper, const struct event *event) {
     struct sim_connection *connection = &keeper->connections[event->node];
+    char value[VALUE_BYTES];
+    size_t length = event->as.reply.kind == VOTE_FOREIGN ? write_value(event, value) : 0;
     const struct vote vote = {.kind = event->as.reply.kind,
-                              .text = event->as.reply.kind == VOTE_FOREIGN ? "other" : "",
-                              .text_length = event->as.reply.kind == VOTE_FOREIGN ? 5 : 0,
+                              .text = value,
+                              .text_length = length,
                               .ttl_left_ms = event->as.reply.ttl_left_ms,
                               .token_verdict = event->as.reply.token_verdict,
                               .token = event->as.reply.token};
@@ -214,6 +237,11 @@ static void keeper_command(struct sim_keeper *keeper, const struct event *event)
     shard_command(&keeper->shard, &command, keeper_now(keeper));
 }
 
+static bool is_of_ears(const struct event *event) {
+    return event->kind == EVENT_JOINED || event->kind == EVENT_FREED || event->kind == EVENT_EARS_UP ||
+           event->kind == EVENT_EARS_BROKEN;
+}
+
 static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
     if (event->kind == EVENT_ERRAND) {
         keeper_command(keeper, event);
@@ -229,7 +257,10 @@ static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
         break_connection(keeper, event->node);
     } else if (event->kind == EVENT_CONNECTED) {
         keeper->connections[event->node].up = true;
+        ears_open(keeper, event->node);
         shard_node_ready(&keeper->shard, event->node, keeper_now(keeper));
+    } else if (is_of_ears(event)) {
+        ears_event(keeper, event);
     } else {
         assert(event->kind == EVENT_KEEPER_TIMER);
         keeper->timer_ns = INSTANT_NEVER;
@@ -318,7 +349,9 @@ void agent_event(struct sim_agent *agent, const struct event *event) {
     int64_t paused_until_ns = of_front ? agent->paused_until_ns : keeper->paused_until_ns;
     bool of_connection =
         event->kind == EVENT_REPLY || event->kind == EVENT_PROBED || event->kind == EVENT_BROKEN;
-    uint32_t life = of_connection ? keeper->connections[event->node].life : agent->life;
+    uint32_t life = of_connection       ? keeper->connections[event->node].life
+                    : is_of_ears(event) ? keeper->ears[event->node].life
+                                        : agent->life;
 
     if (!agent->running || event->life != life)
         return;
@@ -378,6 +411,7 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
         .bless = on_bless,
         .cut = on_cut,
         .secret = on_secret,
+        .listen = on_listen,
         .userdata = keeper,
     };
     const struct shard_config config = shard_config_of();
@@ -388,6 +422,7 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
     keeper->to_cut = 0;
     keeper->mark = random_next(&sim_random) << 16 | 1; /* then the number */
     keeper->n_bounced = 0;
+    memset(keeper->wanted, 0, sizeof(keeper->wanted));
     keeper->timer_ns = INSTANT_NEVER;
     keeper->paused_until_ns = keeper->errand_ns = keeper->dispatch_ns = 0;
     shard_init(&keeper->shard, &config, &sink, keeper->memory);
@@ -397,6 +432,8 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
         connection->life++;
         connection->first = connection->count = 0;
         connection->request_ns = connection->reply_ns = 0;
+        keeper->ears[i] = (struct sim_ear){.life = keeper->ears[i].life + 1};
+        ears_open(keeper, i);
         shard_node_ready(&keeper->shard, i, keeper_now(keeper));
     }
     keeper_settle(keeper);
@@ -424,7 +461,10 @@ void agent_kill(struct sim_agent *agent) {
     clients_agent_died(agent);
     for (unsigned i = 0; i < sim_n_keepers; i++)
         for (unsigned j = 0; j < sim_n_nodes; j++)
-            agent->keepers[i].connections[j].life++; /* what is on its way may be executed all the same */
+            agent->keepers[i].ears[j].life++,
+                agent->keepers[i]
+                    .connections[j]
+                    .life++; /* what is on its way may be executed all the same */
     struct event event =
         event_of(agent, EVENT_AGENT_START, sim_now_ns + pick(1, chance(50) ? 200 : 3000) * NS_PER_MS);
     events_add(&event);

@@ -381,13 +381,13 @@ void client_step(unsigned index) {
     /* What came during a pause may be read before the agent sees that a deadline has passed meanwhile. */
     if (!agent->running || sim_now_ns < agent->paused_until_ns - 1) {
         int64_t left_ns = agent->paused_until_ns - 1 - sim_now_ns;
-        if (client->state != CLIENT_IDLE || !sim_calm)
+        if (client->state != CLIENT_IDLE || !sim_closed)
             step_later(client, agent->running && chance(30) ? left_ns : pick(1, 200) * NS_PER_MS);
         return;
     }
     switch (client->state) {
     case CLIENT_IDLE:
-        if (sim_calm)
+        if (sim_closed)
             return;
         if (client->ttl_ms > 0 && chance(agent->life > 1 ? 20 : 5))
             resume(client, agent); /* what it let go of, or lost */

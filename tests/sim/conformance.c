@@ -48,7 +48,15 @@ void clients_check_deletion(const uint8_t secret[SECRET_BYTES]) {
     (void) secret;
 }
 
-static redisContext *server;
+static bool told; /* by the simulated node */
+
+void ears_tell(const struct sim_node *of, unsigned name) {
+    (void) of;
+    (void) name;
+    told = true;
+}
+
+static redisContext *server, *ear;
 static struct sim_node node;
 static char known_epoch[EPOCH_BYTES_MAX]; /* as the last probe had it */
 static uint32_t known_sim_epoch;
@@ -131,7 +139,8 @@ static void compare_token(const redisReply *reply, size_t at, size_t token_at,
 
 /* `former`: NULL for a release without. */
 static redisReply *run_request(enum operation operation, const char *key, const char *value,
-                               const char *former, int64_t token_distance, int64_t last_distance) {
+                               const char *former, int64_t token_distance, int64_t last_distance,
+                               bool quiet) {
     char fence[32], token[32], last[32], floor_us[32];
     int more = last_distance != token_distance;
 
@@ -145,9 +154,10 @@ static redisReply *run_request(enum operation operation, const char *key, const 
                                  known_epoch, floor_us,        TOKEN_SKEW_US, "100000", last};
     const char *const refresh[] = {key,         REDIS_EPOCH_KEY, fence, value, "100000",
                                    known_epoch, former,          token, last,  "100000"};
-    const char *const release[] = {key, value, former};
+    const char *const channel = quiet ? "" : REDIS_FREE_CHANNEL;
+    const char *const both[] = {key, value, former, channel};
     const char *const extend[] = {key, REDIS_EPOCH_KEY, value, "100000", known_epoch};
-    const char *const plain[] = {key, value};
+    const char *const plain[] = {key, value, channel};
     switch (operation) {
     case OPERATION_ACQUIRE:
         return run(SCRIPT_ACQUIRE, 10 + more, acquire, 3);
@@ -160,7 +170,7 @@ static redisReply *run_request(enum operation operation, const char *key, const 
     case OPERATION_ADOPT:
         return run(SCRIPT_ADOPT, 5, extend, 2);
     case OPERATION_RELEASE:
-        return run(SCRIPT_RELEASE, former ? 3 : 2, release, 1);
+        return run(SCRIPT_RELEASE, former ? 4 : 3, former ? both : plain, 1);
     case OPERATION_LOOK:
         break;
     }
@@ -172,6 +182,7 @@ static void step_request(void) {
     enum operation operation = (enum operation) pick(0, 6);
     unsigned name = (unsigned) pick(0, SIM_NAMES - 1), secret = (unsigned) pick(0, SECRETS - 1);
     unsigned owner = (unsigned) pick(1, 2);
+    bool quiet = chance(30);
     int64_t distance = chance(90) ? pick(-1, 4) : TOKEN_FAR_US,
             last = distance + (chance(50) ? pick(0, 3) : 0);
     unsigned former_secret = (unsigned) pick(0, SECRETS - 1);
@@ -182,7 +193,10 @@ static void step_request(void) {
     key_of(name, key);
     value_of(secret, owner, value);
     value_of(former_secret, owner, former);
-    redisReply *reply = run_request(operation, key, value, has_former ? former : NULL, distance, last);
+    redisReply *reply =
+        run_request(operation, key, value, has_former ? former : NULL, distance, last, quiet);
+    told = false;
+    request.as.request.quiet = quiet;
     request.as.request.operation = operation;
     request.as.request.ttl_ms = LONG_TTL_MS;
     request.as.request.owner = owner;
@@ -202,6 +216,8 @@ static void step_request(void) {
     /* The simulated node does not look at values in a look. */
     if (real != simulated.as.reply.kind && operation != OPERATION_LOOK)
         fail("another answer");
+    if (operation == OPERATION_RELEASE && (reply->element[0]->integer == 2) != told)
+        fail("who waits was told or not");
     if (operation == OPERATION_ACQUIRE && real == VOTE_YES)
         compare_token(reply, 2, 3, &simulated);
     if (operation == OPERATION_RAISE && (real == VOTE_YES || real == VOTE_BEHIND))
@@ -328,6 +344,11 @@ int main(int argc, char **argv) {
         (void) printf("Bail out! can't connect to %s\n", argv[1]);
         return 1;
     }
+    ear = redisConnectUnix(argv[1]);
+    redisReply *listens = redisCommand(ear, "PSUBSCRIBE " REDIS_FREE_CHANNEL "*");
+    if (!listens || listens->type != REDIS_REPLY_ARRAY)
+        fail("nobody can be told");
+    freeReplyObject(listens);
     for (unsigned long i = 0; i < sequences; i++) {
         freeReplyObject(redisCommand(server, "FLUSHALL"));
         node_reset(&node, 0);

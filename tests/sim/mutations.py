@@ -18,9 +18,6 @@ SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 FOREIGN = "if (set && !ours && operation != OPERATION_RAISE) {"
 
-# What there is of the local layer in the simulator.
-LOCAL = ("handoff", "names", "number", "page", "refusal", "registry", "registry-memory", "request")
-
 # A second edit, where a bug alone would hide behind this bound.
 NO_TURNS = ("agent/local/handoff.c",
             "return instant_add(holder->tenure.acquired_ns, HANDOFF_MS * NS_PER_MS);",
@@ -113,6 +110,19 @@ MUTATIONS = [
      "*fence > node->data.floor_us ? *fence : node->data.floor_us", "*fence"),
     ("a token may be far from the node's clock (script)", "tests/sim/node.c",
      "if (ahead_us > fence_skew_us() ||", "if ("),
+    ("no message wakes who waits", "agent/core/retry.c",
+     "    lease->freed |= node_set_of(node);\n", "    return false;\n"),
+    ("what wakes counts as a vote", "agent/core/lease.c",
+     "    if (retry_freed(shard, lease, node, now_ns))\n        attempt_begin(shard, lease, now_ns);\n",
+     "    if (retry_freed(shard, lease, node, now_ns)) {\n        node_set freed = lease->freed;\n"
+     "        attempt_begin(shard, lease, now_ns);\n        lease->round.yes |= freed;\n"
+     "        lease->round.asked &= (node_set) ~freed;\n    }\n"),
+    ("no attempt once the name is listened for", "agent/core/retry.c",
+     "(is_majority(shard, lease->listening) && !is_majority(shard, lease->covered));", "false;"),
+    ("a subscription counts for the attempt before it", "agent/core/retry.c",
+     "    if (since_ns <= lease->started_ns)\n", "    if (since_ns > 0)\n"),
+    ("releases tell nobody", "agent/core/lease.c",
+     "!lease->orphan && node_set_count(lease->maybe) < quorum_of(shard->config.nodes);", "true;"),
     ("a clock that was set goes unnoticed", "agent/core/offset.c",
      "if (spend(offset, step_ns, received_ns - offset->at_ns)) {", "if (received_ns > 0) {"),
     ("votes of a node whose clock was set count", "agent/core/lease.c", "vote = &worthless;", ";"),
@@ -182,11 +192,12 @@ def plant(directory, edits):
 
 
 def build(directory):
-    sources = [os.path.join(where, name) for where in ("agent/base", "agent/core", "tests/sim")
+    pure = ("agent/base", "agent/core", "agent/local", "tests/sim")
+    sources = [os.path.join(where, name) for where in pure
                for name in sorted(os.listdir(os.path.join(directory, where)))
                if name.endswith(".c") and name != "conformance.c"]
     return subprocess.run([COMPILER, "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Iagent", "-Iclient-lib",
-                           *sources, *("agent/local/%s.c" % name for name in LOCAL), "-o", "sim"],
+                           *sources, "client-lib/resp.c", "-o", "sim"],
                           cwd=directory, capture_output=True, text=True)
 
 

@@ -59,6 +59,7 @@ void node_load(struct sim_node *node) {
 
 void node_restart(struct sim_node *node) {
     node->process++;
+    memset(node->told, 0, sizeof(node->told));
 }
 
 void node_bless(struct sim_node *node) {
@@ -115,6 +116,7 @@ static int64_t expiry_ns(const struct sim_node *node, uint32_t ttl_ms) {
 
 void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms) {
     node->data.keys[name].set = true;
+    node->data.keys[name].let_go = false;
     node->data.keys[name].owner = 0;
     for (unsigned i = 0; i < SECRET_BYTES; i++)
         node->data.keys[name].secret[i] = (uint8_t) random_next(&sim_random);
@@ -145,6 +147,7 @@ static enum token_verdict judge_request_token(struct sim_node *node, const struc
 
 static void set_key(struct sim_node *node, const struct event *request) {
     node->data.keys[request->name].set = true;
+    node->data.keys[request->name].let_go = false;
     memcpy(node->data.keys[request->name].secret, request->as.request.secret, SECRET_BYTES);
     node->data.keys[request->name].owner = request->as.request.owner;
     node->data.keys[request->name].expires_ns = expiry_ns(node, request->as.request.ttl_ms);
@@ -182,9 +185,13 @@ static enum vote_kind execute_on_key(struct sim_node *node, const struct event *
         set_key(node, request);
         return VOTE_YES;
     case OPERATION_RELEASE:
-        if (ours)
-            clients_check_deletion(node->data.keys[request->name].secret);
+        if (!ours)
+            return VOTE_YES;
+        clients_check_deletion(node->data.keys[request->name].secret);
         node->data.keys[request->name].set = false;
+        node->data.keys[request->name].let_go = true;
+        if (!request->as.request.quiet)
+            ears_tell(node, request->name);
         return VOTE_YES;
     case OPERATION_LOOK:
         break;
@@ -222,6 +229,8 @@ struct event node_execute(struct sim_node *node, const struct event *request) {
     }
     if (set && !ours && operation != OPERATION_RAISE) {
         reply.as.reply.ttl_left_ms = (data->keys[request->name].expires_ns - wall_ns(node)) / NS_PER_MS;
+        memcpy(reply.as.reply.secret, data->keys[request->name].secret, SECRET_BYTES);
+        reply.as.reply.owner = data->keys[request->name].owner;
         if (operation != OPERATION_RELEASE)
             reply.as.reply.kind = VOTE_FOREIGN;
         return reply;

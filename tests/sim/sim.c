@@ -12,11 +12,11 @@
 
 #include "sim.h"
 
-enum { CALM_MS_MAX = 120 * 1000, EVENTS_MAX = 1 << 20, SOAK_RUNS = 100000 };
+enum { CALM_MS_MAX = 120 * 1000, CALM_REQUESTS_MS = 6000, EVENTS_MAX = 1 << 20, SOAK_RUNS = 100000 };
 
 int64_t sim_now_ns;
 struct random sim_random;
-bool sim_calm, sim_violated;
+bool sim_calm, sim_closed, sim_violated;
 struct sim_counts sim_counts;
 
 static uint64_t seed;
@@ -229,6 +229,11 @@ static void fault_connection(void) {
     unsigned keeper = (unsigned) pick(0, sim_n_keepers - 1), node = (unsigned) pick(0, sim_n_nodes - 1);
     struct sim_connection *connection = &agent->keepers[keeper].connections[node];
 
+    if (chance(20)) {
+        trace("fault: agent %u loses its connection for messages to node %u", agent->index, node);
+        ears_cut(&agent->keepers[keeper], node);
+        return;
+    }
     if (chance(50)) {
         trace("fault: agent %u loses its connection to node %u", agent->index, node);
         sim_counts.cuts++;
@@ -374,6 +379,9 @@ static void dispatch(const struct event *event) {
     case EVENT_PROBE:
         deliver_request(event);
         break;
+    case EVENT_JOIN:
+        ears_deliver(event);
+        break;
     case EVENT_CLIENT:
         client_step(event->client);
         break;
@@ -388,6 +396,10 @@ static void dispatch(const struct event *event) {
     case EVENT_PROBED:
     case EVENT_BROKEN:
     case EVENT_CONNECTED:
+    case EVENT_JOINED:
+    case EVENT_FREED:
+    case EVENT_EARS_UP:
+    case EVENT_EARS_BROKEN:
     case EVENT_ERRAND:
     case EVENT_DISPATCH:
     case EVENT_KEEPER_TIMER:
@@ -402,7 +414,7 @@ static void begin(void) {
 
     random_init(&sim_random, seed);
     sim_now_ns = 0;
-    sim_calm = sim_violated = false;
+    sim_calm = sim_closed = sim_violated = false;
     int64_t kind = pick(1, 5);
     with_steps = kind <= 2;
     with_kills = !with_steps && chance(50);
@@ -415,6 +427,7 @@ static void begin(void) {
     sim_tokens_grow = !with_steps || !with_losses; /* both together are too much */
     sim_fence_skew_ms = with_far_clocks ? 20000 : 2000;
     events_reset();
+    ears_reset();
     sim_n_nodes = node_counts[pick(0, 7)];
     sim_last_blessed = 0;
     sim_n_agents = (unsigned) pick(1, SIM_AGENTS_MAX);
@@ -446,11 +459,11 @@ static bool all_idle(void) {
 
 /* Everything has come to an end: what goes on are the looks at the nodes from time to time. */
 static bool at_rest(void) {
-    return sim_calm && clients_are_idle() && all_idle();
+    return sim_closed && clients_are_idle() && all_idle();
 }
 
 static void run(void) {
-    int64_t calm_ns = 0;
+    int64_t calm_ns = 0, open_ns = 0;
     struct event event;
 
     begin();
@@ -461,9 +474,14 @@ static void run(void) {
         if (!sim_calm && sim_now_ns >= faults_until_ns) {
             sim_calm = true;
             calm_ns = sim_now_ns;
+            open_ns = chance(50) ? 0 : CALM_REQUESTS_MS * NS_PER_MS;
+            trace("calm: no more faults");
+        }
+        if (sim_calm && !sim_closed && sim_now_ns - calm_ns >= open_ns) {
+            sim_closed = true;
             if (with_far_clocks || with_steps)
                 clients_give_up();
-            trace("calm: no more faults and no new requests");
+            trace("no new requests");
         }
         if (sim_calm && sim_now_ns - calm_ns > CALM_MS_MAX * NS_PER_MS) {
             clients_check_end();
@@ -472,6 +490,8 @@ static void run(void) {
             break;
         }
         dispatch(&event);
+        if (sim_calm)
+            ears_check(calm_ns);
         if (event.kind == EVENT_KEEPER_TIMER && at_rest())
             break;
     }
@@ -501,12 +521,12 @@ static const char usage[] =
 static void print_counts(uint64_t runs) {
     (void) printf("# %llu runs, %llu events: %llu requests to nodes, %llu grants, %llu tokens raised, %llu "
                   "extensions, %llu refusals, "
-                  "%llu losses, %llu releases\n",
+                  "%llu losses, %llu releases, %llu messages of them\n",
                   (unsigned long long) runs, (unsigned long long) sim_counts.events,
                   (unsigned long long) sim_counts.requests, (unsigned long long) sim_counts.grants,
                   (unsigned long long) sim_counts.raises, (unsigned long long) sim_counts.extensions,
                   (unsigned long long) sim_counts.refusals, (unsigned long long) sim_counts.losses,
-                  (unsigned long long) sim_counts.releases);
+                  (unsigned long long) sim_counts.releases, (unsigned long long) sim_counts.messages);
     (void) printf("# %llu hand-offs, %llu keys refreshed; %llu leases asked to be resumed, %llu were\n",
                   (unsigned long long) sim_counts.handoffs, (unsigned long long) sim_counts.refreshes,
                   (unsigned long long) sim_counts.resumes, (unsigned long long) sim_counts.resumed);

@@ -34,10 +34,12 @@ int64_t clock_true_ns(const struct clock *clock, int64_t at_ns); /* the true ins
 
 extern int64_t sim_now_ns; /* true time */
 extern struct random sim_random;
-extern bool sim_calm; /* no more faults, no new requests: everything must come to an end */
+extern bool sim_calm;   /* no more faults */
+extern bool sim_closed; /* and no new requests: everything must come to an end */
 
 int64_t pick(int64_t low, int64_t high);
 bool chance(unsigned percent);
+int64_t network_delay_ns(void);
 
 /* One line of the trace, if it is wanted. */
 void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -61,8 +63,13 @@ enum event_kind {
     EVENT_REPLY,     /* arrives at a keeper */
     EVENT_BROKEN,    /* a keeper learns that a connection is gone */
     EVENT_CONNECTED, /* a connection stands again */
-    EVENT_ERRAND,    /* mail for a keeper */
-    EVENT_DISPATCH,  /* mail for a front */
+    EVENT_JOIN,      /* arrives at a node: tell when this key is gone, or no more */
+    EVENT_JOINED,    /* its answer arrives at a keeper */
+    EVENT_FREED,     /* that message does */
+    EVENT_EARS_UP,   /* a connection for messages stands, or is gone */
+    EVENT_EARS_BROKEN,
+    EVENT_ERRAND,   /* mail for a keeper */
+    EVENT_DISPATCH, /* mail for a front */
     EVENT_KEEPER_TIMER,
     EVENT_FRONT_TIMER,
     EVENT_CLIENT, /* does its next step */
@@ -83,6 +90,7 @@ struct event {
     union {
         struct {
             enum operation operation;
+            bool quiet;
             uint32_t ttl_ms;
             uint64_t ticket;
             uint8_t secret[SECRET_BYTES];
@@ -107,7 +115,12 @@ struct event {
             int64_t ttl_left_ms;
             enum token_verdict token_verdict;
             int64_t token;
+            uint8_t secret[SECRET_BYTES]; /* of the foreign value, with its owner; 0: somebody else */
+            uint32_t owner;
         } reply;
+        struct {
+            bool leave;
+        } join;
         struct command command; /* its text is the name and "1:" */
         struct {
             struct report report; /* without its text */
@@ -139,6 +152,7 @@ struct node_data {
         int64_t expires_ns; /* by the node's clock */
         int64_t token;      /* the fence key; 0: none */
         int64_t own_token;  /* in it, the holder's */
+        bool let_go;        /* released, and not set since */
     } keys[SIM_NAMES];
 };
 
@@ -149,6 +163,7 @@ struct sim_node {
     int64_t set_back_ns;               /* by how much its clock was set back in all */
     int64_t odd_from_ns, odd_until_ns; /* true time: its clock stands still, or runs backwards */
     bool reversed;
+    uint32_t told[SIM_AGENTS_MAX][SIM_KEEPERS_MAX][SIM_NAMES]; /* lives of the connections to be told */
     struct node_data data, saved; /* what it has, and what it had when it last wrote it to its disk */
 };
 
@@ -184,12 +199,26 @@ struct sim_connection {
     unsigned first, count;
 };
 
+/* A connection for messages. */
+struct sim_ear {
+    bool up;
+    uint32_t life;
+    int64_t request_ns, reply_ns;
+    bool joined[SIM_NAMES];
+    instant_ns joined_ns[SIM_NAMES];
+};
+
 struct sim_keeper {
     struct sim_agent *agent;
     unsigned index;
     struct shard shard;
     void *memory;
     struct sim_connection connections[SIM_NODES_MAX];
+    struct sim_ear ears[SIM_NODES_MAX];
+    struct {
+        uint64_t request;
+        bool lingers, to_tell;
+    } wanted[SIM_NAMES];
     node_set to_cut;
     uint64_t mark; /* that it leaves on nodes */
     struct {
@@ -225,6 +254,22 @@ void agent_cut(struct sim_agent *agent, unsigned keeper, unsigned node); /* brea
 void front_settle(struct sim_agent *agent);
 bool agent_is_idle(const struct sim_agent *agent); /* and all nodes vote */
 
+/* --- messages --- */
+
+void ears_listen(struct sim_keeper *keeper, uint64_t request, unsigned name, bool wanted);
+void ears_settle(struct sim_keeper *keeper);
+void ears_open(struct sim_keeper *keeper, unsigned node);
+void ears_close(struct sim_keeper *keeper, unsigned node);
+void ears_cut(struct sim_keeper *keeper, unsigned node);
+void ears_event(struct sim_keeper *keeper, const struct event *event);
+void ears_deliver(const struct event *event); /* at a node */
+
+/* The node tells that the name's key is gone. */
+void ears_tell(const struct sim_node *node, unsigned name);
+
+void ears_reset(void);
+void ears_check(int64_t calm_ns);
+
 /* --- clients --- */
 
 void clients_reset(unsigned count);
@@ -247,6 +292,6 @@ bool clients_are_idle(void);
 struct sim_counts {
     uint64_t events, requests, grants, losses, releases, refusals, extensions, cuts, pauses, kills, stops,
         amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed, handoffs, refreshes,
-        inheritances, repeats;
+        inheritances, repeats, messages;
 };
 extern struct sim_counts sim_counts;

@@ -666,6 +666,11 @@ static void test_handed_over(void) {
     report(ids[1], REPORT_FAILED);
     serve();
     ok(has(2, "lost"), "if neither is found it is lost");
+    uint64_t next = wait_for(3, "ACQUIRE web WAIT -1 ASYNC");
+    is_int(count_commands(COMMAND_CONTEND, next), 0,
+           "but both together may stand: nobody contends before its deadline");
+    pass_ms(LEFT_MS);
+    is_int(count_commands(COMMAND_CONTEND, next), 1, "then the next one does");
 }
 
 /* The flush of the next holder was sent, that of the former was not. */

@@ -18,6 +18,7 @@ static void on_send(void *userdata, const struct send *send) {
     struct sent *sent = &world.sends[world.n_sends++];
     *sent = (struct sent){.operation = send->operation,
                           .nodes = send->nodes,
+                          .quiet = send->quiet,
                           .ticket = send->ticket,
                           .token = send->token,
                           .token_last = send->token_last,
@@ -72,6 +73,13 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     memset(secret, ++world.secrets, SECRET_BYTES);
 }
 
+static void on_listen(void *userdata, uint64_t request, const struct text *name, bool wanted) {
+    (void) userdata;
+    assert(wanted ? world.listens == 0 : world.listens == request);
+    assert(name->head_length == 1 && name->bytes[0] == 'x');
+    world.listens = wanted ? request : 0;
+}
+
 void node_joins(unsigned node) {
     shard_node_ready(&world.shard, node, world.now_ns);
     shard_node_probed(&world.shard, node, &blessed_node, world.now_ns);
@@ -94,6 +102,7 @@ void world_begin(unsigned nodes) {
         .bless = on_bless,
         .cut = on_cut,
         .secret = on_secret,
+        .listen = on_listen,
     };
 
     if (world.memory)

@@ -8,6 +8,7 @@ enum { SENDS_MAX = 256, REPORTS_MAX = 256 };
 struct sent {
     enum operation operation;
     node_set nodes;
+    bool quiet;
     uint64_t ticket;
     int64_t token, token_last;
     uint8_t secret[SECRET_BYTES];
@@ -27,6 +28,7 @@ struct world {
     unsigned n_reports;
     unsigned strangers; /* reports of others' values under held keys, which are counted alone */
     unsigned cuts;
+    uint64_t listens;                                 /* the request that does */
     unsigned probes[NODES_MAX], blessings[NODES_MAX]; /* asked for */
     uint32_t marks[NODES_MAX];                        /* with this one, the last time */
     bool leaves[NODES_MAX], disowned[NODES_MAX];

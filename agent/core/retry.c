@@ -1,0 +1,181 @@
+#include "core/retry.h"
+
+#include <assert.h>
+
+#include "core/explain.h"
+#include "core/shard.h"
+
+/* Delays between attempts: random, and large against the round trip, so that contenders of several hosts
+ * drift apart. */
+enum {
+    POLL_MS_MIN = 25,
+    POLL_MS_MAX = 75,
+    POLL_PER_WAITER_US =
+        250, /* many waiters ask less often each: a keeper's polling stays below 4,000 a second */
+    POLL_COVERED_MS_MIN = 300, /* who is told of releases asks rarely, and of many each still less */
+    POLL_COVERED_MS_MAX = 700,
+    POLL_COVERED_PER_WAITER_US = 1000,
+    SPLIT_MS_MIN = 2,
+    SPLIT_MS_STEP = 8,
+    GRACE_US_MIN = 100, /* a round trip's share after the first message: for the others to come */
+    GRACE_US_MAX = 2000,
+    TRIP_WEIGHT = 8,
+};
+
+static int64_t random_ns(struct shard *shard, int64_t low_ns, int64_t high_ns) {
+    return random_between(&shard->random, low_ns, high_ns);
+}
+
+static bool is_majority(const struct shard *shard, node_set nodes) {
+    return node_set_count(nodes) >= quorum_of(shard->config.nodes);
+}
+
+int64_t retry_ordinary_ns(struct shard *shard) {
+    return random_ns(shard, POLL_MS_MIN * NS_PER_MS, POLL_MS_MAX * NS_PER_MS);
+}
+
+void retry_begun(struct lease *lease) {
+    lease->covered = lease->listening;
+    lease->freed = 0;
+}
+
+void retry_note_trip(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+    int64_t trip_ns = now_ns - lease->started_ns;
+
+    shard->trip_ns =
+        shard->trip_ns == 0 ? trip_ns : shard->trip_ns + (trip_ns - shard->trip_ns) / TRIP_WEIGHT;
+}
+
+bool retry_was_split(const struct shard *shard, const struct lease *lease) {
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        unsigned same = 0;
+        for (unsigned j = 0; j < shard->config.nodes; j++)
+            if ((lease->round.foreign & node_set_of(j)) && lease->seen_hash[j] == lease->seen_hash[i])
+                same++;
+        if ((lease->round.foreign & node_set_of(i)) && same >= quorum_of(shard->config.nodes))
+            return false;
+    }
+    return true;
+}
+
+static bool met_holder(const struct lease *lease) {
+    return lease->failure == 1 + FAILURE_BUSY && !lease->split;
+}
+
+/* What is not an agent's may be deleted without a word. */
+static bool met_agent(const struct lease *lease) {
+    return met_holder(lease) && lease->seen && !lease->seen_type &&
+           explain_data_offset(lease->seen->bytes, lease->seen->head_length) > 0;
+}
+
+static int64_t poll_delay_ns(struct shard *shard, const struct lease *lease) {
+    bool covered = met_agent(lease) && is_majority(shard, lease->covered);
+    int64_t delay_ns =
+        covered ? random_ns(shard, POLL_COVERED_MS_MIN * NS_PER_MS, POLL_COVERED_MS_MAX * NS_PER_MS)
+                : retry_ordinary_ns(shard);
+
+    delay_ns +=
+        (int64_t) shard->waiting * (covered ? POLL_COVERED_PER_WAITER_US : POLL_PER_WAITER_US) * NS_PER_US;
+    /* The key that was seen may expire sooner; PTTL is rounded, so a millisecond later. */
+    if (lease->failure == 1 + FAILURE_BUSY && lease->seen_ttl_ms >= 0 && lease->seen_ttl_ms < TTL_MS_MAX)
+        delay_ns =
+            instant_min(delay_ns, (lease->seen_ttl_ms + 1) * NS_PER_MS + random_ns(shard, 0, NS_PER_MS));
+    return delay_ns;
+}
+
+/* Contenders that cancelled each other out, be it that one release woke them all, part by chance. */
+static int64_t split_delay_ns(struct shard *shard, const struct lease *lease) {
+    int64_t most_ms = SPLIT_MS_MIN + SPLIT_MS_STEP * (lease->splits < 8 ? lease->splits : 8);
+
+    return random_ns(shard, SPLIT_MS_MIN * NS_PER_MS, most_ms * NS_PER_MS);
+}
+
+static int64_t grace_ns(struct shard *shard) {
+    int64_t trip_ns =
+        instant_max(GRACE_US_MIN * NS_PER_US, instant_min(shard->trip_ns, GRACE_US_MAX * NS_PER_US));
+
+    return random_ns(shard, trip_ns, 2 * trip_ns);
+}
+
+/* A majority is free as far as is known; or the name may have become free before it was listened for. */
+static bool is_time(const struct shard *shard, const struct lease *lease) {
+    if (!met_holder(lease))
+        return false;
+    return is_majority(shard, lease->freed | lease->round.yes) ||
+           (is_majority(shard, lease->listening) && !is_majority(shard, lease->covered));
+}
+
+static void arm(struct shard *shard, struct lease *lease, instant_ns at_ns) {
+    lease->retry_ns = at_ns;
+    shard_set_due(shard, lease, at_ns);
+}
+
+void retry_by(struct shard *shard, struct lease *lease, instant_ns at_ns) {
+    assert(lease->state == LEASE_WAITING);
+
+    arm(shard, lease, instant_min(lease->retry_ns, at_ns));
+}
+
+void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    assert(lease->state == LEASE_WAITING);
+
+    if (lease->persist && lease->failure == 1 + FAILURE_BUSY && !lease->listens) {
+        lease->listens = true;
+        shard->sink.listen(shard->sink.userdata, lease->request, lease->text, true);
+    }
+    if (is_time(shard, lease))
+        arm(shard, lease, now_ns);
+    else if (met_holder(lease) && lease->freed != 0)
+        arm(shard, lease, now_ns + grace_ns(shard));
+    else if (lease->failure == 1 + FAILURE_BUSY && lease->split)
+        arm(shard, lease, now_ns + split_delay_ns(shard, lease));
+    else
+        arm(shard, lease, now_ns + poll_delay_ns(shard, lease));
+}
+
+bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
+    if (!lease->listens)
+        return false;
+    lease->freed |= node_set_of(node);
+    if (lease->state != LEASE_WAITING || !met_holder(lease))
+        return false;
+    if (is_time(shard, lease))
+        return true;
+    retry_by(shard, lease, now_ns + grace_ns(shard));
+    return false;
+}
+
+bool retry_listening(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
+                     instant_ns now_ns) {
+    bool covered = is_majority(shard, lease->covered);
+
+    if (!lease->listens)
+        return false;
+    lease->listening |= node_set_of(node);
+    if (since_ns <= lease->started_ns)
+        lease->covered |= node_set_of(node);
+    else
+        lease->covered &= (node_set) ~node_set_of(node);
+    if (lease->state != LEASE_WAITING)
+        return false;
+    if (!covered && is_majority(shard, lease->covered) && met_agent(lease) && lease->freed == 0)
+        arm(shard, lease, now_ns + poll_delay_ns(shard, lease));
+    return is_time(shard, lease);
+}
+
+void retry_deaf(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
+    bool covered = is_majority(shard, lease->covered);
+
+    lease->listening &= (node_set) ~node_set_of(node);
+    lease->covered &= (node_set) ~node_set_of(node);
+    if (covered && !is_majority(shard, lease->covered) && lease->state == LEASE_WAITING)
+        retry_by(shard, lease, now_ns + poll_delay_ns(shard, lease));
+}
+
+void retry_over(struct shard *shard, struct lease *lease) {
+    if (!lease->listens)
+        return;
+    lease->listens = false;
+    lease->listening = lease->covered = lease->freed = 0;
+    shard->sink.listen(shard->sink.userdata, lease->request, lease->text, false);
+}

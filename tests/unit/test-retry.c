@@ -1,0 +1,284 @@
+/* When a request that waits tries again, and what wakes it: by way of a shard with given votes and messages.
+ */
+
+#include <assert.h>
+
+#include "tap.h"
+#include "world.h"
+
+static const struct vote held = {.kind = VOTE_FOREIGN,
+                                 .text = "0123456789abcdef0123456789abcdef01234567"
+                                         ":web1:00c0ffee:4321:1000:data",
+                                 .text_length = 69,
+                                 .ttl_left_ms = 8000};
+
+/* The attempt under way meets the same holder on all nodes. */
+static void meet_holder(void) {
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < world.shard.config.nodes; i++)
+        vote_with(i, sent.ticket, &held);
+}
+
+static void listening(unsigned node, instant_ns since_ns) {
+    shard_listening(&world.shard, node, 1, since_ns, world.now_ns);
+}
+
+static void freed(unsigned node) {
+    shard_freed(&world.shard, node, 1, world.now_ns);
+}
+
+/* Waits for a holder, with subscriptions that stand on all nodes. */
+static void wait_covered(unsigned nodes) {
+    world_begin(nodes);
+    contend(1, true);
+    meet_holder();
+    pass_ms(1);
+    for (unsigned i = 0; i < nodes; i++)
+        listening(i, world.now_ns);
+    meet_holder();
+}
+
+static bool tries_within_ms(int64_t ms) {
+    unsigned before = count_sent(OPERATION_ACQUIRE);
+    pass_ms(ms);
+    return count_sent(OPERATION_ACQUIRE) > before;
+}
+
+static void test_listens(void) {
+    world_begin(5);
+    contend(1, true);
+    is_int((int64_t) world.listens, 0, "a first attempt listens for nothing");
+    meet_holder();
+    is_int((int64_t) world.listens, 1, "one that met a holder and waits does");
+    while (!tries_within_ms(1))
+        ;
+    is_int((int64_t) world.listens, 1, "during the next attempts too");
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &sent, VOTE_YES);
+    ok(last_report(REPORT_GRANTED) && world.listens == 0, "until it is granted");
+    freed(0);
+    listening(0, world.now_ns);
+    ok(true, "what is heard then is nothing");
+
+    world_begin(5);
+    contend(1, true);
+    meet_holder();
+    command(COMMAND_RELEASE, 1);
+    is_int((int64_t) world.listens, 0, "or withdrawn");
+
+    world_begin(5);
+    contend(1, false);
+    meet_holder();
+    is_int((int64_t) world.listens, 0, "who does not wait does not listen");
+}
+
+static void test_covers(void) {
+    world_begin(5);
+    contend(1, true);
+    meet_holder();
+    pass_ms(1);
+    listening(0, world.now_ns);
+    listening(1, world.now_ns);
+    is_int(count_sent(OPERATION_ACQUIRE), 1, "two of five are listened to: nothing yet");
+    listening(2, world.now_ns);
+    is_int(count_sent(OPERATION_ACQUIRE), 2,
+           "a majority is: one more attempt at once, since the name may have become free before that");
+    meet_holder();
+    listening(3, world.now_ns);
+    is_int(count_sent(OPERATION_ACQUIRE), 2, "and no more than one");
+
+    world_begin(5);
+    contend(1, true);
+    instant_ns begun_ns = world.now_ns;
+    meet_holder();
+    for (unsigned i = 0; i < 5; i++)
+        listening(i, begun_ns - 1);
+    is_int(count_sent(OPERATION_ACQUIRE), 1, "subscriptions that stood before the attempt want none");
+    ok(!tries_within_ms(250), "and cover it: it polls rarely");
+
+    world_begin(5);
+    contend(1, true);
+    for (unsigned i = 0; i < 5; i++)
+        vote_with(i, last_sent(OPERATION_ACQUIRE)->ticket, &held);
+    pass_ms(1);
+    while (!tries_within_ms(1))
+        ;
+    for (unsigned i = 0; i < 3; i++)
+        listening(i, world.now_ns + 1);
+    is_int(count_sent(OPERATION_ACQUIRE), 2, "those that come to stand during an attempt wait for its end");
+    meet_holder();
+    ok(tries_within_ms(1), "and then want another");
+}
+
+static void test_woken(void) {
+    wait_covered(5);
+    unsigned before = count_sent(OPERATION_ACQUIRE);
+    freed(4);
+    freed(2);
+    freed(2);
+    is_int(count_sent(OPERATION_ACQUIRE), before, "two of five have told that it is free");
+    freed(0);
+    is_int(count_sent(OPERATION_ACQUIRE), before + 1, "three have: the next attempt begins at once");
+    ok(!last_report(REPORT_GRANTED), "but what was heard is no vote");
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    vote(0, &sent, VOTE_YES);
+    vote(2, &sent, VOTE_YES);
+    ok(!last_report(REPORT_GRANTED), "with two votes and three messages nothing is granted");
+    vote(4, &sent, VOTE_YES);
+    ok(last_report(REPORT_GRANTED), "with three it is");
+
+    wait_covered(5);
+    freed(3);
+    ok(tries_within_ms(10), "one message is enough, a little later");
+
+    wait_covered(3);
+    while (!tries_within_ms(1))
+        ;
+    freed(1);
+    const struct sent blind = *last_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < 3; i++)
+        vote_with(i, blind.ticket, &held);
+    ok(tries_within_ms(10), "a message during an attempt counts for the next");
+}
+
+static void test_one_free_already(void) {
+    wait_covered(5);
+    while (!tries_within_ms(1))
+        ;
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    for (unsigned i = 2; i < 5; i++)
+        vote_with(i, sent.ticket, &held);
+    unsigned before = count_sent(OPERATION_ACQUIRE);
+    freed(3);
+    is_int(count_sent(OPERATION_ACQUIRE), before + 1,
+           "two had let it in, a third one is free: a majority, at once");
+}
+
+static void test_polls(void) {
+    world_begin(5);
+    contend(1, true);
+    meet_holder();
+    ok(tries_within_ms(77), "nobody is listened to: it polls");
+
+    wait_covered(5);
+    ok(!tries_within_ms(250), "a majority is, and the holder is an agent's: it polls rarely");
+    ok(tries_within_ms(500), "but goes on");
+
+    wait_covered(5);
+    while (!tries_within_ms(1))
+        ;
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < 5; i++)
+        vote(i, &sent, VOTE_FOREIGN);
+    ok(tries_within_ms(77), "a holder of another kind may leave without a word: it polls");
+
+    wait_covered(5);
+    pass_ms(1);
+    for (unsigned i = 0; i < 3; i++)
+        shard_deaf(&world.shard, i, world.now_ns);
+    ok(tries_within_ms(77), "the majority is listened to no more: it polls again");
+    meet_holder();
+    ok(tries_within_ms(77), "as long as that is so");
+    meet_holder();
+    unsigned before = count_sent(OPERATION_ACQUIRE);
+    pass_ms(1);
+    listening(0, world.now_ns);
+    is_int(count_sent(OPERATION_ACQUIRE), before + 1,
+           "when it is listened to again, there is one more attempt");
+
+    wait_covered(3);
+    while (!tries_within_ms(1))
+        ;
+    struct vote short_ttl = held;
+    short_ttl.ttl_left_ms = 20;
+    const struct sent last = *last_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < 3; i++)
+        vote_with(i, last.ticket, &short_ttl);
+    ok(!tries_within_ms(20) && tries_within_ms(3), "and when the key that was seen expires, it tries");
+}
+
+static void test_splits(void) {
+    wait_covered(5);
+    while (!tries_within_ms(1))
+        ;
+    struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    struct vote other = held;
+    other.text = "fedcba9876543210fedcba9876543210fedcba98:web2:00c0ffee:4321:1000:data";
+    vote(0, &sent, VOTE_YES);
+    vote_with(1, sent.ticket, &held);
+    vote_with(2, sent.ticket, &held);
+    vote(3, &sent, VOTE_YES);
+    vote_with(4, sent.ticket, &other);
+    unsigned before = count_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < 5; i++)
+        freed(i);
+    is_int(count_sent(OPERATION_ACQUIRE), before,
+           "who lost by a split is not woken with the others, but by chance");
+    ok(tries_within_ms(10), "in a moment");
+
+    world_begin(4);
+    contend(1, true);
+    sent = *last_sent(OPERATION_ACQUIRE);
+    vote_with(0, sent.ticket, &held);
+    vote_with(1, sent.ticket, &held);
+    listening(0, world.now_ns);
+    for (unsigned i = 0; i < 4; i++)
+        listening(i, world.now_ns);
+    vote_with(2, sent.ticket, &held);
+    vote_with(3, sent.ticket, &held);
+    ok(!tries_within_ms(250), "what seemed a split after two of four answers is a holder after the rest");
+}
+
+static void test_slow_nodes(void) {
+    world_begin(5);
+    contend(1, true);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    vote_with(0, sent.ticket, &held);
+    pass_ms(101);
+    is_int((int64_t) world.listens, 0, "too few answers in time: no holder is known");
+    vote_with(1, sent.ticket, &held);
+    is_int((int64_t) world.listens, 0, "nor with a late second one");
+    vote_with(2, sent.ticket, &held);
+    is_int((int64_t) world.listens, 1, "with a third one it is, and is listened for");
+}
+
+static void test_quiet(void) {
+    world_begin(5);
+    contend(1, true);
+    struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < 3; i++)
+        vote_with(i, sent.ticket, &held);
+    ok(last_sent(OPERATION_RELEASE)->quiet, "a failed attempt that stood on two of five wakes nobody");
+
+    world_begin(5);
+    contend(1, true);
+    pass_ms(101);
+    ok(!last_sent(OPERATION_RELEASE)->quiet,
+       "one that may have stood on a majority does: others may have met it");
+    world.n_sends = 0;
+    for (unsigned i = 0; i < 5; i++)
+        listening(i, world.now_ns);
+    for (unsigned i = 0; i < 5; i++)
+        freed(i);
+    is_int(count_sent(OPERATION_ACQUIRE), 0, "but not itself: it met no holder");
+
+    world_begin(5);
+    hold(1);
+    command(COMMAND_RELEASE, 1);
+    ok(!last_sent(OPERATION_RELEASE)->quiet, "a holder that lets go tells");
+}
+
+int main(void) {
+    test_listens();
+    test_covers();
+    test_woken();
+    test_one_free_already();
+    test_polls();
+    test_splits();
+    test_slow_nodes();
+    test_quiet();
+    return done_testing();
+}
