@@ -23,7 +23,7 @@ struct ear {
     uint64_t request;   /* that waits for it; 0: none, it lingers */
     instant_ns idle_ns; /* since when */
     node_set joined;
-    instant_ns joined_ns[NODES_MAX];
+    instant_ns joined_ns[NODES_MAX]; /* since then, nothing that was told was lost on who waits next */
     size_t key_length;
     char key[];
 };
@@ -195,10 +195,14 @@ static void on_joined(void *userdata, unsigned node, const char *key, size_t len
 
 static void on_freed(void *userdata, unsigned node, const char *key, size_t length) {
     struct ears *ears = userdata;
-    const struct ear *ear = find(ears, key, length);
+    struct ear *ear = find(ears, key, length);
 
-    if (ear && ear->request != 0)
+    if (!ear)
+        return;
+    if (ear->request != 0)
         shard_freed(ears->shard, node, ear->request, clock_now_ns());
+    else
+        ear->joined_ns[node] = clock_now_ns(); /* an attempt may be under way that has met the key */
 }
 
 void ears_node_ready(struct ears *ears, unsigned node, const struct redis *redis) {

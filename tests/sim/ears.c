@@ -119,6 +119,8 @@ void ears_event(struct sim_keeper *keeper, const struct event *event) {
         assert(event->kind == EVENT_FREED);
         if (request != 0)
             shard_freed(&keeper->shard, event->node, request, now_ns);
+        else
+            ear->joined_ns[event->name] = now_ns;
     }
 }
 

@@ -442,6 +442,7 @@ static void begin(void) {
     }
     for (unsigned i = 0; i < sim_n_agents; i++) {
         sim_agents[i].index = i;
+        sim_agents[i].life = 0; /* so that a schedule is the same after any other */
         sim_agents[i].clock = (struct clock){.rate = 1 + (double) pick(-4500, 4500) / 1e6,
                                              .offset_ns = pick(1, 1000000) * NS_PER_S};
         agent_start(&sim_agents[i]);
