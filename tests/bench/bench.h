@@ -1,39 +1,40 @@
-/* What the parts of the benchmark share. */
+/* What the parts of the benchmark share. Each part is a command of the program `bench`; each prints one
+ * object of JSON, and drive.py does the rest. */
 #pragma once
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
-#include "io/redis.h"
-#include "redlock.h"
-
-enum { NODES = 5, MAJORITY = NODES / 2 + 1, ROUNDS_MAX = 99 };
-
-/* In microseconds since 1970: the year 2100, larger than what the nodes have accepted. */
-#define FIRST_TOKEN 4102444800000000LL
-
-/* As long as the agent's lock values. */
-#define FLOOR_VALUE "0123456789abcdef0123456789abcdef01234567:benchhost:01234567:123456:"
-
-struct result {
-    double values[ROUNDS_MAX];
-};
+enum phase { ACQUIRE, RELEASE, PHASES };
 
 _Noreturn void fail(const char *what, const char *why);
-double now_us(void);
+double now_us(void); /* CLOCK_MONOTONIC, as Python's time.monotonic() */
+
+/* Sorts them. */
 double percentile(double *samples, size_t count, double p);
-void print_row(const char *what, const char *unit, struct result *ours, struct result *base,
-               struct result *ratio, unsigned rounds);
 
-redisContext *bench_connect(const char *directory, unsigned node);
-void bench_read_epoch(redisContext *context, char epoch[EPOCH_BYTES_MAX]);
-void bench_load(redisContext *context, enum redis_script script, char sha[41]);
+/* "a": {"p50": …, "p99": …, "p999": …, "max": …, "count": …} */
+void print_percentiles(const char *key, double *samples, size_t count);
 
-/* Asks for the acquire script's run on this name: fresh token, and the agent's terms. */
-void bench_append_acquire(redisContext *context, const char *sha, const char *epoch, const char *name,
-                          const char *value, long long token);
+/* A number from the command line. */
+unsigned number_of(const char *text, unsigned least, unsigned most);
 
-/* A lease goes from a holder at one agent to one that waits at another. */
-void run_remote(const char *directory, struct redlock *holder, struct redlock *waiter, unsigned rounds);
+/* Ends with its parent. */
+pid_t start_process(void);
+void await_process(pid_t pid);
 
-/* Hand-offs between processes of this host that contend for one name: handoff.c. */
-void run_handoff(const char *socket_path, unsigned rounds);
+void *shared_memory(size_t bytes);
+
+/* The commands. `arguments` begin behind the command's name and end with NULL. */
+int run_load(char **arguments);    /* load.c */
+int run_relay(char **arguments);   /* relay.c */
+int run_delay(char **arguments);   /* delay.c */
+int run_handoff(char **arguments); /* handoff.c */
+int run_remote(char **arguments);  /* remote.c */
+int run_hold(char **arguments);    /* hold.c */
+int run_await(char **arguments);   /* hold.c */
+int run_idle(char **arguments);    /* hold.c */
+int run_renew(char **arguments);   /* renew.c */
+int run_valid(char **arguments);   /* valid.c */

@@ -1,193 +1,175 @@
-/* The hand-off between hosts: from the call that lets go at one agent to the grant at another, where one
- * waits.
+/* bench remote agents COUNT SOCKET SOCKET, bench remote floor COUNT NODE...: the hand-off between hosts.
+ * From the call that lets go at one agent to the grant at another, where one waits.
  *
- * The floor does the same with hiredis alone. Who lets go deletes and publishes on all nodes by the agent's
- * own script; who waits is subscribed on all of them by connections of their own, acquires on all as soon as
- * a majority has told, and is done when a majority has answered. It is tried with the first message instead
- * of a majority's, too: the better one counts. */
+ * The floor does the same with hiredis alone. Who lets go releases by the agent's own script and publishes,
+ * on all nodes at once; who waits is subscribed on all of them, acquires on all as soon as a majority has
+ * told, and is done when a majority has said yes. */
 
 #include <errno.h>
-#include <hiredis/hiredis.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "nodes.h"
+#include "redlock.h"
 
-enum { HANDOFFS = 200, PAUSE_US = 2000 };
+enum { COUNT_MAX = 100000, PAUSE_US = 2000 /* for the waiter to be one */ };
 
-#define NAME "remote"
 #define HOLDER_VALUE "f" FLOOR_VALUE
 #define WAITER_VALUE "e" FLOOR_VALUE
 
+static double took_us[COUNT_MAX];
+static char name[32];
+
+/* --- the floor --- */
+
 static struct remote_node {
-    redisContext *holder, *waiter, *messages;
-    char epoch[EPOCH_BYTES_MAX], acquire[41], release[41];
+    struct node holder, waiter;
+    redisContext *messages;
     unsigned owes; /* answers to the waiter */
-} nodes[NODES];
+} nodes[NODES_MAX];
+static unsigned n_nodes, majority;
 
-static long long last_token = FIRST_TOKEN + 1000000000;
-
-static void get_reply(redisContext *context) {
-    void *reply;
-
-    if (redisGetReply(context, &reply) != REDIS_OK || ((redisReply *) reply)->type == REDIS_REPLY_ERROR)
-        fail("a node", "does not answer");
-    freeReplyObject(reply);
+static void open_all(char **places) {
+    n_nodes = nodes_count(places);
+    majority = n_nodes / 2 + 1;
+    for (unsigned i = 0; i < n_nodes; i++) {
+        node_open(&nodes[i].holder, places[i]);
+        node_open(&nodes[i].waiter, places[i]);
+        nodes[i].messages = node_connect(places[i]);
+        freeReplyObject(redisCommand(nodes[i].messages, "SUBSCRIBE %s", name));
+    }
 }
 
-static void write_out(redisContext *context) {
+static void send_now(struct node *node, enum phase phase, const char *value, long long token, bool publish) {
     int done = 0;
+    char *command;
+    int length = node_format(node, phase, name, value, token, &command);
 
+    (void) redisAppendFormattedCommand(node->context, command, (size_t) length);
+    redisFreeCommand(command);
+    if (publish)
+        (void) redisAppendCommand(node->context, "PUBLISH %s %s", name, "");
     while (!done)
-        if (redisBufferWrite(context, &done) != REDIS_OK)
-            fail("a node", context->errstr);
+        if (redisBufferWrite(node->context, &done) != REDIS_OK)
+            fail(node->place, node->context->errstr);
 }
 
-static void connect_all(const char *directory) {
-    for (unsigned i = 0; i < NODES; i++) {
-        nodes[i].holder = bench_connect(directory, i);
-        nodes[i].waiter = bench_connect(directory, i);
-        nodes[i].messages = bench_connect(directory, i);
-        bench_read_epoch(nodes[i].holder, nodes[i].epoch);
-        bench_load(nodes[i].holder, SCRIPT_ACQUIRE, nodes[i].acquire);
-        bench_load(nodes[i].holder, SCRIPT_RELEASE, nodes[i].release);
-        freeReplyObject(redisCommand(nodes[i].messages, "SUBSCRIBE " REDIS_FREE_CHANNEL "floor-" NAME));
-    }
-}
+static void waiter_acquires(void) {
+    long long token = fresh_token();
 
-static void disconnect_all(void) {
-    for (unsigned i = 0; i < NODES; i++) {
-        redisFree(nodes[i].holder);
-        redisFree(nodes[i].waiter);
-        redisFree(nodes[i].messages);
-    }
-}
-
-static void append_release(redisContext *context, const char *sha, const char *value, const char *prefix) {
-    (void) redisAppendCommand(context, "EVALSHA %s 1 floor-" NAME " %s %s", sha, value, prefix);
-}
-
-static void try_to_acquire(void) {
-    last_token++;
-    for (unsigned i = 0; i < NODES; i++) {
-        bench_append_acquire(nodes[i].waiter, nodes[i].acquire, nodes[i].epoch, "floor-" NAME, WAITER_VALUE,
-                             last_token);
+    for (unsigned i = 0; i < n_nodes; i++) {
+        send_now(&nodes[i].waiter, ACQUIRE, WAITER_VALUE, token, false);
         nodes[i].owes++;
-        write_out(nodes[i].waiter);
     }
 }
 
-/* What is there: of messages the number, of answers that of those that say yes. */
-static unsigned take(redisContext *context, unsigned *ret_taken) {
-    unsigned yes = 0;
+/* What is there: the number of messages or answers; in `yes` how many answers say so. */
+static unsigned take(redisContext *context, unsigned *yes) {
+    unsigned taken = 0;
     void *reply;
 
-    *ret_taken = 0;
     if (redisBufferRead(context) != REDIS_OK)
         fail("a node", context->errstr);
     while (redisGetReplyFromReader(context, &reply) == REDIS_OK && reply) {
         const redisReply *answer = reply;
         if (answer->type == REDIS_REPLY_ERROR)
             fail("a node", answer->str);
-        yes += answer->elements > 0 && answer->element[0]->type == REDIS_REPLY_INTEGER &&
-               answer->element[0]->integer == 1;
-        (*ret_taken)++;
+        *yes += answer->elements > 0 && answer->element[0]->integer == 1;
+        taken++;
         freeReplyObject(reply);
     }
-    return yes;
+    return taken;
 }
 
-/* The instant of the majority. A try that came too early is taken back and repeated. */
-static double wait_for_majority(unsigned enough) {
-    struct pollfd polls[2 * NODES];
-    unsigned told = 0, yes = 0, answers = 0, taken;
+/* Until the waiter has its majority: now. `told`: nodes that have published. */
+static double wait_for_majority(unsigned *told) {
+    struct pollfd polls[2 * NODES_MAX];
+    unsigned yes = 0, none = 0;
 
-    for (unsigned i = 0; i < NODES; i++) {
-        polls[i] = (struct pollfd){.fd = nodes[i].messages->fd, .events = POLLIN};
-        polls[NODES + i] = (struct pollfd){.fd = nodes[i].waiter->fd, .events = POLLIN};
+    for (unsigned i = 0; i < n_nodes; i++) {
+        polls[2 * i] = (struct pollfd){.fd = nodes[i].messages->fd, .events = POLLIN};
+        polls[2 * i + 1] = (struct pollfd){.fd = nodes[i].waiter.context->fd, .events = POLLIN};
     }
-    while (yes < MAJORITY) {
-        if (poll(polls, 2 * NODES, -1) < 0)
+    while (yes < majority) {
+        unsigned before = *told;
+        if (poll(polls, 2 * n_nodes, -1) < 0)
             fail("poll", strerror(errno));
-        for (unsigned i = 0; i < NODES; i++) {
-            if (polls[i].revents & POLLIN) {
-                (void) take(nodes[i].messages, &taken);
-                for (; taken > 0; taken--)
-                    if (++told == enough)
-                        try_to_acquire();
-            }
-            if (polls[NODES + i].revents & POLLIN) {
-                yes += take(nodes[i].waiter, &taken);
-                answers += taken;
-                nodes[i].owes -= taken;
-            }
+        for (unsigned i = 0; i < n_nodes; i++) {
+            if (polls[2 * i].revents)
+                *told += take(nodes[i].messages, &none);
+            if (polls[2 * i + 1].revents)
+                nodes[i].owes -= take(nodes[i].waiter.context, &yes);
         }
-        if (answers - yes > NODES - MAJORITY) {
-            for (unsigned i = 0; i < NODES; i++) {
-                for (; nodes[i].owes > 0; nodes[i].owes--)
-                    get_reply(nodes[i].waiter);
-                append_release(nodes[i].waiter, nodes[i].release, WAITER_VALUE, "");
-                get_reply(nodes[i].waiter);
-            }
-            answers = yes = 0;
-            try_to_acquire();
-        }
+        if (before < majority && *told >= majority)
+            waiter_acquires();
     }
-    double done = now_us();
-    for (unsigned i = 0; i < NODES; i++) /* the rest, so that the next time begins with nothing */
+    return now_us();
+}
+
+/* What is still under way, so that the next time begins with nothing. */
+static void settle(unsigned told) {
+    unsigned none = 0;
+
+    for (unsigned i = 0; i < n_nodes; i++) {
+        node_await(&nodes[i].holder); /* the release's answer, and the publication's */
+        node_await(&nodes[i].holder);
         for (; nodes[i].owes > 0; nodes[i].owes--)
-            get_reply(nodes[i].waiter);
-    for (; told < NODES; told++) {
-        struct pollfd rest[NODES];
-        memcpy(rest, polls, sizeof(rest));
-        if (poll(rest, NODES, -1) < 0)
-            fail("poll", strerror(errno));
-        for (unsigned i = 0; i < NODES; i++)
-            if (rest[i].revents & POLLIN) {
-                (void) take(nodes[i].messages, &taken);
-                told += taken > 0 ? taken - 1 : 0;
-                break;
-            }
+            node_await(&nodes[i].waiter);
+        send_now(&nodes[i].waiter, RELEASE, WAITER_VALUE, 0, false);
+        node_await(&nodes[i].waiter);
     }
-    return done;
+    while (told < n_nodes)
+        for (unsigned i = 0; i < n_nodes; i++) {
+            struct pollfd message = {.fd = nodes[i].messages->fd, .events = POLLIN};
+            if (poll(&message, 1, 1) == 1)
+                told += take(nodes[i].messages, &none);
+        }
 }
 
-static void floor_samples(unsigned enough, double samples[HANDOFFS]) {
-    for (unsigned k = 0; k < HANDOFFS; k++) {
-        last_token++;
-        for (unsigned i = 0; i < NODES; i++) {
-            bench_append_acquire(nodes[i].holder, nodes[i].acquire, nodes[i].epoch, "floor-" NAME,
-                                 HOLDER_VALUE, last_token);
-            get_reply(nodes[i].holder);
+static void remote_floor(unsigned count, char **places) {
+    open_all(places);
+    for (unsigned k = 0; k < count; k++) {
+        unsigned told = 0;
+        long long token = fresh_token();
+        for (unsigned i = 0; i < n_nodes; i++) {
+            send_now(&nodes[i].holder, ACQUIRE, HOLDER_VALUE, token, false);
+            node_await(&nodes[i].holder);
         }
         (void) usleep(PAUSE_US);
-        double begun = now_us();
-        for (unsigned i = 0; i < NODES; i++) {
-            append_release(nodes[i].holder, nodes[i].release, HOLDER_VALUE, REDIS_FREE_CHANNEL);
-            write_out(nodes[i].holder);
-        }
-        samples[k] = wait_for_majority(enough) - begun;
-        for (unsigned i = 0; i < NODES; i++) {
-            get_reply(nodes[i].holder);
-            append_release(nodes[i].waiter, nodes[i].release, WAITER_VALUE, "");
-            get_reply(nodes[i].waiter);
-        }
+        double begun_us = now_us();
+        for (unsigned i = 0; i < n_nodes; i++)
+            send_now(&nodes[i].holder, RELEASE, HOLDER_VALUE, 0, true);
+        took_us[k] = wait_for_majority(&told) - begun_us;
+        settle(told);
     }
 }
+
+/* --- two agents --- */
+
+static bool granted;
 
 static void on_granted(struct redlock_lease *lease, void *userdata) {
     (void) lease;
-    *(bool *) userdata = true;
+    (void) userdata;
+    granted = true;
 }
 
-static void wait_for_grant(struct redlock *holder, struct redlock *waiter, const bool *granted) {
+static struct redlock *connect_to(const char *place) {
+    struct redlock *connection;
+
+    if (redlock_connect(place, &connection) != REDLOCK_OK)
+        fail(place, "can't connect");
+    return connection;
+}
+
+static void wait_for_grant(struct redlock *holder, struct redlock *waiter) {
     struct pollfd polls[2] = {{.fd = redlock_fd(holder), .events = POLLIN},
                               {.fd = redlock_fd(waiter), .events = POLLIN}};
 
-    while (!*granted) {
+    while (!granted) {
         if (poll(polls, 2, -1) < 0)
             fail("poll", strerror(errno));
         if ((polls[0].revents && redlock_dispatch(holder) != REDLOCK_OK) ||
@@ -196,59 +178,44 @@ static void wait_for_grant(struct redlock *holder, struct redlock *waiter, const
     }
 }
 
-static void agent_samples(struct redlock *holder, struct redlock *waiter, const bool *granted_now,
-                          bool *granted, double samples[HANDOFFS]) {
-    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+static void remote_agents(unsigned count, char **places) {
+    const struct redlock_options options = {.size = sizeof(options), .wait_ms = -1};
+    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .granted = on_granted};
+    struct redlock *holder = connect_to(places[0]), *waiter = connect_to(places[1]);
 
-    options.wait_ms = -1;
-    for (unsigned k = 0; k < HANDOFFS; k++) {
+    redlock_set_callbacks(waiter, &callbacks, NULL);
+    for (unsigned k = 0; k < count; k++) {
         struct redlock_lease *held, *wanted;
-        if (redlock_acquire(holder, NAME, &options, &held) != REDLOCK_OK)
+        if (redlock_acquire(holder, name, &options, &held) != REDLOCK_OK)
             fail("redlock_acquire", redlock_error_text(holder));
-        *granted = false;
-        if (redlock_acquire_async(waiter, NAME, &options, &wanted) != REDLOCK_OK)
+        granted = false;
+        if (redlock_acquire_async(waiter, name, &options, &wanted) != REDLOCK_OK)
             fail("redlock_acquire_async", redlock_error_text(waiter));
         (void) usleep(PAUSE_US);
-        double begun = now_us();
+        double begun_us = now_us();
         if (redlock_release_async(held) != REDLOCK_OK)
             fail("redlock_release_async", redlock_error_text(holder));
-        wait_for_grant(holder, waiter, granted_now);
-        samples[k] = now_us() - begun;
+        wait_for_grant(holder, waiter);
+        took_us[k] = now_us() - begun_us;
         if (redlock_release(wanted) != 1)
             fail("redlock_release", redlock_error_text(waiter));
     }
+    redlock_close(holder);
+    redlock_close(waiter);
 }
 
-static void print_remote(double agent[ROUNDS_MAX][HANDOFFS], double base[ROUNDS_MAX][HANDOFFS],
-                         const char *floor_name, double p, unsigned rounds) {
-    static struct result ours, bare, ratio;
-    char what[64];
-
-    for (unsigned round = 0; round < rounds; round++) {
-        ours.values[round] = percentile(agent[round], HANDOFFS, p);
-        bare.values[round] = percentile(base[round], HANDOFFS, p);
-        ratio.values[round] = ours.values[round] / bare.values[round];
-    }
-    (void) snprintf(what, sizeof(what), "hand-off p%.0f, %s", 100 * p, floor_name);
-    print_row(what, "us", &ours, &bare, &ratio, rounds);
-}
-
-void run_remote(const char *directory, struct redlock *holder, struct redlock *waiter, unsigned rounds) {
-    static double agent[ROUNDS_MAX][HANDOFFS], first[ROUNDS_MAX][HANDOFFS], majority[ROUNDS_MAX][HANDOFFS];
-    struct redlock_callbacks callbacks = {.size = sizeof(callbacks)};
-    bool granted = false;
-
-    callbacks.granted = on_granted;
-    redlock_set_callbacks(waiter, &callbacks, &granted);
-    connect_all(directory);
-    for (unsigned round = 0; round < rounds; round++) {
-        floor_samples(MAJORITY, majority[round]);
-        floor_samples(1, first[round]);
-        agent_samples(holder, waiter, &granted, &granted, agent[round]);
-    }
-    disconnect_all();
-    (void) printf("%-24s %10s %10s\n", "between two agents", "agents", "floor");
-    print_remote(agent, majority, "majority", 0.5, rounds);
-    print_remote(agent, first, "first", 0.5, rounds);
-    print_remote(agent, majority, "majority", 0.99, rounds);
+int run_remote(char **arguments) {
+    for (unsigned i = 0; i < 3; i++)
+        if (!arguments[i])
+            fail("usage", "bench remote agents COUNT SOCKET SOCKET | remote floor COUNT NODE...");
+    unsigned count = number_of(arguments[1], 1, COUNT_MAX);
+    (void) snprintf(name, sizeof(name), "remote-%d", (int) getpid());
+    if (strcmp(arguments[0], "floor") == 0)
+        remote_floor(count, arguments + 2);
+    else if (arguments[3])
+        remote_agents(count, arguments + 2);
+    (void) printf("{");
+    print_percentiles("handoff", took_us, count);
+    (void) printf("}\n");
+    return 0;
 }

@@ -1,0 +1,194 @@
+#!/usr/bin/python3
+"""tests/bench/run [--quick|--long] [--output DIRECTORY] [--only SECTION,...] [--no-peers]
+
+Measures the agent beside the bare floor (hiredis, nothing in between, all nodes at once, majority), prints a
+table, and writes it with every number (bench.json) and plots (*.svg) into a directory: build-bench/results
+unless told. --quick takes about two minutes, the whole under twenty, --long a quarter of an hour more.
+
+REDLOCK_BUILD tells which build is measured; tests/bench/run sees to one."""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+os.environ.setdefault("REDLOCK_BUILD", os.path.join(HERE, "..", "..", "build-bench"))
+
+import measures  # noqa: E402
+import peers  # noqa: E402
+import plots  # noqa: E402
+import table  # noqa: E402
+from results import Results  # noqa: E402
+
+
+class Settings:
+    """The whole; the others take away."""
+    binding = True  # bounds are for numbers that were measured as they are meant
+    rounds = 7
+    turn_ms = 400
+    clients = (1, 8, 64, 512)
+    processes = 16
+    nodes = (1, 3, 5)
+    most_nodes = 5
+    handoffs = 4000
+    remote_handoffs = 40
+    failover_ttl_ms = 1000
+    extension_leases = 1000
+    extension_ttl_ms = 10000
+    extension_periods = 3
+    memory_rounds = 5
+    memory_leases = 10000
+    idle_connections = 1000
+    idle_seconds = 30
+    stopped_ms = 1500
+    delayed_ms = 1500
+    flood_ttl_ms = 2000
+    flood_ms = 4000
+    peer_kinds = 4
+    peer_rounds = 5
+    peer_ms = 1000
+    peer_handoffs = 15
+    peer_ttl_ms = 2000
+    peer_kills = 3
+    endurance = ()
+
+
+class Long(Settings):
+    endurance = (("long_short", 10000, 1000, 600), ("long_many", 100000, 10000, 300))
+
+
+class Quick(Settings):
+    rounds = 5
+    turn_ms = 100
+    handoffs = 1000
+    remote_handoffs = 10
+    failover_ttl_ms = 400
+    extension_periods = 1
+    memory_rounds = 1
+    idle_seconds = 10
+    stopped_ms = 400
+    delayed_ms = 300
+    flood_ttl_ms = 500
+    flood_ms = 900
+    peer_rounds = 1
+    peer_ms = 300
+    peer_handoffs = 7
+    peer_ttl_ms = 2000
+    peer_kills = 1
+
+
+class Tiny(Settings):
+    """To see that it works: its numbers mean nothing."""
+    binding = False
+    rounds = 1
+    turn_ms = 40
+    clients = (1, 4)
+    processes = 2
+    nodes = (1, 3)
+    most_nodes = 3
+    handoffs = 20
+    remote_handoffs = 1
+    failover_ttl_ms = 300
+    extension_leases = 20
+    extension_ttl_ms = 600
+    extension_periods = 1
+    memory_rounds = 1
+    memory_leases = 100
+    idle_connections = 10
+    idle_seconds = 0.2
+    stopped_ms = 200
+    delayed_ms = 100
+    flood_ttl_ms = 300
+    flood_ms = 200
+    peer_kinds = 1
+    peer_rounds = 1
+    peer_ms = 50
+    peer_handoffs = 3
+    peer_ttl_ms = 500
+    peer_kills = 1
+    endurance = (("long_short", 20, 300, 0.5),)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="tests/bench/run", usage=__doc__.split("\n")[0])
+    for name in ("quick", "long", "tiny"):
+        parser.add_argument("--" + name, action="store_true")
+    parser.add_argument("--output", default=os.path.join(os.environ["REDLOCK_BUILD"], "results"))
+    parser.add_argument("--only", default="")
+    parser.add_argument("--no-peers", action="store_true")
+    return parser.parse_args()
+
+
+def said(*command):
+    """What a command prints first; "" when there is none."""
+    try:
+        done = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
+        return done.stdout.strip().split("\n")[0] if done.returncode == 0 else ""
+    except OSError:
+        return ""
+
+
+def versions():
+    with open("/proc/cpuinfo") as file:
+        models = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
+    sources = ("--", "../../agent", "../../client-lib")
+    changed = said("git", "status", "--porcelain", "--untracked-files=no", *sources)
+    return {"agent": said("git", "log", "-1", "--format=%h", *sources) + (" and changes" if changed else ""),
+            "redis": said("redis-server", "--version").split("v=")[-1].split(" ")[0],
+            "hiredis": said("pkg-config", "--modversion", "hiredis"),
+            "kernel": platform.release(), "cpu": "%d x %s" % (os.cpu_count(), models[0] if models else "?")}
+
+
+def noise(results):
+    """How far the floor itself moves from round to round: no ratio is better known than that."""
+    spread = {}
+    for key, row in results.rows.items():
+        values = row.series.get("floor", [])
+        if key.split("/")[0] in ("acquire_p50", "pairs") and values:
+            spread[key] = (max(values) - min(values)) / row.value("floor")
+    return {"floor_spread": spread, "floor_spread_median": table.median(spread.values()) if spread else None}
+
+
+def measured(name, measure, results, settings):
+    """false when it failed: then what it had measured until then counts, and the others go on."""
+    print("measuring: " + name, file=sys.stderr, flush=True)
+    try:
+        measure(results, settings)
+    except Exception:
+        traceback.print_exc()
+        return False
+    return True
+
+
+def main():
+    given = arguments()
+    settings = Tiny if given.tiny else Quick if given.quick else Long if given.long else Settings
+    only = given.only.split(",") if given.only else [*measures.SECTIONS, "peers", "endurance"]
+    only = [name for name in only if not (name == "peers" and given.no_peers)]
+    results = Results()
+    numbers = {name: getattr(settings, name) for name in dir(settings) if not name.startswith("_")}
+    results.about = {"form": settings.__name__.lower(), "settings": numbers, "versions": versions(),
+                     "load_average": {"start": os.getloadavg()[0]}}
+    os.makedirs(given.output, exist_ok=True)
+    sections = {**measures.SECTIONS, "peers": peers.measure, "endurance": measures.endurance}
+    results.about["failed"] = [name for name in sections if name in only and
+                               not measured(name, sections[name], results, settings)]
+    results.about["load_average"]["end"] = os.getloadavg()[0]
+    results.about["noise"] = noise(results)
+    with open(os.path.join(given.output, "bench.json"), "w") as file:
+        json.dump(results.as_json(), file, indent=1)
+    text = table.text(results)
+    print(text)
+    with open(os.path.join(given.output, "table.txt"), "w") as file:
+        file.write(text + "\n")
+    drawn = plots.draw(results, given.output)
+    print("written to %s: table.txt bench.json %s" % (given.output, " ".join(drawn)))
+    return 1 if results.about["failed"] else 0
+
+
+sys.exit(main())

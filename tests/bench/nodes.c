@@ -1,0 +1,105 @@
+#include "nodes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { TTL_MS = 10000 };
+
+#define RETENTION_MS "604800000"
+#define SKEW_US "60000000"
+
+static long long last_token;
+
+redisContext *node_connect(const char *place) {
+    redisContext *context = redisConnectUnix(place);
+
+    if (!context || context->err)
+        fail(place, "can't connect");
+    return context;
+}
+
+static void read_text(redisReply *reply, char *ret, size_t size, const char *why) {
+    if (!reply || (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_STATUS))
+        fail("a node", why);
+    (void) snprintf(ret, size, "%s", reply->str);
+    freeReplyObject(reply);
+}
+
+void node_open(struct node *node, const char *place) {
+    node->place = place;
+    node->context = node_connect(place);
+    read_text(redisCommand(node->context, "GET %s", REDIS_EPOCH_KEY), node->epoch, sizeof(node->epoch),
+              "is not blessed");
+    for (unsigned i = 0; i < SCRIPTS_LOADED; i++)
+        read_text(redisCommand(node->context, "SCRIPT LOAD %s", redis_scripts[i].text), node->shas[i],
+                  sizeof(node->shas[i]), "does not load a script");
+    long long least = atoll(strrchr(node->epoch, ' ') + 1);
+    if (last_token < least)
+        last_token = least;
+}
+
+void node_close(struct node *node) {
+    redisFree(node->context);
+    node->context = NULL;
+}
+
+unsigned nodes_count(char **places) {
+    unsigned count = 0;
+
+    while (places[count])
+        count++;
+    if (count < 1 || count > NODES_MAX)
+        fail("nodes", "there are none, or too many");
+    return count;
+}
+
+long long fresh_token(void) {
+    struct timespec t;
+
+    (void) clock_gettime(CLOCK_REALTIME, &t);
+    long long us = (long long) t.tv_sec * 1000000 + t.tv_nsec / 1000;
+    last_token = us > last_token ? us : last_token + 1;
+    return last_token;
+}
+
+int node_format(const struct node *node, enum phase phase, const char *name, const char *value,
+                long long token, char **ret) {
+    int length;
+
+    if (phase == ACQUIRE)
+        length = redisFormatCommand(
+            ret, "EVALSHA %s 3 %s %s " REDIS_FENCE_KEY "%s %s %d %s %lld %s " SKEW_US " " RETENTION_MS,
+            node->shas[SCRIPT_ACQUIRE], name, REDIS_EPOCH_KEY, name, value, TTL_MS, node->epoch, token,
+            strrchr(node->epoch, ' ') + 1);
+    else
+        length =
+            redisFormatCommand(ret, "EVALSHA %s 1 %s %s %s", node->shas[SCRIPT_RELEASE], name, value, "");
+    if (length < 0)
+        fail("redisFormatCommand", "failed");
+    return length;
+}
+
+void expect_yes(enum phase phase, const redisReply *reply) {
+    const unsigned verdict = 2; /* on the token, in the answer of the acquire script */
+
+    if (!reply)
+        fail("a node", "does not answer");
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail("a node", reply->str);
+    if (reply->elements == 0 || reply->element[0]->integer < 1)
+        fail("a node", phase == ACQUIRE ? "has the name already" : "does not have the name");
+    if (phase == ACQUIRE && (reply->elements <= verdict || reply->element[verdict]->integer != 1))
+        fail("a node", "did not accept the token");
+}
+
+void node_await(struct node *node) {
+    void *reply;
+
+    if (redisGetReply(node->context, &reply) != REDIS_OK)
+        fail(node->place, node->context->errstr);
+    if (((redisReply *) reply)->type == REDIS_REPLY_ERROR)
+        fail(node->place, ((redisReply *) reply)->str);
+    freeReplyObject(reply);
+}

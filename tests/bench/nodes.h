@@ -1,0 +1,42 @@
+/* The nodes as the floor and the relay ask them: with the agent's own scripts, and arguments of the length
+ * that the agent's have. */
+#pragma once
+
+#include <hiredis/hiredis.h>
+
+#include "bench.h"
+#include "core/limits.h"
+#include "io/redis.h"
+
+/* As long as the agent's lock values. */
+#define FLOOR_VALUE "0123456789abcdef0123456789abcdef01234567:benchhost:01234567:123456:0:"
+
+struct node {
+    const char *place; /* its Unix socket */
+    redisContext *context;
+    char epoch[EPOCH_BYTES_MAX]; /* as an agent has blessed the node */
+    char shas[SCRIPTS_LOADED][41];
+};
+
+/* Connects, and loads the scripts. An agent must have blessed the node. */
+void node_open(struct node *node, const char *place);
+void node_close(struct node *node);
+
+/* A connection and nothing else. */
+redisContext *node_connect(const char *place);
+
+/* How many places there are. */
+unsigned nodes_count(char **places);
+
+/* Larger than every token before, and than the floor of every node that was opened. */
+long long fresh_token(void);
+
+/* Formats one call, and gives its bytes and their number; redisFreeCommand() is the caller's. */
+int node_format(const struct node *node, enum phase phase, const char *name, const char *value,
+                long long token, char **ret);
+
+/* What a script answered: fails unless it is the yes that was expected. */
+void expect_yes(enum phase phase, const redisReply *reply);
+
+/* Sends what is queued, waits, and takes one reply that is no error. */
+void node_await(struct node *node);

@@ -1,0 +1,226 @@
+"""Other lock services, where they are installed: node-redlock (npm), redis-py's Lock and etcd (Debian)."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+
+from world import HERE, Job, World, bench, lab, load, monotonic_us
+
+WORKERS = (16, 64)
+INSTALL_SECONDS = 120
+
+
+class Absent(Exception):
+    """Why a peer is not measured."""
+
+
+class Program:
+    """A peer's worker that runs until it is ended, as world.Job."""
+
+    def __init__(self, command, environment):
+        self.process = lab.spawn(command, bufsize=0, env=environment, stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE)
+        self.line()
+
+    line = Job.line
+    kill = Job.kill
+
+
+class Peer:
+    nodes = 0
+    command = ()
+    places = ()
+    environment = None
+
+    def run(self, mode, *given):
+        done = subprocess.run([*self.command, mode, *map(str, given), *self.places], env=self.environment,
+                              capture_output=True, text=True, timeout=120)
+        if done.returncode != 0 or not done.stdout:
+            raise RuntimeError("%s %s: %s" % (self.name, mode, done.stderr.strip()[-300:]))
+        return json.loads(done.stdout)
+
+    def program(self, mode, *given):
+        return Program([*self.command, mode, *map(str, given), *self.places], self.environment)
+
+    def acquire_us(self, ms):
+        return self.run("acquire", ms)["p50"]
+
+    def pairs(self, workers, ms):
+        return self.run("pairs", workers, ms)["pairs_per_second"]
+
+    def handoff_us(self, count):
+        return self.run("handoff", count)["p50"]
+
+    def failover_us(self, name, ttl_ms):
+        """From kill -9 of the holder to the waiter's grant."""
+        holder = self.program("hold", name, ttl_ms)
+        waiter = self.program("await", name, ttl_ms)
+        begun_us = monotonic_us()
+        holder.kill()
+        took_us = waiter.line()["at_us"] - begun_us
+        waiter.kill()
+        return took_us
+
+    def end(self):
+        pass
+
+
+class NodeRedlock(Peer):
+    name, nodes = "node-redlock", 5
+
+    def __init__(self, world):
+        if not shutil.which("node") or not shutil.which("npm"):
+            raise Absent("node and npm are not installed")
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        cache = os.path.join(cache, "redlockd-bench")
+        modules = os.path.join(cache, "node_modules")
+        if not all(os.path.exists(os.path.join(modules, name)) for name in ("redlock", "ioredis")):
+            self.install(cache)
+        self.version = "redlock %s, ioredis %s" % (self.version_of(modules, "redlock"),
+                                                   self.version_of(modules, "ioredis"))
+        self.command = ("node", os.path.join(HERE, "peer.js"))
+        self.environment = dict(os.environ, NODE_PATH=modules)
+        self.places = world.places
+
+    def install(self, cache):
+        os.makedirs(cache, exist_ok=True)
+        try:
+            done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", cache, "redlock",
+                                   "ioredis"], cwd=cache, capture_output=True, text=True,
+                                  timeout=INSTALL_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise Absent("npm did not reach its registry in time") from None
+        if done.returncode != 0:
+            raise Absent("npm could not install it: " + done.stderr.strip().split("\n")[-1])
+
+    def version_of(self, modules, name):
+        with open(os.path.join(modules, name, "package.json")) as file:
+            return json.load(file)["version"]
+
+
+class RedisPy(Peer):
+    """One server: that is what it is made for."""
+    name, nodes = "redis-py Lock", 1
+
+    def __init__(self, world):
+        done = subprocess.run(["/usr/bin/python3", "-c", "import redis; print(redis.__version__)"],
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Absent("python3-redis is not installed")
+        self.version = "redis-py %s, one server, threads" % done.stdout.strip()
+        self.command = ("/usr/bin/python3", os.path.join(HERE, "peer.py"), "redis")
+        self.places = world.places[:1]
+
+
+class Etcd(Peer):
+    name, nodes = "etcd", 3
+
+    def __init__(self, world):
+        if not shutil.which("etcd"):
+            raise Absent("etcd-server is not installed")
+        said = subprocess.run(["etcd", "--version"], capture_output=True, text=True).stdout
+        self.version = "etcd %s, three members on tmpfs, HTTP, threads" % said.split("\n")[0].split()[-1]
+        self.command = ("/usr/bin/python3", os.path.join(HERE, "peer.py"), "etcd")
+        self.directory = tempfile.mkdtemp(prefix="redlock-etcd-", dir="/dev/shm")
+        ports = [free_port() for _ in range(6)]
+        cluster = ",".join("m%d=http://127.0.0.1:%d" % (i, ports[3 + i]) for i in range(3))
+        self.members = [self.member(i, ports[i], ports[3 + i], cluster) for i in range(3)]
+        self.places = [str(port) for port in ports[:3]]
+        lab.wait_for(self.serves, 30, what="etcd")
+
+    def member(self, number, port, peer_port, cluster):
+        url, peer_url = "http://127.0.0.1:%d" % port, "http://127.0.0.1:%d" % peer_port
+        return lab.spawn(["etcd", "--name", "m%d" % number, "--data-dir", "%s/%d" % (self.directory, number),
+                          "--listen-client-urls", url, "--advertise-client-urls", url,
+                          "--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url,
+                          "--initial-cluster", cluster, "--log-level", "error"], stderr=subprocess.DEVNULL)
+
+    def serves(self):
+        try:
+            return self.run("acquire", 1)
+        except RuntimeError:
+            return False
+
+    def end(self):
+        for member in self.members:
+            lab.end_process(member)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Agent(Peer):
+    """Ours, by the same measures: workers are connections of one process."""
+    name, nodes = "agent", 5
+
+    def __init__(self, world):
+        self.world, self.version = world, "this tree"
+
+    def acquire_us(self, ms):
+        return load("agent", "connections", 1, ms, self.world.socket)["acquire"]["p50"]
+
+    def pairs(self, workers, ms):
+        ms = max(ms, 4 * workers)
+        return load("agent", "connections", workers, ms, self.world.socket)["pairs_per_second"]
+
+    def handoff_us(self, count):
+        return bench("handoff", self.world.socket, 2, count)["handoff"]["p50"]
+
+    def failover_us(self, name, ttl_ms):
+        holder = Job("hold", self.world.socket, name, 1, 1, ttl_ms, 0)
+        waiter = Job("await", self.world.socket, name + "-0", ttl_ms)
+        begun_us = monotonic_us()
+        holder.kill()
+        took_us = waiter.line()["at_us"] - begun_us
+        waiter.kill()
+        return took_us
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+KINDS = (Agent, NodeRedlock, RedisPy, Etcd)
+
+
+def started(results, settings, world):
+    """Those that are there; of the others, why they are not."""
+    found = []
+    for kind in KINDS[:settings.peer_kinds]:
+        try:
+            peer = kind(world)
+        except Absent as absent:
+            results.peers[kind.name] = {"nodes": kind.nodes, "absent": str(absent)}
+            continue
+        results.peers[kind.name] = {"nodes": kind.nodes, "version": peer.version}
+        found.append(peer)
+    return found
+
+
+def measure(results, settings):
+    world = World(5)
+    acquire = results.row("peer_acquire", "acquire p50")
+    pairs = {workers: results.row("peer_pairs_%d" % workers, "pairs, %d workers" % workers, "per s")
+             for workers in WORKERS}
+    handoff = results.row("peer_handoff", "hand-off p50")
+    failover = results.row("peer_failover", "failover after kill -9 of the holder: share of the ttl", "%")
+    peers = started(results, settings, world)
+    for _ in range(settings.peer_rounds):
+        for nodes in sorted({peer.nodes for peer in peers}):
+            measured = load("floor", "connections", 1, settings.peer_ms, *world.places[:nodes])
+            acquire.note("floor N=%d" % nodes, measured["acquire"]["p50"])
+        for peer in peers:
+            acquire.note(peer.name, peer.acquire_us(settings.peer_ms))
+            for workers, row in pairs.items():
+                row.note(peer.name, peer.pairs(workers, settings.peer_ms))
+            handoff.note(peer.name, peer.handoff_us(settings.peer_handoffs))
+    for number in range(settings.peer_kills):
+        for peer in peers:
+            took_us = peer.failover_us("kill-%d" % number, settings.peer_ttl_ms)
+            failover.note(peer.name, took_us / 10 / settings.peer_ttl_ms)
+    for peer in peers:
+        peer.end()
+    world.end()

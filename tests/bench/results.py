@@ -1,0 +1,64 @@
+"""What was measured: rows, each with a value a round for each series (agent, floor, a peer, ...)."""
+
+from world import median
+
+
+class Row:
+    def __init__(self, key, text, unit, ours, base, bound, of):
+        self.key, self.text, self.unit = key, text, unit
+        self.ours, self.base = ours, base
+        self.bound, self.of = bound, of
+        self.series = {}
+
+    def note(self, series, value):
+        self.series.setdefault(series, []).append(value)
+
+    def value(self, series):
+        return median(self.series[series]) if self.series.get(series) else None
+
+    def ratios(self):
+        """A ratio for each round, of what was measured in it."""
+        pairs = zip(self.series.get(self.ours, []), self.series.get(self.base, []))
+        return [ours / base for ours, base in pairs if base]
+
+    def ratio(self):
+        ratios = self.ratios()
+        return median(ratios) if ratios else None
+
+    def judged(self):
+        """What the bound is for."""
+        return self.ratio() if self.of == "ratio" else self.value(self.ours)
+
+    def met(self):
+        if self.bound is None or self.judged() is None:
+            return None
+        return self.judged() <= self.bound
+
+    def as_json(self):
+        ratios = self.ratios()
+        return {"text": self.text, "unit": self.unit, "rounds": self.series,
+                "medians": {series: self.value(series) for series in self.series},
+                "ours": self.ours, "base": self.base, "ratio": self.ratio(),
+                "ratio_low": min(ratios) if ratios else None, "ratio_high": max(ratios) if ratios else None,
+                "bound": self.bound, "bound_of": self.of if self.bound is not None else None,
+                "met": self.met()}
+
+
+class Results:
+    def __init__(self):
+        self.rows = {}
+        self.peers = {}    # name: its version, or why there is none
+        self.about = {}    # versions, noise, settings
+
+    def row(self, key, text="", unit="us", ours="agent", base="floor", bound=None, of="ratio"):
+        """The row, made when it is not there. `bound`: what the ratio, or our value, is to be at most."""
+        if key not in self.rows:
+            self.rows[key] = Row(key, text, unit, ours, base, bound, of)
+        return self.rows[key]
+
+    def note(self, key, series, value):
+        self.rows[key].note(series, value)
+
+    def as_json(self):
+        return {**self.about, "peers": self.peers,
+                "measured": {key: row.as_json() for key, row in self.rows.items()}}

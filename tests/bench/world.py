@@ -1,0 +1,128 @@
+"""Nodes, agents and load generators for the benchmark, and what /proc tells of them."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "integration"))
+import lab  # noqa: E402
+
+PATIENCE_SECONDS = 180
+BENCH = os.path.join(lab.BUILD, "tests", "bench", "bench")
+
+
+class World:
+    """Nodes of its own, and agents over them. The first agent blesses the nodes for the floor too."""
+
+    def __init__(self, count, agents=1, config=""):
+        self.nodes = lab.nodes(count)
+        self.agents = [self.agent(config) for _ in range(agents)]
+
+    def agent(self, config=""):
+        agent = lab.Agent(self.nodes, config)
+        agent.wait_voting(len(self.nodes))
+        return agent
+
+    @property
+    def places(self):
+        """The nodes' sockets, for the floor."""
+        return [node.socket_path for node in self.nodes]
+
+    @property
+    def socket(self):
+        return self.agents[0].socket_path
+
+    def end(self):
+        for agent in self.agents:
+            agent.kill()
+        for node in self.nodes:
+            node.kill()
+
+
+class Job:
+    """A load generator that runs until it is told to end. Its first line says that it has begun."""
+
+    def __init__(self, *arguments):
+        self.process = lab.spawn([BENCH, *map(str, arguments)], bufsize=0, stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE)
+        self.begun = self.line()
+
+    def line(self):
+        if not select.select([self.process.stdout], [], [], PATIENCE_SECONDS)[0]:
+            raise TimeoutError("%s says nothing" % self.process.args)
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("%s ended with status %s" % (self.process.args[1:3], self.process.wait()))
+        return json.loads(line)
+
+    def end(self):
+        self.process.stdin.close()
+        line = self.process.stdout.readline()
+        self.process.wait()
+        return json.loads(line) if line else {}
+
+    def kill(self):
+        lab.end_process(self.process)
+
+
+def bench(*arguments):
+    """Runs a load generator to its end: what it measured."""
+    return begin(*arguments)()
+
+
+def begin(*arguments):
+    """Starts one, and gives the function that waits for what it measures."""
+    process = lab.spawn([BENCH, *map(str, arguments)], stdout=subprocess.PIPE)
+
+    def finish():
+        out = process.communicate(timeout=600)[0]
+        if process.returncode != 0:
+            raise RuntimeError("bench %s: status %d" % (" ".join(map(str, arguments)), process.returncode))
+        return json.loads(out)
+    return finish
+
+
+def load(through, form, clients, ms, *places):
+    return bench("load", through, form, clients, ms, *places)
+
+
+def tasks(pid):
+    return ["/proc/%d/task/%s" % (pid, task) for task in os.listdir("/proc/%d/task" % pid)]
+
+
+def cpu_ms(*processes):
+    """CPU time of all threads so far."""
+    total = 0
+    for process in processes:
+        for task in tasks(process.pid):
+            with open(task + "/schedstat") as file:
+                total += int(file.read().split()[0])
+    return total / 1e6
+
+
+def switches(process):
+    """How often its threads were woken so far."""
+    total = 0
+    for task in tasks(process.pid):
+        with open(task + "/status") as file:
+            total += sum(int(line.split()[1]) for line in file if line.startswith("voluntary_ctxt_switches"))
+    return total
+
+
+def rss_bytes(process):
+    with open("/proc/%d/status" % process.pid) as file:
+        return [int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS")][0]
+
+
+def monotonic_us():
+    return time.monotonic() * 1e6
+
+
+def median(values):
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
