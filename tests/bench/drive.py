@@ -29,7 +29,7 @@ from results import Results  # noqa: E402
 class Settings:
     """The whole; the others take away."""
     binding = True  # bounds are for numbers that were measured as they are meant
-    rounds = 7
+    rounds = 5
     turn_ms = 400
     clients = (1, 8, 64, 512)
     processes = 16
@@ -40,18 +40,18 @@ class Settings:
     failover_ttl_ms = 1000
     extension_leases = 1000
     extension_ttl_ms = 10000
-    extension_periods = 3
+    extension_periods = 2
     memory_rounds = 5
     memory_leases = 10000
     idle_connections = 1000
-    idle_seconds = 30
+    idle_seconds = 20
     stopped_ms = 1500
     delayed_ms = 1500
     flood_ttl_ms = 2000
     flood_ms = 4000
     peer_kinds = 4
     peer_rounds = 5
-    peer_ms = 1000
+    peer_ms = 600
     peer_handoffs = 15
     peer_ttl_ms = 2000
     peer_kills = 3

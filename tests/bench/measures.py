@@ -14,6 +14,8 @@ def note_load(results, cell, series, measured):
         for quantile in QUANTILES:
             row = results.row("%s_%s/%s" % (phase, quantile, cell), "%s %s" % (phase, quantile))
             row.note(series, measured[phase][quantile])
+    results.row("refused", "requests that were refused for want of answers in time, in each turn", "",
+                base="-").note(series, measured["refused"])
     results.row("pairs/" + cell, "pairs", "per s").note(series, measured["pairs_per_second"])
 
 
@@ -183,7 +185,7 @@ def memory(results, settings):
         agent.kill()
         agent = fresh()
         empty = rss_bytes(agent.process)
-        job = Job("hold", agent.socket_path, "memory", settings.memory_leases, 4, 60000, 0)
+        job = Job("hold", agent.socket_path, "memory-%d" % number, settings.memory_leases, 4, 60000, 0)
         lease.note("agent", (rss_bytes(agent.process) - empty) / settings.memory_leases)
         job.kill()
         agent.kill()
