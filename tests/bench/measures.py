@@ -179,6 +179,8 @@ def memory(results, settings):
         agent = fresh()
         empty = rss_bytes(agent.process)
         clients = [agent.client() for _ in range(settings.idle_connections)]
+        for client in clients:
+            client.call("PING")
         pageless.note("agent", (rss_bytes(agent.process) - empty) / settings.idle_connections)
         for client in clients:
             client.close()
