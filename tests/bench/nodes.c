@@ -74,8 +74,8 @@ int node_format(const struct node *node, enum phase phase, const char *name, con
             node->shas[SCRIPT_ACQUIRE], name, REDIS_EPOCH_KEY, name, value, TTL_MS, node->epoch, token,
             strrchr(node->epoch, ' ') + 1);
     else
-        length =
-            redisFormatCommand(ret, "EVALSHA %s 1 %s %s %s", node->shas[SCRIPT_RELEASE], name, value, "");
+        length = redisFormatCommand(ret, "EVALSHA %s 1 %s %s %s", node->shas[SCRIPT_RELEASE], name, value,
+                                    REDIS_FREE_CHANNEL);
     if (length < 0)
         fail("redisFormatCommand", "failed");
     return length;

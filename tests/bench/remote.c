@@ -1,9 +1,9 @@
 /* bench remote agents COUNT SOCKET SOCKET, bench remote floor COUNT NODE...: the hand-off between hosts.
  * From the call that lets go at one agent to the grant at another, where one waits.
  *
- * The floor does the same with hiredis alone. Who lets go releases by the agent's own script and publishes,
- * on all nodes at once; who waits is subscribed on all of them, acquires on all as soon as a majority has
- * told, and is done when a majority has said yes. */
+ * The floor does the same with hiredis alone. Who lets go releases by the agent's own script, which
+ * publishes, on all nodes at once; who waits is subscribed on all of them, acquires on all as soon as a
+ * majority has told, and is done when a majority has said yes. */
 
 #include <errno.h>
 #include <poll.h>
@@ -39,19 +39,17 @@ static void open_all(char **places) {
         node_open(&nodes[i].holder, places[i]);
         node_open(&nodes[i].waiter, places[i]);
         nodes[i].messages = node_connect(places[i]);
-        freeReplyObject(redisCommand(nodes[i].messages, "SUBSCRIBE %s", name));
+        freeReplyObject(redisCommand(nodes[i].messages, "SUBSCRIBE " REDIS_FREE_CHANNEL "%s", name));
     }
 }
 
-static void send_now(struct node *node, enum phase phase, const char *value, long long token, bool publish) {
+static void send_now(struct node *node, enum phase phase, const char *value, long long token) {
     int done = 0;
     char *command;
     int length = node_format(node, phase, name, value, token, &command);
 
     (void) redisAppendFormattedCommand(node->context, command, (size_t) length);
     redisFreeCommand(command);
-    if (publish)
-        (void) redisAppendCommand(node->context, "PUBLISH %s %s", name, "");
     while (!done)
         if (redisBufferWrite(node->context, &done) != REDIS_OK)
             fail(node->place, node->context->errstr);
@@ -61,7 +59,7 @@ static void waiter_acquires(void) {
     long long token = fresh_token();
 
     for (unsigned i = 0; i < n_nodes; i++) {
-        send_now(&nodes[i].waiter, ACQUIRE, WAITER_VALUE, token, false);
+        send_now(&nodes[i].waiter, ACQUIRE, WAITER_VALUE, token);
         nodes[i].owes++;
     }
 }
@@ -114,14 +112,13 @@ static void settle(unsigned told) {
     unsigned none = 0;
 
     for (unsigned i = 0; i < n_nodes; i++) {
-        node_await(&nodes[i].holder); /* the release's answer, and the publication's */
         node_await(&nodes[i].holder);
         for (; nodes[i].owes > 0; nodes[i].owes--)
             node_await(&nodes[i].waiter);
-        send_now(&nodes[i].waiter, RELEASE, WAITER_VALUE, 0, false);
+        send_now(&nodes[i].waiter, RELEASE, WAITER_VALUE, 0);
         node_await(&nodes[i].waiter);
     }
-    while (told < n_nodes)
+    while (told < 2 * n_nodes) /* both releases are told */
         for (unsigned i = 0; i < n_nodes; i++) {
             struct pollfd message = {.fd = nodes[i].messages->fd, .events = POLLIN};
             if (poll(&message, 1, 1) == 1)
@@ -135,13 +132,13 @@ static void remote_floor(unsigned count, char **places) {
         unsigned told = 0;
         long long token = fresh_token();
         for (unsigned i = 0; i < n_nodes; i++) {
-            send_now(&nodes[i].holder, ACQUIRE, HOLDER_VALUE, token, false);
+            send_now(&nodes[i].holder, ACQUIRE, HOLDER_VALUE, token);
             node_await(&nodes[i].holder);
         }
         (void) usleep(PAUSE_US);
         double begun_us = now_us();
         for (unsigned i = 0; i < n_nodes; i++)
-            send_now(&nodes[i].holder, RELEASE, HOLDER_VALUE, 0, true);
+            send_now(&nodes[i].holder, RELEASE, HOLDER_VALUE, 0);
         took_us[k] = wait_for_majority(&told) - begun_us;
         settle(told);
     }
