@@ -177,10 +177,30 @@ MUTATIONS = [
 ]
 
 
+PARTS = ("agent/base", "agent/core", "agent/local", "client-lib", "tests/sim")
+FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Iagent", "-Iclient-lib"]
+
+
+def copy(source, directory):
+    for part in PARTS:
+        shutil.copytree(os.path.join(source, part), os.path.join(directory, part))
+
+
+def sources_in(directory):
+    names = [os.path.join(part, name) for part in PARTS if part != "client-lib"
+             for name in sorted(os.listdir(os.path.join(directory, part)))
+             if name.endswith(".c") and name != "conformance.c"]
+    return names + ["client-lib/resp.c"]
+
+
+def compile_in(directory, source):
+    """Into an object beside it."""
+    return subprocess.run([COMPILER, *FLAGS, "-c", source, "-o", source[:-2] + ".o"], cwd=directory,
+                          capture_output=True, text=True)
+
+
 def plant(directory, edits):
-    """A copy of the sources with this bug; False when its places are not found."""
-    for part in ("agent/base", "agent/core", "agent/local", "client-lib", "tests/sim"):
-        shutil.copytree(os.path.join(SOURCE, part), os.path.join(directory, part))
+    """Puts this bug into a copy of the sources; False when its places are not found."""
     for path, before, after in zip(edits[::3], edits[1::3], edits[2::3]):
         with open(os.path.join(directory, path)) as file:
             text = file.read()
@@ -191,23 +211,26 @@ def plant(directory, edits):
     return True
 
 
-def build(directory):
-    pure = ("agent/base", "agent/core", "agent/local", "tests/sim")
-    sources = [os.path.join(where, name) for where in pure
-               for name in sorted(os.listdir(os.path.join(directory, where)))
-               if name.endswith(".c") and name != "conformance.c"]
-    return subprocess.run([COMPILER, "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Iagent", "-Iclient-lib",
-                           *sources, "client-lib/resp.c", "-o", "sim"],
+def build(directory, edits):
+    """Compiles what was edited, and everything when that is a header."""
+    sources, edited = sources_in(directory), set(edits[::3])
+    for source in sources:
+        if source in edited or any(path.endswith(".h") for path in edited):
+            done = compile_in(directory, source)
+            if done.returncode != 0:
+                return done
+    return subprocess.run([COMPILER, *(source[:-2] + ".o" for source in sources), "-o", "sim"],
                           cwd=directory, capture_output=True, text=True)
 
 
-def hunt(mutation):
-    """Whether the bug was found, and what to say of it."""
+def hunt(base, mutation):
+    """Whether the bug was found, and what to say of it. `base`: the sources and their objects."""
     what, *edits = mutation
     with tempfile.TemporaryDirectory(prefix="redlock-mutation-") as directory:
+        copy(base, directory)
         if not plant(directory, edits):
             return False, what, "its place in %s is not found: adapt the mutation" % edits[0]
-        built = build(directory)
+        built = build(directory, edits)
         if built.returncode != 0:
             return False, what, "does not compile: " + built.stderr
         done = subprocess.run([os.path.join(directory, "sim"), "--runs", RUNS, "--expect-violation"],
@@ -223,8 +246,13 @@ ONLY = sys.argv[3] if len(sys.argv) > 3 else ""
 
 
 def test_mutations():
-    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        for found, what, how in pool.map(hunt, (m for m in MUTATIONS if ONLY in m[0])):
+    with tempfile.TemporaryDirectory(prefix="redlock-mutation-") as base, \
+            concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        copy(SOURCE, base)
+        for done in pool.map(lambda source: compile_in(base, source), sources_in(base)):
+            assert done.returncode == 0, done.stderr
+        for found, what, how in pool.map(lambda mutation: hunt(base, mutation),
+                                         (mutation for mutation in MUTATIONS if ONLY in mutation[0])):
             ok(found, "found: %s" % what)
             note(how)
 
