@@ -157,12 +157,24 @@ static bool pending_room(struct client *client) {
     return true;
 }
 
+/* Asks for the page with the first lease: who wants none costs the agent none. It comes with the reply,
+ * before the lease's. An agent that has none is no failure: then the deadlines are those that were told. */
+static void ask_for_sight(struct client *client, int64_t now_ns) {
+    static const struct resp_token page[] = {{.text = "PAGE", .length = 4}};
+
+    if (!client->asked_for_sight)
+        client->asked_for_sight =
+            client_request(client, KIND_OTHER, page, 1, NULL, NULL, now_ns) == REDLOCK_OK;
+}
+
 int client_request(struct client *client, enum client_kind kind, const struct resp_token *items,
                    size_t n_items, struct redlock_lease *lease, struct client_reply *reply, int64_t now_ns) {
     size_t wanted = 16;
 
     if (client->gone)
         return REDLOCK_AGENT_AWAY;
+    if (kind == KIND_ACQUIRE || kind == KIND_ASYNC || kind == KIND_RESUME)
+        ask_for_sight(client, now_ns);
     for (size_t i = 0; i < n_items; i++)
         wanted += items[i].length + 32;
     char *room = output_room(client, wanted);
@@ -658,12 +670,10 @@ bool client_wants_back(const struct client *client, int64_t now_ns) {
 
 void client_back(struct client *client, int64_t now_ns) {
     static const struct resp_token hello[] = {{.text = "HELLO", .length = 5}, {.text = "3", .length = 1}};
-    static const struct resp_token page[] = {{.text = "PAGE", .length = 4}};
 
-    client->gone = false;
+    client->gone = client->asked_for_sight = false;
     client->now_ns = now_ns;
-    if (client_request(client, KIND_OTHER, hello, 2, NULL, NULL, now_ns) != REDLOCK_OK ||
-        client_request(client, KIND_OTHER, page, 1, NULL, NULL, now_ns) != REDLOCK_OK)
+    if (client_request(client, KIND_OTHER, hello, 2, NULL, NULL, now_ns) != REDLOCK_OK)
         return; /* no memory: without pushes nothing is resumed */
     for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
         if (lease->resuming)

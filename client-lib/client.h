@@ -81,9 +81,10 @@ struct client {
     char *output;
     size_t output_length, output_room;
     struct resp_token *tokens;
-    bool gone;      /* the connection: no requests now */
-    bool over;      /* and it won't come back */
-    int64_t now_ns; /* of the call that is under way */
+    bool gone;            /* the connection: no requests now */
+    bool over;            /* and it won't come back */
+    bool asked_for_sight; /* on this connection */
+    int64_t now_ns;       /* of the call that is under way */
     char error_text[512];
 };
 

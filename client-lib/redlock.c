@@ -366,17 +366,6 @@ int connection_ask(struct redlock *connection, const struct resp_token *items, s
 
 /* --- connections --- */
 
-/* Asks for the page; it comes with the reply, see take_page(). An agent that has none is no failure: then
- * the deadlines are those that were told. */
-static int ask_for_sight(struct redlock *connection) {
-    static const struct resp_token page[] = {{.text = "PAGE", .length = 4}};
-    struct client_reply reply = {0};
-
-    int error = connection_ask(connection, page, 1, &reply);
-    connection->client.error_text[0] = '\0';
-    return connection->client.gone ? error : REDLOCK_OK;
-}
-
 /* A page that the kernel empties in a forked child, so that it costs no system call to know. */
 static int make_fork_guard(struct redlock *connection) {
     size_t bytes = (size_t) sysconf(_SC_PAGESIZE);
@@ -418,8 +407,6 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
         error = open_socket(connection->socket_path, &connection->fd);
     if (error == REDLOCK_OK)
         error = connection_ask(connection, hello, 2, &reply);
-    if (error == REDLOCK_OK)
-        error = ask_for_sight(connection);
     if (error != REDLOCK_OK) {
         int saved_errno = errno;
         redlock_close(connection);

@@ -159,7 +159,6 @@ void ledger_set_name(struct ledger *ledger, uint32_t slot, const char *name) {
 static void begin(struct ledger_transfer *transfer, uint64_t session, uint32_t count_at,
                   const struct ledger_transfer *next) {
     PUBLISH(transfer->session, 0);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     transfer->position = next->position;
     transfer->flush = next->flush;
     transfer->bytes = next->bytes;

@@ -415,6 +415,8 @@ def first_lines(text):
 
 not_run("README.md", "agent/try", "it installs and builds by itself; shellcheck looks at it")
 not_run("README.md", "tests/run", "that is what runs this")
+not_run("README.md", "tests/bench/run", "it takes minutes; the test bench has a short form of it")
+not_run("README.md", "targets:", "that is what tests/bench/run has printed")
 
 
 @example("README.md", "apt install")

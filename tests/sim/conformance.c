@@ -372,5 +372,7 @@ int main(int argc, char **argv) {
     (void) printf(
         "ok 1 - the simulated node answers like a real one, in %lu sequences of %d requests\n1..1\n",
         sequences, STEPS);
+    redisFree(ear);
+    redisFree(server);
     return 0;
 }
