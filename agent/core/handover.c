@@ -30,6 +30,7 @@ void lease_hand_over(struct shard *shard, struct lease *lease, const struct comm
     lease->former_gone_ns = validity_key_gone_ns(now_ns, lease->ttl_ms);
     /* Answers to a round under way are about the former value: what it asked for is asked once more. */
     lease->under_way = lease->undecided = false;
+    round_begin(&lease->round, 0);
     lease->extend_ns = now_ns;
     shard_set_due(shard, lease, now_ns);
 }

@@ -407,7 +407,8 @@ instant_ns conn_due_ns(const struct conn_host *host) {
 void conn_flush(struct conn_host *host, instant_ns now_ns) {
     while (conn_due_ns(host) <= now_ns)
         hurry(list_entry(host->unhurried.next, struct conn, unsent_link));
-    list_for_each_safe(node, &host->unsent) {
+    /* Who is closed here may leave a lease to another, who is told in this turn too. */
+    for (struct list *node; (node = list_first(&host->unsent));) {
         struct conn *conn = list_entry(node, struct conn, unsent_link);
         list_unlink(node);
         if (!host->store && waits_for_more(conn, now_ns))

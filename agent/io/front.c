@@ -228,6 +228,14 @@ static void on_client(void *userdata, int fd) {
 
 /* --- what ends every handler --- */
 
+static bool flush_inboxes(struct front *front) {
+    bool backlog = false;
+
+    for (unsigned i = 0; i < front->n_keepers; i++)
+        backlog |= mailbox_flush(keeper_inbox(front->keepers[i]));
+    return backlog;
+}
+
 /* Works on what the clients sent, wakes the keepers, answers the clients, and sets the timer. */
 static int settle(void *userdata) {
     struct front *front = userdata;
@@ -238,11 +246,10 @@ static int settle(void *userdata) {
         (!front->work_left || ++front->turns >= TURNS_RESTORING))
         registry_restore_end(&front->service.registry, now_ns);
     observe_tick(&front->service, now_ns);
-    front->backlog = false;
-    for (unsigned i = 0; i < front->n_keepers; i++)
-        front->backlog |= mailbox_flush(keeper_inbox(front->keepers[i]));
+    (void) flush_inboxes(front); /* the keepers begin while the clients are answered */
     conn_flush(&front->conns, now_ns);
     conn_sweep(&front->conns, now_ns);
+    front->backlog = flush_inboxes(front); /* who was closed there has let go */
     front->work_left |= !front->conns.paused && !list_is_empty(&front->conns.ready);
 
     instant_ns due_ns = registry_due_ns(&front->service.registry);

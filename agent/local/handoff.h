@@ -35,15 +35,14 @@
  * Other hosts. At most HANDOFFS_MAX times in a row, for at most HANDOFF_MS, then the lease is released, and
  * the next in line makes a pause before it tries: an eighth of the time that this host had it. Who tries at
  * any moment, such as a waiter of another host that polls, so finds it free in one of nine cases. (When it
- * is known that nobody else waits there is no need for either: handoff_turn_is_over() is the place.) *
-
+ * is known that nobody else waits there is no need for either: handoff_turn_is_over() is the place.)
  *
  * A ledger (local/ledger.h) has what each client was told, and the random part that *stands* in the keys as
  * of the acquisition. A successor looks for what the holder was told, then for what stands: around the
  * refresh one of the two has a majority. Flushes come one by one, so for a moment both the former holder,
- * whose release is not answered, and the next one may be in it as holders: of those with one standing part,
- * the one with more hand-offs has it. A lease is found by the user and the data in its value too: with a
- * ledger, it is handed over only to a request that has the same. */
+ * whose release is not answered, and the next one may be in it as holders: the former one is marked as one
+ * that has handed it over, which is all that a successor makes of it. A lease is found by the user and the
+ * data in its value too: with a ledger, it is handed over only to a request that has the same. */
 #pragma once
 
 #include <stdbool.h>

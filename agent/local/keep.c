@@ -89,6 +89,8 @@ void keep_risk(struct service *service, const struct request *request) {
 void keep_ended(struct service *service, const struct session *session, struct request *request) {
     if (!service->ledger)
         return;
+    if (request->entry != 0 && request->state == REQUEST_HELD && request->number == 0)
+        ledger_at(service->ledger, request->entry)->handed = true; /* the keys are another's */
     ledger_end(service->ledger, slot_of(session), request->entry);
     request->entry = 0;
     request->kept_ns = NULL;
@@ -192,8 +194,8 @@ static bool restored_of(const struct service *service, const struct keep_past *p
     /* Who tries once is granted it anew, or hears at once that there is no quorum. */
     bool resumes = waiting ? entry->resume || (granted && !too_long && !entry->try_once) : granted;
 
-    if ((!granted && !waiting) || (forsaken && now_ns >= entry->deadline_ns) ||
-        (untold && (entry->resume || too_long)))
+    if ((!granted && !waiting) || (entry->handed && !session) ||
+        (forsaken && now_ns >= entry->deadline_ns) || (untold && (entry->resume || too_long)))
         return false;
     *ret = (struct restored){
         .session = unwanted ? NULL : session,
@@ -208,6 +210,7 @@ static bool restored_of(const struct service *service, const struct keep_past *p
                  .held = !waiting,
                  .untold = waiting && resumes && !entry->resume,
                  .unwanted = unwanted,
+                 .handed = entry->handed,
                  .lingers = lingers,
                  .forsaken = forsaken},
     };

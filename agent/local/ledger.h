@@ -63,6 +63,7 @@ struct ledger_entry {
     uint8_t secret[SECRET_BYTES];   /* held: what its holder was told; or to be resumed */
     uint8_t standing[SECRET_BYTES]; /* held: in the keys, when it was acquired: see handoff.h */
     uint16_t handoffs;              /* since */
+    uint8_t handed;                 /* over: its client has let go, and is yet to hear so */
     uint64_t request;               /* id */
     uint64_t session;               /* id */
     uint64_t born, granted, died;   /* numbers of flushes, 0: not yet */

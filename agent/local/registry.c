@@ -130,6 +130,9 @@ static void end(struct registry *registry, struct request *request) {
 /* `now_ns`: 0 for when the keeper hears of it. */
 static void beat(struct registry *registry, const struct request *request, instant_ns now_ns) {
     const struct command command = {.kind = COMMAND_BEAT, .request = request->number, .beat_ns = now_ns};
+
+    if (request->number == 0)
+        return; /* of a former process, and not looked for: its keeper does not know it */
     registry->sink.command(registry->sink.userdata, request->name->hash, &command);
 }
 
@@ -142,18 +145,31 @@ static void silence(struct request *request) {
     request->kept_ns = NULL; /* goes with the session, and may be another's then */
 }
 
+/* Who holds it, or NULL. One that is unwanted goes as soon as it is found; one that resumes may stand
+ * before it, in vain. */
+static const struct request *holder_of(const struct name *name) {
+    for (const struct list *at = name->queue.next; at != &name->queue; at = at->next) {
+        const struct request *request = list_entry(at, const struct request, queue_link);
+        if (request->state == REQUEST_HELD && !request->unwanted)
+            return request;
+        if (request->state == REQUEST_QUEUED)
+            break;
+    }
+    return NULL;
+}
+
 /* "held by …" for requests that find the name taken. */
 static void fail_busy(struct registry *registry, struct request *request, instant_ns now_ns) {
+    const struct request *holder = holder_of(request->name);
     char text[REFUSAL_BYTES];
-    const char *error = refusal_busy(request->name, first_in_line(request->name), now_ns, text);
+    const char *error =
+        refusal_busy(request->name, holder ? holder : first_in_line(request->name), now_ns, text);
 
     request_tell_failed(registry, request, error, text, now_ns);
 }
 
-/* One that is unwanted goes as soon as it is found. */
 static bool is_taken(const struct name *name) {
-    const struct request *first = first_in_line(name);
-    return (first->state == REQUEST_HELD && !first->unwanted) || name->seen;
+    return holder_of(name) || name->seen;
 }
 
 /* Those who don't wait learn that they can't have it now. */
@@ -200,7 +216,8 @@ static void start_resume(struct registry *registry, struct request *request,
         if (other->state == REQUEST_HELD && other->unwanted) {
             error = "NOTHELD";
             text = "it was released or lost at this agent";
-        } else if (other->state == REQUEST_HELD && other->restored && !other->session) {
+        } else if (other->state == REQUEST_HELD && other->restored && !other->session &&
+                   other->linger_until_ns == INSTANT_NEVER) {
             continue; /* it may be this one */
         } else if (other->state == REQUEST_HELD) {
             error = "NOTHELD";
@@ -280,6 +297,7 @@ static bool hand_over(struct registry *registry, struct request *holder, instant
     holder->name = NULL;
     handoff_move(holder, next, now_ns);
     registry->sink.secret(registry->sink.userdata, next->secret);
+    number_give(&registry->numbers, next->number); /* it has one if a former process's grant was not found */
     next->number = holder->number;
     holder->number = 0;
     number_move(&registry->numbers, next->number, next);
@@ -393,28 +411,13 @@ struct request *registry_restore(struct registry *registry, struct session *sess
         request->tenure.handoffs = past->handoffs;
         memcpy(request->secret, ask->resume, SECRET_BYTES);
         memcpy(request->tenure.standing, past->standing, SECRET_BYTES);
-        request->alternate = past->held && memcmp(past->standing, ask->resume, SECRET_BYTES) != 0;
+        request->vanished = past->handed;
+        request->alternate =
+            past->held && !past->handed && memcmp(past->standing, ask->resume, SECRET_BYTES) != 0;
     }
     if (session)
         list_append(session_requests, &request->session_link);
     return request;
-}
-
-/* Of two holders with one lease, the former one was about to hear that it has let go. Whether the other one
- * has it. */
-static bool is_former_holder(struct registry *registry, struct request *request) {
-    list_for_each_safe(node, &request->name->queue) {
-        struct request *other = list_entry(node, struct request, queue_link);
-        if (other == request || other->state != REQUEST_HELD || !other->restored || other->abandoned ||
-            memcmp(other->tenure.standing, request->tenure.standing, SECRET_BYTES) != 0)
-            continue;
-        if (other->tenure.handoffs > request->tenure.handoffs)
-            return true;
-        other->vanished = true;
-        other->alternate = false;
-        request_command_simple(registry, other, request->name->hash, COMMAND_FORGET);
-    }
-    return false;
 }
 
 /* With this random part in its keys. */
@@ -434,10 +437,7 @@ static void restart_held(struct registry *registry, struct request *request) {
     request_set_due(registry, request, request->deadline_ns);
     if (request->abandoned)
         return; /* nothing is asked of the nodes: only nobody else gets it before */
-    request->vanished = is_former_holder(registry, request);
-    if (request->vanished)
-        request->alternate = false;
-    else
+    if (!request->vanished)
         look_for(registry, request, request->secret);
 }
 
@@ -556,7 +556,8 @@ static void granted(struct registry *registry, struct request *request, const st
     struct outcome outcome = {
         .kind = OUTCOME_GRANTED, .text = report->text, .text_length = report->text_length};
 
-    if (request->state == REQUEST_HELD && request->restored && !request->abandoned && now_ns < deadline_ns) {
+    if (request->state == REQUEST_HELD && request->restored && !request->abandoned && !request->vanished &&
+        now_ns < deadline_ns) {
         found(registry, request, deadline_ns, now_ns);
         return;
     }

@@ -192,6 +192,7 @@ struct registry_past {
     bool held;               /* until `deadline_ns`, as its client knows; otherwise it waits */
     bool untold;             /* waits, and was granted (`ask.resume`): its client has not been told */
     bool unwanted;           /* held, by nobody: its client never knew */
+    bool handed;             /* it has let go, and another has it: it is yet to hear so */
     bool lingers;            /* held, by somebody who has died: it goes on for its linger */
     bool forsaken; /* held, but its client can't be reached: it may believe in it until the deadline */
 };

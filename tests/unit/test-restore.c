@@ -591,9 +591,12 @@ static void test_smaller_limits(void) {
 
     begin();
     finds.max_ttl_ms = 5000;
-    id = hold(0, "ACQUIRE job");
+    id = hold(0, "ACQUIRE job HEARTBEAT 5000");
     replace();
     serve();
+    ask_id(0, "BEAT", id);
+    is_int(count_commands(COMMAND_BEAT, 0), 0, "a heartbeat means nothing to the keeper, which has it not");
+    clear();
     ask_id(0, "RELEASE", id);
     is_string(got(0), ":1\r\n", "it may be released before");
 }
@@ -692,6 +695,26 @@ static void test_two_holders(void) {
     ok(!has(1, "lost") && !has(2, "lost"), "nothing is lost");
 }
 
+/* And the next holder is not here again: nobody knows what it has heard. */
+static void test_forsaken_holder(void) {
+    uint64_t ids[2];
+
+    contended("ACQUIRE web WAIT -1 ASYNC", "ACQUIRE web WAIT -1 ASYNC", ids);
+    ask_id(1, "RELEASE", ids[0]);
+    flush(2);
+    finds.missing = 1u << 2;
+    replace();
+    clear();
+    ask_id(1, "RELEASE", ids[0]);
+    is_string(got(1), ":1\r\n", "the former holder's RELEASE is answered");
+    serve();
+    is_int(count_commands(COMMAND_RELEASE, ids[0]), 0, "and deletes nothing that the other may believe in");
+    uint64_t next = wait_for(3, "ACQUIRE web WAIT -1 ASYNC");
+    is_int(count_commands(COMMAND_CONTEND, next), 0, "nobody contends before its deadline");
+    pass_ms(LEFT_MS);
+    is_int(count_commands(COMMAND_CONTEND, next), 1, "then the next one does");
+}
+
 static void test_other_data(void) {
     uint64_t ids[2];
 
@@ -724,6 +747,7 @@ int main(void) {
     test_smaller_limits();
     test_handed_over();
     test_two_holders();
+    test_forsaken_holder();
     test_other_data();
     return done_testing();
 }
