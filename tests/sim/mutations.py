@@ -23,7 +23,8 @@ NO_TURNS = ("agent/local/handoff.c",
             "return instant_add(holder->tenure.acquired_ns, HANDOFF_MS * NS_PER_MS);",
             "return holder->tenure.acquired_ns >= 0 ? INSTANT_NEVER : 0;")
 
-# What is broken; where; the text there; what stands instead; and so on for further edits.
+# What is broken; where; the text there; what stands instead; and so on for further edits. (A token that is
+# raised where the lock is not ours is beyond 80,000 schedules: that is a row of tests/model.)
 MUTATIONS = [
     ("no quorum: half of the nodes is enough", "agent/core/quorum.h", "nodes / 2 + 1", "(nodes + 1) / 2"),
     ("no allowance for drifting clocks", "agent/core/validity.h",
@@ -88,9 +89,6 @@ MUTATIONS = [
      "    else\n        raise_begin(shard, lease, now_ns);\n}",
      "    else {\n        if (lease->token_seen >= lease->token) lease->token = lease->token_seen + 1;\n"
      "        attempt_granted(shard, lease, now_ns);\n    }\n}"),
-    ("a token is raised where the lock is not ours (script)", "tests/sim/node.c",
-     "    case OPERATION_RAISE:\n        if (!ours)\n            return VOTE_FOREIGN;\n",
-     "    case OPERATION_RAISE:\n"),
     ("a client believes the agent alone, without a deadline of its own (client)", "tests/sim/client.c",
      "return client->holding && clock_read(&agent_of(client)->clock) < client->deadline_ns;",
      "return client->holding;"),
@@ -169,7 +167,9 @@ MUTATIONS = [
      "tests/sim/node.c", FOREIGN,
      FOREIGN.replace(") {", " && !request->as.request.has_former) {")),
     ("release deletes whatever stands there (script)", "tests/sim/node.c", FOREIGN,
-     FOREIGN.replace(") {", " && operation != OPERATION_RELEASE) {")),
+     FOREIGN.replace(") {", " && operation != OPERATION_RELEASE) {"), "tests/sim/node.c",
+     "    case OPERATION_RELEASE:\n        if (!ours)\n            return VOTE_YES;\n",
+     "    case OPERATION_RELEASE:\n"),
     ("an extension overwrites another's key (script)", "tests/sim/node.c", FOREIGN,
      FOREIGN.replace(") {", " && operation != OPERATION_EXTEND) {")),
     ("acquiring overwrites another's key (script)", "tests/sim/node.c", FOREIGN,
