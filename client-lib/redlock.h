@@ -63,7 +63,7 @@ struct redlock_options {
 
 /* Connects to the agent's socket; NULL: $REDLOCK_SOCKET (not in set-user-ID programs), else
  * REDLOCK_DEFAULT_SOCKET. The connection is to be ended by redlock_close(). REDLOCK_OK, REDLOCK_AGENT_AWAY,
- * REDLOCK_NO_ANSWER, REDLOCK_QUOTA, REDLOCK_NO_MEMORY or REDLOCK_SYSTEM. */
+ * REDLOCK_NO_ANSWER, REDLOCK_QUOTA, REDLOCK_PROTOCOL, REDLOCK_NO_MEMORY or REDLOCK_SYSTEM. */
 int redlock_connect(const char *socket_path, struct redlock **ret);
 
 /* Closes the connection: its leases are released (or linger), their handles freed. NULL is fine. In a forked
@@ -85,13 +85,15 @@ const char *redlock_strerror(int error);
 
 /* Acquires the lease `name`; `options` may be NULL. REDLOCK_OK and a handle that is to be given to
  * redlock_release(), or REDLOCK_BUSY, REDLOCK_TIMED_OUT, REDLOCK_NO_QUORUM, REDLOCK_DENIED, REDLOCK_QUOTA,
- * REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT, REDLOCK_DRAINING or a failure of the connection. Never longer than
- * wait_ms and the answer time-out together. */
+ * REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT, REDLOCK_DRAINING, REDLOCK_LOST (the process was stopped until the
+ * lease had expired) or a failure of the connection. Never longer than wait_ms and the answer time-out
+ * together. */
 int redlock_acquire(struct redlock *connection, const char *name, const struct redlock_options *options,
                     struct redlock_lease **ret);
 
-/* Gives the lease up, or withdraws the request, and frees the handle in any case. 1: it was held until now;
- * 0: no longer; or a failure of the connection, with which the lease ends too. NULL is fine and gives 0. */
+/* Gives the lease up, or withdraws the request, and frees the handle in any case but REDLOCK_FORKED. 1: it
+ * was held until now, or the request is withdrawn; 0: no longer; or a failure of the connection, with which
+ * the lease ends too. NULL is fine and gives 0. */
 int redlock_release(struct redlock_lease *lease);
 
 /* Asks the agent: the validity in ms (more than 0), 0 when it is lost, or a failure of the connection. */
@@ -102,10 +104,11 @@ int64_t redlock_check(struct redlock_lease *lease);
 int redlock_beat(struct redlock_lease *lease);
 
 /* The holder's own sight, without asking: how many ns the lease is still valid, 0 when it is not (any more).
- * Read from a page that the agent keeps up to date (with an agent that has none, from the last deadline that
- * was told: then the truth may be longer, never shorter). Right also when the agent is dead, stopped or
- * slow. No system call; from any thread, also while another one uses the connection, as long as nobody gives
- * the handle back or closes the connection meanwhile. 0 in a forked child. */
+ * Read from a page that the agent keeps up to date, and that is asked for with the connection's first lease
+ * (with an agent that has none, from the last deadline that was told: then the truth may be longer, never
+ * shorter). Right also when the agent is dead, stopped or slow. No system call; from any thread, also while
+ * another one uses the connection, as long as nobody gives the handle back or closes the connection
+ * meanwhile. 0 in a forked child. */
 int64_t redlock_remaining_ns(const struct redlock_lease *lease);
 
 /* redlock_remaining_ns() > 0: for just before each thing that only the holder may do. */
@@ -214,9 +217,9 @@ int redlock_dispatch(struct redlock *connection);
 int redlock_acquire_async(struct redlock *connection, const char *name,
                           const struct redlock_options *options, struct redlock_lease **ret);
 
-/* Gives the lease up, or withdraws the request, without waiting for the answer, and frees the handle.
- * A request that is made next on this connection is dealt with after it. REDLOCK_OK, or a failure of the
- * connection, with which the lease ends too. NULL is fine. */
+/* Gives the lease up, or withdraws the request, without waiting for the answer, and frees the handle in any
+ * case but REDLOCK_FORKED. A request that is made next on this connection is dealt with after it.
+ * REDLOCK_OK, or a failure of the connection, with which the lease ends too. NULL is fine. */
 int redlock_release_async(struct redlock_lease *lease);
 
 #ifdef __cplusplus

@@ -26,6 +26,17 @@ def manual_pages():
             for name in sorted(os.listdir(os.path.join(SOURCE, place))) if re.search(r"\.[1-8]$", name)}
 
 
+def section(path, title):
+    """The source of one section."""
+    found = re.search(r"^\.Sh %s\n(.*?)(?=^\.Sh |\Z)" % re.escape(title), read(path), re.M | re.S)
+    return found.group(1) if found else ""
+
+
+def named(path):
+    """What a page is found by."""
+    return re.findall(r"^\.Nm (\S+)", section(path, "NAME"), re.M)
+
+
 def plain(text):
     """What mdoc makes of it."""
     become = {"e": "\\", "-": "-", " ": " ", "(dq": '"', "&": "", "\n": ""}

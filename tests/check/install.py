@@ -1,21 +1,22 @@
 """install.py BUILD: what `meson install` puts where, and that the manual's examples build against it."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from pages import displays  # noqa: E402
+from pages import displays, manual_pages, named, read  # noqa: E402
 from tap import equal, main, ok  # noqa: E402
 
 BUILD = sys.argv[1]
 WANTED = ["redlockd", "redlock", "libredlock.a", "libredlock.so", "libredlock.so.0", "redlock.h",
           "libredlock.pc",
-          "redlock.1", "libredlock.3", "redlockd.conf.5", "redlockd.8", "doc/redlockd/redlockd.conf",
+          "doc/redlockd/redlockd.conf",
           "sysusers.d/redlockd.conf", "bash-completion/completions/redlock",
-          "redlockd.service", "redlockd.socket", "redlock-leader@.service", "redlock-leader@.service.8"]
+          "redlockd.service", "redlockd.socket", "redlock-leader@.service"]
 directory = tempfile.mkdtemp(prefix="redlock-install-")
 
 
@@ -41,21 +42,38 @@ def test_install():
     equal((status, said), (0, ""), "the example configuration has no mistake")
 
 
+def test_manual():
+    """Each page by each of its names, and those that pages refer to."""
+    for page, path in manual_pages().items():
+        for name in named(path):
+            found = installed("man%s/%s.%s" % (page[-1], name, page[-1]))
+            equal(found and os.path.basename(os.path.realpath(found)), page, "%s leads to its page" % name)
+        references = re.findall(r"^\.Xr (redlock\S*|libredlock\S*) (\d)", read(path), re.M)
+        equal([pair for pair in references if not installed("man%s/%s.%s" % (pair[1], *pair))], [],
+              "the pages that %s refers to are there" % page)
+
+
+def examples():
+    """(page, text) of each in C."""
+    for page, path in manual_pages().items():
+        for section, text in displays(path):
+            if page.endswith(".3") and section == "EXAMPLES":
+                yield page, text
+
+
 def test_examples():
-    examples = [text for section, text in displays("client-lib/libredlock.3") if section == "EXAMPLES"]
-    ok(len(examples) >= 3, "the manual has examples (%d)" % len(examples))
     pkg_config = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(installed("libredlock.pc")),
                       PKG_CONFIG_SYSROOT_DIR=directory)
     _, flags = run("pkg-config", "--cflags", "--libs", "libredlock", env=pkg_config)
-    for number, example in enumerate(examples, 1):
+    for page, example in examples():
         path = os.path.join(directory, "example.c")
         with open(path, "w") as file:
             file.write(example)
         _, said = run("cc", "-Wall", "-Werror", path, "-o", path + ".out", *flags.split())
-        equal(said, "", "example %d of libredlock(3) compiles against what is installed" % number)
+        equal(said, "", "the example of %s compiles against what is installed" % page)
 
 
 try:
-    main(test_install, test_examples)
+    main(test_install, test_manual, test_examples)
 finally:
     shutil.rmtree(directory)

@@ -1,11 +1,13 @@
 """What libredlock.so shows to the programs that link it. An addition belongs into this list,
-redlock.h and libredlock.3."""
+redlock.h and a page of the manual."""
 
 import os
+import re
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from pages import manual_pages, named, read, section  # noqa: E402
 from tap import equal, main  # noqa: E402
 
 CALLS = """redlock_acquire redlock_acquire_async redlock_beat redlock_check redlock_close
@@ -14,7 +16,8 @@ CALLS = """redlock_acquire redlock_acquire_async redlock_beat redlock_check redl
     redlock_release_async redlock_remaining_ns redlock_set_answer_timeout redlock_set_callbacks
     redlock_strerror redlock_unobserve redlock_valid""".split()
 LIBRARY = sys.argv[1]
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+HEADER = read("client-lib/redlock.h")
+PAGES = [path for name, path in manual_pages().items() if name.endswith(".3")]
 
 
 def run(*arguments):
@@ -47,13 +50,29 @@ def test_dependencies():
         ("libc.so", "ld-linux"))], [], "it depends on libc alone")
 
 
-def test_documented():
-    with open(os.path.join(SOURCE, "client-lib", "redlock.h")) as file:
-        header = file.read()
-    with open(os.path.join(SOURCE, "client-lib", "libredlock.3")) as file:
-        page = file.read()
-    equal([name for name in CALLS if name + "(" not in header], [], "each call is declared in redlock.h")
-    equal([name for name in CALLS if name not in page], [], "each call is described in libredlock(3)")
+def synopses(pattern):
+    return sorted(name for path in PAGES for name in re.findall(pattern, section(path, "SYNOPSIS"), re.M))
 
 
-main(test_exported, test_dependencies, test_documented)
+def test_calls_documented():
+    equal([name for name in CALLS if name + "(" not in HEADER], [], "each call is declared in redlock.h")
+    equal(synopses(r"^\.F[no] (\w+)"), CALLS, "each call is on one page of the manual")
+    equal(sorted(name for path in PAGES for name in named(path)), sorted(CALLS + ["libredlock"]),
+          "which is found by the call's name")
+    overview = read("client-lib/libredlock.3")
+    equal([name for name in CALLS if not re.search(r"^\.Fn %s\b" % name, overview, re.M)], [],
+          "libredlock(3) lists each")
+
+
+def test_types_documented():
+    types = re.findall(r"^((?:struct|enum) \w+)(?:;| \{)", HEADER, re.M)
+    equal(synopses(r"^\.Vt (\w+ \w+) ;"), sorted(types), "each type is on one page of the manual")
+    for name, body in re.findall(r"^((?:struct|enum) \w+) \{\n(.*?)^\}", HEADER, re.M | re.S):
+        page = next(path for path in PAGES if ".Vt %s ;\n" % name in section(path, "SYNOPSIS"))
+        body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
+        members = re.findall(r"(\w+)(?:\[\w+\])?;|\(\*(\w+)\)|^ *(REDLOCK_\w+)", body, re.M)
+        missing = [word for word in map("".join, members) if not re.search(r"\b%s\b" % word, read(page))]
+        equal((len(members) > 2, missing), (True, []), "%s has all of %s" % (page, name))
+
+
+main(test_exported, test_dependencies, test_calls_documented, test_types_documented)

@@ -334,7 +334,7 @@ def diagnostics(text):
           "these mistakes are told as the page has it")
 
 
-# --- libredlock(3) ---
+# --- libredlock(3) and its pages ---
 
 
 def compile_c(text):
@@ -370,7 +370,47 @@ def work_in_c(text):
           ("the agent is not reachable\n", 1), "without an agent it says so")
 
 
-@example("libredlock.3", "on_lost")
+@example("redlock_connect.3", "redlock_set_answer_timeout")
+def answers_in_c(text):
+    compiled = compile_c(text)
+    run(compiled)
+    process = start(at("nowhere"), shell=(compiled,))
+    equal((process.communicate(timeout=20 * lab.SCALE)[1], process.returncode),
+          ("the agent is not reachable\n", 1), "the path that is given counts")
+    with lab.listener(at("mute.sock")) as mute:
+        process = start(at("mute.sock"), shell=(compiled,))
+        greeted, _ = mute.accept()
+        greeted.recv(4096)
+        greeted.sendall(b"%0\r\n")
+        equal((process.communicate(timeout=20 * lab.SCALE)[1], process.returncode),
+              ("the agent does not answer: the agent has not answered for 2000 ms\n", 1), "and the time-out")
+        greeted.close()
+
+
+@example("redlock_acquire.3", "linger_ms")
+def token_in_c(text):
+    compiled = compile_c(text)
+    tokens = [int(re.fullmatch(r"reports: token (\d+)\n", run(compiled)).group(1)) for _ in range(2)]
+    ok(0 < tokens[0] < tokens[1], "it has a token, and then a larger one: %s" % tokens)
+    holder = hold("reports")
+    said = run(compiled, want=2)
+    begins(said, "held by process %d of this host" % os.getpid(), "and says who has it")
+    holder.close()
+
+
+@example("redlock_valid.3", '"ticker"')
+def tick_in_c(text):
+    process = start(compile_c(text))
+    equal(process.stdout.readline(), "tick\n", "it works under its lease")
+    for node in nodes:
+        node.call("SET", "ticker", "another's")
+    out, _ = process.communicate(timeout=20 * lab.SCALE)
+    equal((process.returncode, out.splitlines()[-1]), (0, "no longer ours"), "and sees that it is lost")
+    for node in nodes:
+        node.call("DEL", "ticker")
+
+
+@example("redlock_acquire_async.3", "on_lost")
 def loop_in_c(text):
     process = start(compile_c(text))
     wait_held("leader")
@@ -384,7 +424,7 @@ def loop_in_c(text):
         node.call("DEL", "leader")
 
 
-@example("libredlock.3", "on_leader")
+@example("redlock_observe.3", "on_leader")
 def observe_in_c(text):
     process = start(compile_c(text))
     equal(process.stdout.readline(), "leader: nobody\n", "it is told what is so now")
