@@ -41,6 +41,7 @@ def test_durable():
     agent = trusting(nodes)
     holder = agent.client(3)
     grant = holder.acquire("kept")
+    lab.wait_for(lambda: lab.keys_on(nodes, "kept") == 3, what="the key on each node")
     before = floors(nodes)
     begun = lab.now()
     for each in nodes:
