@@ -65,8 +65,8 @@ bool stranger_is_orphan(struct shard *shard, const struct lease *lease, unsigned
     size_t length = vote->text_length - HEX_BYTES;
     uint8_t secret[SECRET_BYTES];
 
-    if (predecessor->length == 0 || now_ns < predecessor->from_ns || vote->foreign_type ||
-        vote->text_length < HEX_BYTES + predecessor->length ||
+    if (predecessor->length == 0 || now_ns < predecessor->from_ns || now_ns >= predecessor->until_ns ||
+        vote->foreign_type || vote->text_length < HEX_BYTES + predecessor->length ||
         lease->text->head_length + length > TEXT_BYTES_MAX ||
         memcmp(rest, predecessor->identity, predecessor->length) != 0 || !read_secret(vote->text, secret))
         return false;

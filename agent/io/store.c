@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "io/log.h"
+#include "io/passing.h"
 
 enum { MESSAGE_BYTES = 96 };
 
@@ -64,25 +64,15 @@ struct store *store_free(struct store *store) {
 
 /* With a descriptor, or -1. */
 static int say(struct store *store, const char *text, int fd) {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
+    union passing passing = {0};
     struct iovec bytes = {.iov_base = (char *) (uintptr_t) text, .iov_len = strlen(text)};
     struct msghdr message = {.msg_name = &store->manager,
                              .msg_namelen = store->manager_length,
                              .msg_iov = &bytes,
                              .msg_iovlen = 1};
 
-    if (fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control.bytes);
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(header), &fd, sizeof(int));
-    }
+    if (fd >= 0)
+        pass_descriptor(&message, &passing, fd);
     if (sendmsg(store->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
         return 0;
     return errno == ETOOMANYREFS || errno == EINTR ? -EAGAIN : -errno;

@@ -1,8 +1,9 @@
 #include "io/transfer.h"
 
 #include <assert.h>
-#include <string.h>
 #include <sys/socket.h>
+
+#include "io/passing.h"
 
 static_assert(sizeof(struct mmsghdr) <= LEDGER_MESSAGE_BYTES, "the kernel's note fits into the ledger");
 
@@ -15,22 +16,12 @@ void transfer_note_whole(struct transfer *transfer, struct ledger *ledger, uint3
 
 /* The kernel counts in *message. */
 static ssize_t send_counted(const struct transfer *transfer, struct mmsghdr *message) {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
+    union passing passing = {0};
     struct iovec bytes = {.iov_base = (char *) (uintptr_t) transfer->bytes, .iov_len = transfer->length};
 
     *message = (struct mmsghdr){.msg_hdr = {.msg_iov = &bytes, .msg_iovlen = 1}};
-    if (transfer->passed_fd >= 0) {
-        message->msg_hdr.msg_control = &control;
-        message->msg_hdr.msg_controllen = sizeof(control.bytes);
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message->msg_hdr);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(header), &transfer->passed_fd, sizeof(int));
-    }
+    if (transfer->passed_fd >= 0)
+        pass_descriptor(&message->msg_hdr, &passing, transfer->passed_fd);
     if (sendmmsg(transfer->socket, message, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         return -1;
     return (ssize_t) message->msg_len;

@@ -249,8 +249,10 @@ static bool is_sound(const struct ledger_entry_view *view, instant_ns now_ns) {
 static void note(struct service *service, const struct restored *restored, struct request *request) {
     keep_waiting(service, restored->session, request, &restored->ask);
     if (restored->past.held && request->entry != 0) {
+        struct ledger_entry *entry = ledger_at(service->ledger, request->entry);
         ledger_granted(service->ledger, slot_of(restored->session), request->entry);
-        request->kept_ns = &ledger_at(service->ledger, request->entry)->deadline_ns;
+        entry->handed = restored->past.handed;
+        request->kept_ns = &entry->deadline_ns;
     }
 }
 

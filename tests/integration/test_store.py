@@ -49,9 +49,10 @@ def quiet(client):
 
 def test_lease_goes_on():
     client = agent.client(3)
-    grant = client.acquire("goes-on", "DATA", "mine", "MAXHOLD", 100000)
+    grant = client.acquire("goes-on", "TTL", 5000, "DATA", "mine", "MAXHOLD", 100000)
     wait_stored(client)
     for what, how in [("kill -9", None), ("kill -9 again", None), ("SIGTERM", "TERM"), ("kill -9", None)]:
+        lab.wait_for(lambda: len(set(values("goes-on"))) == 1, what="the same value on each node")
         before = values("goes-on")[0]
         replace(how)
         ok(client.call("CHECK", grant["id"]) > 0, "%s: the connection goes on, and the lease" % what)

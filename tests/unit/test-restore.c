@@ -695,6 +695,23 @@ static void test_two_holders(void) {
     ok(!has(1, "lost") && !has(2, "lost"), "nothing is lost");
 }
 
+/* The next process dies before it has answered either. */
+static void test_two_holders_again(void) {
+    uint64_t ids[2];
+
+    contended("ACQUIRE web WAIT -1 ASYNC", "ACQUIRE web WAIT -1 ASYNC", ids);
+    ask_id(1, "RELEASE", ids[0]);
+    flush(2);
+    replace();
+    replace();
+    is_int(count_commands(COMMAND_RESUME, ids[0]), 0, "and the one after it does not look for it either");
+    is_int(count_commands(COMMAND_RESUME, ids[1]), 1, "but for that of who has it");
+    clear();
+    ask_id(1, "RELEASE", ids[0]);
+    is_string(got(1), ":1\r\n", "the former holder's RELEASE is answered");
+    is_int(count_commands(COMMAND_RELEASE, ids[0]), 0, "and deletes nothing");
+}
+
 /* And the next holder is not here again: nobody knows what it has heard. */
 static void test_forsaken_holder(void) {
     uint64_t ids[2];
@@ -747,6 +764,7 @@ int main(void) {
     test_smaller_limits();
     test_handed_over();
     test_two_holders();
+    test_two_holders_again();
     test_forsaken_holder();
     test_other_data();
     return done_testing();

@@ -105,6 +105,10 @@ static void test_left_alone(void) {
     is_int(count_sent(OPERATION_RELEASE) > 0, 1, "but from then on");
     world_begin(3);
     succeed(0);
+    world.now_ns += 20 * NS_PER_S;
+    is_int(deleted(HEX REST), 0, "nor when its last key has ended: whoever answers so does not delete");
+    world_begin(3);
+    succeed(0);
     contend(1, true);
     vote_with(1, last_sent(OPERATION_ACQUIRE)->ticket,
               &(struct vote){.kind = VOTE_FOREIGN,
