@@ -22,10 +22,24 @@ def set_up():
     ok(True, "five nodes and two agents in namespaces of their own")
 
 
+def heard_by_all(agent):
+    """Whether each keeper and each node answer each other in time. A node may vote already while what was
+    lost is still to come: TCP sends it again after seconds."""
+    client = agent.client()
+    names = ["heard %d" % i for i in range(8)]  # of all keepers
+    grants = [client.acquire(name) for name in names]
+    heard = all(isinstance(grant, dict) and lab.keys_on(nodes, name) == 5 for name, grant in zip(names, grants))
+    for grant in grants:
+        heard = heard and client.call("RELEASE", grant["id"]) == 1
+    client.close()
+    return heard
+
+
 def all_heals():
     net.heal()
     for agent in (first, second):
         agent.wait_voting(5)
+        lab.wait_for(lambda: heard_by_all(agent), seconds=20, what="answers in time")
 
 
 def healed(test):
