@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/votes.h"
+
 enum { TOKEN_DIGITS = 20 };
 
 /* One request of this turn: where its key and value lie in the arena. */
@@ -356,151 +358,15 @@ void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX]
 
 /* --- answers --- */
 
-static struct vote foreign_vote(const redisReply *kind, const redisReply *value, const redisReply *ttl) {
-    bool is_type = strcmp(kind->str, "string") != 0;
-    const redisReply *text = is_type ? kind : value;
-
-    return (struct vote){
-        .kind = VOTE_FOREIGN,
-        .foreign_type = is_type,
-        .text = text->str,
-        .text_length = (size_t) text->len < UINT16_MAX ? (size_t) text->len : UINT16_MAX,
-        .ttl_left_ms = ttl->integer,
-    };
-}
-
-static struct vote refused_vote(const char *text, size_t length) {
-    return (struct vote){.kind = VOTE_REFUSED, .text = text, .text_length = length};
-}
-
-static struct vote strange_vote(void) {
-    static const char strange[] = "answered what our script does not say";
-    return refused_vote(strange, sizeof(strange) - 1);
-}
-
-/* {type, value, ttl} of what stands under a key. */
-static bool describes_key(const redisReply *reply, size_t from) {
-    return reply->elements >= from + 3 && reply->element[from]->type == REDIS_REPLY_STRING &&
-           reply->element[from + 1]->type == REDIS_REPLY_STRING &&
-           reply->element[from + 2]->type == REDIS_REPLY_INTEGER;
-}
-
-static enum token_verdict token_verdict_of(const redisReply *reply) {
-    return reply->integer == 1 ? TOKEN_ACCEPTED : reply->integer == 0 ? TOKEN_SMALL : TOKEN_FAR;
-}
-
-/* {1, TIME}, {1, TIME, verdict, largest token}, or {0, TIME, type, value, ttl}. */
-static struct vote acquire_vote(const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
-        reply->element[0]->type != REDIS_REPLY_INTEGER)
-        return strange_vote();
-    if (reply->element[0]->integer == 1 && reply->elements == 4 &&
-        reply->element[2]->type == REDIS_REPLY_INTEGER && reply->element[3]->type == REDIS_REPLY_INTEGER)
-        return (struct vote){.kind = VOTE_YES,
-                             .token_verdict = token_verdict_of(reply->element[2]),
-                             .token = redis_token(reply->element[3])};
-    if (reply->element[0]->integer == 1 && reply->elements == 2)
-        return (struct vote){.kind = VOTE_YES};
-    if (!describes_key(reply, 2))
-        return strange_vote();
-    return foreign_vote(reply->element[2], reply->element[3], reply->element[4]);
-}
-
-/* {verdict, TIME, largest token}; -2: the lock is not ours. */
-static struct vote raise_vote(const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
-        reply->element[0]->type != REDIS_REPLY_INTEGER || reply->element[2]->type != REDIS_REPLY_INTEGER)
-        return strange_vote();
-    if (reply->element[0]->integer == 1)
-        return (struct vote){.kind = VOTE_YES};
-    if (reply->element[0]->integer == -2)
-        return (struct vote){.kind = VOTE_FOREIGN, .text = "", .ttl_left_ms = -1};
-    return (struct vote){.kind = VOTE_BEHIND,
-                         .token_verdict = token_verdict_of(reply->element[0]),
-                         .token = redis_token(reply->element[2])};
-}
-
-/* {type, value, ttl, largest token}, type "none" when free. */
-static struct vote look_answer(const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 || !describes_key(reply, 0) ||
-        reply->element[3]->type != REDIS_REPLY_INTEGER)
-        return strange_vote();
-    if (strcmp(reply->element[0]->str, "none") == 0)
-        return (struct vote){.kind = VOTE_FREE};
-    struct vote vote = foreign_vote(reply->element[0], reply->element[1], reply->element[2]);
-    vote.token = redis_token(reply->element[3]);
-    return vote;
-}
-
-/* `missing`: what it means that there was no key. */
-static struct vote extend_vote(const redisReply *answer, enum vote_kind missing) {
-    if (answer->type == REDIS_REPLY_STRING)
-        return refused_vote(answer->str, (size_t) answer->len);
-    if (answer->type != REDIS_REPLY_INTEGER)
-        return strange_vote();
-    if (answer->integer == 1)
-        return (struct vote){.kind = VOTE_YES};
-    return (struct vote){
-        .kind = answer->integer == 2 ? missing : VOTE_FOREIGN, .text = "", .ttl_left_ms = -1};
-}
-
-/* Deleted, or not ours any more: gone in both cases. */
-static struct vote release_vote(const redisReply *answer) {
-    bool told = answer->type == REDIS_REPLY_INTEGER && answer->integer > 1;
-
-    return (struct vote){.kind = VOTE_YES, .heard = told ? (uint32_t) (answer->integer - 1) : 0};
-}
-
-static struct vote vote_of(const struct batch *batch, const redisReply *reply, uint32_t i) {
-    if (!reply)
-        return (struct vote){.kind = VOTE_CUT};
-    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "EPOCH", strlen("EPOCH")) == 0)
-        return (struct vote){.kind = VOTE_EPOCH, .text = ""};
-    if (reply->type == REDIS_REPLY_ERROR)
-        return refused_vote(reply->str, (size_t) reply->len);
-    switch (batch->operation) {
-    case OPERATION_ACQUIRE:
-        return acquire_vote(reply);
-    case OPERATION_RAISE:
-        return raise_vote(reply);
-    case OPERATION_LOOK:
-        return look_answer(reply);
-    case OPERATION_RELEASE:
-        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->count)
-            return strange_vote();
-        return release_vote(reply->element[i]);
-    case OPERATION_REFRESH:
-        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
-            return strange_vote();
-        return extend_vote(reply->element[0], VOTE_REPAIRED);
-    case OPERATION_EXTEND:
-    case OPERATION_ADOPT:
-        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + batch->count)
-            return strange_vote();
-        return extend_vote(reply->element[1 + i],
-                           batch->operation == OPERATION_EXTEND ? VOTE_REPAIRED : VOTE_FREE);
-    }
-    return strange_vote();
-}
-
-/* What the node's clock said; negative when the answer does not tell. */
-static int64_t time_in(const struct batch *batch, const redisReply *reply) {
-    size_t at = batch->operation == OPERATION_EXTEND || batch->operation == OPERATION_ADOPT ? 0 : 1;
-
-    if (!is_guarded(batch->operation) || !reply || reply->type != REDIS_REPLY_ARRAY || reply->elements <= at)
-        return -1;
-    return redis_time_us(reply->element[at]);
-}
-
 void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node, void *tag,
                     const redisReply *reply, instant_ns now_ns) {
     struct batch *batch = tag;
-    int64_t time_us = time_in(batch, reply);
+    int64_t time_us = votes_time_us(batch->operation, reply);
 
     if (time_us >= 0)
         shard_node_time(shard, node, time_us, batch->sent_ns, now_ns);
     for (uint32_t i = 0; i < batch->count; i++) {
-        const struct vote vote = vote_of(batch, reply, i);
+        const struct vote vote = votes_of(batch->operation, batch->count, reply, i);
         shard_vote(shard, node, batch->tickets[i], &vote, now_ns);
     }
     batch_give(batcher, batch);
