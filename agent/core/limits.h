@@ -14,6 +14,7 @@ enum {
     SECRET_BYTES = 20,             /* random part of a lock value; 40 hex digits on the nodes */
     IDENTITY_BYTES_MAX = 96,       /* ":host:agent" within a lock value */
     BATCH_NAMES_MAX = 128,         /* names in one script call: bounds how long a node is busy with it */
+    BATCH_ACQUIRES_MAX = 64,       /* the same to acquire: the work of a name is more than twice as much */
     REQUEST_ITEMS_MAX = 32,        /* items of one request */
     REQUEST_ITEM_BYTES_MAX = 4096, /* bytes of one item */
     SESSION_OUTPUT_BYTES_MAX = 256 * 1024, /* unread replies before a session is ended */
@@ -49,6 +50,7 @@ static_assert(TTL_MS_MIN > TTL_MS_MIN / DRIFT_DIVISOR + DRIFT_FIXED_MS + NODE_TI
               "the shortest lease leaves validity after one node time-out");
 #define FENCE_RETENTION_MS_MAX (INT64_C(366) * 24 * 60 * 60 * 1000)
 
+static_assert(BATCH_ACQUIRES_MAX <= BATCH_NAMES_MAX, "there is room for their tickets");
 static_assert(HANDOFFS_MAX < FENCE_SKEW_MS_MIN * 1000 / 16, "a block of tokens is short against fence_skew");
 static_assert(NODES_MAX < 16, "sets of nodes are 16-bit masks");
 static_assert(NODE_STALLED_MS < NODE_CUT_MS, "a stalled node is left alone before it is cut off");

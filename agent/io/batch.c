@@ -6,23 +6,104 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "io/votes.h"
 
-enum { TOKEN_DIGITS = 20 };
+enum {
+    TOKEN_DIGITS = 20,
+    /* Calls that are put together at a time; with more kinds in one turn, they go out earlier. */
+    DRAFTS_MAX = 8,
+    KEYS_SEEN_BITS = 4096, /* a power of two */
+    CALL_ITEMS_MAX = 3 * BATCH_NAMES_MAX + 8,
+};
 
-/* One request of this turn: where its key and value lie in the arena. */
+static_assert(6 * BATCH_ACQUIRES_MAX <= 3 * BATCH_NAMES_MAX, "a call's keys and arguments have room");
+
+/* What a script is told: of each name, as far as its item has it, or once. */
+enum word {
+    WORD_KEY,
+    WORD_VALUE,
+    WORD_TTL,
+    WORD_FENCE, /* the fence key; none: no fencing */
+    WORD_TOKEN,
+    WORD_LAST,   /* of the token's block; none: it is alone */
+    WORD_FORMER, /* another value that may stand there; none: nothing else may */
+    FIELDS,      /* of an item */
+    WORD_EPOCH_KEY = FIELDS,
+    WORD_EPOCH,
+    WORD_FLOOR, /* the epoch's last word, or nothing without fencing */
+    WORD_SKEW,
+    WORD_RETENTION,
+    WORD_CHANNEL,
+    WORD_END, /* of the keys, and of the arguments */
+};
+
+enum { WORDS_MAX = 13 };
+
+/* As the scripts' heads have it. */
+static const struct layout {
+    enum redis_script script;
+    uint32_t names_max; /* in one call */
+    uint8_t words[WORDS_MAX];
+} layouts[] = {
+    [OPERATION_ACQUIRE] = {SCRIPT_ACQUIRE,
+                           BATCH_ACQUIRES_MAX,
+                           {WORD_EPOCH_KEY, WORD_KEY, WORD_FENCE, WORD_END, WORD_EPOCH, WORD_FLOOR,
+                            WORD_SKEW, WORD_RETENTION, WORD_VALUE, WORD_TTL, WORD_TOKEN, WORD_LAST,
+                            WORD_END}},
+    [OPERATION_RAISE] = {SCRIPT_RAISE,
+                         1,
+                         {WORD_KEY, WORD_EPOCH_KEY, WORD_FENCE, WORD_END, WORD_VALUE, WORD_TOKEN, WORD_EPOCH,
+                          WORD_FLOOR, WORD_SKEW, WORD_RETENTION, WORD_LAST, WORD_END}},
+    [OPERATION_EXTEND] = {SCRIPT_EXTEND,
+                          BATCH_NAMES_MAX,
+                          {WORD_KEY, WORD_EPOCH_KEY, WORD_END, WORD_VALUE, WORD_TTL, WORD_EPOCH, WORD_END}},
+    [OPERATION_REFRESH] = {SCRIPT_REFRESH,
+                           1,
+                           {WORD_KEY, WORD_EPOCH_KEY, WORD_FENCE, WORD_END, WORD_VALUE, WORD_TTL, WORD_EPOCH,
+                            WORD_FORMER, WORD_TOKEN, WORD_LAST, WORD_RETENTION, WORD_END}},
+    [OPERATION_RELEASE] = {SCRIPT_RELEASE,
+                           BATCH_NAMES_MAX,
+                           {WORD_KEY, WORD_END, WORD_VALUE, WORD_FORMER, WORD_CHANNEL, WORD_END}},
+    [OPERATION_LOOK] = {SCRIPT_LOOK, 1, {WORD_KEY, WORD_FENCE, WORD_END, WORD_END}},
+    [OPERATION_ADOPT] = {SCRIPT_ADOPT,
+                         BATCH_NAMES_MAX,
+                         {WORD_KEY, WORD_EPOCH_KEY, WORD_END, WORD_VALUE, WORD_TTL, WORD_EPOCH, WORD_END}},
+};
+
+/* Where it lies in the arena; no length: there is none. */
+struct piece {
+    size_t offset, length;
+};
+
+/* One request of this turn. */
 struct item {
     enum operation operation;
     bool quiet;
+    bool again; /* something may have been asked of this key in this turn before */
     node_set nodes;
     uint64_t ticket;
-    size_t key_offset, key_length;
-    size_t value_offset, value_length;
-    size_t ttl_offset, ttl_length;
-    size_t fence_offset, fence_length; /* the fence key; no length: no fencing */
-    size_t token_offset, token_length;
-    size_t last_offset, last_length;     /* of its block; no length: it is alone */
-    size_t former_offset, former_length; /* another value that may stand there; no length: none */
+    uint64_t key_hash;
+    struct piece fields[FIELDS];
+};
+
+/* A script call that is being put together. */
+struct draft {
+    uint32_t count;
+    const struct item *items[BATCH_NAMES_MAX];
+};
+
+/* Those that one node is to get, in the order in which they will go out. */
+struct drafts {
+    bool alone; /* nothing goes along */
+    unsigned count;
+    struct draft all[DRAFTS_MAX];
+};
+
+/* A script's keys and arguments. */
+struct call {
+    size_t count;
+    struct redis_item items[CALL_ITEMS_MAX];
 };
 
 /* One script call under way: the tickets of its names, in order. */
@@ -46,10 +127,12 @@ struct batcher {
     size_t arena_used, arena_room;
     struct item *items;
     size_t n_items, items_room;
+    uint64_t keys_seen[KEYS_SEEN_BITS / 64]; /* of the items: a bit for each key, by its hash */
     struct batch *free_singles, *free_full;
     struct batch *bounced; /* could not be sent */
     struct batch *all;
     node_set cut;
+    node_set alone; /* nodes that have refused a call for one of its keys: each name in a call of its own */
 };
 
 int batcher_new(const struct config *config, const char *agent_id, struct batcher **ret) {
@@ -112,9 +195,8 @@ static size_t put(struct batcher *batcher, const void *bytes, size_t length) {
     return offset;
 }
 
-/* Returns where it is; its end is the arena's. */
-static size_t put_value(struct batcher *batcher, const uint8_t *secret, const struct text *text,
-                        bool orphan) {
+static struct piece put_value(struct batcher *batcher, const uint8_t *secret, const struct text *text,
+                              bool orphan) {
     static const char digits[] = "0123456789abcdef";
     char hex[2 * SECRET_BYTES];
 
@@ -126,57 +208,63 @@ static size_t put_value(struct batcher *batcher, const uint8_t *secret, const st
     if (!orphan)
         (void) put(batcher, batcher->identity, batcher->identity_length);
     (void) put(batcher, text_tail(text), text->tail_length);
-    return offset;
+    return (struct piece){offset, batcher->arena_used - offset};
 }
 
-static size_t put_integer(struct batcher *batcher, int64_t number, size_t *ret_length) {
+static struct piece put_integer(struct batcher *batcher, int64_t number) {
     char text[TOKEN_DIGITS + 4];
     int length = snprintf(text, sizeof(text), "%lld", (long long) number);
 
     assert(length > 0 && (size_t) length < sizeof(text));
-    *ret_length = (size_t) length;
-    return put(batcher, text, (size_t) length);
+    return (struct piece){put(batcher, text, (size_t) length), (size_t) length};
 }
 
 /* The name's key, behind `prefix`. */
-static size_t put_key(struct batcher *batcher, const char *prefix, const struct send *send) {
+static struct piece put_key(struct batcher *batcher, const char *prefix, const struct send *send) {
     size_t offset = put(batcher, prefix, strlen(prefix));
 
     (void) put(batcher, batcher->config->key_prefix, strlen(batcher->config->key_prefix));
     (void) put(batcher, send->text->bytes, send->text->head_length);
     (void) put(batcher, batcher->config->key_suffix, strlen(batcher->config->key_suffix));
-    return offset;
+    return (struct piece){offset, batcher->arena_used - offset};
 }
 
 static void put_fence(struct batcher *batcher, struct item *item, const struct send *send) {
-    item->fence_offset = put_key(batcher, REDIS_FENCE_KEY, send);
-    item->fence_length = batcher->arena_used - item->fence_offset;
-    item->token_offset = put_integer(batcher, send->token, &item->token_length);
+    item->fields[WORD_FENCE] = put_key(batcher, REDIS_FENCE_KEY, send);
+    item->fields[WORD_TOKEN] = put_integer(batcher, send->token);
     if (send->token_last > send->token || send->operation == OPERATION_REFRESH)
-        item->last_offset = put_integer(batcher, send->token_last, &item->last_length);
+        item->fields[WORD_LAST] = put_integer(batcher, send->token_last);
 }
 
-/* Goes with the epoch, and its answer tells the time: whatever changes a key but releases. */
-static bool is_guarded(enum operation operation) {
-    return operation != OPERATION_RELEASE && operation != OPERATION_LOOK;
+/* Hashes that are equal by chance, or by somebody's choice, make another call, and nothing wrong. */
+static void note_key(struct batcher *batcher, struct item *item) {
+    static const uint64_t hash_key[2] = {0, 0};
+    const struct piece *key = &item->fields[WORD_KEY];
+
+    item->key_hash = hash_bytes(hash_key, batcher->arena + key->offset, key->length);
+    uint64_t *word = &batcher->keys_seen[item->key_hash % KEYS_SEEN_BITS / 64];
+    uint64_t bit = UINT64_C(1) << item->key_hash % 64;
+    item->again = *word & bit;
+    *word |= bit;
+}
+
+static bool has_ttl(enum operation operation) {
+    return operation != OPERATION_RELEASE && operation != OPERATION_LOOK && operation != OPERATION_RAISE;
 }
 
 void batcher_add(struct batcher *batcher, const struct send *send) {
     struct item item = {
         .operation = send->operation, .quiet = send->quiet, .nodes = send->nodes, .ticket = send->ticket};
 
-    item.key_offset = put_key(batcher, "", send);
-    item.key_length = batcher->arena_used - item.key_offset;
-    if (send->operation != OPERATION_LOOK) {
-        item.value_offset = put_value(batcher, send->secret, send->text, send->orphan);
-        item.value_length = batcher->arena_used - item.value_offset;
-    }
-    if (send->former && (send->operation == OPERATION_REFRESH || send->operation == OPERATION_RELEASE)) {
-        item.former_offset = put_value(batcher, send->former, send->former_text, false);
-        item.former_length = batcher->arena_used - item.former_offset;
-    }
-    if (is_guarded(send->operation) && send->operation != OPERATION_RAISE)
-        item.ttl_offset = put_integer(batcher, send->ttl_ms, &item.ttl_length);
+    item.fields[WORD_KEY] = put_key(batcher, "", send);
+    note_key(batcher, &item);
+    assert(send->former || send->operation != OPERATION_REFRESH);
+    if (send->operation != OPERATION_LOOK)
+        item.fields[WORD_VALUE] = put_value(batcher, send->secret, send->text, send->orphan);
+    if (send->former && (send->operation == OPERATION_REFRESH || send->operation == OPERATION_RELEASE))
+        item.fields[WORD_FORMER] = put_value(batcher, send->former, send->former_text, false);
+    if (has_ttl(send->operation))
+        item.fields[WORD_TTL] = put_integer(batcher, send->ttl_ms);
     if (send->token != 0 && send->operation != OPERATION_EXTEND && send->operation != OPERATION_RELEASE &&
         send->operation != OPERATION_ADOPT)
         put_fence(batcher, &item, send);
@@ -193,10 +281,6 @@ bool batcher_pending(const struct batcher *batcher) {
 }
 
 /* --- sending --- */
-
-static bool shares_calls(enum operation operation) {
-    return operation == OPERATION_EXTEND || operation == OPERATION_RELEASE || operation == OPERATION_ADOPT;
-}
 
 static struct batch *batch_new(struct batcher *batcher, uint32_t count) {
     struct batch **list = count == 1 ? &batcher->free_singles : &batcher->free_full;
@@ -223,27 +307,8 @@ static void batch_give(struct batcher *batcher, struct batch *batch) {
     *list = batch;
 }
 
-static enum redis_script script_of(enum operation operation) {
-    static const enum redis_script scripts[] = {
-        [OPERATION_ACQUIRE] = SCRIPT_ACQUIRE, [OPERATION_RAISE] = SCRIPT_RAISE,
-        [OPERATION_EXTEND] = SCRIPT_EXTEND,   [OPERATION_REFRESH] = SCRIPT_REFRESH,
-        [OPERATION_RELEASE] = SCRIPT_RELEASE, [OPERATION_LOOK] = SCRIPT_LOOK,
-        [OPERATION_ADOPT] = SCRIPT_ADOPT,
-    };
-    return scripts[operation];
-}
-
-static bool goes_along(const struct item *item, const struct item *first) {
-    return shares_calls(item->operation) && item->operation == first->operation &&
-           item->quiet == first->quiet && (item->former_length > 0) == (first->former_length > 0);
-}
-
-static struct redis_item piece(const struct batcher *batcher, size_t offset, size_t length) {
-    return (struct redis_item){batcher->arena + offset, length};
-}
-
-static struct redis_item word(const char *text) {
-    return (struct redis_item){text, strlen(text)};
+static bool has(const struct item *item, enum word field) {
+    return item->fields[field].length > 0;
 }
 
 static const char *last_word(const char *text) {
@@ -251,78 +316,126 @@ static const char *last_word(const char *text) {
     return blank ? blank + 1 : text;
 }
 
-/* Keys, then values, then ttls or the token, as far as the operation has them. What grants or extends goes
- * with the epoch, and what grants with the fence. */
-static void send_call(struct batcher *batcher, struct redis *redis, const struct item *const *items,
-                      uint32_t count, instant_ns now_ns) {
-    struct redis_item arguments[3 * BATCH_NAMES_MAX + 10];
-    const struct item *first = items[0];
-    enum operation operation = first->operation;
-    struct batch *batch = batch_new(batcher, count);
-    bool guarded = is_guarded(operation);
-    size_t n = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        arguments[n++] = piece(batcher, items[i]->key_offset, items[i]->key_length);
-    if (guarded)
-        arguments[n++] = word(REDIS_EPOCH_KEY);
-    if (first->fence_length > 0)
-        arguments[n++] = piece(batcher, first->fence_offset, first->fence_length);
-    size_t n_keys = n;
-    for (uint32_t i = 0; i < count && operation != OPERATION_LOOK; i++)
-        arguments[n++] = piece(batcher, items[i]->value_offset, items[i]->value_length);
-    for (uint32_t i = 0; i < count && operation == OPERATION_RELEASE && first->former_length > 0; i++)
-        arguments[n++] = piece(batcher, items[i]->former_offset, items[i]->former_length);
-    for (uint32_t i = 0; i < count && items[i]->ttl_length > 0; i++)
-        arguments[n++] = piece(batcher, items[i]->ttl_offset, items[i]->ttl_length);
-    if (operation == OPERATION_RELEASE)
-        arguments[n++] = word(first->quiet || !redis_rights(redis)->listen ? "" : REDIS_FREE_CHANNEL);
-    if (operation == OPERATION_RAISE)
-        arguments[n++] = piece(batcher, first->token_offset, first->token_length);
-    if (guarded)
-        arguments[n++] = word(redis_epoch(redis));
-    if (operation == OPERATION_REFRESH)
-        arguments[n++] = piece(batcher, first->former_offset, first->former_length);
-    if ((operation == OPERATION_ACQUIRE || operation == OPERATION_REFRESH) && first->fence_length > 0)
-        arguments[n++] = piece(batcher, first->token_offset, first->token_length);
-    if ((operation == OPERATION_ACQUIRE || operation == OPERATION_RAISE) && first->fence_length > 0) {
-        arguments[n++] = word(last_word(redis_epoch(redis)));
-        arguments[n++] = word(batcher->skew_us);
-        arguments[n++] = word(batcher->retention_ms);
+/* A word that stands once in a call. */
+static const char *common_word(const struct batcher *batcher, const struct redis *redis,
+                               const struct item *first, enum word word) {
+    switch ((unsigned) word) {
+    case WORD_EPOCH_KEY:
+        return REDIS_EPOCH_KEY;
+    case WORD_EPOCH:
+        return redis_epoch(redis);
+    case WORD_FLOOR:
+        return has(first, WORD_FENCE) ? last_word(redis_epoch(redis)) : "";
+    case WORD_SKEW:
+        return batcher->skew_us;
+    case WORD_RETENTION:
+        return batcher->retention_ms;
+    default:
+        assert(word == WORD_CHANNEL);
+        return first->quiet || !redis_rights(redis)->listen ? "" : REDIS_FREE_CHANNEL;
     }
-    if (first->last_length > 0)
-        arguments[n++] = piece(batcher, first->last_offset, first->last_length);
-    if (operation == OPERATION_REFRESH && first->fence_length > 0)
-        arguments[n++] = word(batcher->retention_ms);
-    batch->operation = operation;
-    batch->count = count;
-    for (uint32_t i = 0; i < count; i++)
-        batch->tickets[i] = items[i]->ticket;
+}
+
+/* Adds words up to the end of the keys or the arguments, and returns what comes behind it. */
+static const uint8_t *compose(struct call *call, const struct batcher *batcher, const struct redis *redis,
+                              const struct draft *draft, const uint8_t *words) {
+    const struct item *first = draft->items[0];
+
+    for (; *words != WORD_END; words++) {
+        if (*words >= FIELDS) {
+            const char *text = common_word(batcher, redis, first, *words);
+            assert(call->count < CALL_ITEMS_MAX);
+            call->items[call->count++] = (struct redis_item){text, strlen(text)};
+        } else if (has(first, *words)) {
+            assert(call->count + draft->count <= CALL_ITEMS_MAX);
+            for (uint32_t i = 0; i < draft->count; i++) {
+                const struct piece *piece = &draft->items[i]->fields[*words];
+                call->items[call->count++] =
+                    (struct redis_item){batcher->arena + piece->offset, piece->length};
+            }
+        }
+    }
+    return words + 1;
+}
+
+static void send_draft(struct batcher *batcher, struct redis *redis, const struct draft *draft,
+                       instant_ns now_ns) {
+    const struct layout *layout = &layouts[draft->items[0]->operation];
+    struct batch *batch = batch_new(batcher, draft->count);
+    struct call call;
+
+    call.count = 0;
+    const uint8_t *words = compose(&call, batcher, redis, draft, layout->words);
+    size_t n_keys = call.count;
+    (void) compose(&call, batcher, redis, draft, words);
+    batch->operation = draft->items[0]->operation;
+    batch->count = draft->count;
+    for (uint32_t i = 0; i < draft->count; i++)
+        batch->tickets[i] = draft->items[i]->ticket;
     batch->node = redis_index(redis);
     batch->sent_ns = now_ns;
-    if (redis_send(redis, script_of(operation), arguments, n_keys, n - n_keys, batch) < 0) {
+    if (redis_send(redis, layout->script, call.items, n_keys, call.count - n_keys, batch) < 0) {
         batch->next = batcher->bounced;
         batcher->bounced = batch;
     }
 }
 
-static void send_to_node(struct batcher *batcher, struct redis *redis, instant_ns now_ns) {
-    const struct item *together[BATCH_NAMES_MAX];
-    node_set bit = node_set_of(redis_index(redis));
-    uint32_t count = 0;
+/* --- putting calls together --- */
 
-    for (size_t i = 0; i < batcher->n_items; i++) {
-        const struct item *item = &batcher->items[i];
-        if (!(item->nodes & bit))
-            continue;
-        if (count > 0 && (count == BATCH_NAMES_MAX || !goes_along(item, together[0]))) {
-            send_call(batcher, redis, together, count, now_ns);
-            count = 0;
-        }
-        together[count++] = item;
+static bool goes_along(const struct item *item, const struct item *first) {
+    return item->operation == first->operation && layouts[item->operation].names_max > 1 &&
+           item->quiet == first->quiet && has(item, WORD_FORMER) == has(first, WORD_FORMER) &&
+           has(item, WORD_FENCE) == has(first, WORD_FENCE) && has(item, WORD_LAST) == has(first, WORD_LAST);
+}
+
+/* May it have the item's key? */
+static bool draft_knows(const struct draft *draft, const struct item *item) {
+    for (uint32_t i = 0; item->again && i < draft->count; i++)
+        if (draft->items[i]->key_hash == item->key_hash)
+            return true;
+    return false;
+}
+
+static void send_drafts(struct batcher *batcher, struct redis *redis, struct drafts *drafts,
+                        instant_ns now_ns) {
+    for (unsigned i = 0; i < drafts->count; i++)
+        send_draft(batcher, redis, &drafts->all[i], now_ns);
+    drafts->count = 0;
+}
+
+/* An item joins the draft of its kind, unless that, or one that goes out behind it, has the item's key: so
+ * what was asked of the key before is in a draft that goes out earlier, and no call has a key twice. If it
+ * may not join, all drafts go out; if there is none of its kind, it begins the last one. */
+static void draft_item(struct batcher *batcher, struct redis *redis, struct drafts *drafts,
+                       const struct item *item, instant_ns now_ns) {
+    unsigned own = 0;
+
+    while (own < drafts->count && (drafts->alone || !goes_along(item, drafts->all[own].items[0])))
+        own++;
+    bool fits = own < drafts->count ? drafts->all[own].count < layouts[item->operation].names_max
+                                    : drafts->count < DRAFTS_MAX;
+    for (unsigned i = own; fits && i < drafts->count; i++)
+        fits = !draft_knows(&drafts->all[i], item);
+    if (!fits) {
+        send_drafts(batcher, redis, drafts, now_ns);
+        own = 0;
     }
-    if (count > 0)
-        send_call(batcher, redis, together, count, now_ns);
+    if (own == drafts->count)
+        drafts->all[drafts->count++].count = 0;
+    struct draft *draft = &drafts->all[own];
+    draft->items[draft->count++] = item;
+}
+
+static void send_to_node(struct batcher *batcher, struct redis *redis, instant_ns now_ns) {
+    node_set bit = node_set_of(redis_index(redis));
+    struct drafts drafts;
+
+    drafts.alone = batcher->alone & bit;
+    drafts.count = 0;
+    for (size_t i = 0; i < batcher->n_items; i++)
+        if (batcher->items[i].nodes & bit)
+            draft_item(batcher, redis, &drafts, &batcher->items[i], now_ns);
+    send_drafts(batcher, redis, &drafts, now_ns);
 }
 
 /* The connection broke within this very turn: as good as cut off. */
@@ -339,8 +452,10 @@ void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX]
     unsigned n_nodes = batcher->config->n_nodes;
     node_set cut = batcher->cut, used = 0;
 
-    for (size_t i = 0; i < batcher->n_items; i++)
+    for (size_t i = 0; i < batcher->n_items; i++) {
         used |= batcher->items[i].nodes;
+        batcher->keys_seen[batcher->items[i].key_hash % KEYS_SEEN_BITS / 64] = 0;
+    }
     for (unsigned i = 0; i < n_nodes; i++)
         if (used & node_set_of(i))
             send_to_node(batcher, nodes[i], now_ns);
@@ -358,6 +473,11 @@ void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX]
 
 /* --- answers --- */
 
+/* Users may be kept from some keys: who asks for one of these must not fail others for long. */
+static bool is_key_refused(const redisReply *reply) {
+    return reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0;
+}
+
 void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node, void *tag,
                     const redisReply *reply, instant_ns now_ns) {
     struct batch *batch = tag;
@@ -365,6 +485,8 @@ void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node,
 
     if (time_us >= 0)
         shard_node_time(shard, node, time_us, batch->sent_ns, now_ns);
+    if (batch->count > 1 && is_key_refused(reply))
+        batcher->alone |= node_set_of(node);
     for (uint32_t i = 0; i < batch->count; i++) {
         const struct vote vote = votes_of(batch->operation, batch->count, reply, i);
         shard_vote(shard, node, batch->tickets[i], &vote, now_ns);

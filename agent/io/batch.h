@@ -22,9 +22,10 @@ void batcher_cut(struct batcher *batcher, unsigned node);
 
 bool batcher_pending(const struct batcher *batcher);
 
-/* Sends everything: extensions and releases that stand together share script calls of up to BATCH_NAMES_MAX
- * names, and order is kept for each node. What can't be sent comes back to the shard as cut off. May call
- * the nodes' callbacks; more can be pending afterwards. */
+/* Sends everything: what is alike shares script calls of up to BATCH_NAMES_MAX names, BATCH_ACQUIRES_MAX to
+ * acquire, so that nobody else waits for long behind them. For each node, the order of what is asked of one
+ * name is kept. What can't be sent comes back to the shard as cut off. May call the nodes' callbacks; more
+ * can be pending afterwards. */
 void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX], struct shard *shard,
                    instant_ns now_ns);
 

@@ -25,31 +25,32 @@ static struct vote strange_vote(void) {
 }
 
 /* {type, value, ttl} of what stands under a key. */
-static bool describes_key(const redisReply *reply, size_t from) {
-    return reply->elements >= from + 3 && reply->element[from]->type == REDIS_REPLY_STRING &&
-           reply->element[from + 1]->type == REDIS_REPLY_STRING &&
-           reply->element[from + 2]->type == REDIS_REPLY_INTEGER;
+static bool describes_key(const redisReply *reply) {
+    return reply->elements >= 3 && reply->element[0]->type == REDIS_REPLY_STRING &&
+           reply->element[1]->type == REDIS_REPLY_STRING && reply->element[2]->type == REDIS_REPLY_INTEGER;
 }
 
 static enum token_verdict token_verdict_of(const redisReply *reply) {
     return reply->integer == 1 ? TOKEN_ACCEPTED : reply->integer == 0 ? TOKEN_SMALL : TOKEN_FAR;
 }
 
-/* {1, TIME}, {1, TIME, verdict, largest token}, or {0, TIME, type, value, ttl}. */
-static struct vote acquire_vote(const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
-        reply->element[0]->type != REDIS_REPLY_INTEGER)
+/* The largest token, 0 without fencing; {verdict, largest token}; or {type, value, ttl}. */
+static struct vote acquire_vote(const redisReply *answer) {
+    if (answer->type == REDIS_REPLY_STRING)
+        return refused_vote(answer->str, (size_t) answer->len);
+    if (answer->type == REDIS_REPLY_INTEGER)
+        return (struct vote){
+            .kind = VOTE_YES, .token_verdict = TOKEN_ACCEPTED, .token = redis_token(answer)};
+    if (answer->type != REDIS_REPLY_ARRAY)
         return strange_vote();
-    if (reply->element[0]->integer == 1 && reply->elements == 4 &&
-        reply->element[2]->type == REDIS_REPLY_INTEGER && reply->element[3]->type == REDIS_REPLY_INTEGER)
+    if (answer->elements == 2 && answer->element[0]->type == REDIS_REPLY_INTEGER &&
+        answer->element[1]->type == REDIS_REPLY_INTEGER)
         return (struct vote){.kind = VOTE_YES,
-                             .token_verdict = token_verdict_of(reply->element[2]),
-                             .token = redis_token(reply->element[3])};
-    if (reply->element[0]->integer == 1 && reply->elements == 2)
-        return (struct vote){.kind = VOTE_YES};
-    if (!describes_key(reply, 2))
+                             .token_verdict = token_verdict_of(answer->element[0]),
+                             .token = redis_token(answer->element[1])};
+    if (answer->elements != 3 || !describes_key(answer))
         return strange_vote();
-    return foreign_vote(reply->element[2], reply->element[3], reply->element[4]);
+    return foreign_vote(answer->element[0], answer->element[1], answer->element[2]);
 }
 
 /* {verdict, TIME, largest token}; -2: the lock is not ours. */
@@ -68,7 +69,7 @@ static struct vote raise_vote(const redisReply *reply) {
 
 /* {type, value, ttl, largest token}, type "none" when free. */
 static struct vote look_answer(const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 || !describes_key(reply, 0) ||
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 || !describes_key(reply) ||
         reply->element[3]->type != REDIS_REPLY_INTEGER)
         return strange_vote();
     if (strcmp(reply->element[0]->str, "none") == 0)
@@ -106,31 +107,32 @@ struct vote votes_of(enum operation operation, uint32_t count, const redisReply 
         return refused_vote(reply->str, (size_t) reply->len);
     switch (operation) {
     case OPERATION_ACQUIRE:
-        return acquire_vote(reply);
-    case OPERATION_RAISE:
-        return raise_vote(reply);
-    case OPERATION_LOOK:
-        return look_answer(reply);
-    case OPERATION_RELEASE:
-        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count)
-            return strange_vote();
-        return release_vote(reply->element[index]);
-    case OPERATION_REFRESH:
-        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
-            return strange_vote();
-        return extend_vote(reply->element[0], VOTE_REPAIRED);
     case OPERATION_EXTEND:
     case OPERATION_ADOPT:
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + count)
             return strange_vote();
+        if (operation == OPERATION_ACQUIRE)
+            return acquire_vote(reply->element[1 + index]);
         return extend_vote(reply->element[1 + index],
                            operation == OPERATION_EXTEND ? VOTE_REPAIRED : VOTE_FREE);
+    case OPERATION_RELEASE:
+        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count)
+            return strange_vote();
+        return release_vote(reply->element[index]);
+    case OPERATION_RAISE:
+        return raise_vote(reply);
+    case OPERATION_LOOK:
+        return look_answer(reply);
+    case OPERATION_REFRESH:
+        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+            return strange_vote();
+        return extend_vote(reply->element[0], VOTE_REPAIRED);
     }
     return strange_vote();
 }
 
 int64_t votes_time_us(enum operation operation, const redisReply *reply) {
-    size_t at = operation == OPERATION_EXTEND || operation == OPERATION_ADOPT ? 0 : 1;
+    size_t at = operation == OPERATION_RAISE || operation == OPERATION_REFRESH ? 1 : 0;
 
     if (operation == OPERATION_RELEASE || operation == OPERATION_LOOK || !reply ||
         reply->type != REDIS_REPLY_ARRAY || reply->elements <= at)

@@ -1,25 +1,47 @@
--- KEYS lock, epoch[, fence] | ARGV value, ttl in ms, epoch[, token, floor, fence_skew in us, fence_retention
--- in ms[, last token of its block]]
--- Takes the key if it is free, and accepts the token, with all up to the last one, if it is larger than all
--- before. The fence key has the last one, and behind it the holder's own if that is another. Answers {1,
--- TIME in us} or {1, TIME, verdict, largest token accepted}, see raise; or {0, TIME, type, value, ttl left
--- in ms} of what stands there; an error when the node is no longer the one that the agent trusts. The floor
--- is the epoch's last word: it is given once more since searching for it takes longer than all the rest.
-if redis.pcall('GET', KEYS[2]) ~= ARGV[3] then return redis.error_reply('EPOCH changed') end
+-- KEYS epoch, then locks, each once[, then a fence a lock] | ARGV epoch, the floor or '' without fencing,
+-- fence_skew in us, fence_retention in ms, then a value a lock, then a ttl in ms a lock[, then a token a
+-- lock[, then the last token of its block a lock]]
+-- Takes each key if it is free, and accepts the token, with all up to the last one, if it is larger than all
+-- before. The fence key has the last one, and behind it the holder's own if that is another. Answers TIME in
+-- us, then per lock
+--   if it was taken: the largest token accepted, now its own; 0 without fencing
+--   if it was, but the token not accepted: {verdict, largest token accepted}, see raise
+--   if not: {type, value, ttl left in ms} of what stands there; of a long value its beginning
+--   or the text of the error when the node takes no writes.
+-- An error when the node is no longer the one that the agent trusts. The floor is the epoch's last word: it
+-- is given once more since searching for it takes longer than all the rest.
+local pcall = redis.pcall
+if pcall('GET', KEYS[1]) ~= ARGV[1] then return redis.error_reply('EPOCH changed') end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-  local kind = redis.call('TYPE', KEYS[1]).ok
-  local value = ''
-  if kind == 'string' then value = redis.call('GET', KEYS[1]) end
-  return {0, now, kind, value, redis.call('PTTL', KEYS[1])}
+local floor, skew, out, n = tonumber(ARGV[2]), tonumber(ARGV[3]), {now, 0}, #KEYS - 1
+if floor then n = n / 2 end
+for i = 1, n do
+  local key, answer = KEYS[1 + i], pcall('SET', KEYS[1 + i], ARGV[4 + i], 'NX', 'PX', ARGV[4 + n + i])
+  if not answer then
+    local kind, value = pcall('TYPE', key), ''
+    if kind.ok == 'string' then value = pcall('GET', key) end
+    if type(value) == 'string' then value = string.sub(value, 1, 2048) end
+    answer = kind.err or {kind.ok, value, pcall('PTTL', key)}
+  elseif answer.err then
+    answer = answer.err
+  elseif floor then
+    local text, block, fence = ARGV[4 + 2 * n + i], ARGV[4 + 3 * n + i], pcall('GET', KEYS[1 + n + i])
+    local token = tonumber(text)
+    local last = block and tonumber(block) or token
+    fence = type(fence) == 'string' and tonumber(string.match(fence, '^%d+')) or 0
+    if fence < floor then fence = floor end
+    if token <= fence then
+      answer = {0, fence}
+    elseif last - now > skew or now - token > skew then
+      answer = {-1, fence}
+    else
+      local done = pcall('SET', KEYS[1 + n + i], block and block .. ' ' .. text or text, 'PX', ARGV[4])
+      answer = done.err or last
+    end
+  else
+    answer = 0
+  end
+  out[1 + i] = answer
 end
-if not KEYS[3] then return {1, now} end
-local token, floor, skew = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local last, fence = tonumber(ARGV[8] or token), redis.pcall('GET', KEYS[3])
-fence = type(fence) == 'string' and tonumber(string.match(fence, '^%d+')) or 0
-if fence < floor then fence = floor end
-if token <= fence then return {1, now, 0, fence} end
-if last - now > skew or now - token > skew then return {1, now, -1, fence} end
-redis.call('SET', KEYS[3], ARGV[8] and ARGV[8] .. ' ' .. ARGV[4] or ARGV[4], 'PX', ARGV[7])
-return {1, now, 1, last}
+return out

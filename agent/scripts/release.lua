@@ -1,16 +1,28 @@
--- KEYS locks | ARGV a value a key[, then another value a key], then the channels' prefix; '' to tell nobody
+-- KEYS locks, each once | ARGV a value a key[, then another value a key], then the channels' prefix; '' to
+-- tell nobody
 -- Deletes each key that still has our value, whichever of them, and tells who waits for it. Answers per
 -- key: 0 was not ours, or 1 deleted and one more for each that was told.
-local n, out, prefix = #KEYS, {}, ARGV[#ARGV]
+local call, pcall = redis.call, redis.pcall
+local n, out, prefix, gone = #KEYS, {0}, ARGV[#ARGV], 0
 local others = #ARGV > n + 1
 for i = 1, n do
-  local held = redis.pcall('GET', KEYS[i])
-  local ours = held == ARGV[i] or others and held == ARGV[n + i]
-  local gone = ours and redis.call('DEL', KEYS[i]) or 0
-  if gone == 1 and prefix ~= '' then
-    local heard = redis.pcall('PUBLISH', prefix .. KEYS[i], '')
-    if type(heard) == 'number' then gone = gone + heard end
+  local held = pcall('GET', KEYS[i])
+  if held == ARGV[i] or others and held == ARGV[n + i] then
+    out[i] = 1
+    gone = gone + 1
+  else
+    out[i] = 0
   end
-  out[i] = gone
+end
+-- As a rule all of them are.
+if gone == n then call('DEL', unpack(KEYS)) end
+for i = 1, n do
+  if out[i] == 1 then
+    if gone < n then call('DEL', KEYS[i]) end
+    if prefix ~= '' then
+      local heard = pcall('PUBLISH', prefix .. KEYS[i], '')
+      if type(heard) == 'number' then out[i] = 1 + heard end
+    end
+  end
 end
 return out

@@ -70,9 +70,9 @@ int node_format(const struct node *node, enum phase phase, const char *name, con
 
     if (phase == ACQUIRE)
         length = redisFormatCommand(
-            ret, "EVALSHA %s 3 %s %s " REDIS_FENCE_KEY "%s %s %d %s %lld %s " SKEW_US " " RETENTION_MS,
-            node->shas[SCRIPT_ACQUIRE], name, REDIS_EPOCH_KEY, name, value, TTL_MS, node->epoch, token,
-            strrchr(node->epoch, ' ') + 1);
+            ret, "EVALSHA %s 3 %s %s " REDIS_FENCE_KEY "%s %s %s " SKEW_US " " RETENTION_MS " %s %d %lld",
+            node->shas[SCRIPT_ACQUIRE], REDIS_EPOCH_KEY, name, name, node->epoch,
+            strrchr(node->epoch, ' ') + 1, value, TTL_MS, token);
     else
         length = redisFormatCommand(ret, "EVALSHA %s 1 %s %s %s", node->shas[SCRIPT_RELEASE], name, value,
                                     REDIS_FREE_CHANNEL);
@@ -81,17 +81,29 @@ int node_format(const struct node *node, enum phase phase, const char *name, con
     return length;
 }
 
-void expect_yes(enum phase phase, const redisReply *reply) {
-    const unsigned verdict = 2; /* on the token, in the answer of the acquire script */
+/* The script's word on the one name; behind the node's time, if it acquires. */
+static const redisReply *word_on_name(enum phase phase, const redisReply *reply) {
+    const size_t at = phase == ACQUIRE ? 1 : 0;
 
     if (!reply)
         fail("a node", "does not answer");
     if (reply->type == REDIS_REPLY_ERROR)
         fail("a node", reply->str);
-    if (reply->elements == 0 || reply->element[0]->integer < 1)
-        fail("a node", phase == ACQUIRE ? "has the name already" : "does not have the name");
-    if (phase == ACQUIRE && (reply->elements <= verdict || reply->element[verdict]->integer != 1))
+    return reply->elements > at ? reply->element[at] : reply;
+}
+
+bool says_yes(enum phase phase, const redisReply *reply) {
+    const redisReply *word = word_on_name(phase, reply);
+
+    return word->type == REDIS_REPLY_INTEGER && word->integer >= 1;
+}
+
+void expect_yes(enum phase phase, const redisReply *reply) {
+    if (says_yes(phase, reply))
+        return;
+    if (phase == ACQUIRE && word_on_name(phase, reply)->elements == 2)
         fail("a node", "did not accept the token");
+    fail("a node", phase == ACQUIRE ? "has the name already" : "does not have the name");
 }
 
 void node_await(struct node *node) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <hiredis/hiredis.h>
+#include <stdbool.h>
 
 #include "bench.h"
 #include "core/limits.h"
@@ -35,7 +36,10 @@ long long fresh_token(void);
 int node_format(const struct node *node, enum phase phase, const char *name, const char *value,
                 long long token, char **ret);
 
-/* What a script answered: fails unless it is the yes that was expected. */
+/* Of an answer to a call of node_format(): is it a yes? Fails when it is an error. */
+bool says_yes(enum phase phase, const redisReply *reply);
+
+/* Fails unless it is the yes that was expected. */
 void expect_yes(enum phase phase, const redisReply *reply);
 
 /* Sends what is queued, waits, and takes one reply that is no error. */

@@ -72,10 +72,7 @@ static unsigned take(redisContext *context, unsigned *yes) {
     if (redisBufferRead(context) != REDIS_OK)
         fail("a node", context->errstr);
     while (redisGetReplyFromReader(context, &reply) == REDIS_OK && reply) {
-        const redisReply *answer = reply;
-        if (answer->type == REDIS_REPLY_ERROR)
-            fail("a node", answer->str);
-        *yes += answer->elements > 0 && answer->element[0]->integer == 1;
+        *yes += says_yes(ACQUIRE, reply);
         taken++;
         freeReplyObject(reply);
     }

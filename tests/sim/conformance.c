@@ -21,6 +21,7 @@ enum {
     BLESSING_SKEW_MS = 5000,
     TOKEN_SKEW_MS = 1000 * 1000, /* more: tokens near the floor are not too far */
     TOKEN_FAR_US = 2000 * 1000 * 1000,
+    ITEMS_MAX = 1 + 2 * SIM_NAMES + 4 + 4 * SIM_NAMES, /* of a script call */
 };
 
 #define TOKEN_SKEW_US "1000000000"
@@ -61,7 +62,7 @@ static struct sim_node node;
 static char known_epoch[EPOCH_BYTES_MAX]; /* as the last probe had it */
 static uint32_t known_sim_epoch;
 static int64_t known_sim_floor_us;
-static char history[STEPS * 128];
+static char history[STEPS * SIM_NAMES * 128];
 
 static _Noreturn void fail(const char *what) {
     (void) printf("not ok 1 - the simulated node answers like a real one\n# %s, after:%s\n1..1\n", what,
@@ -70,8 +71,8 @@ static _Noreturn void fail(const char *what) {
 }
 
 static redisReply *run(enum redis_script script, int argc, const char *const *argv, int n_keys) {
-    const char *all[16] = {"EVAL", redis_scripts[script].text};
-    char keys[8];
+    const char *all[3 + ITEMS_MAX] = {"EVAL", redis_scripts[script].text};
+    char keys[12];
 
     (void) snprintf(keys, sizeof(keys), "%d", n_keys);
     all[2] = keys;
@@ -98,8 +99,6 @@ static void value_of(unsigned secret, unsigned owner, char ret[VALUE_BYTES]) {
 static enum vote_kind vote_of(enum operation operation, const redisReply *reply) {
     if (reply->type == REDIS_REPLY_ERROR)
         return strncmp(reply->str, "EPOCH", 5) == 0 ? VOTE_EPOCH : VOTE_REFUSED;
-    if (operation == OPERATION_ACQUIRE)
-        return reply->element[0]->integer == 1 ? VOTE_YES : VOTE_FOREIGN;
     if (operation == OPERATION_RAISE)
         return reply->element[0]->integer == 1    ? VOTE_YES
                : reply->element[0]->integer == -2 ? VOTE_FOREIGN
@@ -124,16 +123,13 @@ static int64_t known_floor_us(void) {
     return blank ? strtoll(blank + 1, NULL, 10) : 0;
 }
 
-/* Verdict and largest token, at this place of a real answer. */
-static void compare_token(const redisReply *reply, size_t at, size_t token_at,
-                          const struct event *simulated) {
+/* Verdict and largest token of a real answer. */
+static void compare_token(int64_t verdict, int64_t token, const struct event *simulated) {
     static const enum token_verdict verdicts[] = {TOKEN_FAR, TOKEN_SMALL, TOKEN_ACCEPTED};
-    int64_t verdict = reply->element[at]->integer;
 
     if (verdict < -1 || verdict > 1 || verdicts[verdict + 1] != simulated->as.reply.token_verdict)
         fail("another verdict on a token");
-    if (reply->element[token_at]->integer - known_floor_us() !=
-        simulated->as.reply.token - known_sim_floor_us)
+    if (token - known_floor_us() != simulated->as.reply.token - known_sim_floor_us)
         fail("another largest token");
 }
 
@@ -148,8 +144,6 @@ static redisReply *run_request(enum operation operation, const char *key, const 
     (void) snprintf(floor_us, sizeof(floor_us), "%lld", (long long) known_floor_us());
     (void) snprintf(token, sizeof(token), "%lld", (long long) (known_floor_us() + token_distance));
     (void) snprintf(last, sizeof(last), "%lld", (long long) (known_floor_us() + last_distance));
-    const char *const acquire[] = {key,   REDIS_EPOCH_KEY, fence,         value,    "100000", known_epoch,
-                                   token, floor_us,        TOKEN_SKEW_US, "100000", last};
     const char *const raise[] = {key,         REDIS_EPOCH_KEY, fence,         value,    token,
                                  known_epoch, floor_us,        TOKEN_SKEW_US, "100000", last};
     const char *const refresh[] = {key,         REDIS_EPOCH_KEY, fence, value, "100000",
@@ -159,8 +153,6 @@ static redisReply *run_request(enum operation operation, const char *key, const 
     const char *const extend[] = {key, REDIS_EPOCH_KEY, value, "100000", known_epoch};
     const char *const plain[] = {key, value, channel};
     switch (operation) {
-    case OPERATION_ACQUIRE:
-        return run(SCRIPT_ACQUIRE, 10 + more, acquire, 3);
     case OPERATION_RAISE:
         return run(SCRIPT_RAISE, 9 + more, raise, 3);
     case OPERATION_EXTEND:
@@ -171,15 +163,108 @@ static redisReply *run_request(enum operation operation, const char *key, const 
         return run(SCRIPT_ADOPT, 5, extend, 2);
     case OPERATION_RELEASE:
         return run(SCRIPT_RELEASE, former ? 4 : 3, former ? both : plain, 1);
+    case OPERATION_ACQUIRE:
     case OPERATION_LOOK:
         break;
     }
     return run(SCRIPT_LOOK, 1, plain, 1);
 }
 
+/* One of the names of a call. */
+struct wish {
+    unsigned name, secret;
+    int64_t distance, last; /* of the tokens */
+};
+
+static redisReply *run_acquire(const struct wish *wishes, unsigned count, unsigned owner, bool fencing,
+                               bool blocks) {
+    char keys[SIM_NAMES][2], fences[SIM_NAMES][32], values[SIM_NAMES][VALUE_BYTES], tokens[SIM_NAMES][32],
+        lasts[SIM_NAMES][32], floor_us[32];
+    const char *items[ITEMS_MAX] = {REDIS_EPOCH_KEY};
+    unsigned n_keys = 1 + count * (fencing ? 2 : 1), n = n_keys + 4;
+
+    (void) snprintf(floor_us, sizeof(floor_us), "%lld", (long long) known_floor_us());
+    items[n_keys] = known_epoch;
+    items[n_keys + 1] = fencing ? floor_us : "";
+    items[n_keys + 2] = TOKEN_SKEW_US;
+    items[n_keys + 3] = "100000";
+    for (unsigned i = 0; i < count; i++) {
+        key_of(wishes[i].name, keys[i]);
+        (void) snprintf(fences[i], sizeof(fences[i]), "%s%s", REDIS_FENCE_KEY, keys[i]);
+        value_of(wishes[i].secret, owner, values[i]);
+        (void) snprintf(tokens[i], sizeof(tokens[i]), "%lld",
+                        (long long) (known_floor_us() + wishes[i].distance));
+        (void) snprintf(lasts[i], sizeof(lasts[i]), "%lld", (long long) (known_floor_us() + wishes[i].last));
+        items[1 + i] = keys[i];
+        items[n + i] = values[i];
+        items[n + count + i] = "100000";
+        if (!fencing)
+            continue;
+        items[1 + count + i] = fences[i];
+        items[n + 2 * count + i] = tokens[i];
+        if (blocks)
+            items[n + 3 * count + i] = lasts[i];
+    }
+    unsigned fields = !fencing ? 2 : blocks ? 4 : 3;
+    return run(SCRIPT_ACQUIRE, (int) (n + fields * count), items, (int) n_keys);
+}
+
+/* The real answer for one name beside the simulated one. */
+static void compare_acquired(const redisReply *answer, const struct event *simulated, bool fencing) {
+    bool accepted = answer->type == REDIS_REPLY_INTEGER;
+
+    if (simulated->as.reply.kind != (accepted || answer->elements == 2 ? VOTE_YES : VOTE_FOREIGN))
+        fail("another answer");
+    if (simulated->as.reply.kind == VOTE_YES && !fencing && (!accepted || answer->integer != 0))
+        fail("a token without fencing");
+    if (simulated->as.reply.kind == VOTE_YES && fencing)
+        compare_token(accepted ? 1 : answer->element[0]->integer,
+                      accepted ? answer->integer : answer->element[1]->integer, simulated);
+}
+
+/* Some of the names in one call: as if one after another. */
+static void step_acquire(void) {
+    unsigned count = (unsigned) pick(1, SIM_NAMES), owner = (unsigned) pick(1, 2);
+    unsigned first = (unsigned) pick(0, SIM_NAMES - 1);
+    bool fencing = chance(80), blocks = chance(50);
+    struct wish wishes[SIM_NAMES];
+
+    for (unsigned i = 0; i < count; i++) {
+        int64_t distance = chance(90) ? pick(-1, 4) : TOKEN_FAR_US;
+        wishes[i] = (struct wish){(first + i) % SIM_NAMES, (unsigned) pick(0, SECRETS - 1), distance,
+                                  distance + (blocks ? pick(0, 3) : 0)};
+    }
+    redisReply *reply = run_acquire(wishes, count, owner, fencing, blocks);
+    bool refused = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "EPOCH", 5) == 0;
+    if (!refused && (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + count))
+        fail("not an answer for each name");
+    sim_fence_skew_ms = TOKEN_SKEW_MS;
+    for (unsigned i = 0; i < count; i++) {
+        struct event request = {.name = (uint8_t) wishes[i].name};
+        request.as.request.operation = OPERATION_ACQUIRE;
+        request.as.request.ttl_ms = LONG_TTL_MS;
+        request.as.request.owner = owner;
+        request.as.request.epoch = known_sim_epoch;
+        request.as.request.floor_us = known_sim_floor_us;
+        request.as.request.token = fencing ? known_sim_floor_us + wishes[i].distance : 0;
+        request.as.request.token_last = fencing ? known_sim_floor_us + wishes[i].last : 0;
+        memset(request.as.request.secret, (int) wishes[i].secret, SECRET_BYTES);
+        (void) snprintf(history + strlen(history), sizeof(history) - strlen(history),
+                        " %s %u %u/%u %lld to %lld%s;", i > 0 ? "and" : "acquire", wishes[i].name,
+                        wishes[i].secret, owner, (long long) wishes[i].distance, (long long) wishes[i].last,
+                        fencing ? "" : " without fencing");
+        const struct event simulated = node_execute(&node, &request);
+        if (refused != (simulated.as.reply.kind == VOTE_EPOCH))
+            fail("another epoch");
+        if (!refused)
+            compare_acquired(reply->element[1 + i], &simulated, fencing);
+    }
+    freeReplyObject(reply);
+}
+
 static void step_request(void) {
     static const char *const words[] = {"acquire", "raise", "extend", "refresh", "release", "look", "adopt"};
-    enum operation operation = (enum operation) pick(0, 6);
+    enum operation operation = (enum operation) pick(OPERATION_RAISE, OPERATION_ADOPT);
     unsigned name = (unsigned) pick(0, SIM_NAMES - 1), secret = (unsigned) pick(0, SECRETS - 1);
     unsigned owner = (unsigned) pick(1, 2);
     bool quiet = chance(30);
@@ -218,10 +303,8 @@ static void step_request(void) {
         fail("another answer");
     if (operation == OPERATION_RELEASE && (reply->element[0]->integer == 2) != told)
         fail("who waits was told or not");
-    if (operation == OPERATION_ACQUIRE && real == VOTE_YES)
-        compare_token(reply, 2, 3, &simulated);
     if (operation == OPERATION_RAISE && (real == VOTE_YES || real == VOTE_BEHIND))
-        compare_token(reply, 0, 2, &simulated);
+        compare_token(reply->element[0]->integer, reply->element[2]->integer, &simulated);
     freeReplyObject(reply);
 }
 
@@ -359,7 +442,9 @@ int main(int argc, char **argv) {
         known_sim_floor_us = 0;
         for (unsigned step = 0; step < STEPS; step++) {
             int64_t kind = pick(1, 100);
-            if (kind <= 65)
+            if (kind <= 15)
+                step_acquire();
+            else if (kind <= 65)
                 step_request();
             else if (kind <= 95)
                 step_probe();

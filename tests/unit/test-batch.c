@@ -1,0 +1,451 @@
+/* What goes to a node together, in which order, and whose the answers are. The node is this file. */
+
+#include "io/batch.h"
+
+#include <errno.h>
+
+#include "base/random.h"
+
+#include "tap.h"
+
+enum { CALLS_MAX = 512, ITEMS_MAX = 512, NODES = 2, NAMES_MAX = 600, VOTES_MAX = 512 };
+
+struct redis {
+    unsigned index;
+    bool down;
+    unsigned n_calls;
+    struct sent_call {
+        enum redis_script script;
+        size_t n_keys, n_items;
+        void *tag;
+        char items[ITEMS_MAX][64];
+    } calls[CALLS_MAX];
+};
+
+static struct redis nodes[NODES] = {{.index = 0}, {.index = 1}};
+static struct redis *const node_list[NODES_MAX] = {&nodes[0], &nodes[1]};
+static struct batcher *batcher;
+static unsigned char text_memory[64 * TEXT_BLOCK_BYTES] __attribute__((aligned(16)));
+static struct text_store texts;
+static struct text *names[NAMES_MAX];
+
+static struct seen_vote {
+    uint64_t ticket;
+    struct vote vote;
+} votes[VOTES_MAX];
+static unsigned n_votes;
+static int64_t told_time_us;
+
+/* --- what batch.c wants of its world --- */
+
+int redis_send(struct redis *redis, enum redis_script script, const struct redis_item *items, size_t n_keys,
+               size_t n_arguments, void *tag) {
+    if (redis->down)
+        return -ENOTCONN;
+    if (redis->n_calls == CALLS_MAX || n_keys + n_arguments > ITEMS_MAX)
+        abort();
+    struct sent_call *call = &redis->calls[redis->n_calls++];
+    call->script = script;
+    call->n_keys = n_keys;
+    call->n_items = n_keys + n_arguments;
+    call->tag = tag;
+    for (size_t i = 0; i < call->n_items; i++)
+        (void) snprintf(call->items[i], sizeof(call->items[i]), "%.*s", (int) items[i].length,
+                        items[i].bytes);
+    return 0;
+}
+
+unsigned redis_index(const struct redis *redis) {
+    return redis->index;
+}
+
+const char *redis_epoch(const struct redis *redis) {
+    (void) redis;
+    return "run 1000 77";
+}
+
+const struct redis_rights *redis_rights(const struct redis *redis) {
+    static const struct redis_rights rights = {.listen = true};
+
+    (void) redis;
+    return &rights;
+}
+
+void redis_flush(struct redis *redis) {
+    (void) redis;
+}
+
+void redis_cut(struct redis *redis, const char *reason) {
+    (void) redis;
+    (void) reason;
+}
+
+void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
+                instant_ns now_ns) {
+    (void) shard;
+    (void) node;
+    (void) now_ns;
+    if (n_votes == VOTES_MAX)
+        abort();
+    votes[n_votes++] = (struct seen_vote){ticket, *vote};
+}
+
+void shard_node_time(struct shard *shard, unsigned node, int64_t time_us, instant_ns sent_ns,
+                     instant_ns now_ns) {
+    (void) shard;
+    (void) node;
+    (void) sent_ns;
+    (void) now_ns;
+    told_time_us = time_us;
+}
+
+/* --- asking --- */
+
+enum { PLAIN = 0, FENCED = 1000, BLOCK = 2000 };
+
+static void ask_nodes(node_set to, enum operation operation, unsigned name, uint64_t ticket, int64_t token) {
+    static const uint8_t secret[SECRET_BYTES];
+    bool former = operation == OPERATION_REFRESH;
+
+    batcher_add(batcher, &(struct send){.operation = operation,
+                                        .nodes = to,
+                                        .ttl_ms = 1000,
+                                        .ticket = ticket,
+                                        .token = token,
+                                        .token_last = token == BLOCK ? token + 64 : token,
+                                        .secret = secret,
+                                        .text = names[name],
+                                        .former = former ? secret : NULL,
+                                        .former_text = former ? names[name] : NULL});
+}
+
+static void ask(enum operation operation, unsigned name) {
+    ask_nodes(1, operation, name, name, FENCED);
+}
+
+static void flush(void) {
+    for (unsigned i = 0; i < NODES; i++)
+        nodes[i].n_calls = 0;
+    n_votes = 0;
+    told_time_us = -1;
+    batcher_flush(batcher, node_list, NULL, 0);
+}
+
+/* Where the locks are among the keys. */
+static size_t first_lock(const struct sent_call *call) {
+    return call->script == SCRIPT_ACQUIRE;
+}
+
+static size_t count_locks(const struct sent_call *call) {
+    size_t count = 0;
+
+    for (size_t i = first_lock(call); i < call->n_keys && strncmp(call->items[i], "redlockd:", 9) != 0; i++)
+        count++;
+    return count;
+}
+
+/* The calls to node 0 as text: "acquire 1 2; release 1;". */
+static const char *calls_text(void) {
+    static const char *const words[] = {
+        [SCRIPT_ACQUIRE] = "acquire", [SCRIPT_RAISE] = "raise",     [SCRIPT_EXTEND] = "extend",
+        [SCRIPT_REFRESH] = "refresh", [SCRIPT_RELEASE] = "release", [SCRIPT_LOOK] = "look",
+        [SCRIPT_ADOPT] = "adopt"};
+    static char text[4096];
+
+    text[0] = '\0';
+    for (unsigned i = 0; i < nodes[0].n_calls; i++) {
+        const struct sent_call *call = &nodes[0].calls[i];
+        (void) strcat(strcat(text, i > 0 ? " " : ""), words[call->script]);
+        for (size_t k = 0; k < count_locks(call); k++)
+            (void) strcat(strcat(text, " "), call->items[first_lock(call) + k]);
+        (void) strcat(text, ";");
+    }
+    return text;
+}
+
+/* The answers come in the order of the calls; nothing may stay behind. */
+static void answer_all(const redisReply *reply) {
+    for (unsigned i = 0; i < NODES; i++)
+        for (unsigned j = 0; j < nodes[i].n_calls; j++)
+            batch_answered(batcher, NULL, i, nodes[i].calls[j].tag, reply, 0);
+}
+
+static void calls_are(const char *want, const char *what) {
+    flush();
+    is_string(calls_text(), want, what);
+    answer_all(NULL);
+}
+
+/* --- tests --- */
+
+static void test_together(void) {
+    for (unsigned name = 1; name <= 3; name++) {
+        ask(OPERATION_ACQUIRE, name);
+        ask(OPERATION_RELEASE, name + 10);
+        ask(OPERATION_EXTEND, name + 20);
+    }
+    ask(OPERATION_RAISE, 30);
+    ask(OPERATION_LOOK, 31);
+    ask(OPERATION_ACQUIRE, 4);
+    ask(OPERATION_RAISE, 32);
+    ask(OPERATION_ADOPT, 33);
+    calls_are("acquire 1 2 3 4; release 11 12 13; extend 21 22 23; raise 30; look 31; raise 32; adopt 33;",
+              "what is alike goes together, whatever stands between; the rest alone");
+}
+
+static void test_kinds(void) {
+    ask_nodes(1, OPERATION_ACQUIRE, 1, 1, PLAIN);
+    ask_nodes(1, OPERATION_ACQUIRE, 2, 2, FENCED);
+    ask_nodes(1, OPERATION_ACQUIRE, 3, 3, BLOCK);
+    ask_nodes(1, OPERATION_ACQUIRE, 4, 4, PLAIN);
+    ask_nodes(1, OPERATION_ACQUIRE, 5, 5, FENCED);
+    ask_nodes(1, OPERATION_ACQUIRE, 6, 6, BLOCK);
+    calls_are("acquire 1 4; acquire 2 5; acquire 3 6;",
+              "no fencing, one token, and a block of them: a call each");
+    is_int(nodes[0].calls[0].n_items, 1 + 2 + 4 + 2 * 2, "keys and arguments without fencing");
+    is_string(nodes[0].calls[0].items[4], "", "no floor");
+    is_int(nodes[0].calls[1].n_items, 1 + 2 * 2 + 4 + 2 * 3, "with it");
+    is_string(nodes[0].calls[1].items[6], "77", "the floor");
+    is_int(nodes[0].calls[2].n_items, 1 + 2 * 2 + 4 + 2 * 4, "with a block");
+    is_string(nodes[0].calls[2].items[16], "2064", "its last token");
+}
+
+static void test_same_key(void) {
+    ask(OPERATION_ACQUIRE, 1);
+    ask(OPERATION_RELEASE, 1);
+    ask(OPERATION_ACQUIRE, 1);
+    calls_are("acquire 1; release 1; acquire 1;", "what is asked of one key keeps its order");
+    for (unsigned name = 1; name <= 3; name++) {
+        ask(OPERATION_RELEASE, name);
+        ask(OPERATION_ACQUIRE, name);
+    }
+    calls_are("release 1 2 3; acquire 1 2 3;", "and what can goes together even so");
+    ask(OPERATION_ACQUIRE, 1);
+    ask(OPERATION_RELEASE, 2);
+    ask(OPERATION_ACQUIRE, 2);
+    calls_are("acquire 1; release 2; acquire 2;", "an acquisition does not join those before the release");
+    ask(OPERATION_ACQUIRE, 1);
+    ask(OPERATION_RAISE, 1);
+    ask(OPERATION_ACQUIRE, 2);
+    ask(OPERATION_RELEASE, 1);
+    calls_are("acquire 1 2; raise 1; release 1;", "nor is what goes alone overtaken");
+    ask(OPERATION_ACQUIRE, 1);
+    ask(OPERATION_ACQUIRE, 1);
+    ask(OPERATION_RELEASE, 1);
+    ask(OPERATION_RELEASE, 1);
+    calls_are("acquire 1; acquire 1; release 1; release 1;", "no call has a key twice");
+    ask_nodes(2, OPERATION_RELEASE, 1, 1, FENCED);
+    ask(OPERATION_ACQUIRE, 2);
+    ask(OPERATION_ACQUIRE, 1);
+    calls_are("acquire 2 1;", "what another node is asked does not matter");
+}
+
+static void test_limits(void) {
+    for (unsigned name = 0; name < 2 * BATCH_ACQUIRES_MAX + 3; name++)
+        ask_nodes(1, OPERATION_ACQUIRE, name, name, BLOCK);
+    flush();
+    is_int(nodes[0].n_calls, 3, "a call has room for so many names to acquire");
+    is_int(count_locks(&nodes[0].calls[1]), BATCH_ACQUIRES_MAX, "and takes them");
+    is_int(nodes[0].calls[1].n_items, 1 + 2 * BATCH_ACQUIRES_MAX + 4 + 4 * BATCH_ACQUIRES_MAX,
+           "with all that belongs to them");
+    is_int(count_locks(&nodes[0].calls[2]), 3, "the rest goes behind");
+    answer_all(NULL);
+    for (unsigned name = 0; name < 3 * BATCH_NAMES_MAX; name++)
+        ask(OPERATION_EXTEND, name);
+    flush();
+    is_int(nodes[0].n_calls, 3, "or to extend");
+    answer_all(NULL);
+}
+
+/* What each node got is what was asked of it: all of it, once, in the order of each key. */
+static bool in_order(const struct redis *node, const unsigned (*asked)[2], unsigned count) {
+    static bool found[ITEMS_MAX];
+    unsigned n_found = 0;
+
+    memset(found, 0, sizeof(found));
+    for (unsigned i = 0; i < node->n_calls; i++) {
+        const struct sent_call *call = &node->calls[i];
+        size_t n = count_locks(call), from = first_lock(call);
+        for (size_t k = 0; k < n; k++) {
+            unsigned name = (unsigned) strtoul(call->items[from + k], NULL, 10), at = 0;
+            while (at < count && (found[at] || asked[at][1] != name))
+                at++; /* the first one of this name that is still to come must be it */
+            if (at == count || asked[at][0] != (unsigned) call->script)
+                return false;
+            found[at] = true;
+            n_found++;
+            for (size_t other = 0; other < k; other++)
+                if (strcmp(call->items[from + other], call->items[from + k]) == 0)
+                    return false;
+        }
+    }
+    return n_found == count;
+}
+
+static void test_any_order(void) {
+    static const enum redis_script scripts[] = {
+        [OPERATION_ACQUIRE] = SCRIPT_ACQUIRE, [OPERATION_RAISE] = SCRIPT_RAISE,
+        [OPERATION_EXTEND] = SCRIPT_EXTEND,   [OPERATION_REFRESH] = SCRIPT_REFRESH,
+        [OPERATION_RELEASE] = SCRIPT_RELEASE, [OPERATION_LOOK] = SCRIPT_LOOK,
+        [OPERATION_ADOPT] = SCRIPT_ADOPT,
+    };
+    static unsigned asked[NODES][ITEMS_MAX][2];
+    unsigned wrong = 0, calls = 0, items = 0;
+    struct random random;
+
+    random_init(&random, 1);
+    for (unsigned turn = 0; turn < 2000; turn++) {
+        unsigned counts[NODES] = {0}, n = (unsigned) random_between(&random, 1, 200);
+        int64_t most = random_between(&random, 1, 100), kinds = random_between(&random, 0, 6);
+        for (unsigned i = 0; i < n; i++) {
+            enum operation operation = (enum operation) random_between(&random, 0, kinds);
+            unsigned name = (unsigned) random_between(&random, 1, most);
+            node_set to = (node_set) random_between(&random, 1, 3);
+            ask_nodes(to, operation, name, name, random_between(&random, 0, 2) * FENCED);
+            for (unsigned node = 0; node < NODES; node++)
+                if (to & (1 << node)) {
+                    asked[node][counts[node]][0] = (unsigned) scripts[operation];
+                    asked[node][counts[node]++][1] = name;
+                }
+        }
+        flush();
+        for (unsigned node = 0; node < NODES; node++) {
+            wrong += !in_order(&nodes[node], asked[node], counts[node]);
+            calls += nodes[node].n_calls;
+            items += counts[node];
+        }
+        answer_all(NULL);
+    }
+    is_int(wrong, 0, "whatever is asked, each node gets all of it, in the order of each key");
+    ok(calls < items, "in fewer calls: %u for %u requests", calls, items);
+}
+
+static redisReply integer(long long number) {
+    return (redisReply){.type = REDIS_REPLY_INTEGER, .integer = number};
+}
+
+static redisReply string(char *text) {
+    return (redisReply){.type = REDIS_REPLY_STRING, .str = text, .len = strlen(text)};
+}
+
+static redisReply array(redisReply **elements, size_t count) {
+    return (redisReply){.type = REDIS_REPLY_ARRAY, .element = elements, .elements = count};
+}
+
+static void test_answers(void) {
+    char type[] = "string", set[] = "set", value[] = "theirs", nothing[] = "", no[] = "NOPERM no";
+    redisReply now = integer(4711), accepted = integer(1000), zero = integer(0), far = integer(-1),
+               larger = integer(2000), left = integer(500), none = integer(-1), is_text = string(type),
+               is_set = string(set), text = string(value), empty = string(nothing), refused = string(no);
+    redisReply *const behind[] = {&zero, &larger}, *const beyond[] = {&far, &larger},
+                      *const held[] = {&is_text, &text, &left}, *const strange[] = {&is_set, &empty, &none},
+                      *const torn[] = {&is_text, &text};
+    redisReply small = array((redisReply **) behind, 2), distant = array((redisReply **) beyond, 2),
+               foreign = array((redisReply **) held, 3), hash = array((redisReply **) strange, 3),
+               short_one = array((redisReply **) torn, 2);
+    redisReply *const all[] = {&now, &accepted, &small, &distant, &foreign, &hash, &refused, &short_one};
+    redisReply reply = array((redisReply **) all, 8);
+
+    for (unsigned name = 1; name <= 7; name++)
+        ask_nodes(1, OPERATION_ACQUIRE, name, 100 + name, FENCED);
+    flush();
+    answer_all(&reply);
+    is_int(n_votes, 7, "a vote for each name");
+    is_int(told_time_us, 4711, "and the node's time");
+    unsigned in_place = 0;
+    for (unsigned i = 0; i < n_votes; i++)
+        in_place += votes[i].ticket == 101 + i;
+    is_int(in_place, 7, "each has its own");
+    ok(votes[0].vote.kind == VOTE_YES && votes[0].vote.token_verdict == TOKEN_ACCEPTED, "taken");
+    ok(votes[1].vote.kind == VOTE_YES && votes[1].vote.token_verdict == TOKEN_SMALL, "its token is small");
+    is_int(votes[1].vote.token, 2000, "the largest one");
+    ok(votes[2].vote.kind == VOTE_YES && votes[2].vote.token_verdict == TOKEN_FAR, "its token is far off");
+    ok(votes[3].vote.kind == VOTE_FOREIGN && !votes[3].vote.foreign_type && votes[3].vote.ttl_left_ms == 500,
+       "another's");
+    is_string(votes[3].vote.text, "theirs", "whose");
+    ok(votes[4].vote.kind == VOTE_FOREIGN && votes[4].vote.foreign_type, "no lock at all");
+    is_string(votes[4].vote.text, "set", "what");
+    is_int(votes[5].vote.kind, VOTE_REFUSED, "one that the node refuses");
+    is_string(votes[5].vote.text, "NOPERM no", "why");
+    is_int(votes[6].vote.kind, VOTE_REFUSED, "what our script does not say is no vote");
+}
+
+/* All of a call meet the same. */
+static void all_vote(const redisReply *reply, enum vote_kind kind, const char *what) {
+    unsigned good = 0;
+
+    for (unsigned name = 1; name <= 3; name++)
+        ask(OPERATION_ACQUIRE, name);
+    flush();
+    answer_all(reply);
+    for (unsigned i = 0; i < n_votes; i++)
+        good += votes[i].vote.kind == kind && votes[i].ticket == 1 + i;
+    is_int(good, 3, what);
+    is_int(told_time_us, -1, "which does not tell the time");
+}
+
+static void test_all_alike(void) {
+    char epoch[] = "EPOCH changed", no[] = "ERR no";
+    redisReply changed = {.type = REDIS_REPLY_ERROR, .str = epoch, .len = strlen(epoch)},
+               error = {.type = REDIS_REPLY_ERROR, .str = no, .len = strlen(no)}, nobody = integer(1),
+               none = array(NULL, 0);
+
+    all_vote(NULL, VOTE_CUT, "a broken connection cuts off each name");
+    all_vote(&changed, VOTE_EPOCH, "a node that lost its memory says so of each");
+    all_vote(&error, VOTE_REFUSED, "and so does one that refuses the call");
+    all_vote(&nobody, VOTE_REFUSED, "or answers something else");
+    all_vote(&none, VOTE_REFUSED, "or less than was asked");
+    nodes[0].down = true;
+    all_vote(NULL, VOTE_CUT, "what can't be sent is cut off");
+    nodes[0].down = false;
+}
+
+/* One of the keys is not for the agent's user. */
+static void test_key_refused(void) {
+    char no[] = "NOPERM this user has no permissions to access one of the keys";
+    redisReply refused = {.type = REDIS_REPLY_ERROR, .str = no, .len = strlen(no)};
+
+    ask(OPERATION_ACQUIRE, 1);
+    flush();
+    answer_all(&refused);
+    all_vote(&refused, VOTE_REFUSED, "a call is refused for one of its keys");
+    for (unsigned name = 1; name <= 3; name++) {
+        ask_nodes(3, OPERATION_ACQUIRE, name, name, FENCED);
+        ask_nodes(3, OPERATION_RELEASE, name, name, FENCED);
+    }
+    flush();
+    is_string(calls_text(), "acquire 1; release 1; acquire 2; release 2; acquire 3; release 3;",
+              "from then on each goes alone there");
+    is_int(nodes[1].n_calls, 2, "but not elsewhere");
+    answer_all(NULL);
+}
+
+int main(void) {
+    static char nothing[] = "", host[] = "host", number[16];
+    static const struct config config = {.n_nodes = NODES,
+                                         .fence_skew_ms = 60000,
+                                         .fence_retention_ms = 3600000,
+                                         .key_prefix = nothing,
+                                         .key_suffix = nothing,
+                                         .host = host};
+
+    text_store_init(&texts, text_memory, sizeof(text_memory));
+    for (unsigned i = 0; i < NAMES_MAX; i++) {
+        int length = snprintf(number, sizeof(number), "%u", i);
+        names[i] = text_new(&texts, number, (size_t) length, NULL, 0);
+        if (!names[i])
+            abort();
+    }
+    if (batcher_new(&config, "0123", &batcher) < 0)
+        abort();
+    test_together();
+    test_kinds();
+    test_same_key();
+    test_limits();
+    test_any_order();
+    test_answers();
+    test_all_alike();
+    test_key_refused();
+    batcher = batcher_free(batcher);
+    return done_testing();
+}
