@@ -28,7 +28,8 @@ def heard_by_all(agent):
     client = agent.client()
     names = ["heard %d" % i for i in range(8)]  # of all keepers
     grants = [client.acquire(name) for name in names]
-    heard = all(isinstance(grant, dict) and lab.keys_on(nodes, name) == 5 for name, grant in zip(names, grants))
+    heard = all(isinstance(grant, dict) and lab.keys_on(nodes, name) == 5
+                for name, grant in zip(names, grants))
     for grant in grants:
         heard = heard and client.call("RELEASE", grant["id"]) == 1
     client.close()
