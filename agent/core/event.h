@@ -53,6 +53,7 @@ enum report_kind {
     REPORT_EXTENDED,  /* deadline */
     REPORT_AT_RISK,   /* reason */
     REPORT_LOST,      /* reason: the request is over */
+    REPORT_AWAITED,   /* text: the name: its release was heard by others, or may have been */
     REPORT_RELEASED,  /* the answer to COMMAND_RELEASE and COMMAND_FORGET: the request is over */
     REPORT_LOOKED,    /* text: the value that a majority has; token, validity_ms. No text: none */
     REPORT_NODE,      /* node, standing, text: the reason */
@@ -154,7 +155,7 @@ struct vote {
     const char *text;
     size_t text_length;
     int64_t ttl_left_ms; /* of a foreign key; negative: none */
-    uint32_t heard;      /* release: how many agents' subscriptions the node told that the key is gone */
+    bool heard; /* release: the node told somebody that the key is gone, or could not tell anybody */
 };
 
 /* That a node is to vote. */

@@ -128,6 +128,7 @@ static void release_tick(struct shard *shard, struct lease *lease, instant_ns no
 }
 
 static void release_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote) {
+    retry_heard(shard, lease, vote);
     if (vote->kind == VOTE_YES)
         lease->confirmed |= node_set_of(node);
     release_settle(shard, lease);

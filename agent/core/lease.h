@@ -71,6 +71,7 @@ struct lease {
                         the random part */
     bool listens : 1;        /* between attempts: hears when the name may have become free */
     bool quiet : 1;          /* releasing: nobody need hear of it */
+    bool heard : 1;          /* releasing: somebody did, which was reported */
     struct list ending_link; /* in shard->ending: lost, or releasing */
     struct round round;
     uint8_t raises;     /* tries of this attempt to have a token accepted */

@@ -33,8 +33,9 @@ enum {
     NODE_STALLED_MS = 1000, /* silence with requests outstanding: not asked any more, counts as failed */
     NODE_CUT_MS = 5000,     /* silence after which the connection is given up */
     TOKEN_RAISES_MAX = 3,   /* tries of one attempt to find a token that a majority accepts */
-    HANDOFFS_MAX = 64,      /* in a row on one host, and as many tokens are reserved for them */
-    HANDOFF_MS = 50,        /* after the acquisition no more hand-offs: other hosts get their turn */
+    HANDOFFS_MAX = 64,      /* in a row on one host while another waits, and as many tokens are reserved */
+    HANDOFFS_ALONE_MAX = 4096, /* the same while no other host is known to wait */
+    HANDOFF_MS = 50,           /* after the acquisition no more hand-offs: other hosts get their turn */
     FENCE_SKEW_MS_MIN = 1000,
     FENCE_SKEW_MS_MAX = 24 * 60 * 60 * 1000,
     FENCE_RETENTION_MS_MIN = 60 * 60 * 1000,
@@ -51,6 +52,7 @@ static_assert(TTL_MS_MIN > TTL_MS_MIN / DRIFT_DIVISOR + DRIFT_FIXED_MS + NODE_TI
 #define FENCE_RETENTION_MS_MAX (INT64_C(366) * 24 * 60 * 60 * 1000)
 
 static_assert(BATCH_ACQUIRES_MAX <= BATCH_NAMES_MAX, "there is room for their tickets");
-static_assert(HANDOFFS_MAX < FENCE_SKEW_MS_MIN * 1000 / 16, "a block of tokens is short against fence_skew");
+static_assert(HANDOFFS_ALONE_MAX < FENCE_SKEW_MS_MIN * 1000 / 16,
+              "a block of tokens is short against fence_skew");
 static_assert(NODES_MAX < 16, "sets of nodes are 16-bit masks");
 static_assert(NODE_STALLED_MS < NODE_CUT_MS, "a stalled node is left alone before it is cut off");

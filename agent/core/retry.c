@@ -172,6 +172,16 @@ void retry_deaf(struct shard *shard, struct lease *lease, unsigned node, instant
         retry_by(shard, lease, now_ns + poll_delay_ns(shard, lease));
 }
 
+void retry_heard(struct shard *shard, struct lease *lease, const struct vote *vote) {
+    if (!vote->heard || lease->heard || lease->request == 0)
+        return;
+    lease->heard = true;
+    shard_report(shard, &(struct report){.kind = REPORT_AWAITED,
+                                         .request = lease->request,
+                                         .text = lease->text->bytes,
+                                         .text_length = lease->text->head_length});
+}
+
 void retry_over(struct shard *shard, struct lease *lease) {
     if (!lease->listens)
         return;

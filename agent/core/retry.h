@@ -24,6 +24,7 @@
 
 struct lease;
 struct shard;
+struct vote;
 
 /* The same for all that tries again without knowing better. */
 int64_t retry_ordinary_ns(struct shard *shard);
@@ -51,6 +52,9 @@ bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instan
 bool retry_listening(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
                      instant_ns now_ns);
 void retry_deaf(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
+
+/* A node's answer to a release: who holds next on this host is to know that others wait. */
+void retry_heard(struct shard *shard, struct lease *lease, const struct vote *vote);
 
 /* It waits no longer. */
 void retry_over(struct shard *shard, struct lease *lease);

@@ -112,6 +112,7 @@ struct batch {
     struct batch *next_all; /* of all that were ever made */
     unsigned node;
     enum operation operation;
+    bool silent; /* release: nobody is told of it */
     uint32_t count;
     uint32_t room;
     instant_ns sent_ns;
@@ -369,6 +370,8 @@ static void send_draft(struct batcher *batcher, struct redis *redis, const struc
     size_t n_keys = call.count;
     (void) compose(&call, batcher, redis, draft, words);
     batch->operation = draft->items[0]->operation;
+    batch->silent =
+        batch->operation == OPERATION_RELEASE && !draft->items[0]->quiet && !redis_rights(redis)->listen;
     batch->count = draft->count;
     for (uint32_t i = 0; i < draft->count; i++)
         batch->tickets[i] = draft->items[i]->ticket;
@@ -488,7 +491,8 @@ void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node,
     if (batch->count > 1 && is_key_refused(reply))
         batcher->alone |= node_set_of(node);
     for (uint32_t i = 0; i < batch->count; i++) {
-        const struct vote vote = votes_of(batch->operation, batch->count, reply, i);
+        struct vote vote = votes_of(batch->operation, batch->count, reply, i);
+        vote.heard |= batch->silent && vote.kind == VOTE_YES;
         shard_vote(shard, node, batch->tickets[i], &vote, now_ns);
     }
     batch_give(batcher, batch);

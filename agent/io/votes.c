@@ -93,9 +93,8 @@ static struct vote extend_vote(const redisReply *answer, enum vote_kind missing)
 
 /* Deleted, or not ours any more: gone in both cases. */
 static struct vote release_vote(const redisReply *answer) {
-    bool told = answer->type == REDIS_REPLY_INTEGER && answer->integer > 1;
-
-    return (struct vote){.kind = VOTE_YES, .heard = told ? (uint32_t) (answer->integer - 1) : 0};
+    return (struct vote){.kind = VOTE_YES,
+                         .heard = answer->type == REDIS_REPLY_INTEGER && answer->integer > 1};
 }
 
 struct vote votes_of(enum operation operation, uint32_t count, const redisReply *reply, uint32_t index) {

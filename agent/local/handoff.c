@@ -5,14 +5,18 @@
 
 #include "local/registry.h"
 
-enum { PAUSE_DIVISOR = 8, PAUSE_MS_MAX = 5 };
+enum { PAUSE_DIVISOR = 8, PAUSE_ALONE_DIVISOR = 32, PAUSE_MS_MAX = 5, COMPANY_MS = 10000, GROWTH = 4 };
 
 static instant_ns turn_ends_ns(const struct request *holder) {
     return instant_add(holder->tenure.acquired_ns, HANDOFF_MS * NS_PER_MS);
 }
 
+static bool has_company(const struct name *name, instant_ns now_ns) {
+    return name->seen_ns > 0 && now_ns - name->seen_ns < COMPANY_MS * NS_PER_MS;
+}
+
 bool handoff_turn_is_over(const struct request *holder, instant_ns now_ns) {
-    return holder->tenure.handoffs >= HANDOFFS_MAX || now_ns >= turn_ends_ns(holder);
+    return holder->tenure.handoffs >= holder->name->handoffs_max || now_ns >= turn_ends_ns(holder);
 }
 
 static bool terms_are_the_same(const struct request *holder, const struct request *next) {
@@ -65,5 +69,25 @@ instant_ns handoff_tell_ns(const struct request *holder) {
 int64_t handoff_pause_ns(const struct request *holder, instant_ns now_ns) {
     if (!handoff_turn_is_over(holder, now_ns))
         return 0;
-    return instant_min((now_ns - holder->tenure.acquired_ns) / PAUSE_DIVISOR, PAUSE_MS_MAX * NS_PER_MS);
+    int divisor = has_company(holder->name, now_ns) ? PAUSE_DIVISOR : PAUSE_ALONE_DIVISOR;
+    return instant_min((now_ns - holder->tenure.acquired_ns) / divisor, PAUSE_MS_MAX * NS_PER_MS);
+}
+
+void handoff_awaited(const struct names *names, const struct report *report, instant_ns now_ns) {
+    struct name *name = names_find(names, report->text, report->text_length);
+
+    if (!name)
+        return;
+    name->handoffs_max = HANDOFFS_MAX;
+    if (!name->seen)
+        name->seen_ns = now_ns;
+}
+
+uint16_t handoff_next_max(const struct request *holder, instant_ns now_ns) {
+    int64_t turn_us = (now_ns - holder->tenure.acquired_ns) / NS_PER_US;
+    int64_t most = instant_min(GROWTH * holder->tenure.handoffs, turn_us);
+
+    if (has_company(holder->name, now_ns) || most < HANDOFFS_MAX)
+        return HANDOFFS_MAX;
+    return (uint16_t) instant_min(most, HANDOFFS_ALONE_MAX);
 }

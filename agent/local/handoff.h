@@ -34,8 +34,14 @@
  *
  * Other hosts. At most HANDOFFS_MAX times in a row, for at most HANDOFF_MS, then the lease is released, and
  * the next in line makes a pause before it tries: an eighth of the time that this host had it. Who tries at
- * any moment, such as a waiter of another host that polls, so finds it free in one of nine cases. (When it
- * is known that nobody else waits there is no need for either: handoff_turn_is_over() is the place.)
+ * any moment, such as a waiter of another host that polls, so finds it free in one of nine cases.
+ *
+ * Alone. A release tells the nodes' subscribers, and each node tells how many have heard it. As long as none
+ * has, and no other holder was met for COMPANY_MS, the time alone ends a turn: its number of hand-offs, and
+ * with it the block of tokens, grows from turn to turn up to HANDOFFS_ALONE_MAX, as long as it is made use
+ * of. (A block has no more tokens than the turn before took microseconds, so they stay behind the clock.)
+ * The pause is short then, since only those may wait who poll, and whom we have not met: a 32nd. Where
+ * nobody can be told, since our user may not publish, somebody is taken to have heard.
  *
  * A ledger (local/ledger.h) has what each client was told, and the random part that *stands* in the keys as
  * of the acquisition. A successor looks for what the holder was told, then for what stands: around the
@@ -51,6 +57,8 @@
 #include "base/instant.h"
 #include "core/limits.h"
 
+struct names;
+struct report;
 struct request;
 
 /* A lease from its acquisition to its release, whoever has it meanwhile. */
@@ -78,3 +86,9 @@ instant_ns handoff_tell_ns(const struct request *holder);
 
 /* How long the next in line waits before it tries. */
 int64_t handoff_pause_ns(const struct request *holder, instant_ns now_ns);
+
+/* REPORT_AWAITED. Whose release it was need not be known any more. */
+void handoff_awaited(const struct names *names, const struct report *report, instant_ns now_ns);
+
+/* How many hand-offs the turn after this holder's may have. */
+uint16_t handoff_next_max(const struct request *holder, instant_ns now_ns);

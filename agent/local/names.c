@@ -25,24 +25,36 @@ static uint32_t *bucket_of(const struct names *names, uint64_t hash) {
     return &names->buckets[hash & (names->pool.capacity - 1)];
 }
 
-struct name *names_get(struct names *names, const char *bytes, size_t length) {
-    uint64_t hash = names_hash(names, bytes, length);
-    uint32_t *bucket = bucket_of(names, hash);
-
-    for (uint32_t at = *bucket; at != 0;) {
+static struct name *find(const struct names *names, uint64_t hash, const char *bytes, size_t length) {
+    for (uint32_t at = *bucket_of(names, hash); at != 0;) {
         struct name *name = pool_at(&names->pool, at - 1);
         if (name->hash == hash && name->text->head_length == length &&
             memcmp(name->text->bytes, bytes, length) == 0)
             return name;
         at = name->next_in_bucket;
     }
+    return NULL;
+}
+
+struct name *names_find(const struct names *names, const char *bytes, size_t length) {
+    return find(names, names_hash(names, bytes, length), bytes, length);
+}
+
+struct name *names_get(struct names *names, const char *bytes, size_t length) {
+    uint64_t hash = names_hash(names, bytes, length);
+    uint32_t *bucket = bucket_of(names, hash);
+    struct name *known = find(names, hash, bytes, length);
+
+    if (known)
+        return known;
     struct text *text = text_new(names->texts, bytes, length, NULL, 0);
     if (!text)
         return NULL;
     uint32_t index = pool_take(&names->pool);
     assert(index != POOL_NONE); /* there are as many as requests */
     struct name *name = pool_at(&names->pool, index);
-    *name = (struct name){.hash = hash, .text = text, .next_in_bucket = *bucket};
+    *name =
+        (struct name){.hash = hash, .text = text, .next_in_bucket = *bucket, .handoffs_max = HANDOFFS_MAX};
     list_init(&name->queue);
     *bucket = index + 1;
     return name;

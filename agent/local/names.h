@@ -16,9 +16,11 @@ struct name {
     uint64_t hash;
     struct text *text;
     struct list queue;
-    struct text *seen; /* why the first in line has not got it; NULL: not known to have failed */
-    enum failure seen_failure;
-    instant_ns seen_ns; /* what it says of times left is as of then */
+    struct text *seen;     /* why the first in line has not got it; NULL: not known to have failed */
+    uint8_t seen_failure;  /* enum failure */
+    uint16_t handoffs_max; /* of a turn; its tokens are reserved with it: see handoff.h */
+    instant_ns
+        seen_ns; /* what it says of times left is as of then; or when others were known to wait; 0: never */
     int64_t token_last; /* the largest fencing token that was reserved here */
     int64_t pause_ns;   /* before the next one contends */
 };
@@ -39,6 +41,9 @@ uint64_t names_hash(const struct names *names, const char *bytes, size_t length)
 
 /* The name, made with an empty line if need be; NULL when there is no room for its text. */
 struct name *names_get(struct names *names, const char *bytes, size_t length);
+
+/* The same, or NULL when nobody here asks for it. */
+struct name *names_find(const struct names *names, const char *bytes, size_t length);
 
 /* Its line is empty. */
 void names_free(struct names *names, struct name *name);

@@ -36,7 +36,7 @@ static void contend(struct registry *registry, struct request *request) {
     assert(request == first_in_line(request->name));
     request->from_line = request->state == REQUEST_QUEUED;
     if (request->from_line && registry->sink.secret)
-        command.spare_tokens = HANDOFFS_MAX;
+        command.spare_tokens = request->name->handoffs_max;
     command.token = request->name->token_last;
     command.pause_ns = request->name->pause_ns;
     request->name->pause_ns = 0;
@@ -290,6 +290,7 @@ static bool hand_over(struct registry *registry, struct request *holder, instant
 
     if (!handoff_is_fine(holder, next, registry->kept, now_ns)) {
         name->pause_ns = handoff_pause_ns(holder, now_ns);
+        name->handoffs_max = handoff_next_max(holder, now_ns);
         return false;
     }
     request_leave_page(holder); /* first: at no instant two slots show the lease */
@@ -626,8 +627,9 @@ static void contended(struct registry *registry, struct request *request, const 
         return;
     text_unref(&registry->texts, name->seen);
     name->seen = text_new(&registry->texts, report->text, report->text_length, NULL, 0);
-    name->seen_failure = report->failure;
+    name->seen_failure = (uint8_t) report->failure;
     name->seen_ns = now_ns;
+    name->handoffs_max = HANDOFFS_MAX;
     if (name->seen)
         turn_away_impatient(registry, name, now_ns);
 }
@@ -668,6 +670,10 @@ static void failed(struct registry *registry, struct request *request, const str
 }
 
 void registry_report(struct registry *registry, const struct report *report, instant_ns now_ns) {
+    if (report->kind == REPORT_AWAITED) {
+        handoff_awaited(&registry->names, report, now_ns);
+        return;
+    }
     struct request *request = number_find(&registry->numbers, report->request);
 
     if (!request)
@@ -701,6 +707,7 @@ void registry_report(struct registry *registry, const struct report *report, ins
         request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
         request_free(registry, request);
         break;
+    case REPORT_AWAITED:
     case REPORT_LOOKED:
     case REPORT_NODE:
     case REPORT_FOREIGN:

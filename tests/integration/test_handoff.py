@@ -221,6 +221,73 @@ def test_other_hosts():
     client.close()
 
 
+class Session:
+    """One that waits for a name many times, and is told by pushes."""
+
+    def __init__(self, name, count):
+        self.name, self.client = name, agent.client(3)
+        line = b"ACQUIRE %s WAIT -1 RESUMABLE ASYNC\r\n" % name.encode()
+        self.client.send_raw(line * count)
+        self.ids = [self.client.reply()[1] for _ in range(count)]
+
+    def granted(self, i):
+        """The fencing token, and how many were reserved with it when it is the first of its turn."""
+        while True:
+            push = self.client.push("granted")
+            if push[1] == self.ids[i]:
+                break
+        fence = lab.as_map(push[2])["fence"]
+        found = lab.wait_for(lambda: [kept for kept in map(self.kept, nodes) if kept[1:] == [fence]],
+                             what="the token on a node")
+        return fence, found[0][0] - fence
+
+    def kept(self, node):
+        return [int(word) for word in (node.call("GET", "redlockd:fence:" + self.name) or "0").split()]
+
+    def release(self, first, last):
+        """All of these in their order, as fast as can be. How often that was handed over."""
+        before = agent.status()["handoffs"]
+        self.client.send_raw(b"".join(b"RELEASE %d\r\n" % id for id in self.ids[first:last + 1]))
+        for _ in range(first, last + 1):
+            self.client.reply()
+        return agent.status()["handoffs"] - before
+
+
+def test_alone_and_not():
+    def attempt(i):
+        name = "turns%d" % i
+        session, client = Session(name, 200), other.client()
+        session.release(0, 0)
+        blocks = [session.granted(1)[1]]
+        if session.release(1, 65) != 64:
+            return False
+        blocks.append(session.granted(66)[1])
+        if session.release(66, 125) != 60:
+            return False
+        client.send("ACQUIRE", name, "WAIT", -1)
+        for node in nodes:
+            lab.wait_for(lambda: node.call("PUBSUB", "NUMSUB", "redlockd:free:" + name)[1],
+                         what="the other host's ears")
+        left = blocks[1] - 60
+        lab.wait_for(lambda: [kept[0] - kept[-1] for kept in map(session.kept, nodes)] == [left] * 3,
+                     what="the end of the turn")
+        session.release(126, 126)
+        try:
+            as_other = lab.as_map(client.reply(timeout=1))
+        except TimeoutError:
+            as_other = None  # it was too late
+        client.close()
+        if as_other:
+            session.granted(127)
+            blocks.append(session.release(127, 190) + session.release(191, 191))
+        session.client.close()
+        note("turns of %s hand-offs" % ", ".join(map(str, blocks)))
+        return blocks[0] == 64 < blocks[1] and blocks[2:] == [64]
+
+    agent.wait_voting(3)
+    often(attempt, "turns get longer while nobody else waits, and are short again when another host does")
+
+
 def test_overwritten():
     """Another's value in the place of the former one is left alone."""
     def attempt(i):
@@ -247,4 +314,4 @@ def test_overwritten():
 
 
 main(test_without_nodes, test_death, test_in_order, test_nodes_are_told, test_resume, test_other_hosts,
-     test_overwritten)
+     test_alone_and_not, test_overwritten)

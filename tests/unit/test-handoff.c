@@ -7,7 +7,7 @@
 #include "tap.h"
 #include "world.h"
 
-enum { REQUESTS = 256, NOTES_MAX = 1024 };
+enum { REQUESTS = 1024, NOTES_MAX = 4096 };
 
 /* --- the front's part --- */
 
@@ -120,6 +120,29 @@ static void report(enum report_kind kind, uint64_t number) {
                                   .token_last = 1000 + HANDOFFS_MAX,
                                   .text = "vvvvvvvvvvvvvvvvvvvv",
                                   .text_length = SECRET_BYTES};
+    registry_report(&front.registry, &report, front.now_ns);
+}
+
+/* By the last command, which contends: with all the tokens that it asked for. */
+static void grant(void) {
+    const struct command *contend = &front.commands[front.n_commands - 1];
+    const struct report report = {.kind = REPORT_GRANTED,
+                                  .request = contend->request,
+                                  .deadline_ns = front.now_ns + 9898 * NS_PER_MS,
+                                  .token = contend->token + 1,
+                                  .token_last = contend->token + 1 + contend->spare_tokens,
+                                  .text = "vvvvvvvvvvvvvvvvvvvv",
+                                  .text_length = SECRET_BYTES};
+
+    assert(contend->kind == COMMAND_CONTEND);
+    registry_report(&front.registry, &report, front.now_ns);
+}
+
+/* A release of this name was heard by others. */
+static void awaited(const char *name) {
+    const struct report report = {
+        .kind = REPORT_AWAITED, .request = 1, .text = name, .text_length = (uint16_t) strlen(name)};
+
     registry_report(&front.registry, &report, front.now_ns);
 }
 
@@ -287,8 +310,102 @@ static void test_in_a_row(void) {
     is_int(front.registry.handoffs, HANDOFFS_MAX, "and are counted");
     release(line[HANDOFFS_MAX + 1]);
     is_int(count_commands(COMMAND_RELEASE), before + 1, "then the lease is released");
-    is_int(last_command()->pause_ns, 64 * 100 * NS_PER_US / 8,
-           "and the next makes a pause, for other hosts");
+    is_int(last_command()->pause_ns, 64 * 100 * NS_PER_US / 32,
+           "and the next makes a short pause, for those who poll");
+    is_int(last_command()->spare_tokens, 4 * HANDOFFS_MAX,
+           "with nobody else in sight, before a longer turn");
+}
+
+enum { LINE = 640 };
+
+/* So many wait, and the first one from the line has it. */
+static void begin_turns(uint64_t line[LINE]) {
+    front_begin();
+    for (unsigned i = 0; i < LINE; i++)
+        line[i] = ask();
+    grant();
+    release(line[0]);
+    grant();
+}
+
+/* Whoever holds lets go, from line[*at] on, until the keeper hears of it. How often that was handed over. */
+static unsigned take_turn(const uint64_t line[LINE], unsigned *at) {
+    unsigned before = count_commands(COMMAND_RELEASE), handoffs = 0;
+
+    for (;; handoffs++) {
+        front.now_ns += 100 * NS_PER_US;
+        release(line[(*at)++]);
+        if (count_commands(COMMAND_RELEASE) > before)
+            return handoffs;
+    }
+}
+
+static void test_alone(void) {
+    uint64_t line[LINE];
+    unsigned at = 1;
+
+    begin_turns(line);
+    is_int(take_turn(line, &at), HANDOFFS_MAX, "the first turn is a short one");
+    grant();
+    is_int(take_turn(line, &at), 4 * HANDOFFS_MAX, "the next one is longer while nobody else waits");
+    is_int(last_command()->spare_tokens, 16 * HANDOFFS_MAX, "and so on");
+    grant();
+    front.now_ns += HANDOFF_MS * NS_PER_MS;
+    is_int(take_turn(line, &at), 0, "as long as their time is not over");
+    is_int(last_command()->spare_tokens, HANDOFFS_MAX, "and what is not used is not asked for again");
+    grant();
+    for (unsigned i = 0; i < HANDOFFS_MAX; i++) {
+        front.now_ns += 2 * NS_PER_US;
+        release(line[at++]);
+    }
+    release(line[at++]);
+    is_int(last_command()->spare_tokens, 2 * HANDOFFS_MAX, "no more tokens than microseconds have passed");
+    ok(last_command()->token >= request_of(line[at - 1])->token,
+       "the next ones are beyond all of the block");
+}
+
+static void test_company(void) {
+    uint64_t line[LINE];
+    unsigned at = 1;
+
+    begin_turns(line);
+    awaited("y");
+    awaited("x");
+    is_int(take_turn(line, &at), HANDOFFS_MAX, "while another host waits, sixty-four hand-offs are a turn");
+    is_int(last_command()->spare_tokens, HANDOFFS_MAX, "and the next is no longer");
+    is_int(last_command()->pause_ns, 65 * 100 * NS_PER_US / 8, "the pause before it is long");
+    front.now_ns += 9980 * NS_PER_MS;
+    grant();
+    is_int(take_turn(line, &at), HANDOFFS_MAX, "for some seconds");
+    front.now_ns += NS_PER_S;
+    grant();
+    (void) take_turn(line, &at);
+    is_int(last_command()->spare_tokens, 4 * HANDOFFS_MAX, "then they get longer again");
+    is_int(last_command()->pause_ns, 65 * 100 * NS_PER_US / 32, "and the pauses shorter");
+}
+
+static void test_company_comes(void) {
+    for (unsigned met = 0; met < 2; met++) {
+        uint64_t line[LINE];
+        unsigned at = 1;
+        begin_turns(line);
+        (void) take_turn(line, &at);
+        if (met) {
+            const struct report report = {.kind = REPORT_CONTENDED,
+                                          .failure = FAILURE_BUSY,
+                                          .request = last_command()->request,
+                                          .text = "held",
+                                          .text_length = 4};
+            registry_report(&front.registry, &report, front.now_ns);
+            grant();
+        } else {
+            grant();
+            awaited("x");
+        }
+        is_int(take_turn(line, &at), HANDOFFS_MAX,
+               met ? "a longer turn is cut short when another host has been met" : "or was heard to wait");
+        is_int(last_command()->pause_ns, 65 * 100 * NS_PER_US / 8, "and a long pause follows");
+    }
 }
 
 static void test_told(void) {
@@ -505,6 +622,30 @@ static void test_pause(void) {
     ok(last_sent(OPERATION_ACQUIRE), "but then");
 }
 
+static void test_heard(void) {
+    struct vote vote = {.kind = VOTE_YES, .heard = true};
+
+    world_begin(3);
+    hold(1);
+    command(COMMAND_RELEASE, 1);
+    struct sent sent = *last_sent(OPERATION_RELEASE);
+    vote_with(0, sent.ticket, &vote);
+    is_int(count_reports(REPORT_AWAITED), 1, "that a release was heard is told");
+    is_int(last_report(REPORT_AWAITED)->text_length, 1, "of its name");
+    vote_with(1, sent.ticket, &vote);
+    vote_with(2, sent.ticket, &vote);
+    is_int(count_reports(REPORT_AWAITED), 1, "once");
+    is_int(count_reports(REPORT_RELEASED), 1, "and that it is released");
+    hold(2);
+    command(COMMAND_RELEASE, 2);
+    sent = *last_sent(OPERATION_RELEASE);
+    for (unsigned i = 0; i < 3; i++) {
+        vote.heard = i == 2;
+        vote_with(i, sent.ticket, &vote);
+    }
+    is_int(count_reports(REPORT_AWAITED), 1, "nothing when a majority was not heard");
+}
+
 int main(void) {
     test_handed_over();
     test_lost();
@@ -512,6 +653,9 @@ int main(void) {
     test_late();
     test_known();
     test_in_a_row();
+    test_alone();
+    test_company();
+    test_company_comes();
     test_told();
     test_death();
     test_pages();
@@ -521,5 +665,6 @@ int main(void) {
     test_failed_refresh();
     test_stolen();
     test_pause();
+    test_heard();
     return done_testing();
 }
