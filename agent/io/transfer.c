@@ -30,6 +30,8 @@ static ssize_t send_counted(const struct transfer *transfer, struct mmsghdr *mes
 ssize_t transfer_send(struct transfer *transfer) {
     struct mmsghdr unnoted;
 
+    if (!transfer->ledger && transfer->passed_fd < 0)
+        return send(transfer->socket, transfer->bytes, transfer->length, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (!transfer->ledger)
         return send_counted(transfer, &unnoted);
     ssize_t n = send_counted(transfer, (void *) transfer->note->message);
