@@ -182,6 +182,8 @@ static ssize_t receive(struct redlock *connection, char *room) {
                              .msg_control = &control,
                              .msg_controllen = sizeof(control.bytes)};
 
+    if (connection->sight.memory) /* there is one page a connection */
+        return recv(connection->fd, room, READ_BYTES, MSG_DONTWAIT);
     ssize_t n = recvmsg(connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n >= 0 && message.msg_controllen > 0)
         take_descriptors(connection, &message);
@@ -222,7 +224,7 @@ static int receive_input(struct redlock *connection) {
 }
 
 static int forked(struct redlock *connection) {
-    if (connection->owner == getpid())
+    if (atomic_load_explicit(connection->is_ours, memory_order_relaxed) != 0)
         return REDLOCK_OK;
     client_note(&connection->client, "the connection belongs to process %ld", (long) connection->owner);
     return REDLOCK_FORKED;
@@ -307,7 +309,7 @@ static int run_until(struct redlock *connection, const bool *what, bool wanted, 
             .fd = connection->fd,
             .events = (short) (POLLIN | (client->output_length > 0 ? POLLOUT : 0)),
         };
-        int n = ppoll(&poll, 1, &timeout, NULL);
+        int n = ppoll(&poll, 1, due_ns < INT64_MAX || until_ns < INT64_MAX ? &timeout : NULL, NULL);
         if (n < 0 && errno != EINTR)
             (void) system_broken(connection, "poll");
         else if (n > 0 && (poll.revents & (POLLIN | POLLHUP | POLLERR)))
