@@ -121,7 +121,7 @@ struct send {
     uint64_t ticket; /* comes back with each node's vote */
     int64_t token;   /* to acquire and to raise: proposed; to refresh: the holder's; 0: no fencing. To look:
                       * not 0 if it is wanted */
-    int64_t token_last;      /* to acquire, raise, refresh: all from `token` to this one are reserved */
+    int64_t token_last;      /* to acquire and to raise: all from `token` to this one are reserved */
     const uint8_t *secret;   /* SECRET_BYTES; NULL for a look */
     const struct text *text; /* name, and the value's tail */
     const uint8_t *former;   /* to refresh and release: of a value that may stand there too, or NULL */

@@ -61,7 +61,7 @@ static const struct layout {
     [OPERATION_REFRESH] = {SCRIPT_REFRESH,
                            1,
                            {WORD_KEY, WORD_EPOCH_KEY, WORD_FENCE, WORD_END, WORD_VALUE, WORD_TTL, WORD_EPOCH,
-                            WORD_FORMER, WORD_TOKEN, WORD_LAST, WORD_RETENTION, WORD_END}},
+                            WORD_FORMER, WORD_TOKEN, WORD_RETENTION, WORD_END}},
     [OPERATION_RELEASE] = {SCRIPT_RELEASE,
                            BATCH_NAMES_MAX,
                            {WORD_KEY, WORD_END, WORD_VALUE, WORD_FORMER, WORD_CHANNEL, WORD_END}},
@@ -233,7 +233,7 @@ static struct piece put_key(struct batcher *batcher, const char *prefix, const s
 static void put_fence(struct batcher *batcher, struct item *item, const struct send *send) {
     item->fields[WORD_FENCE] = put_key(batcher, REDIS_FENCE_KEY, send);
     item->fields[WORD_TOKEN] = put_integer(batcher, send->token);
-    if (send->token_last > send->token || send->operation == OPERATION_REFRESH)
+    if (send->token_last > send->token && send->operation != OPERATION_REFRESH)
         item->fields[WORD_LAST] = put_integer(batcher, send->token_last);
 }
 

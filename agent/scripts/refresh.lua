@@ -1,7 +1,7 @@
--- KEYS lock, epoch[, fence] | ARGV value, ttl in ms, epoch, former value[, token, last token of its block,
--- fence_retention in ms]
+-- KEYS lock, epoch[, fence] | ARGV value, ttl in ms, epoch, former value[, token, fence_retention in ms]
 -- Extends the key that has the value, or the former one, which the value takes the place of: the lease has
--- another holder, whose token from the block goes with it. Answers {what extend does, TIME in us}.
+-- another holder, whose token goes with it where the node has accepted one as large: as the last one of a
+-- block. Answers {what extend does, TIME in us}.
 if redis.pcall('GET', KEYS[2]) ~= ARGV[3] then return redis.error_reply('EPOCH changed') end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -14,7 +14,8 @@ elseif held == false or held == ARGV[4] then
 end
 if type(done) == 'table' then return {done.err, now} end
 local fence = done > 0 and KEYS[3] and redis.pcall('GET', KEYS[3])
-if type(fence) == 'string' and string.match(fence, '^%d+') == ARGV[6] then
-  redis.pcall('SET', KEYS[3], ARGV[6] .. ' ' .. ARGV[5], 'PX', ARGV[7])
+local largest = type(fence) == 'string' and string.match(fence, '^%d+')
+if largest and tonumber(largest) >= tonumber(ARGV[5]) then
+  redis.pcall('SET', KEYS[3], largest .. ' ' .. ARGV[5], 'PX', ARGV[6])
 end
 return {done, now}

@@ -498,6 +498,29 @@ def test_many():
     replace()
 
 
+def test_told_late():
+    """kill -9 after a hand-off, before the nodes are told of it."""
+    for i in range(50):
+        client, name = agent.client(3), "late%d" % i
+        client.send_raw(b"ACQUIRE %s WAIT -1 RESUMABLE ASYNC\r\n" % name.encode() * 3)
+        ids = [client.reply()[1] for _ in range(3)]
+        wait_stored(client)
+        fences = []
+        for one in ids:
+            fences.append(client.push("granted")[2]["fence"])
+            if one != ids[-1]:
+                client.call("RELEASE", one)
+        replace()
+        if fences[2] == fences[1] + 1:  # it was handed over
+            lab.wait_for(lambda: (client.call("LEADER", name) or {}).get("fence") == fences[2],
+                         what="the holder's token")
+            ok(True, "LEADER tells the holder's token")
+            client.close()
+            return
+        client.close()
+    ok(False, "no hand-off in 50 tries")
+
+
 def test_without_manager():
     alone = lab.Agent(nodes, CONFIG, start=False)
     process = lab.subprocess.run(
@@ -519,4 +542,4 @@ def test_without_manager():
 main(test_lease_goes_on, test_waiting, test_under_way, test_page, test_observers, test_greetings,
      test_client_dies_meanwhile, test_child_has_connection, test_page_without_owner, test_not_stored,
      test_other_version, test_store_is_tidy, test_many, test_without_manager, test_exactly_once,
-     test_hand_offs)
+     test_hand_offs, test_told_late)

@@ -146,8 +146,8 @@ static redisReply *run_request(enum operation operation, const char *key, const 
     (void) snprintf(last, sizeof(last), "%lld", (long long) (known_floor_us() + last_distance));
     const char *const raise[] = {key,         REDIS_EPOCH_KEY, fence,         value,    token,
                                  known_epoch, floor_us,        TOKEN_SKEW_US, "100000", last};
-    const char *const refresh[] = {key,         REDIS_EPOCH_KEY, fence, value, "100000",
-                                   known_epoch, former,          token, last,  "100000"};
+    const char *const refresh[] = {key,         REDIS_EPOCH_KEY, fence, value,   "100000",
+                                   known_epoch, former,          token, "100000"};
     const char *const channel = quiet ? "" : REDIS_FREE_CHANNEL;
     const char *const both[] = {key, value, former, channel};
     const char *const extend[] = {key, REDIS_EPOCH_KEY, value, "100000", known_epoch};
@@ -158,7 +158,7 @@ static redisReply *run_request(enum operation operation, const char *key, const 
     case OPERATION_EXTEND:
         return run(SCRIPT_EXTEND, 5, extend, 2);
     case OPERATION_REFRESH:
-        return run(SCRIPT_REFRESH, 10, refresh, 3);
+        return run(SCRIPT_REFRESH, 9, refresh, 3);
     case OPERATION_ADOPT:
         return run(SCRIPT_ADOPT, 5, extend, 2);
     case OPERATION_RELEASE:

@@ -176,7 +176,8 @@ static enum vote_kind execute_on_key(struct sim_node *node, const struct event *
     case OPERATION_REFRESH:
         sim_counts.refreshes++;
         set_key(node, request);
-        if (node->data.keys[request->name].token == request->as.request.token_last)
+        if (request->as.request.token != 0 &&
+            node->data.keys[request->name].token >= request->as.request.token)
             node->data.keys[request->name].own_token = request->as.request.token;
         return ours ? VOTE_YES : VOTE_REPAIRED;
     case OPERATION_ADOPT:
