@@ -349,8 +349,18 @@ void registry_release(struct registry *registry, struct request *request, instan
     }
 }
 
+/* No BEAT will come any more: the linger is bound enough. */
+static void beat_while_lingering(struct registry *registry, const struct request *request,
+                                 instant_ns now_ns) {
+    int64_t heartbeat_ns = (int64_t) request->heartbeat_ms * NS_PER_MS;
+
+    if (request->heartbeat_ms > 0)
+        beat(registry, request, instant_max(now_ns, request->linger_until_ns - heartbeat_ns));
+}
+
 static void linger(struct registry *registry, struct request *request, instant_ns now_ns) {
     request->linger_until_ns = instant_add(now_ns, (int64_t) request->linger_ms * NS_PER_MS);
+    beat_while_lingering(registry, request, now_ns);
     request_set_due(registry, request, request_held_due_ns(request));
 }
 
@@ -501,6 +511,8 @@ static void found(struct registry *registry, struct request *request, instant_ns
         return;
     }
     request_set_deadline(registry, request, instant_max(request->deadline_ns, deadline_ns));
+    if (request->linger_until_ns != INSTANT_NEVER)
+        beat_while_lingering(registry, request, now_ns);
     if (request->refresh)
         tell_holder(registry, request);
     if (request->risk != 0) {

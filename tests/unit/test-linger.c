@@ -143,6 +143,20 @@ static void test_expelled(void) {
     is_int(last_command()->kind, COMMAND_RELEASE, "as long as another");
 }
 
+static void test_heartbeat(void) {
+    begin();
+    uint64_t id = hold(0, "ACQUIRE job HEARTBEAT 1000 LINGER 5000");
+    end(0);
+    ok(last_command()->kind == COMMAND_BEAT && last_command()->request == id,
+       "who is gone can't beat: as far as the keeper is told, it does");
+    is_int(last_command()->beat_ns + 1000 * NS_PER_MS, front.now_ns + 5000 * NS_PER_MS,
+           "until it has lingered, and no longer");
+    begin();
+    (void) hold(0, "ACQUIRE job HEARTBEAT 20000 LINGER 5000");
+    end(0);
+    is_int(last_command()->beat_ns, front.now_ns, "a heartbeat longer than that is not cut short");
+}
+
 int main(void) {
     test_session_ends();
     test_released();
@@ -151,5 +165,6 @@ int main(void) {
     test_not_held();
     test_expelled();
     test_nothing_is_kept();
+    test_heartbeat();
     return done_testing();
 }
