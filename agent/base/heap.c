@@ -78,3 +78,55 @@ instant_ns heap_earliest(const struct heap *heap) {
 uint32_t heap_first(const struct heap *heap) {
     return heap->count == 0 ? HEAP_ABSENT : heap->entries[0].item;
 }
+
+static instant_ns frontier_at(const struct heap_walk *walk, uint32_t i) {
+    return walk->heap->entries[walk->frontier[i]].at;
+}
+
+static void frontier_add(struct heap_walk *walk, uint32_t position) {
+    uint32_t i = walk->count++;
+
+    for (; i > 0; i = (i - 1) / 2) {
+        if (frontier_at(walk, (i - 1) / 2) <= walk->heap->entries[position].at)
+            break;
+        walk->frontier[i] = walk->frontier[(i - 1) / 2];
+    }
+    walk->frontier[i] = position;
+}
+
+/* In the place of the first. */
+static void frontier_replace(struct heap_walk *walk, uint32_t position) {
+    uint32_t i = 0;
+
+    for (uint32_t child = 1; child < walk->count; child = 2 * i + 1) {
+        if (child + 1 < walk->count && frontier_at(walk, child + 1) < frontier_at(walk, child))
+            child++;
+        if (walk->heap->entries[position].at <= frontier_at(walk, child))
+            break;
+        walk->frontier[i] = walk->frontier[child];
+        i = child;
+    }
+    walk->frontier[i] = position;
+}
+
+void heap_walk_begin(struct heap_walk *walk, const struct heap *heap) {
+    walk->heap = heap;
+    walk->count = 0;
+    if (heap->count > 0)
+        frontier_add(walk, 0);
+}
+
+uint32_t heap_walk_next(struct heap_walk *walk) {
+    const struct heap *heap = walk->heap;
+
+    if (walk->count == 0 || walk->count == HEAP_WALK_MAX)
+        return HEAP_ABSENT;
+    uint32_t position = walk->frontier[0], child = 2 * position + 1;
+    if (child < heap->count)
+        frontier_replace(walk, child);
+    else if (--walk->count > 0)
+        frontier_replace(walk, walk->frontier[walk->count]);
+    if (child + 1 < heap->count)
+        frontier_add(walk, child + 1);
+    return heap->entries[position].item;
+}

@@ -35,3 +35,18 @@ instant_ns heap_earliest(const struct heap *heap);
 
 /* The item at the root; HEAP_ABSENT when empty. */
 uint32_t heap_first(const struct heap *heap);
+
+/* The items in the order of their instants, without taking them out. A walk ends after some HEAP_WALK_MAX
+ * items, or when the heap changes. */
+enum { HEAP_WALK_MAX = 1024 };
+
+struct heap_walk {
+    const struct heap *heap;
+    uint32_t count;
+    uint32_t frontier[HEAP_WALK_MAX]; /* positions of those that may be next, a heap of its own */
+};
+
+void heap_walk_begin(struct heap_walk *walk, const struct heap *heap);
+
+/* HEAP_ABSENT at the end. */
+uint32_t heap_walk_next(struct heap_walk *walk);

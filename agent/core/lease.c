@@ -190,20 +190,13 @@ static void attempt_failed(struct shard *shard, struct lease *lease, bool timed_
     retry_failed(shard, lease, now_ns);
 }
 
-static instant_ns next_extension_ns(struct shard *shard, const struct lease *lease) {
-    int64_t third_ns = ttl_ns(lease) / 3;
-
-    /* Up to a tenth earlier: leases that were taken together don't stay in step. */
-    return lease->started_ns + third_ns - random_ns(shard, 0, third_ns / 10);
-}
-
 static void begin_holding(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     enter(shard, lease, LEASE_HELD);
     lease->deadline_ns = instant_min(lease->deadline_ns, lease->hold_until_ns);
     lease->beat_until_ns =
         lease->heartbeat_ms > 0 ? now_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS : INSTANT_NEVER;
     lease->seen = text_unref(&shard->texts, lease->seen);
-    lease->extend_ns = next_extension_ns(shard, lease);
+    lease->extend_ns = pace_first_ns(shard, lease);
     if (lease->deadline_ns >= lease->hold_until_ns) /* the holder is told before its end, however short */
         lease->extend_ns = instant_min(lease->extend_ns, now_ns + (lease->deadline_ns - now_ns) / 2);
     shard_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
@@ -505,15 +498,16 @@ static void extension_succeeded(struct shard *shard, struct lease *lease, instan
         shard->counters.extension_margin_permille = margin_permille;
     shard->counters.extensions++;
     lease->deadline_ns = instant_max(lease->deadline_ns, deadline_ns);
+    if (!lease->under_way) /* late: its next try had been set */
+        lease->extend_ns = pace_first_ns(shard, lease);
     lease->under_way = lease->undecided = false;
     lease->failures = 0;
     lease->risk = 0;
-    lease->extend_ns = next_extension_ns(shard, lease);
     shard_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
     tell(shard, lease, REPORT_EXTENDED);
 }
 
-static void extend(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+void lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     node_set nodes = shard_askable(shard);
     int64_t late_ns = now_ns - lease->extend_ns;
 
@@ -529,23 +523,15 @@ static void extend(struct shard *shard, struct lease *lease, instant_ns now_ns) 
     lease->started_ns = lease->sent_ns = now_ns;
     lease->maybe |= nodes;
     lease->under_way = lease->undecided = lease->extends = true;
-    shard->extended = true;
+    lease->extend_ns = pace_next_ns(shard, lease, now_ns);
     shard_set_due(shard, lease, instant_min(now_ns + node_timeout_ns(lease), lease->deadline_ns));
     shard_send(shard, lease, handover_operation(shard, lease, now_ns), nodes, now_ns);
 }
 
-/* A hundredth of the ttl. */
-static int64_t extension_slack_ns(const struct lease *lease) {
-    return ttl_ns(lease) / 100;
-}
-
-bool lease_extend_early(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    if (lease->state != LEASE_HELD || lease->under_way || lease->abandoned || lease->risk != 0 ||
-        lease->extend_ns - extension_slack_ns(lease) > now_ns || now_ns >= lease->deadline_ns ||
-        lease->deadline_ns >= lease->hold_until_ns || now_ns >= lease->beat_until_ns)
-        return false;
-    extend(shard, lease, now_ns);
-    return true;
+bool lease_may_extend(const struct lease *lease, instant_ns now_ns) {
+    return lease->state == LEASE_HELD && !lease->under_way && !lease->abandoned && lease->risk == 0 &&
+           now_ns < lease->deadline_ns && lease->deadline_ns < lease->hold_until_ns &&
+           now_ns < lease->beat_until_ns;
 }
 
 static void held_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -566,7 +552,7 @@ static void held_tick(struct shard *shard, struct lease *lease, instant_ns now_n
         put_at_risk(shard, lease, REASON_HEARTBEAT);
         shard_set_due(shard, lease, lease->deadline_ns);
     } else {
-        extend(shard, lease, now_ns);
+        lease_extend(shard, lease, now_ns);
     }
 }
 

@@ -123,9 +123,11 @@ void lease_listening(struct shard *shard, struct lease *lease, unsigned node, in
 /* Something is due: retry, time-out, extension, deadline, end of the keys. */
 void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
-/* Extends a lease that is held and about to be extended anyway, so that its request travels with others.
- * False: it is not, and nothing has changed. */
-bool lease_extend_early(struct shard *shard, struct lease *lease, instant_ns now_ns);
+/* Held, and its next event is an extension: it may come earlier. */
+bool lease_may_extend(const struct lease *lease, instant_ns now_ns);
+
+/* Asks for an extension. */
+void lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
 /* The holder lets go, or withdraws. */
 void lease_release(struct shard *shard, struct lease *lease, instant_ns now_ns);

@@ -47,6 +47,8 @@ enum {
     CLOCK_SLACK_MS = DRIFT_FIXED_MS, /* a clock that was set by no more than that has not been set */
 };
 
+enum { EXTENSION_TURN_NAMES = 4 * BATCH_NAMES_MAX }; /* extended in one turn, unless more are due */
+
 static_assert(TTL_MS_MIN > TTL_MS_MIN / DRIFT_DIVISOR + DRIFT_FIXED_MS + NODE_TIMEOUT_MS_MIN,
               "the shortest lease leaves validity after one node time-out");
 #define FENCE_RETENTION_MS_MAX (INT64_C(366) * 24 * 60 * 60 * 1000)

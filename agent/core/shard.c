@@ -531,19 +531,8 @@ static void tick_nodes(struct shard *shard, instant_ns now_ns) {
     }
 }
 
-/* Once a request goes out, extensions that are nearly due go along: a call for many names costs hardly more
- * than one for a single name. */
-static void extend_early(struct shard *shard, instant_ns now_ns) {
-    while (heap_earliest(&shard->due) != INSTANT_NEVER) {
-        uint32_t item = heap_first(&shard->due);
-        if (item >= shard->leases.capacity ||
-            !lease_extend_early(shard, pool_at(&shard->leases, item), now_ns))
-            break;
-    }
-}
-
 void shard_tick(struct shard *shard, instant_ns now_ns) {
-    shard->extended = false;
+    pace_begin(shard);
     tick_nodes(shard, now_ns);
     while (heap_earliest(&shard->due) <= now_ns) {
         uint32_t item = heap_first(&shard->due);
@@ -552,8 +541,7 @@ void shard_tick(struct shard *shard, instant_ns now_ns) {
         else
             look_tick(shard, pool_at(&shard->looks, item - shard->leases.capacity));
     }
-    if (shard->extended)
-        extend_early(shard, now_ns);
+    pace_fill(shard, now_ns);
 }
 
 instant_ns shard_due_ns(const struct shard *shard) {

@@ -13,6 +13,7 @@
 #include "core/event.h"
 #include "core/lease.h"
 #include "core/node.h"
+#include "core/pace.h"
 #include "core/stranger.h"
 
 struct shard_config {
@@ -65,8 +66,8 @@ struct shard {
     uint32_t *lease_of_request; /* by request modulo requests_max: slot + 1 */
     struct text_store texts;
     struct list ending; /* leases whose keys are about to be deleted */
-    bool extended;      /* in this tick */
     bool judging;       /* a clock was set, and it is not known whose */
+    struct pace pace;
     struct predecessor predecessor;
     int64_t token_high;  /* the largest token granted here */
     uint32_t max_ttl_ms; /* the longest of all agents, as far as the nodes' epochs tell */

@@ -1,0 +1,36 @@
+/* When leases are extended: after a third of their ttl, or somewhat earlier.
+ *
+ * A script call for many names costs hardly more than one for a single name, and a turn of the loop costs
+ * more than both. So once a call goes out it is filled with leases that would have their turn soon. The
+ * names of one call have one next time and go on together: few leases take few turns, with full calls. Many
+ * are spread over the whole period, a few calls a turn, so that nobody waits long behind them at a node,
+ * even if all were taken at once. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/instant.h"
+
+struct lease;
+struct shard;
+
+struct pace {
+    uint32_t names;     /* extended in this turn */
+    int64_t call_lag;   /* from an extension to the next one, for the names of this call */
+    int64_t lag;        /* the same for the call that comes next, at call_ns */
+    instant_ns call_ns; /* when this call began */
+    bool crowd;         /* a crowd's calls are being laid */
+};
+
+/* When a lease that has just been taken is extended, if it began at `started_ns`. */
+instant_ns pace_first_ns(struct shard *shard, const struct lease *lease);
+
+/* The lease is being extended: when it is next. */
+instant_ns pace_next_ns(struct shard *shard, const struct lease *lease, instant_ns now_ns);
+
+/* A turn begins. */
+void pace_begin(struct shard *shard);
+
+/* What is due has been done: extends more, as long as that fills calls. */
+void pace_fill(struct shard *shard, instant_ns now_ns);

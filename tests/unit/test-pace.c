@@ -1,0 +1,281 @@
+/* How extensions are spaced: a shard and one node with given time, which grants everything. */
+
+#include <assert.h>
+#include <sys/mman.h>
+
+#include "core/shard.h"
+#include "tap.h"
+
+enum { LEASES_MAX = 1 << 17, TTL_MS = 10000, ANSWER_US = 500, LATE_US = 50 };
+
+#define PERIOD_NS (TTL_MS * NS_PER_MS / 3)
+
+static struct world {
+    struct shard shard;
+    instant_ns now_ns;
+    void *memory;
+    size_t memory_bytes;
+    uint64_t tickets[LEASES_MAX];
+    uint32_t n_tickets;
+    instant_ns asked_ns[2 * LEASES_MAX]; /* by item: its last request */
+    uint32_t names;                      /* extended in this turn */
+    int64_t longest_ns;                  /* between two of a lease */
+    uint32_t ended;                      /* reports of any other kind than of a grant or an extension */
+} world;
+
+static void on_send(void *userdata, const struct send *send) {
+    instant_ns *asked_ns = &world.asked_ns[(uint32_t) send->ticket];
+
+    (void) userdata;
+    if (send->operation == OPERATION_EXTEND) {
+        world.names++;
+        world.longest_ns = instant_max(world.longest_ns, world.now_ns - *asked_ns);
+    }
+    *asked_ns = world.now_ns;
+    world.tickets[world.n_tickets++] = send->ticket;
+}
+
+static void on_report(void *userdata, const struct report *report) {
+    (void) userdata;
+    world.ended +=
+        report->kind != REPORT_NODE && report->kind != REPORT_GRANTED && report->kind != REPORT_EXTENDED;
+}
+
+static void on_probe(void *userdata, unsigned node, const struct inquiry *inquiry) {
+    (void) userdata;
+    (void) node;
+    (void) inquiry;
+}
+
+static void on_bless(void *userdata, unsigned node, const struct blessing *blessing) {
+    (void) userdata;
+    (void) node;
+    (void) blessing;
+}
+
+static void on_cut(void *userdata, unsigned node) {
+    (void) userdata;
+    (void) node;
+}
+
+static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
+    (void) userdata;
+    memset(secret, 1, SECRET_BYTES);
+}
+
+static void on_listen(void *userdata, uint64_t request, const struct text *name, bool wanted) {
+    (void) userdata;
+    (void) request;
+    (void) name;
+    (void) wanted;
+}
+
+static const struct probe blessed = {.blessed = true, .max_ttl_ms = 60000, .time_us = -1, .floor_us = 1};
+
+static void world_begin(void) {
+    static const char *const names[] = {"a"};
+    const struct shard_config config = {
+        .nodes = 1, .requests_max = LEASES_MAX, .node_names = names, .max_ttl_ms = 60000, .seed = 7};
+    const struct shard_sink sink = {.send = on_send,
+                                    .report = on_report,
+                                    .probe = on_probe,
+                                    .bless = on_bless,
+                                    .cut = on_cut,
+                                    .secret = on_secret,
+                                    .listen = on_listen};
+
+    if (world.memory)
+        (void) munmap(world.memory, world.memory_bytes);
+    memset(&world, 0, sizeof(world));
+    world.now_ns = 1000 * NS_PER_S;
+    world.memory_bytes = shard_memory_bytes(&config);
+    world.memory = mmap(NULL, world.memory_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert(world.memory != MAP_FAILED);
+    shard_init(&world.shard, &config, &sink, world.memory);
+    shard_node_ready(&world.shard, 0, world.now_ns);
+    shard_node_probed(&world.shard, 0, &blessed, world.now_ns);
+}
+
+static void answer_all(void) {
+    static const struct vote yes = {.kind = VOTE_YES, .text = ""};
+
+    for (uint32_t i = 0; i < world.n_tickets; i++)
+        shard_vote(&world.shard, 0, world.tickets[i], &yes, world.now_ns);
+    world.n_tickets = 0;
+}
+
+/* What happened between two instants. */
+struct span {
+    uint32_t turns, calls, names;
+    uint32_t most_names; /* of a turn */
+    uint32_t most_in_10_ms, most_in_100_ms;
+};
+
+struct slot {
+    int64_t length_ns;
+    instant_ns begun_ns;
+    uint32_t names;
+};
+
+static void count_slot(struct slot *slot, uint32_t *most) {
+    if (world.now_ns - slot->begun_ns >= slot->length_ns)
+        *slot = (struct slot){.length_ns = slot->length_ns, .begun_ns = world.now_ns};
+    slot->names += world.names;
+    *most = slot->names > *most ? slot->names : *most;
+}
+
+/* Turns come when they are due, answers after ANSWER_US. */
+static struct span pass(int64_t duration_ns) {
+    instant_ns until_ns = world.now_ns + duration_ns;
+    struct slot shorter = {.length_ns = 10 * NS_PER_MS}, longer = {.length_ns = 100 * NS_PER_MS};
+    struct span span = {0};
+
+    while (shard_due_ns(&world.shard) <= until_ns) {
+        world.now_ns = instant_max(world.now_ns, shard_due_ns(&world.shard)) + LATE_US * NS_PER_US;
+        world.names = 0;
+        shard_tick(&world.shard, world.now_ns);
+        if (world.shard.nodes[0].probing)
+            shard_node_probed(&world.shard, 0, &blessed, world.now_ns);
+        count_slot(&shorter, &span.most_in_10_ms);
+        count_slot(&longer, &span.most_in_100_ms);
+        span.turns += world.names > 0 ? 1 : 0;
+        span.calls += (world.names + BATCH_NAMES_MAX - 1) / BATCH_NAMES_MAX;
+        span.names += world.names;
+        span.most_names = world.names > span.most_names ? world.names : span.most_names;
+        world.now_ns += ANSWER_US * NS_PER_US;
+        answer_all();
+    }
+    world.now_ns = instant_max(world.now_ns, until_ns);
+    return span;
+}
+
+/* Takes so many, evenly in this time, with requests from `first` on. */
+static void take(uint64_t first, uint32_t count, uint32_t ttl_ms, int64_t within_ns) {
+    instant_ns begun_ns = world.now_ns;
+    struct command command = {.kind = COMMAND_CONTEND,
+                              .ttl_ms = ttl_ms,
+                              .node_timeout_ms = 100,
+                              .text = "x42:",
+                              .head_length = 1,
+                              .tail_length = 3};
+
+    for (uint32_t i = 0; i < count; i++) {
+        (void) pass(instant_max(0, begun_ns + within_ns / count * i - world.now_ns));
+        command.request = first + i;
+        shard_command(&world.shard, &command, world.now_ns);
+        answer_all();
+    }
+}
+
+static void test_few(void) {
+    world_begin();
+    take(1, 1000, TTL_MS, PERIOD_NS);
+    (void) pass(2 * PERIOD_NS);
+    const struct span span = pass(10 * PERIOD_NS);
+    ok(span.turns <= 10 * 9, "1,000 leases are extended in at most 9 turns a period (%u in ten)",
+       span.turns);
+    ok(span.names >= span.calls * 120, "with 120 names or more in a call (%u in %u)", span.names,
+       span.calls);
+    ok(span.names <= 10 * 1100,
+       "and each hardly more often than after a third of its ttl (%u in ten periods)", span.names);
+    ok(world.longest_ns <= PERIOD_NS + NS_PER_MS, "but never later");
+    is_int(world.ended, 0, "none is lost");
+}
+
+static void test_very_few(void) {
+    world_begin();
+    take(1, 20, TTL_MS, PERIOD_NS);
+    (void) pass(2 * PERIOD_NS);
+    const struct span span = pass(10 * PERIOD_NS);
+    ok(span.turns <= 10 * 5, "20 leases are extended in at most 5 turns a period (%u in ten)", span.turns);
+}
+
+static void test_one_at_a_time(void) {
+    world_begin();
+    take(1, 1, TTL_MS, NS_PER_MS);
+    const instant_ns granted_ns = world.asked_ns[0];
+    (void) pass(PERIOD_NS / 10 * 9 - 2 * NS_PER_MS);
+    ok(world.asked_ns[0] == granted_ns,
+       "one alone is not extended before nine tenths of a third of its ttl");
+    (void) pass(PERIOD_NS / 10 + 3 * NS_PER_MS);
+    ok(world.asked_ns[0] > granted_ns, "but after the third at the latest");
+}
+
+/* Taken together, as after a start. */
+static void test_crowd(uint32_t count, int64_t within_ms) {
+    world_begin();
+    take(1, count, TTL_MS, within_ms * NS_PER_MS);
+    const struct span first = pass(PERIOD_NS), second = pass(PERIOD_NS);
+    (void) pass(14 * PERIOD_NS);
+    const struct span span = pass(2 * PERIOD_NS);
+    const uint32_t fair = (uint32_t) ((uint64_t) count * 100 * NS_PER_MS / PERIOD_NS);
+
+    (void) printf("# %u leases taken in %d ms: in 100 ms %u go out, then %u, at last %u; evenly %u would\n",
+                  count, (int) within_ms, first.most_in_100_ms, second.most_in_100_ms, span.most_in_100_ms,
+                  fair);
+    ok(second.most_in_100_ms <= 7 * fair, "%u leases taken together part at once", count);
+    ok(span.most_in_100_ms <= 2 * fair, "some periods later they are spread over a period");
+    ok(span.most_in_10_ms <= 2 * EXTENSION_TURN_NAMES, "no 10 ms has more than two turns' names");
+    ok(span.most_names <= EXTENSION_TURN_NAMES, "and no turn more than %u", EXTENSION_TURN_NAMES);
+    ok(span.names >= span.calls * 126, "their calls are full (%u names in %u)", span.names, span.calls);
+    ok(span.names <= 2 * count / 10 * 11, "each is extended hardly more often than it must be");
+    ok(world.longest_ns <= PERIOD_NS + 300 * NS_PER_MS, "nor later than the crowd can be served (%d ms)",
+       (int) ((world.longest_ns - PERIOD_NS) / NS_PER_MS));
+    is_int(world.ended, 0, "none is lost");
+}
+
+static void test_mixed(void) {
+    enum { COUNT = 2000 };
+
+    world_begin();
+    take(1, COUNT, 1000, NS_PER_S / 3);
+    take(1 + COUNT, COUNT, 30000, NS_PER_S);
+    (void) pass(20 * NS_PER_S);
+    const struct span span = pass(30 * NS_PER_S);
+    const uint32_t must = COUNT * 90 + COUNT * 3;
+    ok(span.names <= must / 4 * 5,
+       "leases of different ttls: each hardly more often than it must be (%u, %u)", span.names, must);
+    ok(span.names >= span.calls * 100, "in calls that are nearly full (%u names in %u)", span.names,
+       span.calls);
+    is_int(world.ended, 0, "none is lost");
+}
+
+static void test_walk(void) {
+    enum { COUNT = 900 };
+    static struct heap_entry entries[COUNT];
+    static uint32_t positions[COUNT];
+    struct random random;
+    struct heap heap;
+    struct heap_walk walk;
+    uint32_t n = 0, item, in_order = 0;
+    instant_ns at[COUNT], last = -1;
+
+    random_init(&random, 7);
+    heap_init(&heap, entries, positions, COUNT);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        at[i] = random_between(&random, 0, 500);
+        heap_set(&heap, i, at[i]);
+    }
+    heap_walk_begin(&walk, &heap);
+    while ((item = heap_walk_next(&walk)) != HEAP_ABSENT) {
+        n++;
+        in_order += at[item] >= last ? 1 : 0;
+        last = at[item];
+        at[item] = -2; /* seen */
+    }
+    ok(n == COUNT && in_order == COUNT, "a walk over a heap meets each once, in order (%u, %u)", n,
+       in_order);
+}
+
+int main(void) {
+    test_walk();
+    test_few();
+    test_very_few();
+    test_one_at_a_time();
+    test_crowd(100000, 200);
+    test_crowd(100000, 1000);
+    test_crowd(5000, 50);
+    test_mixed();
+    return done_testing();
+}
