@@ -356,6 +356,15 @@ void shard_node_probed(struct shard *shard, unsigned index, const struct probe *
     see_to_trust(shard, index, now_ns);
 }
 
+void shard_probe_early(struct shard *shard, int64_t early_ns, instant_ns now_ns) {
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        if (node_wish_due_ns(&shard->nodes[i], quarantine_ns(shard)) - now_ns > early_ns)
+            continue;
+        node_ask_time(&shard->nodes[i], now_ns);
+        see_to_trust(shard, i, now_ns);
+    }
+}
+
 /* --- clocks --- */
 
 /* Our own clock may have stood still: then every deadline is later than the keys' end. */

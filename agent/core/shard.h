@@ -96,6 +96,9 @@ void shard_node_gone(struct shard *shard, unsigned node, enum standing standing,
 
 void shard_node_probed(struct shard *shard, unsigned node, const struct probe *probe, instant_ns now_ns);
 
+/* The nodes are being asked something else: trusted ones that are to be probed within this time are now. */
+void shard_probe_early(struct shard *shard, int64_t early_ns, instant_ns now_ns);
+
 /* The node told its TIME in an answer to what was sent at `sent_ns`. Before the votes in that answer. */
 void shard_node_time(struct shard *shard, unsigned node, int64_t time_us, instant_ns sent_ns,
                      instant_ns now_ns);

@@ -20,7 +20,12 @@
 #include "io/redis.h"
 #include "io/secrets.h"
 
-enum { MAILBOX_BYTES = 1 << 20, MARK_MARGIN_MS = 60 * 1000 };
+enum {
+    MAILBOX_BYTES = 1 << 20,
+    MARK_MARGIN_MS = 60 * 1000,
+    VAIN_MS = 200,      /* a ring for nothing is prevented if it is so much too early, */
+    VAIN_PAUSE_MS = 20, /* so often */
+};
 
 struct keeper {
     struct keeper_config config;
@@ -34,6 +39,7 @@ struct keeper {
     sd_event_source *timer;
     struct poller *poller;
     instant_ns timer_ns; /* when it will ring; never later than anything is due */
+    instant_ns vain_ns;  /* not before that it is kept from ringing for nothing */
     struct redis *nodes[NODES_MAX];
     const char *node_names[NODES_MAX];
     bool told_deaf[NODES_MAX];                  /* that its user may not subscribe */
@@ -155,6 +161,26 @@ static void flush_probed(struct keeper *keeper) {
             redis_flush(keeper->nodes[i]);
 }
 
+static int set_timer(struct keeper *keeper, instant_ns at_ns) {
+    keeper->timer_ns = at_ns;
+    return loop_set_timer(keeper->timer, at_ns);
+}
+
+/* Most of what is due, such as the end of a node's time, is answered long before. To ring for that costs
+ * more than to set the timer once more, but less than to do so after each answer. */
+static bool rings_in_vain(struct keeper *keeper, instant_ns due_ns) {
+    int64_t too_early_ns = due_ns - keeper->timer_ns;
+
+    if (too_early_ns < VAIN_MS * NS_PER_MS)
+        return false;
+    instant_ns now_ns = clock_now_ns();
+    if (now_ns < keeper->vain_ns)
+        return false;
+    keeper->vain_ns = instant_max(keeper->vain_ns, now_ns - 2 * VAIN_PAUSE_MS * NS_PER_MS);
+    keeper->vain_ns += VAIN_PAUSE_MS * NS_PER_MS;
+    return true;
+}
+
 /* Sends what is due in one write a node, wakes the front, and sets the timer. */
 static int settle(void *userdata) {
     struct keeper *keeper = userdata;
@@ -170,12 +196,9 @@ static int settle(void *userdata) {
     instant_ns due_ns = shard_due_ns(&keeper->shard);
     if (keeper->backlog)
         due_ns = instant_min(due_ns, clock_now_ns() + NS_PER_MS);
-    /* Most of what is due is answered long before: a timer that rings early once costs less than setting it
-     * each time. */
-    if (due_ns >= keeper->timer_ns)
+    if (due_ns >= keeper->timer_ns && !rings_in_vain(keeper, due_ns))
         return 0;
-    keeper->timer_ns = due_ns;
-    return loop_set_timer(keeper->timer, due_ns);
+    return set_timer(keeper, due_ns);
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -183,9 +206,8 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
 
     (void) source;
     (void) usec;
-    keeper->timer_ns = INSTANT_NEVER;
     shard_tick(&keeper->shard, clock_now_ns());
-    return 0;
+    return set_timer(keeper, shard_due_ns(&keeper->shard));
 }
 
 /* --- the front's errands --- */
@@ -316,13 +338,25 @@ static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisR
     batch_answered(keeper->batcher, &keeper->shard, redis_index(redis), tag, reply, clock_now_ns());
 }
 
+/* All nodes are looked after in one turn, so that an idle keeper sleeps until the next. */
+static void on_node_look(void *userdata, struct redis *redis) {
+    struct keeper *keeper = userdata;
+
+    for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
+        if (redis_look_along(keeper->nodes[i], redis))
+            keeper->probed |= node_set_of(i);
+    shard_probe_early(&keeper->shard, LOOK_EARLY_MS * NS_PER_MS, clock_now_ns());
+}
+
 /* --- the thread --- */
 
 static int set_up(struct keeper *keeper) {
     static const struct poller_hooks hooks = {
         .mail = take_errands, .mail_waits = errands_wait, .settle = settle};
-    static const struct redis_callbacks callbacks = {
-        .on_state = on_node_state, .on_probe = on_node_probe, .on_reply = on_node_reply};
+    static const struct redis_callbacks callbacks = {.on_state = on_node_state,
+                                                     .on_probe = on_node_probe,
+                                                     .on_reply = on_node_reply,
+                                                     .on_look = on_node_look};
     const struct config *config = keeper->config.config;
 
     int r = sd_event_new(&keeper->event);

@@ -58,8 +58,10 @@ static int serve_event(sd_event *event) {
     int outcome = 1, code;
 
     for (;;) {
-        int r =
-            sd_event_get_state(event) == SD_EVENT_ARMED ? sd_event_wait(event, 0) : sd_event_prepare(event);
+        bool armed = sd_event_get_state(event) == SD_EVENT_ARMED;
+        if (!armed)
+            (void) loop_touched(); /* this has it all */
+        int r = armed ? sd_event_wait(event, 0) : sd_event_prepare(event);
         if (r < 0)
             return r;
         if (r > 0) {

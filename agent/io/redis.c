@@ -67,6 +67,8 @@ struct redis {
     struct random random;
     struct redis_facts facts;
     bool looking;       /* INFO is under way */
+    instant_ns look_ns; /* when the next one is due, if the node is ready */
+    int64_t look_ms;    /* until the one after that; the same for all that look together */
     bool fsync_always;  /* CONFIG says so; asked of durable nodes before each INFO */
     bool told_volatile; /* that it is not what the configuration says */
     struct redis_rights rights;
@@ -100,6 +102,11 @@ static void set_timer_ms(struct redis *redis, int64_t ms) {
     /* Can only fail for want of memory; then nothing would ever time out again. */
     if (loop_set_timer(redis->timer, clock_now_ns() + ms * NS_PER_MS) < 0)
         abort();
+}
+
+static void set_look_timer(struct redis *redis) {
+    redis->look_ns = clock_now_ns() + redis->look_ms * NS_PER_MS;
+    set_timer_ms(redis, redis->look_ms);
 }
 
 /* Waits a random while, longer after each failure, and connects anew. */
@@ -192,7 +199,8 @@ static void give_up(struct redis *redis, const char *format, ...) {
 
 static void become_ready(struct redis *redis) {
     redis->ready_ns = clock_now_ns();
-    set_timer_ms(redis, random_between(&redis->random, INFO_MS_MIN, INFO_MS_MAX));
+    redis->look_ms = random_between(&redis->random, INFO_MS_MIN, INFO_MS_MAX);
+    set_look_timer(redis);
     set_state(redis, REDIS_READY, "");
 }
 
@@ -263,7 +271,7 @@ static void judge_facts(struct redis *redis) {
         if (trouble || redis->forgot)
             give_up(redis, "%s", trouble ? trouble : redis->forgot);
         else
-            set_timer_ms(redis, random_between(&redis->random, INFO_MS_MIN, INFO_MS_MAX));
+            set_look_timer(redis);
         return;
     }
     if (trouble) {
@@ -614,6 +622,12 @@ static void connect_now(struct redis *redis) {
         retry_later(redis, "can't look up its address now");
 }
 
+static void look_again(struct redis *redis, int64_t next_ms) {
+    redis->look_ms = next_ms;
+    set_timer_ms(redis, INFO_TIMEOUT_MS);
+    (void) look(redis);
+}
+
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
     struct redis *redis = userdata;
 
@@ -633,8 +647,11 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
                 redis->state == REDIS_READY ? "stopped answering"
                                             : "accepts connections but does not answer",
                 silence_hint(redis, false));
+    } else if (redis->state == REDIS_READY) {
+        look_again(redis, random_between(&redis->random, INFO_MS_MIN, INFO_MS_MAX));
+        redis->callbacks.on_look(redis->userdata, redis);
     } else {
-        set_timer_ms(redis, redis->state == REDIS_READY ? INFO_TIMEOUT_MS : PROBE_TIMEOUT_MS);
+        set_timer_ms(redis, PROBE_TIMEOUT_MS);
         (void) look(redis);
     }
     redis_flush(redis);
@@ -747,6 +764,13 @@ int redis_send(struct redis *redis, enum redis_script script, const struct redis
     else
         transmit(redis, record);
     return 0;
+}
+
+bool redis_look_along(struct redis *redis, const struct redis *first) {
+    if (!can_send(redis) || redis->looking || redis->look_ns - clock_now_ns() > LOOK_EARLY_MS * NS_PER_MS)
+        return false;
+    look_again(redis, first->look_ms);
+    return true;
 }
 
 void redis_flush(struct redis *redis) {

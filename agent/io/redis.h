@@ -52,7 +52,10 @@ enum redis_state {
     REDIS_READY,
 };
 
-enum { EPOCH_BYTES_MAX = 96 };
+enum {
+    EPOCH_BYTES_MAX = 96,
+    LOOK_EARLY_MS = 1500, /* what is due so soon goes along with a look */
+};
 
 /* A node's TIME in microseconds as a script answers it, until the year 2112, so that sums fit: a clock
  * beyond is one that was set. Negative when it is none. */
@@ -100,6 +103,8 @@ struct redis_callbacks {
      * command may or may not have been executed. NOSCRIPT never shows: the script was loaded again and the
      * call repeated. */
     void (*on_reply)(void *userdata, struct redis *redis, void *tag, redisReply *reply);
+    /* The server is being looked at again: the others could go along, and what else is to be asked soon. */
+    void (*on_look)(void *userdata, struct redis *redis);
 };
 
 /* Makes a connection object and starts to connect. `node` and `poller`, which watches the socket, must
@@ -133,6 +138,9 @@ const char *redis_epoch(const struct redis *redis);
 /* Sends what is queued, in one write as far as the socket takes it. Call at the end of each loop turn. May
  * call back. */
 void redis_flush(struct redis *redis);
+
+/* Looks at the server together with `first`, if that is due soon. True: there is something to flush. */
+bool redis_look_along(struct redis *redis, const struct redis *first);
 
 /* Gives the connection up and connects anew, for a node that has stopped answering. Calls on_reply(NULL) for
  * what was under way. */

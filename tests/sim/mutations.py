@@ -62,6 +62,8 @@ MUTATIONS = [
      "INSTANT_NEVER"),
     ("missing heartbeats don't matter", "agent/core/lease.c",
      "} else if (now_ns >= lease->beat_until_ns) {", "} else if (now_ns < 0) {"),
+    ("missing heartbeats don't matter to extensions that go along", "agent/core/lease.c",
+     "           now_ns < lease->beat_until_ns;", "           now_ns > 0;"),
     ("one lock value for all attempts", "agent/core/lease.c",
      "    shard->sink.secret(shard->sink.userdata, lease->secret);",
      "    if (!lease->maybe && !lease->failure)\n"

@@ -177,6 +177,28 @@ static void test_extensions_travel_together(void) {
     is_int(count_sent(OPERATION_EXTEND), 10, "others have their own time");
 }
 
+static unsigned count_probing(void) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < world.shard.config.nodes; i++)
+        count += world.shard.nodes[i].probing ? 1 : 0;
+    return count;
+}
+
+static void test_probed_along(void) {
+    world_begin(3);
+    shard_node_gone(&world.shard, 2, STANDING_CONNECTING, "closed", world.now_ns);
+    pass_ms(8400);
+    shard_probe_early(&world.shard, 1500 * NS_PER_MS, world.now_ns);
+    is_int(count_probing(), 0, "a probe is not much earlier than due");
+    pass_ms(200);
+    shard_probe_early(&world.shard, 1500 * NS_PER_MS, world.now_ns);
+    is_int(count_probing(), 2,
+           "but goes along with what the nodes are asked anyway, where they can be asked");
+    is_int(shard_due_ns(&world.shard) - world.now_ns, NODE_STALLED_MS * NS_PER_MS,
+           "its answer is awaited like that of any other");
+}
+
 /* What holds an extension back does so too when others take it along. */
 static void test_left_alone(void) {
     static const struct {
@@ -632,6 +654,7 @@ int main(void) {
     test_extension();
     test_extensions_travel_together();
     test_left_alone();
+    test_probed_along();
     test_extension_fails();
     test_expiry();
     test_late_extension();
