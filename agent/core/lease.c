@@ -32,20 +32,24 @@ static int64_t ttl_ns(const struct lease *lease) {
 }
 
 static void enter(struct shard *shard, struct lease *lease, enum lease_state state) {
+    bool was_past = lease_is_past_attempts(lease);
+
     if (lease->state == LEASE_WAITING)
         shard->waiting--;
     if (lease->state == LEASE_HELD)
         shard->counters.held--;
     lease->state = (uint8_t) state;
-    list_unlink(&lease->ending_link);
+    assert(!was_past || lease_is_past_attempts(lease));
+    if (was_past)
+        list_unlink(&lease->ending_link);
+    else if (lease_is_past_attempts(lease))
+        shard_lease_leave_attempts(shard, lease);
     if (state == LEASE_LOST || state == LEASE_RELEASING)
         list_append(&shard->ending, &lease->ending_link);
     if (state == LEASE_WAITING)
         shard->waiting++;
     if (state == LEASE_HELD)
         shard->counters.held++;
-    if (state != LEASE_WAITING && state != LEASE_ACQUIRING && state != LEASE_RAISING)
-        retry_over(shard, lease);
     lease->under_way = lease->undecided = false;
 }
 
@@ -113,7 +117,7 @@ static void release_begin(struct shard *shard, struct lease *lease, instant_ns n
 }
 
 static void release_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    instant_ns gone_ns = validity_key_gone_ns(lease->sent_ns, lease->ttl_ms);
+    instant_ns gone_ns = validity_key_gone_ns(lease->started_ns, lease->ttl_ms);
 
     tell(shard, lease, REPORT_RELEASED);
     shard_lease_detach(shard, lease);
@@ -149,7 +153,7 @@ static void attempt_undo(struct shard *shard, struct lease *lease, instant_ns no
     memcpy(undo->secret, lease->secret, sizeof(undo->secret));
     undo->ttl_ms = lease->ttl_ms;
     undo->node_timeout_ms = lease->node_timeout_ms;
-    undo->sent_ns = lease->sent_ns;
+    undo->started_ns = lease->started_ns;
     undo->maybe = lease->maybe;
     lease->maybe = 0;
     release_begin(shard, undo, now_ns);
@@ -195,7 +199,6 @@ static void begin_holding(struct shard *shard, struct lease *lease, instant_ns n
     lease->deadline_ns = instant_min(lease->deadline_ns, lease->hold_until_ns);
     lease->beat_until_ns =
         lease->heartbeat_ms > 0 ? now_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS : INSTANT_NEVER;
-    lease->seen = text_unref(&shard->texts, lease->seen);
     lease->extend_ns = pace_first_ns(shard, lease);
     if (lease->deadline_ns >= lease->hold_until_ns) /* the holder is told before its end, however short */
         lease->extend_ns = instant_min(lease->extend_ns, now_ns + (lease->deadline_ns - now_ns) / 2);
@@ -222,7 +225,7 @@ static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns n
     node_set nodes = shard_askable(shard);
 
     enter(shard, lease, LEASE_ACQUIRING);
-    lease->started_ns = lease->sent_ns = now_ns;
+    lease->started_ns = now_ns;
     retry_begun(lease);
     lease->seen = text_unref(&shard->texts, lease->seen);
     lease->seen_ttl_ms = -1;
@@ -429,7 +432,7 @@ static void resume_begin(struct shard *shard, struct lease *lease, instant_ns no
         resume_failed(shard, lease, false, now_ns);
         return;
     }
-    lease->started_ns = lease->sent_ns = now_ns;
+    lease->started_ns = now_ns;
     lease->maybe |= nodes;
     lease->under_way = true;
     shard_set_due(shard, lease, now_ns + node_timeout_ns(lease));
@@ -520,7 +523,7 @@ void lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     }
     /* Fewer than a majority can't extend the lease, but keep the votes that it has alive until the others
      * are back. */
-    lease->started_ns = lease->sent_ns = now_ns;
+    lease->started_ns = now_ns;
     lease->maybe |= nodes;
     lease->under_way = lease->undecided = lease->extends = true;
     lease->extend_ns = pace_next_ns(shard, lease, now_ns);

@@ -35,7 +35,7 @@ enum lease_state {
     LEASE_ACQUIRING, /* an attempt is under way */
     LEASE_RAISING,   /* a majority has the key, but not the fencing token yet */
     LEASE_RESUMING,  /* takes over, or is about to try again */
-    LEASE_HELD,
+    LEASE_HELD,      /* from here on past attempts */
     LEASE_LOST,      /* told so before its deadline; its keys stay until then */
     LEASE_RELEASING, /* deleting its keys */
 };
@@ -46,20 +46,11 @@ struct lease {
         serial; /* of the requests to the nodes: an answer with another serial is stale. Never goes back */
     uint64_t request; /* the front's number; 0 when it no longer waits for news */
     struct text *text;
-    struct text *seen; /* while contended: the holder's value, or the key's type; else NULL */
-    struct text
-        *former; /* handed over: the text of the value before, as long as a node may have it; else NULL */
     uint8_t secret[SECRET_BYTES];
-    uint8_t former_secret[SECRET_BYTES];
-    uint8_t state;        /* enum lease_state */
-    uint8_t failures;     /* extensions that failed in a row */
-    uint8_t splits;       /* attempts in a row that nobody won */
-    uint8_t failure;      /* 1 + enum failure of the last attempt */
-    uint8_t told_failure; /* the same, of the last REPORT_CONTENDED */
-    uint8_t risk;         /* 1 + enum reason of the last REPORT_AT_RISK; 0: not at risk */
-    bool persist : 1;     /* go on trying until withdrawn */
-    bool fencing : 1;     /* the grant gets a token */
-    bool under_way : 1;   /* a round is awaited: its time-out is due next */
+    uint8_t state;      /* enum lease_state */
+    bool persist : 1;   /* go on trying until withdrawn */
+    bool fencing : 1;   /* the grant gets a token */
+    bool under_way : 1; /* a round is awaited: its time-out is due next */
     bool undecided : 1; /* held: an extension's answers may still make its majority, even after its time-out
                          */
     bool extends : 1;   /* held: the round under way, or the last one, is an extension */
@@ -69,41 +60,62 @@ struct lease {
     bool seen_type : 1; /* `seen` is a type, not a value */
     bool orphan : 1; /* releasing: another process's value, see stranger.h. The text's tail has all of it but
                         the random part */
-    bool listens : 1;        /* between attempts: hears when the name may have become free */
-    bool quiet : 1;          /* releasing: nobody need hear of it */
-    bool heard : 1;          /* releasing: somebody did, which was reported */
-    struct list ending_link; /* in shard->ending: lost, or releasing */
+    bool listens : 1;  /* between attempts: hears when the name may have become free */
+    bool quiet : 1;    /* releasing: nobody need hear of it */
+    bool heard : 1;    /* releasing: somebody did, which was reported */
+    node_set accepted; /* acquiring: nodes that have accepted the token too */
+    node_set maybe;    /* nodes that may have our value */
     struct round round;
-    uint8_t raises;     /* tries of this attempt to have a token accepted */
-    node_set strangers; /* held: nodes with another's value, which was reported */
-    node_set accepted;  /* acquiring: nodes that have accepted the token too */
-    node_set maybe;     /* nodes that may have our value */
-    node_set confirmed; /* of those released: gone for sure */
-    node_set stale;     /* nodes that may have the former value, see handover.h */
-    uint16_t spare_tokens;
-    node_set listening; /* waiting: nodes that are listened to, */
-    node_set covered;   /* since before the last attempt began */
-    node_set freed;     /* and those that have told since then that the key may be gone */
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
-    int64_t max_hold_ms;
-    int64_t seen_ttl_ms;
+    uint8_t splits;        /* attempts in a row that nobody won */
+    uint8_t failure;       /* 1 + enum failure of the last attempt */
+    uint8_t told_failure;  /* the same, of the last REPORT_CONTENDED */
+    uint8_t raises;        /* tries of this attempt to have a token accepted */
     int64_t token;         /* proposed, then granted; 0: none */
     int64_t token_last;    /* those from `token` up to this one are proposed, or reserved, together */
-    int64_t token_known;   /* the largest that the front knows of the name */
-    int64_t token_seen;    /* the largest one that stood in its way */
-    instant_ns started_ns; /* just before this round's first send */
-    instant_ns retry_ns;   /* waiting: when the next attempt is due */
-    instant_ns sent_ns;    /* of the last request that may have set or extended a key */
+    instant_ns started_ns; /* just before the last round's first send that may have set or extended a key */
     instant_ns deadline_ns;
-    instant_ns extend_ns; /* when the next extension is due */
     instant_ns hold_until_ns;
-    instant_ns beat_until_ns;
-    instant_ns former_gone_ns; /* by then no node has the former value */
-    uint16_t
-        seen_hash[NODES_MAX]; /* while acquiring: of each foreign value, to tell a split from a holder */
+    /* What an attempt needs, and what comes of it: the same memory, which lease_is_past_attempts() tells
+     * apart. It changes hands once, when the lease is granted or ends. */
+    union {
+        struct {
+            struct text *seen; /* while contended: the holder's value, or the key's type; else NULL */
+            int64_t seen_ttl_ms;
+            int64_t max_hold_ms;
+            int64_t token_known; /* the largest that the front knows of the name */
+            int64_t token_seen;  /* the largest one that stood in its way */
+            instant_ns retry_ns; /* waiting: when the next attempt is due */
+            uint16_t spare_tokens;
+            node_set listening;            /* waiting: nodes that are listened to, */
+            node_set covered;              /* since before the last attempt began */
+            node_set freed;                /* and those that have told since then that the key may be gone */
+            uint16_t seen_hash[NODES_MAX]; /* while acquiring: of each foreign value, to tell a split from a
+                                              holder */
+        };
+        struct {
+            struct list ending_link; /* in shard->ending: lost, or releasing */
+            struct text *former; /* handed over: the text of the value before, as long as a node may have it;
+                                    else NULL */
+            instant_ns former_gone_ns; /* by then no node has the former value */
+            instant_ns extend_ns;      /* when the next extension is due */
+            instant_ns beat_until_ns;
+            uint8_t former_secret[SECRET_BYTES];
+            uint8_t failures;   /* extensions that failed in a row */
+            uint8_t risk;       /* 1 + enum reason of the last REPORT_AT_RISK; 0: not at risk */
+            node_set stale;     /* nodes that may have the former value, see handover.h */
+            node_set strangers; /* held: nodes with another's value, which was reported */
+            node_set confirmed; /* of those released: gone for sure */
+        };
+    };
 };
+
+/* It is held, or over. */
+static inline bool lease_is_past_attempts(const struct lease *lease) {
+    return lease->state >= LEASE_HELD;
+}
 
 /* Tries for the first time, after a pause. */
 void lease_begin(struct shard *shard, struct lease *lease, int64_t pause_ns, instant_ns now_ns);

@@ -147,10 +147,9 @@ bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instan
 
 bool retry_listening(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
                      instant_ns now_ns) {
-    bool covered = is_majority(shard, lease->covered);
-
     if (!lease->listens)
         return false;
+    bool covered = is_majority(shard, lease->covered);
     lease->listening |= node_set_of(node);
     if (since_ns <= lease->started_ns)
         lease->covered |= node_set_of(node);

@@ -74,8 +74,19 @@ struct lease *shard_lease_new(struct shard *shard) {
     uint32_t serial = lease->serial;
     assert(lease->state == LEASE_FREE);
     *lease = (struct lease){.serial = serial + 1};
-    list_init(&lease->ending_link);
     return lease;
+}
+
+void shard_lease_leave_attempts(struct shard *shard, struct lease *lease) {
+    assert(lease_is_past_attempts(lease));
+
+    retry_over(shard, lease);
+    lease->seen = text_unref(&shard->texts, lease->seen);
+    lease->former = NULL;
+    lease->former_gone_ns = lease->extend_ns = lease->beat_until_ns = 0;
+    lease->failures = lease->risk = 0;
+    lease->stale = lease->strangers = lease->confirmed = 0;
+    list_init(&lease->ending_link);
 }
 
 void shard_lease_detach(struct shard *shard, struct lease *lease) {
@@ -92,12 +103,15 @@ void shard_lease_free(struct shard *shard, struct lease *lease) {
 
     assert(lease->state != LEASE_FREE);
     shard_lease_detach(shard, lease);
+    if (lease_is_past_attempts(lease)) {
+        list_unlink(&lease->ending_link);
+        lease->former = text_unref(&shard->texts, lease->former);
+    } else {
+        lease->seen = text_unref(&shard->texts, lease->seen);
+    }
+    lease->text = text_unref(&shard->texts, lease->text);
     lease->state = LEASE_FREE;
     lease->serial++;
-    list_unlink(&lease->ending_link);
-    lease->text = text_unref(&shard->texts, lease->text);
-    lease->seen = text_unref(&shard->texts, lease->seen);
-    lease->former = text_unref(&shard->texts, lease->former);
     heap_remove(&shard->due, index);
     pool_give(&shard->leases, index);
 }
@@ -158,6 +172,7 @@ void shard_send(struct shard *shard, struct lease *lease, enum operation operati
 
 void shard_send_again(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
                       instant_ns now_ns) {
+    bool has_former = lease_is_past_attempts(lease) && lease->former;
     struct send send = {
         .operation = operation,
         .orphan = lease->orphan,
@@ -169,8 +184,8 @@ void shard_send_again(struct shard *shard, struct lease *lease, enum operation o
         .text = lease->text,
         .token = lease->token,
         .token_last = lease->token_last,
-        .former = lease->former ? lease->former_secret : NULL,
-        .former_text = lease->former,
+        .former = has_former ? lease->former_secret : NULL,
+        .former_text = has_former ? lease->former : NULL,
     };
     assert(!(lease->round.asked & nodes));
 
@@ -204,7 +219,7 @@ static void take_on(struct shard *shard, const struct command *command, instant_
                                              .text = full,
                                              .text_length = sizeof(full) - 1});
         if (lease) {
-            lease->state = LEASE_RELEASING;
+            lease->state = LEASE_WAITING;
             shard_lease_free(shard, lease);
         }
         return;

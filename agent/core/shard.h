@@ -147,6 +147,9 @@ void shard_report(struct shard *shard, const struct report *report);
 void shard_set_due(struct shard *shard, struct lease *lease, instant_ns due_ns);
 struct lease *shard_lease_new(struct shard *shard); /* NULL when all slots are taken */
 
+/* It has got past its attempts: what they knew gives way to what is known of it from now on. */
+void shard_lease_leave_attempts(struct shard *shard, struct lease *lease);
+
 /* The front wants to hear no more of this lease. */
 void shard_lease_detach(struct shard *shard, struct lease *lease);
 

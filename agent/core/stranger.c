@@ -46,7 +46,7 @@ static struct lease *orphan_new(struct shard *shard, const struct lease *lease, 
         return NULL;
     orphan->text = text_new(&shard->texts, lease->text->bytes, lease->text->head_length, rest, length);
     if (!orphan->text) {
-        orphan->state = LEASE_RELEASING;
+        orphan->state = LEASE_WAITING;
         shard_lease_free(shard, orphan);
         return NULL;
     }
@@ -54,7 +54,7 @@ static struct lease *orphan_new(struct shard *shard, const struct lease *lease, 
     orphan->orphan = true;
     orphan->ttl_ms = lease->ttl_ms;
     orphan->node_timeout_ms = lease->node_timeout_ms;
-    orphan->sent_ns = now_ns;
+    orphan->started_ns = now_ns;
     return orphan;
 }
 
