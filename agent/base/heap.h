@@ -12,7 +12,7 @@
 struct heap_entry {
     instant_ns at;
     uint32_t item;
-};
+} __attribute__((packed, aligned(4))); /* there is one for each lease, here and there: 12 bytes, not 16 */
 
 struct heap {
     struct heap_entry *entries;

@@ -7,6 +7,8 @@
 
 enum { PAUSE_DIVISOR = 8, PAUSE_ALONE_DIVISOR = 32, PAUSE_MS_MAX = 5, COMPANY_MS = 10000, GROWTH = 4 };
 
+static_assert(PAUSE_MS_MAX * NS_PER_MS <= INT32_MAX, "a name keeps the pause in 32 bits");
+
 static instant_ns turn_ends_ns(const struct request *holder) {
     return instant_add(holder->tenure.acquired_ns, HANDOFF_MS * NS_PER_MS);
 }

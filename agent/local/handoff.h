@@ -84,7 +84,7 @@ void handoff_move(const struct request *holder, struct request *next, instant_ns
 /* When the keeper must be told who holds; INSTANT_NEVER: it need not. */
 instant_ns handoff_tell_ns(const struct request *holder);
 
-/* How long the next in line waits before it tries. */
+/* How long the next in line waits before it tries: milliseconds at most. */
 int64_t handoff_pause_ns(const struct request *holder, instant_ns now_ns);
 
 /* REPORT_AWAITED. Whose release it was need not be known any more. */

@@ -19,10 +19,10 @@ struct name {
     struct text *seen;     /* why the first in line has not got it; NULL: not known to have failed */
     uint8_t seen_failure;  /* enum failure */
     uint16_t handoffs_max; /* of a turn; its tokens are reserved with it: see handoff.h */
+    int32_t pause_ns;      /* before the next one contends */
     instant_ns
         seen_ns; /* what it says of times left is as of then; or when others were known to wait; 0: never */
     int64_t token_last; /* the largest fencing token that was reserved here */
-    int64_t pause_ns;   /* before the next one contends */
 };
 
 struct names {

@@ -2,13 +2,20 @@
 
 #include <assert.h>
 
+#include "local/registry.h"
+
 enum { INDEX_BITS = 20 };
 
 #define INDEX_MASK ((UINT64_C(1) << INDEX_BITS) - 1)
 
-void numbers_init(struct numbers *numbers, void *memory, uint32_t capacity) {
-    assert(capacity <= 1u << INDEX_BITS);
-    pool_init(&numbers->slots, memory, sizeof(struct number_slot), capacity);
+void numbers_init(struct numbers *numbers, void *memory, const struct pool *requests) {
+    assert(requests->capacity <= 1u << INDEX_BITS);
+    numbers->requests = requests;
+    pool_init(&numbers->slots, memory, sizeof(struct number_slot), requests->capacity);
+}
+
+static uint32_t index_of(const struct numbers *numbers, const struct request *request) {
+    return (uint32_t) (request - (const struct request *) (const void *) numbers->requests->memory);
 }
 
 static struct number_slot *slot_of(const struct numbers *numbers, uint64_t number) {
@@ -17,7 +24,7 @@ static struct number_slot *slot_of(const struct numbers *numbers, uint64_t numbe
     if (index >= numbers->slots.touched)
         return NULL;
     struct number_slot *slot = pool_at(&numbers->slots, index);
-    return slot->request && slot->generation == number >> INDEX_BITS ? slot : NULL;
+    return slot->generation % 2 == 1 && slot->generation == number >> INDEX_BITS ? slot : NULL;
 }
 
 uint64_t number_take(struct numbers *numbers, struct request *request) {
@@ -26,7 +33,8 @@ uint64_t number_take(struct numbers *numbers, struct request *request) {
     assert(index != POOL_NONE); /* there are as many as requests */
     struct number_slot *slot = pool_at(&numbers->slots, index);
     slot->generation++;
-    slot->request = request;
+    assert(slot->generation % 2 == 1);
+    slot->request = index_of(numbers, request);
     return (uint64_t) slot->generation << INDEX_BITS | index;
 }
 
@@ -34,7 +42,7 @@ void number_move(struct numbers *numbers, uint64_t number, struct request *reque
     struct number_slot *slot = slot_of(numbers, number);
 
     assert(slot && request);
-    slot->request = request;
+    slot->request = index_of(numbers, request);
 }
 
 void number_give(struct numbers *numbers, uint64_t number) {
@@ -42,11 +50,11 @@ void number_give(struct numbers *numbers, uint64_t number) {
         return;
     struct number_slot *slot = slot_of(numbers, number);
     assert(slot);
-    slot->request = NULL;
+    slot->generation++;
     pool_give(&numbers->slots, (uint32_t) (number & INDEX_MASK));
 }
 
 struct request *number_find(const struct numbers *numbers, uint64_t number) {
     const struct number_slot *slot = slot_of(numbers, number);
-    return slot ? slot->request : NULL;
+    return slot ? pool_at(numbers->requests, slot->request) : NULL;
 }

@@ -11,17 +11,17 @@
 struct request;
 
 struct number_slot {
-    uint32_t pool_link;
-    uint32_t generation; /* with the slot's index it is the number */
-    struct request *request;
+    uint32_t request;    /* its index; the pool's while the slot is free */
+    uint32_t generation; /* with the slot's index it is the number; odd while it is taken */
 };
 
 struct numbers {
     struct pool slots;
+    const struct pool *requests;
 };
 
-/* `memory`: of `capacity` zeroed slots. */
-void numbers_init(struct numbers *numbers, void *memory, uint32_t capacity);
+/* `memory`: of as many zeroed slots as there may be requests. */
+void numbers_init(struct numbers *numbers, void *memory, const struct pool *requests);
 
 /* Never 0, and never the same twice; modulo the capacity, rounded up to a power of two, no two living ones
  * are the same. */

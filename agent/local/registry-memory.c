@@ -23,7 +23,7 @@ static size_t lay_out(struct registry *registry, uint32_t requests_max, unsigned
 
     if (memory) {
         pool_init(&registry->requests, request_memory, sizeof(struct request), requests_max);
-        numbers_init(&registry->numbers, number_memory, requests_max);
+        numbers_init(&registry->numbers, number_memory, &registry->requests);
         heap_init(&registry->due, heap_memory, position_memory, requests_max);
         text_store_init(&registry->texts, text_memory, text_bytes(requests_max));
         names_init(&registry->names, requests_max, name_memory, bucket_memory, &registry->texts);

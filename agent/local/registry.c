@@ -289,7 +289,7 @@ static bool hand_over(struct registry *registry, struct request *holder, instant
     struct request *next = second != &name->queue ? list_entry(second, struct request, queue_link) : NULL;
 
     if (!handoff_is_fine(holder, next, registry->kept, now_ns)) {
-        name->pause_ns = handoff_pause_ns(holder, now_ns);
+        name->pause_ns = (int32_t) handoff_pause_ns(holder, now_ns);
         name->handoffs_max = handoff_next_max(holder, now_ns);
         return false;
     }
