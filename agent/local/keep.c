@@ -47,7 +47,8 @@ void keep_waiting(struct service *service, const struct session *session, struct
     struct ledger_entry entry = entry_of(service, request, LEDGER_WAITING);
     if (ask->resume)
         memcpy(entry.secret, ask->resume, SECRET_BYTES);
-    memcpy(entry.standing, request->tenure.standing, SECRET_BYTES);
+    if (request->guise)
+        memcpy(entry.standing, request->guise->standing, SECRET_BYTES);
     request->entry = ledger_add(service->ledger, slot_of(session), &entry, ask->name, ask->name_length,
                                 ask->tail, ask->tail_length);
 }
@@ -55,6 +56,7 @@ void keep_waiting(struct service *service, const struct session *session, struct
 void keep_granted(struct service *service, const struct session *session, struct request *request,
                   const char *secret) {
     struct ledger *ledger = service->ledger;
+    const void *standing = request->guise ? (const void *) request->guise->standing : secret;
 
     if (!ledger)
         return;
@@ -62,7 +64,7 @@ void keep_granted(struct service *service, const struct session *session, struct
         const struct text *name = request->name->text, *tail = request->tail;
         struct ledger_entry entry = entry_of(service, request, LEDGER_HELD);
         memcpy(entry.secret, secret, SECRET_BYTES);
-        memcpy(entry.standing, request->tenure.standing, SECRET_BYTES);
+        memcpy(entry.standing, standing, SECRET_BYTES);
         request->entry = ledger_add(ledger, slot_of(session), &entry, name->bytes, name->head_length,
                                     tail->bytes, tail->head_length);
         if (request->entry == 0)
@@ -70,7 +72,7 @@ void keep_granted(struct service *service, const struct session *session, struct
     } else {
         struct ledger_entry *entry = ledger_at(ledger, request->entry);
         memcpy(entry->secret, secret, SECRET_BYTES);
-        memcpy(entry->standing, request->tenure.standing, SECRET_BYTES);
+        memcpy(entry->standing, standing, SECRET_BYTES);
         entry->handoffs = request->tenure.handoffs;
         entry->page_slot = request->page_slot;
         entry->token = request->token;

@@ -14,6 +14,7 @@ static size_t lay_out(struct registry *registry, uint32_t requests_max, unsigned
     size_t offset = 0;
 
     void *request_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct request));
+    void *guise_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct guise));
     void *number_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct number_slot));
     void *name_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct name));
     void *heap_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct heap_entry));
@@ -23,6 +24,7 @@ static size_t lay_out(struct registry *registry, uint32_t requests_max, unsigned
 
     if (memory) {
         pool_init(&registry->requests, request_memory, sizeof(struct request), requests_max);
+        pool_init(&registry->guises, guise_memory, sizeof(struct guise), requests_max);
         numbers_init(&registry->numbers, number_memory, &registry->requests);
         heap_init(&registry->due, heap_memory, position_memory, requests_max);
         text_store_init(&registry->texts, text_memory, text_bytes(requests_max));

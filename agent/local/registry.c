@@ -71,10 +71,11 @@ static void tell_holder(struct registry *registry, struct request *request) {
         struct command command = request_command(registry, request, COMMAND_HAND_OVER, text);
         command.hold_until_ns = request->hold_until_ns;
         command.token = request->token;
-        memcpy(command.secret, request->secret, sizeof(command.secret));
+        memcpy(command.secret, request->guise->told, sizeof(command.secret));
         registry->sink.command(registry->sink.userdata, request->name->hash, &command);
         tell_changed(registry, request->name);
     }
+    request_drop_guise(registry, request);
     request->tail = text_unref(&registry->texts, request->tail);
     request_set_due(registry, request, request_held_due_ns(request));
 }
@@ -297,19 +298,22 @@ static bool hand_over(struct registry *registry, struct request *holder, instant
     list_unlink(&holder->queue_link);
     holder->name = NULL;
     handoff_move(holder, next, now_ns);
-    registry->sink.secret(registry->sink.userdata, next->secret);
+    request_drop_guise(registry, next); /* a former process's, if its grant was not found */
+    next->guise = holder->guise;
+    holder->guise = NULL;
+    registry->sink.secret(registry->sink.userdata, next->guise->told);
     number_give(&registry->numbers, next->number); /* it has one if a former process's grant was not found */
     next->number = holder->number;
     holder->number = 0;
     number_move(&registry->numbers, next->number, next);
     registry->handoffs++;
     request_enter(registry, next, REQUEST_HELD);
-    next->page_slot = page_take(next->page);
+    next->page_slot = (int16_t) page_take(next->page);
     request_set_deadline(registry, next, next->deadline_ns);
     if (next->heartbeat_ms > 0)
         beat(registry, next, now_ns);
     const struct outcome outcome = {
-        .kind = OUTCOME_GRANTED, .text = (const char *) next->secret, .text_length = SECRET_BYTES};
+        .kind = OUTCOME_GRANTED, .text = (const char *) next->guise->told, .text_length = SECRET_BYTES};
     request_tell(registry, next, &outcome, now_ns);
     request_tell_kind(registry, holder, OUTCOME_RELEASED, now_ns);
     request_free(registry, holder);
@@ -416,12 +420,13 @@ struct request *registry_restore(struct registry *registry, struct session *sess
     if (past->held) {
         request->deadline_ns = past->deadline_ns;
         request->risk = past->risk;
-        request->page_slot = page_claim(request->page, past->page_slot);
+        request->page_slot = (int16_t) page_claim(request->page, past->page_slot);
     }
     if (ask->resume && past->standing) {
         request->tenure.handoffs = past->handoffs;
-        memcpy(request->secret, ask->resume, SECRET_BYTES);
-        memcpy(request->tenure.standing, past->standing, SECRET_BYTES);
+        struct guise *guise = request_guise(registry, request);
+        memcpy(guise->told, ask->resume, SECRET_BYTES);
+        memcpy(guise->standing, past->standing, SECRET_BYTES);
         request->vanished = past->handed;
         request->alternate =
             past->held && !past->handed && memcmp(past->standing, ask->resume, SECRET_BYTES) != 0;
@@ -449,7 +454,7 @@ static void restart_held(struct registry *registry, struct request *request) {
     if (request->abandoned)
         return; /* nothing is asked of the nodes: only nobody else gets it before */
     if (!request->vanished)
-        look_for(registry, request, request->secret);
+        look_for(registry, request, request->guise->told);
 }
 
 static void put_behind_held(struct request *request) {
@@ -527,7 +532,7 @@ static void not_found(struct registry *registry, struct request *request, instan
     if (request->alternate) {
         request->alternate = false;
         request->refresh = true;
-        look_for(registry, request, request->tenure.standing);
+        look_for(registry, request, request->guise->standing);
         return;
     }
     request->vanished = true;
@@ -563,6 +568,17 @@ void registry_restore_end(struct registry *registry, instant_ns now_ns) {
 
 /* --- what the keeper says --- */
 
+/* Nobody else is to know what stands in its keys. What its holder is told instead. */
+static const char *disguise(struct registry *registry, struct request *request,
+                            const struct report *report) {
+    struct guise *guise = request_guise(registry, request);
+
+    assert(report->text_length == SECRET_BYTES);
+    memcpy(guise->standing, report->text, sizeof(guise->standing));
+    registry->sink.secret(registry->sink.userdata, guise->told);
+    return (const char *) guise->told;
+}
+
 static void granted(struct registry *registry, struct request *request, const struct report *report,
                     instant_ns now_ns) {
     instant_ns deadline_ns = report->deadline_ns;
@@ -590,14 +606,12 @@ static void granted(struct registry *registry, struct request *request, const st
     request->tenure = (struct tenure){.acquired_ns = now_ns,
                                       .token_last = report->token_last,
                                       .secret = request->from_line && registry->sink.secret};
-    if (report->text_length == SECRET_BYTES)
-        memcpy(request->tenure.standing, report->text, SECRET_BYTES);
     request->name->token_last = report->token_last;
-    if (request->tenure.secret) {
-        registry->sink.secret(registry->sink.userdata, request->secret);
-        outcome.text = (const char *) request->secret;
-    }
-    request->page_slot = page_take(request->page);
+    if (request->tenure.secret)
+        outcome.text = disguise(registry, request, report);
+    else
+        request_drop_guise(registry, request);
+    request->page_slot = (int16_t) page_take(request->page);
     request_set_deadline(registry, request, deadline_ns);
     if (!request->resume && request->max_hold_ms > 0)
         request->hold_until_ns = instant_add(now_ns, request->max_hold_ms * NS_PER_MS);

@@ -40,8 +40,19 @@ enum request_state {
     REQUEST_RELEASING, /* out of the line; the keeper has yet to confirm */
 };
 
-struct request {
+/* The random parts of a lease's value while its holder was told another one than stands in the keys: see
+ * handoff.h. Few leases are so at a time. */
+struct guise {
     uint32_t pool_link;
+    uint8_t told[SECRET_BYTES];
+    uint8_t standing[SECRET_BYTES]; /* as of the acquisition */
+};
+
+struct request {
+    union {
+        uint32_t pool_link; /* while the slot is free */
+        uint32_t ttl_ms;
+    };
     uint32_t generation; /* of the slot; with its index it is the id */
     uint8_t state;       /* enum request_state */
     uint8_t risk;        /* 1 + enum reason while at risk */
@@ -58,31 +69,32 @@ struct request {
         alternate : 1; /* restored, and if it is not found, what stood in the keys is yet to be looked for */
     bool refresh : 1;  /* restored, and that was looked for: the keys are to have what its holder was told */
     bool from_line : 1; /* it contends, or holds, after others of this host */
-    uint32_t ttl_ms;
+    int16_t page_slot;  /* held: its place in the page, or PAGE_NO_SLOT */
+    uint32_t entry;     /* for the session: its place in the ledger; 0: none */
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
     uint32_t linger_ms;
-    int64_t max_hold_ms;
     pid_t pid;
     uid_t uid;
+    int64_t max_hold_ms;
     struct session *session; /* NULL: nobody waits for news */
     struct name *name;       /* NULL once out of the line */
     struct text *tail;       /* "pid:uid:data" for the lock value, until the keeper has it */
+    struct page *page;       /* the session's; NULL when it has none or is gone */
     uint64_t number;         /* what the keeper knows it by; 0: it does not */
     struct list session_link;
     struct list queue_link;
     instant_ns asked_ns;
-    instant_ns wait_until_ns;
+    union {
+        instant_ns wait_until_ns;   /* until it is held */
+        instant_ns linger_until_ns; /* held, without a session, until then; INSTANT_NEVER: with one */
+    };
     instant_ns deadline_ns;
-    int64_t token;                /* held, or resumed: the fencing token; 0: none */
-    struct page *page;            /* the session's; NULL when it has none or is gone */
-    int page_slot;                /* held: its place there, or PAGE_NO_SLOT */
-    uint32_t entry;               /* for the session: its place in the ledger; 0: none */
-    instant_ns *kept_ns;          /* where the deadline is kept for the next process, or NULL */
-    instant_ns hold_until_ns;     /* INSTANT_NEVER: no bound */
-    instant_ns linger_until_ns;   /* held without a session until then; INSTANT_NEVER: with one */
-    struct tenure tenure;         /* held */
-    uint8_t secret[SECRET_BYTES]; /* held, as long as tenure.secret: what its holder was told instead */
+    instant_ns hold_until_ns; /* INSTANT_NEVER: no bound */
+    instant_ns *kept_ns;      /* where the deadline is kept for the next process, or NULL */
+    int64_t token;            /* held, or resumed: the fencing token; 0: none */
+    struct guise *guise;      /* held, as long as tenure.secret; or restored; else NULL */
+    struct tenure tenure;     /* held */
 };
 
 enum outcome_kind {
@@ -118,6 +130,7 @@ struct registry_sink {
 struct registry {
     struct registry_sink sink;
     struct pool requests;
+    struct pool guises;
     struct heap due;
     struct text_store texts;
     struct names names;

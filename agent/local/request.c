@@ -45,7 +45,26 @@ void request_enter(struct registry *registry, struct request *request, enum requ
 
     registry->waiting += (uint32_t) waits - (uint32_t) waited;
     registry->held += (uint32_t) (state == REQUEST_HELD) - (uint32_t) (request->state == REQUEST_HELD);
+    if (state == REQUEST_HELD)
+        request->linger_until_ns = INSTANT_NEVER; /* it waits no longer */
     request->state = (uint8_t) state;
+}
+
+struct guise *request_guise(struct registry *registry, struct request *request) {
+    if (request->guise)
+        return request->guise;
+    uint32_t index = pool_take(&registry->guises);
+    assert(index != POOL_NONE); /* there are as many as requests */
+    request->guise = pool_at(&registry->guises, index);
+    return request->guise;
+}
+
+void request_drop_guise(struct registry *registry, struct request *request) {
+    if (!request->guise)
+        return;
+    pool_give(&registry->guises,
+              (uint32_t) (request->guise - (struct guise *) (void *) registry->guises.memory));
+    request->guise = NULL;
 }
 
 void request_leave_page(struct request *request) {
@@ -63,6 +82,7 @@ void request_free(struct registry *registry, struct request *request) {
     list_unlink(&request->session_link);
     request->session = NULL;
     request->tail = text_unref(&registry->texts, request->tail);
+    request_drop_guise(registry, request);
     number_give(&registry->numbers, request->number);
     request->number = 0;
     request_set_due(registry, request, INSTANT_NEVER);
@@ -114,7 +134,6 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
         .wait_until_ns = INSTANT_NEVER,
         .hold_until_ns = ask->resume ? ask->hold_until_ns : INSTANT_NEVER,
         .token = ask->resume ? ask->token : 0,
-        .linger_until_ns = INSTANT_NEVER,
     };
     list_init(&request->session_link);
     list_init(&request->queue_link);

@@ -15,6 +15,10 @@ void request_free(struct registry *registry, struct request *request);
 
 void request_enter(struct registry *registry, struct request *request, enum request_state state);
 
+/* Its guise, made if need be; and it is as it seems from now on. */
+struct guise *request_guise(struct registry *registry, struct request *request);
+void request_drop_guise(struct registry *registry, struct request *request);
+
 /* When registry_tick() looks at it; INSTANT_NEVER: not. */
 void request_set_due(struct registry *registry, struct request *request, instant_ns due_ns);
 
