@@ -71,6 +71,13 @@ void heap_remove(struct heap *heap, uint32_t item) {
         sift_down(heap, position, last);
 }
 
+instant_ns heap_at(const struct heap *heap, uint32_t item) {
+    assert(item < heap->capacity);
+
+    uint32_t position = heap->positions[item];
+    return position == 0 ? INSTANT_NEVER : heap->entries[position - 1].at;
+}
+
 instant_ns heap_earliest(const struct heap *heap) {
     return heap->count == 0 ? INSTANT_NEVER : heap->entries[0].at;
 }

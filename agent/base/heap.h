@@ -30,6 +30,9 @@ void heap_set(struct heap *heap, uint32_t item, instant_ns at);
 /* Takes `item` out; nothing happens when it is not in. */
 void heap_remove(struct heap *heap, uint32_t item);
 
+/* When `item` is due; INSTANT_NEVER when it is not in. */
+instant_ns heap_at(const struct heap *heap, uint32_t item);
+
 /* The earliest instant; INSTANT_NEVER when empty. */
 instant_ns heap_earliest(const struct heap *heap);
 

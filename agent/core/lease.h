@@ -87,7 +87,6 @@ struct lease {
             int64_t max_hold_ms;
             int64_t token_known; /* the largest that the front knows of the name */
             int64_t token_seen;  /* the largest one that stood in its way */
-            instant_ns retry_ns; /* waiting: when the next attempt is due */
             uint16_t spare_tokens;
             node_set listening;            /* waiting: nodes that are listened to, */
             node_set covered;              /* since before the last attempt began */

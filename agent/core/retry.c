@@ -105,15 +105,10 @@ static bool is_time(const struct shard *shard, const struct lease *lease) {
            (is_majority(shard, lease->listening) && !is_majority(shard, lease->covered));
 }
 
-static void arm(struct shard *shard, struct lease *lease, instant_ns at_ns) {
-    lease->retry_ns = at_ns;
-    shard_set_due(shard, lease, at_ns);
-}
-
 void retry_by(struct shard *shard, struct lease *lease, instant_ns at_ns) {
     assert(lease->state == LEASE_WAITING);
 
-    arm(shard, lease, instant_min(lease->retry_ns, at_ns));
+    shard_set_due(shard, lease, instant_min(shard_lease_due_ns(shard, lease), at_ns));
 }
 
 void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -124,13 +119,13 @@ void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         shard->sink.listen(shard->sink.userdata, lease->request, lease->text, true);
     }
     if (is_time(shard, lease))
-        arm(shard, lease, now_ns);
+        shard_set_due(shard, lease, now_ns);
     else if (met_holder(lease) && lease->freed != 0)
-        arm(shard, lease, now_ns + grace_ns(shard));
+        shard_set_due(shard, lease, now_ns + grace_ns(shard));
     else if (lease->failure == 1 + FAILURE_BUSY && lease->split)
-        arm(shard, lease, now_ns + split_delay_ns(shard, lease));
+        shard_set_due(shard, lease, now_ns + split_delay_ns(shard, lease));
     else
-        arm(shard, lease, now_ns + poll_delay_ns(shard, lease));
+        shard_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
 }
 
 bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
@@ -158,7 +153,7 @@ bool retry_listening(struct shard *shard, struct lease *lease, unsigned node, in
     if (lease->state != LEASE_WAITING)
         return false;
     if (!covered && is_majority(shard, lease->covered) && met_agent(lease) && lease->freed == 0)
-        arm(shard, lease, now_ns + poll_delay_ns(shard, lease));
+        shard_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
     return is_time(shard, lease);
 }
 

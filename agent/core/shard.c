@@ -139,6 +139,10 @@ void shard_set_due(struct shard *shard, struct lease *lease, instant_ns due_ns) 
     heap_set(&shard->due, lease_index(shard, lease), due_ns);
 }
 
+instant_ns shard_lease_due_ns(const struct shard *shard, const struct lease *lease) {
+    return heap_at(&shard->due, lease_index(shard, lease));
+}
+
 node_set shard_askable(const struct shard *shard) {
     node_set set = 0;
 

@@ -145,6 +145,7 @@ void shard_send_look(struct shard *shard, struct look *look, uint32_t item, node
 
 void shard_report(struct shard *shard, const struct report *report);
 void shard_set_due(struct shard *shard, struct lease *lease, instant_ns due_ns);
+instant_ns shard_lease_due_ns(const struct shard *shard, const struct lease *lease);
 struct lease *shard_lease_new(struct shard *shard); /* NULL when all slots are taken */
 
 /* It has got past its attempts: what they knew gives way to what is known of it from now on. */

@@ -48,7 +48,7 @@ bool handoff_is_fine(const struct request *holder, const struct request *next, b
         return false;
     if (holder->deadline_ns - now_ns < (int64_t) holder->ttl_ms * NS_PER_MS / 2)
         return false;
-    if (holder->fencing && holder->token >= holder->tenure.token_last)
+    if (holder->fencing && holder->token >= holder->guise->token_last)
         return false;
     return !handoff_turn_is_over(holder, now_ns);
 }
@@ -61,7 +61,7 @@ void handoff_move(const struct request *holder, struct request *next, instant_ns
     next->risk = 0;
     if (next->max_hold_ms > 0)
         next->hold_until_ns = instant_add(now_ns, next->max_hold_ms * NS_PER_MS);
-    assert(next->token <= next->tenure.token_last && next->deadline_ns <= next->hold_until_ns);
+    assert(next->token <= holder->guise->token_last && next->deadline_ns <= next->hold_until_ns);
 }
 
 instant_ns handoff_tell_ns(const struct request *holder) {

@@ -64,9 +64,8 @@ struct request;
 /* A lease from its acquisition to its release, whoever has it meanwhile. */
 struct tenure {
     instant_ns acquired_ns;
-    int64_t token_last; /* the block's */
-    uint16_t handoffs;  /* so far */
-    bool secret; /* nobody but the agent knows the random part of the lock value: may be handed over */
+    uint16_t handoffs; /* so far */
+    bool secret;       /* nobody but the agent knows the random part of the lock value: may be handed over */
 };
 
 /* Whether other hosts are to get their turn. */

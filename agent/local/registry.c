@@ -575,6 +575,7 @@ static const char *disguise(struct registry *registry, struct request *request,
 
     assert(report->text_length == SECRET_BYTES);
     memcpy(guise->standing, report->text, sizeof(guise->standing));
+    guise->token_last = report->token_last;
     registry->sink.secret(registry->sink.userdata, guise->told);
     return (const char *) guise->told;
 }
@@ -603,9 +604,8 @@ static void granted(struct registry *registry, struct request *request, const st
     tell_changed(registry, request->name);
     request->restored = false;
     request->token = report->token;
-    request->tenure = (struct tenure){.acquired_ns = now_ns,
-                                      .token_last = report->token_last,
-                                      .secret = request->from_line && registry->sink.secret};
+    request->tenure =
+        (struct tenure){.acquired_ns = now_ns, .secret = request->from_line && registry->sink.secret};
     request->name->token_last = report->token_last;
     if (request->tenure.secret)
         outcome.text = disguise(registry, request, report);

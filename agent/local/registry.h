@@ -40,12 +40,13 @@ enum request_state {
     REQUEST_RELEASING, /* out of the line; the keeper has yet to confirm */
 };
 
-/* The random parts of a lease's value while its holder was told another one than stands in the keys: see
- * handoff.h. Few leases are so at a time. */
+/* Of a lease whose holder was told another random part of its value than stands in the keys, so that it may
+ * be handed over: see handoff.h. Few leases are so at a time. */
 struct guise {
     uint32_t pool_link;
     uint8_t told[SECRET_BYTES];
     uint8_t standing[SECRET_BYTES]; /* as of the acquisition */
+    int64_t token_last;             /* of the block of tokens: see handoff.h */
 };
 
 struct request {
