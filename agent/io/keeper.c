@@ -21,7 +21,7 @@
 #include "io/secrets.h"
 
 enum {
-    MAILBOX_BYTES = 1 << 20,
+    MAILBOX_BYTES = 1 << 18,
     MARK_MARGIN_MS = 60 * 1000,
     VAIN_MS = 200,      /* a ring for nothing is prevented if it is so much too early, */
     VAIN_PAUSE_MS = 20, /* so often */

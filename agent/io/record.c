@@ -2,7 +2,10 @@
 
 #include <stdlib.h>
 
-enum { COMMAND_BYTES_MIN = 256 };
+enum {
+    COMMAND_BYTES_MIN = 256,
+    FREE_MAX = 64, /* what a burst had more of under way is given back */
+};
 
 struct command_record *record_new(struct list *free_records, size_t length) {
     struct list *first = list_first(free_records);
@@ -33,7 +36,15 @@ struct command_record *record_new(struct list *free_records, size_t length) {
 /* The last one back is the first one out: a few records do nearly all the work, so only they grow as large
  * as the largest call. */
 void record_give(struct list *free_records, struct command_record *record) {
+    const struct list *first = list_first(free_records);
+
     list_unlink(&record->link);
+    record->below = first ? list_entry(first, const struct command_record, link)->below + 1 : 0;
+    if (record->below >= FREE_MAX) {
+        free(record->bytes);
+        free(record);
+        return;
+    }
     list_prepend(free_records, &record->link);
 }
 

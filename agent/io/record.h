@@ -11,6 +11,7 @@ struct redis;
 
 struct command_record {
     struct list link; /* among the free, the sent or the held */
+    unsigned below;   /* while it is free: how many it lies upon */
     struct redis *redis;
     void *tag;
     instant_ns sent_ns;
@@ -22,7 +23,7 @@ struct command_record {
 /* One with room for that many bytes, from the free ones if there is any; in no list. */
 struct command_record *record_new(struct list *free_records, size_t length);
 
-/* Out of its list, to the free ones. */
+/* Out of its list, to the free ones, of which there are only so many. */
 void record_give(struct list *free_records, struct command_record *record);
 
 void records_free(struct list *list);
