@@ -4,7 +4,9 @@
 
 enum {
     COMMAND_BYTES_MIN = 256,
-    FREE_MAX = 64, /* what a burst had more of under way is given back */
+    FREE_MAX = 64,      /* what a burst had more of under way is given back */
+    FREE_LARGE_MAX = 4, /* of those with calls for many names */
+    LARGE_BYTES = 1024,
 };
 
 struct command_record *record_new(struct list *free_records, size_t length) {
@@ -33,15 +35,22 @@ struct command_record *record_new(struct list *free_records, size_t length) {
     return record;
 }
 
-/* The last one back is the first one out: a few records do nearly all the work, so only they grow as large
- * as the largest call. */
+static void drop_bytes(struct command_record *record) {
+    free(record->bytes);
+    record->bytes = NULL;
+    record->room = 0;
+}
+
+/* The last one back is the first one out: a few records do nearly all the work, so only they are as large as
+ * the largest call. */
 void record_give(struct list *free_records, struct command_record *record) {
     const struct list *first = list_first(free_records);
 
     list_unlink(&record->link);
     record->below = first ? list_entry(first, const struct command_record, link)->below + 1 : 0;
+    if (record->below >= FREE_MAX || (record->below >= FREE_LARGE_MAX && record->room > LARGE_BYTES))
+        drop_bytes(record);
     if (record->below >= FREE_MAX) {
-        free(record->bytes);
         free(record);
         return;
     }
