@@ -523,7 +523,7 @@ static bool take_input(struct conn *conn, unsigned *budget, instant_ns now_ns) {
     while (conn->readable && *budget > 0 && may_take_requests(conn)) {
         size_t room = receive_room(conn);
         if (room == 0)
-            return true; /* the next turn goes on */
+            return true; /* when they are sent it goes on */
         ssize_t n = receive(conn, room, now_ns);
         if (n < 0 && errno == EINTR)
             continue;
@@ -587,7 +587,7 @@ bool conn_work(struct conn_host *host, instant_ns now_ns) {
             hurry_to_store(conn);
         if (is_abandoned_by_peer(conn))
             conn_close(conn, now_ns);
-        else if (may_take_requests(conn) && (conn->readable || budget == 0) &&
+        else if (may_take_requests(conn) && ((conn->readable && receive_room(conn) > 0) || budget == 0) &&
                  list_is_empty(&conn->ready_link))
             list_append(&host->ready, &conn->ready_link);
     }

@@ -14,12 +14,14 @@
 enum {
     BATCH = 64,
     PATIENCE_NS = 100 * 1000, /* to be woken costs some 10 to 50 µs */
+    SETTLE_ROUNDS_MAX = 8,    /* of a turn */
 };
 
 struct poller {
     int epoll_fd;
     sd_event *event;
     instant_ns patience_ns; /* how long to look for work before sleeping: 0 or PATIENCE_NS */
+    bool unsettled;         /* there is more to do than this turn had the time for */
     struct poller_hooks hooks;
     void *userdata;
 };
@@ -81,16 +83,19 @@ static int serve_event(sd_event *event) {
     }
 }
 
-/* Settles, and lets sd-event have what was armed by that, until nothing new comes of it. */
+/* Settles, and lets sd-event have what was armed by that, until nothing new comes of it; but mail and
+ * sockets get their turn in between. */
 static int settle(struct poller *poller) {
-    int r;
-
-    do {
-        r = poller->hooks.settle(poller->userdata);
+    poller->unsettled = false;
+    for (unsigned round = 0; round < SETTLE_ROUNDS_MAX; round++) {
+        int r = poller->hooks.settle(poller->userdata);
         if (r >= 0)
             r = loop_touched() ? serve_event(poller->event) : 1;
-    } while (r > 1);
-    return r;
+        if (r <= 1)
+            return r;
+    }
+    poller->unsettled = true;
+    return 1;
 }
 
 static int turn(struct poller *poller, const struct epoll_event *events, int n) {
@@ -131,6 +136,8 @@ static int wait_for_work(struct poller *poller, struct epoll_event *events) {
     instant_ns begun_ns = clock_now_ns();
     int n = 0;
 
+    if (poller->unsettled)
+        return epoll_wait(poller->epoll_fd, events, BATCH, 0);
     if (poller->patience_ns > 0)
         n = look_for_work(poller, events, begun_ns + poller->patience_ns);
     if (n == 0 && !poller->hooks.mail_waits(poller->userdata, true))

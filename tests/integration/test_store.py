@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 
 import lab
 from descriptor_store import KeptAgent
@@ -36,6 +37,12 @@ def session_name(client):
 def wait_stored(*clients):
     names = [session_name(client) for client in clients]
     lab.wait_for(lambda: set(names) <= set(agent.names()), what="connections in the store")
+
+
+def cpu_ms():
+    """Of the agent so far."""
+    with open("/proc/%d/stat" % agent.process.pid) as file:
+        return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) * 1000 // os.sysconf("SC_CLK_TCK")
 
 
 def values(key):
@@ -299,6 +306,32 @@ def test_page():
     lab.wait_for(lambda: name not in agent.names(), what="the page's way out of the store")
 
 
+def test_unread_answers():
+    """Its requests wait for their answers to be read, and nobody waits for it."""
+    client, count = agent.client(), 0
+    client.socket.setblocking(False)
+    try:
+        while True:
+            count += client.socket.send(b"PING\r\n" * 1000)
+    except BlockingIOError:
+        pass
+    other = agent.client()
+    equal(other.call("PING"), "PONG", "while one leaves its answers unread, others get theirs")
+    before = cpu_ms()
+    time.sleep(0.3)
+    ok(cpu_ms() - before < 100, "and the agent rests")
+    client.socket.setblocking(True)
+    client.socket.settimeout(20 * lab.SCALE)
+    if count % 6 != 0:
+        client.socket.sendall(b"PING\r\n"[count % 6:])
+    wanted, got = (count + 5) // 6 * 7, 0
+    while got < wanted:
+        got += len(client.socket.recv(65536))
+    equal(got, wanted, "it has them all when it reads them")
+    other.close()
+    client.close()
+
+
 def test_observers():
     watcher, holder = agent.client(3), agent.client(3)
     watcher.call("OBSERVE", "watched")
@@ -539,7 +572,7 @@ def test_without_manager():
     alone.terminate()
 
 
-main(test_lease_goes_on, test_waiting, test_under_way, test_page, test_observers, test_greetings,
-     test_client_dies_meanwhile, test_child_has_connection, test_page_without_owner, test_not_stored,
-     test_other_version, test_store_is_tidy, test_many, test_without_manager, test_exactly_once,
-     test_hand_offs, test_told_late)
+main(test_lease_goes_on, test_waiting, test_under_way, test_page, test_unread_answers, test_observers,
+     test_greetings, test_client_dies_meanwhile, test_child_has_connection, test_page_without_owner,
+     test_not_stored, test_other_version, test_store_is_tidy, test_many, test_without_manager,
+     test_exactly_once, test_hand_offs, test_told_late)
