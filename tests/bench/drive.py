@@ -43,6 +43,7 @@ class Settings:
     extension_periods = 2
     memory_rounds = 5
     memory_leases = 10000
+    memory_leases_more = 50000
     idle_connections = 1000
     idle_seconds = 20
     stopped_ms = 1500
@@ -99,6 +100,7 @@ class Tiny(Settings):
     extension_periods = 1
     memory_rounds = 1
     memory_leases = 100
+    memory_leases_more = 300
     idle_connections = 10
     idle_seconds = 0.2
     stopped_ms = 200

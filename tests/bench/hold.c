@@ -1,5 +1,6 @@
-/* bench hold SOCKET NAME LEASES CONNECTIONS TTL-MS LOOK-MS: holds leases until its standard input ends;
- * looks that often (0: never) at each with redlock_remaining_ns(), and tells the least validity that it saw.
+/* bench hold SOCKET NAME LEASES CONNECTIONS TTL-MS LOOK-MS [AT-ONCE]: holds leases until its standard input
+ * ends, having asked for so many of them at once (256); looks that often (0: never) at each with
+ * redlock_remaining_ns(), and tells the least validity that it saw.
  * bench await SOCKET NAME TTL-MS: waits for one name, and tells when it came.
  * bench idle SOCKET CONNECTIONS: does nothing with them, until its standard input ends.
  *
@@ -89,8 +90,7 @@ static bool turn(int wait_ms) {
     return !polls[n_connections].revents;
 }
 
-static void acquire_all(const char *prefix, unsigned count, unsigned ttl_ms) {
-    enum { UNDER_WAY_MAX = 256 };
+static void acquire_all(const char *prefix, unsigned count, unsigned ttl_ms, unsigned at_once) {
     struct redlock_options options = {.size = sizeof(options), .ttl_ms = ttl_ms, .wait_ms = 60000};
     char name[64];
 
@@ -99,7 +99,7 @@ static void acquire_all(const char *prefix, unsigned count, unsigned ttl_ms) {
         (void) snprintf(name, sizeof(name), "%s-%u", prefix, i);
         if (redlock_acquire_async(connection, name, &options, &leases[i]) != REDLOCK_OK)
             fail("redlock_acquire_async", redlock_error_text(connection));
-        while (i - granted >= UNDER_WAY_MAX && i > granted)
+        while (i - granted >= at_once && i > granted)
             (void) turn(-1);
     }
     while (granted < count)
@@ -119,13 +119,13 @@ static double least_percent(unsigned count, unsigned ttl_ms) {
 int run_hold(char **arguments) {
     for (unsigned i = 0; i < 6; i++)
         if (!arguments[i])
-            fail("usage", "bench hold SOCKET NAME LEASES CONNECTIONS TTL-MS LOOK-MS");
+            fail("usage", "bench hold SOCKET NAME LEASES CONNECTIONS TTL-MS LOOK-MS [AT-ONCE]");
     unsigned count = number_of(arguments[2], 1, LEASES_MAX);
     unsigned ttl_ms = number_of(arguments[4], 1, 86400000), look_ms = number_of(arguments[5], 0, 1000000);
     double least = 100, looks = 0, next_us;
 
     connect_all(arguments[0], number_of(arguments[3], 1, CONNECTIONS_MAX));
-    acquire_all(arguments[1], count, ttl_ms);
+    acquire_all(arguments[1], count, ttl_ms, arguments[6] ? number_of(arguments[6], 1, 1000) : 256);
     say("{\"holding\": true}");
     next_us = now_us();
     while (turn(look_ms ? (int) look_ms : -1)) {

@@ -146,7 +146,18 @@ def extension(results, settings):
     base.end()
 
 
+def hold_at_rest(agent, name, count):
+    """Held, and nothing is under way. Few are asked for at once, so that all nodes keep up: what waits for a
+    slow one is of the burst, not of the lease."""
+    job = Job("hold", agent.socket_path, name, count, 4, 60000, 0, 16)
+    time.sleep(0.5)
+    return job
+
+
 def memory(results, settings):
+    """Memory of a lease is what more of them want in an agent that has some already: there all buffers are
+    as large as they get, whatever is shared has been touched, and nothing but the leases is new. Counted are
+    all pages of the process, those that it shares with its clients too."""
     nodes = lab.nodes(settings.most_nodes)
 
     def fresh():
@@ -160,8 +171,11 @@ def memory(results, settings):
                              bound=4096 if settings.binding else None, of="value")
     pageless = results.row("memory_pageless", "the same without libredlock's page: any Redis client's",
                            "bytes")
-    lease = results.row("memory_lease", "memory of a lease, in the agent, in all", "bytes",
+    lease = results.row("memory_lease", "memory of a held lease, in the agent, in all: %d more of them" %
+                        (settings.memory_leases_more - settings.memory_leases), "bytes",
                         bound=600 if settings.binding else None, of="value")
+    fixed = results.row("memory_lease_fixed", "the same: what the first %d want beyond that" %
+                        settings.memory_leases, "MiB")
     for number in range(settings.memory_rounds):
         agent = fresh()
         empty = rss_bytes(agent.process)
@@ -186,10 +200,16 @@ def memory(results, settings):
             client.close()
         agent.kill()
         agent = fresh()
+        first, more = settings.memory_leases, settings.memory_leases_more - settings.memory_leases
         empty = rss_bytes(agent.process)
-        job = Job("hold", agent.socket_path, "memory-%d" % number, settings.memory_leases, 4, 60000, 0)
-        lease.note("agent", (rss_bytes(agent.process) - empty) / settings.memory_leases)
-        job.kill()
+        held = [hold_at_rest(agent, "memory-%d" % number, first)]
+        some = rss_bytes(agent.process)
+        held.append(hold_at_rest(agent, "memory-%d-more" % number, more))
+        each = (rss_bytes(agent.process) - some) / more
+        lease.note("agent", each)
+        fixed.note("agent", max(0, some - empty - first * each) / 2**20)
+        for job in held:
+            job.kill()
         agent.kill()
     for node in nodes:
         node.kill()

@@ -16,8 +16,8 @@ PLOTS = ("latency.svg", "pairs.svg", "handoff.svg", "peers.svg")
 ROWS = ("acquire_p50/connections/4/3", "release_p999/processes/2/1", "pairs/processes/2/3", "relay_pairs",
         "fencing", "handoff_local_p50", "handoff_remote_p50", "failover_client", "failover_agent",
         "extension_cpu", "extension_lost", "memory_idle", "wakeups", "memory_connection", "memory_lease",
-        "stopped_p50", "delayed_p50", "flood", "valid", "long_short_cpu", "long_short_lost", "peer_acquire",
-        "peer_pairs_16", "peer_handoff", "peer_failover")
+        "memory_lease_fixed", "stopped_p50", "delayed_p50", "flood", "valid", "long_short_cpu",
+        "long_short_lost", "peer_acquire", "peer_pairs_16", "peer_handoff", "peer_failover")
 
 
 def check_results(path):

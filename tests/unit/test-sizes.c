@@ -1,0 +1,38 @@
+/* What each lease costs in memory: so that who makes it cost more sees it. The benchmark's row has the
+ * whole, with what the allocator and the kernel add. */
+
+#include "core/shard.h"
+#include "local/ledger.h"
+#include "local/registry.h"
+#include "tap.h"
+
+enum {
+    TIMER_BYTES = sizeof(struct heap_entry) + sizeof(uint32_t), /* and its position */
+    FRONT_BYTES = sizeof(struct request) + sizeof(struct name) + sizeof(uint32_t) /* its bucket */ +
+                  sizeof(struct number_slot) + TIMER_BYTES,
+    KEEPER_BYTES = sizeof(struct lease) + sizeof(uint32_t) /* its request */ + TIMER_BYTES,
+    TEXTS_BYTES = 32 + 48, /* of a name of 16 characters: alone, and with pid, uid and data */
+    LEASE_BYTES_MAX = 600,
+};
+
+static void at_most(size_t got, size_t most, const char *what) {
+    ok(got <= most, "%s: %zu, at most %zu", what, got, most);
+}
+
+static void test_sizes(void) {
+    at_most(FRONT_BYTES, 300, "bytes of a lease in the front, besides its name");
+    at_most(KEEPER_BYTES, 220, "and in its keeper");
+    at_most(FRONT_BYTES + KEEPER_BYTES + TEXTS_BYTES, LEASE_BYTES_MAX, "in all");
+    at_most(sizeof(struct ledger_entry), 184, "bytes in the ledger");
+    ok(offsetof(struct request, pool_link) == 0 && offsetof(struct lease, pool_link) == 0 &&
+           offsetof(struct guise, pool_link) == 0,
+       "a pool's link comes first");
+    ok(offsetof(struct request, generation) >= sizeof(uint32_t) &&
+           offsetof(struct lease, serial) >= sizeof(uint32_t),
+       "and what outlives an item does not share its place");
+}
+
+int main(void) {
+    test_sizes();
+    return done_testing();
+}
