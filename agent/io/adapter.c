@@ -29,7 +29,8 @@ static void add_write(void *privdata) {
 static void delete_write(void *privdata) {
     struct adapter *adapter = privdata;
 
-    adapter->wants_write = false;
+    if (!adapter->connected || !adapter->on_writable)
+        adapter->wants_write = false;
     poll_write(adapter, false);
 }
 
@@ -42,14 +43,28 @@ static void cleanup(void *privdata) {
     adapter->connected = adapter->wants_write = adapter->polls_write = false;
 }
 
+static void handle_read(struct adapter *adapter) {
+    if (adapter->connected && adapter->on_readable)
+        adapter->on_readable(adapter);
+    else
+        redisAsyncHandleRead(adapter->context);
+}
+
+static void handle_write(struct adapter *adapter) {
+    if (adapter->connected && adapter->on_writable)
+        adapter->on_writable(adapter);
+    else
+        redisAsyncHandleWrite(adapter->context);
+}
+
 static void on_socket(struct poll_target *target, uint32_t events) {
     struct adapter *adapter = (struct adapter *) (void *) target;
     redisAsyncContext *context = adapter->context;
 
     if (context && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
-        redisAsyncHandleRead(context);
+        handle_read(adapter);
     if (context && adapter->context == context && (events & EPOLLOUT))
-        redisAsyncHandleWrite(context);
+        handle_write(adapter);
     adapter_flush(adapter);
 }
 
@@ -79,10 +94,16 @@ void adapter_connected(struct adapter *adapter) {
     adapter->connected = true;
 }
 
+void adapter_want_write(struct adapter *adapter, bool wanted) {
+    adapter->wants_write = wanted;
+    if (!wanted)
+        poll_write(adapter, false);
+}
+
 void adapter_flush(struct adapter *adapter) {
     if (!adapter->connected || !adapter->wants_write || adapter->polls_write)
         return;
-    redisAsyncHandleWrite(adapter->context);
+    handle_write(adapter);
     if (adapter->wants_write)
         poll_write(adapter, true); /* the socket is full */
 }

@@ -18,6 +18,9 @@ struct adapter {
     bool connected;
     bool wants_write;
     bool polls_write;
+    /* Instead of hiredis' own, once the connection stands; NULL: there is none. */
+    void (*on_readable)(struct adapter *adapter);
+    void (*on_writable)(struct adapter *adapter);
 };
 
 void adapter_init(struct adapter *adapter, struct poller *poller);
@@ -27,6 +30,9 @@ int adapter_attach(struct adapter *adapter, redisAsyncContext *context);
 
 /* Its connection stands: from now on writing is deferred. */
 void adapter_connected(struct adapter *adapter);
+
+/* Whether there is something to write: for who writes without hiredis. */
+void adapter_want_write(struct adapter *adapter, bool wanted);
 
 /* Writes what is waiting, as far as the socket takes it; the rest follows by itself. May call back. */
 void adapter_flush(struct adapter *adapter);

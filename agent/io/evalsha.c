@@ -1,9 +1,8 @@
 #include "io/evalsha.h"
 
-#include <stdio.h>
 #include <string.h>
 
-static char *put_number(char *at, char kind, size_t number) {
+static char *put_digits(char *at, size_t number) {
     char digits[24];
     unsigned n = 0;
 
@@ -11,9 +10,14 @@ static char *put_number(char *at, char kind, size_t number) {
         digits[n++] = (char) ('0' + number % 10);
         number /= 10;
     } while (number > 0);
-    *at++ = kind;
     while (n > 0)
         *at++ = digits[--n];
+    return at;
+}
+
+static char *put_number(char *at, char kind, size_t number) {
+    *at++ = kind;
+    at = put_digits(at, number);
     *at++ = '\r';
     *at++ = '\n';
     return at;
@@ -42,11 +46,11 @@ size_t evalsha_write(char *at, const char *hash, const struct redis_item *items,
     const char *begin = at;
     char keys[24];
 
-    int n_key_digits = snprintf(keys, sizeof(keys), "%zu", n_keys);
+    size_t n_key_digits = (size_t) (put_digits(keys, n_keys) - keys);
     at = put_number(at, '*', 3 + n_keys + n_arguments);
     at = put_bulk(at, "EVALSHA", strlen("EVALSHA"));
     at = put_bulk(at, hash, SHA1_HEX_BYTES);
-    at = put_bulk(at, keys, (size_t) n_key_digits);
+    at = put_bulk(at, keys, n_key_digits);
     for (size_t i = 0; i < n_keys + n_arguments; i++)
         at = put_bulk(at, items[i].bytes, items[i].length);
     return (size_t) (at - begin);

@@ -31,7 +31,7 @@ struct command_record *record_new(struct list *free_records, size_t length) {
         record->room = room;
     }
     record->length = 0;
-    record->repeated = false;
+    record->rare = record->repeated = false;
     return record;
 }
 
@@ -57,11 +57,12 @@ void record_give(struct list *free_records, struct command_record *record) {
     list_prepend(free_records, &record->link);
 }
 
+void record_free(struct command_record *record) {
+    list_unlink(&record->link);
+    free(record->bytes);
+    free(record);
+}
+
 void records_free(struct list *list) {
-    list_for_each_safe(node, list) {
-        struct command_record *record = list_entry(node, struct command_record, link);
-        list_unlink(node);
-        free(record->bytes);
-        free(record);
-    }
+    list_for_each_safe(node, list) record_free(list_entry(node, struct command_record, link));
 }

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <hiredis/async.h>
+
 #include "base/instant.h"
 #include "base/list.h"
 
@@ -13,7 +15,9 @@ struct command_record {
     struct list link; /* among the free, the sent or the held */
     unsigned below;   /* while it is free: how many it lies upon */
     struct redis *redis;
+    redisCallbackFn *on_reply; /* with this record; of a rare one with its tag */
     void *tag;
+    bool rare; /* goes once it is answered, instead of to the free ones */
     instant_ns sent_ns;
     bool repeated;
     char *bytes;
@@ -26,4 +30,5 @@ struct command_record *record_new(struct list *free_records, size_t length);
 /* Out of its list, to the free ones, of which there are only so many. */
 void record_give(struct list *free_records, struct command_record *record);
 
+void record_free(struct command_record *record);
 void records_free(struct list *list);

@@ -14,12 +14,12 @@
 #include "base/list.h"
 #include "base/random.h"
 #include "core/event.h"
-#include "io/adapter.h"
 #include "io/clock.h"
 #include "io/evalsha.h"
 #include "io/log.h"
 #include "io/login.h"
 #include "io/loop.h"
+#include "io/pipeline.h"
 #include "io/probe.h"
 #include "io/record.h"
 #include "io/resolve.h"
@@ -39,7 +39,7 @@ enum {
 };
 
 struct redis {
-    struct adapter adapter;
+    struct pipeline pipeline;
     sd_event *event;
     const struct config_node *node;
     unsigned index;
@@ -59,7 +59,7 @@ struct redis {
     bool reloading; /* the scripts are being loaded again: commands are held back */
     unsigned loads_left;
     char hashes[SCRIPTS_LOADED][SHA1_HEX_BYTES + 1];
-    struct list free_records, sent, held;
+    struct list free_records, held;
     int64_t backoff_ms;
     instant_ns ready_ns;
     uint32_t rtt_us;
@@ -135,11 +135,8 @@ static void on_command_reply(redisAsyncContext *context, void *reply, void *priv
 
 static void transmit(struct redis *redis, struct command_record *record) {
     record->sent_ns = clock_now_ns();
-    list_unlink(&record->link);
-    list_append(&redis->sent, &record->link);
-    if (redisAsyncFormattedCommand(redis->context, on_command_reply, record, record->bytes,
-                                   record->length) != REDIS_OK)
-        answer(redis, record, NULL); /* the connection is on its way down */
+    record->on_reply = on_command_reply;
+    pipeline_send(&redis->pipeline, record);
 }
 
 static bool is_noscript(const redisReply *reply) {
@@ -164,7 +161,6 @@ static void on_command_reply(redisAsyncContext *context, void *reply, void *priv
         /* All commands behind it meet the same, until the scripts are back: they are repeated in their
          * order. */
         record->repeated = true;
-        list_unlink(&record->link);
         list_append(&redis->held, &record->link);
         reload_scripts(redis);
         return;
@@ -194,7 +190,7 @@ static void give_up(struct redis *redis, const char *format, ...) {
     (void) vsnprintf(redis->failure, sizeof(redis->failure), format, arguments);
     va_end(arguments);
     if (redis->context)
-        redisAsyncFree(redis->context);
+        pipeline_close(&redis->pipeline);
 }
 
 static void become_ready(struct redis *redis) {
@@ -246,8 +242,8 @@ static void node_lost_memory(struct redis *redis) {
     const struct redis_script_source *script = &redis_scripts[SCRIPT_FORGET];
 
     redis->probes_left++;
-    (void) redisAsyncCommand(redis->context, on_forget_reply, redis, "EVAL %b 2 %s %s %s", script->text,
-                             script->length, REDIS_EPOCH_KEY, MARKS_KEY, redis->epoch);
+    (void) pipeline_ask(&redis->pipeline, on_forget_reply, redis, "EVAL %b 2 %s %s %s", script->text,
+                        script->length, REDIS_EPOCH_KEY, MARKS_KEY, redis->epoch);
 }
 
 /* Of a durable process that we knew to be trusted the next one must have all data, if its epoch key is
@@ -351,8 +347,8 @@ static int look(struct redis *redis) {
     redis->looking = true;
     redis->fsync_always = false;
     if (redis->node->durable)
-        (void) redisAsyncCommand(redis->context, on_config_reply, redis, "CONFIG GET *appendfsync*");
-    return redisAsyncCommand(redis->context, on_info_reply, redis, "INFO");
+        (void) pipeline_ask(&redis->pipeline, on_config_reply, redis, "CONFIG GET *appendfsync*");
+    return pipeline_ask(&redis->pipeline, on_info_reply, redis, "INFO");
 }
 
 static void on_load_reply(redisAsyncContext *context, void *data, void *privdata) {
@@ -411,12 +407,12 @@ static int load_scripts(struct redis *redis) {
     const struct redis_script_source *rights = &redis_scripts[SCRIPT_RIGHTS];
 
     redis->loads_left = SCRIPTS_LOADED;
-    int r = redisAsyncCommand(redis->context, on_rights_reply, redis,
-                              "EVAL %b 1 %s %s __keyspace@%d__:", rights->text, rights->length, RIGHTS_KEY,
-                              REDIS_FREE_CHANNEL, redis->node->database);
-    for (unsigned i = 0; i < SCRIPTS_LOADED && r == REDIS_OK; i++)
-        r = redisAsyncCommand(redis->context, on_load_reply, redis, "SCRIPT LOAD %b", redis_scripts[i].text,
-                              redis_scripts[i].length);
+    int r = pipeline_ask(&redis->pipeline, on_rights_reply, redis,
+                         "EVAL %b 1 %s %s __keyspace@%d__:", rights->text, rights->length, RIGHTS_KEY,
+                         REDIS_FREE_CHANNEL, redis->node->database);
+    for (unsigned i = 0; i < SCRIPTS_LOADED && r >= 0; i++)
+        r = pipeline_ask(&redis->pipeline, on_load_reply, redis, "SCRIPT LOAD %b", redis_scripts[i].text,
+                         redis_scripts[i].length);
     return r;
 }
 
@@ -430,8 +426,7 @@ static void reload_scripts(struct redis *redis) {
 /* Everything in one go: who we are, which database, what the server is, our scripts. */
 static void greet(struct redis *redis) {
     const struct config_node *node = redis->node;
-    redisAsyncContext *context = redis->context;
-    int r = REDIS_OK;
+    int r = 0;
 
     redis->probes_left = 2; /* INFO and the scripts */
     redis->reloading = false;
@@ -439,22 +434,23 @@ static void greet(struct redis *redis) {
         char *bytes;
         int length = login_format(node, &bytes);
         redis->probes_left++;
-        r = length < 0
-                ? REDIS_ERR
-                : redisAsyncFormattedCommand(context, on_greeting_reply, redis, bytes, (size_t) length);
-        if (length >= 0)
+        if (length < 0) {
+            r = -ENOMEM;
+        } else {
+            pipeline_ask_bytes(&redis->pipeline, on_greeting_reply, redis, bytes, (size_t) length);
             redisFreeCommand(bytes);
+        }
     }
-    if (r == REDIS_OK && node->database != 0) {
+    if (r >= 0 && node->database != 0) {
         redis->probes_left++;
-        r = redisAsyncCommand(context, on_greeting_reply, redis, "SELECT %d", node->database);
+        r = pipeline_ask(&redis->pipeline, on_greeting_reply, redis, "SELECT %d", node->database);
     }
-    if (r == REDIS_OK)
+    if (r >= 0)
         r = look(redis);
-    if (r == REDIS_OK)
+    if (r >= 0)
         r = load_scripts(redis);
-    if (r != REDIS_OK) {
-        give_up(redis, "can't be greeted: %s", context->errstr ? context->errstr : "out of memory");
+    if (r < 0) {
+        give_up(redis, "can't be greeted: out of memory");
         return;
     }
     set_timer_ms(redis, PROBE_TIMEOUT_MS);
@@ -491,10 +487,10 @@ void redis_probe(struct redis *redis, const char *nonce, int64_t mark_ms, const 
     if (!can_send(redis))
         return;
     redis->probe_sent_ns = clock_now_ns();
-    (void) redisAsyncCommand(
-        redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s %s %u %lld %d %lld %s %d", script->text,
-        script->length, REDIS_EPOCH_KEY, MARKS_KEY, nonce, inquiry->mark, (long long) mark_ms,
-        (int) inquiry->leave, (long long) inquiry->withdraw_us, former(redis), (int) inquiry->disown);
+    (void) pipeline_ask(&redis->pipeline, on_probe_reply, redis, "EVAL %b 2 %s %s %s %u %lld %d %lld %s %d",
+                        script->text, script->length, REDIS_EPOCH_KEY, MARKS_KEY, nonce, inquiry->mark,
+                        (long long) mark_ms, (int) inquiry->leave, (long long) inquiry->withdraw_us,
+                        former(redis), (int) inquiry->disown);
 }
 
 void redis_bless(struct redis *redis, const char *nonce, const struct blessing *blessing,
@@ -504,10 +500,10 @@ void redis_bless(struct redis *redis, const char *nonce, const struct blessing *
     if (!can_send(redis))
         return;
     redis->probe_sent_ns = clock_now_ns();
-    (void) redisAsyncCommand(redis->context, on_probe_reply, redis, "EVAL %b 2 %s %s %s %u %u %lld %s %lld",
-                             script->text, script->length, REDIS_EPOCH_KEY, MARKS_KEY, nonce, blessing->mark,
-                             blessing->max_ttl_ms, (long long) fence_skew_us, former(redis),
-                             (long long) blessing->floor_us);
+    (void) pipeline_ask(&redis->pipeline, on_probe_reply, redis, "EVAL %b 2 %s %s %s %u %u %lld %s %lld",
+                        script->text, script->length, REDIS_EPOCH_KEY, MARKS_KEY, nonce, blessing->mark,
+                        blessing->max_ttl_ms, (long long) fence_skew_us, former(redis),
+                        (long long) blessing->floor_us);
 }
 
 const char *redis_epoch(const struct redis *redis) {
@@ -533,15 +529,16 @@ static void on_disconnect(const redisAsyncContext *context, int status) {
     char reason[REASON_BYTES];
     bool told = redis->tls && tls_explain(redis->tls, reason, sizeof(reason));
 
+    (void) status;
     if (redis->failure[0] != '\0')
         (void) snprintf(reason, sizeof(reason), "%s", redis->failure);
     else if (!told)
-        (void) snprintf(reason, sizeof(reason), "connection lost: %s%s",
-                        status != REDIS_OK && context->errstr && context->errstr[0] ? context->errstr
-                                                                                    : "closed",
+        (void) snprintf(reason, sizeof(reason), "connection lost: %.90s%s",
+                        context->c.err != 0 && context->c.errstr[0] ? context->c.errstr : "closed",
                         silence_hint(redis, true));
     redis->failure[0] = '\0';
     redis->context = NULL;
+    pipeline_drop(&redis->pipeline);
     drop_held(redis);
     retry_later(redis, reason);
 }
@@ -551,7 +548,7 @@ static void on_connect(const redisAsyncContext *context, int status) {
     char reason[REASON_BYTES];
 
     if (status == REDIS_OK) {
-        adapter_connected(&redis->adapter);
+        pipeline_connected(&redis->pipeline);
         if (!redis->node->unix_path)
             login_set_options(context->c.fd);
         if (redis->node->tls &&
@@ -587,7 +584,7 @@ static void adopt(struct redis *redis, redisAsyncContext *context) {
     redis->looking = false;
     context->data = redis;
     set_timer_ms(redis, CONNECT_TIMEOUT_MS);
-    if (adapter_attach(&redis->adapter, context) < 0 ||
+    if (pipeline_attach(&redis->pipeline, context, redis->node->tls) < 0 ||
         redisAsyncSetConnectCallback(context, on_connect) != REDIS_OK ||
         redisAsyncSetDisconnectCallback(context, on_disconnect) != REDIS_OK) {
         redis->context = NULL;
@@ -636,7 +633,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
     if (!redis->context) {
         if (!redis->resolve)
             connect_now(redis);
-    } else if (!redis->adapter.connected) {
+    } else if (!redis->pipeline.adapter.connected) {
         /* A context that never connected has no disconnect callback. */
         redisAsyncContext *context = redis->context;
         redis->context = NULL;
@@ -671,7 +668,7 @@ int redis_new(sd_event *event, struct poller *poller, const struct config_node *
         free(redis);
         return -EIO;
     }
-    adapter_init(&redis->adapter, poller);
+    pipeline_init(&redis->pipeline, poller);
     redis->event = event;
     redis->node = node;
     redis->index = index;
@@ -680,7 +677,6 @@ int redis_new(sd_event *event, struct poller *poller, const struct config_node *
     redis->backoff_ms = BACKOFF_MS_MIN;
     random_init(&redis->random, seed);
     list_init(&redis->free_records);
-    list_init(&redis->sent);
     list_init(&redis->held);
     int r = loop_add_timer(event, on_timer, redis, &redis->timer);
     if (r < 0) {
@@ -707,7 +703,7 @@ struct redis *redis_free(struct redis *redis) {
     redis->tls = tls_free(redis->tls);
     redis->timer = sd_event_source_disable_unref(redis->timer);
     records_free(&redis->free_records);
-    records_free(&redis->sent);
+    pipeline_deinit(&redis->pipeline);
     records_free(&redis->held);
     free(redis);
     return NULL;
@@ -741,7 +737,7 @@ bool redis_peer(const struct redis *redis, char *address, size_t size) {
     struct sockaddr_storage peer;
     socklen_t length = sizeof(peer);
 
-    return redis->context && redis->adapter.connected &&
+    return redis->context && redis->pipeline.adapter.connected &&
            getpeername(redis->context->c.fd, (struct sockaddr *) &peer, &length) == 0 &&
            getnameinfo((struct sockaddr *) &peer, length, address, (socklen_t) size, NULL, 0,
                        NI_NUMERICHOST) == 0;
@@ -774,10 +770,10 @@ bool redis_look_along(struct redis *redis, const struct redis *first) {
 }
 
 void redis_flush(struct redis *redis) {
-    adapter_flush(&redis->adapter);
+    pipeline_flush(&redis->pipeline);
 }
 
 void redis_cut(struct redis *redis, const char *reason) {
-    if (redis->context && redis->adapter.connected)
+    if (redis->context && redis->pipeline.adapter.connected)
         give_up(redis, "%s", reason);
 }

@@ -1,8 +1,9 @@
 /* One keeper's connection to one node: connect, greet, load the scripts, send, match the answers, reconnect;
  * and look every ten seconds whether the server still is one that may vote.
  *
- * Built on hiredis' asynchronous interface (0.14 and 1.x) and sd-event, with our own deadlines. Everything
- * here belongs to one thread: the one whose loop was given. Nothing in here waits.
+ * Built on hiredis' asynchronous connections (0.14 and 1.x) with a queue of our own (io/pipeline.h), and on
+ * sd-event with our own deadlines. Everything here belongs to one thread: the one whose loop was given.
+ * Nothing in here waits.
  *
  * Writing is deferred: redis_send() appends to the output, and redis_flush(), called once at the end of a
  * loop turn, sends everything in one write. */

@@ -44,8 +44,8 @@ FILES = {
 
 # Libraries that may be met in few places only.
 LIBRARIES = {
-    "hiredis/": ("agent/io/redis.", "agent/io/adapter.", "agent/io/login.", "agent/io/subscription.",
-                 "agent/io/tls."),
+    "hiredis/": ("agent/io/redis.", "agent/io/adapter.", "agent/io/login.", "agent/io/pipeline.",
+                 "agent/io/record.", "agent/io/replies.", "agent/io/subscription.", "agent/io/tls."),
     "openssl/": ("agent/io/tls.",),
     "confuse.h": ("agent/config-",),
     "systemd/": ("agent/io/", "agent/main.c"),

@@ -1,0 +1,204 @@
+#include "io/pipeline.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+
+enum { PIECES_MAX = 64 };
+
+static void deliver(struct pipeline *pipeline, struct command_record *record, void *reply) {
+    list_unlink(&record->link);
+    if (!record->rare) {
+        record->on_reply(pipeline->adapter.context, reply, record);
+        return;
+    }
+    record->on_reply(pipeline->adapter.context, reply, record->tag);
+    record_free(record);
+}
+
+/* --- reading --- */
+
+/* Such as that the server has too many clients. */
+static int note_unasked(redisContext *context, const redisReply *reply) {
+    context->err = REDIS_ERR_OTHER;
+    (void) snprintf(context->errstr, sizeof(context->errstr), "%s",
+                    reply->type == REDIS_REPLY_ERROR ? reply->str : "it answered what was not asked");
+    return REDIS_ERR;
+}
+
+static int read_replies(struct pipeline *pipeline, redisContext *context) {
+    int r = redisBufferRead(context);
+
+    while (r == REDIS_OK && !pipeline->doomed) {
+        struct list *first = list_first(&pipeline->sent);
+        void *reply = NULL;
+        r = redisGetReplyFromReader(context, &reply);
+        if (r != REDIS_OK || !reply)
+            break;
+        if (!first || list_entry(first, struct command_record, link) == pipeline->unsent)
+            r = note_unasked(context, reply);
+        else
+            deliver(pipeline, list_entry(first, struct command_record, link), reply);
+        replies_clear(&pipeline->replies);
+    }
+    return r;
+}
+
+static void on_readable(struct adapter *adapter) {
+    struct pipeline *pipeline = (struct pipeline *) (void *) adapter;
+    redisAsyncContext *context = adapter->context;
+
+    pipeline->reading = true;
+    int r = read_replies(pipeline, &context->c);
+    pipeline->reading = false;
+    if (r != REDIS_OK || pipeline->doomed)
+        redisAsyncFree(context);
+}
+
+/* --- writing --- */
+
+static struct command_record *next_of(const struct pipeline *pipeline, const struct command_record *record) {
+    return record->link.next == &pipeline->sent ? NULL
+                                                : list_entry(record->link.next, struct command_record, link);
+}
+
+static ssize_t write_some(const struct pipeline *pipeline) {
+    struct iovec pieces[PIECES_MAX];
+    size_t skipped = pipeline->written;
+    int n = 0;
+
+    for (const struct command_record *record = pipeline->unsent; record && n < PIECES_MAX;
+         record = next_of(pipeline, record), skipped = 0)
+        pieces[n++] =
+            (struct iovec){.iov_base = record->bytes + skipped, .iov_len = record->length - skipped};
+    return writev(pipeline->adapter.fd, pieces, n);
+}
+
+static void note_written(struct pipeline *pipeline, size_t n) {
+    while (pipeline->unsent && n >= pipeline->unsent->length - pipeline->written) {
+        n -= pipeline->unsent->length - pipeline->written;
+        pipeline->unsent = next_of(pipeline, pipeline->unsent);
+        pipeline->written = 0;
+    }
+    pipeline->written += n;
+}
+
+static void on_writable(struct adapter *adapter) {
+    struct pipeline *pipeline = (struct pipeline *) (void *) adapter;
+    redisContext *context = &adapter->context->c;
+
+    while (pipeline->unsent) {
+        ssize_t n = write_some(pipeline);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n < 0) {
+            context->err = REDIS_ERR_IO;
+            (void) snprintf(context->errstr, sizeof(context->errstr), "%s", strerror(errno));
+            redisAsyncFree(adapter->context);
+            return;
+        }
+        note_written(pipeline, (size_t) n);
+    }
+    adapter_want_write(adapter, false);
+}
+
+/* --- the contract --- */
+
+void pipeline_init(struct pipeline *pipeline, struct poller *poller) {
+    *pipeline = (struct pipeline){0};
+    adapter_init(&pipeline->adapter, poller);
+    list_init(&pipeline->sent);
+}
+
+void pipeline_deinit(struct pipeline *pipeline) {
+    records_free(&pipeline->sent);
+    replies_deinit(&pipeline->replies);
+}
+
+int pipeline_attach(struct pipeline *pipeline, redisAsyncContext *context, bool tls) {
+    assert(!list_first(&pipeline->sent) && !pipeline->unsent);
+
+    pipeline->tls = tls;
+    pipeline->doomed = false;
+    pipeline->adapter.on_readable = tls ? NULL : on_readable;
+    pipeline->adapter.on_writable = tls ? NULL : on_writable;
+    if (!tls)
+        replies_attach(&pipeline->replies, &context->c);
+    return adapter_attach(&pipeline->adapter, context);
+}
+
+void pipeline_connected(struct pipeline *pipeline) {
+    adapter_connected(&pipeline->adapter);
+}
+
+static void on_hiredis_reply(redisAsyncContext *context, void *reply, void *privdata) {
+    deliver(context->ev.data, privdata, reply);
+}
+
+void pipeline_send(struct pipeline *pipeline, struct command_record *record) {
+    list_unlink(&record->link);
+    list_append(&pipeline->sent, &record->link);
+    if (!pipeline->tls) {
+        if (!pipeline->unsent)
+            pipeline->unsent = record;
+        adapter_want_write(&pipeline->adapter, true);
+    } else if (redisAsyncFormattedCommand(pipeline->adapter.context, on_hiredis_reply, record, record->bytes,
+                                          record->length) != REDIS_OK) {
+        deliver(pipeline, record, NULL); /* the connection is on its way down */
+    }
+}
+
+void pipeline_ask_bytes(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata,
+                        const char *bytes, size_t length) {
+    struct list none;
+
+    list_init(&none);
+    struct command_record *record = record_new(&none, length);
+    memcpy(record->bytes, bytes, length);
+    record->length = length;
+    record->rare = true;
+    record->on_reply = on_reply;
+    record->tag = userdata;
+    pipeline_send(pipeline, record);
+}
+
+int pipeline_ask(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata, const char *format,
+                 ...) {
+    va_list arguments;
+    char *bytes;
+
+    va_start(arguments, format);
+    int length = redisvFormatCommand(&bytes, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return -ENOMEM;
+    pipeline_ask_bytes(pipeline, on_reply, userdata, bytes, (size_t) length);
+    redisFreeCommand(bytes);
+    return 0;
+}
+
+void pipeline_flush(struct pipeline *pipeline) {
+    adapter_flush(&pipeline->adapter);
+}
+
+void pipeline_close(struct pipeline *pipeline) {
+    if (pipeline->reading)
+        pipeline->doomed = true;
+    else if (pipeline->adapter.context)
+        redisAsyncFree(pipeline->adapter.context);
+}
+
+void pipeline_drop(struct pipeline *pipeline) {
+    struct list *first;
+
+    pipeline->unsent = NULL;
+    pipeline->written = 0;
+    while ((first = list_first(&pipeline->sent)))
+        deliver(pipeline, list_entry(first, struct command_record, link), NULL);
+    replies_clear(&pipeline->replies);
+}

@@ -1,0 +1,56 @@
+/* Commands on a connection to a node, and their answers in the same order.
+ *
+ * hiredis connects, parses and ends. Its queue and its output would allocate for each command, and free
+ * again: here commands are written from where they stand (io/record.h), all that wait at once, and answers
+ * are built in memory that is kept (io/replies.h). Connections with TLS, whose bytes are hiredis' and
+ * OpenSSL's to write, go through its queue after all. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/list.h"
+#include "io/adapter.h"
+#include "io/record.h"
+#include "io/replies.h"
+
+struct pipeline {
+    struct adapter adapter;
+    struct list sent;              /* oldest first, from the one that is answered next */
+    struct command_record *unsent; /* the first of them that is not written whole; NULL: all are */
+    size_t written;                /* bytes of that one */
+    struct replies replies;
+    bool tls;
+    bool reading; /* in a callback */
+    bool doomed;  /* it ended the connection */
+};
+
+void pipeline_init(struct pipeline *pipeline, struct poller *poller);
+
+/* The connection must have ended. */
+void pipeline_deinit(struct pipeline *pipeline);
+
+/* For a context that is about to connect. 0 or a negative errno. */
+int pipeline_attach(struct pipeline *pipeline, redisAsyncContext *context, bool tls);
+
+/* In the connect callback: from now on there can be commands. */
+void pipeline_connected(struct pipeline *pipeline);
+
+/* Takes the record to the end of what is sent; pipeline_flush() writes it. Its callback has the answer,
+ * which stands until that returns, or NULL when the connection ends before; the record is the callback's. */
+void pipeline_send(struct pipeline *pipeline, struct command_record *record);
+
+/* The same for what is rare: a record is made for it. 0 or -ENOMEM. */
+int pipeline_ask(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata, const char *format,
+                 ...) __attribute__((nonnull(1, 2, 4)));
+void pipeline_ask_bytes(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata,
+                        const char *bytes, size_t length);
+
+/* Writes what waits, as far as the socket takes it; the rest follows by itself. May call back. */
+void pipeline_flush(struct pipeline *pipeline);
+
+/* Ends the connection, if there still is one; within a callback, when that returns. */
+void pipeline_close(struct pipeline *pipeline);
+
+/* In the disconnect callback: what is not answered won't be. */
+void pipeline_drop(struct pipeline *pipeline);

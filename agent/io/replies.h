@@ -1,0 +1,24 @@
+/* A node's answer as hiredis' reader builds it, in memory that is kept from one to the next: what would be
+ * an allocation for each element is a step in a block. There is one answer at a time. */
+#pragma once
+
+#include <stddef.h>
+
+#include <hiredis/hiredis.h>
+
+struct replies_large;
+
+struct replies {
+    char *block; /* NULL before the first answer */
+    size_t used;
+    struct replies_large *large; /* what does not fit, until the answer is done with */
+};
+
+/* From now on the reader's answers are in here, and freeReplyObject() is not for them. The context must end
+ * before `replies` does. */
+void replies_attach(struct replies *replies, redisContext *context);
+
+/* The answer is done with. */
+void replies_clear(struct replies *replies);
+
+void replies_deinit(struct replies *replies);

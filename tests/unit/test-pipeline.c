@@ -1,0 +1,165 @@
+/* Commands and answers on a real socket, whose other end the test has. */
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "io/pipeline.h"
+#include "tap.h"
+
+enum { LARGE = 100 * 1000, MANY = 40 };
+
+static struct pipeline pipeline;
+static redisAsyncContext *context;
+static int server = -1;
+static bool connected, disconnected, closes;
+static char answers[4096]; /* each with a blank behind it */
+
+static void on_connect(const redisAsyncContext *which, int status) {
+    (void) which;
+    connected = status == REDIS_OK;
+    pipeline_connected(&pipeline);
+}
+
+static void on_disconnect(const redisAsyncContext *which, int status) {
+    (void) which;
+    (void) status;
+    disconnected = true;
+    pipeline_drop(&pipeline);
+}
+
+static void on_answer(redisAsyncContext *which, void *data, void *userdata) {
+    const redisReply *reply = data;
+    const char *text = !reply                               ? "cut"
+                       : reply->type == REDIS_REPLY_ARRAY   ? reply->element[1]->str
+                       : reply->type == REDIS_REPLY_INTEGER ? "number"
+                                                            : reply->str;
+
+    (void) which;
+    size_t length = strlen(answers);
+    (void) snprintf(answers + length, sizeof(answers) - length, "%s:%.20s ", (const char *) userdata, text);
+    if (closes)
+        pipeline_close(&pipeline);
+}
+
+static void begin(int listening, const char *path) {
+    answers[0] = '\0';
+    connected = disconnected = closes = false;
+    context = redisAsyncConnectUnix(path);
+    if (!context || context->err || pipeline_attach(&pipeline, context, false) < 0)
+        skip_all("can't connect");
+    (void) redisAsyncSetConnectCallback(context, on_connect);
+    (void) redisAsyncSetDisconnectCallback(context, on_disconnect);
+    server = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    pipeline.adapter.target.on_events(&pipeline.adapter.target, EPOLLOUT);
+    ok(connected && server >= 0, "connected");
+}
+
+static void serve(const char *text) {
+    if (write(server, text, strlen(text)) != (ssize_t) strlen(text))
+        skip_all("the socket is full");
+    pipeline.adapter.target.on_events(&pipeline.adapter.target, EPOLLIN);
+}
+
+static void test_order(void) {
+    static char one[] = "one", two[] = "two", three[] = "three";
+    char bytes[256];
+
+    (void) pipeline_ask(&pipeline, on_answer, one, "PING %s", "1");
+    (void) pipeline_ask(&pipeline, on_answer, two, "PING %s", "2");
+    (void) pipeline_ask(&pipeline, on_answer, three, "PING %s", "3");
+    ok(read(server, bytes, sizeof(bytes)) < 0, "nothing goes before the end of the turn");
+    pipeline_flush(&pipeline);
+    is_int(read(server, bytes, sizeof(bytes)), 3 * (ssize_t) strlen("*2\r\n$4\r\nPING\r\n$1\r\n1\r\n"),
+           "then all at once");
+    serve("+a\r\n*2\r\n:1\r\n$1\r\n");
+    is_string(answers, "one:a ", "what is complete is delivered");
+    serve("b\r\n:7\r\n");
+    is_string(answers, "one:a two:b three:number ", "in the order of the questions");
+}
+
+/* Far more than a socket takes. */
+static void test_large(void) {
+    static char large[LARGE + 1], bytes[LARGE], who[] = "x";
+    size_t total = 0, wanted = MANY * strlen("*2\r\n$4\r\nPING\r\n$100000\r\n\r\n") + MANY * (size_t) LARGE;
+    unsigned marks = 0;
+
+    memset(large, 'x', LARGE);
+    large[LARGE - 1] = '!';
+    for (unsigned i = 0; i < MANY; i++)
+        (void) pipeline_ask(&pipeline, on_answer, who, "PING %s", large);
+    pipeline_flush(&pipeline);
+    ok(pipeline.adapter.polls_write, "what a full socket does not take waits for room");
+    for (ssize_t n; (n = read(server, bytes, sizeof(bytes))) > 0;) {
+        for (ssize_t i = 0; i < n; i++)
+            marks += bytes[i] == '!';
+        total += (size_t) n;
+        pipeline.adapter.target.on_events(&pipeline.adapter.target, EPOLLOUT);
+    }
+    is_int(total, wanted, "all of it comes");
+    is_int(marks, MANY, "whole");
+    ok(!pipeline.adapter.polls_write && !pipeline.unsent, "then there is nothing to wait for");
+    answers[0] = '\0';
+    for (unsigned i = 0; i < MANY; i++)
+        serve("+y\r\n");
+    is_int(strlen(answers), MANY * strlen("x:y "), "each is answered");
+}
+
+static void test_close_in_callback(void) {
+    static char who[] = "c";
+
+    answers[0] = '\0';
+    closes = true;
+    for (unsigned i = 0; i < 3; i++)
+        (void) pipeline_ask(&pipeline, on_answer, who, "PING");
+    pipeline_flush(&pipeline);
+    serve("+a\r\n+b\r\n+c\r\n");
+    closes = false;
+    ok(disconnected, "a callback may end the connection");
+    is_string(answers, "c:a c:cut c:cut ", "and nothing of it counts any more");
+}
+
+static void test_unasked(const char *text, const char *want) {
+    static char who[] = "u";
+
+    (void) pipeline_ask(&pipeline, on_answer, who, "PING");
+    pipeline_flush(&pipeline);
+    serve("+a\r\n");
+    serve(text);
+    ok(disconnected, "an answer that nobody asked for ends the connection");
+    is_string(answers, want, "and is nobody's");
+}
+
+int main(void) {
+    static const struct poller_hooks hooks = {0};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct poller *poller = NULL;
+    sd_event *event = NULL;
+    int listening = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void) snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/test-pipeline-%d", (int) getpid());
+    if (listening < 0 || bind(listening, (struct sockaddr *) &address, sizeof(address)) < 0 ||
+        listen(listening, 4) < 0 || sd_event_new(&event) < 0 || poller_new(event, &hooks, NULL, &poller) < 0)
+        skip_all("no sockets");
+    pipeline_init(&pipeline, poller);
+    begin(listening, address.sun_path);
+    test_order();
+    test_large();
+    test_close_in_callback();
+    begin(listening, address.sun_path);
+    test_unasked("+b\r\n", "u:a ");
+    begin(listening, address.sun_path);
+    test_unasked("*1000000000\r\n", "u:a ");
+    begin(listening, address.sun_path);
+    (void) close(server);
+    (void) pipeline_ask(&pipeline, on_answer, (char[]){"gone"}, "PING");
+    pipeline.adapter.target.on_events(&pipeline.adapter.target, EPOLLIN);
+    is_string(answers, "gone:cut ", "when the other end is gone, what was asked is cut off");
+    pipeline_deinit(&pipeline);
+    poller_free(poller);
+    sd_event_unref(event);
+    (void) unlink(address.sun_path);
+    return done_testing();
+}
