@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "io/burst.h"
 #include "io/votes.h"
 
 enum {
@@ -134,6 +135,7 @@ struct batcher {
     struct batch *all;
     node_set cut;
     node_set alone; /* nodes that have refused a call for one of its keys: each name in a call of its own */
+    struct burst burst;
 };
 
 int batcher_new(const struct config *config, const char *agent_id, struct batcher **ret) {
@@ -142,6 +144,7 @@ int batcher_new(const struct config *config, const char *agent_id, struct batche
     if (!batcher)
         return -ENOMEM;
     batcher->config = config;
+    burst_init(&batcher->burst);
     int length =
         snprintf(batcher->identity, sizeof(batcher->identity), ":%.64s:%s:", config->host, agent_id);
     assert(length > 0 && (size_t) length < sizeof(batcher->identity));
@@ -162,6 +165,7 @@ struct batcher *batcher_free(struct batcher *batcher) {
         batcher->all = batch->next_all;
         free(batch);
     }
+    burst_deinit(&batcher->burst);
     free(batcher->items);
     free(batcher->arena);
     free(batcher);
@@ -465,6 +469,8 @@ void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX]
     batcher->n_items = 0;
     batcher->arena_used = 0;
     batcher->cut = 0;
+    if (cut == 0)
+        redis_burst(&batcher->burst, nodes, n_nodes);
     for (unsigned i = 0; i < n_nodes; i++) {
         if (cut & node_set_of(i))
             redis_cut(nodes[i], "stopped answering");

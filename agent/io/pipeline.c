@@ -7,7 +7,9 @@
 #include <string.h>
 #include <sys/uio.h>
 
-enum { PIECES_MAX = 64 };
+#include "io/burst.h"
+
+enum { PIECES_MAX = 64, BURST_PIECES_MAX = 8 };
 
 static void deliver(struct pipeline *pipeline, struct command_record *record, void *reply) {
     list_unlink(&record->link);
@@ -65,16 +67,15 @@ static struct command_record *next_of(const struct pipeline *pipeline, const str
                                                 : list_entry(record->link.next, struct command_record, link);
 }
 
-static ssize_t write_some(const struct pipeline *pipeline) {
-    struct iovec pieces[PIECES_MAX];
-    size_t skipped = pipeline->written;
-    int n = 0;
+/* What is to be written next; the number of pieces. */
+static size_t gather(const struct pipeline *pipeline, struct iovec *pieces, size_t most) {
+    size_t skipped = pipeline->written, n = 0;
 
-    for (const struct command_record *record = pipeline->unsent; record && n < PIECES_MAX;
+    for (const struct command_record *record = pipeline->unsent; record && n < most;
          record = next_of(pipeline, record), skipped = 0)
         pieces[n++] =
             (struct iovec){.iov_base = record->bytes + skipped, .iov_len = record->length - skipped};
-    return writev(pipeline->adapter.fd, pieces, n);
+    return n;
 }
 
 static void note_written(struct pipeline *pipeline, size_t n) {
@@ -89,9 +90,11 @@ static void note_written(struct pipeline *pipeline, size_t n) {
 static void on_writable(struct adapter *adapter) {
     struct pipeline *pipeline = (struct pipeline *) (void *) adapter;
     redisContext *context = &adapter->context->c;
+    struct iovec pieces[PIECES_MAX];
 
     while (pipeline->unsent) {
-        ssize_t n = write_some(pipeline);
+        size_t n_pieces = gather(pipeline, pieces, PIECES_MAX);
+        ssize_t n = writev(adapter->fd, pieces, (int) n_pieces);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
@@ -105,6 +108,31 @@ static void on_writable(struct adapter *adapter) {
         note_written(pipeline, (size_t) n);
     }
     adapter_want_write(adapter, false);
+}
+
+void pipeline_burst(const struct burst *burst, struct pipeline *const pipelines[], size_t n) {
+    struct burst_write writes[BURST_MAX];
+    struct iovec pieces[BURST_MAX][BURST_PIECES_MAX];
+    struct pipeline *writers[BURST_MAX];
+    size_t n_writes = 0;
+
+    for (size_t i = 0; i < n && n_writes < BURST_MAX; i++) {
+        struct pipeline *pipeline = pipelines[i];
+        if (!pipeline->unsent || !pipeline->adapter.connected || pipeline->adapter.polls_write)
+            continue;
+        writers[n_writes] = pipeline;
+        writes[n_writes] = (struct burst_write){.socket = pipeline->adapter.fd, .pieces = pieces[n_writes]};
+        writes[n_writes].n_pieces = gather(pipeline, pieces[n_writes], BURST_PIECES_MAX);
+        n_writes++;
+    }
+    if (n_writes < 2 || burst_write(burst, writes, n_writes) < 0)
+        return;
+    for (size_t i = 0; i < n_writes; i++) {
+        if (writes[i].done > 0)
+            note_written(writers[i], (size_t) writes[i].done);
+        if (!writers[i]->unsent)
+            adapter_want_write(&writers[i]->adapter, false);
+    }
 }
 
 /* --- the contract --- */

@@ -14,6 +14,8 @@
 #include "io/record.h"
 #include "io/replies.h"
 
+struct burst;
+
 struct pipeline {
     struct adapter adapter;
     struct list sent;              /* oldest first, from the one that is answered next */
@@ -45,6 +47,10 @@ int pipeline_ask(struct pipeline *pipeline, redisCallbackFn *on_reply, void *use
                  ...) __attribute__((nonnull(1, 2, 4)));
 void pipeline_ask_bytes(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata,
                         const char *bytes, size_t length);
+
+/* Writes what waits on several of them by one call, as far as that goes; pipeline_flush() does the rest, and
+ * finds out what is wrong. Never calls back. */
+void pipeline_burst(const struct burst *burst, struct pipeline *const pipelines[], size_t n);
 
 /* Writes what waits, as far as the socket takes it; the rest follows by itself. May call back. */
 void pipeline_flush(struct pipeline *pipeline);

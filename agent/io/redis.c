@@ -769,6 +769,15 @@ bool redis_look_along(struct redis *redis, const struct redis *first) {
     return true;
 }
 
+void redis_burst(const struct burst *burst, struct redis *const redises[], size_t n) {
+    struct pipeline *pipelines[NODES_MAX];
+
+    assert(n <= NODES_MAX);
+    for (size_t i = 0; i < n; i++)
+        pipelines[i] = &redises[i]->pipeline;
+    pipeline_burst(burst, pipelines, n);
+}
+
 void redis_flush(struct redis *redis) {
     pipeline_flush(&redis->pipeline);
 }

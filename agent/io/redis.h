@@ -91,6 +91,7 @@ static inline int64_t redis_token(const redisReply *reply) {
 }
 
 struct redis;
+struct burst;
 struct inquiry;
 struct blessing;
 struct probe;
@@ -135,6 +136,10 @@ void redis_bless(struct redis *redis, const char *nonce, const struct blessing *
 
 /* The epoch as the last probe found it; "" when the node is not blessed. */
 const char *redis_epoch(const struct redis *redis);
+
+/* Sends what is queued on these by one system call, as far as that goes; redis_flush() does the rest. Never
+ * calls back. */
+void redis_burst(const struct burst *burst, struct redis *const redises[], size_t n);
 
 /* Sends what is queued, in one write as far as the socket takes it. Call at the end of each loop turn. May
  * call back. */

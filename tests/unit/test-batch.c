@@ -71,6 +71,12 @@ const struct redis_rights *redis_rights(const struct redis *redis) {
     return &rights;
 }
 
+void redis_burst(const struct burst *burst, struct redis *const redises[], size_t n) {
+    (void) burst;
+    (void) redises;
+    (void) n;
+}
+
 void redis_flush(struct redis *redis) {
     (void) redis;
 }
