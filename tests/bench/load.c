@@ -1,6 +1,6 @@
 /* bench load floor|agent|relay connections|processes CLIENTS MS PLACE...: as many clients acquire and
  * release for so long, each a name of its own, one after the other without a pause. Latencies, and pairs
- * a second.
+ * a second. Two lines: that it has begun, and what it has measured.
  *
  * Clients are connections of one process, with libredlock's calls for event loops; or processes, with its
  * blocking calls. (So is a single one.) PLACE is the agent's or the relay's socket, or the nodes' sockets:
@@ -325,6 +325,8 @@ int run_load(char **arguments) {
     turn->until_us = begun_us + us;
     turn->from_us = begun_us + us / WARM_UP;
     atomic_store(&turn->go, true);
+    (void) printf("{\"begun\": true}\n"); /* all are connected: from here on nodes may be stopped */
+    (void) fflush(stdout);
     for (unsigned i = 0; i < processes; i++) {
         await_process(pids[i]);
         pairs += records[i]->pairs;

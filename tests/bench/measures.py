@@ -4,7 +4,7 @@ in rounds: what is compared takes turns."""
 import os
 import time
 
-from world import BENCH, Job, World, begin, bench, cpu_ms, lab, load, monotonic_us, rss_bytes, switches
+from world import BENCH, Job, World, bench, cpu_ms, lab, load, monotonic_us, rss_bytes, switches
 
 QUANTILES = ("p50", "p99", "p999")
 
@@ -229,10 +229,10 @@ def stopped(results, settings):
     for _ in range(settings.rounds):
         for through, places in (("floor", world.places), ("agent", [world.socket])):
             all_there = load(through, "connections", 1, settings.stopped_ms, *places)["acquire"]
-            finish = begin("load", through, "connections", 1, settings.stopped_ms, *places)
+            turn = Job("load", through, "connections", 1, settings.stopped_ms, *places)
             time.sleep(settings.stopped_ms / 8e3)
             node.stop()
-            one_stopped = finish()["acquire"]
+            one_stopped = turn.end()["acquire"]
             node.cont()
             lab.wait_for(lambda: world.agents[0].status()["voting"] == 5, 30, what="the fifth node")
             if through == "floor":

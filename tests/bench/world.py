@@ -71,19 +71,11 @@ class Job:
 
 def bench(*arguments):
     """Runs a load generator to its end: what it measured."""
-    return begin(*arguments)()
-
-
-def begin(*arguments):
-    """Starts one, and gives the function that waits for what it measures."""
     process = lab.spawn([BENCH, *map(str, arguments)], stdout=subprocess.PIPE)
-
-    def finish():
-        out = process.communicate(timeout=600)[0]
-        if process.returncode != 0:
-            raise RuntimeError("bench %s: status %d" % (" ".join(map(str, arguments)), process.returncode))
-        return json.loads(out)
-    return finish
+    out = process.communicate(timeout=600)[0]
+    if process.returncode != 0:
+        raise RuntimeError("bench %s: status %d" % (" ".join(map(str, arguments)), process.returncode))
+    return json.loads(out.splitlines()[-1])
 
 
 def load(through, form, clients, ms, *places):
