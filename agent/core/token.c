@@ -56,7 +56,9 @@ static void set_proposal(const struct shard *shard, struct lease *lease, int64_t
     int64_t room_us = median_us + skew_us(shard) - base;
 
     lease->token = token;
-    lease->token_last = token - base < room_us / BLOCKS_ROOM_DIVISOR ? token + lease->spare_tokens : token;
+    lease->token_last = token + lease->spare_tokens;
+    if (lease->token_last - base >= room_us / BLOCKS_ROOM_DIVISOR)
+        lease->token_last = token;
 }
 
 void token_propose(const struct shard *shard, struct lease *lease, instant_ns now_ns) {

@@ -96,7 +96,7 @@ struct draft {
 
 /* Those that one node is to get, in the order in which they will go out. */
 struct drafts {
-    bool alone; /* nothing goes along */
+    node_set bit;
     unsigned count;
     struct draft all[DRAFTS_MAX];
 };
@@ -134,7 +134,9 @@ struct batcher {
     struct batch *bounced; /* could not be sent */
     struct batch *all;
     node_set cut;
-    node_set alone; /* nodes that have refused a call for one of its keys: each name in a call of its own */
+    /* Nodes that have refused such a call for one of its keys: each name in a call of its own. What is held
+     * there may be used there: extensions still go together. */
+    node_set alone[sizeof(layouts) / sizeof(layouts[0])];
     struct burst burst;
 };
 
@@ -415,9 +417,10 @@ static void send_drafts(struct batcher *batcher, struct redis *redis, struct dra
  * may not join, all drafts go out; if there is none of its kind, it begins the last one. */
 static void draft_item(struct batcher *batcher, struct redis *redis, struct drafts *drafts,
                        const struct item *item, instant_ns now_ns) {
+    bool alone = batcher->alone[item->operation] & drafts->bit;
     unsigned own = 0;
 
-    while (own < drafts->count && (drafts->alone || !goes_along(item, drafts->all[own].items[0])))
+    while (own < drafts->count && (alone || !goes_along(item, drafts->all[own].items[0])))
         own++;
     bool fits = own < drafts->count ? drafts->all[own].count < layouts[item->operation].names_max
                                     : drafts->count < DRAFTS_MAX;
@@ -437,7 +440,7 @@ static void send_to_node(struct batcher *batcher, struct redis *redis, instant_n
     node_set bit = node_set_of(redis_index(redis));
     struct drafts drafts;
 
-    drafts.alone = batcher->alone & bit;
+    drafts.bit = bit;
     drafts.count = 0;
     for (size_t i = 0; i < batcher->n_items; i++)
         if (batcher->items[i].nodes & bit)
@@ -495,7 +498,7 @@ void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node,
     if (time_us >= 0)
         shard_node_time(shard, node, time_us, batch->sent_ns, now_ns);
     if (batch->count > 1 && is_key_refused(reply))
-        batcher->alone |= node_set_of(node);
+        batcher->alone[batch->operation] |= node_set_of(node);
     for (uint32_t i = 0; i < batch->count; i++) {
         struct vote vote = votes_of(batch->operation, batch->count, reply, i);
         vote.heard |= batch->silent && vote.kind == VOTE_YES;

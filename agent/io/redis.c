@@ -161,7 +161,10 @@ static void on_command_reply(redisAsyncContext *context, void *reply, void *priv
         /* All commands behind it meet the same, until the scripts are back: they are repeated in their
          * order. */
         record->repeated = true;
-        list_append(&redis->held, &record->link);
+        struct list *at = redis->held.next; /* before those that were asked for since then */
+        while (at != &redis->held && list_entry(at, struct command_record, link)->repeated)
+            at = at->next;
+        list_append(at, &record->link);
         reload_scripts(redis);
         return;
     }

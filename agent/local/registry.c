@@ -615,6 +615,8 @@ static void granted(struct registry *registry, struct request *request, const st
     request_set_deadline(registry, request, deadline_ns);
     if (!request->resume && request->max_hold_ms > 0)
         request->hold_until_ns = instant_add(now_ns, request->max_hold_ms * NS_PER_MS);
+    if (request->name->seen)
+        request->name->seen_ns = now_ns; /* another had it until now: that it has was told once */
     request->name->seen = text_unref(&registry->texts, request->name->seen);
     list_unlink(&request->queue_link); /* one that resumes in vain may stand before it */
     list_prepend(&request->name->queue, &request->queue_link);

@@ -1,7 +1,7 @@
 -- KEYS locks, each once | ARGV a value a key[, then another value a key], then the channels' prefix; '' to
 -- tell nobody
 -- Deletes each key that still has our value, whichever of them, and tells who waits for it. Answers per
--- key: 0 was not ours, or 1 deleted and one more for each that was told.
+-- key: 0 was not ours, or 1 deleted and one more for each that was told; 2 if we may not tell anybody.
 local call, pcall = redis.call, redis.pcall
 local n, out, prefix, gone = #KEYS, {0}, ARGV[#ARGV], 0
 local others = #ARGV > n + 1
@@ -21,7 +21,7 @@ for i = 1, n do
     if gone < n then call('DEL', KEYS[i]) end
     if prefix ~= '' then
       local heard = pcall('PUBLISH', prefix .. KEYS[i], '')
-      if type(heard) == 'number' then out[i] = 1 + heard end
+      out[i] = type(heard) == 'number' and 1 + heard or 2
     end
   end
 end

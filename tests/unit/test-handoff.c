@@ -647,7 +647,27 @@ static void test_heard(void) {
     is_int(count_reports(REPORT_AWAITED), 1, "nothing when a majority was not heard");
 }
 
+static void test_held_long_elsewhere(void) {
+    uint64_t line[LINE];
+    unsigned at = 1;
+    begin_turns(line);
+    (void) take_turn(line, &at);
+    const struct report report = {.kind = REPORT_CONTENDED,
+                                  .failure = FAILURE_BUSY,
+                                  .request = last_command()->request,
+                                  .text = "held",
+                                  .text_length = 4};
+    registry_report(&front.registry, &report, front.now_ns);
+    front.now_ns += 11 * NS_PER_S; /* the other host holds it all that time */
+    grant();
+    (void) take_turn(line, &at);
+    is_int(last_command()->pause_ns, 65 * 100 * NS_PER_US / 8,
+           "another host held it until just now: a long pause");
+    is_int(last_command()->spare_tokens, HANDOFFS_MAX, "and a short turn");
+}
+
 int main(void) {
+    test_held_long_elsewhere();
     test_handed_over();
     test_lost();
     test_not_fine();
