@@ -43,11 +43,16 @@ static void cleanup(void *privdata) {
     adapter->connected = adapter->wants_write = adapter->polls_write = false;
 }
 
+/* hiredis would read as soon as it is connected, and not forgive what comes unasked: its queue is empty. */
 static void handle_read(struct adapter *adapter) {
-    if (adapter->connected && adapter->on_readable)
-        adapter->on_readable(adapter);
-    else
+    if (!adapter->on_readable) {
         redisAsyncHandleRead(adapter->context);
+        return;
+    }
+    if (!adapter->connected)
+        redisAsyncHandleWrite(adapter->context);
+    if (adapter->connected)
+        adapter->on_readable(adapter);
 }
 
 static void handle_write(struct adapter *adapter) {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/aio_abi.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -38,10 +39,18 @@ int burst_write(const struct burst *burst, struct burst_write *writes, size_t n)
     long submitted = syscall(SYS_io_submit, burst->context, n, list);
     if (submitted < 0)
         return -errno;
-    /* A socket that never blocks is done by now: this takes what is there, and does not wait. */
-    long done =
-        submitted > 0 ? syscall(SYS_io_getevents, burst->context, submitted, submitted, events, NULL) : 0;
-    assert(done == submitted);
+    /* A socket that never blocks is done by now: this takes what is there, and does not wait. Where it does
+     * after all, a signal may end that. */
+    long done = 0;
+    while (done < submitted) {
+        long taken = syscall(SYS_io_getevents, burst->context, submitted - done, submitted - done,
+                             events + done, NULL);
+        if (taken < 0 && errno == EINTR)
+            continue;
+        if (taken <= 0)
+            abort(); /* nobody knows what was written, and it must not go twice */
+        done += taken;
+    }
     for (long i = 0; i < done; i++)
         writes[events[i].data].done = (ssize_t) events[i].res;
     return 0;

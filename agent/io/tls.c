@@ -195,7 +195,9 @@ static void explain_error(char *reason, size_t size) {
     switch (ERR_GET_REASON(error)) {
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_PACKET_LENGTH_TOO_LONG:
+#ifdef SSL_R_RECORD_LAYER_FAILURE /* since 3.2 */
     case SSL_R_RECORD_LAYER_FAILURE:
+#endif
         (void) snprintf(reason, size, "does not speak TLS there (%s): tls = no, or another port", found());
         break;
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:

@@ -132,6 +132,22 @@ static void test_unasked(const char *text, const char *want) {
     is_string(answers, want, "and is nobody's");
 }
 
+/* As of a server of another kind, which may be there before we know that we are connected. */
+static void test_banner(int listening, const char *path) {
+    connected = disconnected = false;
+    context = redisAsyncConnectUnix(path);
+    if (!context || context->err || pipeline_attach(&pipeline, context, false) < 0)
+        skip_all("can't connect");
+    (void) redisAsyncSetConnectCallback(context, on_connect);
+    (void) redisAsyncSetDisconnectCallback(context, on_disconnect);
+    (void) close(server);
+    server = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (write(server, "+OK\r\n", 5) != 5)
+        skip_all("the socket is full");
+    pipeline.adapter.target.on_events(&pipeline.adapter.target, EPOLLIN | EPOLLOUT);
+    ok(connected && disconnected, "who speaks first is left");
+}
+
 int main(void) {
     static const struct poller_hooks hooks = {0};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -152,6 +168,7 @@ int main(void) {
     test_unasked("+b\r\n", "u:a ");
     begin(listening, address.sun_path);
     test_unasked("*1000000000\r\n", "u:a ");
+    test_banner(listening, address.sun_path);
     begin(listening, address.sun_path);
     (void) close(server);
     (void) pipeline_ask(&pipeline, on_answer, (char[]){"gone"}, "PING");
