@@ -742,7 +742,7 @@ void lease_beat(struct shard *shard, struct lease *lease, instant_ns beat_ns, in
     if (lease->state != LEASE_HELD || lease->heartbeat_ms == 0)
         return;
     lease->beat_until_ns = beat_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS;
-    if (now_ns < lease->beat_until_ns && lease->risk == 1 + REASON_HEARTBEAT &&
+    if (now_ns < lease->beat_until_ns && lease->risk == 1 + REASON_HEARTBEAT && !lease->under_way &&
         now_ns < lease->deadline_ns) {
         lease->extend_ns = now_ns;
         shard_set_due(shard, lease, now_ns);

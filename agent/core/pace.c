@@ -53,12 +53,16 @@ instant_ns pace_next_ns(struct shard *shard, const struct lease *lease, instant_
 
     if (pace->names++ % BATCH_NAMES_MAX == 0)
         call_begins(shard, third_us, now_ns);
-    pace->lag += LAG_MEAN / (shard->counters.held > 0 ? shard->counters.held : 1);
+    if (lease->risk == 0 && !lease->former) {
+        pace->in_turn = true;
+        pace->lag += LAG_MEAN / (shard->counters.held > 0 ? shard->counters.held : 1);
+    }
     return now_ns + third_us * pace->call_lag / LAG_ONE * NS_PER_US;
 }
 
 void pace_begin(struct shard *shard) {
     shard->pace.names = 0;
+    shard->pace.in_turn = false;
 }
 
 static uint32_t whole_calls(uint32_t names) {
@@ -68,6 +72,7 @@ static uint32_t whole_calls(uint32_t names) {
 void pace_fill(struct shard *shard, instant_ns now_ns) {
     uint32_t due = shard->pace.names, full = whole_calls(due + BATCH_NAMES_MAX - 1), total = due, item;
     uint32_t most = full > EXTENSION_TURN_NAMES ? full : EXTENSION_TURN_NAMES;
+    int64_t fill = shard->pace.in_turn ? FILL_DIVISOR : WHOLE_DIVISOR;
     uint32_t items[EXTENSION_TURN_NAMES];
     struct heap_walk walk;
 
@@ -82,7 +87,7 @@ void pace_fill(struct shard *shard, instant_ns now_ns) {
             passed++;
             continue;
         }
-        if (lease->extend_ns - now_ns > ttl_ns(lease) / (total < full ? FILL_DIVISOR : WHOLE_DIVISOR))
+        if (lease->extend_ns - now_ns > ttl_ns(lease) / (total < full ? fill : WHOLE_DIVISOR))
             break;
         items[total++ - due] = item;
     }

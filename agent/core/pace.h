@@ -17,6 +17,7 @@ struct shard;
 
 struct pace {
     uint32_t names;     /* extended in this turn */
+    bool in_turn;       /* among them one that was due: not only tries after a failure, and hand-overs */
     int64_t call_lag;   /* from an extension to the next one, for the names of this call */
     int64_t lag;        /* the same for the call that comes next, at call_ns */
     instant_ns call_ns; /* when this call began */

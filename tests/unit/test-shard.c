@@ -324,6 +324,10 @@ static void test_bounds(void) {
     command(COMMAND_BEAT, 1);
     pass_ms(0);
     is_int(count_sent(OPERATION_EXTEND), 1, "a BEAT in time brings the extension back");
+    command(COMMAND_BEAT, 1);
+    pass_ms(0);
+    ok(count_sent(OPERATION_EXTEND) == 1 && last_report(REPORT_AT_RISK)->reason == REASON_HEARTBEAT,
+       "another one leaves that under way alone");
     vote(0, last_sent(OPERATION_EXTEND), VOTE_YES);
     pass_ms(20000);
     ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_HEARTBEAT,
