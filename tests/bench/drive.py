@@ -60,7 +60,7 @@ class Settings:
 
 
 class Long(Settings):
-    endurance = (("long_short", 10000, 1000, 600), ("long_many", 100000, 10000, 300))
+    endurance = (("long_short", 10000, 1000, 300), ("long_many", 100000, 10000, 600))
 
 
 class Quick(Settings):
