@@ -270,6 +270,11 @@ def catches(pid, number):
     return int(caught, 16) >> (number - 1) & 1
 
 
+def sleeps(pid):
+    with open("/proc/%d/stat" % pid) as file:
+        return file.read().rsplit(")", 1)[1].split()[0] == "S"
+
+
 def test_watch_as_text():
     holder = here.client(3)
     grant = holder.acquire("text", "DATA", "at home")
@@ -289,7 +294,7 @@ def test_watch_as_text():
     ok(9000 < leader["validity"] <= 10000 and leader["since"].endswith("Z"), "with validity and since")
     here.stop()
     process = lab.redlock(here, "watch", "text")
-    lab.wait_for(lambda: catches(process.pid, signal.SIGINT), what="its handlers")
+    lab.wait_for(lambda: catches(process.pid, signal.SIGINT) and sleeps(process.pid), what="its waiting")
     process.send_signal(signal.SIGINT)
     equal(process.wait(5 * lab.SCALE), 0, "SIGINT ends it also while it waits for a stopped agent")
     here.cont()
