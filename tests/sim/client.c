@@ -204,7 +204,7 @@ static void cut_off(struct client *client) {
     client->state = CLIENT_CUT_OFF;
     if (chance(80))
         left_ns = instant_min(left_ns, pick(1, 400) * NS_PER_MS);
-    step_later(client, instant_max(left_ns, 0));
+    step_later(client, instant_max(left_ns, NS_PER_MS)); /* time goes on, whatever it believes */
 }
 
 void client_outcome(struct request *request, const struct outcome *outcome) {
