@@ -39,9 +39,10 @@
  * Alone. A release tells the nodes' subscribers, and each node tells how many have heard it. As long as none
  * has, and no other holder was met for COMPANY_MS, the time alone ends a turn: its number of hand-offs, and
  * with it the block of tokens, grows from turn to turn up to HANDOFFS_ALONE_MAX, as long as it is made use
- * of. (A block has no more tokens than the turn before took microseconds, so they stay behind the clock.)
- * The pause is short then, since only those may wait who poll, and whom we have not met: a 32nd. Where
- * nobody can be told, since our user may not publish, somebody is taken to have heard.
+ * of. (A block has no more tokens than the turn before took microseconds, so they stay behind the clock, or
+ * near the floor that they run from just after a blessing.) The pause is short then, since only those may
+ * wait who poll, and whom we have not met: a 32nd. Where nobody can be told, since our user may not publish,
+ * somebody is taken to have heard.
  *
  * A ledger (local/ledger.h) has what each client was told, and the random part that *stands* in the keys as
  * of the acquisition. A successor looks for what the holder was told, then for what stands: around the

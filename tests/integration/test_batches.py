@@ -143,6 +143,12 @@ def test_release():
           "each is told once")
     node.call("MSET", "a", "A", "b", "B")
     equal(release(node, ["a", "b"], ["A", "B"], channel=""), [1, 1], "or nobody is")
+    node.call("ACL", "SETUSER", "mute", "on", "nopass", "+@all", "-publish", "~*", "&*")
+    mute = lab.Client(node.socket_path)
+    mute.call("AUTH", "mute", "")
+    node.call("MSET", "a", "A", "b", "B")
+    equal(release(mute, ["a", "gone"], ["A", "GONE"]), [2, 0],
+          "who may not tell takes it that somebody has to be told")
 
 
 def calls(node, command):

@@ -424,6 +424,10 @@ static void test_key_refused(void) {
               "from then on each goes alone there");
     is_int(nodes[1].n_calls, 2, "but not elsewhere");
     answer_all(NULL);
+    for (unsigned name = 1; name <= 3; name++)
+        ask(OPERATION_EXTEND, name);
+    calls_are("extend 1 2 3;", "what is held there still goes together");
+    answer_all(NULL);
 }
 
 int main(void) {

@@ -146,15 +146,19 @@ static void test_far_clock(void) {
     is_int(raise.token, sent.token + 1, "a token from too far in the future is not followed");
 }
 
+static void bless_again(unsigned node, int64_t floor_us) {
+    struct probe probe = blessed_node;
+
+    probe.floor_us = floor_us;
+    shard_node_gone(&world.shard, node, STANDING_CONNECTING, "cut", world.now_ns);
+    shard_node_ready(&world.shard, node, world.now_ns);
+    shard_node_probed(&world.shard, node, &probe, world.now_ns);
+}
+
 static void test_floor(void) {
     begin(3, NULL);
-    for (unsigned i = 0; i < 3; i++) {
-        struct probe probe = blessed_node;
-        probe.floor_us = clock_us(SKEW_MS - 1000 + i);
-        shard_node_gone(&world.shard, i, STANDING_CONNECTING, "cut", world.now_ns);
-        shard_node_ready(&world.shard, i, world.now_ns);
-        shard_node_probed(&world.shard, i, &probe, world.now_ns);
-    }
+    for (unsigned i = 0; i < 3; i++)
+        bless_again(i, clock_us(SKEW_MS - 1000 + i));
     contend(1, false);
     is_int(last_sent(OPERATION_ACQUIRE)->token, clock_us(SKEW_MS - 998) + 1,
            "after a blessing proposals begin above the floors");
@@ -203,6 +207,14 @@ static void test_block(void) {
     sent = *last_sent(OPERATION_ACQUIRE);
     ok(sent.token > clock_us(SKEW_MS / 2) && sent.token_last == sent.token,
        "far ahead of the clock no block is reserved");
+
+    begin(3, NULL);
+    for (unsigned i = 0; i < 3; i++)
+        bless_again(i, clock_us(SKEW_MS) - HANDOFFS_MAX / 2);
+    contend_for_block(1, 0);
+    sent = *last_sent(OPERATION_ACQUIRE);
+    ok(sent.token < clock_us(SKEW_MS) && sent.token_last == sent.token,
+       "nor one whose end the nodes would not take, just after a blessing");
 }
 
 static void test_without(void) {
