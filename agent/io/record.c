@@ -35,6 +35,15 @@ struct command_record *record_new(struct list *free_records, size_t length) {
     return record;
 }
 
+void record_hold(struct list *held, struct command_record *record) {
+    struct list *at = held;
+
+    if (record->repeated)
+        for (at = held->next; at != held && list_entry(at, struct command_record, link)->repeated;)
+            at = at->next;
+    list_append(at, &record->link);
+}
+
 static void drop_bytes(struct command_record *record) {
     free(record->bytes);
     record->bytes = NULL;

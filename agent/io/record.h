@@ -27,6 +27,10 @@ struct command_record {
 /* One with room for that many bytes, from the free ones if there is any; in no list. */
 struct command_record *record_new(struct list *free_records, size_t length);
 
+/* To those that wait for the scripts, in the order in which they were asked for: what is to be repeated
+ * before what has not been sent yet. It is in no list. */
+void record_hold(struct list *held, struct command_record *record);
+
 /* Out of its list, to the free ones, of which there are only so many. */
 void record_give(struct list *free_records, struct command_record *record);
 

@@ -161,10 +161,7 @@ static void on_command_reply(redisAsyncContext *context, void *reply, void *priv
         /* All commands behind it meet the same, until the scripts are back: they are repeated in their
          * order. */
         record->repeated = true;
-        struct list *at = redis->held.next; /* before those that were asked for since then */
-        while (at != &redis->held && list_entry(at, struct command_record, link)->repeated)
-            at = at->next;
-        list_append(at, &record->link);
+        record_hold(&redis->held, record);
         reload_scripts(redis);
         return;
     }
@@ -759,7 +756,7 @@ int redis_send(struct redis *redis, enum redis_script script, const struct redis
     assert(record->length <= record->room);
     record->tag = tag;
     if (redis->reloading)
-        list_append(&redis->held, &record->link);
+        record_hold(&redis->held, record);
     else
         transmit(redis, record);
     return 0;

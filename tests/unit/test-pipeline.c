@@ -148,6 +148,29 @@ static void test_banner(int listening, const char *path) {
     ok(connected && disconnected, "who speaks first is left");
 }
 
+/* The one that was refused second comes back after another was asked for. */
+static void test_held(void) {
+    static const bool repeated[] = {true, false, true, false};
+    struct command_record *records[4];
+    struct list held, none;
+    char order[8] = "";
+
+    list_init(&held);
+    list_init(&none);
+    for (unsigned i = 0; i < 4; i++) {
+        records[i] = record_new(&none, 1);
+        records[i]->repeated = repeated[i];
+        record_hold(&held, records[i]);
+    }
+    list_for_each_safe(node, &held) {
+        for (unsigned i = 0; i < 4; i++)
+            if (list_entry(node, struct command_record, link) == records[i])
+                (void) strcat(order, (const char *[]){"a", "c", "b", "d"}[i]);
+    }
+    is_string(order, "abcd", "what waits for the scripts keeps the order in which it was asked for");
+    records_free(&held);
+}
+
 int main(void) {
     static const struct poller_hooks hooks = {0};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -169,6 +192,7 @@ int main(void) {
     begin(listening, address.sun_path);
     test_unasked("*1000000000\r\n", "u:a ");
     test_banner(listening, address.sun_path);
+    test_held();
     begin(listening, address.sun_path);
     (void) close(server);
     (void) pipeline_ask(&pipeline, on_answer, (char[]){"gone"}, "PING");
