@@ -56,6 +56,7 @@ struct guise *request_guise(struct registry *registry, struct request *request) 
     uint32_t index = pool_take(&registry->guises);
     assert(index != POOL_NONE); /* there are as many as requests */
     request->guise = pool_at(&registry->guises, index);
+    *request->guise = (struct guise){0};
     return request->guise;
 }
 

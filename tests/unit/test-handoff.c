@@ -384,6 +384,15 @@ static void test_company(void) {
     is_int(last_command()->pause_ns, 65 * 100 * NS_PER_US / 32, "and the pauses shorter");
 }
 
+static void meet_other_holder(void) {
+    const struct report report = {.kind = REPORT_CONTENDED,
+                                  .failure = FAILURE_BUSY,
+                                  .request = last_command()->request,
+                                  .text = "held",
+                                  .text_length = 4};
+    registry_report(&front.registry, &report, front.now_ns);
+}
+
 static void test_company_comes(void) {
     for (unsigned met = 0; met < 2; met++) {
         uint64_t line[LINE];
@@ -391,12 +400,7 @@ static void test_company_comes(void) {
         begin_turns(line);
         (void) take_turn(line, &at);
         if (met) {
-            const struct report report = {.kind = REPORT_CONTENDED,
-                                          .failure = FAILURE_BUSY,
-                                          .request = last_command()->request,
-                                          .text = "held",
-                                          .text_length = 4};
-            registry_report(&front.registry, &report, front.now_ns);
+            meet_other_holder();
             grant();
         } else {
             grant();
@@ -652,12 +656,7 @@ static void test_held_long_elsewhere(void) {
     unsigned at = 1;
     begin_turns(line);
     (void) take_turn(line, &at);
-    const struct report report = {.kind = REPORT_CONTENDED,
-                                  .failure = FAILURE_BUSY,
-                                  .request = last_command()->request,
-                                  .text = "held",
-                                  .text_length = 4};
-    registry_report(&front.registry, &report, front.now_ns);
+    meet_other_holder();
     front.now_ns += 11 * NS_PER_S; /* the other host holds it all that time */
     grant();
     (void) take_turn(line, &at);
