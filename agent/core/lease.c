@@ -3,12 +3,12 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "core/explain.h"
 #include "core/handover.h"
 #include "core/retry.h"
 #include "core/shard.h"
 #include "core/stranger.h"
+#include "core/takeover.h"
 #include "core/token.h"
 #include "core/validity.h"
 
@@ -16,7 +16,6 @@ enum {
     SPLITS_MAX = 12, /* attempts of a request that does not wait, as long as nobody wins */
     NODE_BACK_US_MAX = 5000,
     RELEASE_RETRY_MS = 1000,
-    SEEN_BYTES_MAX = 200,
 };
 
 static int64_t random_ns(struct shard *shard, int64_t low_ns, int64_t high_ns) {
@@ -245,42 +244,6 @@ static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns n
     shard_send(shard, lease, OPERATION_ACQUIRE, nodes, now_ns);
 }
 
-/* Remembers whose the key is, for messages and for the time of the next try. */
-static void attempt_see(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote) {
-    static const uint64_t key[2] = {0, 0};
-    size_t length = vote->text_length < SEEN_BYTES_MAX ? vote->text_length : SEEN_BYTES_MAX;
-
-    lease->seen_hash[node] = (uint16_t) hash_bytes(key, vote->text, vote->text_length);
-    lease->maybe &= (node_set) ~node_set_of(node);
-    if (vote->ttl_left_ms > lease->seen_ttl_ms)
-        lease->seen_ttl_ms = vote->ttl_left_ms;
-    if (lease->seen)
-        return;
-    lease->seen_type = vote->foreign_type;
-    lease->seen = text_new(&shard->texts, vote->text, length, NULL, 0);
-}
-
-/* What a node made of the proposed token. */
-static void token_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
-                       instant_ns now_ns) {
-    static const char behind[] = "has accepted a larger fencing token",
-                      far[] = "its clock is too far from the others' for fencing tokens (see fence_skew)";
-
-    switch (vote->token_verdict) {
-    case TOKEN_ACCEPTED:
-        lease->accepted |= node_set_of(node);
-        return;
-    case TOKEN_SMALL:
-        node_note_trouble(&shard->nodes[node], behind, sizeof(behind) - 1);
-        break;
-    case TOKEN_FAR:
-        node_note_trouble(&shard->nodes[node], far, sizeof(far) - 1);
-        break;
-    }
-    if (vote->token > lease->token_seen && token_is_near(shard, vote->token, now_ns))
-        lease->token_seen = vote->token;
-}
-
 /* A majority has our key, but too few of them the token: asks for a larger one, where the key is ours. */
 static void raise_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     node_set nodes = lease->maybe & shard_askable(shard);
@@ -327,7 +290,7 @@ static void attempt_locked(struct shard *shard, struct lease *lease, instant_ns 
 static void attempt_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                          instant_ns now_ns) {
     if (vote->kind == VOTE_FOREIGN) {
-        attempt_see(shard, lease, node, vote);
+        retry_met(shard, lease, node, vote);
         lease->doubted |= stranger_is_orphan(shard, lease, node, vote, now_ns);
     }
     if (vote->kind == VOTE_YES && lease->token != 0)
@@ -348,95 +311,20 @@ static void attempt_vote(struct shard *shard, struct lease *lease, unsigned node
     }
 }
 
-/* An attempt ends before all have answered. With the rest, what seemed to be a split, or too few answers in
- * time, may be a holder. */
-static void late_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
-                      instant_ns now_ns) {
-    if (vote->kind != VOTE_FOREIGN || lease->raises > 0 ||
-        (!lease->split && lease->failure != 1 + FAILURE_NO_QUORUM))
-        return;
-    attempt_see(shard, lease, node, vote);
-    if (retry_was_split(shard, lease))
-        return;
-    lease->failure = 1 + FAILURE_BUSY;
-    lease->split = false;
-    lease->splits = 0;
-    retry_failed(shard, lease, now_ns);
-}
-
 /* --- resuming --- */
 
-static void resume_begin(struct shard *shard, struct lease *lease, instant_ns now_ns);
-
-static void resume_report_failed(struct shard *shard, struct lease *lease, enum failure failure,
-                                 const char *text, size_t length) {
-    shard_report(shard, &(struct report){.kind = REPORT_FAILED,
-                                         .request = lease->request,
-                                         .failure = failure,
-                                         .text = text,
-                                         .text_length = (uint16_t) length});
-    forget(shard, lease);
-}
-
-/* That the lease has ended is certain once no majority can have its key. Otherwise nodes that are out of
- * reach may have it: a new agent's connections come one by one. */
-static void resume_failed(struct shard *shard, struct lease *lease, bool timed_out, instant_ns now_ns) {
-    unsigned nodes = shard->config.nodes;
-    node_set gone = lease->round.foreign | lease->round.free, open = timed_out ? 0 : lease->round.asked;
-    char text[EXPLAIN_BYTES];
-
-    if (now_ns >= lease->hold_until_ns) {
-        static const char held[] = "it was held for as long as allowed";
-        resume_report_failed(shard, lease, FAILURE_NOT_HELD, held, sizeof(held) - 1);
-    } else if (node_set_count(gone) > nodes - quorum_of(nodes)) {
-        resume_report_failed(shard, lease, FAILURE_NOT_HELD, text, explain_ended(shard, gone, text));
-    } else if (!lease->persist) {
-        size_t length = explain_no_quorum(shard, lease->round.yes | gone, open, text);
-        resume_report_failed(shard, lease, FAILURE_NO_QUORUM, text, length);
-    } else {
-        lease->under_way = false;
-        shard_set_due(shard, lease, now_ns + retry_ordinary_ns(shard));
-    }
-}
-
-static void resume_granted(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    instant_ns deadline_ns = validity_deadline_ns(lease->started_ns, lease->ttl_ms);
-
-    if (now_ns >= instant_min(deadline_ns, lease->hold_until_ns)) {
-        resume_failed(shard, lease, true, now_ns);
-        return;
-    }
-    lease->deadline_ns = deadline_ns;
-    begin_holding(shard, lease, now_ns);
-}
-
-static void resume_vote(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    switch (round_verdict(&lease->round, shard->config.nodes)) {
-    case VERDICT_REACHED:
-        resume_granted(shard, lease, now_ns);
+static void resume_settle(struct shard *shard, struct lease *lease, enum takeover takeover,
+                          instant_ns now_ns) {
+    switch (takeover) {
+    case TAKEOVER_OPEN:
         break;
-    case VERDICT_IMPOSSIBLE:
-        if (lease->under_way)
-            resume_failed(shard, lease, false, now_ns);
+    case TAKEOVER_DONE:
+        begin_holding(shard, lease, now_ns);
         break;
-    case VERDICT_OPEN:
+    case TAKEOVER_FAILED:
+        forget(shard, lease);
         break;
     }
-}
-
-static void resume_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    node_set nodes = shard_askable(shard);
-
-    if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
-        round_begin(&lease->round, nodes); /* these are not to blame */
-        resume_failed(shard, lease, false, now_ns);
-        return;
-    }
-    lease->started_ns = now_ns;
-    lease->maybe |= nodes;
-    lease->under_way = true;
-    shard_set_due(shard, lease, now_ns + node_timeout_ns(lease));
-    shard_send(shard, lease, OPERATION_ADOPT, nodes, now_ns);
 }
 
 /* --- held --- */
@@ -531,12 +419,6 @@ void lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     shard_send(shard, lease, handover_operation(shard, lease, now_ns), nodes, now_ns);
 }
 
-bool lease_may_extend(const struct lease *lease, instant_ns now_ns) {
-    return lease->state == LEASE_HELD && !lease->under_way && !lease->abandoned && lease->risk == 0 &&
-           now_ns < lease->deadline_ns && lease->deadline_ns < lease->hold_until_ns &&
-           now_ns < lease->beat_until_ns;
-}
-
 static void held_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     if (now_ns >= lease->deadline_ns) {
         expire(shard, lease, now_ns);
@@ -595,13 +477,8 @@ void lease_begin(struct shard *shard, struct lease *lease, int64_t pause_ns, ins
 }
 
 void lease_resume(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    static const char ended[] = "it was released or lost at this agent";
-
     enter(shard, lease, LEASE_RESUMING);
-    if (shard_is_ending(shard, lease->secret))
-        resume_report_failed(shard, lease, FAILURE_NOT_HELD, ended, sizeof(ended) - 1);
-    else
-        resume_begin(shard, lease, now_ns);
+    resume_settle(shard, lease, takeover_begin(shard, lease, now_ns), now_ns);
 }
 
 void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
@@ -621,7 +498,7 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
         raise_vote(shard, lease, node, vote, now_ns);
         break;
     case LEASE_RESUMING:
-        resume_vote(shard, lease, now_ns);
+        resume_settle(shard, lease, takeover_vote(shard, lease, now_ns), now_ns);
         break;
     case LEASE_HELD:
         stranger_seen(shard, lease, node, vote, now_ns);
@@ -632,7 +509,7 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
         release_vote(shard, lease, node, vote);
         break;
     case LEASE_WAITING:
-        late_vote(shard, lease, node, vote, now_ns);
+        retry_late_vote(shard, lease, node, vote, now_ns);
         break;
     case LEASE_FREE:
     case LEASE_LOST:
@@ -661,10 +538,7 @@ void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         attempt_failed(shard, lease, true, now_ns);
         break;
     case LEASE_RESUMING:
-        if (lease->under_way)
-            resume_failed(shard, lease, true, now_ns);
-        else
-            resume_begin(shard, lease, now_ns);
+        resume_settle(shard, lease, takeover_tick(shard, lease, now_ns), now_ns);
         break;
     case LEASE_HELD:
         held_tick(shard, lease, now_ns);

@@ -9,15 +9,8 @@
  * the attempt that asked for it, and a key that may have been set is owed a release until it is confirmed or
  * has expired.
  *
- * A lease is resumed when its holder has outlived the agent that granted it. What proves that it still
- * stands is a majority of nodes on which its key was found, never what the holder says. On each of them the
- * key is *taken over* in one step: the random part of the value stays, agent and process become ours. So
- * whatever the earlier agent still does or has under way finds another's value: it can neither delete the
- * key nor extend it, be it dead, or alive and about to release what its client left. (What this agent itself
- * is about to delete it does not resume.) And of two agents that resume one lease, one has the majority. A
- * resume sets no missing key: what had ended does not begin again.
- * If it fails, its keys are left to their ttl, since the holder may go on believing until its last deadline
- * and try again. A node that was out of reach has the old value until it expires, and is repaired then. */
+ * A lease is resumed when its holder has outlived the agent that granted it: core/takeover.h has how its
+ * keys become ours. */
 #pragma once
 
 #include <stdbool.h>
@@ -133,9 +126,6 @@ void lease_listening(struct shard *shard, struct lease *lease, unsigned node, in
 
 /* Something is due: retry, time-out, extension, deadline, end of the keys. */
 void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns);
-
-/* Held, and its next event is an extension: it may come earlier. */
-bool lease_may_extend(const struct lease *lease, instant_ns now_ns);
 
 /* Asks for an extension. */
 void lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns);

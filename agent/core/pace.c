@@ -65,6 +65,13 @@ void pace_begin(struct shard *shard) {
     shard->pace.in_turn = false;
 }
 
+/* Held, and its next event is an extension: it may come earlier. */
+static bool may_extend(const struct lease *lease, instant_ns now_ns) {
+    return lease->state == LEASE_HELD && !lease->under_way && !lease->abandoned && lease->risk == 0 &&
+           now_ns < lease->deadline_ns && lease->deadline_ns < lease->hold_until_ns &&
+           now_ns < lease->beat_until_ns;
+}
+
 static uint32_t whole_calls(uint32_t names) {
     return names / BATCH_NAMES_MAX * BATCH_NAMES_MAX;
 }
@@ -83,7 +90,7 @@ void pace_fill(struct shard *shard, instant_ns now_ns) {
         if ((item = heap_walk_next(&walk)) == HEAP_ABSENT)
             break;
         const struct lease *lease = item < shard->leases.capacity ? pool_at(&shard->leases, item) : NULL;
-        if (!lease || !lease_may_extend(lease, now_ns)) {
+        if (!lease || !may_extend(lease, now_ns)) {
             passed++;
             continue;
         }

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/hash.h"
 #include "core/explain.h"
 #include "core/shard.h"
 
@@ -20,6 +21,7 @@ enum {
     GRACE_US_MIN = 100, /* a round trip's share after the first message: for the others to come */
     GRACE_US_MAX = 2000,
     TRIP_WEIGHT = 8,
+    SEEN_BYTES_MAX = 200,
 };
 
 static int64_t random_ns(struct shard *shard, int64_t low_ns, int64_t high_ns) {
@@ -44,6 +46,20 @@ void retry_note_trip(struct shard *shard, const struct lease *lease, instant_ns 
 
     shard->trip_ns =
         shard->trip_ns == 0 ? trip_ns : shard->trip_ns + (trip_ns - shard->trip_ns) / TRIP_WEIGHT;
+}
+
+void retry_met(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote) {
+    static const uint64_t key[2] = {0, 0};
+    size_t length = vote->text_length < SEEN_BYTES_MAX ? vote->text_length : SEEN_BYTES_MAX;
+
+    lease->seen_hash[node] = (uint16_t) hash_bytes(key, vote->text, vote->text_length);
+    lease->maybe &= (node_set) ~node_set_of(node);
+    if (vote->ttl_left_ms > lease->seen_ttl_ms)
+        lease->seen_ttl_ms = vote->ttl_left_ms;
+    if (lease->seen)
+        return;
+    lease->seen_type = vote->foreign_type;
+    lease->seen = text_new(&shard->texts, vote->text, length, NULL, 0);
 }
 
 bool retry_was_split(const struct shard *shard, const struct lease *lease) {
@@ -126,6 +142,20 @@ void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         shard_set_due(shard, lease, now_ns + split_delay_ns(shard, lease));
     else
         shard_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
+}
+
+void retry_late_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                     instant_ns now_ns) {
+    if (vote->kind != VOTE_FOREIGN || lease->raises > 0 ||
+        (!lease->split && lease->failure != 1 + FAILURE_NO_QUORUM))
+        return;
+    retry_met(shard, lease, node, vote);
+    if (retry_was_split(shard, lease))
+        return;
+    lease->failure = 1 + FAILURE_BUSY;
+    lease->split = false;
+    lease->splits = 0;
+    retry_failed(shard, lease, now_ns);
 }
 
 bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {

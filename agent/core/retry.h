@@ -35,13 +35,21 @@ void retry_begun(struct lease *lease);
 /* It is decided, by answers and not by a time-out: so long it took. */
 void retry_note_trip(struct shard *shard, const struct lease *lease, instant_ns now_ns);
 
+/* A node has another's value, so not ours: remembers whose the key is, for messages and for the time of the
+ * next try. */
+void retry_met(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote);
+
 /* Whether no foreign value has a majority: then nobody holds the name, the attempts cancelled each other
  * out. */
 bool retry_was_split(const struct shard *shard, const struct lease *lease);
 
-/* The attempt has failed, and the lease waits: arms its next one. Again when a late answer has shown that it
- * was no split. */
+/* The attempt has failed, and the lease waits: arms its next one. */
 void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns);
+
+/* An attempt ends before all have answered, and the lease waits: this is the answer of another node. With
+ * the rest, what seemed to be a split, or too few answers in time, may be a holder. */
+void retry_late_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                     instant_ns now_ns);
 
 /* No later than that. */
 void retry_by(struct shard *shard, struct lease *lease, instant_ns at_ns);

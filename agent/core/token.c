@@ -33,7 +33,9 @@ static int64_t skew_us(const struct shard *shard) {
     return (int64_t) shard->config.fence_skew_ms * 1000;
 }
 
-bool token_is_near(const struct shard *shard, int64_t token, instant_ns now_ns) {
+/* Whether a token that a node has accepted leaves room for a larger one that most nodes would accept. One
+ * whose clock is far ahead may be beyond it. */
+static bool is_near(const struct shard *shard, int64_t token, instant_ns now_ns) {
     return token < median_time_us(shard, now_ns) + skew_us(shard);
 }
 
@@ -68,9 +70,9 @@ void token_propose(const struct shard *shard, struct lease *lease, instant_ns no
     int64_t token = median_time_us(shard, now_ns), base = base_us(shard, token);
 
     /* It saves a round trip; but when the clocks have been set back no node accepts it. */
-    if (lease->token_known >= token && token_is_near(shard, lease->token_known, now_ns))
+    if (lease->token_known >= token && is_near(shard, lease->token_known, now_ns))
         token = lease->token_known + 1;
-    if (shard->token_high >= token && token_is_near(shard, shard->token_high, now_ns))
+    if (shard->token_high >= token && is_near(shard, shard->token_high, now_ns))
         token = shard->token_high + 1;
     set_proposal(shard, lease, token > base ? token : base, now_ns);
 }
@@ -80,7 +82,27 @@ void token_raise(const struct shard *shard, struct lease *lease, instant_ns now_
 
     if (lease->token_seen > largest)
         largest = lease->token_seen;
-    if (shard->token_high > largest && token_is_near(shard, shard->token_high, now_ns))
+    if (shard->token_high > largest && is_near(shard, shard->token_high, now_ns))
         largest = shard->token_high;
     set_proposal(shard, lease, largest + 1, now_ns);
+}
+
+void token_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                instant_ns now_ns) {
+    static const char behind[] = "has accepted a larger fencing token",
+                      far[] = "its clock is too far from the others' for fencing tokens (see fence_skew)";
+
+    switch (vote->token_verdict) {
+    case TOKEN_ACCEPTED:
+        lease->accepted |= node_set_of(node);
+        return;
+    case TOKEN_SMALL:
+        node_note_trouble(&shard->nodes[node], behind, sizeof(behind) - 1);
+        break;
+    case TOKEN_FAR:
+        node_note_trouble(&shard->nodes[node], far, sizeof(far) - 1);
+        break;
+    }
+    if (vote->token > lease->token_seen && is_near(shard, vote->token, now_ns))
+        lease->token_seen = vote->token;
 }

@@ -15,12 +15,11 @@
  * largest floor) and the largest token that nodes accept. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/instant.h"
 
 struct lease;
 struct shard;
+struct vote;
 
 /* A first proposal: by the median of the nodes' clocks, beyond the floors of their blessings, this shard's
  * own tokens and what is known of the name. 0 without fencing. */
@@ -30,9 +29,9 @@ void token_propose(const struct shard *shard, struct lease *lease, instant_ns no
  * block. */
 void token_raise(const struct shard *shard, struct lease *lease, instant_ns now_ns);
 
+/* What a node made of the proposed one. */
+void token_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                instant_ns now_ns);
+
 /* How far the node's clock is ahead of the median of all; 0 when it is not known. */
 int64_t token_clock_ahead_us(const struct shard *shard, unsigned node, instant_ns now_ns);
-
-/* Whether a token that a node has accepted leaves room for a larger one that most nodes would accept. One
- * whose clock is far ahead may be beyond it. */
-bool token_is_near(const struct shard *shard, int64_t token, instant_ns now_ns);

@@ -1,0 +1,89 @@
+#include "core/takeover.h"
+
+#include "core/explain.h"
+#include "core/retry.h"
+#include "core/shard.h"
+#include "core/validity.h"
+
+static enum takeover report_failed(struct shard *shard, const struct lease *lease, enum failure failure,
+                                   const char *text, size_t length) {
+    shard_report(shard, &(struct report){.kind = REPORT_FAILED,
+                                         .request = lease->request,
+                                         .failure = failure,
+                                         .text = text,
+                                         .text_length = (uint16_t) length});
+    return TAKEOVER_FAILED;
+}
+
+/* That the lease has ended is certain once no majority can have its key. Otherwise nodes that are out of
+ * reach may have it: a new agent's connections come one by one. */
+static enum takeover try_failed(struct shard *shard, struct lease *lease, bool timed_out,
+                                instant_ns now_ns) {
+    unsigned nodes = shard->config.nodes;
+    node_set gone = lease->round.foreign | lease->round.free, open = timed_out ? 0 : lease->round.asked;
+    char text[EXPLAIN_BYTES];
+
+    if (now_ns >= lease->hold_until_ns) {
+        static const char held[] = "it was held for as long as allowed";
+        return report_failed(shard, lease, FAILURE_NOT_HELD, held, sizeof(held) - 1);
+    }
+    if (node_set_count(gone) > nodes - quorum_of(nodes))
+        return report_failed(shard, lease, FAILURE_NOT_HELD, text, explain_ended(shard, gone, text));
+    if (!lease->persist) {
+        size_t length = explain_no_quorum(shard, lease->round.yes | gone, open, text);
+        return report_failed(shard, lease, FAILURE_NO_QUORUM, text, length);
+    }
+    lease->under_way = false;
+    shard_set_due(shard, lease, now_ns + retry_ordinary_ns(shard));
+    return TAKEOVER_OPEN;
+}
+
+static enum takeover try_reached(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    instant_ns deadline_ns = validity_deadline_ns(lease->started_ns, lease->ttl_ms);
+
+    if (now_ns >= instant_min(deadline_ns, lease->hold_until_ns))
+        return try_failed(shard, lease, true, now_ns);
+    lease->deadline_ns = deadline_ns;
+    return TAKEOVER_DONE;
+}
+
+static enum takeover try_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    node_set nodes = shard_askable(shard);
+
+    if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
+        round_begin(&lease->round, nodes); /* these are not to blame */
+        return try_failed(shard, lease, false, now_ns);
+    }
+    lease->started_ns = now_ns;
+    lease->maybe |= nodes;
+    lease->under_way = true;
+    shard_set_due(shard, lease, now_ns + (int64_t) lease->node_timeout_ms * NS_PER_MS);
+    shard_send(shard, lease, OPERATION_ADOPT, nodes, now_ns);
+    return TAKEOVER_OPEN;
+}
+
+enum takeover takeover_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    static const char ended[] = "it was released or lost at this agent";
+
+    if (shard_is_ending(shard, lease->secret))
+        return report_failed(shard, lease, FAILURE_NOT_HELD, ended, sizeof(ended) - 1);
+    return try_begin(shard, lease, now_ns);
+}
+
+enum takeover takeover_vote(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    switch (round_verdict(&lease->round, shard->config.nodes)) {
+    case VERDICT_REACHED:
+        return try_reached(shard, lease, now_ns);
+    case VERDICT_IMPOSSIBLE:
+        if (lease->under_way)
+            return try_failed(shard, lease, false, now_ns);
+        break;
+    case VERDICT_OPEN:
+        break;
+    }
+    return TAKEOVER_OPEN;
+}
+
+enum takeover takeover_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    return lease->under_way ? try_failed(shard, lease, true, now_ns) : try_begin(shard, lease, now_ns);
+}
