@@ -23,6 +23,7 @@
 #include "io/secrets.h"
 #include "io/succession.h"
 #include "local/command.h"
+#include "local/restoration.h"
 
 enum {
     SURVEY_TIMEOUT_MS = 200, /* a keeper that has not told its counters by then is shown as it was */

@@ -5,6 +5,7 @@
 
 #include "local/command.h"
 #include "local/observe.h"
+#include "local/restoration.h"
 #include "local/session.h"
 
 static uint32_t slot_of(const struct session *session) {

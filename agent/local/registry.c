@@ -1,187 +1,24 @@
 #include "local/registry.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "local/line.h"
 #include "local/refusal.h"
 #include "local/request.h"
-
-/* --- names --- */
+#include "local/restoration.h"
 
 uint64_t registry_hash(const struct registry *registry, const char *name, size_t length) {
     return names_hash(&registry->names, name, length);
 }
 
-/* Who holds it is another from now on. */
-static void tell_changed(struct registry *registry, const struct name *name) {
-    if (registry->sink.changed)
-        registry->sink.changed(registry->sink.userdata, name->hash, name->text->bytes,
-                               name->text->head_length);
-}
-
-static struct request *first_in_line(const struct name *name) {
-    struct list *first = list_first(&name->queue);
-    return first ? list_entry(first, struct request, queue_link) : NULL;
-}
-
-/* --- the line --- */
-
-static void not_found(struct registry *registry, struct request *request, instant_ns now_ns);
-
-static void contend(struct registry *registry, struct request *request) {
-    char text[COMMAND_TEXT_BYTES];
-    struct command command = request_command(registry, request, COMMAND_CONTEND, text);
-
-    assert(request == first_in_line(request->name));
-    request->from_line = request->state == REQUEST_QUEUED;
-    if (request->from_line && registry->sink.secret)
-        command.spare_tokens = request->name->handoffs_max;
-    command.token = request->name->token_last;
-    command.pause_ns = request->name->pause_ns;
-    request->name->pause_ns = 0;
-    request_enter(registry, request, REQUEST_CONTENDING);
-    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
-}
-
-static struct command resume_command(struct registry *registry, struct request *request,
-                                     const uint8_t secret[SECRET_BYTES], char text[COMMAND_TEXT_BYTES]) {
-    struct command command = request_command(registry, request, COMMAND_RESUME, text);
-
-    command.hold_until_ns = request->hold_until_ns;
-    command.token = request->token;
-    memcpy(command.secret, secret, sizeof(command.secret));
-    return command;
-}
-
-static void resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
-    char text[COMMAND_TEXT_BYTES];
-    const struct command command = resume_command(registry, request, secret, text);
-
-    request_enter(registry, request, REQUEST_CONTENDING);
-    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
-}
-
-/* The keeper learns who holds, and the holder can resume what it has from now on. */
-static void tell_holder(struct registry *registry, struct request *request) {
-    char text[COMMAND_TEXT_BYTES];
-
-    request->tenure.secret = false;
-    if (!request->abandoned && (request->tenure.handoffs > 0 || request->resumable)) {
-        struct command command = request_command(registry, request, COMMAND_HAND_OVER, text);
-        command.hold_until_ns = request->hold_until_ns;
-        command.token = request->token;
-        memcpy(command.secret, request->guise->told, sizeof(command.secret));
-        registry->sink.command(registry->sink.userdata, request->name->hash, &command);
-        tell_changed(registry, request->name);
-    }
-    request_drop_guise(registry, request);
-    request->tail = text_unref(&registry->texts, request->tail);
-    request_set_due(registry, request, request_held_due_ns(request));
-}
-
-/* Takes the request out of its line; the next one comes forward. The name goes with its last request. */
-static void leave_line(struct registry *registry, struct request *request) {
-    struct name *name = request->name;
-    bool was_first = request == first_in_line(name);
-
-    list_unlink(&request->queue_link);
-    request->name = NULL;
-    struct request *next = first_in_line(name);
-    if (!next) {
-        names_free(&registry->names, name);
-        return;
-    }
-    if (was_first && next->state == REQUEST_QUEUED) {
-        name->seen = text_unref(&registry->texts, name->seen);
-        contend(registry, next);
-    }
-}
-
-/* Leaves the line for good while the keeper has it: it is remembered until the keeper confirms. */
-static void hand_back_by(struct registry *registry, struct request *request, enum command_kind kind) {
-    request_leave_page(request);
-    request_command_simple(registry, request, request->name->hash, kind);
-    if (request->state == REQUEST_HELD)
-        tell_changed(registry, request->name);
-    request_enter(registry, request, REQUEST_RELEASING);
-    request_set_due(registry, request, INSTANT_NEVER);
-    leave_line(registry, request);
-}
-
-static void hand_back(struct registry *registry, struct request *request) {
-    hand_back_by(registry, request, COMMAND_RELEASE);
-}
+/* --- what sessions want --- */
 
 /* Nobody waits for it any more. Who wants to resume may believe in the lease until its last deadline, and
  * ask again: then nothing is deleted. */
 static void withdraw(struct registry *registry, struct request *request) {
     bool believed = request->resume && !request->restored && request->state == REQUEST_CONTENDING;
-    hand_back_by(registry, request, believed ? COMMAND_FORGET : COMMAND_RELEASE);
-}
-
-/* The request is over and the keeper does not have it. */
-static void end(struct registry *registry, struct request *request) {
-    if (request->state == REQUEST_HELD)
-        tell_changed(registry, request->name);
-    leave_line(registry, request);
-    request_free(registry, request);
-}
-
-/* `now_ns`: 0 for when the keeper hears of it. */
-static void beat(struct registry *registry, const struct request *request, instant_ns now_ns) {
-    const struct command command = {.kind = COMMAND_BEAT, .request = request->number, .beat_ns = now_ns};
-
-    if (request->number == 0)
-        return; /* of a former process, and not looked for: its keeper does not know it */
-    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
-}
-
-/* Nobody waits for its outcome any more. */
-static void silence(struct request *request) {
-    request_leave_page(request);
-    request->kept_ns = NULL;
-    list_unlink(&request->session_link);
-    request->session = NULL;
-    request->kept_ns = NULL; /* goes with the session, and may be another's then */
-}
-
-/* Who holds it, or NULL. One that is unwanted goes as soon as it is found; one that resumes may stand
- * before it, in vain. */
-static const struct request *holder_of(const struct name *name) {
-    for (const struct list *at = name->queue.next; at != &name->queue; at = at->next) {
-        const struct request *request = list_entry(at, const struct request, queue_link);
-        if (request->state == REQUEST_HELD && !request->unwanted)
-            return request;
-        if (request->state == REQUEST_QUEUED)
-            break;
-    }
-    return NULL;
-}
-
-/* "held by …" for requests that find the name taken. */
-static void fail_busy(struct registry *registry, struct request *request, instant_ns now_ns) {
-    const struct request *holder = holder_of(request->name);
-    char text[REFUSAL_BYTES];
-    const char *error =
-        refusal_busy(request->name, holder ? holder : first_in_line(request->name), now_ns, text);
-
-    request_tell_failed(registry, request, error, text, now_ns);
-}
-
-static bool is_taken(const struct name *name) {
-    return holder_of(name) || name->seen;
-}
-
-/* Those who don't wait learn that they can't have it now. */
-static void turn_away_impatient(struct registry *registry, struct name *name, instant_ns now_ns) {
-    list_for_each_safe(node, &name->queue) {
-        struct request *request = list_entry(node, struct request, queue_link);
-        if (request->state != REQUEST_QUEUED || !request->try_once)
-            continue;
-        fail_busy(registry, request, now_ns);
-        end(registry, request);
-    }
+    line_hand_back(registry, request, believed ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 
 struct request *registry_ask(struct registry *registry, struct session *session,
@@ -231,25 +68,12 @@ static void start_resume(struct registry *registry, struct request *request,
     if (error) {
         list_append(&name->queue, &request->queue_link);
         request_tell_failed(registry, request, error, text, now_ns);
-        end(registry, request);
+        line_leave(registry, request);
         return;
     }
     list_prepend(&name->queue, &request->queue_link);
     request_set_due(registry, request, request->wait_until_ns);
-    resume(registry, request, secret);
-}
-
-/* Behind those that asked before it, and behind who is with the keeper. */
-static void put_in_order(struct request *request) {
-    struct list *queue = &request->name->queue, *at = queue->previous;
-
-    while (at != queue) {
-        const struct request *other = list_entry(at, struct request, queue_link);
-        if (other->state != REQUEST_QUEUED || other->asked_ns <= request->asked_ns)
-            break;
-        at = at->previous;
-    }
-    list_prepend(at, &request->queue_link);
+    request_resume(registry, request, secret);
 }
 
 bool registry_start(struct registry *registry, struct request *request, const struct registry_ask *ask,
@@ -261,22 +85,21 @@ bool registry_start(struct registry *registry, struct request *request, const st
         request_free(registry, request);
         return false;
     }
-    const struct request *first = first_in_line(name);
+    const struct request *first = line_first(name);
     request->name = name;
     if (ask->resume) {
         start_resume(registry, request, ask->resume, now_ns);
         return true;
     }
-    put_in_order(request); /* one that a former process left unanswered asked long ago */
+    line_put_in_order(request); /* one that a former process left unanswered asked long ago */
     if (!first) {
         request_set_due(registry, request, request->wait_until_ns);
-        contend(registry, request);
+        line_contend(registry, request);
         return true;
     }
     request_enter(registry, request, REQUEST_QUEUED);
-    if (request->try_once && is_taken(name)) {
-        fail_busy(registry, request, now_ns);
-        end(registry, request);
+    if (request->try_once && line_is_taken(name)) {
+        line_turn_away(registry, request, now_ns);
         return true;
     }
     request_set_due(registry, request, request->wait_until_ns);
@@ -311,7 +134,7 @@ static bool hand_over(struct registry *registry, struct request *holder, instant
     next->page_slot = (int16_t) page_take(next->page);
     request_set_deadline(registry, next, next->deadline_ns);
     if (next->heartbeat_ms > 0)
-        beat(registry, next, now_ns);
+        request_beat(registry, next, now_ns);
     const struct outcome outcome = {
         .kind = OUTCOME_GRANTED, .text = (const char *) next->guise->told, .text_length = SECRET_BYTES};
     request_tell(registry, next, &outcome, now_ns);
@@ -324,25 +147,16 @@ void registry_release(struct registry *registry, struct request *request, instan
     switch ((enum request_state) request->state) {
     case REQUEST_QUEUED:
         request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
-        end(registry, request);
+        line_leave(registry, request);
         break;
     case REQUEST_HELD:
-        if (request->restored) {
-            request_leave_page(request);
-            request->unwanted = true;
-            if (request->abandoned) { /* nobody looks for it */
-                request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
-                end(registry, request);
-            } else if (request->vanished) {
-                not_found(registry, request, now_ns);
-            }
-            break;
-        }
-        if (!hand_over(registry, request, now_ns))
-            hand_back(registry, request);
+        if (request->restored)
+            restoration_release(registry, request, now_ns);
+        else if (!hand_over(registry, request, now_ns))
+            line_hand_back(registry, request, COMMAND_RELEASE);
         break;
     case REQUEST_CONTENDING:
-        hand_back(registry, request);
+        line_hand_back(registry, request, COMMAND_RELEASE);
         break;
     case REQUEST_RELEASING:
         break;
@@ -353,25 +167,10 @@ void registry_release(struct registry *registry, struct request *request, instan
     }
 }
 
-/* No BEAT will come any more: the linger is bound enough. */
-static void beat_while_lingering(struct registry *registry, const struct request *request,
-                                 instant_ns now_ns) {
-    int64_t heartbeat_ns = (int64_t) request->heartbeat_ms * NS_PER_MS;
-
-    if (request->heartbeat_ms > 0)
-        beat(registry, request, instant_max(now_ns, request->linger_until_ns - heartbeat_ns));
-}
-
-static void linger(struct registry *registry, struct request *request, instant_ns now_ns) {
-    request->linger_until_ns = instant_add(now_ns, (int64_t) request->linger_ms * NS_PER_MS);
-    beat_while_lingering(registry, request, now_ns);
-    request_set_due(registry, request, request_held_due_ns(request));
-}
-
 void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns) {
-    silence(request);
+    request_silence(request);
     if (request->state == REQUEST_HELD && request->linger_ms > 0)
-        linger(registry, request, now_ns);
+        request_linger(registry, request, now_ns);
     else if (request->state == REQUEST_CONTENDING)
         withdraw(registry, request);
     else
@@ -391,179 +190,7 @@ bool registry_abandon(struct registry *registry, struct request *request, instan
 
 void registry_beat(struct registry *registry, struct request *request) {
     if (request->state == REQUEST_HELD && request->heartbeat_ms > 0)
-        beat(registry, request, 0);
-}
-
-/* --- requests of a former process --- */
-
-struct request *registry_restore(struct registry *registry, struct session *session,
-                                 struct list *session_requests, const struct registry_ask *ask,
-                                 const struct registry_past *past) {
-    uint32_t index = (uint32_t) (past->id & (REQUESTS_MAX - 1));
-    uint32_t generation = (uint32_t) (past->id >> REQUEST_INDEX_BITS);
-
-    if (generation == 0 || !pool_claim(&registry->requests, index))
-        return NULL;
-    struct text *tail = text_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
-    if (!tail) {
-        pool_give(&registry->requests, index);
-        return NULL;
-    }
-    if (generation > registry->generation)
-        registry->generation = generation;
-    struct request *request = request_new(registry, index, generation, session, ask, tail);
-    request->restored = past->held || past->untold;
-    request->unwanted = past->unwanted;
-    request->abandoned = past->forsaken;
-    request->asked_ns = past->asked_ns;
-    request->wait_until_ns = past->wait_until_ns;
-    if (past->held) {
-        request->deadline_ns = past->deadline_ns;
-        request->risk = past->risk;
-        request->page_slot = (int16_t) page_claim(request->page, past->page_slot);
-    }
-    if (ask->resume && past->standing) {
-        request->tenure.handoffs = past->handoffs;
-        struct guise *guise = request_guise(registry, request);
-        memcpy(guise->told, ask->resume, SECRET_BYTES);
-        memcpy(guise->standing, past->standing, SECRET_BYTES);
-        request->vanished = past->handed;
-        request->alternate =
-            past->held && !past->handed && memcmp(past->standing, ask->resume, SECRET_BYTES) != 0;
-    }
-    if (session)
-        list_append(session_requests, &request->session_link);
-    return request;
-}
-
-/* With this random part in its keys. */
-static void look_for(struct registry *registry, struct request *request,
-                     const uint8_t secret[SECRET_BYTES]) {
-    char text[COMMAND_TEXT_BYTES];
-    struct command command = resume_command(registry, request, secret, text);
-
-    command.persist = true;
-    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
-}
-
-/* Its client goes on, and so does its deadline. */
-static void restart_held(struct registry *registry, struct request *request) {
-    list_prepend(&request->name->queue, &request->queue_link);
-    request_enter(registry, request, REQUEST_HELD);
-    request_set_due(registry, request, request->deadline_ns);
-    if (request->abandoned)
-        return; /* nothing is asked of the nodes: only nobody else gets it before */
-    if (!request->vanished)
-        look_for(registry, request, request->guise->told);
-}
-
-static void put_behind_held(struct request *request) {
-    struct list *queue = &request->name->queue, *at = queue->next;
-
-    while (at != queue && list_entry(at, struct request, queue_link)->state == REQUEST_HELD)
-        at = at->next;
-    list_append(at, &request->queue_link);
-}
-
-bool registry_restart(struct registry *registry, struct request *request, const struct registry_ask *ask,
-                      const struct registry_past *past, instant_ns now_ns) {
-    assert(request->state == REQUEST_NEW);
-
-    request->name = names_get(&registry->names, ask->name, ask->name_length);
-    if (!request->name) {
-        request_free(registry, request);
-        return false;
-    }
-    if (past->held) {
-        restart_held(registry, request);
-        if (past->lingers)
-            linger(registry, request, now_ns);
-        return true;
-    }
-    request_set_due(registry, request, request->wait_until_ns);
-    if (ask->resume) {
-        put_behind_held(request);
-        resume(registry, request, ask->resume);
-    } else {
-        put_in_order(request);
-        request_enter(registry, request, REQUEST_QUEUED);
-    }
-    return true;
-}
-
-/* Who tries once does so when the nodes have had the time to connect. */
-static void contend_again(struct registry *registry, bool impatient_too) {
-    const struct request *request;
-
-    for (uint32_t slot = 0; (request = registry_next(registry, &slot));) {
-        struct request *first = request->name ? first_in_line(request->name) : NULL;
-        if (first && first->state == REQUEST_QUEUED && (impatient_too || !first->try_once))
-            contend(registry, first);
-    }
-}
-
-void registry_restarted(struct registry *registry) {
-    registry->restoring = true;
-    contend_again(registry, false);
-}
-
-/* The nodes have it. */
-static void found(struct registry *registry, struct request *request, instant_ns deadline_ns,
-                  instant_ns now_ns) {
-    request->restored = false;
-    if (request->unwanted) {
-        hand_back(registry, request);
-        return;
-    }
-    request_set_deadline(registry, request, instant_max(request->deadline_ns, deadline_ns));
-    if (request->linger_until_ns != INSTANT_NEVER)
-        beat_while_lingering(registry, request, now_ns);
-    if (request->refresh)
-        tell_holder(registry, request);
-    if (request->risk != 0) {
-        request->risk = 0;
-        request_tell_kind(registry, request, OUTCOME_EXTENDED, now_ns);
-    }
-}
-
-/* They have not: it had ended, or was being released; or it was handed over, and its holder was told of a
- * value that is not in the keys yet. */
-static void not_found(struct registry *registry, struct request *request, instant_ns now_ns) {
-    if (request->alternate) {
-        request->alternate = false;
-        request->refresh = true;
-        look_for(registry, request, request->guise->standing);
-        return;
-    }
-    request->vanished = true;
-    if (registry->restoring && !request->unwanted)
-        return;
-    if (request->unwanted)
-        request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
-    else
-        request_tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = REASON_NO_QUORUM},
-                     now_ns);
-    if (request->refresh && !request->unwanted && now_ns < request->deadline_ns) {
-        /* Both values together may have a majority, and who was told may not have read it. */
-        silence(request);
-        request->abandoned = true;
-        request->vanished = false;
-        return;
-    }
-    end(registry, request);
-}
-
-void registry_restore_end(struct registry *registry, instant_ns now_ns) {
-    struct request *request;
-
-    registry->restoring = false;
-    contend_again(registry, true);
-    for (uint32_t slot = 0; (request = registry_next(registry, &slot));) {
-        if (request->vanished)
-            not_found(registry, request, now_ns);
-        else if (request->try_once && request->state == REQUEST_QUEUED && is_taken(request->name))
-            turn_away_impatient(registry, request->name, now_ns);
-    }
+        request_beat(registry, request, 0);
 }
 
 /* --- what the keeper says --- */
@@ -588,7 +215,7 @@ static void granted(struct registry *registry, struct request *request, const st
 
     if (request->state == REQUEST_HELD && request->restored && !request->abandoned && !request->vanished &&
         now_ns < deadline_ns) {
-        found(registry, request, deadline_ns, now_ns);
+        restoration_found(registry, request, deadline_ns, now_ns);
         return;
     }
     if (request->state != REQUEST_CONTENDING)
@@ -596,12 +223,12 @@ static void granted(struct registry *registry, struct request *request, const st
     if (now_ns >= deadline_ns) {
         request_tell_failed(registry, request, "NOQUORUM",
                             "the grant came too late: the agent was stopped or starved", now_ns);
-        silence(request);
+        request_silence(request);
         withdraw(registry, request);
         return;
     }
     request_enter(registry, request, REQUEST_HELD);
-    tell_changed(registry, request->name);
+    request_tell_changed(registry, request->name);
     request->restored = false;
     request->token = report->token;
     request->tenure =
@@ -624,7 +251,7 @@ static void granted(struct registry *registry, struct request *request, const st
     if (!request->tenure.secret)
         request->tail = text_unref(&registry->texts, request->tail);
     if (request->state == REQUEST_HELD)
-        turn_away_impatient(registry, request->name, now_ns);
+        line_turn_away_impatient(registry, request->name, now_ns);
 }
 
 static void extended(struct registry *registry, struct request *request, instant_ns deadline_ns,
@@ -659,7 +286,7 @@ static void contended(struct registry *registry, struct request *request, const 
     name->seen_ns = now_ns;
     name->handoffs_max = HANDOFFS_MAX;
     if (name->seen)
-        turn_away_impatient(registry, name, now_ns);
+        line_turn_away_impatient(registry, name, now_ns);
 }
 
 static void failed(struct registry *registry, struct request *request, const struct report *report,
@@ -672,20 +299,13 @@ static void failed(struct registry *registry, struct request *request, const str
     };
 
     if (request->state == REQUEST_HELD && request->restored && !request->abandoned) {
-        not_found(registry, request, now_ns);
+        restoration_not_found(registry, request, now_ns);
         return;
     }
     if (request->state != REQUEST_CONTENDING)
         return; /* RELEASED follows */
     if (request->restored) {
-        request->restored = request->resume = false; /* it goes on waiting */
-        if (request == first_in_line(request->name)) {
-            contend(registry, request);
-            return;
-        }
-        request_enter(registry, request, REQUEST_QUEUED);
-        if (is_taken(request->name))
-            turn_away_impatient(registry, request->name, now_ns);
+        restoration_not_granted(registry, request, now_ns);
         return;
     }
     request_tell(registry, request,
@@ -694,7 +314,7 @@ static void failed(struct registry *registry, struct request *request, const str
                                    .text = report->text,
                                    .text_length = report->text_length},
                  now_ns);
-    end(registry, request);
+    line_leave(registry, request);
 }
 
 void registry_report(struct registry *registry, const struct report *report, instant_ns now_ns) {
@@ -727,7 +347,7 @@ void registry_report(struct registry *registry, const struct report *report, ins
             break; /* RELEASED follows */
         request_tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = report->reason},
                      now_ns);
-        end(registry, request);
+        line_leave(registry, request);
         break;
     case REPORT_RELEASED:
         if (request->state != REQUEST_RELEASING)
@@ -748,14 +368,14 @@ void registry_report(struct registry *registry, const struct report *report, ins
 
 static void wait_ended(struct registry *registry, struct request *request, instant_ns now_ns) {
     char text[REFUSAL_BYTES];
-    const char *error = refusal_timeout(request, first_in_line(request->name), now_ns, text);
+    const char *error = refusal_timeout(request, line_first(request->name), now_ns, text);
 
     request_tell_failed(registry, request, error, text, now_ns);
-    silence(request);
+    request_silence(request);
     if (request->state == REQUEST_CONTENDING)
         withdraw(registry, request);
     else
-        end(registry, request);
+        line_leave(registry, request);
 }
 
 /* The keeper says the same at this instant; who is first does not matter. */
@@ -770,8 +390,8 @@ static void deadline_passed(struct registry *registry, struct request *request, 
         request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
     else
         request_tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = reason}, now_ns);
-    silence(request);
-    hand_back_by(registry, request, request->restored ? COMMAND_FORGET : COMMAND_RELEASE);
+    request_silence(request);
+    line_hand_back(registry, request, request->restored ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 
 /* It has lingered long enough. */
@@ -789,7 +409,7 @@ void registry_tick(struct registry *registry, instant_ns now_ns) {
         else if (request->state == REQUEST_HELD && now_ns >= request->linger_until_ns)
             stop_lingering(registry, request, now_ns);
         else if (request->state == REQUEST_HELD)
-            tell_holder(registry, request);
+            request_tell_holder(registry, request);
         else
             wait_ended(registry, request, now_ns);
     }

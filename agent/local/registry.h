@@ -195,41 +195,6 @@ struct request *registry_ask(struct registry *registry, struct session *session,
 bool registry_start(struct registry *registry, struct request *request, const struct registry_ask *ask,
                     instant_ns now_ns);
 
-/* A request of a former process. */
-struct registry_past {
-    uint64_t id;
-    instant_ns asked_ns, wait_until_ns, deadline_ns;
-    int page_slot;
-    uint8_t risk;            /* 1 + enum reason: its client knows that it is at risk */
-    const uint8_t *standing; /* of its keys, when it was acquired */
-    uint16_t handoffs;       /* since */
-    bool held;               /* until `deadline_ns`, as its client knows; otherwise it waits */
-    bool untold;             /* waits, and was granted (`ask.resume`): its client has not been told */
-    bool unwanted;           /* held, by nobody: its client never knew */
-    bool handed;             /* it has let go, and another has it: it is yet to hear so */
-    bool lingers;            /* held, by somebody who has died: it goes on for its linger */
-    bool forsaken; /* held, but its client can't be reached: it may believe in it until the deadline */
-};
-
-/* Makes it again, with its id; all of them before any is started, in the order of their ids if possible.
- * NULL when there is no room, or its place is taken. `session` may be NULL. */
-struct request *registry_restore(struct registry *registry, struct session *session,
-                                 struct list *session_requests, const struct registry_ask *ask,
-                                 const struct registry_past *past);
-
-/* Puts it back in line: those that wait stand in the order in which they asked. A held one is looked for at
- * the nodes, and extended where it is found: its session hears nothing of that unless it is lost. False when
- * there is no room for the name: the request is gone. */
-bool registry_restart(struct registry *registry, struct request *request, const struct registry_ask *ask,
-                      const struct registry_past *past, instant_ns now_ns);
-
-/* All are back in line: the first of each that is not held contends. */
-void registry_restarted(struct registry *registry);
-
-/* The sessions have had their say about requests that a former process left unanswered. A lease that the
- * nodes have no more was released by one of these; if it was not, its loss is told now. */
-void registry_restore_end(struct registry *registry, instant_ns now_ns);
-
 /* Withdraws it or gives the lease up; OUTCOME_RELEASED follows, at once or when the keeper confirms. */
 void registry_release(struct registry *registry, struct request *request, instant_ns now_ns);
 

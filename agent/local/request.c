@@ -141,7 +141,8 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
     return request;
 }
 
-instant_ns request_held_due_ns(const struct request *request) {
+/* At its deadline, the end of its lingering, or when its keeper is to be told. */
+static instant_ns held_due_ns(const struct request *request) {
     instant_ns due_ns = instant_min(request->deadline_ns, request->linger_until_ns);
     return instant_min(due_ns, handoff_tell_ns(request));
 }
@@ -151,7 +152,7 @@ void request_set_deadline(struct registry *registry, struct request *request, in
     if (request->kept_ns)
         __atomic_store_n(request->kept_ns, deadline_ns, __ATOMIC_RELEASE);
     page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
-    request_set_due(registry, request, request_held_due_ns(request));
+    request_set_due(registry, request, held_due_ns(request));
 }
 
 /* Not every lease of a former process is the keeper's: then this is the first that it hears of it. */
@@ -188,4 +189,82 @@ struct command request_command(struct registry *registry, struct request *reques
         .max_hold_ms = request->max_hold_ms,
         .text = text,
     };
+}
+
+void request_tell_changed(struct registry *registry, const struct name *name) {
+    if (registry->sink.changed)
+        registry->sink.changed(registry->sink.userdata, name->hash, name->text->bytes,
+                               name->text->head_length);
+}
+
+void request_tell_holder(struct registry *registry, struct request *request) {
+    char text[COMMAND_TEXT_BYTES];
+
+    request->tenure.secret = false;
+    if (!request->abandoned && (request->tenure.handoffs > 0 || request->resumable)) {
+        struct command command = request_command(registry, request, COMMAND_HAND_OVER, text);
+        command.hold_until_ns = request->hold_until_ns;
+        command.token = request->token;
+        memcpy(command.secret, request->guise->told, sizeof(command.secret));
+        registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+        request_tell_changed(registry, request->name);
+    }
+    request_drop_guise(registry, request);
+    request->tail = text_unref(&registry->texts, request->tail);
+    request_set_due(registry, request, held_due_ns(request));
+}
+
+static struct command resume_command(struct registry *registry, struct request *request,
+                                     const uint8_t secret[SECRET_BYTES], char text[COMMAND_TEXT_BYTES]) {
+    struct command command = request_command(registry, request, COMMAND_RESUME, text);
+
+    command.hold_until_ns = request->hold_until_ns;
+    command.token = request->token;
+    memcpy(command.secret, secret, sizeof(command.secret));
+    return command;
+}
+
+void request_resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
+    char text[COMMAND_TEXT_BYTES];
+    const struct command command = resume_command(registry, request, secret, text);
+
+    request_enter(registry, request, REQUEST_CONTENDING);
+    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+}
+
+void request_look_for(struct registry *registry, struct request *request,
+                      const uint8_t secret[SECRET_BYTES]) {
+    char text[COMMAND_TEXT_BYTES];
+    struct command command = resume_command(registry, request, secret, text);
+
+    command.persist = true;
+    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+}
+
+void request_beat(struct registry *registry, const struct request *request, instant_ns now_ns) {
+    const struct command command = {.kind = COMMAND_BEAT, .request = request->number, .beat_ns = now_ns};
+
+    if (request->number == 0)
+        return; /* of a former process, and not looked for: its keeper does not know it */
+    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+}
+
+void request_beat_lingering(struct registry *registry, const struct request *request, instant_ns now_ns) {
+    int64_t heartbeat_ns = (int64_t) request->heartbeat_ms * NS_PER_MS;
+
+    if (request->heartbeat_ms > 0)
+        request_beat(registry, request, instant_max(now_ns, request->linger_until_ns - heartbeat_ns));
+}
+
+void request_linger(struct registry *registry, struct request *request, instant_ns now_ns) {
+    request->linger_until_ns = instant_add(now_ns, (int64_t) request->linger_ms * NS_PER_MS);
+    request_beat_lingering(registry, request, now_ns);
+    request_set_due(registry, request, held_due_ns(request));
+}
+
+void request_silence(struct request *request) {
+    request_leave_page(request);
+    list_unlink(&request->session_link);
+    request->session = NULL;
+    request->kept_ns = NULL; /* goes with the session, and may be another's then */
 }

@@ -22,9 +22,6 @@ void request_drop_guise(struct registry *registry, struct request *request);
 /* When registry_tick() looks at it; INSTANT_NEVER: not. */
 void request_set_due(struct registry *registry, struct request *request, instant_ns due_ns);
 
-/* When a held one is due: at its deadline, the end of its lingering, or when its keeper is to be told. */
-instant_ns request_held_due_ns(const struct request *request);
-
 /* Held until then: for the page, the ledger and the timer. */
 void request_set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns);
 
@@ -45,3 +42,28 @@ void request_command_simple(struct registry *registry, struct request *request, 
 /* All that the keeper is to know. `text`: where its text goes. */
 struct command request_command(struct registry *registry, struct request *request, enum command_kind kind,
                                char text[COMMAND_TEXT_BYTES]);
+
+/* Takes over what has this random part in its keys. */
+void request_resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]);
+
+/* The same for one that is held already, for as long as it takes. */
+void request_look_for(struct registry *registry, struct request *request,
+                      const uint8_t secret[SECRET_BYTES]);
+
+/* The keeper learns who holds, and the holder can resume what it has from now on. */
+void request_tell_holder(struct registry *registry, struct request *request);
+
+/* Who holds the name is another from now on. */
+void request_tell_changed(struct registry *registry, const struct name *name);
+
+/* Its client is alive. `now_ns`: 0 for when the keeper hears of it. */
+void request_beat(struct registry *registry, const struct request *request, instant_ns now_ns);
+
+/* Its session has ended: it goes on for its linger. */
+void request_linger(struct registry *registry, struct request *request, instant_ns now_ns);
+
+/* It lingers, and no BEAT will come any more: the linger is bound enough. */
+void request_beat_lingering(struct registry *registry, const struct request *request, instant_ns now_ns);
+
+/* Nobody waits for its outcome any more. */
+void request_silence(struct request *request);

@@ -68,8 +68,8 @@ MUTATIONS = [
      "    shard->sink.secret(shard->sink.userdata, lease->secret);",
      "    if (!lease->maybe && !lease->failure)\n"
      "        shard->sink.secret(shard->sink.userdata, lease->secret);"),
-    ("the next waiter is not called", "agent/local/registry.c", "        contend(registry, next);\n", ""),
-    ("a waiter's withdrawal is not passed on", "agent/local/registry.c",
+    ("the next waiter is not called", "agent/local/line.c", "        line_contend(registry, next);\n", ""),
+    ("a waiter's withdrawal is not passed on", "agent/local/line.c",
      "    request_command_simple(registry, request, request->name->hash, kind);\n", ""),
     ("a node that lost its memory rests half as long", "agent/core/shard.c",
      "(int64_t) (shard->max_ttl_ms + QUARANTINE_MARGIN_MS)", "(int64_t) (shard->max_ttl_ms / 2)"),
@@ -144,9 +144,9 @@ MUTATIONS = [
      "next->deadline_ns = next->max_hold_ms > 0 ? holder->deadline_ns : now_ns + next->ttl_ms * NS_PER_MS;"),
     ("a lease at risk is handed over", "agent/local/handoff.c", "holder->risk != 0 || ", ""),
     ("a lost lease is handed over", "agent/local/registry.c",
-     "now_ns);\n        end(registry, request);\n        break;\n    case REPORT_RELEASED:",
-     "now_ns);\n        if (!hand_over(registry, request, now_ns))\n            end(registry, request);\n"
-     "        break;\n    case REPORT_RELEASED:", *NO_TURNS),
+     "now_ns);\n        line_leave(registry, request);\n        break;\n    case REPORT_RELEASED:",
+     "now_ns);\n        if (!hand_over(registry, request, now_ns))\n"
+     "            line_leave(registry, request);\n        break;\n    case REPORT_RELEASED:", *NO_TURNS),
     ("a lease is handed over to other terms", "agent/local/handoff.c",
      "next->resume || !terms_are_the_same(holder, next)", "next->resume"),
     ("a token is used again at a hand-off", "agent/local/handoff.c",

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <sys/mman.h>
 
-#include "local/registry.h"
+#include "local/restoration.h"
 #include "tap.h"
 #include "world.h"
 

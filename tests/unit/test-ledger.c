@@ -6,6 +6,7 @@
 
 #include "front.h"
 #include "local/keep.h"
+#include "local/restoration.h"
 #include "tap.h"
 
 enum { SESSIONS = 8, ENTRIES = 24, COUNT_AT = 56, REQUESTS = 16 };

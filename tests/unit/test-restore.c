@@ -7,6 +7,7 @@
 
 #include "front.h"
 #include "local/keep.h"
+#include "local/restoration.h"
 #include "local/secret.h"
 #include "tap.h"
 
