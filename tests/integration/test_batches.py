@@ -36,6 +36,12 @@ def release(node, names, *columns, channel="redlockd:free:"):
     return node.call("EVAL", script("release"), len(names), *names, *itertools.chain(*columns), channel)
 
 
+def extend(node, names, values=None, ttl_ms=50000, epoch=EPOCH):
+    values = values or [name.upper() for name in names]
+    return node.call("EVAL", script("extend"), len(names) + 1, *names, "redlockd:epoch", *values,
+                     *[ttl_ms] * len(names), epoch)
+
+
 def blessed(name="blessed"):
     node = lab.Node(name)
     node.call("SET", "redlockd:epoch", EPOCH)
@@ -135,6 +141,7 @@ def test_release():
     equal(release(node, ["a", "b", "c", "gone", "hash"], ["A", "B", "C", "GONE", "HASH"]), [2, 1, 0, 0, 0],
           "what is ours is deleted, and who waits is told")
     equal(node.call("MGET", "a", "b", "c"), [None, None, "other"], "what is not stays")
+    equal(node.call("HGETALL", "hash"), ["field", "1"], "of whatever type")
     node.call("MSET", "a", "A", "b", "B")
     equal(release(node, ["a", "b", "c"], ["A", "B", "C"], ["-", "-", "other"]), [2, 1, 2],
           "either value counts; all are deleted")
@@ -143,12 +150,87 @@ def test_release():
           "each is told once")
     node.call("MSET", "a", "A", "b", "B")
     equal(release(node, ["a", "b"], ["A", "B"], channel=""), [1, 1], "or nobody is")
-    node.call("ACL", "SETUSER", "mute", "on", "nopass", "+@all", "-publish", "~*", "&*")
-    mute = lab.Client(node.socket_path)
-    mute.call("AUTH", "mute", "")
+    node.call("MSET", "a", "A", "b", "B", "c", "other")
+    equal(release(user(node, "-mget"), ["a", "b", "c", "gone", "hash"], ["A", "B", "C", "GONE", "HASH"],
+                  channel=""), [1, 1, 0, 0, 0], "a user who lacks +mget is answered the same")
+    equal(node.call("EXISTS", "a", "b", "c", "hash"), 2, "and deletes no more")
     node.call("MSET", "a", "A", "b", "B")
-    equal(release(mute, ["a", "gone"], ["A", "GONE"]), [2, 0],
+    equal(release(user(node, "-publish"), ["a", "gone"], ["A", "GONE"]), [2, 0],
           "who may not tell takes it that somebody has to be told")
+
+
+def user(node, *rights):
+    """Another connection to the node, of a user who lacks these."""
+    node.call("ACL", "SETUSER", "some", "reset", "on", "nopass", "+@all", "~*", "&*", *rights)
+    client = lab.Client(node.socket_path)
+    client.call("AUTH", "some", "")
+    return client
+
+
+def test_extend():
+    node = blessed()
+    names = ["held", "list", "gone", "theirs", "hash", "too"]
+    for text, asks, count in (("together", node, 6), ("without +mget", user(node, "-mget"), 6),
+                              ("alone", node, 1)):
+        node.call("MSET", "held", "HELD", "theirs", "somebody", "too", "TOO")
+        node.call("RPUSH", "list", "1")
+        node.call("HSET", "hash", "field", "1")
+        before_us = clock_us(node)
+        answers = []
+        for i in range(0, 6, count):
+            now_us, *some = extend(asks, names[i:i + count])
+            ok(before_us <= now_us <= clock_us(node), "%s: the node's time comes once" % text)
+            answers += some
+        equal(answers, [1, 0, 2, 0, 0, 1], "%s: extended, another's of any type, or set again" % text)
+        equal(node.call("MGET", "held", "gone", "theirs", "too"), ["HELD", "GONE", "somebody", "TOO"],
+              "%s: what is another's stays" % text)
+        equal((node.call("LRANGE", "list", 0, -1), node.call("HGETALL", "hash")), (["1"], ["field", "1"]),
+              "%s: of whatever type" % text)
+        equal([node.call("PTTL", name) for name in ("list", "theirs", "hash")], [-1] * 3,
+              "%s: and is not made to end" % text)
+        ok(all(49000 < node.call("PTTL", name) <= 50000 for name in ("held", "gone", "too")),
+           "%s: what is ours ends by itself" % text)
+        begins(extend(asks, names[:count], epoch="f" * 40 + " 30000 1000"), "EPOCH",
+               "%s: a node that is not the one that was trusted says so" % text)
+        node.call("DEL", *names)
+    node.call("CONFIG", "SET", "maxmemory", 1)
+    equal([str(answer).split()[0] for answer in extend(node, ["a", "b"])[1:]], ["OOM", "OOM"],
+          "why a node takes nothing")
+
+
+def test_full():
+    """As many names as the agent ever asks for at once, with all that may go with them."""
+    node = blessed()
+    names = ["n%d" % i for i in range(128)]
+    values = [name.upper() for name in names]
+    for text, asks in (("by all rights", node), ("without +mget", user(node, "-mget"))):
+        now_us = clock_us(node)
+        tokens, lasts = [now_us + i for i in range(64)], [now_us + 64 + i for i in range(64)]
+        equal(acquire(asks, names[:64], tokens, lasts)[1:], lasts, "%s: 64 acquired" % text)
+        equal(acquire(asks, names[64:])[1:], [0] * 64, "%s: 64 without fencing" % text)
+        equal(extend(asks, names)[1:], [1] * 128, "%s: 128 extended" % text)
+        equal(release(asks, names, values, ["-"] * 128), [1] * 128, "%s: and released" % text)
+        equal(node.call("EXISTS", *names), 0, "%s: all of them" % text)
+        node.call("DEL", *["redlockd:fence:" + name for name in names])
+
+
+def test_texts():
+    """Tokens are compared as texts or as numbers: however many digits they have."""
+    node, fence = blessed(), "redlockd:fence:name"
+    lacking, now_us = user(node, "-mget"), clock_us(node)
+    for before, token, wanted in ((now_us, now_us, [0, now_us]), (now_us, now_us + 1, now_us + 1),
+                                  (now_us + 9, now_us, [0, now_us + 9]), (9999, now_us, now_us),
+                                  ("%d 9" % (now_us + 1), now_us, [0, now_us + 1]),
+                                  (10 ** 17, now_us, [0, 10 ** 17]), ("x" * 16, now_us, now_us),
+                                  (now_us, now_us + 2 * SKEW_US, [-1, now_us]),
+                                  (now_us - 9, 2000, [0, now_us - 9]), (1500, 2000, [-1, 1500]),
+                                  (500, 2000, [-1, 1000]), (1500, 999, [0, 1500]), (500, 999, [0, 1000])):
+        for text, asks, names in (("alone", node, ["name"]), ("together", node, ["name", "other"]),
+                                  ("without +mget", lacking, ["name", "other"])):
+            node.call("DEL", "name", "other", "redlockd:fence:other")
+            node.call("SET", fence, before)
+            equal(acquire(asks, names, [token] * len(names))[1], wanted,
+                  "%s behind %s, %s" % (token, before, text))
 
 
 def calls(node, command):
@@ -266,5 +348,5 @@ def test_order_pipelined():
     agent.terminate()
 
 
-main(test_acquire, test_tokens, test_alone, test_epoch, test_refused, test_release, test_shared,
-     test_key_refused, test_order, test_order_pipelined)
+main(test_acquire, test_tokens, test_alone, test_epoch, test_refused, test_release, test_extend, test_full,
+     test_texts, test_shared, test_key_refused, test_order, test_order_pipelined)

@@ -96,7 +96,8 @@ static void value_of(unsigned secret, unsigned owner, char ret[VALUE_BYTES]) {
     (void) snprintf(ret, VALUE_BYTES, "%040u:host:%08x:%u:1000:data:", secret, owner, 7 + owner);
 }
 
-static enum vote_kind vote_of(enum operation operation, const redisReply *reply) {
+/* `index`: of the name, in a call of several. */
+static enum vote_kind vote_of(enum operation operation, const redisReply *reply, unsigned index) {
     if (reply->type == REDIS_REPLY_ERROR)
         return strncmp(reply->str, "EPOCH", 5) == 0 ? VOTE_EPOCH : VOTE_REFUSED;
     if (operation == OPERATION_RAISE)
@@ -107,7 +108,7 @@ static enum vote_kind vote_of(enum operation operation, const redisReply *reply)
         return VOTE_YES;
     if (operation == OPERATION_LOOK)
         return strcmp(reply->element[0]->str, "none") == 0 ? VOTE_FREE : VOTE_FOREIGN;
-    switch (reply->element[operation == OPERATION_REFRESH ? 0 : 1]->integer) {
+    switch (reply->element[operation == OPERATION_REFRESH ? 0 : 1 + index]->integer) {
     case 1:
         return VOTE_YES;
     case 2:
@@ -295,7 +296,7 @@ static void step_request(void) {
     (void) snprintf(history + strlen(history), sizeof(history) - strlen(history),
                     " %s %s %u/%u (%u) %lld to %lld;", words[operation], key, secret, owner,
                     has_former ? former_secret : SECRETS, (long long) distance, (long long) last);
-    enum vote_kind real = vote_of(operation, reply);
+    enum vote_kind real = vote_of(operation, reply, 0);
     sim_fence_skew_ms = TOKEN_SKEW_MS;
     const struct event simulated = node_execute(&node, &request);
     /* The simulated node does not look at values in a look. */
@@ -305,6 +306,62 @@ static void step_request(void) {
         fail("who waits was told or not");
     if (operation == OPERATION_RAISE && (real == VOTE_YES || real == VOTE_BEHIND))
         compare_token(reply->element[0]->integer, reply->element[2]->integer, &simulated);
+    freeReplyObject(reply);
+}
+
+static redisReply *run_together(enum operation operation, const unsigned secrets[SIM_NAMES],
+                                unsigned owner) {
+    char keys[SIM_NAMES][2], values[SIM_NAMES][VALUE_BYTES];
+    bool release = operation == OPERATION_RELEASE;
+    const char *items[ITEMS_MAX];
+    unsigned n_keys = SIM_NAMES, n;
+
+    for (unsigned i = 0; i < SIM_NAMES; i++) {
+        key_of(i, keys[i]);
+        items[i] = keys[i];
+    }
+    if (!release)
+        items[n_keys++] = REDIS_EPOCH_KEY;
+    n = n_keys;
+    for (unsigned i = 0; i < SIM_NAMES; i++) {
+        value_of(secrets[i], owner, values[i]);
+        items[n++] = values[i];
+    }
+    for (unsigned i = 0; i < SIM_NAMES && !release; i++)
+        items[n++] = "100000";
+    items[n++] = release ? REDIS_FREE_CHANNEL : known_epoch;
+    return run(release                         ? SCRIPT_RELEASE
+               : operation == OPERATION_EXTEND ? SCRIPT_EXTEND
+                                               : SCRIPT_ADOPT,
+               (int) n, items, (int) n_keys);
+}
+
+/* All the names in one call of those that several may share, besides acquisitions. */
+static void step_together(void) {
+    static const enum operation operations[] = {OPERATION_EXTEND, OPERATION_RELEASE, OPERATION_ADOPT};
+    enum operation operation = operations[pick(0, 2)];
+    unsigned owner = (unsigned) pick(1, 2), secrets[SIM_NAMES];
+
+    for (unsigned i = 0; i < SIM_NAMES; i++)
+        secrets[i] = (unsigned) pick(0, SECRETS - 1);
+    redisReply *reply = run_together(operation, secrets, owner);
+    for (unsigned i = 0; i < SIM_NAMES; i++) {
+        struct event request = {.name = (uint8_t) i};
+        request.as.request.operation = operation;
+        request.as.request.ttl_ms = LONG_TTL_MS;
+        request.as.request.owner = owner;
+        request.as.request.epoch = known_sim_epoch;
+        request.as.request.floor_us = known_sim_floor_us;
+        memset(request.as.request.secret, (int) secrets[i], SECRET_BYTES);
+        (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %u %u %u/%u%s",
+                        operation, i, secrets[i], owner, i + 1 < SIM_NAMES ? " and" : ";");
+        told = false;
+        const struct event simulated = node_execute(&node, &request);
+        if (vote_of(operation, reply, i) != simulated.as.reply.kind)
+            fail("another answer in a call of several names");
+        if (operation == OPERATION_RELEASE && (reply->element[i]->integer == 2) != told)
+            fail("who waits was told or not, in a call of several names");
+    }
     freeReplyObject(reply);
 }
 
@@ -444,8 +501,10 @@ int main(int argc, char **argv) {
             int64_t kind = pick(1, 100);
             if (kind <= 15)
                 step_acquire();
-            else if (kind <= 65)
+            else if (kind <= 55)
                 step_request();
+            else if (kind <= 65)
+                step_together();
             else if (kind <= 95)
                 step_probe();
             else
