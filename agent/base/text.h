@@ -6,7 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TEXT_BYTES_MAX = 2032, TEXT_CLASSES = 9, TEXT_BLOCK_BYTES = 16384 };
+enum {
+    TEXT_BYTES_MAX = 2032,
+    TEXT_CLASSES = 9,
+    TEXT_BLOCK_BYTES = 16384,
+    TEXT_USUAL_BYTES = 128, /* few are longer, with the header */
+};
 
 struct text {
     uint32_t references;

@@ -1,0 +1,158 @@
+#include "base/agenda.h"
+
+#include <assert.h>
+
+#include "base/carve.h"
+#include "base/prefetch.h"
+
+static size_t lay_out(struct agenda *agenda, void *memory, uint32_t capacity) {
+    size_t offset = 0;
+
+    void *items = carve(memory, &offset, (size_t) capacity * sizeof(struct agenda_item));
+    void *moments = carve(memory, &offset, (size_t) capacity * sizeof(uint32_t));
+    void *entries = carve(memory, &offset, (size_t) capacity * sizeof(struct heap_entry));
+    void *positions = carve(memory, &offset, (size_t) capacity * sizeof(uint32_t));
+
+    if (memory) {
+        *agenda = (struct agenda){.items = items, .capacity = capacity};
+        pool_init(&agenda->moments, moments, sizeof(uint32_t), capacity);
+        heap_init(&agenda->heap, entries, positions, capacity);
+    }
+    return offset;
+}
+
+size_t agenda_memory_bytes(uint32_t capacity) {
+    return lay_out(NULL, NULL, capacity);
+}
+
+void agenda_init(struct agenda *agenda, void *memory, uint32_t capacity) {
+    (void) lay_out(agenda, memory, capacity);
+}
+
+/* --- instants --- */
+
+static uint32_t *first_of(const struct agenda *agenda, uint32_t moment) {
+    return pool_at(&agenda->moments, moment);
+}
+
+static uint32_t *recent_of(struct agenda *agenda, instant_ns at) {
+    return &agenda->recent[((uint64_t) at * UINT64_C(0x9e3779b97f4a7c15)) >> 60];
+}
+
+static_assert(AGENDA_RECENT == 1 << 4, "the hash has four bits");
+
+/* The moment of this instant, if it was used of late; otherwise AGENDA_ABSENT, and there may be one. */
+static uint32_t find(struct agenda *agenda, instant_ns at) {
+    uint32_t recent = *recent_of(agenda, at);
+
+    if (recent == 0 || at == INSTANT_NEVER || heap_at(&agenda->heap, recent - 1) != at)
+        return AGENDA_ABSENT;
+    return recent - 1;
+}
+
+/* --- items --- */
+
+static void append(struct agenda *agenda, uint32_t moment, uint32_t item) {
+    struct agenda_item *items = agenda->items;
+    uint32_t first = *first_of(agenda, moment), last = items[first].previous;
+
+    items[item] = (struct agenda_item){.moment = moment + 1, .next = first, .previous = last};
+    items[last].next = item;
+    items[first].previous = item;
+}
+
+static void begin(struct agenda *agenda, uint32_t item, instant_ns at) {
+    uint32_t moment = pool_take(&agenda->moments);
+
+    assert(moment != POOL_NONE); /* there are as many as items */
+    *first_of(agenda, moment) = item;
+    agenda->items[item] = (struct agenda_item){.moment = moment + 1, .next = item, .previous = item};
+    heap_set(&agenda->heap, moment, at);
+    *recent_of(agenda, at) = moment + 1;
+}
+
+static void take_out(struct agenda *agenda, uint32_t item) {
+    struct agenda_item *items = agenda->items, *out = &items[item];
+    uint32_t moment = out->moment - 1;
+
+    if (out->next == item) {
+        heap_remove(&agenda->heap, moment);
+        pool_give(&agenda->moments, moment);
+    } else {
+        items[out->previous].next = out->next;
+        items[out->next].previous = out->previous;
+        if (*first_of(agenda, moment) == item)
+            *first_of(agenda, moment) = out->next;
+    }
+    out->moment = 0;
+}
+
+void agenda_set(struct agenda *agenda, uint32_t item, instant_ns at) {
+    assert(item < agenda->capacity);
+
+    uint32_t own = agenda->items[item].moment, moment = find(agenda, at);
+    if (own != 0 && heap_at(&agenda->heap, own - 1) == at)
+        return;
+    if (own != 0 && moment == AGENDA_ABSENT && agenda->items[item].next == item) {
+        heap_set(&agenda->heap, own - 1, at); /* it is alone: its moment goes with it */
+        *recent_of(agenda, at) = own;
+        return;
+    }
+    if (own != 0)
+        take_out(agenda, item);
+    if (moment == AGENDA_ABSENT)
+        begin(agenda, item, at);
+    else
+        append(agenda, moment, item);
+}
+
+void agenda_remove(struct agenda *agenda, uint32_t item) {
+    assert(item < agenda->capacity);
+
+    if (agenda->items[item].moment != 0)
+        take_out(agenda, item);
+}
+
+instant_ns agenda_at(const struct agenda *agenda, uint32_t item) {
+    assert(item < agenda->capacity);
+
+    uint32_t moment = agenda->items[item].moment;
+    return moment == 0 ? INSTANT_NEVER : heap_at(&agenda->heap, moment - 1);
+}
+
+instant_ns agenda_earliest(const struct agenda *agenda) {
+    return heap_earliest(&agenda->heap);
+}
+
+uint32_t agenda_first(const struct agenda *agenda) {
+    uint32_t moment = heap_first(&agenda->heap);
+    return moment == HEAP_ABSENT ? AGENDA_ABSENT : *first_of(agenda, moment);
+}
+
+uint32_t agenda_neighbour(const struct agenda *agenda, uint32_t item) {
+    assert(item < agenda->capacity && agenda->items[item].moment != 0);
+
+    uint32_t next = agenda->items[item].next;
+    prefetch(&agenda->items[next], sizeof(agenda->items[next]));
+    return next;
+}
+
+void agenda_walk_begin(struct agenda_walk *walk, const struct agenda *agenda) {
+    walk->agenda = agenda;
+    walk->next = AGENDA_ABSENT;
+    heap_walk_begin(&walk->moments, &agenda->heap);
+}
+
+uint32_t agenda_walk_next(struct agenda_walk *walk) {
+    const struct agenda *agenda = walk->agenda;
+
+    if (walk->next == AGENDA_ABSENT) {
+        uint32_t moment = heap_walk_next(&walk->moments);
+        if (moment == HEAP_ABSENT)
+            return AGENDA_ABSENT;
+        walk->first = walk->next = *first_of(agenda, moment);
+    }
+    uint32_t item = walk->next, next = agenda->items[item].next;
+    walk->next = next == walk->first ? AGENDA_ABSENT : next;
+    return item;
+}

@@ -1,0 +1,68 @@
+/* What is due when: items named by index, each at one instant at most, in memory that the caller gives. Many
+ * are due at the same instant (the names of one call are), so a heap orders the instants, and each has a
+ * list of its items: to move a call's names on costs one step of the heap and a few links. One timer a loop,
+ * armed for the earliest instant, serves any number of items. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/heap.h"
+#include "base/instant.h"
+#include "base/pool.h"
+
+#define AGENDA_ABSENT UINT32_MAX
+
+enum { AGENDA_RECENT = 16 };
+
+struct agenda_item {
+    uint32_t moment; /* index + 1, so that zeroed memory means absent */
+    uint32_t next, previous;
+};
+
+struct agenda {
+    struct agenda_item *items;
+    uint32_t capacity;
+    struct pool moments; /* each has the index of its first item */
+    struct heap heap;    /* of moments */
+    uint32_t
+        recent[AGENDA_RECENT]; /* moments that were used of late, by a hash of their instant: index + 1 */
+};
+
+/* How much memory `capacity` items want. Most of it is touched only as they are used. */
+size_t agenda_memory_bytes(uint32_t capacity);
+
+/* `memory`: that many zeroed bytes, aligned for pointers; items are 0..capacity-1. */
+void agenda_init(struct agenda *agenda, void *memory, uint32_t capacity);
+
+/* Puts `item` at `at`, moving it when it is there already. */
+void agenda_set(struct agenda *agenda, uint32_t item, instant_ns at);
+
+/* Takes `item` out; nothing happens when it is not in. */
+void agenda_remove(struct agenda *agenda, uint32_t item);
+
+/* When `item` is due; INSTANT_NEVER when it is not in. */
+instant_ns agenda_at(const struct agenda *agenda, uint32_t item);
+
+/* The earliest instant; INSTANT_NEVER when empty. */
+instant_ns agenda_earliest(const struct agenda *agenda);
+
+/* An item of the earliest instant; AGENDA_ABSENT when empty. */
+uint32_t agenda_first(const struct agenda *agenda);
+
+/* The item behind this one at the same instant, or the first one again: for prefetching, which begins with
+ * that item's links. */
+uint32_t agenda_neighbour(const struct agenda *agenda, uint32_t item);
+
+/* The items in the order of their instants, without taking them out. A walk ends after some HEAP_WALK_MAX
+ * instants, or when the agenda changes. */
+struct agenda_walk {
+    const struct agenda *agenda;
+    struct heap_walk moments;
+    uint32_t first, next; /* of the present instant; next is AGENDA_ABSENT at its end */
+};
+
+void agenda_walk_begin(struct agenda_walk *walk, const struct agenda *agenda);
+
+/* AGENDA_ABSENT at the end. */
+uint32_t agenda_walk_next(struct agenda_walk *walk);
