@@ -13,7 +13,7 @@ static void look_end(struct shard *shard, struct look *look) {
     look->request = 0;
     look->serial++;
     look->text = text_unref(&shard->texts, look->text);
-    heap_remove(&shard->due, shard->leases.capacity + index);
+    agenda_remove(&shard->due, shard->leases.capacity + index);
     pool_give(&shard->looks, index);
 }
 
@@ -46,7 +46,7 @@ void look_begin(struct shard *shard, const struct command *command, instant_ns n
                           .fencing = command->fencing,
                           .asked = nodes};
     uint32_t item = shard->leases.capacity + index;
-    heap_set(&shard->due, item, now_ns + (int64_t) command->node_timeout_ms * NS_PER_MS);
+    agenda_set(&shard->due, item, now_ns + (int64_t) command->node_timeout_ms * NS_PER_MS);
     if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
         look_tick(shard, look);
         return;

@@ -2,7 +2,7 @@
  *
  * A script call for many names costs hardly more than one for a single name, and a turn of the loop costs
  * more than both. So once a call goes out it is filled with leases that would have their turn soon. The
- * names of one call have one next time and go on together: few leases take few turns, with full calls. Many
+ * names of one turn have one next time and go on together: few leases take one turn, with full calls. Many
  * are spread over the whole period, a few calls a turn, so that nobody waits long behind them at a node,
  * even if all were taken at once. */
 #pragma once
@@ -18,10 +18,10 @@ struct shard;
 struct pace {
     uint32_t names;     /* extended in this turn */
     bool in_turn;       /* among them one that was due: not only tries after a failure, and hand-overs */
-    int64_t call_lag;   /* from an extension to the next one, for the names of this call */
-    int64_t lag;        /* the same for the call that comes next, at call_ns */
-    instant_ns call_ns; /* when this call began */
-    bool crowd;         /* a crowd's calls are being laid */
+    int64_t turn_lag;   /* from an extension to the next one, for the names of this turn */
+    int64_t lag;        /* the same for the turn that comes next, at turn_ns */
+    instant_ns turn_ns; /* when this turn began */
+    bool crowd;         /* a crowd's turns are being laid */
 };
 
 /* When a lease that has just been taken is extended, if it began at `started_ns`. */
@@ -33,5 +33,5 @@ instant_ns pace_next_ns(struct shard *shard, const struct lease *lease, instant_
 /* A turn begins. */
 void pace_begin(struct shard *shard);
 
-/* What is due has been done: extends more, as long as that fills calls. */
+/* What is due has been done: extends more that would be due soon. */
 void pace_fill(struct shard *shard, instant_ns now_ns);

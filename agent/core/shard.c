@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/carve.h"
+#include "base/prefetch.h"
 #include "core/handover.h"
 #include "core/look.h"
 #include "core/retry.h"
@@ -25,15 +26,14 @@ static size_t lay_out(struct shard *shard, const struct shard_config *config, un
 
     void *lease_memory = carve(memory, &offset, (size_t) leases * sizeof(struct lease));
     void *look_memory = carve(memory, &offset, LOOKS_MAX * sizeof(struct look));
-    void *heap_memory = carve(memory, &offset, (size_t) items * sizeof(struct heap_entry));
-    void *position_memory = carve(memory, &offset, (size_t) items * sizeof(uint32_t));
+    void *due_memory = carve(memory, &offset, agenda_memory_bytes(items));
     void *request_memory = carve(memory, &offset, (size_t) config->requests_max * sizeof(uint32_t));
     void *text_memory = carve(memory, &offset, text_bytes(config));
 
     if (memory) {
         pool_init(&shard->leases, lease_memory, sizeof(struct lease), leases);
         pool_init(&shard->looks, look_memory, sizeof(struct look), LOOKS_MAX);
-        heap_init(&shard->due, heap_memory, position_memory, items);
+        agenda_init(&shard->due, due_memory, items);
         shard->lease_of_request = request_memory;
         text_store_init(&shard->texts, text_memory, text_bytes(config));
     }
@@ -112,7 +112,7 @@ void shard_lease_free(struct shard *shard, struct lease *lease) {
     lease->text = text_unref(&shard->texts, lease->text);
     lease->state = LEASE_FREE;
     lease->serial++;
-    heap_remove(&shard->due, index);
+    agenda_remove(&shard->due, index);
     pool_give(&shard->leases, index);
 }
 
@@ -136,11 +136,11 @@ void shard_report(struct shard *shard, const struct report *report) {
 }
 
 void shard_set_due(struct shard *shard, struct lease *lease, instant_ns due_ns) {
-    heap_set(&shard->due, lease_index(shard, lease), due_ns);
+    agenda_set(&shard->due, lease_index(shard, lease), due_ns);
 }
 
 instant_ns shard_lease_due_ns(const struct shard *shard, const struct lease *lease) {
-    return heap_at(&shard->due, lease_index(shard, lease));
+    return agenda_at(&shard->due, lease_index(shard, lease));
 }
 
 node_set shard_askable(const struct shard *shard) {
@@ -484,6 +484,13 @@ void shard_node_gone(struct shard *shard, unsigned node, enum standing standing,
     judge_steps(shard, now_ns);
 }
 
+void shard_expect(const struct shard *shard, uint64_t ticket) {
+    uint32_t item = (uint32_t) ticket;
+
+    if (item < shard->leases.capacity)
+        prefetch(pool_at(&shard->leases, item), sizeof(struct lease));
+}
+
 void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
                 instant_ns now_ns) {
     assert(node < shard->config.nodes);
@@ -559,11 +566,23 @@ static void tick_nodes(struct shard *shard, instant_ns now_ns) {
     }
 }
 
+/* Those due at the same instant come next: the second one's text, and the third one. */
+static void expect_neighbours(const struct shard *shard, uint32_t item) {
+    uint32_t second = agenda_neighbour(&shard->due, item), third = agenda_neighbour(&shard->due, second);
+
+    if (second >= shard->leases.capacity || third >= shard->leases.capacity)
+        return;
+    const struct lease *next = pool_at(&shard->leases, second);
+    prefetch(next->text, TEXT_USUAL_BYTES);
+    prefetch(pool_at(&shard->leases, third), sizeof(struct lease));
+}
+
 void shard_tick(struct shard *shard, instant_ns now_ns) {
     pace_begin(shard);
     tick_nodes(shard, now_ns);
-    while (heap_earliest(&shard->due) <= now_ns) {
-        uint32_t item = heap_first(&shard->due);
+    while (agenda_earliest(&shard->due) <= now_ns) {
+        uint32_t item = agenda_first(&shard->due);
+        expect_neighbours(shard, item);
         if (item < shard->leases.capacity)
             lease_tick(shard, pool_at(&shard->leases, item), now_ns);
         else
@@ -573,7 +592,7 @@ void shard_tick(struct shard *shard, instant_ns now_ns) {
 }
 
 instant_ns shard_due_ns(const struct shard *shard) {
-    instant_ns due_ns = heap_earliest(&shard->due);
+    instant_ns due_ns = agenda_earliest(&shard->due);
 
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         due_ns = instant_min(due_ns, node_due_ns(&shard->nodes[i]));

@@ -6,7 +6,7 @@
  * the shard. */
 #pragma once
 
-#include "base/heap.h"
+#include "base/agenda.h"
 #include "base/pool.h"
 #include "base/random.h"
 #include "base/text.h"
@@ -62,7 +62,7 @@ struct shard {
     struct node nodes[NODES_MAX];
     struct pool leases;
     struct pool looks;
-    struct heap due;            /* leases, then looks */
+    struct agenda due;          /* leases, then looks */
     uint32_t *lease_of_request; /* by request modulo requests_max: slot + 1 */
     struct text_store texts;
     struct list ending; /* leases whose keys are about to be deleted */
@@ -85,6 +85,9 @@ void shard_init(struct shard *shard, const struct shard_config *config, const st
                 void *memory);
 
 void shard_command(struct shard *shard, const struct command *command, instant_ns now_ns);
+/* A vote for this ticket is about to come: what it touches may be fetched. */
+void shard_expect(const struct shard *shard, uint64_t ticket);
+
 void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
                 instant_ns now_ns);
 

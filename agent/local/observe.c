@@ -38,15 +38,14 @@ static size_t lay_out(struct observatory *observatory, unsigned char *memory) {
 
     void *names = carve(memory, &offset, OBSERVED_NAMES_MAX * sizeof(struct observed));
     void *observations = carve(memory, &offset, OBSERVATIONS_MAX * sizeof(struct observation));
-    void *entries = carve(memory, &offset, OBSERVED_NAMES_MAX * sizeof(struct heap_entry));
-    void *positions = carve(memory, &offset, OBSERVED_NAMES_MAX * sizeof(uint32_t));
+    void *due = carve(memory, &offset, agenda_memory_bytes(OBSERVED_NAMES_MAX));
     void *buckets = carve(memory, &offset, BUCKETS * sizeof(uint32_t));
     void *texts = carve(memory, &offset, text_bytes());
 
     if (memory) {
         pool_init(&observatory->names, names, sizeof(struct observed), OBSERVED_NAMES_MAX);
         pool_init(&observatory->observations, observations, sizeof(struct observation), OBSERVATIONS_MAX);
-        heap_init(&observatory->due, entries, positions, OBSERVED_NAMES_MAX);
+        agenda_init(&observatory->due, due, OBSERVED_NAMES_MAX);
         text_store_init(&observatory->texts, texts, text_bytes());
         observatory->buckets = buckets;
     }
@@ -104,7 +103,7 @@ static struct observed *observed_new(struct observatory *observatory, uint64_t h
     };
     list_init(&observed->observers);
     *bucket = index + 1;
-    heap_set(&observatory->due, index, now_ns);
+    agenda_set(&observatory->due, index, now_ns);
     return observed;
 }
 
@@ -121,7 +120,7 @@ static void drop_unless_needed(struct observatory *observatory, struct observed 
     *link = observed->next_in_bucket;
     observed->name = text_unref(&observatory->texts, observed->name);
     observed->value = text_unref(&observatory->texts, observed->value);
-    heap_remove(&observatory->due, index);
+    agenda_remove(&observatory->due, index);
     pool_give(&observatory->names, index);
 }
 
@@ -286,8 +285,8 @@ void observe_hint(struct service *service, uint64_t name_hash, const char *name,
         return;
     observed->hinted = true;
     if (!observed->looking)
-        heap_set(&observatory->due, index_of(observatory, observed),
-                 observed->looked_ns + GAP_MS * NS_PER_MS);
+        agenda_set(&observatory->due, index_of(observatory, observed),
+                   observed->looked_ns + GAP_MS * NS_PER_MS);
 }
 
 bool observe_asked(uint64_t request) {
@@ -304,7 +303,7 @@ static void ask(struct service *service, struct observed *observed, instant_ns n
         observed->hunt_ms = GAP_MS;
     observed->hinted = false;
     observatory->looking++;
-    heap_remove(&observatory->due, index_of(observatory, observed));
+    agenda_remove(&observatory->due, index_of(observatory, observed));
     command_look(service, OBSERVE_FLAG | index_of(observatory, observed), name->bytes, name->head_length);
 }
 
@@ -327,8 +326,8 @@ static void plan(struct observatory *observatory, struct observed *observed, int
     }
     if (validity_ms >= 0 && validity_ms < delay_ms - EXPIRY_SLACK_MS)
         delay_ms = validity_ms + EXPIRY_SLACK_MS;
-    heap_set(&observatory->due, index_of(observatory, observed),
-             instant_max(now_ns + delay_ms * NS_PER_MS, observed->looked_ns + GAP_MS * NS_PER_MS));
+    agenda_set(&observatory->due, index_of(observatory, observed),
+               instant_max(now_ns + delay_ms * NS_PER_MS, observed->looked_ns + GAP_MS * NS_PER_MS));
 }
 
 static bool is_ours(const char *value, size_t length) {
@@ -409,10 +408,10 @@ void observe_tick(struct service *service, instant_ns now_ns) {
     struct observatory *observatory = &service->observatory;
 
     while (observe_due_ns(service) <= now_ns)
-        ask(service, pool_at(&observatory->names, heap_first(&observatory->due)), now_ns);
+        ask(service, pool_at(&observatory->names, agenda_first(&observatory->due)), now_ns);
 }
 
 instant_ns observe_due_ns(const struct service *service) {
     const struct observatory *observatory = &service->observatory;
-    return observatory->looking < OBSERVE_LOOKS_MAX ? heap_earliest(&observatory->due) : INSTANT_NEVER;
+    return observatory->looking < OBSERVE_LOOKS_MAX ? agenda_earliest(&observatory->due) : INSTANT_NEVER;
 }

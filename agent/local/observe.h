@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/heap.h"
+#include "base/agenda.h"
 #include "base/list.h"
 #include "base/pool.h"
 #include "base/random.h"
@@ -58,7 +58,7 @@ struct observation {
 struct observatory {
     struct pool names;
     struct pool observations;
-    struct heap due; /* names without a question under way */
+    struct agenda due; /* names without a question under way */
     struct text_store texts;
     uint32_t *buckets; /* index + 1 */
     struct random random;

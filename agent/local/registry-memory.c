@@ -17,8 +17,7 @@ static size_t lay_out(struct registry *registry, uint32_t requests_max, unsigned
     void *guise_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct guise));
     void *number_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct number_slot));
     void *name_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct name));
-    void *heap_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct heap_entry));
-    void *position_memory = carve(memory, &offset, (size_t) requests_max * sizeof(uint32_t));
+    void *due_memory = carve(memory, &offset, agenda_memory_bytes(requests_max));
     void *bucket_memory = carve(memory, &offset, (size_t) requests_max * sizeof(uint32_t));
     void *text_memory = carve(memory, &offset, text_bytes(requests_max));
 
@@ -26,7 +25,7 @@ static size_t lay_out(struct registry *registry, uint32_t requests_max, unsigned
         pool_init(&registry->requests, request_memory, sizeof(struct request), requests_max);
         pool_init(&registry->guises, guise_memory, sizeof(struct guise), requests_max);
         numbers_init(&registry->numbers, number_memory, &registry->requests);
-        heap_init(&registry->due, heap_memory, position_memory, requests_max);
+        agenda_init(&registry->due, due_memory, requests_max);
         text_store_init(&registry->texts, text_memory, text_bytes(requests_max));
         names_init(&registry->names, requests_max, name_memory, bucket_memory, &registry->texts);
     }

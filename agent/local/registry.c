@@ -402,8 +402,8 @@ static void stop_lingering(struct registry *registry, struct request *request, i
 }
 
 void registry_tick(struct registry *registry, instant_ns now_ns) {
-    while (heap_earliest(&registry->due) <= now_ns) {
-        struct request *request = pool_at(&registry->requests, heap_first(&registry->due));
+    while (agenda_earliest(&registry->due) <= now_ns) {
+        struct request *request = pool_at(&registry->requests, agenda_first(&registry->due));
         if (request->state == REQUEST_HELD && now_ns >= request->deadline_ns)
             deadline_passed(registry, request, now_ns);
         else if (request->state == REQUEST_HELD && now_ns >= request->linger_until_ns)

@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/heap.h"
+#include "base/agenda.h"
 #include "base/list.h"
 #include "base/pool.h"
 #include "base/text.h"
@@ -132,7 +132,7 @@ struct registry {
     struct registry_sink sink;
     struct pool requests;
     struct pool guises;
-    struct heap due;
+    struct agenda due;
     struct text_store texts;
     struct names names;
     struct numbers numbers;
@@ -215,7 +215,7 @@ void registry_report(struct registry *registry, const struct report *report, ins
 void registry_tick(struct registry *registry, instant_ns now_ns);
 
 static inline instant_ns registry_due_ns(const struct registry *registry) {
-    return heap_earliest(&registry->due);
+    return agenda_earliest(&registry->due);
 }
 
 /* The first living request in a slot from *slot on, which is moved behind it; NULL at the end. For listings.

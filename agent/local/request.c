@@ -34,9 +34,9 @@ struct request *registry_next(const struct registry *registry, uint32_t *slot) {
 
 void request_set_due(struct registry *registry, struct request *request, instant_ns due_ns) {
     if (due_ns == INSTANT_NEVER)
-        heap_remove(&registry->due, request_index(registry, request));
+        agenda_remove(&registry->due, request_index(registry, request));
     else
-        heap_set(&registry->due, request_index(registry, request), due_ns);
+        agenda_set(&registry->due, request_index(registry, request), due_ns);
 }
 
 void request_enter(struct registry *registry, struct request *request, enum request_state state) {

@@ -173,7 +173,7 @@ static void test_few(void) {
     take(1, 1000, TTL_MS, PERIOD_NS);
     (void) pass(2 * PERIOD_NS);
     const struct span span = pass(10 * PERIOD_NS);
-    ok(span.turns <= 10 * 9, "1,000 leases are extended in at most 9 turns a period (%u in ten)",
+    ok(span.turns <= 10 * 3, "1,000 leases are extended in at most 3 turns a period (%u in ten)",
        span.turns);
     ok(span.names >= span.calls * 120, "with 120 names or more in a call (%u in %u)", span.names,
        span.calls);
@@ -215,7 +215,8 @@ static void test_crowd(uint32_t count, int64_t within_ms) {
                   count, (int) within_ms, first.most_in_100_ms, second.most_in_100_ms, span.most_in_100_ms,
                   fair);
     ok(second.most_in_100_ms <= 7 * fair, "%u leases taken together part at once", count);
-    ok(span.most_in_100_ms <= 2 * fair, "some periods later they are spread over a period");
+    ok(span.most_in_100_ms <= 2 * fair + EXTENSION_TURN_NAMES,
+       "some periods later they are spread over a period");
     ok(span.most_in_10_ms <= 2 * EXTENSION_TURN_NAMES, "no 10 ms has more than two turns' names");
     ok(span.most_names <= EXTENSION_TURN_NAMES, "and no turn more than %u", EXTENSION_TURN_NAMES);
     ok(span.names >= span.calls * 126, "their calls are full (%u names in %u)", span.names, span.calls);
@@ -241,35 +242,7 @@ static void test_mixed(void) {
     is_int(world.ended, 0, "none is lost");
 }
 
-static void test_walk(void) {
-    enum { COUNT = 900 };
-    static struct heap_entry entries[COUNT];
-    static uint32_t positions[COUNT];
-    struct random random;
-    struct heap heap;
-    struct heap_walk walk;
-    uint32_t n = 0, item, in_order = 0;
-    instant_ns at[COUNT], last = -1;
-
-    random_init(&random, 7);
-    heap_init(&heap, entries, positions, COUNT);
-    for (uint32_t i = 0; i < COUNT; i++) {
-        at[i] = random_between(&random, 0, 500);
-        heap_set(&heap, i, at[i]);
-    }
-    heap_walk_begin(&walk, &heap);
-    while ((item = heap_walk_next(&walk)) != HEAP_ABSENT) {
-        n++;
-        in_order += at[item] >= last ? 1 : 0;
-        last = at[item];
-        at[item] = -2; /* seen */
-    }
-    ok(n == COUNT && in_order == COUNT, "a walk over a heap meets each once, in order (%u, %u)", n,
-       in_order);
-}
-
 int main(void) {
-    test_walk();
     test_few();
     test_very_few();
     test_one_at_a_time();

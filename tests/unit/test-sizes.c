@@ -7,7 +7,7 @@
 #include "tap.h"
 
 enum {
-    TIMER_BYTES = sizeof(struct heap_entry) + sizeof(uint32_t), /* and its position */
+    TIMER_BYTES = sizeof(struct agenda_item), /* its instant is many others', as a rule */
     FRONT_BYTES = sizeof(struct request) + sizeof(struct name) + sizeof(uint32_t) /* its bucket */ +
                   sizeof(struct number_slot) + TIMER_BYTES,
     KEEPER_BYTES = sizeof(struct lease) + sizeof(uint32_t) /* its request */ + TIMER_BYTES,
