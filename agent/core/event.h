@@ -101,6 +101,12 @@ struct report {
     const char *text;
 };
 
+/* REPORT_EXTENDED in brief: there are so many of them that they travel by the dozen. */
+struct extension {
+    uint64_t request;
+    instant_ns deadline_ns;
+};
+
 /* Shard to nodes. */
 enum operation {
     OPERATION_ACQUIRE,

@@ -16,6 +16,7 @@ enum {
     DRAFTS_MAX = 8,
     KEYS_SEEN_BITS = 4096, /* a power of two */
     CALL_ITEMS_MAX = 3 * BATCH_NAMES_MAX + 8,
+    EXPECTED = 4, /* votes: as many are counted while a lease is fetched from memory */
 };
 
 static_assert(6 * BATCH_ACQUIRES_MAX <= 3 * BATCH_NAMES_MAX, "a call's keys and arguments have room");
@@ -127,6 +128,8 @@ struct batcher {
     char skew_us[TOKEN_DIGITS], retention_ms[TOKEN_DIGITS];
     char *arena;
     size_t arena_used, arena_room;
+    struct piece ttl; /* of ttl_ms, in the arena; no length: not yet */
+    uint32_t ttl_ms;
     struct item *items;
     size_t n_items, items_room;
     uint64_t keys_seen[KEYS_SEEN_BITS / 64]; /* of the items: a bit for each key, by its hash */
@@ -219,11 +222,18 @@ static struct piece put_value(struct batcher *batcher, const uint8_t *secret, co
 }
 
 static struct piece put_integer(struct batcher *batcher, int64_t number) {
-    char text[TOKEN_DIGITS + 4];
-    int length = snprintf(text, sizeof(text), "%lld", (long long) number);
+    uint64_t rest = number < 0 ? -(uint64_t) number : (uint64_t) number;
+    char text[TOKEN_DIGITS];
+    char *begin = text + sizeof(text);
 
-    assert(length > 0 && (size_t) length < sizeof(text));
-    return (struct piece){put(batcher, text, (size_t) length), (size_t) length};
+    do {
+        *--begin = (char) ('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    if (number < 0)
+        *--begin = '-';
+    size_t length = (size_t) (text + sizeof(text) - begin);
+    return (struct piece){put(batcher, begin, length), length};
 }
 
 /* The name's key, behind `prefix`. */
@@ -234,6 +244,15 @@ static struct piece put_key(struct batcher *batcher, const char *prefix, const s
     (void) put(batcher, send->text->bytes, send->text->head_length);
     (void) put(batcher, batcher->config->key_suffix, strlen(batcher->config->key_suffix));
     return (struct piece){offset, batcher->arena_used - offset};
+}
+
+/* Most have the same ttl: it is there already. */
+static struct piece put_ttl(struct batcher *batcher, uint32_t ttl_ms) {
+    if (batcher->ttl.length == 0 || batcher->ttl_ms != ttl_ms) {
+        batcher->ttl = put_integer(batcher, ttl_ms);
+        batcher->ttl_ms = ttl_ms;
+    }
+    return batcher->ttl;
 }
 
 static void put_fence(struct batcher *batcher, struct item *item, const struct send *send) {
@@ -271,7 +290,7 @@ void batcher_add(struct batcher *batcher, const struct send *send) {
     if (send->former && (send->operation == OPERATION_REFRESH || send->operation == OPERATION_RELEASE))
         item.fields[WORD_FORMER] = put_value(batcher, send->former, send->former_text, false);
     if (has_ttl(send->operation))
-        item.fields[WORD_TTL] = put_integer(batcher, send->ttl_ms);
+        item.fields[WORD_TTL] = put_ttl(batcher, send->ttl_ms);
     if (send->token != 0 && send->operation != OPERATION_EXTEND && send->operation != OPERATION_RELEASE &&
         send->operation != OPERATION_ADOPT)
         put_fence(batcher, &item, send);
@@ -471,6 +490,7 @@ void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX]
             send_to_node(batcher, nodes[i], now_ns);
     batcher->n_items = 0;
     batcher->arena_used = 0;
+    batcher->ttl.length = 0;
     batcher->cut = 0;
     if (cut == 0)
         redis_burst(&batcher->burst, nodes, n_nodes);
@@ -500,6 +520,8 @@ void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node,
     if (batch->count > 1 && is_key_refused(reply))
         batcher->alone[batch->operation] |= node_set_of(node);
     for (uint32_t i = 0; i < batch->count; i++) {
+        if (i + EXPECTED < batch->count)
+            shard_expect(shard, batch->tickets[i + EXPECTED]);
         struct vote vote = votes_of(batch->operation, batch->count, reply, i);
         vote.heard |= batch->silent && vote.kind == VOTE_YES;
         shard_vote(shard, node, batch->tickets[i], &vote, now_ns);

@@ -6,6 +6,11 @@ static char *put_digits(char *at, size_t number) {
     char digits[24];
     unsigned n = 0;
 
+    if (number >= 10 && number < 100) { /* as most are: lengths of keys and values */
+        *at++ = (char) ('0' + number / 10);
+        *at++ = (char) ('0' + number % 10);
+        return at;
+    }
     do {
         digits[n++] = (char) ('0' + number % 10);
         number /= 10;

@@ -181,6 +181,12 @@ static void take_dispatches(struct front *front, unsigned keeper) {
             on_report(front, keeper, &report, clock_now_ns());
             continue;
         }
+        if (dispatch->kind == DISPATCH_EXTENSIONS) {
+            assert(length == sizeof(*dispatch) + dispatch->number * sizeof(struct extension));
+            registry_extended(&front->service.registry, (const void *) (dispatch + 1), dispatch->number,
+                              clock_now_ns());
+            continue;
+        }
         if (dispatch->kind == DISPATCH_PONG) {
             notify_pong(&front->notify, dispatch->number);
             continue;

@@ -23,8 +23,9 @@
 enum {
     MAILBOX_BYTES = 1 << 18,
     MARK_MARGIN_MS = 60 * 1000,
-    VAIN_MS = 200,      /* a ring for nothing is prevented if it is so much too early, */
-    VAIN_PAUSE_MS = 20, /* so often */
+    VAIN_MS = 200,                    /* a ring for nothing is prevented if it is so much too early, */
+    VAIN_PAUSE_MS = 20,               /* so often */
+    EXTENSIONS_MAX = BATCH_NAMES_MAX, /* in one dispatch */
 };
 
 struct keeper {
@@ -50,9 +51,11 @@ struct keeper {
     struct batcher *batcher;
     struct secrets secrets;
     struct ears *ears;
-    node_set probed; /* nodes that were sent something outside of a batch */
-    char nonce[17];  /* names this keeper's marks on the nodes */
-    bool backlog;    /* the outbox is full */
+    node_set probed;                             /* nodes that were sent something outside of a batch */
+    char nonce[17];                              /* names this keeper's marks on the nodes */
+    bool backlog;                                /* the outbox is full */
+    struct extension extensions[EXTENSIONS_MAX]; /* not yet in the outbox */
+    uint32_t n_extensions;
 };
 
 struct mailbox *keeper_inbox(struct keeper *keeper) {
@@ -102,6 +105,22 @@ static void log_stranger(const struct keeper *keeper, const struct report *repor
                 name, keeper->node_names[report->node]);
 }
 
+static void post_extensions(struct keeper *keeper) {
+    const struct dispatch dispatch = {.kind = DISPATCH_EXTENSIONS, .number = keeper->n_extensions};
+
+    if (keeper->n_extensions > 0)
+        mailbox_post(&keeper->outbox, &dispatch, sizeof(dispatch), keeper->extensions,
+                     keeper->n_extensions * sizeof(keeper->extensions[0]));
+    keeper->n_extensions = 0;
+}
+
+static void on_extended(struct keeper *keeper, const struct report *report) {
+    if (keeper->n_extensions == EXTENSIONS_MAX)
+        post_extensions(keeper);
+    keeper->extensions[keeper->n_extensions++] =
+        (struct extension){.request = report->request, .deadline_ns = report->deadline_ns};
+}
+
 static void on_report(void *userdata, const struct report *report) {
     struct keeper *keeper = userdata;
 
@@ -109,6 +128,11 @@ static void on_report(void *userdata, const struct report *report) {
         log_stranger(keeper, report);
         return;
     }
+    if (report->kind == REPORT_EXTENDED) {
+        on_extended(keeper, report);
+        return;
+    }
+    post_extensions(keeper); /* first: what is told of one lease keeps its order */
     if (report->kind == REPORT_NODE)
         log_node(keeper, report);
     const struct dispatch dispatch = {.kind = DISPATCH_REPORT, .report = *report};
@@ -192,6 +216,7 @@ static int settle(void *userdata) {
         if (ears_pending(keeper->ears))
             ears_flush(keeper->ears);
     }
+    post_extensions(keeper);
     keeper->backlog = mailbox_flush(&keeper->outbox);
     instant_ns due_ns = shard_due_ns(&keeper->shard);
     if (keeper->backlog)

@@ -29,13 +29,13 @@ struct errand {
     struct command command;
 };
 
-/* What travels back: this, then the report's text or a struct keeper_survey. */
-enum dispatch_kind { DISPATCH_REPORT, DISPATCH_SURVEY, DISPATCH_PONG };
+/* What travels back: this, then the report's text, the extensions, or a struct keeper_survey. */
+enum dispatch_kind { DISPATCH_REPORT, DISPATCH_EXTENSIONS, DISPATCH_SURVEY, DISPATCH_PONG };
 
 struct dispatch {
     enum dispatch_kind kind;
-    uint32_t number; /* of the survey or ping that it answers */
-    struct report report;
+    uint32_t number;      /* of the survey or ping that it answers; how many extensions */
+    struct report report; /* but for extensions */
 };
 
 struct keeper_survey {

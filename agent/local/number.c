@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/prefetch.h"
 #include "local/registry.h"
 
 enum { INDEX_BITS = 20 };
@@ -52,6 +53,13 @@ void number_give(struct numbers *numbers, uint64_t number) {
     assert(slot);
     slot->generation++;
     pool_give(&numbers->slots, (uint32_t) (number & INDEX_MASK));
+}
+
+void number_expect(const struct numbers *numbers, uint64_t number) {
+    uint32_t index = (uint32_t) (number & INDEX_MASK);
+
+    if (index < numbers->slots.touched)
+        prefetch(pool_at(&numbers->slots, index), sizeof(struct number_slot));
 }
 
 struct request *number_find(const struct numbers *numbers, uint64_t number) {

@@ -33,5 +33,8 @@ void number_move(struct numbers *numbers, uint64_t number, struct request *reque
 /* Nothing for 0. */
 void number_give(struct numbers *numbers, uint64_t number);
 
+/* It is about to be looked for: what that touches may be fetched. */
+void number_expect(const struct numbers *numbers, uint64_t number);
+
 /* Whose it is, or NULL. */
 struct request *number_find(const struct numbers *numbers, uint64_t number);

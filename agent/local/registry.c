@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/prefetch.h"
 #include "local/line.h"
 #include "local/refusal.h"
 #include "local/request.h"
@@ -259,10 +260,26 @@ static void extended(struct registry *registry, struct request *request, instant
     /* Late by our own clock: the tick that tells the loss is about to run. */
     if (request->state != REQUEST_HELD || now_ns >= request->deadline_ns)
         return;
-    request_set_deadline(registry, request, deadline_ns);
+    request_extend(registry, request, deadline_ns);
     if (request->risk != 0) {
         request->risk = 0;
         request_tell_kind(registry, request, OUTCOME_EXTENDED, now_ns);
+    }
+}
+
+void registry_extended(struct registry *registry, const struct extension *extensions, uint32_t count,
+                       instant_ns now_ns) {
+    enum { AHEAD = 6 }; /* as many are worked on while one is fetched from memory */
+
+    for (uint32_t i = 0; i < count + 2 * AHEAD; i++) {
+        struct request *request;
+        if (i < count)
+            number_expect(&registry->numbers, extensions[i].request);
+        if (i >= AHEAD && i - AHEAD < count &&
+            (request = number_find(&registry->numbers, extensions[i - AHEAD].request)))
+            prefetch(request, sizeof(*request));
+        if (i >= 2 * AHEAD && (request = number_find(&registry->numbers, extensions[i - 2 * AHEAD].request)))
+            extended(registry, request, extensions[i - 2 * AHEAD].deadline_ns, now_ns);
     }
 }
 
@@ -401,15 +418,26 @@ static void stop_lingering(struct registry *registry, struct request *request, i
     registry_release(registry, request, now_ns);
 }
 
+/* Those due at the same instant come next. */
+static void expect_neighbours(const struct registry *registry, uint32_t item) {
+    uint32_t third = agenda_neighbour(&registry->due, agenda_neighbour(&registry->due, item));
+
+    prefetch(pool_at(&registry->requests, third), sizeof(struct request));
+}
+
 void registry_tick(struct registry *registry, instant_ns now_ns) {
     while (agenda_earliest(&registry->due) <= now_ns) {
-        struct request *request = pool_at(&registry->requests, agenda_first(&registry->due));
+        uint32_t item = agenda_first(&registry->due);
+        struct request *request = pool_at(&registry->requests, item);
+        expect_neighbours(registry, item);
         if (request->state == REQUEST_HELD && now_ns >= request->deadline_ns)
             deadline_passed(registry, request, now_ns);
         else if (request->state == REQUEST_HELD && now_ns >= request->linger_until_ns)
             stop_lingering(registry, request, now_ns);
-        else if (request->state == REQUEST_HELD)
+        else if (request->state == REQUEST_HELD && now_ns >= handoff_tell_ns(request))
             request_tell_holder(registry, request);
+        else if (request->state == REQUEST_HELD)
+            request_set_held_due(registry, request); /* extended meanwhile */
         else
             wait_ended(registry, request, now_ns);
     }

@@ -211,6 +211,10 @@ void registry_beat(struct registry *registry, struct request *request);
 /* A keeper's word about a request. Reports about requests that are gone change nothing. */
 void registry_report(struct registry *registry, const struct report *report, instant_ns now_ns);
 
+/* The same for many extensions. */
+void registry_extended(struct registry *registry, const struct extension *extensions, uint32_t count,
+                       instant_ns now_ns);
+
 /* Does what is due: waits that end, deadlines that pass. */
 void registry_tick(struct registry *registry, instant_ns now_ns);
 

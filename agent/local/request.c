@@ -141,18 +141,31 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
     return request;
 }
 
-/* At its deadline, the end of its lingering, or when its keeper is to be told. */
-static instant_ns held_due_ns(const struct request *request) {
+void request_set_held_due(struct registry *registry, struct request *request) {
     instant_ns due_ns = instant_min(request->deadline_ns, request->linger_until_ns);
-    return instant_min(due_ns, handoff_tell_ns(request));
+
+    request_set_due(registry, request, instant_min(due_ns, handoff_tell_ns(request)));
 }
 
-void request_set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns) {
+static void show_deadline(const struct registry *registry, struct request *request, instant_ns deadline_ns) {
     request->deadline_ns = deadline_ns;
     if (request->kept_ns)
         __atomic_store_n(request->kept_ns, deadline_ns, __ATOMIC_RELEASE);
     page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
-    request_set_due(registry, request, held_due_ns(request));
+}
+
+void request_set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns) {
+    show_deadline(registry, request, deadline_ns);
+    request_set_held_due(registry, request);
+}
+
+void request_extend(struct registry *registry, struct request *request, instant_ns deadline_ns) {
+    assert(request->state == REQUEST_HELD);
+
+    if (deadline_ns >= request->deadline_ns)
+        show_deadline(registry, request, deadline_ns);
+    else
+        request_set_deadline(registry, request, deadline_ns);
 }
 
 /* Not every lease of a former process is the keeper's: then this is the first that it hears of it. */
@@ -211,7 +224,7 @@ void request_tell_holder(struct registry *registry, struct request *request) {
     }
     request_drop_guise(registry, request);
     request->tail = text_unref(&registry->texts, request->tail);
-    request_set_due(registry, request, held_due_ns(request));
+    request_set_held_due(registry, request);
 }
 
 static struct command resume_command(struct registry *registry, struct request *request,
@@ -259,7 +272,7 @@ void request_beat_lingering(struct registry *registry, const struct request *req
 void request_linger(struct registry *registry, struct request *request, instant_ns now_ns) {
     request->linger_until_ns = instant_add(now_ns, (int64_t) request->linger_ms * NS_PER_MS);
     request_beat_lingering(registry, request, now_ns);
-    request_set_due(registry, request, held_due_ns(request));
+    request_set_held_due(registry, request);
 }
 
 void request_silence(struct request *request) {

@@ -22,8 +22,15 @@ void request_drop_guise(struct registry *registry, struct request *request);
 /* When registry_tick() looks at it; INSTANT_NEVER: not. */
 void request_set_due(struct registry *registry, struct request *request, instant_ns due_ns);
 
+/* A held one is due at its deadline, the end of its lingering, or when its keeper is to be told. */
+void request_set_held_due(struct registry *registry, struct request *request);
+
 /* Held until then: for the page, the ledger and the timer. */
 void request_set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns);
+
+/* The same for one that has been extended, which costs the timer nothing: when it was due before, it is
+ * looked at, and set anew. */
+void request_extend(struct registry *registry, struct request *request, instant_ns deadline_ns);
 
 /* It is not held any more, or nobody is there to look. */
 void request_leave_page(struct request *request);
