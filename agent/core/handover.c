@@ -16,6 +16,7 @@ void lease_hand_over(struct shard *shard, struct lease *lease, const struct comm
         return;
     lease->hold_until_ns = command->hold_until_ns;
     lease->token = command->token;
+    lease->token_more = 0; /* the block is the front's */
     if (lease->former)
         return; /* a node would have one of three values: the next extension, or resume, is the former's */
     struct text *text = text_new(&shard->texts, command->text, command->head_length,

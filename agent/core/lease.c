@@ -76,12 +76,12 @@ static void tell_reason(struct shard *shard, struct lease *lease, enum report_ki
                                          .reason = reason});
 }
 
-static void tell_granted(struct shard *shard, const struct lease *lease) {
+static void tell_granted(struct shard *shard, const struct lease *lease, int64_t last) {
     shard_report(shard, &(struct report){.kind = REPORT_GRANTED,
                                          .request = lease->request,
                                          .deadline_ns = lease->deadline_ns,
                                          .token = lease->token,
-                                         .token_last = lease->token_last,
+                                         .token_last = last,
                                          .text = (const char *) lease->secret,
                                          .text_length = SECRET_BYTES});
 }
@@ -193,7 +193,8 @@ static void attempt_failed(struct shard *shard, struct lease *lease, bool timed_
     retry_failed(shard, lease, now_ns);
 }
 
-static void begin_holding(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+/* `last`: of the tokens that were granted; 0: none was. */
+static void begin_holding(struct shard *shard, struct lease *lease, int64_t last, instant_ns now_ns) {
     enter(shard, lease, LEASE_HELD);
     lease->deadline_ns = instant_min(lease->deadline_ns, lease->hold_until_ns);
     lease->beat_until_ns =
@@ -203,7 +204,7 @@ static void begin_holding(struct shard *shard, struct lease *lease, instant_ns n
         lease->extend_ns = instant_min(lease->extend_ns, now_ns + (lease->deadline_ns - now_ns) / 2);
     shard_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
     shard->counters.grants++;
-    tell_granted(shard, lease);
+    tell_granted(shard, lease, last);
 }
 
 static void attempt_granted(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -217,7 +218,7 @@ static void attempt_granted(struct shard *shard, struct lease *lease, instant_ns
         lease->max_hold_ms > 0 ? instant_add(now_ns, lease->max_hold_ms * NS_PER_MS) : INSTANT_NEVER;
     if (lease->token > shard->token_high)
         shard->token_high = lease->token;
-    begin_holding(shard, lease, now_ns);
+    begin_holding(shard, lease, token_last(lease), now_ns);
 }
 
 static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -319,7 +320,7 @@ static void resume_settle(struct shard *shard, struct lease *lease, enum takeove
     case TAKEOVER_OPEN:
         break;
     case TAKEOVER_DONE:
-        begin_holding(shard, lease, now_ns);
+        begin_holding(shard, lease, 0, now_ns);
         break;
     case TAKEOVER_FAILED:
         forget(shard, lease);

@@ -34,7 +34,10 @@ enum lease_state {
 };
 
 struct lease {
-    uint32_t pool_link; /* the pool's while the slot is free */
+    union {
+        uint32_t pool_link; /* the pool's while the slot is free */
+        uint32_t ttl_ms;
+    };
     uint32_t
         serial; /* of the requests to the nodes: an answer with another serial is stale. Never goes back */
     uint64_t request; /* the front's number; 0 when it no longer waits for news */
@@ -59,15 +62,14 @@ struct lease {
     node_set accepted; /* acquiring: nodes that have accepted the token too */
     node_set maybe;    /* nodes that may have our value */
     struct round round;
-    uint32_t ttl_ms;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
     uint8_t splits;        /* attempts in a row that nobody won */
     uint8_t failure;       /* 1 + enum failure of the last attempt */
     uint8_t told_failure;  /* the same, of the last REPORT_CONTENDED */
     uint8_t raises;        /* tries of this attempt to have a token accepted */
+    uint16_t token_more;   /* as many behind it are proposed, or reserved, with it */
     int64_t token;         /* proposed, then granted; 0: none */
-    int64_t token_last;    /* those from `token` up to this one are proposed, or reserved, together */
     instant_ns started_ns; /* just before the last round's first send that may have set or extended a key */
     instant_ns deadline_ns;
     instant_ns hold_until_ns;

@@ -1,6 +1,8 @@
 /* One round of one request over the nodes: counts the answers of this round only. */
 #pragma once
 
+#include <assert.h>
+
 #include "core/event.h"
 
 enum verdict {
@@ -31,9 +33,47 @@ static inline node_set node_set_of(unsigned node) {
 }
 
 /* Starts anew: nothing that came before counts. */
-void round_begin(struct round *round, node_set asked);
+static inline void round_begin(struct round *round, node_set asked) {
+    *round = (struct round){.asked = asked};
+}
 
 /* Takes one node's answer. A second answer of a node that is not awaited changes nothing. */
-void round_answer(struct round *round, unsigned node, enum vote_kind vote);
+static inline void round_answer(struct round *round, unsigned node, enum vote_kind vote) {
+    assert(node < NODES_MAX);
 
-enum verdict round_verdict(const struct round *round, unsigned nodes);
+    node_set bit = node_set_of(node);
+    if (!(round->asked & bit))
+        return;
+    round->asked &= (node_set) ~bit;
+    switch (vote) {
+    case VOTE_YES:
+        round->yes |= bit;
+        break;
+    case VOTE_REPAIRED:
+        round->repaired |= bit;
+        break;
+    case VOTE_FOREIGN:
+        round->foreign |= bit;
+        break;
+    case VOTE_BEHIND:
+    case VOTE_FREE:
+        round->free |= bit;
+        break;
+    case VOTE_REFUSED:
+    case VOTE_EPOCH:
+    case VOTE_CUT:
+        break;
+    }
+    assert(!(round->yes & round->foreign));
+}
+
+static inline enum verdict round_verdict(const struct round *round, unsigned nodes) {
+    unsigned quorum = quorum_of(nodes);
+    unsigned yes = node_set_count(round->yes);
+
+    if (yes >= quorum)
+        return VERDICT_REACHED;
+    if (yes + node_set_count(round->asked) < quorum)
+        return VERDICT_IMPOSSIBLE;
+    return VERDICT_OPEN;
+}

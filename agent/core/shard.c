@@ -8,6 +8,7 @@
 #include "core/handover.h"
 #include "core/look.h"
 #include "core/retry.h"
+#include "core/token.h"
 #include "core/validity.h"
 
 /* Requests, and as many undo records. */
@@ -187,7 +188,7 @@ void shard_send_again(struct shard *shard, struct lease *lease, enum operation o
         .secret = lease->secret,
         .text = lease->text,
         .token = lease->token,
-        .token_last = lease->token_last,
+        .token_last = token_last(lease),
         .former = has_former ? lease->former_secret : NULL,
         .former_text = has_former ? lease->former : NULL,
     };

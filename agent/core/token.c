@@ -53,18 +53,23 @@ static int64_t base_us(const struct shard *shard, int64_t median_us) {
     return base;
 }
 
+int64_t token_last(const struct lease *lease) {
+    return lease->token + lease->token_more;
+}
+
 static void set_proposal(const struct shard *shard, struct lease *lease, int64_t token, instant_ns now_ns) {
     int64_t median_us = median_time_us(shard, now_ns), base = base_us(shard, median_us);
     int64_t room_us = median_us + skew_us(shard) - base;
 
     lease->token = token;
-    lease->token_last = token + lease->spare_tokens;
-    if (lease->token_last - base >= room_us / BLOCKS_ROOM_DIVISOR)
-        lease->token_last = token;
+    lease->token_more = lease->spare_tokens;
+    if (token_last(lease) - base >= room_us / BLOCKS_ROOM_DIVISOR)
+        lease->token_more = 0;
 }
 
 void token_propose(const struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    lease->token = lease->token_last = 0;
+    lease->token = 0;
+    lease->token_more = 0;
     if (!lease->fencing)
         return;
     int64_t token = median_time_us(shard, now_ns), base = base_us(shard, token);
@@ -78,7 +83,7 @@ void token_propose(const struct shard *shard, struct lease *lease, instant_ns no
 }
 
 void token_raise(const struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    int64_t largest = lease->token_last;
+    int64_t largest = token_last(lease);
 
     if (lease->token_seen > largest)
         largest = lease->token_seen;

@@ -21,6 +21,9 @@ struct lease;
 struct shard;
 struct vote;
 
+/* The last one of the lease's block. */
+int64_t token_last(const struct lease *lease);
+
 /* A first proposal: by the median of the nodes' clocks, beyond the floors of their blessings, this shard's
  * own tokens and what is known of the name. 0 without fencing. */
 void token_propose(const struct shard *shard, struct lease *lease, instant_ns now_ns);
