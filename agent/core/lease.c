@@ -16,6 +16,8 @@ enum {
     SPLITS_MAX = 12, /* attempts of a request that does not wait, as long as nobody wins */
     NODE_BACK_US_MAX = 5000,
     RELEASE_RETRY_MS = 1000,
+    PATIENCE_DIVISOR = 4, /* of the ttl: for so long late answers to an extension are waited for, */
+    PATIENCE_STEPS = 20,  /* in steps of that, to see whether they can still come */
 };
 
 static int64_t random_ns(struct shard *shard, int64_t low_ns, int64_t high_ns) {
@@ -420,6 +422,15 @@ void lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     shard_send(shard, lease, handover_operation(shard, lease, now_ns), nodes, now_ns);
 }
 
+/* Nodes that are slow answer in order: to ask them anew makes their answers late for the new round too, and
+ * so on for ever. As long as nothing is missing but their answers, these are waited for. */
+static bool waits_on(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+    node_set askable = shard_askable(shard), heard = lease->round.yes | (lease->round.asked & askable);
+
+    return lease->undecided && now_ns - lease->started_ns < ttl_ns(lease) / PATIENCE_DIVISOR &&
+           (askable & (node_set) ~heard) == 0 && node_set_count(heard) >= quorum_of(shard->config.nodes);
+}
+
 static void held_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     if (now_ns >= lease->deadline_ns) {
         expire(shard, lease, now_ns);
@@ -437,6 +448,9 @@ static void held_tick(struct shard *shard, struct lease *lease, instant_ns now_n
     } else if (now_ns >= lease->beat_until_ns) {
         put_at_risk(shard, lease, REASON_HEARTBEAT);
         shard_set_due(shard, lease, lease->deadline_ns);
+    } else if (waits_on(shard, lease, now_ns)) {
+        lease->extend_ns = now_ns + ttl_ns(lease) / PATIENCE_STEPS;
+        shard_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
     } else {
         lease_extend(shard, lease, now_ns);
     }

@@ -21,6 +21,7 @@ static struct world {
     uint32_t names;                      /* extended in this turn */
     int64_t longest_ns;                  /* between two of a lease */
     uint32_t ended;                      /* reports of any other kind than of a grant or an extension */
+    uint32_t lost;
 } world;
 
 static void on_send(void *userdata, const struct send *send) {
@@ -37,6 +38,7 @@ static void on_send(void *userdata, const struct send *send) {
 
 static void on_report(void *userdata, const struct report *report) {
     (void) userdata;
+    world.lost += report->kind == REPORT_LOST;
     world.ended +=
         report->kind != REPORT_NODE && report->kind != REPORT_GRANTED && report->kind != REPORT_EXTENDED;
 }
@@ -242,6 +244,40 @@ static void test_mixed(void) {
     is_int(world.ended, 0, "none is lost");
 }
 
+/* A node that answers each request, but later than its time-out. */
+static void test_slow_node(void) {
+    enum { SHORT_TTL_MS = 1000, SLOW_MS = 200, LONG_S = 20 };
+    static struct {
+        uint64_t ticket;
+        instant_ns at_ns;
+    } answers[LEASES_MAX];
+    static const struct vote yes = {.kind = VOTE_YES, .text = ""};
+    uint32_t first = 0, last = 0;
+
+    world_begin();
+    take(1, 100, SHORT_TTL_MS, NS_PER_S / 10);
+    const instant_ns until_ns = world.now_ns + LONG_S * NS_PER_S;
+    while (world.now_ns < until_ns) {
+        instant_ns due_ns = shard_due_ns(&world.shard);
+        bool answers_next = first < last && answers[first].at_ns <= due_ns;
+        world.now_ns = instant_max(world.now_ns, answers_next ? answers[first].at_ns : due_ns);
+        if (answers_next)
+            shard_vote(&world.shard, 0, answers[first++].ticket, &yes, world.now_ns);
+        else
+            shard_tick(&world.shard, world.now_ns);
+        if (world.shard.nodes[0].probing)
+            shard_node_probed(&world.shard, 0, &blessed, world.now_ns);
+        for (uint32_t i = 0; i < world.n_tickets && last < LEASES_MAX; i++) {
+            answers[last].ticket = world.tickets[i];
+            answers[last++].at_ns = world.now_ns + SLOW_MS * NS_PER_MS;
+        }
+        world.n_tickets = 0;
+    }
+    ok(world.lost == 0, "with answers after %d ms no lease of %d ms is lost (%u)", SLOW_MS, SHORT_TTL_MS,
+       world.lost);
+    ok(last <= 100 * LONG_S * 4, "and none is asked for more often than usual (%u requests)", last);
+}
+
 int main(void) {
     test_few();
     test_very_few();
@@ -250,5 +286,6 @@ int main(void) {
     test_crowd(100000, 1000);
     test_crowd(5000, 50);
     test_mixed();
+    test_slow_node();
     return done_testing();
 }
