@@ -45,7 +45,7 @@ struct redlock {
     int epoll_fd; /* for event loops: the socket and the timer; -1 until asked for */
     int timer_fd;
     bool watches_write;
-    int64_t timer_ns;
+    int64_t timer_ns; /* when it will ring; never later than anything is due */
     int64_t answer_timeout_ms;
     struct sight sight;
     struct old_sight *old_sights; /* of agents that are gone: another thread may still look */
@@ -394,6 +394,7 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
                                    .epoll_fd = -1,
                                    .timer_fd = -1,
                                    .received_fd = -1,
+                                   .timer_ns = INT64_MAX,
                                    .answer_timeout_ms = ANSWER_TIMEOUT_MS,
                                    .retry_delay_ms = RETRY_MS_MIN,
                                    .connected_ns = now_ns()};
@@ -573,9 +574,9 @@ static void rearm(struct redlock *connection) {
         return;
     if (client->gone && !client->over && connection->retry_ns < due_ns)
         due_ns = connection->retry_ns;
-    if (due_ns != connection->timer_ns) {
-        const struct itimerspec at = {.it_value = {.tv_sec = due_ns == INT64_MAX ? 0 : due_ns / NS_PER_S,
-                                                   .tv_nsec = due_ns == INT64_MAX ? 0 : due_ns % NS_PER_S}};
+    if (due_ns < connection->timer_ns) {
+        const struct itimerspec at = {
+            .it_value = {.tv_sec = due_ns / NS_PER_S, .tv_nsec = due_ns % NS_PER_S}};
         (void) timerfd_settime(connection->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
         connection->timer_ns = due_ns;
     }
@@ -761,8 +762,9 @@ EXPORT int redlock_dispatch(struct redlock *connection) {
     int error = forked(connection);
     if (error != REDLOCK_OK)
         return error;
-    if (connection->timer_fd >= 0 && read(connection->timer_fd, &expirations, sizeof(expirations)) > 0)
-        connection->timer_ns = 0;
+    if (now_ns() >= connection->timer_ns &&
+        read(connection->timer_fd, &expirations, sizeof(expirations)) > 0)
+        connection->timer_ns = INT64_MAX;
     if (!connection->client.gone)
         error = receive_input(connection);
     client_tick(&connection->client, now_ns());

@@ -105,8 +105,8 @@ void listen_to(struct redlock *connection, struct heard *heard) {
 static void dispatch(struct redlock *connection) {
     struct pollfd fd = {.fd = redlock_fd(connection), .events = (short) redlock_events(connection)};
 
-    (void) poll(&fd, 1, POLL_MS);
-    (void) redlock_dispatch(connection);
+    if (poll(&fd, 1, POLL_MS) > 0) /* as an event loop does: the descriptor must tell */
+        (void) redlock_dispatch(connection);
 }
 
 bool dispatch_until(struct redlock *connection, const unsigned *counter, unsigned wanted) {

@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,6 +98,32 @@ static void test_event_loop(void) {
     ok(dispatch_until(connection, &heard.granted, 21), "a request behind a release comes after it");
     is(redlock_release(again), 1);
     is(heard.lost, 0);
+    redlock_close(connection);
+}
+
+/* Instead of libc's: how often it is called. */
+static unsigned timers_set;
+
+__attribute__((visibility("default"))) int timerfd_settime(int fd, int flags, const struct itimerspec *at,
+                                                           struct itimerspec *before) {
+    timers_set++;
+    return (int) syscall(SYS_timerfd_settime, fd, flags, at, before);
+}
+
+/* Ends of leases to come need no timer of their own, as long as it rings before. */
+static void test_timer(void) {
+    struct redlock *connection = connection_new();
+    struct redlock_lease *lease = NULL;
+    struct heard heard;
+
+    listen_to(connection, &heard);
+    timers_set = 0;
+    for (unsigned i = 1; i <= 20; i++) {
+        is(redlock_acquire_async(connection, "timed", NULL, &lease), REDLOCK_OK);
+        (void) dispatch_until(connection, &heard.granted, i);
+        is(redlock_release_async(lease), REDLOCK_OK);
+    }
+    is(timers_set, 1);
     redlock_close(connection);
 }
 
@@ -328,15 +356,17 @@ static void test_threads(void) {
 
 static void test_stopped_agent(void) {
     struct redlock *connection = connection_new(), *loop = connection_new();
-    struct redlock_options options = options_of(1000, 0);
-    struct redlock_lease *lease = NULL, *watched = NULL;
+    struct redlock_options options = options_of(1000, 0), longer = options_of(10000, 0);
+    struct redlock_lease *lease = NULL, *watched = NULL, *later = NULL;
     struct heard heard;
 
     redlock_set_answer_timeout(connection, 100);
     listen_to(loop, &heard);
     is(redlock_acquire(connection, "stopped", &options, &lease), REDLOCK_OK);
-    is(redlock_acquire_async(loop, "watched", &options, &watched), REDLOCK_OK);
+    is(redlock_acquire_async(loop, "later", &longer, &later), REDLOCK_OK); /* its timer is there first */
     (void) dispatch_until(loop, &heard.granted, 1);
+    is(redlock_acquire_async(loop, "watched", &options, &watched), REDLOCK_OK);
+    (void) dispatch_until(loop, &heard.granted, 2);
     (void) kill(agent_pid, SIGSTOP);
     int64_t deadline_ms = now_ms() + redlock_remaining_ns(watched) / 1000000;
     is(redlock_check(lease), REDLOCK_NO_ANSWER);
@@ -393,6 +423,7 @@ int main(int argc, char **argv) {
     test_connect();
     test_blocking();
     test_event_loop();
+    test_timer();
     test_extension();
     test_observe();
     test_fork();
