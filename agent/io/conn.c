@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "io/clock.h"
+#include "io/conn-inside.h"
 #include "io/log.h"
 #include "io/peer.h"
 #include "io/shared.h"
@@ -25,50 +26,7 @@ enum {
         SESSION_OUTPUT_BYTES_MAX / 2, /* unread replies beyond which no more requests are taken */
 };
 
-struct conn {
-    struct session session; /* first: the service hands it back */
-    struct conn_host *host;
-    uint64_t id; /* the session's, also when it has ended */
-    uint32_t slot;
-    int fd;     /* -1 once closed; then only the process is watched */
-    int pid_fd; /* -1 when the kernel has none to give */
-    struct poll_target target;
-    struct poll_target pid_target;
-    bool readable;    /* edge-triggered: until read() says otherwise */
-    bool half_closed; /* nothing will come any more */
-    bool hung_up;     /* and nobody reads any more */
-    bool blocked;     /* the socket is full, EPOLLOUT is awaited */
-    char *input;      /* what was read and not yet parsed; NULL when nothing */
-    size_t input_used;
-    size_t input_length;
-    char *output;
-    size_t output_sent, output_length, output_room;
-    int page_fd;                   /* to be sent to the client; -1: nothing is */
-    int own_page_fd;               /* the manager has yet to get it; -1: no */
-    size_t page_at;                /* with this byte of the output */
-    bool only_last;                /* what is unsent was written at once */
-    instant_ns unhurried_until_ns; /* its output waits until then for more; 0: it does not */
-    struct list link;              /* host->conns, or host->closed */
-    struct list ready_link;
-    struct list unsent_link;
-    bool stored; /* the manager has it too */
-    struct list unstored_link;
-    instant_ns opened_ns;
-    uint64_t received, parsed; /* how far we are in the stream of requests */
-    uint64_t request_at;       /* where the last request that was taken begins */
-};
-
 static_assert((int) CONN_SCRATCH_BYTES == (int) LEDGER_SCRATCH_BYTES, "either is read into");
-
-struct conn_slot {
-    uint32_t pool_link;
-    uint32_t generation;
-    struct conn *conn; /* NULL while free */
-};
-
-static struct conn *conn_of(struct session *session) {
-    return (struct conn *) (void *) session;
-}
 
 void conn_host_init(struct conn_host *host, struct poller *poller, struct service *service, char *scratch,
                     void *slots_memory, uint32_t slots) {
@@ -199,8 +157,7 @@ static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
 
 /* --- output --- */
 
-/* Requests that were held back may be taken. */
-static void wake(struct conn *conn) {
+void conn_wake(struct conn *conn) {
     if (conn->fd >= 0 && (conn->input_length > 0 || conn->readable) && list_is_empty(&conn->ready_link))
         list_append(&conn->host->ready, &conn->ready_link);
 }
@@ -235,7 +192,7 @@ void conn_write(struct session *session, const char *bytes, size_t length) {
     conn->output_length += length;
     hurry(conn);
     if (session_ready(session))
-        wake(conn);
+        conn_wake(conn);
 }
 
 static void set_blocked(struct conn *conn, bool blocked) {
@@ -276,8 +233,7 @@ static size_t next_part(const struct conn *conn) {
     return conn->output_length - conn->output_sent;
 }
 
-/* What the client knows once all of the output is sent. */
-static struct ledger_state state_of(const struct conn *conn) {
+struct ledger_state conn_state(const struct conn *conn) {
     const struct session *session = &conn->session;
     bool answered = session_ready(session) || session->state == SESSION_QUITTING;
 
@@ -311,7 +267,7 @@ static ssize_t send_some(struct conn *conn, const struct ledger_state *state) {
 
 static void flush(struct conn *conn) {
     struct ledger *ledger = conn->host->service->ledger;
-    const struct ledger_state state = state_of(conn);
+    const struct ledger_state state = conn_state(conn);
 
     while (conn->output_sent < conn->output_length) {
         ssize_t n = send_some(conn, &state);
@@ -422,14 +378,13 @@ void conn_flush(struct conn_host *host, instant_ns now_ns) {
         else if (conn->session.state == SESSION_QUITTING && unsent_bytes(conn) == 0)
             conn_close(conn, now_ns);
         else if (unsent_bytes(conn) == 0)
-            wake(conn);
+            conn_wake(conn);
     }
 }
 
 /* --- input --- */
 
-/* Keeps what was read and not parsed. */
-static void keep_input(struct conn *conn, const char *bytes, size_t length) {
+void conn_keep_input(struct conn *conn, const char *bytes, size_t length) {
     if (length == 0)
         return;
     char *larger = realloc(conn->input, conn->input_length + length);
@@ -540,7 +495,7 @@ static bool take_input(struct conn *conn, unsigned *budget, instant_ns now_ns) {
         if ((size_t) n < room && !conn->half_closed)
             conn->readable = false; /* the next byte makes a new edge */
         if (conn->input_length > 0) {
-            keep_input(conn, host->scratch, (size_t) n);
+            conn_keep_input(conn, host->scratch, (size_t) n);
             ssize_t used = take_requests(conn, conn->input, conn->input_length, budget, now_ns);
             if (used < 0)
                 return false;
@@ -550,7 +505,7 @@ static bool take_input(struct conn *conn, unsigned *budget, instant_ns now_ns) {
             ssize_t used = take_requests(conn, host->scratch, (size_t) n, budget, now_ns);
             if (used < 0)
                 return false;
-            keep_input(conn, host->scratch + used, (size_t) (n - used));
+            conn_keep_input(conn, host->scratch + used, (size_t) (n - used));
         }
     }
     return true;
@@ -630,9 +585,7 @@ static int watch(struct conn *conn) {
     return poller_add(conn->host->poller, conn->pid_fd, EPOLLIN | EPOLLET, &conn->pid_target);
 }
 
-/* A connection in the slot with this index, which is taken already. 0 or a negative errno. */
-static int conn_make(struct conn_host *host, int fd, uint32_t index, uint32_t generation,
-                     struct conn **ret) {
+int conn_make(struct conn_host *host, int fd, uint32_t index, uint32_t generation, struct conn **ret) {
     _cleanup_close_ int owned = fd;
     struct ucred peer;
     struct conn *conn = calloc(1, sizeof(*conn));
@@ -688,93 +641,6 @@ int conn_new(struct conn_host *host, int fd) {
     uint32_t generation = (before > host->generation ? before : host->generation) + 1;
     generation += generation == 0;
     return conn_make(host, fd, index, generation, &conn);
-}
-
-struct session *conn_adopt(struct conn_host *host, int fd, int page_fd,
-                           const struct ledger_session_view *view) {
-    _cleanup_close_ int owned = fd;
-    struct ledger *ledger = host->service->ledger;
-    uint32_t index = (uint32_t) (view->id & LEDGER_SLOT_MASK);
-    size_t length = view->unanswered[0].length + view->unanswered[1].length;
-    struct page *page = NULL;
-    struct conn *conn;
-
-    if (view->state.page && shared_adopt(page_fd, &page) < 0)
-        return NULL;
-    if (length > LEDGER_LOG_BYTES_MAX || !pool_claim(&host->slots, index) ||
-        conn_make(host, steal_fd(&owned), index, (uint32_t) (view->id >> SESSION_SLOT_BITS), &conn) < 0) {
-        (void) shared_free(page);
-        return NULL;
-    }
-    conn->session.page = page;
-    conn->session.protocol = view->state.protocol;
-    conn->session.pushes = view->state.pushes;
-    memcpy(conn->session.name, view->name, sizeof(conn->session.name));
-    conn->session.name[sizeof(conn->session.name) - 1] = '\0';
-    list_unlink(&conn->unstored_link);
-    conn->stored = true;
-    conn->received = conn->parsed = conn->request_at = view->state.answered;
-    ledger_set_name(ledger, index, view->name);
-    ledger_sent(ledger, index, &view->state);
-    if (length > 0) {
-        char *scratch = (char *) ledger->header->scratch;
-        (void) ledger_receive(ledger, index, conn->received);
-        size_t at = 0;
-        for (unsigned i = 0; i < 2; i++) {
-            if (view->unanswered[i].length > 0)
-                memcpy(scratch + at, view->unanswered[i].bytes, view->unanswered[i].length);
-            at += view->unanswered[i].length;
-        }
-        ledger_received(ledger, index, conn->received, length,
-                        view->asked_ns > 0 ? view->asked_ns : clock_now_ns());
-        conn->received += length;
-        keep_input(conn, scratch, length);
-    }
-    conn->session.asked_ns = view->asked_ns; /* of what is to be read again */
-    return &conn->session;
-}
-
-void conn_adopted(struct session *session, size_t page_bytes) {
-    struct conn *conn = conn_of(session);
-    const struct ledger_state state = state_of(conn);
-
-    if (session->page)
-        page_clean(session->page, page_bytes);
-    ledger_sent(conn->host->service->ledger, conn->slot, &state);
-}
-
-void conn_store_again(struct session *session) {
-    struct conn *conn = conn_of(session);
-
-    conn->stored = false;
-    conn->opened_ns = 0;
-    if (list_is_empty(&conn->unstored_link))
-        list_prepend(&conn->host->unstored, &conn->unstored_link);
-}
-
-static int by_age(const void *a, const void *b) {
-    const struct conn *one = *(struct conn *const *) a, *other = *(struct conn *const *) b;
-
-    return one->session.asked_ns < other->session.asked_ns ? -1
-                                                           : one->session.asked_ns > other->session.asked_ns;
-}
-
-void conn_serve(struct conn_host *host) {
-    struct conn **conns = host->open > 0 ? malloc(host->open * sizeof(conns[0])) : NULL;
-    size_t n = 0;
-
-    host->paused = false;
-    list_for_each_safe(node, &host->conns) {
-        struct conn *conn = list_entry(node, struct conn, link);
-        if (conns && n < host->open)
-            conns[n++] = conn;
-        list_unlink(&conn->ready_link);
-    }
-    if (n > 0)
-        qsort(conns, n, sizeof(conns[0]), by_age);
-    for (size_t i = 0; i < n; i++)
-        wake(conns[i]);
-    free(conns);
 }
 
 void conn_for_each(struct conn_host *host, void (*function)(struct session *session, void *userdata),
