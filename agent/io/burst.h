@@ -1,4 +1,4 @@
-/* Writes to several sockets in one system call.
+/* Writes to several sockets in one system call: to nodes, and to clients.
  *
  * Between two calls of write(2) the kernel may let run whom the first one has woken: on two cores the last
  * of five nodes got its request a whole script later than the first, while the other core had nothing to do.

@@ -22,6 +22,7 @@ enum {
     STORE_AFTER_MS = 1000,    /* connections without a lease: short ones are not worth the manager's while */
     LOG_ROOM_BYTES_MIN = 256,
     UNHURRIED_NS = 1000 * 1000,
+    TOGETHER_MIN = 3, /* for two, the call costs as much as it saves */
     OUTPUT_PAUSE_BYTES =
         SESSION_OUTPUT_BYTES_MAX / 2, /* unread replies beyond which no more requests are taken */
 };
@@ -33,6 +34,7 @@ void conn_host_init(struct conn_host *host, struct poller *poller, struct servic
     assert(slots < 1u << SESSION_SLOT_BITS);
 
     *host = (struct conn_host){.poller = poller, .service = service, .scratch = scratch};
+    burst_init(&host->burst);
     list_init(&host->conns);
     list_init(&host->ready);
     list_init(&host->unsent);
@@ -130,6 +132,7 @@ void conn_free_all(struct conn_host *host) {
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         list_for_each_safe(node, lists[i]) conn_free(list_entry(node, struct conn, link));
+    burst_deinit(&host->burst);
 }
 
 static void flush(struct conn *conn);
@@ -360,25 +363,70 @@ instant_ns conn_due_ns(const struct conn_host *host) {
     return list_entry(host->unhurried.next, const struct conn, unsent_link)->unhurried_until_ns;
 }
 
+/* Its output was sent, as far as that went. */
+static void after_flush(struct conn *conn, instant_ns now_ns) {
+    if (unsent_bytes(conn) > SESSION_OUTPUT_BYTES_MAX + REPLY_BYTES_MAX)
+        conn_expel(conn, "it leaves too much unread", now_ns);
+    else if (conn->session.state == SESSION_QUITTING && unsent_bytes(conn) == 0)
+        conn_close(conn, now_ns);
+    else if (unsent_bytes(conn) == 0)
+        conn_wake(conn);
+}
+
+/* Sends to several by one call: else the first one that it wakes may take the core before the next has its
+ * answer. What did not go that way, flush() sends: also what is noted, or has a descriptor with it. */
+static void send_together(struct conn_host *host, struct conn *const conns[], size_t n) {
+    struct burst_write writes[BURST_MAX];
+    struct iovec pieces[BURST_MAX];
+    struct conn *served[BURST_MAX];
+    size_t n_writes = 0;
+
+    for (size_t i = 0; i < n && !host->service->ledger; i++) {
+        if (conns[i]->blocked || conns[i]->page_fd >= 0 || unsent_bytes(conns[i]) == 0)
+            continue;
+        served[n_writes] = conns[i];
+        pieces[n_writes] = (struct iovec){.iov_base = conns[i]->output + conns[i]->output_sent,
+                                          .iov_len = unsent_bytes(conns[i])};
+        writes[n_writes] =
+            (struct burst_write){.socket = conns[i]->fd, .pieces = &pieces[n_writes], .n_pieces = 1};
+        n_writes++;
+    }
+    if (n_writes < TOGETHER_MIN || burst_write(&host->burst, writes, n_writes) < 0)
+        return;
+    for (size_t i = 0; i < n_writes; i++)
+        served[i]->output_sent += writes[i].done > 0 ? (size_t) writes[i].done : 0;
+}
+
+/* Nobody is written to between the choice and the sending, so none is among them twice. */
+static void flush_together(struct conn_host *host, struct conn *const conns[], size_t n, instant_ns now_ns) {
+    send_together(host, conns, n);
+    for (size_t i = 0; i < n; i++) {
+        if (!conns[i]->blocked)
+            flush(conns[i]);
+        after_flush(conns[i], now_ns);
+    }
+}
+
 void conn_flush(struct conn_host *host, instant_ns now_ns) {
+    struct conn *together[BURST_MAX];
+    struct list *node;
+    size_t n = 0;
+
     while (conn_due_ns(host) <= now_ns)
         hurry(list_entry(host->unhurried.next, struct conn, unsent_link));
     /* Who is closed here may leave a lease to another, who is told in this turn too. */
-    for (struct list *node; (node = list_first(&host->unsent));) {
+    while ((node = list_first(&host->unsent))) {
         struct conn *conn = list_entry(node, struct conn, unsent_link);
         list_unlink(node);
-        if (!host->store && waits_for_more(conn, now_ns))
-            continue;
-        if (has_stake(conn))
+        bool waits = !host->store && waits_for_more(conn, now_ns);
+        if (!waits && has_stake(conn))
             give_to_store(conn); /* before it is told what it would lose */
-        if (!conn->blocked)
-            flush(conn);
-        if (unsent_bytes(conn) > SESSION_OUTPUT_BYTES_MAX + REPLY_BYTES_MAX)
-            conn_expel(conn, "it leaves too much unread", now_ns);
-        else if (conn->session.state == SESSION_QUITTING && unsent_bytes(conn) == 0)
-            conn_close(conn, now_ns);
-        else if (unsent_bytes(conn) == 0)
-            conn_wake(conn);
+        if (!waits)
+            together[n++] = conn;
+        if (n == BURST_MAX || list_is_empty(&host->unsent)) {
+            flush_together(host, together, n, now_ns);
+            n = 0;
+        }
     }
 }
 

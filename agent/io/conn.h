@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "base/pool.h"
+#include "io/burst.h"
 #include "io/poller.h"
 #include "io/store.h"
 #include "local/session.h"
@@ -29,6 +30,7 @@ struct conn_host {
     bool paused;           /* no requests are taken until conn_serve() */
     struct pool slots;     /* struct conn_slot: a session's id is its slot and its generation */
     unsigned open;
+    struct burst burst; /* to several clients */
     bool told_no_pidfd;
 };
 

@@ -185,6 +185,27 @@ def test_crowd():
     there.start()
 
 
+def test_mute_among_others():
+    """What tells several of a change at once loses, repeats and mixes up nothing for one that reads late."""
+    reader, mute = observer(here, "noisy")[0], [observer(here, "noisy")[0] for _ in range(5)]
+    gone = observer(here, "noisy")[0]
+    holder = here.client(3)
+    told = []
+    for number in range(150):
+        grant = holder.acquire("noisy", "DATA", "%d " % number + "x" * 1000)
+        told.append(change(reader, "noisy"))
+        holder.call("RELEASE", grant["id"])
+        told.append(change(reader, "noisy"))
+        if number == 75:
+            gone.close()
+    equal([state["state"] for state in told], ["held", "free"] * 150, "who reads is told of each change")
+    equal([[change(client, "noisy") for _ in told] == told for client in mute], [True] * 5,
+          "so are those whose sockets were full meanwhile, later, in order and once")
+    ok(all(quiet(client, 0.05) for client in mute), "and nothing else")
+    for client in (reader, holder, *mute):
+        client.close()
+
+
 def test_no_majority():
     few = lab.nodes(3)
     agent = lab.Agent(few)
@@ -304,5 +325,5 @@ def test_watch_as_text():
 
 
 main(test_grant_and_release, test_last_of_many, test_death_of_the_holder, test_expiry, test_foreign_lock,
-     test_unobserve_and_ends, test_no_majority, test_watch, test_watch_of_a_resumed_lease,
-     test_watch_as_text, test_crowd)
+     test_unobserve_and_ends, test_mute_among_others, test_no_majority, test_watch,
+     test_watch_of_a_resumed_lease, test_watch_as_text, test_crowd)
