@@ -16,8 +16,9 @@ enum {
     SPLITS_MAX = 12, /* attempts of a request that does not wait, as long as nobody wins */
     NODE_BACK_US_MAX = 5000,
     RELEASE_RETRY_MS = 1000,
-    PATIENCE_DIVISOR = 4, /* of the ttl: for so long late answers to an extension are waited for, */
-    PATIENCE_STEPS = 20,  /* in steps of that, to see whether they can still come */
+    PATIENCE_DIVISOR = 4,    /* of the ttl: for so long late answers to an extension are waited for, */
+    PATIENCE_STEPS = 20,     /* in steps of that, to see whether they can still come, */
+    PATIENCE_STEP_MS = 1000, /* but not longer ones: an answer may be one that calls for another round */
 };
 
 static int64_t random_ns(struct shard *shard, int64_t low_ns, int64_t high_ns) {
@@ -423,12 +424,14 @@ void lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns) {
 }
 
 /* Nodes that are slow answer in order: to ask them anew makes their answers late for the new round too, and
- * so on for ever. As long as nothing is missing but their answers, these are waited for. */
+ * so on for ever. As long as nothing is missing but their answers, these are waited for: also those of nodes
+ * that have stalled, since asking the others alone extends nothing. */
 static bool waits_on(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
-    node_set askable = shard_askable(shard), heard = lease->round.yes | (lease->round.asked & askable);
+    node_set hoped = lease->round.yes | lease->round.asked, heard = hoped | lease->round.foreign;
 
     return lease->undecided && now_ns - lease->started_ns < ttl_ns(lease) / PATIENCE_DIVISOR &&
-           (askable & (node_set) ~heard) == 0 && node_set_count(heard) >= quorum_of(shard->config.nodes);
+           (shard_askable(shard) & (node_set) ~heard) == 0 &&
+           node_set_count(hoped) >= quorum_of(shard->config.nodes);
 }
 
 static void held_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -449,7 +452,8 @@ static void held_tick(struct shard *shard, struct lease *lease, instant_ns now_n
         put_at_risk(shard, lease, REASON_HEARTBEAT);
         shard_set_due(shard, lease, lease->deadline_ns);
     } else if (waits_on(shard, lease, now_ns)) {
-        lease->extend_ns = now_ns + ttl_ns(lease) / PATIENCE_STEPS;
+        lease->extend_ns =
+            now_ns + instant_min(ttl_ns(lease) / PATIENCE_STEPS, PATIENCE_STEP_MS * NS_PER_MS);
         shard_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
     } else {
         lease_extend(shard, lease, now_ns);

@@ -245,8 +245,8 @@ static void test_mixed(void) {
 }
 
 /* A node that answers each request, but later than its time-out. */
-static void test_slow_node(void) {
-    enum { SHORT_TTL_MS = 1000, SLOW_MS = 200, LONG_S = 20 };
+static void test_slow_node(uint32_t ttl_ms, uint32_t slow_ms) {
+    enum { LONG_TTLS = 20 };
     static struct {
         uint64_t ticket;
         instant_ns at_ns;
@@ -255,8 +255,8 @@ static void test_slow_node(void) {
     uint32_t first = 0, last = 0;
 
     world_begin();
-    take(1, 100, SHORT_TTL_MS, NS_PER_S / 10);
-    const instant_ns until_ns = world.now_ns + LONG_S * NS_PER_S;
+    take(1, 100, ttl_ms, NS_PER_S / 10);
+    const instant_ns until_ns = world.now_ns + (int64_t) LONG_TTLS * ttl_ms * NS_PER_MS;
     while (world.now_ns < until_ns) {
         instant_ns due_ns = shard_due_ns(&world.shard);
         bool answers_next = first < last && answers[first].at_ns <= due_ns;
@@ -269,13 +269,13 @@ static void test_slow_node(void) {
             shard_node_probed(&world.shard, 0, &blessed, world.now_ns);
         for (uint32_t i = 0; i < world.n_tickets && last < LEASES_MAX; i++) {
             answers[last].ticket = world.tickets[i];
-            answers[last++].at_ns = world.now_ns + SLOW_MS * NS_PER_MS;
+            answers[last++].at_ns = world.now_ns + slow_ms * NS_PER_MS;
         }
         world.n_tickets = 0;
     }
-    ok(world.lost == 0, "with answers after %d ms no lease of %d ms is lost (%u)", SLOW_MS, SHORT_TTL_MS,
+    ok(world.lost == 0, "with answers after %u ms no lease of %u ms is lost (%u)", slow_ms, ttl_ms,
        world.lost);
-    ok(last <= 100 * LONG_S * 4, "and none is asked for more often than usual (%u requests)", last);
+    ok(last <= 100 * LONG_TTLS * 4, "and none is asked for more often than usual (%u requests)", last);
 }
 
 int main(void) {
@@ -286,6 +286,7 @@ int main(void) {
     test_crowd(100000, 1000);
     test_crowd(5000, 50);
     test_mixed();
-    test_slow_node();
+    test_slow_node(1000, 200);
+    test_slow_node(10000, 1500); /* it stalls meanwhile */
     return done_testing();
 }

@@ -259,6 +259,34 @@ static void test_expiry(void) {
     ok(!last_report(REPORT_EXTENDED), "rule 7: an extension never revives a lease");
 }
 
+/* Slow nodes are not asked anew as long as their late answers may extend the lease; when these come to
+ * nothing it is tried again soon, however long the ttl. */
+static void test_late_answers_awaited(void) {
+    enum { LONG_TTL_MS = 3600 * 1000 };
+    const struct command command = {.kind = COMMAND_CONTEND,
+                                    .request = 1,
+                                    .ttl_ms = LONG_TTL_MS,
+                                    .node_timeout_ms = 100,
+                                    .text = "x42:",
+                                    .head_length = 1,
+                                    .tail_length = 3};
+
+    world_begin(3);
+    shard_command(&world.shard, &command, world.now_ns);
+    struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &sent, VOTE_YES);
+    sent = pass_to_extension();
+    vote(2, &sent, VOTE_FOREIGN);
+    pass_ms(500);
+    is_int(count_reports(REPORT_AT_RISK), 1, "nodes are slow");
+    is_int(count_sent(OPERATION_EXTEND), 1, "they are not asked anew, though another node has answered no");
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_REPAIRED);
+    pass_ms(1000);
+    is_int(count_sent(OPERATION_EXTEND), 2, "but soon after an answer that calls for another round");
+}
+
 static void test_late_extension(void) {
     world_begin(3);
     hold(1);
@@ -662,6 +690,7 @@ int main(void) {
     test_extension_fails();
     test_expiry();
     test_late_extension();
+    test_late_answers_awaited();
     test_paused();
     test_taken();
     test_bounds();
