@@ -285,6 +285,17 @@ static void test_late_answers_awaited(void) {
     vote(1, &sent, VOTE_REPAIRED);
     pass_ms(1000);
     is_int(count_sent(OPERATION_EXTEND), 2, "but soon after an answer that calls for another round");
+
+    world_begin(3);
+    hold(1);
+    shard_node_gone(&world.shard, 2, STANDING_CONNECTING, "closed", world.now_ns);
+    sent = pass_to_extension();
+    vote(0, &sent, VOTE_YES);
+    pass_ms(400);
+    is_int(count_sent(OPERATION_EXTEND), 1, "a slow node is waited for");
+    node_joins(2);
+    pass_ms(10);
+    is_int(count_sent(OPERATION_EXTEND), 2, "but not when another can be asked meanwhile");
 }
 
 static void test_late_extension(void) {
