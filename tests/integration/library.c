@@ -381,6 +381,28 @@ static void test_stopped_agent(void) {
     redlock_close(loop);
 }
 
+/* Who asks with blocking calls may watch the descriptor all the same. */
+static void test_stopped_agent_blocking(void) {
+    struct redlock *connection = connection_new();
+    struct redlock_options options = options_of(1000, 0);
+    struct redlock_lease *lease = NULL;
+    struct heard heard;
+
+    listen_to(connection, &heard);
+    struct pollfd fd = {.fd = redlock_fd(connection), .events = POLLIN};
+    is(redlock_acquire(connection, "stopped blocking", &options, &lease), REDLOCK_OK);
+    (void) kill(agent_pid, SIGSTOP);
+    int64_t deadline_ms = now_ms() + redlock_remaining_ns(lease) / 1000000;
+    while (heard.lost == 0 && now_ms() < deadline_ms + 2000)
+        if (poll(&fd, 1, 2000) > 0)
+            (void) redlock_dispatch(connection);
+    ok(heard.lost == 1 && heard.lost_ms <= deadline_ms + 250,
+       "a lease from a blocking call is told to be lost at its deadline, too");
+    (void) kill(agent_pid, SIGCONT);
+    (void) redlock_release(lease);
+    redlock_close(connection);
+}
+
 static void test_killed_agent(void) {
     struct redlock *connection = connection_new(), *loop = connection_new();
     struct redlock_options options = options_of(1000, 0);
@@ -431,6 +453,7 @@ int main(int argc, char **argv) {
     test_close_on_exec();
     test_threads();
     test_stopped_agent();
+    test_stopped_agent_blocking();
     test_killed_agent();
     return done_testing();
 }
