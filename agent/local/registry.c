@@ -437,7 +437,7 @@ void registry_tick(struct registry *registry, instant_ns now_ns) {
         else if (request->state == REQUEST_HELD && now_ns >= handoff_tell_ns(request))
             request_tell_holder(registry, request);
         else if (request->state == REQUEST_HELD)
-            request_set_held_due(registry, request); /* extended meanwhile */
+            request_set_held_due_after(registry, request, now_ns); /* extended, or soon over */
         else
             wait_ended(registry, request, now_ns);
     }

@@ -5,6 +5,8 @@
 
 static_assert(REQUESTS_MAX == 1 << REQUEST_INDEX_BITS, "an id is a slot's index and its generation");
 
+enum { DEADLINE_STEPS = 256 }; /* of the ttl: how exact the timer is for leases that are extended */
+
 static uint32_t request_index(const struct registry *registry, const struct request *request) {
     return (uint32_t) (request - (const struct request *) (const void *) registry->requests.memory);
 }
@@ -141,10 +143,26 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
     return request;
 }
 
-void request_set_held_due(struct registry *registry, struct request *request) {
+static instant_ns held_due_ns(const struct request *request) {
     instant_ns due_ns = instant_min(request->deadline_ns, request->linger_until_ns);
 
-    request_set_due(registry, request, instant_min(due_ns, handoff_tell_ns(request)));
+    return instant_min(due_ns, handoff_tell_ns(request));
+}
+
+/* Deadlines that are close share an instant of the timer's, a little before. As a rule the lease has been
+ * extended by then. */
+static void set_held_due(struct registry *registry, struct request *request) {
+    instant_ns due_ns = held_due_ns(request);
+
+    if (due_ns == request->deadline_ns)
+        due_ns -= due_ns % ((int64_t) request->ttl_ms * NS_PER_MS / DEADLINE_STEPS);
+    request_set_due(registry, request, due_ns);
+}
+
+void request_set_held_due_after(struct registry *registry, struct request *request, instant_ns now_ns) {
+    set_held_due(registry, request);
+    if (agenda_at(&registry->due, request_index(registry, request)) <= now_ns)
+        request_set_due(registry, request, held_due_ns(request));
 }
 
 static void show_deadline(const struct registry *registry, struct request *request, instant_ns deadline_ns) {
@@ -156,7 +174,7 @@ static void show_deadline(const struct registry *registry, struct request *reque
 
 void request_set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns) {
     show_deadline(registry, request, deadline_ns);
-    request_set_held_due(registry, request);
+    set_held_due(registry, request);
 }
 
 void request_extend(struct registry *registry, struct request *request, instant_ns deadline_ns) {
@@ -224,7 +242,7 @@ void request_tell_holder(struct registry *registry, struct request *request) {
     }
     request_drop_guise(registry, request);
     request->tail = text_unref(&registry->texts, request->tail);
-    request_set_held_due(registry, request);
+    set_held_due(registry, request);
 }
 
 static struct command resume_command(struct registry *registry, struct request *request,
@@ -272,7 +290,7 @@ void request_beat_lingering(struct registry *registry, const struct request *req
 void request_linger(struct registry *registry, struct request *request, instant_ns now_ns) {
     request->linger_until_ns = instant_add(now_ns, (int64_t) request->linger_ms * NS_PER_MS);
     request_beat_lingering(registry, request, now_ns);
-    request_set_held_due(registry, request);
+    set_held_due(registry, request);
 }
 
 void request_silence(struct request *request) {

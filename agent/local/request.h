@@ -22,8 +22,9 @@ void request_drop_guise(struct registry *registry, struct request *request);
 /* When registry_tick() looks at it; INSTANT_NEVER: not. */
 void request_set_due(struct registry *registry, struct request *request, instant_ns due_ns);
 
-/* A held one is due at its deadline, the end of its lingering, or when its keeper is to be told. */
-void request_set_held_due(struct registry *registry, struct request *request);
+/* A held one is looked at by its deadline, the end of its lingering, or when its keeper is to be told. It
+ * was at `now_ns`, and nothing was due yet. */
+void request_set_held_due_after(struct registry *registry, struct request *request, instant_ns now_ns);
 
 /* Held until then: for the page, the ledger and the timer. */
 void request_set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns);
