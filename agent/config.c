@@ -21,7 +21,7 @@ int config_new_default(struct config **ret) {
     (void) gethostname(host, sizeof host - 1);
     host_label_from(host, label);
     *config = (struct config){
-        .keepers = 2,
+        .keepers = 1,
         .quarantine = true,
         .fencing = true,
         .fence_skew_ms = 60 * 1000,

@@ -4,7 +4,7 @@ in rounds: what is compared takes turns."""
 import os
 import time
 
-from world import BENCH, Job, World, bench, cpu_ms, lab, load, monotonic_us, rss_bytes, switches
+from world import BENCH, KEEPERS, Job, World, bench, cpu_ms, lab, load, monotonic_us, rss_bytes, switches
 
 QUANTILES = ("p50", "p99", "p999")
 
@@ -161,7 +161,7 @@ def memory(results, settings):
     nodes = lab.nodes(settings.most_nodes)
 
     def fresh():
-        agent = lab.Agent(nodes)
+        agent = lab.Agent(nodes, keepers=KEEPERS)
         agent.wait_voting(len(nodes))
         return agent
 
@@ -258,7 +258,7 @@ def delayed(results, settings):
     routes = [place for node in far for place in (node.socket_path, node.node.socket_path)]
     proxy = lab.spawn([BENCH, "delay", "1000", *routes])
     lab.wait_for(lambda: all(os.path.exists(node.socket_path) for node in far), what="the proxies")
-    agent = lab.Agent(far)
+    agent = lab.Agent(far, keepers=KEEPERS)
     agent.wait_voting(5)
     rows = {quantile: results.row("delayed_" + quantile, "acquire %s, nodes 1 ms away" % quantile,
                                   bound=1.1 if quantile == "p50" and settings.binding else None)

@@ -13,6 +13,7 @@ import lab  # noqa: E402
 
 PATIENCE_SECONDS = 180
 BENCH = os.path.join(lab.BUILD, "tests", "bench", "bench")
+KEEPERS = 1  # as by default
 
 
 class World:
@@ -23,7 +24,7 @@ class World:
         self.agents = [self.agent(config) for _ in range(agents)]
 
     def agent(self, config=""):
-        agent = lab.Agent(self.nodes, config)
+        agent = lab.Agent(self.nodes, config, keepers=KEEPERS)
         agent.wait_voting(len(self.nodes))
         return agent
 

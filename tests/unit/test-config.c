@@ -98,7 +98,7 @@ static void test_defaults(void) {
     ok(!config->nodes[0].unix_path && !config->nodes[0].user && !config->nodes[0].password,
        "no path, no credentials");
     is_int(config->nodes[0].database, 0, "database 0");
-    is_int(config->keepers, 2, "two keepers");
+    is_int(config->keepers, 1, "one keeper");
     is_int(config->default_ttl_ms, 10000, "default_ttl");
     is_int(config->max_ttl_ms, 60000, "max_ttl");
     is_int(config->node_timeout_ms, 0, "node_timeout by itself");
