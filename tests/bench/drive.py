@@ -41,6 +41,8 @@ class Settings:
     extension_leases = 1000
     extension_ttl_ms = 10000
     extension_periods = 2
+    cost_leases = (1000, 10000, 100000)
+    cost_rounds = 5
     memory_rounds = 5
     memory_leases = 10000
     memory_leases_more = 50000
@@ -70,6 +72,8 @@ class Quick(Settings):
     remote_handoffs = 10
     failover_ttl_ms = 400
     extension_periods = 1
+    cost_leases = (1000, 10000)
+    cost_rounds = 1
     memory_rounds = 1
     idle_seconds = 10
     stopped_ms = 400
@@ -98,6 +102,8 @@ class Tiny(Settings):
     extension_leases = 20
     extension_ttl_ms = 600
     extension_periods = 1
+    cost_leases = (20,)
+    cost_rounds = 1
     memory_rounds = 1
     memory_leases = 100
     memory_leases_more = 300

@@ -2,6 +2,7 @@
 in rounds: what is compared takes turns."""
 
 import os
+import re
 import time
 
 from world import BENCH, KEEPERS, Job, World, bench, cpu_ms, lab, load, monotonic_us, rss_bytes, switches
@@ -144,6 +145,43 @@ def extension(results, settings):
     renewer.end()
     ours.end()
     base.end()
+
+
+def script_calls(nodes):
+    """So far, of all nodes."""
+    stats = "".join(str(node.call("INFO", "commandstats")) for node in nodes)
+    return sum(int(calls) for calls in re.findall(r"cmdstat_evalsha:calls=(\d+)", stats))
+
+
+def cost(results, settings):
+    """What it costs to extend a lease, and a call's names, by the number of leases."""
+    ttl_ms = settings.extension_ttl_ms
+    window = settings.extension_periods * ttl_ms / 1e3 * 0.95 / 3
+    for count in settings.cost_leases:
+        text = "an extension, %d leases: " % count
+        world = World(5)
+        agent, nodes = world.agents[0], [node.process for node in world.nodes]
+        idle = cpu_ms(*nodes)
+        time.sleep(window)
+        idle = cpu_ms(*nodes) - idle
+        holder = Job("hold", world.socket, "cost", count, max(1, count // 4000), ttl_ms, 0)
+        time.sleep(1.5 * ttl_ms / 1e3)  # those that were taken together get out of step
+        for _ in range(settings.cost_rounds):
+            before = (agent.status()["extensions"], script_calls(world.nodes), cpu_ms(agent.process),
+                      cpu_ms(*nodes))
+            time.sleep(window)
+            names = agent.status()["extensions"] - before[0]
+            calls = (script_calls(world.nodes) - before[1]) / len(nodes)
+            agent_us = (cpu_ms(agent.process) - before[2]) * 1e3
+            nodes_us = (cpu_ms(*nodes) - before[3] - idle) * 1e3
+            key = "cost_%d" % count
+            results.row(key + "_agent", text + "CPU of the agent").note("agent", agent_us / names)
+            results.row(key + "_call", text + "the same for a call to each node").note("agent", agent_us / calls)
+            results.row(key + "_names", text + "names in such a call", "").note("agent", names / calls)
+            results.row(key + "_nodes", text + "CPU of the five nodes").note("agent", nodes_us / names)
+        results.row(key + "_lost", text + "leases lost", "", bound=0, of="value").note(
+            "agent", holder.end()["lost"])
+        world.end()
 
 
 def hold_at_rest(agent, name, count):
@@ -334,5 +372,5 @@ def endurance(results, settings):
         world.end()
 
 
-SECTIONS = {"latency": latency, "handoff": handoff, "failover": failover, "extension": extension,
+SECTIONS = {"latency": latency, "handoff": handoff, "failover": failover, "extension": extension, "cost": cost,
             "memory": memory, "stopped": stopped, "delayed": delayed, "flood": flood, "validity": validity}
