@@ -176,7 +176,8 @@ def cost(results, settings):
             nodes_us = (cpu_ms(*nodes) - before[3] - idle) * 1e3
             key = "cost_%d" % count
             results.row(key + "_agent", text + "CPU of the agent").note("agent", agent_us / names)
-            results.row(key + "_call", text + "the same for a call to each node").note("agent", agent_us / calls)
+            results.row(key + "_call", text + "the same for a call to each node").note(
+                "agent", agent_us / calls)
             results.row(key + "_names", text + "names in such a call", "").note("agent", names / calls)
             results.row(key + "_nodes", text + "CPU of the five nodes").note("agent", nodes_us / names)
         results.row(key + "_lost", text + "leases lost", "", bound=0, of="value").note(
@@ -372,5 +373,6 @@ def endurance(results, settings):
         world.end()
 
 
-SECTIONS = {"latency": latency, "handoff": handoff, "failover": failover, "extension": extension, "cost": cost,
-            "memory": memory, "stopped": stopped, "delayed": delayed, "flood": flood, "validity": validity}
+SECTIONS = {"latency": latency, "handoff": handoff, "failover": failover, "extension": extension,
+            "cost": cost, "memory": memory, "stopped": stopped, "delayed": delayed, "flood": flood,
+            "validity": validity}

@@ -11,7 +11,7 @@ import network
 from machine import Machine, Node, lab
 from tap import begins, equal, main, ok, skip
 
-CONFIG = 'max_ttl = "5s"\ndefault_ttl = "5s"\nquarantine = no\n'
+CONFIG = 'max_ttl = "5s"\ndefault_ttl = "5s"\nquarantine = no\nkeepers = 2\n'
 
 
 def set_up():
@@ -166,7 +166,7 @@ def test_restart_under_load():
     restart(CONFIG + 'max_sessions = "30"\n')
     _, said = host.run("sh", "-c", "for i in $(seq 40); do timeout 2 redlock watch x & done; wait")
     ok("a limit of the agent" in said, "its limit of sessions holds")
-    restart(CONFIG + 'keepers = "3"\n', more_nodes)
+    restart(CONFIG.replace("keepers = 2", "keepers = 3"), more_nodes)
     status = ask("status")
     equal((status["nodes"], status["quorum"], status["keepers"]), (5, 3, 3), "so do its nodes and keepers")
     restart(CONFIG + 'node_timeout = "60ms"\n', more_nodes)
