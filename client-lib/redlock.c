@@ -561,7 +561,8 @@ EXPORT int redlock_acquire(struct redlock *connection, const char *name, const s
         error = acquire(connection, name, given, ret);
     if (error == REDLOCK_AGENT_AWAY && !connection->client.over && come_back(connection) == REDLOCK_OK)
         error = acquire(connection, name, given, ret);
-    rearm(connection); /* who watches the descriptor hears of its end, too */
+    if (error != REDLOCK_FORKED) /* then the timer is the parent's */
+        rearm(connection);       /* who watches the descriptor hears of its end, too */
     return error;
 }
 

@@ -222,18 +222,11 @@ static struct piece put_value(struct batcher *batcher, const uint8_t *secret, co
 }
 
 static struct piece put_integer(struct batcher *batcher, int64_t number) {
-    uint64_t rest = number < 0 ? -(uint64_t) number : (uint64_t) number;
-    char text[TOKEN_DIGITS];
-    char *begin = text + sizeof(text);
+    char text[TOKEN_DIGITS + 4];
+    int length = snprintf(text, sizeof(text), "%lld", (long long) number);
 
-    do {
-        *--begin = (char) ('0' + rest % 10);
-        rest /= 10;
-    } while (rest > 0);
-    if (number < 0)
-        *--begin = '-';
-    size_t length = (size_t) (text + sizeof(text) - begin);
-    return (struct piece){put(batcher, begin, length), length};
+    assert(length > 0 && (size_t) length < sizeof(text));
+    return (struct piece){put(batcher, text, (size_t) length), (size_t) length};
 }
 
 /* The name's key, behind `prefix`. */

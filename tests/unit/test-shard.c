@@ -262,7 +262,7 @@ static void test_expiry(void) {
 /* Slow nodes are not asked anew as long as their late answers may extend the lease; when these come to
  * nothing it is tried again soon, however long the ttl. */
 static void test_late_answers_awaited(void) {
-    enum { LONG_TTL_MS = 3600 * 1000 };
+    enum { TTL_MS = 10000 /* of hold() */, LONG_TTL_MS = 3600 * 1000 };
     const struct command command = {.kind = COMMAND_CONTEND,
                                     .request = 1,
                                     .ttl_ms = LONG_TTL_MS,
@@ -296,6 +296,15 @@ static void test_late_answers_awaited(void) {
     node_joins(2);
     pass_ms(10);
     is_int(count_sent(OPERATION_EXTEND), 2, "but not when another can be asked meanwhile");
+
+    world_begin(3);
+    hold(1);
+    sent = pass_to_extension();
+    vote(0, &sent, VOTE_YES);
+    pass_ms(TTL_MS / 4 - 100);
+    is_int(count_sent(OPERATION_EXTEND), 1, "silent ones are waited for");
+    pass_ms(1200);
+    ok(count_sent(OPERATION_EXTEND) > 1, "for a quarter of the ttl, and no longer");
 }
 
 static void test_late_extension(void) {
