@@ -137,6 +137,10 @@ uint32_t agenda_neighbour(const struct agenda *agenda, uint32_t item) {
     return next;
 }
 
+void agenda_expect(const struct agenda *agenda, uint32_t item) {
+    prefetch(&agenda->items[item], sizeof(agenda->items[item]));
+}
+
 void agenda_walk_begin(struct agenda_walk *walk, const struct agenda *agenda) {
     walk->agenda = agenda;
     walk->next = AGENDA_ABSENT;

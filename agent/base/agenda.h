@@ -54,6 +54,9 @@ uint32_t agenda_first(const struct agenda *agenda);
  * that item's links. */
 uint32_t agenda_neighbour(const struct agenda *agenda, uint32_t item);
 
+/* `item` will be moved soon: its links are fetched from memory meanwhile. */
+void agenda_expect(const struct agenda *agenda, uint32_t item);
+
 /* The items in the order of their instants, without taking them out. A walk ends after some HEAP_WALK_MAX
  * instants, or when the agenda changes. */
 struct agenda_walk {

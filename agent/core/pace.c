@@ -1,5 +1,6 @@
 #include "core/pace.h"
 
+#include "base/prefetch.h"
 #include "core/shard.h"
 
 /* Shares of a third of the ttl. */
@@ -16,6 +17,7 @@ enum {
     RETRY_DIVISOR = 100, /* the same, when no other was in its turn: a try after a failure, say */
     STEPS = 256,         /* of a third of the ttl: at which leases are extended first */
     PASSED_MAX = 32,     /* others, besides those that were due: no long search when most are in trouble */
+    AHEAD = 8,           /* leases that are fetched from memory before they are looked at */
 };
 
 static int64_t ttl_ns(const struct lease *lease) {
@@ -74,17 +76,38 @@ static bool may_extend(const struct lease *lease, instant_ns now_ns) {
            now_ns < lease->beat_until_ns;
 }
 
+/* What is due next, some of it already on its way from memory. */
+struct outlook {
+    struct agenda_walk walk;
+    uint32_t items[AHEAD];
+    uint32_t taken, fetched;
+};
+
+/* AGENDA_ABSENT at the end. */
+static uint32_t outlook_next(struct outlook *outlook, const struct shard *shard) {
+    while (outlook->fetched - outlook->taken < AHEAD) {
+        uint32_t item = agenda_walk_next(&outlook->walk);
+        outlook->items[outlook->fetched++ % AHEAD] = item;
+        if (item == AGENDA_ABSENT)
+            break;
+        if (item < shard->leases.capacity)
+            prefetch(pool_at(&shard->leases, item), sizeof(struct lease));
+    }
+    return outlook->items[outlook->taken++ % AHEAD];
+}
+
 void pace_fill(struct shard *shard, instant_ns now_ns) {
     uint32_t due = shard->pace.names, total = due, item;
     int64_t divisor = shard->pace.in_turn ? FILL_DIVISOR : RETRY_DIVISOR;
     uint32_t items[EXTENSION_TURN_NAMES];
-    struct agenda_walk walk;
+    struct outlook outlook;
 
     if (due == 0)
         return;
-    agenda_walk_begin(&walk, &shard->due);
+    outlook.taken = outlook.fetched = 0;
+    agenda_walk_begin(&outlook.walk, &shard->due);
     for (uint32_t passed = 0; total < EXTENSION_TURN_NAMES && passed < due + PASSED_MAX;) {
-        if ((item = agenda_walk_next(&walk)) == AGENDA_ABSENT)
+        if ((item = outlook_next(&outlook, shard)) == AGENDA_ABSENT)
             break;
         const struct lease *lease = item < shard->leases.capacity ? pool_at(&shard->leases, item) : NULL;
         if (!lease || !may_extend(lease, now_ns)) {
@@ -93,6 +116,7 @@ void pace_fill(struct shard *shard, instant_ns now_ns) {
         }
         if (lease->extend_ns - now_ns > ttl_ns(lease) / divisor)
             break;
+        prefetch(lease->text, TEXT_USUAL_BYTES);
         items[total++ - due] = item;
     }
     for (uint32_t i = 0; i < total - due; i++)

@@ -488,8 +488,10 @@ void shard_node_gone(struct shard *shard, unsigned node, enum standing standing,
 void shard_expect(const struct shard *shard, uint64_t ticket) {
     uint32_t item = (uint32_t) ticket;
 
-    if (item < shard->leases.capacity)
-        prefetch(pool_at(&shard->leases, item), sizeof(struct lease));
+    if (item >= shard->leases.capacity)
+        return;
+    prefetch(pool_at(&shard->leases, item), sizeof(struct lease));
+    agenda_expect(&shard->due, item);
 }
 
 void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
