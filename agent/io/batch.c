@@ -17,6 +17,8 @@ enum {
     KEYS_SEEN_BITS = 4096, /* a power of two */
     CALL_ITEMS_MAX = 3 * BATCH_NAMES_MAX + 8,
     EXPECTED = 4, /* votes: as many are counted while a lease is fetched from memory */
+    OWN_MAX = 2,  /* words of a node's own in a call */
+    FREE_WITH_BYTES_MAX = 4,
 };
 
 static_assert(6 * BATCH_ACQUIRES_MAX <= 3 * BATCH_NAMES_MAX, "a call's keys and arguments have room");
@@ -32,12 +34,13 @@ enum word {
     WORD_FORMER, /* another value that may stand there; none: nothing else may */
     FIELDS,      /* of an item */
     WORD_EPOCH_KEY = FIELDS,
-    WORD_EPOCH,
-    WORD_FLOOR, /* the epoch's last word, or nothing without fencing */
     WORD_SKEW,
     WORD_RETENTION,
+    WORD_EPOCH, /* from here on: of the node; they stand side by side */
+    WORD_FLOOR, /* the epoch's last word, or nothing without fencing */
     WORD_CHANNEL,
     WORD_END, /* of the keys, and of the arguments */
+    WORD_OWN = WORD_EPOCH,
 };
 
 enum { WORDS_MAX = 13 };
@@ -95,29 +98,35 @@ struct draft {
     const struct item *items[BATCH_NAMES_MAX];
 };
 
-/* Those that one node is to get, in the order in which they will go out. */
+/* Those that some nodes are to get, in the order in which they will go out. */
 struct drafts {
-    node_set bit;
+    node_set nodes;
     unsigned count;
     struct draft all[DRAFTS_MAX];
 };
 
-/* A script's keys and arguments. */
-struct call {
-    size_t count;
+/* A script's keys and arguments, but for the node's own words. */
+struct words {
+    size_t count, n_keys;
+    size_t own_at, n_own; /* where those stand */
+    const uint8_t *own;
     struct redis_item items[CALL_ITEMS_MAX];
 };
 
-/* One script call under way: the tickets of its names, in order. */
+/* One script call under way: its bytes and the tickets of its names, in order. */
 struct batch {
     struct batch *next;     /* in a free list, or among the bounced */
     struct batch *next_all; /* of all that were ever made */
-    unsigned node;
+    unsigned below;         /* while it is free: how many it lies upon */
+    node_set awaited;       /* nodes that have not answered it */
+    node_set bounced;       /* those of them that could not be sent it */
+    node_set silent;        /* release: those who tell nobody of it */
     enum operation operation;
-    bool silent; /* release: nobody is told of it */
     uint32_t count;
     uint32_t room;
     instant_ns sent_ns;
+    char *bytes;
+    size_t bytes_room;
     uint64_t tickets[];
 };
 
@@ -168,6 +177,7 @@ struct batcher *batcher_free(struct batcher *batcher) {
     while (batcher->all) {
         struct batch *batch = batcher->all;
         batcher->all = batch->next_all;
+        free(batch->bytes);
         free(batch);
     }
     burst_deinit(&batcher->burst);
@@ -310,7 +320,7 @@ static struct batch *batch_new(struct batcher *batcher, uint32_t count) {
         return batch;
     }
     uint32_t room = count == 1 ? 1 : BATCH_NAMES_MAX;
-    batch = malloc(sizeof(*batch) + room * sizeof(batch->tickets[0]));
+    batch = calloc(1, sizeof(*batch) + room * sizeof(batch->tickets[0]));
     if (!batch)
         abort();
     batch->room = room;
@@ -319,9 +329,16 @@ static struct batch *batch_new(struct batcher *batcher, uint32_t count) {
     return batch;
 }
 
+/* The last one back is the first one out: a few do nearly all the work, so only they keep their bytes. */
 static void batch_give(struct batcher *batcher, struct batch *batch) {
     struct batch **list = batch->room == 1 ? &batcher->free_singles : &batcher->free_full;
 
+    batch->below = *list ? (*list)->below + 1 : 0;
+    if (batch->below >= FREE_WITH_BYTES_MAX) {
+        free(batch->bytes);
+        batch->bytes = NULL;
+        batch->bytes_room = 0;
+    }
     batch->next = *list;
     *list = batch;
 }
@@ -336,19 +353,25 @@ static const char *last_word(const char *text) {
 }
 
 /* A word that stands once in a call. */
-static const char *common_word(const struct batcher *batcher, const struct redis *redis,
-                               const struct item *first, enum word word) {
+static const char *common_word(const struct batcher *batcher, enum word word) {
     switch ((unsigned) word) {
     case WORD_EPOCH_KEY:
         return REDIS_EPOCH_KEY;
+    case WORD_SKEW:
+        return batcher->skew_us;
+    default:
+        assert(word == WORD_RETENTION);
+        return batcher->retention_ms;
+    }
+}
+
+/* The node's own. */
+static const char *own_word(const struct redis *redis, const struct item *first, enum word word) {
+    switch ((unsigned) word) {
     case WORD_EPOCH:
         return redis_epoch(redis);
     case WORD_FLOOR:
         return has(first, WORD_FENCE) ? last_word(redis_epoch(redis)) : "";
-    case WORD_SKEW:
-        return batcher->skew_us;
-    case WORD_RETENTION:
-        return batcher->retention_ms;
     default:
         assert(word == WORD_CHANNEL);
         return first->quiet || !redis_rights(redis)->listen ? "" : REDIS_FREE_CHANNEL;
@@ -356,20 +379,24 @@ static const char *common_word(const struct batcher *batcher, const struct redis
 }
 
 /* Adds words up to the end of the keys or the arguments, and returns what comes behind it. */
-static const uint8_t *compose(struct call *call, const struct batcher *batcher, const struct redis *redis,
-                              const struct draft *draft, const uint8_t *words) {
-    const struct item *first = draft->items[0];
-
+static const uint8_t *compose(struct words *into, const struct batcher *batcher, const struct draft *draft,
+                              const uint8_t *words) {
     for (; *words != WORD_END; words++) {
-        if (*words >= FIELDS) {
-            const char *text = common_word(batcher, redis, first, *words);
-            assert(call->count < CALL_ITEMS_MAX);
-            call->items[call->count++] = (struct redis_item){text, strlen(text)};
-        } else if (has(first, *words)) {
-            assert(call->count + draft->count <= CALL_ITEMS_MAX);
+        if (*words >= WORD_OWN) {
+            if (into->n_own++ == 0) {
+                into->own_at = into->count;
+                into->own = words;
+            }
+            assert(into->own_at == into->count);
+        } else if (*words >= FIELDS) {
+            const char *text = common_word(batcher, *words);
+            assert(into->count < CALL_ITEMS_MAX);
+            into->items[into->count++] = (struct redis_item){text, strlen(text)};
+        } else if (has(draft->items[0], *words)) {
+            assert(into->count + draft->count <= CALL_ITEMS_MAX);
             for (uint32_t i = 0; i < draft->count; i++) {
                 const struct piece *piece = &draft->items[i]->fields[*words];
-                call->items[call->count++] =
+                into->items[into->count++] =
                     (struct redis_item){batcher->arena + piece->offset, piece->length};
             }
         }
@@ -377,28 +404,63 @@ static const uint8_t *compose(struct call *call, const struct batcher *batcher, 
     return words + 1;
 }
 
-static void send_draft(struct batcher *batcher, struct redis *redis, const struct draft *draft,
-                       instant_ns now_ns) {
-    const struct layout *layout = &layouts[draft->items[0]->operation];
-    struct batch *batch = batch_new(batcher, draft->count);
-    struct call call;
+/* Writes what all nodes get. */
+static struct redis_call write_call(struct batch *batch, enum redis_script script,
+                                    const struct words *words) {
+    size_t wanted = EVALSHA_BEGIN_BYTES + evalsha_room(words->items, words->count);
+    size_t n_arguments = words->count + words->n_own - words->n_keys;
 
-    call.count = 0;
-    const uint8_t *words = compose(&call, batcher, redis, draft, layout->words);
-    size_t n_keys = call.count;
-    (void) compose(&call, batcher, redis, draft, words);
-    batch->operation = draft->items[0]->operation;
-    batch->silent =
-        batch->operation == OPERATION_RELEASE && !draft->items[0]->quiet && !redis_rights(redis)->listen;
-    batch->count = draft->count;
-    for (uint32_t i = 0; i < draft->count; i++)
-        batch->tickets[i] = draft->items[i]->ticket;
-    batch->node = redis_index(redis);
-    batch->sent_ns = now_ns;
-    if (redis_send(redis, layout->script, call.items, n_keys, call.count - n_keys, batch) < 0) {
+    batch->bytes = grow(batch->bytes, &batch->bytes_room, wanted, 1);
+    size_t split = evalsha_begin(batch->bytes, redis_scripts[script].hash, words->n_keys, n_arguments);
+    split += evalsha_put(batch->bytes + split, words->items, words->own_at);
+    size_t length = split + evalsha_put(batch->bytes + split, words->items + words->own_at,
+                                        words->count - words->own_at);
+    assert(length <= batch->bytes_room);
+    return (struct redis_call){batch->bytes, length, split};
+}
+
+static void send_call(struct batcher *batcher, struct redis *redis, const struct redis_call *call,
+                      const struct words *words, const struct item *first, struct batch *batch) {
+    struct redis_item own[OWN_MAX];
+
+    assert(words->n_own <= OWN_MAX);
+    for (size_t i = 0; i < words->n_own; i++) {
+        const char *text = own_word(redis, first, words->own[i]);
+        own[i] = (struct redis_item){text, strlen(text)};
+    }
+    if (batch->operation == OPERATION_RELEASE && !first->quiet && !redis_rights(redis)->listen)
+        batch->silent |= node_set_of(redis_index(redis));
+    if (redis_send(redis, call, own, words->n_own, batch) >= 0)
+        return;
+    if (batch->bounced == 0) {
         batch->next = batcher->bounced;
         batcher->bounced = batch;
     }
+    batch->bounced |= node_set_of(redis_index(redis));
+}
+
+static void send_draft(struct batcher *batcher, struct redis *const nodes[NODES_MAX], node_set to,
+                       const struct draft *draft, instant_ns now_ns) {
+    const struct item *first = draft->items[0];
+    const struct layout *layout = &layouts[first->operation];
+    struct batch *batch = batch_new(batcher, draft->count);
+    struct words words;
+
+    words.count = words.own_at = words.n_own = 0;
+    const uint8_t *arguments = compose(&words, batcher, draft, layout->words);
+    words.n_keys = words.count;
+    (void) compose(&words, batcher, draft, arguments);
+    batch->operation = first->operation;
+    batch->awaited = to;
+    batch->bounced = batch->silent = 0;
+    batch->count = draft->count;
+    for (uint32_t i = 0; i < draft->count; i++)
+        batch->tickets[i] = draft->items[i]->ticket;
+    batch->sent_ns = now_ns;
+    const struct redis_call call = write_call(batch, layout->script, &words);
+    for (unsigned i = 0; i < batcher->config->n_nodes; i++)
+        if (to & node_set_of(i))
+            send_call(batcher, nodes[i], &call, &words, first, batch);
 }
 
 /* --- putting calls together --- */
@@ -417,19 +479,19 @@ static bool draft_knows(const struct draft *draft, const struct item *item) {
     return false;
 }
 
-static void send_drafts(struct batcher *batcher, struct redis *redis, struct drafts *drafts,
+static void send_drafts(struct batcher *batcher, struct redis *const nodes[NODES_MAX], struct drafts *drafts,
                         instant_ns now_ns) {
     for (unsigned i = 0; i < drafts->count; i++)
-        send_draft(batcher, redis, &drafts->all[i], now_ns);
+        send_draft(batcher, nodes, drafts->nodes, &drafts->all[i], now_ns);
     drafts->count = 0;
 }
 
 /* An item joins the draft of its kind, unless that, or one that goes out behind it, has the item's key: so
  * what was asked of the key before is in a draft that goes out earlier, and no call has a key twice. If it
  * may not join, all drafts go out; if there is none of its kind, it begins the last one. */
-static void draft_item(struct batcher *batcher, struct redis *redis, struct drafts *drafts,
+static void draft_item(struct batcher *batcher, struct redis *const nodes[NODES_MAX], struct drafts *drafts,
                        const struct item *item, instant_ns now_ns) {
-    bool alone = batcher->alone[item->operation] & drafts->bit;
+    bool alone = batcher->alone[item->operation] & drafts->nodes;
     unsigned own = 0;
 
     while (own < drafts->count && (alone || !goes_along(item, drafts->all[own].items[0])))
@@ -439,7 +501,7 @@ static void draft_item(struct batcher *batcher, struct redis *redis, struct draf
     for (unsigned i = own; fits && i < drafts->count; i++)
         fits = !draft_knows(&drafts->all[i], item);
     if (!fits) {
-        send_drafts(batcher, redis, drafts, now_ns);
+        send_drafts(batcher, nodes, drafts, now_ns);
         own = 0;
     }
     if (own == drafts->count)
@@ -448,24 +510,40 @@ static void draft_item(struct batcher *batcher, struct redis *redis, struct draf
     draft->items[draft->count++] = item;
 }
 
-static void send_to_node(struct batcher *batcher, struct redis *redis, instant_ns now_ns) {
-    node_set bit = node_set_of(redis_index(redis));
+/* Of `nodes`, those that are to get the same calls as the first of them: the same of this turn's requests,
+ * put together in the same way. */
+static node_set alike(const struct batcher *batcher, node_set nodes) {
+    node_set first = nodes & (node_set) -nodes;
+
+    for (size_t i = 0; i < batcher->n_items; i++)
+        nodes &=
+            batcher->items[i].nodes & first ? batcher->items[i].nodes : (node_set) ~batcher->items[i].nodes;
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+        nodes &= batcher->alone[i] & first ? batcher->alone[i] : (node_set) ~batcher->alone[i];
+    return nodes;
+}
+
+static void send_to(struct batcher *batcher, struct redis *const nodes[NODES_MAX], node_set to,
+                    instant_ns now_ns) {
     struct drafts drafts;
 
-    drafts.bit = bit;
+    drafts.nodes = to;
     drafts.count = 0;
     for (size_t i = 0; i < batcher->n_items; i++)
-        if (batcher->items[i].nodes & bit)
-            draft_item(batcher, redis, &drafts, &batcher->items[i], now_ns);
-    send_drafts(batcher, redis, &drafts, now_ns);
+        if (batcher->items[i].nodes & to)
+            draft_item(batcher, nodes, &drafts, &batcher->items[i], now_ns);
+    send_drafts(batcher, nodes, &drafts, now_ns);
 }
 
 /* The connection broke within this very turn: as good as cut off. */
 static void give_back_bounced(struct batcher *batcher, struct shard *shard, instant_ns now_ns) {
     while (batcher->bounced) {
         struct batch *batch = batcher->bounced;
+        node_set bounced = batch->bounced;
         batcher->bounced = batch->next;
-        batch_answered(batcher, shard, batch->node, batch, NULL, now_ns);
+        for (unsigned i = 0; i < batcher->config->n_nodes; i++)
+            if (bounced & node_set_of(i))
+                batch_answered(batcher, shard, i, batch, NULL, now_ns);
     }
 }
 
@@ -478,9 +556,10 @@ void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX]
         used |= batcher->items[i].nodes;
         batcher->keys_seen[batcher->items[i].key_hash % KEYS_SEEN_BITS / 64] = 0;
     }
-    for (unsigned i = 0; i < n_nodes; i++)
-        if (used & node_set_of(i))
-            send_to_node(batcher, nodes[i], now_ns);
+    for (node_set left = used, to; left != 0; left &= (node_set) ~to) {
+        to = alike(batcher, left);
+        send_to(batcher, nodes, to, now_ns);
+    }
     batcher->n_items = 0;
     batcher->arena_used = 0;
     batcher->ttl.length = 0;
@@ -507,7 +586,9 @@ void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node,
                     const redisReply *reply, instant_ns now_ns) {
     struct batch *batch = tag;
     int64_t time_us = votes_time_us(batch->operation, reply);
+    bool silent = batch->silent & node_set_of(node);
 
+    assert(batch->awaited & node_set_of(node));
     if (time_us >= 0)
         shard_node_time(shard, node, time_us, batch->sent_ns, now_ns);
     if (batch->count > 1 && is_key_refused(reply))
@@ -516,8 +597,10 @@ void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node,
         if (i + EXPECTED < batch->count)
             shard_expect(shard, batch->tickets[i + EXPECTED]);
         struct vote vote = votes_of(batch->operation, batch->count, reply, i);
-        vote.heard |= batch->silent && vote.kind == VOTE_YES;
+        vote.heard |= silent && vote.kind == VOTE_YES;
         shard_vote(shard, node, batch->tickets[i], &vote, now_ns);
     }
-    batch_give(batcher, batch);
+    batch->awaited &= (node_set) ~node_set_of(node);
+    if (batch->awaited == 0)
+        batch_give(batcher, batch);
 }

@@ -37,17 +37,7 @@ static char *put_bulk(char *at, const char *bytes, size_t length) {
     return at;
 }
 
-size_t evalsha_room(const struct redis_item *items, size_t n_items) {
-    enum { BYTES_PER_ITEM = 16, BYTES_FIXED = 128 };
-    size_t length = BYTES_FIXED;
-
-    for (size_t i = 0; i < n_items; i++)
-        length += items[i].length + BYTES_PER_ITEM;
-    return length;
-}
-
-size_t evalsha_write(char *at, const char *hash, const struct redis_item *items, size_t n_keys,
-                     size_t n_arguments) {
+size_t evalsha_begin(char *at, const char *hash, size_t n_keys, size_t n_arguments) {
     const char *begin = at;
     char keys[24];
 
@@ -56,7 +46,22 @@ size_t evalsha_write(char *at, const char *hash, const struct redis_item *items,
     at = put_bulk(at, "EVALSHA", strlen("EVALSHA"));
     at = put_bulk(at, hash, SHA1_HEX_BYTES);
     at = put_bulk(at, keys, n_key_digits);
-    for (size_t i = 0; i < n_keys + n_arguments; i++)
+    return (size_t) (at - begin);
+}
+
+size_t evalsha_room(const struct redis_item *items, size_t n_items) {
+    enum { BYTES_PER_ITEM = 16 };
+    size_t length = 0;
+
+    for (size_t i = 0; i < n_items; i++)
+        length += items[i].length + BYTES_PER_ITEM;
+    return length;
+}
+
+size_t evalsha_put(char *at, const struct redis_item *items, size_t n_items) {
+    const char *begin = at;
+
+    for (size_t i = 0; i < n_items; i++)
         at = put_bulk(at, items[i].bytes, items[i].length);
     return (size_t) (at - begin);
 }

@@ -3,17 +3,21 @@
 
 #include <stddef.h>
 
-enum { SHA1_HEX_BYTES = 40 };
+enum {
+    SHA1_HEX_BYTES = 40,
+    EVALSHA_BEGIN_BYTES = 128, /* what evalsha_begin() takes at most */
+};
 
 struct redis_item {
     const char *bytes;
     size_t length;
 };
 
-/* How many bytes evalsha_write() takes at most. */
+/* What comes first: the script of this hash, and how many keys and arguments follow. Returns the length. */
+size_t evalsha_begin(char *at, const char *hash, size_t n_keys, size_t n_arguments);
+
+/* How many bytes evalsha_put() takes at most. */
 size_t evalsha_room(const struct redis_item *items, size_t n_items);
 
-/* The script of this hash with `n_keys` keys, then `n_arguments` arguments, all in `items` in that order.
- * Returns the length. */
-size_t evalsha_write(char *at, const char *hash, const struct redis_item *items, size_t n_keys,
-                     size_t n_arguments);
+/* Keys, then arguments, all of them or some. Returns the length. */
+size_t evalsha_put(char *at, const struct redis_item *items, size_t n_items);

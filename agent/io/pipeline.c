@@ -4,12 +4,18 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/cleanup.h"
 #include "io/burst.h"
 
-enum { PIECES_MAX = 64, BURST_PIECES_MAX = 8 };
+enum {
+    PIECES_MAX = 64,
+    BURST_PIECES_MAX = 16,
+    RECORD_PIECES = 3,
+};
 
 static void deliver(struct pipeline *pipeline, struct command_record *record, void *reply) {
     list_unlink(&record->link);
@@ -67,20 +73,35 @@ static struct command_record *next_of(const struct pipeline *pipeline, const str
                                                 : list_entry(record->link.next, struct command_record, link);
 }
 
+/* Its pieces behind the first `skipped` bytes; their number. */
+static size_t pieces_of(const struct command_record *record, size_t skipped, struct iovec *pieces) {
+    const struct record_piece all[RECORD_PIECES] = {
+        record->head, {record->bytes, record->length}, record->tail};
+    size_t n = 0;
+
+    for (unsigned i = 0; i < RECORD_PIECES; i++) {
+        size_t skip = skipped < all[i].length ? skipped : all[i].length;
+        skipped -= skip;
+        if (skip < all[i].length)
+            pieces[n++] =
+                (struct iovec){.iov_base = (char *) all[i].bytes + skip, .iov_len = all[i].length - skip};
+    }
+    return n;
+}
+
 /* What is to be written next; the number of pieces. */
 static size_t gather(const struct pipeline *pipeline, struct iovec *pieces, size_t most) {
     size_t skipped = pipeline->written, n = 0;
 
-    for (const struct command_record *record = pipeline->unsent; record && n < most;
+    for (const struct command_record *record = pipeline->unsent; record && n + RECORD_PIECES <= most;
          record = next_of(pipeline, record), skipped = 0)
-        pieces[n++] =
-            (struct iovec){.iov_base = record->bytes + skipped, .iov_len = record->length - skipped};
+        n += pieces_of(record, skipped, pieces + n);
     return n;
 }
 
 static void note_written(struct pipeline *pipeline, size_t n) {
-    while (pipeline->unsent && n >= pipeline->unsent->length - pipeline->written) {
-        n -= pipeline->unsent->length - pipeline->written;
+    while (pipeline->unsent && n >= record_length(pipeline->unsent) - pipeline->written) {
+        n -= record_length(pipeline->unsent) - pipeline->written;
         pipeline->unsent = next_of(pipeline, pipeline->unsent);
         pipeline->written = 0;
     }
@@ -168,6 +189,20 @@ static void on_hiredis_reply(redisAsyncContext *context, void *reply, void *priv
     deliver(context->ev.data, privdata, reply);
 }
 
+/* hiredis takes a command in one piece, which it copies. */
+static bool give_to_hiredis(struct pipeline *pipeline, struct command_record *record) {
+    struct iovec pieces[RECORD_PIECES];
+    size_t n = pieces_of(record, 0, pieces), length = 0;
+    _cleanup_free_ char *bytes = malloc(record_length(record));
+
+    if (!bytes)
+        abort(); /* a call that is lost could be a lease that is lost: better to start anew */
+    for (size_t i = 0; i < n; length += pieces[i++].iov_len)
+        memcpy(bytes + length, pieces[i].iov_base, pieces[i].iov_len);
+    return redisAsyncFormattedCommand(pipeline->adapter.context, on_hiredis_reply, record, bytes, length) ==
+           REDIS_OK;
+}
+
 void pipeline_send(struct pipeline *pipeline, struct command_record *record) {
     list_unlink(&record->link);
     list_append(&pipeline->sent, &record->link);
@@ -175,8 +210,7 @@ void pipeline_send(struct pipeline *pipeline, struct command_record *record) {
         if (!pipeline->unsent)
             pipeline->unsent = record;
         adapter_want_write(&pipeline->adapter, true);
-    } else if (redisAsyncFormattedCommand(pipeline->adapter.context, on_hiredis_reply, record, record->bytes,
-                                          record->length) != REDIS_OK) {
+    } else if (!give_to_hiredis(pipeline, record)) {
         deliver(pipeline, record, NULL); /* the connection is on its way down */
     }
 }

@@ -3,10 +3,8 @@
 #include <stdlib.h>
 
 enum {
-    COMMAND_BYTES_MIN = 256,
-    FREE_MAX = 64,      /* what a burst had more of under way is given back */
-    FREE_LARGE_MAX = 4, /* of those with calls for many names */
-    LARGE_BYTES = 1024,
+    COMMAND_BYTES_MIN = 128,
+    FREE_MAX = 64, /* what a burst had more of under way is given back */
 };
 
 struct command_record *record_new(struct list *free_records, size_t length) {
@@ -30,6 +28,7 @@ struct command_record *record_new(struct list *free_records, size_t length) {
             abort();
         record->room = room;
     }
+    record->head = record->tail = (struct record_piece){NULL, 0};
     record->length = 0;
     record->rare = record->repeated = false;
     return record;
@@ -44,23 +43,13 @@ void record_hold(struct list *held, struct command_record *record) {
     list_append(at, &record->link);
 }
 
-static void drop_bytes(struct command_record *record) {
-    free(record->bytes);
-    record->bytes = NULL;
-    record->room = 0;
-}
-
-/* The last one back is the first one out: a few records do nearly all the work, so only they are as large as
- * the largest call. */
 void record_give(struct list *free_records, struct command_record *record) {
     const struct list *first = list_first(free_records);
 
     list_unlink(&record->link);
     record->below = first ? list_entry(first, const struct command_record, link)->below + 1 : 0;
-    if (record->below >= FREE_MAX || (record->below >= FREE_LARGE_MAX && record->room > LARGE_BYTES))
-        drop_bytes(record);
     if (record->below >= FREE_MAX) {
-        free(record);
+        record_free(record);
         return;
     }
     list_prepend(free_records, &record->link);

@@ -11,6 +11,11 @@
 
 struct redis;
 
+struct record_piece {
+    const char *bytes;
+    size_t length;
+};
+
 struct command_record {
     struct list link; /* among the free, the sent or the held */
     unsigned below;   /* while it is free: how many it lies upon */
@@ -20,9 +25,15 @@ struct command_record {
     bool rare; /* goes once it is answered, instead of to the free ones */
     instant_ns sent_ns;
     bool repeated;
+    /* What goes over the wire: the record's own bytes, between those that it shares with others. */
+    struct record_piece head, tail;
     char *bytes;
     size_t length, room;
 };
+
+static inline size_t record_length(const struct command_record *record) {
+    return record->head.length + record->length + record->tail.length;
+}
 
 /* One with room for that many bytes, from the free ones if there is any; in no list. */
 struct command_record *record_new(struct list *free_records, size_t length);

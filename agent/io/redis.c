@@ -58,7 +58,6 @@ struct redis {
     unsigned probes_left;
     bool reloading; /* the scripts are being loaded again: commands are held back */
     unsigned loads_left;
-    char hashes[SCRIPTS_LOADED][SHA1_HEX_BYTES + 1];
     struct list free_records, held;
     int64_t backoff_ms;
     instant_ns ready_ns;
@@ -359,13 +358,13 @@ static void on_load_reply(redisAsyncContext *context, void *data, void *privdata
     (void) context;
     if (!reply || redis->closing || redis->state == REDIS_UNFIT)
         return;
-    if (reply->type != REDIS_REPLY_STRING || reply->len != SHA1_HEX_BYTES) {
+    /* The replies come in the order of the scripts. */
+    if (reply->type != REDIS_REPLY_STRING ||
+        strcmp(reply->str, redis_scripts[SCRIPTS_LOADED - redis->loads_left].hash) != 0) {
         give_up(redis, "did not load our scripts: %s",
-                reply->type == REDIS_REPLY_ERROR ? reply->str : "no hash came back");
+                reply->type == REDIS_REPLY_ERROR ? reply->str : "their hash did not come back");
         return;
     }
-    /* The replies come in the order of the scripts. */
-    memcpy(redis->hashes[SCRIPTS_LOADED - redis->loads_left], reply->str, SHA1_HEX_BYTES + 1);
     if (--redis->loads_left > 0)
         return;
     if (redis->state != REDIS_READY) {
@@ -743,17 +742,18 @@ bool redis_peer(const struct redis *redis, char *address, size_t size) {
                        NI_NUMERICHOST) == 0;
 }
 
-int redis_send(struct redis *redis, enum redis_script script, const struct redis_item *items, size_t n_keys,
-               size_t n_arguments, void *tag) {
-    assert(script < SCRIPTS_LOADED);
+int redis_send(struct redis *redis, const struct redis_call *call, const struct redis_item *own,
+               size_t n_own, void *tag) {
+    assert(call->split <= call->length);
 
     if (!can_send(redis))
         return -ENOTCONN;
-    struct command_record *record =
-        record_new(&redis->free_records, evalsha_room(items, n_keys + n_arguments));
+    struct command_record *record = record_new(&redis->free_records, evalsha_room(own, n_own));
     record->redis = redis;
-    record->length = evalsha_write(record->bytes, redis->hashes[script], items, n_keys, n_arguments);
+    record->length = evalsha_put(record->bytes, own, n_own);
     assert(record->length <= record->room);
+    record->head = (struct record_piece){call->bytes, call->split};
+    record->tail = (struct record_piece){call->bytes + call->split, call->length - call->split};
     record->tag = tag;
     if (redis->reloading)
         record_hold(&redis->held, record);

@@ -41,6 +41,7 @@ struct redis_script_source {
     const char *name; /* "acquire" */
     const char *text;
     size_t length;
+    const char *hash; /* as SCRIPT LOAD answers it */
 };
 
 /* The embedded agent/scripts/NAME.lua, indexed by enum redis_script (made by the build). */
@@ -90,6 +91,12 @@ static inline int64_t redis_token(const redisReply *reply) {
     return reply->integer > 0 && reply->integer < INT64_C(1) << 53 ? (int64_t) reply->integer : 0;
 }
 
+/* EVALSHA for several nodes: written once, but for what each node is told of its own, which goes between. */
+struct redis_call {
+    const char *bytes;
+    size_t length, split; /* the node's own bytes go behind the first `split` ones */
+};
+
 struct redis;
 struct burst;
 struct inquiry;
@@ -121,11 +128,11 @@ struct redis *redis_free(struct redis *redis);
 unsigned redis_index(const struct redis *redis);
 enum redis_state redis_state(const struct redis *redis);
 
-/* Queues EVALSHA of `script` with `n_keys` keys, then `n_arguments` arguments, all in `items` in that order.
- * The bytes are copied. `tag` comes back in on_reply. Returns 0, or -ENOTCONN when not ready (then there is
- * no on_reply). Never calls back. */
-int redis_send(struct redis *redis, enum redis_script script, const struct redis_item *items, size_t n_keys,
-               size_t n_arguments, void *tag);
+/* Queues the call, with the `n_own` keys or arguments in `own` at its split. These are copied; the call's
+ * bytes must stand until the answer. `tag` comes back in on_reply. Returns 0, or -ENOTCONN when not ready
+ * (then there is no on_reply). Never calls back. */
+int redis_send(struct redis *redis, const struct redis_call *call, const struct redis_item *own,
+               size_t n_own, void *tag);
 
 /* Run the scripts `probe` and `bless` (see shard_sink). `nonce` is the caller's own; marks
  * stand for `mark_ms`. Never call back; on_probe has the answer, and redis_epoch() the epoch. Without

@@ -13,6 +13,7 @@ enum { CALLS_MAX = 512, ITEMS_MAX = 512, NODES = 2, NAMES_MAX = 600, VOTES_MAX =
 struct redis {
     unsigned index;
     bool down;
+    const char *epoch;
     unsigned n_calls;
     struct sent_call {
         enum redis_script script;
@@ -22,7 +23,8 @@ struct redis {
     } calls[CALLS_MAX];
 };
 
-static struct redis nodes[NODES] = {{.index = 0}, {.index = 1}};
+static struct redis nodes[NODES] = {{.index = 0, .epoch = "run 1000 77"},
+                                    {.index = 1, .epoch = "other-run 1000 78"}};
 static struct redis *const node_list[NODES_MAX] = {&nodes[0], &nodes[1]};
 static struct batcher *batcher;
 static unsigned char text_memory[64 * TEXT_BLOCK_BYTES] __attribute__((aligned(16)));
@@ -38,20 +40,66 @@ static int64_t told_time_us;
 
 /* --- what batch.c wants of its world --- */
 
-int redis_send(struct redis *redis, enum redis_script script, const struct redis_item *items, size_t n_keys,
-               size_t n_arguments, void *tag) {
+/* A number behind its sign, and the line's end. */
+static size_t take_number(const char **at, char sign) {
+    char *end;
+
+    if (**at != sign)
+        abort();
+    size_t number = strtoul(*at + 1, &end, 10);
+    if (strncmp(end, "\r\n", 2) != 0)
+        abort();
+    *at = end + 2;
+    return number;
+}
+
+static void take_word(const char **at, char *into, size_t size) {
+    size_t length = take_number(at, '$');
+
+    (void) snprintf(into, size, "%.*s", (int) length, *at);
+    *at += length;
+    if (strncmp(*at, "\r\n", 2) != 0)
+        abort();
+    *at += 2;
+}
+
+/* As the server reads it. */
+static void read_call(struct sent_call *call, const char *bytes, size_t length) {
+    const char *at = bytes;
+    char word[64];
+
+    size_t n = take_number(&at, '*');
+    take_word(&at, word, sizeof(word));
+    if (n < 3 || n - 3 > ITEMS_MAX || strcmp(word, "EVALSHA") != 0)
+        abort();
+    take_word(&at, word, sizeof(word));
+    for (call->script = 0; strcmp(redis_scripts[call->script].hash, word) != 0;)
+        if (++call->script == SCRIPTS_LOADED)
+            abort();
+    take_word(&at, word, sizeof(word));
+    call->n_keys = strtoul(word, NULL, 10);
+    call->n_items = n - 3;
+    for (size_t i = 0; i < call->n_items; i++)
+        take_word(&at, call->items[i], sizeof(call->items[i]));
+    if (at != bytes + length)
+        abort();
+}
+
+int redis_send(struct redis *redis, const struct redis_call *call, const struct redis_item *own,
+               size_t n_own, void *tag) {
+    static char bytes[1 << 16];
+
     if (redis->down)
         return -ENOTCONN;
-    if (redis->n_calls == CALLS_MAX || n_keys + n_arguments > ITEMS_MAX)
+    if (redis->n_calls == CALLS_MAX || call->length + evalsha_room(own, n_own) >= sizeof(bytes))
         abort();
-    struct sent_call *call = &redis->calls[redis->n_calls++];
-    call->script = script;
-    call->n_keys = n_keys;
-    call->n_items = n_keys + n_arguments;
-    call->tag = tag;
-    for (size_t i = 0; i < call->n_items; i++)
-        (void) snprintf(call->items[i], sizeof(call->items[i]), "%.*s", (int) items[i].length,
-                        items[i].bytes);
+    memcpy(bytes, call->bytes, call->split);
+    size_t length = call->split + evalsha_put(bytes + call->split, own, n_own);
+    memcpy(bytes + length, call->bytes + call->split, call->length - call->split);
+    length += call->length - call->split;
+    bytes[length] = '\0';
+    read_call(&redis->calls[redis->n_calls], bytes, length);
+    redis->calls[redis->n_calls++].tag = tag;
     return 0;
 }
 
@@ -60,8 +108,7 @@ unsigned redis_index(const struct redis *redis) {
 }
 
 const char *redis_epoch(const struct redis *redis) {
-    (void) redis;
-    return "run 1000 77";
+    return redis->epoch;
 }
 
 const struct redis_rights *redis_rights(const struct redis *redis) {
@@ -189,6 +236,18 @@ static void calls_are(const char *want, const char *what) {
 
 /* --- tests --- */
 
+static redisReply integer(long long number) {
+    return (redisReply){.type = REDIS_REPLY_INTEGER, .integer = number};
+}
+
+static redisReply string(char *text) {
+    return (redisReply){.type = REDIS_REPLY_STRING, .str = text, .len = strlen(text)};
+}
+
+static redisReply array(redisReply **elements, size_t count) {
+    return (redisReply){.type = REDIS_REPLY_ARRAY, .element = elements, .elements = count};
+}
+
 static void test_together(void) {
     for (unsigned name = 1; name <= 3; name++) {
         ask(OPERATION_ACQUIRE, name);
@@ -219,6 +278,48 @@ static void test_kinds(void) {
     is_string(nodes[0].calls[1].items[6], "77", "the floor");
     is_int(nodes[0].calls[2].n_items, 1 + 2 * 2 + 4 + 2 * 4, "with a block");
     is_string(nodes[0].calls[2].items[16], "2064", "its last token");
+}
+
+/* One call is written for both, but for what each is told of itself. */
+static void test_own_words(void) {
+    redisReply good = integer(1);
+    redisReply *const all[] = {&good, &good, &good};
+    redisReply reply = array((redisReply **) all, 3);
+
+    for (unsigned name = 1; name <= 2; name++) {
+        ask_nodes(3, OPERATION_ACQUIRE, name, 100 + name, FENCED);
+        ask_nodes(3, OPERATION_EXTEND, 10 + name, 110 + name, FENCED);
+        ask_nodes(2, OPERATION_RELEASE, 20 + name, 120 + name, FENCED);
+    }
+    flush();
+    for (unsigned i = 0; i < NODES; i++) {
+        is_int(nodes[i].n_calls, 2 + i, "each node has its calls");
+        is_string(nodes[i].calls[0].items[5], nodes[i].epoch, "with its own epoch");
+        is_string(nodes[i].calls[0].items[6], i == 0 ? "77" : "78", "and its own floor");
+        is_string(nodes[i].calls[1].items[7], nodes[i].epoch, "the same to extend");
+    }
+    is_string(nodes[1].calls[2].items[0], "21", "what one alone is asked");
+    is_string(nodes[1].calls[2].items[4], REDIS_FREE_CHANNEL, "with its channel");
+    batch_answered(batcher, NULL, 0, nodes[0].calls[0].tag, &reply, 0);
+    void *tag = nodes[1].calls[0].tag;
+    batch_answered(batcher, NULL, 0, nodes[0].calls[1].tag, &reply, 0);
+    batch_answered(batcher, NULL, 1, nodes[1].calls[1].tag, &reply, 0);
+    batch_answered(batcher, NULL, 1, nodes[1].calls[2].tag, &reply, 0);
+    for (unsigned name = 1; name <= 2; name++)
+        ask(OPERATION_ACQUIRE, 30 + name);
+    flush();
+    batch_answered(batcher, NULL, 1, tag, &reply, 0);
+    is_int(n_votes, 2, "a node that is late is heard of what it was asked,");
+    is_int(votes[0].ticket, 101, "whatever was asked since");
+    answer_all(&reply);
+    nodes[0].down = true;
+    ask_nodes(3, OPERATION_ACQUIRE, 1, 1, FENCED);
+    flush();
+    is_int(n_votes, 1, "one that can't be sent it is cut off,");
+    is_int(nodes[1].n_calls, 1, "and the other has it all the same");
+    nodes[0].down = false;
+    answer_all(&reply);
+    is_int(n_votes, 2, "and is heard");
 }
 
 static void test_same_key(void) {
@@ -331,18 +432,6 @@ static void test_any_order(void) {
     ok(calls < items, "in fewer calls: %u for %u requests", calls, items);
 }
 
-static redisReply integer(long long number) {
-    return (redisReply){.type = REDIS_REPLY_INTEGER, .integer = number};
-}
-
-static redisReply string(char *text) {
-    return (redisReply){.type = REDIS_REPLY_STRING, .str = text, .len = strlen(text)};
-}
-
-static redisReply array(redisReply **elements, size_t count) {
-    return (redisReply){.type = REDIS_REPLY_ARRAY, .element = elements, .elements = count};
-}
-
 static void test_answers(void) {
     char type[] = "string", set[] = "set", value[] = "theirs", nothing[] = "", no[] = "NOPERM no";
     redisReply now = integer(4711), accepted = integer(1000), zero = integer(0), far = integer(-1),
@@ -432,7 +521,6 @@ static void test_key_refused(void) {
     for (unsigned name = 1; name <= 3; name++)
         ask(OPERATION_EXTEND, name);
     calls_are("extend 1 2 3;", "what is held there still goes together");
-    answer_all(NULL);
 }
 
 int main(void) {
@@ -455,6 +543,7 @@ int main(void) {
         abort();
     test_together();
     test_kinds();
+    test_own_words();
     test_same_key();
     test_limits();
     test_any_order();

@@ -107,6 +107,50 @@ static void test_large(void) {
     is_int(strlen(answers), MANY * strlen("x:y "), "each is answered");
 }
 
+static void on_piece_answer(redisAsyncContext *which, void *data, void *userdata) {
+    (void) which;
+    (void) data;
+    record_free(userdata);
+}
+
+/* Commands that share their beginning and their end, in sizes that leave no boundary untried where a write
+ * may stop. */
+static void test_pieces(void) {
+    enum { RECORDS = 400, SHARED = 700 };
+    static char shared[SHARED], wanted[RECORDS * 2 * SHARED], got[sizeof(wanted)];
+    size_t total = 0, length = 0;
+    struct list none;
+
+    (void) setsockopt(pipeline.adapter.fd, SOL_SOCKET, SO_SNDBUF, &(int){4096}, sizeof(int));
+    list_init(&none);
+    for (size_t i = 0; i < SHARED; i++)
+        shared[i] = (char) ('a' + i % 23);
+    for (size_t i = 0; i < RECORDS; i++) {
+        struct command_record *record = record_new(&none, 1 + i % 50);
+        size_t split = i * 37 % SHARED, end = i % 7 == 0 ? split : SHARED - i % 11;
+        record->length = i % 5 == 0 ? 0 : 1 + i % 50;
+        memset(record->bytes, 'A' + (int) (i % 26), record->length);
+        record->head = (struct record_piece){shared, split};
+        record->tail = (struct record_piece){shared + split, end > split ? end - split : 0};
+        record->on_reply = on_piece_answer;
+        memcpy(wanted + total, shared, split);
+        memcpy(wanted + total + split, record->bytes, record->length);
+        memcpy(wanted + total + split + record->length, record->tail.bytes, record->tail.length);
+        total += record_length(record);
+        pipeline_send(&pipeline, record);
+    }
+    pipeline_flush(&pipeline);
+    ok(pipeline.adapter.polls_write, "a small socket does not take it at once");
+    for (ssize_t n; (n = read(server, got + length, 113)) > 0;) {
+        length += (size_t) n;
+        pipeline.adapter.target.on_events(&pipeline.adapter.target, EPOLLOUT);
+    }
+    ok(length == total && memcmp(got, wanted, total) == 0, "commands made of pieces come as they are");
+    for (unsigned i = 0; i < RECORDS; i++)
+        serve("+y\r\n");
+    ok(!list_first(&pipeline.sent), "each is answered");
+}
+
 static void test_close_in_callback(void) {
     static char who[] = "c";
 
@@ -186,6 +230,7 @@ int main(void) {
     begin(listening, address.sun_path);
     test_order();
     test_large();
+    test_pieces();
     test_close_in_callback();
     begin(listening, address.sun_path);
     test_unasked("+b\r\n", "u:a ");
