@@ -427,7 +427,8 @@ void lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns) {
  * so on for ever. As long as nothing is missing but their answers, these are waited for: also those of nodes
  * that have stalled, since asking the others alone extends nothing. */
 static bool waits_on(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
-    node_set hoped = lease->round.yes | lease->round.asked, heard = hoped | lease->round.foreign;
+    node_set hoped = lease->round.yes | lease->round.asked;
+    node_set heard = hoped | lease->round.foreign | lease->round.refused;
 
     return lease->undecided && now_ns - lease->started_ns < ttl_ns(lease) / PATIENCE_DIVISOR &&
            (shard_askable(shard) & (node_set) ~heard) == 0 &&

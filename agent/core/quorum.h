@@ -17,6 +17,7 @@ struct round {
     node_set repaired; /* set again in this round: counts from the next one on */
     node_set foreign;  /* another's value */
     node_set free;     /* no key */
+    node_set refused;  /* the node does not do it now: it is full, or read-only */
 };
 
 /* The majority of `nodes` configured nodes. */
@@ -60,6 +61,8 @@ static inline void round_answer(struct round *round, unsigned node, enum vote_ki
         round->free |= bit;
         break;
     case VOTE_REFUSED:
+        round->refused |= bit;
+        break;
     case VOTE_EPOCH:
     case VOTE_CUT:
         break;

@@ -261,7 +261,7 @@ static void test_expiry(void) {
 
 /* Slow nodes are not asked anew as long as their late answers may extend the lease; when these come to
  * nothing it is tried again soon, however long the ttl. */
-static void test_late_answers_awaited(void) {
+static void test_late_answers_awaited(enum vote_kind no) {
     enum { TTL_MS = 10000 /* of hold() */, LONG_TTL_MS = 3600 * 1000 };
     const struct command command = {.kind = COMMAND_CONTEND,
                                     .request = 1,
@@ -277,7 +277,7 @@ static void test_late_answers_awaited(void) {
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_YES);
     sent = pass_to_extension();
-    vote(2, &sent, VOTE_FOREIGN);
+    vote(2, &sent, no);
     pass_ms(500);
     is_int(count_reports(REPORT_AT_RISK), 1, "nodes are slow");
     is_int(count_sent(OPERATION_EXTEND), 1, "they are not asked anew, though another node has answered no");
@@ -710,7 +710,8 @@ int main(void) {
     test_extension_fails();
     test_expiry();
     test_late_extension();
-    test_late_answers_awaited();
+    test_late_answers_awaited(VOTE_FOREIGN);
+    test_late_answers_awaited(VOTE_REFUSED);
     test_paused();
     test_taken();
     test_bounds();
