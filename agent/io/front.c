@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "io/clock.h"
 #include "io/conn.h"
+#include "io/dispatch.h"
 #include "io/keeper.h"
 #include "io/listener.h"
 #include "io/log.h"

@@ -13,6 +13,7 @@
 #include "core/token.h"
 #include "io/batch.h"
 #include "io/clock.h"
+#include "io/dispatch.h"
 #include "io/ears.h"
 #include "io/log.h"
 #include "io/loop.h"
@@ -23,9 +24,8 @@
 enum {
     MAILBOX_BYTES = 1 << 18,
     MARK_MARGIN_MS = 60 * 1000,
-    VAIN_MS = 200,                    /* a ring for nothing is prevented if it is so much too early, */
-    VAIN_PAUSE_MS = 20,               /* so often */
-    EXTENSIONS_MAX = BATCH_NAMES_MAX, /* in one dispatch */
+    VAIN_MS = 200,      /* a ring for nothing is prevented if it is so much too early, */
+    VAIN_PAUSE_MS = 20, /* so often */
 };
 
 struct keeper {
@@ -51,11 +51,10 @@ struct keeper {
     struct batcher *batcher;
     struct secrets secrets;
     struct ears *ears;
-    node_set probed;                             /* nodes that were sent something outside of a batch */
-    char nonce[17];                              /* names this keeper's marks on the nodes */
-    bool backlog;                                /* the outbox is full */
-    struct extension extensions[EXTENSIONS_MAX]; /* not yet in the outbox */
-    uint32_t n_extensions;
+    node_set probed; /* nodes that were sent something outside of a batch */
+    char nonce[17];  /* names this keeper's marks on the nodes */
+    bool backlog;    /* the outbox is full */
+    struct dispatcher dispatcher;
 };
 
 struct mailbox *keeper_inbox(struct keeper *keeper) {
@@ -105,22 +104,6 @@ static void log_stranger(const struct keeper *keeper, const struct report *repor
                 name, keeper->node_names[report->node]);
 }
 
-static void post_extensions(struct keeper *keeper) {
-    const struct dispatch dispatch = {.kind = DISPATCH_EXTENSIONS, .number = keeper->n_extensions};
-
-    if (keeper->n_extensions > 0)
-        mailbox_post(&keeper->outbox, &dispatch, sizeof(dispatch), keeper->extensions,
-                     keeper->n_extensions * sizeof(keeper->extensions[0]));
-    keeper->n_extensions = 0;
-}
-
-static void on_extended(struct keeper *keeper, const struct report *report) {
-    if (keeper->n_extensions == EXTENSIONS_MAX)
-        post_extensions(keeper);
-    keeper->extensions[keeper->n_extensions++] =
-        (struct extension){.request = report->request, .deadline_ns = report->deadline_ns};
-}
-
 static void on_report(void *userdata, const struct report *report) {
     struct keeper *keeper = userdata;
 
@@ -128,15 +111,9 @@ static void on_report(void *userdata, const struct report *report) {
         log_stranger(keeper, report);
         return;
     }
-    if (report->kind == REPORT_EXTENDED) {
-        on_extended(keeper, report);
-        return;
-    }
-    post_extensions(keeper); /* first: what is told of one lease keeps its order */
     if (report->kind == REPORT_NODE)
         log_node(keeper, report);
-    const struct dispatch dispatch = {.kind = DISPATCH_REPORT, .report = *report};
-    mailbox_post(&keeper->outbox, &dispatch, sizeof(dispatch), report->text, report->text_length);
+    dispatch_report(&keeper->dispatcher, report);
 }
 
 static void on_cut(void *userdata, unsigned node) {
@@ -216,8 +193,7 @@ static int settle(void *userdata) {
         if (ears_pending(keeper->ears))
             ears_flush(keeper->ears);
     }
-    post_extensions(keeper);
-    keeper->backlog = mailbox_flush(&keeper->outbox);
+    keeper->backlog = dispatch_flush(&keeper->dispatcher);
     instant_ns due_ns = shard_due_ns(&keeper->shard);
     if (keeper->backlog)
         due_ns = instant_min(due_ns, clock_now_ns() + NS_PER_MS);
@@ -257,12 +233,11 @@ static struct node_figures figures(struct keeper *keeper, unsigned node) {
 }
 
 static void survey(struct keeper *keeper, uint32_t number) {
-    const struct dispatch dispatch = {.kind = DISPATCH_SURVEY, .number = number};
     struct keeper_survey survey = {.counters = keeper->shard.counters};
 
     for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
         survey.figures[i] = figures(keeper, i);
-    mailbox_post(&keeper->outbox, &dispatch, sizeof(dispatch), &survey, sizeof(survey));
+    dispatch_survey(&keeper->dispatcher, number, &survey);
 }
 
 static void take_errands(void *userdata) {
@@ -282,11 +257,9 @@ static void take_errands(void *userdata) {
         case ERRAND_SURVEY:
             survey(keeper, errand->number);
             break;
-        case ERRAND_PING: {
-            const struct dispatch pong = {.kind = DISPATCH_PONG, .number = errand->number};
-            mailbox_post(&keeper->outbox, &pong, sizeof(pong), NULL, 0);
+        case ERRAND_PING:
+            dispatch_pong(&keeper->dispatcher, errand->number);
             break;
-        }
         case ERRAND_BLESS:
             shard_node_bless(&keeper->shard, errand->node, clock_now_ns());
             break;
@@ -474,6 +447,7 @@ int keeper_new(const struct keeper_config *config, struct keeper **ret) {
     if (!keeper)
         return -ENOMEM;
     keeper->config = *config;
+    keeper->dispatcher.outbox = &keeper->outbox;
     (void) snprintf(keeper->nonce, sizeof(keeper->nonce), "%016llx", (unsigned long long) config->seed);
     int r = mailbox_init(&keeper->inbox, MAILBOX_BYTES);
     if (r >= 0)

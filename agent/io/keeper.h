@@ -8,11 +8,11 @@
 #include "config.h"
 #include "core/shard.h"
 #include "io/mailbox.h"
-#include "local/service.h"
 
 struct keeper;
 
-/* What travels from the front to a keeper: this, then the command's text or what the kind says. */
+/* What travels from the front to a keeper (back: io/dispatch.h): this, then the command's text or what the
+ * kind says. */
 enum errand_kind {
     ERRAND_COMMAND,
     ERRAND_SURVEY,
@@ -27,20 +27,6 @@ struct errand {
     uint32_t number; /* of the survey or ping */
     unsigned node;   /* to bless */
     struct command command;
-};
-
-/* What travels back: this, then the report's text, the extensions, or a struct keeper_survey. */
-enum dispatch_kind { DISPATCH_REPORT, DISPATCH_EXTENSIONS, DISPATCH_SURVEY, DISPATCH_PONG };
-
-struct dispatch {
-    enum dispatch_kind kind;
-    uint32_t number;      /* of the survey or ping that it answers; how many extensions */
-    struct report report; /* but for extensions */
-};
-
-struct keeper_survey {
-    struct shard_counters counters;
-    struct node_figures figures[NODES_MAX];
 };
 
 struct keeper_config {
