@@ -18,7 +18,7 @@ enum {
     CALL_ITEMS_MAX = 3 * BATCH_NAMES_MAX + 8,
     EXPECTED = 4, /* votes: as many are counted while a lease is fetched from memory */
     OWN_MAX = 2,  /* words of a node's own in a call */
-    FREE_WITH_BYTES_MAX = 4,
+    SPARES_MAX = 16,
 };
 
 static_assert(6 * BATCH_ACQUIRES_MAX <= 3 * BATCH_NAMES_MAX, "a call's keys and arguments have room");
@@ -113,11 +113,16 @@ struct words {
     struct redis_item items[CALL_ITEMS_MAX];
 };
 
+/* Memory for a call's bytes. */
+struct spare {
+    char *bytes;
+    size_t room;
+};
+
 /* One script call under way: its bytes and the tickets of its names, in order. */
 struct batch {
     struct batch *next;     /* in a free list, or among the bounced */
     struct batch *next_all; /* of all that were ever made */
-    unsigned below;         /* while it is free: how many it lies upon */
     node_set awaited;       /* nodes that have not answered it */
     node_set bounced;       /* those of them that could not be sent it */
     node_set silent;        /* release: those who tell nobody of it */
@@ -125,8 +130,7 @@ struct batch {
     uint32_t count;
     uint32_t room;
     instant_ns sent_ns;
-    char *bytes;
-    size_t bytes_room;
+    struct spare bytes; /* none while it is free */
     uint64_t tickets[];
 };
 
@@ -145,6 +149,8 @@ struct batcher {
     struct batch *free_singles, *free_full;
     struct batch *bounced; /* could not be sent */
     struct batch *all;
+    struct spare spares[SPARES_MAX]; /* what a burst wanted more of is given back */
+    unsigned n_spares;
     node_set cut;
     /* Nodes that have refused such a call for one of its keys: each name in a call of its own. What is held
      * there may be used there: extensions still go together. */
@@ -177,9 +183,11 @@ struct batcher *batcher_free(struct batcher *batcher) {
     while (batcher->all) {
         struct batch *batch = batcher->all;
         batcher->all = batch->next_all;
-        free(batch->bytes);
+        free(batch->bytes.bytes);
         free(batch);
     }
+    while (batcher->n_spares > 0)
+        free(batcher->spares[--batcher->n_spares].bytes);
     burst_deinit(&batcher->burst);
     free(batcher->items);
     free(batcher->arena);
@@ -329,16 +337,14 @@ static struct batch *batch_new(struct batcher *batcher, uint32_t count) {
     return batch;
 }
 
-/* The last one back is the first one out: a few do nearly all the work, so only they keep their bytes. */
 static void batch_give(struct batcher *batcher, struct batch *batch) {
     struct batch **list = batch->room == 1 ? &batcher->free_singles : &batcher->free_full;
 
-    batch->below = *list ? (*list)->below + 1 : 0;
-    if (batch->below >= FREE_WITH_BYTES_MAX) {
-        free(batch->bytes);
-        batch->bytes = NULL;
-        batch->bytes_room = 0;
-    }
+    if (batcher->n_spares < SPARES_MAX)
+        batcher->spares[batcher->n_spares++] = batch->bytes;
+    else
+        free(batch->bytes.bytes);
+    batch->bytes = (struct spare){NULL, 0};
     batch->next = *list;
     *list = batch;
 }
@@ -405,18 +411,20 @@ static const uint8_t *compose(struct words *into, const struct batcher *batcher,
 }
 
 /* Writes what all nodes get. */
-static struct redis_call write_call(struct batch *batch, enum redis_script script,
+static struct redis_call write_call(struct batcher *batcher, struct batch *batch, enum redis_script script,
                                     const struct words *words) {
     size_t wanted = EVALSHA_BEGIN_BYTES + evalsha_room(words->items, words->count);
     size_t n_arguments = words->count + words->n_own - words->n_keys;
 
-    batch->bytes = grow(batch->bytes, &batch->bytes_room, wanted, 1);
-    size_t split = evalsha_begin(batch->bytes, redis_scripts[script].hash, words->n_keys, n_arguments);
-    split += evalsha_put(batch->bytes + split, words->items, words->own_at);
-    size_t length = split + evalsha_put(batch->bytes + split, words->items + words->own_at,
-                                        words->count - words->own_at);
-    assert(length <= batch->bytes_room);
-    return (struct redis_call){batch->bytes, length, split};
+    if (batcher->n_spares > 0)
+        batch->bytes = batcher->spares[--batcher->n_spares];
+    char *bytes = batch->bytes.bytes = grow(batch->bytes.bytes, &batch->bytes.room, wanted, 1);
+    size_t split = evalsha_begin(bytes, redis_scripts[script].hash, words->n_keys, n_arguments);
+    split += evalsha_put(bytes + split, words->items, words->own_at);
+    size_t length =
+        split + evalsha_put(bytes + split, words->items + words->own_at, words->count - words->own_at);
+    assert(length <= batch->bytes.room);
+    return (struct redis_call){bytes, length, split};
 }
 
 static void send_call(struct batcher *batcher, struct redis *redis, const struct redis_call *call,
@@ -457,7 +465,7 @@ static void send_draft(struct batcher *batcher, struct redis *const nodes[NODES_
     for (uint32_t i = 0; i < draft->count; i++)
         batch->tickets[i] = draft->items[i]->ticket;
     batch->sent_ns = now_ns;
-    const struct redis_call call = write_call(batch, layout->script, &words);
+    const struct redis_call call = write_call(batcher, batch, layout->script, &words);
     for (unsigned i = 0; i < batcher->config->n_nodes; i++)
         if (to & node_set_of(i))
             send_call(batcher, nodes[i], &call, &words, first, batch);

@@ -12,6 +12,9 @@ struct batcher;
 
 /* 0 or -ENOMEM. `config` (nodes, key_format, host) and `agent_id` must outlive it. */
 int batcher_new(const struct config *config, const char *agent_id, struct batcher **ret);
+
+/* The nodes it has sent to must be gone: their calls under way have their bytes in here. NULL is fine.
+ * Returns NULL. */
 struct batcher *batcher_free(struct batcher *batcher);
 
 /* Takes a request in; its bytes are copied. Never calls back. */

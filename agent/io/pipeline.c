@@ -12,7 +12,7 @@
 #include "io/burst.h"
 
 enum {
-    PIECES_MAX = 64,
+    PIECES_MAX = 192,
     BURST_PIECES_MAX = 16,
     RECORD_PIECES = 3,
 };

@@ -129,8 +129,8 @@ unsigned redis_index(const struct redis *redis);
 enum redis_state redis_state(const struct redis *redis);
 
 /* Queues the call, with the `n_own` keys or arguments in `own` at its split. These are copied; the call's
- * bytes must stand until the answer. `tag` comes back in on_reply. Returns 0, or -ENOTCONN when not ready
- * (then there is no on_reply). Never calls back. */
+ * bytes must stand until on_reply, or redis_free(). `tag` comes back in on_reply. Returns 0, or -ENOTCONN
+ * when not ready (then there is no on_reply). Never calls back. */
 int redis_send(struct redis *redis, const struct redis_call *call, const struct redis_item *own,
                size_t n_own, void *tag);
 

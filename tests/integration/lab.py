@@ -3,6 +3,7 @@ Everything ends with the test."""
 
 import atexit
 import ctypes
+import hashlib
 import os
 import select
 import shutil
@@ -508,7 +509,7 @@ class FakeNode:
             text = (self.INFO % ("0" * 40, self.role)).encode()
             return b"$%d\r\n%s\r\n" % (len(text), text)
         if word == b"SCRIPT":
-            return b"$40\r\n" + b"0" * 40 + b"\r\n"
+            return b"$40\r\n" + hashlib.sha1(items[2]).hexdigest().encode() + b"\r\n"
         if word == b"EVALSHA":
             self.calls += 1
             return None if self.error is None else self.error.encode() + b"\r\n"

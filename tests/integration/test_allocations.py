@@ -48,15 +48,25 @@ def test_they_are_counted():
         client.close()
 
 
+def pair(client):
+    client.call("RELEASE", client.acquire("pair")["id"])
+
+
 def test_pairs():
     client = agent.client()
 
     def pairs():
         for _ in range(PAIRS):
-            client.call("RELEASE", client.acquire("pair")["id"])
+            pair(client)
         return 2 * PAIRS
 
     check("allocations for each acquire and release", pairs)
+    nodes[0].stop()  # what it is asked stays under way
+    for _ in range(10):
+        pair(client)
+    nodes[0].cont()
+    agent.wait_voting(5)
+    check("and once more calls were under way than ever before", pairs)
     client.close()
 
 

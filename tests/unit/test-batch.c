@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/hash.h"
 #include "base/random.h"
 
 #include "tap.h"
@@ -14,17 +15,22 @@ struct redis {
     unsigned index;
     bool down;
     const char *epoch;
+    struct redis_rights rights;
     unsigned n_calls;
     struct sent_call {
         enum redis_script script;
         size_t n_keys, n_items;
         void *tag;
+        struct redis_call shared;
+        uint64_t shared_hash; /* of its bytes when they were given */
         char items[ITEMS_MAX][64];
     } calls[CALLS_MAX];
 };
 
-static struct redis nodes[NODES] = {{.index = 0, .epoch = "run 1000 77"},
-                                    {.index = 1, .epoch = "other-run 1000 78"}};
+static struct redis nodes[NODES] = {
+    {.index = 0, .epoch = "run 1000 77", .rights.listen = true},
+    {.index = 1, .epoch = "other-run 1000 78", .rights.listen = true},
+};
 static struct redis *const node_list[NODES_MAX] = {&nodes[0], &nodes[1]};
 static struct batcher *batcher;
 static unsigned char text_memory[64 * TEXT_BLOCK_BYTES] __attribute__((aligned(16)));
@@ -37,6 +43,7 @@ static struct seen_vote {
 } votes[VOTES_MAX];
 static unsigned n_votes;
 static int64_t told_time_us;
+static unsigned overwritten; /* calls whose bytes did not stand until their answer */
 
 /* --- what batch.c wants of its world --- */
 
@@ -85,6 +92,11 @@ static void read_call(struct sent_call *call, const char *bytes, size_t length) 
         abort();
 }
 
+static uint64_t hash_of(const struct redis_call *call) {
+    static const uint64_t key[2] = {0, 0};
+    return hash_bytes(key, call->bytes, call->length);
+}
+
 int redis_send(struct redis *redis, const struct redis_call *call, const struct redis_item *own,
                size_t n_own, void *tag) {
     static char bytes[1 << 16];
@@ -98,8 +110,11 @@ int redis_send(struct redis *redis, const struct redis_call *call, const struct 
     memcpy(bytes + length, call->bytes + call->split, call->length - call->split);
     length += call->length - call->split;
     bytes[length] = '\0';
-    read_call(&redis->calls[redis->n_calls], bytes, length);
-    redis->calls[redis->n_calls++].tag = tag;
+    struct sent_call *sent = &redis->calls[redis->n_calls++];
+    read_call(sent, bytes, length);
+    sent->tag = tag;
+    sent->shared = *call;
+    sent->shared_hash = hash_of(call);
     return 0;
 }
 
@@ -112,10 +127,7 @@ const char *redis_epoch(const struct redis *redis) {
 }
 
 const struct redis_rights *redis_rights(const struct redis *redis) {
-    static const struct redis_rights rights = {.listen = true};
-
-    (void) redis;
-    return &rights;
+    return &redis->rights;
 }
 
 void redis_burst(const struct burst *burst, struct redis *const redises[], size_t n) {
@@ -221,11 +233,16 @@ static const char *calls_text(void) {
     return text;
 }
 
+static void answer(unsigned node, const struct sent_call *call, const redisReply *reply) {
+    overwritten += hash_of(&call->shared) != call->shared_hash;
+    batch_answered(batcher, NULL, node, call->tag, reply, 0);
+}
+
 /* The answers come in the order of the calls; nothing may stay behind. */
 static void answer_all(const redisReply *reply) {
     for (unsigned i = 0; i < NODES; i++)
         for (unsigned j = 0; j < nodes[i].n_calls; j++)
-            batch_answered(batcher, NULL, i, nodes[i].calls[j].tag, reply, 0);
+            answer(i, &nodes[i].calls[j], reply);
 }
 
 static void calls_are(const char *want, const char *what) {
@@ -300,26 +317,71 @@ static void test_own_words(void) {
     }
     is_string(nodes[1].calls[2].items[0], "21", "what one alone is asked");
     is_string(nodes[1].calls[2].items[4], REDIS_FREE_CHANNEL, "with its channel");
-    batch_answered(batcher, NULL, 0, nodes[0].calls[0].tag, &reply, 0);
-    void *tag = nodes[1].calls[0].tag;
-    batch_answered(batcher, NULL, 0, nodes[0].calls[1].tag, &reply, 0);
-    batch_answered(batcher, NULL, 1, nodes[1].calls[1].tag, &reply, 0);
-    batch_answered(batcher, NULL, 1, nodes[1].calls[2].tag, &reply, 0);
+    static struct sent_call late;
+    late = nodes[1].calls[0];
+    for (unsigned i = 0; i < 2; i++)
+        answer(0, &nodes[0].calls[i], &reply);
+    for (unsigned i = 1; i < 3; i++)
+        answer(1, &nodes[1].calls[i], &reply);
     for (unsigned name = 1; name <= 2; name++)
         ask(OPERATION_ACQUIRE, 30 + name);
     flush();
-    batch_answered(batcher, NULL, 1, tag, &reply, 0);
+    answer(1, &late, &reply);
     is_int(n_votes, 2, "a node that is late is heard of what it was asked,");
     is_int(votes[0].ticket, 101, "whatever was asked since");
     answer_all(&reply);
+    is_int(overwritten, 0, "and a call's bytes stand until the last node has answered");
+}
+
+static void test_down(void) {
+    redisReply good = integer(1);
+    redisReply *const all[] = {&good, &good};
+    redisReply reply = array((redisReply **) all, 2);
+
     nodes[0].down = true;
     ask_nodes(3, OPERATION_ACQUIRE, 1, 1, FENCED);
     flush();
-    is_int(n_votes, 1, "one that can't be sent it is cut off,");
+    is_int(n_votes, 1, "a node that can't be sent a call is cut off,");
     is_int(nodes[1].n_calls, 1, "and the other has it all the same");
-    nodes[0].down = false;
     answer_all(&reply);
     is_int(n_votes, 2, "and is heard");
+    nodes[1].down = true;
+    for (unsigned name = 1; name <= 3; name++)
+        ask_nodes(3, name % 2 ? OPERATION_ACQUIRE : OPERATION_EXTEND, name, name, FENCED);
+    flush();
+    is_int(n_votes, 2 * 3, "several are cut off once each");
+    nodes[0].down = nodes[1].down = false;
+    calls_are("", "and nothing of it goes out later");
+}
+
+static unsigned heard(unsigned ticket) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < n_votes; i++)
+        count += votes[i].ticket == ticket && votes[i].vote.heard;
+    return count;
+}
+
+/* A node whose user may not publish: its releases count as heard of, for all that is known. */
+static void test_mute(void) {
+    redisReply gone = integer(1);
+    redisReply *const all[] = {&gone, &gone};
+    redisReply reply = array((redisReply **) all, 2);
+
+    nodes[1].rights.listen = false;
+    ask_nodes(3, OPERATION_RELEASE, 1, 1, FENCED);
+    ask_nodes(3, OPERATION_RELEASE, 2, 2, FENCED);
+    flush();
+    is_string(nodes[0].calls[0].items[4], REDIS_FREE_CHANNEL, "one node publishes");
+    is_string(nodes[1].calls[0].items[4], "", "one has no right to");
+    answer_all(&reply);
+    is_int(heard(1), 1, "so nobody can tell who has heard of it there, and there alone");
+    nodes[1].rights.listen = true;
+    ask_nodes(3, OPERATION_RELEASE, 3, 3, FENCED);
+    ask_nodes(3, OPERATION_RELEASE, 4, 4, FENCED);
+    flush();
+    answer_all(&reply);
+    is_int(heard(3), 0, "with the right, it says how many");
 }
 
 static void test_same_key(void) {
@@ -544,12 +606,15 @@ int main(void) {
     test_together();
     test_kinds();
     test_own_words();
+    test_down();
+    test_mute();
     test_same_key();
     test_limits();
     test_any_order();
     test_answers();
     test_all_alike();
     test_key_refused();
+    is_int(overwritten, 0, "no call was written over before its last answer");
     batcher = batcher_free(batcher);
     return done_testing();
 }

@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "io/burst.h"
 #include "io/pipeline.h"
 #include "tap.h"
 
@@ -113,42 +114,147 @@ static void on_piece_answer(redisAsyncContext *which, void *data, void *userdata
     record_free(userdata);
 }
 
-/* Commands that share their beginning and their end, in sizes that leave no boundary untried where a write
- * may stop. */
-static void test_pieces(void) {
-    enum { RECORDS = 400, SHARED = 700 };
-    static char shared[SHARED], wanted[RECORDS * 2 * SHARED], got[sizeof(wanted)];
-    size_t total = 0, length = 0;
+/* What is sent in pieces, and what comes of it. */
+static struct stream {
+    size_t sent, got;
+    char wanted[400 * 1500], bytes[400 * 1500];
+} streams[2];
+
+/* Commands that share their beginning and their end, in many sizes. */
+static void send_pieces(struct pipeline *through, struct stream *stream, size_t records) {
+    enum { SHARED = 700 };
+    static char shared[SHARED];
     struct list none;
 
-    (void) setsockopt(pipeline.adapter.fd, SOL_SOCKET, SO_SNDBUF, &(int){4096}, sizeof(int));
     list_init(&none);
     for (size_t i = 0; i < SHARED; i++)
         shared[i] = (char) ('a' + i % 23);
-    for (size_t i = 0; i < RECORDS; i++) {
+    for (size_t i = 0; i < records; i++) {
         struct command_record *record = record_new(&none, 1 + i % 50);
-        size_t split = i * 37 % SHARED, end = i % 7 == 0 ? split : SHARED - i % 11;
-        record->length = i % 5 == 0 ? 0 : 1 + i % 50;
+        size_t split = i * 37 % SHARED, end = i % 7 == 6 ? split : SHARED - i % 11;
+        record->length = i % 5 == 4 ? 0 : 1 + i % 50;
         memset(record->bytes, 'A' + (int) (i % 26), record->length);
         record->head = (struct record_piece){shared, split};
         record->tail = (struct record_piece){shared + split, end > split ? end - split : 0};
         record->on_reply = on_piece_answer;
-        memcpy(wanted + total, shared, split);
-        memcpy(wanted + total + split, record->bytes, record->length);
-        memcpy(wanted + total + split + record->length, record->tail.bytes, record->tail.length);
-        total += record_length(record);
-        pipeline_send(&pipeline, record);
+        memcpy(stream->wanted + stream->sent, shared, split);
+        stream->sent += split;
+        memcpy(stream->wanted + stream->sent, record->bytes, record->length);
+        stream->sent += record->length;
+        memcpy(stream->wanted + stream->sent, record->tail.bytes, record->tail.length);
+        stream->sent += record->tail.length;
+        pipeline_send(through, record);
     }
+}
+
+/* A few bytes at a time, and what was in the way goes on. */
+static void take(struct pipeline *through, struct stream *stream, int fd, size_t at_most) {
+    for (ssize_t n; (n = read(fd, stream->bytes + stream->got, at_most)) > 0;) {
+        stream->got += (size_t) n;
+        through->adapter.target.on_events(&through->adapter.target, EPOLLOUT);
+    }
+}
+
+static bool is_whole(const struct stream *stream) {
+    return stream->got == stream->sent && memcmp(stream->bytes, stream->wanted, stream->sent) == 0;
+}
+
+/* No boundary of a piece is left untried where a write may stop. */
+static void test_pieces(void) {
+    enum { RECORDS = 400 };
+    struct stream *stream = &streams[0];
+
+    (void) setsockopt(pipeline.adapter.fd, SOL_SOCKET, SO_SNDBUF, &(int){4096}, sizeof(int));
+    send_pieces(&pipeline, stream, RECORDS);
     pipeline_flush(&pipeline);
     ok(pipeline.adapter.polls_write, "a small socket does not take it at once");
-    for (ssize_t n; (n = read(server, got + length, 113)) > 0;) {
-        length += (size_t) n;
-        pipeline.adapter.target.on_events(&pipeline.adapter.target, EPOLLOUT);
-    }
-    ok(length == total && memcmp(got, wanted, total) == 0, "commands made of pieces come as they are");
+    take(&pipeline, stream, server, 113);
+    ok(is_whole(stream), "commands made of pieces come as they are");
     for (unsigned i = 0; i < RECORDS; i++)
         serve("+y\r\n");
     ok(!list_first(&pipeline.sent), "each is answered");
+}
+
+static struct pipeline other;
+
+static void on_other_connect(const redisAsyncContext *which, int status) {
+    (void) which;
+    (void) status;
+    pipeline_connected(&other);
+}
+
+static void on_other_disconnect(const redisAsyncContext *which, int status) {
+    (void) which;
+    (void) status;
+    pipeline_drop(&other);
+}
+
+/* A second connection; its server's end. With `tls`, its bytes are hiredis' to write, encrypted or not. */
+static int other_begin(int listening, const char *path, bool tls) {
+    redisAsyncContext *second = redisAsyncConnectUnix(path);
+
+    if (!second || second->err || pipeline_attach(&other, second, tls) < 0)
+        skip_all("can't connect");
+    (void) redisAsyncSetConnectCallback(second, on_other_connect);
+    (void) redisAsyncSetDisconnectCallback(second, on_other_disconnect);
+    int fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    other.adapter.target.on_events(&other.adapter.target, EPOLLOUT);
+    return fd;
+}
+
+/* Written by one call to both, as far as that goes. */
+static void test_burst(int listening, const char *path) {
+    struct pipeline *const both[] = {&pipeline, &other};
+    int fds[] = {server, other_begin(listening, path, false)};
+    struct burst burst;
+
+    burst_init(&burst);
+    for (size_t records = 1; records < 40; records += 6) {
+        memset(streams, 0, sizeof(streams));
+        for (unsigned i = 0; i < 2; i++)
+            send_pieces(both[i], &streams[i], records + i);
+        pipeline_burst(&burst, both, 2);
+        for (unsigned i = 0; i < 2; i++) {
+            pipeline_flush(both[i]);
+            take(both[i], &streams[i], fds[i], 4096);
+            for (size_t answers_left = records + i; answers_left > 0; answers_left--)
+                if (write(fds[i], "+y\r\n", 4) != 4)
+                    skip_all("the socket is full");
+            both[i]->adapter.target.on_events(&both[i]->adapter.target, EPOLLIN);
+        }
+        ok(is_whole(&streams[0]) && is_whole(&streams[1]), "%zu commands in a burst come as they are",
+           records);
+    }
+    burst_deinit(&burst);
+    pipeline_close(&other);
+    (void) close(fds[1]);
+}
+
+/* hiredis looks into what it is given, so this is a command. */
+static void test_hiredis(int listening, const char *path) {
+    static const char begin[] = "*2\r\n$4\r\nPI", own[] = "NG\r\n$3", end[] = "\r\nall\r\n";
+    static const char wanted[] = "*2\r\n$4\r\nPING\r\n$3\r\nall\r\n";
+    int fd = other_begin(listening, path, true);
+    struct list none;
+    char got[64] = "";
+
+    list_init(&none);
+    struct command_record *record = record_new(&none, sizeof(own));
+    memcpy(record->bytes, own, sizeof(own) - 1);
+    record->length = sizeof(own) - 1;
+    record->head = (struct record_piece){begin, sizeof(begin) - 1};
+    record->tail = (struct record_piece){end, sizeof(end) - 1};
+    record->on_reply = on_piece_answer;
+    pipeline_send(&other, record);
+    pipeline_flush(&other);
+    ssize_t n = read(fd, got, sizeof(got) - 1);
+    ok(n == (ssize_t) strlen(wanted) && strcmp(got, wanted) == 0,
+       "through hiredis' queue, as TLS wants it, a command made of pieces comes as it is");
+    ok(write(fd, "+y\r\n", 4) == 4, "the other end answers");
+    other.adapter.target.on_events(&other.adapter.target, EPOLLIN);
+    ok(!list_first(&other.sent), "and is heard");
+    pipeline_close(&other);
+    (void) close(fd);
 }
 
 static void test_close_in_callback(void) {
@@ -231,6 +337,10 @@ int main(void) {
     test_order();
     test_large();
     test_pieces();
+    pipeline_init(&other, poller);
+    test_burst(listening, address.sun_path);
+    test_hiredis(listening, address.sun_path);
+    pipeline_deinit(&other);
     test_close_in_callback();
     begin(listening, address.sun_path);
     test_unasked("+b\r\n", "u:a ");
