@@ -19,6 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 os.environ.setdefault("REDLOCK_BUILD", os.path.join(HERE, "..", "..", "build-bench"))
 
+import costs  # noqa: E402
 import measures  # noqa: E402
 import peers  # noqa: E402
 import plots  # noqa: E402
@@ -32,9 +33,12 @@ class Settings:
     rounds = 5
     turn_ms = 400
     clients = (1, 8, 64, 512)
+    many_clients = 64
     processes = 16
     nodes = (1, 3, 5)
     most_nodes = 5
+    single_rounds = 25
+    single_ms = 250
     handoffs = 4000
     remote_handoffs = 40
     failover_ttl_ms = 1000
@@ -52,7 +56,7 @@ class Settings:
     delayed_ms = 1500
     flood_ttl_ms = 2000
     flood_ms = 4000
-    peer_kinds = 4
+    peer_kinds = 5
     peer_rounds = 5
     peer_ms = 600
     peer_handoffs = 15
@@ -68,6 +72,8 @@ class Long(Settings):
 class Quick(Settings):
     rounds = 5
     turn_ms = 100
+    single_rounds = 9
+    single_ms = 100
     handoffs = 1000
     remote_handoffs = 10
     failover_ttl_ms = 400
@@ -93,9 +99,12 @@ class Tiny(Settings):
     rounds = 1
     turn_ms = 40
     clients = (1, 4)
+    many_clients = 4
     processes = 2
     nodes = (1, 3)
     most_nodes = 3
+    single_rounds = 1
+    single_ms = 40
     handoffs = 20
     remote_handoffs = 1
     failover_ttl_ms = 300
@@ -113,7 +122,7 @@ class Tiny(Settings):
     delayed_ms = 100
     flood_ttl_ms = 300
     flood_ms = 200
-    peer_kinds = 1
+    peer_kinds = 2
     peer_rounds = 1
     peer_ms = 50
     peer_handoffs = 3
@@ -183,7 +192,7 @@ def main():
     results.about = {"form": settings.__name__.lower(), "settings": numbers, "versions": versions(),
                      "load_average": {"start": os.getloadavg()[0]}}
     os.makedirs(given.output, exist_ok=True)
-    sections = {**measures.SECTIONS, "peers": peers.measure, "endurance": measures.endurance}
+    sections = {**measures.SECTIONS, "peers": peers.measure, "endurance": costs.endurance}
     results.about["failed"] = [name for name in sections if name in only and
                                not measured(name, sections[name], results, settings)]
     results.about["load_average"]["end"] = os.getloadavg()[0]

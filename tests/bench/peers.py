@@ -1,5 +1,6 @@
 """Other lock services, where they are installed: node-redlock (npm), redis-py's Lock and etcd (Debian)."""
 
+import functools
 import json
 import os
 import shutil
@@ -7,7 +8,8 @@ import socket
 import subprocess
 import tempfile
 
-from world import HERE, Job, World, bench, lab, load, monotonic_us
+from results import target
+from world import HERE, Job, World, bench, in_turns, lab, load, monotonic_us
 
 WORKERS = (16, 64)
 INSTALL_SECONDS = 120
@@ -155,26 +157,38 @@ class Agent(Peer):
     name, nodes = "agent", 5
 
     def __init__(self, world):
-        self.world, self.version = world, "this tree"
+        self.version, self.socket = "this tree", world.socket
 
     def acquire_us(self, ms):
-        return load("agent", "connections", 1, ms, self.world.socket)["acquire"]["p50"]
+        return load("agent", "connections", 1, ms, self.socket)["acquire"]["p50"]
 
     def pairs(self, workers, ms):
         ms = max(ms, 4 * workers)
-        return load("agent", "connections", workers, ms, self.world.socket)["pairs_per_second"]
+        return load("agent", "connections", workers, ms, self.socket)["pairs_per_second"]
 
     def handoff_us(self, count):
-        return bench("handoff", self.world.socket, 2, count)["handoff"]["p50"]
+        return bench("handoff", self.socket, 2, count)["handoff"]["p50"]
 
     def failover_us(self, name, ttl_ms):
-        holder = Job("hold", self.world.socket, name, 1, 1, ttl_ms, 0)
-        waiter = Job("await", self.world.socket, name + "-0", ttl_ms)
+        holder = Job("hold", self.socket, name, 1, 1, ttl_ms, 0)
+        waiter = Job("await", self.socket, name + "-0", ttl_ms)
         begun_us = monotonic_us()
         holder.kill()
         took_us = waiter.line()["at_us"] - begun_us
         waiter.kill()
         return took_us
+
+
+class AgentWithoutTokens(Agent):
+    """What the libraries promise: they have no fencing tokens."""
+    name = "agent, no tokens"
+
+    def __init__(self, world):
+        self.agent = world.agent("fencing = no")
+        self.version, self.socket = "this tree, fencing = no", self.agent.socket_path
+
+    def end(self):
+        self.agent.kill()
 
 
 def free_port():
@@ -183,7 +197,8 @@ def free_port():
         return taken.getsockname()[1]
 
 
-KINDS = (Agent, NodeRedlock, RedisPy, Etcd)
+KINDS = (Agent, AgentWithoutTokens, NodeRedlock, RedisPy, Etcd)
+LIBRARIES = (NodeRedlock.name, RedisPy.name)
 
 
 def started(results, settings, world):
@@ -200,6 +215,30 @@ def started(results, settings, world):
     return found
 
 
+def floor_us(places, ms):
+    return load("floor", "connections", 1, ms, *places)["acquire"]["p50"]
+
+
+def beside(results, key, text, library, **bound):
+    """The agent, and the one without tokens, beside a library: rows of what was measured of all of them."""
+    measured = results.rows[key]
+    results.again(measured, "beside_" + key, "%s: agent / %s" % (text, library), base=library, **bound)
+    plain = AgentWithoutTokens.name
+    results.again(measured, "beside_%s_no_tokens" % key, "the same: %s / %s" % (plain, library), ours=plain,
+                  base=library)
+
+
+def compare(results, settings):
+    redlock, pairs_16 = NodeRedlock.name, results.rows["peer_pairs_16"]
+    if redlock in pairs_16.series:
+        beside(results, "peer_acquire", "acquire p50", redlock, bound=target(settings, 1))
+        beside(results, "peer_pairs_64", "pairs, 64 workers", redlock, bound=target(settings, 5), least=True)
+    libraries = [name for name in LIBRARIES if name in pairs_16.series]
+    if libraries:
+        beside(results, "peer_pairs_16", "pairs, 16 workers", max(libraries, key=pairs_16.value),
+               bound=target(settings, 3), least=True)
+
+
 def measure(results, settings):
     world = World(5)
     acquire = results.row("peer_acquire", "acquire p50")
@@ -208,19 +247,23 @@ def measure(results, settings):
     handoff = results.row("peer_handoff", "hand-off p50")
     failover = results.row("peer_failover", "failover after kill -9 of the holder: share of the ttl", "%")
     peers = started(results, settings, world)
+    ask = {peer.name: peer.acquire_us for peer in peers}
+    for nodes in {peer.nodes for peer in peers}:
+        ask["floor N=%d" % nodes] = functools.partial(floor_us, world.places[:nodes])
     for _ in range(settings.peer_rounds):
-        for nodes in sorted({peer.nodes for peer in peers}):
-            measured = load("floor", "connections", 1, settings.peer_ms, *world.places[:nodes])
-            acquire.note("floor N=%d" % nodes, measured["acquire"]["p50"])
-        for peer in peers:
-            acquire.note(peer.name, peer.acquire_us(settings.peer_ms))
-            for workers, row in pairs.items():
+        for series in in_turns(ask):
+            acquire.note(series, ask[series](settings.peer_ms))
+        for workers, row in pairs.items():
+            for peer in in_turns(peers):
                 row.note(peer.name, peer.pairs(workers, settings.peer_ms))
+        for peer in in_turns(peers):
             handoff.note(peer.name, peer.handoff_us(settings.peer_handoffs))
     for number in range(settings.peer_kills):
-        for peer in peers:
-            took_us = peer.failover_us("kill-%d" % number, settings.peer_ttl_ms)
+        for peer in in_turns(peers):
+            name = "kill-%d-%d" % (number, peers.index(peer))  # of its own: they are on the same nodes
+            took_us = peer.failover_us(name, settings.peer_ttl_ms)
             failover.note(peer.name, took_us / 10 / settings.peer_ttl_ms)
+    compare(results, settings)
     for peer in peers:
         peer.end()
     world.end()

@@ -106,8 +106,9 @@ def handoffs(results, path):
               ("floor, publish/subscribe", rows["handoff_remote_p50"].value("floor"), FLOOR),
               ("agent, two hosts", rows["handoff_remote_p50"].value("agent"), AGENT)]
     if "peer_handoff" in rows:
-        values += [(name, rows["peer_handoff"].value(name), OTHER) for name in rows["peer_handoff"].series
-                   if name != "agent"]
+        measured = rows["peer_handoff"]
+        values += [(name, measured.value(name), OTHER) for name in results.peers
+                   if name in measured.series and not name.startswith("agent")]
     bars(path, "hand-off p50", "microseconds", values)
 
 

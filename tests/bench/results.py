@@ -3,11 +3,16 @@
 from world import median
 
 
+def target(settings, bound):
+    """A row's bound, where numbers are measured as they are meant."""
+    return bound if settings.binding else None
+
+
 class Row:
-    def __init__(self, key, text, unit, ours, base, bound, of):
+    def __init__(self, key, text, unit, ours, base, bound, of, least):
         self.key, self.text, self.unit = key, text, unit
         self.ours, self.base = ours, base
-        self.bound, self.of = bound, of
+        self.bound, self.of, self.least = bound, of, least
         self.series = {}
 
     def note(self, series, value):
@@ -29,10 +34,13 @@ class Row:
         """What the bound is for."""
         return self.ratio() if self.of == "ratio" else self.value(self.ours)
 
+    def bound_is(self):
+        return "at least" if self.least else "at most"
+
     def met(self):
         if self.bound is None or self.judged() is None:
             return None
-        return self.judged() <= self.bound
+        return self.judged() >= self.bound if self.least else self.judged() <= self.bound
 
     def as_json(self):
         ratios = self.ratios()
@@ -41,7 +49,7 @@ class Row:
                 "ours": self.ours, "base": self.base, "ratio": self.ratio(),
                 "ratio_low": min(ratios) if ratios else None, "ratio_high": max(ratios) if ratios else None,
                 "bound": self.bound, "bound_of": self.of if self.bound is not None else None,
-                "met": self.met()}
+                "bound_is": self.bound_is() if self.bound is not None else None, "met": self.met()}
 
 
 class Results:
@@ -50,11 +58,18 @@ class Results:
         self.peers = {}    # name: its version, or why there is none
         self.about = {}    # versions, noise, settings
 
-    def row(self, key, text="", unit="us", ours="agent", base="floor", bound=None, of="ratio"):
-        """The row, made when it is not there. `bound`: what the ratio, or our value, is to be at most."""
+    def row(self, key, text="", unit="us", ours="agent", base="floor", bound=None, of="ratio", least=False):
+        """The row, made when it is not there. `bound`: what the ratio, or our value, is to be at most, or at
+        least."""
         if key not in self.rows:
-            self.rows[key] = Row(key, text, unit, ours, base, bound, of)
+            self.rows[key] = Row(key, text, unit, ours, base, bound, of, least)
         return self.rows[key]
+
+    def again(self, measured, key, text, **compared):
+        """A row of its own for what another one has measured."""
+        row = self.row(key, text, measured.unit, **compared)
+        row.series = measured.series
+        return row
 
     def note(self, key, series, value):
         self.rows[key].note(series, value)

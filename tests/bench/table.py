@@ -43,7 +43,7 @@ def verdict(row):
     if row.met() is None:
         return ""
     bound = number(row.bound) + (" x" if row.of == "ratio" else "")
-    return "%s (at most %s)" % ("met" if row.met() else "NOT MET", bound)
+    return "%s (%s %s)" % ("met" if row.met() else "NOT MET", row.bound_is(), bound)
 
 
 LINE = "%-69s %6s %6s %-7s %-21s %s"
@@ -74,17 +74,17 @@ PEER_COLUMNS = (("peer_acquire", "acquire p50"), ("peer_pairs_16", "pairs/s, 16"
 def peer_lines(results):
     if not results.peers:
         return
-    yield "%-14s %2s %16s %13s %13s %14s %20s" % ("peers", "N", *(title for _, title in PEER_COLUMNS))
+    yield "%-16s %2s %16s %13s %13s %14s %20s" % ("peers", "N", *(title for _, title in PEER_COLUMNS))
     for name, peer in results.peers.items():
         if "absent" in peer:
-            yield "%-14s not measured: %s" % (name, peer["absent"])
+            yield "%-16s not measured: %s" % (name, peer["absent"])
             continue
         values = [results.rows[key].value(name) if key in results.rows else None for key, _ in PEER_COLUMNS]
         floor = results.rows["peer_acquire"].value("floor N=%d" % peer["nodes"])
         shown = [number(value) for value in values]
         if floor and values[0]:
             shown[0] += " (%.1f x)" % (values[0] / floor)
-        yield "%-14s %2d %16s %13s %13s %14s %20s" % (name, peer["nodes"], *shown)
+        yield "%-16s %2d %16s %13s %13s %14s %20s" % (name, peer["nodes"], *shown)
     yield "  (microseconds; x: the floor with as many nodes in the same rounds)"
     for name, peer in results.peers.items():
         if "version" in peer:

@@ -9,16 +9,21 @@ import tempfile
 import xml.etree.ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, ".."))
+sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 from tap import equal, main, note, ok, skip  # noqa: E402
+import peers  # noqa: E402
+import table  # noqa: E402
+from results import Results  # noqa: E402
+from world import in_turns  # noqa: E402
 
 PLOTS = ("latency.svg", "pairs.svg", "handoff.svg", "peers.svg")
 ROWS = ("acquire_p50/connections/4/3", "release_p999/processes/2/1", "pairs/processes/2/3", "relay_pairs",
-        "fencing", "handoff_local_p50", "handoff_remote_p50", "failover_client", "failover_agent",
-        "extension_cpu", "extension_lost", "cost_20_agent", "cost_20_call", "cost_20_names", "cost_20_lost",
-        "memory_idle", "wakeups", "memory_connection", "memory_lease",
-        "memory_lease_fixed", "stopped_p50", "delayed_p50", "flood", "valid", "long_short_cpu",
-        "long_short_lost", "peer_acquire", "peer_pairs_16", "peer_handoff", "peer_failover")
+        "pairs_many", "single_p50", "single_relay", "single_p99", "fencing", "handoff_local_rate",
+        "handoff_local_p50", "handoff_remote_p50", "failover_client", "failover_agent", "extension_cpu",
+        "extension_lost", "cost_20_agent", "cost_20_call", "cost_20_names", "cost_20_lost", "memory_idle",
+        "wakeups", "memory_connection", "memory_lease", "memory_lease_fixed", "stopped_p50",
+        "stopped_floor", "delayed_p50", "flood", "valid", "long_short_cpu", "long_short_latest",
+        "long_short_lost", "peer_acquire", "peer_pairs_16", "peer_pairs_64", "peer_handoff", "peer_failover")
 
 
 def check_results(path):
@@ -32,6 +37,14 @@ def check_results(path):
         ok(key in results["versions"], "the version of %s is told" % key)
     ok(results["noise"]["floor_spread"], "the noise is told")
     equal(sorted(results["load_average"]), ["end", "start"], "the load average is told")
+    for key, series in (("single_p50", ["agent", "floor", "relay"]),
+                        ("stopped_p50", ["agent", "all there"]),
+                        ("peer_acquire", ["agent", "agent, no tokens", "floor N=5"]),
+                        ("peer_pairs_64", ["agent", "agent, no tokens"])):
+        equal(sorted(results["measured"][key]["rounds"]), series, "%s: what was compared" % key)
+    flood, later = (results["measured"][key]["rounds"] for key in ("flood", "flood_later"))
+    equal(later["agent"], [ours - without for ours, without in zip(flood["agent"], flood["without"])],
+          "how much later extensions are in a flood")
     delayed = results["measured"]["delayed_p50"]["medians"]
     ok(delayed["floor"] >= 1000 and delayed["agent"] >= 1000, "nothing is faster than the round trip")
     equal(results["measured"]["long_short_lost"]["medians"]["agent"], 0, "no lease was lost")
@@ -55,13 +68,65 @@ def test_tiny():
             note(line)
         return
     with open(os.path.join(output, "table.txt")) as file:
-        table = file.read()
-    ok(done.stdout.startswith(table), "the table is printed as it is written")
+        printed = file.read()
+    ok(done.stdout.startswith(printed), "the table is printed as it is written")
     for text in ("acquire", "release", "hand-off remote", "wake-ups", "targets: ", "(at most 8.00)"):
-        ok(text in table, "the table has: %s" % text)
+        ok(text in printed, "the table has: %s" % text)
+    ok("agent, no tokens  5 " in printed, "the agent without tokens has its line")
     check_results(os.path.join(output, "bench.json"))
     check_plots(output)
     shutil.rmtree(output)
 
 
-main(test_tiny)
+def test_turns():
+    drawn = [in_turns(("floor", "agent", "relay")) for _ in range(200)]
+    ok(all(sorted(turns) == ["agent", "floor", "relay"] for turns in drawn), "each has its turn")
+    equal(len({tuple(turns) for turns in drawn}), 6, "in every order")
+
+
+def row_with(bound, least, *values):
+    row = Results().row("key", bound=bound, of="value", least=least)
+    for value in values:
+        row.note("agent", value)
+    return table.verdict(row)
+
+
+def test_bounds():
+    equal(row_with(10, False, 9, 10, 99), "met (at most 10.0)", "a median at the bound")
+    equal(row_with(10, False, 9, 11, 11), "NOT MET (at most 10.0)", "above")
+    equal(row_with(10, True, 1, 10, 10), "met (at least 10.0)", "at least that")
+    equal(row_with(10, True, 9, 9, 99), "NOT MET (at least 10.0)", "below")
+    equal(row_with(None, False, 1), "", "without a bound there is nothing to meet")
+
+
+class Binding:
+    binding = True
+
+
+def compared(**pairs):
+    """The lines of the agents beside the libraries, from pairs a second (16 workers, 64 workers)."""
+    results = Results()
+    for name, values in pairs.items():
+        name = {"agent": "agent", "plain": "agent, no tokens", "redlock": "node-redlock",
+                "redis": "redis-py Lock", "etcd": "etcd"}[name]
+        results.row("peer_acquire").note(name, 1e6 / values[0])
+        for workers, value in zip((16, 64), values):
+            results.row("peer_pairs_%d" % workers, unit="per s").note(name, value)
+    peers.compare(results, Binding)
+    return {row.text: table.verdict(row) for row in results.rows.values() if row.text}
+
+
+def test_peers():
+    lines = compared(agent=(300, 500), plain=(400, 600), redlock=(90, 100), redis=(100, 90), etcd=(900, 900))
+    equal(lines, {"acquire p50: agent / node-redlock": "met (at most 1.00 x)",
+                  "pairs, 64 workers: agent / node-redlock": "met (at least 5.00 x)",
+                  "pairs, 16 workers: agent / redis-py Lock": "met (at least 3.00 x)",
+                  "the same: agent, no tokens / node-redlock": "",
+                  "the same: agent, no tokens / redis-py Lock": ""}, "beside the best library")
+    lines = compared(agent=(80, 80), plain=(400, 600), redlock=(90, 100))
+    equal(sorted(filter(None, lines.values())), ["NOT MET (at least 3.00 x)", "NOT MET (at least 5.00 x)",
+                                                 "NOT MET (at most 1.00 x)"], "where there is no other")
+    equal(compared(agent=(80, 80), plain=(400, 600), etcd=(9, 9)), {}, "and where there is none")
+
+
+main(test_tiny, test_turns, test_bounds, test_peers)

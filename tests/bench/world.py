@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import select
 import subprocess
 import sys
@@ -14,6 +15,13 @@ import lab  # noqa: E402
 PATIENCE_SECONDS = 180
 BENCH = os.path.join(lab.BUILD, "tests", "bench", "bench")
 KEEPERS = 1  # as by default
+order = random.Random(1)
+
+
+def in_turns(compared):
+    """What is compared, in an order that is drawn anew for each round. Servers stay on the cores where the
+    turn before has left them, so that no series may always follow the same one."""
+    return order.sample(list(compared), len(compared))
 
 
 class World:
@@ -67,6 +75,18 @@ class Job:
         return json.loads(line) if line else {}
 
     def kill(self):
+        lab.end_process(self.process)
+
+
+class Relay:
+    """The least that can stand between clients and these nodes."""
+
+    def __init__(self, places):
+        self.socket = lab.path("relay.sock")
+        self.process = lab.spawn([BENCH, "relay", self.socket, *places])
+        lab.wait_for(lambda: os.path.exists(self.socket), what="the relay")
+
+    def end(self):
         lab.end_process(self.process)
 
 

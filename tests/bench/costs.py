@@ -1,0 +1,175 @@
+"""What held leases cost: CPU, memory, and whether they are kept in time."""
+
+import re
+import time
+
+from results import target
+from world import KEEPERS, Job, World, cpu_ms, lab, rss_bytes, switches
+
+
+def extension(results, settings):
+    """The agent's leases and the floor's are held at the same time, on nodes of their own."""
+    ours, base = World(5), World(5)
+    base.agents.pop().kill()  # it has blessed them
+    count, ttl_ms = settings.extension_leases, settings.extension_ttl_ms
+    window = settings.extension_periods * ttl_ms / 1e3 * 0.95 / 3
+    agent_row = results.row("extension_cpu", "CPU of the agent to extend %d leases, ttl %g s" %
+                            (count, ttl_ms / 1e3), "ms/min",
+                            bound=target(settings, 50), of="value")
+    nodes_row = results.row("extension_cpu_nodes", "the same: CPU of the five nodes, beyond that when idle",
+                            "ms/min")
+    processes = {"agent": [ours.agents[0].process], "floor": []}
+    nodes = {"agent": [node.process for node in ours.nodes], "floor": [node.process for node in base.nodes]}
+    idle = {series: cpu_ms(*nodes[series]) for series in nodes}
+    time.sleep(window)
+    idle = {series: cpu_ms(*nodes[series]) - idle[series] for series in nodes}
+    holder = Job("hold", ours.socket, "extension", count, 1, ttl_ms, 1000)
+    renewer = Job("renew", count, ttl_ms, *base.places)
+    processes["floor"].append(renewer.process)
+    time.sleep(window)  # the leases that were taken together get out of step
+    for _ in range(settings.rounds):
+        before = {series: (cpu_ms(*processes[series]), cpu_ms(*nodes[series])) for series in nodes}
+        begun = time.monotonic()
+        time.sleep(window)
+        minutes = (time.monotonic() - begun) / 60
+        for series in nodes:
+            agent_row.note(series, (cpu_ms(*processes[series]) - before[series][0]) / minutes)
+            nodes_row.note(series, (cpu_ms(*nodes[series]) - before[series][1] - idle[series]) / minutes)
+    lost = holder.end()["lost"]
+    results.row("extension_lost", "leases lost meanwhile", "", bound=0, of="value").note("agent", lost)
+    renewer.end()
+    ours.end()
+    base.end()
+
+
+def script_calls(nodes):
+    """So far, of all nodes."""
+    stats = "".join(str(node.call("INFO", "commandstats")) for node in nodes)
+    return sum(int(calls) for calls in re.findall(r"cmdstat_evalsha:calls=(\d+)", stats))
+
+
+def cost(results, settings):
+    """What it costs to extend a lease, and a call's names, by the number of leases."""
+    ttl_ms = settings.extension_ttl_ms
+    window = settings.extension_periods * ttl_ms / 1e3 * 0.95 / 3
+    for count in settings.cost_leases:
+        text = "an extension, %d leases: " % count
+        world = World(5)
+        agent, nodes = world.agents[0], [node.process for node in world.nodes]
+        idle = cpu_ms(*nodes)
+        time.sleep(window)
+        idle = cpu_ms(*nodes) - idle
+        holder = Job("hold", world.socket, "cost", count, max(1, count // 4000), ttl_ms, 0)
+        time.sleep(1.5 * ttl_ms / 1e3)  # those that were taken together get out of step
+        for _ in range(settings.cost_rounds):
+            before = (agent.status()["extensions"], script_calls(world.nodes), cpu_ms(agent.process),
+                      cpu_ms(*nodes))
+            time.sleep(window)
+            names = agent.status()["extensions"] - before[0]
+            calls = (script_calls(world.nodes) - before[1]) / len(nodes)
+            agent_us = (cpu_ms(agent.process) - before[2]) * 1e3
+            nodes_us = (cpu_ms(*nodes) - before[3] - idle) * 1e3
+            key = "cost_%d" % count
+            results.row(key + "_agent", text + "CPU of the agent").note("agent", agent_us / names)
+            results.row(key + "_call", text + "the same for a call to each node").note(
+                "agent", agent_us / calls)
+            results.row(key + "_names", text + "names in such a call", "").note("agent", names / calls)
+            results.row(key + "_nodes", text + "CPU of the five nodes").note("agent", nodes_us / names)
+        results.row(key + "_lost", text + "leases lost", "", bound=0, of="value").note(
+            "agent", holder.end()["lost"])
+        world.end()
+
+
+def hold_at_rest(agent, name, count):
+    """Held, and nothing is under way. Few are asked for at once, so that all nodes keep up: what waits for a
+    slow one is of the burst, not of the lease."""
+    job = Job("hold", agent.socket_path, name, count, 4, 60000, 0, 16)
+    time.sleep(0.5)
+    return job
+
+
+def memory(results, settings):
+    """Memory of a lease is what more of them want in an agent that has some already: there all buffers are
+    as large as they get, whatever is shared has been touched, and nothing but the leases is new. Counted are
+    all pages of the process, those that it shares with its clients too."""
+    nodes = lab.nodes(settings.most_nodes)
+
+    def fresh():
+        agent = lab.Agent(nodes, keepers=KEEPERS)
+        agent.wait_voting(len(nodes))
+        return agent
+
+    idle_row = results.row("memory_idle", "memory of an idle agent", "MiB", bound=8, of="value")
+    wakeups = results.row("wakeups", "wake-ups of an idle agent, all threads", "per s", bound=1, of="value")
+    connection = results.row("memory_connection", "memory of an idle connection, in the agent", "bytes",
+                             bound=target(settings, 4096), of="value")
+    pageless = results.row("memory_pageless", "the same without libredlock's page: any Redis client's",
+                           "bytes")
+    lease = results.row("memory_lease", "memory of a held lease, in the agent, in all: %d more of them" %
+                        (settings.memory_leases_more - settings.memory_leases), "bytes",
+                        bound=target(settings, 600), of="value")
+    fixed = results.row("memory_lease_fixed", "the same: what the first %d want beyond that" %
+                        settings.memory_leases, "MiB")
+    for number in range(settings.memory_rounds):
+        agent = fresh()
+        empty = rss_bytes(agent.process)
+        idle_row.note("agent", empty / 2**20)
+        if number == 0:
+            time.sleep(settings.idle_seconds / 10)
+            before, begun = switches(agent.process), time.monotonic()
+            time.sleep(settings.idle_seconds)  # in one piece: it looks after its nodes every ten seconds
+            wakeups.note("agent", (switches(agent.process) - before) / (time.monotonic() - begun))
+            empty = rss_bytes(agent.process)
+        job = Job("idle", agent.socket_path, settings.idle_connections)
+        connection.note("agent", (rss_bytes(agent.process) - empty) / settings.idle_connections)
+        job.end()
+        agent.kill()
+        agent = fresh()
+        empty = rss_bytes(agent.process)
+        clients = [agent.client() for _ in range(settings.idle_connections)]
+        for client in clients:
+            client.call("PING")
+        pageless.note("agent", (rss_bytes(agent.process) - empty) / settings.idle_connections)
+        for client in clients:
+            client.close()
+        agent.kill()
+        agent = fresh()
+        first, more = settings.memory_leases, settings.memory_leases_more - settings.memory_leases
+        empty = rss_bytes(agent.process)
+        held = [hold_at_rest(agent, "memory-%d" % number, first)]
+        some = rss_bytes(agent.process)
+        held.append(hold_at_rest(agent, "memory-%d-more" % number, more))
+        each = (rss_bytes(agent.process) - some) / more
+        lease.note("agent", each)
+        fixed.note("agent", max(0, some - empty - first * each) / 2**20)
+        for job in held:
+            job.kill()
+        agent.kill()
+    for node in nodes:
+        node.kill()
+
+
+def endurance(results, settings):
+    """--long: 10,000 leases with a ttl of 1 s for five minutes, 100,000 with 10 s for ten."""
+    for key, count, ttl_ms, seconds in settings.endurance:
+        world = World(5)
+        text = "%d leases, ttl %g s, %g s: " % (count, ttl_ms / 1e3, seconds)
+        holder = Job("hold", world.socket, key, count, max(4, count // 4000), ttl_ms, ttl_ms // 20)
+        agent = world.agents[0]
+        for _ in range(5):
+            before, begun = cpu_ms(agent.process), time.monotonic()
+            time.sleep(seconds / 5)
+            share = (cpu_ms(agent.process) - before) / 10 / (time.monotonic() - begun)
+            results.row(key + "_cpu", text + "CPU of the agent", "% of a core",
+                        bound=target(settings, 5 if key == "long_many" else None), of="value").note(
+                            "agent", share)
+        status = agent.status()
+        told = holder.end()
+        results.row(key + "_latest", text + "latest extension, of the ttl", "%",
+                    bound=target(settings, 50), of="value").note(
+                        "agent", 100 - told["least_validity_percent"])
+        results.row(key + "_margin", text + "left at the closest, says the agent", "%").note(
+            "agent", status["extension_margin"])
+        results.row(key + "_lost", text + "lost", "", bound=0, of="value").note(
+            "agent", max(told["lost"], status["losses"]))
+        world.end()
