@@ -37,8 +37,8 @@ class Settings:
     processes = 16
     nodes = (1, 3, 5)
     most_nodes = 5
-    single_rounds = 25
-    single_ms = 250
+    single_rounds = 60
+    single_ms = 120
     handoffs = 4000
     remote_handoffs = 40
     failover_ttl_ms = 1000
@@ -72,7 +72,7 @@ class Long(Settings):
 class Quick(Settings):
     rounds = 5
     turn_ms = 100
-    single_rounds = 9
+    single_rounds = 15
     single_ms = 100
     handoffs = 1000
     remote_handoffs = 10
