@@ -435,6 +435,17 @@ static bool waits_on(const struct shard *shard, const struct lease *lease, insta
            node_set_count(hoped) >= quorum_of(shard->config.nodes);
 }
 
+/* Meanwhile those that refused are asked once more: a slow node may be none that answers. */
+static void ask_who_refused(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    node_set nodes = lease->round.refused & shard_askable(shard);
+
+    if (nodes == 0)
+        return;
+    lease->round.refused &= (node_set) ~nodes;
+    lease->maybe |= nodes;
+    shard_send_again(shard, lease, handover_operation(shard, lease, now_ns), nodes, now_ns);
+}
+
 static void held_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     if (now_ns >= lease->deadline_ns) {
         expire(shard, lease, now_ns);
@@ -453,6 +464,7 @@ static void held_tick(struct shard *shard, struct lease *lease, instant_ns now_n
         put_at_risk(shard, lease, REASON_HEARTBEAT);
         shard_set_due(shard, lease, lease->deadline_ns);
     } else if (waits_on(shard, lease, now_ns)) {
+        ask_who_refused(shard, lease, now_ns);
         lease->extend_ns =
             now_ns + instant_min(ttl_ns(lease) / PATIENCE_STEPS, PATIENCE_STEP_MS * NS_PER_MS);
         shard_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));

@@ -261,7 +261,7 @@ static void test_expiry(void) {
 
 /* Slow nodes are not asked anew as long as their late answers may extend the lease; when these come to
  * nothing it is tried again soon, however long the ttl. */
-static void test_late_answers_awaited(enum vote_kind no) {
+static void test_late_answers_awaited(void) {
     enum { TTL_MS = 10000 /* of hold() */, LONG_TTL_MS = 3600 * 1000 };
     const struct command command = {.kind = COMMAND_CONTEND,
                                     .request = 1,
@@ -277,7 +277,7 @@ static void test_late_answers_awaited(enum vote_kind no) {
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_YES);
     sent = pass_to_extension();
-    vote(2, &sent, no);
+    vote(2, &sent, VOTE_FOREIGN);
     pass_ms(500);
     is_int(count_reports(REPORT_AT_RISK), 1, "nodes are slow");
     is_int(count_sent(OPERATION_EXTEND), 1, "they are not asked anew, though another node has answered no");
@@ -305,6 +305,33 @@ static void test_late_answers_awaited(enum vote_kind no) {
     is_int(count_sent(OPERATION_EXTEND), 1, "silent ones are waited for");
     pass_ms(1200);
     ok(count_sent(OPERATION_EXTEND) > 1, "for a quarter of the ttl, and no longer");
+}
+
+/* One node refuses at once, which must not end the wait for the slow ones; nor may these keep us from it. */
+static void test_refusing_and_slow(void) {
+    enum { TTL_MS = 10000 /* of hold() */ };
+
+    for (unsigned late = 0; late < 2; late++) {
+        world_begin(3);
+        hold(1);
+        struct sent sent = pass_to_extension();
+        const instant_ns sent_ns = world.now_ns;
+        vote(2, &sent, VOTE_REFUSED);
+        pass_ms(600);
+        const struct sent *again = last_sent(OPERATION_EXTEND);
+        ok(again->nodes == node_set_of(2) && again->ticket == sent.ticket,
+           "who refused is asked once more, and the slow ones are waited for");
+        unsigned asked = count_sent(OPERATION_EXTEND);
+        pass_ms(600);
+        is_int(count_sent(OPERATION_EXTEND), asked, "not while it is silent, too");
+        vote(0, &sent, VOTE_YES);
+        vote(late == 0 ? 1 : 2, &sent, VOTE_YES);
+        is_int(count_reports(REPORT_EXTENDED), 1,
+               late == 0 ? "two that are late extend the lease"
+                         : "so do one of them and the one that refused");
+        ok(last_report(REPORT_EXTENDED)->deadline_ns <= validity_deadline_ns(sent_ns, TTL_MS),
+           "the time counts from the first request");
+    }
 }
 
 static void test_late_extension(void) {
@@ -710,8 +737,8 @@ int main(void) {
     test_extension_fails();
     test_expiry();
     test_late_extension();
-    test_late_answers_awaited(VOTE_FOREIGN);
-    test_late_answers_awaited(VOTE_REFUSED);
+    test_late_answers_awaited();
+    test_refusing_and_slow();
     test_paused();
     test_taken();
     test_bounds();
