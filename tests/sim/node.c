@@ -200,6 +200,10 @@ static enum vote_kind execute_on_key(struct sim_node *node, const struct event *
     return VOTE_FREE;
 }
 
+static bool refuses(const struct sim_node *node, enum operation operation) {
+    return sim_now_ns < node->refuses_until_ns && operation != OPERATION_LOOK && chance(80);
+}
+
 struct event node_execute(struct sim_node *node, const struct event *request) {
     struct node_data *data = &node->data;
     struct event reply = *request;
@@ -226,8 +230,13 @@ struct event node_execute(struct sim_node *node, const struct event *request) {
             reply.as.reply.kind = VOTE_EPOCH;
             return reply;
         }
-        reply.time_us = wall_us(node);
     }
+    if (refuses(node, operation)) {
+        reply.as.reply.kind = VOTE_REFUSED;
+        return reply;
+    }
+    if (operation != OPERATION_RELEASE && operation != OPERATION_LOOK)
+        reply.time_us = wall_us(node);
     if (set && !ours && operation != OPERATION_RAISE) {
         reply.as.reply.ttl_left_ms = (data->keys[request->name].expires_ns - wall_ns(node)) / NS_PER_MS;
         memcpy(reply.as.reply.secret, data->keys[request->name].secret, SECRET_BYTES);

@@ -181,6 +181,12 @@ static void fault_node(void) {
     unsigned index = (unsigned) pick(0, sim_n_nodes - 1);
     struct sim_node *node = &sim_nodes[index];
 
+    if (chance(25)) {
+        node->refuses_until_ns = sim_now_ns + pick(1, 6000) * NS_PER_MS;
+        trace("fault: node %u refuses most until %.3f ms", index, (double) node->refuses_until_ns / 1e6);
+        sim_counts.fulls++;
+        return;
+    }
     node->stopped_until_ns = instant_max(node->stopped_until_ns, sim_now_ns + pick(1, 3000) * NS_PER_MS);
     sim_counts.stops++;
     if (chance(50)) {
@@ -476,6 +482,8 @@ static void run(void) {
             sim_calm = true;
             calm_ns = sim_now_ns;
             open_ns = chance(50) ? 0 : CALM_REQUESTS_MS * NS_PER_MS;
+            for (unsigned i = 0; i < sim_n_nodes; i++)
+                sim_nodes[i].refuses_until_ns = 0;
             trace("calm: no more faults");
         }
         if (sim_calm && !sim_closed && sim_now_ns - calm_ns >= open_ns) {
@@ -531,16 +539,17 @@ static void print_counts(uint64_t runs) {
     (void) printf("# %llu hand-offs, %llu keys refreshed; %llu leases asked to be resumed, %llu were\n",
                   (unsigned long long) sim_counts.handoffs, (unsigned long long) sim_counts.refreshes,
                   (unsigned long long) sim_counts.resumes, (unsigned long long) sim_counts.resumed);
-    (void) printf("# faults: %llu connections cut, %llu requests executed twice, %llu nodes stopped (%llu "
-                  "forgot all, %llu "
-                  "came back with old data), %llu times all forgot, %llu names overwritten, "
-                  "%llu clocks set, %llu blessings inherited; agents: %llu pauses, %llu kills\n",
-                  (unsigned long long) sim_counts.cuts, (unsigned long long) sim_counts.repeats,
-                  (unsigned long long) sim_counts.stops, (unsigned long long) sim_counts.amnesias,
-                  (unsigned long long) sim_counts.old_data, (unsigned long long) sim_counts.blackouts,
-                  (unsigned long long) sim_counts.overwrites, (unsigned long long) sim_counts.steps,
-                  (unsigned long long) sim_counts.inheritances, (unsigned long long) sim_counts.pauses,
-                  (unsigned long long) sim_counts.kills);
+    (void) printf(
+        "# faults: %llu connections cut, %llu requests executed twice, %llu nodes stopped (%llu "
+        "forgot all, %llu "
+        "came back with old data), %llu that refused, %llu times all forgot, %llu names overwritten, "
+        "%llu clocks set, %llu blessings inherited; agents: %llu pauses, %llu kills\n",
+        (unsigned long long) sim_counts.cuts, (unsigned long long) sim_counts.repeats,
+        (unsigned long long) sim_counts.stops, (unsigned long long) sim_counts.amnesias,
+        (unsigned long long) sim_counts.old_data, (unsigned long long) sim_counts.fulls,
+        (unsigned long long) sim_counts.blackouts, (unsigned long long) sim_counts.overwrites,
+        (unsigned long long) sim_counts.steps, (unsigned long long) sim_counts.inheritances,
+        (unsigned long long) sim_counts.pauses, (unsigned long long) sim_counts.kills);
 }
 
 int main(int argc, char **argv) {

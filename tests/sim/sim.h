@@ -159,6 +159,7 @@ struct node_data {
 struct sim_node {
     struct clock clock;
     int64_t stopped_until_ns;
+    int64_t refuses_until_ns;          /* most of what would write, as a server that is full or read-only */
     uint32_t process;                  /* what run_id stands for: another one after each restart */
     int64_t set_back_ns;               /* by how much its clock was set back in all */
     int64_t odd_from_ns, odd_until_ns; /* true time: its clock stands still, or runs backwards */
@@ -292,6 +293,6 @@ bool clients_are_idle(void);
 struct sim_counts {
     uint64_t events, requests, grants, losses, releases, refusals, extensions, cuts, pauses, kills, stops,
         amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed, handoffs, refreshes,
-        inheritances, repeats, messages;
+        inheritances, repeats, messages, fulls;
 };
 extern struct sim_counts sim_counts;
