@@ -67,5 +67,5 @@ struct agenda_walk {
 
 void agenda_walk_begin(struct agenda_walk *walk, const struct agenda *agenda);
 
-/* AGENDA_ABSENT at the end. */
+/* AGENDA_ABSENT at the end, and from then on. */
 uint32_t agenda_walk_next(struct agenda_walk *walk);

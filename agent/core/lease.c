@@ -424,8 +424,8 @@ void lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns) {
 }
 
 /* Nodes that are slow answer in order: to ask them anew makes their answers late for the new round too, and
- * so on for ever. As long as nothing is missing but their answers, these are waited for: also those of nodes
- * that have stalled, since asking the others alone extends nothing. */
+ * so on for ever. As long as they can make a majority, and no other node can that was not asked, these are
+ * waited for: also those of nodes that have stalled, since asking the others alone extends nothing. */
 static bool waits_on(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     node_set hoped = lease->round.yes | lease->round.asked;
     node_set heard = hoped | lease->round.foreign | lease->round.refused;
@@ -435,7 +435,8 @@ static bool waits_on(const struct shard *shard, const struct lease *lease, insta
            node_set_count(hoped) >= quorum_of(shard->config.nodes);
 }
 
-/* Meanwhile those that refused are asked once more: a slow node may be none that answers. */
+/* Meanwhile those that refused are asked once more, in the same round: they may do it now, and who is slow
+ * may never answer. */
 static void ask_who_refused(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     node_set nodes = lease->round.refused & shard_askable(shard);
 

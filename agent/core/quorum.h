@@ -17,7 +17,7 @@ struct round {
     node_set repaired; /* set again in this round: counts from the next one on */
     node_set foreign;  /* another's value */
     node_set free;     /* no key */
-    node_set refused;  /* the node does not do it now: it is full, or read-only */
+    node_set refused;  /* the node answered with an error, such as that it is read-only */
 };
 
 /* The majority of `nodes` configured nodes. */

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "io/burst.h"
+#include "io/evalsha.h"
 #include "io/votes.h"
 
 enum {

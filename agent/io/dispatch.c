@@ -21,6 +21,11 @@ static void post(struct dispatcher *dispatcher, const struct dispatch *dispatch,
     mailbox_post(dispatcher->outbox, dispatch, sizeof(*dispatch), tail, tail_length);
 }
 
+void dispatcher_init(struct dispatcher *dispatcher, struct mailbox *outbox) {
+    dispatcher->outbox = outbox;
+    dispatcher->n_extensions = 0;
+}
+
 void dispatch_report(struct dispatcher *dispatcher, const struct report *report) {
     const struct dispatch dispatch = {.kind = DISPATCH_REPORT, .report = *report};
 

@@ -30,6 +30,9 @@ struct dispatcher {
     uint32_t n_extensions;
 };
 
+/* `outbox` must outlive it. Nothing is to be freed. */
+void dispatcher_init(struct dispatcher *dispatcher, struct mailbox *outbox);
+
 /* What the shard reports. The text is copied. */
 void dispatch_report(struct dispatcher *dispatcher, const struct report *report);
 

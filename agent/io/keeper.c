@@ -447,7 +447,7 @@ int keeper_new(const struct keeper_config *config, struct keeper **ret) {
     if (!keeper)
         return -ENOMEM;
     keeper->config = *config;
-    keeper->dispatcher.outbox = &keeper->outbox;
+    dispatcher_init(&keeper->dispatcher, &keeper->outbox);
     (void) snprintf(keeper->nonce, sizeof(keeper->nonce), "%016llx", (unsigned long long) config->seed);
     int r = mailbox_init(&keeper->inbox, MAILBOX_BYTES);
     if (r >= 0)

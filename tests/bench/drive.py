@@ -166,7 +166,7 @@ def noise(results):
     spread = {}
     for key, row in results.rows.items():
         values = row.series.get("floor", [])
-        if key.split("/")[0] in ("acquire_p50", "pairs") and values:
+        if key.split("/")[0] in ("acquire_p50", "pairs", "single_p50") and values:
             spread[key] = (max(values) - min(values)) / row.value("floor")
     return {"floor_spread": spread, "floor_spread_median": table.median(spread.values()) if spread else None}
 

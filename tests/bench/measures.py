@@ -48,11 +48,11 @@ def latency(results, settings):
     results.again(results.rows["pairs/connections/%d/%d" % (many, most)], "pairs_many",
                   "pairs, %d connections, N=%d: agent / floor" % (many, most),
                   bound=target(settings, 0.5), least=True)
-    for key, text, bound in (("acquire_p50", "acquire p50", None), ("acquire_p99", "acquire p99", None),
-                             ("pairs", "pairs", 0.9)):
+    for key, text, bounds in (("acquire_p50", "acquire p50", {}), ("acquire_p99", "acquire p99", {}),
+                              ("pairs", "pairs", {"bound": target(settings, 0.9), "least": True})):
         results.again(results.rows["%s/%s" % (key, relayed)], "relay_" + key,
                       "%s, %d processes, N=%d: agent / relay" % (text, settings.processes, most),
-                      base="relay", bound=target(settings, bound), least=bound is not None)
+                      base="relay", **bounds)
     relay.end()
     plain.kill()
     for world in worlds.values():

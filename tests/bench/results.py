@@ -2,6 +2,9 @@
 
 from world import median
 
+ROUNDS_MIN = 5    # for a verdict on a ratio
+ROUNDS_MANY = 12  # their spread is told by quartiles: the extremes of many say how many there are
+
 
 def target(settings, bound):
     """A row's bound, where numbers are measured as they are meant."""
@@ -30,9 +33,17 @@ class Row:
         ratios = self.ratios()
         return median(ratios) if ratios else None
 
+    def spread(self):
+        """From the lowest to the highest ratio; of many rounds, from the lower to the upper quartile."""
+        ratios = sorted(self.ratios())
+        cut = len(ratios) // 4 if len(ratios) >= ROUNDS_MANY else 0
+        return (ratios[cut], ratios[-1 - cut]) if ratios else (None, None)
+
     def judged(self):
-        """What the bound is for."""
-        return self.ratio() if self.of == "ratio" else self.value(self.ours)
+        """What the bound is for; None when that is not known well enough."""
+        if self.of == "ratio":
+            return self.ratio() if len(self.ratios()) >= ROUNDS_MIN else None
+        return self.value(self.ours)
 
     def bound_is(self):
         return "at least" if self.least else "at most"
@@ -43,11 +54,11 @@ class Row:
         return self.judged() >= self.bound if self.least else self.judged() <= self.bound
 
     def as_json(self):
-        ratios = self.ratios()
+        low, high = self.spread()
         return {"text": self.text, "unit": self.unit, "rounds": self.series,
                 "medians": {series: self.value(series) for series in self.series},
                 "ours": self.ours, "base": self.base, "ratio": self.ratio(),
-                "ratio_low": min(ratios) if ratios else None, "ratio_high": max(ratios) if ratios else None,
+                "ratio_low": low, "ratio_high": high,
                 "bound": self.bound, "bound_of": self.of if self.bound is not None else None,
                 "bound_is": self.bound_is() if self.bound is not None else None, "met": self.met()}
 

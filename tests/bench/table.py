@@ -50,8 +50,7 @@ LINE = "%-69s %6s %6s %-7s %-21s %s"
 
 
 def row_line(row):
-    ratios = row.ratios()
-    spread = "%6.2f (%.2f, %.2f)" % (row.ratio(), min(ratios), max(ratios)) if ratios else ""
+    spread = "%6.2f (%.2f, %.2f)" % (row.ratio(), *row.spread()) if row.ratios() else ""
     values = number(row.value(row.ours)), number(row.value(row.base))
     return (LINE % (row.text, *values, row.unit, spread, verdict(row))).rstrip()
 

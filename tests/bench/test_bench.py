@@ -103,10 +103,25 @@ class Binding:
     binding = True
 
 
-def compared(**pairs):
+def ratio_of(*ratios):
+    row = Results().row("bounded", "", bound=2)
+    for ratio in ratios:
+        row.note("agent", ratio)
+        row.note("floor", 1)
+    return row
+
+
+def test_ratios():
+    equal(table.verdict(ratio_of(1, 1, 1, 1)), "", "of few rounds a ratio is not judged")
+    equal(table.verdict(ratio_of(1, 1, 1, 9, 9)), "met (at most 2.00 x)", "of five its median is")
+    equal(ratio_of(3, 1, 2, 9, 5).spread(), (1, 9), "the lowest and the highest round")
+    equal(ratio_of(*range(16)).spread(), (4, 11), "or the quartiles of many")
+
+
+def compared(rounds=5, **pairs):
     """The lines of the agents beside the libraries, from pairs a second (16 workers, 64 workers)."""
     results = Results()
-    for name, values in pairs.items():
+    for name, values in [pair for pair in pairs.items() for _ in range(rounds)]:
         name = {"agent": "agent", "plain": "agent, no tokens", "redlock": "node-redlock",
                 "redis": "redis-py Lock", "etcd": "etcd"}[name]
         results.row("peer_acquire").note(name, 1e6 / values[0])
@@ -127,6 +142,8 @@ def test_peers():
     equal(sorted(filter(None, lines.values())), ["NOT MET (at least 3.00 x)", "NOT MET (at least 5.00 x)",
                                                  "NOT MET (at most 1.00 x)"], "where there is no other")
     equal(compared(agent=(80, 80), plain=(400, 600), etcd=(9, 9)), {}, "and where there is none")
+    lines = compared(rounds=1, agent=(80, 80), plain=(400, 600), redlock=(90, 100))
+    equal(list(filter(None, lines.values())), [], "a single round tells nothing")
 
 
-main(test_tiny, test_turns, test_bounds, test_peers)
+main(test_tiny, test_turns, test_bounds, test_ratios, test_peers)

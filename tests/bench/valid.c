@@ -36,8 +36,12 @@ int run_valid(char **arguments) {
     struct redlock_lease *lease;
     char name[32];
 
-    if (!arguments[0] || redlock_connect(arguments[0], &connection) != REDLOCK_OK)
-        fail("usage", "bench valid SOCKET clock|valid...");
+    for (unsigned i = 0; i < 2 || arguments[i]; i++)
+        if (!arguments[i] ||
+            (i > 0 && strcmp(arguments[i], "clock") != 0 && strcmp(arguments[i], "valid") != 0))
+            fail("usage", "bench valid SOCKET clock|valid...");
+    if (redlock_connect(arguments[0], &connection) != REDLOCK_OK)
+        fail(arguments[0], "can't connect");
     (void) snprintf(name, sizeof(name), "valid-%d", (int) getpid());
     if (redlock_acquire(connection, name, NULL, &lease) != REDLOCK_OK)
         fail("redlock_acquire", redlock_error_text(connection));

@@ -15,13 +15,13 @@ import lab  # noqa: E402
 PATIENCE_SECONDS = 180
 BENCH = os.path.join(lab.BUILD, "tests", "bench", "bench")
 KEEPERS = 1  # as by default
-order = random.Random(1)
+turn_order = random.Random(1)
 
 
 def in_turns(compared):
     """What is compared, in an order that is drawn anew for each round. Servers stay on the cores where the
     turn before has left them, so that no series may always follow the same one."""
-    return order.sample(list(compared), len(compared))
+    return turn_order.sample(list(compared), len(compared))
 
 
 class World:
