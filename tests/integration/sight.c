@@ -22,8 +22,9 @@
 static pid_t agent_pid;
 static unsigned descriptors_before; /* of the agent, without any client */
 
+/* Nobody else has it; but nodes on a busy machine may miss the time that a short lease leaves them. */
 static struct redlock_lease *take(struct redlock *connection, const char *name, int64_t ttl_ms) {
-    struct redlock_options options = options_of(ttl_ms, 0);
+    struct redlock_options options = options_of(ttl_ms, 10000);
     struct redlock_lease *lease = NULL;
 
     if (redlock_acquire(connection, name, &options, &lease) != REDLOCK_OK) {
