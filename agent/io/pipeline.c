@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "base/cleanup.h"
 #include "io/burst.h"
 
 enum {
@@ -167,6 +166,7 @@ void pipeline_init(struct pipeline *pipeline, struct poller *poller) {
 void pipeline_deinit(struct pipeline *pipeline) {
     records_free(&pipeline->sent);
     replies_deinit(&pipeline->replies);
+    free(pipeline->joined);
 }
 
 int pipeline_attach(struct pipeline *pipeline, redisAsyncContext *context, bool tls) {
@@ -193,14 +193,18 @@ static void on_hiredis_reply(redisAsyncContext *context, void *reply, void *priv
 static bool give_to_hiredis(struct pipeline *pipeline, struct command_record *record) {
     struct iovec pieces[RECORD_PIECES];
     size_t n = pieces_of(record, 0, pieces), length = 0;
-    _cleanup_free_ char *bytes = malloc(record_length(record));
 
-    if (!bytes)
-        abort(); /* a call that is lost could be a lease that is lost: better to start anew */
+    if (pipeline->joined_room < record_length(record)) {
+        pipeline->joined_room = record_length(record);
+        free(pipeline->joined);
+        pipeline->joined = malloc(pipeline->joined_room);
+        if (!pipeline->joined)
+            abort(); /* a call that is lost could be a lease that is lost: better to start anew */
+    }
     for (size_t i = 0; i < n; length += pieces[i++].iov_len)
-        memcpy(bytes + length, pieces[i].iov_base, pieces[i].iov_len);
-    return redisAsyncFormattedCommand(pipeline->adapter.context, on_hiredis_reply, record, bytes, length) ==
-           REDIS_OK;
+        memcpy(pipeline->joined + length, pieces[i].iov_base, pieces[i].iov_len);
+    return redisAsyncFormattedCommand(pipeline->adapter.context, on_hiredis_reply, record, pipeline->joined,
+                                      length) == REDIS_OK;
 }
 
 void pipeline_send(struct pipeline *pipeline, struct command_record *record) {

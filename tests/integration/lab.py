@@ -465,11 +465,13 @@ class FakeNode:
     INFO = ("# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nrun_id:%s\r\n"
             "role:%s\r\nloading:0\r\nmaxmemory_policy:noeviction\r\naof_enabled:0\r\n")
 
-    def __init__(self, name, error="-ERR no", role="master", silent_from_start=False):
+    def __init__(self, name, error="-ERR no", role="master", silent_from_start=False,
+                 hashes=True):
         self.name = name
         self.error = error
         self.role = role
         self.silent = silent_from_start
+        self.hashes = hashes  # of scripts are right
         self.calls = 0
         self.socket_path = path("fake.sock")
         self.address = "unix:" + self.socket_path
@@ -509,7 +511,8 @@ class FakeNode:
             text = (self.INFO % ("0" * 40, self.role)).encode()
             return b"$%d\r\n%s\r\n" % (len(text), text)
         if word == b"SCRIPT":
-            return b"$40\r\n" + hashlib.sha1(items[2]).hexdigest().encode() + b"\r\n"
+            digest = hashlib.sha1(items[2] if self.hashes else b"another").hexdigest()
+            return b"$40\r\n" + digest.encode() + b"\r\n"
         if word == b"EVALSHA":
             self.calls += 1
             return None if self.error is None else self.error.encode() + b"\r\n"

@@ -172,6 +172,10 @@ def test_wrong_servers():
     ok(True, "nor does a server that accepts and never answers")
     equal(acquire_and_release(agent.client(), "despite it"), "granted", "the others go on")
     agent.terminate()
+    agent = lab.Agent(nodes + [lab.FakeNode("other", hashes=False)])
+    lab.wait_for(lambda: "their hash" in agent.node_states()["other"]["reason"], what="the reason")
+    ok(True, "nor one that has other scripts than those it was given")
+    agent.terminate()
 
 
 def becomes(agent, name, state, reason=""):

@@ -11,7 +11,7 @@ enum { RING_BYTES = 1 << 16 };
 static struct mailbox outbox;
 static struct dispatcher dispatcher;
 static struct keeper_survey survey;
-static char told[256]; /* what came: "E1,2 A1 P7" */
+static char told[256]; /* what came: "E1 E2 A1 P7 " */
 
 static void say(enum report_kind kind, uint64_t request) {
     dispatch_report(&dispatcher, &(struct report){.kind = kind,
