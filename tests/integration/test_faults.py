@@ -145,9 +145,14 @@ def test_foreign_hands():
     agent.terminate()
 
 
-def disturb(nodes, agents, rounds):
-    """One fault after the other, each over before the next begins."""
-    for i in range(rounds):
+ROUNDS_MAX = 8
+
+
+def disturb(nodes, agents, rounds, enough):
+    """One fault after the other, each over before the next begins, until there is enough to look at."""
+    for i in range(ROUNDS_MAX):
+        if i >= rounds and enough():
+            break
         node, agent = nodes[i % len(nodes)], agents[i % len(agents)]
         node.kill()
         node.start()
@@ -172,7 +177,7 @@ def test_history():
     agents[1].wait_voting(5)
     told = history.History()
     threads = history.holders(told, agents, ["one", "two", "three"], 12)
-    disturb(nodes, agents, 2 if lab.SCALE == 1 else 1)
+    disturb(nodes, agents, 2 if lab.SCALE == 1 else 1, lambda: len(told.intervals) > 20)
     history.stop(threads)
     ok(len(told.intervals) > 20, "clients held leases (%d times; refusals: %s)" % (
         len(told.intervals), told.refusals))

@@ -274,16 +274,22 @@ def faults():
         yield lambda: net.lose(rules)
 
 
+PASSES_MAX = 4  # as a rule one has enough to look at
+
+
 def test_history():
     """Everything above, while clients hold and contend."""
     told = history.History()
     threads = history.holders(told, [first, second], ["x", "y"], 8, ttl_ms=700)
     try:
-        for fault in faults():
-            fault()
-            lab.time.sleep(0.9 * lab.SCALE)
-            net.heal()
-            lab.time.sleep(0.3 * lab.SCALE)
+        for _ in range(PASSES_MAX):
+            for fault in faults():
+                fault()
+                lab.time.sleep(0.9 * lab.SCALE)
+                net.heal()
+                lab.time.sleep(0.3 * lab.SCALE)
+            if len(told.intervals) > 20:
+                break
         all_heals()
     finally:
         history.stop(threads)
