@@ -3,19 +3,23 @@
 #include "base/prefetch.h"
 #include "core/shard.h"
 
-/* Shares of a third of the ttl. */
+/* An interval: this share of the ttl. Longer ones cost less; but a failure wants time for more tries, and
+ * for a holder that is at risk to finish. */
+enum { INTERVAL_EIGHTHS = 3 };
+
+/* Shares of an interval. */
 enum {
     LAG_ONE = 1 << 24,
     LAG_USUAL = LAG_ONE / 10 * 9, /* from there to LAG_ONE, at random */
     LAG_MEAN = LAG_ONE / 20 * 19, /* of these */
-    LAG_CROWD = LAG_ONE / 8 * 9,  /* an eighth of all leases has no room within a third */
+    LAG_CROWD = LAG_ONE / 8 * 9,  /* an eighth of all leases has no room within one */
     LAG_CROWDED = LAG_ONE / 2,    /* from there on they find room */
 };
 
 enum {
     FILL_DIVISOR = 12,   /* of the ttl: so much before its time a lease goes along */
     RETRY_DIVISOR = 100, /* the same, when no other was in its turn: a try after a failure, say */
-    STEPS = 256,         /* of a third of the ttl: at which leases are extended first */
+    STEPS = 256,         /* of an interval: at which leases are extended first */
     PASSED_MAX = 32,     /* others, besides those that were due: no long search when most are in trouble */
     AHEAD = 8,           /* leases that are fetched from memory before they are looked at */
 };
@@ -24,9 +28,13 @@ static int64_t ttl_ns(const struct lease *lease) {
     return (int64_t) lease->ttl_ms * NS_PER_MS;
 }
 
+static int64_t interval_ns(const struct lease *lease) {
+    return ttl_ns(lease) / 8 * INTERVAL_EIGHTHS;
+}
+
 instant_ns pace_first_ns(struct shard *shard, const struct lease *lease) {
-    int64_t third_ns = ttl_ns(lease) / 3, step_ns = third_ns / STEPS;
-    instant_ns at_ns = lease->started_ns + third_ns - random_between(&shard->random, 0, third_ns / 10);
+    int64_t length_ns = interval_ns(lease), step_ns = length_ns / STEPS;
+    instant_ns at_ns = lease->started_ns + length_ns - random_between(&shard->random, 0, length_ns / 10);
 
     return at_ns - at_ns % step_ns; /* those that are due together cost less than each by itself */
 }
@@ -34,11 +42,11 @@ instant_ns pace_first_ns(struct shard *shard, const struct lease *lease) {
 /* Turns are given times at the distance that spreads all leases evenly over a period. If the last one's time
  * and this distance come to less than usual, there is room, and the time is random. If they come to more
  * than is allowed, there is a crowd, whose turns are laid evenly from the middle on. */
-static void turn_begins(struct shard *shard, int64_t third_us, instant_ns now_ns) {
+static void turn_begins(struct shard *shard, int64_t interval_us, instant_ns now_ns) {
     struct pace *pace = &shard->pace;
-    int64_t passed_us = instant_min((now_ns - pace->turn_ns) / NS_PER_US, third_us);
+    int64_t passed_us = instant_min((now_ns - pace->turn_ns) / NS_PER_US, interval_us);
 
-    pace->lag -= passed_us * LAG_ONE / third_us;
+    pace->lag -= passed_us * LAG_ONE / interval_us;
     pace->turn_ns = now_ns;
     if (pace->lag > LAG_CROWD) {
         pace->crowd = shard->counters.held > EXTENSION_TURN_NAMES;
@@ -52,16 +60,16 @@ static void turn_begins(struct shard *shard, int64_t third_us, instant_ns now_ns
 }
 
 instant_ns pace_next_ns(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
-    int64_t third_us = ttl_ns(lease) / 3 / NS_PER_US;
+    int64_t interval_us = interval_ns(lease) / NS_PER_US;
     struct pace *pace = &shard->pace;
 
     if (pace->names++ % EXTENSION_TURN_NAMES == 0)
-        turn_begins(shard, third_us, now_ns);
+        turn_begins(shard, interval_us, now_ns);
     if (lease->risk == 0 && !lease->former) {
         pace->in_turn = true;
         pace->lag += LAG_MEAN / (shard->counters.held > 0 ? shard->counters.held : 1);
     }
-    return now_ns + third_us * pace->turn_lag / LAG_ONE * NS_PER_US;
+    return now_ns + interval_us * pace->turn_lag / LAG_ONE * NS_PER_US;
 }
 
 void pace_begin(struct shard *shard) {

@@ -1,4 +1,4 @@
-/* When leases are extended: after a third of their ttl, or somewhat earlier.
+/* When leases are extended: after three eighths of their ttl, or somewhat earlier.
  *
  * A script call for many names costs hardly more than one for a single name, and a turn of the loop costs
  * more than both. So once a call goes out it is filled with leases that would have their turn soon. The

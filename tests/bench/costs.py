@@ -12,7 +12,7 @@ def extension(results, settings):
     ours, base = World(5), World(5)
     base.agents.pop().kill()  # it has blessed them
     count, ttl_ms = settings.extension_leases, settings.extension_ttl_ms
-    window = settings.extension_periods * ttl_ms / 1e3 * 0.95 / 3
+    window = settings.extension_periods * ttl_ms / 1e3 * 0.95 * 3 / 8
     agent_row = results.row("extension_cpu", "CPU of the agent to extend %d leases, ttl %g s" %
                             (count, ttl_ms / 1e3), "ms/min",
                             bound=target(settings, 50), of="value")
@@ -51,7 +51,7 @@ def script_calls(nodes):
 def cost(results, settings):
     """What it costs to extend a lease, and a call's names, by the number of leases."""
     ttl_ms = settings.extension_ttl_ms
-    window = settings.extension_periods * ttl_ms / 1e3 * 0.95 / 3
+    window = settings.extension_periods * ttl_ms / 1e3 * 0.95 * 3 / 8
     for count in settings.cost_leases:
         text = "an extension, %d leases: " % count
         world = World(5)

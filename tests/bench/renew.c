@@ -13,8 +13,8 @@
 
 enum { BATCH = 64, LEASES_MAX = 1 << 17, NAME_BYTES = 24 };
 
-/* The agent extends after a third of the ttl, or up to a tenth of that earlier. */
-#define SHARE_OF_TTL (0.95 / 3)
+/* The agent extends after three eighths of the ttl, or up to a tenth of that earlier. */
+#define SHARE_OF_TTL (0.95 * 3 / 8)
 
 static struct node nodes[NODES_MAX];
 static unsigned n_nodes, n_leases;

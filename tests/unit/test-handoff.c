@@ -542,14 +542,14 @@ static void test_refresh(void) {
            last_report(REPORT_EXTENDED)->deadline_ns == deadline_ns + 40 * NS_PER_MS,
        "which extends it");
     vote(2, &sent, VOTE_CUT);
-    for (unsigned ms = 0; ms < 3400 && count_sent(OPERATION_REFRESH) < 2; ms++)
+    for (unsigned ms = 0; ms < 3800 && count_sent(OPERATION_REFRESH) < 2; ms++)
         pass_ms(1);
     is_int(count_sent(OPERATION_REFRESH), 2,
            "as long as a node may have the former value, extensions name both");
     sent = *last_sent(OPERATION_REFRESH);
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_YES);
-    pass_ms(3400);
+    pass_ms(3800);
     is_int(count_sent(OPERATION_REFRESH), 2, "then no more");
     ok(last_sent(OPERATION_EXTEND), "it is extended like others");
     command(COMMAND_RELEASE, 1);

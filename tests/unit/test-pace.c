@@ -8,7 +8,7 @@
 
 enum { LEASES_MAX = 1 << 17, TTL_MS = 10000, ANSWER_US = 500, LATE_US = 50 };
 
-#define PERIOD_NS (TTL_MS * NS_PER_MS / 3)
+#define PERIOD_NS (TTL_MS * NS_PER_MS / 8 * 3)
 
 static struct world {
     struct shard shard;
@@ -180,7 +180,7 @@ static void test_few(void) {
     ok(span.names >= span.calls * 120, "with 120 names or more in a call (%u in %u)", span.names,
        span.calls);
     ok(span.names <= 10 * 1100,
-       "and each hardly more often than after a third of its ttl (%u in ten periods)", span.names);
+       "and each hardly more often than after three eighths of its ttl (%u in ten periods)", span.names);
     ok(world.longest_ns <= PERIOD_NS + NS_PER_MS, "but never later");
     is_int(world.ended, 0, "none is lost");
 }
@@ -198,10 +198,9 @@ static void test_one_at_a_time(void) {
     take(1, 1, TTL_MS, NS_PER_MS);
     const instant_ns granted_ns = world.asked_ns[0];
     (void) pass(PERIOD_NS / 10 * 9 - 2 * NS_PER_MS);
-    ok(world.asked_ns[0] == granted_ns,
-       "one alone is not extended before nine tenths of a third of its ttl");
+    ok(world.asked_ns[0] == granted_ns, "one alone is not extended before nine tenths of its interval");
     (void) pass(PERIOD_NS / 10 + 3 * NS_PER_MS);
-    ok(world.asked_ns[0] > granted_ns, "but after the third at the latest");
+    ok(world.asked_ns[0] > granted_ns, "but after three eighths of its ttl at the latest");
 }
 
 /* Taken together, as after a start. */
@@ -216,7 +215,8 @@ static void test_crowd(uint32_t count, int64_t within_ms) {
     (void) printf("# %u leases taken in %d ms: in 100 ms %u go out, then %u, at last %u; evenly %u would\n",
                   count, (int) within_ms, first.most_in_100_ms, second.most_in_100_ms, span.most_in_100_ms,
                   fair);
-    ok(second.most_in_100_ms <= 7 * fair, "%u leases taken together part at once", count);
+    ok(second.most_in_100_ms < 7 * fair + EXTENSION_TURN_NAMES, "%u leases taken together part at once",
+       count);
     ok(span.most_in_100_ms <= 2 * fair + EXTENSION_TURN_NAMES,
        "some periods later they are spread over a period");
     ok(span.most_in_10_ms <= 2 * EXTENSION_TURN_NAMES, "no 10 ms has more than two turns' names");
@@ -236,7 +236,7 @@ static void test_mixed(void) {
     take(1 + COUNT, COUNT, 30000, NS_PER_S);
     (void) pass(20 * NS_PER_S);
     const struct span span = pass(30 * NS_PER_S);
-    const uint32_t must = COUNT * 90 + COUNT * 3;
+    const uint32_t must = COUNT * 80 + COUNT * 8 / 3;
     ok(span.names <= must / 4 * 5,
        "leases of different ttls: each hardly more often than it must be (%u, %u)", span.names, must);
     ok(span.names >= span.calls * 100, "in calls that are nearly full (%u names in %u)", span.names,
