@@ -6,13 +6,15 @@ import time
 from results import target
 from world import KEEPERS, Job, World, cpu_ms, lab, rss_bytes, switches
 
+INTERVAL = 0.95 * 3 / 8  # of the ttl: between two extensions, on average
+
 
 def extension(results, settings):
     """The agent's leases and the floor's are held at the same time, on nodes of their own."""
     ours, base = World(5), World(5)
     base.agents.pop().kill()  # it has blessed them
     count, ttl_ms = settings.extension_leases, settings.extension_ttl_ms
-    window = settings.extension_periods * ttl_ms / 1e3 * 0.95 * 3 / 8
+    window = settings.extension_periods * ttl_ms / 1e3 * INTERVAL
     agent_row = results.row("extension_cpu", "CPU of the agent to extend %d leases, ttl %g s" %
                             (count, ttl_ms / 1e3), "ms/min",
                             bound=target(settings, 50), of="value")
@@ -51,7 +53,7 @@ def script_calls(nodes):
 def cost(results, settings):
     """What it costs to extend a lease, and a call's names, by the number of leases."""
     ttl_ms = settings.extension_ttl_ms
-    window = settings.extension_periods * ttl_ms / 1e3 * 0.95 * 3 / 8
+    window = settings.extension_periods * ttl_ms / 1e3 * INTERVAL
     for count in settings.cost_leases:
         text = "an extension, %d leases: " % count
         world = World(5)
@@ -78,6 +80,25 @@ def cost(results, settings):
         results.row(key + "_lost", text + "leases lost", "", bound=0, of="value").note(
             "agent", holder.end()["lost"])
         world.end()
+        floor_cost(results.rows[key + "_agent"], results.rows[key + "_nodes"], count, settings)
+
+
+def floor_cost(client_row, nodes_row, count, settings):
+    """The same for a bare client, which extends all of them at once, 64 in a call."""
+    ttl_ms = settings.extension_ttl_ms
+    window = settings.extension_periods * ttl_ms / 1e3 * INTERVAL
+    world = World(5)
+    world.agents.pop().kill()  # it has blessed the nodes
+    renewer, nodes = Job("renew", count, ttl_ms, *world.places), [node.process for node in world.nodes]
+    time.sleep(window)
+    for _ in range(settings.cost_rounds):
+        before = (cpu_ms(renewer.process), cpu_ms(*nodes))
+        time.sleep(window)
+        names = count * settings.extension_periods
+        client_row.note("floor", (cpu_ms(renewer.process) - before[0]) * 1e3 / names)
+        nodes_row.note("floor", (cpu_ms(*nodes) - before[1]) * 1e3 / names)
+    renewer.end()
+    world.end()
 
 
 def hold_at_rest(agent, name, count):
