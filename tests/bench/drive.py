@@ -39,6 +39,7 @@ class Settings:
     most_nodes = 5
     single_rounds = 60
     single_ms = 120
+    handoff_rounds = 25
     handoffs = 4000
     remote_handoffs = 40
     failover_ttl_ms = 1000
@@ -74,6 +75,7 @@ class Quick(Settings):
     turn_ms = 100
     single_rounds = 15
     single_ms = 100
+    handoff_rounds = 15
     handoffs = 1000
     remote_handoffs = 10
     failover_ttl_ms = 400
@@ -105,6 +107,7 @@ class Tiny(Settings):
     most_nodes = 3
     single_rounds = 1
     single_ms = 40
+    handoff_rounds = 1
     handoffs = 20
     remote_handoffs = 1
     failover_ttl_ms = 300

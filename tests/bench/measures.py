@@ -92,7 +92,7 @@ def handoff(results, settings):
                          bound=target(settings, 1.5))
     remote_late = results.row("handoff_remote_p99", "hand-off remote p99")
     places = {"floor": world.places, "agent": [agent.socket_path for agent in world.agents]}
-    for _ in range(settings.rounds):
+    for _ in range(settings.handoff_rounds):
         measured = bench("handoff", world.socket, 8, settings.handoffs)
         local.note("agent", measured["handoff"]["p50"])
         local.note("echo", measured["echo"]["p50"])
