@@ -14,14 +14,17 @@
 enum {
     BATCH = 64,
     PATIENCE_NS = 100 * 1000, /* to be woken costs some 10 to 50 µs */
+    TAKEN_NS = 500 * 1000,    /* who has the core for longer than this works for himself */
+    TAKEN_SHARE = 100,        /* one in so many of the time may be lost to him */
     SETTLE_ROUNDS_MAX = 8,    /* of a turn */
 };
 
 struct poller {
     int epoll_fd;
     sd_event *event;
-    instant_ns patience_ns; /* how long to look for work before sleeping: 0 or PATIENCE_NS */
-    bool unsettled;         /* there is more to do than this turn had the time for */
+    bool looks;              /* for work, before it sleeps */
+    instant_ns look_from_ns; /* but not before */
+    bool unsettled;          /* there is more to do than this turn had the time for */
     struct poller_hooks hooks;
     void *userdata;
 };
@@ -120,15 +123,24 @@ static int turn(struct poller *poller, const struct epoll_event *events, int n) 
 }
 
 /* Looks for something to do for a while, and lets others run meanwhile. The number of events, which is 0 for
- * mail and for nothing, or -1. */
-static int look_for_work(struct poller *poller, struct epoll_event *events, instant_ns until_ns) {
+ * mail and for nothing, or -1.
+ *
+ * A thread that yields stays runnable: nothing that comes for it takes the core away from one who has it
+ * now, as a wake-up would. Beside a busy process that costs a time slice, many times what looking saves. */
+static int look_for_work(struct poller *poller, struct epoll_event *events, instant_ns begun_ns) {
+    instant_ns now_ns = begun_ns;
+
     for (;;) {
         if (poller->hooks.mail_waits(poller->userdata, false))
             return 0;
         int n = epoll_wait(poller->epoll_fd, events, BATCH, 0);
-        if (n != 0 || clock_now_ns() >= until_ns)
+        if (n != 0 || now_ns - begun_ns >= PATIENCE_NS)
             return n;
         (void) sched_yield();
+        instant_ns back_ns = clock_now_ns();
+        if (back_ns - now_ns > TAKEN_NS)
+            poller->look_from_ns = back_ns + (back_ns - now_ns) * TAKEN_SHARE;
+        now_ns = back_ns;
     }
 }
 
@@ -138,12 +150,12 @@ static int wait_for_work(struct poller *poller, struct epoll_event *events) {
 
     if (poller->unsettled)
         return epoll_wait(poller->epoll_fd, events, BATCH, 0);
-    if (poller->patience_ns > 0)
-        n = look_for_work(poller, events, begun_ns + poller->patience_ns);
+    if (poller->looks && begun_ns >= poller->look_from_ns)
+        n = look_for_work(poller, events, begun_ns);
     if (n == 0 && !poller->hooks.mail_waits(poller->userdata, true))
         n = epoll_wait(poller->epoll_fd, events, BATCH, -1);
     /* Staying awake pays where sleep would have been short. */
-    poller->patience_ns = clock_now_ns() - begun_ns <= PATIENCE_NS ? PATIENCE_NS : 0;
+    poller->looks = clock_now_ns() - begun_ns <= PATIENCE_NS;
     return n;
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -18,11 +19,31 @@ enum { TRIES = 10000, LATE_TRIES = 1000 };
 
 static int ends[2];
 
+static struct {
+    unsigned count;
+    bool brings;
+    int64_t lost_ns;
+    int64_t last_ns;
+} yields;
+
 static int64_t now_ns(void) {
     struct timespec now;
 
     (void) clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t) now.tv_sec * 1000 * NS_PER_MS + now.tv_nsec;
+}
+
+/* In the C library's place. */
+int sched_yield(void) {
+    const struct timespec lost = {.tv_nsec = yields.lost_ns};
+
+    yields.count++;
+    yields.last_ns = now_ns();
+    if (yields.lost_ns > 0)
+        (void) clock_nanosleep(CLOCK_MONOTONIC, 0, &lost, NULL);
+    if (yields.brings && write(ends[1], "x", 1) != 1)
+        abort();
+    return 0;
 }
 
 static int wait_with(struct patience *patience, int64_t left_ns) {
@@ -89,6 +110,57 @@ static void test_late_answer(void) {
     ok(late, "after one that comes late the next one is slept for");
 }
 
+static void test_looks(void) {
+    struct patience patience = {.pays = false};
+
+    yields.count = 0;
+    is_int(wait_with(&patience, NS_PER_MS), 0, "no answer came soon before");
+    is_int(yields.count, 0, "so the next one is not looked for");
+    patience.pays = true;
+    yields.brings = true;
+    is_int(wait_with(&patience, INT64_MAX), 1, "if one did it is");
+    ok(yields.count > 0, "and others run meanwhile");
+    yields.brings = false;
+    hear();
+}
+
+/* How long it looked. */
+static int64_t looks_ns(void) {
+    struct patience patience = {.pays = true};
+    int64_t begun_ns = now_ns();
+
+    yields.last_ns = begun_ns;
+    (void) wait_with(&patience, 3 * NS_PER_MS);
+    return yields.last_ns - begun_ns;
+}
+
+static void test_looks_in_vain(void) {
+    int64_t least_ns = looks_ns();
+
+    for (unsigned i = 0; i < LATE_TRIES && least_ns > NS_PER_MS / 10; i++)
+        least_ns = looks_ns();
+    ok(least_ns <= NS_PER_MS / 10, "if none comes it sleeps after 50 us");
+}
+
+static void test_busy_neighbour(void) {
+    struct patience patience = {.pays = true};
+
+    yields.brings = true;
+    yields.lost_ns = 50 * NS_PER_MS;
+    is_int(wait_with(&patience, INT64_MAX), 1, "the core is lost for 50 ms");
+    hear();
+    yields.brings = false;
+    yields.lost_ns = 0;
+    yields.count = 0;
+    patience.pays = true;
+    is_int(wait_with(&patience, NS_PER_MS), 0, "so the next answer");
+    is_int(yields.count, 0, "is not looked for, if the last one was never so soon");
+    patience.from_ns -= 10000 * NS_PER_MS;
+    patience.pays = true;
+    is_int(wait_with(&patience, NS_PER_MS), 0, "ten seconds later");
+    ok(yields.count > 0, "it is");
+}
+
 static void on_alarm(int number) {
     (void) number;
 }
@@ -113,6 +185,9 @@ int main(void) {
     test_answers();
     test_time_outs();
     test_late_answer();
+    test_looks();
+    test_looks_in_vain();
+    test_busy_neighbour();
     test_signal();
     return done_testing();
 }
