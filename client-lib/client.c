@@ -98,7 +98,7 @@ static struct redlock_lease *lease_find(struct client *client, int64_t id) {
     return lease;
 }
 
-/* News are asked for at half of what is left: the agent extends at a third of the ttl. */
+/* News are asked for at half of what is left: the agent extends after three eighths of the ttl. */
 static void set_deadline(struct client *client, struct redlock_lease *lease, int64_t deadline_ns) {
     lease->deadline_ns = deadline_ns;
     lease->refresh_ns = client->now_ns + (deadline_ns - client->now_ns) / 2;

@@ -395,6 +395,8 @@ static void extension_succeeded(struct shard *shard, struct lease *lease, instan
     lease->deadline_ns = instant_max(lease->deadline_ns, deadline_ns);
     if (!lease->under_way) /* late: its next try had been set */
         lease->extend_ns = pace_first_ns(shard, lease);
+    if (lease->extend_ns >= lease->deadline_ns) /* near its max_hold: the holder is told before its end */
+        lease->extend_ns = now_ns + (lease->deadline_ns - now_ns) / 2;
     lease->under_way = lease->undecided = false;
     lease->failures = 0;
     lease->risk = 0;

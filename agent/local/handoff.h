@@ -12,11 +12,11 @@
  * keeper knows a lease by a number that goes with it (number.h), so the news find whoever has it when they
  * come. Keys of a lost lease stay until its deadline, whoever has it.
  *
- * Enough validity. At least half of the ttl must be left. An extension goes out at a third of it, so less
- * means that one is overdue, though it has not failed yet: the next one is better off with a lease of its
- * own. That holds for a lease near its holder's max_hold too. One that is at risk, or whose session was
- * closed by us (it is not extended), is not handed over. The next one must have asked for the same terms:
- * the keys have the first one's ttl. Who wants to resume a lease wants another one.
+ * Enough validity. At least half of the ttl must be left. An extension goes out after three eighths of it,
+ * so less means that one is overdue, though it has not failed yet: the next one is better off with a lease
+ * of its own. That holds for a lease near its holder's max_hold too. One that is at risk, or whose session
+ * was closed by us (it is not extended), is not handed over. The next one must have asked for the same
+ * terms: the keys have the first one's ttl. Who wants to resume a lease wants another one.
  *
  * Tokens. With the acquisition's token T the nodes have accepted a block (core/token.h): each hand-off takes
  * the next of it. Whoever acquires the name later has a larger one than all of the block, and while the

@@ -89,14 +89,18 @@ def floor_cost(client_row, nodes_row, count, settings):
     window = settings.extension_periods * ttl_ms / 1e3 * INTERVAL
     world = World(5)
     world.agents.pop().kill()  # it has blessed the nodes
-    renewer, nodes = Job("renew", count, ttl_ms, *world.places), [node.process for node in world.nodes]
+    nodes = [node.process for node in world.nodes]
+    idle = cpu_ms(*nodes)
+    time.sleep(window)
+    idle = cpu_ms(*nodes) - idle
+    renewer = Job("renew", count, ttl_ms, *world.places)
     time.sleep(window)
     for _ in range(settings.cost_rounds):
         before = (cpu_ms(renewer.process), cpu_ms(*nodes))
         time.sleep(window)
         names = count * settings.extension_periods
         client_row.note("floor", (cpu_ms(renewer.process) - before[0]) * 1e3 / names)
-        nodes_row.note("floor", (cpu_ms(*nodes) - before[1]) * 1e3 / names)
+        nodes_row.note("floor", (cpu_ms(*nodes) - before[1] - idle) * 1e3 / names)
     renewer.end()
     world.end()
 

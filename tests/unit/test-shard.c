@@ -146,10 +146,10 @@ static void test_extension(void) {
     world_begin(5);
     hold(1);
     instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
-    pass_ms(2990);
-    is_int(count_sent(OPERATION_EXTEND), 0, "no extension before 0.9 of ttl/3");
+    pass_ms(3370);
+    is_int(count_sent(OPERATION_EXTEND), 0, "no extension before 0.9 of three eighths of the ttl");
     struct sent sent = pass_to_extension();
-    ok(world.now_ns <= deadline_ns - 6 * NS_PER_S, "one at ttl/3 at the latest");
+    ok(world.now_ns <= deadline_ns - 6140 * NS_PER_MS, "one at three eighths at the latest");
     vote(0, &sent, VOTE_YES);
     vote(1, &sent, VOTE_YES);
     ok(!last_report(REPORT_EXTENDED), "rule 7: two of five don't extend");
@@ -220,6 +220,26 @@ static void test_left_alone(void) {
         "rules 8 and 9: one without a beat, one at its max_hold, one that is abandoned stay where they are");
     vote(0, &sent, VOTE_YES);
     ok(last_report(REPORT_EXTENDED) && last_report(REPORT_EXTENDED)->request == 4, "it is the fourth");
+}
+
+/* The next one would come after the end of max_hold. */
+static void test_extended_late(void) {
+    world_begin(1);
+    contend_with(1, true, 0, 12000);
+    vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
+    instant_ns begun_ns = world.now_ns, end_ns = begun_ns + 12 * NS_PER_S;
+    for (unsigned tries = 1; world.now_ns - begun_ns < 8500 * NS_PER_MS; tries++) {
+        while (count_sent(OPERATION_EXTEND) < tries && world.now_ns < end_ns)
+            pass_ms(1);
+        vote(0, last_sent(OPERATION_EXTEND),
+             world.now_ns - begun_ns < 8500 * NS_PER_MS ? VOTE_REFUSED : VOTE_YES);
+    }
+    ok(last_report(REPORT_EXTENDED) && last_report(REPORT_EXTENDED)->deadline_ns == end_ns,
+       "extended at last, up to its max_hold");
+    pass_ms((end_ns - world.now_ns) / NS_PER_MS - 10);
+    is_int(last_report(REPORT_AT_RISK)->reason, REASON_MAX_HOLD, "rule 13: its holder is told before that");
+    pass_ms(20);
+    is_int(last_report(REPORT_LOST)->reason, REASON_MAX_HOLD, "and why it is over then");
 }
 
 static void test_extension_fails(void) {
@@ -733,6 +753,7 @@ int main(void) {
     test_extension();
     test_extensions_travel_together();
     test_left_alone();
+    test_extended_late();
     test_probed_along();
     test_extension_fails();
     test_expiry();
