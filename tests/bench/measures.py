@@ -2,6 +2,7 @@
 results and the settings of this run, and measures in rounds: what is compared takes turns."""
 
 import os
+import sys
 import time
 
 import costs
@@ -225,6 +226,23 @@ def flood(results, settings):
     world.end()
 
 
+def busy(results, settings):
+    """One client, beside processes that never sleep, one a core: who gives the core away waits for long."""
+    world = World(settings.most_nodes)
+    places = {"floor": world.places, "agent": [world.socket]}
+    hogs = [lab.spawn([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())]
+    median_row = results.row("busy_p50", "acquire p50, beside a busy process a core: agent / floor")
+    pairs_row = results.row("busy_pairs", "pairs, the same", "per s")
+    for _ in range(settings.rounds):
+        for series in in_turns(places):
+            measured = load(series, "connections", 1, settings.turn_ms, *places[series])
+            median_row.note(series, measured["acquire"]["p50"])
+            pairs_row.note(series, measured["pairs_per_second"])
+    for hog in hogs:
+        lab.end_process(hog)
+    world.end()
+
+
 def validity(results, settings):
     world = World(settings.most_nodes)
     row = results.row("valid", "redlock_valid() / clock_gettime(CLOCK_BOOTTIME)", "ns", base="the clock",
@@ -240,4 +258,4 @@ def validity(results, settings):
 
 SECTIONS = {"latency": latency, "single": single, "handoff": handoff, "failover": failover,
             "extension": costs.extension, "cost": costs.cost, "memory": costs.memory, "stopped": stopped,
-            "delayed": delayed, "flood": flood, "validity": validity}
+            "delayed": delayed, "flood": flood, "busy": busy, "validity": validity}
