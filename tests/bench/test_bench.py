@@ -22,7 +22,7 @@ ROWS = ("acquire_p50/connections/4/3", "release_p999/processes/2/1", "pairs/proc
         "handoff_local_p50", "handoff_remote_p50", "failover_client", "failover_agent", "extension_cpu",
         "extension_lost", "cost_20_agent", "cost_20_call", "cost_20_names", "cost_20_lost", "memory_idle",
         "wakeups", "memory_connection", "memory_lease", "memory_lease_fixed", "stopped_p50",
-        "stopped_floor", "delayed_p50", "flood", "valid", "long_short_cpu", "long_short_latest",
+        "stopped_floor", "delayed_p50", "flood", "busy_p50", "valid", "long_short_cpu", "long_short_latest",
         "long_short_lost", "peer_acquire", "peer_pairs_16", "peer_pairs_64", "peer_handoff", "peer_failover")
 
 
