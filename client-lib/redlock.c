@@ -3,6 +3,7 @@
 #include "redlock.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,6 @@
 
 #include "client.h"
 #include "connection.h"
-#include "patience.h"
 #include "request.h"
 #include "sight.h"
 
@@ -47,7 +47,6 @@ struct redlock {
     bool watches_write;
     int64_t timer_ns; /* when it will ring; never later than anything is due */
     int64_t answer_timeout_ms;
-    struct patience patience; /* with answers about a lease */
     struct sight sight;
     struct old_sight *old_sights; /* of agents that are gone: another thread may still look */
     int received_fd;              /* that came with the last reply; -1: none */
@@ -286,8 +285,7 @@ static void try_to_come_back(struct redlock *connection, int64_t at_ns) {
 }
 
 /* Works on the connection, which may be gone and come back, until *what is `wanted`, or until `until_ns`. */
-static int run_until(struct redlock *connection, const bool *what, bool wanted, struct patience *patience,
-                     int64_t until_ns) {
+static int run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
     struct client *client = &connection->client;
 
     for (;;) {
@@ -304,13 +302,14 @@ static int run_until(struct redlock *connection, const bool *what, bool wanted, 
         if (at_ns >= until_ns)
             return client->gone ? REDLOCK_AGENT_AWAY : REDLOCK_NO_ANSWER;
         int64_t due_ns = client->gone ? connection->retry_ns : client_resume_due_ns(client);
-        int64_t next_ns = due_ns < until_ns ? due_ns : until_ns;
-        int64_t left_ns = next_ns == INT64_MAX ? INT64_MAX : next_ns > at_ns ? next_ns - at_ns : 0;
+        int64_t left_ns = (due_ns < until_ns ? due_ns : until_ns) - at_ns;
+        left_ns = left_ns > 0 ? left_ns : 0;
+        const struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
         struct pollfd poll = {
             .fd = connection->fd,
             .events = (short) (POLLIN | (client->output_length > 0 ? POLLOUT : 0)),
         };
-        int n = patience_poll(patience, &poll, left_ns);
+        int n = ppoll(&poll, 1, due_ns < INT64_MAX || until_ns < INT64_MAX ? &timeout : NULL, NULL);
         if (n < 0 && errno != EINTR)
             (void) system_broken(connection, "poll");
         else if (n > 0 && (poll.revents & (POLLIN | POLLHUP | POLLERR)))
@@ -320,7 +319,7 @@ static int run_until(struct redlock *connection, const bool *what, bool wanted, 
 
 /* Waits for the reply until `until_ns`. The reply's own error is in it. */
 static int wait_for(struct redlock *connection, const struct client_reply *reply, int64_t until_ns) {
-    return run_until(connection, &reply->done, true, NULL, until_ns);
+    return run_until(connection, &reply->done, true, until_ns);
 }
 
 int connection_begin(struct redlock *connection) {
@@ -340,7 +339,7 @@ static int64_t answer_until_ns(const struct redlock *connection) {
 
 /* The agent may be away for the moment. */
 static int come_back(struct redlock *connection) {
-    return run_until(connection, &connection->client.gone, false, NULL, answer_until_ns(connection));
+    return run_until(connection, &connection->client.gone, false, answer_until_ns(connection));
 }
 
 struct client *connection_client(struct redlock *connection) {
@@ -611,14 +610,14 @@ static int64_t ask_once(struct redlock_lease *lease, const char *word, enum clie
     struct redlock *connection = lease->connection;
     struct client_reply reply = {0};
 
-    int error = run_until(connection, &lease->resuming, false, NULL, until_ns);
+    int error = run_until(connection, &lease->resuming, false, until_ns);
     if (error != REDLOCK_OK)
         return error;
     if (lease->id == 0 || lease->state == LEASE_OVER)
         return 0;
     error = client_request_id(&connection->client, kind, word, lease, &reply, now_ns());
     if (error == REDLOCK_OK)
-        error = run_until(connection, &reply.done, true, &connection->patience, until_ns);
+        error = wait_for(connection, &reply, until_ns);
     if (!reply.done) {
         client_forget(&connection->client, &reply);
         return error;
