@@ -50,6 +50,13 @@ def script_calls(nodes):
     return sum(int(calls) for calls in re.findall(r"cmdstat_evalsha:calls=(\d+)", stats))
 
 
+def idle_ms(nodes, window):
+    """CPU that they take in such a time with nothing to do."""
+    before = cpu_ms(*nodes)
+    time.sleep(window)
+    return cpu_ms(*nodes) - before
+
+
 def cost(results, settings):
     """What it costs to extend a lease, and a call's names, by the number of leases."""
     ttl_ms = settings.extension_ttl_ms
@@ -58,9 +65,7 @@ def cost(results, settings):
         text = "an extension, %d leases: " % count
         world = World(5)
         agent, nodes = world.agents[0], [node.process for node in world.nodes]
-        idle = cpu_ms(*nodes)
-        time.sleep(window)
-        idle = cpu_ms(*nodes) - idle
+        idle = idle_ms(nodes, window)
         holder = Job("hold", world.socket, "cost", count, max(1, count // 4000), ttl_ms, 0)
         time.sleep(1.5 * ttl_ms / 1e3)  # those that were taken together get out of step
         for _ in range(settings.cost_rounds):
@@ -90,9 +95,7 @@ def floor_cost(client_row, nodes_row, count, settings):
     world = World(5)
     world.agents.pop().kill()  # it has blessed the nodes
     nodes = [node.process for node in world.nodes]
-    idle = cpu_ms(*nodes)
-    time.sleep(window)
-    idle = cpu_ms(*nodes) - idle
+    idle = idle_ms(nodes, window)
     renewer = Job("renew", count, ttl_ms, *world.places)
     time.sleep(window)
     for _ in range(settings.cost_rounds):

@@ -215,8 +215,8 @@ static void test_crowd(uint32_t count, int64_t within_ms) {
     (void) printf("# %u leases taken in %d ms: in 100 ms %u go out, then %u, at last %u; evenly %u would\n",
                   count, (int) within_ms, first.most_in_100_ms, second.most_in_100_ms, span.most_in_100_ms,
                   fair);
-    ok(second.most_in_100_ms < 7 * fair + EXTENSION_TURN_NAMES, "%u leases taken together part at once",
-       count);
+    ok(second.most_in_100_ms <= 7 * fair || second.most_in_100_ms <= 2 * EXTENSION_TURN_NAMES,
+       "%u leases taken together part at once: two turns, or seven times their share", count);
     ok(span.most_in_100_ms <= 2 * fair + EXTENSION_TURN_NAMES,
        "some periods later they are spread over a period");
     ok(span.most_in_10_ms <= 2 * EXTENSION_TURN_NAMES, "no 10 ms has more than two turns' names");
