@@ -106,6 +106,18 @@ bool facts_durable(const struct redis_facts *facts) {
            facts->evicted_keys == 0 && strspn(facts->former_replid, "0") == strlen(facts->former_replid);
 }
 
+bool facts_of_file(const struct redis_facts *facts) {
+    return facts->fsync_always && (facts->aof_enabled || (facts->loading && facts->appends));
+}
+
+bool facts_appends(const char *const texts[], size_t n) {
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        if (strcmp(texts[i], "appendonly") == 0)
+            return strcmp(texts[i + 1], "yes") == 0;
+    }
+    return false;
+}
+
 bool facts_fsync_always(const char *const texts[], size_t n) {
     bool always = false, rewriting = false;
 

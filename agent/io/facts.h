@@ -16,8 +16,8 @@ struct redis_facts {
     bool aof_enabled;
     bool aof_failing;
     bool loading;
-    bool replicated;   /* another server has, or may have, its data */
-    bool fsync_always; /* not of INFO: CONFIG says so */
+    bool replicated;            /* another server has, or may have, its data */
+    bool appends, fsync_always; /* not of INFO: CONFIG says so */
 };
 
 /* `facts` has those of the last look, or zeroes. */
@@ -33,6 +33,14 @@ const char *facts_loss(const struct redis_facts *before, const struct redis_fact
 /* Whether all that the process has answered to is on its disk, and nowhere else: then one that comes up with
  * these data remembers all. */
 bool facts_durable(const struct redis_facts *facts);
+
+/* Whether the process has its data of an append-only file, or has them on their way there: INFO calls that
+ * file off as long as a server loads it, and CONFIG does not. */
+bool facts_of_file(const struct redis_facts *facts);
+
+/* Whether what CONFIG GET has answered, n names and values in turn, says that there is an append-only file.
+ */
+bool facts_appends(const char *const texts[], size_t n);
 
 /* Whether what CONFIG GET has answered, n names and values in turn, says that each write is on the disk
  * before it is answered, also while the append-only file is being rewritten. */

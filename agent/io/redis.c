@@ -65,11 +65,11 @@ struct redis {
     struct latency latency;
     struct random random;
     struct redis_facts facts;
-    bool looking;       /* INFO is under way */
-    instant_ns look_ns; /* when the next one is due, if the node is ready */
-    int64_t look_ms;    /* until the one after that; the same for all that look together */
-    bool fsync_always;  /* CONFIG says so; asked of durable nodes before each INFO */
-    bool told_volatile; /* that it is not what the configuration says */
+    bool looking;               /* INFO is under way */
+    instant_ns look_ns;         /* when the next one is due, if the node is ready */
+    int64_t look_ms;            /* until the one after that; the same for all that look together */
+    bool appends, fsync_always; /* CONFIG says so; asked of durable nodes before each INFO */
+    bool told_volatile;         /* that it is not what the configuration says */
     struct redis_rights rights;
     const char *forgot; /* how this process has lost keys while its epoch key may stand; NULL: it has not */
     char
@@ -304,6 +304,7 @@ static void on_info_reply(redisAsyncContext *context, void *data, void *privdata
         return;
     }
     facts_read(&redis->facts, reply->str);
+    redis->facts.appends = redis->appends;
     redis->facts.fsync_always = redis->fsync_always;
     const char *loss = facts_loss(&before, &redis->facts);
     if (loss) {
@@ -312,13 +313,13 @@ static void on_info_reply(redisAsyncContext *context, void *data, void *privdata
         redis->forgot = NULL; /* another process, which the epoch key does not name */
         note_former(redis, &before);
     }
-    if (!redis->facts.aof_enabled || !redis->fsync_always)
+    if (!facts_of_file(&redis->facts))
         redis->former[0] = '\0'; /* it may have begun with older data than those of its append-only file */
     judge_facts(redis);
 }
 
 static void on_config_reply(redisAsyncContext *context, void *data, void *privdata) {
-    const char *texts[8];
+    const char *texts[16];
     struct redis *redis = privdata;
     const redisReply *reply = data;
     size_t n = 0;
@@ -326,11 +327,12 @@ static void on_config_reply(redisAsyncContext *context, void *data, void *privda
     (void) context;
     if (!reply || redis->closing)
         return;
-    for (; reply->type == REDIS_REPLY_ARRAY && n < reply->elements && n < 8; n++) {
+    for (; reply->type == REDIS_REPLY_ARRAY && n < reply->elements && n < 16; n++) {
         if (reply->element[n]->type != REDIS_REPLY_STRING)
             break;
         texts[n] = reply->element[n]->str;
     }
+    redis->appends = facts_appends(texts, n);
     redis->fsync_always = facts_fsync_always(texts, n);
     if (!redis->fsync_always && !redis->told_volatile)
         log_warning("node %s: is called durable, but %s: after a restart it rests like others",
@@ -344,9 +346,9 @@ static void on_config_reply(redisAsyncContext *context, void *data, void *privda
 /* One at a time: the answers come in the order of what was asked, so it disturbs no other. */
 static int look(struct redis *redis) {
     redis->looking = true;
-    redis->fsync_always = false;
+    redis->appends = redis->fsync_always = false;
     if (redis->node->durable)
-        (void) pipeline_ask(&redis->pipeline, on_config_reply, redis, "CONFIG GET *appendfsync*");
+        (void) pipeline_ask(&redis->pipeline, on_config_reply, redis, "CONFIG GET *append*");
     return pipeline_ask(&redis->pipeline, on_info_reply, redis, "INFO");
 }
 

@@ -61,6 +61,37 @@ def test_durable():
     agent.terminate()
 
 
+def test_met_while_loading():
+    """INFO calls the append-only file off as long as a server loads it; so for one without such a file."""
+    slow = ("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")
+    fill = "for i = 1, 3000 do redis.call('SET', 'other:' .. i, i) end"
+    nodes = [node(name, *ALWAYS) for name in "abc"]
+    agent = trusting(nodes)
+    holder = agent.client(3)
+    holder.acquire("kept")
+    lab.wait_for(lambda: lab.keys_on(nodes, "kept") == 3, what="the key on each node")
+    before = floors(nodes)
+    nodes[0].call("EVAL", fill, 0)
+    nodes[0].kill()
+    nodes[0].options += slow
+    nodes[0].start()
+    ok("node a: does not vote: is loading its data" in agent.log_text(),
+       "a node is met while it loads its file")
+    agent.wait_voting(3)
+    equal(floors(nodes), before, "and votes when it has")
+    equal(lab.keys_on(nodes, "kept"), 3, "it has the key")
+    nodes[1].call("EVAL", fill, 0)
+    nodes[1].call("SAVE")
+    nodes[1].kill()
+    nodes[1].options += (*slow, "--appendonly", "no")
+    nodes[1].start()
+    ok("node b: does not vote: is loading its data" in agent.log_text(),
+       "a node is met while it loads a snapshot")
+    nodes[1].call("CONFIG", "SET", "appendonly", "yes")
+    rests(agent, nodes[1], "which may be older than its file: it rests")
+    agent.terminate()
+
+
 def rests(agent, each, why):
     """It has restarted; it rests."""
     lab.wait_for(lambda: agent.node_states()[each.name]["state"] == "quarantined", what="its quarantine")
@@ -103,4 +134,4 @@ def test_clock_set():
     agent.terminate()
 
 
-main(test_durable, test_not_durable, test_clock_set)
+main(test_durable, test_met_while_loading, test_not_durable, test_clock_set)
