@@ -57,6 +57,9 @@ void facts_read(struct redis_facts *facts, const char *info) {
     facts->evicted_keys = info_number(info, "evicted_keys");
     facts->aof_enabled = info_number(info, "aof_enabled") == 1;
     facts->aof_failing = facts->aof_enabled && strcmp(status, "err") == 0;
+    facts->aof_rewritten = info_number(info, "aof_rewrites") != 0 ||
+                           info_number(info, "aof_rewrite_in_progress") != 0 ||
+                           info_number(info, "aof_rewrite_scheduled") != 0;
     facts->loading = info_number(info, "loading") == 1;
     facts->replicated =
         is_replicated(facts, info) || (before.replicated && strcmp(before.run_id, facts->run_id) == 0);
@@ -107,7 +110,9 @@ bool facts_durable(const struct redis_facts *facts) {
 }
 
 bool facts_of_file(const struct redis_facts *facts) {
-    return facts->fsync_always && (facts->aof_enabled || (facts->loading && facts->appends));
+    bool loads_file = facts->loading && facts->appends && is_master(facts);
+
+    return facts->fsync_always && !facts->aof_rewritten && (facts->aof_enabled || loads_file);
 }
 
 bool facts_appends(const char *const texts[], size_t n) {

@@ -15,6 +15,7 @@ struct redis_facts {
     uint64_t evicted_keys;
     bool aof_enabled;
     bool aof_failing;
+    bool aof_rewritten; /* since the process began, or soon */
     bool loading;
     bool replicated;            /* another server has, or may have, its data */
     bool appends, fsync_always; /* not of INFO: CONFIG says so */
@@ -34,8 +35,9 @@ const char *facts_loss(const struct redis_facts *before, const struct redis_fact
  * these data remembers all. */
 bool facts_durable(const struct redis_facts *facts);
 
-/* Whether the process has its data of an append-only file, or has them on their way there: INFO calls that
- * file off as long as a server loads it, and CONFIG does not. */
+/* Whether nothing speaks against the process having begun with its append-only file, of which each write is
+ * on the disk before it is answered. INFO calls that file off as long as a server loads it, and CONFIG does
+ * not; a file that is switched on later is rewritten first (by Redis 8 when it has loaded a snapshot). */
 bool facts_of_file(const struct redis_facts *facts);
 
 /* Whether what CONFIG GET has answered, n names and values in turn, says that there is an append-only file.

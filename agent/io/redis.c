@@ -327,20 +327,23 @@ static void on_config_reply(redisAsyncContext *context, void *data, void *privda
     (void) context;
     if (!reply || redis->closing)
         return;
-    for (; reply->type == REDIS_REPLY_ARRAY && n < reply->elements && n < 16; n++) {
+    for (; reply->type == REDIS_REPLY_ARRAY && n < reply->elements && n < sizeof(texts) / sizeof(texts[0]);
+         n++) {
         if (reply->element[n]->type != REDIS_REPLY_STRING)
             break;
         texts[n] = reply->element[n]->str;
     }
     redis->appends = facts_appends(texts, n);
     redis->fsync_always = facts_fsync_always(texts, n);
-    if (!redis->fsync_always && !redis->told_volatile)
+    bool durable = redis->appends && redis->fsync_always;
+    if (!durable && !redis->told_volatile)
         log_warning("node %s: is called durable, but %s: after a restart it rests like others",
                     redis->node->name,
                     reply->type == REDIS_REPLY_ERROR
                         ? reply->str
-                        : "its appendfsync is not always, or its no-appendfsync-on-rewrite not no");
-    redis->told_volatile = !redis->fsync_always;
+                        : "its appendonly is not yes, its appendfsync not always, or its "
+                          "no-appendfsync-on-rewrite not no");
+    redis->told_volatile = !durable;
 }
 
 /* One at a time: the answers come in the order of what was asked, so it disturbs no other. */

@@ -63,6 +63,8 @@ static bool durable(const char *info, bool fsync_always) {
     return facts_durable(&facts);
 }
 
+#define LOADING "loading:1\r\naof_enabled:0\r\n" GOOD
+
 static bool of_file(const char *info, bool appends, bool fsync_always) {
     struct redis_facts facts = facts_of(info);
 
@@ -72,23 +74,27 @@ static bool of_file(const char *info, bool appends, bool fsync_always) {
 }
 
 static void test_of_file(void) {
-    static const char loading[] = "loading:1\r\naof_enabled:0\r\n" GOOD;
-
     ok(of_file(GOOD, true, true), "a server has its data of its append-only file");
-    ok(of_file(loading, true, true), "one that INFO calls off while it is loaded");
-    ok(!of_file(loading, false, true), "not one that loads a snapshot, and has no such file");
+    ok(of_file(LOADING, true, true), "one that INFO calls off while it is loaded");
+    ok(!of_file(LOADING, false, true), "not one that loads a snapshot, and has no such file");
     ok(!of_file("aof_enabled:0\r\n" GOOD, true, true), "nor one that has loaded, and whose file is off");
-    ok(!of_file(GOOD, true, false) && !of_file(loading, true, false),
+    ok(!of_file("role:slave\r\n" LOADING, true, true), "nor one that loads what its master has sent");
+    ok(!of_file("aof_rewrite_in_progress:1\r\n" GOOD, true, true),
+       "nor one whose file is being written, as when it was switched on at last");
+    ok(!of_file("aof_rewrites:1\r\n" GOOD, true, true), "or was");
+    ok(!of_file("aof_rewrite_scheduled:1\r\n" GOOD, true, true), "or will be");
+    ok(!of_file(GOOD, true, false) && !of_file(LOADING, true, false),
        "nor one that may answer before it writes");
 }
 
 static void test_durable(void) {
+    static const char *const file[] = {"appenddirname", "d",   "appendfsync", "always",
+                                       "appendonly",    "yes", "x",           "y"};
     static const char *const always[] = {"appendfsync", "always", "no-appendfsync-on-rewrite", "no"},
                              *const second[] = {"no-appendfsync-on-rewrite", "no", "appendfsync",
                                                 "everysec"},
                              *const rewrite[] = {"no-appendfsync-on-rewrite", "yes", "appendfsync",
                                                  "always"},
-                             *const file[] = {"appendfilename", "appendonly.aof", "appendonly", "yes"},
                              *const none[] = {"appendfilename", "yes", "appendonly", "no"};
 
     ok(durable(GOOD, true), "a master that writes all to its append-only file is durable");
@@ -115,9 +121,9 @@ static void test_durable(void) {
     ok(!facts_fsync_always(rewrite, 4), "said clearly");
     ok(!facts_fsync_always(second, 4), "every second is not always");
     ok(!facts_fsync_always(NULL, 0), "no answer is no");
-    ok(facts_appends(file, 4), "an append-only file by CONFIG, whatever INFO says while it is being loaded");
+    ok(facts_appends(file, 8), "an append-only file by CONFIG, whatever INFO says while it is being loaded");
     ok(!facts_appends(none, 4), "none");
-    ok(!facts_appends(file, 2), "half an answer is no");
+    ok(!facts_appends(file, 5), "half an answer is no");
 }
 
 static void test_loss(void) {
