@@ -86,6 +86,22 @@ def test_met_while_loading():
     agent.terminate()
 
 
+def test_switched_on_late():
+    nodes = [node(name, *ALWAYS) for name in "abc"]
+    agent = trusting(nodes)
+    nodes[0].call("SAVE")
+    agent.stop()
+    nodes[0].kill()
+    nodes[0].options += ("--appendonly", "no")
+    nodes[0].start()
+    nodes[0].call("CONFIG", "SET", "appendonly", "yes")
+    lab.wait_for(lambda: "aof_rewrite_in_progress:0" in nodes[0].call("INFO", "persistence"),
+                 what="its file")
+    agent.cont()
+    rests(agent, nodes[0], "one that began with a snapshot rests, also if nobody saw it without its file")
+    agent.terminate()
+
+
 def logged(agent, text):
     lab.wait_for(lambda: text in agent.log_text(), what="'%s' in the log" % text)
 
@@ -133,4 +149,4 @@ def test_clock_set():
     agent.terminate()
 
 
-main(test_durable, test_met_while_loading, test_not_durable, test_clock_set)
+main(test_durable, test_met_while_loading, test_switched_on_late, test_not_durable, test_clock_set)
