@@ -33,11 +33,6 @@ enum {
     STEADY_MS = 1000, /* a connection that lasted less counts as one more attempt */
 };
 
-struct old_sight {
-    struct old_sight *next;
-    struct sight sight;
-};
-
 struct redlock {
     struct client client;
     pid_t owner;
@@ -48,10 +43,9 @@ struct redlock {
     int64_t timer_ns; /* when it will ring; never later than anything is due */
     int64_t answer_timeout_ms;
     struct sight sight;
-    struct old_sight *old_sights; /* of agents that are gone: another thread may still look */
-    int received_fd;              /* that came with the last reply; -1: none */
-    _Atomic uint32_t *is_ours;    /* 1; 0 in a forked child, which the kernel sees to */
-    int64_t retry_ns;             /* while the connection is gone: when to connect again */
+    int received_fd;           /* that came with the last reply; -1: none */
+    _Atomic uint32_t *is_ours; /* 1; 0 in a forked child, which the kernel sees to */
+    int64_t retry_ns;          /* while the connection is gone: when to connect again */
     int64_t retry_delay_ms;
     int64_t connected_ns;
     int64_t away_until_ns; /* and until when requests wait for it */
@@ -91,24 +85,13 @@ static void retry_later(struct redlock *connection, int64_t at_ns) {
         connection->retry_delay_ms = RETRY_MS_MAX;
 }
 
-/* Without memory for it the mapping stays for good. */
-static void put_sight_away(struct redlock *connection) {
-    struct old_sight *old = connection->sight.memory ? malloc(sizeof(*old)) : NULL;
-
-    if (old) {
-        *old = (struct old_sight){.next = connection->old_sights, .sight = connection->sight};
-        connection->old_sights = old;
-    }
-    connection->sight = (struct sight){0};
-}
-
 /* With something left to hold or to wait for, the connection is made anew; else it is over. */
 static int broken(struct redlock *connection, int error, const char *text) {
     int64_t at_ns = now_ns();
 
     close_socket(connection);
     client_disconnected(&connection->client, error, text, at_ns);
-    put_sight_away(connection);
+    sight_put_away(&connection->sight);
     if (at_ns - connection->connected_ns >= STEADY_MS * NS_PER_MS)
         connection->retry_delay_ms = RETRY_MS_MIN;
     if (connection->retry_delay_ms == RETRY_MS_MIN)
@@ -434,13 +417,7 @@ EXPORT void redlock_close(struct redlock *connection) {
     if (connection->is_ours)
         (void) munmap((void *) (uintptr_t) connection->is_ours, (size_t) sysconf(_SC_PAGESIZE));
     client_deinit(&connection->client);
-    put_sight_away(connection);
-    while (connection->old_sights) {
-        struct old_sight *next = connection->old_sights->next;
-        sight_close(&connection->old_sights->sight);
-        free(connection->old_sights);
-        connection->old_sights = next;
-    }
+    sight_close(&connection->sight);
     free(connection->socket_path);
     free(connection);
 }

@@ -1,10 +1,17 @@
 #include "sight.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 enum { VERSION = 1, MAGIC = 0x4b434c52, BYTES_MAX = 1 << 20 };
+
+struct old_sight {
+    struct old_sight *next;
+    void *memory;
+    size_t bytes;
+};
 
 struct header {
     uint32_t magic, version, slots, slot_bytes, header_bytes;
@@ -45,13 +52,29 @@ int sight_open(struct sight *sight, int fd) {
                             .bytes = bytes,
                             .slots = header->slots,
                             .slot_bytes = header->slot_bytes,
-                            .header_bytes = header->header_bytes};
+                            .header_bytes = header->header_bytes,
+                            .old = sight->old};
     return 0;
+}
+
+void sight_put_away(struct sight *sight) {
+    struct old_sight *old = sight->memory ? malloc(sizeof(*old)) : NULL;
+
+    if (old)
+        *old = (struct old_sight){
+            .next = sight->old, .memory = (void *) (uintptr_t) sight->memory, .bytes = sight->bytes};
+    *sight = (struct sight){.old = old ? old : sight->old};
 }
 
 void sight_close(struct sight *sight) {
     if (sight->memory)
         (void) munmap((void *) (uintptr_t) sight->memory, sight->bytes);
+    while (sight->old) {
+        struct old_sight *next = sight->old->next;
+        (void) munmap(sight->old->memory, sight->old->bytes);
+        free(sight->old);
+        sight->old = next;
+    }
     *sight = (struct sight){0};
 }
 
