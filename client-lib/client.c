@@ -271,6 +271,8 @@ static bool take_grant(struct client *client, struct redlock_lease *lease, const
     lease->place_id = lease->id;
     lease->place = slot && slot->type == RESP_INTEGER ? sight_place(client->sight, slot->integer) : NULL;
     take_secret(lease, value_get(tokens, n_tokens, "secret"));
+    if (lease->state == LEASE_WAITING)
+        lease->waited_ns = client->now_ns - lease->asked_ns;
     lease->state = LEASE_HELD;
     lease->resuming = false;
     return true;
@@ -278,7 +280,7 @@ static bool take_grant(struct client *client, struct redlock_lease *lease, const
 
 /* A handle that was given back meanwhile lets go of what it just got. */
 static void give_back(struct client *client, struct redlock_lease *lease, int64_t now_ns) {
-    (void) client_request_id(client, KIND_OTHER, "RELEASE", lease, NULL, now_ns);
+    (void) client_request_id(client, KIND_RELEASE, "RELEASE", lease, NULL, now_ns);
 }
 
 static void reply_acquire(struct client *client, struct redlock_lease *lease, struct client_reply *reply,
@@ -463,6 +465,7 @@ static int take_reply(struct client *client, const struct resp_token *tokens, si
         reply_check(client, pending.lease, &pending, &tokens[0]);
         reply_other(client, pending.reply, tokens, n_tokens);
         break;
+    case KIND_RELEASE:
     case KIND_OTHER:
         reply_other(client, pending.reply, tokens, n_tokens);
         break;

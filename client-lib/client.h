@@ -39,6 +39,7 @@ struct redlock_lease {
     size_t secret_length;
     int64_t resume_ns; /* when to try again; INT64_MAX: an answer is awaited */
     int64_t asked_ns;
+    int64_t waited_ns;              /* from then until the grant came as a push; else 0 */
     struct redlock_options options; /* what was asked for; its data stands behind the name */
     unsigned replies_awaited;
     char name[];
@@ -61,6 +62,7 @@ enum client_kind {
     KIND_ASYNC,   /* the lease's id; the outcome comes as a push */
     KIND_RESUME,  /* the same, for a lease that is resumed */
     KIND_CHECK,   /* the lease's validity */
+    KIND_RELEASE, /* whether it was held or waited for */
     KIND_OTHER,   /* an integer, LEADER's map, or any value */
 };
 

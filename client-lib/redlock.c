@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 
 #include "client.h"
 #include "connection.h"
+#include "patience.h"
 #include "request.h"
 #include "sight.h"
 
@@ -42,6 +44,7 @@ struct redlock {
     bool watches_write;
     int64_t timer_ns; /* when it will ring; never later than anything is due */
     int64_t answer_timeout_ms;
+    struct patience patience; /* with the answers to releases */
     struct sight sight;
     int received_fd;           /* that came with the last reply; -1: none */
     _Atomic uint32_t *is_ours; /* 1; 0 in a forked child, which the kernel sees to */
@@ -487,7 +490,7 @@ static void give_up(struct redlock *connection, struct redlock_lease *lease) {
 
     lease->outcome = NULL;
     if (lease->id != 0 && lease->state != LEASE_OVER && !client->gone)
-        (void) client_request_id(client, KIND_OTHER, "RELEASE", lease, NULL, now_ns());
+        (void) client_request_id(client, KIND_RELEASE, "RELEASE", lease, NULL, now_ns());
     client_lease_drop(client, lease);
     if (!client->gone)
         (void) send_output(connection);
@@ -581,6 +584,32 @@ EXPORT int redlock_acquire_async(struct redlock *connection, const char *name,
     return REDLOCK_OK;
 }
 
+/* Looks for the reply for a while, and lets others run before each look. */
+static void look_for(struct redlock *connection, const struct client_reply *reply) {
+    bool goes_on = true;
+
+    while (goes_on && !reply->done) {
+        int64_t yielded_ns = now_ns();
+        (void) sched_yield();
+        goes_on = patience_goes_on(&connection->patience, yielded_ns, now_ns());
+        if (receive_input(connection) != REDLOCK_OK)
+            return;
+    }
+}
+
+/* Of a lease that was waited for. */
+static int wait_for_release(struct redlock_lease *lease, const struct client_reply *reply,
+                            int64_t until_ns) {
+    struct redlock *connection = lease->connection;
+    bool looks = patience_begin(&connection->patience, lease->waited_ns, now_ns());
+
+    if (looks && send_output(connection) == REDLOCK_OK)
+        look_for(connection, reply);
+    int error = wait_for(connection, reply, until_ns);
+    patience_end(&connection->patience, now_ns());
+    return error;
+}
+
 /* "WORD id" and its integer. */
 static int64_t ask_once(struct redlock_lease *lease, const char *word, enum client_kind kind,
                         int64_t until_ns) {
@@ -594,7 +623,8 @@ static int64_t ask_once(struct redlock_lease *lease, const char *word, enum clie
         return 0;
     error = client_request_id(&connection->client, kind, word, lease, &reply, now_ns());
     if (error == REDLOCK_OK)
-        error = wait_for(connection, &reply, until_ns);
+        error = kind == KIND_RELEASE && lease->waited_ns > 0 ? wait_for_release(lease, &reply, until_ns)
+                                                             : wait_for(connection, &reply, until_ns);
     if (!reply.done) {
         client_forget(&connection->client, &reply);
         return error;
@@ -627,7 +657,7 @@ EXPORT int redlock_release(struct redlock_lease *lease) {
         client_lease_drop(&connection->client, lease);
         return 1;
     }
-    int64_t released = ask_about(lease, "RELEASE", KIND_OTHER);
+    int64_t released = ask_about(lease, "RELEASE", KIND_RELEASE);
     lease->state = LEASE_OVER;
     client_lease_drop(&connection->client, lease);
     return (int) released;
@@ -642,7 +672,7 @@ EXPORT int redlock_release_async(struct redlock_lease *lease) {
         return error;
     bool named = lease->id != 0; /* else it is released when it is */
     if (named && lease->state != LEASE_OVER)
-        error = client_request_id(&connection->client, KIND_OTHER, "RELEASE", lease, NULL, now_ns());
+        error = client_request_id(&connection->client, KIND_RELEASE, "RELEASE", lease, NULL, now_ns());
     lease->state = LEASE_OVER;
     client_lease_drop(&connection->client, lease);
     if (error == REDLOCK_OK && named && !send_some(connection))

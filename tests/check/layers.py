@@ -13,8 +13,8 @@ SOURCE = sys.argv[1]
 # What a pure layer may have from the C library: no clock, descriptor, thread, allocation or log.
 PURE_SYSTEM = {"assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdbool.h", "stddef.h",
                "stdint.h", "stdio.h", "string.h"}
-LIBRARY = ("resp.h", "client.h", "redlock.h", "connection.h", "observe.h", "request.h", "sight.h",
-           "value.h")
+LIBRARY = ("resp.h", "client.h", "redlock.h", "connection.h", "observe.h", "patience.h", "request.h",
+           "sight.h", "value.h")
 
 # Directory: (project headers by prefix, system headers; None: any)
 LAYERS = {
@@ -32,6 +32,7 @@ LAYERS = {
 FILES = {
     "client-lib/resp.c": (("resp.h",), PURE_SYSTEM),
     "client-lib/resp.h": ((), PURE_SYSTEM),
+    "client-lib/patience.c": (("patience.h",), PURE_SYSTEM),
     "client-lib/client.c": (("client.h", "observe.h", "resp.h", "redlock.h", "sight.h", "value.h"),
                             PURE_SYSTEM | {"stdlib.h"}),
     "client-lib/redlock.h": ((), {"stdbool.h", "stddef.h", "stdint.h"}),

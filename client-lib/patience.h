@@ -1,0 +1,31 @@
+/* Whether to look for the answer to a RELEASE before sleeping for it. Pure: the time is given.
+ *
+ * When the lease goes to the next one on this host, which the agent does without its nodes, the answer is
+ * here sooner than a process is asleep and awake again, most of all where its core would idle meanwhile. So
+ * if the last one came within 50 us, the next is looked for, for 50 us, while others may run in between.
+ *
+ * A process that yields stays runnable: no answer takes the core away from one who has it now, as a wake-up
+ * would. So who loses it to others too often that way sleeps. Each connection has its own measure of that.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Of the releases of leases that were waited for. All zero to begin with. */
+struct patience {
+    int64_t took_ns;   /* the last one; 0: there was none yet */
+    int64_t begun_ns;  /* when this one was sent */
+    int64_t repaid_ns; /* when what was lost to others is a small part of the time */
+};
+
+/* One is sent. True if its answer is worth a look. `waited_ns`: how long the lease was waited for. Where a
+ * release takes about as long, the nodes are asked for both: they may need the core. */
+bool patience_begin(struct patience *patience, int64_t waited_ns, int64_t now_ns);
+
+/* The core was yielded to others meanwhile. True if another look after the one that is due now is worth it.
+ */
+bool patience_goes_on(struct patience *patience, int64_t yielded_ns, int64_t back_ns);
+
+/* The answer came, or is waited for no longer. */
+void patience_end(struct patience *patience, int64_t now_ns);
