@@ -4,19 +4,19 @@
  * here sooner than a process is asleep and awake again, most of all where its core would idle meanwhile. So
  * if the last one came within 50 us, the next is looked for, for 50 us, while others may run in between.
  *
- * A process that yields stays runnable: no answer takes the core away from one who has it now, as a wake-up
- * would. So who loses it to others too often that way sleeps. Each connection has its own measure of that.
- */
+ * Each connection has its own measure of what that may cost (yielding.h). */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "yielding.h"
+
 /* Of the releases of leases that were waited for. All zero to begin with. */
 struct patience {
-    int64_t took_ns;   /* the last one; 0: there was none yet */
-    int64_t begun_ns;  /* when this one was sent */
-    int64_t repaid_ns; /* when what was lost to others is a small part of the time */
+    int64_t took_ns;  /* the last one; 0: there was none yet */
+    int64_t begun_ns; /* when this one was sent */
+    struct yielding yielding;
 };
 
 /* One is sent. True if its answer is worth a look. `waited_ns`: how long the lease was waited for. Where a

@@ -10,22 +10,20 @@
 #include "base/instant.h"
 #include "io/clock.h"
 #include "io/loop.h"
+#include "yielding.h"
 
 enum {
     BATCH = 64,
     PATIENCE_NS = 100 * 1000, /* to be woken costs some 10 to 50 µs */
-    TAKEN_NS = 500 * 1000,    /* who has the core for longer than this works for himself */
-    TAKEN_SHARE = 100,        /* one in so many of the time may be lost to him */
-    TAKEN_SPARE_MS = 10,      /* so much is lost before that counts */
     SETTLE_ROUNDS_MAX = 8,    /* of a turn */
 };
 
 struct poller {
     int epoll_fd;
     sd_event *event;
-    bool looks;           /* for work, before it sleeps */
-    instant_ns repaid_ns; /* when what was lost by that is one in TAKEN_SHARE of the time */
-    bool unsettled;       /* there is more to do than this turn had the time for */
+    bool looks;               /* for work, before it sleeps */
+    struct yielding yielding; /* meanwhile */
+    bool unsettled;           /* there is more to do than this turn had the time for */
     struct poller_hooks hooks;
     void *userdata;
 };
@@ -123,17 +121,8 @@ static int turn(struct poller *poller, const struct epoll_event *events, int n) 
     return settle(poller);
 }
 
-/* What takes longer than a second has stopped us, or the machine. */
-static void note_loss(struct poller *poller, instant_ns now_ns, instant_ns lost_ns) {
-    poller->repaid_ns =
-        instant_max(poller->repaid_ns, now_ns) + instant_min(lost_ns, NS_PER_S) * TAKEN_SHARE;
-}
-
 /* Looks for something to do for a while, and lets others run meanwhile. The number of events, which is 0 for
- * mail and for nothing, or -1.
- *
- * A thread that yields stays runnable: nothing that comes for it takes the core away from one who has it
- * now, as a wake-up would. Beside a busy process that costs a time slice, many times what looking saves. */
+ * mail and for nothing, or -1. */
 static int look_for_work(struct poller *poller, struct epoll_event *events, instant_ns begun_ns) {
     instant_ns now_ns = begun_ns;
 
@@ -145,15 +134,9 @@ static int look_for_work(struct poller *poller, struct epoll_event *events, inst
             return n;
         (void) sched_yield();
         instant_ns back_ns = clock_now_ns();
-        if (back_ns - now_ns > TAKEN_NS)
-            note_loss(poller, back_ns, back_ns - now_ns);
+        yielding_note(&poller->yielding, back_ns, back_ns - now_ns);
         now_ns = back_ns;
     }
-}
-
-/* On a quiet machine a millisecond is lost now and then: that puts nothing off. */
-static bool may_look(const struct poller *poller, instant_ns now_ns) {
-    return poller->looks && poller->repaid_ns - now_ns <= TAKEN_SPARE_MS * NS_PER_MS * TAKEN_SHARE;
 }
 
 static int wait_for_work(struct poller *poller, struct epoll_event *events) {
@@ -162,7 +145,7 @@ static int wait_for_work(struct poller *poller, struct epoll_event *events) {
 
     if (poller->unsettled)
         return epoll_wait(poller->epoll_fd, events, BATCH, 0);
-    if (may_look(poller, begun_ns))
+    if (poller->looks && yielding_may(&poller->yielding, begun_ns))
         n = look_for_work(poller, events, begun_ns);
     if (n == 0 && !poller->hooks.mail_waits(poller->userdata, true))
         n = epoll_wait(poller->epoll_fd, events, BATCH, -1);

@@ -14,7 +14,7 @@ SOURCE = sys.argv[1]
 PURE_SYSTEM = {"assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdbool.h", "stddef.h",
                "stdint.h", "stdio.h", "string.h"}
 LIBRARY = ("resp.h", "client.h", "redlock.h", "connection.h", "observe.h", "patience.h", "request.h",
-           "sight.h", "value.h")
+           "sight.h", "value.h", "yielding.h")
 
 # Directory: (project headers by prefix, system headers; None: any)
 LAYERS = {
@@ -22,7 +22,7 @@ LAYERS = {
     "agent/core": (("base/", "core/"), PURE_SYSTEM),
     "agent/local": (("base/", "local/", "resp.h", "core/event.h", "core/limits.h", "core/shard.h",
                      "core/explain.h"), PURE_SYSTEM),
-    "agent/io": (("base/", "core/", "local/", "io/", "resp.h", "config.h"), None),
+    "agent/io": (("base/", "core/", "local/", "io/", "resp.h", "yielding.h", "config.h"), None),
     "agent": (("base/", "core/limits.h", "local/policy.h", "io/", "config", "dev"), None),
     "client-lib": (LIBRARY, None),
     "client-lib/cli": (LIBRARY + ("cli.h", "job.h", "json.h", "leadership.h", "notify.h"), None),
@@ -33,6 +33,8 @@ FILES = {
     "client-lib/resp.c": (("resp.h",), PURE_SYSTEM),
     "client-lib/resp.h": ((), PURE_SYSTEM),
     "client-lib/patience.c": (("patience.h",), PURE_SYSTEM),
+    "client-lib/patience.h": (("yielding.h",), PURE_SYSTEM),
+    "client-lib/yielding.h": ((), PURE_SYSTEM),
     "client-lib/client.c": (("client.h", "observe.h", "resp.h", "redlock.h", "sight.h", "value.h"),
                             PURE_SYSTEM | {"stdlib.h"}),
     "client-lib/redlock.h": ((), {"stdbool.h", "stddef.h", "stdint.h"}),
