@@ -2,10 +2,18 @@
 
 #include "core/shard.h"
 
-enum { BLOCKS_ROOM_DIVISOR = 4 };
+enum {
+    BLOCKS_ROOM_DIVISOR = 4,
+    FLOOR_PACE_DIVISOR = 4,
+};
 
-/* In microseconds since 1970; 0 while no node's clock is known. */
-static int64_t median_time_us(const struct shard *shard, instant_ns now_ns) {
+/* What the clocks of the nodes that can be asked say by now, in microseconds since 1970; 0 while none is
+ * known. */
+struct clocks {
+    int64_t lowest_us, median_us;
+};
+
+static struct clocks nodes_clocks(const struct shard *shard, instant_ns now_ns) {
     int64_t times_us[NODES_MAX];
     unsigned count = 0;
 
@@ -19,7 +27,13 @@ static int64_t median_time_us(const struct shard *shard, instant_ns now_ns) {
             times_us[at] = times_us[at - 1];
         times_us[at] = time_us;
     }
-    return count > 0 ? times_us[count / 2] : 0;
+    if (count == 0)
+        return (struct clocks){0, 0};
+    return (struct clocks){.lowest_us = times_us[0], .median_us = times_us[count / 2]};
+}
+
+static int64_t median_time_us(const struct shard *shard, instant_ns now_ns) {
+    return nodes_clocks(shard, now_ns).median_us;
 }
 
 int64_t token_clock_ahead_us(const struct shard *shard, unsigned node, instant_ns now_ns) {
@@ -39,18 +53,32 @@ static bool is_near(const struct shard *shard, int64_t token, instant_ns now_ns)
     return token < median_time_us(shard, now_ns) + skew_us(shard);
 }
 
-/* What a token must exceed anyway: the nodes' time, and the floors of their blessings as far as most nodes
- * would accept a token beyond them. */
-static int64_t base_us(const struct shard *shard, int64_t median_us) {
-    int64_t base = median_us;
+/* The largest floor of the nodes' blessings beyond which most nodes would accept a token by now. */
+static int64_t largest_floor_us(const struct shard *shard, const struct clocks *clocks) {
+    int64_t largest_us = 0;
 
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         const struct node *node = &shard->nodes[i];
-        if (node_can_be_asked(node) && node->blessed_floor_us >= base &&
-            node->blessed_floor_us < median_us + skew_us(shard))
-            base = node->blessed_floor_us + 1;
+        if (node_can_be_asked(node) && node->blessed_floor_us > largest_us &&
+            node->blessed_floor_us < clocks->median_us + skew_us(shard))
+            largest_us = node->blessed_floor_us;
     }
-    return base;
+    return largest_us;
+}
+
+/* What a token must be at least: the nodes' time, and beyond their floors.
+ *
+ * A floor is fence_skew ahead of the clock that wrote it, and so are proposals until time has caught up.
+ * They grow with it there too: were they counted up from the floor, each agent's next one would be too small
+ * for the nodes if another agent was there meanwhile, and cost a round trip more. The more slowly they grow,
+ * the sooner they are times again, and the more room is left for those that are raised, and for blocks. The
+ * lowest clock tells how much there is: each node that would accept the floor + 1 accepts them. */
+static int64_t base_us(const struct shard *shard, const struct clocks *clocks) {
+    int64_t floor_us = largest_floor_us(shard, clocks);
+    int64_t since_blessing_us = clocks->lowest_us + skew_us(shard) - floor_us;
+    int64_t beyond_us = floor_us + 1 + (since_blessing_us > 0 ? since_blessing_us / FLOOR_PACE_DIVISOR : 0);
+
+    return beyond_us > clocks->median_us ? beyond_us : clocks->median_us;
 }
 
 int64_t token_last(const struct lease *lease) {
@@ -58,8 +86,9 @@ int64_t token_last(const struct lease *lease) {
 }
 
 static void set_proposal(const struct shard *shard, struct lease *lease, int64_t token, instant_ns now_ns) {
-    int64_t median_us = median_time_us(shard, now_ns), base = base_us(shard, median_us);
-    int64_t room_us = median_us + skew_us(shard) - base;
+    struct clocks clocks = nodes_clocks(shard, now_ns);
+    int64_t base = base_us(shard, &clocks);
+    int64_t room_us = clocks.median_us + skew_us(shard) - base;
 
     lease->token = token;
     lease->token_more = lease->spare_tokens;
@@ -72,7 +101,8 @@ void token_propose(const struct shard *shard, struct lease *lease, instant_ns no
     lease->token_more = 0;
     if (!lease->fencing)
         return;
-    int64_t token = median_time_us(shard, now_ns), base = base_us(shard, token);
+    struct clocks clocks = nodes_clocks(shard, now_ns);
+    int64_t token = clocks.median_us, base = base_us(shard, &clocks);
 
     /* It saves a round trip; but when the clocks have been set back no node accepts it. */
     if (lease->token_known >= token && is_near(shard, lease->token_known, now_ns))

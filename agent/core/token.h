@@ -11,8 +11,8 @@
  * than all before, remembers T + block, and wants that one near its clock too, since a floor must be at
  * least the largest that can exist. So whoever acquires next has a larger one than each of the block, and no
  * two blocks have a number in common; what is not used of a block is a gap. Blocks can't carry a name's
- * tokens away from the clock: none is reserved beyond the first quarter of what is between the time (or the
- * largest floor) and the largest token that nodes accept. */
+ * tokens away from the clock: none is reserved beyond the first quarter of what is between the time (or what
+ * stands for it after a blessing, beyond the floor) and the largest token that nodes accept. */
 #pragma once
 
 #include "base/instant.h"

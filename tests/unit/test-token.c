@@ -155,13 +155,58 @@ static void bless_again(unsigned node, int64_t floor_us) {
     shard_node_probed(&world.shard, node, &probe, world.now_ns);
 }
 
-static void test_floor(void) {
+/* What an agent that knows of no token proposes first when the nodes were blessed so long ago: how far it is
+ * beyond the largest floor. */
+static int64_t first_beyond_floor_us(int64_t since_us) {
     begin(3, NULL);
-    for (unsigned i = 0; i < 3; i++)
-        bless_again(i, clock_us(SKEW_MS - 1000 + i));
+    const int64_t floor_us = clock_us(SKEW_MS) - since_us;
+    bless_again(0, floor_us - 1);
+    bless_again(1, floor_us);
+    bless_again(2, floor_us - 1000);
     contend(1, false);
-    is_int(last_sent(OPERATION_ACQUIRE)->token, clock_us(SKEW_MS - 998) + 1,
-           "after a blessing proposals begin above the floors");
+    return last_sent(OPERATION_ACQUIRE)->token - floor_us;
+}
+
+static void test_floor(void) {
+    enum { STEP_US = 20000, TIME_AGAIN_US = SKEW_MS * 1000 / 3 * 4 };
+    unsigned above = 0, accepted = 0, grown = 0, steps = 0;
+
+    for (int64_t since_us = 1; since_us <= 2 * SKEW_MS * 1000;
+         since_us += since_us < 4 ? 1 : STEP_US, steps++) {
+        int64_t beyond_us = first_beyond_floor_us(since_us);
+        above += beyond_us > 0;
+        accepted += beyond_us <= since_us;
+        grown += first_beyond_floor_us(since_us + STEP_US) - beyond_us >= STEP_US / 5;
+    }
+    is_int(above, steps, "rule 12: after a blessing proposals are above the floors");
+    is_int(accepted, steps, "and not too far ahead for the nodes");
+    is_int(grown, steps, "an agent's is larger than another's a while before: no round trip to raise it");
+    is_int(first_beyond_floor_us(TIME_AGAIN_US + STEP_US), TIME_AGAIN_US + STEP_US - SKEW_MS * 1000,
+           "until they are times again");
+}
+
+/* Node 0's clock is so far ahead of the others'; one node was blessed so long ago. The first proposal. */
+static int64_t first_of_apart(int64_t ahead_ms, unsigned blessed, int64_t since_ms) {
+    const int64_t all_ahead_ms[] = {ahead_ms, 0, 0};
+
+    begin(3, all_ahead_ms);
+    bless_again(blessed, clock_us(all_ahead_ms[blessed] + SKEW_MS - since_ms));
+    contend(1, false);
+    return last_sent(OPERATION_ACQUIRE)->token;
+}
+
+static void test_floor_and_clocks_apart(void) {
+    int64_t token = first_of_apart(-900, 0, 100);
+    ok(token > clock_us(-900 + SKEW_MS - 100) && token <= clock_us(-900 + SKEW_MS),
+       "a node whose clock is behind would accept its floor + 1 after a blessing: it accepts the proposal "
+       "too");
+    token = first_of_apart(900, 0, 1000);
+    ok(token > clock_us(900 + SKEW_MS - 1000) && token <= clock_us(SKEW_MS),
+       "so do nodes that are behind the one that was blessed");
+    is_int(first_of_apart(-2000, 1, 1000), clock_us(SKEW_MS - 1000) + 1,
+           "where one is too far behind, the proposal does not grow, and is above the others' floor");
+    ok(first_of_apart(1000, 0, 0) < clock_us(1000),
+       "a floor that is too far ahead for the others is left to them to outvote");
 }
 
 static void contend_for_block(uint64_t request, int64_t known) {
@@ -236,6 +281,7 @@ int main(void) {
     test_raised_in_vain();
     test_far_clock();
     test_floor();
+    test_floor_and_clocks_apart();
     test_block();
     test_without();
     return done_testing();
