@@ -32,13 +32,9 @@ static struct clocks nodes_clocks(const struct shard *shard, instant_ns now_ns) 
     return (struct clocks){.lowest_us = times_us[0], .median_us = times_us[count / 2]};
 }
 
-static int64_t median_time_us(const struct shard *shard, instant_ns now_ns) {
-    return nodes_clocks(shard, now_ns).median_us;
-}
-
 int64_t token_clock_ahead_us(const struct shard *shard, unsigned node, instant_ns now_ns) {
     const struct offset *offset = &shard->nodes[node].offset;
-    int64_t median_us = median_time_us(shard, now_ns);
+    int64_t median_us = nodes_clocks(shard, now_ns).median_us;
 
     return offset->known && median_us > 0 ? offset_time_us(offset, now_ns) - median_us : 0;
 }
@@ -49,8 +45,8 @@ static int64_t skew_us(const struct shard *shard) {
 
 /* Whether a token that a node has accepted leaves room for a larger one that most nodes would accept. One
  * whose clock is far ahead may be beyond it. */
-static bool is_near(const struct shard *shard, int64_t token, instant_ns now_ns) {
-    return token < median_time_us(shard, now_ns) + skew_us(shard);
+static bool is_near(const struct shard *shard, const struct clocks *clocks, int64_t token) {
+    return token < clocks->median_us + skew_us(shard);
 }
 
 /* The largest floor of the nodes' blessings beyond which most nodes would accept a token by now. */
@@ -85,10 +81,9 @@ int64_t token_last(const struct lease *lease) {
     return lease->token + lease->token_more;
 }
 
-static void set_proposal(const struct shard *shard, struct lease *lease, int64_t token, instant_ns now_ns) {
-    struct clocks clocks = nodes_clocks(shard, now_ns);
-    int64_t base = base_us(shard, &clocks);
-    int64_t room_us = clocks.median_us + skew_us(shard) - base;
+static void set_proposal(const struct shard *shard, struct lease *lease, int64_t token, int64_t base,
+                         const struct clocks *clocks) {
+    int64_t room_us = clocks->median_us + skew_us(shard) - base;
 
     lease->token = token;
     lease->token_more = lease->spare_tokens;
@@ -105,21 +100,22 @@ void token_propose(const struct shard *shard, struct lease *lease, instant_ns no
     int64_t token = clocks.median_us, base = base_us(shard, &clocks);
 
     /* It saves a round trip; but when the clocks have been set back no node accepts it. */
-    if (lease->token_known >= token && is_near(shard, lease->token_known, now_ns))
+    if (lease->token_known >= token && is_near(shard, &clocks, lease->token_known))
         token = lease->token_known + 1;
-    if (shard->token_high >= token && is_near(shard, shard->token_high, now_ns))
+    if (shard->token_high >= token && is_near(shard, &clocks, shard->token_high))
         token = shard->token_high + 1;
-    set_proposal(shard, lease, token > base ? token : base, now_ns);
+    set_proposal(shard, lease, token > base ? token : base, base, &clocks);
 }
 
 void token_raise(const struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    struct clocks clocks = nodes_clocks(shard, now_ns);
     int64_t largest = token_last(lease);
 
     if (lease->token_seen > largest)
         largest = lease->token_seen;
-    if (shard->token_high > largest && is_near(shard, shard->token_high, now_ns))
+    if (shard->token_high > largest && is_near(shard, &clocks, shard->token_high))
         largest = shard->token_high;
-    set_proposal(shard, lease, largest + 1, now_ns);
+    set_proposal(shard, lease, largest + 1, base_us(shard, &clocks), &clocks);
 }
 
 void token_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
@@ -138,6 +134,7 @@ void token_vote(struct shard *shard, struct lease *lease, unsigned node, const s
         node_note_trouble(&shard->nodes[node], far, sizeof(far) - 1);
         break;
     }
-    if (vote->token > lease->token_seen && is_near(shard, vote->token, now_ns))
+    struct clocks clocks = nodes_clocks(shard, now_ns);
+    if (vote->token > lease->token_seen && is_near(shard, &clocks, vote->token))
         lease->token_seen = vote->token;
 }
