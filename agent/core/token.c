@@ -49,7 +49,7 @@ static bool is_near(const struct shard *shard, const struct clocks *clocks, int6
     return token < clocks->median_us + skew_us(shard);
 }
 
-/* The largest floor of the nodes' blessings beyond which most nodes would accept a token by now. */
+/* The largest floor of the nodes' blessings beyond which most nodes would accept a token by now; 0: none. */
 static int64_t largest_floor_us(const struct shard *shard, const struct clocks *clocks) {
     int64_t largest_us = 0;
 
@@ -64,13 +64,15 @@ static int64_t largest_floor_us(const struct shard *shard, const struct clocks *
 
 /* What a token must be at least: the nodes' time, and beyond their floors.
  *
- * A floor is fence_skew ahead of the clock that wrote it, and so are proposals until time has caught up.
- * They grow with it there too: were they counted up from the floor, each agent's next one would be too small
- * for the nodes if another agent was there meanwhile, and cost a round trip more. The more slowly they grow,
- * the sooner they are times again, and the more room is left for those that are raised, and for blocks. The
- * lowest clock tells how much there is: each node that would accept the floor + 1 accepts them. */
+ * A floor is fence_skew ahead of the clock that wrote it, and so proposals are ahead until time has caught
+ * up. They grow with it all the same: were they counted up from the floor, each agent's next one would be
+ * too small for the nodes if another agent was there meanwhile, and cost a round trip more. The more slowly
+ * they grow, the sooner they are times again, and the more room is left for those that are raised, and for
+ * blocks. By the lowest clock, so that a node that would accept the floor + 1 accepts them. */
 static int64_t base_us(const struct shard *shard, const struct clocks *clocks) {
     int64_t floor_us = largest_floor_us(shard, clocks);
+    if (floor_us == 0)
+        return clocks->median_us;
     int64_t since_blessing_us = clocks->lowest_us + skew_us(shard) - floor_us;
     int64_t beyond_us = floor_us + 1 + (since_blessing_us > 0 ? since_blessing_us / FLOOR_PACE_DIVISOR : 0);
 

@@ -176,7 +176,7 @@ static void test_floor(void) {
         int64_t beyond_us = first_beyond_floor_us(since_us);
         above += beyond_us > 0;
         accepted += beyond_us <= since_us;
-        grown += first_beyond_floor_us(since_us + STEP_US) - beyond_us >= STEP_US / 5;
+        grown += first_beyond_floor_us(since_us + STEP_US) - beyond_us >= STEP_US / 4;
     }
     is_int(above, steps, "rule 12: after a blessing proposals are above the floors");
     is_int(accepted, steps, "and not too far ahead for the nodes");
@@ -260,6 +260,14 @@ static void test_block(void) {
     sent = *last_sent(OPERATION_ACQUIRE);
     ok(sent.token < clock_us(SKEW_MS) && sent.token_last == sent.token,
        "nor one whose end the nodes would not take, just after a blessing");
+
+    begin(3, NULL);
+    for (unsigned i = 0; i < 3; i++)
+        bless_again(i, clock_us(SKEW_MS - 1000));
+    contend_for_block(1, 0);
+    sent = *last_sent(OPERATION_ACQUIRE);
+    ok(sent.token > clock_us(SKEW_MS - 1000) && sent.token_last == sent.token + HANDOFFS_MAX,
+       "a second later it is, ahead of the clock as proposals are then");
 }
 
 static void test_without(void) {
