@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from tap import main, note, ok  # noqa: E402
 
 COMPILER = sys.argv[1]
-RUNS = sys.argv[2] if len(sys.argv) > 2 else "80000"
+RUNS = sys.argv[2] if len(sys.argv) > 2 else "100000"
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 FOREIGN = "if (set && !ours && operation != OPERATION_RAISE) {"
