@@ -33,6 +33,8 @@ enum lease_state {
     LEASE_RELEASING, /* deleting its keys */
 };
 
+enum { LEAST_LEFT = 2 }; /* so many times are remembered */
+
 struct lease {
     union {
         uint32_t pool_link; /* the pool's while the slot is free */
@@ -69,6 +71,7 @@ struct lease {
     uint8_t told_failure;  /* the same, of the last REPORT_CONTENDED */
     uint8_t raises;        /* tries of this attempt to have a token accepted */
     uint16_t token_more;   /* as many behind it are proposed, or reserved, with it */
+    uint16_t spare_tokens; /* as many are wanted */
     int64_t token;         /* proposed, then granted; 0: none */
     instant_ns started_ns; /* just before the last round's first send that may have set or extended a key */
     instant_ns deadline_ns;
@@ -82,10 +85,11 @@ struct lease {
             int64_t max_hold_ms;
             int64_t token_known; /* the largest that the front knows of the name */
             int64_t token_seen;  /* the largest one that stood in its way */
-            uint16_t spare_tokens;
-            node_set listening;            /* waiting: nodes that are listened to, */
-            node_set covered;              /* since before the last attempt began */
-            node_set freed;                /* and those that have told since then that the key may be gone */
+            node_set listening;  /* waiting: nodes that are listened to, */
+            node_set covered;    /* since before the last attempt began */
+            node_set freed;      /* and those that have told since then that the key may be gone */
+            /* The least times left of foreign keys. UINT16_MAX: more, or no end; polls come sooner. */
+            uint16_t least_left_ms[LEAST_LEFT];
             uint16_t seen_hash[NODES_MAX]; /* while acquiring: of each foreign value, to tell a split from a
                                               holder */
         };

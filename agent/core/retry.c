@@ -39,6 +39,8 @@ int64_t retry_ordinary_ns(struct shard *shard) {
 void retry_begun(struct lease *lease) {
     lease->covered = lease->listening;
     lease->freed = 0;
+    for (unsigned i = 0; i < LEAST_LEFT; i++)
+        lease->least_left_ms[i] = UINT16_MAX;
 }
 
 void retry_note_trip(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
@@ -46,6 +48,16 @@ void retry_note_trip(struct shard *shard, const struct lease *lease, instant_ns 
 
     shard->trip_ns =
         shard->trip_ns == 0 ? trip_ns : shard->trip_ns + (trip_ns - shard->trip_ns) / TRIP_WEIGHT;
+}
+
+static void note_time_left(struct lease *lease, int64_t left_ms) {
+    for (unsigned i = 0; i < LEAST_LEFT; i++) {
+        if (left_ms >= lease->least_left_ms[i])
+            continue;
+        uint16_t next_ms = lease->least_left_ms[i];
+        lease->least_left_ms[i] = (uint16_t) left_ms;
+        left_ms = next_ms;
+    }
 }
 
 void retry_met(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote) {
@@ -56,6 +68,8 @@ void retry_met(struct shard *shard, struct lease *lease, unsigned node, const st
     lease->maybe &= (node_set) ~node_set_of(node);
     if (vote->ttl_left_ms > lease->seen_ttl_ms)
         lease->seen_ttl_ms = vote->ttl_left_ms;
+    if (vote->ttl_left_ms >= 0)
+        note_time_left(lease, vote->ttl_left_ms);
     if (lease->seen)
         return;
     lease->seen_type = vote->foreign_type;
@@ -84,18 +98,30 @@ static bool met_agent(const struct lease *lease) {
            explain_data_offset(lease->seen->bytes, lease->seen->head_length) > 0;
 }
 
+/* Until so many of the keys that were met have expired that an attempt may win; where more must than are
+ * remembered, until all have. */
+static int64_t time_left_ms(const struct shard *shard, const struct lease *lease) {
+    unsigned hoped = node_set_count(lease->round.yes | lease->round.asked);
+    unsigned quorum = quorum_of(shard->config.nodes);
+    unsigned missing = quorum > hoped ? quorum - hoped : 1;
+
+    if (missing > LEAST_LEFT)
+        return lease->seen_ttl_ms >= 0 ? lease->seen_ttl_ms : INT64_MAX;
+    return lease->least_left_ms[missing - 1];
+}
+
 static int64_t poll_delay_ns(struct shard *shard, const struct lease *lease) {
     bool covered = met_agent(lease) && is_majority(shard, lease->covered);
     int64_t delay_ns =
         covered ? random_ns(shard, POLL_COVERED_MS_MIN * NS_PER_MS, POLL_COVERED_MS_MAX * NS_PER_MS)
                 : retry_ordinary_ns(shard);
+    int64_t left_ms = lease->failure == 1 + FAILURE_BUSY ? time_left_ms(shard, lease) : INT64_MAX;
 
     delay_ns +=
         (int64_t) shard->waiting * (covered ? POLL_COVERED_PER_WAITER_US : POLL_PER_WAITER_US) * NS_PER_US;
-    /* The key that was seen may expire sooner; PTTL is rounded, so a millisecond later. */
-    if (lease->failure == 1 + FAILURE_BUSY && lease->seen_ttl_ms >= 0 && lease->seen_ttl_ms < TTL_MS_MAX)
-        delay_ns =
-            instant_min(delay_ns, (lease->seen_ttl_ms + 1) * NS_PER_MS + random_ns(shard, 0, NS_PER_MS));
+    /* PTTL is rounded, so a millisecond later. */
+    if (left_ms < TTL_MS_MAX)
+        delay_ns = instant_min(delay_ns, (left_ms + 1) * NS_PER_MS + random_ns(shard, 0, NS_PER_MS));
     return delay_ns;
 }
 

@@ -15,7 +15,8 @@
  * its value as a holder's.
  *
  * Polling goes on all the same, rarely while a majority is covered and the holder is one of those that tell:
- * another agent. */
+ * another agent. And what expires need not be told: a request tries when so many of the keys that it met
+ * have expired that it may win. */
 #pragma once
 
 #include <stdbool.h>

@@ -188,16 +188,65 @@ static void test_polls(void) {
     listening(0, world.now_ns);
     is_int(count_sent(OPERATION_ACQUIRE), before + 1,
            "when it is listened to again, there is one more attempt");
+}
 
-    wait_covered(3);
+/* The next attempt finds so many nodes free, and the holder on three more, with so many ms left; -1: without
+ * an expiry. */
+static void meet_expiries(unsigned free_nodes, int64_t first, int64_t second, int64_t third) {
+    const int64_t ttl_left_ms[] = {first, second, third};
+
     while (!tries_within_ms(1))
         ;
-    struct vote short_ttl = held;
-    short_ttl.ttl_left_ms = 20;
-    const struct sent last = *last_sent(OPERATION_ACQUIRE);
-    for (unsigned i = 0; i < 3; i++)
-        vote_with(i, last.ticket, &short_ttl);
-    ok(!tries_within_ms(20) && tries_within_ms(3), "and when the key that was seen expires, it tries");
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < free_nodes; i++)
+        vote(i, &sent, VOTE_YES);
+    for (unsigned i = 0; i < 3; i++) {
+        struct vote met = held;
+        met.ttl_left_ms = ttl_left_ms[i];
+        vote_with(free_nodes + i, sent.ticket, &met);
+    }
+}
+
+static void test_expiries(void) {
+    wait_covered(3);
+    meet_expiries(0, 20, 20, 20);
+    ok(!tries_within_ms(21) && tries_within_ms(2), "when the key that was seen expires, it tries");
+    meet_holder();
+    ok(!tries_within_ms(250), "and what an earlier attempt saw counts no more");
+
+    wait_covered(5);
+    meet_expiries(0, 200, 20, 100);
+    ok(!tries_within_ms(21) && tries_within_ms(2),
+       "on five nodes when the first of three does: then three may be free");
+
+    wait_covered(5);
+    meet_expiries(2, 200, 20, 100);
+    ok(!tries_within_ms(21) && tries_within_ms(2), "or with two that are free already");
+
+    wait_covered(5);
+    meet_expiries(0, -1, 20, -1);
+    ok(!tries_within_ms(21) && tries_within_ms(2), "it may be the only one that will");
+
+    wait_covered(4);
+    meet_expiries(0, 150, 20, 200);
+    ok(!tries_within_ms(151) && tries_within_ms(2), "on four when the second of three does");
+
+    wait_covered(3);
+    shard_node_gone(&world.shard, 2, STANDING_CONNECTING, "closed", world.now_ns);
+    meet_expiries(0, 150, 20, 0);
+    ok(!tries_within_ms(151) && tries_within_ms(2), "on three, one of which is down, too");
+
+    wait_covered(5);
+    shard_node_gone(&world.shard, 3, STANDING_CONNECTING, "closed", world.now_ns);
+    shard_node_gone(&world.shard, 4, STANDING_CONNECTING, "closed", world.now_ns);
+    meet_expiries(0, 150, 20, 200);
+    ok(!tries_within_ms(201) && tries_within_ms(2), "on five without two when all three do");
+    meet_expiries(0, -1, -1, -1);
+    ok(!tries_within_ms(250), "unless they never will");
+
+    wait_covered(5);
+    meet_expiries(0, UINT16_MAX + 20, UINT32_MAX + INT64_C(20), INT64_MAX);
+    ok(!tries_within_ms(250), "what has a minute left, or ages, brings nothing forward");
 }
 
 static void test_splits(void) {
@@ -277,6 +326,7 @@ int main(void) {
     test_woken();
     test_one_free_already();
     test_polls();
+    test_expiries();
     test_splits();
     test_slow_nodes();
     test_quiet();

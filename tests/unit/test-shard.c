@@ -123,11 +123,14 @@ static void test_busy(void) {
                                       ":web1:00c0ffee:4321:1000:data",
                               .text_length = 69,
                               .ttl_left_ms = 8123};
-    for (unsigned i = 0; i < 3; i++)
-        vote_with(i, sent.ticket, &held);
+    struct vote ends_soon = held;
+    ends_soon.ttl_left_ms = 10;
+    vote_with(0, sent.ticket, &ends_soon);
+    vote_with(1, sent.ticket, &held);
+    vote_with(2, sent.ticket, &ends_soon);
     is_int(last_report(REPORT_FAILED)->failure, FAILURE_BUSY, "held by another: busy");
     is_string(world.texts[0], "held by web1:00c0ffee:4321, 8123 ms left",
-              "with the holder and the time left");
+              "with the holder and the longest time left");
     is_int(last_sent(OPERATION_RELEASE)->nodes, 0x18,
            "nodes that showed another's value are owed no release");
 
