@@ -145,34 +145,12 @@ static enum token_verdict judge_request_token(struct sim_node *node, const struc
                        &reply->as.reply.token);
 }
 
-static bool has_value(const struct sim_node *node, unsigned name, const uint8_t secret[SECRET_BYTES]) {
-    return node->data.keys[name].set && memcmp(node->data.keys[name].secret, secret, SECRET_BYTES) == 0;
-}
-
-/* Who waits meets a holder where a value stands on a majority, and is to be told of its end. */
-static void note_held(unsigned name, const uint8_t secret[SECRET_BYTES]) {
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < sim_n_nodes; i++)
-        count += has_value(&sim_nodes[i], name, secret);
-    if (count < quorum_of(sim_n_nodes))
-        return;
-    for (unsigned i = 0; i < sim_n_nodes; i++)
-        sim_nodes[i].data.keys[name].held |= has_value(&sim_nodes[i], name, secret);
-}
-
-/* `ours`: the key is the owner's already, perhaps with a former value. */
-static void set_key(struct sim_node *node, const struct event *request, bool ours) {
-    if (!ours) {
-        node->data.keys[request->name].held = false;
-        node->data.keys[request->name].was_let_go = node->data.keys[request->name].let_go;
-    }
+static void set_key(struct sim_node *node, const struct event *request) {
     node->data.keys[request->name].set = true;
     node->data.keys[request->name].let_go = false;
     memcpy(node->data.keys[request->name].secret, request->as.request.secret, SECRET_BYTES);
     node->data.keys[request->name].owner = request->as.request.owner;
     node->data.keys[request->name].expires_ns = expiry_ns(node, request->as.request.ttl_ms);
-    note_held(request->name, request->as.request.secret);
 }
 
 /* The key is free or has our value. */
@@ -182,7 +160,7 @@ static enum vote_kind execute_on_key(struct sim_node *node, const struct event *
     case OPERATION_ACQUIRE:
         if (ours)
             return VOTE_FOREIGN; /* SET NX: even our own is in the way */
-        set_key(node, request, false);
+        set_key(node, request);
         if (request->as.request.token != 0)
             reply->as.reply.token_verdict = judge_request_token(node, request, reply);
         return VOTE_YES;
@@ -193,11 +171,11 @@ static enum vote_kind execute_on_key(struct sim_node *node, const struct event *
         reply->as.reply.token_verdict = judge_request_token(node, request, reply);
         return reply->as.reply.token_verdict == TOKEN_ACCEPTED ? VOTE_YES : VOTE_BEHIND;
     case OPERATION_EXTEND:
-        set_key(node, request, ours);
+        set_key(node, request);
         return ours ? VOTE_YES : VOTE_REPAIRED;
     case OPERATION_REFRESH:
         sim_counts.refreshes++;
-        set_key(node, request, ours);
+        set_key(node, request);
         if (request->as.request.token != 0 &&
             node->data.keys[request->name].token >= request->as.request.token)
             node->data.keys[request->name].own_token = request->as.request.token;
@@ -205,16 +183,14 @@ static enum vote_kind execute_on_key(struct sim_node *node, const struct event *
     case OPERATION_ADOPT:
         if (!ours)
             return VOTE_FREE;
-        set_key(node, request, ours);
+        set_key(node, request);
         return VOTE_YES;
     case OPERATION_RELEASE:
         if (!ours)
             return VOTE_YES;
         clients_check_deletion(node->data.keys[request->name].secret);
         node->data.keys[request->name].set = false;
-        /* A failed attempt leaves it as it was: as a rule let go, but what has expired was not. */
-        node->data.keys[request->name].let_go =
-            node->data.keys[request->name].held || node->data.keys[request->name].was_let_go;
+        node->data.keys[request->name].let_go = true;
         if (!request->as.request.quiet)
             ears_tell(node, request->name);
         return VOTE_YES;

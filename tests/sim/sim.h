@@ -152,9 +152,7 @@ struct node_data {
         int64_t expires_ns; /* by the node's clock */
         int64_t token;      /* the fence key; 0: none */
         int64_t own_token;  /* in it, the holder's */
-        bool let_go;        /* by who held it; not set since, but by attempts that failed */
-        bool was_let_go;    /* before it was set */
-        bool held;          /* its value stood on a majority */
+        bool let_go;        /* released, and not set since */
     } keys[SIM_NAMES];
 };
 
