@@ -82,7 +82,8 @@ MUTATIONS = [
      "(heir || marked)", "(heir || !marked)"),
 
     ("a node with old data inherits the blessing of its former process", "tests/sim/sim.c",
-     "kind <= 60 && !sim_durable", "kind <= 60"),
+     "kind <= 40 || (sim_durable && kind <= 50)", "kind <= 40 && !sim_durable",
+     "tests/sim/sim.c", "kind <= 60 && !sim_durable", "kind <= 60"),
     ("a process inherits though its clock was set", "agent/core/node.c",
      "    bool inherits = probe->heir && !node->stepped && !node->disown;",
      "    node->stepped = false;\n    bool inherits = probe->heir;"),
