@@ -22,6 +22,8 @@ enum {
     STATUS_NOT_FOUND = 127,
 };
 
+struct option; /* getopt.h */
+
 struct cli {
     const char *socket_path; /* NULL: the default */
 };
@@ -38,6 +40,9 @@ int cli_check(const struct cli *cli, int argc, char **argv);
 
 /* One line to standard error, after "redlock: ". */
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* getopt_long(): who gives it a wrong option reads where the right ones are, too. */
+int cli_option(int argc, char **argv, const char *short_options, const struct option *known);
 
 /* Connects, or complains and gives the exit status; 0 when connected. */
 int cli_connect(const struct cli *cli, struct redlock **ret);

@@ -1,6 +1,7 @@
 /* redlock: run commands under a lease, and look at the agent. */
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,14 @@ void cli_complain(const char *format, ...) {
     (void) vfprintf(stderr, format, arguments);
     va_end(arguments);
     (void) fputc('\n', stderr);
+}
+
+int cli_option(int argc, char **argv, const char *short_options, const struct option *known) {
+    int option = getopt_long(argc, argv, short_options, known, NULL);
+
+    if (option == '?')
+        cli_complain("'redlock %s --help' lists the options", argv[0]);
+    return option;
 }
 
 int cli_connect(const struct cli *cli, struct redlock **ret) {
@@ -141,8 +150,12 @@ int main(int argc, char **argv) {
             (void) puts("redlock " REDLOCK_VERSION);
             return STATUS_DONE;
         }
-        if (strcmp(argv[at], "--socket") == 0 && at + 1 < argc) {
-            cli.socket_path = argv[++at];
+        if (strcmp(argv[at], "--socket") == 0) {
+            if (++at == argc) {
+                cli_complain("--socket: expected PATH; 'redlock --help' lists what there is");
+                return STATUS_USAGE;
+            }
+            cli.socket_path = argv[at];
         } else if (strncmp(argv[at], "--socket=", strlen("--socket=")) == 0) {
             cli.socket_path = argv[at] + strlen("--socket=");
         } else {

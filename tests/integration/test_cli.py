@@ -41,8 +41,15 @@ def test_exit_statuses():
     lonely.terminate()
     status, _, _ = lab.redlock_run(agent, "nonsense")
     equal(status, 64, "64: an unknown command")
+    status, _, errors = lab.redlock_run(agent, "--socket")
+    equal(status, 64, "64: an option without what it wants")
+    ok("expected PATH" in errors, "with a hint")
     for command in ("run", "acquire", "hold", "status", "nodes", "leases", "leader", "watch", "check"):
         ok("redlock " + command in lab.redlock_run(agent, command, "--help")[1], "%s --help" % command)
+        status, out, errors = lab.redlock_run(agent, command, "--nonsense", "x")
+        equal((status, out), (64, ""), "64: an option that %s has not" % command)
+        ok("--nonsense" in errors and "'redlock %s --help'" % command in errors,
+           "which is named, and where to look it up")
 
 
 def test_environment_and_group():
