@@ -92,7 +92,8 @@ static void set_state(struct redis *redis, enum redis_state state, const char *r
     if (redis->state == state && strcmp(redis->reason, reason) == 0)
         return;
     redis->state = state;
-    (void) snprintf(redis->reason, sizeof(redis->reason), "%s", reason);
+    if (reason != redis->reason)
+        (void) snprintf(redis->reason, sizeof(redis->reason), "%s", reason);
     if (!redis->closing)
         redis->callbacks.on_state(redis->userdata, redis, state, redis->reason);
 }
@@ -458,7 +459,8 @@ static void greet(struct redis *redis) {
         return;
     }
     set_timer_ms(redis, PROBE_TIMEOUT_MS);
-    set_state(redis, REDIS_PROBING, "connected, being examined");
+    /* What was wrong before stays the reason until we know better: trying anew does not hide it. */
+    set_state(redis, REDIS_PROBING, redis->reason[0] != '\0' ? redis->reason : "connected, being examined");
 }
 
 /* --- trust --- */

@@ -385,6 +385,13 @@ class Agent:
         finally:
             client.close()
 
+    def wait_node(self, name, state="", reason="", seconds=15):
+        """Waits until NODES shows it: what it showed. One look a time: the next may show something else."""
+        def shown():
+            node = self.node_states()[name]
+            return node if state in ("", node["state"]) and reason in node["reason"] else None
+        return wait_for(shown, seconds, "node %s %s %s" % (name, state, reason))
+
     def bless(self):
         """An operator's word for all nodes, as for the first ones of a fleet."""
         client = self.client()

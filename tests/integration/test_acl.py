@@ -92,7 +92,7 @@ def test_all_that_it_does():
     nodes[2].call("SCRIPT", "FLUSH")
     ok(isinstance(client.acquire("loaded"), dict), "scripts are loaded again")
     nodes[2].call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-    lab.wait_for(lambda: agent.node_states()["c"]["state"] == "failed", seconds=15, what="its inspection")
+    agent.wait_node("c", "failed")
     nodes[2].call("REPLICAOF", "127.0.0.1", "1")
     nodes[2].call("CONFIG", "SET", "maxmemory-policy", "noeviction")
     nodes[2].call("REPLICAOF", "NO", "ONE")
@@ -146,8 +146,7 @@ def test_missing():
         allow(node, [word for word in words if word != right])
     agent = lab.Agent(nodes, CONFIG, keepers=1, node_config=LOGIN)
     for node, right in zip(nodes, rights):
-        state = lab.wait_for(lambda: "NOPERM" in agent.node_states()[node.name]["reason"] and
-                             agent.node_states()[node.name], what="the refusal of " + right)
+        state = agent.wait_node(node.name, reason="NOPERM")
         ok(right.strip("+") in state["reason"] and state["state"] != "voting",
            "without %s: %s" % (right, state["reason"]))
     equal(agent.status()["voting"], 0, "none of them votes: the line has nothing too much")
@@ -210,9 +209,12 @@ def test_without_mget():
 def test_wrong_password():
     nodes = lab.nodes(1)
     agent = lab.Agent(nodes, CONFIG, node_config=LOGIN)
-    state = lab.wait_for(lambda: agent.node_states()["a"]["reason"].startswith("refused") and
-                         agent.node_states()["a"], what="the refusal")
+    state = agent.wait_node("a", reason="refused")
     ok("WRONGPASS" in state["reason"], "a user who is not there: %s" % state["reason"])
+    nodes[0].stop()
+    state = agent.wait_node("a", "probing")
+    ok("WRONGPASS" in state["reason"], "which stays the reason while it tries again: %s" % state["reason"])
+    nodes[0].cont()
     agent.terminate()
 
 

@@ -108,8 +108,7 @@ def logged(agent, text):
 
 def rests(agent, each, why):
     """It has restarted; it rests. An heir is quarantined too, until its blessing is renewed."""
-    lab.wait_for(lambda: agent.node_states()[each.name]["state"] == "quarantined" and
-                 "is new" in agent.node_states()[each.name]["reason"], what="its quarantine")
+    agent.wait_node(each.name, "quarantined", "is new")
     epoch = each.call("GET", "redlockd:epoch")
     ok(epoch is None or epoch.split()[0] not in each.call("INFO", "server"), why)
 

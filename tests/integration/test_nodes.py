@@ -65,8 +65,7 @@ def test_silent_nodes():
     begun = lab.now()
     begins(client.acquire("silent"), "NOQUORUM", "three that are stopped: NOQUORUM")
     ok(lab.now() - begun < 1 * lab.SCALE, "within about the node time-out")
-    lab.wait_for(lambda: agent.node_states()["a"]["state"] == "failed", what="the node to be seen as failed")
-    ok("has not answered" in agent.node_states()["a"]["reason"], "NODES says why")
+    ok("has not answered" in agent.wait_node("a", "failed")["reason"], "NODES says why")
     for node in nodes[:3]:
         node.cont()
     agent.wait_voting(5)
@@ -162,28 +161,19 @@ def test_real_refusals():
 def test_wrong_servers():
     nodes = lab.nodes(2)
     agent = lab.Agent(nodes + [lab.FakeNode("replica", role="slave")])
-    state = agent.node_states()["replica"]
-    ok(state["state"] != "voting" and "replica" in state["reason"],
-       "a replica does not vote, and NODES says why")
+    state = agent.wait_node("replica", reason="is a replica")
+    ok(state["state"] != "voting", "a replica does not vote, and NODES says why: %s" % state["reason"])
     agent.terminate()
     silent = lab.FakeNode("silent", silent_from_start=True)
     agent = lab.Agent(nodes + [silent])
-    lab.wait_for(lambda: "does not answer" in agent.node_states()["silent"]["reason"], what="the reason")
+    agent.wait_node("silent", reason="does not answer")
     ok(True, "nor does a server that accepts and never answers")
     equal(acquire_and_release(agent.client(), "despite it"), "granted", "the others go on")
     agent.terminate()
     agent = lab.Agent(nodes + [lab.FakeNode("other", hashes=False)])
-    lab.wait_for(lambda: "their hash" in agent.node_states()["other"]["reason"], what="the reason")
+    agent.wait_node("other", reason="their hash")
     ok(True, "nor one that has other scripts than those it was given")
     agent.terminate()
-
-
-def becomes(agent, name, state, reason=""):
-    """Waits until NODES shows it; what NODES shows."""
-    def shown():
-        node = agent.node_states()[name]
-        return node if node["state"] == state and reason in node["reason"] else None
-    return lab.wait_for(shown, seconds=15, what="node %s %s" % (name, state))
 
 
 def test_no_answer_to_connecting():
@@ -198,7 +188,7 @@ def test_no_answer_to_connecting():
     full.listen(0)
     filler.setblocking(False)
     filler.connect_ex(("127.0.0.1", nodes[2].port))
-    lab.wait_for(lambda: "no connection within" in agent.node_states()["c"]["reason"], what="the reason")
+    agent.wait_node("c", reason="no connection within")
     equal(acquire_and_release(agent.client(), "gone"), "granted",
           "a node that was there and is gone is told")
     filler.close()
@@ -223,25 +213,25 @@ def test_facts_under_way():
     nodes[2].call("REPLICAOF", "127.0.0.1", "1")
     nodes[2].call("REPLICAOF", "NO", "ONE")
     equal(nodes[2].call("GET", "redlockd:epoch"), epoch, "a replica for a moment: its epoch survives")
-    becomes(agent, "a", "failed", "maxmemory-policy")
-    becomes(agent, "b", "failed", "replica")
-    state = becomes(agent, "c", "quarantined")
+    agent.wait_node("a", "failed", "maxmemory-policy")
+    agent.wait_node("b", "failed", "replica")
+    state = agent.wait_node("c", "quarantined")
     within(lab.now() - begun, 0, 11 * lab.SCALE, "within ten seconds the changed nodes don't vote")
     within(state["until"], 0, 3100, "NODES tells when the quarantine ends")
     ok(nodes[2].call("GET", "redlockd:epoch") is None,
        "the moment's replica lost its blessing, for all agents")
     if agent.node_states()["c"]["state"] == "quarantined":
         lab.wait_for(lambda: agent.node_states()["c"]["until"] < state["until"], what="less time left")
-    becomes(agent, "c", "voting")
+    agent.wait_node("c", "voting")
     equal(agent.node_states()["c"]["until"], -1, "until is unknown to a voting node")
     equal(acquire_and_release(client, "three of five"), "granted", "the three others go on")
     equal(lab.keys_on(nodes[:2], "three of five"), 0, "without those")
     nodes[0].call("CONFIG", "SET", "maxmemory-policy", "noeviction")
-    becomes(agent, "a", "voting")
+    agent.wait_node("a", "voting")
     ok(True, "a good policy: it votes again, and was never quarantined: nothing had been evicted")
     nodes[1].call("REPLICAOF", "NO", "ONE")
-    becomes(agent, "b", "quarantined")
-    becomes(agent, "b", "voting")
+    agent.wait_node("b", "quarantined")
+    agent.wait_node("b", "voting")
     ok(True, "a master again: it is quarantined, then votes")
     lines = [line for line in agent.log_text().splitlines() if "node a:" in line]
     equal(len([line for line in lines if "maxmemory-policy" in line]), 1, "one line in the log tells it")
@@ -264,11 +254,11 @@ def test_evictions_under_way():
     node.call("CONFIG", "SET", "maxmemory", "0")
     node.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
     ok(node.call("GET", "redlockd:epoch"), "keys are evicted, the epoch key is not")
-    becomes(agent, "a", "quarantined")
+    agent.wait_node("a", "quarantined")
     lab.wait_for(lambda: "node a: has evicted keys" in agent.log_text(), what="the line in the log")
     ok(True, "it is noticed, and the node quarantined")
     ok(agent.node_states()["a"]["evicted"] > 0, "NODES has the count")
-    becomes(agent, "a", "voting")
+    agent.wait_node("a", "voting")
     agent.terminate()
 
 

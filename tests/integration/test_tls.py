@@ -75,8 +75,7 @@ def built_with_tls():
 def reason(agent, part, name="a"):
     """Waits until NODES has it."""
     try:
-        return lab.wait_for(lambda: part in agent.node_states()[name]["reason"] and
-                            agent.node_states()[name]["reason"], seconds=5, what=part)
+        return agent.wait_node(name, reason=part, seconds=5)["reason"]
     except TimeoutError:
         return agent.node_states()[name]["reason"]
 

@@ -32,8 +32,7 @@ def test_new_nodes():
     ok(lab.now() - begun < 1.5 * lab.SCALE, "another agent finds them blessed")
     begun = lab.now()
     larger = trusting(nodes, 'max_ttl = "2s"\ndefault_ttl = "1s"', True)
-    state = lab.wait_for(lambda: larger.node_states()["a"]["state"] == "quarantined" and
-                         larger.node_states()["a"], what="its examination")
+    state = larger.wait_node("a", "quarantined")
     ok("shorter max_ttl" in state["reason"], "one with a larger max_ttl waits for its own leases to end")
     ok("id" in client.acquire("meanwhile"), "others are not disturbed")
     larger.wait_voting(3)
@@ -107,7 +106,7 @@ def test_one_of_three():
     nodes[0].kill()
     nodes[0].start()
     ok("id" in client.acquire("meanwhile"), "two of three go on granting")
-    lab.wait_for(lambda: agent.node_states()["a"]["state"] == "quarantined", what="the quarantine")
+    agent.wait_node("a", "quarantined")
     agent.wait_voting(3)
     lab.wait_for(lambda: lab.keys_on(nodes, "minority") == 3, what="the repair")
     ok(client.call("CHECK", grant["id"]) > 0,
@@ -157,8 +156,8 @@ def test_evicting():
     nodes = lab.nodes(3)
     nodes[0].call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     agent = trusting(nodes, "", False)
-    lab.wait_for(lambda: "maxmemory" in agent.node_states()["a"]["reason"], what="the reason")
-    ok(agent.node_states()["a"]["state"] != "voting", "a node that may evict keys does not vote")
+    state = agent.wait_node("a", reason="maxmemory")
+    ok(state["state"] != "voting", "a node that may evict keys does not vote")
     ok("id" in agent.client().acquire("others"), "the others go on")
     agent.terminate()
 
