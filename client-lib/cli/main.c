@@ -9,6 +9,11 @@
 
 #include "cli.h"
 
+enum {
+    COMPLAINT_BYTES = 4096, /* a path and a name of full length, and why */
+    NAME_SHOWN_BYTES = 60,
+};
+
 static const char usage[] =
     "redlock [--socket PATH] COMMAND ...\n"
     "Runs commands under leases from the local redlockd agent.\n"
@@ -32,13 +37,16 @@ static const char usage[] =
     "124 waited too long; 125 the lease was lost and COMMAND stopped; 126, 127 COMMAND can't be run.\n";
 
 void cli_complain(const char *format, ...) {
+    char line[COMPLAINT_BYTES];
     va_list arguments;
 
-    (void) fputs("redlock: ", stderr);
     va_start(arguments, format);
-    (void) vfprintf(stderr, format, arguments);
+    (void) vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    (void) fputc('\n', stderr);
+    for (char *byte = line; *byte != '\0'; byte++)
+        if ((unsigned char) *byte < ' ' || *byte == 0x7f)
+            *byte = '?'; /* of what a user gave us: it stays one line, and does nothing to a terminal */
+    (void) fprintf(stderr, "redlock: %s\n", line);
 }
 
 int cli_option(int argc, char **argv, const char *short_options, const struct option *known) {
@@ -60,7 +68,8 @@ int cli_connect(const struct cli *cli, struct redlock **ret) {
     if (error == REDLOCK_AGENT_AWAY)
         cli_complain("%s: no agent there (%s); is redlockd running?", path, strerror(errno));
     else
-        cli_complain("%s: %s", path, redlock_strerror(error));
+        cli_complain("%s: %s%s", path, redlock_strerror(error),
+                     error == REDLOCK_NO_ANSWER ? "; is it stopped, or stuck?" : "");
     return error == REDLOCK_NO_MEMORY ? STATUS_SYSTEM : STATUS_NO_AGENT;
 }
 
@@ -95,10 +104,22 @@ static int status_of(int error) {
     return STATUS_SYSTEM;
 }
 
+/* Enough of what is not a name to know it again. */
+static void complain_of_name(const char *what, const char *text) {
+    size_t length = strlen(what), shown = length;
+
+    if (length > NAME_SHOWN_BYTES)
+        for (shown = NAME_SHOWN_BYTES; shown > 0 && ((unsigned char) what[shown] & 0xc0) == 0x80;)
+            shown--; /* not within a character */
+    cli_complain("'%.*s%s': not a name: %s", (int) shown, what, shown < length ? "..." : "", text);
+}
+
 int cli_failed(const struct redlock *connection, int error, const char *what) {
     const char *text = connection ? redlock_error_text(connection) : "";
 
-    if (text[0] != '\0')
+    if (error == REDLOCK_BAD_NAME)
+        complain_of_name(what, text);
+    else if (text[0] != '\0')
         cli_complain("%s: %s: %s", what, redlock_strerror(error), text);
     else
         cli_complain("%s: %s", what, redlock_strerror(error));

@@ -52,6 +52,28 @@ def test_exit_statuses():
            "which is named, and where to look it up")
 
 
+def test_not_names():
+    run = lambda name: lab.redlock_run(agent, "run", name, "--", "true")
+    for name, shown in (("", "''"), ("n" * 513, "'" + "n" * 60 + "...'"),
+                        ("two\nlines\x1b[2J", "'two?lines?[2J'"),
+                        ("n" * 59 + "\u00e4" * 300, "'" + "n" * 59 + "...'")):
+        status, _, errors = run(name)
+        equal(status, 64, "64: what is not a name")
+        begins(errors, "redlock: %s: not a name: a name has " % shown, "which is named on one short line")
+        ok(errors.count("\n") == 1, errors.strip())
+    equal(run("n" * 512)[0], 0, "the longest name")
+
+
+def test_stopped_agent():
+    stuck = lab.Agent(nodes)
+    stuck.stop()
+    status, _, errors = lab.redlock_run(stuck, "run", "-n", "x", "--", "true")
+    equal(status, 69, "69: an agent that is stopped")
+    ok("the agent does not answer; is it stopped, or stuck?" in errors, errors.strip())
+    stuck.cont()
+    stuck.terminate()
+
+
 def test_environment_and_group():
     out = lab.redlock_run(agent, "run", "env name", "--", "sh", "-c",
                           'echo "$REDLOCK_NAME|$REDLOCK_ID|$REDLOCK_FENCE|'
@@ -183,7 +205,6 @@ def test_listings():
     client.close()
 
 
-main(test_exit_statuses, test_environment_and_group, test_signals_are_passed_on, test_waits_before_release,
-     test_agent_killed, test_agent_stopped, test_agent_terminated, test_quorum_lost, test_parent_death,
-     test_acquire_for,
-     test_listings)
+main(test_exit_statuses, test_not_names, test_stopped_agent, test_environment_and_group,
+     test_signals_are_passed_on, test_waits_before_release, test_agent_killed, test_agent_stopped,
+     test_agent_terminated, test_quorum_lost, test_parent_death, test_acquire_for, test_listings)
