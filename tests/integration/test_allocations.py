@@ -17,7 +17,7 @@ counter = lab.path("allocations")
 with open(counter, "wb") as file:
     file.write(bytes(8))
 library = os.path.join(lab.BUILD, "tests", "integration", "liballocations.so")
-agent = lab.Agent(nodes, prefix=("env", "LD_PRELOAD=" + library, "ALLOCATIONS=" + counter))
+agent = lab.Agent(nodes, lab.UNHURRIED, prefix=("env", "LD_PRELOAD=" + library, "ALLOCATIONS=" + counter))
 agent.wait_voting(5)
 
 

@@ -6,7 +6,7 @@ import lab
 from tap import begins, equal, main, note, ok, within
 
 nodes = lab.nodes(5)
-agent = lab.Agent(nodes)
+agent = lab.Agent(nodes, lab.UNHURRIED)
 
 
 def test_acquire_check_release():
@@ -37,7 +37,7 @@ def test_busy_and_others():
     within(grant["validity"], 1800, 1978, "TTL is obeyed")
     begins(second.acquire("contended"), "BUSY held by process", "a second one is told BUSY at once")
     begins(second.acquire("contended", "WAIT", 50), "TIMEOUT waited", "with WAIT it is told TIMEOUT")
-    other = lab.Agent(nodes)
+    other = lab.Agent(nodes, lab.UNHURRIED)
     third = other.client()
     begins(third.acquire("contended"), "BUSY held by ",
            "another agent's client learns the holder from the nodes")
@@ -86,6 +86,7 @@ def test_listings():
     client = agent.client(3)
     client.acquire("listed one")
     client.acquire("listed two", "TTL", 5000)
+    lab.wait_for(lambda: agent.status()["grants"] >= 2, what="each keeper's count")
     leases = {lease["name"]: lease for lease in client.call("LEASES")}
     equal(leases["listed two"]["ttl"], 5000, "LEASES lists them")
     equal(leases["listed one"]["state"], "held", "with their state")

@@ -4,24 +4,24 @@ import lab
 from tap import begins, equal, main, ok, within
 
 nodes = lab.nodes(3)
-agent = lab.Agent(nodes)
+agent = lab.Agent(nodes, lab.UNHURRIED)
 
 
 def test_extension():
     client = agent.client(3)
-    grant = client.acquire("extended", "TTL", 300)
+    grant = client.acquire("extended", "TTL", 1500)
     extensions = agent.status()["extensions"]
-    lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 20, what="twenty extensions")
+    lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 10, what="ten extensions")
     ok(lab.now() * 1e9 > grant["deadline"] + 1e9, "seconds after its first deadline")
-    ok(client.call("CHECK", grant["id"]) > 0, "a lease of 300 ms is held")
+    ok(client.call("CHECK", grant["id"]) > 0, "a lease of 1.5 s is held")
     equal(client.pushes, [], "and its holder is not bothered")
     client.close()
 
 
 def test_heartbeat():
     client = agent.client(3)
-    grant = client.acquire("heart", "TTL", 600, "HEARTBEAT", 500)
-    for _ in range(8):
+    grant = client.acquire("heart", "TTL", 2000, "HEARTBEAT", 1500)
+    for _ in range(4):
         equal(client.call("BEAT", grant["id"]), 1, "BEAT")
         extensions = agent.status()["extensions"]
         lab.wait_for(lambda: agent.status()["extensions"] > extensions, what="an extension")
@@ -30,7 +30,7 @@ def test_heartbeat():
     equal((push[1], push[3]), (grant["id"], "heartbeat"), "without BEAT the lease is at risk")
     push = client.push("lost")
     equal(push[1:3], [grant["id"], "heartbeat"], "and then lost")
-    within(lab.now() - begun, 0.4, 1.3 * lab.SCALE, "within heartbeat and ttl")
+    within(lab.now() - begun, 0.5, 3.7 * lab.SCALE, "within heartbeat and ttl")
     equal(client.call("BEAT", grant["id"]), 0, "a later BEAT comes too late")
     client.close()
 
@@ -38,7 +38,7 @@ def test_heartbeat():
 def test_max_hold():
     client = agent.client(3)
     begun = lab.now()
-    grant = client.acquire("bounded", "TTL", 400, "MAXHOLD", 1500)
+    grant = client.acquire("bounded", "TTL", 1000, "MAXHOLD", 1500)
     push = client.push("at-risk")
     equal((push[1], push[3]), (grant["id"], "max-hold"), "before its end the holder is told")
     push = client.push("lost")
@@ -50,7 +50,7 @@ def test_max_hold():
 
 
 def test_max_hold_configured():
-    bounded = lab.Agent(nodes, 'max_hold = "700ms"\ndefault_ttl = "400ms"\n'
+    bounded = lab.Agent(nodes, 'max_hold = "700ms"\ndefault_ttl = "400ms"\nnode_timeout = "190ms"\n'
                                'rule "r*" { max_hold = "100ms" }\n')
     client = bounded.client(3)
     begun = lab.now()

@@ -43,14 +43,14 @@ def test_one_agent():
 
 
 def test_three_agents():
-    agents = [lab.Agent(nodes) for _ in range(3)]
+    agents = [lab.Agent(nodes, lab.UNHURRIED) for _ in range(3)]
     contend(agents, 45)
     for agent in agents:
         agent.terminate()
 
 
 def test_fifo():
-    agent = lab.Agent(nodes)
+    agent = lab.Agent(nodes, lab.UNHURRIED)
     holder = agent.client()
     grant = holder.acquire("line")
     clients = []
@@ -94,7 +94,7 @@ def test_no_waiter_delays_another_name():
 
 def test_split_between_agents():
     """Single tries at the same instant on three agents: one gets it, they don't cancel each other out."""
-    agents = [lab.Agent(nodes) for _ in range(3)]
+    agents = [lab.Agent(nodes, lab.UNHURRIED) for _ in range(3)]
     clients = [agent.client() for agent in agents]
     nobody = 0
     for i in range(30):

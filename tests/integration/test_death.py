@@ -10,8 +10,8 @@ import lab
 from tap import begins, equal, main, note, ok
 
 nodes = lab.nodes(5)
-agent = lab.Agent(nodes)
-other = lab.Agent(nodes)
+agent = lab.Agent(nodes, lab.UNHURRIED)
+other = lab.Agent(nodes, lab.UNHURRIED)
 
 HOLDER = """
 import os, socket, sys, time

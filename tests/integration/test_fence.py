@@ -23,7 +23,7 @@ def take(agent, name, *options):
 
 def test_uncontended():
     nodes = lab.nodes(5)
-    agent = lab.Agent(nodes)
+    agent = lab.Agent(nodes, lab.UNHURRIED)
     take(agent, "warm")
     before = [script_calls(node) for node in nodes]
     token = take(agent, "one round trip")
@@ -42,7 +42,7 @@ def test_uncontended():
 
 def test_growing():
     nodes = lab.nodes(3)
-    agents = [lab.Agent(nodes), lab.Agent(nodes)]
+    agents = [lab.Agent(nodes, lab.UNHURRIED), lab.Agent(nodes, lab.UNHURRIED)]
     take(agents[0], "growing", "WAIT", 5000)
     before = [script_calls(node) for node in nodes]
     tokens = [take(agents[i % 2], "growing", "WAIT", 5000) for i in range(200)]
@@ -57,7 +57,7 @@ def test_growing():
 def test_minority_fails():
     """Each token is accepted by a majority, each time by another one."""
     nodes = lab.nodes(3)
-    agent = lab.Agent(nodes)
+    agent = lab.Agent(nodes, lab.UNHURRIED)
     tokens = [take(agent, "rotating")]
     for i in range(6):
         nodes[i % 3].kill()
@@ -73,7 +73,7 @@ def test_minority_fails():
 
 def test_all_forget():
     nodes = lab.nodes(3)
-    agent = lab.Agent(nodes)
+    agent = lab.Agent(nodes, lab.UNHURRIED)
     # As by an agent that ran ahead: near the most that a node accepts.
     ahead = int(lab.time.time() * 1e6) + 58 * 1000000
     for node in nodes:
@@ -83,7 +83,7 @@ def test_all_forget():
     for node in nodes:
         node.call("FLUSHALL")
     agent.terminate()
-    agent = lab.Agent(nodes)
+    agent = lab.Agent(nodes, lab.UNHURRIED)
     second = take(agent, "ahead", "WAIT", 10000)
     ok(second > first, "rule 12: tokens grow though all nodes have lost all data")
     agent.terminate()
@@ -91,7 +91,7 @@ def test_all_forget():
 
 def test_beyond():
     nodes = lab.nodes(3)
-    agent = lab.Agent(nodes)
+    agent = lab.Agent(nodes, lab.UNHURRIED)
     for node in nodes[:2]:
         node.call("SET", "redlockd:fence:beyond", int(lab.time.time() * 1e6) + 3600 * 1000000)
     answer = agent.client().acquire("beyond")
@@ -108,7 +108,7 @@ def test_beyond():
 
 def test_without():
     nodes = lab.nodes(3)
-    agent = lab.Agent(nodes, "fencing = no")
+    agent = lab.Agent(nodes, "fencing = no\n" + lab.UNHURRIED)
     client = agent.client()
     grant = client.acquire("plain")
     equal(grant["fence"], 0, "fencing = no: 0")
@@ -116,7 +116,7 @@ def test_without():
     out = lab.redlock_run(agent, "run", "other", "--", "sh", "-c", 'echo "${REDLOCK_FENCE-none}"')[1]
     equal(out.strip(), "none", "nor REDLOCK_FENCE")
     agent.terminate()
-    agent = lab.Agent(nodes, 'rule "plain/*" { fencing = no }')
+    agent = lab.Agent(nodes, 'rule "plain/*" { fencing = no }\n' + lab.UNHURRIED)
     client = agent.client()
     equal(client.acquire("plain/a")["fence"], 0, "fencing = no of a rule: 0")
     equal(sum(node.call("EXISTS", "redlockd:fence:plain/a") for node in nodes), 0, "and no second key")
@@ -127,7 +127,7 @@ def test_without():
 
 def test_retention():
     nodes = lab.nodes(3)
-    agent = lab.Agent(nodes, 'fence_retention = "2h"')
+    agent = lab.Agent(nodes, 'fence_retention = "2h"\n' + lab.UNHURRIED)
     take(agent, "kept")
     left_ms = nodes[0].call("PTTL", "redlockd:fence:kept")
     ok(7100 * 1000 < left_ms <= 7200 * 1000, "the fence key stays for fence_retention")

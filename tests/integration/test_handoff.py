@@ -18,7 +18,7 @@ class Line:
         self.name = name
         self.clients = [agent.client(3) for _ in range(count)]
         self.grants = [None] * count
-        self.clients[0].send("ACQUIRE", name, "DATA", "c0", "RESUMABLE", *options)
+        self.clients[0].send("ACQUIRE", name, "WAIT", -1, "DATA", "c0", "RESUMABLE", *options)
         self.granted(0)
         for i in range(1, count):
             waiters = agent.status()["waiters"]
@@ -159,7 +159,7 @@ def test_resume():
     seen = set()
     for i in range(60):
         name = "resumed%d" % i
-        line = Line(name, 3, "TTL", 1000)
+        line = Line(name, 3, "TTL", 20000)
         before = agent.status()["handoffs"]
         line.release(0)
         line.granted(1)

@@ -46,8 +46,8 @@ def test_check_config():
 
 
 def test_drain():
-    agent = lab.Agent(nodes)
-    other = lab.Agent(nodes)
+    agent = lab.Agent(nodes, lab.UNHURRIED)
+    other = lab.Agent(nodes, lab.UNHURRIED)
     holder, waiter, old = agent.client(3), agent.client(3), agent.client()
     grant = holder.acquire("drained", "TTL", 3000)
     free = old.acquire("free soon")
@@ -77,7 +77,7 @@ def reload(agent):
 def test_reload():
     agent = lab.Agent(nodes, 'max_ttl = "30s"')
     client = agent.client()
-    grant = client.acquire("reloaded", "TTL", 1000)
+    grant = client.acquire("reloaded", "TTL", 10000)
     begins(client.acquire("x", "TTL", 35000), "BADARG", "above max_ttl")
     agent.write_config('max_ttl = "20s"\ndefault_ttl = "5s"')
     reload(agent)
@@ -160,7 +160,7 @@ def test_socket():
 def test_dev():
     socket_path = lab.path("dev.sock")
     process = lab.spawn([lab.REDLOCKD, "--dev", "--socket", socket_path], stderr=subprocess.DEVNULL)
-    lab.wait_for(lambda: os.path.exists(socket_path), what="the socket")
+    lab.wait_for(lambda: answers(socket_path), what="the socket")
     client = lab.Client(socket_path)
     ok("id" in client.acquire("dev"), "--dev works without anything else")
     children = lab.wait_for(lambda: open("/proc/%d/task/%d/children" % (process.pid, process.pid)).read()
