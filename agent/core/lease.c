@@ -683,7 +683,9 @@ void lease_node_back(struct shard *shard, struct lease *lease, unsigned node, in
 
     if (lease->state == LEASE_RELEASING && (owed(lease) & bit) && !(lease->round.asked & bit))
         shard_send_again(shard, lease, OPERATION_RELEASE, bit, now_ns);
-    if (lease->state == LEASE_WAITING && lease->failure == 1 + FAILURE_NO_QUORUM)
+    /* Not before it has a quorum to ask: a request that does not wait would fail for want of it. */
+    if (lease->state == LEASE_WAITING && lease->failure == 1 + FAILURE_NO_QUORUM &&
+        node_set_count(shard_askable(shard)) >= quorum_of(shard->config.nodes))
         retry_by(shard, lease, soon_ns);
     if (lease->state == LEASE_RESUMING && !lease->under_way)
         shard_set_due(shard, lease, soon_ns);

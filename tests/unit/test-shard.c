@@ -677,6 +677,18 @@ static void test_epoch_changes_under_way(void) {
     vote(1, &again, VOTE_EPOCH);
     pass_ms(100);
     is_string(last_report(REPORT_FAILED) ? "failed" : "", "failed", "but not while there is no quorum");
+
+    world_begin(3);
+    contend(1, false);
+    const struct sent doubted = *last_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &doubted, VOTE_EPOCH);
+    probed(0, &blessed_node);
+    pass_ms(10);
+    ok(!last_report(REPORT_FAILED), "the first node that is known again is none");
+    probed(1, &blessed_node);
+    pass_ms(10);
+    is_int(last_sent(OPERATION_ACQUIRE)->nodes, 3, "the attempt is made as soon as there is one");
 }
 
 static void test_operator_blesses(void) {
