@@ -19,7 +19,7 @@ def test_minority_and_majority_down():
     nodes = lab.nodes(5)
     agent = lab.Agent(nodes)
     client = agent.client(3)
-    kept = client.acquire("kept", "TTL", 3000)
+    kept = client.acquire("kept", "TTL", 6000)
     for node in nodes[:2]:
         node.kill()
     equal(acquire_and_release(client, "two down"), "granted", "with two nodes of five down all goes on")
@@ -290,10 +290,10 @@ def test_foreign_type():
         node.call("HSET", "hash", "field", "1")
     begins(client.acquire("hash"), "BUSY its Redis key holds a hash",
            "a key of another type is reported as such")
-    grant = client.acquire("turned", "TTL", 900)
+    grant = client.acquire("turned", "TTL", 3000)
     for node in nodes[:2]:
-        node.call("DEL", "turned")
-        node.call("HSET", "turned", "field", "1")
+        node.call("HSET", "hers", "field", "1")
+        node.call("RENAME", "hers", "turned")
     push = client.push("lost")
     equal(push[1:3], [grant["id"], "taken"], "a held key replaced by another type on a majority is taken")
     equal(nodes[0].call("TYPE", "turned"), "hash", "and is not overwritten")
@@ -304,7 +304,7 @@ def test_foreign_writes():
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes)
     client = agent.client(3)
-    grant = client.acquire("deleted", "TTL", 900)
+    grant = client.acquire("deleted", "TTL", 3000)
     for node in nodes:
         node.call("DEL", "deleted")
     lab.wait_for(lambda: lab.keys_on(nodes, "deleted") == 3, what="the repair")
@@ -325,7 +325,7 @@ def test_script_flush_and_restart():
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes)
     client = agent.client(3)
-    grant = client.acquire("flushed", "TTL", 900)
+    grant = client.acquire("flushed", "TTL", 3000)
     for i in range(20):
         for node in nodes:
             node.call("SCRIPT", "FLUSH")
@@ -377,7 +377,8 @@ def test_passwords():
     agent.terminate()
     agent = lab.Agent(nodes, node_config='password = "wrong"')
     begins(agent.client().acquire("wrong"), "NOQUORUM", "a wrong password: no quorum")
-    ok("WRONGPASS" in agent.node_states()["a"]["reason"], "NODES says why")
+    agent.wait_node("a", reason="WRONGPASS")
+    ok(True, "NODES says why")
     ok("wrong\"" not in agent.log_text(), "and the log keeps the password")
     agent.terminate()
 
@@ -399,9 +400,10 @@ def test_late_start():
         node.start()
     agent.wait_voting(3)
     equal(acquire_and_release(agent.client(), "late"), "granted", "it finds its nodes when they come")
-    states = agent.node_states()
-    ok("no-such-host.invalid" in states["nowhere"]["reason"], "a name without an address is told")
-    ok("efused" in states["refusing"]["reason"], "a refused connection is told")
+    agent.wait_node("nowhere", reason="no-such-host.invalid", seconds=30)
+    ok(True, "a name without an address is told")
+    agent.wait_node("refusing", reason="efused")
+    ok(True, "a refused connection is told")
     agent.terminate()
 
 

@@ -118,7 +118,7 @@ def test_expiry():
 def test_foreign_lock():
     client, _ = observer(here, "foreign")
     for node in nodes:
-        node.call("SET", "foreign", "their:own:token", "NX", "PX", 1500)
+        node.call("SET", "foreign", "their:own:token", "NX", "PX", 5000)
     told = change(client, "foreign")
     equal((told["state"], told["holder"], told["host"], told["fence"], told["data"]),
           ("held", "their:own:token", "", 0, ""), "another library's lock is told as it stands")
@@ -298,7 +298,7 @@ def sleeps(pid):
 
 def test_watch_as_text():
     holder = here.client(3)
-    grant = holder.acquire("text", "DATA", "at home")
+    grant = holder.acquire("text", "TTL", 20000, "DATA", "at home")
     process = lab.redlock(there, "watch", "text", "nobody's")
     lines = sorted(process.stdout.readline() for _ in range(2))
     ok(re.fullmatch(r"nobody's  nobody  since \S+Z\n", lines[0]), "a line for a free name")
@@ -312,7 +312,7 @@ def test_watch_as_text():
     leader = json.loads(lab.redlock_run(there, "leader", "--json", "text")[1])
     equal((leader["name"], leader["host"], leader["fence"], leader["data"]),
           ("text", "here", grant["fence"], "at home"), "as JSON too")
-    ok(9000 < leader["validity"] <= 10000 and leader["since"].endswith("Z"), "with validity and since")
+    ok(10000 < leader["validity"] <= 20000 and leader["since"].endswith("Z"), "with validity and since")
     here.stop()
     process = lab.redlock(here, "watch", "text")
     lab.wait_for(lambda: catches(process.pid, signal.SIGINT) and sleeps(process.pid), what="its waiting")

@@ -224,7 +224,7 @@ def parted(name, rules, what):
     asked = lab.now()
     deadline = asked + holder.call("CHECK", grant["id"]) / 1e3
     early = select.select([waiter.socket], [], [], max(deadline - lab.now(), 0))[0]
-    equal(early, [], "nobody gets the lease before its deadline")
+    ok(not early or lab.now() >= deadline, "nobody gets the lease before its deadline")
     equal(holder.push("lost", timeout=10)[1:3], [grant["id"], "no-quorum"], "then: lost")
     other = lab.as_map(waiter.reply(timeout=60))
     ok(other["fence"] > grant["fence"], "agent two gets it, with a larger token")

@@ -8,7 +8,7 @@ import sys
 import lab
 
 nodes = lab.nodes(3)
-agent = lab.Agent(nodes)
+agent = lab.Agent(nodes, 'node_timeout = "1s"')
 
 
 def follow(process):

@@ -75,17 +75,18 @@ def test_no_resume():
     client = agent.client()
     client.acquire("forgotten", "TTL", 1000)
     restart(agent)
+    left_s = max(node.call("PTTL", "forgotten") for node in nodes) / 1000
     begun = lab.now()
     client = agent.client()
     ok(isinstance(client.acquire("forgotten", "TTL", 1000, "WAIT", 5000), dict) and
-       lab.now() - begun < 1.2 * lab.SCALE,
+       lab.now() - begun < max(left_s, 0) + 0.5 * lab.SCALE,
        "who does not resume (redis-cli, say) leaves the name free within the ttl")
     client.close()
 
 
 def test_too_late():
     client = agent.client(3)
-    grant = client.acquire("late", "TTL", 500, "RESUMABLE")
+    grant = client.acquire("late", "TTL", 2000, "RESUMABLE")
     agent.kill()
     lab.wait_for(lambda: lab.keys_on(nodes, "late") == 0, what="the end of the keys")
     agent.start()
@@ -170,7 +171,7 @@ def test_nodes_away():
 def test_bad_secrets():
     chance = random.Random(7)
     client = agent.client(3)
-    secret = client.acquire("fuzzed", "RESUMABLE", "DATA", b"\x00\xff:\r\n" * 100)["secret"]
+    secret = client.acquire("fuzzed", "TTL", 60000, "RESUMABLE", "DATA", b"\x00\xff:\r\n" * 100)["secret"]
     restart(agent)
     client = agent.client(3)
     answers = set()
@@ -188,6 +189,8 @@ def test_bad_secrets():
             else:
                 data[at:at] = data[:chance.randint(1, 600)]
             data = data[:4096] or bytearray(b"-")
+        if data == secret.encode():
+            continue  # undone by chance
         answers.add(str(client.call("RESUME", "fuzzed", bytes(data), "WAIT", 0)).split()[0])
     equal(answers, {"BADARG"}, "3,000 damaged secrets are refused")
     ok(isinstance(client.call("RESUME", "fuzzed", secret), dict),

@@ -15,7 +15,7 @@ import lab
 from descriptor_store import KeptAgent
 from tap import begins, equal, main, note, ok, within
 
-CONFIG = 'default_ttl = "8s"\nmax_ttl = "8s"\n'
+CONFIG = 'default_ttl = "8s"\nmax_ttl = "8s"\nnode_timeout = "3s"\n'
 nodes = lab.nodes(3)
 agent = KeptAgent(nodes, CONFIG)
 
@@ -285,8 +285,8 @@ def page_of(client):
 def test_page():
     client = agent.client(3)
     page = page_of(client)
-    grant = client.acquire("paged", "TTL", 2000)
-    other = client.acquire("paged-too", "TTL", 2000)
+    grant = client.acquire("paged", "TTL", 5000)
+    other = client.acquire("paged-too", "TTL", 5000)
     wait_stored(client)
     lab.wait_for(lambda: agent.names().count(session_name(client)) == 2, what="the page in the store")
 
@@ -428,7 +428,7 @@ def test_not_stored():
     """The manager takes nothing: clients are cut off, and nobody else gets what they believe in."""
     agent.refuse = True
     client = agent.client(3)
-    grant = client.acquire("unstored", "TTL", 3000, "RESUMABLE")
+    grant = client.acquire("unstored", "TTL", 8000, "RESUMABLE")
     replace()
     try:
         client.read()
