@@ -117,8 +117,9 @@ static int64_t poll_delay_ns(struct shard *shard, const struct lease *lease) {
                 : retry_ordinary_ns(shard);
     int64_t left_ms = lease->failure == 1 + FAILURE_BUSY ? time_left_ms(shard, lease) : INT64_MAX;
 
-    delay_ns +=
-        (int64_t) shard->waiting * (covered ? POLL_COVERED_PER_WAITER_US : POLL_PER_WAITER_US) * NS_PER_US;
+    if (lease->persist) /* otherwise it is the only one more */
+        delay_ns += (int64_t) shard->waiting * (covered ? POLL_COVERED_PER_WAITER_US : POLL_PER_WAITER_US) *
+                    NS_PER_US;
     /* PTTL is rounded, so a millisecond later. */
     if (left_ms < TTL_MS_MAX)
         delay_ns = instant_min(delay_ns, (left_ms + 1) * NS_PER_MS + random_ns(shard, 0, NS_PER_MS));
@@ -130,6 +131,13 @@ static int64_t split_delay_ns(struct shard *shard, const struct lease *lease) {
     int64_t most_ms = SPLIT_MS_MIN + SPLIT_MS_STEP * (lease->splits < 8 ? lease->splits : 8);
 
     return random_ns(shard, SPLIT_MS_MIN * NS_PER_MS, most_ms * NS_PER_MS);
+}
+
+/* A request that does not wait, and has no quorum for its one more attempt: lease_node_back() makes it when
+ * there is one. */
+static bool hopes_for_nodes(const struct shard *shard, const struct lease *lease) {
+    return !lease->persist && lease->failure == 1 + FAILURE_NO_QUORUM &&
+           !is_majority(shard, shard_askable(shard));
 }
 
 static int64_t grace_ns(struct shard *shard) {
@@ -166,6 +174,8 @@ void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         shard_set_due(shard, lease, now_ns + grace_ns(shard));
     else if (lease->failure == 1 + FAILURE_BUSY && lease->split)
         shard_set_due(shard, lease, now_ns + split_delay_ns(shard, lease));
+    else if (hopes_for_nodes(shard, lease))
+        shard_set_due(shard, lease, now_ns + (int64_t) lease->node_timeout_ms * NS_PER_MS);
     else
         shard_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
 }

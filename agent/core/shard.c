@@ -342,6 +342,7 @@ void shard_node_ready(struct shard *shard, unsigned node, instant_ns now_ns) {
     assert(node < shard->config.nodes);
 
     node_ready(&shard->nodes[node], now_ns);
+    node_report(shard, node, STANDING_PROBING, shard->nodes[node].trouble);
     see_to_trust(shard, node, now_ns);
 }
 

@@ -17,7 +17,7 @@ def bless_all(agent):
 def test_new_nodes():
     nodes = lab.nodes(3)
     begun = lab.now()
-    agent = trusting(nodes, 'max_ttl = "1s"\ndefault_ttl = "1s"', True)
+    agent = trusting(nodes, 'max_ttl = "1s"\ndefault_ttl = "1s"\nnode_timeout = "490ms"', True)
     client = agent.client(3)
     begins(client.acquire("early"), "NOQUORUM 0 of 3 nodes voted", "new nodes don't vote")
     state = agent.node_states()["a"]
@@ -40,7 +40,7 @@ def test_new_nodes():
     agent.wait_voting(3)
     epoch = nodes[0].call("GET", "redlockd:epoch")
     equal(epoch.split()[1], "2000", "and their epochs say so")
-    ok("id" in client.acquire("raised", "WAIT", 10000), "the first agent goes on")
+    ok("id" in client.acquire("raised"), "the first agent goes on")
     begins(client.acquire("redlockd:epoch"), "BADNAME", "nobody can lease the epoch's name")
     for each in (agent, other, larger):
         each.terminate()

@@ -320,6 +320,67 @@ static void test_quiet(void) {
     ok(!last_sent(OPERATION_RELEASE)->quiet, "a holder that lets go tells");
 }
 
+/* One try, on three nodes. Another agent with a larger max_ttl has written these nodes' epochs anew, say. */
+static void epochs_change(node_set nodes) {
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+
+    for (unsigned i = 0; i < 3; i++)
+        if (nodes & node_set_of(i))
+            vote(i, &sent, VOTE_EPOCH);
+}
+
+static void known_again(unsigned node) {
+    shard_node_probed(&world.shard, node, &blessed_node, world.now_ns);
+}
+
+static void test_epochs_change(void) {
+    world_begin(3);
+    contend(1, false);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    epochs_change(3);
+    ok(!last_report(REPORT_FAILED), "an attempt that fails because epochs have changed is made again");
+    known_again(0);
+    known_again(1);
+    pass_ms(10);
+    const struct sent again = *last_sent(OPERATION_ACQUIRE);
+    ok(again.ticket != sent.ticket && again.nodes == 7, "once they are known");
+    epochs_change(3);
+    pass_ms(101);
+    ok(last_report(REPORT_FAILED), "but not while there is no quorum");
+
+    world_begin(3);
+    contend(1, false);
+    epochs_change(7);
+    known_again(0);
+    pass_ms(95);
+    ok(!last_report(REPORT_FAILED), "the first node that is known again is none");
+    known_again(1);
+    pass_ms(5);
+    is_int(last_sent(OPERATION_ACQUIRE)->nodes, 3, "the attempt is made as soon as there is one");
+    const struct sent last = *last_sent(OPERATION_ACQUIRE);
+    vote(0, &last, VOTE_YES);
+    vote(1, &last, VOTE_YES);
+    ok(last_report(REPORT_GRANTED), "and granted");
+
+    world_begin(3);
+    world.shard.waiting = 60000;
+    contend(1, false);
+    epochs_change(7);
+    known_again(0);
+    pass_ms(95);
+    ok(!last_report(REPORT_FAILED), "nodes have a node's time-out to come back");
+    pass_ms(6);
+    ok(last_report(REPORT_FAILED), "then the request fails, however many others wait");
+
+    world_begin(3);
+    world.shard.waiting = 60000;
+    contend(1, false);
+    epochs_change(1);
+    known_again(0);
+    epochs_change(2);
+    ok(tries_within_ms(76), "nor do they delay the attempt where a quorum is known");
+}
+
 int main(void) {
     test_listens();
     test_covers();
@@ -330,5 +391,6 @@ int main(void) {
     test_splits();
     test_slow_nodes();
     test_quiet();
+    test_epochs_change();
     return done_testing();
 }

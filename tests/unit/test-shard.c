@@ -660,35 +660,19 @@ static void test_raised_in_vain(void) {
        "a blessing in vain is not repeated at the speed of the answers (%u in 10 s)", asked);
 }
 
-/* Another agent with a larger max_ttl has written the epochs anew, say: no reason to turn anybody away. */
-static void test_epoch_changes_under_way(void) {
-    world_begin(3);
-    contend(1, false);
-    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
-    vote(0, &sent, VOTE_EPOCH);
-    vote(1, &sent, VOTE_EPOCH);
-    ok(!last_report(REPORT_FAILED), "an attempt that fails because epochs have changed is made again");
-    probed(0, &blessed_node);
-    probed(1, &blessed_node);
-    pass_ms(100);
-    const struct sent again = *last_sent(OPERATION_ACQUIRE);
-    ok(again.ticket != sent.ticket && again.nodes == 7, "once they are known");
-    vote(0, &again, VOTE_EPOCH);
-    vote(1, &again, VOTE_EPOCH);
-    pass_ms(100);
-    is_string(last_report(REPORT_FAILED) ? "failed" : "", "failed", "but not while there is no quorum");
+static void is_told(enum standing standing, const char *reason, const char *why) {
+    is_int(world.standings[0], standing, why);
+    is_string(world.reasons[0], reason, "with the reason");
+}
 
+static void test_standings(void) {
     world_begin(3);
-    contend(1, false);
-    const struct sent doubted = *last_sent(OPERATION_ACQUIRE);
-    for (unsigned i = 0; i < 3; i++)
-        vote(i, &doubted, VOTE_EPOCH);
+    shard_node_gone(&world.shard, 0, STANDING_CONNECTING, "refused", world.now_ns);
+    is_told(STANDING_CONNECTING, "refused", "a node that is out of reach is told");
+    shard_node_ready(&world.shard, 0, world.now_ns);
+    is_told(STANDING_PROBING, "being examined", "one that is back is not what it was");
     probed(0, &blessed_node);
-    pass_ms(10);
-    ok(!last_report(REPORT_FAILED), "the first node that is known again is none");
-    probed(1, &blessed_node);
-    pass_ms(10);
-    is_int(last_sent(OPERATION_ACQUIRE)->nodes, 3, "the attempt is made as soon as there is one");
+    is_told(STANDING_VOTING, "", "one that may be trusted votes");
 }
 
 static void test_operator_blesses(void) {
@@ -790,8 +774,8 @@ int main(void) {
     test_larger_max_ttl();
     test_endless_key();
     test_raised_in_vain();
+    test_standings();
     test_operator_blesses();
-    test_epoch_changes_under_way();
     test_look();
     return done_testing();
 }

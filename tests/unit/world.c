@@ -36,6 +36,11 @@ static void on_send(void *userdata, const struct send *send) {
 static void on_report(void *userdata, const struct report *report) {
     (void) userdata;
     world.strangers += report->kind == REPORT_FOREIGN;
+    if (report->kind == REPORT_NODE) {
+        world.standings[report->node] = report->standing;
+        (void) snprintf(world.reasons[report->node], sizeof(world.reasons[0]), "%.*s",
+                        (int) report->text_length, report->text);
+    }
     if (report->kind == REPORT_NODE || report->kind == REPORT_FOREIGN)
         return;
     assert(world.n_reports < REPORTS_MAX);

@@ -27,6 +27,8 @@ struct world {
     char texts[REPORTS_MAX][512];
     unsigned n_reports;
     unsigned strangers; /* reports of others' values under held keys, which are counted alone */
+    enum standing standings[NODES_MAX]; /* as told last, with the reason */
+    char reasons[NODES_MAX][64];
     unsigned cuts;
     uint64_t listens;                                 /* the request that does */
     unsigned probes[NODES_MAX], blessings[NODES_MAX]; /* asked for */
