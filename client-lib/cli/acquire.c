@@ -102,7 +102,7 @@ static int read_arguments(struct acquire *acquire, int argc, char **argv) {
     };
     int option;
 
-    while ((option = cli_option(argc, argv, "nw:t:", known)) >= 0) {
+    while ((option = cli_option(argc, argv, ":nw:t:", known)) >= 0) {
         if (option == 'h') {
             (void) fputs(usage, stdout);
             return 1 + STATUS_DONE;

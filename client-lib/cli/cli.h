@@ -38,10 +38,11 @@ int cli_leader(const struct cli *cli, int argc, char **argv);
 int cli_watch(const struct cli *cli, int argc, char **argv);
 int cli_check(const struct cli *cli, int argc, char **argv);
 
-/* One line to standard error, after "redlock: ". */
+/* One line to standard error, after "redlock: ". What users gave us may be in it as it is: characters that
+ * would do something to a terminal are shown as question marks. */
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* getopt_long(): who gives it a wrong option reads where the right ones are, too. */
+/* getopt_long(), with ':' at the front of the short options; '?' and ':' have been told when it returns. */
 int cli_option(int argc, char **argv, const char *short_options, const struct option *known);
 
 /* Connects, or complains and gives the exit status; 0 when connected. */

@@ -158,7 +158,7 @@ static int read_arguments(struct hold *hold, int argc, char **argv) {
 
     if (!read_environment(hold))
         return 1 + STATUS_USAGE;
-    while ((option = cli_option(argc, argv, "t:", known)) >= 0) {
+    while ((option = cli_option(argc, argv, ":t:", known)) >= 0) {
         if (option == 'h') {
             (void) fputs(usage, stdout);
             return 1 + STATUS_DONE;

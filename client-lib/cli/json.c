@@ -3,34 +3,21 @@
 #include <stdint.h>
 
 #include "resp.h"
-
-/* The length of the well-formed sequence at the front; 1 for a lone byte. */
-static size_t sequence(const unsigned char *s, size_t length) {
-    size_t bytes = s[0] >= 0xf0 && s[0] < 0xf5   ? 4
-                   : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-                   : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-                                                 : 1;
-
-    if (bytes > length)
-        return 1;
-    for (size_t i = 1; i < bytes; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 1;
-    return bytes;
-}
+#include "utf8.h"
 
 void json_string(FILE *out, const char *text, size_t length) {
-    const unsigned char *at = (const unsigned char *) text, *end = at + length;
+    const char *end = text + length;
 
     (void) fputc('"', out);
-    for (size_t bytes; at < end; at += bytes) {
-        bytes = sequence(at, (size_t) (end - at));
-        if (bytes == 1 && (*at < ' ' || *at >= 0x7f))
-            (void) fprintf(out, "\\u%04x", *at);
-        else if (*at == '"' || *at == '\\')
-            (void) fprintf(out, "\\%c", *at);
+    for (size_t bytes; text < end; text += bytes) {
+        unsigned char first = (unsigned char) *text;
+        bytes = utf8_sequence(text, (size_t) (end - text));
+        if (bytes == 1 && (first < ' ' || first >= 0x7f))
+            (void) fprintf(out, "\\u%04x", first);
+        else if (first == '"' || first == '\\')
+            (void) fprintf(out, "\\%c", first);
         else
-            (void) fwrite(at, 1, bytes, out);
+            (void) fwrite(text, 1, bytes, out);
     }
     (void) fputc('"', out);
 }

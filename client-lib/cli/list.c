@@ -32,7 +32,7 @@ static int list_begin(struct list *list, const struct cli *cli, int argc, char *
     int option;
 
     *list = (struct list){.cli = cli};
-    while ((option = cli_option(argc, argv, "", known)) >= 0) {
+    while ((option = cli_option(argc, argv, ":", known)) >= 0) {
         if (option == 'h') {
             (void) fputs(usage, stdout);
             return 1 + STATUS_DONE;

@@ -2,17 +2,11 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
-
-enum {
-    COMPLAINT_BYTES = 4096, /* a path and a name of full length, and why */
-    NAME_SHOWN_BYTES = 60,
-};
 
 static const char usage[] =
     "redlock [--socket PATH] COMMAND ...\n"
@@ -36,24 +30,17 @@ static const char usage[] =
     "denied;\n"
     "124 waited too long; 125 the lease was lost and COMMAND stopped; 126, 127 COMMAND can't be run.\n";
 
-void cli_complain(const char *format, ...) {
-    char line[COMPLAINT_BYTES];
-    va_list arguments;
-
-    va_start(arguments, format);
-    (void) vsnprintf(line, sizeof(line), format, arguments);
-    va_end(arguments);
-    for (char *byte = line; *byte != '\0'; byte++)
-        if ((unsigned char) *byte < ' ' || *byte == 0x7f)
-            *byte = '?'; /* of what a user gave us: it stays one line, and does nothing to a terminal */
-    (void) fprintf(stderr, "redlock: %s\n", line);
-}
-
 int cli_option(int argc, char **argv, const char *short_options, const struct option *known) {
+    opterr =
+        0; /* what getopt says itself has no "redlock:" before it, and goes unfiltered to the terminal */
     int option = getopt_long(argc, argv, short_options, known, NULL);
 
-    if (option == '?')
-        cli_complain("'redlock %s --help' lists the options", argv[0]);
+    if (option != '?' && option != ':')
+        return option;
+    const char letter[] = {'-', (char) optopt, '\0'}, *given = argv[optind - 1];
+    cli_complain("%s: %s '%s'; 'redlock %s --help' lists the options", argv[0],
+                 option == ':' ? "a value is missing after" : "unknown option",
+                 strncmp(given, "--", 2) == 0 ? given : letter, argv[0]);
     return option;
 }
 
@@ -71,59 +58,6 @@ int cli_connect(const struct cli *cli, struct redlock **ret) {
         cli_complain("%s: %s%s", path, redlock_strerror(error),
                      error == REDLOCK_NO_ANSWER ? "; is it stopped, or stuck?" : "");
     return error == REDLOCK_NO_MEMORY ? STATUS_SYSTEM : STATUS_NO_AGENT;
-}
-
-static int status_of(int error) {
-    switch ((enum redlock_error) error) {
-    case REDLOCK_OK:
-        return STATUS_DONE;
-    case REDLOCK_BUSY:
-        return STATUS_HELD;
-    case REDLOCK_TIMED_OUT:
-        return STATUS_TIMED_OUT;
-    case REDLOCK_NO_QUORUM:
-    case REDLOCK_QUOTA:
-        return STATUS_NO_QUORUM;
-    case REDLOCK_DENIED:
-        return STATUS_DENIED;
-    case REDLOCK_BAD_NAME:
-    case REDLOCK_BAD_ARGUMENT:
-        return STATUS_USAGE;
-    case REDLOCK_LOST:
-        return STATUS_LOST;
-    case REDLOCK_DRAINING:
-    case REDLOCK_AGENT_AWAY:
-    case REDLOCK_NO_ANSWER:
-    case REDLOCK_PROTOCOL:
-        return STATUS_NO_AGENT;
-    case REDLOCK_FORKED:
-    case REDLOCK_NO_MEMORY:
-    case REDLOCK_SYSTEM:
-        return STATUS_SYSTEM;
-    }
-    return STATUS_SYSTEM;
-}
-
-/* Enough of what is not a name to know it again. */
-static void complain_of_name(const char *what, const char *text) {
-    size_t length = strlen(what), shown = length;
-
-    if (length > NAME_SHOWN_BYTES)
-        for (shown = NAME_SHOWN_BYTES; shown > 0 && ((unsigned char) what[shown] & 0xc0) == 0x80;)
-            shown--; /* not within a character */
-    cli_complain("'%.*s%s': not a name: %s", (int) shown, what, shown < length ? "..." : "", text);
-}
-
-int cli_failed(const struct redlock *connection, int error, const char *what) {
-    const char *text = connection ? redlock_error_text(connection) : "";
-
-    if (error == REDLOCK_BAD_NAME)
-        complain_of_name(what, text);
-    else if (text[0] != '\0')
-        cli_complain("%s: %s: %s", what, redlock_strerror(error), text);
-    else
-        cli_complain("%s: %s", what, redlock_strerror(error));
-    return status_of(error);
 }
 
 bool cli_duration_ms(const char *text, int64_t *ret) {

@@ -127,7 +127,7 @@ static int read_arguments(struct run *run, int argc, char **argv) {
     int option;
 
     /* "+": the options end at NAME; those after it are read in a second round, up to "--". */
-    while ((option = cli_option(argc, argv, "+nw:t:E:c:", known)) >= 0) {
+    while ((option = cli_option(argc, argv, "+:nw:t:E:c:", known)) >= 0) {
         if (option == 'h') {
             (void) fputs(usage, stdout);
             return 1 + STATUS_DONE;

@@ -98,7 +98,7 @@ int cli_watch(const struct cli *cli, int argc, char **argv) {
     const struct sigaction stop = {.sa_handler = on_stop};
     int option;
 
-    while ((option = cli_option(argc, argv, "", known)) >= 0) {
+    while ((option = cli_option(argc, argv, ":", known)) >= 0) {
         if (option == 'h') {
             (void) fputs(usage, stdout);
             return STATUS_DONE;

@@ -25,7 +25,7 @@ LAYERS = {
     "agent/io": (("base/", "core/", "local/", "io/", "resp.h", "yielding.h", "config.h"), None),
     "agent": (("base/", "core/limits.h", "local/policy.h", "io/", "config", "dev"), None),
     "client-lib": (LIBRARY, None),
-    "client-lib/cli": (LIBRARY + ("cli.h", "job.h", "json.h", "leadership.h", "notify.h"), None),
+    "client-lib/cli": (LIBRARY + ("cli.h", "job.h", "json.h", "leadership.h", "notify.h", "utf8.h"), None),
 }
 
 # Where more care is due than a directory shows.

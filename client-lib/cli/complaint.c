@@ -1,0 +1,91 @@
+/* What the command says to a person when something went wrong. */
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "utf8.h"
+
+enum {
+    COMPLAINT_BYTES = 8192, /* a path and a name of full length, and why */
+    NAME_SHOWN_BYTES = 60,
+};
+
+/* Control characters, also those beyond ASCII (U+0080 to U+009F), and bytes that are no text. */
+static bool is_harmless(const char *at, size_t bytes) {
+    unsigned char first = (unsigned char) at[0];
+
+    return bytes == 1   ? first >= ' ' && first < 0x7f
+           : bytes == 2 ? first > 0xc2 || (unsigned char) at[1] >= 0xa0
+                        : true;
+}
+
+void cli_complain(const char *format, ...) {
+    char line[COMPLAINT_BYTES] = "";
+    size_t bytes;
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void) vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    for (char *at = line, *end = line + strlen(line); at < end; at += bytes) {
+        bytes = utf8_sequence(at, (size_t) (end - at));
+        if (!is_harmless(at, bytes))
+            memset(at, '?', bytes);
+    }
+    (void) fprintf(stderr, "redlock: %s\n", line);
+}
+
+static int status_of(int error) {
+    switch ((enum redlock_error) error) {
+    case REDLOCK_OK:
+        return STATUS_DONE;
+    case REDLOCK_BUSY:
+        return STATUS_HELD;
+    case REDLOCK_TIMED_OUT:
+        return STATUS_TIMED_OUT;
+    case REDLOCK_NO_QUORUM:
+    case REDLOCK_QUOTA:
+        return STATUS_NO_QUORUM;
+    case REDLOCK_DENIED:
+        return STATUS_DENIED;
+    case REDLOCK_BAD_NAME:
+    case REDLOCK_BAD_ARGUMENT:
+        return STATUS_USAGE;
+    case REDLOCK_LOST:
+        return STATUS_LOST;
+    case REDLOCK_DRAINING:
+    case REDLOCK_AGENT_AWAY:
+    case REDLOCK_NO_ANSWER:
+    case REDLOCK_PROTOCOL:
+        return STATUS_NO_AGENT;
+    case REDLOCK_FORKED:
+    case REDLOCK_NO_MEMORY:
+    case REDLOCK_SYSTEM:
+        return STATUS_SYSTEM;
+    }
+    return STATUS_SYSTEM;
+}
+
+/* Enough of what is not a name to know it again; whole characters. */
+static void complain_of_name(const char *what, const char *text) {
+    size_t length = strlen(what), shown = 0, bytes = 0;
+
+    while (shown < length &&
+           shown + (bytes = utf8_sequence(what + shown, length - shown)) <= NAME_SHOWN_BYTES)
+        shown += bytes;
+    cli_complain("'%.*s%s': not a name: %s", (int) shown, what, shown < length ? "..." : "", text);
+}
+
+int cli_failed(const struct redlock *connection, int error, const char *what) {
+    const char *text = connection ? redlock_error_text(connection) : "";
+
+    if (error == REDLOCK_BAD_NAME)
+        complain_of_name(what, text);
+    else if (text[0] != '\0')
+        cli_complain("%s: %s: %s", what, redlock_strerror(error), text);
+    else
+        cli_complain("%s: %s", what, redlock_strerror(error));
+    return status_of(error);
+}
