@@ -302,8 +302,9 @@ class Manager:
         self.socket.close()
 
 
-# For agents of tests that are not about silent nodes: a pause of the machine is no silence then. By itself
-# an agent waits ttl/20 and at most 100 ms for a node. It wants less than half of default_ttl.
+# For agents of tests that are not about silent nodes: a pause of the machine of up to a second is no
+# silence then. By itself an agent waits ttl/20 and at most 100 ms for a node. It wants less than half of
+# default_ttl.
 UNHURRIED = 'node_timeout = "4s"\n'
 
 

@@ -209,14 +209,19 @@ def test_without_mget():
 
 
 def test_wrong_password():
-    nodes = lab.nodes(1)
-    agent = lab.Agent(nodes, CONFIG, node_config=LOGIN)
-    state = agent.wait_node("a", reason="refused")
-    ok("WRONGPASS" in state["reason"], "a user who is not there: %s" % state["reason"])
-    nodes[0].stop()
-    state = agent.wait_node("a", "probing")
-    ok("WRONGPASS" in state["reason"], "which stays the reason while it tries again: %s" % state["reason"])
-    nodes[0].cont()
+    proxy = lab.Proxy(lab.Node("a"))
+    agent = lab.Agent([proxy], CONFIG, keepers=1, node_config=LOGIN)
+    state = agent.wait_node("a", reason="WRONGPASS")
+    begins(state["reason"], "refused", "a user who is not there: %s" % state["reason"])
+    proxy.delay = 0.3
+    looks = []
+
+    def tried_again():
+        looks.append(agent.node_states()["a"])
+        return [look["state"] for look in looks].count("probing") >= 3
+
+    lab.wait_for(tried_again, what="being tried again")
+    equal({look["reason"] for look in looks}, {state["reason"]}, "which stays the reason meanwhile")
     agent.terminate()
 
 

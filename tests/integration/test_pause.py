@@ -50,7 +50,8 @@ def test_stopped_agent():
     equal(push[1:3], [grant["id"], "paused"],
           "the first holder is told lost, with the reason, as soon as its agent wakes")
     equal(holder.call("CHECK", grant["id"]), 0, "CHECK says so too")
-    holder.call("LEADER", "agent paused")  # asks the nodes after whatever it has sent them
+    ok(isinstance(holder.call("LEADER", "agent paused"), dict),
+       "it asks the nodes, after whatever it has sent them: somebody leads")
     ok(contender.call("CHECK", other["id"]) > 0, "the second holder's lease goes on")
     equal(values(), before, "its keys were not touched by the agent that woke")
     first.terminate()

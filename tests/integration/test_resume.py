@@ -76,6 +76,7 @@ def test_no_resume():
     client.acquire("forgotten", "TTL", 1000)
     restart(agent)
     left_s = max(node.call("PTTL", "forgotten") for node in nodes) / 1000
+    ok(left_s <= 1, "the keys of a lease that is not resumed go on to their ttl")
     begun = lab.now()
     client = agent.client()
     ok(isinstance(client.acquire("forgotten", "TTL", 1000, "WAIT", 5000), dict) and
