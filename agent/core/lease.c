@@ -29,6 +29,10 @@ static int64_t node_timeout_ns(const struct lease *lease) {
     return (int64_t) lease->node_timeout_ms * NS_PER_MS;
 }
 
+static bool has_quorum_to_ask(const struct shard *shard) {
+    return node_set_count(shard_askable(shard)) >= quorum_of(shard->config.nodes);
+}
+
 static int64_t ttl_ns(const struct lease *lease) {
     return (int64_t) lease->ttl_ms * NS_PER_MS;
 }
@@ -563,10 +567,23 @@ void lease_listening(struct shard *shard, struct lease *lease, unsigned node, in
         attempt_begin(shard, lease, now_ns);
 }
 
+/* A request that does not wait has one more attempt. While it has no quorum to ask it leaves nodes the time
+ * to come back, when lease_node_back() sees to it; for two of their time-outs since its first one. */
+static bool hopes_for_quorum(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    instant_ns until_ns = lease->started_ns + 2 * node_timeout_ns(lease);
+
+    if (lease->persist || now_ns >= until_ns || has_quorum_to_ask(shard))
+        return false;
+    lease->failure = 1 + FAILURE_NO_QUORUM;
+    shard_set_due(shard, lease, until_ns);
+    return true;
+}
+
 void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     switch ((enum lease_state) lease->state) {
     case LEASE_WAITING:
-        attempt_begin(shard, lease, now_ns);
+        if (!hopes_for_quorum(shard, lease, now_ns))
+            attempt_begin(shard, lease, now_ns);
         break;
     case LEASE_ACQUIRING:
     case LEASE_RAISING:
@@ -684,8 +701,7 @@ void lease_node_back(struct shard *shard, struct lease *lease, unsigned node, in
     if (lease->state == LEASE_RELEASING && (owed(lease) & bit) && !(lease->round.asked & bit))
         shard_send_again(shard, lease, OPERATION_RELEASE, bit, now_ns);
     /* Not before it has a quorum to ask: a request that does not wait would fail for want of it. */
-    if (lease->state == LEASE_WAITING && lease->failure == 1 + FAILURE_NO_QUORUM &&
-        node_set_count(shard_askable(shard)) >= quorum_of(shard->config.nodes))
+    if (lease->state == LEASE_WAITING && lease->failure == 1 + FAILURE_NO_QUORUM && has_quorum_to_ask(shard))
         retry_by(shard, lease, soon_ns);
     if (lease->state == LEASE_RESUMING && !lease->under_way)
         shard_set_due(shard, lease, soon_ns);

@@ -189,6 +189,7 @@ void node_doubt(struct node *node) {
         return;
     node->trust = NODE_UNKNOWN;
     node->probe_ns = INSTANT_LONG_AGO;
+    node_note_trouble(node, "has lost its data", strlen("has lost its data"));
 }
 
 static instant_ns blessing_due_ns(const struct node *node, int64_t quarantine_ns) {

@@ -133,13 +133,6 @@ static int64_t split_delay_ns(struct shard *shard, const struct lease *lease) {
     return random_ns(shard, SPLIT_MS_MIN * NS_PER_MS, most_ms * NS_PER_MS);
 }
 
-/* A request that does not wait, and has no quorum for its one more attempt: lease_node_back() makes it when
- * there is one. */
-static bool hopes_for_nodes(const struct shard *shard, const struct lease *lease) {
-    return !lease->persist && lease->failure == 1 + FAILURE_NO_QUORUM &&
-           !is_majority(shard, shard_askable(shard));
-}
-
 static int64_t grace_ns(struct shard *shard) {
     int64_t trip_ns =
         instant_max(GRACE_US_MIN * NS_PER_US, instant_min(shard->trip_ns, GRACE_US_MAX * NS_PER_US));
@@ -174,8 +167,6 @@ void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         shard_set_due(shard, lease, now_ns + grace_ns(shard));
     else if (lease->failure == 1 + FAILURE_BUSY && lease->split)
         shard_set_due(shard, lease, now_ns + split_delay_ns(shard, lease));
-    else if (hopes_for_nodes(shard, lease))
-        shard_set_due(shard, lease, now_ns + (int64_t) lease->node_timeout_ms * NS_PER_MS);
     else
         shard_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
 }

@@ -360,12 +360,12 @@ void shard_node_probed(struct shard *shard, unsigned index, const struct probe *
     struct node *node = &shard->nodes[index];
     if (!node->ready || !node->probing)
         return;
-    enum node_trust before = (enum node_trust) node->trust;
     bool recovered = node_answered(node, true, now_ns) == NODE_RECOVERED;
     if (probe->blessed && probe->max_ttl_ms > shard->max_ttl_ms)
         shard->max_ttl_ms = probe->max_ttl_ms; /* first: a quarantine lasts that long */
     if (probe->time_us >= 0)
         shard_node_time(shard, index, probe->time_us, probe->sent_ns, now_ns);
+    enum node_trust before = (enum node_trust) node->trust; /* its time may have told of a step */
     node_probed(node, probe, shard->config.max_ttl_ms, now_ns);
     judge_steps(shard, now_ns);
     if (node->trust == NODE_TRUSTED && (before != NODE_TRUSTED || recovered))
@@ -506,7 +506,7 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
         bool trusted = shard->nodes[node].trust == NODE_TRUSTED;
         node_doubt(&shard->nodes[node]);
         if (trusted)
-            node_report(shard, node, STANDING_PROBING, "has lost its data");
+            node_report(shard, node, STANDING_PROBING, shard->nodes[node].trouble);
         see_to_trust(shard, node, now_ns);
     } else if (vote->kind == VOTE_REFUSED)
         node_note_trouble(&shard->nodes[node], vote->text, vote->text_length);

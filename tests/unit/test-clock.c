@@ -346,6 +346,22 @@ static void test_asked_again_at_once(void) {
     ok(world.shard.nodes[1].probing, "who may tell whose step it was is asked again at once");
 }
 
+/* Without quarantine a node whose clock was set votes on: that is told too. */
+static void test_step_without_quarantine(void) {
+    struct probe late = blessed_node;
+
+    begin_with_clocks(3);
+    world.shard.config.quarantine = false;
+    world.shard.nodes[1].probe_ns = world.now_ns;
+    shard_tick(&world.shard, world.now_ns);
+    late.sent_ns = world.now_ns;
+    world.now_ns += NS_PER_MS;
+    late.time_us = epoch_us + world.now_ns / NS_PER_US + 3600000 * 1000LL;
+    shard_node_probed(&world.shard, 1, &late, world.now_ns);
+    pass_ms(100);
+    ok(is_asked(1) && world.standings[1] == STANDING_VOTING, "a node that is asked is told to vote");
+}
+
 /* Ours stood still; one node was not there before, so its clock tells nothing. */
 static void test_new_node_is_no_witness(void) {
     world_begin(3);
@@ -396,6 +412,7 @@ int main(void) {
     test_heir_of_a_short_blessing();
     test_step_that_matters_to_others();
     test_asked_again_at_once();
+    test_step_without_quarantine();
     test_new_node_is_no_witness();
     test_trusted_nodes_are_looked_at();
     return done_testing();

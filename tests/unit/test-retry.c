@@ -345,14 +345,14 @@ static void test_epochs_change(void) {
     const struct sent again = *last_sent(OPERATION_ACQUIRE);
     ok(again.ticket != sent.ticket && again.nodes == 7, "once they are known");
     epochs_change(3);
-    pass_ms(101);
+    pass_ms(201);
     ok(last_report(REPORT_FAILED), "but not while there is no quorum");
 
     world_begin(3);
     contend(1, false);
     epochs_change(7);
     known_again(0);
-    pass_ms(95);
+    pass_ms(195);
     ok(!last_report(REPORT_FAILED), "the first node that is known again is none");
     known_again(1);
     pass_ms(5);
@@ -367,8 +367,8 @@ static void test_epochs_change(void) {
     contend(1, false);
     epochs_change(7);
     known_again(0);
-    pass_ms(95);
-    ok(!last_report(REPORT_FAILED), "nodes have a node's time-out to come back");
+    pass_ms(195);
+    ok(!last_report(REPORT_FAILED), "nodes have two of their time-outs to come back");
     pass_ms(6);
     ok(last_report(REPORT_FAILED), "then the request fails, however many others wait");
 
@@ -379,6 +379,30 @@ static void test_epochs_change(void) {
     known_again(0);
     epochs_change(2);
     ok(tries_within_ms(76), "nor do they delay the attempt where a quorum is known");
+
+    /* What decides the attempt comes before the last changed epochs. */
+    world_begin(3);
+    contend(1, false);
+    vote(0, last_sent(OPERATION_ACQUIRE), VOTE_FOREIGN);
+    epochs_change(2);
+    epochs_change(4);
+    pass_ms(195);
+    ok(!last_report(REPORT_FAILED), "a split has the same time");
+    known_again(1);
+    pass_ms(5);
+    is_int(last_sent(OPERATION_ACQUIRE)->nodes, 3, "and its attempt");
+
+    world_begin(5);
+    contend(1, false);
+    epochs_change(1);
+    vote(3, last_sent(OPERATION_ACQUIRE), VOTE_REFUSED);
+    vote(4, last_sent(OPERATION_ACQUIRE), VOTE_REFUSED);
+    epochs_change(6);
+    pass_ms(195);
+    ok(!last_report(REPORT_FAILED), "and so have two refusals");
+    pass_ms(6);
+    ok(last_report(REPORT_FAILED) && strstr(world.texts[world.n_reports - 1], "has lost its data"),
+       "and the failure tells of the nodes that lost their data");
 }
 
 int main(void) {
