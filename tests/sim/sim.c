@@ -204,7 +204,7 @@ static void fault_node(void) {
     int64_t kind = with_losses ? pick(1, 100) : 1;
     if (kind <= 40 || (sim_durable && kind <= 50)) {
         trace("fault: node %u restarts with its data", index);
-        if (with_steps && sim_durable && chance(40) && clock_is_known(index))
+        if (with_steps && sim_durable && chance(80) && clock_is_known(index))
             set_clock(index, pick(2500, 10000) * NS_PER_MS);
     } else if (kind <= 60 && !sim_durable) {
         trace("fault: node %u restarts with old data", index);
