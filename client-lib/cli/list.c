@@ -229,6 +229,10 @@ int cli_nodes(const struct cli *cli, int argc, char **argv) {
 
     if (argc == 3 && strcmp(argv[1], "--bless") == 0)
         return bless(cli, argv[2]);
+    if (argc > 1 && strncmp(argv[1], "--bless", strlen("--bless")) == 0) {
+        cli_complain("nodes: --bless wants NODE and nothing else; 'redlock nodes --help' tells more");
+        return STATUS_USAGE;
+    }
 
     int status = list_begin(&list, cli, argc, argv, 0, usage);
     if (status != 0)

@@ -30,6 +30,16 @@ static const char usage[] =
     "denied;\n"
     "124 waited too long; 125 the lease was lost and COMMAND stopped; 126, 127 COMMAND can't be run.\n";
 
+/* The first that this word may mean; NULL: none. */
+static const struct option *find_option(const struct option *known, const char *word) {
+    if (strncmp(word, "--", 2) != 0)
+        return NULL;
+    for (; known->name; known++)
+        if (strncmp(known->name, word + 2, strcspn(word + 2, "=")) == 0)
+            return known;
+    return NULL;
+}
+
 int cli_option(int argc, char **argv, const char *short_options, const struct option *known) {
     opterr =
         0; /* what getopt says itself has no "redlock:" before it, and goes unfiltered to the terminal */
@@ -37,10 +47,19 @@ int cli_option(int argc, char **argv, const char *short_options, const struct op
 
     if (option != '?' && option != ':')
         return option;
-    const char letter[] = {'-', (char) optopt, '\0'}, *given = argv[optind - 1];
-    cli_complain("%s: %s '%s'; 'redlock %s --help' lists the options", argv[0],
-                 option == ':' ? "a value is missing after" : "unknown option",
-                 strncmp(given, "--", 2) == 0 ? given : letter, argv[0]);
+    const char letter[] = {'-', (char) optopt, '\0'}, *word = argv[optind - 1], *trouble = "unknown option";
+    const struct option *meant = find_option(known, word);
+    if (option == ':')
+        trouble = "a value is missing after";
+    else if (optopt == 0 && meant)
+        trouble = "ambiguous option";
+    else if (optopt != 0 && meant && meant->val == optopt && meant->has_arg == no_argument &&
+             strchr(word, '='))
+        trouble = "no value belongs to";
+    else if (optopt != 0)
+        word = letter; /* within its word, which getopt is not past */
+    cli_complain("%s: %s '%s'; 'redlock %s --help' lists the options", argv[0], trouble,
+                 strncmp(word, "--", 2) == 0 ? word : letter, argv[0]);
     return option;
 }
 

@@ -126,7 +126,7 @@ static int read_arguments(struct run *run, int argc, char **argv) {
     };
     int option;
 
-    /* "+": the options end at NAME; those after it are read in a second round, up to "--". */
+    /* "+": the options end at NAME. */
     while ((option = cli_option(argc, argv, "+:nw:t:E:c:", known)) >= 0) {
         if (option == 'h') {
             (void) fputs(usage, stdout);

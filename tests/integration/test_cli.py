@@ -50,8 +50,13 @@ def test_exit_statuses():
         equal((status, out), (64, ""), "64: an option that %s has not" % command)
         equal(errors, "redlock: %s: unknown option '--nonsense'; 'redlock %s --help' lists the options\n" %
               (command, command), "which is named, and where to look it up")
+    status, _, errors = lab.redlock_run(agent, "nodes", "--bless")
+    ok(status == 64 and "--bless wants NODE" in errors, "64: --bless without a node")
     for words, what in ((["-nx"], "unknown option '-x'"), (["-t"], "a value is missing after '-t'"),
                         (["--ttl"], "a value is missing after '--ttl'"),
+                        (["--ttl=5s", "-xn"], "unknown option '-x'"),
+                        (["--nonblock=1"], "no value belongs to '--nonblock=1'"),
+                        (["--c"], "ambiguous option '--c'"),
                         (["--non\x1b[2J"], "unknown option '--non?[2J'")):
         status, _, errors = lab.redlock_run(agent, "run", *words)
         equal((status, errors), (64, "redlock: run: %s; 'redlock run --help' lists the options\n" % what),
@@ -138,12 +143,12 @@ def test_never_outlives_the_lease():
 
     lab.wait_for(all_dead, seconds=20, what="the end of the commands")
     for what, _, victim, process, _ in doomed:
-        ok(left_s[what] > 0.1,
-           "agent %s: the whole group is dead before the deadline (%.0f ms before the keys end)"
+        ok(left_s[what] > 0, "agent %s: the whole group is dead before the keys end (%.0f ms before)"
            % (what, 1000 * left_s[what]))
         equal(process.wait(20 * lab.SCALE), 125, "exit status 125")
         ok("lease" in process.stderr.read(), "with a message")
         victim.kill()
+    ok(lab.median(left_s.values()) > 0.1, "before the deadline, that is")
 
 
 def test_quorum_lost():
