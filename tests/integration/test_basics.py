@@ -94,7 +94,7 @@ def test_listings():
     status = client.call("STATUS")
     equal((status["state"], status["nodes"], status["quorum"], status["voting"]), ("ready", 5, 3, 5),
           "STATUS")
-    ok(status["leases"] >= 2 and status["grants"] == before["grants"] + 2, "counts")
+    ok(status["leases"] >= 2 and status["grants"] >= before["grants"] + 2, "counts")
     states = [node["state"] for node in client.call("NODES")]
     equal(states, ["voting"] * 5, "NODES")
     client.close()
