@@ -567,8 +567,9 @@ void lease_listening(struct shard *shard, struct lease *lease, unsigned node, in
         attempt_begin(shard, lease, now_ns);
 }
 
-/* A request that does not wait has one more attempt. While it has no quorum to ask it leaves nodes the time
- * to come back, when lease_node_back() sees to it; for two of their time-outs since its first one. */
+/* A request that does not wait has another attempt after one that met a changed epoch. While there is no
+ * quorum to ask it leaves nodes the time to come back, when lease_node_back() sees to it: two of their
+ * time-outs since the last attempt began. */
 static bool hopes_for_quorum(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     instant_ns until_ns = lease->started_ns + 2 * node_timeout_ns(lease);
 

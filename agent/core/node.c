@@ -185,11 +185,13 @@ void node_hurry(struct node *node, instant_ns now_ns) {
 }
 
 void node_doubt(struct node *node) {
+    static const char changed[] = "its epoch has changed, or is lost: being examined";
+
     if (node->trust != NODE_TRUSTED)
         return;
     node->trust = NODE_UNKNOWN;
     node->probe_ns = INSTANT_LONG_AGO;
-    node_note_trouble(node, "has lost its data", strlen("has lost its data"));
+    node_note_trouble(node, changed, sizeof(changed) - 1);
 }
 
 static instant_ns blessing_due_ns(const struct node *node, int64_t quarantine_ns) {

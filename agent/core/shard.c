@@ -510,8 +510,8 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
         see_to_trust(shard, node, now_ns);
     } else if (vote->kind == VOTE_REFUSED)
         node_note_trouble(&shard->nodes[node], vote->text, vote->text_length);
-    else if (vote->kind != VOTE_CUT && shard->nodes[node].ready)
-        shard->nodes[node].trouble[0] = '\0';
+    else if (vote->kind != VOTE_CUT && shard->nodes[node].trust == NODE_TRUSTED)
+        shard->nodes[node].trouble[0] = '\0'; /* otherwise it says why the node is not trusted */
     if (item < shard->leases.capacity) {
         struct lease *lease = pool_at(&shard->leases, item);
         if (lease->state != LEASE_FREE && lease->serial == serial)
