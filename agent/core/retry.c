@@ -117,7 +117,7 @@ static int64_t poll_delay_ns(struct shard *shard, const struct lease *lease) {
                 : retry_ordinary_ns(shard);
     int64_t left_ms = lease->failure == 1 + FAILURE_BUSY ? time_left_ms(shard, lease) : INT64_MAX;
 
-    if (lease->persist) /* otherwise it is the only one more */
+    if (lease->persist) /* who does not wait makes no load that lasts */
         delay_ns += (int64_t) shard->waiting * (covered ? POLL_COVERED_PER_WAITER_US : POLL_PER_WAITER_US) *
                     NS_PER_US;
     /* PTTL is rounded, so a millisecond later. */

@@ -40,26 +40,30 @@ static const struct option *find_option(const struct option *known, const char *
     return NULL;
 }
 
-int cli_option(int argc, char **argv, const char *short_options, const struct option *known) {
-    opterr =
-        0; /* what getopt says itself has no "redlock:" before it, and goes unfiltered to the terminal */
-    int option = getopt_long(argc, argv, short_options, known, NULL);
-
-    if (option != '?' && option != ':')
-        return option;
-    const char letter[] = {'-', (char) optopt, '\0'}, *word = argv[optind - 1], *trouble = "unknown option";
+/* Of a letter within a word getopt is not past that word: then only the letter is known to be wrong. */
+static void complain_of_option(const char *command, int option, const struct option *known,
+                               const char *word) {
+    const char letter[] = {'-', (char) optopt, '\0'}, *trouble = "unknown option";
     const struct option *meant = find_option(known, word);
+
     if (option == ':')
         trouble = "a value is missing after";
-    else if (optopt == 0 && meant)
-        trouble = "ambiguous option";
-    else if (optopt != 0 && meant && meant->val == optopt && meant->has_arg == no_argument &&
-             strchr(word, '='))
+    else if (optopt == 0)
+        trouble = meant ? "ambiguous option" : trouble;
+    else if (meant && meant->val == optopt && meant->has_arg == no_argument && strchr(word, '='))
         trouble = "no value belongs to";
-    else if (optopt != 0)
-        word = letter; /* within its word, which getopt is not past */
-    cli_complain("%s: %s '%s'; 'redlock %s --help' lists the options", argv[0], trouble,
-                 strncmp(word, "--", 2) == 0 ? word : letter, argv[0]);
+    else
+        word = letter;
+    cli_complain("%s: %s '%s'; 'redlock %s --help' lists the options", command, trouble,
+                 strncmp(word, "--", 2) == 0 ? word : letter, command);
+}
+
+int cli_option(int argc, char **argv, const char *short_options, const struct option *known) {
+    opterr = 0; /* getopt's own words go to the terminal unfiltered, and without ours in front */
+    int option = getopt_long(argc, argv, short_options, known, NULL);
+
+    if (option == '?' || option == ':')
+        complain_of_option(argv[0], option, known, argv[optind - 1]);
     return option;
 }
 
