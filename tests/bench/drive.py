@@ -123,15 +123,15 @@ class Tiny(Settings):
     idle_seconds = 0.2
     stopped_ms = 200
     delayed_ms = 100
-    flood_ttl_ms = 1000
-    flood_ms = 500
+    flood_ttl_ms = 300
+    flood_ms = 200
     peer_kinds = 2
     peer_rounds = 1
     peer_ms = 50
     peer_handoffs = 3
     peer_ttl_ms = 500
     peer_kills = 1
-    endurance = (("long_short", 20, 1500, 1),)
+    endurance = (("long_short", 20, 300, 0.5),)
 
 
 def arguments():

@@ -391,7 +391,7 @@ class Agent:
         finally:
             client.close()
 
-    def wait_node(self, name, state="", reason="", seconds=15):
+    def wait_node(self, name, state="", reason="", seconds=10):
         """Waits until NODES shows it: what it showed. One look a time: the next may show something else."""
         def shown():
             node = self.node_states()[name]

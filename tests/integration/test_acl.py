@@ -95,7 +95,7 @@ def test_all_that_it_does():
     nodes[2].call("SCRIPT", "FLUSH")
     ok(isinstance(client.acquire("loaded"), dict), "scripts are loaded again")
     nodes[2].call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-    agent.wait_node("c", "failed")
+    agent.wait_node("c", "failed", seconds=15)
     nodes[2].call("REPLICAOF", "127.0.0.1", "1")
     nodes[2].call("CONFIG", "SET", "maxmemory-policy", "noeviction")
     nodes[2].call("REPLICAOF", "NO", "ONE")

@@ -77,7 +77,7 @@ def reload(agent):
 def test_reload():
     agent = lab.Agent(nodes, 'max_ttl = "30s"')
     client = agent.client()
-    grant = client.acquire("reloaded", "TTL", 10000)
+    grant = client.acquire("reloaded", "TTL", 1000)
     begins(client.acquire("x", "TTL", 35000), "BADARG", "above max_ttl")
     agent.write_config('max_ttl = "20s"\ndefault_ttl = "5s"')
     reload(agent)

@@ -11,7 +11,7 @@ from tap import begins, equal, main, ok
 nodes = lab.nodes(3)
 agent = lab.Agent(nodes, "max_sessions = 200\nmax_leases = 5000\nmax_ttl = \"30s\"\n" + lab.UNHURRIED)
 witness = agent.client(3)
-witnessed = witness.acquire("witness", "TTL", 2000)
+witnessed = witness.acquire("witness", "TTL", 1000)
 
 
 def witness_is_fine(what):

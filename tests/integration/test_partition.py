@@ -10,6 +10,7 @@ import network
 from tap import begins, equal, main, note, ok, skip
 
 CONFIG = 'max_ttl = "60s"\ndefault_ttl = "2s"'
+VALID_S = 1.978  # of default_ttl, less the drift
 LONG_MS = 60000  # so that what ends sooner has not ended by itself
 
 
@@ -228,6 +229,7 @@ def parted(name, rules, what):
     equal(holder.push("lost", timeout=10)[1:3], [grant["id"], "no-quorum"], "then: lost")
     other = lab.as_map(waiter.reply(timeout=60))
     ok(other["fence"] > grant["fence"], "agent two gets it, with a larger token")
+    ok(other["deadline"] / 1e9 - VALID_S >= deadline, "by an attempt from after the deadline")
     begins(holder.acquire(name), "NOQUORUM", "agent one gets nothing")
     all_heals()
     begins(holder.acquire(name), "BUSY", "nor when they are together again")
