@@ -26,6 +26,8 @@ import plots  # noqa: E402
 import table  # noqa: E402
 from results import Results  # noqa: E402
 
+SECTIONS = {**measures.SECTIONS, "peers": peers.measure, "endurance": costs.endurance}
+
 
 class Settings:
     """The whole; the others take away."""
@@ -134,14 +136,30 @@ class Tiny(Settings):
     endurance = (("long_short", 20, 300, 0.5),)
 
 
+def sections_of(text):
+    """What --only names. A mistyped section is refused: a table without it would look like success."""
+    names = text.split(",")
+    unknown = [name for name in names if name not in SECTIONS]
+    if unknown:
+        raise argparse.ArgumentTypeError("no such section: %s; there are %s" % (
+            ", ".join(map(repr, unknown)), ", ".join(SECTIONS)))
+    return names
+
+
 def arguments():
     parser = argparse.ArgumentParser(prog="tests/bench/run", usage=__doc__.split("\n")[0])
+    form = parser.add_mutually_exclusive_group()
     for name in ("quick", "long", "tiny"):
-        parser.add_argument("--" + name, action="store_true")
+        form.add_argument("--" + name, action="store_true")
     parser.add_argument("--output", default=os.path.join(os.environ["REDLOCK_BUILD"], "results"))
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", type=sections_of, default=list(SECTIONS))
     parser.add_argument("--no-peers", action="store_true")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.no_peers:
+        given.only = [name for name in given.only if name != "peers"]
+    if not given.only:
+        parser.error("--only peers --no-peers leaves nothing to measure")
+    return given
 
 
 def said(*command):
@@ -188,16 +206,13 @@ def measured(name, measure, results, settings):
 def main():
     given = arguments()
     settings = Tiny if given.tiny else Quick if given.quick else Long if given.long else Settings
-    only = given.only.split(",") if given.only else [*measures.SECTIONS, "peers", "endurance"]
-    only = [name for name in only if not (name == "peers" and given.no_peers)]
     results = Results()
     numbers = {name: getattr(settings, name) for name in dir(settings) if not name.startswith("_")}
     results.about = {"form": settings.__name__.lower(), "settings": numbers, "versions": versions(),
                      "load_average": {"start": os.getloadavg()[0]}}
     os.makedirs(given.output, exist_ok=True)
-    sections = {**measures.SECTIONS, "peers": peers.measure, "endurance": costs.endurance}
-    results.about["failed"] = [name for name in sections if name in only and
-                               not measured(name, sections[name], results, settings)]
+    results.about["failed"] = [name for name in SECTIONS if name in given.only and
+                               not measured(name, SECTIONS[name], results, settings)]
     results.about["load_average"]["end"] = os.getloadavg()[0]
     results.about["noise"] = noise(results)
     with open(os.path.join(given.output, "bench.json"), "w") as file:

@@ -78,6 +78,23 @@ def test_tiny():
     shutil.rmtree(output)
 
 
+def refused(*arguments):
+    """What it says of them. Nothing may have been measured."""
+    done = subprocess.run([sys.executable, os.path.join(HERE, "drive.py"), "--tiny", *arguments],
+                          capture_output=True, text=True)
+    equal((done.returncode, done.stdout), (2, ""), "refused: %s" % " ".join(arguments))
+    return done.stderr.strip().split("\n")[-1]
+
+
+def test_arguments():
+    said = refused("--only", "validity,hand-off")
+    ok("no such section: 'hand-off'" in said and "handoff" in said,
+       "a wrong section is named, and the right ones")
+    ok("no such section: ''" in refused("--only", "validity,"), "one without a name too")
+    ok("nothing to measure" in refused("--only", "peers", "--no-peers"), "something must be left")
+    ok("not allowed with" in refused("--long"), "and one form is chosen")
+
+
 def test_turns():
     drawn = [in_turns(("floor", "agent", "relay")) for _ in range(200)]
     ok(all(sorted(turns) == ["agent", "floor", "relay"] for turns in drawn), "each has its turn")
@@ -146,4 +163,4 @@ def test_peers():
     equal(list(filter(None, lines.values())), [], "a single round tells nothing")
 
 
-main(test_tiny, test_turns, test_bounds, test_ratios, test_peers)
+main(test_tiny, test_arguments, test_turns, test_bounds, test_ratios, test_peers)
