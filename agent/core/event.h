@@ -156,7 +156,7 @@ enum token_verdict {
 struct vote {
     enum vote_kind kind;
     enum token_verdict token_verdict; /* of a vote to acquire, VOTE_YES, and of VOTE_BEHIND */
-    int64_t token;     /* the largest that the node has accepted; look: 0 when there is none */
+    int64_t token;     /* unless it was accepted, the largest that the node has; look: 0 without */
     bool foreign_type; /* text is a type, the key is no lock */
     const char *text;
     size_t text_length;

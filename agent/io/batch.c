@@ -22,21 +22,23 @@ enum {
     SPARES_MAX = 16,
 };
 
-static_assert(6 * BATCH_ACQUIRES_MAX <= 3 * BATCH_NAMES_MAX, "a call's keys and arguments have room");
+static_assert(5 * BATCH_ACQUIRES_MAX <= 3 * BATCH_NAMES_MAX, "a call's keys and arguments have room");
 
 /* What a script is told: of each name, as far as its item has it, or once. */
 enum word {
     WORD_KEY,
     WORD_VALUE,
     WORD_TTL,
-    WORD_FENCE, /* the fence key; none: no fencing */
-    WORD_TOKEN,
+    WORD_TOKEN,  /* none: no fencing */
     WORD_LAST,   /* of the token's block; none: it is alone */
     WORD_FORMER, /* another value that may stand there; none: nothing else may */
     FIELDS,      /* of an item */
     WORD_EPOCH_KEY = FIELDS,
+    WORD_FENCES, /* the table and the former one; not without fencing */
+    WORD_FORMER_FENCES,
     WORD_SKEW,
     WORD_RETENTION,
+    WORD_EACH,  /* whether what follows the values is once for all names, or for each */
     WORD_EPOCH, /* from here on: of the node; they stand side by side */
     WORD_FLOOR, /* the epoch's last word, or nothing without fencing */
     WORD_CHANNEL,
@@ -44,7 +46,7 @@ enum word {
     WORD_OWN = WORD_EPOCH,
 };
 
-enum { WORDS_MAX = 13 };
+enum { WORDS_MAX = 15 };
 
 /* As the scripts' heads have it. */
 static const struct layout {
@@ -54,24 +56,24 @@ static const struct layout {
 } layouts[] = {
     [OPERATION_ACQUIRE] = {SCRIPT_ACQUIRE,
                            BATCH_ACQUIRES_MAX,
-                           {WORD_EPOCH_KEY, WORD_KEY, WORD_FENCE, WORD_END, WORD_EPOCH, WORD_FLOOR,
-                            WORD_SKEW, WORD_RETENTION, WORD_VALUE, WORD_TTL, WORD_TOKEN, WORD_LAST,
-                            WORD_END}},
+                           {WORD_EPOCH_KEY, WORD_FENCES, WORD_FORMER_FENCES, WORD_KEY, WORD_END, WORD_EPOCH,
+                            WORD_FLOOR, WORD_SKEW, WORD_RETENTION, WORD_EACH, WORD_VALUE, WORD_TTL,
+                            WORD_TOKEN, WORD_LAST, WORD_END}},
     [OPERATION_RAISE] = {SCRIPT_RAISE,
                          1,
-                         {WORD_KEY, WORD_EPOCH_KEY, WORD_FENCE, WORD_END, WORD_VALUE, WORD_TOKEN, WORD_EPOCH,
-                          WORD_FLOOR, WORD_SKEW, WORD_RETENTION, WORD_LAST, WORD_END}},
+                         {WORD_KEY, WORD_EPOCH_KEY, WORD_FENCES, WORD_FORMER_FENCES, WORD_END, WORD_VALUE,
+                          WORD_TOKEN, WORD_EPOCH, WORD_FLOOR, WORD_SKEW, WORD_LAST, WORD_END}},
     [OPERATION_EXTEND] = {SCRIPT_EXTEND,
                           BATCH_NAMES_MAX,
                           {WORD_KEY, WORD_EPOCH_KEY, WORD_END, WORD_VALUE, WORD_TTL, WORD_EPOCH, WORD_END}},
     [OPERATION_REFRESH] = {SCRIPT_REFRESH,
                            1,
-                           {WORD_KEY, WORD_EPOCH_KEY, WORD_FENCE, WORD_END, WORD_VALUE, WORD_TTL, WORD_EPOCH,
-                            WORD_FORMER, WORD_TOKEN, WORD_RETENTION, WORD_END}},
+                           {WORD_KEY, WORD_EPOCH_KEY, WORD_FENCES, WORD_FORMER_FENCES, WORD_END, WORD_VALUE,
+                            WORD_TTL, WORD_EPOCH, WORD_FORMER, WORD_TOKEN, WORD_END}},
     [OPERATION_RELEASE] = {SCRIPT_RELEASE,
                            BATCH_NAMES_MAX,
                            {WORD_KEY, WORD_END, WORD_VALUE, WORD_FORMER, WORD_CHANNEL, WORD_END}},
-    [OPERATION_LOOK] = {SCRIPT_LOOK, 1, {WORD_KEY, WORD_FENCE, WORD_END, WORD_END}},
+    [OPERATION_LOOK] = {SCRIPT_LOOK, 1, {WORD_KEY, WORD_FENCES, WORD_FORMER_FENCES, WORD_END, WORD_END}},
     [OPERATION_ADOPT] = {SCRIPT_ADOPT,
                          BATCH_NAMES_MAX,
                          {WORD_KEY, WORD_EPOCH_KEY, WORD_END, WORD_VALUE, WORD_TTL, WORD_EPOCH, WORD_END}},
@@ -80,6 +82,12 @@ static const struct layout {
 /* Where it lies in the arena; no length: there is none. */
 struct piece {
     size_t offset, length;
+};
+
+/* A number that many requests of a turn have in common: it is in the arena once. */
+struct number {
+    int64_t value;
+    struct piece piece; /* no length: not yet */
 };
 
 /* One request of this turn. */
@@ -111,6 +119,7 @@ struct words {
     size_t count, n_keys;
     size_t own_at, n_own; /* where those stand */
     const uint8_t *own;
+    bool each; /* whether numbers of an acquisition are there for each name, or once for all */
     struct redis_item items[CALL_ITEMS_MAX];
 };
 
@@ -142,8 +151,7 @@ struct batcher {
     char skew_us[TOKEN_DIGITS], retention_ms[TOKEN_DIGITS];
     char *arena;
     size_t arena_used, arena_room;
-    struct piece ttl; /* of ttl_ms, in the arena; no length: not yet */
-    uint32_t ttl_ms;
+    struct number ttl, token, last; /* those put last */
     struct item *items;
     size_t n_items, items_room;
     uint64_t keys_seen[KEYS_SEEN_BITS / 64]; /* of the items: a bit for each key, by its hash */
@@ -240,38 +248,29 @@ static struct piece put_value(struct batcher *batcher, const uint8_t *secret, co
     return (struct piece){offset, batcher->arena_used - offset};
 }
 
-static struct piece put_integer(struct batcher *batcher, int64_t number) {
+static struct piece put_number(struct batcher *batcher, struct number *number, int64_t value) {
     char text[TOKEN_DIGITS + 4];
-    int length = snprintf(text, sizeof(text), "%lld", (long long) number);
 
+    if (number->piece.length > 0 && number->value == value)
+        return number->piece;
+    int length = snprintf(text, sizeof(text), "%lld", (long long) value);
     assert(length > 0 && (size_t) length < sizeof(text));
-    return (struct piece){put(batcher, text, (size_t) length), (size_t) length};
+    *number = (struct number){value, {put(batcher, text, (size_t) length), (size_t) length}};
+    return number->piece;
 }
 
-/* The name's key, behind `prefix`. */
-static struct piece put_key(struct batcher *batcher, const char *prefix, const struct send *send) {
-    size_t offset = put(batcher, prefix, strlen(prefix));
+static struct piece put_key(struct batcher *batcher, const struct send *send) {
+    size_t offset = put(batcher, batcher->config->key_prefix, strlen(batcher->config->key_prefix));
 
-    (void) put(batcher, batcher->config->key_prefix, strlen(batcher->config->key_prefix));
     (void) put(batcher, send->text->bytes, send->text->head_length);
     (void) put(batcher, batcher->config->key_suffix, strlen(batcher->config->key_suffix));
     return (struct piece){offset, batcher->arena_used - offset};
 }
 
-/* Most have the same ttl: it is there already. */
-static struct piece put_ttl(struct batcher *batcher, uint32_t ttl_ms) {
-    if (batcher->ttl.length == 0 || batcher->ttl_ms != ttl_ms) {
-        batcher->ttl = put_integer(batcher, ttl_ms);
-        batcher->ttl_ms = ttl_ms;
-    }
-    return batcher->ttl;
-}
-
-static void put_fence(struct batcher *batcher, struct item *item, const struct send *send) {
-    item->fields[WORD_FENCE] = put_key(batcher, REDIS_FENCE_KEY, send);
-    item->fields[WORD_TOKEN] = put_integer(batcher, send->token);
+static void put_token(struct batcher *batcher, struct item *item, const struct send *send) {
+    item->fields[WORD_TOKEN] = put_number(batcher, &batcher->token, send->token);
     if (send->token_last > send->token && send->operation != OPERATION_REFRESH)
-        item->fields[WORD_LAST] = put_integer(batcher, send->token_last);
+        item->fields[WORD_LAST] = put_number(batcher, &batcher->last, send->token_last);
 }
 
 /* Hashes that are equal by chance, or by somebody's choice, make another call, and nothing wrong. */
@@ -294,7 +293,7 @@ void batcher_add(struct batcher *batcher, const struct send *send) {
     struct item item = {
         .operation = send->operation, .quiet = send->quiet, .nodes = send->nodes, .ticket = send->ticket};
 
-    item.fields[WORD_KEY] = put_key(batcher, "", send);
+    item.fields[WORD_KEY] = put_key(batcher, send);
     note_key(batcher, &item);
     assert(send->former || send->operation != OPERATION_REFRESH);
     if (send->operation != OPERATION_LOOK)
@@ -302,10 +301,10 @@ void batcher_add(struct batcher *batcher, const struct send *send) {
     if (send->former && (send->operation == OPERATION_REFRESH || send->operation == OPERATION_RELEASE))
         item.fields[WORD_FORMER] = put_value(batcher, send->former, send->former_text, false);
     if (has_ttl(send->operation))
-        item.fields[WORD_TTL] = put_ttl(batcher, send->ttl_ms);
+        item.fields[WORD_TTL] = put_number(batcher, &batcher->ttl, send->ttl_ms);
     if (send->token != 0 && send->operation != OPERATION_EXTEND && send->operation != OPERATION_RELEASE &&
         send->operation != OPERATION_ADOPT)
-        put_fence(batcher, &item, send);
+        put_token(batcher, &item, send);
     batcher->items = grow(batcher->items, &batcher->items_room, batcher->n_items + 1, sizeof(item));
     batcher->items[batcher->n_items++] = item;
 }
@@ -359,13 +358,20 @@ static const char *last_word(const char *text) {
     return blank ? blank + 1 : text;
 }
 
-/* A word that stands once in a call. */
-static const char *common_word(const struct batcher *batcher, enum word word) {
+/* A word that stands once in a call; NULL: not in this one. */
+static const char *common_word(const struct batcher *batcher, const struct words *words,
+                               const struct item *first, enum word word) {
     switch ((unsigned) word) {
     case WORD_EPOCH_KEY:
         return REDIS_EPOCH_KEY;
+    case WORD_FENCES:
+        return has(first, WORD_TOKEN) ? REDIS_FENCES_KEY : NULL;
+    case WORD_FORMER_FENCES:
+        return has(first, WORD_TOKEN) ? REDIS_FORMER_FENCES_KEY : NULL;
     case WORD_SKEW:
         return batcher->skew_us;
+    case WORD_EACH:
+        return words->each ? "1" : "0";
     default:
         assert(word == WORD_RETENTION);
         return batcher->retention_ms;
@@ -378,11 +384,37 @@ static const char *own_word(const struct redis *redis, const struct item *first,
     case WORD_EPOCH:
         return redis_epoch(redis);
     case WORD_FLOOR:
-        return has(first, WORD_FENCE) ? last_word(redis_epoch(redis)) : "";
+        return has(first, WORD_TOKEN) ? last_word(redis_epoch(redis)) : "";
     default:
         assert(word == WORD_CHANNEL);
         return first->quiet || !redis_rights(redis)->listen ? "" : REDIS_FREE_CHANNEL;
     }
+}
+
+static void add_word(struct words *into, const char *bytes, size_t length) {
+    assert(into->count < CALL_ITEMS_MAX);
+    into->items[into->count++] = (struct redis_item){bytes, length};
+}
+
+static bool is_number(enum word word) {
+    return word == WORD_TTL || word == WORD_TOKEN || word == WORD_LAST;
+}
+
+static bool same_piece(const struct batcher *batcher, const struct piece *a, const struct piece *b) {
+    return a->length == b->length &&
+           (a->offset == b->offset ||
+            memcmp(batcher->arena + a->offset, batcher->arena + b->offset, a->length) == 0);
+}
+
+/* Have all names the same numbers? As a rule they do: one ttl, and times of the same turn for tokens. */
+static bool share_numbers(const struct batcher *batcher, const struct draft *draft) {
+    const struct piece *first = draft->items[0]->fields;
+
+    for (uint32_t i = 1; i < draft->count; i++)
+        for (unsigned field = WORD_TTL; field <= WORD_LAST; field++)
+            if (!same_piece(batcher, &draft->items[i]->fields[field], &first[field]))
+                return false;
+    return true;
 }
 
 /* Adds words up to the end of the keys or the arguments, and returns what comes behind it. */
@@ -396,15 +428,14 @@ static const uint8_t *compose(struct words *into, const struct batcher *batcher,
             }
             assert(into->own_at == into->count);
         } else if (*words >= FIELDS) {
-            const char *text = common_word(batcher, *words);
-            assert(into->count < CALL_ITEMS_MAX);
-            into->items[into->count++] = (struct redis_item){text, strlen(text)};
+            const char *text = common_word(batcher, into, draft->items[0], *words);
+            if (text)
+                add_word(into, text, strlen(text));
         } else if (has(draft->items[0], *words)) {
-            assert(into->count + draft->count <= CALL_ITEMS_MAX);
-            for (uint32_t i = 0; i < draft->count; i++) {
+            uint32_t count = into->each || !is_number(*words) ? draft->count : 1;
+            for (uint32_t i = 0; i < count; i++) {
                 const struct piece *piece = &draft->items[i]->fields[*words];
-                into->items[into->count++] =
-                    (struct redis_item){batcher->arena + piece->offset, piece->length};
+                add_word(into, batcher->arena + piece->offset, piece->length);
             }
         }
     }
@@ -456,6 +487,7 @@ static void send_draft(struct batcher *batcher, struct redis *const nodes[NODES_
     struct words words;
 
     words.count = words.own_at = words.n_own = 0;
+    words.each = first->operation != OPERATION_ACQUIRE || !share_numbers(batcher, draft);
     const uint8_t *arguments = compose(&words, batcher, draft, layout->words);
     words.n_keys = words.count;
     (void) compose(&words, batcher, draft, arguments);
@@ -477,7 +509,7 @@ static void send_draft(struct batcher *batcher, struct redis *const nodes[NODES_
 static bool goes_along(const struct item *item, const struct item *first) {
     return item->operation == first->operation && layouts[item->operation].names_max > 1 &&
            item->quiet == first->quiet && has(item, WORD_FORMER) == has(first, WORD_FORMER) &&
-           has(item, WORD_FENCE) == has(first, WORD_FENCE) && has(item, WORD_LAST) == has(first, WORD_LAST);
+           has(item, WORD_TOKEN) == has(first, WORD_TOKEN) && has(item, WORD_LAST) == has(first, WORD_LAST);
 }
 
 /* May it have the item's key? */
@@ -571,7 +603,7 @@ void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX]
     }
     batcher->n_items = 0;
     batcher->arena_used = 0;
-    batcher->ttl.length = 0;
+    batcher->ttl.piece.length = batcher->token.piece.length = batcher->last.piece.length = 0;
     batcher->cut = 0;
     if (cut == 0)
         redis_burst(&batcher->burst, nodes, n_nodes);

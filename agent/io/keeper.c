@@ -244,14 +244,19 @@ static void take_errands(void *userdata) {
     struct keeper *keeper = userdata;
     const struct errand *errand;
     size_t length;
+    instant_ns now_ns = 0;
 
-    while ((errand = mailbox_next(&keeper->inbox, &length))) {
+    for (unsigned taken = 0; (errand = mailbox_next(&keeper->inbox, &length)); taken++) {
         assert(length >= sizeof(*errand));
+        /* One time for those that go out together: then their first proposals of a token are the same, which
+         * a script call is told once. */
+        if (taken % BATCH_ACQUIRES_MAX == 0)
+            now_ns = clock_now_ns();
         switch (errand->kind) {
         case ERRAND_COMMAND: {
             struct command command = errand->command;
             command.text = (const char *) (errand + 1);
-            shard_command(&keeper->shard, &command, clock_now_ns());
+            shard_command(&keeper->shard, &command, now_ns);
             break;
         }
         case ERRAND_SURVEY:
@@ -261,7 +266,7 @@ static void take_errands(void *userdata) {
             dispatch_pong(&keeper->dispatcher, errand->number);
             break;
         case ERRAND_BLESS:
-            shard_node_bless(&keeper->shard, errand->node, clock_now_ns());
+            shard_node_bless(&keeper->shard, errand->node, now_ns);
             break;
         case ERRAND_SUCCEED: {
             struct predecessor predecessor;

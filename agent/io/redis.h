@@ -72,8 +72,10 @@ static inline int64_t redis_time_us(const redisReply *reply) {
 /* The node's epoch key: "run_id max_ttl floor" (see core/node.h). Not a name that can be leased. */
 #define REDIS_EPOCH_KEY "redlockd:epoch"
 
-/* Then the lock's key: the largest fencing token that the node has accepted for it. */
-#define REDIS_FENCE_KEY "redlockd:fence:"
+/* By lock's key: the largest fencing token that the node has accepted for it. What the first table has not,
+ * the former one may have, see acquire.lua. */
+#define REDIS_FENCES_KEY "redlockd:fences"
+#define REDIS_FORMER_FENCES_KEY "redlockd:fences:old"
 
 /* Then the lock's key: the channel on which a release tells that the key is gone. */
 #define REDIS_FREE_CHANNEL "redlockd:free:"

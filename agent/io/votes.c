@@ -34,13 +34,12 @@ static enum token_verdict token_verdict_of(const redisReply *reply) {
     return reply->integer == 1 ? TOKEN_ACCEPTED : reply->integer == 0 ? TOKEN_SMALL : TOKEN_FAR;
 }
 
-/* The largest token, 0 without fencing; {verdict, largest token}; or {type, value, ttl}. */
+/* 1; {verdict, largest token}; or {type, value, ttl}. */
 static struct vote acquire_vote(const redisReply *answer) {
     if (answer->type == REDIS_REPLY_STRING)
         return refused_vote(answer->str, (size_t) answer->len);
-    if (answer->type == REDIS_REPLY_INTEGER)
-        return (struct vote){
-            .kind = VOTE_YES, .token_verdict = TOKEN_ACCEPTED, .token = redis_token(answer)};
+    if (answer->type == REDIS_REPLY_INTEGER && answer->integer == 1)
+        return (struct vote){.kind = VOTE_YES, .token_verdict = TOKEN_ACCEPTED};
     if (answer->type != REDIS_REPLY_ARRAY)
         return strange_vote();
     if (answer->elements == 2 && answer->element[0]->type == REDIS_REPLY_INTEGER &&
@@ -97,6 +96,17 @@ static struct vote release_vote(const redisReply *answer) {
                          .heard = answer->type == REDIS_REPLY_INTEGER && answer->integer > 1};
 }
 
+/* Taken, with the token; extended; deleted without anybody to tell: of all names of the call. The usual
+ * answer is short. */
+static bool says_all_well(enum operation operation, const redisReply *reply) {
+    if (reply->type != REDIS_REPLY_ARRAY)
+        return false;
+    if (operation == OPERATION_RELEASE)
+        return reply->elements == 0;
+    return operation != OPERATION_ADOPT && reply->elements == 1 &&
+           reply->element[0]->type == REDIS_REPLY_INTEGER;
+}
+
 struct vote votes_of(enum operation operation, uint32_t count, const redisReply *reply, uint32_t index) {
     if (!reply)
         return (struct vote){.kind = VOTE_CUT};
@@ -108,6 +118,8 @@ struct vote votes_of(enum operation operation, uint32_t count, const redisReply 
     case OPERATION_ACQUIRE:
     case OPERATION_EXTEND:
     case OPERATION_ADOPT:
+        if (says_all_well(operation, reply))
+            return (struct vote){.kind = VOTE_YES, .token_verdict = TOKEN_ACCEPTED};
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + count)
             return strange_vote();
         if (operation == OPERATION_ACQUIRE)
@@ -115,6 +127,8 @@ struct vote votes_of(enum operation operation, uint32_t count, const redisReply 
         return extend_vote(reply->element[1 + index],
                            operation == OPERATION_EXTEND ? VOTE_REPAIRED : VOTE_FREE);
     case OPERATION_RELEASE:
+        if (says_all_well(operation, reply))
+            return (struct vote){.kind = VOTE_YES};
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count)
             return strange_vote();
         return release_vote(reply->element[index]);

@@ -1,41 +1,52 @@
--- KEYS epoch, then locks, each once[, then a fence a lock] | ARGV epoch, the floor or '' without fencing,
--- fence_skew in us, fence_retention in ms, then a value a lock, then a ttl in ms a lock[, then a token a
--- lock[, then the last token of its block a lock]]
+-- KEYS epoch[, fences, former fences], then locks, each once | ARGV epoch, the floor or '' without fencing,
+-- fence_skew in us, fence_retention in ms, 1 if there is one of each of the following a lock or 0 if one is
+-- for all, a value a lock (always), ttl in ms[, token[, the last token of its block]]
 -- Takes each key if it is free, and accepts the token, with all up to the last one, if it is larger than all
--- before. The fence key has the last one, and behind it the holder's own if that is another. Answers TIME in
--- us, then per lock
---   if it was taken: the largest token accepted, now its own; 0 without fencing
+-- before. Answers TIME in us, and nothing more if all is well with each; otherwise behind it per lock
+--   1 if it was taken, and the token accepted
 --   if it was, but the token not accepted: {verdict, largest token accepted}, see raise
 --   if not: {type, value, ttl left in ms} of what stands there; of a long value its beginning
 --   or the text of the error when the node takes no writes.
 -- An error when the node is no longer the one that the agent trusts. The floor is the epoch's last word: it
--- is given once more since searching for it takes longer than all the rest. The epoch and the fences are
--- read at once if there are several names: that costs less. GET is for one, and for a user who lacks MGET.
+-- is given once more since searching for it takes longer than all the rest.
+-- Fences is a table: by lock, the last token accepted, and behind it the holder's own if that is another;
+-- under '' since when. After fence_retention another is begun, and this one becomes the former one, which
+-- counts for what is not in the new one. It goes in the background, and none expires: to free a large one
+-- stops the server for seconds.
 local pcall = redis.pcall
-local floor, skew, n = tonumber(ARGV[2]), tonumber(ARGV[3]), #KEYS - 1
-if floor then n = n / 2 end
-local kept = floor and n > 1 and pcall('MGET', KEYS[1], unpack(KEYS, n + 2))
-if (kept and kept[1] or pcall('GET', KEYS[1])) ~= ARGV[1] then return redis.error_reply('EPOCH changed') end
+local floor, step, n = tonumber(ARGV[2]), tonumber(ARGV[5]), #KEYS - 1
+if pcall('GET', KEYS[1]) ~= ARGV[1] then return redis.error_reply('EPOCH changed') end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local out = {now, 0}
+local kept, older
+if floor then
+  n = n - 2
+  kept = pcall('HMGET', KEYS[2], '', unpack(KEYS, 4))
+  if kept.err and not string.find(kept.err, 'WRONGTYPE', 1, true) then return kept end
+end
+local locks, more, each = #KEYS - n, 6 + n - step, step == 1 and n or 1
+local skew, put, used, odd, refused, token, far, stands = tonumber(ARGV[3]), {}, 0
 for i = 1, n do
-  local key, answer = KEYS[1 + i], pcall('SET', KEYS[1 + i], ARGV[4 + i], 'NX', 'PX', ARGV[4 + n + i])
+  local key = KEYS[locks + i]
+  local answer = pcall('SET', key, ARGV[5 + i], 'NX', 'PX', ARGV[more + i * step])
   if not answer then
     local kind, value = pcall('TYPE', key), ''
     if kind.ok == 'string' then value = pcall('GET', key) end
     if type(value) == 'string' then value = string.sub(value, 1, 2048) end
     answer = kind.err or {kind.ok, value, pcall('PTTL', key)}
-  elseif answer.err then
-    answer = answer.err
-  elseif floor then
-    local text, block, fence = ARGV[4 + 2 * n + i], ARGV[4 + 3 * n + i], kept and kept[1 + i]
-    if not kept or fence == nil then fence = pcall('GET', KEYS[1 + n + i]) end
-    local token = tonumber(text)
-    local last = block and tonumber(block) or token
-    local far, largest = last - now > skew or now - token > skew, floor
+  elseif floor and not answer.err then
+    local text, block = ARGV[more + each + i * step], ARGV[more + 2 * each + i * step]
+    local fence, largest = kept[1 + i], floor
+    if not token or step == 1 then
+      token, stands = tonumber(text), block and block .. ' ' .. text or text
+      far = tonumber(block or text) - now > skew or now - token > skew
+    end
+    if not fence then
+      older = older or pcall('HMGET', KEYS[3], unpack(KEYS, 4))
+      fence = older[i]
+    end
     -- Of two numbers with as many digits the larger one is the larger text.
-    if type(fence) == 'string' and (far or #fence ~= #text or fence >= text) then
+    if fence and (far or #fence ~= #text or fence >= text) then
       largest = math.max(floor, tonumber(string.match(fence, '^%d+')) or 0)
     end
     if token <= largest then
@@ -43,12 +54,40 @@ for i = 1, n do
     elseif far then
       answer = {-1, largest}
     else
-      local done = pcall('SET', KEYS[1 + n + i], block and block .. ' ' .. text or text, 'PX', ARGV[4])
-      answer = done.err or last
+      put[used + 1], put[used + 2] = key, stands
+      used = used + 2
+      answer = nil
     end
   else
-    answer = 0
+    answer = answer.err
   end
-  out[1 + i] = answer
+  if answer then
+    odd = odd or {}
+    odd[i] = answer
+  end
 end
+-- Behind the locks: by what a full server never refuses, such as UNLINK, a script gets leave for all that
+-- follows.
+if floor then
+  local since = tonumber(string.match(kept[1] or '', '^%d+') or 0)
+  local age = now - since
+  local old = since > 0 and age > ARGV[4] * 1000
+  if old then
+    pcall('UNLINK', KEYS[3])
+    pcall('RENAME', KEYS[2], KEYS[3])
+  elseif kept.err and used > 0 then
+    pcall('UNLINK', KEYS[2])
+  end
+  if old or since == 0 or age < 0 then
+    -- So long that small tables are hashed, too: that is quicker.
+    local about = ' us since 1970: since then. By lock: the largest fencing token accepted.'
+    put[used + 1], put[used + 2] = '', string.format('%.0f', now) .. about
+  end
+  local done = put[1] and pcall('HSET', KEYS[2], unpack(put))
+  refused = type(done) == 'table' and done.err
+end
+if not odd and not refused then return {now} end
+local out = {now}
+odd = odd or {}
+for i = 1, n do out[1 + i] = odd[i] or refused or 1 end
 return out

@@ -1,7 +1,7 @@
 -- KEYS locks, then epoch | ARGV a value a key, then a ttl in ms a key, then epoch
--- Answers TIME in us, then per key: 1 extended, 2 was missing and is set again (not counted in this round),
--- 0 is another's, or the text of the error when the node takes no writes. An error when the node is no
--- longer the one that the agent trusts.
+-- Answers TIME in us, and nothing more if all were extended; otherwise behind it per key: 1 extended, 2 was
+-- missing and is set again (not counted in this round), 0 is another's, or the text of the error when the
+-- node takes no writes. An error when the node is no longer the one that the agent trusts.
 -- Several names are read at once: that costs less. GET tells what MGET does not: whether a key is missing or
 -- of another type. It is also for one name alone, and for a user who lacks MGET.
 local pcall, n = redis.pcall, #KEYS - 1
@@ -9,7 +9,7 @@ local held = n > 1 and pcall('MGET', unpack(KEYS))
 local epoch = held and held[n + 1] or pcall('GET', KEYS[n + 1])
 if epoch ~= ARGV[2 * n + 1] then return redis.error_reply('EPOCH changed') end
 local time = redis.call('TIME')
-local out = {time[1] * 1000000 + time[2], 0}
+local out, extended = {time[1] * 1000000 + time[2], 0}, 0
 for i = 1, n do
   local value, answer = held and held[i] or pcall('GET', KEYS[i]), 0
   if value == ARGV[i] then
@@ -20,5 +20,7 @@ for i = 1, n do
     answer = done and (done.err or 2) or 0
   end
   out[1 + i] = answer
+  if answer == 1 then extended = extended + 1 end
 end
+if extended == n then return {out[1]} end
 return out

@@ -1,9 +1,10 @@
--- KEYS lock[, fence]
+-- KEYS lock[, fences, former fences]
 -- Answers {type, value, ttl left in ms, the holder's token or 0}; the type is "none" when the key is free.
--- The fence key has the largest token accepted, and behind it the holder's if that is another.
+-- Fences has the largest token accepted, and behind it the holder's if that is another, see acquire.
 local kind = redis.call('TYPE', KEYS[1]).ok
 local value = ''
 if kind == 'string' then value = redis.call('GET', KEYS[1]) end
-local fence = KEYS[2] and redis.pcall('GET', KEYS[2])
+local fence = KEYS[2] and redis.pcall('HGET', KEYS[2], KEYS[1])
+if KEYS[2] and type(fence) ~= 'string' then fence = redis.pcall('HGET', KEYS[3], KEYS[1]) end
 fence = type(fence) == 'string' and tonumber(string.match(fence, '%d+$')) or 0
 return {kind, value, redis.call('PTTL', KEYS[1]), fence}

@@ -1,4 +1,4 @@
--- KEYS lock, epoch[, fence] | ARGV value, ttl in ms, epoch, former value[, token, fence_retention in ms]
+-- KEYS lock, epoch[, fences, former fences] | ARGV value, ttl in ms, epoch, former value[, token]
 -- Extends the key that has the value, or the former one, which the value takes the place of: the lease has
 -- another holder, whose token goes with it where the node has accepted one as large: as the last one of a
 -- block. Answers {what extend does, TIME in us}.
@@ -13,9 +13,13 @@ elseif held == false or held == ARGV[4] then
   if not done.err then done = held and 1 or 2 end
 end
 if type(done) == 'table' then return {done.err, now} end
-local fence = done > 0 and KEYS[3] and redis.pcall('GET', KEYS[3])
+local fence
+if done > 0 and KEYS[3] then
+  fence = redis.pcall('HGET', KEYS[3], KEYS[1])
+  if type(fence) ~= 'string' then fence = redis.pcall('HGET', KEYS[4], KEYS[1]) end
+end
 local largest = type(fence) == 'string' and string.match(fence, '^%d+')
 if largest and tonumber(largest) >= tonumber(ARGV[5]) then
-  redis.pcall('SET', KEYS[3], largest .. ' ' .. ARGV[5], 'PX', ARGV[6])
+  redis.pcall('HSET', KEYS[3], KEYS[1], largest .. ' ' .. ARGV[5])
 end
 return {done, now}

@@ -7,7 +7,7 @@ local key = KEYS[1]
 local commands = {
   {'EVALSHA', '', 0}, {'TIME'}, {'INFO', 'server'}, {'GET', key}, {'SET', key, '1', 'NX', 'PX', 1},
   {'DEL', key}, {'PEXPIRE', key, 1}, {'PTTL', key}, {'TYPE', key}, {'HGET', key, '1'},
-  {'HSET', key, '1', '1'},
+  {'HSET', key, '1', '1'}, {'HMGET', key, '1'}, {'RENAME', key, key}, {'UNLINK', key},
 }
 local missing = {}
 for _, command in ipairs(commands) do

@@ -70,9 +70,11 @@ int node_format(const struct node *node, enum phase phase, const char *name, con
 
     if (phase == ACQUIRE)
         length = redisFormatCommand(
-            ret, "EVALSHA %s 3 %s %s " REDIS_FENCE_KEY "%s %s %s " SKEW_US " " RETENTION_MS " %s %d %lld",
-            node->shas[SCRIPT_ACQUIRE], REDIS_EPOCH_KEY, name, name, node->epoch,
-            strrchr(node->epoch, ' ') + 1, value, TTL_MS, token);
+            ret,
+            "EVALSHA %s 4 %s " REDIS_FENCES_KEY " " REDIS_FORMER_FENCES_KEY " %s %s %s " SKEW_US
+            " " RETENTION_MS " 0 %s %d %lld",
+            node->shas[SCRIPT_ACQUIRE], REDIS_EPOCH_KEY, name, node->epoch, strrchr(node->epoch, ' ') + 1,
+            value, TTL_MS, token);
     else
         length = redisFormatCommand(ret, "EVALSHA %s 1 %s %s %s", node->shas[SCRIPT_RELEASE], name, value,
                                     REDIS_FREE_CHANNEL);
@@ -81,27 +83,27 @@ int node_format(const struct node *node, enum phase phase, const char *name, con
     return length;
 }
 
-/* The script's word on the one name; behind the node's time, if it acquires. */
+/* The script's word on the one name; behind the node's time, if it acquires. NULL: all is well. */
 static const redisReply *word_on_name(enum phase phase, const redisReply *reply) {
     const size_t at = phase == ACQUIRE ? 1 : 0;
 
     if (!reply)
         fail("a node", "does not answer");
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail("a node", reply->str);
-    return reply->elements > at ? reply->element[at] : reply;
+    if (reply->type != REDIS_REPLY_ARRAY)
+        fail("a node", reply->type == REDIS_REPLY_ERROR ? reply->str : "answers something else");
+    return reply->elements > at ? reply->element[at] : NULL;
 }
 
 bool says_yes(enum phase phase, const redisReply *reply) {
     const redisReply *word = word_on_name(phase, reply);
 
-    return word->type == REDIS_REPLY_INTEGER && word->integer >= 1;
+    return !word || (word->type == REDIS_REPLY_INTEGER && word->integer >= 1);
 }
 
 void expect_yes(enum phase phase, const redisReply *reply) {
     if (says_yes(phase, reply))
         return;
-    if (phase == ACQUIRE && word_on_name(phase, reply)->elements == 2)
+    if (phase == ACQUIRE && reply->element[1]->elements == 2)
         fail("a node", "did not accept the token");
     fail("a node", phase == ACQUIRE ? "has the name already" : "does not have the name");
 }

@@ -11,6 +11,7 @@ from tap import begins, equal, main, ok
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "agent", "scripts")
 EPOCH = "e" * 40 + " 30000 1000"
 SKEW_US, RETENTION_MS = 60 * 1000 * 1000, 3600 * 1000
+FENCES, FORMER_FENCES = "redlockd:fences", "redlockd:fences:old"
 
 
 def script(name):
@@ -23,13 +24,23 @@ def clock_us(node):
     return int(seconds) * 1000000 + int(us)
 
 
-def acquire(node, names, tokens=None, lasts=None, epoch=EPOCH, ttl_ms=50000):
-    """The answer as it comes; each value is the name's, in capitals."""
-    fences = ["redlockd:fence:" + name for name in names] if tokens else []
-    keys = ["redlockd:epoch", *names, *fences]
-    columns = [[name.upper() for name in names], [ttl_ms] * len(names), tokens or [], lasts or []]
+def acquire(node, names, tokens=None, lasts=None, epoch=EPOCH, ttls_ms=(50000,), retention_ms=RETENTION_MS):
+    """The answer as it comes; each value is the name's, in capitals. Tokens and times to live: one for all
+    names, or each its own."""
+    numbers = [list(column) for column in (ttls_ms, tokens, lasts) if column]
+    each = any(len(column) > 1 for column in numbers)
+    if each:
+        numbers = [column if len(column) > 1 else column * len(names) for column in numbers]
+    keys = ["redlockd:epoch", *([FENCES, FORMER_FENCES] if tokens else []), *names]
     return node.call("EVAL", script("acquire"), len(keys), *keys, epoch, epoch.split()[2] if tokens else "",
-                     SKEW_US, RETENTION_MS, *itertools.chain(*columns))
+                     SKEW_US, retention_ms, int(each), *[name.upper() for name in names],
+                     *itertools.chain(*numbers))
+
+
+def taken(node, names, *arguments, **options):
+    """The answers for each name: 1 is what is not said if it goes for all."""
+    answers = acquire(node, names, *arguments, **options)[1:]
+    return answers or [1] * len(names)
 
 
 def release(node, names, *columns, channel="redlockd:free:"):
@@ -40,6 +51,10 @@ def extend(node, names, values=None, ttl_ms=50000, epoch=EPOCH):
     values = values or [name.upper() for name in names]
     return node.call("EVAL", script("extend"), len(names) + 1, *names, "redlockd:epoch", *values,
                      *[ttl_ms] * len(names), epoch)
+
+
+def fences(node, names, table=FENCES):
+    return node.call("HMGET", table, *names)
 
 
 def blessed(name="blessed"):
@@ -56,7 +71,7 @@ def test_acquire():
     before_us = clock_us(node)
     now_us, *answers = acquire(node, ["free", "theirs", "hash", "other", "for ever"])
     ok(before_us <= now_us <= clock_us(node), "the node's time comes once")
-    equal((answers[0], answers[3]), (0, 0), "what is free is taken, without fencing")
+    equal((answers[0], answers[3]), (1, 1), "what is free is taken, without fencing")
     kind, value, left_ms = answers[1]
     equal((kind, value, 0 < left_ms <= 40000), ("string", "somebody", True),
           "whose another one is, and for how long")
@@ -65,29 +80,36 @@ def test_acquire():
     equal([node.call("GET", name) for name in ("free", "theirs", "other")], ["FREE", "somebody", "OTHER"],
           "the keys are as the answers say")
     ok(all(0 < node.call("PTTL", name) <= 50000 for name in ("free", "other")), "and end by themselves")
+    equal(node.call("EXISTS", FENCES), 0, "nothing is kept of them")
+    answer = acquire(node, ["one", "two"])
+    ok(len(answer) == 1 and clock_us(node) >= answer[0] > now_us, "the time alone says that all were taken")
+    acquire(node, ["short", "long"], ttls_ms=[1000 * 1000, 2000 * 1000])
+    left_ms = [node.call("PTTL", name) for name in ("short", "long")]
+    ok(left_ms[0] <= 1000 * 1000 < left_ms[1], "each may have a time to live of its own")
 
 
 def test_tokens():
     node = blessed()
     now_us = clock_us(node)
-    node.call("SET", "redlockd:fence:used", now_us - 5)
-    node.call("SET", "redlockd:fence:ahead", "%d %d" % (now_us + 64, now_us))
-    node.call("RPUSH", "redlockd:fence:odd", "1")
-    names = ["fresh", "used", "ahead", "small", "far", "odd", "theirs"]
+    node.call("HSET", FENCES, "used", now_us - 5, "ahead", "%d %d" % (now_us + 64, now_us))
+    names = ["fresh", "used", "ahead", "small", "far", "theirs"]
     node.call("SET", "theirs", "somebody")
-    tokens = [now_us, now_us, now_us + 64, 999, now_us + 2 * SKEW_US, now_us, now_us]
+    tokens = [now_us, now_us, now_us + 64, 999, now_us + 2 * SKEW_US, now_us]
     equal(acquire(node, names, tokens)[1:],
-          [now_us, now_us, [0, now_us + 64], [0, 1000], [-1, 1000], now_us, ["string", "somebody", -1]],
+          [1, 1, [0, now_us + 64], [0, 1000], [-1, 1000], ["string", "somebody", -1]],
           "each token is judged by its own fence: accepted, too small, below the floor, too far")
     equal([node.call("GET", name) for name in names[:-1]], [name.upper() for name in names[:-1]],
           "the keys are taken in any case")
-    equal([node.call("GET", "redlockd:fence:" + name) for name in names],
-          [str(now_us), str(now_us), "%d %d" % (now_us + 64, now_us), None, None, str(now_us), None],
+    equal(fences(node, names), [str(now_us), str(now_us), "%d %d" % (now_us + 64, now_us), None, None, None],
           "and only what is accepted is remembered")
-    equal(acquire(node, ["one", "two"], [now_us, now_us], [now_us + 64, now_us + 2 * SKEW_US])[1:],
-          [now_us + 64, [-1, 1000]], "of a block the last token counts")
-    equal(node.call("GET", "redlockd:fence:one"), "%d %d" % (now_us + 64, now_us),
-          "and its holder's stands behind")
+    equal(acquire(node, ["one", "two"], [now_us], [now_us + 64, now_us + 2 * SKEW_US])[1:], [1, [-1, 1000]],
+          "of a block the last token counts")
+    equal(fences(node, ["one"]), ["%d %d" % (now_us + 64, now_us)], "and its holder's stands behind")
+    equal(taken(node, ["three", "four"], [now_us], [now_us + 64]), [1, 1], "one block is for several names")
+    equal(fences(node, ["three", "four"]), ["%d %d" % (now_us + 64, now_us)] * 2, "each has its own")
+    node.call("DEL", "three", "four")
+    equal(taken(node, ["three", "new"], [now_us + 1]), [[0, now_us + 64], 1],
+          "and each is judged by its own, whatever they share")
 
 
 def without_ttl(answers):
@@ -104,16 +126,113 @@ def test_alone():
             if i % 3 == 0:
                 node.call("SET", name, "somebody %d" % i)
             if i % 4 == 0:
-                node.call("SET", "redlockd:fence:" + name, now_us + i % 8)
+                node.call("HSET", FENCES if i % 8 else FORMER_FENCES, name, now_us + i % 8)
     tokens = [now_us + i % 5 for i in range(64)]
     for lasts in (None, [token + i % 2 for i, token in enumerate(tokens)]):
-        apart = [acquire(alone, [names[i]], [tokens[i]], lasts and [lasts[i]])[1] for i in range(64)]
-        equal(without_ttl(acquire(together, names, tokens, lasts)[1:]), without_ttl(apart),
+        apart = [taken(alone, [names[i]], [tokens[i]], lasts and [lasts[i]])[0] for i in range(64)]
+        equal(without_ttl(taken(together, names, tokens, lasts)), without_ttl(apart),
               "64 names together are answered as each alone")
-        keys = names + ["redlockd:fence:" + name for name in names]
-        equal(together.call("MGET", *keys), alone.call("MGET", *keys), "and so are their keys")
+        equal((together.call("MGET", *names), fences(together, names)),
+              (alone.call("MGET", *names), fences(alone, names)), "and so are their keys and fences")
         together.call("DEL", *names[::2])
         alone.call("DEL", *names[::2])
+
+
+def begun_us(node):
+    return int((node.call("HGET", FENCES, "") or "0").split()[0])
+
+
+def age(node, by_ms):
+    """The table of fences is older by so much."""
+    node.call("HSET", FENCES, "", begun_us(node) - by_ms * 1000)
+
+
+def test_retention():
+    node = blessed()
+    first_us = clock_us(node)
+    taken(node, ["kept", "used"], [first_us])
+    ok(first_us <= begun_us(node) <= clock_us(node), "the table of fences says when it was begun")
+    age(node, RETENTION_MS - 10000)
+    taken(node, ["other"], [first_us])
+    equal(node.call("EXISTS", FORMER_FENCES), 0, "for fence_retention it stays")
+    age(node, 20000)
+    node.call("DEL", "used")
+    equal(taken(node, ["used", "third"], [first_us + 1]), [1, 1], "then another is begun,")
+    equal(fences(node, ["kept", "used", "other", "third"]),
+          [None, str(first_us + 1), None, str(first_us + 1)], "with what is used from then on")
+    equal(fences(node, ["kept", "used", "other"], FORMER_FENCES), [str(first_us)] * 3,
+          "and the former one has the rest")
+    ok(first_us <= begun_us(node) <= clock_us(node), "it is a new one")
+    equal([node.call("PTTL", table) for table in (FENCES, FORMER_FENCES)], [-1, -1], "neither expires")
+    node.call("DEL", "kept")
+    equal(taken(node, ["kept"], [first_us]), [[0, first_us]], "which counts as long as it is there")
+    equal(look(node, "kept"), first_us, "and is looked at")
+    equal(raise_token(node, "kept", first_us)[0::2], [0, first_us], "and raised from")
+    equal(refresh(node, "kept", first_us + 1), 1, "and refreshed")
+    equal(fences(node, ["kept"]), [None], "though not with a token that the node has not accepted")
+    equal(refresh(node, "kept", first_us - 1), 1, "but with one of the block")
+    equal(fences(node, ["kept"]), ["%d %d" % (first_us, first_us - 1)], "then it is the new one's, too")
+    age(node, RETENTION_MS + 10000)
+    node.call("DEL", "other", "third")
+    taken(node, ["next"], [first_us])
+    equal(taken(node, ["other"], [first_us]), [1], "who was not used for longer is forgotten")
+    equal(taken(node, ["third"], [first_us]), [[0, first_us + 1]], "and nobody else")
+    age(node, -1000 * RETENTION_MS)
+    taken(node, ["late"], [first_us])
+    ok(first_us <= begun_us(node) <= clock_us(node), "a table that was begun in the future begins now")
+    node.call("DEL", "third")
+    equal(taken(node, ["third"], [first_us]), [[0, first_us + 1]], "and the former one stays")
+
+
+def test_shorter_retention():
+    """Agents that differ: what was used within the shorter time counts for both."""
+    node = blessed()
+    now_us = clock_us(node)
+    taken(node, ["a"], [now_us])
+    age(node, RETENTION_MS // 2)
+    taken(node, ["b"], [now_us], retention_ms=RETENTION_MS // 4)
+    taken(node, ["c"], [now_us])
+    node.call("DEL", "a", "b")
+    equal(taken(node, ["a", "b"], [now_us]), [[0, now_us]] * 2, "nothing is forgotten early")
+
+
+def test_spoilt():
+    """Somebody else's values under our keys count as none."""
+    node = blessed()
+    now_us = clock_us(node)
+    for table in (FENCES, FORMER_FENCES):
+        node.call("DEL", table, "a", "b")
+        node.call("RPUSH", table, "1")
+        equal(taken(node, ["a", "b"], [now_us]), [1, 1], "%s of another type: none" % table)
+        equal(fences(node, ["a", "b"]), [str(now_us)] * 2, "what is accepted is remembered")
+        age(node, 2 * RETENTION_MS)
+        equal(taken(node, ["c", "d"], [now_us]), [1, 1], "nor does it keep another from being begun")
+        equal(node.call("TYPE", FORMER_FENCES), "hash", "which takes its place in time")
+        node.call("RENAME", FENCES, "for now")
+        node.call("RPUSH", FENCES, "1")
+        equal(look(node, "a"), now_us, "and a former one is looked at beside it")
+        equal(raise_token(node, "a", now_us)[0::2], [0, now_us], "and counts when a token is raised")
+        node.call("RENAME", "for now", FENCES)
+        node.call("DEL", "c", "d")
+        node.call("HDEL", FENCES, "c", "d")
+    for text in ("", "x", " 1", "-5"):
+        node.call("DEL", "a", FORMER_FENCES)
+        node.call("HSET", FENCES, "", text, "a", text)
+        equal(taken(node, ["a"], [now_us]), [1], "%r for the time and a fence: none" % text)
+
+
+def look(node, name):
+    return node.call("EVAL", script("look"), 3, name, FENCES, FORMER_FENCES)[3]
+
+
+def raise_token(node, name, token):
+    return node.call("EVAL", script("raise"), 4, name, "redlockd:epoch", FENCES, FORMER_FENCES, name.upper(),
+                     token, EPOCH, EPOCH.split()[2], SKEW_US)
+
+
+def refresh(node, name, token):
+    return node.call("EVAL", script("refresh"), 4, name, "redlockd:epoch", FENCES, FORMER_FENCES,
+                     name.upper(), 50000, EPOCH, "former", token)[0]
 
 
 def test_epoch():
@@ -123,11 +242,39 @@ def test_epoch():
     equal(node.call("EXISTS", "a", "b"), 0, "and takes nothing")
 
 
+def lacks(text):
+    """A script's refusal for want of a right, in the words of servers old and new."""
+    return "NOPERM" in text or "can't run this command" in text
+
+
 def test_refused():
     node = blessed()
-    node.call("CONFIG", "SET", "maxmemory", 1)
-    answers = acquire(node, ["a", "b"])[1:]
-    equal([answer.split()[0] for answer in answers], ["OOM", "OOM"], "why a node takes nothing")
+    now_us = clock_us(node)
+    for what, tokens, prepare in (
+            ("without fencing", None, []), ("no fences yet", [now_us], []),
+            ("fences", [now_us], ["HSET", FENCES, "", now_us]),
+            ("old fences", [now_us], ["HSET", FENCES, "", 1]),
+            ("fences of another type", [now_us], ["RPUSH", FENCES, "1"])):
+        node.call("DEL", FENCES, FORMER_FENCES)
+        if prepare:
+            node.call(*prepare)
+        node.call("CONFIG", "SET", "maxmemory", 1)
+        answers = acquire(node, ["a", "b"], tokens)[1:] + acquire(node, ["a"], tokens)[1:]
+        equal([answer.split()[0] for answer in answers], ["OOM"] * 3, "why a node takes nothing: " + what)
+        equal(node.call("EXISTS", "a", "b"), 0, "nor sets anything: " + what)
+        equal(node.call("EXISTS", FENCES, FORMER_FENCES), {"no fences yet": 0, "without fencing": 0,
+              "old fences": 2}.get(what, 1), "but that it lets go of what is too old")
+        node.call("CONFIG", "SET", "maxmemory", 0)
+    node.call("DEL", FENCES, FORMER_FENCES)
+    node.call("HSET", FENCES, "b", now_us + 1)
+    answers = taken(user(node, "-hset"), ["a", "b"], [now_us])
+    ok(lacks(answers[0]), "a token that can't be remembered is not accepted: %s" % answers[0])
+    equal(answers[1], [0, now_us + 1], "others are answered as they are")
+    node.call("DEL", "a", "b")
+    answer = acquire(user(node, "-hmget"), ["a"], [now_us])
+    ok(isinstance(answer, lab.ReplyError) and lacks(str(answer)),
+       "nor where fences can't be read: %s" % answer)
+    equal((node.call("EXISTS", "a"), node.call("TYPE", FENCES)), (0, "hash"), "then nothing is done")
 
 
 def test_release():
@@ -149,7 +296,10 @@ def test_release():
     equal([listener.read()[1] for _ in range(3)], ["redlockd:free:" + name for name in "aac"],
           "each is told once")
     node.call("MSET", "a", "A", "b", "B")
-    equal(release(node, ["a", "b"], ["A", "B"], channel=""), [1, 1], "or nobody is")
+    equal(release(node, ["a", "b"], ["A", "B"], channel=""), [], "or nobody is, which goes without saying")
+    node.call("SET", "b", "B")
+    equal(release(node, ["b"], ["B"]), [], "nor does it if nobody waits")
+    equal(release(node, ["b"], ["B"]), [0], "but that there was nothing to delete")
     node.call("MSET", "a", "A", "b", "B", "c", "other")
     equal(release(user(node, "-mget"), ["a", "b", "c", "gone", "hash"], ["A", "B", "C", "GONE", "HASH"],
                   channel=""), [1, 1, 0, 0, 0], "a user who lacks +mget is answered the same")
@@ -179,6 +329,7 @@ def test_extend():
         answers = []
         for i in range(0, 6, count):
             now_us, *some = extend(asks, names[i:i + count])
+            some = some or [1]
             ok(before_us <= now_us <= clock_us(node), "%s: the node's time comes once" % text)
             answers += some
         equal(answers, [1, 0, 2, 0, 0, 1], "%s: extended, another's of any type, or set again" % text)
@@ -206,31 +357,33 @@ def test_full():
     for text, asks in (("by all rights", node), ("without +mget", user(node, "-mget"))):
         now_us = clock_us(node)
         tokens, lasts = [now_us + i for i in range(64)], [now_us + 64 + i for i in range(64)]
-        equal(acquire(asks, names[:64], tokens, lasts)[1:], lasts, "%s: 64 acquired" % text)
-        equal(acquire(asks, names[64:])[1:], [0] * 64, "%s: 64 without fencing" % text)
-        equal(extend(asks, names)[1:], [1] * 128, "%s: 128 extended" % text)
-        equal(release(asks, names, values, ["-"] * 128), [1] * 128, "%s: and released" % text)
+        equal(len(acquire(asks, names[:64], tokens, lasts)), 1, "%s: 64 acquired" % text)
+        equal(fences(node, names[:64]), ["%d %d" % pair for pair in zip(lasts, tokens)],
+              "%s: with tokens" % text)
+        equal(len(acquire(asks, names[64:])), 1, "%s: 64 without fencing" % text)
+        equal(len(extend(asks, names)), 1, "%s: 128 extended" % text)
+        equal(release(asks, names, values, ["-"] * 128), [], "%s: and released" % text)
         equal(node.call("EXISTS", *names), 0, "%s: all of them" % text)
-        node.call("DEL", *["redlockd:fence:" + name for name in names])
+        node.call("DEL", FENCES)
 
 
 def test_texts():
     """Tokens are compared as texts or as numbers: however many digits they have."""
-    node, fence = blessed(), "redlockd:fence:name"
-    lacking, now_us = user(node, "-mget"), clock_us(node)
-    for before, token, wanted in ((now_us, now_us, [0, now_us]), (now_us, now_us + 1, now_us + 1),
-                                  (now_us + 9, now_us, [0, now_us + 9]), (9999, now_us, now_us),
+    node = blessed()
+    now_us = clock_us(node)
+    for before, token, wanted in ((now_us, now_us, [0, now_us]), (now_us, now_us + 1, 1),
+                                  (now_us + 9, now_us, [0, now_us + 9]), (9999, now_us, 1),
                                   ("%d 9" % (now_us + 1), now_us, [0, now_us + 1]),
-                                  (10 ** 17, now_us, [0, 10 ** 17]), ("x" * 16, now_us, now_us),
+                                  (10 ** 17, now_us, [0, 10 ** 17]), ("x" * 16, now_us, 1),
                                   (now_us, now_us + 2 * SKEW_US, [-1, now_us]),
                                   (now_us - 9, 2000, [0, now_us - 9]), (1500, 2000, [-1, 1500]),
                                   (500, 2000, [-1, 1000]), (1500, 999, [0, 1500]), (500, 999, [0, 1000])):
-        for text, asks, names in (("alone", node, ["name"]), ("together", node, ["name", "other"]),
-                                  ("without +mget", lacking, ["name", "other"])):
-            node.call("DEL", "name", "other", "redlockd:fence:other")
-            node.call("SET", fence, before)
-            equal(acquire(asks, names, [token] * len(names))[1], wanted,
-                  "%s behind %s, %s" % (token, before, text))
+        for names in (["name"], ["name", "other"]):
+            for table in (FENCES, FORMER_FENCES):
+                node.call("DEL", "name", "other", FENCES, FORMER_FENCES)
+                node.call("HSET", table, "name", before)
+                equal(taken(node, names, [token])[0], wanted,
+                      "%s behind %s in %s, one of %d" % (token, before, table, len(names)))
 
 
 def calls(node, command):
@@ -348,5 +501,6 @@ def test_order_pipelined():
     agent.terminate()
 
 
-main(test_acquire, test_tokens, test_alone, test_epoch, test_refused, test_release, test_extend, test_full,
-     test_texts, test_shared, test_key_refused, test_order, test_order_pipelined)
+main(test_acquire, test_tokens, test_alone, test_retention, test_shorter_retention, test_spoilt, test_epoch,
+     test_refused, test_release, test_extend, test_full, test_texts, test_shared, test_key_refused,
+     test_order, test_order_pipelined)

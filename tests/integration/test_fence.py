@@ -30,7 +30,7 @@ def test_uncontended():
     equal([script_calls(node) - calls for node, calls in zip(nodes, before)], [2] * 5,
           "rule 12: a token costs no round trip: one script to acquire, one to release")
     ok(0 < token < 1 << 53, "it fits into 53 bits")
-    equal([node.call("GET", "redlockd:fence:one round trip") for node in nodes], [str(token)] * 5,
+    equal([node.call("HGET", "redlockd:fences", "one round trip") for node in nodes], [str(token)] * 5,
           "the nodes remember it")
     client = agent.client()
     grant = client.acquire("seen", "DATA", "x")
@@ -77,7 +77,7 @@ def test_all_forget():
     # As by an agent that ran ahead: near the most that a node accepts.
     ahead = int(lab.time.time() * 1e6) + 58 * 1000000
     for node in nodes:
-        node.call("SET", "redlockd:fence:ahead", ahead)
+        node.call("HSET", "redlockd:fences", "ahead", ahead)
     first = take(agent, "ahead")
     ok(first > ahead, "a token larger than any proposal: asked again with a larger one")
     for node in nodes:
@@ -93,16 +93,16 @@ def test_beyond():
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes, lab.UNHURRIED)
     for node in nodes[:2]:
-        node.call("SET", "redlockd:fence:beyond", int(lab.time.time() * 1e6) + 3600 * 1000000)
+        node.call("HSET", "redlockd:fences", "beyond", int(lab.time.time() * 1e6) + 3600 * 1000000)
     answer = agent.client().acquire("beyond")
-    begins(answer, "NOQUORUM", "a fence key from the far future on a majority: no token, no grant")
+    begins(answer, "NOQUORUM", "a fence from the far future on a majority: no token, no grant")
     ok("has accepted a larger fencing token" in str(answer), "and why")
     equal(lab.keys_on(nodes, "beyond"), 0, "nothing is left of the attempt")
-    nodes[0].call("DEL", "redlockd:fence:beyond")
+    nodes[0].call("HDEL", "redlockd:fences", "beyond")
     ok(take(agent, "beyond") > 0, "on a minority it does not matter")
-    nodes[0].call("DEL", "redlockd:fence:beyond")
-    nodes[0].call("RPUSH", "redlockd:fence:beyond", "x")
-    ok(take(agent, "beyond") > 0, "nor does a fence key of another type")
+    nodes[0].call("DEL", "redlockd:fences")
+    nodes[0].call("RPUSH", "redlockd:fences", "x")
+    ok(take(agent, "beyond") > 0, "nor do fences of another type")
     agent.terminate()
 
 
@@ -112,25 +112,46 @@ def test_without():
     client = agent.client()
     grant = client.acquire("plain")
     equal(grant["fence"], 0, "fencing = no: 0")
-    equal(sum(node.call("EXISTS", "redlockd:fence:plain") for node in nodes), 0, "and no second key")
+    equal(sum(node.call("EXISTS", "redlockd:fences") for node in nodes), 0, "and nothing is kept")
     out = lab.redlock_run(agent, "run", "other", "--", "sh", "-c", 'echo "${REDLOCK_FENCE-none}"')[1]
     equal(out.strip(), "none", "nor REDLOCK_FENCE")
     agent.terminate()
     agent = lab.Agent(nodes, 'rule "plain/*" { fencing = no }\n' + lab.UNHURRIED)
     client = agent.client()
     equal(client.acquire("plain/a")["fence"], 0, "fencing = no of a rule: 0")
-    equal(sum(node.call("EXISTS", "redlockd:fence:plain/a") for node in nodes), 0, "and no second key")
+    equal(sum(node.call("HEXISTS", "redlockd:fences", "plain/a") for node in nodes), 0,
+          "and nothing is kept")
     ok(client.acquire("fenced")["fence"] > 0, "other names have tokens")
     equal(lab.as_map(client.call("LEADER", "plain/a"))["fence"], 0, "LEADER says so too")
     agent.terminate()
 
 
+def near(node, token):
+    """Would the node accept a somewhat larger one? Near the floor it takes until its clock has gone on."""
+    seconds, us = node.call("TIME")
+    return token + 10000 < int(seconds) * 1000000 + int(us) + 60 * 1000000
+
+
 def test_retention():
+    """How old the table of fences is, the nodes tell by their own clocks: here it is made older."""
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes, 'fence_retention = "2h"\n' + lab.UNHURRIED)
-    take(agent, "kept")
-    left_ms = nodes[0].call("PTTL", "redlockd:fence:kept")
-    ok(7100 * 1000 < left_ms <= 7200 * 1000, "the fence key stays for fence_retention")
+    first = take(agent, "kept")
+    equal([node.call("PTTL", "redlockd:fences") for node in nodes], [-1] * 3, "fences don't expire")
+    for node in nodes:
+        begun_us = int(node.call("HGET", "redlockd:fences", "").split()[0])
+        node.call("HSET", "redlockd:fences", "", begun_us - 7201 * 1000000)
+    client = agent.client()
+    second = client.acquire("other")["fence"]
+    equal([node.call("HGET", "redlockd:fences:old", "kept") for node in nodes], [str(first)] * 3,
+          "then the nodes begin another table, and keep this one as long")
+    equal([node.call("HGET", "redlockd:fences", "other") for node in nodes], [str(second)] * 3,
+          "what is granted is in the new one")
+    ahead = second + 10000
+    lab.wait_for(lambda: all(near(node, ahead) for node in nodes), what="clocks that are near enough")
+    for node in nodes:
+        node.call("HSET", "redlockd:fences:old", "kept", ahead)
+    ok(take(agent, "kept") > ahead, "rule 12: and tokens grow beyond those of the former one")
     agent.terminate()
 
 

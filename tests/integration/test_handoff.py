@@ -242,7 +242,7 @@ class Session:
         return fence, found[0][0] - fence
 
     def kept(self, node):
-        return [int(word) for word in (node.call("GET", "redlockd:fence:" + self.name) or "0").split()]
+        return [int(word) for word in (node.call("HGET", "redlockd:fences", self.name) or "0").split()]
 
     def release(self, first, last):
         """All of these in their order, as fast as can be. How often that was handed over."""

@@ -21,7 +21,7 @@ enum {
     BLESSING_SKEW_MS = 5000,
     TOKEN_SKEW_MS = 1000 * 1000, /* more: tokens near the floor are not too far */
     TOKEN_FAR_US = 2000 * 1000 * 1000,
-    ITEMS_MAX = 1 + 2 * SIM_NAMES + 4 + 4 * SIM_NAMES, /* of a script call */
+    ITEMS_MAX = 3 + SIM_NAMES + 5 + 4 * SIM_NAMES, /* of a script call */
 };
 
 #define TOKEN_SKEW_US "1000000000"
@@ -104,7 +104,7 @@ static enum vote_kind vote_of(enum operation operation, const redisReply *reply,
         return reply->element[0]->integer == 1    ? VOTE_YES
                : reply->element[0]->integer == -2 ? VOTE_FOREIGN
                                                   : VOTE_BEHIND;
-    if (operation == OPERATION_RELEASE)
+    if (operation == OPERATION_RELEASE || (operation == OPERATION_EXTEND && reply->elements == 1))
         return VOTE_YES;
     if (operation == OPERATION_LOOK)
         return strcmp(reply->element[0]->str, "none") == 0 ? VOTE_FREE : VOTE_FOREIGN;
@@ -138,28 +138,29 @@ static void compare_token(int64_t verdict, int64_t token, const struct event *si
 static redisReply *run_request(enum operation operation, const char *key, const char *value,
                                const char *former, int64_t token_distance, int64_t last_distance,
                                bool quiet) {
-    char fence[32], token[32], last[32], floor_us[32];
+    char token[32], last[32], floor_us[32];
     int more = last_distance != token_distance;
 
-    (void) snprintf(fence, sizeof(fence), "%s%s", REDIS_FENCE_KEY, key);
     (void) snprintf(floor_us, sizeof(floor_us), "%lld", (long long) known_floor_us());
     (void) snprintf(token, sizeof(token), "%lld", (long long) (known_floor_us() + token_distance));
     (void) snprintf(last, sizeof(last), "%lld", (long long) (known_floor_us() + last_distance));
-    const char *const raise[] = {key,         REDIS_EPOCH_KEY, fence,         value,    token,
-                                 known_epoch, floor_us,        TOKEN_SKEW_US, "100000", last};
-    const char *const refresh[] = {key,         REDIS_EPOCH_KEY, fence, value,   "100000",
-                                   known_epoch, former,          token, "100000"};
+    const char *const raise[] = {
+        key,   REDIS_EPOCH_KEY, REDIS_FENCES_KEY, REDIS_FORMER_FENCES_KEY, value,
+        token, known_epoch,     floor_us,         TOKEN_SKEW_US,           last};
+    const char *const refresh[] = {
+        key,      REDIS_EPOCH_KEY, REDIS_FENCES_KEY, REDIS_FORMER_FENCES_KEY, value,
+        "100000", known_epoch,     former,           token};
     const char *const channel = quiet ? "" : REDIS_FREE_CHANNEL;
     const char *const both[] = {key, value, former, channel};
     const char *const extend[] = {key, REDIS_EPOCH_KEY, value, "100000", known_epoch};
     const char *const plain[] = {key, value, channel};
     switch (operation) {
     case OPERATION_RAISE:
-        return run(SCRIPT_RAISE, 9 + more, raise, 3);
+        return run(SCRIPT_RAISE, 9 + more, raise, 4);
     case OPERATION_EXTEND:
         return run(SCRIPT_EXTEND, 5, extend, 2);
     case OPERATION_REFRESH:
-        return run(SCRIPT_REFRESH, 9, refresh, 3);
+        return run(SCRIPT_REFRESH, 9, refresh, 4);
     case OPERATION_ADOPT:
         return run(SCRIPT_ADOPT, 5, extend, 2);
     case OPERATION_RELEASE:
@@ -177,67 +178,106 @@ struct wish {
     int64_t distance, last; /* of the tokens */
 };
 
+static bool same_tokens(const struct wish *wishes, unsigned count) {
+    for (unsigned i = 1; i < count; i++)
+        if (wishes[i].distance != wishes[0].distance || wishes[i].last != wishes[0].last)
+            return false;
+    return true;
+}
+
 static redisReply *run_acquire(const struct wish *wishes, unsigned count, unsigned owner, bool fencing,
                                bool blocks) {
-    char keys[SIM_NAMES][2], fences[SIM_NAMES][32], values[SIM_NAMES][VALUE_BYTES], tokens[SIM_NAMES][32],
-        lasts[SIM_NAMES][32], floor_us[32];
-    const char *items[ITEMS_MAX] = {REDIS_EPOCH_KEY};
-    unsigned n_keys = 1 + count * (fencing ? 2 : 1), n = n_keys + 4;
+    static const char *const first[] = {REDIS_EPOCH_KEY, REDIS_FENCES_KEY, REDIS_FORMER_FENCES_KEY};
+    char keys[SIM_NAMES][2], values[SIM_NAMES][VALUE_BYTES], tokens[SIM_NAMES][32], lasts[SIM_NAMES][32],
+        floor_us[32];
+    const char *items[ITEMS_MAX];
+    bool each = chance(50) || (fencing && !same_tokens(wishes, count));
+    unsigned n_first = fencing ? 3 : 1, n_numbers = each ? count : 1;
+    unsigned n_keys = n_first + count, n = n_keys + 5;
 
     (void) snprintf(floor_us, sizeof(floor_us), "%lld", (long long) known_floor_us());
+    memcpy(items, first, sizeof(first));
     items[n_keys] = known_epoch;
     items[n_keys + 1] = fencing ? floor_us : "";
     items[n_keys + 2] = TOKEN_SKEW_US;
     items[n_keys + 3] = "100000";
+    items[n_keys + 4] = each ? "1" : "0";
     for (unsigned i = 0; i < count; i++) {
         key_of(wishes[i].name, keys[i]);
-        (void) snprintf(fences[i], sizeof(fences[i]), "%s%s", REDIS_FENCE_KEY, keys[i]);
         value_of(wishes[i].secret, owner, values[i]);
+        items[n_first + i] = keys[i];
+        items[n++] = values[i];
+    }
+    for (unsigned i = 0; i < n_numbers; i++) {
         (void) snprintf(tokens[i], sizeof(tokens[i]), "%lld",
                         (long long) (known_floor_us() + wishes[i].distance));
         (void) snprintf(lasts[i], sizeof(lasts[i]), "%lld", (long long) (known_floor_us() + wishes[i].last));
-        items[1 + i] = keys[i];
-        items[n + i] = values[i];
-        items[n + count + i] = "100000";
-        if (!fencing)
-            continue;
-        items[1 + count + i] = fences[i];
-        items[n + 2 * count + i] = tokens[i];
-        if (blocks)
-            items[n + 3 * count + i] = lasts[i];
+        items[n + i] = "100000";
+        items[n + n_numbers + i] = tokens[i];
+        items[n + 2 * n_numbers + i] = lasts[i];
     }
-    unsigned fields = !fencing ? 2 : blocks ? 4 : 3;
-    return run(SCRIPT_ACQUIRE, (int) (n + fields * count), items, (int) n_keys);
+    unsigned fields = !fencing ? 1 : blocks ? 3 : 2;
+    return run(SCRIPT_ACQUIRE, (int) (n + fields * n_numbers), items, (int) n_keys);
 }
 
-/* The real answer for one name beside the simulated one. */
+/* The largest token that the node has accepted, and the holder's own. */
+static void read_fence(unsigned name, int64_t ret[2]) {
+    redisReply *reply = redisCommand(server, "HGET " REDIS_FENCES_KEY " %u", name);
+
+    if (reply && reply->type == REDIS_REPLY_NIL) {
+        freeReplyObject(reply);
+        reply = redisCommand(server, "HGET " REDIS_FORMER_FENCES_KEY " %u", name);
+    }
+    if (!reply)
+        fail("the server is gone");
+    ret[0] = ret[1] = 0;
+    if (reply->type == REDIS_REPLY_STRING) {
+        const char *blank = strchr(reply->str, ' ');
+        ret[0] = strtoll(reply->str, NULL, 10);
+        ret[1] = blank ? strtoll(blank, NULL, 10) : ret[0];
+    }
+    freeReplyObject(reply);
+}
+
+/* The real answer for one name beside the simulated one. NULL: all is well with each. */
 static void compare_acquired(const redisReply *answer, const struct event *simulated, bool fencing) {
-    bool accepted = answer->type == REDIS_REPLY_INTEGER;
+    bool accepted = !answer || answer->type == REDIS_REPLY_INTEGER;
+    int64_t real[2];
 
     if (simulated->as.reply.kind != (accepted || answer->elements == 2 ? VOTE_YES : VOTE_FOREIGN))
         fail("another answer");
-    if (simulated->as.reply.kind == VOTE_YES && !fencing && (!accepted || answer->integer != 0))
-        fail("a token without fencing");
-    if (simulated->as.reply.kind == VOTE_YES && fencing)
-        compare_token(accepted ? 1 : answer->element[0]->integer,
-                      accepted ? answer->integer : answer->element[1]->integer, simulated);
+    if (accepted && answer && answer->integer != 1)
+        fail("neither taken nor not");
+    if (simulated->as.reply.kind != VOTE_YES || !fencing)
+        return;
+    read_fence(simulated->name, real);
+    if (accepted)
+        compare_token(1, real[0], simulated);
+    else
+        compare_token(answer->element[0]->integer, answer->element[1]->integer, simulated);
 }
 
 /* Some of the names in one call: as if one after another. */
 static void step_acquire(void) {
     unsigned count = (unsigned) pick(1, SIM_NAMES), owner = (unsigned) pick(1, 2);
     unsigned first = (unsigned) pick(0, SIM_NAMES - 1);
-    bool fencing = chance(80), blocks = chance(50);
+    bool fencing = chance(80), blocks = chance(50), alike = chance(50);
     struct wish wishes[SIM_NAMES];
 
     for (unsigned i = 0; i < count; i++) {
         int64_t distance = chance(90) ? pick(-1, 4) : TOKEN_FAR_US;
+        if (i > 0 && alike) {
+            wishes[i] = wishes[0];
+            wishes[i].name = (first + i) % SIM_NAMES;
+            continue;
+        }
         wishes[i] = (struct wish){(first + i) % SIM_NAMES, (unsigned) pick(0, SECRETS - 1), distance,
                                   distance + (blocks ? pick(0, 3) : 0)};
     }
     redisReply *reply = run_acquire(wishes, count, owner, fencing, blocks);
     bool refused = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "EPOCH", 5) == 0;
-    if (!refused && (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + count))
+    bool brief = !refused && reply->type == REDIS_REPLY_ARRAY && reply->elements == 1;
+    if (!refused && !brief && (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + count))
         fail("not an answer for each name");
     sim_fence_skew_ms = TOKEN_SKEW_MS;
     for (unsigned i = 0; i < count; i++) {
@@ -258,9 +298,14 @@ static void step_acquire(void) {
         if (refused != (simulated.as.reply.kind == VOTE_EPOCH))
             fail("another epoch");
         if (!refused)
-            compare_acquired(reply->element[1 + i], &simulated, fencing);
+            compare_acquired(brief ? NULL : reply->element[1 + i], &simulated, fencing);
     }
     freeReplyObject(reply);
+}
+
+/* No answers: all were deleted, and nobody was told. */
+static bool is_told(const redisReply *reply, unsigned index) {
+    return reply->elements > index && reply->element[index]->integer == 2;
 }
 
 static void step_request(void) {
@@ -302,7 +347,7 @@ static void step_request(void) {
     /* The simulated node does not look at values in a look. */
     if (real != simulated.as.reply.kind && operation != OPERATION_LOOK)
         fail("another answer");
-    if (operation == OPERATION_RELEASE && (reply->element[0]->integer == 2) != told)
+    if (operation == OPERATION_RELEASE && is_told(reply, 0) != told)
         fail("who waits was told or not");
     if (operation == OPERATION_RAISE && (real == VOTE_YES || real == VOTE_BEHIND))
         compare_token(reply->element[0]->integer, reply->element[2]->integer, &simulated);
@@ -359,7 +404,7 @@ static void step_together(void) {
         const struct event simulated = node_execute(&node, &request);
         if (vote_of(operation, reply, i) != simulated.as.reply.kind)
             fail("another answer in a call of several names");
-        if (operation == OPERATION_RELEASE && (reply->element[i]->integer == 2) != told)
+        if (operation == OPERATION_RELEASE && is_told(reply, i) != told)
             fail("who waits was told or not, in a call of several names");
     }
     freeReplyObject(reply);
@@ -412,8 +457,22 @@ static void step_probe(void) {
     freeReplyObject(reply);
 }
 
+/* The table of tokens is old by now: whoever acquires next begins another. What it had stays, as long as
+ * that one is not old. */
+static bool grown_old;
+
+static void grow_old(void) {
+    freeReplyObject(redisCommand(server, "HSET " REDIS_FENCES_KEY " %s 1", ""));
+    grown_old = true;
+    (void) strcat(history, " grow old;");
+}
+
 /* Somebody else takes everything away, writes over a key, or spoils the epoch. */
 static void step_disturb(void) {
+    if (!grown_old && chance(30)) {
+        grow_old();
+        return;
+    }
     unsigned name = (unsigned) pick(0, SIM_NAMES - 1);
     char key[2];
 
@@ -436,21 +495,12 @@ static void step_disturb(void) {
     }
 }
 
-/* The fence key: the largest token, and the holder's own. */
 static void compare_fence(unsigned name) {
-    redisReply *reply = redisCommand(server, "GET " REDIS_FENCE_KEY "%u", name);
-    int64_t real[2] = {0, 0}, simulated[2] = {node.data.keys[name].token, node.data.keys[name].own_token};
+    int64_t real[2], simulated[2] = {node.data.keys[name].token, node.data.keys[name].own_token};
 
-    if (!reply)
-        fail("the server is gone");
-    if (reply->type == REDIS_REPLY_STRING) {
-        const char *blank = strchr(reply->str, ' ');
-        real[0] = strtoll(reply->str, NULL, 10);
-        real[1] = blank ? strtoll(blank, NULL, 10) : real[0];
-    }
+    read_fence(name, real);
     if (real[0] - real[1] != simulated[0] - simulated[1])
         fail("another token of the holder");
-    freeReplyObject(reply);
 }
 
 static void compare_keys(void) {
@@ -494,6 +544,7 @@ int main(int argc, char **argv) {
         node_reset(&node, 0);
         node.clock.rate = 1;
         history[0] = '\0';
+        grown_old = false;
         (void) strcpy(known_epoch, "-");
         known_sim_epoch = UINT32_MAX;
         known_sim_floor_us = 0;

@@ -112,7 +112,7 @@ MUTATIONS = [
      "if (token <= *ret_largest)", "if (token < *ret_largest)"),
     ("a blessing's floor is the clock, without fence_skew (script)", "tests/sim/node.c",
      "wall_us(node) + fence_skew_us()", "wall_us(node)"),
-    ("a missing fence key counts as none, not as the floor (script)", "tests/sim/node.c",
+    ("a missing fence counts as none, not as the floor (script)", "tests/sim/node.c",
      "*fence > node->data.floor_us ? *fence : node->data.floor_us", "*fence"),
     ("a token may be far from the node's clock (script)", "tests/sim/node.c",
      "if (ahead_us > fence_skew_us() ||", "if ("),

@@ -150,8 +150,8 @@ struct node_data {
         uint8_t secret[SECRET_BYTES];
         uint32_t owner;
         int64_t expires_ns; /* by the node's clock */
-        int64_t token;      /* the fence key; 0: none */
-        int64_t own_token;  /* in it, the holder's */
+        int64_t token;      /* the largest accepted; 0: none */
+        int64_t own_token;  /* behind it, the holder's */
         bool let_go;        /* released, and not set since */
     } keys[SIM_NAMES];
 };

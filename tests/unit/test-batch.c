@@ -173,20 +173,25 @@ void shard_node_time(struct shard *shard, unsigned node, int64_t time_us, instan
 
 enum { PLAIN = 0, FENCED = 1000, BLOCK = 2000 };
 
-static void ask_nodes(node_set to, enum operation operation, unsigned name, uint64_t ticket, int64_t token) {
+static void ask_for(node_set to, enum operation operation, unsigned name, uint64_t ticket, int64_t token,
+                    uint32_t ttl_ms) {
     static const uint8_t secret[SECRET_BYTES];
     bool former = operation == OPERATION_REFRESH;
 
     batcher_add(batcher, &(struct send){.operation = operation,
                                         .nodes = to,
-                                        .ttl_ms = 1000,
+                                        .ttl_ms = ttl_ms,
                                         .ticket = ticket,
                                         .token = token,
-                                        .token_last = token == BLOCK ? token + 64 : token,
+                                        .token_last = token >= BLOCK ? token + 64 : token,
                                         .secret = secret,
                                         .text = names[name],
                                         .former = former ? secret : NULL,
                                         .former_text = former ? names[name] : NULL});
+}
+
+static void ask_nodes(node_set to, enum operation operation, unsigned name, uint64_t ticket, int64_t token) {
+    ask_for(to, operation, name, ticket, token, 1000);
 }
 
 static void ask(enum operation operation, unsigned name) {
@@ -203,7 +208,9 @@ static void flush(void) {
 
 /* Where the locks are among the keys. */
 static size_t first_lock(const struct sent_call *call) {
-    return call->script == SCRIPT_ACQUIRE;
+    if (call->script != SCRIPT_ACQUIRE)
+        return 0;
+    return strcmp(call->items[1], REDIS_FENCES_KEY) == 0 ? 3 : 1;
 }
 
 static size_t count_locks(const struct sent_call *call) {
@@ -289,12 +296,44 @@ static void test_kinds(void) {
     ask_nodes(1, OPERATION_ACQUIRE, 6, 6, BLOCK);
     calls_are("acquire 1 4; acquire 2 5; acquire 3 6;",
               "no fencing, one token, and a block of them: a call each");
-    is_int(nodes[0].calls[0].n_items, 1 + 2 + 4 + 2 * 2, "keys and arguments without fencing");
+    is_int(nodes[0].calls[0].n_items, 1 + 2 + 5 + 2 + 1, "keys and arguments without fencing");
     is_string(nodes[0].calls[0].items[4], "", "no floor");
-    is_int(nodes[0].calls[1].n_items, 1 + 2 * 2 + 4 + 2 * 3, "with it");
+    is_int(nodes[0].calls[1].n_items, 3 + 2 + 5 + 2 + 2, "with it");
     is_string(nodes[0].calls[1].items[6], "77", "the floor");
-    is_int(nodes[0].calls[2].n_items, 1 + 2 * 2 + 4 + 2 * 4, "with a block");
-    is_string(nodes[0].calls[2].items[16], "2064", "its last token");
+    is_int(nodes[0].calls[2].n_items, 3 + 2 + 5 + 2 + 3, "with a block");
+    is_string(nodes[0].calls[2].items[14], "2064", "its last token");
+}
+
+static void words_are(const struct sent_call *call, size_t from, const char *want, const char *what) {
+    char text[256] = "";
+
+    for (size_t i = from; i < call->n_items; i++)
+        (void) strcat(strcat(text, i > from ? " " : ""), call->items[i]);
+    is_string(text, want, what);
+}
+
+/* What is the same for all names is told once. */
+static void test_each(void) {
+    enum { EACH = 3 + 2 + 4, NUMBERS = EACH + 1 + 2 };
+
+    for (unsigned name = 1; name <= 2; name++)
+        ask_nodes(1, OPERATION_ACQUIRE, name, name, BLOCK);
+    flush();
+    is_string(nodes[0].calls[0].items[EACH], "0", "names with the same numbers");
+    words_are(&nodes[0].calls[0], NUMBERS, "1000 2000 2064", "share them: ttl, token, the last one");
+    answer_all(NULL);
+    for (unsigned name = 1; name <= 2; name++)
+        ask_nodes(1, OPERATION_ACQUIRE, name, name, BLOCK + name);
+    flush();
+    is_string(nodes[0].calls[0].items[EACH], "1", "names with tokens of their own");
+    words_are(&nodes[0].calls[0], NUMBERS, "1000 1000 2001 2002 2065 2066", "have one of each");
+    answer_all(NULL);
+    for (unsigned name = 1; name <= 2; name++)
+        ask_for(1, OPERATION_ACQUIRE, name, name, BLOCK, 1000 * name);
+    flush();
+    is_string(nodes[0].calls[0].items[EACH], "1", "and so have names");
+    words_are(&nodes[0].calls[0], NUMBERS, "1000 2000 2000 2000 2064 2064", "with a ttl of their own");
+    answer_all(NULL);
 }
 
 /* One call is written for both, but for what each is told of itself. */
@@ -382,6 +421,13 @@ static void test_mute(void) {
     flush();
     answer_all(&reply);
     is_int(heard(3), 0, "with the right, it says how many");
+    redisReply nothing = array(NULL, 0);
+    nodes[1].rights.listen = false;
+    ask_nodes(3, OPERATION_RELEASE, 5, 5, FENCED);
+    flush();
+    answer_all(&nothing);
+    is_int(heard(5), 1, "and without it nothing at all says nothing either");
+    nodes[1].rights.listen = true;
 }
 
 static void test_same_key(void) {
@@ -416,11 +462,11 @@ static void test_same_key(void) {
 
 static void test_limits(void) {
     for (unsigned name = 0; name < 2 * BATCH_ACQUIRES_MAX + 3; name++)
-        ask_nodes(1, OPERATION_ACQUIRE, name, name, BLOCK);
+        ask_nodes(1, OPERATION_ACQUIRE, name, name, BLOCK + name);
     flush();
     is_int(nodes[0].n_calls, 3, "a call has room for so many names to acquire");
     is_int(count_locks(&nodes[0].calls[1]), BATCH_ACQUIRES_MAX, "and takes them");
-    is_int(nodes[0].calls[1].n_items, 1 + 2 * BATCH_ACQUIRES_MAX + 4 + 4 * BATCH_ACQUIRES_MAX,
+    is_int(nodes[0].calls[1].n_items, 3 + BATCH_ACQUIRES_MAX + 5 + 4 * BATCH_ACQUIRES_MAX,
            "with all that belongs to them");
     is_int(count_locks(&nodes[0].calls[2]), 3, "the rest goes behind");
     answer_all(NULL);
@@ -496,7 +542,7 @@ static void test_any_order(void) {
 
 static void test_answers(void) {
     char type[] = "string", set[] = "set", value[] = "theirs", nothing[] = "", no[] = "NOPERM no";
-    redisReply now = integer(4711), accepted = integer(1000), zero = integer(0), far = integer(-1),
+    redisReply now = integer(4711), accepted = integer(1), zero = integer(0), far = integer(-1),
                larger = integer(2000), left = integer(500), none = integer(-1), is_text = string(type),
                is_set = string(set), text = string(value), empty = string(nothing), refused = string(no);
     redisReply *const behind[] = {&zero, &larger}, *const beyond[] = {&far, &larger},
@@ -532,6 +578,38 @@ static void test_answers(void) {
     is_int(votes[6].vote.kind, VOTE_REFUSED, "what our script does not say is no vote");
 }
 
+/* What is usual is answered in short. */
+static void test_all_well(void) {
+    redisReply now = integer(4711);
+    redisReply *const only[] = {&now};
+    redisReply brief = array((redisReply **) only, 1), none = array(NULL, 0);
+
+    for (unsigned name = 1; name <= 3; name++) {
+        ask(OPERATION_ACQUIRE, name);
+        ask(OPERATION_EXTEND, 10 + name);
+    }
+    flush();
+    answer_all(&brief);
+    unsigned yes = 0;
+    for (unsigned i = 0; i < n_votes; i++)
+        yes += votes[i].vote.kind == VOTE_YES && votes[i].vote.token_verdict == TOKEN_ACCEPTED;
+    is_int(yes, 6, "the time alone: all were taken with their tokens, or extended");
+    is_int(told_time_us, 4711, "then");
+    for (unsigned name = 1; name <= 3; name++)
+        ask(OPERATION_RELEASE, name);
+    flush();
+    answer_all(&none);
+    yes = 0;
+    for (unsigned i = 0; i < n_votes; i++)
+        yes += votes[i].vote.kind == VOTE_YES && !votes[i].vote.heard;
+    is_int(yes, 3, "nothing: all were deleted, and nobody was told");
+    ask(OPERATION_RELEASE, 1);
+    ask(OPERATION_ADOPT, 2);
+    flush();
+    answer_all(&brief);
+    ok(votes[1].vote.kind == VOTE_REFUSED, "who takes a lease over is answered for each");
+}
+
 /* All of a call meet the same. */
 static void all_vote(const redisReply *reply, enum vote_kind kind, const char *what) {
     unsigned good = 0;
@@ -550,13 +628,16 @@ static void test_all_alike(void) {
     char epoch[] = "EPOCH changed", no[] = "ERR no";
     redisReply changed = {.type = REDIS_REPLY_ERROR, .str = epoch, .len = strlen(epoch)},
                error = {.type = REDIS_REPLY_ERROR, .str = no, .len = strlen(no)}, nobody = integer(1),
-               none = array(NULL, 0);
+               none = array(NULL, 0), word = string(no);
+    redisReply *const only[] = {&word};
+    redisReply wordy = array((redisReply **) only, 1);
 
     all_vote(NULL, VOTE_CUT, "a broken connection cuts off each name");
     all_vote(&changed, VOTE_EPOCH, "a node that lost its memory says so of each");
     all_vote(&error, VOTE_REFUSED, "and so does one that refuses the call");
     all_vote(&nobody, VOTE_REFUSED, "or answers something else");
     all_vote(&none, VOTE_REFUSED, "or less than was asked");
+    all_vote(&wordy, VOTE_REFUSED, "or no time");
     nodes[0].down = true;
     all_vote(NULL, VOTE_CUT, "what can't be sent is cut off");
     nodes[0].down = false;
@@ -605,6 +686,7 @@ int main(void) {
         abort();
     test_together();
     test_kinds();
+    test_each();
     test_own_words();
     test_down();
     test_mute();
@@ -612,6 +694,7 @@ int main(void) {
     test_limits();
     test_any_order();
     test_answers();
+    test_all_well();
     test_all_alike();
     test_key_refused();
     is_int(overwritten, 0, "no call was written over before its last answer");
