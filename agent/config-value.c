@@ -188,7 +188,7 @@ bool value_address_equal(const struct value_address *a, const struct value_addre
 }
 
 const char *value_key_format(const char *text, size_t *ret_prefix_length, const char **ret_suffix) {
-    static const char name[] = "{name}";
+    static const char name[] = "{name}", ours[] = "redlockd:";
     const char *found = strstr(text, name);
     const char *suffix;
 
@@ -199,6 +199,8 @@ const char *value_key_format(const char *text, size_t *ret_prefix_length, const 
         return "expected at most 64 bytes before and 64 after \"{name}\"";
     if (has_control(text))
         return "expected no control characters";
+    if (strncmp(text, ours, strlen(ours)) == 0)
+        return "expected another beginning: keys that begin with \"redlockd:\" are the agent's own";
     *ret_prefix_length = (size_t) (found - text);
     *ret_suffix = suffix;
     return NULL;

@@ -237,6 +237,7 @@ static void test_values(void) {
     refuses("no sessions", NODE "max_sessions = 0", "2: expected 1 to");
     refuses("key_format without {name}", NODE "key_format = \"redlock:{r}\"", "2: {name}");
     refuses("key_format with two", NODE "key_format = \"{name}{name}\"", "2: {name}");
+    refuses("key_format of our own keys", NODE "key_format = \"redlockd:{name}\"", "2: redlockd:");
     refuses("key_format too long",
             NODE "key_format = \"0123456789012345678901234567890123456789012345678901234567890123x{name}\"",
             "2: at most 64 bytes");
