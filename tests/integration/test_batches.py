@@ -416,6 +416,8 @@ def test_shared():
           "60 clients have their leases on all nodes")
     took = [calls(node, "evalsha") - count for node, count in zip(nodes, before)]
     ok(all(count < 60 for count in took), "by fewer calls: %s" % took)
+    tokens = {grant["fence"] for grant in grants}
+    ok(len(tokens) <= max(took) + 1, "as a rule those of one call have one token: %d" % len(tokens))
     ask_at_once(agent, [(client, encode("RELEASE", grant["id"])) for client, grant in zip(clients, grants)])
     equal([client.reply() for client in clients], [1] * 60, "and let them go")
     agent.terminate()
