@@ -244,7 +244,7 @@ def test_epoch():
 
 def lacks(text):
     """A script's refusal for want of a right, in the words of servers old and new."""
-    return "NOPERM" in text or "can't run this command" in text
+    return any(word in text for word in ("NOPERM", "can't run this command", "no permissions to run"))
 
 
 def test_refused():
