@@ -4,7 +4,7 @@ import re
 import time
 
 from results import target
-from world import KEEPERS, Job, World, cpu_ms, lab, rss_bytes, switches
+from world import KEEPERS, Job, World, cpu_ms, lab, new_nodes, rss_bytes, switches
 
 INTERVAL = 0.95 * 3 / 8  # of the ttl: between two extensions, on average
 
@@ -120,7 +120,7 @@ def memory(results, settings):
     """Memory of a lease is what more of them want in an agent that has some already: there all buffers are
     as large as they get, whatever is shared has been touched, and nothing but the leases is new. Counted are
     all pages of the process, those that it shares with its clients too."""
-    nodes = lab.nodes(settings.most_nodes)
+    nodes = new_nodes(settings.most_nodes)
 
     def fresh():
         agent = lab.Agent(nodes, keepers=KEEPERS)

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""tests/bench/run [--quick|--long] [--output DIRECTORY] [--only SECTION,...] [--no-peers]
+"""tests/bench/run [--quick|--long] [--unix] [--output DIRECTORY] [--only SECTION,...] [--no-peers]
 
 Measures the agent beside the bare floor (hiredis, nothing in between, all nodes at once, majority), prints a
 table, and writes it with every number (bench.json) and plots (*.svg) into a directory: build-bench/results
 unless told. --quick takes about three minutes, the whole under twenty, --long a quarter of an hour more.
+Nodes are asked over TCP, as those of a fleet are; with --unix over Unix sockets, which cost less.
 
 REDLOCK_BUILD tells which build is measured; tests/bench/run sees to one."""
 
@@ -24,6 +25,7 @@ import measures  # noqa: E402
 import peers  # noqa: E402
 import plots  # noqa: E402
 import table  # noqa: E402
+import world  # noqa: E402
 from results import Results  # noqa: E402
 
 SECTIONS = {**measures.SECTIONS, "peers": peers.measure, "endurance": costs.endurance}
@@ -59,7 +61,7 @@ class Settings:
     delayed_ms = 1500
     flood_ttl_ms = 2000
     flood_ms = 4000
-    peer_kinds = 5
+    peer_kinds = 6
     peer_rounds = 5
     peer_ms = 600
     peer_handoffs = 15
@@ -154,6 +156,7 @@ def arguments():
     parser.add_argument("--output", default=os.path.join(os.environ["REDLOCK_BUILD"], "results"))
     parser.add_argument("--only", type=sections_of, default=list(SECTIONS))
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--unix", action="store_true")
     given = parser.parse_args()
     if given.no_peers:
         given.only = [name for name in given.only if name != "peers"]
@@ -207,8 +210,12 @@ def main():
     given = arguments()
     settings = Tiny if given.tiny else Quick if given.quick else Long if given.long else Settings
     results = Results()
+    if given.unix:
+        world.by_unix_sockets()
     numbers = {name: getattr(settings, name) for name in dir(settings) if not name.startswith("_")}
-    results.about = {"form": settings.__name__.lower(), "settings": numbers, "versions": versions(),
+    form = "whole" if settings is Settings else settings.__name__.lower()
+    results.about = {"form": form, "settings": numbers, "versions": versions(),
+                     "nodes": "over Unix sockets" if given.unix else "over TCP, on this host",
                      "load_average": {"start": os.getloadavg()[0]}}
     os.makedirs(given.output, exist_ok=True)
     results.about["failed"] = [name for name in SECTIONS if name in given.only and

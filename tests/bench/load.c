@@ -3,7 +3,7 @@
  * a second. Two lines: that it has begun, and what it has measured.
  *
  * Clients are connections of one process, with libredlock's calls for event loops; or processes, with its
- * blocking calls. (So is a single one.) PLACE is the agent's or the relay's socket, or the nodes' sockets:
+ * blocking calls. (So is a single one.) PLACE is the agent's or the relay's socket, or where the nodes are:
  * then one process has one connection to each node, whatever the number of its clients. */
 
 #include <errno.h>

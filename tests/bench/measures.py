@@ -184,7 +184,8 @@ def delayed(results, settings):
     lab.wait_for(lambda: all(os.path.exists(node.socket_path) for node in far), what="the proxies")
     agent = lab.Agent(far, keepers=KEEPERS)
     agent.wait_voting(5)
-    rows = {quantile: results.row("delayed_" + quantile, "acquire %s, nodes 1 ms away" % quantile,
+    text = "acquire %s, nodes 1 ms away, over Unix sockets"
+    rows = {quantile: results.row("delayed_" + quantile, text % quantile,
                                   bound=target(settings, 1.1 if quantile == "p50" else None))
             for quantile in ("p50", "p99")}
     places = {"floor": [node.socket_path for node in far], "agent": [agent.socket_path]}

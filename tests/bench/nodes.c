@@ -6,14 +6,40 @@
 #include <time.h>
 
 enum { TTL_MS = 10000 };
+enum { HOST_BYTES = 64 };
 
 #define RETENTION_MS "604800000"
 #define SKEW_US "60000000"
 
 static long long last_token;
 
+/* The port of HOST:PORT, and its host; 0 of a path. */
+static int port_of(const char *place, char ret_host[static HOST_BYTES]) {
+    const char *colon = strrchr(place, ':');
+
+    if (*place == '/')
+        return 0;
+    if (!colon || colon - place >= HOST_BYTES)
+        fail(place, "is neither a path nor HOST:PORT");
+    memcpy(ret_host, place, (size_t) (colon - place));
+    ret_host[colon - place] = '\0';
+    return (int) number_of(colon + 1, 1, 65535);
+}
+
 redisContext *node_connect(const char *place) {
-    redisContext *context = redisConnectUnix(place);
+    char host[HOST_BYTES];
+    int port = port_of(place, host);
+    redisContext *context = port ? redisConnect(host, port) : redisConnectUnix(place);
+
+    if (!context || context->err)
+        fail(place, "can't connect");
+    return context;
+}
+
+redisAsyncContext *node_connect_async(const char *place) {
+    char host[HOST_BYTES];
+    int port = port_of(place, host);
+    redisAsyncContext *context = port ? redisAsyncConnect(host, port) : redisAsyncConnectUnix(place);
 
     if (!context || context->err)
         fail(place, "can't connect");

@@ -2,6 +2,7 @@
  * that the agent's have. */
 #pragma once
 
+#include <hiredis/async.h>
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 
@@ -13,7 +14,7 @@
 #define FLOOR_VALUE "0123456789abcdef0123456789abcdef01234567:benchhost:01234567:123456:0:"
 
 struct node {
-    const char *place; /* its Unix socket */
+    const char *place; /* HOST:PORT, or the path of its Unix socket */
     redisContext *context;
     char epoch[EPOCH_BYTES_MAX]; /* as an agent has blessed the node */
     char shas[SCRIPTS_LOADED][41];
@@ -23,8 +24,9 @@ struct node {
 void node_open(struct node *node, const char *place);
 void node_close(struct node *node);
 
-/* A connection and nothing else. */
+/* A connection and nothing else; the second one for hiredis' asynchronous calls. */
 redisContext *node_connect(const char *place);
+redisAsyncContext *node_connect_async(const char *place);
 
 /* How many places there are. */
 unsigned nodes_count(char **places);

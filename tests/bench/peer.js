@@ -1,4 +1,4 @@
-// peer.js MODE ARGUMENT... PLACE...: node-redlock over the Redis servers at these sockets, as peer.py does it.
+// peer.js MODE ARGUMENT... PLACE...: node-redlock over the Redis servers at these places, as peer.py does it.
 // NODE_PATH tells where redlock and ioredis are.
 'use strict';
 const ioredis = require('ioredis');
@@ -14,7 +14,10 @@ const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 // Waits for ever, at its own pace of tries.
 function locker(places) {
-  const clients = places.map((path) => new Redis({ path }));
+  const clients = places.map((place) => {
+    const [host, port] = place.split(':');
+    return new Redis(place.startsWith('/') ? { path: place } : { host, port: Number(port) });
+  });
   const redlock = new Redlock(clients, { retryCount: -1 });
   redlock.on('error', () => {});
   redlock.on('clientError', () => {});

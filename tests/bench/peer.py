@@ -23,7 +23,11 @@ def us():
 class Redis:
     def __init__(self, places, number=0):
         import redis
-        self.client = redis.Redis(unix_socket_path=places[0])
+        if places[0].startswith("/"):
+            self.client = redis.Redis(unix_socket_path=places[0])
+            return
+        host, port = places[0].rsplit(":", 1)
+        self.client = redis.Redis(host=host, port=int(port))
 
     def acquire(self, name, ttl_ms):
         self.lock = self.client.lock(name, timeout=ttl_ms / 1000, thread_local=False)

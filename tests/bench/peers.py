@@ -13,6 +13,7 @@ from world import HERE, Job, World, bench, in_turns, lab, load, monotonic_us
 
 WORKERS = (16, 64)
 INSTALL_SECONDS = 120
+IOREDIS = "ioredis@6.0.0"
 
 
 class Absent(Exception):
@@ -71,13 +72,14 @@ class Peer:
 
 
 class NodeRedlock(Peer):
-    name, nodes = "node-redlock", 5
+    """The version that npm installs when it is told none."""
+    name, nodes, package = "node-redlock 4", 5, "redlock@4.2.0"
 
     def __init__(self, world):
         if not shutil.which("node") or not shutil.which("npm"):
             raise Absent("node and npm are not installed")
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        cache = os.path.join(cache, "redlockd-bench")
+        cache = os.path.join(cache, "redlockd-bench", self.package)
         modules = os.path.join(cache, "node_modules")
         if not all(os.path.exists(os.path.join(modules, name)) for name in ("redlock", "ioredis")):
             self.install(cache)
@@ -90,8 +92,8 @@ class NodeRedlock(Peer):
     def install(self, cache):
         os.makedirs(cache, exist_ok=True)
         try:
-            done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", cache, "redlock",
-                                   "ioredis"], cwd=cache, capture_output=True, text=True,
+            done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", cache,
+                                   self.package, IOREDIS], cwd=cache, capture_output=True, text=True,
                                   timeout=INSTALL_SECONDS)
         except subprocess.TimeoutExpired:
             raise Absent("npm did not reach its registry in time") from None
@@ -101,6 +103,11 @@ class NodeRedlock(Peer):
     def version_of(self, modules, name):
         with open(os.path.join(modules, name, "package.json")) as file:
             return json.load(file)["version"]
+
+
+class NodeRedlockBeta(NodeRedlock):
+    """The one that its documentation describes, a beta for years."""
+    name, package = "node-redlock 5", "redlock@5.0.0-beta.2"
 
 
 class RedisPy(Peer):
@@ -197,8 +204,9 @@ def free_port():
         return taken.getsockname()[1]
 
 
-KINDS = (Agent, AgentWithoutTokens, NodeRedlock, RedisPy, Etcd)
-LIBRARIES = (NodeRedlock.name, RedisPy.name)
+KINDS = (Agent, AgentWithoutTokens, NodeRedlock, NodeRedlockBeta, RedisPy, Etcd)
+REDLOCKS = (NodeRedlock.name, NodeRedlockBeta.name)
+LIBRARIES = (*REDLOCKS, RedisPy.name)
 
 
 def started(results, settings, world):
@@ -219,9 +227,14 @@ def floor_us(places, ms):
     return load("floor", "connections", 1, ms, *places)["acquire"]["p50"]
 
 
-def beside(results, key, text, library, **bound):
-    """The agent, and the one without tokens, beside a library: rows of what was measured of all of them."""
+def beside(results, key, text, libraries, **bound):
+    """The agent, and the one without tokens, beside a library: rows of what was measured of all of them. Of
+    the libraries that are there it is the one beside which the agent does worst."""
     measured = results.rows[key]
+    there = [name for name in libraries if name in measured.series]
+    if not there:
+        return
+    library = (min if bound.get("least") else max)(there, key=measured.ratio)
     results.again(measured, "beside_" + key, "%s: agent / %s" % (text, library), base=library, **bound)
     plain = AgentWithoutTokens.name
     results.again(measured, "beside_%s_no_tokens" % key, "the same: %s / %s" % (plain, library), ours=plain,
@@ -229,14 +242,9 @@ def beside(results, key, text, library, **bound):
 
 
 def compare(results, settings):
-    redlock, pairs_16 = NodeRedlock.name, results.rows["peer_pairs_16"]
-    if redlock in pairs_16.series:
-        beside(results, "peer_acquire", "acquire p50", redlock, bound=target(settings, 1))
-        beside(results, "peer_pairs_64", "pairs, 64 workers", redlock, bound=target(settings, 5), least=True)
-    libraries = [name for name in LIBRARIES if name in pairs_16.series]
-    if libraries:
-        beside(results, "peer_pairs_16", "pairs, 16 workers", max(libraries, key=pairs_16.value),
-               bound=target(settings, 3), least=True)
+    beside(results, "peer_acquire", "acquire p50", REDLOCKS, bound=target(settings, 1))
+    beside(results, "peer_pairs_64", "pairs, 64 workers", REDLOCKS, bound=target(settings, 5), least=True)
+    beside(results, "peer_pairs_16", "pairs, 16 workers", LIBRARIES, bound=target(settings, 3), least=True)
 
 
 def measure(results, settings):

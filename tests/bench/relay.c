@@ -131,9 +131,7 @@ static void set_events(struct upstream *upstream, int how, bool to_send) {
 
 static void upstream_open(struct upstream *upstream, const char *place) {
     node_open(&upstream->node, place);
-    upstream->context = redisAsyncConnectUnix(place);
-    if (!upstream->context || upstream->context->err)
-        fail(place, "can't connect");
+    upstream->context = node_connect_async(place);
     upstream->context->ev.data = upstream;
     upstream->context->ev.addRead = on_nothing;
     upstream->context->ev.delRead = on_nothing;

@@ -24,13 +24,13 @@ class Row:
     def value(self, series):
         return median(self.series[series]) if self.series.get(series) else None
 
-    def ratios(self):
+    def ratios(self, base=None):
         """A ratio for each round, of what was measured in it."""
-        pairs = zip(self.series.get(self.ours, []), self.series.get(self.base, []))
+        pairs = zip(self.series.get(self.ours, []), self.series.get(base or self.base, []))
         return [ours / base for ours, base in pairs if base]
 
-    def ratio(self):
-        ratios = self.ratios()
+    def ratio(self, base=None):
+        ratios = self.ratios(base)
         return median(ratios) if ratios else None
 
     def spread(self):

@@ -94,6 +94,7 @@ def peer_lines(results):
 def text(results):
     about = results.about
     lines = ["; ".join("%s %s" % pair for pair in about["versions"].items()),
+             "run: %s; nodes %s" % (about["form"], about["nodes"]),
              "load average %.2f at the start, %.2f at the end" % (about["load_average"]["start"],
                                                                   about["load_average"]["end"])]
     if about["noise"]["floor_spread_median"] is not None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from tap import equal, main, note, ok, skip  # noqa: E402
 import peers  # noqa: E402
 import table  # noqa: E402
 from results import Results  # noqa: E402
+import world  # noqa: E402
 from world import in_turns  # noqa: E402
 
 PLOTS = ("latency.svg", "pairs.svg", "handoff.svg", "peers.svg")
@@ -95,6 +97,23 @@ def test_arguments():
     ok("not allowed with" in refused("--long"), "and one form is chosen")
 
 
+def test_unix():
+    for told, arguments in (("over TCP", ()), ("over Unix sockets", ("--unix",))):
+        output = tempfile.mkdtemp(prefix="redlock-bench-")
+        command = [sys.executable, os.path.join(HERE, "drive.py"), "--tiny", "--only", "validity"]
+        done = subprocess.run([*command, "--output", output, *arguments], capture_output=True, text=True)
+        ok("nodes " + told in done.stdout, "how nodes are asked is told: " + told)
+        shutil.rmtree(output)
+    usual = world.node_kind
+    for place, choose in ((r"127\.0\.0\.1:\d+", lambda: None), (r"/.*\.sock", world.by_unix_sockets)):
+        choose()
+        own = world.World(1)
+        measured = world.load("floor", "connections", 1, 20, *own.places)
+        ok(re.fullmatch(place, own.places[0]) and measured["pairs_per_second"] > 0, "it asks at " + place)
+        own.end()
+    world.node_kind = usual
+
+
 def test_turns():
     drawn = [in_turns(("floor", "agent", "relay")) for _ in range(200)]
     ok(all(sorted(turns) == ["agent", "floor", "relay"] for turns in drawn), "each has its turn")
@@ -139,7 +158,8 @@ def compared(rounds=5, **pairs):
     """The lines of the agents beside the libraries, from pairs a second (16 workers, 64 workers)."""
     results = Results()
     for name, values in [pair for pair in pairs.items() for _ in range(rounds)]:
-        name = {"agent": "agent", "plain": "agent, no tokens", "redlock": "node-redlock",
+        name = {"agent": "agent", "plain": "agent, no tokens", "redlock": "node-redlock 4",
+                "beta": "node-redlock 5",
                 "redis": "redis-py Lock", "etcd": "etcd"}[name]
         results.row("peer_acquire").note(name, 1e6 / values[0])
         for workers, value in zip((16, 64), values):
@@ -150,11 +170,26 @@ def compared(rounds=5, **pairs):
 
 def test_peers():
     lines = compared(agent=(300, 500), plain=(400, 600), redlock=(90, 100), redis=(100, 90), etcd=(900, 900))
-    equal(lines, {"acquire p50: agent / node-redlock": "met (at most 1.00 x)",
-                  "pairs, 64 workers: agent / node-redlock": "met (at least 5.00 x)",
+    equal(lines, {"acquire p50: agent / node-redlock 4": "met (at most 1.00 x)",
+                  "pairs, 64 workers: agent / node-redlock 4": "met (at least 5.00 x)",
                   "pairs, 16 workers: agent / redis-py Lock": "met (at least 3.00 x)",
-                  "the same: agent, no tokens / node-redlock": "",
+                  "the same: agent, no tokens / node-redlock 4": "",
                   "the same: agent, no tokens / redis-py Lock": ""}, "beside the best library")
+    lines = compared(agent=(300, 500), plain=(400, 600), redlock=(100, 90), beta=(90, 110), redis=(80, 80))
+    equal({text: verdict for text, verdict in lines.items() if verdict},
+          {"acquire p50: agent / node-redlock 4": "met (at most 1.00 x)",
+           "pairs, 64 workers: agent / node-redlock 5": "NOT MET (at least 5.00 x)",
+           "pairs, 16 workers: agent / node-redlock 4": "met (at least 3.00 x)"},
+          "of two versions the one that is the better in this")
+    results = Results()
+    for agent, redlock, beta in ((10, 1, 5), (20, 1, 8), (30, 10, 9), (40, 10, 9), (50, 10, 11)):
+        for name, value in (("agent", agent), ("agent, no tokens", agent), ("node-redlock 4", redlock),
+                            ("node-redlock 5", beta)):
+            for key in ("peer_acquire", "peer_pairs_16", "peer_pairs_64"):
+                results.row(key).note(name, value)
+    peers.compare(results, Binding)
+    equal([results.rows["beside_peer_pairs_%d" % workers].base for workers in (16, 64)],
+          ["node-redlock 5"] * 2, "by the ratios of the rounds, as it is judged")
     lines = compared(agent=(80, 80), plain=(400, 600), redlock=(90, 100))
     equal(sorted(filter(None, lines.values())), ["NOT MET (at least 3.00 x)", "NOT MET (at least 5.00 x)",
                                                  "NOT MET (at most 1.00 x)"], "where there is no other")
@@ -163,4 +198,4 @@ def test_peers():
     equal(list(filter(None, lines.values())), [], "a single round tells nothing")
 
 
-main(test_tiny, test_arguments, test_turns, test_bounds, test_ratios, test_peers)
+main(test_tiny, test_arguments, test_unix, test_turns, test_bounds, test_ratios, test_peers)

@@ -24,11 +24,24 @@ def in_turns(compared):
     return turn_order.sample(list(compared), len(compared))
 
 
+node_kind = lab.TcpNode  # how nodes are asked
+
+
+def by_unix_sockets():
+    """From now on nodes are asked over Unix sockets."""
+    global node_kind
+    node_kind = lab.Node
+
+
+def new_nodes(count):
+    return lab.nodes(count, kind=node_kind)
+
+
 class World:
     """Nodes of its own, and agents over them. The first agent blesses the nodes for the floor too."""
 
     def __init__(self, count, agents=1, config=""):
-        self.nodes = lab.nodes(count)
+        self.nodes = new_nodes(count)
         self.agents = [self.agent(config) for _ in range(agents)]
 
     def agent(self, config=""):
@@ -38,8 +51,8 @@ class World:
 
     @property
     def places(self):
-        """The nodes' sockets, for the floor."""
-        return [node.socket_path for node in self.nodes]
+        """Where the nodes are, for those that ask them themselves."""
+        return [node.address.removeprefix("unix:") for node in self.nodes]
 
     @property
     def socket(self):

@@ -271,8 +271,8 @@ class TcpNode(Node):
         return "127.0.0.1:%d" % self.port
 
 
-def nodes(count, *options):
-    return [Node(chr(ord("a") + i), *options) for i in range(count)]
+def nodes(count, *options, kind=Node):
+    return [kind(chr(ord("a") + i), *options) for i in range(count)]
 
 
 class Manager:
