@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "floor.h"
@@ -297,6 +298,15 @@ static void print_phase(enum phase phase, struct record **records, unsigned proc
     free(all);
 }
 
+/* Until all are connected. Who can't says why, and ends. */
+static void await_ready(unsigned processes) {
+    while (atomic_load(&turn->ready) < processes) {
+        if (waitpid(-1, NULL, WNOHANG) > 0)
+            fail("a client", "ended before it was connected");
+        (void) usleep(1000);
+    }
+}
+
 int run_load(char **arguments) {
     enum { PROCESSES_MAX = 256 };
     static struct record *records[PROCESSES_MAX];
@@ -319,8 +329,7 @@ int run_load(char **arguments) {
             work(arguments[0], arguments + 4, apart ? 1 : clients);
         }
     }
-    while (atomic_load(&turn->ready) < processes)
-        (void) usleep(1000);
+    await_ready(processes);
     double begun_us = now_us();
     turn->until_us = begun_us + us;
     turn->from_us = begun_us + us / WARM_UP;

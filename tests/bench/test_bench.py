@@ -114,6 +114,14 @@ def test_unix():
     world.node_kind = usual
 
 
+def test_no_node():
+    for place in ("nowhere", "127.0.0.1:99999", "127.0.0.1:1", "/nowhere"):
+        done = subprocess.run([world.BENCH, "load", "floor", "connections", "1", "20", place],
+                              capture_output=True, text=True, timeout=60)
+        said = done.stderr.split("\n")[0]
+        ok(done.returncode != 0 and place.split(":")[-1] in said, "it ends: " + said)
+
+
 def test_turns():
     drawn = [in_turns(("floor", "agent", "relay")) for _ in range(200)]
     ok(all(sorted(turns) == ["agent", "floor", "relay"] for turns in drawn), "each has its turn")
@@ -198,4 +206,4 @@ def test_peers():
     equal(list(filter(None, lines.values())), [], "a single round tells nothing")
 
 
-main(test_tiny, test_arguments, test_unix, test_turns, test_bounds, test_ratios, test_peers)
+main(test_tiny, test_arguments, test_unix, test_no_node, test_turns, test_bounds, test_ratios, test_peers)
