@@ -215,7 +215,7 @@ def main():
     numbers = {name: getattr(settings, name) for name in dir(settings) if not name.startswith("_")}
     form = "whole" if settings is Settings else settings.__name__.lower()
     results.about = {"form": form, "settings": numbers, "versions": versions(),
-                     "nodes": "over Unix sockets" if given.unix else "over TCP, on this host",
+                     "nodes": world.how_asked(),
                      "load_average": {"start": os.getloadavg()[0]}}
     os.makedirs(given.output, exist_ok=True)
     results.about["failed"] = [name for name in SECTIONS if name in given.only and

@@ -24,13 +24,17 @@ def in_turns(compared):
     return turn_order.sample(list(compared), len(compared))
 
 
-node_kind = lab.TcpNode  # how nodes are asked
+node_kind = lab.TcpNode
 
 
 def by_unix_sockets():
     """From now on nodes are asked over Unix sockets."""
     global node_kind
     node_kind = lab.Node
+
+
+def how_asked():
+    return "over TCP, on this host" if node_kind is lab.TcpNode else "over Unix sockets"
 
 
 def new_nodes(count):
