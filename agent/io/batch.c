@@ -7,18 +7,15 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "core/draft.h"
 #include "io/burst.h"
 #include "io/evalsha.h"
 #include "io/votes.h"
 
 enum {
     TOKEN_DIGITS = 20,
-    /* Calls that are put together at a time; with more kinds in one turn, they go out earlier. */
-    DRAFTS_MAX = 8,
-    KEYS_SEEN_BITS = 4096, /* a power of two */
     CALL_ITEMS_MAX = 3 * BATCH_NAMES_MAX + 8,
-    EXPECTED = 4, /* votes: as many are counted while a lease is fetched from memory */
-    OWN_MAX = 2,  /* words of a node's own in a call */
+    OWN_MAX = 2, /* words of a node's own in a call */
     SPARES_MAX = 16,
 };
 
@@ -51,31 +48,24 @@ enum { WORDS_MAX = 15 };
 /* As the scripts' heads have it. */
 static const struct layout {
     enum redis_script script;
-    uint32_t names_max; /* in one call */
     uint8_t words[WORDS_MAX];
-} layouts[] = {
+} layouts[DRAFT_OPERATIONS] = {
     [OPERATION_ACQUIRE] = {SCRIPT_ACQUIRE,
-                           BATCH_ACQUIRES_MAX,
                            {WORD_EPOCH_KEY, WORD_FENCES, WORD_FORMER_FENCES, WORD_KEY, WORD_END, WORD_EPOCH,
                             WORD_FLOOR, WORD_SKEW, WORD_RETENTION, WORD_EACH, WORD_VALUE, WORD_TTL,
                             WORD_TOKEN, WORD_LAST, WORD_END}},
     [OPERATION_RAISE] = {SCRIPT_RAISE,
-                         1,
                          {WORD_KEY, WORD_EPOCH_KEY, WORD_FENCES, WORD_FORMER_FENCES, WORD_END, WORD_VALUE,
                           WORD_TOKEN, WORD_EPOCH, WORD_FLOOR, WORD_SKEW, WORD_LAST, WORD_END}},
     [OPERATION_EXTEND] = {SCRIPT_EXTEND,
-                          BATCH_NAMES_MAX,
                           {WORD_KEY, WORD_EPOCH_KEY, WORD_END, WORD_VALUE, WORD_TTL, WORD_EPOCH, WORD_END}},
     [OPERATION_REFRESH] = {SCRIPT_REFRESH,
-                           1,
                            {WORD_KEY, WORD_EPOCH_KEY, WORD_FENCES, WORD_FORMER_FENCES, WORD_END, WORD_VALUE,
                             WORD_TTL, WORD_EPOCH, WORD_FORMER, WORD_TOKEN, WORD_END}},
     [OPERATION_RELEASE] = {SCRIPT_RELEASE,
-                           BATCH_NAMES_MAX,
                            {WORD_KEY, WORD_END, WORD_VALUE, WORD_FORMER, WORD_CHANNEL, WORD_END}},
-    [OPERATION_LOOK] = {SCRIPT_LOOK, 1, {WORD_KEY, WORD_FENCES, WORD_FORMER_FENCES, WORD_END, WORD_END}},
+    [OPERATION_LOOK] = {SCRIPT_LOOK, {WORD_KEY, WORD_FENCES, WORD_FORMER_FENCES, WORD_END, WORD_END}},
     [OPERATION_ADOPT] = {SCRIPT_ADOPT,
-                         BATCH_NAMES_MAX,
                          {WORD_KEY, WORD_EPOCH_KEY, WORD_END, WORD_VALUE, WORD_TTL, WORD_EPOCH, WORD_END}},
 };
 
@@ -90,28 +80,9 @@ struct number {
     struct piece piece; /* no length: not yet */
 };
 
-/* One request of this turn. */
+/* The words of one request of this turn. */
 struct item {
-    enum operation operation;
-    bool quiet;
-    bool again; /* something may have been asked of this key in this turn before */
-    node_set nodes;
-    uint64_t ticket;
-    uint64_t key_hash;
     struct piece fields[FIELDS];
-};
-
-/* A script call that is being put together. */
-struct draft {
-    uint32_t count;
-    const struct item *items[BATCH_NAMES_MAX];
-};
-
-/* Those that some nodes are to get, in the order in which they will go out. */
-struct drafts {
-    node_set nodes;
-    unsigned count;
-    struct draft all[DRAFTS_MAX];
 };
 
 /* A script's keys and arguments, but for the node's own words. */
@@ -121,6 +92,13 @@ struct words {
     const uint8_t *own;
     bool each; /* whether numbers of an acquisition are there for each name, or once for all */
     struct redis_item items[CALL_ITEMS_MAX];
+};
+
+/* What calls are sent with. */
+struct flush {
+    struct batcher *batcher;
+    struct redis *const *nodes;
+    instant_ns now_ns;
 };
 
 /* Memory for a call's bytes. */
@@ -152,18 +130,15 @@ struct batcher {
     char *arena;
     size_t arena_used, arena_room;
     struct number ttl, token, last; /* those put last */
-    struct item *items;
-    size_t n_items, items_room;
-    uint64_t keys_seen[KEYS_SEEN_BITS / 64]; /* of the items: a bit for each key, by its hash */
+    struct draft_turn turn;
+    struct item *items; /* the same ones' words */
+    size_t items_room;
     struct batch *free_singles, *free_full;
     struct batch *bounced; /* could not be sent */
     struct batch *all;
     struct spare spares[SPARES_MAX]; /* what a burst wanted more of is given back */
     unsigned n_spares;
     node_set cut;
-    /* Nodes that have refused such a call for one of its keys: each name in a call of its own. What is held
-     * there may be used there: extensions still go together. */
-    node_set alone[sizeof(layouts) / sizeof(layouts[0])];
     struct burst burst;
 };
 
@@ -198,6 +173,7 @@ struct batcher *batcher_free(struct batcher *batcher) {
     while (batcher->n_spares > 0)
         free(batcher->spares[--batcher->n_spares].bytes);
     burst_deinit(&batcher->burst);
+    free(batcher->turn.items);
     free(batcher->items);
     free(batcher->arena);
     free(batcher);
@@ -267,46 +243,36 @@ static struct piece put_key(struct batcher *batcher, const struct send *send) {
     return (struct piece){offset, batcher->arena_used - offset};
 }
 
-static void put_token(struct batcher *batcher, struct item *item, const struct send *send) {
-    item->fields[WORD_TOKEN] = put_number(batcher, &batcher->token, send->token);
-    if (send->token_last > send->token && send->operation != OPERATION_REFRESH)
-        item->fields[WORD_LAST] = put_number(batcher, &batcher->last, send->token_last);
-}
-
-/* Hashes that are equal by chance, or by somebody's choice, make another call, and nothing wrong. */
-static void note_key(struct batcher *batcher, struct item *item) {
-    static const uint64_t hash_key[2] = {0, 0};
-    const struct piece *key = &item->fields[WORD_KEY];
-
-    item->key_hash = hash_bytes(hash_key, batcher->arena + key->offset, key->length);
-    uint64_t *word = &batcher->keys_seen[item->key_hash % KEYS_SEEN_BITS / 64];
-    uint64_t bit = UINT64_C(1) << item->key_hash % 64;
-    item->again = *word & bit;
-    *word |= bit;
-}
-
 static bool has_ttl(enum operation operation) {
     return operation != OPERATION_RELEASE && operation != OPERATION_LOOK && operation != OPERATION_RAISE;
 }
 
-void batcher_add(struct batcher *batcher, const struct send *send) {
-    struct item item = {
-        .operation = send->operation, .quiet = send->quiet, .nodes = send->nodes, .ticket = send->ticket};
+/* Adds it to the turn, in which calls are put together; both arrays of items have the same room. */
+static const struct draft_item *note_item(struct batcher *batcher, const struct send *send,
+                                          const struct piece *key) {
+    static const uint64_t hash_key[2] = {0, 0};
+    size_t room = batcher->items_room, wanted = (size_t) batcher->turn.count + 1;
 
-    item.fields[WORD_KEY] = put_key(batcher, send);
-    note_key(batcher, &item);
-    assert(send->former || send->operation != OPERATION_REFRESH);
+    batcher->turn.items = grow(batcher->turn.items, &room, wanted, sizeof(batcher->turn.items[0]));
+    batcher->items = grow(batcher->items, &batcher->items_room, wanted, sizeof(batcher->items[0]));
+    return draft_add(&batcher->turn, send, hash_bytes(hash_key, batcher->arena + key->offset, key->length));
+}
+
+void batcher_add(struct batcher *batcher, const struct send *send) {
+    struct item item = {.fields[WORD_KEY] = put_key(batcher, send)};
+    const struct draft_item *drafted = note_item(batcher, send, &item.fields[WORD_KEY]);
+
     if (send->operation != OPERATION_LOOK)
         item.fields[WORD_VALUE] = put_value(batcher, send->secret, send->text, send->orphan);
-    if (send->former && (send->operation == OPERATION_REFRESH || send->operation == OPERATION_RELEASE))
+    if (drafted->has_former)
         item.fields[WORD_FORMER] = put_value(batcher, send->former, send->former_text, false);
     if (has_ttl(send->operation))
         item.fields[WORD_TTL] = put_number(batcher, &batcher->ttl, send->ttl_ms);
-    if (send->token != 0 && send->operation != OPERATION_EXTEND && send->operation != OPERATION_RELEASE &&
-        send->operation != OPERATION_ADOPT)
-        put_token(batcher, &item, send);
-    batcher->items = grow(batcher->items, &batcher->items_room, batcher->n_items + 1, sizeof(item));
-    batcher->items[batcher->n_items++] = item;
+    if (drafted->has_token)
+        item.fields[WORD_TOKEN] = put_number(batcher, &batcher->token, send->token);
+    if (drafted->has_block)
+        item.fields[WORD_LAST] = put_number(batcher, &batcher->last, send->token_last);
+    batcher->items[batcher->turn.count - 1] = item;
 }
 
 void batcher_cut(struct batcher *batcher, unsigned node) {
@@ -314,7 +280,7 @@ void batcher_cut(struct batcher *batcher, unsigned node) {
 }
 
 bool batcher_pending(const struct batcher *batcher) {
-    return batcher->n_items > 0 || batcher->cut != 0 || batcher->bounced;
+    return batcher->turn.count > 0 || batcher->cut != 0 || batcher->bounced;
 }
 
 /* --- sending --- */
@@ -349,6 +315,11 @@ static void batch_give(struct batcher *batcher, struct batch *batch) {
     *list = batch;
 }
 
+/* The words of what is asked. */
+static const struct item *item_of(const struct batcher *batcher, const struct draft_item *drafted) {
+    return &batcher->items[drafted - batcher->turn.items];
+}
+
 static bool has(const struct item *item, enum word field) {
     return item->fields[field].length > 0;
 }
@@ -360,14 +331,14 @@ static const char *last_word(const char *text) {
 
 /* A word that stands once in a call; NULL: not in this one. */
 static const char *common_word(const struct batcher *batcher, const struct words *words,
-                               const struct item *first, enum word word) {
+                               const struct draft_item *first, enum word word) {
     switch ((unsigned) word) {
     case WORD_EPOCH_KEY:
         return REDIS_EPOCH_KEY;
     case WORD_FENCES:
-        return has(first, WORD_TOKEN) ? REDIS_FENCES_KEY : NULL;
+        return first->has_token ? REDIS_FENCES_KEY : NULL;
     case WORD_FORMER_FENCES:
-        return has(first, WORD_TOKEN) ? REDIS_FORMER_FENCES_KEY : NULL;
+        return first->has_token ? REDIS_FORMER_FENCES_KEY : NULL;
     case WORD_SKEW:
         return batcher->skew_us;
     case WORD_EACH:
@@ -379,12 +350,12 @@ static const char *common_word(const struct batcher *batcher, const struct words
 }
 
 /* The node's own. */
-static const char *own_word(const struct redis *redis, const struct item *first, enum word word) {
+static const char *own_word(const struct redis *redis, const struct draft_item *first, enum word word) {
     switch ((unsigned) word) {
     case WORD_EPOCH:
         return redis_epoch(redis);
     case WORD_FLOOR:
-        return has(first, WORD_TOKEN) ? last_word(redis_epoch(redis)) : "";
+        return first->has_token ? last_word(redis_epoch(redis)) : "";
     default:
         assert(word == WORD_CHANNEL);
         return first->quiet || !redis_rights(redis)->listen ? "" : REDIS_FREE_CHANNEL;
@@ -408,11 +379,11 @@ static bool same_piece(const struct batcher *batcher, const struct piece *a, con
 
 /* Have all names the same numbers? As a rule they do: one ttl, and times of the same turn for tokens. */
 static bool share_numbers(const struct batcher *batcher, const struct draft *draft) {
-    const struct piece *first = draft->items[0]->fields;
+    const struct piece *first = item_of(batcher, draft->items[0])->fields;
 
     for (uint32_t i = 1; i < draft->count; i++)
         for (unsigned field = WORD_TTL; field <= WORD_LAST; field++)
-            if (!same_piece(batcher, &draft->items[i]->fields[field], &first[field]))
+            if (!same_piece(batcher, &item_of(batcher, draft->items[i])->fields[field], &first[field]))
                 return false;
     return true;
 }
@@ -420,6 +391,9 @@ static bool share_numbers(const struct batcher *batcher, const struct draft *dra
 /* Adds words up to the end of the keys or the arguments, and returns what comes behind it. */
 static const uint8_t *compose(struct words *into, const struct batcher *batcher, const struct draft *draft,
                               const uint8_t *words) {
+    const struct draft_item *first = draft->items[0];
+    const struct item *written = item_of(batcher, first);
+
     for (; *words != WORD_END; words++) {
         if (*words >= WORD_OWN) {
             if (into->n_own++ == 0) {
@@ -428,13 +402,13 @@ static const uint8_t *compose(struct words *into, const struct batcher *batcher,
             }
             assert(into->own_at == into->count);
         } else if (*words >= FIELDS) {
-            const char *text = common_word(batcher, into, draft->items[0], *words);
+            const char *text = common_word(batcher, into, first, *words);
             if (text)
                 add_word(into, text, strlen(text));
-        } else if (has(draft->items[0], *words)) {
+        } else if (has(written, *words)) {
             uint32_t count = into->each || !is_number(*words) ? draft->count : 1;
             for (uint32_t i = 0; i < count; i++) {
-                const struct piece *piece = &draft->items[i]->fields[*words];
+                const struct piece *piece = &item_of(batcher, draft->items[i])->fields[*words];
                 add_word(into, batcher->arena + piece->offset, piece->length);
             }
         }
@@ -460,7 +434,7 @@ static struct redis_call write_call(struct batcher *batcher, struct batch *batch
 }
 
 static void send_call(struct batcher *batcher, struct redis *redis, const struct redis_call *call,
-                      const struct words *words, const struct item *first, struct batch *batch) {
+                      const struct words *words, const struct draft_item *first, struct batch *batch) {
     struct redis_item own[OWN_MAX];
 
     assert(words->n_own <= OWN_MAX);
@@ -479,9 +453,10 @@ static void send_call(struct batcher *batcher, struct redis *redis, const struct
     batch->bounced |= node_set_of(redis_index(redis));
 }
 
-static void send_draft(struct batcher *batcher, struct redis *const nodes[NODES_MAX], node_set to,
-                       const struct draft *draft, instant_ns now_ns) {
-    const struct item *first = draft->items[0];
+static void send_draft(void *userdata, node_set to, const struct draft *draft) {
+    const struct flush *flush = userdata;
+    struct batcher *batcher = flush->batcher;
+    const struct draft_item *first = draft->items[0];
     const struct layout *layout = &layouts[first->operation];
     struct batch *batch = batch_new(batcher, draft->count);
     struct words words;
@@ -497,83 +472,11 @@ static void send_draft(struct batcher *batcher, struct redis *const nodes[NODES_
     batch->count = draft->count;
     for (uint32_t i = 0; i < draft->count; i++)
         batch->tickets[i] = draft->items[i]->ticket;
-    batch->sent_ns = now_ns;
+    batch->sent_ns = flush->now_ns;
     const struct redis_call call = write_call(batcher, batch, layout->script, &words);
     for (unsigned i = 0; i < batcher->config->n_nodes; i++)
         if (to & node_set_of(i))
-            send_call(batcher, nodes[i], &call, &words, first, batch);
-}
-
-/* --- putting calls together --- */
-
-static bool goes_along(const struct item *item, const struct item *first) {
-    return item->operation == first->operation && layouts[item->operation].names_max > 1 &&
-           item->quiet == first->quiet && has(item, WORD_FORMER) == has(first, WORD_FORMER) &&
-           has(item, WORD_TOKEN) == has(first, WORD_TOKEN) && has(item, WORD_LAST) == has(first, WORD_LAST);
-}
-
-/* May it have the item's key? */
-static bool draft_knows(const struct draft *draft, const struct item *item) {
-    for (uint32_t i = 0; item->again && i < draft->count; i++)
-        if (draft->items[i]->key_hash == item->key_hash)
-            return true;
-    return false;
-}
-
-static void send_drafts(struct batcher *batcher, struct redis *const nodes[NODES_MAX], struct drafts *drafts,
-                        instant_ns now_ns) {
-    for (unsigned i = 0; i < drafts->count; i++)
-        send_draft(batcher, nodes, drafts->nodes, &drafts->all[i], now_ns);
-    drafts->count = 0;
-}
-
-/* An item joins the draft of its kind, unless that, or one that goes out behind it, has the item's key: so
- * what was asked of the key before is in a draft that goes out earlier, and no call has a key twice. If it
- * may not join, all drafts go out; if there is none of its kind, it begins the last one. */
-static void draft_item(struct batcher *batcher, struct redis *const nodes[NODES_MAX], struct drafts *drafts,
-                       const struct item *item, instant_ns now_ns) {
-    bool alone = batcher->alone[item->operation] & drafts->nodes;
-    unsigned own = 0;
-
-    while (own < drafts->count && (alone || !goes_along(item, drafts->all[own].items[0])))
-        own++;
-    bool fits = own < drafts->count ? drafts->all[own].count < layouts[item->operation].names_max
-                                    : drafts->count < DRAFTS_MAX;
-    for (unsigned i = own; fits && i < drafts->count; i++)
-        fits = !draft_knows(&drafts->all[i], item);
-    if (!fits) {
-        send_drafts(batcher, nodes, drafts, now_ns);
-        own = 0;
-    }
-    if (own == drafts->count)
-        drafts->all[drafts->count++].count = 0;
-    struct draft *draft = &drafts->all[own];
-    draft->items[draft->count++] = item;
-}
-
-/* Of `nodes`, those that are to get the same calls as the first of them: the same of this turn's requests,
- * put together in the same way. */
-static node_set alike(const struct batcher *batcher, node_set nodes) {
-    node_set first = nodes & (node_set) -nodes;
-
-    for (size_t i = 0; i < batcher->n_items; i++)
-        nodes &=
-            batcher->items[i].nodes & first ? batcher->items[i].nodes : (node_set) ~batcher->items[i].nodes;
-    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
-        nodes &= batcher->alone[i] & first ? batcher->alone[i] : (node_set) ~batcher->alone[i];
-    return nodes;
-}
-
-static void send_to(struct batcher *batcher, struct redis *const nodes[NODES_MAX], node_set to,
-                    instant_ns now_ns) {
-    struct drafts drafts;
-
-    drafts.nodes = to;
-    drafts.count = 0;
-    for (size_t i = 0; i < batcher->n_items; i++)
-        if (batcher->items[i].nodes & to)
-            draft_item(batcher, nodes, &drafts, &batcher->items[i], now_ns);
-    send_drafts(batcher, nodes, &drafts, now_ns);
+            send_call(batcher, flush->nodes[i], &call, &words, first, batch);
 }
 
 /* The connection broke within this very turn: as good as cut off. */
@@ -591,17 +494,10 @@ static void give_back_bounced(struct batcher *batcher, struct shard *shard, inst
 void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX], struct shard *shard,
                    instant_ns now_ns) {
     unsigned n_nodes = batcher->config->n_nodes;
-    node_set cut = batcher->cut, used = 0;
+    node_set cut = batcher->cut;
+    struct flush flush = {batcher, nodes, now_ns};
 
-    for (size_t i = 0; i < batcher->n_items; i++) {
-        used |= batcher->items[i].nodes;
-        batcher->keys_seen[batcher->items[i].key_hash % KEYS_SEEN_BITS / 64] = 0;
-    }
-    for (node_set left = used, to; left != 0; left &= (node_set) ~to) {
-        to = alike(batcher, left);
-        send_to(batcher, nodes, to, now_ns);
-    }
-    batcher->n_items = 0;
+    node_set used = draft_all(&batcher->turn, &(struct draft_sink){send_draft, &flush});
     batcher->arena_used = 0;
     batcher->ttl.piece.length = batcher->token.piece.length = batcher->last.piece.length = 0;
     batcher->cut = 0;
@@ -623,24 +519,38 @@ static bool is_key_refused(const redisReply *reply) {
     return reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0;
 }
 
+/* What a node says to all of a call. */
+struct answer {
+    enum operation operation;
+    uint32_t count;
+    const redisReply *reply;
+    bool silent;
+};
+
+static struct vote vote_at(void *userdata, uint32_t index) {
+    const struct answer *answer = userdata;
+    struct vote vote = votes_of(answer->operation, answer->count, answer->reply, index);
+
+    vote.heard |= answer->silent && vote.kind == VOTE_YES;
+    return vote;
+}
+
 void batch_answered(struct batcher *batcher, struct shard *shard, unsigned node, void *tag,
                     const redisReply *reply, instant_ns now_ns) {
     struct batch *batch = tag;
-    int64_t time_us = votes_time_us(batch->operation, reply);
-    bool silent = batch->silent & node_set_of(node);
+    struct answer answer = {batch->operation, batch->count, reply, batch->silent & node_set_of(node)};
 
     assert(batch->awaited & node_set_of(node));
-    if (time_us >= 0)
-        shard_node_time(shard, node, time_us, batch->sent_ns, now_ns);
     if (batch->count > 1 && is_key_refused(reply))
-        batcher->alone[batch->operation] |= node_set_of(node);
-    for (uint32_t i = 0; i < batch->count; i++) {
-        if (i + EXPECTED < batch->count)
-            shard_expect(shard, batch->tickets[i + EXPECTED]);
-        struct vote vote = votes_of(batch->operation, batch->count, reply, i);
-        vote.heard |= silent && vote.kind == VOTE_YES;
-        shard_vote(shard, node, batch->tickets[i], &vote, now_ns);
-    }
+        batcher->turn.alone[batch->operation] |= node_set_of(node);
+    draft_answered(&(struct draft_answer){.node = node,
+                                          .count = batch->count,
+                                          .tickets = batch->tickets,
+                                          .sent_ns = batch->sent_ns,
+                                          .time_us = votes_time_us(batch->operation, reply),
+                                          .vote = vote_at,
+                                          .userdata = &answer},
+                   shard, now_ns);
     batch->awaited &= (node_set) ~node_set_of(node);
     if (batch->awaited == 0)
         batch_give(batcher, batch);

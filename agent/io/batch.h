@@ -1,5 +1,6 @@
 /* What a keeper has to send, collected over one turn of the loop, then turned into as few script calls a
- * node as possible, and the nodes' answers taken apart again. */
+ * node as possible, and the nodes' answers taken apart again. Which calls these are is core/draft.h's; here
+ * they get their bytes. */
 #pragma once
 
 #include <stdbool.h>

@@ -8,6 +8,10 @@
 
 #include "sim.h"
 
+enum { CALM_TURN_US = 200 };
+
+#define EPOCH_OF_NONE UINT32_MAX
+
 struct sim_agent sim_agents[SIM_AGENTS_MAX];
 unsigned sim_n_agents, sim_n_keepers;
 
@@ -41,45 +45,7 @@ static int64_t keeper_now(const struct sim_keeper *keeper) {
 }
 
 static void on_send(void *userdata, const struct send *send) {
-    struct sim_keeper *keeper = userdata;
-
-    for (unsigned i = 0; i < sim_n_nodes; i++) {
-        struct sim_connection *connection = &keeper->connections[i];
-        if (!(send->nodes & node_set_of(i)))
-            continue;
-        assert(connection->count < SIM_OUTSTANDING_MAX && keeper->n_bounced < SIM_OUTSTANDING_MAX);
-        if (!connection->up) {
-            keeper->bounced[keeper->n_bounced].node = i;
-            keeper->bounced[keeper->n_bounced++].ticket = send->ticket;
-            continue;
-        }
-        connection->outstanding[(connection->first + connection->count++) % SIM_OUTSTANDING_MAX] =
-            send->ticket;
-        struct event event = event_of(keeper->agent, EVENT_REQUEST,
-                                      later(&connection->request_ns, sim_now_ns + network_delay_ns()));
-        event.keeper = (uint8_t) keeper->index;
-        event.node = (uint8_t) i;
-        event.process = sim_nodes[i].process;
-        event.name = (uint8_t) (send->text->bytes[0] - '0');
-        event.life = connection->life;
-        event.as.request.operation = send->operation;
-        event.as.request.quiet = send->quiet;
-        event.as.request.ttl_ms = send->ttl_ms;
-        event.as.request.ticket = send->ticket;
-        event.as.request.token = send->token;
-        event.as.request.token_last = send->token_last;
-        event.as.request.has_former = send->former != NULL;
-        if (send->former)
-            memcpy(event.as.request.former, send->former, SECRET_BYTES);
-        event.as.request.owner = keeper->agent->index << 24 | keeper->agent->life;
-        event.as.request.epoch = connection->epoch;
-        event.as.request.floor_us = connection->floor_us;
-        event.sent_ns = keeper_now(keeper);
-        if (send->secret)
-            memcpy(event.as.request.secret, send->secret, SECRET_BYTES);
-        events_add(&event);
-        sim_counts.requests++;
-    }
+    calls_add(userdata, send);
 }
 
 static void on_report(void *userdata, const struct report *report) {
@@ -149,8 +115,6 @@ static void on_listen(void *userdata, uint64_t request, const struct text *name,
     ears_listen(userdata, request, (unsigned) (name->bytes[0] - '0'), wanted);
 }
 
-static const struct vote cut = {.kind = VOTE_CUT, .text = ""};
-
 static void break_connection(struct sim_keeper *keeper, unsigned node) {
     struct sim_connection *connection = &keeper->connections[node];
 
@@ -158,12 +122,7 @@ static void break_connection(struct sim_keeper *keeper, unsigned node) {
         return;
     connection->up = false;
     connection->life++;
-    while (connection->count > 0) {
-        uint64_t ticket = connection->outstanding[connection->first];
-        connection->first = (connection->first + 1) % SIM_OUTSTANDING_MAX;
-        connection->count--;
-        shard_vote(&keeper->shard, node, ticket, &cut, keeper_now(keeper));
-    }
+    calls_cut(keeper, node);
     ears_close(keeper, node);
     shard_node_gone(&keeper->shard, node, STANDING_CONNECTING, "cut", keeper_now(keeper));
     struct event event =
@@ -173,19 +132,36 @@ static void break_connection(struct sim_keeper *keeper, unsigned node) {
     events_add(&event);
 }
 
-static void keeper_settle(struct sim_keeper *keeper) {
-    ears_settle(keeper);
-    while (keeper->to_cut != 0) {
+static void end_turn(struct sim_keeper *keeper) {
+    keeper->in_turn = false;
+    while (calls_pending(keeper) || keeper->to_cut != 0) {
         node_set nodes = keeper->to_cut;
+        calls_send(keeper);
         keeper->to_cut = 0;
         for (unsigned i = 0; i < sim_n_nodes; i++)
             if (nodes & node_set_of(i))
                 break_connection(keeper, i);
+        calls_bounce(keeper);
     }
-    while (keeper->n_bounced > 0) {
-        keeper->n_bounced--;
-        shard_vote(&keeper->shard, keeper->bounced[keeper->n_bounced].node,
-                   keeper->bounced[keeper->n_bounced].ticket, &cut, keeper_now(keeper));
+}
+
+/* What else comes meanwhile is of the same turn: what is asked for it goes out together. */
+static void begin_turn(struct sim_keeper *keeper) {
+    int64_t longest_us = sim_calm ? instant_min(sim_turn_us, CALM_TURN_US) : sim_turn_us;
+    struct event event = event_of(keeper->agent, EVENT_TURN, sim_now_ns + pick(0, longest_us) * NS_PER_US);
+
+    keeper->in_turn = true;
+    event.keeper = (uint8_t) keeper->index;
+    events_add(&event);
+}
+
+static void keeper_settle(struct sim_keeper *keeper) {
+    ears_settle(keeper);
+    if (!keeper->in_turn && (calls_pending(keeper) || keeper->to_cut != 0)) {
+        if (sim_turn_us > 0)
+            begin_turn(keeper);
+        else
+            end_turn(keeper);
     }
     int64_t due_ns = shard_due_ns(&keeper->shard);
     if (due_ns >= keeper->timer_ns)
@@ -195,38 +171,6 @@ static void keeper_settle(struct sim_keeper *keeper) {
         event_of(keeper->agent, EVENT_KEEPER_TIMER, clock_true_ns(&keeper->agent->clock, due_ns));
     event.keeper = (uint8_t) keeper->index;
     events_add(&event);
-}
-
-enum { VALUE_BYTES = 96 };
-
-/* As it would stand on the node. */
-static size_t write_value(const struct event *event, char value[VALUE_BYTES]) {
-    if (event->as.reply.owner == 0)
-        return (size_t) snprintf(value, VALUE_BYTES, "other");
-    for (unsigned i = 0; i < SECRET_BYTES; i++)
-        (void) snprintf(value + 2 * i, 3, "%02x", event->as.reply.secret[i]);
-    (void) snprintf(value + 2 * SECRET_BYTES, VALUE_BYTES - 2 * SECRET_BYTES,
-                    ":host:%08x:1:1:", event->as.reply.owner);
-    return strlen(value);
-}
-
-static void keeper_reply(struct sim_keeper *keeper, const struct event *event) {
-    struct sim_connection *connection = &keeper->connections[event->node];
-    char value[VALUE_BYTES];
-    size_t length = event->as.reply.kind == VOTE_FOREIGN ? write_value(event, value) : 0;
-    const struct vote vote = {.kind = event->as.reply.kind,
-                              .text = value,
-                              .text_length = length,
-                              .ttl_left_ms = event->as.reply.ttl_left_ms,
-                              .token_verdict = event->as.reply.token_verdict,
-                              .token = event->as.reply.token};
-
-    assert(connection->count > 0 && connection->outstanding[connection->first] == event->as.reply.ticket);
-    connection->first = (connection->first + 1) % SIM_OUTSTANDING_MAX;
-    connection->count--;
-    if (event->time_us >= 0)
-        shard_node_time(&keeper->shard, event->node, event->time_us, event->sent_ns, keeper_now(keeper));
-    shard_vote(&keeper->shard, event->node, event->as.reply.ticket, &vote, keeper_now(keeper));
 }
 
 static void keeper_command(struct sim_keeper *keeper, const struct event *event) {
@@ -242,23 +186,33 @@ static bool is_of_ears(const struct event *event) {
            event->kind == EVENT_EARS_BROKEN;
 }
 
+/* What this turn has asked already goes out with the epoch that is known then. */
+static void keeper_probed(struct sim_keeper *keeper, const struct event *event) {
+    struct sim_connection *connection = &keeper->connections[event->node];
+    const struct probe *answer = &event->as.probe.answer;
+
+    connection->epoch = answer->blessed ? event->as.probe.epoch : EPOCH_OF_NONE;
+    connection->floor_us = answer->floor_us;
+    if (answer->blessed)
+        connection->blessed_process = event->as.probe.epoch;
+    shard_node_probed(&keeper->shard, event->node, answer, keeper_now(keeper));
+}
+
 static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
     if (event->kind == EVENT_ERRAND) {
         keeper_command(keeper, event);
     } else if (event->kind == EVENT_REPLY) {
-        keeper_reply(keeper, event);
+        calls_answered(keeper, event);
     } else if (event->kind == EVENT_PROBED) {
-        keeper->connections[event->node].epoch = event->as.probe.epoch;
-        if (event->as.probe.answer.blessed)
-            keeper->connections[event->node].blessed_process = event->as.probe.epoch;
-        keeper->connections[event->node].floor_us = event->as.probe.answer.floor_us;
-        shard_node_probed(&keeper->shard, event->node, &event->as.probe.answer, keeper_now(keeper));
+        keeper_probed(keeper, event);
     } else if (event->kind == EVENT_BROKEN) {
         break_connection(keeper, event->node);
     } else if (event->kind == EVENT_CONNECTED) {
         keeper->connections[event->node].up = true;
         ears_open(keeper, event->node);
         shard_node_ready(&keeper->shard, event->node, keeper_now(keeper));
+    } else if (event->kind == EVENT_TURN) {
+        end_turn(keeper);
     } else if (is_of_ears(event)) {
         ears_event(keeper, event);
     } else {
@@ -421,7 +375,8 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
     keeper->index = index;
     keeper->to_cut = 0;
     keeper->mark = random_next(&sim_random) << 16 | 1; /* then the number */
-    keeper->n_bounced = 0;
+    keeper->in_turn = false;
+    calls_reset(keeper);
     memset(keeper->wanted, 0, sizeof(keeper->wanted));
     keeper->timer_ns = INSTANT_NEVER;
     keeper->paused_until_ns = keeper->errand_ns = keeper->dispatch_ns = 0;
@@ -430,7 +385,6 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
         struct sim_connection *connection = &keeper->connections[i];
         connection->up = true;
         connection->life++;
-        connection->first = connection->count = 0;
         connection->request_ns = connection->reply_ns = 0;
         keeper->ears[i] = (struct sim_ear){.life = keeper->ears[i].life + 1};
         ears_open(keeper, i);
@@ -440,7 +394,7 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
 }
 
 void agent_start(struct sim_agent *agent) {
-    static const uint64_t hash_key[2] = {1, 2};
+    const uint64_t hash_key[2] = {random_next(&sim_random), 2}; /* which keeper has which name */
     const struct registry_sink sink = {
         .command = on_command, .outcome = on_outcome, .secret = on_secret, .userdata = agent};
 

@@ -36,6 +36,7 @@ static int64_t resource_tokens[SIM_NAMES];
 static bool at_risk[SIM_AGENTS_MAX][SIM_NAMES]; /* or lost, as the agent told who held it last */
 static bool crowded;                            /* most want one name, for a short while each */
 static uint32_t usual_ttl_ms;                   /* most ask for the same */
+static int64_t pace_ns; /* they do what they do in step: their agents have it in one turn; 0: not */
 
 static const uint32_t ttls_ms[] = {300, 500, 1000, 2000};
 
@@ -58,6 +59,9 @@ static bool believes(const struct client *client) {
 static void step_later(const struct client *client, int64_t delay_ns) {
     struct event event = {
         .kind = EVENT_CLIENT, .client = (uint8_t) index_of(client), .at_ns = sim_now_ns + delay_ns};
+
+    if (pace_ns > 0)
+        event.at_ns += pace_ns - event.at_ns % pace_ns;
     events_add(&event);
 }
 
@@ -67,6 +71,7 @@ void clients_reset(unsigned count) {
     memset(at_risk, 0, sizeof(at_risk));
     usual_ttl_ms = ttls_ms[pick(0, 3)];
     crowded = chance(30);
+    pace_ns = chance(50) ? pick(1, 30) * NS_PER_MS : 0;
     for (unsigned i = 0; i < count; i++) {
         clients[i] = (struct client){.agent = (unsigned) pick(0, sim_n_agents - 1)};
         list_init(&clients[i].requests);

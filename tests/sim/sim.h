@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/draft.h"
 #include "core/shard.h"
 #include "local/registry.h"
 
@@ -19,6 +20,7 @@ enum {
     SIM_NAMES = 2,
     SIM_REQUESTS_MAX = 64,
     SIM_OUTSTANDING_MAX = 4096,
+    SIM_TURN_MAX = 1024, /* requests */
     SIM_LONGEST_TTL_MS = 2000,
 };
 
@@ -53,11 +55,12 @@ extern unsigned sim_last_blessed; /* the node that was blessed most recently */
 extern bool sim_fencing;          /* theirs too */
 extern bool sim_tokens_grow;      /* in this run that is promised */
 extern uint32_t sim_fence_skew_ms;
+extern int64_t sim_turn_us; /* the longest turn of a keeper */
 
 /* --- events --- */
 
 enum event_kind {
-    EVENT_REQUEST,   /* arrives at a node */
+    EVENT_CALL,      /* arrives at a node: for one name or more */
     EVENT_PROBE,     /* arrives at a node: a probe or a blessing */
     EVENT_PROBED,    /* its answer arrives at a keeper */
     EVENT_REPLY,     /* arrives at a keeper */
@@ -70,11 +73,43 @@ enum event_kind {
     EVENT_EARS_BROKEN,
     EVENT_ERRAND,   /* mail for a keeper */
     EVENT_DISPATCH, /* mail for a front */
+    EVENT_TURN,     /* of a keeper ends */
     EVENT_KEEPER_TIMER,
     EVENT_FRONT_TIMER,
     EVENT_CLIENT, /* does its next step */
     EVENT_AGENT_START,
     EVENT_FAULT,
+};
+
+/* For one name, and the node's reply. */
+struct sim_request {
+    enum operation operation;
+    bool quiet;
+    uint32_t ttl_ms;
+    uint64_t ticket;
+    uint8_t secret[SECRET_BYTES];
+    bool has_former; /* another value that may stand there */
+    uint8_t former[SECRET_BYTES];
+    uint32_t owner; /* the agent's life: with the secret it is the lock value */
+    uint32_t epoch; /* that the keeper knows */
+    int64_t floor_us;
+    int64_t token, token_last;
+};
+
+struct sim_reply {
+    uint64_t ticket;
+    enum vote_kind kind;
+    int64_t ttl_left_ms;
+    enum token_verdict token_verdict;
+    int64_t token;
+    uint8_t secret[SECRET_BYTES]; /* of the foreign value, with its owner; 0: somebody else */
+    uint32_t owner;
+};
+
+/* Of a call's names, of which none is there twice. */
+struct sim_tickets {
+    uint32_t count;
+    uint64_t all[SIM_NAMES];
 };
 
 struct event {
@@ -88,19 +123,19 @@ struct event {
     int64_t sent_ns;  /* a request's and its answer's: by the host's clock */
     int64_t time_us;  /* an answer's: the node's clock; negative: not told */
     union {
-        struct {
-            enum operation operation;
-            bool quiet;
-            uint32_t ttl_ms;
-            uint64_t ticket;
-            uint8_t secret[SECRET_BYTES];
-            bool has_former; /* another value that may stand there */
-            uint8_t former[SECRET_BYTES];
-            uint32_t owner; /* the agent's life: with the secret it is the lock value */
-            uint32_t epoch; /* that the keeper knows */
+        struct sim_request request;
+        struct sim_reply reply;
+        struct sim_call {
+            struct sim_tickets tickets;
+            uint32_t epoch; /* for each of its requests */
             int64_t floor_us;
-            int64_t token, token_last;
-        } request;
+            uint8_t names[SIM_NAMES];
+            struct sim_request requests[SIM_NAMES];
+        } call;
+        struct {
+            struct sim_tickets tickets;
+            struct sim_reply replies[SIM_NAMES];
+        } answer;
         struct {
             bool bless, leave, disown;
             uint32_t former; /* the process before, if it was durable and blessed; 0: none */
@@ -109,15 +144,6 @@ struct event {
             struct probe answer;
             uint32_t epoch;
         } probe;
-        struct {
-            uint64_t ticket;
-            enum vote_kind kind;
-            int64_t ttl_left_ms;
-            enum token_verdict token_verdict;
-            int64_t token;
-            uint8_t secret[SECRET_BYTES]; /* of the foreign value, with its owner; 0: somebody else */
-            uint32_t owner;
-        } reply;
         struct {
             bool leave;
         } join;
@@ -196,8 +222,9 @@ struct sim_connection {
     uint32_t blessed_process; /* that it last found blessed */
     int64_t floor_us;
     int64_t request_ns, reply_ns; /* nothing overtakes within one direction */
-    uint64_t outstanding[SIM_OUTSTANDING_MAX];
+    struct sim_tickets outstanding[SIM_OUTSTANDING_MAX];
     unsigned first, count;
+    uint64_t last_asked[SIM_NAMES]; /* its number */
 };
 
 /* A connection for messages. */
@@ -207,6 +234,14 @@ struct sim_ear {
     int64_t request_ns, reply_ns;
     bool joined[SIM_NAMES];
     instant_ns joined_ns[SIM_NAMES];
+};
+
+/* Something that is asked in a turn. */
+struct sim_asked {
+    uint8_t name;
+    node_set left;   /* nodes that are still to be asked */
+    uint64_t number; /* all that a keeper asks */
+    struct sim_request request;
 };
 
 struct sim_keeper {
@@ -222,9 +257,15 @@ struct sim_keeper {
     } wanted[SIM_NAMES];
     node_set to_cut;
     uint64_t mark; /* that it leaves on nodes */
+    bool in_turn;  /* what is asked now goes out when it ends */
+    struct draft_turn turn;
+    struct draft_item items[SIM_TURN_MAX];
+    struct sim_asked asked[SIM_TURN_MAX]; /* the same */
+    uint64_t n_asked;
+    bool hashes_meet; /* of all keys */
     struct {
         unsigned node;
-        uint64_t ticket;
+        struct sim_tickets tickets;
     } bounced[SIM_OUTSTANDING_MAX]; /* sent while the connection broke */
     unsigned n_bounced;
     int64_t timer_ns; /* by the host's clock; when it is set to ring */
@@ -254,6 +295,16 @@ void agent_event(struct sim_agent *agent, const struct event *event);
 void agent_cut(struct sim_agent *agent, unsigned keeper, unsigned node); /* breaks a connection */
 void front_settle(struct sim_agent *agent);
 bool agent_is_idle(const struct sim_agent *agent); /* and all nodes vote */
+
+/* --- what the nodes are asked --- */
+
+void calls_reset(struct sim_keeper *keeper);
+void calls_add(struct sim_keeper *keeper, const struct send *send);
+bool calls_pending(const struct sim_keeper *keeper);
+void calls_send(struct sim_keeper *keeper);               /* all that was added */
+void calls_bounce(struct sim_keeper *keeper);             /* what could not be sent */
+void calls_cut(struct sim_keeper *keeper, unsigned node); /* what is on its way */
+void calls_answered(struct sim_keeper *keeper, const struct event *event);
 
 /* --- messages --- */
 
@@ -291,8 +342,8 @@ void clients_check_end(void);
 bool clients_are_idle(void);
 
 struct sim_counts {
-    uint64_t events, requests, grants, losses, releases, refusals, extensions, cuts, pauses, kills, stops,
-        amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed, handoffs, refreshes,
-        inheritances, repeats, messages, fulls;
+    uint64_t events, calls, shared_calls, requests, grants, losses, releases, refusals, extensions, cuts,
+        pauses, kills, stops, amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed,
+        handoffs, refreshes, inheritances, repeats, messages, fulls;
 };
 extern struct sim_counts sim_counts;

@@ -1,0 +1,253 @@
+/* What a keeper asks of the nodes: collected over a turn, put together by the agent's own code, one message
+ * for each call and node, and one that answers it. */
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim.h"
+
+static int64_t keeper_now(const struct sim_keeper *keeper) {
+    return clock_read(&keeper->agent->clock);
+}
+
+/* --- collecting --- */
+
+void calls_reset(struct sim_keeper *keeper) {
+    keeper->turn = (struct draft_turn){.items = keeper->items};
+    keeper->n_bounced = 0;
+    keeper->hashes_meet = chance(10);
+    /* Nodes on which some of the keys are not for us, as far as the agent has found out. */
+    bool has_alone = chance(20);
+    for (unsigned i = 0; has_alone && i < DRAFT_OPERATIONS; i++)
+        keeper->turn.alone[i] = (node_set) pick(0, (1 << sim_n_nodes) - 1);
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        keeper->connections[i].first = keeper->connections[i].count = 0;
+}
+
+void calls_add(struct sim_keeper *keeper, const struct send *send) {
+    unsigned name = (unsigned) (send->text->bytes[0] - '0');
+
+    assert(keeper->turn.count < SIM_TURN_MAX);
+    struct sim_asked *asked = &keeper->asked[keeper->turn.count];
+    *asked = (struct sim_asked){.name = (uint8_t) name, .left = send->nodes, .number = ++keeper->n_asked};
+    asked->request = (struct sim_request){.operation = send->operation,
+                                          .quiet = send->quiet,
+                                          .ttl_ms = send->ttl_ms,
+                                          .ticket = send->ticket,
+                                          .has_former = send->former != NULL,
+                                          .owner = keeper->agent->index << 24 | keeper->agent->life,
+                                          .token = send->token,
+                                          .token_last = send->token_last};
+    if (send->former)
+        memcpy(asked->request.former, send->former, SECRET_BYTES);
+    if (send->secret)
+        memcpy(asked->request.secret, send->secret, SECRET_BYTES);
+    (void) draft_add(&keeper->turn, send,
+                     keeper->hashes_meet ? 1 : (name + 1) * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+bool calls_pending(const struct sim_keeper *keeper) {
+    return keeper->turn.count > 0 || keeper->n_bounced > 0;
+}
+
+/* --- sending --- */
+
+static struct sim_asked *asked_of(struct sim_keeper *keeper, const struct draft *draft, uint32_t i) {
+    return &keeper->asked[draft->items[i] - keeper->items];
+}
+
+static void check_name(struct sim_keeper *keeper, node_set to, struct sim_asked *asked) {
+    if (to & ~asked->left)
+        violation("agent %u asks a node twice, or what it was not to be asked", keeper->agent->index);
+    asked->left &= (node_set) ~to;
+    for (unsigned i = 0; i < sim_n_nodes; i++) {
+        uint64_t *last = &keeper->connections[i].last_asked[asked->name];
+        if (!(to & node_set_of(i)))
+            continue;
+        if (asked->number <= *last)
+            violation("what agent %u asks node %u of name %u changes its order", keeper->agent->index, i,
+                      asked->name);
+        *last = asked->number;
+    }
+}
+
+/* What a script is told once for all names of a call. */
+static bool is_alike(const struct draft_item *a, const struct draft_item *b) {
+    return a->operation == b->operation && a->quiet == b->quiet && a->has_former == b->has_former &&
+           a->has_token == b->has_token && a->has_block == b->has_block;
+}
+
+static bool is_for_one(enum operation operation) {
+    return operation == OPERATION_RAISE || operation == OPERATION_REFRESH || operation == OPERATION_LOOK;
+}
+
+static void check_call(struct sim_keeper *keeper, node_set to, const struct draft *draft) {
+    enum operation operation = draft->items[0]->operation;
+    bool seen[SIM_NAMES] = {false};
+
+    if (draft->count > 1 && (is_for_one(operation) || (keeper->turn.alone[operation] & to)))
+        violation("a call of agent %u has %u names, though it may have one", keeper->agent->index,
+                  draft->count);
+    for (uint32_t i = 0; i < draft->count; i++) {
+        if (!is_alike(draft->items[i], draft->items[0]))
+            violation("a call of agent %u asks different things", keeper->agent->index);
+        struct sim_asked *asked = asked_of(keeper, draft, i);
+        if (seen[asked->name])
+            violation("a call of agent %u has name %u twice", keeper->agent->index, asked->name);
+        seen[asked->name] = true;
+        check_name(keeper, to, asked);
+    }
+}
+
+static void send_to_node(struct sim_keeper *keeper, unsigned node, struct event *event) {
+    struct sim_connection *connection = &keeper->connections[node];
+    struct sim_call *call = &event->as.call;
+
+    assert(connection->count < SIM_OUTSTANDING_MAX && keeper->n_bounced < SIM_OUTSTANDING_MAX);
+    if (!connection->up) {
+        keeper->bounced[keeper->n_bounced].node = node;
+        keeper->bounced[keeper->n_bounced++].tickets = call->tickets;
+        return;
+    }
+    connection->outstanding[(connection->first + connection->count++) % SIM_OUTSTANDING_MAX] = call->tickets;
+    connection->request_ns =
+        instant_max(sim_now_ns + network_delay_ns(), connection->request_ns + 1); /* keeps its order */
+    event->at_ns = connection->request_ns;
+    event->node = (uint8_t) node;
+    event->process = sim_nodes[node].process;
+    event->life = connection->life;
+    call->epoch = connection->epoch;
+    call->floor_us = connection->floor_us;
+    events_add(event);
+    sim_counts.requests += call->tickets.count;
+    sim_counts.calls++;
+    sim_counts.shared_calls += call->tickets.count > 1;
+}
+
+static void on_call(void *userdata, node_set to, const struct draft *draft) {
+    struct sim_keeper *keeper = userdata;
+    struct event event = {.kind = EVENT_CALL,
+                          .agent = (uint8_t) keeper->agent->index,
+                          .keeper = (uint8_t) keeper->index,
+                          .sent_ns = keeper_now(keeper)};
+
+    check_call(keeper, to, draft);
+    if (sim_violated)
+        return;
+    event.as.call.tickets.count = draft->count;
+    for (uint32_t i = 0; i < draft->count; i++) {
+        event.as.call.tickets.all[i] = draft->items[i]->ticket;
+        event.as.call.names[i] = asked_of(keeper, draft, i)->name;
+        event.as.call.requests[i] = asked_of(keeper, draft, i)->request;
+    }
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        if (to & node_set_of(i))
+            send_to_node(keeper, i, &event);
+}
+
+void calls_send(struct sim_keeper *keeper) {
+    uint32_t count = keeper->turn.count;
+
+    (void) draft_all(&keeper->turn, &(struct draft_sink){on_call, keeper});
+    for (uint32_t i = 0; i < count && !sim_violated; i++)
+        if (keeper->asked[i].left != 0)
+            violation("what agent %u asks of name %u never goes out", keeper->agent->index,
+                      keeper->asked[i].name);
+}
+
+/* --- answers --- */
+
+static struct vote cut_off(void *userdata, uint32_t index) {
+    (void) userdata;
+    (void) index;
+    return (struct vote){.kind = VOTE_CUT, .text = ""};
+}
+
+static void cut(struct sim_keeper *keeper, unsigned node, const struct sim_tickets *tickets) {
+    const struct draft_answer answer = {
+        .node = node, .count = tickets->count, .tickets = tickets->all, .time_us = -1, .vote = cut_off};
+
+    draft_answered(&answer, &keeper->shard, keeper_now(keeper));
+}
+
+static struct sim_tickets next_outstanding(struct sim_connection *connection) {
+    struct sim_tickets tickets = connection->outstanding[connection->first];
+
+    assert(connection->count > 0);
+    connection->first = (connection->first + 1) % SIM_OUTSTANDING_MAX;
+    connection->count--;
+    return tickets;
+}
+
+static void check_cut(const struct sim_keeper *keeper, unsigned node) {
+    const struct node *known = &keeper->shard.nodes[node];
+    uint32_t to_send = known->probing;
+
+    for (uint32_t i = 0; i < keeper->turn.count; i++)
+        to_send += keeper->items[i].nodes & node_set_of(node) ? 1 : 0;
+    if (known->outstanding > to_send)
+        violation("agent %u awaits answers of node %u, which is gone", keeper->agent->index, node);
+}
+
+void calls_cut(struct sim_keeper *keeper, unsigned node) {
+    while (keeper->connections[node].count > 0) {
+        const struct sim_tickets tickets = next_outstanding(&keeper->connections[node]);
+        cut(keeper, node, &tickets);
+    }
+    check_cut(keeper, node);
+}
+
+void calls_bounce(struct sim_keeper *keeper) {
+    while (keeper->n_bounced > 0) {
+        keeper->n_bounced--;
+        cut(keeper, keeper->bounced[keeper->n_bounced].node, &keeper->bounced[keeper->n_bounced].tickets);
+    }
+}
+
+enum { VALUE_BYTES = 96 };
+
+struct heard {
+    const struct event *event;
+    char value[VALUE_BYTES];
+};
+
+/* As it would stand on the node. */
+static size_t write_value(const struct sim_reply *reply, char value[VALUE_BYTES]) {
+    if (reply->owner == 0)
+        return (size_t) snprintf(value, VALUE_BYTES, "other");
+    for (unsigned i = 0; i < SECRET_BYTES; i++)
+        (void) snprintf(value + 2 * i, 3, "%02x", reply->secret[i]);
+    (void) snprintf(value + 2 * SECRET_BYTES, VALUE_BYTES - 2 * SECRET_BYTES,
+                    ":host:%08x:1:1:", reply->owner);
+    return strlen(value);
+}
+
+static struct vote vote_at(void *userdata, uint32_t index) {
+    struct heard *heard = userdata;
+    const struct sim_reply *reply = &heard->event->as.answer.replies[index];
+    size_t length = reply->kind == VOTE_FOREIGN ? write_value(reply, heard->value) : 0;
+
+    return (struct vote){.kind = reply->kind,
+                         .text = heard->value,
+                         .text_length = length,
+                         .ttl_left_ms = reply->ttl_left_ms,
+                         .token_verdict = reply->token_verdict,
+                         .token = reply->token};
+}
+
+void calls_answered(struct sim_keeper *keeper, const struct event *event) {
+    const struct sim_tickets tickets = next_outstanding(&keeper->connections[event->node]);
+    struct heard heard = {.event = event};
+    const struct draft_answer answer = {.node = event->node,
+                                        .count = tickets.count,
+                                        .tickets = tickets.all,
+                                        .sent_ns = event->sent_ns,
+                                        .time_us = event->time_us,
+                                        .vote = vote_at,
+                                        .userdata = &heard};
+
+    assert(tickets.count == event->as.answer.tickets.count);
+    assert(memcmp(tickets.all, event->as.answer.tickets.all, tickets.count * sizeof(tickets.all[0])) == 0);
+    draft_answered(&answer, &keeper->shard, keeper_now(keeper));
+}

@@ -1,0 +1,62 @@
+/* What a release's answer tells of those who wait: agent/scripts/release.lua says how many heard of it. */
+
+#include "io/votes.h"
+#include "tap.h"
+
+static redisReply integer(long long number) {
+    return (redisReply){.type = REDIS_REPLY_INTEGER, .integer = number};
+}
+
+static struct vote released(const redisReply *reply, uint32_t count, uint32_t index) {
+    return votes_of(OPERATION_RELEASE, count, reply, index);
+}
+
+static void is_released(redisReply *answer, bool heard, const char *what) {
+    redisReply *only[] = {answer};
+    const redisReply reply = {.type = REDIS_REPLY_ARRAY, .element = only, .elements = 1};
+    const struct vote vote = released(&reply, 1, 0);
+
+    ok(vote.kind == VOTE_YES && vote.heard == heard, "%s", what);
+}
+
+static void test_one(void) {
+    redisReply not_ours = integer(0), unheard = integer(1), heard = integer(2), by_many = integer(1001);
+    const redisReply none = {.type = REDIS_REPLY_ARRAY};
+
+    is_released(&heard, true, "deleted, and one has heard of it");
+    is_released(&by_many, true, "or a thousand");
+    is_released(&unheard, false, "deleted, and nobody has");
+    is_released(&not_ours, false, "not ours: nobody was told");
+    ok(!released(&none, 1, 0).heard, "the short answer: nobody has heard of any");
+    ok(!released(NULL, 1, 0).heard, "cut off: nothing is known");
+}
+
+static void test_several(void) {
+    redisReply unheard = integer(1), heard = integer(2), not_ours = integer(0), more = integer(7);
+    redisReply *all[] = {&unheard, &heard, &not_ours, &more};
+    redisReply reply = {.type = REDIS_REPLY_ARRAY, .element = all, .elements = 4};
+    static const bool wanted[] = {false, true, false, true};
+    unsigned right = 0;
+
+    for (uint32_t i = 0; i < 4; i++)
+        right += released(&reply, 4, i).kind == VOTE_YES && released(&reply, 4, i).heard == wanted[i];
+    is_int(right, 4, "of several names each has its own count");
+    reply.elements = 3;
+    ok(released(&reply, 4, 1).kind == VOTE_REFUSED && !released(&reply, 4, 1).heard,
+       "an answer for fewer names than were released says nothing of any");
+}
+
+static void test_others(void) {
+    redisReply now = integer(4711), two = integer(2);
+    redisReply *both[] = {&now, &two};
+    const redisReply reply = {.type = REDIS_REPLY_ARRAY, .element = both, .elements = 2};
+
+    ok(!votes_of(OPERATION_EXTEND, 1, &reply, 0).heard, "what else is answered with 2 is not heard of");
+}
+
+int main(void) {
+    test_one();
+    test_several();
+    test_others();
+    return done_testing();
+}
