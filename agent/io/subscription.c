@@ -16,6 +16,7 @@
 #include "io/login.h"
 #include "io/loop.h"
 #include "io/redis.h"
+#include "io/replies.h"
 #include "io/tls.h"
 
 enum {
@@ -58,6 +59,7 @@ struct subscription {
 
     enum stage stage;
     redisContext *context; /* from CONNECTING on */
+    struct replies replies;
     bool polls_write;
     bool answered; /* the server has said anything */
     bool asked;    /* whether it lives */
@@ -359,7 +361,7 @@ static void take_replies(struct subscription *subscription) {
            reply) {
         subscription->answered = true;
         on_reply(subscription, reply);
-        freeReplyObject(reply);
+        replies_clear(&subscription->replies);
         reply = NULL;
     }
     if (subscription->context && subscription->context->err != 0)
@@ -420,6 +422,7 @@ static void connect_now(struct subscription *subscription) {
         fail(subscription, reason);
         return;
     }
+    replies_attach(&subscription->replies, context);
     subscription->context = context;
     subscription->stage = CONNECTING;
     subscription->polls_write = true;
@@ -492,6 +495,7 @@ struct subscription *subscription_free(struct subscription *subscription) {
     if (!subscription)
         return NULL;
     drop_context(subscription);
+    replies_deinit(&subscription->replies);
     free(subscription->joins.bytes);
     free(subscription->keyspace_joins.bytes);
     free(subscription->leaves.bytes);

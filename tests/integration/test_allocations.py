@@ -10,6 +10,7 @@ ROUNDS = 25  # at most
 PAIRS = 400  # a round's
 EXTENSIONS = 400
 LEASES = 100
+CONTENDED = 100
 MOST = 0.02  # for each operation
 
 nodes = lab.nodes(5)
@@ -19,6 +20,7 @@ with open(counter, "wb") as file:
 library = os.path.join(lab.BUILD, "tests", "integration", "liballocations.so")
 agent = lab.Agent(nodes, lab.UNHURRIED, prefix=("env", "LD_PRELOAD=" + library, "ALLOCATIONS=" + counter))
 agent.wait_voting(5)
+other = lab.Agent(nodes, lab.UNHURRIED)
 
 
 def allocations():
@@ -70,6 +72,52 @@ def test_pairs():
     client.close()
 
 
+def test_hand_offs():
+    """Each asks again as soon as it has let go, so two of three wait at any time."""
+    queue, observer = [agent.client() for _ in range(3)], agent.client(3)
+    grant = queue[0].acquire("queue")
+    for number in (1, 2):
+        queue[number].send("ACQUIRE", "queue", "WAIT", -1)
+        lab.wait_for(lambda: observer.call("STATUS")["waiters"] == number, what="the waiter")
+
+    def hand_offs():
+        nonlocal grant
+        for _ in range(PAIRS):
+            holder = queue.pop(0)
+            holder.call("RELEASE", grant["id"])
+            holder.send("ACQUIRE", "queue", "WAIT", -1)
+            queue.append(holder)
+            grant = lab.as_map(queue[0].reply())
+        return PAIRS
+
+    before = observer.call("STATUS")["handoffs"]
+    check("allocations for each pair in a queue", hand_offs)
+    ok(observer.call("STATUS")["handoffs"] > before, "of which some were hand-offs")
+    for client in (*queue, observer):
+        client.close()
+
+
+def test_other_hosts():
+    """Each waits while the other one holds, and is woken by its release."""
+    sides = [(each.client(), each.client(3)) for each in (agent, other)]
+    grant = sides[0][0].acquire("contended")
+
+    def hand_overs():
+        nonlocal grant
+        for _ in range(CONTENDED):
+            (holder, _), (waiter, observer) = sides
+            waiter.send("ACQUIRE", "contended", "WAIT", -1)
+            lab.wait_for(lambda: observer.call("STATUS")["waiters"] == 1, what="the waiter")
+            holder.call("RELEASE", grant["id"])
+            grant = lab.as_map(waiter.reply())
+            sides.reverse()
+        return CONTENDED
+
+    check("allocations for each pair behind another agent's", hand_overs)
+    for client in sum(sides, ()):
+        client.close()
+
+
 def test_extensions():
     client = agent.client()
     for number in range(LEASES):
@@ -86,4 +134,4 @@ def test_extensions():
     client.close()
 
 
-main(test_they_are_counted, test_pairs, test_extensions)
+main(test_they_are_counted, test_pairs, test_hand_offs, test_other_hosts, test_extensions)
