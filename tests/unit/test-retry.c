@@ -281,6 +281,89 @@ static void test_splits(void) {
     ok(!tries_within_ms(250), "what seemed a split after two of four answers is a holder after the rest");
 }
 
+/* From now on, until it tries. */
+static int64_t tries_after_ns(void) {
+    unsigned before = count_sent(OPERATION_ACQUIRE);
+    instant_ns begun_ns = world.now_ns;
+
+    while (count_sent(OPERATION_ACQUIRE) == before) {
+        world.now_ns = instant_max(world.now_ns, shard_due_ns(&world.shard));
+        shard_tick(&world.shard, world.now_ns);
+    }
+    return world.now_ns - begun_ns;
+}
+
+/* The attempt under way finds two of three nodes taken by two others. */
+static void meet_split(void) {
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    struct vote other = held;
+
+    other.text = "fedcba9876543210fedcba9876543210fedcba98:web2:00c0ffee:4321:1000:data";
+    vote(0, &sent, VOTE_YES);
+    vote_with(1, sent.ticket, &held);
+    vote_with(2, sent.ticket, &other);
+}
+
+enum { SEEDS = 32, SPLITS = 12 };
+
+static int64_t delays_ns[SEEDS];
+
+static void delays_differ(int64_t low_ns, int64_t high_ns, const char *what) {
+    int64_t least_ns = INT64_MAX, most_ns = 0;
+    unsigned outside = 0, same = 0;
+
+    for (unsigned i = 0; i < SEEDS; i++) {
+        least_ns = delays_ns[i] < least_ns ? delays_ns[i] : least_ns;
+        most_ns = delays_ns[i] > most_ns ? delays_ns[i] : most_ns;
+        outside += delays_ns[i] < low_ns || delays_ns[i] > high_ns;
+        for (unsigned j = 0; j < i; j++)
+            same += delays_ns[i] == delays_ns[j];
+    }
+    ok(outside == 0 && same == 0 && most_ns - least_ns > (high_ns - low_ns) / 2,
+       "%s: from %lld to %lld µs, far apart, and never the same", what,
+       (long long) (low_ns / NS_PER_US), (long long) (high_ns / NS_PER_US));
+}
+
+/* What parts contenders is chance alone: they have the same code, and one release has woken them. */
+static void test_parted_by_chance(void) {
+    static int64_t all_ns[SPLITS][SEEDS];
+
+    for (unsigned seed = 0; seed < SEEDS; seed++) {
+        world_begin(3);
+        random_init(&world.shard.random, seed);
+        contend(1, true);
+        for (unsigned i = 0; i < SPLITS; i++) {
+            meet_split();
+            all_ns[i][seed] = tries_after_ns();
+        }
+    }
+    for (unsigned i = 0; i < SPLITS; i++) {
+        memcpy(delays_ns, all_ns[i], sizeof(delays_ns));
+        delays_differ(2 * NS_PER_MS, (2 + 8 * (i < 8 ? i + 1 : 8)) * NS_PER_MS,
+                      i == 0 ? "after a split" : "after one more");
+    }
+}
+
+/* The attempt takes so long, and one message comes; the others may not. */
+static void grace_is(int64_t trip_us, int64_t low_us, const char *what) {
+    for (unsigned seed = 0; seed < SEEDS; seed++) {
+        world_begin(3);
+        random_init(&world.shard.random, seed);
+        contend(1, true);
+        world.now_ns += trip_us * NS_PER_US;
+        meet_holder();
+        freed(0);
+        delays_ns[seed] = tries_after_ns();
+    }
+    delays_differ(low_us * NS_PER_US, 2 * low_us * NS_PER_US, what);
+}
+
+static void test_grace(void) {
+    grace_is(700, 700, "who has heard one node waits once or twice a round trip for the others");
+    grace_is(10, 100, "on fast nodes a little longer");
+    grace_is(50000, 2000, "on slow ones not as long");
+}
+
 static void test_slow_nodes(void) {
     world_begin(5);
     contend(1, true);
@@ -424,6 +507,8 @@ int main(void) {
     test_polls();
     test_expiries();
     test_splits();
+    test_parted_by_chance();
+    test_grace();
     test_slow_nodes();
     test_quiet();
     test_epochs_change();

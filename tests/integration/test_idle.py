@@ -1,0 +1,79 @@
+"""What an agent costs while nothing is asked of it: wake-ups, CPU time, memory."""
+
+import os
+import time
+
+import lab
+from tap import main, note, skip, within
+
+SECONDS = 9  # the nodes are left alone for at least as long between two looks
+WINDOWS = 3   # at most: something else may be in one of them, such as what the start left to do
+SESSIONS = 5
+CPU_PERCENT = 2  # who never sleeps is never woken either
+MEMORY_MIB = 8
+
+nodes = lab.nodes(5)
+agent = lab.Agent(nodes, lab.UNHURRIED)
+agent.wait_voting(5)
+clients = [agent.client() for _ in range(SESSIONS)]
+for each in clients:
+    each.call("PING")
+
+
+def has_sanitizer(*inits):
+    """By what starts it."""
+    with open(lab.REDLOCKD, "rb") as file:
+        program = file.read()
+    return any(init in program for init in inits)
+
+
+def of_threads(name, number):
+    """The sum over the agent's threads of a number from this file of theirs."""
+    directory, total = "/proc/%d/task" % agent.process.pid, 0
+    for task in os.listdir(directory):
+        with open(os.path.join(directory, task, name)) as file:
+            total += number(file.read())
+    return total
+
+
+def wakeups():
+    """Only of those that slept: to be made to leave a core is what others on the machine do."""
+    return of_threads("status", lambda text: int(text.split("\nvoluntary_ctxt_switches:")[1].split()[0]))
+
+
+def cpu_seconds():
+    return of_threads("schedstat", lambda text: int(text.split()[0])) / 1e9
+
+
+def test_sleeps():
+    """Each keeper looks at its nodes every 9 to 10 s. It is woken to ask all of them, and when they are slow
+    by each one's answer alone."""
+    looks = agent.keepers * (1 + len(nodes))
+    what = "at most one wake-up a second, and %d to look at nodes" % looks
+    if has_sanitizer(b"__tsan_init"):
+        skip(what, "this build has the thread sanitizer, whose own thread wakes ten times a second")
+        return
+    woken, percent = [], []
+    while len(woken) < WINDOWS and not (woken and min(woken) <= SECONDS + looks and
+                                        min(percent) <= CPU_PERCENT):
+        begun, before, cpu = lab.now(), wakeups(), cpu_seconds()
+        time.sleep(SECONDS)
+        took = lab.now() - begun
+        woken.append((wakeups() - before) * SECONDS / took)
+        percent.append(100 * (cpu_seconds() - cpu) / took)
+        note("%.1f wake-ups in %d s, %.3f %% of a core" % (woken[-1], SECONDS, percent[-1]))
+    within(min(woken), 0, SECONDS + looks, what)
+    within(min(percent), 0, CPU_PERCENT, "percent of a core")
+
+
+def test_memory():
+    what = "MiB of memory, with what it shares with others"
+    if has_sanitizer(b"__asan_init", b"__tsan_init"):
+        skip(what, "this build has a sanitizer, whose own memory would be counted")
+        return
+    with open("/proc/%d/status" % agent.process.pid) as file:
+        kib = int(file.read().split("\nVmRSS:")[1].split()[0])
+    within(kib / 1024, 0, MEMORY_MIB, what)
+
+
+main(test_sleeps, test_memory)
