@@ -5,7 +5,14 @@
 
 #include "local/registry.h"
 
-enum { PAUSE_DIVISOR = 8, PAUSE_ALONE_DIVISOR = 32, PAUSE_MS_MAX = 5, COMPANY_MS = 10000, GROWTH = 4 };
+enum {
+    PAUSE_DIVISOR = 8,
+    PAUSE_MS_MAX = 5,
+    PAUSE_ALONE_DIVISOR = 32,
+    PAUSE_ALONE_MS_MAX = 1,
+    COMPANY_MS = 10000,
+    GROWTH = 4,
+};
 
 static_assert(PAUSE_MS_MAX * NS_PER_MS <= INT32_MAX, "a name keeps the pause in 32 bits");
 
@@ -71,8 +78,10 @@ instant_ns handoff_tell_ns(const struct request *holder) {
 int64_t handoff_pause_ns(const struct request *holder, instant_ns now_ns) {
     if (!handoff_turn_is_over(holder, now_ns))
         return 0;
-    int divisor = has_company(holder->name, now_ns) ? PAUSE_DIVISOR : PAUSE_ALONE_DIVISOR;
-    return instant_min((now_ns - holder->tenure.acquired_ns) / divisor, PAUSE_MS_MAX * NS_PER_MS);
+    int64_t had_ns = now_ns - holder->tenure.acquired_ns;
+    if (has_company(holder->name, now_ns))
+        return instant_min(had_ns / PAUSE_DIVISOR, PAUSE_MS_MAX * NS_PER_MS);
+    return instant_min(had_ns / PAUSE_ALONE_DIVISOR, PAUSE_ALONE_MS_MAX * NS_PER_MS);
 }
 
 void handoff_awaited(const struct names *names, const struct report *report, instant_ns now_ns) {

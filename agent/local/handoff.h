@@ -32,17 +32,19 @@
  * which has ended; and those who had the lease before never had what is in any key. A request that had no
  * line before it gets its lease as it is, and can resume at once.
  *
- * Other hosts. At most HANDOFFS_MAX times in a row, for at most HANDOFF_MS, then the lease is released, and
- * the next in line makes a pause before it tries: an eighth of the time that this host had it. Who tries at
- * any moment, such as a waiter of another host that polls, so finds it free in one of nine cases.
+ * Other hosts. At most HANDOFFS_MAX times in a row, for at most HANDOFF_MS, then the lease is released,
+ * and the next in line makes a pause before it tries: an eighth of the time that this host had it, 5 ms at
+ * most. Who tries at any moment, such as a waiter of another host that polls, so finds it free in one of
+ * nine cases where turns are full of short leases.
  *
- * Alone. A release tells the nodes' subscribers, and each node tells how many have heard it. As long as none
- * has, and no other holder was met for COMPANY_MS, the time alone ends a turn: its number of hand-offs, and
- * with it the block of tokens, grows from turn to turn up to HANDOFFS_ALONE_MAX, as long as it is made use
- * of. (A block has no more tokens than the turn before took microseconds, so they stay behind the clock, or
- * near the floor that they run from just after a blessing.) The pause is short then, since only those may
- * wait who poll, and whom we have not met: a 32nd. Where nobody can be told, since our user may not publish,
- * somebody is taken to have heard.
+ * Alone. A release tells the nodes' subscribers, and each node tells how many have heard it. As long as
+ * none has, and no other holder was met for COMPANY_MS, the time alone ends a turn: its number of
+ * hand-offs, and with it the block of tokens, grows from turn to turn up to HANDOFFS_ALONE_MAX, as long as
+ * it is made use of. (A block has no more tokens than the turn before took microseconds, so they stay
+ * behind the clock, or near the floor that they run from just after a blessing.) The pause is short then,
+ * since only those may wait who poll, and whom we have not met: a 32nd, 1 ms at most: after a lease of a
+ * second its 32nd would be most of what the next one waits for. Where nobody can be told, since our user
+ * may not publish, somebody is taken to have heard.
  *
  * A ledger (local/ledger.h) has what each client was told, and the random part that *stands* in the keys as
  * of the acquisition. A successor looks for what the holder was told, then for what stands: around the

@@ -288,6 +288,43 @@ def test_alone_and_not():
     often(attempt, "turns get longer while nobody else waits, and are short again when another host does")
 
 
+class Ears:
+    """One that is told of the name's releases, and does no more than that."""
+
+    def __init__(self, name):
+        self.connections = [lab.Client(node.socket_path) for node in nodes]
+        for connection in self.connections:
+            connection.call("SUBSCRIBE", "redlockd:free:" + name)
+
+    def heard(self):
+        """The next release, of all nodes."""
+        return [connection.reply() for connection in self.connections]
+
+    def close(self):
+        for connection in self.connections:
+            connection.close()
+
+
+def test_heard():
+    """Whoever listens may wait: the nodes count who has heard a release, and nothing else tells of it."""
+    def attempt(i):
+        name = "heard%d" % i
+        ears, session = Ears(name), Session(name, 140)
+        session.release(0, 0)
+        heard = ears.heard()
+        blocks = [session.granted(1)[1]]
+        whole = session.release(1, 65) == 64
+        blocks.append(session.granted(66)[1])
+        session.client.close()
+        ears.close()
+        equal(heard, [["message", "redlockd:free:" + name, ""]] * 3, "each node tells of a release")
+        note("turns of %s hand-offs" % ", ".join(map(str, blocks)))
+        return whole and blocks == [64, 64]
+
+    agent.wait_voting(3)
+    often(attempt, "turns stay short while somebody listens, though nobody else was ever met")
+
+
 def test_overwritten():
     """Another's value in the place of the former one is left alone."""
     def attempt(i):
@@ -314,4 +351,4 @@ def test_overwritten():
 
 
 main(test_without_nodes, test_death, test_in_order, test_nodes_are_told, test_resume, test_other_hosts,
-     test_alone_and_not, test_overwritten)
+     test_alone_and_not, test_heard, test_overwritten)

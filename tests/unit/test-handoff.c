@@ -291,6 +291,26 @@ static void test_known(void) {
     is_int(last_command()->kind, COMMAND_CONTEND, "so its lease is not handed over");
 }
 
+/* Of who held for a second. */
+static int64_t pause_after_long_ns(bool has_company) {
+    uint64_t line[3];
+
+    front_begin();
+    for (unsigned i = 0; i < 3; i++)
+        line[i] = ask();
+    uint64_t holder = grant_from_line(line);
+    front.now_ns += NS_PER_S;
+    if (has_company)
+        awaited("x");
+    release(holder);
+    return last_command()->pause_ns;
+}
+
+static void test_long(void) {
+    is_int(pause_after_long_ns(false), NS_PER_MS, "who has held for long is followed after a millisecond");
+    is_int(pause_after_long_ns(true), 5 * NS_PER_MS, "after five, if another host was told of a release");
+}
+
 static void test_in_a_row(void) {
     uint64_t line[HANDOFFS_MAX + 3];
 
@@ -673,6 +693,7 @@ int main(void) {
     test_not_fine();
     test_late();
     test_known();
+    test_long();
     test_in_a_row();
     test_alone();
     test_company();
