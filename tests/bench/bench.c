@@ -88,9 +88,9 @@ int main(int argc, char **argv) {
         const char *name;
         int (*run)(char **arguments);
     } commands[] = {
-        {"load", run_load},     {"relay", run_relay}, {"delay", run_delay}, {"handoff", run_handoff},
-        {"remote", run_remote}, {"hold", run_hold},   {"await", run_await}, {"idle", run_idle},
-        {"renew", run_renew},   {"valid", run_valid},
+        {"load", run_load}, {"relay", run_relay},   {"delay", run_delay}, {"handoff", run_handoff},
+        {"held", run_held}, {"remote", run_remote}, {"hold", run_hold},   {"await", run_await},
+        {"idle", run_idle}, {"renew", run_renew},   {"valid", run_valid},
     };
 
     (void) signal(SIGPIPE, SIG_IGN);
@@ -98,5 +98,6 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argv + 2);
     fail("usage",
-         "bench load|relay|delay|handoff|remote|hold|await|idle|renew|valid ...; tests/bench/run starts it");
+         "bench load|relay|delay|handoff|held|remote|hold|await|idle|renew|valid ...; tests/bench/run "
+         "starts it");
 }

@@ -32,6 +32,7 @@ int run_load(char **arguments);    /* load.c */
 int run_relay(char **arguments);   /* relay.c */
 int run_delay(char **arguments);   /* delay.c */
 int run_handoff(char **arguments); /* handoff.c */
+int run_held(char **arguments);    /* handoff.c */
 int run_remote(char **arguments);  /* remote.c */
 int run_hold(char **arguments);    /* hold.c */
 int run_await(char **arguments);   /* hold.c */

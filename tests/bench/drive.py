@@ -28,6 +28,8 @@ import table  # noqa: E402
 import world  # noqa: E402
 from results import Results  # noqa: E402
 
+NOISE = ("acquire_p50", "pairs", "single_p50", "handoff_remote_p50", "delayed_p50", "stopped_floor",
+         "busy_p50", "peer_acquire")
 SECTIONS = {**measures.SECTIONS, "peers": peers.measure, "endurance": costs.endurance}
 
 
@@ -109,7 +111,7 @@ class Tiny(Settings):
     processes = 2
     nodes = (1, 3)
     most_nodes = 3
-    single_rounds = 1
+    single_rounds = 2
     single_ms = 40
     handoff_rounds = 1
     handoffs = 20
@@ -186,12 +188,13 @@ def versions():
 
 
 def noise(results):
-    """How far the floor itself moves from round to round: no ratio is better known than that."""
+    """How far the floor itself moves from round to round: no ratio is better known than that. The higher
+    percentiles move more."""
     spread = {}
     for key, row in results.rows.items():
-        values = row.series.get("floor", [])
-        if key.split("/")[0] in ("acquire_p50", "pairs", "single_p50") and values:
-            spread[key] = (max(values) - min(values)) / row.value("floor")
+        for series, values in row.series.items():
+            if key.split("/")[0] in NOISE and series.startswith("floor") and len(values) > 1:
+                spread["%s, %s" % (key, series)] = (max(values) - min(values)) / row.value(series)
     return {"floor_spread": spread, "floor_spread_median": table.median(spread.values()) if spread else None}
 
 

@@ -1,17 +1,28 @@
 /* bench handoff SOCKET PROCESSES COUNT: processes of this host that contend for one name, each with
  * libredlock's blocking calls, and let go at once. How many hand-offs a second; and how long one takes, from
  * just before the holder calls redlock_release() to when redlock_acquire() returns in the next process;
- * beside the round trip of a byte between two processes over a Unix socket. */
+ * beside the round trip of a byte between two processes over a Unix socket.
+ *
+ * bench held SOCKET COUNT: the same from a holder that has had the lease for a while to the one process that
+ * waits for it, as peer.py and peer.js have it for libraries. */
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bench.h"
 #include "redlock.h"
 
-enum { PROCESSES_MAX = 64, HANDOFFS_MAX = 100000, ECHOES = 3000 };
+enum {
+    PROCESSES_MAX = 64,
+    HANDOFFS_MAX = 100000,
+    ECHOES = 3000,
+    HELD_MS = 60, /* longer than a host's turn; and up to six steps more, not to be in step with anything */
+    HELD_STEP_MS = 13,
+    HELD_STEPS = 7,
+};
 
 struct section {
     _Atomic unsigned inside, done; /* done: hand-offs */
@@ -69,20 +80,37 @@ static bool note_handoff(void) {
     return done == wanted;
 }
 
-static _Noreturn void contend(const char *socket_path) {
-    const struct redlock_options options = {.size = sizeof(options), .wait_ms = -1};
+static struct redlock *connect_to(const char *socket_path) {
     struct redlock *connection;
-    struct redlock_lease *lease;
-    bool over = false;
 
     if (redlock_connect(socket_path, &connection) != REDLOCK_OK)
         fail(socket_path, "can't connect");
+    return connection;
+}
+
+static struct redlock_lease *acquire(struct redlock *connection) {
+    const struct redlock_options options = {.size = sizeof(options), .wait_ms = -1};
+    struct redlock_lease *lease;
+
+    if (redlock_acquire(connection, name, &options, &lease) != REDLOCK_OK)
+        fail("redlock_acquire", redlock_error_text(connection));
+    return lease;
+}
+
+static void release(struct redlock *connection, struct redlock_lease *lease) {
+    if (redlock_release(lease) != 1)
+        fail("redlock_release", redlock_error_text(connection));
+}
+
+static _Noreturn void contend(const char *socket_path) {
+    struct redlock *connection = connect_to(socket_path);
+    struct redlock_lease *lease;
+    bool over = false;
+
     while (!over) {
-        if (redlock_acquire(connection, name, &options, &lease) != REDLOCK_OK)
-            fail("redlock_acquire", redlock_error_text(connection));
+        lease = acquire(connection);
         over = note_handoff();
-        if (redlock_release(lease) != 1)
-            fail("redlock_release", redlock_error_text(connection));
+        release(connection, lease);
     }
     _exit(0);
 }
@@ -106,5 +134,72 @@ int run_handoff(char **arguments) {
     (void) printf(", ");
     print_percentiles("handoff", section->took_us, wanted);
     (void) printf(", \"per_second\": %.1f}\n", wanted * 1e6 / (section->ended_us - section->begun_us));
+    return 0;
+}
+
+/* A byte to the other process. */
+static void tell(int fd) {
+    if (write(fd, "", 1) != 1)
+        fail("a process", "does not take a byte");
+}
+
+/* false: it has ended. */
+static bool hear(int fd) {
+    char byte;
+    return read(fd, &byte, 1) == 1;
+}
+
+/* Waits each time that it is told to; the time of its grant is the end of a hand-off. */
+static _Noreturn void wait_in_turns(const char *socket_path, int fd) {
+    struct redlock *connection = connect_to(socket_path);
+
+    while (hear(fd)) {
+        struct redlock_lease *lease = acquire(connection);
+        unsigned done = atomic_load(&section->done);
+        section->took_us[done] = now_us() - section->released_us;
+        atomic_store(&section->done, done + 1);
+        release(connection, lease);
+        tell(fd);
+    }
+    _exit(0);
+}
+
+static void hold_for(unsigned ms) {
+    const struct timespec time = {.tv_nsec = ms * 1000000L};
+    (void) nanosleep(&time, NULL);
+}
+
+int run_held(char **arguments) {
+    int fds[2];
+
+    if (!arguments[0] || !arguments[1])
+        fail("usage", "bench held SOCKET COUNT");
+    wanted = number_of(arguments[1], 1, HANDOFFS_MAX);
+    section = shared_memory(sizeof(*section));
+    (void) snprintf(name, sizeof(name), "held-%d", (int) getpid());
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+        fail("socketpair", "failed");
+    pid_t pid = start_process();
+    if (pid == 0) {
+        (void) close(fds[0]);
+        wait_in_turns(arguments[0], fds[1]);
+    }
+    (void) close(fds[1]);
+    struct redlock *connection = connect_to(arguments[0]);
+    for (unsigned i = 0; i < wanted; i++) {
+        struct redlock_lease *lease = acquire(connection);
+        tell(fds[0]);
+        hold_for(HELD_MS + HELD_STEP_MS * (i % HELD_STEPS));
+        section->released_us = now_us();
+        release(connection, lease);
+        if (!hear(fds[0]))
+            fail("the waiter", "ended");
+    }
+    redlock_close(connection);
+    (void) close(fds[0]);
+    await_process(pid);
+    (void) printf("{");
+    print_percentiles("handoff", section->took_us, wanted);
+    (void) printf("}\n");
     return 0;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +31,7 @@ struct record {
     size_t counts[PHASES];
     double us[PHASES][SAMPLES_MAX];
     size_t pairs, refused; /* refused: the agent has given up, as when nodes did not answer in time */
+    size_t pairs_in_all;   /* with the warm-up, and what ended after the time */
 };
 
 static struct turn {
@@ -55,6 +57,7 @@ static bool load_over(void) {
 static double load_note(enum phase phase, double begun_us) {
     double ended_us = now_us();
 
+    record->pairs_in_all += phase == RELEASE;
     if (begun_us < turn->from_us)
         return ended_us;
     if (record->counts[phase] < SAMPLES_MAX)
@@ -298,6 +301,16 @@ static void print_phase(enum phase phase, struct record **records, unsigned proc
     free(all);
 }
 
+/* Of the clients: those that were waited for. */
+static double children_us(void) {
+    struct rusage used;
+
+    if (getrusage(RUSAGE_CHILDREN, &used) < 0)
+        fail("getrusage", "failed");
+    return (double) (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e6 +
+           (double) (used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
 /* Until all are connected. Who can't says why, and ends. */
 static void await_ready(unsigned processes) {
     while (atomic_load(&turn->ready) < processes) {
@@ -319,7 +332,7 @@ int run_load(char **arguments) {
     unsigned clients = number_of(arguments[2], 1, apart ? PROCESSES_MAX : CLIENTS_MAX);
     double us = number_of(arguments[3], 1, 24 * 3600 * 1000) * 1e3;
     unsigned processes = apart ? clients : 1;
-    size_t pairs = 0, refused = 0;
+    size_t pairs = 0, pairs_in_all = 0, refused = 0;
 
     turn = shared_memory(sizeof(*turn));
     for (unsigned i = 0; i < processes; i++) {
@@ -339,9 +352,10 @@ int run_load(char **arguments) {
     for (unsigned i = 0; i < processes; i++) {
         await_process(pids[i]);
         pairs += records[i]->pairs;
+        pairs_in_all += records[i]->pairs_in_all;
         refused += records[i]->refused;
     }
-    (void) printf("{");
+    (void) printf("{\"cpu_us\": %.0f, \"pairs_in_all\": %zu, ", children_us(), pairs_in_all);
     print_phase(ACQUIRE, records, processes);
     print_phase(RELEASE, records, processes);
     (void) printf("\"refused\": %zu, \"pairs_per_second\": %.1f}\n", refused,

@@ -1,13 +1,14 @@
 """What is measured of the agent: how fast it is; costs.py has what its leases cost. Each function takes the
 results and the settings of this run, and measures in rounds: what is compared takes turns."""
 
+import functools
 import os
 import sys
 import time
 
 import costs
 from results import target
-from world import BENCH, KEEPERS, Job, Relay, World, bench, in_turns, lab, load, monotonic_us
+from world import BENCH, KEEPERS, Job, Relay, World, bench, cpu_ms, in_turns, lab, load, monotonic_us
 
 QUANTILES = ("p50", "p99", "p999")
 
@@ -22,6 +23,19 @@ def note_load(results, cell, series, measured):
     results.row("pairs/" + cell, "pairs", "per s").note(series, measured["pairs_per_second"])
 
 
+def note_cpu(results, series, world, turn):
+    """What the turn's pairs cost the nodes, the agent, and the clients, which do all for the floor."""
+    nodes, agent = [node.process for node in world.nodes], world.agents[0].process
+    before = cpu_ms(*nodes), cpu_ms(agent)
+    measured = turn()
+    pairs = measured["pairs_in_all"]
+    results.rows["cpu_nodes"].note(series, (cpu_ms(*nodes) - before[0]) * 1e3 / pairs)
+    if series == "agent":
+        results.rows["cpu_agent"].note(series, (cpu_ms(agent) - before[1]) * 1e3 / pairs)
+    results.rows["cpu_clients"].note(series, measured["cpu_us"] / pairs)
+    return measured
+
+
 def latency(results, settings):
     """Acquire and release, by clients and nodes; 16 clients as processes too, there beside the relay."""
     worlds = {count: World(count) for count in settings.nodes}
@@ -31,6 +45,11 @@ def latency(results, settings):
     relay = Relay(worlds[most].places)
     relayed = "processes/%d/%d" % (settings.processes, most)
     cells = [("connections", clients) for clients in settings.clients] + [("processes", settings.processes)]
+    many = settings.many_clients
+    loaded = "connections/%d/%d" % (many, most)
+    results.row("cpu_agent", "CPU of the agent, a pair, %d connections, N=%d" % (many, most))
+    results.row("cpu_nodes", "the same: CPU of the nodes")
+    results.row("cpu_clients", "the same: CPU of the clients' process")
     fencing = results.row("fencing", "acquire p50, with fencing tokens / without", base="without")
     for _ in range(settings.rounds):
         for count, world in worlds.items():
@@ -41,12 +60,13 @@ def latency(results, settings):
                 if cell == relayed:
                     places["relay"] = [relay.socket]
                 for series in in_turns(places):
-                    note_load(results, cell, series, load(series, form, clients, turn_ms, *places[series]))
+                    turn = functools.partial(load, series, form, clients, turn_ms, *places[series])
+                    note_load(results, cell, series,
+                              note_cpu(results, series, world, turn) if cell == loaded else turn())
         for series in in_turns(tokens):
             measured = load("agent", "connections", 1, settings.turn_ms, tokens[series].socket_path)
             fencing.note(series, measured["acquire"]["p50"])
-    many = settings.many_clients
-    results.again(results.rows["pairs/connections/%d/%d" % (many, most)], "pairs_many",
+    results.again(results.rows["pairs/" + loaded], "pairs_many",
                   "pairs, %d connections, N=%d: agent / floor" % (many, most),
                   bound=target(settings, 0.5), least=True)
     for key, text, bounds in (("acquire_p50", "acquire p50", {}), ("acquire_p99", "acquire p99", {}),
@@ -92,6 +112,7 @@ def handoff(results, settings):
                          "hand-off remote p50, two agents / floor by publish/subscribe",
                          bound=target(settings, 1.5))
     remote_late = results.row("handoff_remote_p99", "hand-off remote p99")
+    held = results.row("handoff_held", "hand-off local p50, from who has held for 60 to 138 ms")
     places = {"floor": world.places, "agent": [agent.socket_path for agent in world.agents]}
     for _ in range(settings.handoff_rounds):
         measured = bench("handoff", world.socket, 8, settings.handoffs)
@@ -107,6 +128,8 @@ def handoff(results, settings):
             if series == "floor":
                 beside.note(series, measured["handoff"]["p50"])
             remote_late.note(series, measured["handoff"]["p99"])
+    for _ in range(settings.rounds):
+        held.note("agent", bench("held", world.socket, settings.peer_handoffs)["handoff"]["p50"])
     world.end()
 
 

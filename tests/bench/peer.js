@@ -57,7 +57,7 @@ async function handoff(places, count) {
   for (let number = 0; number < count; number++) {
     const held = await holder.acquire(name, TTL_MS);
     const wanted = waiter.acquire(name, TTL_MS);
-    await sleep(20 + 13 * (number % 7)); // not in step with who polls
+    await sleep(60 + 13 * (number % 7)); // not in step with who polls
     const begun = us();
     const [lock] = await Promise.all([wanted, holder.release(held)]);
     samples.push(us() - begun);

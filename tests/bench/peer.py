@@ -108,9 +108,9 @@ def pairs(peer, places, workers, ms):
 
 
 def handoff(peer, places, count):
-    """The waiter is a thread that comes 20 ms or more before the release."""
+    """The waiter is a thread that comes 60 ms or more before the release."""
     holder, waiter, samples = peer(places), peer(places, 1), []
-    name, pause = "peer-%d" % os.getpid(), 0.02
+    name, pause = "peer-%d" % os.getpid(), 0.06
     for number in range(int(count)):
         holder.acquire(name, TTL_MS)
         thread = threading.Thread(target=waiter.acquire, args=(name, TTL_MS))

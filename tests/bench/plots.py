@@ -15,6 +15,7 @@ set border 3
 set tics nomirror
 """
 AGENT, FLOOR, OTHER = "#c0392b", "#2c3e50", "#7f8c8d"
+QUANTILES = (("acquire_p50", "p50", 1), ("acquire_p99", "p99", 2), ("acquire_p999", "p99.9", 3))
 
 
 def gnuplot(script):
@@ -48,15 +49,15 @@ def clients_axis(results):
 def latency(results, path):
     """Acquire, by clients; one panel for each number of nodes."""
     panels = counts(results)
-    script = HEAD % (330 * len(panels), 420, path) + "set logscale xy\n" + clients_axis(results)
+    script = HEAD % (330 * len(panels), 520, path) + "set logscale xy\n" + clients_axis(results)
     script += "set multiplot layout 1,%d title 'acquire: the agent (red) and the bare floor'\n" % len(panels)
     for count in panels:
-        for what in ("acquire_p50", "acquire_p99"):
+        for what, _, _ in QUANTILES:
             script += block("%s_%d" % (what, count), by_clients(results, what, count))
         script += "set title 'N=%d'\nset ylabel 'microseconds'\nplot " % count + ", ".join(
             "$%s_%d using 1:%d with linespoints lw 2 pt %d ps 0.6 dt %d lc rgb '%s' title '%s %s'" %
             (what, count, column, 5 + dash, dash, colour, series, title)
-            for what, title, dash in (("acquire_p50", "p50", 1), ("acquire_p99", "p99", 2))
+            for what, title, dash in QUANTILES
             for column, series, colour in ((2, "agent", AGENT), (3, "floor", FLOOR))) + "\n"
     gnuplot(script + "unset multiplot\n")
 

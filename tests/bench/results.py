@@ -34,10 +34,11 @@ class Row:
         return median(ratios) if ratios else None
 
     def spread(self):
-        """From the lowest to the highest ratio; of many rounds, from the lower to the upper quartile."""
-        ratios = sorted(self.ratios())
-        cut = len(ratios) // 4 if len(ratios) >= ROUNDS_MANY else 0
-        return (ratios[cut], ratios[-1 - cut]) if ratios else (None, None)
+        """From the lowest to the highest ratio, or value where there is none; of many rounds, from the lower
+        to the upper quartile."""
+        found = sorted(self.ratios() or self.series.get(self.ours, []))
+        cut = len(found) // 4 if len(found) >= ROUNDS_MANY else 0
+        return (found[cut], found[-1 - cut]) if found else (None, None)
 
     def judged(self):
         """What the bound is for; None when that is not known well enough."""
@@ -58,7 +59,7 @@ class Row:
         return {"text": self.text, "unit": self.unit, "rounds": self.series,
                 "medians": {series: self.value(series) for series in self.series},
                 "ours": self.ours, "base": self.base, "ratio": self.ratio(),
-                "ratio_low": low, "ratio_high": high,
+                "low": low, "high": high,  # of the ratio, or else of ours
                 "bound": self.bound, "bound_of": self.of if self.bound is not None else None,
                 "bound_is": self.bound_is() if self.bound is not None else None, "met": self.met()}
 

@@ -50,7 +50,11 @@ LINE = "%-69s %6s %6s %-7s %-21s %s"
 
 
 def row_line(row):
-    spread = "%6.2f (%.2f, %.2f)" % (row.ratio(), *row.spread()) if row.ratios() else ""
+    low, high = row.spread()
+    if row.ratios():
+        spread = "%6.2f (%.2f, %.2f)" % (row.ratio(), low, high)
+    else:
+        spread = "       (%s, %s)" % (number(low), number(high)) if low != high else ""
     values = number(row.value(row.ours)), number(row.value(row.base))
     return (LINE % (row.text, *values, row.unit, spread, verdict(row))).rstrip()
 
@@ -97,9 +101,10 @@ def text(results):
              "run: %s; nodes %s" % (about["form"], about["nodes"]),
              "load average %.2f at the start, %.2f at the end" % (about["load_average"]["start"],
                                                                   about["load_average"]["end"])]
-    if about["noise"]["floor_spread_median"] is not None:
-        lines.append("noise: from its lowest to its highest round the floor itself moved by %.0f %% (median "
-                     "of its rows)" % (100 * about["noise"]["floor_spread_median"]))
+    moved = about["noise"]["floor_spread_median"]
+    lines.append("noise: not known, since the floor was not measured twice" if moved is None else
+                 "noise: from its lowest to its highest round the floor itself moved by %.0f %% (median "
+                 "of its rows)" % (100 * moved))
     lines.append("")
     for part in (latency_lines, row_lines, peer_lines):
         lines.extend(part(results))

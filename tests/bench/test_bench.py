@@ -21,7 +21,8 @@ from world import in_turns  # noqa: E402
 PLOTS = ("latency.svg", "pairs.svg", "handoff.svg", "peers.svg")
 ROWS = ("acquire_p50/connections/4/3", "release_p999/processes/2/1", "pairs/processes/2/3", "relay_pairs",
         "pairs_many", "single_p50", "single_relay", "single_p99", "fencing", "handoff_local_rate",
-        "handoff_local_p50", "handoff_remote_p50", "failover_client", "failover_agent", "extension_cpu",
+        "handoff_local_p50", "handoff_remote_p50", "handoff_held", "cpu_agent", "cpu_nodes", "cpu_clients",
+        "failover_client", "failover_agent", "extension_cpu",
         "extension_lost", "cost_20_agent", "cost_20_call", "cost_20_names", "cost_20_lost", "memory_idle",
         "wakeups", "memory_connection", "memory_lease", "memory_lease_fixed", "stopped_p50",
         "stopped_floor", "delayed_p50", "flood", "busy_p50", "valid", "long_short_cpu", "long_short_latest",
@@ -37,7 +38,8 @@ def check_results(path):
         ok(values and all(value >= 0 for value in values) and row["text"], "%s was measured" % key)
     for key in ("agent", "redis", "hiredis", "kernel", "cpu"):
         ok(key in results["versions"], "the version of %s is told" % key)
-    ok(results["noise"]["floor_spread"], "the noise is told")
+    equal(list(results["noise"]["floor_spread"]), ["single_p50, floor"],
+          "the noise is told where it is known")
     equal(sorted(results["load_average"]), ["end", "start"], "the load average is told")
     for key, series in (("single_p50", ["agent", "floor", "relay"]),
                         ("stopped_p50", ["agent", "all there"]),
@@ -103,6 +105,7 @@ def test_unix():
         command = [sys.executable, os.path.join(HERE, "drive.py"), "--tiny", "--only", "validity"]
         done = subprocess.run([*command, "--output", output, *arguments], capture_output=True, text=True)
         ok("nodes " + told in done.stdout, "how nodes are asked is told: " + told)
+        ok("noise: not known" in done.stdout, "and that the floor was not measured")
         shutil.rmtree(output)
     usual = world.node_kind
     for place, choose in ((r"127\.0\.0\.1:\d+", lambda: None), (r"/.*\.sock", world.by_unix_sockets)):
@@ -160,6 +163,11 @@ def test_ratios():
     equal(table.verdict(ratio_of(1, 1, 1, 9, 9)), "met (at most 2.00 x)", "of five its median is")
     equal(ratio_of(3, 1, 2, 9, 5).spread(), (1, 9), "the lowest and the highest round")
     equal(ratio_of(*range(16)).spread(), (4, 11), "or the quartiles of many")
+    alone = Results().row("alone", "alone", bound=10, of="value")
+    for value in (7, 3, 5):
+        alone.note("agent", value)
+    equal(alone.spread(), (3, 7), "of values where there are no ratios")
+    ok("(3.00, 7.00)" in table.row_line(alone), "which the table shows")
 
 
 def compared(rounds=5, **pairs):
@@ -182,7 +190,8 @@ def test_peers():
                   "pairs, 64 workers: agent / node-redlock 4": "met (at least 5.00 x)",
                   "pairs, 16 workers: agent / redis-py Lock": "met (at least 3.00 x)",
                   "the same: agent, no tokens / node-redlock 4": "",
-                  "the same: agent, no tokens / redis-py Lock": ""}, "beside the best library")
+                  "the same: agent, no tokens / redis-py Lock": "",
+                  "the same: agent / node-redlock 4": ""}, "beside the best library, and the others")
     lines = compared(agent=(300, 500), plain=(400, 600), redlock=(100, 90), beta=(90, 110), redis=(80, 80))
     equal({text: verdict for text, verdict in lines.items() if verdict},
           {"acquire p50: agent / node-redlock 4": "met (at most 1.00 x)",
@@ -206,4 +215,32 @@ def test_peers():
     equal(list(filter(None, lines.values())), [], "a single round tells nothing")
 
 
-main(test_tiny, test_arguments, test_unix, test_no_node, test_turns, test_bounds, test_ratios, test_peers)
+# Where a peer's programs are not installed. What is measured at all are the agent and that one.
+WITHOUT_PROGRAMS = """
+import runpy, sys
+sys.path.insert(0, sys.argv[1])
+import peers
+peers.KINDS = (peers.Agent, peers.NodeRedlock)
+sys.argv = [sys.argv[1] + "/drive.py", "--tiny", "--only", "peers", "--output", sys.argv[2]]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_absent():
+    output = tempfile.mkdtemp(prefix="redlock-bench-")
+    environment = dict(os.environ, PATH=output, REDLOCK_TEST_SERVER=shutil.which(world.lab.SERVER) or "none")
+    done = subprocess.run([sys.executable, "-c", WITHOUT_PROGRAMS, HERE, output], env=environment,
+                          capture_output=True, text=True)
+    name, why = peers.NodeRedlock.name, "node and npm are not installed"
+    if not ok(done.returncode == 0, "a peer that is absent does not fail the run"):
+        for line in done.stderr.splitlines():
+            note(line)
+    ok(re.search("^%s +not measured: %s$" % (name, why), done.stdout, re.M), "the table has it, and why")
+    ok(re.search(r"^agent +5 +\d", done.stdout, re.M), "the others are measured")
+    with open(os.path.join(output, "bench.json")) as file:
+        equal(json.load(file)["peers"][name]["absent"], why, "and so it is in the results")
+    shutil.rmtree(output)
+
+
+main(test_tiny, test_arguments, test_unix, test_no_node, test_turns, test_bounds, test_ratios, test_peers,
+     test_absent)
