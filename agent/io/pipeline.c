@@ -12,7 +12,7 @@
 
 enum {
     PIECES_MAX = 192,
-    BURST_PIECES_MAX = 16,
+    BURST_PIECES_MAX = 96, /* 32 calls to a node: more in one turn want a second write */
     RECORD_PIECES = 3,
 };
 
