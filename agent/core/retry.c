@@ -6,8 +6,8 @@
 #include "core/explain.h"
 #include "core/shard.h"
 
-/* Delays between attempts: random, and large against the round trip, so that contenders of several hosts
- * drift apart. */
+/* Delays between attempts: random, so that contenders of several hosts drift apart. Polling's are large
+ * against a round trip. The first ones after a split need not be, and grow; the grace is one or two. */
 enum {
     POLL_MS_MIN = 25,
     POLL_MS_MAX = 75,

@@ -9,7 +9,8 @@ enum {
     PAUSE_DIVISOR = 8,
     PAUSE_MS_MAX = 5,
     PAUSE_ALONE_DIVISOR = 32,
-    PAUSE_ALONE_MS_MAX = 1,
+    PAUSE_ALONE_MS = 1,
+    PAUSE_ALONE_LONG_DIVISOR = 200,
     COMPANY_MS = 10000,
     GROWTH = 4,
 };
@@ -78,10 +79,11 @@ instant_ns handoff_tell_ns(const struct request *holder) {
 int64_t handoff_pause_ns(const struct request *holder, instant_ns now_ns) {
     if (!handoff_turn_is_over(holder, now_ns))
         return 0;
-    int64_t had_ns = now_ns - holder->tenure.acquired_ns;
-    if (has_company(holder->name, now_ns))
-        return instant_min(had_ns / PAUSE_DIVISOR, PAUSE_MS_MAX * NS_PER_MS);
-    return instant_min(had_ns / PAUSE_ALONE_DIVISOR, PAUSE_ALONE_MS_MAX * NS_PER_MS);
+    int64_t had_ns = now_ns - holder->tenure.acquired_ns, pause_ns = had_ns / PAUSE_DIVISOR;
+    if (!has_company(holder->name, now_ns))
+        pause_ns = instant_min(had_ns / PAUSE_ALONE_DIVISOR,
+                               instant_max(PAUSE_ALONE_MS * NS_PER_MS, had_ns / PAUSE_ALONE_LONG_DIVISOR));
+    return instant_min(pause_ns, PAUSE_MS_MAX * NS_PER_MS);
 }
 
 void handoff_awaited(const struct names *names, const struct report *report, instant_ns now_ns) {

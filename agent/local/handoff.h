@@ -35,16 +35,17 @@
  * Other hosts. At most HANDOFFS_MAX times in a row, for at most HANDOFF_MS, then the lease is released,
  * and the next in line makes a pause before it tries: an eighth of the time that this host had it, 5 ms at
  * most. Who tries at any moment, such as a waiter of another host that polls, so finds it free in one of
- * nine cases where turns are full of short leases.
+ * nine cases, where this host had it for 40 ms or less, and in fewer the longer it had it.
  *
  * Alone. A release tells the nodes' subscribers, and each node tells how many have heard it. As long as
  * none has, and no other holder was met for COMPANY_MS, the time alone ends a turn: its number of
  * hand-offs, and with it the block of tokens, grows from turn to turn up to HANDOFFS_ALONE_MAX, as long as
  * it is made use of. (A block has no more tokens than the turn before took microseconds, so they stay
  * behind the clock, or near the floor that they run from just after a blessing.) The pause is short then,
- * since only those may wait who poll, and whom we have not met: a 32nd, 1 ms at most: after a lease of a
- * second its 32nd would be most of what the next one waits for. Where nobody can be told, since our user
- * may not publish, somebody is taken to have heard.
+ * since only those may wait who poll, and whom we have not met: a 32nd up to a millisecond, since it is most
+ * of what the next one waits for, and after more than 200 ms a two-hundredth up to 5 ms. So who polls finds
+ * one that is held for a second free in one of 200 cases. Where nobody can be told, since our user may not
+ * publish, somebody is taken to have heard.
  *
  * A ledger (local/ledger.h) has what each client was told, and the random part that *stands* in the keys as
  * of the acquisition. A successor looks for what the holder was told, then for what stands: around the

@@ -291,15 +291,14 @@ static void test_known(void) {
     is_int(last_command()->kind, COMMAND_CONTEND, "so its lease is not handed over");
 }
 
-/* Of who held for a second. */
-static int64_t pause_after_long_ns(bool has_company) {
+static int64_t pause_after_ns(int64_t held_ms, bool has_company) {
     uint64_t line[3];
 
     front_begin();
     for (unsigned i = 0; i < 3; i++)
         line[i] = ask();
     uint64_t holder = grant_from_line(line);
-    front.now_ns += NS_PER_S;
+    front.now_ns += held_ms * NS_PER_MS;
     if (has_company)
         awaited("x");
     release(holder);
@@ -307,8 +306,12 @@ static int64_t pause_after_long_ns(bool has_company) {
 }
 
 static void test_long(void) {
-    is_int(pause_after_long_ns(false), NS_PER_MS, "who has held for long is followed after a millisecond");
-    is_int(pause_after_long_ns(true), 5 * NS_PER_MS, "after five, if another host was told of a release");
+    is_int(pause_after_ns(60, false), NS_PER_MS, "who has held for long is followed after a millisecond");
+    is_int(pause_after_ns(200, false), NS_PER_MS, "up to a fifth of a second");
+    is_int(pause_after_ns(600, false), 3 * NS_PER_MS, "after a two-hundredth from then on");
+    is_int(pause_after_ns(3000, false), 5 * NS_PER_MS, "up to five milliseconds");
+    is_int(pause_after_ns(60, true), 5 * NS_PER_MS, "after five, if another host was told of a release");
+    is_int(pause_after_ns(3000, true), 5 * NS_PER_MS, "and then after no more");
 }
 
 static void test_in_a_row(void) {
