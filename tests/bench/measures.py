@@ -8,9 +8,11 @@ import time
 
 import costs
 from results import target
-from world import BENCH, KEEPERS, Job, Relay, World, bench, cpu_ms, in_turns, lab, load, monotonic_us
+from world import (BENCH, KEEPERS, Job, Relay, World, bench, cpu_ms, in_turns, lab, load, monotonic_us,
+                   on_one_core)
 
 QUANTILES = ("p50", "p99", "p999")
+NODE_TIMEOUT_US = 100000  # as by default
 
 
 def note_load(results, cell, series, measured):
@@ -80,34 +82,59 @@ def latency(results, settings):
         world.end()
 
 
-def single(results, settings):
-    """One client, in many short rounds: what it takes depends more than with many on which cores all of them
-    are."""
-    world = World(settings.most_nodes)
-    relay = Relay(world.places)
-    places = {"floor": world.places, "agent": [world.socket], "relay": [relay.socket]}
-    text = "acquire %%s, one client, N=%d: agent / floor" % settings.most_nodes
-    median_row = results.row("single_p50", text % "p50", bound=target(settings, 1.35))
-    results.again(median_row, "single_relay", "the same: agent / relay", base="relay")
-    late_row = results.row("single_p99", text % "p99")
+def single_rounds(results, settings, key, where, places):
+    text = "acquire %%s, one client, N=%d%s: agent / floor" % (settings.most_nodes, where)
+    median_row = results.row(key + "_p50", text % "p50", bound=target(settings, 1.35))
+    results.again(median_row, key + "_relay", "the same: agent / relay", base="relay")
+    late_row = results.row(key + "_p99", text % "p99")
     for _ in range(settings.single_rounds):
         for series in in_turns(places):
             measured = load(series, "connections", 1, settings.single_ms, *places[series])["acquire"]
             median_row.note(series, measured["p50"])
             late_row.note(series, measured["p99"])
+
+
+def single(results, settings):
+    """One client, in many short rounds: what it takes depends more than with many on which cores all of them
+    are. So it is measured with all of them on one core too."""
+    world = World(settings.most_nodes)
+    relay = Relay(world.places)
+    places = {"floor": world.places, "agent": [world.socket], "relay": [relay.socket]}
+    single_rounds(results, settings, "single", "", places)
+    with on_one_core(*world.servers, relay.process):
+        single_rounds(results, settings, "core_single", ", all on one core", places)
     relay.end()
     world.end()
+
+
+class LocalHandoffs:
+    """Among eight processes of one host."""
+
+    def __init__(self, results, settings, key, where, also=""):
+        self.count = settings.handoffs
+        self.p50 = results.row(key + "_p50",
+                               "hand-off local p50, %s / a Unix socket's round trip" % where,
+                               base="echo", bound=target(settings, 4))
+        self.p99 = results.row(key + "_p99", "hand-off local p99" + also)
+        self.rate = results.row(key + "_rate", "hand-offs local" + also, "per s",
+                                bound=target(settings, 40000), of="value", least=True)
+
+    def measure(self, socket):
+        """The median."""
+        measured = bench("handoff", socket, 8, self.count)
+        self.p50.note("agent", measured["handoff"]["p50"])
+        self.p50.note("echo", measured["echo"]["p50"])
+        self.p99.note("agent", measured["handoff"]["p99"])
+        self.rate.note("agent", measured["per_second"])
+        return measured["handoff"]["p50"]
 
 
 def handoff(results, settings):
     """From the release to the next one's grant: on one host, and between two."""
     world = World(settings.most_nodes, agents=2)
-    local = results.row("handoff_local_p50", "hand-off local p50, 8 processes / a Unix socket's round trip",
-                        base="echo", bound=target(settings, 4))
+    local = LocalHandoffs(results, settings, "handoff_local", "8 processes")
     beside = results.row("handoff_local_floor", "the same / floor by publish/subscribe")
-    late = results.row("handoff_local_p99", "hand-off local p99")
-    rate = results.row("handoff_local_rate", "hand-offs local", "per s",
-                       bound=target(settings, 40000), of="value", least=True)
+    on_core = LocalHandoffs(results, settings, "core_handoff", "all on one core", ", all on one core")
     remote = results.row("handoff_remote_p50",
                          "hand-off remote p50, two agents / floor by publish/subscribe",
                          bound=target(settings, 1.5))
@@ -115,12 +142,9 @@ def handoff(results, settings):
     held = results.row("handoff_held", "hand-off local p50, from who has held for 60 to 138 ms")
     places = {"floor": world.places, "agent": [agent.socket_path for agent in world.agents]}
     for _ in range(settings.handoff_rounds):
-        measured = bench("handoff", world.socket, 8, settings.handoffs)
-        local.note("agent", measured["handoff"]["p50"])
-        local.note("echo", measured["echo"]["p50"])
-        late.note("agent", measured["handoff"]["p99"])
-        beside.note("agent", measured["handoff"]["p50"])
-        rate.note("agent", measured["per_second"])
+        beside.note("agent", local.measure(world.socket))
+        with on_one_core(*world.servers):
+            on_core.measure(world.socket)
         for series in in_turns(places):
             measured = bench("remote", "floor" if series == "floor" else "agents", settings.remote_handoffs,
                              *places[series])
@@ -166,11 +190,10 @@ def stopped(results, settings):
     """One of the nodes is stopped soon after the turn's begin: the higher percentiles show when."""
     world = World(5)
     node = world.nodes[0]
-    rows = {quantile: results.row("stopped_" + quantile,
-                                  "acquire %s, one of five nodes stopped / all there" % quantile,
-                                  base="all there",
-                                  bound=target(settings, 1.2 if quantile == "p50" else None))
-            for quantile in ("p50", "p99")}
+    text = "acquire %s, one of five nodes stopped / all there"
+    rows = {"p50": results.row("stopped_p50", text % "p50", base="all there", bound=target(settings, 1.2)),
+            "p99": results.row("stopped_p99", text % "p99", base="all there", bound=NODE_TIMEOUT_US,
+                               of="value")}
     base_row = results.row("stopped_floor", "the same for the floor, p50", ours="floor",
                            base="floor, all there")
     places = {"floor": world.places, "agent": [world.socket]}

@@ -39,10 +39,13 @@ async function acquire(places, ms) {
   return { p50: p50(samples) };
 }
 
-async function pairs(places, workers, ms) {
+// From that moment of the monotonic clock, for processes that begin together; 0: as soon as it has warmed up.
+async function pairs(places, workers, ms, moment) {
   const { acquire, release } = locker(places);
-  const begun = us() + WARM_UP_MS * 1e3, until = begun + ms * 1e3;
+  const begun = Number(moment) || us() + WARM_UP_MS * 1e3, until = begun + ms * 1e3;
   let count = 0;
+  await release(await acquire('peer-' + process.pid, TTL_MS));
+  if (us() > begun) throw new Error('began too late');
   const work = async (number) => {
     for (; us() < until; count += us() >= begun)
       await release(await acquire('peer-' + process.pid + '-' + number, TTL_MS));
@@ -79,7 +82,7 @@ async function wait(places, name, ttl) {
   return { at_us: us() };
 }
 
-const modes = { acquire: [acquire, 1], pairs: [pairs, 2], handoff: [handoff, 1], hold: [hold, 2], await: [wait, 2] };
+const modes = { acquire: [acquire, 1], pairs: [pairs, 3], handoff: [handoff, 1], hold: [hold, 2], await: [wait, 2] };
 const [mode, wanted] = modes[process.argv[2]];
 const given = process.argv.slice(3);
 mode(given.slice(wanted), ...given.slice(0, wanted)).then((told) => {

@@ -3,7 +3,7 @@
 Prints JSON.
 
 redis: redis-py's Lock, on the one server at PLACE. etcd: its lock service over HTTP, the members at PLACE...
-acquire MS; pairs WORKERS MS; handoff COUNT; hold NAME TTL-MS; await NAME TTL-MS."""
+acquire MS; pairs WORKERS MS MOMENT; handoff COUNT; hold NAME TTL-MS; await NAME TTL-MS."""
 
 import base64
 import http.client
@@ -82,7 +82,9 @@ def acquire(peer, places, ms):
     return {"p50": p50(samples)}
 
 
-def pairs(peer, places, workers, ms):
+def pairs(peer, places, workers, ms, moment):
+    """From that moment of the monotonic clock, for processes that begin together; 0: as soon as all have
+    connected."""
     counts = [0] * int(workers)
     gate = threading.Barrier(int(workers) + 1)
 
@@ -91,6 +93,7 @@ def pairs(peer, places, workers, ms):
         worker.acquire(name, TTL_MS)
         worker.release()
         gate.wait()
+        time.sleep(max(0, float(moment) - us()) / 1e6)
         until = us() + float(ms) * 1e3
         while us() < until:
             worker.acquire(name, TTL_MS)
@@ -100,8 +103,10 @@ def pairs(peer, places, workers, ms):
     threads = [threading.Thread(target=work, args=(number,)) for number in range(len(counts))]
     for thread in threads:
         thread.start()
+    if 0 < float(moment) < us():
+        raise RuntimeError("began too late")
     gate.wait()
-    begun = us()
+    begun = max(float(moment), us())
     for thread in threads:
         thread.join()
     return {"pairs_per_second": sum(counts) * 1e6 / (us() - begun)}
@@ -140,7 +145,7 @@ def wait(peer, places, name, ttl_ms):
     return told
 
 
-MODES = {"acquire": (acquire, 1), "pairs": (pairs, 2), "handoff": (handoff, 1), "hold": (hold, 2),
+MODES = {"acquire": (acquire, 1), "pairs": (pairs, 3), "handoff": (handoff, 1), "hold": (hold, 2),
          "await": (wait, 2)}
 
 

@@ -9,9 +9,10 @@ import subprocess
 import tempfile
 
 from results import target
-from world import HERE, Job, World, bench, in_turns, lab, load, monotonic_us
+from world import HERE, Job, World, bench, in_turns, lab, load, monotonic_us, on_one_core
 
-WORKERS = (16, 64)
+WORKERS = (16, 64)  # of one process
+APART_SECONDS = 10  # until as many processes have started and warmed up
 INSTALL_SECONDS = 120
 IOREDIS = "ioredis@6.0.0"
 
@@ -37,13 +38,20 @@ class Peer:
     command = ()
     places = ()
     environment = None
+    servers = ()  # of its own
+
+    def begin(self, mode, *given):
+        return lab.spawn([*self.command, mode, *map(str, given), *self.places], env=self.environment,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def told(self, process):
+        said, complaint = process.communicate(timeout=120)
+        if process.returncode != 0 or not said:
+            raise RuntimeError("%s: %s" % (self.name, complaint.strip()[-300:]))
+        return json.loads(said)
 
     def run(self, mode, *given):
-        done = subprocess.run([*self.command, mode, *map(str, given), *self.places], env=self.environment,
-                              capture_output=True, text=True, timeout=120)
-        if done.returncode != 0 or not done.stdout:
-            raise RuntimeError("%s %s: %s" % (self.name, mode, done.stderr.strip()[-300:]))
-        return json.loads(done.stdout)
+        return self.told(self.begin(mode, *given))
 
     def program(self, mode, *given):
         return Program([*self.command, mode, *map(str, given), *self.places], self.environment)
@@ -52,7 +60,13 @@ class Peer:
         return self.run("acquire", ms)["p50"]
 
     def pairs(self, workers, ms):
-        return self.run("pairs", workers, ms)["pairs_per_second"]
+        return self.run("pairs", workers, ms, 0)["pairs_per_second"]
+
+    def pairs_apart(self, processes, ms):
+        """Of so many processes with one worker each."""
+        moment = int(monotonic_us() + APART_SECONDS * 1e6)
+        begun = [self.begin("pairs", 1, ms, moment) for _ in range(processes)]
+        return sum(self.told(process)["pairs_per_second"] for process in begun)
 
     def handoff_us(self, count):
         return self.run("handoff", count)["p50"]
@@ -136,7 +150,7 @@ class Etcd(Peer):
         self.directory = tempfile.mkdtemp(prefix="redlock-etcd-", dir="/dev/shm")
         ports = [free_port() for _ in range(6)]
         cluster = ",".join("m%d=http://127.0.0.1:%d" % (i, ports[3 + i]) for i in range(3))
-        self.members = [self.member(i, ports[i], ports[3 + i], cluster) for i in range(3)]
+        self.servers = [self.member(i, ports[i], ports[3 + i], cluster) for i in range(3)]
         self.places = [str(port) for port in ports[:3]]
         lab.wait_for(self.serves, 30, what="etcd")
 
@@ -154,7 +168,7 @@ class Etcd(Peer):
             return False
 
     def end(self):
-        for member in self.members:
+        for member in self.servers:
             lab.end_process(member)
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -172,6 +186,9 @@ class Agent(Peer):
     def pairs(self, workers, ms):
         ms = max(ms, 4 * workers)
         return load("agent", "connections", workers, ms, self.socket)["pairs_per_second"]
+
+    def pairs_apart(self, processes, ms):
+        return load("agent", "processes", processes, ms, self.socket)["pairs_per_second"]
 
     def handoff_us(self, count):
         return bench("held", self.socket, count)["handoff"]["p50"]
@@ -192,6 +209,7 @@ class AgentWithoutTokens(Agent):
 
     def __init__(self, world):
         self.agent = world.agent("fencing = no")
+        self.servers = [self.agent.process]
         self.version, self.socket = "this tree, fencing = no", self.agent.socket_path
 
     def end(self):
@@ -227,19 +245,20 @@ def floor_us(places, ms):
     return load("floor", "connections", 1, ms, *places)["acquire"]["p50"]
 
 
-def beside(results, key, text, libraries, **bound):
+def beside(results, key, text, libraries, shown=(), **bound):
     """The agent, and the one without tokens, beside a library: rows of what was measured of all of them. Of
-    the libraries the bound is for the one beside which the agent does worst."""
-    measured = results.rows[key]
+    the libraries the bound is for the one beside which the agent does worst; it is not for those `shown`."""
+    measured = results.row(key)
     there = [name for name in libraries if name in measured.series]
     if not there:
         return
+    shown = [name for name in shown if name in measured.series]
     worst = (min if bound.get("least") else max)(there, key=measured.ratio)
     results.again(measured, "beside_" + key, "%s: agent / %s" % (text, worst), base=worst, **bound)
     plain = AgentWithoutTokens.name
     results.again(measured, "beside_%s_no_tokens" % key, "the same: %s / %s" % (plain, worst), ours=plain,
                   base=worst)
-    for library in there:
+    for library in (*there, *shown):
         if library != worst:
             results.again(measured, "beside_%s_%s" % (key, library), "the same: agent / " + library,
                           base=library)
@@ -247,8 +266,11 @@ def beside(results, key, text, libraries, **bound):
 
 def compare(results, settings):
     beside(results, "peer_acquire", "acquire p50", REDLOCKS, bound=target(settings, 1))
+    beside(results, "peer_core", "acquire p50, all on one core", REDLOCKS, bound=target(settings, 1))
     beside(results, "peer_pairs_64", "pairs, 64 workers", REDLOCKS, bound=target(settings, 5), least=True)
     beside(results, "peer_pairs_16", "pairs, 16 workers", LIBRARIES, bound=target(settings, 3), least=True)
+    beside(results, "peer_apart", "pairs, 16 processes", REDLOCKS, shown=(RedisPy.name,),
+           bound=target(settings, 3), least=True)
 
 
 def measure(results, settings):
@@ -256,18 +278,26 @@ def measure(results, settings):
     acquire = results.row("peer_acquire", "acquire p50")
     pairs = {workers: results.row("peer_pairs_%d" % workers, "pairs, %d workers" % workers, "per s")
              for workers in WORKERS}
+    apart = results.row("peer_apart", "pairs, %d processes" % settings.processes, "per s")
+    core = results.row("peer_core", "acquire p50, all on one core")
     handoff = results.row("peer_handoff", "hand-off p50")
     failover = results.row("peer_failover", "failover after kill -9 of the holder: share of the ttl", "%")
     peers = started(results, settings, world)
+    servers = world.servers + [server for peer in peers for server in peer.servers]
     ask = {peer.name: peer.acquire_us for peer in peers}
     for nodes in {peer.nodes for peer in peers}:
         ask["floor N=%d" % nodes] = functools.partial(floor_us, world.places[:nodes])
     for _ in range(settings.peer_rounds):
         for series in in_turns(ask):
             acquire.note(series, ask[series](settings.peer_ms))
+        with on_one_core(*servers):
+            for series in in_turns(ask):
+                core.note(series, ask[series](settings.peer_ms))
         for workers, row in pairs.items():
             for peer in in_turns(peers):
                 row.note(peer.name, peer.pairs(workers, settings.peer_ms))
+        for peer in in_turns(peers):
+            apart.note(peer.name, peer.pairs_apart(settings.processes, settings.peer_ms))
         for peer in in_turns(peers):
             handoff.note(peer.name, peer.handoff_us(settings.peer_handoffs))
     for number in range(settings.peer_kills):

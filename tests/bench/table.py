@@ -70,14 +70,14 @@ def row_lines(results):
 
 
 PEER_COLUMNS = (("peer_acquire", "acquire p50"), ("peer_pairs_16", "pairs/s, 16"),
-                ("peer_pairs_64", "pairs/s, 64"), ("peer_handoff", "hand-off p50"),
-                ("peer_failover", "failover, % of ttl"))
+                ("peer_pairs_64", "pairs/s, 64"), ("peer_apart", "16 processes"),
+                ("peer_handoff", "hand-off p50"), ("peer_failover", "failover, % of ttl"))
 
 
 def peer_lines(results):
     if not results.peers:
         return
-    yield "%-16s %2s %16s %13s %13s %14s %20s" % ("peers", "N", *(title for _, title in PEER_COLUMNS))
+    yield "%-16s %2s %16s %13s %13s %13s %14s %20s" % ("peers", "N", *(title for _, title in PEER_COLUMNS))
     for name, peer in results.peers.items():
         if "absent" in peer:
             yield "%-16s not measured: %s" % (name, peer["absent"])
@@ -87,7 +87,7 @@ def peer_lines(results):
         shown = [number(value) for value in values]
         if floor and values[0]:
             shown[0] += " (%.1f x)" % (values[0] / floor)
-        yield "%-16s %2d %16s %13s %13s %14s %20s" % (name, peer["nodes"], *shown)
+        yield "%-16s %2d %16s %13s %13s %13s %14s %20s" % (name, peer["nodes"], *shown)
     yield "  (microseconds; x: the floor with as many nodes in the same rounds)"
     for name, peer in results.peers.items():
         if "version" in peer:

@@ -20,13 +20,15 @@ from world import in_turns  # noqa: E402
 
 PLOTS = ("latency.svg", "pairs.svg", "handoff.svg", "peers.svg")
 ROWS = ("acquire_p50/connections/4/3", "release_p999/processes/2/1", "pairs/processes/2/3", "relay_pairs",
-        "pairs_many", "single_p50", "single_relay", "single_p99", "fencing", "handoff_local_rate",
-        "handoff_local_p50", "handoff_remote_p50", "handoff_held", "cpu_agent", "cpu_nodes", "cpu_clients",
+        "pairs_many", "single_p50", "single_relay", "single_p99", "core_single_p50", "core_single_relay",
+        "fencing", "handoff_local_rate", "handoff_local_p50", "core_handoff_rate", "core_handoff_p50",
+        "handoff_remote_p50", "handoff_held", "cpu_agent", "cpu_nodes", "cpu_clients",
         "failover_client", "failover_agent", "extension_cpu",
         "extension_lost", "cost_20_agent", "cost_20_call", "cost_20_names", "cost_20_lost", "memory_idle",
         "wakeups", "memory_connection", "memory_lease", "memory_lease_fixed", "stopped_p50",
         "stopped_floor", "delayed_p50", "flood", "busy_p50", "valid", "long_short_cpu", "long_short_latest",
-        "long_short_lost", "peer_acquire", "peer_pairs_16", "peer_pairs_64", "peer_handoff", "peer_failover")
+        "long_short_lost", "peer_acquire", "peer_core", "peer_pairs_16", "peer_pairs_64", "peer_apart",
+        "peer_handoff", "peer_failover")
 
 
 def check_results(path):
@@ -43,7 +45,10 @@ def check_results(path):
     equal(sorted(results["load_average"]), ["end", "start"], "the load average is told")
     for key, series in (("single_p50", ["agent", "floor", "relay"]),
                         ("stopped_p50", ["agent", "all there"]),
+                        ("core_single_p50", ["agent", "floor", "relay"]),
                         ("peer_acquire", ["agent", "agent, no tokens", "floor N=5"]),
+                        ("peer_core", ["agent", "agent, no tokens", "floor N=5"]),
+                        ("peer_apart", ["agent", "agent, no tokens"]),
                         ("peer_pairs_64", ["agent", "agent, no tokens"])):
         equal(sorted(results["measured"][key]["rounds"]), series, "%s: what was compared" % key)
     flood, later = (results["measured"][key]["rounds"] for key in ("flood", "flood_later"))
@@ -131,6 +136,27 @@ def test_turns():
     equal(len({tuple(turns) for turns in drawn}), 6, "in every order")
 
 
+def cores_of(*servers):
+    return {frozenset(os.sched_getaffinity(int(task.rpartition("/")[2])))
+            for server in servers for task in world.tasks(server.pid)}
+
+
+def test_one_core():
+    own, all_cores = world.World(1), os.sched_getaffinity(0)
+    before = cores_of(*own.servers)
+    try:
+        with world.on_one_core(*own.servers):
+            equal(cores_of(*own.servers), {frozenset([min(all_cores)])}, "a server's threads are all on it")
+            child = world.lab.spawn(["sleep", "60"])
+            equal(cores_of(child), {frozenset([min(all_cores)])}, "and so does who is started")
+            raise InterruptedError
+    except InterruptedError:
+        world.lab.end_process(child)
+    equal((cores_of(*own.servers), os.sched_getaffinity(0)), (before, all_cores),
+          "afterwards, and after a failure, they are where they were")
+    own.end()
+
+
 def row_with(bound, least, *values):
     row = Results().row("key", bound=bound, of="value", least=least)
     for value in values:
@@ -215,6 +241,20 @@ def test_peers():
     equal(list(filter(None, lines.values())), [], "a single round tells nothing")
 
 
+def test_apart():
+    results = Results()
+    for name, value in (("agent", 40), ("agent, no tokens", 50), ("node-redlock 4", 10),
+                        ("redis-py Lock", 30)):
+        for _ in range(5):
+            results.row("peer_apart", unit="per s").note(name, value)
+    peers.compare(results, Binding)
+    equal([(row.text, row.ratio(), table.verdict(row)) for row in results.rows.values() if row.text],
+          [("pairs, 16 processes: agent / node-redlock 4", 4, "met (at least 3.00 x)"),
+           ("the same: agent, no tokens / node-redlock 4", 5, ""),
+           ("the same: agent / redis-py Lock", 4 / 3, "")],
+          "processes are judged beside those who ask as many nodes; the other one is shown")
+
+
 # Where a peer's programs are not installed. What is measured at all are the agent and that one.
 WITHOUT_PROGRAMS = """
 import runpy, sys
@@ -242,5 +282,5 @@ def test_absent():
     shutil.rmtree(output)
 
 
-main(test_tiny, test_arguments, test_unix, test_no_node, test_turns, test_bounds, test_ratios, test_peers,
-     test_absent)
+main(test_tiny, test_arguments, test_unix, test_no_node, test_turns, test_one_core, test_bounds, test_ratios,
+     test_peers, test_apart, test_absent)

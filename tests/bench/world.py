@@ -1,5 +1,6 @@
 """Nodes, agents and load generators for the benchmark, and what /proc tells of them."""
 
+import contextlib
 import json
 import os
 import random
@@ -62,6 +63,10 @@ class World:
     def socket(self):
         return self.agents[0].socket_path
 
+    @property
+    def servers(self):
+        return [server.process for server in (*self.nodes, *self.agents)]
+
     def end(self):
         for agent in self.agents:
             agent.kill()
@@ -122,6 +127,24 @@ def load(through, form, clients, ms, *places):
 
 def tasks(pid):
     return ["/proc/%d/task/%s" % (pid, task) for task in os.listdir("/proc/%d/task" % pid)]
+
+
+def put_on(cores, servers):
+    os.sched_setaffinity(0, cores)
+    for server in servers:
+        for task in tasks(server.pid):
+            os.sched_setaffinity(int(task.rpartition("/")[2]), cores)
+
+
+@contextlib.contextmanager
+def on_one_core(*servers):
+    """Meanwhile these servers, and all that is started, share a core: whom a byte wakes is there already."""
+    cores = os.sched_getaffinity(0)
+    put_on({min(cores)}, servers)
+    try:
+        yield
+    finally:
+        put_on(cores, servers)
 
 
 def cpu_ms(*processes):
