@@ -3,7 +3,7 @@
 
 Measures the agent beside the bare floor (hiredis, nothing in between, all nodes at once, majority), prints a
 table, and writes it with every number (bench.json) and plots (*.svg) into a directory: build-bench/results
-unless told. --quick takes about three minutes, the whole under twenty, --long a quarter of an hour more.
+unless told. --quick takes about four minutes, the whole under twenty-five, --long a quarter of an hour more.
 Nodes are asked over TCP, as those of a fleet are; with --unix over Unix sockets, which cost less.
 
 REDLOCK_BUILD tells which build is measured; tests/bench/run sees to one."""
