@@ -6,7 +6,7 @@
  * Nothing in here waits.
  *
  * Writing is deferred: redis_send() appends to the output, and redis_flush(), called once at the end of a
- * loop turn, sends everything in one write. */
+ * loop turn, sends everything in one write, unless that is more than 32 calls. */
 #pragma once
 
 #include <stdbool.h>

@@ -133,7 +133,7 @@ def handoff(results, settings):
     """From the release to the next one's grant: on one host, and between two."""
     world = World(settings.most_nodes, agents=2)
     local = LocalHandoffs(results, settings, "handoff_local", "8 processes")
-    beside = results.row("handoff_local_floor", "the same / floor by publish/subscribe")
+    beside = results.row("handoff_local_floor", "hand-off local p50 / floor by publish/subscribe")
     on_core = LocalHandoffs(results, settings, "core_handoff", "all on one core", ", all on one core")
     remote = results.row("handoff_remote_p50",
                          "hand-off remote p50, two agents / floor by publish/subscribe",

@@ -103,9 +103,9 @@ def pairs(peer, places, workers, ms, moment):
     threads = [threading.Thread(target=work, args=(number,)) for number in range(len(counts))]
     for thread in threads:
         thread.start()
+    gate.wait()
     if 0 < float(moment) < us():
         raise RuntimeError("began too late")
-    gate.wait()
     begun = max(float(moment), us())
     for thread in threads:
         thread.join()

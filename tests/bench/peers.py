@@ -45,7 +45,10 @@ class Peer:
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def told(self, process):
-        said, complaint = process.communicate(timeout=120)
+        try:
+            said, complaint = process.communicate(timeout=120)
+        finally:
+            lab.end_process(process)
         if process.returncode != 0 or not said:
             raise RuntimeError("%s: %s" % (self.name, complaint.strip()[-300:]))
         return json.loads(said)
