@@ -1,5 +1,6 @@
 #include "request.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,20 +17,27 @@ static void add_number(struct acquire_request *request, const char *word, int64_
     add_item(request, digits, (size_t) snprintf(digits, NUMBER_BYTES, "%lld", (long long) value));
 }
 
+static const struct {
+    const char *word;
+    size_t offset; /* of an int64_t in struct redlock_options; 0 there: not sent */
+} numbers[ACQUIRE_NUMBERS] = {
+    {"TTL", offsetof(struct redlock_options, ttl_ms)},
+    {"WAIT", offsetof(struct redlock_options, wait_ms)},
+    {"HEARTBEAT", offsetof(struct redlock_options, heartbeat_ms)},
+    {"MAXHOLD", offsetof(struct redlock_options, max_hold_ms)},
+    {"LINGER", offsetof(struct redlock_options, linger_ms)},
+};
+
 void request_compose(struct acquire_request *request, const char *name,
                      const struct redlock_options *options, bool async) {
     add_item(request, "ACQUIRE", strlen("ACQUIRE"));
     add_item(request, name, strlen(name));
-    if (options->ttl_ms != 0)
-        add_number(request, "TTL", options->ttl_ms);
-    if (options->wait_ms != 0)
-        add_number(request, "WAIT", options->wait_ms);
-    if (options->heartbeat_ms != 0)
-        add_number(request, "HEARTBEAT", options->heartbeat_ms);
-    if (options->max_hold_ms != 0)
-        add_number(request, "MAXHOLD", options->max_hold_ms);
-    if (options->linger_ms != 0)
-        add_number(request, "LINGER", options->linger_ms);
+    for (size_t i = 0; i < ACQUIRE_NUMBERS; i++) {
+        int64_t value;
+        memcpy(&value, (const char *) options + numbers[i].offset, sizeof(value));
+        if (value != 0)
+            add_number(request, numbers[i].word, value);
+    }
     if (options->data_length > 0) {
         add_item(request, "DATA", strlen("DATA"));
         add_item(request, options->data, options->data_length);

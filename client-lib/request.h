@@ -5,12 +5,16 @@
 
 #include "client.h"
 
-enum { ACQUIRE_ITEMS_MAX = 16, NUMBER_BYTES = 24 };
+enum {
+    ACQUIRE_NUMBERS = 5,                                 /* options that are numbers */
+    ACQUIRE_ITEMS_MAX = 2 + 2 * ACQUIRE_NUMBERS + 2 + 2, /* ACQUIRE name, these, DATA, RESUMABLE ASYNC */
+    NUMBER_BYTES = 24,
+};
 
 struct acquire_request {
     struct resp_token items[ACQUIRE_ITEMS_MAX];
     size_t n_items;
-    char numbers[5][NUMBER_BYTES];
+    char numbers[ACQUIRE_NUMBERS][NUMBER_BYTES];
     size_t n_numbers;
 };
 

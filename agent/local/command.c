@@ -76,96 +76,59 @@ void command_put_grant(struct service *service, const struct session *session, c
     }
 }
 
-struct acquire_options {
-    int64_t ttl_ms, wait_ms, heartbeat_ms, max_hold_ms, linger_ms;
-    const char *data;
-    size_t data_length;
-    bool async, resumable;
+enum {
+    ACQUIRE_TTL,
+    ACQUIRE_WAIT,
+    ACQUIRE_HEARTBEAT,
+    ACQUIRE_MAX_HOLD,
+    ACQUIRE_LINGER,
+    ACQUIRE_DATA,
+    ACQUIRE_RESUMABLE,
+    ACQUIRE_ASYNC,
+    ACQUIRE_OPTIONS,
 };
 
-/* Reads one numeric option into *ret; tells what was expected when it is out of range. */
-static bool numeric_option(struct session *session, struct service *service, const char *word,
-                           const struct resp_token *value, int64_t low, int64_t high, int64_t *ret) {
-    if (value && argument_integer(value, low, high, ret))
-        return true;
-    session_error(session, service, "BADARG", "%s wants milliseconds from %lld to %lld", word,
-                  (long long) low, (long long) high);
-    return false;
-}
+static const struct option acquire_options[ACQUIRE_OPTIONS] = {
+    [ACQUIRE_TTL] = {"TTL", OPTION_MILLISECONDS, TTL_MS_MIN, OPTION_MAX_TTL},
+    [ACQUIRE_WAIT] = {"WAIT", OPTION_MILLISECONDS, -1, WAIT_MS_MAX},
+    [ACQUIRE_HEARTBEAT] = {"HEARTBEAT", OPTION_MILLISECONDS, TTL_MS_MIN, WAIT_MS_MAX},
+    [ACQUIRE_MAX_HOLD] = {"MAXHOLD", OPTION_MILLISECONDS, TTL_MS_MIN, WAIT_MS_MAX},
+    [ACQUIRE_LINGER] = {"LINGER", OPTION_MILLISECONDS, 0, OPTION_MAX_TTL},
+    [ACQUIRE_DATA] = {"DATA", OPTION_BYTES, 0, 0},
+    [ACQUIRE_RESUMABLE] = {"RESUMABLE", OPTION_FLAG, 0, 0},
+    [ACQUIRE_ASYNC] = {"ASYNC", OPTION_FLAG, 0, 0},
+};
 
-static bool acquire_options(struct session *session, struct service *service,
-                            const struct resp_token *arguments, size_t n_arguments,
-                            struct acquire_options *ret) {
-    const struct {
-        const char *word;
-        int64_t low, high, *value;
-    } numbers[] = {
-        {"TTL", TTL_MS_MIN, service->policy.max_ttl_ms, &ret->ttl_ms},
-        {"WAIT", -1, WAIT_MS_MAX, &ret->wait_ms},
-        {"HEARTBEAT", TTL_MS_MIN, WAIT_MS_MAX, &ret->heartbeat_ms},
-        {"MAXHOLD", TTL_MS_MIN, WAIT_MS_MAX, &ret->max_hold_ms},
-        {"LINGER", 0, service->policy.max_ttl_ms, &ret->linger_ms},
-    };
-    const size_t n_numbers = sizeof(numbers) / sizeof(numbers[0]);
-
-    for (size_t i = 0; i < n_arguments; i++) {
-        const struct resp_token *option = &arguments[i], *value = i + 1 < n_arguments ? option + 1 : NULL;
-        size_t which = 0;
-        while (which < n_numbers && !argument_is(option, numbers[which].word))
-            which++;
-        if (which < n_numbers) {
-            if (!numeric_option(session, service, numbers[which].word, value, numbers[which].low,
-                                numbers[which].high, numbers[which].value))
-                return false;
-            i++;
-        } else if (argument_is(option, "ASYNC")) {
-            ret->async = true;
-        } else if (argument_is(option, "RESUMABLE")) {
-            ret->resumable = true;
-        } else if (argument_is(option, "DATA") && value && value->length <= DATA_BYTES_MAX) {
-            ret->data = value->text;
-            ret->data_length = value->length;
-            i++;
-        } else if (argument_is(option, "DATA")) {
-            session_error(session, service, "BADARG", "DATA wants at most %d bytes", DATA_BYTES_MAX);
-            return false;
-        } else {
-            session_error(
-                session, service, "BADARG",
-                "unknown option number %zu; TTL, WAIT, HEARTBEAT, MAXHOLD, LINGER, DATA, RESUMABLE "
-                "and ASYNC are known",
-                i + 1);
-            return false;
-        }
-    }
-    return true;
-}
+static_assert(2 + 2 * ACQUIRE_OPTIONS <= REQUEST_ITEMS_MAX, "a request has room for all options");
 
 static void handle_acquire(struct session *session, struct service *service,
                            const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
-    struct acquire_options options = {0};
+    struct option_value options[ACQUIRE_OPTIONS] = {0};
     char tail[TAIL_BYTES_MAX];
 
     if (!command_name_is_fine(session, service, &arguments[0]))
         return;
     const struct terms terms = policy_terms(&service->policy, arguments[0].text, arguments[0].length);
-    options.ttl_ms = terms.default_ttl_ms;
-    if (!acquire_options(session, service, arguments + 1, n_arguments - 1, &options))
+    options[ACQUIRE_TTL].ms = terms.default_ttl_ms;
+    if (!option_read(session, service, acquire_options, ACQUIRE_OPTIONS, arguments + 1, n_arguments - 1,
+                     options))
         return;
+    const struct option_value *data = &options[ACQUIRE_DATA];
+    const uint32_t ttl_ms = (uint32_t) options[ACQUIRE_TTL].ms;
     struct registry_ask ask = {
         .name = arguments[0].text,
         .name_length = arguments[0].length,
         .tail = tail,
-        .tail_length = command_tail(session, options.data, options.data_length, tail),
-        .wait_ms = options.wait_ms,
-        .ttl_ms = (uint32_t) options.ttl_ms,
-        .node_timeout_ms = policy_node_timeout_ms(&service->policy, (uint32_t) options.ttl_ms),
-        .heartbeat_ms = (uint32_t) options.heartbeat_ms,
-        .linger_ms = (uint32_t) options.linger_ms,
-        .max_hold_ms = policy_hold_ms(terms.max_hold_ms, options.max_hold_ms),
+        .tail_length = command_tail(session, data->bytes, data->length, tail),
+        .wait_ms = options[ACQUIRE_WAIT].ms,
+        .ttl_ms = ttl_ms,
+        .node_timeout_ms = policy_node_timeout_ms(&service->policy, ttl_ms),
+        .heartbeat_ms = (uint32_t) options[ACQUIRE_HEARTBEAT].ms,
+        .linger_ms = (uint32_t) options[ACQUIRE_LINGER].ms,
+        .max_hold_ms = policy_hold_ms(terms.max_hold_ms, options[ACQUIRE_MAX_HOLD].ms),
         .fencing = terms.fencing,
-        .async = options.async,
-        .resumable = options.resumable,
+        .async = options[ACQUIRE_ASYNC].given,
+        .resumable = options[ACQUIRE_RESUMABLE].given,
         .pid = session->pid,
         .uid = session->uid,
         .page = session->page,
@@ -700,18 +663,31 @@ static void handle_info(struct session *session, struct service *service, const 
 static void handle_command(struct session *session, struct service *service,
                            const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns);
 
+enum { ARGUMENTS_MAX = REQUEST_ITEMS_MAX - 1 };
+
 static const struct command_entry commands[] = {
-    {"ACQUIRE", 1, 13, handle_acquire}, {"RESUME", 2, 5, command_resume},
-    {"RELEASE", 1, 1, handle_release},  {"CHECK", 1, 1, handle_check},
-    {"BEAT", 1, 1, handle_beat},        {"LEADER", 1, 1, handle_leader},
-    {"STATUS", 0, 0, handle_status},    {"NODES", 0, 0, handle_nodes},
-    {"LEASES", 0, 2, handle_leases},    {"PING", 0, 1, handle_ping},
-    {"ECHO", 1, 1, handle_echo},        {"HELLO", 0, 6, handle_hello},
-    {"SELECT", 1, 1, handle_select},    {"CLIENT", 1, 3, handle_client},
-    {"COMMAND", 0, 31, handle_command}, {"INFO", 0, 31, handle_info},
-    {"AUTH", 1, 2, handle_ok},          {"QUIT", 0, 31, handle_quit},
-    {"BLESS", 1, 1, handle_bless},      {"PAGE", 0, 0, handle_page},
-    {"OBSERVE", 1, 1, command_observe}, {"UNOBSERVE", 1, 1, command_unobserve},
+    {"ACQUIRE", 1, 1, handle_acquire, acquire_options, ACQUIRE_OPTIONS},
+    {"RESUME", 2, 2, command_resume, command_resume_options, RESUME_OPTIONS},
+    {"RELEASE", 1, 1, handle_release, NULL, 0},
+    {"CHECK", 1, 1, handle_check, NULL, 0},
+    {"BEAT", 1, 1, handle_beat, NULL, 0},
+    {"LEADER", 1, 1, handle_leader, NULL, 0},
+    {"STATUS", 0, 0, handle_status, NULL, 0},
+    {"NODES", 0, 0, handle_nodes, NULL, 0},
+    {"LEASES", 0, 2, handle_leases, NULL, 0},
+    {"PING", 0, 1, handle_ping, NULL, 0},
+    {"ECHO", 1, 1, handle_echo, NULL, 0},
+    {"HELLO", 0, 6, handle_hello, NULL, 0},
+    {"SELECT", 1, 1, handle_select, NULL, 0},
+    {"CLIENT", 1, 3, handle_client, NULL, 0},
+    {"COMMAND", 0, ARGUMENTS_MAX, handle_command, NULL, 0},
+    {"INFO", 0, ARGUMENTS_MAX, handle_info, NULL, 0},
+    {"AUTH", 1, 2, handle_ok, NULL, 0},
+    {"QUIT", 0, ARGUMENTS_MAX, handle_quit, NULL, 0},
+    {"BLESS", 1, 1, handle_bless, NULL, 0},
+    {"PAGE", 0, 0, handle_page, NULL, 0},
+    {"OBSERVE", 1, 1, command_observe, NULL, 0},
+    {"UNOBSERVE", 1, 1, command_unobserve, NULL, 0},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -723,6 +699,10 @@ const struct command_entry *command_find(const char *name, size_t length) {
         if (argument_is(&token, commands[i].name))
             return &commands[i];
     return NULL;
+}
+
+size_t command_arguments_max(const struct command_entry *entry) {
+    return entry->arguments_max + option_arguments_max(entry->options, entry->n_options);
 }
 
 static void handle_command(struct session *session, struct service *service,
@@ -742,7 +722,7 @@ static void handle_command(struct session *session, struct service *service,
             int64_t arity = 1 + entry->arguments_min;
             resp_put_array(&writer, 6);
             put_text(&writer, entry->name);
-            resp_put_integer(&writer, entry->arguments_min == entry->arguments_max ? arity : -arity);
+            resp_put_integer(&writer, entry->arguments_min == command_arguments_max(entry) ? arity : -arity);
             resp_put_array(&writer, 0);
             for (unsigned j = 0; j < 3; j++)
                 resp_put_integer(&writer, 0);

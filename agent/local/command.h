@@ -1,6 +1,7 @@
 /* The commands of the protocol: a table of name, number of arguments and handler. */
 #pragma once
 
+#include "local/option.h"
 #include "local/session.h"
 
 /* Which listing a session that waits for the keepers' counters has asked for. */
@@ -9,13 +10,18 @@ enum command_survey { SURVEY_STATUS, SURVEY_NODES, SURVEY_INFO };
 struct command_entry {
     const char *name;
     uint8_t arguments_min; /* without the name */
-    uint8_t arguments_max;
+    uint8_t arguments_max; /* without the options */
     void (*handle)(struct session *session, struct service *service, const struct resp_token *arguments,
                    size_t n_arguments, instant_ns now_ns);
+    const struct option *options;
+    uint8_t n_options;
 };
 
 /* The entry of this name, whatever its case; NULL if there is none. */
 const struct command_entry *command_find(const char *name, size_t length);
+
+/* How many arguments it takes at most, with all options. */
+size_t command_arguments_max(const struct command_entry *entry);
 
 /* The keepers have told their counters: writes the listing that the session waits for. */
 void command_surveyed(struct service *service, struct session *session, instant_ns now_ns);
@@ -34,7 +40,9 @@ size_t command_tail(const struct session *session, const char *data, size_t data
 void command_ask(struct session *session, struct service *service, const struct registry_ask *ask,
                  instant_ns now_ns);
 
-/* RESUME, in resume.c. */
+/* RESUME, in resume.c, and its options. */
+enum { RESUME_WAIT, RESUME_ASYNC, RESUME_OPTIONS };
+extern const struct option command_resume_options[RESUME_OPTIONS];
 void command_resume(struct session *session, struct service *service, const struct resp_token *arguments,
                     size_t n_arguments, instant_ns now_ns);
 

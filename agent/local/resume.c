@@ -28,28 +28,15 @@ static bool terms_are_fine(struct session *session, struct service *service, con
     return true;
 }
 
-static bool read_options(struct session *session, struct service *service,
-                         const struct resp_token *arguments, size_t n_arguments, struct registry_ask *ask) {
-    for (size_t i = 0; i < n_arguments; i++) {
-        if (argument_is(&arguments[i], "ASYNC")) {
-            ask->async = true;
-        } else if (!argument_is(&arguments[i], "WAIT")) {
-            session_error(session, service, "BADARG", "unknown option number %zu; WAIT and ASYNC are known",
-                          i + 1);
-            return false;
-        } else if (++i == n_arguments ||
-                   !argument_integer(&arguments[i], 0, service->policy.max_ttl_ms, &ask->wait_ms)) {
-            session_error(session, service, "BADARG", "WAIT wants milliseconds from 0 to %u",
-                          service->policy.max_ttl_ms);
-            return false;
-        }
-    }
-    return true;
-}
+const struct option command_resume_options[RESUME_OPTIONS] = {
+    [RESUME_WAIT] = {"WAIT", OPTION_MILLISECONDS, 0, OPTION_MAX_TTL},
+    [RESUME_ASYNC] = {"ASYNC", OPTION_FLAG, 0, 0},
+};
 
 void command_resume(struct session *session, struct service *service, const struct resp_token *arguments,
                     size_t n_arguments, instant_ns now_ns) {
     const char *trouble = argument_name_trouble(arguments[0].text, arguments[0].length);
+    struct option_value options[RESUME_OPTIONS] = {0};
     struct secret secret;
     char tail[TAIL_BYTES_MAX];
 
@@ -61,13 +48,13 @@ void command_resume(struct session *session, struct service *service, const stru
         session_error(session, service, "BADARG", "this is no secret of a lease");
         return;
     }
+    options[RESUME_WAIT].ms = secret.ttl_ms; /* by then its keys have gone */
     const struct terms terms = policy_terms(&service->policy, arguments[0].text, arguments[0].length);
     struct registry_ask ask = {
         .name = arguments[0].text,
         .name_length = arguments[0].length,
         .tail = tail,
         .tail_length = command_tail(session, secret.data, secret.data_length, tail),
-        .wait_ms = secret.ttl_ms, /* by then its keys have gone */
         .ttl_ms = secret.ttl_ms,
         .node_timeout_ms = policy_node_timeout_ms(&service->policy, secret.ttl_ms),
         .heartbeat_ms = secret.heartbeat_ms,
@@ -79,8 +66,11 @@ void command_resume(struct session *session, struct service *service, const stru
         .page = session->page,
     };
     if (!terms_are_fine(session, service, &terms, &secret, now_ns) ||
-        !read_options(session, service, arguments + 2, n_arguments - 2, &ask))
+        !option_read(session, service, command_resume_options, RESUME_OPTIONS, arguments + 2,
+                     n_arguments - 2, options))
         return;
+    ask.wait_ms = options[RESUME_WAIT].ms;
+    ask.async = options[RESUME_ASYNC].given;
     ask.hold_until_ns = secret.hold_until_ns;
     ask.token = secret.token;
     command_ask(session, service, &ask, now_ns);

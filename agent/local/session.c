@@ -237,19 +237,18 @@ void session_request(struct session *session, struct service *service, const str
     assert(session_ready(session) && n_tokens > 0);
 
     const struct command_entry *entry = command_find(tokens[0].text, tokens[0].length);
-    size_t n_arguments = n_tokens - 1;
+    size_t n_arguments = n_tokens - 1, most = entry ? command_arguments_max(entry) : 0;
     if (!entry) {
         char shown[64];
         (void) explain_holder(tokens[0].text, tokens[0].length, shown, sizeof(shown));
         session_error(session, service, "ERR", "unknown command '%s'; COMMAND lists those there are", shown);
         return;
     }
-    if (n_arguments < entry->arguments_min || n_arguments > entry->arguments_max) {
-        char expected[24];
+    if (n_arguments < entry->arguments_min || n_arguments > most) {
+        char expected[48];
         (void) snprintf(expected, sizeof(expected), "%u", entry->arguments_min);
-        if (entry->arguments_min != entry->arguments_max)
-            (void) snprintf(expected, sizeof(expected), "%u to %u", entry->arguments_min,
-                            entry->arguments_max);
+        if (entry->arguments_min != most)
+            (void) snprintf(expected, sizeof(expected), "%u to %zu", entry->arguments_min, most);
         session_error(session, service, "ERR", "wrong number of arguments for %s: %zu given, %s expected",
                       entry->name, n_arguments, expected);
         return;

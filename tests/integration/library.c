@@ -71,6 +71,35 @@ static void test_blocking(void) {
     redlock_close(other);
 }
 
+/* Every subset of what can be asked for, with and without waiting for the answer. */
+static void test_options(void) {
+    enum { TTL = 1, WAIT = 2, HEARTBEAT = 4, MAX_HOLD = 8, LINGER = 16, DATA = 32, ALL = 63 };
+    struct redlock *connection = connection_new();
+    struct heard heard;
+    unsigned refused = 0;
+
+    listen_to(connection, &heard);
+    for (unsigned set = 0; set <= ALL && refused + heard.failed == 0; set++) {
+        struct redlock_options options = REDLOCK_OPTIONS_INIT;
+        struct redlock_lease *lease = NULL, *async = NULL;
+        options.ttl_ms = set & TTL ? 5000 : 0;
+        options.wait_ms = set & WAIT ? 5000 : 0;
+        options.heartbeat_ms = set & HEARTBEAT ? 5000 : 0;
+        options.max_hold_ms = set & MAX_HOLD ? 5000 : 0;
+        options.linger_ms = set & LINGER ? 5000 : 0;
+        options.data = set & DATA ? "data" : NULL;
+        options.data_length = set & DATA ? 4 : 0;
+        refused += redlock_acquire(connection, "blocking", &options, &lease) != REDLOCK_OK;
+        refused += redlock_acquire_async(connection, "async", &options, &async) != REDLOCK_OK;
+        refused += !dispatch_until(connection, &heard.granted, set + 1);
+        if (refused + heard.failed == 0)
+            refused += redlock_release(lease) != 1 || redlock_release(async) != 1;
+    }
+    is(refused, 0);
+    is(heard.failed, 0);
+    redlock_close(connection);
+}
+
 /* --- event loops --- */
 
 static void test_event_loop(void) {
@@ -444,6 +473,7 @@ int main(int argc, char **argv) {
     agent_pid = atoi(argv[2]);
     test_connect();
     test_blocking();
+    test_options();
     test_event_loop();
     test_timer();
     test_extension();

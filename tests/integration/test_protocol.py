@@ -1,6 +1,8 @@
 """Plays the transcripts of protocol.md against an agent: what the page shows is what comes."""
 
+import itertools
 import os
+import random
 import re
 import subprocess
 
@@ -92,4 +94,54 @@ def test_transcripts():
     equal([command for command in COMMANDS if command not in seen], [], "each command has a transcript")
 
 
-main(test_transcripts)
+# --- options ---
+
+def documented():
+    """What the page's headings say: each command, its arguments, and its options as lists of words."""
+    with open(PAGE) as file:
+        usages = re.findall(r"^### ([A-Z].*)$", file.read(), re.M)
+    for usage in ", ".join(usages).split(", "):
+        required = usage.split("[")[0].split()
+        yield required[0], required[1:], [option.split() for option in re.findall(r"\[(.*?)\]", usage)]
+    yield "HELLO", ["3"], [["AUTH", "user", "password"], ["SETNAME", "text"]]
+
+
+def orders(options):
+    """Each subset in a random order; the largest ones in some more."""
+    for size in range(len(options) + 1):
+        for subset in itertools.combinations(options, size):
+            for _ in range(5 if size >= max(1, len(options) - 1) else 1):
+                yield [word for option in random.sample(subset, size) for word in option]
+
+
+def refusals(client, requests):
+    """What is said against the requests' form, of all of them in one go."""
+    for request in requests:
+        client.send(*request)
+    replies = [client.reply() for _ in requests]
+    waiting = sum(isinstance(reply, list) and reply[:1] == ["waiting"] for reply in replies)
+    replies += [client.push("granted") for _ in range(waiting if requests[0][0] == "ACQUIRE" else 0)]
+    return [str(reply) for reply in replies
+            if isinstance(reply, lab.ReplyError) and str(reply).split()[0] in ("ERR", "BADARG")]
+
+
+def test_options():
+    """Every subset of the documented options of each command, in many orders."""
+    agent = fresh_agent()
+    client = agent.client(3)
+    secret = client.acquire("resumed", "RESUMABLE")["secret"]
+    seed = random.randrange(1 << 32)
+    random.seed(seed)
+    for command, arguments, options in documented():
+        requests = []
+        for number, words in enumerate(orders(options)):
+            values = {"name": "options-%d" % number, "secret": secret, "ms": "10000", "bytes": "some bytes",
+                      "id": "1", "node": "a", "user": "u", "password": "p", "text": "me"}
+            requests.append([command] + [values.get(word, word) for word in arguments + words])
+        equal(refusals(client, requests), [], "%s takes %s (%d requests, seed %d)" %
+              (command, " and ".join(option[0] for option in options) or "no options", len(requests), seed))
+    client.close()
+    end(agent)
+
+
+main(test_transcripts, test_options)
