@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "config.h"
+#include "config/config.h"
 
 struct dev;
 

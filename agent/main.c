@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "config.h"
+#include "config/config.h"
 #include "dev.h"
 #include "io/front.h"
 #include "io/listener.h"

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "core/shard.h"
 #include "io/redis.h"
 

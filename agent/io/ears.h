@@ -10,7 +10,7 @@
 
 #include <systemd/sd-event.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "core/shard.h"
 #include "io/poller.h"
 

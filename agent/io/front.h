@@ -2,7 +2,7 @@
  * waits. */
 #pragma once
 
-#include "config.h"
+#include "config/config.h"
 #include "io/store.h"
 
 struct front;

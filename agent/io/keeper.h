@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <systemd/sd-event.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "core/shard.h"
 #include "io/mailbox.h"
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "config.h"
+#include "config/config.h"
 
 struct redisContext;
 struct tls;

@@ -16,7 +16,7 @@
 #include <hiredis/hiredis.h>
 #include <systemd/sd-event.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "io/evalsha.h"
 #include "io/facts.h"
 #include "io/poller.h"

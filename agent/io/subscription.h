@@ -13,7 +13,7 @@
 
 #include <systemd/sd-event.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "io/poller.h"
 
 struct redis;

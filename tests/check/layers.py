@@ -22,8 +22,9 @@ LAYERS = {
     "agent/core": (("base/", "core/"), PURE_SYSTEM),
     "agent/local": (("base/", "local/", "resp.h", "core/event.h", "core/limits.h", "core/shard.h",
                      "core/explain.h"), PURE_SYSTEM),
-    "agent/io": (("base/", "core/", "local/", "io/", "resp.h", "yielding.h", "config.h"), None),
-    "agent": (("base/", "core/limits.h", "local/policy.h", "io/", "config", "dev"), None),
+    "agent/io": (("base/", "core/", "local/", "io/", "resp.h", "yielding.h", "config/config.h"), None),
+    "agent/config": (("base/", "core/limits.h", "local/policy.h", "io/tls.h", "config/"), None),
+    "agent": (("base/", "io/", "config/config.h", "dev"), None),
     "client-lib": (LIBRARY, None),
     "client-lib/cli": (LIBRARY + ("cli.h", "job.h", "json.h", "leadership.h", "notify.h", "utf8.h"), None),
 }
@@ -50,7 +51,7 @@ LIBRARIES = {
     "hiredis/": ("agent/io/redis.", "agent/io/adapter.", "agent/io/login.", "agent/io/pipeline.",
                  "agent/io/record.", "agent/io/replies.", "agent/io/subscription.", "agent/io/tls."),
     "openssl/": ("agent/io/tls.",),
-    "confuse.h": ("agent/config-",),
+    "confuse.h": ("agent/config/",),
     "systemd/": ("agent/io/", "agent/main.c"),
     "pthread.h": ("agent/io/",),
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "config.h"
+#include "config/config.h"
 #include "io/tls.h"
 #include "tap.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "config.h"
+#include "config/config.h"
 #include "dev.h"
 #include "tap.h"
 

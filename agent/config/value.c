@@ -1,4 +1,4 @@
-#include "config-value.h"
+#include "config/value.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "config-mistakes.h"
+#include "config/diagnostics.h"
 
 enum { TOKEN_BYTES_MAX = 1024 };
 

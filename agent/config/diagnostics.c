@@ -1,6 +1,6 @@
 /* Collected mistakes. Everything has a fixed size, so that noting one never fails and a file of garbage
  * costs no memory. */
-#include "config-mistakes.h"
+#include "config/diagnostics.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

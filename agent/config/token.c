@@ -1,6 +1,6 @@
 /* The tokenizer. Stricter than libconfuse where libconfuse guesses: a string ends on its line, escapes are
  * the few that mean something, nothing is taken from the environment, stray characters are mistakes. */
-#include "config-token.h"
+#include "config/token.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  *
  * There is one level of sections. A section whose place is wrong (given twice, one too many) is still read
  * for mistakes, but as `refused`: nothing of it is kept or written out. */
-#include "config-check.h"
+#include "config/check.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "config-credential.h"
-#include "config-token.h"
+#include "config/credential.h"
+#include "config/token.h"
 
 struct checker {
     struct tokenizer tokenizer;

@@ -1,8 +1,8 @@
 /* Reads the configuration file, through libconfuse.
  *
  * Every option is a string to libconfuse and is given its meaning here, so that a wrong value does not end
- * the reading. config-check.c has read the shape of the file before, and knows the lines. */
-#include "config.h"
+ * the reading. check.c has read the shape of the file before, and knows the lines. */
+#include "config/config.h"
 
 #include <confuse.h>
 #include <errno.h>
@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "config-check.h"
-#include "config-mistakes.h"
-#include "config-value.h"
+#include "config/check.h"
+#include "config/diagnostics.h"
+#include "config/value.h"
 #include "io/tls.h"
 
 enum {
@@ -499,7 +499,7 @@ static int read_values(cfg_t *root, const struct outline *outline, struct mistak
     return r.out_of_memory ? -ENOMEM : 0;
 }
 
-/* libconfuse's function for errors has no argument of ours. Nothing is expected to come: config-check.c has
+/* libconfuse's function for errors has no argument of ours. Nothing is expected to come: check.c has
  * seen it all. */
 static _Thread_local struct mistakes *libconfuse_mistakes;
 

@@ -1,13 +1,13 @@
 /* The configuration in memory: its defaults, its end, and what tells two apart. config-read.c makes one from
  * a file. */
-#include "config.h"
+#include "config/config.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "config-value.h"
+#include "config/value.h"
 
 #define SOCKET_PATH_DEFAULT "/run/redlockd/redlockd.sock"
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "config-mistakes.h"
+#include "config/diagnostics.h"
 #include "core/limits.h"
 
 enum {
