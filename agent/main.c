@@ -19,7 +19,7 @@
 
 #include "base/cleanup.h"
 #include "config/config.h"
-#include "dev.h"
+#include "dev/dev.h"
 #include "io/front.h"
 #include "io/listener.h"
 #include "io/log.h"

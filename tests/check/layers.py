@@ -24,7 +24,8 @@ LAYERS = {
                      "core/explain.h"), PURE_SYSTEM),
     "agent/io": (("base/", "core/", "local/", "io/", "resp.h", "yielding.h", "config/config.h"), None),
     "agent/config": (("base/", "core/limits.h", "local/policy.h", "io/tls.h", "config/"), None),
-    "agent": (("base/", "io/", "config/config.h", "dev"), None),
+    "agent/dev": (("base/", "config/config.h", "io/log.h", "dev/"), None),
+    "agent": (("base/", "io/", "config/config.h", "dev/dev.h"), None),
     "client-lib": (LIBRARY, None),
     "client-lib/cli": (LIBRARY + ("cli.h", "job.h", "json.h", "leadership.h", "notify.h", "utf8.h"), None),
 }

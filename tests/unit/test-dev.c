@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "config/config.h"
-#include "dev.h"
+#include "dev/dev.h"
 #include "tap.h"
 
 static bool have_redis(void) {

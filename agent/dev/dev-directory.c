@@ -1,6 +1,6 @@
 /* Everything under /tmp is reached by descriptors and no symbolic link is followed: others may write there.
  */
-#include "dev-directory.h"
+#include "dev/dev-directory.h"
 
 #include <dirent.h>
 #include <errno.h>

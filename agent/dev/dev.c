@@ -3,7 +3,7 @@
  * A node never outlives the agent, however that ends: the kernel sends it SIGKILL (a stopped or busy Redis
  * heeds nothing less; there are no data to lose). What can stay behind is the directory. It is locked
  * (flock) while its agent lives; the next one to start removes those of dead agents. */
-#include "dev.h"
+#include "dev/dev.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/instant.h"
-#include "dev-directory.h"
+#include "dev/dev-directory.h"
 #include "io/log.h"
 
 enum {
