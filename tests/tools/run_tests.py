@@ -1,0 +1,292 @@
+"""The work of tests/run: builds the legs, runs their tests, shows progress, and sums up."""
+
+import argparse
+import concurrent.futures
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import summary
+
+# What each leg is for stands in CONTRIBUTING.md. `minutes`: about how long the usual tests of a leg take on
+# two cores; with --all, `all_minutes`.
+LEGS = {
+    "gcc": {"compiler": "gcc", "sanitize": "none", "minutes": 8, "all_minutes": 45},
+    "clang": {"compiler": "clang", "sanitize": "none", "minutes": 0.5, "all_minutes": 10},
+    "address": {"compiler": "gcc", "sanitize": "address", "minutes": 5, "all_minutes": 15},
+    "thread": {"compiler": "gcc", "sanitize": "thread", "minutes": 4, "all_minutes": 15},
+}
+WAITING_AT_A_TIME = 3  # tests that mostly wait run beside each other
+DURATIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "durations.txt")
+UNKNOWN_SECONDS = 3.0
+
+HELP = """tests/run [--all] [--leg LEG]... [NAME...]
+    Install what is missing, build, and run the tests. Without arguments: the usual tests of all legs, as CI
+    does.
+    NAME...      only these tests, with gcc unless --leg says otherwise
+    --leg LEG    only this leg: gcc, clang, address or thread
+    --quick      the same as --leg gcc
+    --all        also what takes long: every test in every leg, a million schedules, all mutations,
+                 Debian 13
+    --list       the names of the tests
+    --record     write how long each test took to tests/tools/durations.txt, for estimates
+tests/run --debian13 [NAME...]
+    The last commit's tests with gcc in a Debian 13, which is made and kept for this purpose."""
+
+started = time.monotonic()
+running = []
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def clock(seconds):
+    return "%d:%02d" % divmod(int(seconds), 60)
+
+
+def fail_usage(text):
+    print("tests/run: %s\n%s" % (text, HELP), file=sys.stderr)
+    sys.exit(64)
+
+
+def build_directory(leg):
+    return "build-%s-%s" % (LEGS[leg]["compiler"], LEGS[leg]["sanitize"])
+
+
+def read_durations():
+    """How long each program of each leg took when that was recorded."""
+    with open(DURATIONS) as file:
+        rows = [line.split() for line in file if not line.startswith("#")]
+    return {(leg, name): float(seconds) for leg, name, seconds in rows}
+
+
+def meson_test(leg):
+    return ["meson", "test", "-C", build_directory(leg), "--no-rebuild"]
+
+
+class Progress:
+    """A line a test program, with the time so far and an estimate of the rest."""
+
+    def __init__(self, minutes):
+        self.minutes = dict(minutes)  # of each part, as planned
+        self.done = dict.fromkeys(self.minutes, 0.0)  # the share that is done
+        self.usual_seconds = read_durations()
+        self.seconds = {}  # of each program of each leg, now
+
+    def left_seconds(self):
+        planned = sum(self.minutes.values())
+        done = sum(self.minutes[part] * self.done[part] for part in self.minutes)
+        elapsed = time.monotonic() - started
+        pace = max(0.2, min(5.0, elapsed / (done * 60))) if done > planned / 10 else 1.0
+        return (planned - done) * 60 * pace
+
+    def expected(self, leg, names):
+        return sum(self.usual_seconds.get((leg, name), UNKNOWN_SECONDS) for name in names)
+
+    def line(self, part, share, text):
+        self.done[part] = share
+        say("%-8s %s · %s so far, about %d min left" % (
+            part, text, clock(time.monotonic() - started), -(-self.left_seconds() // 60)))
+
+    def record(self):
+        kept = {key: seconds for key, seconds in self.usual_seconds.items()
+                if key[0] not in {leg for leg, _ in self.seconds}}
+        with open(DURATIONS, "w") as file:
+            file.write("# leg, test, seconds: written by tests/run --record, read for estimates only\n")
+            for (leg, name), seconds in sorted({**kept, **self.seconds}.items()):
+                file.write("%s %s %.1f\n" % (leg, name, seconds))
+
+
+def listed(leg, *selection):
+    """The names of the tests that this selection runs."""
+    done = subprocess.run([*meson_test(leg), "--list", *selection], text=True, capture_output=True)
+    return [line.rsplit(" ", 1)[-1].rsplit(":", 1)[-1] for line in done.stdout.splitlines() if " / " in line]
+
+
+def become_idle():
+    """Only what nobody else wants of the cores."""
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def run_meson(leg, part, arguments, logbase, progress, idle=False, every=False):
+    """One `meson test`; its lines as progress."""
+    environment = dict(os.environ)
+    if every:
+        environment["REDLOCK_TEST_ALL"] = "1"
+    left = set(listed(leg, *arguments))
+    planned = max(progress.expected(leg, left), 0.1)
+    process = subprocess.Popen(
+        [*meson_test(leg), "--logbase", logbase, "--num-processes", "1" if idle else str(WAITING_AT_A_TIME),
+         *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+        preexec_fn=become_idle if idle else None)
+    running.append(process)
+    other = []
+    for line in process.stdout:
+        found = re.match(r" *(\d+)/(\d+) \S*?:?(\S+) / (\S+) +([A-Z]+) +([\d.]+)s", line)
+        if not found:
+            other.append(line)
+            continue
+        number, count, _, name, result, seconds = found.groups()
+        left.discard(name)
+        progress.seconds[leg, name] = float(seconds)
+        word = result.lower() if result in ("OK", "SKIP") else result
+        progress.line(part, 1 - progress.expected(leg, left) / planned, "%3d/%-3s %-34s %-4s %6.1f s" % (
+            int(number), count, name, word, float(seconds)))
+    process.wait()
+    running.remove(process)
+    progress.done[part] = 1.0
+    if not os.path.exists(log_path(leg, logbase)):
+        say("".join(other))
+
+
+def log_path(leg, logbase):
+    return os.path.join(build_directory(leg), "meson-logs", logbase + ".json")
+
+
+class Leg:
+    """A build, locked: two runs in one tree share it while there is nothing to build."""
+
+    def __init__(self, name):
+        self.name = name
+        self.directory = build_directory(name)
+        self.built = False
+        self.lock = open(self.directory + ".lock", "w")
+
+    def take(self, how):
+        try:
+            fcntl.flock(self.lock, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("%s: another tests/run uses %s: waiting for it" % (self.name, self.directory))
+            fcntl.flock(self.lock, how)
+
+    def is_fresh(self):
+        if not os.path.exists(os.path.join(self.directory, "build.ninja")):
+            return False
+        dry = subprocess.run(["ninja", "-C", self.directory, "-n"], capture_output=True, text=True)
+        return dry.returncode == 0 and "no work to do" in dry.stdout
+
+    def build(self):
+        self.take(fcntl.LOCK_SH)
+        self.built = self.is_fresh()
+        if not self.built:
+            self.take(fcntl.LOCK_EX)
+            self.built = self._build()
+            self.take(fcntl.LOCK_SH)
+
+    def _build(self):
+        if not os.path.exists(os.path.join(self.directory, "build.ninja")):
+            options = ["-Dsanitize=" + LEGS[self.name]["sanitize"], "-Dwerror=true"]
+            done = subprocess.run(["meson", "setup", self.directory, *options], text=True,
+                                  capture_output=True, env=dict(os.environ, CC=LEGS[self.name]["compiler"]))
+            if done.returncode != 0:
+                say(done.stdout + done.stderr)
+                return False
+        done = subprocess.run(["ninja", "-C", self.directory], text=True, capture_output=True)
+        if done.returncode != 0:
+            say(done.stdout + done.stderr)
+        return done.returncode == 0
+
+
+def arguments():
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.error = fail_usage
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--help", "-h", action="store_true")
+    parser.add_argument("--leg", action="append", default=[])
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_args()
+    if given.help:
+        say(HELP)
+        sys.exit(0)
+    for leg in given.leg:
+        if leg not in LEGS:
+            fail_usage("no leg is called %s" % leg)
+    given.leg = given.leg or (["gcc"] if given.quick or given.names or given.list else list(LEGS))
+    return given
+
+
+def check_names(names, legs):
+    known = set().union(*(listed(leg.name) for leg in legs if leg.built))
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        fail_usage("no test is called %s: tests/run --list has their names" % ", ".join(unknown))
+
+
+def run_legs(legs, given, logbase):
+    """The tests of all legs, one leg after the other; beside them, as far as cores are idle, what only
+    computes. Returns the logs with their legs."""
+    minutes, logs = {}, []
+    heavy = [leg for leg in legs if leg.name == "gcc" and leg.built and not given.names]
+    for leg in legs:
+        minutes[leg.name] = LEGS[leg.name]["all_minutes" if given.all else "minutes"]
+    if heavy:
+        minutes["compute"] = 1
+    progress = Progress(minutes)
+    selection = [] if given.all else ["--suite", "usual"]
+    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as pool:
+        beside = None
+        if heavy:
+            logs.append(("gcc", logbase + "-compute"))
+            beside = pool.submit(run_meson, "gcc", "compute",
+                                 ["--suite", "compute"] + (["--no-suite", "long"] if not given.all else []),
+                                 logbase + "-compute", progress, True, given.all)
+        for leg in legs:
+            logs.append((leg.name, logbase))
+            if not leg.built:
+                continue
+            options = given.names or selection + (["--no-suite", "compute"] if leg in heavy else [])
+            run_meson(leg.name, leg.name, options, logbase, progress, every=given.all)
+        if beside:
+            beside.result()
+    if given.record:
+        progress.record()
+    return logs
+
+
+def stop(number, _):
+    for process in running:
+        process.terminate()
+    say("tests/run: stopped by signal %d" % number)
+    os._exit(128 + number)
+
+
+def main():
+    given = arguments()
+    for number in signal.SIGINT, signal.SIGTERM:
+        signal.signal(number, stop)
+    legs = [Leg(name) for name in given.leg]
+    for leg in legs:
+        leg.build()
+        say("%-8s %s in %s · %s so far" % (leg.name, "built" if leg.built else "NOT BUILT", leg.directory,
+                                           clock(time.monotonic() - started)))
+    if given.list:
+        say("\n".join(sorted(set().union(*(listed(leg.name) for leg in legs if leg.built)))))
+        sys.exit(0)
+    check_names(given.names, legs)
+    logbase = "run-%d" % os.getpid()
+    logs = run_legs(legs, given, logbase)
+    sums = summary.Summary()
+    for leg, base in logs:
+        sums.add_log(leg, log_path(leg, base))
+    for leg, base in logs:
+        for ending in ".json", ".txt", ".junit.xml":
+            path = log_path(leg, base)[:-len(".json")] + ending
+            if os.path.exists(path):
+                os.replace(path, os.path.join(os.path.dirname(path), "testlog%s%s" % (
+                    base[len(logbase):], ending)))
+    if given.all and not given.names and len(given.leg) == len(LEGS):
+        sums.add_status("debian13", subprocess.run(["tests/debian13"]).returncode)
+    say("%s in all" % clock(time.monotonic() - started))
+    sys.exit(sums.show())
+
+
+main()
