@@ -25,7 +25,7 @@ int config_new_default(struct config **ret) {
         .quarantine = true,
         .fencing = true,
         .fence_skew_ms = 60 * 1000,
-        .fence_retention_ms = INT64_C(7) * 24 * 60 * 60 * 1000,
+        .fence_retention_ms = 60 * 60 * 1000,
         .default_ttl_ms = 10 * 1000,
         .max_ttl_ms = 60 * 1000,
         .key_prefix = strdup(""),

@@ -106,7 +106,7 @@ static void test_defaults(void) {
     ok(config->quarantine, "quarantine: yes");
     ok(config->fencing, "fencing: yes");
     is_int(config->fence_skew_ms, 60000, "fence_skew");
-    is_int(config->fence_retention_ms, INT64_C(7) * 86400000, "fence_retention");
+    is_int(config->fence_retention_ms, 3600000, "fence_retention: an hour");
     is_string(config->key_prefix, "", "no prefix");
     is_string(config->key_suffix, "", "no suffix");
     is_string(config->socket_path, "/run/redlockd/redlockd.sock", "socket");
