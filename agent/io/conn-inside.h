@@ -2,6 +2,7 @@
 #pragma once
 
 #include "io/conn.h"
+#include "io/send-buffer.h"
 #include "local/ledger.h"
 
 struct conn {
@@ -16,15 +17,13 @@ struct conn {
     bool readable;    /* edge-triggered: until read() says otherwise */
     bool half_closed; /* nothing will come any more */
     bool hung_up;     /* and nobody reads any more */
+    int send_error;   /* nothing can be sent any more, by this errno; 0: all is well */
     bool blocked;     /* the socket is full, EPOLLOUT is awaited */
     char *input;      /* what was read and not yet parsed; NULL when nothing */
     size_t input_used;
     size_t input_length;
-    char *output;
-    size_t output_sent, output_length, output_room;
-    int page_fd;                   /* to be sent to the client; -1: nothing is */
+    struct send_buffer output;
     int own_page_fd;               /* the manager has yet to get it; -1: no */
-    size_t page_at;                /* with this byte of the output */
     bool only_last;                /* what is unsent was written at once */
     instant_ns unhurried_until_ns; /* its output waits until then for more; 0: it does not */
     struct list link;              /* host->conns, or host->closed */

@@ -11,15 +11,13 @@
 #include "base/cleanup.h"
 #include "io/clock.h"
 #include "io/conn-inside.h"
-#include "io/log.h"
 #include "io/peer.h"
 #include "io/shared.h"
 #include "io/transfer.h"
 
 enum {
-    OUTPUT_KEPT_BYTES = 1024, /* of the buffer between replies */
-    REQUESTS_PER_TURN = 64,   /* of one connection, before the others get their turn */
-    STORE_AFTER_MS = 1000,    /* connections without a lease: short ones are not worth the manager's while */
+    REQUESTS_PER_TURN = 64, /* of one connection, before the others get their turn */
+    STORE_AFTER_MS = 1000,  /* connections without a lease: short ones are not worth the manager's while */
     LOG_ROOM_BYTES_MIN = 256,
     UNHURRIED_NS = 1000 * 1000,
     TOGETHER_MIN = 3, /* for two, the call costs as much as it saves */
@@ -31,6 +29,14 @@ static_assert((int) CONN_SCRATCH_BYTES == (int) LEDGER_SCRATCH_BYTES, "either is
 
 void conn_host_init(struct conn_host *host, struct poller *poller, struct service *service, char *scratch,
                     void *slots_memory, uint32_t slots) {
+    static const struct log_limit logs[CONN_LOGS] = {
+        [CONN_LOG_ENDED] = {.kind = "sessions that were ended", .level = LOG_LEVEL_NOTICE},
+        [CONN_LOG_REFUSED] = {.kind = "refused connections", .level = LOG_LEVEL_WARNING},
+        [CONN_LOG_PAGE] = {.kind = "pages that can't be passed", .level = LOG_LEVEL_WARNING},
+        [CONN_LOG_STORE] = {.kind = "sessions that can't be stored", .level = LOG_LEVEL_WARNING},
+        [CONN_LOG_WATCH] = {.kind = "connections that can't be watched", .level = LOG_LEVEL_ERROR},
+    };
+
     assert(slots < 1u << SESSION_SLOT_BITS);
 
     *host = (struct conn_host){.poller = poller, .service = service, .scratch = scratch};
@@ -43,6 +49,15 @@ void conn_host_init(struct conn_host *host, struct poller *poller, struct servic
     list_init(&host->closed);
     list_init(&host->unstored);
     pool_init(&host->slots, slots_memory, sizeof(struct conn_slot), slots);
+    memcpy(host->logs, logs, sizeof(logs));
+}
+
+instant_ns conn_settle_logs(struct conn_host *host, instant_ns now_ns) {
+    instant_ns due_ns = INSTANT_NEVER;
+
+    for (unsigned i = 0; i < CONN_LOGS; i++)
+        due_ns = instant_min(due_ns, log_limit_settle(&host->logs[i], now_ns));
+    return due_ns;
 }
 
 size_t conn_slots_bytes(uint32_t slots) {
@@ -67,18 +82,15 @@ static void unwatch_socket(struct conn *conn) {
         conn->host->open--;
     }
     conn->fd = -1;
-    if (conn->page_fd >= 0)
-        (void) close(conn->page_fd);
-    conn->page_fd = -1;
     if (conn->own_page_fd >= 0)
         (void) close(conn->own_page_fd);
     conn->own_page_fd = -1;
     list_unlink(&conn->ready_link);
     list_unlink(&conn->unsent_link);
+    send_buffer_deinit(&conn->output);
     free(conn->input);
-    free(conn->output);
-    conn->input = conn->output = NULL;
-    conn->input_length = conn->output_length = 0;
+    conn->input = NULL;
+    conn->input_length = 0;
 }
 
 /* The manager's copy would keep the connection open. */
@@ -154,8 +166,10 @@ static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
     unwatch_socket(conn);
     list_unlink(&conn->link);
     list_append(&conn->host->expelled, &conn->link);
-    log_notice("session of process %ld ended: %s. Its leases end by their deadlines, or with the process",
-               (long) conn->session.pid, why);
+    log_limit_write(
+        &conn->host->logs[CONN_LOG_ENDED], now_ns,
+        "session of process %ld ended: %s. Its leases end by their deadlines, or with the process",
+        (long) conn->session.pid, why);
 }
 
 /* --- output --- */
@@ -178,21 +192,10 @@ static void hurry(struct conn *conn) {
 void conn_write(struct session *session, const char *bytes, size_t length) {
     struct conn *conn = conn_of(session);
 
-    if (conn->fd < 0)
+    if (conn->fd < 0 || conn->send_error != 0)
         return;
-    if (conn->output_room - conn->output_length < length) {
-        size_t room = conn->output_room ? conn->output_room : 512;
-        while (room - conn->output_length < length)
-            room *= 2;
-        char *larger = realloc(conn->output, room);
-        if (!larger)
-            abort();
-        conn->output = larger;
-        conn->output_room = room;
-    }
-    conn->only_last = conn->output_length == conn->output_sent;
-    memcpy(conn->output + conn->output_length, bytes, length);
-    conn->output_length += length;
+    conn->only_last = send_buffer_unsent(&conn->output) == 0;
+    send_buffer_append(&conn->output, bytes, length);
     hurry(conn);
     if (session_ready(session))
         conn_wake(conn);
@@ -206,20 +209,23 @@ static void set_blocked(struct conn *conn, bool blocked) {
         poller_modify(conn->host->poller, conn->fd,
                       EPOLLIN | EPOLLRDHUP | EPOLLET | (blocked ? (uint32_t) EPOLLOUT : 0u), &conn->target);
     if (r < 0)
-        log_error("can't watch the connection of process %ld: %s", (long) conn->session.pid, strerror(-r));
+        log_limit_write(&conn->host->logs[CONN_LOG_WATCH], clock_now_ns(),
+                        "can't watch the connection of process %ld: %s", (long) conn->session.pid,
+                        strerror(-r));
 }
 
 int conn_make_page(struct session *session) {
     struct conn *conn = conn_of(session);
     _cleanup_close_ int own_fd = -1;
+    int client_fd = -1;
 
-    assert(!session->page && conn->page_fd < 0);
-    if (conn->fd < 0)
+    assert(!session->page);
+    if (conn->fd < 0 || conn->send_error != 0)
         return -ENOTCONN;
-    int r = shared_new(&session->page, &own_fd, &conn->page_fd);
+    int r = shared_new(&session->page, &own_fd, &client_fd);
     if (r < 0)
         return r;
-    conn->page_at = conn->output_length;
+    send_buffer_attach(&conn->output, client_fd);
     if (!conn->host->store)
         return 0;
     conn->own_page_fd = steal_fd(&own_fd);
@@ -227,13 +233,6 @@ int conn_make_page(struct session *session) {
     if (list_is_empty(&conn->unstored_link))
         list_prepend(&conn->host->unstored, &conn->unstored_link);
     return 0;
-}
-
-/* The next bytes that go by one call: the page's descriptor goes with the first byte behind `page_at`. */
-static size_t next_part(const struct conn *conn) {
-    if (conn->page_fd >= 0 && conn->output_sent < conn->page_at)
-        return conn->page_at - conn->output_sent;
-    return conn->output_length - conn->output_sent;
 }
 
 struct ledger_state conn_state(const struct conn *conn) {
@@ -249,30 +248,54 @@ struct ledger_state conn_state(const struct conn *conn) {
 /* Sends what goes by one call; noted in the ledger. */
 static ssize_t send_some(struct conn *conn, const struct ledger_state *state) {
     struct ledger *ledger = conn->host->service->ledger;
-    size_t part = next_part(conn);
-    bool page = conn->page_fd >= 0 && conn->output_sent == conn->page_at;
-    struct transfer transfer = {.socket = conn->fd,
-                                .bytes = conn->output + conn->output_sent,
-                                .length = part,
-                                .passed_fd = page ? conn->page_fd : -1};
+    const struct send_part part = send_buffer_part(&conn->output);
+    struct transfer transfer = {
+        .socket = conn->fd, .bytes = part.bytes, .length = part.length, .passed_fd = part.fd};
 
-    if (ledger && conn->output_sent == 0 && part == conn->output_length)
+    if (ledger && part.whole)
         transfer_note_whole(&transfer, ledger, conn->slot, state);
     else if (ledger)
         ledger_tear(ledger, conn->slot);
     ssize_t n = transfer_send(&transfer);
-    if (n > 0 && page) {
-        (void) close(conn->page_fd);
-        conn->page_fd = -1;
-    }
+    if (n > 0)
+        send_buffer_advance(&conn->output, (size_t) n);
     return n;
+}
+
+static bool is_gone(int error) {
+    return error == EPIPE || error == ECONNRESET || error == ENOTCONN;
+}
+
+/* The kernel does not take the descriptor, as when too many are in flight: the reply goes without it, for
+ * the bytes behind it must not wait until some other client reads. */
+static bool keep_descriptor(struct conn *conn, int error) {
+    if (is_gone(error) || !send_buffer_detach(&conn->output))
+        return false;
+    log_limit_write(&conn->host->logs[CONN_LOG_PAGE], clock_now_ns(),
+                    "can't pass the page to process %ld, which does without: %s", (long) conn->session.pid,
+                    strerror(error));
+    return true;
+}
+
+/* Nothing more can be sent, and what is unsent is lost. Where nobody reads any more, the requests that were
+ * sent before are still worked on. */
+static void break_off(struct conn *conn, int error) {
+    conn->send_error = error;
+    send_buffer_clear(&conn->output);
+    if (conn->host->service->ledger)
+        ledger_tear(conn->host->service->ledger, conn->slot);
+    if (!is_gone(error))
+        return; /* after_flush() ends it */
+    conn->hung_up = true;
+    if (list_is_empty(&conn->ready_link))
+        list_append(&conn->host->ready, &conn->ready_link);
 }
 
 static void flush(struct conn *conn) {
     struct ledger *ledger = conn->host->service->ledger;
     const struct ledger_state state = conn_state(conn);
 
-    while (conn->output_sent < conn->output_length) {
+    while (send_buffer_unsent(&conn->output) > 0) {
         ssize_t n = send_some(conn, &state);
         if (n < 0 && errno == EINTR)
             continue;
@@ -280,23 +303,21 @@ static void flush(struct conn *conn) {
             set_blocked(conn, true);
             return;
         }
-        if (n < 0)
-            break; /* the client is gone; reading finds out */
-        conn->output_sent += (size_t) n;
-        if (ledger && conn->output_sent == conn->output_length)
+        if (n < 0 && keep_descriptor(conn, errno))
+            continue;
+        if (n < 0) {
+            break_off(conn, errno);
+            break;
+        }
+        if (ledger && send_buffer_unsent(&conn->output) == 0)
             ledger_sent(ledger, conn->slot, &state);
     }
     set_blocked(conn, false);
-    conn->output_sent = conn->output_length = 0;
-    if (conn->output_room > OUTPUT_KEPT_BYTES) {
-        free(conn->output);
-        conn->output = NULL;
-        conn->output_room = 0;
-    }
+    send_buffer_clear(&conn->output);
 }
 
 static size_t unsent_bytes(const struct conn *conn) {
-    return conn->output_length - conn->output_sent;
+    return send_buffer_unsent(&conn->output);
 }
 
 /* --- the manager's store --- */
@@ -306,20 +327,39 @@ static bool has_stake(const struct conn *conn) {
     return !list_is_empty(&conn->session.requests) || conn->session.n_observations > 0 || conn->session.page;
 }
 
-/* When the manager is slow, it stays in line. */
-static void give_to_store(struct conn *conn) {
-    if (list_is_empty(&conn->unstored_link) || conn->fd < 0)
+static int put_into_store(struct conn *conn) {
+    int r = conn->stored ? 0 : store_put(conn->host->store, conn->id, conn->fd);
+
+    conn->stored |= r == 0;
+    if (r < 0 || conn->own_page_fd < 0)
+        return r;
+    r = store_put(conn->host->store, conn->id, conn->own_page_fd);
+    if (r < 0)
+        return r;
+    (void) close(conn->own_page_fd);
+    conn->own_page_fd = -1;
+    return 0;
+}
+
+/* While the manager does not take it, it stays in line, and so do those behind it. */
+static void give_to_store(struct conn *conn, instant_ns now_ns) {
+    struct conn_host *host = conn->host;
+
+    if (list_is_empty(&conn->unstored_link) || conn->fd < 0 || now_ns < host->store_again_ns)
         return;
-    if (!conn->stored && store_put(conn->host->store, conn->id, conn->fd) < 0)
+    int r = put_into_store(conn);
+    if (r == -EAGAIN) {
+        host->store_again_ns = now_ns + STORE_RETRY_MS * NS_PER_MS;
         return;
-    conn->stored = true;
-    if (conn->own_page_fd >= 0) {
-        if (store_put(conn->host->store, conn->id, conn->own_page_fd) < 0)
-            return;
-        (void) close(conn->own_page_fd);
-        conn->own_page_fd = -1;
     }
-    list_unlink(&conn->unstored_link);
+    if (r < 0)
+        log_limit_write(&host->logs[CONN_LOG_STORE], now_ns,
+                        "can't store the session of process %ld, which would end with this agent: %s",
+                        (long) conn->session.pid, strerror(-r));
+    if (r == -ETOOMANYREFS || r == -ECONNREFUSED || r == -ENOENT)
+        host->store_again_ns = now_ns + STORE_RETRY_LATER_MS * NS_PER_MS;
+    else
+        list_unlink(&conn->unstored_link);
 }
 
 /* It is next, once the keepers have got their work. */
@@ -340,9 +380,9 @@ instant_ns conn_store(struct conn_host *host, instant_ns now_ns) {
         instant_ns at_ns = conn->opened_ns + STORE_AFTER_MS * NS_PER_MS;
         if (now_ns < at_ns)
             return instant_min(due_ns, at_ns);
-        give_to_store(conn);
+        give_to_store(conn, now_ns);
         if (!list_is_empty(&conn->unstored_link))
-            return instant_min(due_ns, now_ns + STORE_RETRY_MS * NS_PER_MS);
+            return instant_min(due_ns, host->store_again_ns);
     }
     return due_ns;
 }
@@ -365,7 +405,9 @@ instant_ns conn_due_ns(const struct conn_host *host) {
 
 /* Its output was sent, as far as that went. */
 static void after_flush(struct conn *conn, instant_ns now_ns) {
-    if (unsent_bytes(conn) > SESSION_OUTPUT_BYTES_MAX + REPLY_BYTES_MAX)
+    if (conn->send_error != 0 && !is_gone(conn->send_error))
+        conn_expel(conn, "its answers can't be sent", now_ns);
+    else if (unsent_bytes(conn) > SESSION_OUTPUT_BYTES_MAX + REPLY_BYTES_MAX)
         conn_expel(conn, "it leaves too much unread", now_ns);
     else if (conn->session.state == SESSION_QUITTING && unsent_bytes(conn) == 0)
         conn_close(conn, now_ns);
@@ -382,11 +424,12 @@ static void send_together(struct conn_host *host, struct conn *const conns[], si
     size_t n_writes = 0;
 
     for (size_t i = 0; i < n && !host->service->ledger; i++) {
-        if (conns[i]->blocked || conns[i]->page_fd >= 0 || unsent_bytes(conns[i]) == 0)
+        if (conns[i]->blocked || conns[i]->output.fd >= 0 || unsent_bytes(conns[i]) == 0)
             continue;
+        const struct send_part part = send_buffer_part(&conns[i]->output);
         served[n_writes] = conns[i];
-        pieces[n_writes] = (struct iovec){.iov_base = conns[i]->output + conns[i]->output_sent,
-                                          .iov_len = unsent_bytes(conns[i])};
+        pieces[n_writes] =
+            (struct iovec){.iov_base = (char *) (uintptr_t) part.bytes, .iov_len = part.length};
         writes[n_writes] =
             (struct burst_write){.socket = conns[i]->fd, .pieces = &pieces[n_writes], .n_pieces = 1};
         n_writes++;
@@ -394,7 +437,8 @@ static void send_together(struct conn_host *host, struct conn *const conns[], si
     if (n_writes < TOGETHER_MIN || burst_write(&host->burst, writes, n_writes) < 0)
         return;
     for (size_t i = 0; i < n_writes; i++)
-        served[i]->output_sent += writes[i].done > 0 ? (size_t) writes[i].done : 0;
+        if (writes[i].done > 0)
+            send_buffer_advance(&served[i]->output, (size_t) writes[i].done);
 }
 
 /* Nobody is written to between the choice and the sending, so none is among them twice. */
@@ -420,7 +464,7 @@ void conn_flush(struct conn_host *host, instant_ns now_ns) {
         list_unlink(node);
         bool waits = !host->store && waits_for_more(conn, now_ns);
         if (!waits && has_stake(conn))
-            give_to_store(conn); /* before it is told what it would lose */
+            give_to_store(conn, now_ns); /* before it is told what it would lose */
         if (!waits)
             together[n++] = conn;
         if (n == BURST_MAX || list_is_empty(&host->unsent)) {
@@ -565,7 +609,7 @@ static bool is_abandoned_by_peer(const struct conn *conn) {
     enum session_state state = conn->session.state;
 
     if (conn->hung_up)
-        return state != SESSION_READY;
+        return state != SESSION_READY || !conn->readable;
     return conn->half_closed && (state == SESSION_ACQUIRING || state == SESSION_RELEASING);
 }
 
@@ -653,7 +697,8 @@ int conn_make(struct conn_host *host, int fd, uint32_t index, uint32_t generatio
     conn->id = (uint64_t) generation << SESSION_SLOT_BITS | index;
     conn->slot = index;
     conn->fd = steal_fd(&owned);
-    conn->page_fd = conn->own_page_fd = -1;
+    conn->own_page_fd = -1;
+    send_buffer_init(&conn->output);
     conn->pid_fd = peer_open(fd, peer.pid, &host->told_no_pidfd);
     conn->opened_ns = clock_now_ns();
     host->open++;

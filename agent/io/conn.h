@@ -8,11 +8,22 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "io/burst.h"
+#include "io/log-limit.h"
 #include "io/poller.h"
 #include "io/store.h"
 #include "local/session.h"
 
 struct conn;
+
+/* Kinds of log lines that clients can cause. */
+enum conn_log {
+    CONN_LOG_ENDED,   /* a session, by us */
+    CONN_LOG_REFUSED, /* a connection */
+    CONN_LOG_PAGE,    /* that can't be passed */
+    CONN_LOG_STORE,   /* that does not take a session */
+    CONN_LOG_WATCH,   /* that failed */
+    CONN_LOGS,
+};
 
 struct conn_host {
     struct poller *poller;
@@ -26,11 +37,13 @@ struct conn_host {
     struct list closed;    /* to be freed at the end of the turn */
     struct list unstored;  /* the manager has not got them yet, oldest first */
     struct store *store;   /* NULL: nothing is kept for a successor */
-    uint32_t generation;   /* ids of sessions are above that of any former process's */
-    bool paused;           /* no requests are taken until conn_serve() */
-    struct pool slots;     /* struct conn_slot: a session's id is its slot and its generation */
+    instant_ns store_again_ns; /* it takes nothing before */
+    uint32_t generation;       /* ids of sessions are above that of any former process's */
+    bool paused;               /* no requests are taken until conn_serve() */
+    struct pool slots;         /* struct conn_slot: a session's id is its slot and its generation */
     unsigned open;
     struct burst burst; /* to several clients */
+    struct log_limit logs[CONN_LOGS];
     bool told_no_pidfd;
 };
 
@@ -82,6 +95,9 @@ int conn_make_page(struct session *session);
 
 /* Frees connections that are closed and watch no process any more. */
 void conn_sweep(struct conn_host *host, instant_ns now_ns);
+
+/* Tells how many log lines were left out; when to call next. */
+instant_ns conn_settle_logs(struct conn_host *host, instant_ns now_ns);
 
 /* The session with this id, or NULL. */
 struct session *conn_find(struct conn_host *host, uint64_t id);

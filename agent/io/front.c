@@ -231,7 +231,8 @@ static void on_client(void *userdata, int fd) {
     }
     int r = conn_new(&front->conns, fd);
     if (r < 0)
-        log_warning("refused a connection: %s", strerror(-r));
+        log_limit_write(&front->conns.logs[CONN_LOG_REFUSED], clock_now_ns(), "refused a connection: %s",
+                        strerror(-r));
 }
 
 /* --- what ends every handler --- */
@@ -266,6 +267,7 @@ static int settle(void *userdata) {
     due_ns = instant_min(due_ns, notify_due_ns(&front->notify));
     due_ns = instant_min(due_ns, conn_store(&front->conns, now_ns));
     due_ns = instant_min(due_ns, conn_due_ns(&front->conns));
+    due_ns = instant_min(due_ns, conn_settle_logs(&front->conns, now_ns));
     if (front->backlog)
         due_ns = instant_min(due_ns, now_ns + NS_PER_MS);
     if (front->work_left)

@@ -15,7 +15,7 @@
 #include "io/clock.h"
 #include "io/dispatch.h"
 #include "io/ears.h"
-#include "io/log.h"
+#include "io/log-limit.h"
 #include "io/loop.h"
 #include "io/poller.h"
 #include "io/redis.h"
@@ -45,6 +45,7 @@ struct keeper {
     const char *node_names[NODES_MAX];
     bool told_deaf[NODES_MAX];                  /* that its user may not subscribe */
     char logged[NODES_MAX][NODE_TROUBLE_BYTES]; /* each node's trouble as the log has it; "" when none */
+    struct log_limit strangers;
     struct shard shard;
     void *memory;
     size_t memory_bytes;
@@ -95,13 +96,15 @@ static void log_node(struct keeper *keeper, const struct report *report) {
     (void) strcpy(logged, text);
 }
 
-static void log_stranger(const struct keeper *keeper, const struct report *report) {
+/* Whoever shares a node with us can cause it, for each name that is held. */
+static void log_stranger(struct keeper *keeper, const struct report *report) {
     char name[4 * NAME_BYTES_MAX + 1];
 
     (void) explain_holder(report->text, report->text_length, name, sizeof(name));
-    log_warning("lease %s: node %s has somebody else's value under its key, which does not count and is not "
-                "touched: find out who writes there",
-                name, keeper->node_names[report->node]);
+    log_limit_write(&keeper->strangers, clock_now_ns(),
+                    "lease %s: node %s has somebody else's value under its key, which does not count and is "
+                    "not touched: find out who writes there",
+                    name, keeper->node_names[report->node]);
 }
 
 static void on_report(void *userdata, const struct report *report) {
@@ -349,6 +352,7 @@ static void on_node_look(void *userdata, struct redis *redis) {
         if (redis_look_along(keeper->nodes[i], redis))
             keeper->probed |= node_set_of(i);
     shard_probe_early(&keeper->shard, LOOK_EARLY_MS * NS_PER_MS, clock_now_ns());
+    (void) log_limit_settle(&keeper->strangers, clock_now_ns());
 }
 
 /* --- the thread --- */
@@ -452,6 +456,8 @@ int keeper_new(const struct keeper_config *config, struct keeper **ret) {
     if (!keeper)
         return -ENOMEM;
     keeper->config = *config;
+    keeper->strangers = (struct log_limit){.kind = "leases with somebody else's value under their keys",
+                                           .level = LOG_LEVEL_WARNING};
     dispatcher_init(&keeper->dispatcher, &keeper->outbox);
     (void) snprintf(keeper->nonce, sizeof(keeper->nonce), "%016llx", (unsigned long long) config->seed);
     int r = mailbox_init(&keeper->inbox, MAILBOX_BYTES);

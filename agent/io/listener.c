@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "io/clock.h"
-#include "io/log.h"
+#include "io/log-limit.h"
 #include "io/loop.h"
 
 enum { ACCEPTS_PER_TURN = 64, BACKLOG = 4096, PAUSE_MS = 100 };
@@ -22,6 +22,7 @@ struct listener {
     int reserve_fd; /* given up for a moment when descriptors run out, so that the client can be told */
     sd_event_source *source;
     sd_event_source *resume;
+    struct log_limit log;
     void (*on_client)(void *userdata, int fd);
     void *userdata;
 };
@@ -125,12 +126,18 @@ static int on_resume(sd_event_source *source, uint64_t usec, void *userdata) {
 
     (void) source;
     (void) usec;
+    instant_ns due_ns = log_limit_settle(&listener->log, clock_now_ns());
+    if (due_ns != INSTANT_NEVER) {
+        int r = loop_set_timer(listener->resume, due_ns);
+        if (r < 0)
+            return r;
+    }
     return sd_event_source_set_enabled(listener->source, SD_EVENT_ON);
 }
 
 /* The system has no room now: rest for a moment instead of spinning. */
 static int pause_listening(struct listener *listener, int error) {
-    log_warning("can't accept connections now: %s", strerror(error));
+    log_limit_write(&listener->log, clock_now_ns(), "can't accept connections now: %s", strerror(error));
     if (error == EMFILE || error == ENFILE)
         refuse_one(listener);
     int r = sd_event_source_set_enabled(listener->source, SD_EVENT_OFF);
@@ -168,7 +175,11 @@ int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int 
         (void) close(fd);
         return -ENOMEM;
     }
-    *listener = (struct listener){.fd = fd, .on_client = on_client, .userdata = userdata};
+    *listener =
+        (struct listener){.fd = fd,
+                          .on_client = on_client,
+                          .userdata = userdata,
+                          .log = {.kind = "connections that can't be accepted", .level = LOG_LEVEL_WARNING}};
     listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int r = sd_event_add_io(event, &listener->source, fd, EPOLLIN, on_connection, listener);
     if (r >= 0)

@@ -8,17 +8,22 @@
 enum { LINE_BYTES_MAX = 1024 };
 
 void log_write(enum log_level level, const char *format, ...) {
+    va_list arguments;
+
+    va_start(arguments, format);
+    log_write_list(level, format, arguments);
+    va_end(arguments);
+}
+
+void log_write_list(enum log_level level, const char *format, va_list arguments) {
     char line[LINE_BYTES_MAX + 1]; /* the newline takes the place of the last NUL */
     int saved_errno = errno, prefix = 0, text;
     size_t length;
-    va_list arguments;
 
     if (!isatty(STDERR_FILENO))
         prefix = snprintf(line, sizeof line, "<%d>", (int) level);
     errno = saved_errno; /* for %m */
-    va_start(arguments, format);
     text = vsnprintf(line + prefix, sizeof line - (size_t) prefix, format, arguments);
-    va_end(arguments);
     if (text < 0)
         line[prefix] = 0;
     length = strlen(line);

@@ -16,6 +16,10 @@ enum log_level {
  * error is not a terminal. */
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same with its arguments as a list. */
+void log_write_list(enum log_level level, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+
 #define log_error(...) log_write(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(...) log_write(LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_notice(...) log_write(LOG_LEVEL_NOTICE, __VA_ARGS__)

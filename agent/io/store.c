@@ -75,7 +75,7 @@ static int say(struct store *store, const char *text, int fd) {
         pass_descriptor(&message, &passing, fd);
     if (sendmsg(store->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
         return 0;
-    return errno == ETOOMANYREFS || errno == EINTR ? -EAGAIN : -errno;
+    return errno == EINTR || errno == ENOBUFS || errno == ENOMEM ? -EAGAIN : -errno;
 }
 
 /* Pages don't poll, and the socket's name is theirs too: one word drops both. */

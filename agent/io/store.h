@@ -2,7 +2,9 @@
  * however this one ends. See sd_notify(3), FDSTORE=1, and FileDescriptorStoreMax= in systemd.service(5).
  *
  * Sessions are put and dropped without waiting: a manager that is slow must not hold the front up, so what
- * it does not take now is tried again. The manager drops a socket by itself when its peer has closed it. */
+ * it does not take now is tried again: soon when it is only slow, seldom when the kernel lets no more
+ * descriptors be in flight (which other programs' clients may cause) or no manager is there. The manager
+ * drops a socket by itself when its peer has closed it. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +15,7 @@
 
 struct store;
 
-enum { STORE_RETRY_MS = 20 };
+enum { STORE_RETRY_MS = 20, STORE_RETRY_LATER_MS = 1000 };
 
 /* 0, or a negative errno: -ENOTCONN when no manager listens. */
 int store_new(struct store **ret);
@@ -22,7 +24,8 @@ int store_new(struct store **ret);
 struct store *store_free(struct store *store);
 
 /* Gives the manager a copy of a session's descriptor: its socket or its page. 0, or a negative errno:
- * -EAGAIN when it has to be tried again. */
+ * -EAGAIN when the manager is slow; -ETOOMANYREFS, -ECONNREFUSED or -ENOENT when later tries may succeed;
+ * others stay. */
 int store_put(struct store *store, uint64_t session, int fd);
 
 /* The session is over: the manager closes all of its copies. */

@@ -90,8 +90,8 @@ class KeptAgent(lab.Agent):
                 os.dup2(fd, 3 + i)
 
         self.process = lab.subprocess.Popen(
-            ["sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh", lab.REDLOCKD, "--config", self.config_path,
-             "--store", *options], stderr=self.log, env=environment, preexec_fn=arrange,
+            ["sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh", *self.prefix, lab.REDLOCKD, "--config",
+             self.config_path, "--store", *options], stderr=self.log, env=environment, preexec_fn=arrange,
             pass_fds=range(3, 3 + len(high)))
         process = self.process
         lab._ends.append(lambda: lab.end_process(process))

@@ -1,0 +1,89 @@
+/* What is sent is what was composed, in order, whatever goes by one call: a random run against a model. */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "io/send-buffer.h"
+#include "tap.h"
+
+enum { ROUNDS = 20000, BYTES_MAX = 3000 };
+
+static bool is_open(int fd) {
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+static void test_parts(void) {
+    struct send_buffer buffer;
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    send_buffer_init(&buffer);
+    send_buffer_append(&buffer, "before", 6);
+    send_buffer_attach(&buffer, fd);
+    send_buffer_append(&buffer, "behind", 6);
+    struct send_part part = send_buffer_part(&buffer);
+    ok(part.length == 6 && part.fd < 0 && !part.whole, "first what stands before the descriptor");
+    send_buffer_advance(&buffer, 4);
+    send_buffer_advance(&buffer, 2);
+    part = send_buffer_part(&buffer);
+    ok(part.length == 6 && part.fd == fd && memcmp(part.bytes, "behind", 6) == 0, "then it, with its byte");
+    send_buffer_advance(&buffer, 1);
+    ok(!is_open(fd), "which takes it along");
+    part = send_buffer_part(&buffer);
+    ok(part.length == 5 && part.fd < 0 && !part.whole, "the rest goes alone");
+    send_buffer_clear(&buffer);
+    is_int(send_buffer_unsent(&buffer), 0, "what is dropped is dropped as a whole");
+    send_buffer_append(&buffer, "x", 1);
+    part = send_buffer_part(&buffer);
+    ok(part.length == 1 && part.bytes[0] == 'x' && part.whole, "and what comes then begins anew");
+    fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    send_buffer_attach(&buffer, fd);
+    ok(send_buffer_part(&buffer).fd < 0, "a descriptor without its byte waits");
+    ok(send_buffer_detach(&buffer) && !is_open(fd), "one that is not passed is closed");
+    ok(!send_buffer_detach(&buffer), "once");
+    fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    send_buffer_attach(&buffer, fd);
+    send_buffer_deinit(&buffer);
+    ok(!is_open(fd), "and so is that of a connection that ends");
+}
+
+/* Byte number n is n mod 251: what comes out must go on where it stopped. */
+static void test_random(void) {
+    struct send_buffer buffer;
+    struct random random;
+    uint64_t put = 0, taken = 0;
+    char bytes[BYTES_MAX];
+    bool good = true;
+
+    random_init(&random, 21);
+    send_buffer_init(&buffer);
+    for (unsigned round = 0; round < ROUNDS && good; round++) {
+        size_t length = (size_t) random_between(&random, 1, BYTES_MAX);
+        if (random_between(&random, 0, 20 - 1) == 0 && buffer.fd < 0)
+            send_buffer_attach(&buffer, open("/dev/null", O_RDONLY | O_CLOEXEC));
+        for (size_t i = 0; i < length; i++)
+            bytes[i] = (char) ((put + i) % 251);
+        send_buffer_append(&buffer, bytes, length);
+        put += length;
+        while (send_buffer_unsent(&buffer) > 0 && good && random_between(&random, 0, 8 - 1) > 0) {
+            const struct send_part part = send_buffer_part(&buffer);
+            size_t some = (size_t) random_between(&random, 1, (int64_t) part.length);
+            for (size_t i = 0; i < some; i++)
+                good &= part.bytes[i] == (char) ((taken + i) % 251);
+            good &= part.length <= put - taken;
+            send_buffer_advance(&buffer, some);
+            taken += some;
+        }
+        if (random_between(&random, 0, 50 - 1) == 0 || send_buffer_unsent(&buffer) == 0) {
+            send_buffer_clear(&buffer);
+            taken = put;
+        }
+    }
+    ok(good, "%d rounds: each byte that is sent is the one behind the last", ROUNDS);
+    send_buffer_deinit(&buffer);
+}
+
+int main(void) {
+    test_parts();
+    test_random();
+    return done_testing();
+}
