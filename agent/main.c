@@ -193,6 +193,11 @@ static int open_socket(struct config *config, const struct inheritance *inherita
     int fd = listener_bind(config->socket_path, config->socket_mode, config->socket_group);
     if (fd == -EADDRINUSE)
         log_error("%s: another agent listens there already", config->socket_path);
+    else if (fd == -ENOTSOCK)
+        log_error(
+            "%s: a file that is no socket is there, which the agent leaves alone: remove it, or choose "
+            "another path for the socket",
+            config->socket_path);
     else if (fd == -ENOENT)
         log_error("%s: its directory does not exist; make it, or choose another place with --socket",
                   config->socket_path);
@@ -283,7 +288,7 @@ static int serve(const struct options *options, struct config *config) {
         r = front_run(front);
     front_free(front);
     if (inheritance.n_listen == 0)
-        (void) unlink(config->socket_path);
+        (void) listener_remove_stale(config->socket_path);
     if (r < 0)
         log_error("the agent ends: %s", strerror(-r));
     return r < 0 ? EXIT_SYSTEM : EXIT_SUCCESS;

@@ -35,15 +35,25 @@ static int address_of(const char *path, struct sockaddr_un *ret) {
     return 0;
 }
 
-/* 1 when somebody listens there, 0 when not, or a negative errno. */
-static int somebody_listens(const struct sockaddr_un *address) {
+int listener_remove_stale(const char *path) {
     _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_un address;
+    struct stat status;
 
     if (fd < 0)
         return -errno;
-    if (connect(fd, (const struct sockaddr *) address, sizeof(*address)) == 0 || errno == EAGAIN)
-        return 1;
-    return errno == ECONNREFUSED || errno == ENOENT ? 0 : -errno;
+    int r = address_of(path, &address);
+    if (r < 0)
+        return r;
+    if (lstat(path, &status) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (!S_ISSOCK(status.st_mode))
+        return -ENOTSOCK;
+    if (connect(fd, (const struct sockaddr *) &address, sizeof(address)) == 0 || errno == EAGAIN)
+        return -EADDRINUSE;
+    if (errno != ECONNREFUSED)
+        return errno == ENOENT ? 0 : -errno;
+    return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
 }
 
 int listener_set_access(const char *path, mode_t mode, gid_t group) {
@@ -87,13 +97,11 @@ int listener_bind(const char *path, mode_t mode, gid_t group) {
     int r = address_of(path, &address);
     if (r < 0)
         return r;
-    r = somebody_listens(&address);
-    if (r != 0)
-        return r > 0 ? -EADDRINUSE : r;
+    r = listener_remove_stale(path);
+    if (r < 0)
+        return r;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return -errno;
-    if (unlink(path) < 0 && errno != ENOENT)
         return -errno;
     /* Nobody gets in before mode and group are set: the process's umask is 0077. */
     r = bind_to(fd, path, &address);

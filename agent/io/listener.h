@@ -7,9 +7,13 @@
 struct listener;
 
 /* Binds and listens on `path` with this mode and group ((gid_t) -1: the process's own). A stale socket file,
- * on which nobody listens, is replaced. Returns the descriptor; -EADDRINUSE when another agent listens
- * there; or another negative errno. */
+ * on which nobody listens, is replaced. Returns the descriptor, or a negative errno as of
+ * listener_remove_stale(). */
 int listener_bind(const char *path, mode_t mode, gid_t group);
+
+/* Removes a socket file on which nobody listens, and nothing else. 0, also when nothing is there;
+ * -EADDRINUSE: somebody listens there; -ENOTSOCK: something else is there; or another negative errno. */
+int listener_remove_stale(const char *path);
 
 /* Sets the socket file's mode and group. 0 or a negative errno. */
 int listener_set_access(const char *path, mode_t mode, gid_t group);

@@ -140,7 +140,12 @@ def test_socket():
     equal(agent.client().call("PING"), "PONG", "which the next one replaces")
     status, _, errors = run("--config", agent.config_path, "--socket", "/nonexistent/dir/sock")
     ok(status == 69 and "/nonexistent/dir/sock" in errors, "a socket in no directory is told")
-    agent.terminate()
+    os.unlink(agent.socket_path)
+    with lab.listener(agent.socket_path) as other:
+        agent.terminate()
+        ok(os.path.exists(agent.socket_path) and other.fileno() >= 0,
+           "another program's socket that has taken its place stays when the agent ends")
+    os.unlink(agent.socket_path)
     inherited = socket.socket(socket.AF_UNIX)
     inherited_path = agent.socket_path  # as with redlockd.socket: the configured one
     inherited.bind(inherited_path)
@@ -155,6 +160,42 @@ def test_socket():
     process.terminate()
     process.wait()
     ok(os.path.exists(inherited_path), "and not removed")
+
+
+def test_what_is_no_stale_socket():
+    agent = lab.Agent(nodes, start=False)
+    datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    target = lab.path("file")
+    with open(target, "w") as file:
+        file.write("precious")
+
+    def make_file():
+        os.link(target, agent.socket_path)
+
+    def make_datagram_socket():
+        datagrams.bind(agent.socket_path)
+
+    for make, what, word in ((make_file, "a file", "no socket"),
+                             (lambda: os.symlink(target, agent.socket_path), "a symbolic link", "no socket"),
+                             (lambda: os.symlink("/nowhere", agent.socket_path), "one to nowhere",
+                              "no socket"),
+                             (lambda: os.mkfifo(agent.socket_path), "a pipe", "no socket"),
+                             (lambda: os.mkdir(agent.socket_path), "a directory", "no socket"),
+                             (make_datagram_socket, "a socket of datagrams", "can't listen there")):
+        make()
+        before = os.lstat(agent.socket_path)
+        status, _, errors = run("--config", agent.config_path)
+        ok(status == 69 and agent.socket_path in errors and word in errors,
+           "%s at the socket's path: the agent does not start, and says why" % what)
+        after = os.lstat(agent.socket_path)
+        equal((after.st_ino, after.st_mode), (before.st_ino, before.st_mode), "and leaves it alone")
+        if os.path.isdir(agent.socket_path):
+            os.rmdir(agent.socket_path)
+        else:
+            os.unlink(agent.socket_path)
+    datagrams.close()
+    with open(target) as file:
+        equal(file.read(), "precious", "also what a link leads to")
 
 
 def test_dev():
@@ -187,4 +228,4 @@ def answers(socket_path):
 
 
 main(test_options, test_check_config, test_drain, test_reload, test_reload_told, test_reload_before_ready,
-     test_socket, test_dev)
+     test_socket, test_what_is_no_stale_socket, test_dev)
