@@ -41,6 +41,7 @@ void conn_host_init(struct conn_host *host, struct poller *poller, struct servic
 
     *host = (struct conn_host){.poller = poller, .service = service, .scratch = scratch};
     burst_init(&host->burst);
+    lingering_close_init(&host->closer, poller);
     list_init(&host->conns);
     list_init(&host->ready);
     list_init(&host->unsent);
@@ -52,8 +53,8 @@ void conn_host_init(struct conn_host *host, struct poller *poller, struct servic
     memcpy(host->logs, logs, sizeof(logs));
 }
 
-instant_ns conn_settle_logs(struct conn_host *host, instant_ns now_ns) {
-    instant_ns due_ns = INSTANT_NEVER;
+instant_ns conn_settle(struct conn_host *host, instant_ns now_ns) {
+    instant_ns due_ns = lingering_close_tick(&host->closer, now_ns);
 
     for (unsigned i = 0; i < CONN_LOGS; i++)
         due_ns = instant_min(due_ns, log_limit_settle(&host->logs[i], now_ns));
@@ -75,7 +76,7 @@ struct session *conn_find(struct conn_host *host, uint64_t id) {
 
 /* --- the end --- */
 
-static void unwatch_socket(struct conn *conn) {
+static void drop_socket(struct conn *conn) {
     if (conn->fd >= 0) {
         poller_remove(conn->host->poller, conn->fd);
         (void) close(conn->fd);
@@ -93,14 +94,32 @@ static void unwatch_socket(struct conn *conn) {
     conn->input_length = 0;
 }
 
-/* The manager's copy would keep the connection open. */
-static void leave_store(struct conn *conn) {
+/* Its client is to read what was said last, if anybody can. */
+static void end_socket(struct conn *conn, instant_ns now_ns) {
+    struct conn_host *host = conn->host;
+
     list_unlink(&conn->unstored_link);
-    if (!conn->stored)
-        return;
+    if (conn->stored)
+        store_drop(host->store, conn->id);
+    if (conn->fd >= 0 && conn->send_error == 0 && !conn->hung_up) {
+        poller_remove(host->poller, conn->fd);
+        lingering_close_take(&host->closer, conn->fd, &conn->output, now_ns);
+        conn->fd = -1;
+        host->open--;
+    } else if (conn->stored) {
+        (void) shutdown(conn->fd, SHUT_RDWR); /* the manager's copy would keep the connection open */
+    }
     conn->stored = false;
-    (void) shutdown(conn->fd, SHUT_RDWR);
-    store_drop(conn->host->store, conn->id);
+    drop_socket(conn);
+}
+
+void conn_refuse(struct conn_host *host, int fd, const char *error) {
+    struct send_buffer output;
+
+    send_buffer_init(&output);
+    send_buffer_append(&output, error, strlen(error));
+    lingering_close_take(&host->closer, fd, &output, clock_now_ns());
+    send_buffer_deinit(&output);
 }
 
 /* The caller must not touch the session afterwards, but may within this turn. */
@@ -108,8 +127,7 @@ static void conn_close(struct conn *conn, instant_ns now_ns) {
     session_end(&conn->session, conn->host->service, now_ns);
     if (conn->host->service->ledger)
         ledger_close(conn->host->service->ledger, conn->slot);
-    leave_store(conn);
-    unwatch_socket(conn);
+    end_socket(conn, now_ns);
     list_unlink(&conn->link);
     list_append(&conn->host->closed, &conn->link);
 }
@@ -118,7 +136,7 @@ static void conn_free(struct conn *conn) {
     struct conn_slot *slot = pool_at(&conn->host->slots, conn->slot);
 
     list_unlink(&conn->unstored_link);
-    unwatch_socket(conn);
+    drop_socket(conn);
     if (conn->pid_fd >= 0) {
         poller_remove(conn->host->poller, conn->pid_fd);
         (void) close(conn->pid_fd);
@@ -145,6 +163,7 @@ void conn_free_all(struct conn_host *host) {
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         list_for_each_safe(node, lists[i]) conn_free(list_entry(node, struct conn, link));
     burst_deinit(&host->burst);
+    lingering_close_deinit(&host->closer);
 }
 
 static void flush(struct conn *conn);
@@ -162,8 +181,7 @@ static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
     }
     if (conn->host->service->ledger)
         ledger_tear(conn->host->service->ledger, conn->slot); /* a successor leaves its leases alone too */
-    leave_store(conn);
-    unwatch_socket(conn);
+    end_socket(conn, now_ns);
     list_unlink(&conn->link);
     list_append(&conn->host->expelled, &conn->link);
     log_limit_write(

@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "io/burst.h"
+#include "io/lingering-close.h"
 #include "io/log-limit.h"
 #include "io/poller.h"
 #include "io/store.h"
@@ -43,6 +44,7 @@ struct conn_host {
     struct pool slots;         /* struct conn_slot: a session's id is its slot and its generation */
     unsigned open;
     struct burst burst; /* to several clients */
+    struct lingering_close closer;
     struct log_limit logs[CONN_LOGS];
     bool told_no_pidfd;
 };
@@ -96,8 +98,11 @@ int conn_make_page(struct session *session);
 /* Frees connections that are closed and watch no process any more. */
 void conn_sweep(struct conn_host *host, instant_ns now_ns);
 
-/* Tells how many log lines were left out; when to call next. */
-instant_ns conn_settle_logs(struct conn_host *host, instant_ns now_ns);
+/* Ends what has lingered, tells how many log lines were left out; when to call next. */
+instant_ns conn_settle(struct conn_host *host, instant_ns now_ns);
+
+/* Says why a connection is refused, and ends it. Takes the descriptor over. */
+void conn_refuse(struct conn_host *host, int fd, const char *error);
 
 /* The session with this id, or NULL. */
 struct session *conn_find(struct conn_host *host, uint64_t id);

@@ -221,18 +221,23 @@ static bool dispatches_wait(void *userdata, bool sleeping) {
 
 static void on_client(void *userdata, int fd) {
     struct front *front = userdata;
-    static const char full[] = "-QUOTA the agent has as many connections as it may (max_sessions)\r\n";
     const struct config *config = front->reloaded ? front->reloaded : front->config.config;
 
     if (front->conns.open >= config->max_sessions) {
-        (void) send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-        (void) close(fd);
+        conn_refuse(&front->conns, fd,
+                    "-QUOTA the agent has as many connections as it may (max_sessions)\r\n");
         return;
     }
     int r = conn_new(&front->conns, fd);
     if (r < 0)
         log_limit_write(&front->conns.logs[CONN_LOG_REFUSED], clock_now_ns(), "refused a connection: %s",
                         strerror(-r));
+}
+
+static void on_full(void *userdata, int fd) {
+    struct front *front = userdata;
+
+    conn_refuse(&front->conns, fd, "-QUOTA the agent has no descriptor left for another connection\r\n");
 }
 
 /* --- what ends every handler --- */
@@ -267,7 +272,7 @@ static int settle(void *userdata) {
     due_ns = instant_min(due_ns, notify_due_ns(&front->notify));
     due_ns = instant_min(due_ns, conn_store(&front->conns, now_ns));
     due_ns = instant_min(due_ns, conn_due_ns(&front->conns));
-    due_ns = instant_min(due_ns, conn_settle_logs(&front->conns, now_ns));
+    due_ns = instant_min(due_ns, conn_settle(&front->conns, now_ns));
     if (front->backlog)
         due_ns = instant_min(due_ns, now_ns + NS_PER_MS);
     if (front->work_left)
@@ -521,7 +526,7 @@ static int set_up(struct front *front) {
     if (r >= 0)
         r = add_signal(front, SIGHUP, on_reload);
     if (r >= 0)
-        r = listener_new(front->event, steal_fd(&front->config.listen_fd), on_client, front,
+        r = listener_new(front->event, steal_fd(&front->config.listen_fd), on_client, on_full, front,
                          &front->listener);
     if (r >= 0)
         r = start_keepers(front, requests_max);
@@ -552,6 +557,7 @@ int front_new(const struct front_config *config, struct front **ret) {
     list_init(&front->conns.expelled);
     list_init(&front->conns.closed);
     list_init(&front->conns.unstored);
+    lingering_close_init(&front->conns.closer, NULL);
     int r = set_up(front);
     if (r < 0) {
         front_free(front);

@@ -24,6 +24,7 @@ struct listener {
     sd_event_source *resume;
     struct log_limit log;
     void (*on_client)(void *userdata, int fd);
+    void (*on_full)(void *userdata, int fd);
     void *userdata;
 };
 
@@ -115,17 +116,17 @@ int listener_bind(const char *path, mode_t mode, gid_t group) {
     return steal_fd(&fd);
 }
 
-/* Tells one client why it can't be served, with the descriptor kept for this. */
+/* One client is told why it can't be served, with the descriptor kept for this, which comes back when it has
+ * read that. */
 static void refuse_one(struct listener *listener) {
-    static const char full[] = "-QUOTA the agent has no descriptor left for another connection\r\n";
-
-    if (listener->reserve_fd >= 0)
-        (void) close(listener->reserve_fd);
+    if (listener->reserve_fd < 0)
+        listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (listener->reserve_fd < 0)
+        return; /* those that were refused before have not read it */
+    (void) close(listener->reserve_fd);
     int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0) {
-        (void) send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-        (void) close(fd);
-    }
+    if (fd >= 0)
+        listener->on_full(listener->userdata, fd);
     listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
@@ -175,8 +176,8 @@ static int on_connection(sd_event_source *source, int fd, uint32_t revents, void
     return 0;
 }
 
-int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int fd), void *userdata,
-                 struct listener **ret) {
+int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int fd),
+                 void (*on_full)(void *userdata, int fd), void *userdata, struct listener **ret) {
     struct listener *listener = calloc(1, sizeof(*listener));
 
     if (!listener) {
@@ -186,6 +187,7 @@ int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int 
     *listener =
         (struct listener){.fd = fd,
                           .on_client = on_client,
+                          .on_full = on_full,
                           .userdata = userdata,
                           .log = {.kind = "connections that can't be accepted", .level = LOG_LEVEL_WARNING}};
     listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -19,8 +19,9 @@ int listener_remove_stale(const char *path);
 int listener_set_access(const char *path, mode_t mode, gid_t group);
 
 /* Takes the listening descriptor over in any case; watches nothing before listener_enable(). `on_client`
- * gets each accepted connection and owns it. 0 or a negative errno. */
-int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int fd), void *userdata,
-                 struct listener **ret);
+ * gets each accepted connection and owns it; `on_full` one that can't be served, since descriptors have run
+ * out. 0 or a negative errno. */
+int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int fd),
+                 void (*on_full)(void *userdata, int fd), void *userdata, struct listener **ret);
 int listener_enable(struct listener *listener);
 struct listener *listener_free(struct listener *listener);

@@ -1,13 +1,16 @@
 """What goes over a client's connection: whole answers or nothing, whatever the kernel refuses."""
 
 import array
+import fcntl
 import os
+import select
 import shutil
 import socket
+import termios
 
 import lab
 from descriptor_store import KeptAgent
-from tap import equal, main, ok
+from tap import begins, equal, main, ok
 
 LINES = 10  # of one kind in the log, before they are counted only
 DESCRIPTORS = 256  # of the agent, which may be told of as many in flight
@@ -124,6 +127,97 @@ def test_store_that_cannot_be_reached():
     agent.kill()
 
 
+def descriptors(agent):
+    return len(os.listdir("/proc/%d/fd" % agent.process.pid))
+
+
+def unread(client):
+    count = array.array("i", [0])
+    fcntl.ioctl(client.socket, termios.FIONREAD, count)
+    return count[0]
+
+
+def wait_answer(client):
+    """Until something is there to be read, which stays there."""
+    ok(select.select([client.socket], [], [], 10 * lab.SCALE)[0], "the agent has said something")
+
+
+def test_half_closed():
+    agent = lab.Agent(nodes)
+    client = agent.client()
+    for _ in range(320):  # one by one: each answer takes room in the socket
+        before = unread(client)
+        client.send_raw(b"PING\r\n")
+        until = lab.now() + 0.01
+        while unread(client) == before and lab.now() < until:
+            pass
+    equal(unread(client), before, "the socket is full")
+    client.send_raw(b"STATUS\r\nECHO last\r\n")
+    client.socket.shutdown(socket.SHUT_WR)
+    lab.wait_for(lambda: agent.status()["sessions"] == 1, what="the end of the session")
+    data = receive(client, 1 << 30)[0]
+    ok(data.startswith(b"+PONG\r\n" * 320 + b"*") and data.endswith(b"$4\r\nlast\r\n"),
+       "who closes the sending side still gets every answer, though the socket was full")
+    agent.kill()
+
+
+def test_refused():
+    agent = lab.Agent(nodes, "max_sessions = 3\n")
+    clients = [agent.client() for _ in range(2)]
+    for client in clients:
+        equal(client.call("PING"), "PONG", "a session")
+    third = agent.client()
+    equal(third.call("PING"), "PONG", "the last session")
+    before = descriptors(agent)
+    refused = agent.client()
+    wait_answer(refused)
+    for _ in range(3):
+        refused.send_raw(b"*1\r\n$4\r\nPING\r\n")
+    begins(refused.read(), "QUOTA", "a client that writes before it reads is told why it is refused")
+    equal(refused.socket.recv(100), b"", "and sees the end")
+    lab.wait_for(lambda: descriptors(agent) == before, 0.5, "its connection closed, since it has read")
+    silent = [agent.client() for _ in range(300)]
+    lab.wait_for(lambda: descriptors(agent) <= before + 256, 0.5, "a bound on those that do not read")
+    lab.wait_for(lambda: descriptors(agent) == before, 3, "the end of those")
+    for client in silent:
+        client.close()
+    equal(third.call("PING"), "PONG", "those who have a session go on")
+    agent.kill()
+
+
+def test_refused_without_descriptors():
+    if not shutil.which("prlimit"):
+        ok(True, "no prlimit here # SKIP")
+        return
+    agent = lab.Agent(nodes, prefix=["prlimit", "--nofile=64"])
+    clients = []
+    while True:
+        clients.append(agent.client())
+        if "can't accept" in agent.log_text():
+            break
+        if len(clients) < 20:
+            equal(clients[-1].call("PING"), "PONG", "served")
+    told = select.select([client.socket for client in clients], [], [], 10 * lab.SCALE)[0]
+    refused = next((client for client in clients if client.socket in told), None)
+    ok(refused, "at the end of its descriptors the agent refuses")
+    refused.send_raw(b"PING\r\n")
+    begins(refused.read(), "QUOTA the agent has no descriptor", "who writes before it reads hears why")
+    agent.kill()
+
+
+def test_malformed():
+    agent = lab.Agent(nodes)
+    client = agent.client(3)
+    grant = client.acquire("mine")
+    client.send_raw(b"*1\r\n:1\r\n")
+    wait_answer(client)
+    client.send_raw(b"PING\r\n" * 100)
+    begins(client.reply(), "ERR protocol", "a client that goes on writing is told what was malformed")
+    equal(client.push("lost")[1:3], [grant["id"], "closed"], "and that its lease is lost")
+    equal(client.socket.recv(100), b"", "before the end")
+    agent.kill()
+
+
 def test_nobody_reads():
     agent = lab.Agent(nodes)
     client = agent.client()
@@ -152,4 +246,5 @@ def test_log_flood():
     agent.kill()
 
 
-main(test_nobody_reads, test_log_flood, test_page_that_cannot_be_passed, test_store_that_cannot_be_reached)
+main(test_half_closed, test_refused, test_refused_without_descriptors, test_malformed, test_nobody_reads,
+     test_log_flood, test_page_that_cannot_be_passed, test_store_that_cannot_be_reached)
