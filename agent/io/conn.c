@@ -604,6 +604,7 @@ static bool take_input(struct conn *conn, unsigned *budget, instant_ns now_ns) {
         }
         if ((size_t) n < room && !conn->half_closed)
             conn->readable = false; /* the next byte makes a new edge */
+        now_ns = clock_now_ns();    /* no validity counts from before its question was sent */
         if (conn->input_length > 0) {
             conn_keep_input(conn, host->scratch, (size_t) n);
             ssize_t used = take_requests(conn, conn->input, conn->input_length, budget, now_ns);
