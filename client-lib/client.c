@@ -5,14 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lease.h"
 #include "observe.h"
-#include "sight.h"
 #include "value.h"
 
 #define NS_PER_MS INT64_C(1000000)
 
 enum { INPUT_BYTES_MIN = 4096, OUTPUT_BYTES_MIN = 512, PENDING_MIN = 16, DEPTH_MAX = 4 };
 enum { RESUME_RETRY_MS = 50 };
+#define DURATION_MS_MAX (INT64_C(1) << 40)
 
 struct client_pending {
     enum client_kind kind;
@@ -23,6 +24,7 @@ struct client_pending {
 
 int client_init(struct client *client, struct redlock *connection, const struct sight *sight) {
     *client = (struct client){.connection = connection, .sight = sight};
+    agent_clock_init(&client->clock);
     client->tokens = malloc(CLIENT_TOKENS_MAX * sizeof(client->tokens[0]));
     return client->tokens ? REDLOCK_OK : REDLOCK_NO_MEMORY;
 }
@@ -50,77 +52,6 @@ void client_note(struct client *client, const char *format, ...) {
     va_start(arguments, format);
     (void) vsnprintf(client->error_text, sizeof(client->error_text), format, arguments);
     va_end(arguments);
-}
-
-/* --- leases --- */
-
-struct redlock_lease *client_lease_new(struct client *client, const char *name,
-                                       const struct redlock_options *options, int64_t now_ns) {
-    size_t length = strlen(name);
-    struct redlock_lease *lease = calloc(1, sizeof(*lease) + length + 1 + options->data_length);
-
-    if (!lease)
-        return NULL;
-    memcpy(lease->name, name, length + 1);
-    lease->options = *options;
-    lease->options.data = lease->name + length + 1;
-    if (options->data_length > 0)
-        memcpy(lease->name + length + 1, options->data, options->data_length);
-    lease->asked_ns = now_ns;
-    lease->resume_ns = INT64_MAX;
-    lease->connection = client->connection;
-    lease->next = client->leases;
-    client->leases = lease;
-    return lease;
-}
-
-static void lease_free(struct client *client, struct redlock_lease *lease) {
-    struct redlock_lease **link = &client->leases;
-
-    while (*link != lease)
-        link = &(*link)->next;
-    *link = lease->next;
-    free(lease->secret);
-    free(lease);
-}
-
-void client_lease_drop(struct client *client, struct redlock_lease *lease) {
-    lease->orphan = true;
-    if (lease->replies_awaited == 0)
-        lease_free(client, lease);
-}
-
-static struct redlock_lease *lease_find(struct client *client, int64_t id) {
-    struct redlock_lease *lease = client->leases;
-
-    while (lease && (lease->id != (uint64_t) id || lease->id == 0 || lease->state == LEASE_OVER))
-        lease = lease->next;
-    return lease;
-}
-
-/* News are asked for at half of what is left: the agent extends after three eighths of the ttl. */
-static void set_deadline(struct client *client, struct redlock_lease *lease, int64_t deadline_ns) {
-    lease->deadline_ns = deadline_ns;
-    lease->refresh_ns = client->now_ns + (deadline_ns - client->now_ns) / 2;
-}
-
-/* What the agent's page shows need not be asked for. */
-static void look(struct client *client, struct redlock_lease *lease) {
-    int64_t shown_ns = lease->place ? sight_deadline_ns(lease->place, lease->place_id) : 0;
-
-    if (shown_ns > lease->deadline_ns)
-        set_deadline(client, lease, shown_ns);
-}
-
-static void lease_lost(struct client *client, struct redlock_lease *lease, const char *reason,
-                       const char *text) {
-    bool tell = lease->state == LEASE_HELD && !lease->orphan;
-
-    lease->state = LEASE_OVER;
-    lease->deadline_ns = 0;
-    lease->resuming = false;
-    if (tell && client->callbacks.lost)
-        client->callbacks.lost(lease, reason, text, client->userdata);
 }
 
 /* --- requests --- */
@@ -258,23 +189,20 @@ static void take_secret(struct redlock_lease *lease, const struct resp_token *se
 /* Takes the grant's id, token, deadline and secret over. */
 static bool take_grant(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
                        size_t n_tokens) {
-    const struct resp_token *id = value_get(tokens, n_tokens, "id"),
-                            *deadline = value_get(tokens, n_tokens, "deadline"),
-                            *fence = value_get(tokens, n_tokens, "fence"),
-                            *slot = value_get(tokens, n_tokens, "slot");
+    const struct resp_token *slot = value_get(tokens, n_tokens, "slot");
+    int64_t id = (int64_t) value_integer(value_get(tokens, n_tokens, "id")),
+            deadline_ns = (int64_t) value_integer(value_get(tokens, n_tokens, "deadline")),
+            validity_ms = (int64_t) value_integer(value_get(tokens, n_tokens, "validity"));
 
-    if (!id || !deadline || id->type != RESP_INTEGER || deadline->type != RESP_INTEGER || id->integer <= 0)
+    if (id == 0 || deadline_ns == 0 || validity_ms == 0 || validity_ms > DURATION_MS_MAX)
         return false;
-    lease->id = (uint64_t) id->integer;
-    lease->fence = value_integer(fence);
-    set_deadline(client, lease, deadline->integer);
-    lease->place_id = lease->id;
-    lease->place = slot && slot->type == RESP_INTEGER ? sight_place(client->sight, slot->integer) : NULL;
-    take_secret(lease, value_get(tokens, n_tokens, "secret"));
     if (lease->state == LEASE_WAITING)
         lease->waited_ns = client->now_ns - lease->asked_ns;
-    lease->state = LEASE_HELD;
-    lease->resuming = false;
+    agent_clock_granted(&client->clock, deadline_ns, validity_ms, lease->asked_ns, client->now_ns);
+    lease->id = (uint64_t) id;
+    lease->fence = value_integer(value_get(tokens, n_tokens, "fence"));
+    take_secret(lease, value_get(tokens, n_tokens, "secret"));
+    lease_granted(client, lease, deadline_ns, slot && slot->type == RESP_INTEGER ? slot->integer : -1);
     return true;
 }
 
@@ -384,6 +312,8 @@ static void push_resumed(struct client *client, struct redlock_lease *lease, con
                          size_t n_tokens) {
     if (!take_grant(client, lease, tokens, n_tokens))
         return;
+    if (lease->seen_over) /* somebody was told that it had ended, meanwhile */
+        return;
     client->error_text[0] = '\0'; /* that the connection broke is of no interest any more */
     if (!lease->away_told)
         return;
@@ -392,18 +322,54 @@ static void push_resumed(struct client *client, struct redlock_lease *lease, con
         client->callbacks.extended(lease, client->userdata);
 }
 
-/* The validity counts from before the question was sent: that is never too long. */
+/* By our own knowledge. The agent may hold it still: then no longer. */
+static void end_lease(struct client *client, struct redlock_lease *lease, const char *reason,
+                      const char *text) {
+    if (lease->id != 0 && !client->gone)
+        give_back(client, lease, client->now_ns);
+    lease_expired(client, lease, reason, text);
+}
+
+/* Whether the agent does not hold it for us; told `lost` before, unless its last millisecond is not over. */
+static bool is_refusal(const struct resp_token *token) {
+    static const char not_held[] = "NOTHELD";
+
+    if (token->type == RESP_ERROR)
+        return token->length >= strlen(not_held) && memcmp(token->text, not_held, strlen(not_held)) == 0;
+    return token->type == RESP_INTEGER && token->integer <= 0;
+}
+
+/* The validity counts from before the question was sent: that is never too long. The caller who is told that
+ * there is none has lost the lease; by itself the library goes on until the deadline, with which the agent's
+ * reason may come. */
 static void reply_check(struct client *client, struct redlock_lease *lease,
                         const struct client_pending *pending, const struct resp_token *token) {
+    int64_t deadline_ns = lease->deadline_ns;
+
     if (pending->kind == KIND_CHECK)
         lease->check_under_way = false;
-    if (token->type != RESP_INTEGER || lease->state != LEASE_HELD)
+    if (lease->state != LEASE_HELD)
         return;
-    int64_t deadline_ns = pending->sent_ns + token->integer * NS_PER_MS;
-    if (token->integer <= 0)
-        lease_lost(client, lease, "lost", "the agent no longer holds it for us");
-    else
-        set_deadline(client, lease, deadline_ns > lease->deadline_ns ? deadline_ns : lease->deadline_ns);
+    if (is_refusal(token) && pending->reply) {
+        end_lease(client, lease, "lost", "the agent no longer holds it for us");
+    } else if (is_refusal(token)) {
+        if (!lease->place && deadline_ns > pending->sent_ns + NS_PER_MS)
+            deadline_ns = pending->sent_ns + NS_PER_MS;
+        lease_set_deadline(client, lease, deadline_ns);
+        lease->refresh_ns = deadline_ns;
+    } else if (pending->kind == KIND_CHECK && token->type == RESP_INTEGER &&
+               token->integer <= DURATION_MS_MAX) {
+        int64_t checked_ns = pending->sent_ns + token->integer * NS_PER_MS;
+        lease_set_deadline(client, lease, checked_ns > deadline_ns ? checked_ns : deadline_ns);
+    }
+}
+
+static void reply_hello(struct client *client, const struct client_pending *pending,
+                        const struct resp_token *tokens, size_t n_tokens) {
+    int64_t agent_ns = (int64_t) value_integer(value_get(tokens, n_tokens, "now"));
+
+    if (agent_ns > 0)
+        agent_clock_told(&client->clock, agent_ns, 0, pending->sent_ns, client->now_ns);
 }
 
 static void reply_leader(struct client_reply *reply, const struct resp_token *tokens, size_t n_tokens) {
@@ -452,6 +418,10 @@ static int take_reply(struct client *client, const struct resp_token *tokens, si
     client->pending_first = (client->pending_first + 1) % client->pending_room;
     client->pending_count--;
     switch (pending.kind) {
+    case KIND_HELLO:
+        reply_hello(client, &pending, tokens, n_tokens);
+        reply_other(client, pending.reply, tokens, n_tokens);
+        break;
     case KIND_ACQUIRE:
         reply_acquire(client, pending.lease, pending.reply, tokens, n_tokens, now_ns);
         break;
@@ -462,6 +432,7 @@ static int take_reply(struct client *client, const struct resp_token *tokens, si
         reply_resume(client, pending.lease, tokens, n_tokens, now_ns);
         break;
     case KIND_CHECK:
+    case KIND_BEAT:
         reply_check(client, pending.lease, &pending, &tokens[0]);
         reply_other(client, pending.reply, tokens, n_tokens);
         break;
@@ -526,7 +497,8 @@ static void push_at_risk(struct client *client, struct redlock_lease *lease, con
 
     if (n_tokens < 5 || tokens[3].type != RESP_INTEGER || lease->state != LEASE_HELD || lease->orphan)
         return;
-    value_copy(&tokens[4], reason, sizeof(reason), NULL);
+    value_copy(&tokens[4], lease->risk, sizeof(lease->risk), NULL);
+    memcpy(reason, lease->risk, sizeof(reason));
     if (client->callbacks.at_risk)
         client->callbacks.at_risk(lease, tokens[3].integer, reason, client->userdata);
 }
@@ -535,8 +507,10 @@ static void push_extended(struct client *client, struct redlock_lease *lease,
                           const struct resp_token *tokens, size_t n_tokens) {
     if (n_tokens < 5 || tokens[4].type != RESP_INTEGER || lease->state != LEASE_HELD)
         return;
-    if (tokens[4].integer > lease->deadline_ns)
-        set_deadline(client, lease, tokens[4].integer);
+    int64_t deadline_ns = agent_clock_here_ns(&client->clock, tokens[4].integer);
+    if (deadline_ns > lease->deadline_ns)
+        lease_set_deadline(client, lease, deadline_ns);
+    lease->risk[0] = '\0';
     if (!lease->orphan && client->callbacks.extended)
         client->callbacks.extended(lease, client->userdata);
 }
@@ -634,8 +608,8 @@ static void replies_lost(struct client *client, int error) {
 static void lease_cut_off(struct client *client, struct redlock_lease *lease, int error) {
     bool asked = lease->state == LEASE_ASKED || lease->state == LEASE_WAITING;
 
-    look(client, lease); /* the last word of the agent */
-    lease->place = NULL;
+    if (!lease_leave_page(client, lease))
+        lease_expired(client, lease, "lost", "so its agent's page shows, which had no time to tell more");
     lease->check_under_way = false;
     lease->resuming = lease->state == LEASE_HELD && lease->secret;
     lease->resume_ns = INT64_MAX;
@@ -662,6 +636,7 @@ void client_disconnected(struct client *client, int error, const char *text, int
         next = lease->next;
         lease_cut_off(client, lease, error);
     }
+    agent_clock_init(&client->clock);
 }
 
 bool client_wants_back(const struct client *client, int64_t now_ns) {
@@ -676,7 +651,7 @@ void client_back(struct client *client, int64_t now_ns) {
 
     client->gone = client->asked_for_sight = false;
     client->now_ns = now_ns;
-    if (client_request(client, KIND_OTHER, hello, 2, NULL, NULL, now_ns) != REDLOCK_OK)
+    if (client_request(client, KIND_HELLO, hello, 2, NULL, NULL, now_ns) != REDLOCK_OK)
         return; /* no memory: without pushes nothing is resumed */
     for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
         if (lease->resuming)
@@ -716,12 +691,10 @@ static void tell_away(struct client *client, struct redlock_lease *lease, int64_
                                   client->userdata);
 }
 
-static void lease_expired(struct client *client, struct redlock_lease *lease, int64_t now_ns) {
-    if (lease->resuming && lease->id != 0 && !client->gone)
-        give_back(client, lease, now_ns);
-    lease_lost(client, lease, "expired",
-               client->gone ? "its deadline passed while the agent was away"
-                            : "its deadline passed without news from the agent");
+static void deadline_passed(struct client *client, struct redlock_lease *lease) {
+    end_lease(client, lease, "expired",
+              client->gone ? "its deadline passed while the agent was away"
+                           : "its deadline passed without news from the agent");
 }
 
 void client_tick(struct client *client, int64_t now_ns) {
@@ -732,9 +705,9 @@ void client_tick(struct client *client, int64_t now_ns) {
         if (lease->state != LEASE_HELD || lease->orphan)
             continue;
         if (now_ns >= lease->refresh_ns)
-            look(client, lease);
-        if (now_ns >= lease->deadline_ns) {
-            lease_expired(client, lease, now_ns);
+            lease_look(client, lease);
+        if (lease_has_ended(lease, now_ns)) {
+            deadline_passed(client, lease);
             continue;
         }
         if (lease->resuming && now_ns >= lease->refresh_ns && !lease->away_told)
@@ -753,10 +726,10 @@ void client_tick_resuming(struct client *client, int64_t now_ns) {
     client->now_ns = now_ns;
     for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
         next = lease->next;
-        if (!lease->resuming || lease->orphan)
+        if (lease->state != LEASE_HELD || lease->orphan || !(lease->resuming || lease->seen_over))
             continue;
-        if (now_ns >= lease->deadline_ns)
-            lease_expired(client, lease, now_ns);
+        if (lease_has_ended(lease, now_ns))
+            deadline_passed(client, lease);
         else if (!client->gone && now_ns >= lease->resume_ns)
             ask_to_resume(client, lease, now_ns);
     }

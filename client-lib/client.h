@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent-clock.h"
 #include "redlock.h"
 #include "resp.h"
 
@@ -22,14 +23,17 @@ struct redlock_lease {
     uint64_t id;    /* 0 until the agent gave one */
     uint64_t fence; /* 0: none */
     enum redlock_lease_state state;
-    _Atomic int64_t deadline_ns; /* as told; 0 while it is not held */
+    _Atomic int64_t deadline_ns; /* as told, by our clock; 0 while it is not held */
     /* In the agent's page, see sight.h, and under which id; NULL: not there. Read by other threads too: the
      * id is set before. */
     const void *_Atomic place;
     _Atomic uint64_t place_id;
-    int64_t refresh_ns;           /* when an event loop asks for news */
-    struct client_reply *outcome; /* a caller waits for it to be granted */
-    bool async;                   /* its outcome is told by callbacks */
+    _Atomic bool seen_over;          /* somebody may have been told that it has ended: so it has */
+    const struct agent_clock *clock; /* of the deadlines that the agent tells and shows */
+    char risk[32];                   /* why the agent called it at risk, last; "": it is not */
+    int64_t refresh_ns;              /* when an event loop asks for news */
+    struct client_reply *outcome;    /* a caller waits for it to be granted */
+    bool async;                      /* its outcome is told by callbacks */
     bool check_under_way;
     bool orphan;    /* its handle was given back: freed at its last reply */
     bool resuming;  /* held, and the agent that granted it is gone: another is asked to take it over */
@@ -58,10 +62,12 @@ struct client_reply {
 
 /* What the reply to a request means. */
 enum client_kind {
+    KIND_HELLO,   /* the agent's clock */
     KIND_ACQUIRE, /* the lease's grant */
     KIND_ASYNC,   /* the lease's id; the outcome comes as a push */
     KIND_RESUME,  /* the same, for a lease that is resumed */
     KIND_CHECK,   /* the lease's validity */
+    KIND_BEAT,    /* whether it is held */
     KIND_RELEASE, /* whether it was held or waited for */
     KIND_OTHER,   /* an integer, LEADER's map, or any value */
 };
@@ -74,6 +80,7 @@ struct client {
     void *userdata;
     struct redlock *connection;
     const struct sight *sight; /* the caller's */
+    struct agent_clock clock;
     struct redlock_lease *leases;
     struct client_watch *watches;   /* names that are observed */
     struct client_pending *pending; /* a ring */
@@ -113,13 +120,6 @@ int client_request_id(struct client *client, enum client_kind kind, const char *
 /* The caller waits no longer: the reply will be passed over. */
 void client_forget(struct client *client, const struct client_reply *reply);
 
-/* A new lease in LEASE_ASKED, with a copy of the options, or NULL. */
-struct redlock_lease *client_lease_new(struct client *client, const char *name,
-                                       const struct redlock_options *options, int64_t now_ns);
-
-/* The handle is given back. The lease is freed now, or at its last reply. */
-void client_lease_drop(struct client *client, struct redlock_lease *lease);
-
 /* Room of at least `wanted` bytes for input; NULL when there is no memory or the agent sends too much. */
 char *client_input_room(struct client *client, size_t wanted);
 
@@ -153,7 +153,8 @@ void client_tick(struct client *client, int64_t now_ns);
 /* When client_tick() has something to do; INT64_MAX: never. */
 int64_t client_due_ns(const struct client *client);
 
-/* The same for leases that are being resumed alone: blocking calls look after these. */
+/* The same for leases alone that are being resumed, or that somebody was told to have ended: blocking calls
+ * look after these. */
 void client_tick_resuming(struct client *client, int64_t now_ns);
 int64_t client_resume_due_ns(const struct client *client);
 

@@ -19,6 +19,7 @@
 
 #include "client.h"
 #include "connection.h"
+#include "lease.h"
 #include "patience.h"
 #include "request.h"
 #include "sight.h"
@@ -333,14 +334,14 @@ struct client *connection_client(struct redlock *connection) {
 }
 
 /* Sends one request and waits for its reply. */
-int connection_ask(struct redlock *connection, const struct resp_token *items, size_t n_items,
-                   struct client_reply *reply) {
+static int ask(struct redlock *connection, enum client_kind kind, const struct resp_token *items,
+               size_t n_items, struct client_reply *reply) {
     int error = connection_begin(connection);
 
     if (error == REDLOCK_OK)
         error = come_back(connection);
     if (error == REDLOCK_OK)
-        error = client_request(&connection->client, KIND_OTHER, items, n_items, NULL, reply, now_ns());
+        error = client_request(&connection->client, kind, items, n_items, NULL, reply, now_ns());
     if (error == REDLOCK_OK)
         error = wait_for(connection, reply, answer_until_ns(connection));
     if (error != REDLOCK_OK && !reply->done) {
@@ -350,6 +351,11 @@ int connection_ask(struct redlock *connection, const struct resp_token *items, s
                         (long long) connection->answer_timeout_ms);
     }
     return reply->done ? reply->error : error;
+}
+
+int connection_ask(struct redlock *connection, const struct resp_token *items, size_t n_items,
+                   struct client_reply *reply) {
+    return ask(connection, KIND_OTHER, items, n_items, reply);
 }
 
 /* --- connections --- */
@@ -395,7 +401,7 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
     if (error == REDLOCK_OK)
         error = open_socket(connection->socket_path, &connection->fd);
     if (error == REDLOCK_OK)
-        error = connection_ask(connection, hello, 2, &reply);
+        error = ask(connection, KIND_HELLO, hello, 2, &reply);
     if (error != REDLOCK_OK) {
         int saved_errno = errno;
         redlock_close(connection);
@@ -463,7 +469,7 @@ static int ask_for(struct redlock *connection, const char *name, const struct re
         return error;
     async = async || options->wait_ms != 0;
     request_compose(&request, name, options, async);
-    struct redlock_lease *lease = client_lease_new(&connection->client, name, options, now_ns());
+    struct redlock_lease *lease = lease_new(&connection->client, name, options, now_ns());
     if (!lease)
         return REDLOCK_NO_MEMORY;
     if (reply && async)
@@ -477,7 +483,7 @@ static int ask_for(struct redlock *connection, const char *name, const struct re
     error = client_request(&connection->client, async ? KIND_ASYNC : KIND_ACQUIRE, request.items,
                            request.n_items, lease, async ? NULL : reply, now_ns());
     if (error != REDLOCK_OK) {
-        client_lease_drop(&connection->client, lease);
+        lease_drop(&connection->client, lease);
         *ret = NULL;
         return error;
     }
@@ -491,7 +497,7 @@ static void give_up(struct redlock *connection, struct redlock_lease *lease) {
     lease->outcome = NULL;
     if (lease->id != 0 && lease->state != LEASE_OVER && !client->gone)
         (void) client_request_id(client, KIND_RELEASE, "RELEASE", lease, NULL, now_ns());
-    client_lease_drop(client, lease);
+    lease_drop(client, lease);
     if (!client->gone)
         (void) send_output(connection);
 }
@@ -654,12 +660,12 @@ EXPORT int redlock_release(struct redlock_lease *lease) {
     if (error != REDLOCK_OK)
         return error;
     if (lease->state == LEASE_ASKED) { /* the agent has not named it yet: released when it does */
-        client_lease_drop(&connection->client, lease);
+        lease_drop(&connection->client, lease);
         return 1;
     }
     int64_t released = ask_about(lease, "RELEASE", KIND_RELEASE);
     lease->state = LEASE_OVER;
-    client_lease_drop(&connection->client, lease);
+    lease_drop(&connection->client, lease);
     return (int) released;
 }
 
@@ -674,7 +680,7 @@ EXPORT int redlock_release_async(struct redlock_lease *lease) {
     if (named && lease->state != LEASE_OVER)
         error = client_request_id(&connection->client, KIND_RELEASE, "RELEASE", lease, NULL, now_ns());
     lease->state = LEASE_OVER;
-    client_lease_drop(&connection->client, lease);
+    lease_drop(&connection->client, lease);
     if (error == REDLOCK_OK && named && !send_some(connection))
         error = REDLOCK_AGENT_AWAY;
     rearm(connection);
@@ -686,24 +692,13 @@ EXPORT int64_t redlock_check(struct redlock_lease *lease) {
 }
 
 EXPORT int redlock_beat(struct redlock_lease *lease) {
-    return (int) ask_about(lease, "BEAT", KIND_OTHER);
+    return (int) ask_about(lease, "BEAT", KIND_BEAT);
 }
 
 EXPORT int64_t redlock_remaining_ns(const struct redlock_lease *lease) {
-    int64_t deadline_ns;
-    const void *place;
-
-    /* Again when the agent's successor has given it another place meanwhile. */
-    do {
-        place = lease->place;
-        deadline_ns = atomic_load_explicit(&lease->deadline_ns, memory_order_acquire);
-        if (deadline_ns != 0 && place)
-            deadline_ns = sight_deadline_ns(place, lease->place_id);
-    } while (place != lease->place);
-    if (deadline_ns == 0 || atomic_load_explicit(lease->connection->is_ours, memory_order_relaxed) == 0)
+    if (!lease || atomic_load_explicit(lease->connection->is_ours, memory_order_relaxed) == 0)
         return 0;
-    int64_t left_ns = deadline_ns - now_ns();
-    return left_ns > 0 ? left_ns : 0;
+    return lease_remaining_ns(lease, now_ns);
 }
 
 EXPORT bool redlock_valid(const struct redlock_lease *lease) {

@@ -96,7 +96,8 @@ int redlock_acquire(struct redlock *connection, const char *name, const struct r
  * the lease ends too. NULL is fine and gives 0. */
 int redlock_release(struct redlock_lease *lease);
 
-/* Asks the agent: the validity in ms (more than 0), 0 when it is lost, or a failure of the connection. */
+/* Asks the agent: the validity in ms (more than 0), 0 when it is lost or has less than 1 ms left, which is
+ * the same from then on, or a failure of the connection. */
 int64_t redlock_check(struct redlock_lease *lease);
 
 /* The holder is alive: wanted every heartbeat_ms. 1, 0 when the lease is lost, or a failure of the
@@ -106,9 +107,10 @@ int redlock_beat(struct redlock_lease *lease);
 /* The holder's own sight, without asking: how many ns the lease is still valid, 0 when it is not (any more).
  * Read from a page that the agent keeps up to date, and that is asked for with the connection's first lease
  * (with an agent that has none, from the last deadline that was told: then the truth may be longer, never
- * shorter). Right also when the agent is dead, stopped or slow. No system call; from any thread, also while
- * another one uses the connection, as long as nobody gives the handle back or closes the connection
- * meanwhile. 0 in a forked child. */
+ * shorter). Right also when the agent is dead, stopped or slow, and in another time namespace than the
+ * agent's. Once 0, always 0, in all threads: an extension that comes too late is given back. No system call;
+ * from any thread, also while another one uses the connection, as long as nobody gives the handle back or
+ * closes the connection meanwhile. 0 in a forked child. */
 int64_t redlock_remaining_ns(const struct redlock_lease *lease);
 
 /* redlock_remaining_ns() > 0: for just before each thing that only the holder may do. */
@@ -182,8 +184,9 @@ struct redlock_callbacks {
     void (*at_risk)(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata);
     /* No longer at risk. */
     void (*extended)(struct redlock_lease *lease, void *userdata);
-    /* The lease is over, whatever the agent's state: told once, at the latest at its deadline. The handle
-     * stays until redlock_release(). */
+    /* The lease is over, whatever the agent's state: told once, at the latest at its deadline. `reason` is
+     * the agent's word, "expired" when it gave none until the deadline, or "lost". The handle stays until
+     * redlock_release(). */
     void (*lost)(struct redlock_lease *lease, const char *reason, const char *text, void *userdata);
     /* The agent is about to stop. Leases are valid until their deadlines. */
     void (*draining)(struct redlock *connection, void *userdata);

@@ -601,7 +601,6 @@ static void handle_hello(struct session *session, struct service *service,
                          const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     int64_t protocol = session->protocol;
 
-    (void) now_ns;
     if (n_arguments > 0 && !argument_integer(&arguments[0], 2, 3, &protocol)) {
         session_error(session, service, "NOPROTO", "unsupported protocol version; 2 and 3 are known");
         return;
@@ -620,7 +619,7 @@ static void handle_hello(struct session *session, struct service *service,
     }
     session->protocol = (int) protocol;
     struct resp_writer writer = session_compose(service);
-    resp_put_map(&writer, 7, session->protocol);
+    resp_put_map(&writer, 8, session->protocol);
     put_pair_text(&writer, "server", "redlockd");
     put_pair_text(&writer, "version", service->identity.version);
     put_pair_integer(&writer, "proto", protocol);
@@ -629,6 +628,7 @@ static void handle_hello(struct session *session, struct service *service,
     put_pair_text(&writer, "role", "master");
     put_text(&writer, "modules");
     resp_put_array(&writer, 0);
+    put_pair_integer(&writer, "now", now_ns);
     session_send(session, service, &writer);
 }
 

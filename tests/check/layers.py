@@ -13,8 +13,8 @@ SOURCE = sys.argv[1]
 # What a pure layer may have from the C library: no clock, descriptor, thread, allocation or log.
 PURE_SYSTEM = {"assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdbool.h", "stddef.h",
                "stdint.h", "stdio.h", "string.h"}
-LIBRARY = ("resp.h", "client.h", "redlock.h", "connection.h", "observe.h", "patience.h", "request.h",
-           "sight.h", "value.h", "yielding.h")
+LIBRARY = ("resp.h", "agent-clock.h", "client.h", "redlock.h", "connection.h", "lease.h", "observe.h",
+           "patience.h", "request.h", "sight.h", "value.h", "yielding.h")
 
 # Directory: (project headers by prefix, system headers; None: any)
 LAYERS = {
@@ -37,7 +37,9 @@ FILES = {
     "client-lib/patience.c": (("patience.h",), PURE_SYSTEM),
     "client-lib/patience.h": (("yielding.h",), PURE_SYSTEM),
     "client-lib/yielding.h": ((), PURE_SYSTEM),
-    "client-lib/client.c": (("client.h", "observe.h", "resp.h", "redlock.h", "sight.h", "value.h"),
+    "client-lib/agent-clock.c": (("agent-clock.h",), PURE_SYSTEM),
+    "client-lib/agent-clock.h": ((), PURE_SYSTEM),
+    "client-lib/client.c": (("client.h", "lease.h", "observe.h", "resp.h", "redlock.h", "value.h"),
                             PURE_SYSTEM | {"stdlib.h"}),
     "client-lib/redlock.h": ((), {"stdbool.h", "stddef.h", "stdint.h"}),
     "agent/base/cleanup.h": ((), None),

@@ -58,8 +58,9 @@ __attribute__((format(printf, 2, 3))) static void answer(int64_t after_ns, const
 }
 
 static void grant(int64_t after_ns, const char *before, uint64_t id) {
-    answer(after_ns, "%s%%2\r\n$2\r\nid\r\n:%llu\r\n$8\r\ndeadline\r\n:%lld\r\n", before,
-           (unsigned long long) id, (long long) (world.now_ns + 1000 * NS_PER_S));
+    answer(after_ns, "%s%%3\r\n$2\r\nid\r\n:%llu\r\n$8\r\nvalidity\r\n:%lld\r\n$8\r\ndeadline\r\n:%lld\r\n",
+           before, (unsigned long long) id, (long long) ((1000 * NS_PER_S - after_ns) / NS_PER_MS),
+           (long long) (world.now_ns + 1000 * NS_PER_S));
 }
 
 static void serve(const struct resp_token *items, size_t n_items) {

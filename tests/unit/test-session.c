@@ -209,7 +209,7 @@ static void test_greetings(void) {
     ask(0, "ping hello");
     is_string(got(0), "$5\r\nhello\r\n", "in any case, with a text");
     ask(0, "HELLO 3 AUTH user password SETNAME me");
-    ok(begins(0, "%7\r\n$6\r\nserver\r\n$8\r\nredlockd\r\n"), "HELLO 3 answers with a map");
+    ok(begins(0, "%8\r\n$6\r\nserver\r\n$8\r\nredlockd\r\n"), "HELLO 3 answers with a map");
     ask(0, "CLIENT GETNAME");
     is_string(got(0), "$2\r\nme\r\n", "SETNAME was noted");
     ask(0, "SELECT 0");

@@ -1,0 +1,167 @@
+#include "lease.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sight.h"
+
+#define NS_PER_MS INT64_C(1000000)
+
+struct redlock_lease *lease_new(struct client *client, const char *name,
+                                const struct redlock_options *options, int64_t now_ns) {
+    size_t length = strlen(name);
+    struct redlock_lease *lease = calloc(1, sizeof(*lease) + length + 1 + options->data_length);
+
+    if (!lease)
+        return NULL;
+    memcpy(lease->name, name, length + 1);
+    lease->options = *options;
+    lease->options.data = lease->name + length + 1;
+    if (options->data_length > 0)
+        memcpy(lease->name + length + 1, options->data, options->data_length);
+    lease->asked_ns = now_ns;
+    lease->resume_ns = INT64_MAX;
+    lease->connection = client->connection;
+    lease->clock = &client->clock;
+    lease->next = client->leases;
+    client->leases = lease;
+    return lease;
+}
+
+void lease_free(struct client *client, struct redlock_lease *lease) {
+    struct redlock_lease **link = &client->leases;
+
+    while (*link != lease)
+        link = &(*link)->next;
+    *link = lease->next;
+    free(lease->secret);
+    free(lease);
+}
+
+void lease_drop(struct client *client, struct redlock_lease *lease) {
+    lease->orphan = true;
+    if (lease->replies_awaited == 0)
+        lease_free(client, lease);
+}
+
+struct redlock_lease *lease_find(struct client *client, int64_t id) {
+    struct redlock_lease *lease = client->leases;
+
+    while (lease && (lease->id != (uint64_t) id || lease->id == 0 || lease->state == LEASE_OVER))
+        lease = lease->next;
+    return lease;
+}
+
+/* --- the deadline --- */
+
+/* News are asked for at half of what is left: the agent extends after three eighths of the ttl. In the last
+ * two milliseconds there are none: CHECK's answer would be 0. */
+void lease_set_deadline(struct client *client, struct redlock_lease *lease, int64_t deadline_ns) {
+    int64_t half_ns = (deadline_ns - client->now_ns) / 2;
+
+    lease->deadline_ns = deadline_ns;
+    lease->refresh_ns = half_ns > NS_PER_MS ? client->now_ns + half_ns : deadline_ns;
+}
+
+void lease_granted(struct client *client, struct redlock_lease *lease, int64_t deadline_ns, int64_t slot) {
+    lease_set_deadline(client, lease, agent_clock_here_ns(&client->clock, deadline_ns));
+    lease->place_id = lease->id;
+    lease->place = sight_place(client->sight, slot);
+    lease->state = LEASE_HELD;
+    lease->resuming = false;
+    lease->risk[0] = '\0';
+}
+
+/* What is shown at its place, by our clock. 0: that it is over. */
+static int64_t shown_ns(const struct redlock_lease *lease, const void *place) {
+    int64_t deadline_ns = sight_deadline_ns(place, lease->place_id);
+
+    return deadline_ns != 0 ? agent_clock_here_ns(lease->clock, deadline_ns) : 0;
+}
+
+void lease_look(struct client *client, struct redlock_lease *lease) {
+    int64_t deadline_ns = lease->place ? shown_ns(lease, lease->place) : 0;
+
+    if (deadline_ns > lease->deadline_ns)
+        lease_set_deadline(client, lease, deadline_ns);
+}
+
+bool lease_leave_page(struct client *client, struct redlock_lease *lease) {
+    const void *place = lease->place;
+    int64_t deadline_ns = place ? shown_ns(lease, place) : lease->deadline_ns;
+
+    if (place && deadline_ns != 0)
+        lease_set_deadline(client, lease, deadline_ns);
+    if (place && deadline_ns == 0)
+        lease->seen_over = true; /* before the place goes: other threads look */
+    lease->place = NULL;
+    return !lease->seen_over;
+}
+
+/* 0: it is not held; what is told is behind what is shown. */
+static int64_t known_ns(const struct redlock_lease *lease) {
+    const void *place;
+    int64_t deadline_ns;
+
+    /* Again when the agent's successor has given it another place meanwhile. */
+    do {
+        place = lease->place;
+        deadline_ns = atomic_load_explicit(&lease->deadline_ns, memory_order_acquire);
+        if (deadline_ns != 0 && place)
+            deadline_ns = shown_ns(lease, place);
+    } while (place != lease->place);
+    return deadline_ns;
+}
+
+int64_t lease_remaining_ns(const struct redlock_lease *lease, int64_t (*clock_ns)(void)) {
+    int64_t deadline_ns, now_ns;
+
+    /* Before the grant it is not held, which is no end. */
+    if (atomic_load_explicit(&lease->deadline_ns, memory_order_acquire) == 0)
+        return 0;
+    /* Again when it was extended while this thread had lost its core. */
+    do {
+        deadline_ns = known_ns(lease);
+        now_ns = clock_ns();
+    } while (now_ns >= deadline_ns && known_ns(lease) > deadline_ns);
+    if (now_ns >= deadline_ns)
+        ((struct redlock_lease *) (uintptr_t) lease)->seen_over = true;
+    /* Asked last: nobody was told of an end before. */
+    return lease->seen_over ? 0 : deadline_ns - now_ns;
+}
+
+bool lease_has_ended(const struct redlock_lease *lease, int64_t now_ns) {
+    return now_ns >= lease->deadline_ns || lease->seen_over;
+}
+
+/* --- the end --- */
+
+void lease_lost(struct client *client, struct redlock_lease *lease, const char *reason, const char *text) {
+    bool tell = lease->state == LEASE_HELD && !lease->orphan;
+
+    lease->seen_over = true;
+    lease->state = LEASE_OVER;
+    lease->deadline_ns = 0;
+    lease->resuming = false;
+    if (tell && client->callbacks.lost)
+        client->callbacks.lost(lease, reason, text, client->userdata);
+}
+
+void lease_expired(struct client *client, struct redlock_lease *lease, const char *reason,
+                   const char *text) {
+    static const struct {
+        const char *reason, *text;
+    } causes[] = {
+        {"no-quorum", "no majority of the nodes extended it in time"},
+        {"heartbeat", "redlock_beat() was not called in time"},
+        {"max-hold", "it was held for as long as allowed"},
+    };
+    char risk[sizeof(lease->risk)];
+
+    memcpy(risk, lease->risk, sizeof(risk));
+    for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
+        if (strcmp(risk, causes[i].reason) == 0)
+            text = causes[i].text;
+    lease_lost(client, lease, risk[0] ? risk : reason, text);
+}

@@ -1,0 +1,240 @@
+#include "scripted.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "resp.h"
+
+#define NS_PER_MS INT64_C(1000000)
+
+enum { PAGE_BYTES = 4096, HEADER_BYTES = 24, BUFFER_BYTES = 16384, ITEMS_MAX = 32 };
+
+struct slot {
+    _Atomic uint64_t id;
+    _Atomic int64_t deadline_ns;
+};
+
+struct scripted scripted;
+
+static pthread_t thread;
+static atomic_bool stop;
+static int listen_fd = -1, page_fd = -1;
+static _Atomic int socket_fd = -1;
+static char *page;
+
+int64_t boottime_ns(void) {
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int64_t agent_now_ns(void) {
+    return boottime_ns() + scripted.clock_ns;
+}
+
+static struct slot *slot(void) {
+    return (struct slot *) (void *) (page + HEADER_BYTES);
+}
+
+void scripted_show(int64_t deadline_ns) {
+    atomic_store(&slot()->id, scripted.id);
+    atomic_store(&slot()->deadline_ns, deadline_ns == 0 ? 0 : deadline_ns + scripted.clock_ns);
+}
+
+int64_t scripted_shown_ns(void) {
+    return atomic_load(&slot()->deadline_ns) - scripted.clock_ns;
+}
+
+static void send_bytes(const char *bytes, size_t length, int fd) {
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec part = {.iov_base = (char *) (uintptr_t) bytes, .iov_len = length};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+    if (fd >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control.bytes);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &fd, sizeof(int));
+    }
+    (void) sendmsg(socket_fd, &message, MSG_NOSIGNAL);
+}
+
+void scripted_send(const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    assert(length > 0 && (size_t) length < sizeof(text));
+    send_bytes(text, (size_t) length, -1);
+}
+
+static bool is(const struct resp_token *token, const char *word) {
+    return token->length == strlen(word) && memcmp(token->text, word, token->length) == 0;
+}
+
+static void make_page(void) {
+    const uint32_t header[] = {0x4b434c52, 1, 1, sizeof(struct slot), HEADER_BYTES};
+
+    if (page_fd >= 0)
+        (void) close(page_fd);
+    page_fd = memfd_create("page", MFD_CLOEXEC);
+    assert(page_fd >= 0 && ftruncate(page_fd, PAGE_BYTES) == 0);
+    page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, page_fd, 0);
+    assert(page != MAP_FAILED);
+    memcpy(page, header, sizeof(header));
+}
+
+static void tell_page(void) {
+    static const char reply[] = "%3\r\n$7\r\nversion\r\n:1\r\n$5\r\nbytes\r\n:4096\r\n$5\r\nslots\r\n:1\r\n";
+
+    if (!scripted.has_page) {
+        scripted_send("-QUOTA no page\r\n");
+        return;
+    }
+    make_page();
+    send_bytes(reply, sizeof(reply) - 1, page_fd);
+}
+
+static void tell_grant(bool async) {
+    int64_t deadline_ns = agent_now_ns() + scripted.ttl_ms * NS_PER_MS;
+    char name[] = "x", head[64] = "";
+
+    atomic_fetch_add(&scripted.id, 1);
+    if (scripted.has_page && page)
+        scripted_show(deadline_ns - scripted.clock_ns);
+    if (async)
+        (void) snprintf(head, sizeof(head),
+                        "*2\r\n$7\r\nwaiting\r\n:%llu\r\n>3\r\n$7\r\ngranted\r\n:%llu\r\n",
+                        (unsigned long long) scripted.id, (unsigned long long) scripted.id);
+    scripted_send(
+        "%s%%7\r\n$2\r\nid\r\n:%llu\r\n$4\r\nname\r\n$1\r\n%s\r\n$5\r\nfence\r\n:7\r\n$8\r\nvalidity\r\n"
+        ":%lld\r\n$8\r\ndeadline\r\n:%lld\r\n$4\r\nslot\r\n:%d\r\n$6\r\nsecret\r\n$1\r\ns\r\n",
+        head, (unsigned long long) scripted.id, name, (long long) scripted.ttl_ms, (long long) deadline_ns,
+        scripted.has_page ? 0 : -1);
+}
+
+static void answer(const struct resp_token *items, size_t n) {
+    bool async = is(&items[n - 1], "ASYNC");
+
+    if (is(&items[0], "HELLO") && scripted.tells_clock) {
+        scripted_send("%%1\r\n$3\r\nnow\r\n:%lld\r\n", (long long) agent_now_ns());
+    } else if (is(&items[0], "HELLO")) {
+        scripted_send("%%1\r\n$5\r\nproto\r\n:3\r\n");
+    } else if (is(&items[0], "PAGE")) {
+        tell_page();
+    } else if (is(&items[0], "ACQUIRE")) {
+        tell_grant(async);
+        atomic_fetch_add(&scripted.acquires, 1);
+    } else if (is(&items[0], "RESUME")) {
+        if (scripted.refuses_resume)
+            scripted_send("-NOTHELD it has ended\r\n");
+        else
+            tell_grant(async);
+        atomic_fetch_add(&scripted.resumes, 1);
+    } else if (is(&items[0], "CHECK")) {
+        int64_t left_ms = (scripted_shown_ns() - boottime_ns()) / NS_PER_MS;
+        scripted_send(":%lld\r\n", (long long) (scripted.check_ms >= 0 ? scripted.check_ms : left_ms));
+        atomic_fetch_add(&scripted.checks, 1);
+    } else if (is(&items[0], "BEAT")) {
+        scripted_send(":%lld\r\n", (long long) scripted.beat);
+    } else if (is(&items[0], "RELEASE")) {
+        scripted_send(":1\r\n");
+        atomic_fetch_add(&scripted.releases, 1);
+    } else {
+        scripted_send("-ERR unknown command\r\n");
+    }
+}
+
+static void serve(void) {
+    static const struct resp_limits limits = {
+        .bulk_bytes_max = 4096, .tokens_max = ITEMS_MAX, .depth_max = 1};
+    struct resp_token items[ITEMS_MAX];
+    char bytes[BUFFER_BYTES];
+    size_t length = 0, n;
+
+    while (!stop) {
+        struct pollfd fd = {.fd = socket_fd, .events = POLLIN};
+        if (scripted.is_silent || poll(&fd, 1, 1) <= 0)
+            continue;
+        ssize_t got = recv(socket_fd, bytes + length, sizeof(bytes) - length, 0);
+        if (got <= 0)
+            return;
+        length += (size_t) got;
+        for (long used; length > 0; length -= (size_t) used) {
+            used = resp_parse_request(bytes, length, &limits, items, &n);
+            if (used < 0 || (used == 0 && n == 0))
+                break;
+            answer(items, n);
+            memmove(bytes, bytes + used, length - (size_t) used);
+        }
+    }
+}
+
+static void *run(void *userdata) {
+    (void) userdata;
+    while (!stop) {
+        struct pollfd fd = {.fd = listen_fd, .events = POLLIN};
+        if (poll(&fd, 1, 1) <= 0)
+            continue;
+        socket_fd = accept(listen_fd, NULL, NULL);
+        serve();
+        (void) close(socket_fd);
+        socket_fd = -1;
+    }
+    return NULL;
+}
+
+void scripted_again(void) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    memcpy(address.sun_path, scripted.path, sizeof(address.sun_path));
+    (void) unlink(scripted.path);
+    listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(listen_fd, (const struct sockaddr *) &address, sizeof(address)) < 0 || listen(listen_fd, 8) < 0)
+        abort();
+    stop = false;
+    if (pthread_create(&thread, NULL, run, NULL) != 0)
+        abort();
+}
+
+void scripted_die(void) {
+    if (listen_fd < 0)
+        return;
+    stop = true;
+    (void) pthread_join(thread, NULL);
+    (void) close(listen_fd);
+    listen_fd = -1;
+    (void) unlink(scripted.path);
+}
+
+void scripted_start(void) {
+    static unsigned serial;
+
+    scripted_die();
+    scripted =
+        (struct scripted){.ttl_ms = 60000, .check_ms = -1, .beat = 1, .has_page = true, .tells_clock = true};
+    scripted.id = 100;
+    (void) snprintf(scripted.path, sizeof(scripted.path), "/tmp/redlock-scripted-%ld-%u", (long) getpid(),
+                    serial++);
+    scripted_again();
+}

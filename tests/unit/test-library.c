@@ -1,0 +1,317 @@
+/* libredlock against an agent that does what a real one does rarely: says that a lease is over and dies
+ * before it has told so, lives in another time namespace, is behind with its news. */
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "redlock.h"
+#include "scripted.h"
+#include "tap.h"
+
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+#define is(got, want) is_int(got, want, #got " is " #want)
+
+enum { PATIENCE_MS = 20000 };
+
+static struct {
+    unsigned granted, lost, at_risk;
+    char reason[64], text[256];
+} heard;
+
+static void on_granted(struct redlock_lease *lease, void *userdata) {
+    (void) lease;
+    (void) userdata;
+    heard.granted++;
+}
+
+static void on_at_risk(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata) {
+    (void) lease;
+    (void) left_ms;
+    (void) reason;
+    (void) userdata;
+    heard.at_risk++;
+}
+
+static void on_lost(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
+    (void) userdata;
+    heard.lost++;
+    (void) snprintf(heard.reason, sizeof(heard.reason), "%s", reason);
+    (void) snprintf(heard.text, sizeof(heard.text), "%s", text);
+    (void) redlock_valid(lease);
+}
+
+static struct redlock *connect_to_it(void) {
+    const struct redlock_callbacks callbacks = {
+        .size = sizeof(callbacks), .granted = on_granted, .at_risk = on_at_risk, .lost = on_lost};
+    struct redlock *connection = NULL;
+
+    memset(&heard, 0, sizeof(heard));
+    if (redlock_connect(scripted.path, &connection) != REDLOCK_OK)
+        abort();
+    redlock_set_callbacks(connection, &callbacks, NULL);
+    redlock_set_answer_timeout(connection, PATIENCE_MS);
+    return connection;
+}
+
+static struct redlock_lease *take(struct redlock *connection) {
+    struct redlock_lease *lease = NULL;
+
+    if (redlock_acquire(connection, "x", NULL, &lease) != REDLOCK_OK)
+        abort();
+    return lease;
+}
+
+/* An event loop, until it has counted so many. */
+static bool dispatch_until(struct redlock *connection, const unsigned *counter, unsigned wanted) {
+    int64_t until_ns = boottime_ns() + PATIENCE_MS * NS_PER_MS;
+
+    while (*counter < wanted && boottime_ns() < until_ns) {
+        struct pollfd fd = {.fd = redlock_fd(connection), .events = POLLIN};
+        (void) poll(&fd, 1, 10);
+        (void) redlock_dispatch(connection);
+    }
+    return *counter >= wanted;
+}
+
+static bool counts_to(const _Atomic unsigned *counter, unsigned wanted) {
+    int64_t until_ns = boottime_ns() + PATIENCE_MS * NS_PER_MS;
+
+    while (*counter < wanted && boottime_ns() < until_ns)
+        (void) usleep(200);
+    return *counter >= wanted;
+}
+
+/* --- once false, false for ever --- */
+
+static void test_page_says_lost(void) {
+    scripted_start();
+    struct redlock *connection = connect_to_it();
+    struct redlock_lease *lease = take(connection);
+
+    ok(redlock_valid(lease), "a lease is valid");
+    (void) redlock_fd(connection);
+    scripted_show(0);
+    scripted_die();
+    ok(dispatch_until(connection, &heard.lost, 1),
+       "rule 13: what the page said last is told, the agent is dead");
+    is_string(heard.reason, "lost", "by this word");
+    ok(!redlock_valid(lease), "rule 13: the deadline that was told before is no more");
+    is(heard.lost, 1);
+    ok(redlock_release(lease) <= 0, "and it can't be released");
+    redlock_close(connection);
+}
+
+/* Nobody has looked before the agent's successor is there. */
+static void test_page_says_lost_resume(void) {
+    scripted_start();
+    struct redlock *connection = connect_to_it();
+    struct redlock_lease *lease = take(connection);
+
+    (void) redlock_fd(connection);
+    scripted_show(0);
+    scripted_die();
+    scripted_again();
+    ok(redlock_check(lease) <= 0, "nor does the successor have it");
+    ok(!redlock_valid(lease), "rule 13: what is over is not resumed");
+    is(scripted.resumes, 0);
+    (void) redlock_release(lease);
+    redlock_close(connection);
+}
+
+static void test_seen_over(void) {
+    scripted_start();
+    struct redlock *connection = connect_to_it();
+    struct redlock_lease *lease = take(connection);
+
+    scripted_show(boottime_ns());
+    ok(!redlock_valid(lease), "a deadline has passed");
+    scripted_show(boottime_ns() + 60 * NS_PER_S);
+    ok(!redlock_valid(lease), "rule 13: a late extension comes too late");
+    is(redlock_check(lease), 0);
+    ok(counts_to(&scripted.releases, 1), "the agent is told that nobody holds it");
+    is(heard.lost, 1);
+    is_string(heard.reason, "expired", "it has expired");
+    is(redlock_release(lease), 0);
+    redlock_close(connection);
+}
+
+static void test_seen_over_and_resumed(void) {
+    scripted_start();
+    struct redlock *connection = connect_to_it();
+    struct redlock_lease *lease = take(connection);
+
+    scripted_show(boottime_ns() + 60 * NS_PER_S);
+    scripted_die();
+    is(redlock_dispatch(connection), REDLOCK_OK); /* which finds out */
+    scripted_again();
+    scripted.ttl_ms = 1;
+    ok(redlock_remaining_ns(lease) > 0, "the agent is gone, the lease is valid");
+    is(redlock_check(lease), 0);
+    ok(!redlock_valid(lease), "a successor that resumed it for a moment only");
+    scripted_show(boottime_ns() + 60 * NS_PER_S);
+    ok(!redlock_valid(lease), "rule 13: can't bring it back");
+    (void) redlock_release(lease);
+    redlock_close(connection);
+}
+
+struct looker {
+    const struct redlock_lease *lease;
+    atomic_bool stop;
+    atomic_uint back, looks;
+};
+
+static void *look(void *userdata) {
+    struct looker *looker = userdata;
+    bool over = false;
+
+    while (!atomic_load(&looker->stop)) {
+        bool valid = redlock_valid(looker->lease);
+        if (over && valid)
+            atomic_fetch_add(&looker->back, 1);
+        over |= !valid;
+        atomic_fetch_add(&looker->looks, 1);
+    }
+    return NULL;
+}
+
+/* Page, agent and connection change under threads that look. */
+static void test_threads(void) {
+    enum { ROUNDS = 30, THREADS = 2 };
+    unsigned back = 0;
+
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        pthread_t threads[THREADS];
+        scripted_start();
+        struct redlock *connection = connect_to_it();
+        struct looker looker = {.lease = take(connection)};
+        for (unsigned i = 0; i < THREADS; i++)
+            (void) pthread_create(&threads[i], NULL, look, &looker);
+        scripted_show(round % 2 == 0 ? 0 : boottime_ns() + NS_PER_MS);
+        if (round % 3 == 0)
+            scripted_show(boottime_ns() + 60 * NS_PER_S);
+        scripted_die();
+        (void) redlock_dispatch(connection);
+        scripted_again();
+        for (unsigned i = 0; i < 5; i++) {
+            (void) redlock_dispatch(connection);
+            (void) usleep(500);
+        }
+        looker.stop = true;
+        for (unsigned i = 0; i < THREADS; i++)
+            (void) pthread_join(threads[i], NULL);
+        back += looker.back;
+        redlock_close(connection);
+    }
+    is_int(back, 0, "rule 13: no thread sees a lease come back");
+}
+
+/* --- why it was lost --- */
+
+static void test_reason(const char *reason, bool with_page) {
+    scripted_start();
+    scripted.has_page = with_page;
+    scripted.ttl_ms = 60;
+    scripted.check_ms = 0; /* as in the last millisecond */
+    struct redlock *connection = connect_to_it();
+    struct redlock_lease *lease = NULL;
+
+    (void) redlock_fd(connection);
+    is(redlock_acquire_async(connection, "x", NULL, &lease), REDLOCK_OK);
+    (void) dispatch_until(connection, &heard.granted, 1);
+    int64_t deadline_ns = boottime_ns() + redlock_remaining_ns(lease);
+    if (reason)
+        scripted_send(">4\r\n$7\r\nat-risk\r\n:%llu\r\n:50\r\n$%zu\r\n%s\r\n",
+                      (unsigned long long) scripted.id, strlen(reason), reason);
+    ok(dispatch_until(connection, &heard.lost, 1), "a lease is lost");
+    is_string(heard.reason, reason ? reason : "expired", "for the reason that the agent gave");
+    ok(!with_page || boottime_ns() >= deadline_ns - NS_PER_MS, "at its deadline");
+    is(heard.lost, 1);
+    is(redlock_release(lease), 0);
+    redlock_close(connection);
+}
+
+static void test_reasons(void) {
+    for (unsigned with_page = 0; with_page < 2; with_page++) {
+        test_reason("max-hold", with_page);
+        test_reason("heartbeat", with_page);
+        test_reason("no-quorum", with_page);
+        test_reason(NULL, with_page);
+    }
+}
+
+/* The caller who was told that it is lost is told nothing else afterwards. */
+static void test_refused(void) {
+    for (unsigned beat = 0; beat < 2; beat++) {
+        scripted_start();
+        scripted.check_ms = 0;
+        scripted.beat = 0;
+        struct redlock *connection = connect_to_it();
+        struct redlock_lease *lease = take(connection);
+
+        is(beat ? redlock_beat(lease) : redlock_check(lease), 0);
+        ok(!redlock_valid(lease), "rule 13: what %s says is lost is not valid", beat ? "BEAT" : "CHECK");
+        is(heard.lost, 1);
+        is(redlock_release(lease), 0);
+        redlock_close(connection);
+    }
+}
+
+/* --- other time namespaces --- */
+
+static void test_clock(int64_t ahead_ns, bool told, bool with_page, bool async) {
+    scripted_start();
+    scripted.clock_ns = ahead_ns;
+    scripted.tells_clock = told;
+    scripted.has_page = with_page;
+    scripted.ttl_ms = 30000;
+    struct redlock *connection = connect_to_it();
+    struct redlock_lease *lease = NULL;
+
+    (void) redlock_fd(connection);
+    if (async) {
+        is(redlock_acquire_async(connection, "x", NULL, &lease), REDLOCK_OK);
+        (void) dispatch_until(connection, &heard.granted, 1);
+    } else {
+        is(redlock_acquire(connection, "x", NULL, &lease), REDLOCK_OK);
+    }
+    int64_t left_ms = lease ? redlock_remaining_ns(lease) / NS_PER_MS : 0;
+    ok(left_ms > 15000 && left_ms <= 30000, "an agent whose clock is %lld s ahead%s%s%s: %lld ms left",
+       (long long) (ahead_ns / NS_PER_S), told ? ", which it tells" : "", with_page ? ", with a page" : "",
+       async ? ", asynchronous" : "", (long long) left_ms);
+    if (with_page && lease) {
+        scripted_show(boottime_ns() + 60 * NS_PER_S);
+        left_ms = redlock_remaining_ns(lease) / NS_PER_MS;
+        ok(left_ms > 45000 && left_ms <= 60000, "the page shows the extension: %lld ms",
+           (long long) left_ms);
+        scripted_show(boottime_ns());
+        ok(!redlock_valid(lease), "and the end");
+    }
+    (void) redlock_release(lease);
+    redlock_close(connection);
+}
+
+static void test_clocks(void) {
+    const int64_t ahead_ns[] = {0, 3600 * NS_PER_S, -boottime_ns() / 2, 40 * NS_PER_S, -20 * NS_PER_S};
+
+    for (size_t i = 0; i < sizeof(ahead_ns) / sizeof(ahead_ns[0]); i++)
+        for (unsigned set = 0; set < 8; set++)
+            test_clock(ahead_ns[i], set & 1, set & 2, set & 4);
+}
+
+int main(void) {
+    test_page_says_lost();
+    test_page_says_lost_resume();
+    test_seen_over();
+    test_seen_over_and_resumed();
+    test_threads();
+    test_reasons();
+    test_refused();
+    test_clocks();
+    scripted_die();
+    return done_testing();
+}
