@@ -292,6 +292,101 @@ long resp_parse_request(const char *buffer, size_t length, const struct resp_lim
     return (long) parse.at;
 }
 
+/* --- passing over --- */
+
+void resp_skip_begin(struct resp_skip *skip, size_t bytes_max) {
+    *skip = (struct resp_skip){.left = bytes_max};
+}
+
+/* Each item has at least its "$0", and two line ends. */
+enum { ITEM_BYTES_MIN = 6 };
+
+/* The array's head or an item's. 1 or an outcome. */
+static int skip_head(struct resp_skip *skip, struct parse *parse, char kind) {
+    int64_t number;
+    size_t begin = parse->at;
+
+    if (parse->buffer[parse->at++] != kind)
+        return RESP_MALFORMED;
+    int outcome = take_number(parse, &number);
+    if (outcome <= 0) {
+        parse->at = begin;
+        return outcome;
+    }
+    if (number < 0)
+        return RESP_MALFORMED;
+    if ((uint64_t) number > skip->left / (kind == '*' ? ITEM_BYTES_MIN : 1))
+        return RESP_TOO_LARGE;
+    if (kind == '*')
+        skip->items = (uint64_t) number;
+    else
+        skip->payload = (uint64_t) number + 2;
+    return 1;
+}
+
+/* As much of the item as is here. Its end must be where it was announced. */
+static int skip_payload(struct resp_skip *skip, struct parse *parse) {
+    while (skip->payload > 0 && parse->at < parse->length) {
+        uint64_t here = parse->length - parse->at;
+        if (skip->payload > 2) {
+            uint64_t some = here < skip->payload - 2 ? here : skip->payload - 2;
+            parse->at += (size_t) some;
+            skip->payload -= some;
+        } else if (parse->buffer[parse->at++] != (skip->payload-- == 2 ? '\r' : '\n')) {
+            return RESP_MALFORMED;
+        }
+    }
+    if (skip->payload > 0)
+        return RESP_INCOMPLETE;
+    skip->items--;
+    return 1;
+}
+
+static int skip_line(struct parse *parse) {
+    while (parse->at < parse->length) {
+        unsigned char c = (unsigned char) parse->buffer[parse->at++];
+        if (c == '\n')
+            return 1;
+        if ((c < ' ' && c != '\t' && c != '\r') || c == 0x7f)
+            return RESP_MALFORMED;
+    }
+    return RESP_INCOMPLETE;
+}
+
+static int skip_array(struct resp_skip *skip, struct parse *parse) {
+    while (skip->items > 0 && parse->at < parse->length) {
+        int outcome = skip->payload > 0 ? 1 : skip_head(skip, parse, '$');
+        if (outcome > 0)
+            outcome = skip_payload(skip, parse);
+        if (outcome <= 0)
+            return outcome;
+    }
+    return skip->items == 0 ? 1 : RESP_INCOMPLETE;
+}
+
+long resp_skip(struct resp_skip *skip, const char *buffer, size_t length, bool *ret_done) {
+    struct parse parse = {.buffer = buffer, .length = length};
+    int outcome = RESP_INCOMPLETE;
+
+    *ret_done = false;
+    if (length == 0)
+        return 0;
+    if (!skip->begun) {
+        skip->line = buffer[0] != '*';
+        outcome = skip->line ? 1 : skip_head(skip, &parse, '*');
+        skip->begun = outcome > 0;
+    }
+    if (skip->begun)
+        outcome = skip->line ? skip_line(&parse) : skip_array(skip, &parse);
+    if (outcome < 0)
+        return outcome;
+    if (parse.at > skip->left)
+        return RESP_TOO_LARGE;
+    skip->left -= parse.at;
+    *ret_done = outcome > 0;
+    return (long) parse.at;
+}
+
 /* --- writing --- */
 
 void resp_put_raw(struct resp_writer *w, const void *bytes, size_t length) {

@@ -61,6 +61,22 @@ long resp_parse(const char *buffer, size_t length, const struct resp_limits *lim
 long resp_parse_request(const char *buffer, size_t length, const struct resp_limits *limits,
                         struct resp_token *tokens, size_t *ret_tokens);
 
+/* A request over a limit whose framing is intact: its bytes can be passed over as they come, and the next
+ * request is read behind them. */
+struct resp_skip {
+    size_t left;      /* bytes that it may still take */
+    uint64_t items;   /* of the array, to come */
+    uint64_t payload; /* of the item under way, with its line end, to come */
+    bool begun, line;
+};
+
+/* At most `bytes_max` bytes are passed over. */
+void resp_skip_begin(struct resp_skip *skip, size_t bytes_max);
+
+/* Passes over what of the request is at the front: how many bytes, which may be 0 until more have come;
+ * *ret_done: up to its end. RESP_MALFORMED when it is none, RESP_TOO_LARGE when it is beyond `bytes_max`. */
+long resp_skip(struct resp_skip *skip, const char *buffer, size_t length, bool *ret_done);
+
 struct resp_writer {
     char *buffer;
     size_t size;   /* room */

@@ -17,6 +17,7 @@ enum {
     BATCH_ACQUIRES_MAX = 64,       /* the same to acquire: the work of a name is more than twice as much */
     REQUEST_ITEMS_MAX = 32,        /* items of one request */
     REQUEST_ITEM_BYTES_MAX = 4096, /* bytes of one item */
+    REQUEST_SKIPPED_BYTES_MAX = 1 << 20,   /* of a request over these limits, before it ends its session */
     SESSION_OUTPUT_BYTES_MAX = 256 * 1024, /* unread replies before a session is ended */
     SESSION_SLOT_BITS = 20,                /* of a session's id: its place among the connections */
     REQUEST_INDEX_BITS = 20,               /* of a request's id: its place in the registry */

@@ -22,6 +22,9 @@ struct conn {
     char *input;      /* what was read and not yet parsed; NULL when nothing */
     size_t input_used;
     size_t input_length;
+    struct resp_skip skip; /* of the request under way, which is over a limit */
+    bool skipping;
+    size_t skipped; /* bytes of it */
     struct send_buffer output;
     int own_page_fd;               /* the manager has yet to get it; -1: no */
     bool only_last;                /* what is unsent was written at once */

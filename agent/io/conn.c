@@ -521,6 +521,38 @@ static bool may_take_requests(const struct conn *conn) {
     return conn->fd >= 0 && session_ready(&conn->session) && unsent_bytes(conn) <= OUTPUT_PAUSE_BYTES;
 }
 
+static void end_malformed(struct conn *conn, const char *why, instant_ns now_ns) {
+    session_error(&conn->session, conn->host->service, "ERR", "protocol: %s", why);
+    conn_expel(conn, "it sent a malformed request", now_ns);
+}
+
+static void begin_skipping(struct conn *conn) {
+    resp_skip_begin(&conn->skip, REQUEST_SKIPPED_BYTES_MAX);
+    conn->skipping = true;
+    conn->skipped = 0;
+    conn->request_at = conn->parsed;
+}
+
+/* Passes over a request that is over a limit, and answers it at its end. Until then the ledger has it as one
+ * that was not taken. How many bytes were passed over, or a negative outcome of resp_skip(). */
+static long skip_request(struct conn *conn, const char *bytes, size_t length) {
+    bool done;
+    long n = resp_skip(&conn->skip, bytes, length, &done);
+
+    if (n < 0)
+        return n;
+    conn->skipped += (size_t) n;
+    if (!done)
+        return n;
+    conn->skipping = false;
+    conn->parsed += conn->skipped;
+    session_error(&conn->session, conn->host->service, "BADARG",
+                  "a request has at most %d items of at most %d bytes each, a line as many: this one was "
+                  "passed over",
+                  REQUEST_ITEMS_MAX, REQUEST_ITEM_BYTES_MAX);
+    return n;
+}
+
 /* Takes requests off the front of the bytes while the session is ready for them. Returns how many bytes were
  * taken, or -1 when the session was ended for a malformed request. */
 static ssize_t take_requests(struct conn *conn, const char *bytes, size_t length, unsigned *budget,
@@ -531,17 +563,27 @@ static ssize_t take_requests(struct conn *conn, const char *bytes, size_t length
     size_t used = 0, n_tokens;
 
     while (used<length && * budget> 0 && may_take_requests(conn)) {
-        long n = resp_parse_request(bytes + used, length - used, &limits, tokens, &n_tokens);
+        bool skipping = conn->skipping;
+        long n = skipping ? skip_request(conn, bytes + used, length - used)
+                          : resp_parse_request(bytes + used, length - used, &limits, tokens, &n_tokens);
+        if (!skipping && n == RESP_TOO_LARGE) {
+            begin_skipping(conn);
+            continue;
+        }
         if (n == RESP_INCOMPLETE)
             break;
         if (n < 0) {
-            session_error(&conn->session, conn->host->service, "ERR", "protocol: %s",
+            end_malformed(conn,
                           n == RESP_TOO_LARGE ? "a request has at most 32 items of at most 4096 bytes"
-                                              : "expected an array of bulk strings, or a line of words");
-            conn_expel(conn, "it sent a malformed request", now_ns);
+                                              : "expected an array of bulk strings, or a line of words",
+                          now_ns);
             return -1;
         }
         used += (size_t) n;
+        if (skipping) {
+            *budget -= !conn->skipping;
+            continue;
+        }
         conn->request_at = conn->parsed;
         conn->parsed += (size_t) n;
         --*budget;

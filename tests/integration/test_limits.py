@@ -51,12 +51,35 @@ def test_protocol_errors():
                       (b"*99999999999999999999999\r\n", "a count beyond 64 bits"),
                       (b"\x00\x01\x02\xff\xfe" * 100, "binary noise"),
                       (b"\x16\x03\x01\x02\x00", "a TLS greeting"),
-                      (b"P" * 5000 + b"\r\n", "a line of 5,000 bytes"),
-                      (b"*33\r\n" + b"$1\r\nx\r\n" * 33, "33 items")):
+                      (b"P" * 5000 + b"\x01\r\n", "a line of 5,000 bytes that is no text"),
+                      (b"P" * (1 << 20) + b"P" * 5000, "a line of more than a megabyte"),
+                      (b"*2\r\n$5000\r\n" + b"x" * 5000 + b"xx$1\r\nx\r\n", "a large item without its end"),
+                      (b"*40\r\n" + b"$1\r\nx\r\n" * 33 + b":1\r\n", "33 items and a number"),
+                      (b"*2\r\n$1048000\r\n" + b"x" * 1048000 + b"\r\n$600\r\n" + b"x" * 600,
+                       "more than a megabyte in all")):
         answer, client = answer_to(raw)
         begins(answer, "ERR protocol: ", "%s is a protocol error" % what)
         ok(ended(client), "and ends the session")
     witness_is_fine("after them")
+
+
+def test_too_large_requests():
+    client = agent.client(3)
+    grant = client.acquire("goes-on")
+    for raw, what in ((b"*3\r\n$7\r\nACQUIRE\r\n$1\r\nx\r\n$4097\r\n" + b"x" * 4097 + b"\r\n",
+                       "an item of 4,097 bytes"),
+                      (b"*4\r\n$4\r\nPING\r\n$0\r\n\r\n$1000000\r\n" + b"x" * 1000000 + b"\r\n$1\r\nx\r\n",
+                       "an item of a megabyte"),
+                      (b"*33\r\n" + b"$1\r\nx\r\n" * 33, "33 items"),
+                      (b"P" * 5000 + b"\r\n", "a line of 5,000 bytes")):
+        threading.Thread(target=client.send_raw, args=(raw + b"PING\r\n",)).start()
+        begins(client.reply(), "BADARG a request has at most 32 items", "%s is answered" % what)
+        equal(client.reply(), "PONG", "and passed over: what comes behind it is a request")
+    for byte in b"*2\r\n$4\r\nPING\r\n$4097\r\n" + b"x" * 4097 + b"\r\n":
+        client.send_raw(bytes([byte]))
+    begins(client.reply(), "BADARG", "also byte by byte")
+    ok(client.call("CHECK", grant["id"]) > 0 and client.pushes == [], "the session's lease goes on")
+    client.close()
 
 
 def test_lost_before_the_end():
@@ -203,6 +226,7 @@ def test_descriptors():
     client.close()
 
 
-main(test_protocol_errors, test_lost_before_the_end, test_half_a_request, test_byte_by_byte, test_noise,
+main(test_protocol_errors, test_too_large_requests, test_lost_before_the_end, test_half_a_request,
+     test_byte_by_byte, test_noise,
      test_ranges,
      test_too_many_connections, test_too_many_leases, test_slow_reader, test_descriptors)

@@ -195,6 +195,59 @@ static void test_writer(void) {
     is_int(small[3], '\0', "and writes nothing beyond it");
 }
 
+/* How many bytes of the text are passed over, given in pieces of this size with what was left before. */
+static long skipped(const char *text, size_t piece, size_t bytes_max) {
+    struct resp_skip skip;
+    size_t length = strlen(text), at = 0;
+
+    resp_skip_begin(&skip, bytes_max);
+    for (size_t end = piece; at < length; end += piece) {
+        bool done;
+        size_t given = (end < length ? end : length) - at;
+        char *copy = malloc(given > 0 ? given : 1);
+        memcpy(copy, text + at, given);
+        long n = resp_skip(&skip, copy, given, &done);
+        free(copy);
+        if (n < 0)
+            return n;
+        at += (size_t) n;
+        if (done)
+            return (long) at;
+        if (end >= length)
+            break;
+    }
+    return RESP_INCOMPLETE;
+}
+
+static void test_skip(void) {
+    static const struct {
+        const char *text;
+        long want;
+        const char *what;
+    } cases[] = {
+        {"*2\r\n$4\r\nPING\r\n$5\r\nxxxxx\r\n*1\r\n", 25, "an array up to its end"},
+        {"*1\r\n$0\r\n\r\n", 10, "an empty item"},
+        {"word word\t\r\nmore", 12, "a line"},
+        {"*2\r\n$4\r\nPING\r\n$5\r\nxxxxxx\r\n", RESP_MALFORMED, "an item longer than announced"},
+        {"*2\r\n$4\r\nPING\r\n$5\r\nxxxx\r\n", RESP_MALFORMED, "or shorter"},
+        {"*2\r\n$4\r\nPING\r\n:5\r\n", RESP_MALFORMED, "an item that is none"},
+        {"*2\r\n$-1\r\n", RESP_MALFORMED, "a nil"},
+        {"wo\x01rd\r\n", RESP_MALFORMED, "noise in a line"},
+        {"*2\r\n$4\r\nPING\r\n$5\r\nxx", RESP_INCOMPLETE, "one that stops"},
+        {"*99\r\n$4\r\nPING\r\n", RESP_TOO_LARGE, "more items than can be"},
+        {"*2\r\n$65\r\n", RESP_TOO_LARGE, "a larger item than may be"},
+        {"*2\r\n$40\r\n0123456789012345678901234567890123456789\r\n$20\r\n01234567890123456789\r\n",
+         RESP_TOO_LARGE, "more than may be in all"},
+        {"0123456789012345678901234567890123456789012345678901234567890123456789\r\n", RESP_TOO_LARGE,
+         "a longer line than may be"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        for (size_t piece = 1; piece <= strlen(cases[i].text); piece++)
+            if (piece < 8 || piece == strlen(cases[i].text))
+                is_int(skipped(cases[i].text, piece, 64), cases[i].want, cases[i].what);
+}
+
 int main(void) {
     test_scalars();
     test_aggregates();
@@ -204,5 +257,6 @@ int main(void) {
     test_pieces();
     test_noise();
     test_writer();
+    test_skip();
     return done_testing();
 }
