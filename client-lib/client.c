@@ -387,6 +387,7 @@ static void reply_leader(struct client_reply *reply, const struct resp_token *to
     value_copy(value_get(tokens, n_tokens, "holder"), leader->holder, sizeof(leader->holder), NULL);
     value_copy(value_get(tokens, n_tokens, "data"), leader->data, sizeof(leader->data),
                &leader->data_length);
+    value_copy(value_get(tokens, n_tokens, "type"), leader->type, sizeof(leader->type), NULL);
     leader->validity_ms = validity->integer;
     leader->fence = value_integer(value_get(tokens, n_tokens, "fence"));
     reply->integer = 1;

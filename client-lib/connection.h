@@ -3,8 +3,16 @@
 
 #include "client.h"
 
-/* What every call begins with: whether the connection is this process's, and not over. */
+/* What every public call that is no mere look begins with: REDLOCK_OK, and connection_leave() ends it; or
+ * REDLOCK_BAD_ARGUMENT (NULL), REDLOCK_FORKED or REDLOCK_IN_USE. */
+int connection_enter(struct redlock *connection);
+void connection_leave(struct redlock *connection);
+
+/* Whether the connection is this process's, and not over. Clears the error text. */
 int connection_begin(struct redlock *connection);
+
+/* REDLOCK_BAD_ARGUMENT, with this text. */
+int connection_misused(struct redlock *connection, const char *text);
 
 struct client *connection_client(struct redlock *connection);
 

@@ -9,7 +9,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define NS_PER_MS INT64_C(1000000)
 
-enum { AGAIN_MS = 1000, HOLDER_BYTES = 520, NAME_BYTES_MAX = 512 };
+enum { AGAIN_MS = 1000, HOLDER_BYTES = 520, TYPE_BYTES = 32, NAME_BYTES_MAX = 512 };
 
 struct client_watch {
     struct client_watch *next;
@@ -90,12 +90,13 @@ static void tell_unknown(struct client *client, struct client_watch *watch) {
                                               .leadership = REDLOCK_LEADER_UNKNOWN,
                                               .holder = "",
                                               .host = "",
-                                              .data = ""};
+                                              .data = "",
+                                              .type = ""};
     tell(client, watch, &sighting);
 }
 
 void observe_push(struct client *client, const struct resp_token *tokens, size_t n_tokens) {
-    char holder[HOLDER_BYTES], host[HOLDER_BYTES], data[1025];
+    char holder[HOLDER_BYTES], host[HOLDER_BYTES], data[1025], type[TYPE_BYTES];
 
     if (n_tokens < 4 || tokens[1].type != RESP_BULK || !value_is(&tokens[1], "leader") ||
         tokens[2].type != RESP_BULK || tokens[3].type != RESP_MAP)
@@ -112,6 +113,7 @@ void observe_push(struct client *client, const struct resp_token *tokens, size_t
         .host = host,
         .fence = value_integer(value_get(map, n_tokens - 3, "fence")),
         .data = data,
+        .type = type,
     };
     sighting.leadership = value_is(state, "held")   ? REDLOCK_LEADER_HELD
                           : value_is(state, "free") ? REDLOCK_LEADER_NONE
@@ -119,6 +121,7 @@ void observe_push(struct client *client, const struct resp_token *tokens, size_t
     value_copy(value_get(map, n_tokens - 3, "holder"), holder, sizeof(holder), NULL);
     value_copy(value_get(map, n_tokens - 3, "host"), host, sizeof(host), NULL);
     value_copy(value_get(map, n_tokens - 3, "data"), data, sizeof(data), &sighting.data_length);
+    value_copy(value_get(map, n_tokens - 3, "type"), type, sizeof(type), NULL);
     tell(client, watch, &sighting);
 }
 
@@ -184,7 +187,7 @@ static int ask(struct redlock *connection, const char *word, const char *name) {
 }
 
 /* In the list before it is asked for: the first push may come with the reply. */
-EXPORT int redlock_observe(struct redlock *connection, const char *name) {
+static int observe(struct redlock *connection, const char *name) {
     struct client *client = connection_client(connection);
     size_t length = strlen(name);
     int error = connection_begin(connection);
@@ -211,7 +214,7 @@ EXPORT int redlock_observe(struct redlock *connection, const char *name) {
     return r < 0 ? r : REDLOCK_OK;
 }
 
-EXPORT int redlock_unobserve(struct redlock *connection, const char *name) {
+static int unobserve(struct redlock *connection, const char *name) {
     struct client *client = connection_client(connection);
     struct client_watch *watch = find(client, name, strlen(name));
     int error = connection_begin(connection);
@@ -221,4 +224,24 @@ EXPORT int redlock_unobserve(struct redlock *connection, const char *name) {
     watch_free(client, watch);
     int r = ask(connection, "UNOBSERVE", name);
     return r < 0 ? r : 1;
+}
+
+EXPORT int redlock_observe(struct redlock *connection, const char *name) {
+    int r = connection_enter(connection);
+
+    if (r != REDLOCK_OK)
+        return r;
+    r = name ? observe(connection, name) : connection_misused(connection, "the name is NULL");
+    connection_leave(connection);
+    return r;
+}
+
+EXPORT int redlock_unobserve(struct redlock *connection, const char *name) {
+    int r = connection_enter(connection);
+
+    if (r != REDLOCK_OK)
+        return r;
+    r = name ? unobserve(connection, name) : connection_misused(connection, "the name is NULL");
+    connection_leave(connection);
+    return r;
 }

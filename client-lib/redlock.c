@@ -23,10 +23,12 @@
 #include "patience.h"
 #include "request.h"
 #include "sight.h"
+#include "sized.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
+#define ANSWER_TIMEOUT_MS_MAX (INT64_C(1) << 40) /* 34 years: in ns it is a number, too */
 
 enum {
     ANSWER_TIMEOUT_MS = 10000,
@@ -48,6 +50,7 @@ struct redlock {
     struct patience patience; /* with the answers to releases */
     struct sight sight;
     int received_fd;           /* that came with the last reply; -1: none */
+    _Atomic bool in_use;       /* a call is under way */
     _Atomic uint32_t *is_ours; /* 1; 0 in a forked child, which the kernel sees to */
     int64_t retry_ns;          /* while the connection is gone: when to connect again */
     int64_t retry_delay_ms;
@@ -309,6 +312,24 @@ static int wait_for(struct redlock *connection, const struct client_reply *reply
     return run_until(connection, &reply->done, true, until_ns);
 }
 
+int connection_enter(struct redlock *connection) {
+    int error = connection ? forked(connection) : REDLOCK_BAD_ARGUMENT;
+
+    if (error != REDLOCK_OK)
+        return error;
+    return atomic_exchange_explicit(&connection->in_use, true, memory_order_acquire) ? REDLOCK_IN_USE
+                                                                                     : REDLOCK_OK;
+}
+
+void connection_leave(struct redlock *connection) {
+    atomic_store_explicit(&connection->in_use, false, memory_order_release);
+}
+
+int connection_misused(struct redlock *connection, const char *text) {
+    client_note(&connection->client, "%s", text);
+    return REDLOCK_BAD_ARGUMENT;
+}
+
 int connection_begin(struct redlock *connection) {
     int error = forked(connection);
 
@@ -374,11 +395,30 @@ static int make_fork_guard(struct redlock *connection) {
     return REDLOCK_OK;
 }
 
+static void free_connection(struct redlock *connection) {
+    if (connection->epoll_fd >= 0)
+        (void) close(connection->epoll_fd);
+    if (connection->timer_fd >= 0)
+        (void) close(connection->timer_fd);
+    if (connection->fd >= 0)
+        (void) close(connection->fd);
+    if (connection->received_fd >= 0)
+        (void) close(connection->received_fd);
+    if (connection->is_ours)
+        (void) munmap((void *) (uintptr_t) connection->is_ours, (size_t) sysconf(_SC_PAGESIZE));
+    client_deinit(&connection->client);
+    sight_close(&connection->sight);
+    free(connection->socket_path);
+    free(connection);
+}
+
 EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
     static const struct resp_token hello[] = {{.text = "HELLO", .length = 5}, {.text = "3", .length = 1}};
     struct client_reply reply = {0};
-    struct redlock *connection = calloc(1, sizeof(*connection));
 
+    if (!ret)
+        return REDLOCK_BAD_ARGUMENT;
+    struct redlock *connection = calloc(1, sizeof(*connection));
     if (!connection)
         return REDLOCK_NO_MEMORY;
     *connection = (struct redlock){.owner = getpid(),
@@ -404,7 +444,7 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
         error = ask(connection, KIND_HELLO, hello, 2, &reply);
     if (error != REDLOCK_OK) {
         int saved_errno = errno;
-        redlock_close(connection);
+        free_connection(connection);
         errno = saved_errno;
         return error;
     }
@@ -412,31 +452,21 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
     return REDLOCK_OK;
 }
 
+/* Not beneath the feet of a call that is under way. */
 EXPORT void redlock_close(struct redlock *connection) {
-    if (!connection)
-        return;
-    if (connection->epoll_fd >= 0)
-        (void) close(connection->epoll_fd);
-    if (connection->timer_fd >= 0)
-        (void) close(connection->timer_fd);
-    if (connection->fd >= 0)
-        (void) close(connection->fd);
-    if (connection->received_fd >= 0)
-        (void) close(connection->received_fd);
-    if (connection->is_ours)
-        (void) munmap((void *) (uintptr_t) connection->is_ours, (size_t) sysconf(_SC_PAGESIZE));
-    client_deinit(&connection->client);
-    sight_close(&connection->sight);
-    free(connection->socket_path);
-    free(connection);
+    if (connection && connection_enter(connection) != REDLOCK_IN_USE)
+        free_connection(connection);
 }
 
 EXPORT void redlock_set_answer_timeout(struct redlock *connection, int64_t timeout_ms) {
-    connection->answer_timeout_ms = timeout_ms > 0 ? timeout_ms : 1;
+    if (connection)
+        connection->answer_timeout_ms = timeout_ms < 1                       ? 1
+                                        : timeout_ms < ANSWER_TIMEOUT_MS_MAX ? timeout_ms
+                                                                             : ANSWER_TIMEOUT_MS_MAX;
 }
 
 EXPORT const char *redlock_error_text(const struct redlock *connection) {
-    return connection->client.error_text;
+    return connection ? connection->client.error_text : "";
 }
 
 /* --- leases --- */
@@ -537,8 +567,8 @@ static int acquire(struct redlock *connection, const char *name, const struct re
 
 /* One try of a connection that breaks under it, because the agent was restarted meanwhile, say, is made
  * again on the next one. */
-EXPORT int redlock_acquire(struct redlock *connection, const char *name, const struct redlock_options *given,
-                           struct redlock_lease **ret) {
+static int acquire_or_again(struct redlock *connection, const char *name,
+                            const struct redlock_options *given, struct redlock_lease **ret) {
     int error = connection_begin(connection);
 
     if (error == REDLOCK_OK)
@@ -547,8 +577,19 @@ EXPORT int redlock_acquire(struct redlock *connection, const char *name, const s
         error = acquire(connection, name, given, ret);
     if (error == REDLOCK_AGENT_AWAY && !connection->client.over && come_back(connection) == REDLOCK_OK)
         error = acquire(connection, name, given, ret);
-    if (error != REDLOCK_FORKED) /* then the timer is the parent's */
-        rearm(connection);       /* who watches the descriptor hears of its end, too */
+    rearm(connection); /* who watches the descriptor hears of its end, too */
+    return error;
+}
+
+EXPORT int redlock_acquire(struct redlock *connection, const char *name, const struct redlock_options *given,
+                           struct redlock_lease **ret) {
+    int error = connection_enter(connection);
+
+    if (error != REDLOCK_OK)
+        return error;
+    error = name && ret ? acquire_or_again(connection, name, given, ret)
+                        : connection_misused(connection, "the name or the place for the lease is NULL");
+    connection_leave(connection);
     return error;
 }
 
@@ -575,8 +616,8 @@ static void rearm(struct redlock *connection) {
     }
 }
 
-EXPORT int redlock_acquire_async(struct redlock *connection, const char *name,
-                                 const struct redlock_options *given, struct redlock_lease **ret) {
+static int acquire_async(struct redlock *connection, const char *name, const struct redlock_options *given,
+                         struct redlock_lease **ret) {
     struct redlock_options options;
     struct redlock_lease *lease = NULL;
 
@@ -588,6 +629,18 @@ EXPORT int redlock_acquire_async(struct redlock *connection, const char *name,
         (void) send_some(connection); /* dispatch finds out when it is broken: no callbacks from here */
     rearm(connection);
     return REDLOCK_OK;
+}
+
+EXPORT int redlock_acquire_async(struct redlock *connection, const char *name,
+                                 const struct redlock_options *given, struct redlock_lease **ret) {
+    int error = connection_enter(connection);
+
+    if (error != REDLOCK_OK)
+        return error;
+    error = name && ret ? acquire_async(connection, name, given, ret)
+                        : connection_misused(connection, "the name or the place for the lease is NULL");
+    connection_leave(connection);
+    return error;
 }
 
 /* Looks for the reply for a while, and lets others run before each look. */
@@ -652,13 +705,7 @@ static int64_t ask_about(struct redlock_lease *lease, const char *word, enum cli
     return answer;
 }
 
-EXPORT int redlock_release(struct redlock_lease *lease) {
-    if (!lease)
-        return 0;
-    struct redlock *connection = lease->connection;
-    int error = forked(connection);
-    if (error != REDLOCK_OK)
-        return error;
+static int release(struct redlock *connection, struct redlock_lease *lease) {
     if (lease->state == LEASE_ASKED) { /* the agent has not named it yet: released when it does */
         lease_drop(&connection->client, lease);
         return 1;
@@ -669,13 +716,20 @@ EXPORT int redlock_release(struct redlock_lease *lease) {
     return (int) released;
 }
 
-EXPORT int redlock_release_async(struct redlock_lease *lease) {
+EXPORT int redlock_release(struct redlock_lease *lease) {
     if (!lease)
-        return REDLOCK_OK;
+        return 0;
     struct redlock *connection = lease->connection;
-    int error = forked(connection);
-    if (error != REDLOCK_OK)
-        return error;
+    int r = connection_enter(connection);
+    if (r != REDLOCK_OK)
+        return r;
+    r = release(connection, lease);
+    connection_leave(connection);
+    return r;
+}
+
+static int release_async(struct redlock *connection, struct redlock_lease *lease) {
+    int error = REDLOCK_OK;
     bool named = lease->id != 0; /* else it is released when it is */
     if (named && lease->state != LEASE_OVER)
         error = client_request_id(&connection->client, KIND_RELEASE, "RELEASE", lease, NULL, now_ns());
@@ -687,12 +741,34 @@ EXPORT int redlock_release_async(struct redlock_lease *lease) {
     return error;
 }
 
+EXPORT int redlock_release_async(struct redlock_lease *lease) {
+    if (!lease)
+        return REDLOCK_OK;
+    struct redlock *connection = lease->connection;
+    int error = connection_enter(connection);
+    if (error != REDLOCK_OK)
+        return error;
+    error = release_async(connection, lease);
+    connection_leave(connection);
+    return error;
+}
+
+static int64_t enter_and_ask(struct redlock_lease *lease, const char *word, enum client_kind kind) {
+    int64_t answer = connection_enter(lease ? lease->connection : NULL);
+
+    if (answer != REDLOCK_OK)
+        return answer;
+    answer = ask_about(lease, word, kind);
+    connection_leave(lease->connection);
+    return answer;
+}
+
 EXPORT int64_t redlock_check(struct redlock_lease *lease) {
-    return ask_about(lease, "CHECK", KIND_CHECK);
+    return enter_and_ask(lease, "CHECK", KIND_CHECK);
 }
 
 EXPORT int redlock_beat(struct redlock_lease *lease) {
-    return (int) ask_about(lease, "BEAT", KIND_BEAT);
+    return (int) enter_and_ask(lease, "BEAT", KIND_BEAT);
 }
 
 EXPORT int64_t redlock_remaining_ns(const struct redlock_lease *lease) {
@@ -706,53 +782,94 @@ EXPORT bool redlock_valid(const struct redlock_lease *lease) {
 }
 
 EXPORT uint64_t redlock_lease_id(const struct redlock_lease *lease) {
-    return lease->id;
+    return lease ? lease->id : 0;
 }
 
 EXPORT uint64_t redlock_fence(const struct redlock_lease *lease) {
-    return lease->fence;
+    return lease ? lease->fence : 0;
 }
 
 EXPORT const char *redlock_lease_name(const struct redlock_lease *lease) {
-    return lease->name;
+    return lease ? lease->name : "";
+}
+
+static int leader(struct redlock *connection, const char *name, struct redlock_leader *ret) {
+    const struct resp_token items[] = {{.text = "LEADER", .length = 6},
+                                       {.text = name, .length = strlen(name)}};
+    struct redlock_leader leader = REDLOCK_LEADER_INIT;
+    struct client_reply reply = {.leader = &leader};
+
+    if (!sized_has_room(ret, sizeof(leader)))
+        return connection_misused(connection, "the size of the structure for the leader is wrong");
+    int error = connection_ask(connection, items, 2, &reply);
+    if (error != REDLOCK_OK)
+        return error;
+    if (reply.integer == 1)
+        sized_give(ret, &leader, sizeof(leader));
+    return (int) reply.integer;
 }
 
 EXPORT int redlock_leader(struct redlock *connection, const char *name, struct redlock_leader *ret) {
-    const struct resp_token items[] = {{.text = "LEADER", .length = 6},
-                                       {.text = name, .length = strlen(name)}};
-    struct client_reply reply = {.leader = ret};
+    int r = connection_enter(connection);
 
-    int error = connection_ask(connection, items, 2, &reply);
-    return error != REDLOCK_OK ? error : (int) reply.integer;
+    if (r != REDLOCK_OK)
+        return r;
+    r = name && ret ? leader(connection, name, ret)
+                    : connection_misused(connection, "the name or the place for the leader is NULL");
+    connection_leave(connection);
+    return r;
 }
 
 /* --- event loops --- */
 
-EXPORT void redlock_set_callbacks(struct redlock *connection, const struct redlock_callbacks *callbacks,
-                                  void *userdata) {
-    struct client *client = &connection->client;
+EXPORT int redlock_set_callbacks(struct redlock *connection, const struct redlock_callbacks *callbacks,
+                                 void *userdata) {
+    struct redlock_callbacks taken = {.size = sizeof(taken)};
 
-    client->callbacks = (struct redlock_callbacks){.size = sizeof(client->callbacks)};
-    memcpy(&client->callbacks, callbacks,
-           callbacks->size < sizeof(client->callbacks) ? callbacks->size : sizeof(client->callbacks));
-    client->userdata = userdata;
+    if (!connection)
+        return REDLOCK_BAD_ARGUMENT;
+    if (callbacks &&
+        !sized_take(&taken, sizeof(taken), offsetof(struct redlock_callbacks, leader), callbacks))
+        return connection_misused(connection,
+                                  "the callbacks' size is wrong, or there are more than this library knows");
+    connection->client.callbacks = taken;
+    connection->client.userdata = userdata;
+    return REDLOCK_OK;
 }
 
-EXPORT int redlock_fd(struct redlock *connection) {
-    if (forked(connection) != REDLOCK_OK)
-        return REDLOCK_FORKED;
+static void close_epoll(struct redlock *connection) {
     if (connection->epoll_fd >= 0)
-        return connection->epoll_fd;
+        (void) close(connection->epoll_fd);
+    if (connection->timer_fd >= 0)
+        (void) close(connection->timer_fd);
+    connection->epoll_fd = connection->timer_fd = -1;
+}
+
+/* All of it or nothing: half of it would never wake anybody. */
+static int open_epoll(struct redlock *connection) {
     connection->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     connection->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (connection->epoll_fd < 0 || connection->timer_fd < 0 ||
         (connection->fd >= 0 && watch(connection, EPOLL_CTL_ADD, connection->fd, EPOLLIN) < 0) ||
         watch(connection, EPOLL_CTL_ADD, connection->timer_fd, EPOLLIN) < 0) {
         client_note(&connection->client, "can't watch the connection: %s", strerror(errno));
+        close_epoll(connection);
         return REDLOCK_SYSTEM;
     }
+    connection->timer_ns = INT64_MAX;
+    connection->watches_write = false;
     rearm(connection);
-    return connection->epoll_fd;
+    return REDLOCK_OK;
+}
+
+EXPORT int redlock_fd(struct redlock *connection) {
+    int error = connection_enter(connection);
+
+    if (error != REDLOCK_OK)
+        return error;
+    error = connection->epoll_fd >= 0 ? REDLOCK_OK : open_epoll(connection);
+    connection_leave(connection);
+    return error == REDLOCK_OK ? connection->epoll_fd : error;
 }
 
 EXPORT int redlock_events(struct redlock *connection) {
@@ -760,12 +877,10 @@ EXPORT int redlock_events(struct redlock *connection) {
     return POLLIN;
 }
 
-EXPORT int redlock_dispatch(struct redlock *connection) {
+static int dispatch(struct redlock *connection) {
     uint64_t expirations;
+    int error = REDLOCK_OK;
 
-    int error = forked(connection);
-    if (error != REDLOCK_OK)
-        return error;
     if (now_ns() >= connection->timer_ns &&
         read(connection->timer_fd, &expirations, sizeof(expirations)) > 0)
         connection->timer_ns = INT64_MAX;
@@ -780,4 +895,14 @@ EXPORT int redlock_dispatch(struct redlock *connection) {
     if (connection->client.over)
         return error != REDLOCK_OK ? error : REDLOCK_AGENT_AWAY;
     return REDLOCK_OK;
+}
+
+EXPORT int redlock_dispatch(struct redlock *connection) {
+    int error = connection_enter(connection);
+
+    if (error != REDLOCK_OK)
+        return error;
+    error = dispatch(connection);
+    connection_leave(connection);
+    return error;
 }

@@ -7,6 +7,11 @@
  * it waits for. After fork() the child has no part in it: every call there but redlock_close() returns
  * REDLOCK_FORKED, and the descriptor is closed on exec.
  *
+ * Structures begin with their size, so that they can grow: REDLOCK_BAD_ARGUMENT if it is none, or if behind
+ * what the library knows anything is set. NULL where it is not allowed is REDLOCK_BAD_ARGUMENT too, or what
+ * stands for nothing: 0, "". A handle that was given back, and a connection that was closed, is freed: to
+ * use it again is an error of the program that the library can't see.
+ *
  * Calls return 0 or more for success and a negative enum redlock_error for failure; redlock_error_text() has
  * the details. Times are on CLOCK_BOOTTIME. What the agent speaks is in protocol.md. */
 #ifndef REDLOCK_H
@@ -38,7 +43,9 @@ enum redlock_error {
     REDLOCK_PROTOCOL = -12,    /* the agent said what this library does not understand */
     REDLOCK_FORKED = -13,      /* the connection belongs to the parent process */
     REDLOCK_NO_MEMORY = -14,
-    REDLOCK_SYSTEM = -15 /* a system call failed */
+    REDLOCK_SYSTEM = -15, /* a system call failed */
+    REDLOCK_IN_USE = -16  /* another call on this connection is not over: this one comes from one of its
+                           * callbacks, or from another thread */
 };
 
 struct redlock;       /* a connection to the agent */
@@ -67,7 +74,8 @@ struct redlock_options {
 int redlock_connect(const char *socket_path, struct redlock **ret);
 
 /* Closes the connection: its leases are released (or linger), their handles freed. NULL is fine. In a forked
- * child it only frees the child's copy: the parent's leases go on. */
+ * child it only frees the child's copy: the parent's leases go on. While another call is under way, as in a
+ * callback, it does nothing. */
 void redlock_close(struct redlock *connection);
 
 /* How long calls that don't wait for a lease wait for the agent, and requests that do for its return: 10,000
@@ -91,7 +99,8 @@ const char *redlock_strerror(int error);
 int redlock_acquire(struct redlock *connection, const char *name, const struct redlock_options *options,
                     struct redlock_lease **ret);
 
-/* Gives the lease up, or withdraws the request, and frees the handle in any case but REDLOCK_FORKED. 1: it
+/* Gives the lease up, or withdraws the request, and frees the handle in any case but REDLOCK_FORKED and
+ * REDLOCK_IN_USE. 1: it
  * was held until now, or the request is withdrawn; 0: no longer; or a failure of the connection, with which
  * the lease ends too. NULL is fine and gives 0. */
 int redlock_release(struct redlock_lease *lease);
@@ -128,15 +137,24 @@ const char *redlock_lease_name(const struct redlock_lease *lease); /* stands as 
 
 /* Who holds `name`, as a majority of the nodes says. */
 struct redlock_leader {
-    char holder[256]; /* "host:agent:pid" */
+    size_t size;      /* sizeof(struct redlock_leader), set by the caller */
+    char holder[256]; /* "host:agent:pid"; another library's lock value; "" with a type */
     char data[1025];
     size_t data_length;
-    int64_t validity_ms;
-    uint64_t fence; /* the holder's token; 0: none, or no majority agrees on it */
+    int64_t validity_ms; /* -1: the key does not expire */
+    uint64_t fence;      /* the holder's token; 0: none, or no majority agrees on it */
+    char type[32];       /* the key's type in Redis, if it is no string and so no lock; else "" */
 };
 
-/* 1 and the leader; 0 when nobody holds it; REDLOCK_NO_QUORUM, REDLOCK_BAD_NAME or a failure of the
- * connection. */
+#define REDLOCK_LEADER_INIT                                 \
+    {                                                       \
+        sizeof(struct redlock_leader), {0}, {0}, 0, 0, 0, { \
+            0                                               \
+        }                                                   \
+    }
+
+/* 1 and the leader; 0 when nobody holds it; REDLOCK_NO_QUORUM, REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT or a
+ * failure of the connection. `ret` has its size, see REDLOCK_LEADER_INIT. */
 int redlock_leader(struct redlock *connection, const char *name, struct redlock_leader *ret);
 
 /* --- observing --- */
@@ -158,6 +176,7 @@ struct redlock_sighting {
     uint64_t fence;     /* the holder's token; 0: none, or not known */
     const void *data;
     size_t data_length;
+    const char *type; /* the key's type in Redis, if it is no string and so no lock; else "" */
 };
 
 /* Observes who leads `name`: the callback `leader` is called with what is so now, soon after, and at each
@@ -197,14 +216,16 @@ struct redlock_callbacks {
     void (*leader)(struct redlock *connection, const struct redlock_sighting *sighting, void *userdata);
 };
 
-/* Any of the callbacks may be NULL. They are called from redlock_dispatch() and from blocking calls, never
- * from elsewhere; inside of them only redlock_valid(), redlock_remaining_ns(), redlock_lease_id(),
- * redlock_lease_name(), redlock_fence() and redlock_error_text() may be called. */
-void redlock_set_callbacks(struct redlock *connection, const struct redlock_callbacks *callbacks,
-                           void *userdata);
+/* Any of the callbacks may be NULL; `callbacks` too: then there are none. They are called from
+ * redlock_dispatch() and from blocking calls, never from elsewhere; inside of them only redlock_valid(),
+ * redlock_remaining_ns(), redlock_lease_id(), redlock_lease_name(), redlock_fence() and redlock_error_text()
+ * may be called: others return REDLOCK_IN_USE, and redlock_close() does nothing. REDLOCK_OK, or
+ * REDLOCK_BAD_ARGUMENT, which changes nothing. */
+int redlock_set_callbacks(struct redlock *connection, const struct redlock_callbacks *callbacks,
+                          void *userdata);
 
 /* A descriptor to wait on for redlock_events(); it stays the library's. One for the connection's whole life:
- * it covers the library's own timers as well. */
+ * it covers the library's own timers as well. Or REDLOCK_SYSTEM: a later call may have more luck. */
 int redlock_fd(struct redlock *connection);
 
 /* The poll(2) events to wait for: POLLIN. */
@@ -221,8 +242,8 @@ int redlock_acquire_async(struct redlock *connection, const char *name,
                           const struct redlock_options *options, struct redlock_lease **ret);
 
 /* Gives the lease up, or withdraws the request, without waiting for the answer, and frees the handle in any
- * case but REDLOCK_FORKED. A request that is made next on this connection is dealt with after it.
- * REDLOCK_OK, or a failure of the connection, with which the lease ends too. NULL is fine. */
+ * case but REDLOCK_FORKED and REDLOCK_IN_USE. A request that is made next on this connection is dealt with
+ * after it. REDLOCK_OK, or a failure of the connection, with which the lease ends too. NULL is fine. */
 int redlock_release_async(struct redlock_lease *lease);
 
 #ifdef __cplusplus

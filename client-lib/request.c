@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sized.h"
+
 enum { NAME_BYTES_MAX = 512, DATA_BYTES_MAX = 1024 };
 
 static void add_item(struct acquire_request *request, const void *bytes, size_t length) {
@@ -50,14 +52,20 @@ void request_compose(struct acquire_request *request, const char *name,
 int request_options(struct client *client, const struct redlock_options *given, const char *name,
                     struct redlock_options *ret) {
     *ret = (struct redlock_options){.size = sizeof(*ret)};
-    if (given)
-        memcpy(ret, given, given->size < sizeof(*ret) ? given->size : sizeof(*ret));
+    if (given && !sized_take(ret, sizeof(*ret), offsetof(struct redlock_options, linger_ms), given)) {
+        client_note(client, "the options' size is wrong, or they have more than this library knows");
+        return REDLOCK_BAD_ARGUMENT;
+    }
     if (strlen(name) < 1 || strlen(name) > NAME_BYTES_MAX) {
         client_note(client, "a name has 1 to 512 bytes");
         return REDLOCK_BAD_NAME;
     }
-    if (ret->data_length > DATA_BYTES_MAX) {
-        client_note(client, "data has at most 1,024 bytes");
+    if (ret->data_length > DATA_BYTES_MAX || (!ret->data && ret->data_length > 0)) {
+        client_note(client, ret->data ? "data has at most 1,024 bytes" : "the data are NULL");
+        return REDLOCK_BAD_ARGUMENT;
+    }
+    if (ret->wait_ms < -1 || ret->wait_ms > INT32_MAX) {
+        client_note(client, "wait_ms is from -1 to %ld", (long) INT32_MAX);
         return REDLOCK_BAD_ARGUMENT;
     }
     return REDLOCK_OK;

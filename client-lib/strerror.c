@@ -20,11 +20,12 @@ __attribute__((visibility("default"))) const char *redlock_strerror(int error) {
         [-REDLOCK_FORKED] = "the connection belongs to the parent process",
         [-REDLOCK_NO_MEMORY] = "out of memory",
         [-REDLOCK_SYSTEM] = "a system call failed",
+        [-REDLOCK_IN_USE] = "another call on the connection is not over",
     };
 
     if (error > 0)
         error = 0;
-    if (error < REDLOCK_SYSTEM)
+    if (error < REDLOCK_IN_USE)
         return "unknown error";
     return texts[-error];
 }

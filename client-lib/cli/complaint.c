@@ -62,6 +62,7 @@ static int status_of(int error) {
         return STATUS_NO_AGENT;
     case REDLOCK_FORKED:
     case REDLOCK_NO_MEMORY:
+    case REDLOCK_IN_USE:
     case REDLOCK_SYSTEM:
         return STATUS_SYSTEM;
     }

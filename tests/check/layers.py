@@ -14,7 +14,7 @@ SOURCE = sys.argv[1]
 PURE_SYSTEM = {"assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdbool.h", "stddef.h",
                "stdint.h", "stdio.h", "string.h"}
 LIBRARY = ("resp.h", "agent-clock.h", "client.h", "redlock.h", "connection.h", "lease.h", "observe.h",
-           "patience.h", "request.h", "sight.h", "value.h", "yielding.h")
+           "patience.h", "request.h", "sight.h", "sized.h", "value.h", "yielding.h")
 
 # Directory: (project headers by prefix, system headers; None: any)
 LAYERS = {
@@ -41,6 +41,8 @@ FILES = {
     "client-lib/agent-clock.h": ((), PURE_SYSTEM),
     "client-lib/client.c": (("client.h", "lease.h", "observe.h", "resp.h", "redlock.h", "value.h"),
                             PURE_SYSTEM | {"stdlib.h"}),
+    "client-lib/sized.c": (("sized.h",), PURE_SYSTEM),
+    "client-lib/sized.h": ((), PURE_SYSTEM),
     "client-lib/redlock.h": ((), {"stdbool.h", "stddef.h", "stdint.h"}),
     "agent/base/cleanup.h": ((), None),
     "agent/local/registry.h": (("base/", "core/event.h", "core/limits.h", "local/handoff.h",

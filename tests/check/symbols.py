@@ -64,6 +64,12 @@ def test_calls_documented():
           "libredlock(3) lists each")
 
 
+def test_null_tested():
+    table = read("tests/unit/test-library.c")
+    equal([name for name in CALLS if name not in ("redlock_strerror",) and name + "(NULL" not in table and
+           not re.search(name + r"\([^)]*, NULL", table)], [], "each call is tried with NULL")
+
+
 def test_types_documented():
     types = re.findall(r"^((?:struct|enum) \w+)(?:;| \{)", HEADER, re.M)
     equal(synopses(r"^\.Vt (\w+ \w+) ;"), sorted(types), "each type is on one page of the manual")
@@ -75,4 +81,5 @@ def test_types_documented():
         equal((len(members) > 2, missing), (True, []), "%s has all of %s" % (page, name))
 
 
-main(test_exported, test_dependencies, test_calls_documented, test_types_documented)
+main(test_exported, test_dependencies, test_calls_documented, test_null_tested,
+     test_types_documented)

@@ -33,7 +33,7 @@ static void test_connect(void) {
     is(redlock_connect(NULL, &connection), REDLOCK_OK);
     redlock_close(connection);
     redlock_close(NULL);
-    for (int error = REDLOCK_SYSTEM; error <= REDLOCK_OK; error++)
+    for (int error = REDLOCK_IN_USE; error <= REDLOCK_OK; error++)
         texts &= strlen(redlock_strerror(error)) > 3;
     ok(texts && strlen(redlock_strerror(-1000)) > 3, "each error has a text, an unknown one too");
 }
@@ -43,7 +43,7 @@ static void test_blocking(void) {
     struct redlock_options brief = options_of(50, 0), patient = options_of(0, 50),
                            with_data = options_of(5000, 0);
     struct redlock_lease *lease = NULL, *second = NULL;
-    struct redlock_leader leader;
+    struct redlock_leader leader = REDLOCK_LEADER_INIT;
 
     with_data.data = "at\0 home";
     with_data.data_length = 8;
@@ -248,7 +248,7 @@ static void test_observe(void) {
 /* How many of the forbidden calls the child was refused. */
 static int child_calls(struct redlock *connection, struct redlock_lease *lease) {
     struct redlock_lease *mine = NULL;
-    struct redlock_leader leader;
+    struct redlock_leader leader = REDLOCK_LEADER_INIT;
     int refused = 0;
 
     refused += redlock_check(lease) == REDLOCK_FORKED;

@@ -155,6 +155,11 @@ static void answer(const struct resp_token *items, size_t n) {
         int64_t left_ms = (scripted_shown_ns() - boottime_ns()) / NS_PER_MS;
         scripted_send(":%lld\r\n", (long long) (scripted.check_ms >= 0 ? scripted.check_ms : left_ms));
         atomic_fetch_add(&scripted.checks, 1);
+    } else if (is(&items[0], "LEADER") && is(&items[1], "hash")) {
+        scripted_send("%%6\r\n$6\r\nholder\r\n$0\r\n\r\n$4\r\nhost\r\n$0\r\n\r\n$5\r\nfence\r\n:0\r\n"
+                      "$4\r\ndata\r\n$0\r\n\r\n$8\r\nvalidity\r\n:-1\r\n$4\r\ntype\r\n$4\r\nhash\r\n");
+    } else if (is(&items[0], "LEADER")) {
+        scripted_send("%%2\r\n$6\r\nholder\r\n$16\r\nweb1:00c0ffee:42\r\n$8\r\nvalidity\r\n:10\r\n");
     } else if (is(&items[0], "BEAT")) {
         scripted_send(":%lld\r\n", (long long) scripted.beat);
     } else if (is(&items[0], "RELEASE")) {
@@ -174,7 +179,7 @@ static void serve(void) {
 
     while (!stop) {
         struct pollfd fd = {.fd = socket_fd, .events = POLLIN};
-        if (scripted.is_silent || poll(&fd, 1, 1) <= 0)
+        if (poll(&fd, 1, 1) <= 0 || scripted.is_silent)
             continue;
         ssize_t got = recv(socket_fd, bytes + length, sizeof(bytes) - length, 0);
         if (got <= 0)

@@ -1,11 +1,14 @@
 /* libredlock against an agent that does what a real one does rarely: says that a lease is over and dies
  * before it has told so, lives in another time namespace, is behind with its news. */
 
+#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "redlock.h"
@@ -53,7 +56,7 @@ static struct redlock *connect_to_it(void) {
     memset(&heard, 0, sizeof(heard));
     if (redlock_connect(scripted.path, &connection) != REDLOCK_OK)
         abort();
-    redlock_set_callbacks(connection, &callbacks, NULL);
+    (void) redlock_set_callbacks(connection, &callbacks, NULL);
     redlock_set_answer_timeout(connection, PATIENCE_MS);
     return connection;
 }
@@ -303,6 +306,295 @@ static void test_clocks(void) {
             test_clock(ahead_ns[i], set & 1, set & 2, set & 4);
 }
 
+/* --- misuse --- */
+
+/* Each with each of its pointers. */
+static void test_null(void) {
+    scripted_start();
+    struct redlock *connection = connect_to_it();
+    struct redlock_options no_data = REDLOCK_OPTIONS_INIT;
+    struct redlock_leader leader = REDLOCK_LEADER_INIT;
+    struct redlock_lease *lease = NULL;
+    struct {
+        const char *call;
+        int64_t got, want;
+    } calls[] = {
+#define CALL(call, want) {#call, call, want}
+        CALL(redlock_connect(scripted.path, NULL), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_acquire(NULL, "x", NULL, &lease), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_acquire(connection, NULL, NULL, &lease), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_acquire(connection, "x", NULL, NULL), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_acquire_async(NULL, "x", NULL, &lease), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_acquire_async(connection, NULL, NULL, &lease), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_acquire_async(connection, "x", NULL, NULL), REDLOCK_BAD_ARGUMENT),
+        CALL((no_data.data_length = 1, redlock_acquire(connection, "x", &no_data, &lease)),
+             REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_release(NULL), 0),
+        CALL(redlock_release_async(NULL), REDLOCK_OK),
+        CALL(redlock_check(NULL), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_beat(NULL), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_remaining_ns(NULL), 0),
+        CALL(redlock_valid(NULL), 0),
+        CALL((int64_t) redlock_lease_id(NULL), 0),
+        CALL((int64_t) redlock_fence(NULL), 0),
+        CALL(redlock_lease_name(NULL)[0], 0),
+        CALL(redlock_leader(NULL, "x", &leader), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_leader(connection, NULL, &leader), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_leader(connection, "x", NULL), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_observe(NULL, "x"), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_observe(connection, NULL), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_unobserve(NULL, "x"), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_unobserve(connection, NULL), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_set_callbacks(NULL, NULL, NULL), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_set_callbacks(connection, NULL, NULL), REDLOCK_OK),
+        CALL(redlock_fd(NULL), REDLOCK_BAD_ARGUMENT),
+        CALL(redlock_events(NULL), POLLIN),
+        CALL(redlock_dispatch(NULL), REDLOCK_BAD_ARGUMENT),
+        CALL((redlock_set_answer_timeout(NULL, 1), 0), 0),
+        CALL(redlock_error_text(NULL)[0], 0),
+        CALL((redlock_close(NULL), 0), 0),
+#undef CALL
+    };
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        is_int(calls[i].got, calls[i].want, calls[i].call);
+    ok(!lease, "nothing comes of them");
+    is(scripted.acquires, 0);
+    ok(redlock_acquire(connection, "x", NULL, &lease) == REDLOCK_OK && redlock_valid(lease),
+       "and the connection is none the worse");
+    redlock_close(connection);
+}
+
+/* What a program built against an older, or a newer, header gives. */
+static void test_sizes(void) {
+    scripted_start();
+    struct redlock *connection = connect_to_it();
+    struct {
+        struct redlock_options options;
+        int64_t more[4];
+    } later = {.options = REDLOCK_OPTIONS_INIT};
+    struct {
+        struct redlock_callbacks callbacks;
+        void (*more[2])(void);
+    } events = {.callbacks = {.lost = on_lost}};
+    struct redlock_lease *lease = NULL;
+    size_t first = offsetof(struct redlock_options, linger_ms);
+    const struct {
+        size_t size;
+        int64_t last;
+        int want;
+    } options[] = {
+        {0, 0, REDLOCK_BAD_ARGUMENT},
+        {sizeof(size_t), 0, REDLOCK_BAD_ARGUMENT},
+        {first - 1, 0, REDLOCK_BAD_ARGUMENT},
+        {first, 0, REDLOCK_OK},
+        {sizeof(later.options), 1, REDLOCK_OK},
+        {sizeof(later), 0, REDLOCK_OK},
+        {sizeof(later), 1, REDLOCK_BAD_ARGUMENT},
+        {SIZE_MAX, 0, REDLOCK_BAD_ARGUMENT},
+    };
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        later.options.size = options[i].size;
+        later.more[3] = options[i].last;
+        is(redlock_acquire(connection, "x", &later.options, &lease), options[i].want);
+        if (options[i].want == REDLOCK_OK)
+            is(redlock_release(lease), 1);
+        is(redlock_acquire_async(connection, "x", &later.options, &lease), options[i].want);
+        if (options[i].want == REDLOCK_OK)
+            is(redlock_release(lease), 1);
+    }
+    const size_t sizes[] = {0, offsetof(struct redlock_callbacks, leader) - 1, SIZE_MAX};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        events.callbacks.size = sizes[i];
+        is(redlock_set_callbacks(connection, &events.callbacks, NULL), REDLOCK_BAD_ARGUMENT);
+    }
+    events.callbacks.size = sizeof(events);
+    is(redlock_set_callbacks(connection, &events.callbacks, NULL), REDLOCK_OK);
+    events.more[1] = (void (*)(void)) abort;
+    is(redlock_set_callbacks(connection, &events.callbacks, NULL), REDLOCK_BAD_ARGUMENT);
+    events.callbacks.size = offsetof(struct redlock_callbacks, leader);
+    is(redlock_set_callbacks(connection, &events.callbacks, NULL), REDLOCK_OK);
+    redlock_close(connection);
+}
+
+/* The caller's structure is not written beyond its size, and has no rubbish within. */
+static void test_leader(void) {
+    struct {
+        struct redlock_leader leader;
+        char more[16];
+    } room;
+
+    scripted_start();
+    struct redlock *connection = connect_to_it();
+    memset(&room, 'x', sizeof(room));
+    room.leader.size = 0;
+    is(redlock_leader(connection, "x", &room.leader), REDLOCK_BAD_ARGUMENT);
+    room.leader.size = sizeof(room.leader) - 1;
+    is(redlock_leader(connection, "x", &room.leader), REDLOCK_BAD_ARGUMENT);
+    room.leader.size = sizeof(room.leader);
+    is(redlock_leader(connection, "x", &room.leader), 1);
+    is_string(room.leader.holder, "web1:00c0ffee:42", "the leader");
+    is_string(room.leader.type, "", "whose key is a lock");
+    ok(room.more[0] == 'x', "nothing is written behind the structure");
+    room.leader.size = sizeof(room);
+    is(redlock_leader(connection, "x", &room.leader), 1);
+    ok(room.more[0] == 0 && room.more[15] == 0 && room.leader.size == sizeof(room),
+       "what a later one has more is zero");
+    is(redlock_leader(connection, "hash", &room.leader), 1);
+    is_string(room.leader.type, "hash", "a key that is no lock has a type");
+    is_string(room.leader.holder, "", "and no holder");
+    is(room.leader.validity_ms, -1);
+    redlock_close(connection);
+}
+
+/* --- out of descriptors --- */
+
+static unsigned count_descriptors(void) {
+    DIR *directory = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    while (directory && readdir(directory))
+        count++;
+    if (directory)
+        (void) closedir(directory);
+    return count;
+}
+
+/* With room for so many more descriptors. */
+static void limit_descriptors(rlim_t more) {
+    struct rlimit limit;
+    int lowest = dup(STDOUT_FILENO);
+
+    (void) close(lowest);
+    (void) getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = (rlim_t) lowest + more;
+    (void) setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void test_no_descriptors(void) {
+    struct rlimit limit;
+
+    (void) getrlimit(RLIMIT_NOFILE, &limit);
+    for (unsigned room = 0; room < 2; room++) {
+        scripted_start();
+        struct redlock *connection = connect_to_it();
+        struct redlock_lease *lease = take(connection);
+        unsigned before = count_descriptors();
+        limit_descriptors(room);
+        is(redlock_fd(connection), REDLOCK_SYSTEM);
+        is(redlock_fd(connection), REDLOCK_SYSTEM);
+        ok(redlock_error_text(connection)[0] != 0, "with a text: %s", redlock_error_text(connection));
+        (void) setrlimit(RLIMIT_NOFILE, &limit);
+        is_int(count_descriptors(), before, "nothing is left of half a descriptor");
+        scripted_send(">4\r\n$4\r\nlost\r\n:%llu\r\n$5\r\ntaken\r\n$1\r\nx\r\n",
+                      (unsigned long long) scripted.id);
+        struct pollfd fd = {.fd = redlock_fd(connection), .events = POLLIN};
+        is(poll(&fd, 1, PATIENCE_MS), 1);
+        is(redlock_dispatch(connection), REDLOCK_OK);
+        is(heard.lost, 1);
+        is(redlock_release(lease), 0);
+        redlock_close(connection);
+    }
+}
+
+/* --- calls within calls --- */
+
+static struct inside {
+    struct redlock *connection;
+    struct redlock_lease *other;
+    unsigned in_use, calls;
+} inside;
+
+static void call_back(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
+    struct redlock_leader leader = REDLOCK_LEADER_INIT;
+    struct redlock_lease *another = NULL;
+    const int64_t results[] = {
+        redlock_release(lease),
+        redlock_release_async(inside.other),
+        redlock_check(inside.other),
+        redlock_beat(inside.other),
+        redlock_acquire(inside.connection, "y", NULL, &another),
+        redlock_acquire_async(inside.connection, "y", NULL, &another),
+        redlock_leader(inside.connection, "y", &leader),
+        redlock_observe(inside.connection, "y"),
+        redlock_unobserve(inside.connection, "y"),
+        redlock_fd(inside.connection),
+        redlock_dispatch(inside.connection),
+    };
+
+    (void) reason;
+    (void) text;
+    (void) userdata;
+    inside.calls = sizeof(results) / sizeof(results[0]);
+    for (unsigned i = 0; i < inside.calls; i++)
+        inside.in_use += results[i] == REDLOCK_IN_USE;
+    redlock_close(inside.connection);
+}
+
+static void test_call_back(void) {
+    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .lost = call_back};
+
+    scripted_start();
+    inside = (struct inside){.connection = connect_to_it()};
+    inside.other = take(inside.connection);
+    struct redlock_lease *lease = take(inside.connection);
+    is(redlock_set_callbacks(inside.connection, &callbacks, NULL), REDLOCK_OK);
+    scripted_send(">4\r\n$4\r\nlost\r\n:%llu\r\n$5\r\ntaken\r\n$1\r\nx\r\n",
+                  (unsigned long long) scripted.id);
+    while (inside.calls == 0 && redlock_dispatch(inside.connection) == REDLOCK_OK)
+        (void) usleep(200);
+    is(inside.in_use, inside.calls);
+    is(redlock_release(lease), 0);
+    is(redlock_release(inside.other), 1);
+    redlock_close(inside.connection);
+}
+
+static atomic_uint refusals;
+
+static void *ask_until_refused(void *userdata) {
+    int64_t until_ns = boottime_ns() + PATIENCE_MS * NS_PER_MS;
+
+    while (refusals == 0 && boottime_ns() < until_ns)
+        if (redlock_check(userdata) == REDLOCK_IN_USE)
+            refusals++;
+    return NULL;
+}
+
+/* Both wait for answers that don't come. */
+static void test_two_threads(void) {
+    pthread_t thread;
+
+    scripted_start();
+    struct redlock *connection = connect_to_it();
+    struct redlock_lease *lease = take(connection);
+    scripted.is_silent = true;
+    redlock_set_answer_timeout(connection, 20);
+    (void) pthread_create(&thread, NULL, ask_until_refused, lease);
+    (void) ask_until_refused(lease);
+    (void) pthread_join(thread, NULL);
+    ok(refusals > 0, "of two threads that use one connection at a time one is refused");
+    scripted.is_silent = false;
+    redlock_close(connection);
+}
+
+static void test_far_timeouts(void) {
+    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+    struct redlock_lease *lease = NULL;
+
+    scripted_start();
+    struct redlock *connection = connect_to_it();
+    redlock_set_answer_timeout(connection, INT64_MAX);
+    options.wait_ms = INT32_MAX;
+    is(redlock_acquire(connection, "x", &options, &lease), REDLOCK_OK);
+    ok(redlock_check(lease) > 0, "the longest of all time-outs is one");
+    options.wait_ms = INT64_MAX;
+    is(redlock_acquire(connection, "x", &options, &lease), REDLOCK_BAD_ARGUMENT);
+    options.wait_ms = -2;
+    is(redlock_acquire(connection, "x", &options, &lease), REDLOCK_BAD_ARGUMENT);
+    redlock_close(connection);
+}
+
 int main(void) {
     test_page_says_lost();
     test_page_says_lost_resume();
@@ -312,6 +604,13 @@ int main(void) {
     test_reasons();
     test_refused();
     test_clocks();
+    test_null();
+    test_sizes();
+    test_leader();
+    test_no_descriptors();
+    test_call_back();
+    test_two_threads();
+    test_far_timeouts();
     scripted_die();
     return done_testing();
 }
