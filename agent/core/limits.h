@@ -21,11 +21,12 @@ enum {
     SESSION_OUTPUT_BYTES_MAX = 256 * 1024, /* unread replies before a session is ended */
     SESSION_SLOT_BITS = 20,                /* of a session's id: its place among the connections */
     REQUEST_INDEX_BITS = 20,               /* of a request's id: its place in the registry */
-    LEASES_PAGE = 256,                     /* entries of one LEASES reply */
-    OBSERVED_NAMES_MAX = 4096,             /* names that are observed at a time */
-    OBSERVATIONS_MAX = 1 << 16,            /* observers of all names together */
-    SESSION_OBSERVATIONS_MAX = 1024,       /* names that one session observes */
-    OBSERVE_LOOKS_MAX = 512,               /* questions for observers at a time: LEADER has the rest */
+    REQUEST_SLOTS_MIN = 4096,        /* places in the registry, so that ids need not run ahead of time */
+    LEASES_PAGE = 256,               /* entries of one LEASES reply */
+    OBSERVED_NAMES_MAX = 4096,       /* names that are observed at a time */
+    OBSERVATIONS_MAX = 1 << 16,      /* observers of all names together */
+    SESSION_OBSERVATIONS_MAX = 1024, /* names that one session observes */
+    OBSERVE_LOOKS_MAX = 512,         /* questions for observers at a time: LEADER has the rest */
 
     TTL_MS_MIN = 100,
     TTL_MS_MAX = 24 * 60 * 60 * 1000,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/generation.h"
 #include "io/clock.h"
 #include "io/conn-inside.h"
 #include "io/peer.h"
@@ -40,6 +41,7 @@ void conn_host_init(struct conn_host *host, struct poller *poller, struct servic
     assert(slots < 1u << SESSION_SLOT_BITS);
 
     *host = (struct conn_host){.poller = poller, .service = service, .scratch = scratch};
+    host->generation = generation_first(clock_now_ns());
     burst_init(&host->burst);
     lingering_close_init(&host->closer, poller);
     list_init(&host->conns);
@@ -792,9 +794,8 @@ int conn_new(struct conn_host *host, int fd) {
         return -EUSERS;
     }
     uint32_t before = ((struct conn_slot *) pool_at(&host->slots, index))->generation;
-    uint32_t generation = (before > host->generation ? before : host->generation) + 1;
-    generation += generation == 0;
-    return conn_make(host, fd, index, generation, &conn);
+    uint32_t generation = generation_latest(before, host->generation);
+    return conn_make(host, fd, index, generation_next(generation), &conn);
 }
 
 void conn_for_each(struct conn_host *host, void (*function)(struct session *session, void *userdata),

@@ -466,6 +466,7 @@ static int set_up_service(struct front *front, uint32_t requests_max) {
         return -errno;
     registry_init(&front->service.registry, &registry_sink, requests_max, config->max_leases, hash_key,
                   front->registry_memory);
+    registry_begin_ids(&front->service.registry, now_ns);
     observe_init(&front->service.observatory, hash_key[0], front->observe_memory);
     service_init(&front->service, &policy, &identity, &sink, front->reply, now_ns);
     conn_host_init(&front->conns, front->poller, &front->service, front->scratch, front->slots_memory,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/generation.h"
 #include "io/clock.h"
 #include "io/log.h"
 #include "io/peer.h"
@@ -202,7 +203,7 @@ static void take_over(struct succession *succession, struct takeover *takeover, 
 
     if (!order)
         return;
-    takeover->host->generation = header->session_generation;
+    takeover->host->generation = generation_latest(takeover->host->generation, header->session_generation);
     unsigned refused = adopt_sessions(takeover, inheritance);
     const struct keep_result result = keep_restore(service, &past, clock_now_ns());
     set_predecessor(succession, service, header, &result);

@@ -184,7 +184,7 @@ void command_ask(struct session *session, struct service *service, const struct 
 }
 
 /* The session's own request with the id in the argument; NULL when it has none (any more), told when it is
- * no number. */
+ * no number, or another session's of the same user. */
 static struct request *own_request(struct session *session, struct service *service,
                                    const struct resp_token *argument, bool *ret_told) {
     int64_t id;
@@ -195,7 +195,16 @@ static struct request *own_request(struct session *session, struct service *serv
         return NULL;
     }
     struct request *request = registry_find(&service->registry, (uint64_t) id);
-    return request && request->session == session && request->state != REQUEST_RELEASING ? request : NULL;
+    if (!request || request->state == REQUEST_RELEASING || !request->session)
+        return NULL;
+    if (request->session == session)
+        return request;
+    /* A pool of connections, as a rule: its user would take a 0 for the end of the lease. */
+    *ret_told = request->uid == session->uid;
+    if (*ret_told)
+        session_error(session, service, "NOTHELD", "%s by another session",
+                      request->state == REQUEST_HELD ? "held" : "asked for");
+    return NULL;
 }
 
 static void handle_release(struct session *session, struct service *service,

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/generation.h"
 #include "local/command.h"
 #include "local/observe.h"
 #include "local/restoration.h"
@@ -339,7 +340,7 @@ struct keep_result keep_restore(struct service *service, const struct keep_past 
     struct restored restored;
 
     sort_out(service, past, now_ns, &result);
-    registry->generation = past->reader.header->generation;
+    registry->generation = generation_latest(registry->generation, past->reader.header->generation);
     if (service->ledger)
         ledger_succeed(service->ledger, &past->reader);
     restore(service, past, now_ns, &result);

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/generation.h"
+
 enum { UNIT_BYTES = 16, PAGE_ALIGNMENT = 4096 };
 
 static const uint64_t magic = UINT64_C(0x31726467646c6472);
@@ -77,10 +79,9 @@ void ledger_init(struct ledger *ledger, const struct ledger_size *size, uint32_t
 void ledger_succeed(struct ledger *ledger, const struct ledger_reader *past) {
     struct ledger_header *header = ledger->header;
 
-    if (header->generation < past->header->generation)
-        header->generation = past->header->generation;
-    if (header->session_generation < past->header->session_generation)
-        header->session_generation = past->header->session_generation;
+    header->generation = generation_latest(header->generation, past->header->generation);
+    header->session_generation =
+        generation_latest(header->session_generation, past->header->session_generation);
 }
 
 static uint32_t place_of(const struct ledger *ledger, const struct text *text) {
@@ -107,8 +108,8 @@ void ledger_open(struct ledger *ledger, uint32_t slot, uint64_t id) {
 
     assert(session->id == 0 && id != 0 && (id & LEDGER_SLOT_MASK) == slot);
     *session = (struct ledger_session){.protocol = 2};
-    if (id >> SESSION_SLOT_BITS > ledger->header->session_generation)
-        ledger->header->session_generation = (uint32_t) (id >> SESSION_SLOT_BITS);
+    ledger->header->session_generation =
+        generation_latest(ledger->header->session_generation, (uint32_t) (id >> SESSION_SLOT_BITS));
     PUBLISH(session->id, id);
 }
 
@@ -315,8 +316,8 @@ uint32_t ledger_add(struct ledger *ledger, uint32_t slot, const struct ledger_en
     if (at->next != 0)
         ledger_at(ledger, at->next)->previous = index + 1;
     session->first = index + 1;
-    if (entry->request >> REQUEST_INDEX_BITS > ledger->header->generation)
-        ledger->header->generation = (uint32_t) (entry->request >> REQUEST_INDEX_BITS);
+    ledger->header->generation =
+        generation_latest(ledger->header->generation, (uint32_t) (entry->request >> REQUEST_INDEX_BITS));
     PUBLISH(at->kind, entry->kind);
     return index + 1;
 }

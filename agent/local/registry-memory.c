@@ -33,7 +33,7 @@ static size_t lay_out(struct registry *registry, uint32_t requests_max, unsigned
 }
 
 uint32_t registry_requests_max(uint32_t leases) {
-    uint32_t slots = 1;
+    uint32_t slots = REQUEST_SLOTS_MIN;
 
     assert(leases <= REQUESTS_MAX);
     while (slots < leases)

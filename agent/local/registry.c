@@ -30,11 +30,8 @@ struct request *registry_ask(struct registry *registry, struct session *session,
     struct text *tail = text_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
     if (!tail)
         return NULL;
-    uint32_t index = pool_take(&registry->requests);
+    uint32_t generation, index = request_slot_take(registry, now_ns, &generation);
     assert(index != POOL_NONE);
-    uint32_t before = ((struct request *) pool_at(&registry->requests, index))->generation;
-    uint32_t generation = (before > registry->generation ? before : registry->generation) + 1;
-    generation += generation == 0;
     struct request *request = request_new(registry, index, generation, session, ask, tail);
     request->asked_ns = now_ns;
     if (ask->wait_ms > 0)

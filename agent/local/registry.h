@@ -143,6 +143,7 @@ struct registry {
     bool kept;           /* there is a ledger: see handoff.h */
     bool restoring;      /* until registry_restore_end() */
     uint32_t generation; /* ids of requests are above that of any former process's */
+    uint32_t clock;      /* the latest instant's generation, see registry_begin_ids() */
 };
 
 struct registry_ask {
@@ -167,7 +168,8 @@ struct registry_ask {
     struct page *page; /* where its deadline is shown, or NULL; it outlives the session's requests */
 };
 
-/* The smallest power of two that holds `leases`: the range of slots that registry and shards share. */
+/* The smallest power of two that holds `leases`, but at least REQUEST_SLOTS_MIN: the range of slots that
+ * registry and shards share. */
 uint32_t registry_requests_max(uint32_t leases);
 
 size_t registry_memory_bytes(uint32_t requests_max);
@@ -176,6 +178,13 @@ size_t registry_memory_bytes(uint32_t requests_max);
  * use. */
 void registry_init(struct registry *registry, const struct registry_sink *sink, uint32_t requests_max,
                    uint32_t limit, const uint64_t hash_key[2], void *memory);
+
+/* Ids begin here: above all that a former process of this boot can have given, also if nothing is known of
+ * it. An id is a slot's index and its generation, and a generation is a time: the 2^24 ns (17 ms) since the
+ * boot. Each use of a slot takes the next one; a slot whose generation has caught up with the time rests,
+ * and others are used meanwhile. So no id is given again before two years have passed. `now_ns` is
+ * CLOCK_BOOTTIME. */
+void registry_begin_ids(struct registry *registry, instant_ns now_ns);
 
 uint64_t registry_id(const struct registry *registry, const struct request *request);
 

@@ -3,12 +3,53 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/generation.h"
+
 static_assert(REQUESTS_MAX == 1 << REQUEST_INDEX_BITS, "an id is a slot's index and its generation");
 
 enum { DEADLINE_STEPS = 256 }; /* of the ttl: how exact the timer is for leases that are extended */
 
 static uint32_t request_index(const struct registry *registry, const struct request *request) {
     return (uint32_t) (request - (const struct request *) (const void *) registry->requests.memory);
+}
+
+/* --- ids --- */
+
+void registry_begin_ids(struct registry *registry, instant_ns now_ns) {
+    registry->generation = generation_latest(registry->generation, generation_first(now_ns));
+    registry->clock = generation_of(now_ns);
+}
+
+/* What the slot's next use is. */
+static uint32_t next_generation(const struct registry *registry, uint32_t index) {
+    uint32_t before = ((const struct request *) pool_at(&registry->requests, index))->generation;
+
+    return generation_next(generation_latest(before, registry->generation));
+}
+
+/* A later process might begin with it: generation_first() is one more. */
+static bool is_ahead_of_time(const struct registry *registry, uint32_t index) {
+    return generation_is_later(next_generation(registry, index), generation_next(registry->clock));
+}
+
+uint32_t request_slot_take(struct registry *registry, instant_ns now_ns, uint32_t *ret_generation) {
+    uint32_t index = pool_next(&registry->requests), fresh = POOL_NONE;
+
+    registry->clock = generation_latest(registry->clock, generation_of(now_ns));
+    if (index != POOL_NONE && is_ahead_of_time(registry, index))
+        fresh = pool_take_fresh(&registry->requests);
+    index = fresh != POOL_NONE ? fresh : pool_take(&registry->requests);
+    if (index != POOL_NONE)
+        *ret_generation = next_generation(registry, index);
+    return index;
+}
+
+/* One that is ahead of time rests behind the others. */
+static void slot_give(struct registry *registry, uint32_t index) {
+    if (is_ahead_of_time(registry, index))
+        pool_give_last(&registry->requests, index);
+    else
+        pool_give(&registry->requests, index);
 }
 
 uint64_t registry_id(const struct registry *registry, const struct request *request) {
@@ -89,7 +130,7 @@ void request_free(struct registry *registry, struct request *request) {
     number_give(&registry->numbers, request->number);
     request->number = 0;
     request_set_due(registry, request, INSTANT_NEVER);
-    pool_give(&registry->requests, request_index(registry, request));
+    slot_give(registry, request_index(registry, request));
 }
 
 void request_tell(struct registry *registry, struct request *request, const struct outcome *outcome,

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/generation.h"
 #include "local/line.h"
 #include "local/request.h"
 
@@ -19,8 +20,7 @@ struct request *registry_restore(struct registry *registry, struct session *sess
         pool_give(&registry->requests, index);
         return NULL;
     }
-    if (generation > registry->generation)
-        registry->generation = generation;
+    registry->generation = generation_latest(registry->generation, generation);
     struct request *request = request_new(registry, index, generation, session, ask, tail);
     request->restored = past->held || past->untold;
     request->unwanted = past->unwanted;

@@ -545,15 +545,20 @@ int main(void) {
           "without an agent it does nothing, and ends well")
 
 
-@example("README.md", "> CHECK 1048576")
+@example("README.md", "> CHECK ")
 def redis_cli(text):
-    """What is typed goes to its standard input. The id is the first one of an agent: it is a fresh one."""
+    """What is typed goes to its standard input, with the id that the grant has."""
     fresh = lab.Agent(nodes)
-    command, typed = text.split("\n", 1)
+    command, acquire, rest = text.split("\n", 2)
     process = start(command.replace("/run/redlockd/redlockd.sock", fresh.socket_path), stdin=subprocess.PIPE)
-    out, _ = process.communicate(typed.replace("> ", ""), timeout=20 * lab.SCALE)
+    process.stdin.write(acquire.replace("> ", "") + "\n")
+    process.stdin.flush()
+    client = fresh.client(3)
+    grant = lab.wait_for(lambda: [lease for lease in client.call("LEASES") if lease["state"] == "held"])[0]
+    rest = re.sub(r"> (\w+) \d+", r"\1 %d" % grant["id"], rest)
+    out, _ = process.communicate(rest, timeout=20 * lab.SCALE)
     lines = out.splitlines()
-    ok(process.returncode == 0 and "1048576" in out and len(lines) > 2, "the grant has this id")
+    ok(process.returncode == 0 and str(grant["id"]) in out and len(lines) > 2, "the grant has the id")
     ok(0 < int(lines[-2].split()[-1]) <= 10000 and int(lines[-1].split()[-1]) == 1,
        "CHECK says how long it is valid, RELEASE that it was held: %s" % lines[-2:])
     fresh.terminate()

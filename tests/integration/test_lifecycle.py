@@ -140,6 +140,17 @@ def test_socket():
     equal(agent.client().call("PING"), "PONG", "which the next one replaces")
     status, _, errors = run("--config", agent.config_path, "--socket", "/nonexistent/dir/sock")
     ok(status == 69 and "/nonexistent/dir/sock" in errors, "a socket in no directory is told")
+    first = agent.client().acquire("first")["id"]
+    agent.kill()
+    agent.start()
+    client, other = agent.client(), agent.client()
+    second = client.acquire("second")["id"]
+    ok(second != first, "the next process, which knows nothing of the one before, has other ids")
+    equal(other.call("CHECK", first), 0, "so who remembers one is told that it is over")
+    for command in ("CHECK", "BEAT", "RELEASE"):
+        equal(str(other.call(command, second)), "NOTHELD held by another session",
+              "%s by another connection of the user" % command)
+    ok(client.call("CHECK", second) > 0, "does nothing to the lease")
     os.unlink(agent.socket_path)
     with lab.listener(agent.socket_path) as other:
         agent.terminate()

@@ -135,7 +135,7 @@ def test_options():
     for command, arguments, options in documented():
         requests = []
         for number, words in enumerate(orders(options)):
-            values = {"name": "options-%d" % number, "secret": secret, "ms": "10000", "bytes": "some bytes",
+            values = {"name": "options-%d" % number, "secret": secret, "ms": "5000", "bytes": "some bytes",
                       "id": "1", "node": "a", "user": "u", "password": "p", "text": "me"}
             requests.append([command] + [values.get(word, word) for word in arguments + words])
         equal(refusals(client, requests), [], "%s takes %s (%d requests, seed %d)" %

@@ -93,7 +93,7 @@ static void clear(void) {
 /* --- one session --- */
 
 static void test_acquire_and_release(void) {
-    char expected[256], line[64];
+    char expected[256], line[64], beat[64];
 
     begin(512);
     ask(0, "ACQUIRE job");
@@ -114,16 +114,115 @@ static void test_acquire_and_release(void) {
     ask(0, line);
     is_string(got(0), ":9800\r\n", "CHECK gives the validity");
     ask(1, line);
-    is_string(got(1), ":0\r\n", "another session's CHECK gives 0");
+    is_string(got(1), "-NOTHELD held by another session\r\n", "another session of the user learns why");
+    (void) snprintf(beat, sizeof(beat), "BEAT %lld", (long long) command.request);
+    ask(1, beat);
+    is_string(got(1), "-NOTHELD held by another session\r\n", "also if it sends a BEAT");
+    front.sessions[2].uid = 1001;
+    ask(2, line);
+    is_string(got(2), ":0\r\n", "another user's CHECK gives 0");
     (void) snprintf(line, sizeof(line), "RELEASE %lld", (long long) command.request);
     ask(1, line);
-    is_string(got(1), ":0\r\n", "another session can't release it");
+    is_string(got(1), "-NOTHELD held by another session\r\n", "another session can't release it");
+    ask(2, line);
+    is_string(got(2), ":0\r\n", "nor can another user");
     ask(0, line);
     is_string(got(0), "", "RELEASE waits for the keeper");
     report(command.request, REPORT_RELEASED);
     is_string(got(0), ":1\r\n", "and is confirmed");
     ask(0, line);
     is_string(got(0), ":0\r\n", "never an error twice");
+    ask(1, line);
+    is_string(got(1), ":0\r\n", "and no other session is said to hold it any more");
+    ask(0, "ACQUIRE job ASYNC");
+    (void) snprintf(
+        line, sizeof(line), "CHECK %lld",
+        (long long) registry_id(&front.service.registry,
+                                list_entry(front.sessions[0].requests.next, struct request, session_link)));
+    ask(1, line);
+    is_string(got(1), "-NOTHELD asked for by another session\r\n", "one that waits is told as such");
+}
+
+/* --- ids --- */
+
+enum { IDS_SLOTS = 4096, IDS = 200000 };
+
+static uint64_t id_now(void) {
+    const struct session *session = &front.sessions[0];
+
+    return registry_id(&front.service.registry,
+                       list_entry(session->requests.next, struct request, session_link));
+}
+
+/* Acquires and releases as fast as a client can, for 5 s: the largest generation, or 0 when one came twice.
+ */
+static uint64_t use_ids(void) {
+    static uint64_t last[IDS_SLOTS]; /* by slot */
+    const int64_t pair_ns = 25 * NS_PER_US;
+    uint64_t largest = 0;
+
+    memset(last, 0, sizeof(last));
+    for (unsigned i = 0; i < IDS; i++) {
+        keeper.n_commands = 0;
+        ask(0, "ACQUIRE job ASYNC");
+        uint64_t id = id_now(), generation = id >> REQUEST_INDEX_BITS;
+        uint64_t *before = &last[id & (IDS_SLOTS - 1)];
+        if (generation <= *before)
+            return 0;
+        *before = generation;
+        largest = generation > largest ? generation : largest;
+        registry_release(&front.service.registry,
+                         list_entry(front.sessions[0].requests.next, struct request, session_link),
+                         front.now_ns);
+        report(keeper.commands[0].request, REPORT_RELEASED);
+        front.now_ns += pair_ns;
+    }
+    return largest;
+}
+
+static void begin_ids(instant_ns now_ns) {
+    const struct front_setup setup = {.sink = {.look = on_command, .survey = on_survey},
+                                      .identity = {.n_nodes = 1, .n_keepers = 1},
+                                      .registry_sink = {.command = on_command},
+                                      .requests_max = IDS_SLOTS,
+                                      .limit = IDS_SLOTS,
+                                      .sessions = 1};
+    memset(&keeper, 0, sizeof(keeper));
+    front_begin(&setup);
+    front.now_ns = now_ns;
+    registry_begin_ids(&front.service.registry, now_ns);
+}
+
+/* A process that knows nothing of the one before: what that one gave is never given again. */
+static void test_ids_after_a_restart(void) {
+    const instant_ns begins_ns[] = {NS_PER_S, 1000 * NS_PER_S, 400LL * 24 * 3600 * NS_PER_S,
+                                    (INT64_C(1) << 56) - 7 * NS_PER_S};
+    instant_ns now_ns;
+
+    for (size_t i = 0; i < sizeof(begins_ns) / sizeof(begins_ns[0]); i++) {
+        begin_ids(begins_ns[i]);
+        uint64_t largest = use_ids();
+        ok(largest > 0, "%d ids in 5 s, none twice", IDS);
+        ok(front.service.registry.requests.touched < IDS_SLOTS / 2, "without touching all slots (%u)",
+           front.service.registry.requests.touched);
+        now_ns = front.now_ns + 17 * NS_PER_MS;
+        begin_ids(now_ns);
+        ask(0, "ACQUIRE job ASYNC");
+        ok((int32_t) ((uint32_t) (id_now() >> REQUEST_INDEX_BITS) - (uint32_t) largest) > 0,
+           "the next process begins behind all of them");
+        ok(id_now() < UINT64_C(1) << 53 && id_now() > 0, "an id is one that JavaScript can tell");
+    }
+    begin_ids(1000 * NS_PER_S);
+    for (unsigned i = 0; i < 1000; i++) {
+        keeper.n_commands = 0;
+        front.now_ns += 100 * NS_PER_MS;
+        ask(0, "ACQUIRE job ASYNC");
+        registry_release(&front.service.registry,
+                         list_entry(front.sessions[0].requests.next, struct request, session_link),
+                         front.now_ns);
+        report(keeper.commands[0].request, REPORT_RELEASED);
+    }
+    ok(front.service.registry.requests.touched <= 2, "who asks at leisure has the same slot each time");
 }
 
 static void test_bad_arguments(void) {
@@ -738,6 +837,7 @@ static void test_bad_secrets(void) {
 
 int main(void) {
     test_acquire_and_release();
+    test_ids_after_a_restart();
     test_bad_arguments();
     test_names();
     test_greetings();
