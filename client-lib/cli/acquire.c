@@ -63,22 +63,15 @@ static bool read_signal(const char *text, int *ret) {
     return false;
 }
 
-static bool read_duration(const char *option, const char *text, int64_t *ret) {
-    if (cli_duration_ms(text, ret))
-        return true;
-    cli_complain("%s %s: expected a time such as 500ms, 10s or 2m", option, text);
-    return false;
-}
-
 static bool read_option(struct acquire *acquire, int option) {
     switch (option) {
     case 'n':
         acquire->options.wait_ms = 0;
         return true;
     case 'w':
-        return read_duration("--wait", optarg, &acquire->options.wait_ms);
+        return cli_read_duration("--wait", optarg, &acquire->options.wait_ms);
     case 't':
-        return read_duration("--ttl", optarg, &acquire->options.ttl_ms);
+        return cli_read_duration("--ttl", optarg, &acquire->options.ttl_ms);
     case 'd':
         acquire->options.data = optarg;
         acquire->options.data_length = strlen(optarg);

@@ -7,6 +7,9 @@
 
 #include "redlock.h"
 
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+
 /* Exit statuses, those of sysexits.h and timeout(1) where they fit. */
 enum {
     STATUS_DONE = 0,
@@ -42,6 +45,13 @@ int cli_check(const struct cli *cli, int argc, char **argv);
  * would do something to a terminal are shown as question marks. */
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* From here on cli_complain() is silent, for who wants the exit status alone. */
+void cli_be_quiet(void);
+
+/* From here on cli_report() prints like cli_complain(): what went well. */
+void cli_be_verbose(void);
+void cli_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* getopt_long(), with ':' at the front of the short options; '?' and ':' have been told when it returns. */
 int cli_option(int argc, char **argv, const char *short_options, const struct option *known);
 
@@ -52,5 +62,15 @@ int cli_connect(const struct cli *cli, struct redlock **ret);
  * for it. */
 int cli_failed(const struct redlock *connection, int error, const char *what);
 
-/* "1.5", "500ms", "10s", "2m", "1h" (a bare number is seconds) to milliseconds up to 2^31-1. */
+/* The time of CLOCK_BOOTTIME. */
+int64_t cli_now_ns(void);
+
+/* poll(2) until this instant; INT64_MAX: for ever. */
+struct pollfd;
+int cli_poll(struct pollfd *fds, unsigned long n_fds, int64_t until_ns);
+
+/* cli_duration_ms() of what an option or a variable wants; false: complained. */
+bool cli_read_duration(const char *what, const char *text, int64_t *ret);
+
+/* ".5", "1.5", "500ms", "10s", "2m", "1h" (a bare number is seconds) to milliseconds up to 2^31-1. */
 bool cli_duration_ms(const char *text, int64_t *ret);

@@ -21,20 +21,49 @@ static bool is_harmless(const char *at, size_t bytes) {
                         : true;
 }
 
-void cli_complain(const char *format, ...) {
+static bool is_quiet, is_verbose;
+
+void cli_be_quiet(void) {
+    is_quiet = true;
+}
+
+void cli_be_verbose(void) {
+    is_verbose = true;
+}
+
+static void print_line(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
+
+static void print_line(const char *format, va_list arguments) {
     char line[COMPLAINT_BYTES] = "";
     size_t bytes;
-    va_list arguments;
 
-    va_start(arguments, format);
     (void) vsnprintf(line, sizeof(line), format, arguments);
-    va_end(arguments);
     for (char *at = line, *end = line + strlen(line); at < end; at += bytes) {
         bytes = utf8_sequence(at, (size_t) (end - at));
         if (!is_harmless(at, bytes))
             memset(at, '?', bytes);
     }
     (void) fprintf(stderr, "redlock: %s\n", line);
+}
+
+void cli_complain(const char *format, ...) {
+    va_list arguments;
+
+    if (is_quiet)
+        return;
+    va_start(arguments, format);
+    print_line(format, arguments);
+    va_end(arguments);
+}
+
+void cli_report(const char *format, ...) {
+    va_list arguments;
+
+    if (!is_verbose)
+        return;
+    va_start(arguments, format);
+    print_line(format, arguments);
+    va_end(arguments);
 }
 
 static int status_of(int error) {

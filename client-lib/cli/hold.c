@@ -19,9 +19,6 @@
 #include "job.h"
 #include "notify.h"
 
-#define NS_PER_MS INT64_C(1000000)
-#define NS_PER_S INT64_C(1000000000)
-
 static const char usage[] =
     "redlock hold [OPTION]... NAME\n"
     "Waits until it holds the lease NAME, as long as it takes, and holds it until SIGTERM or SIGINT, when "
@@ -80,21 +77,7 @@ struct hold {
     char status[512];  /* that was told last */
 };
 
-static int64_t now_ns(void) {
-    struct timespec now;
-
-    (void) clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t) now.tv_sec * NS_PER_S + now.tv_nsec;
-}
-
 /* --- arguments --- */
-
-static bool read_duration(const char *what, const char *text, int64_t *ret) {
-    if (cli_duration_ms(text, ret))
-        return true;
-    cli_complain("%s %s: expected a time such as 500ms, 10s or 2m", what, text);
-    return false;
-}
 
 /* An empty variable is like none. */
 static bool read_environment(struct hold *hold) {
@@ -109,7 +92,7 @@ static bool read_environment(struct hold *hold) {
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         const char *text = getenv(known[i].variable);
-        if (text && *text && !read_duration(known[i].variable, text, known[i].value))
+        if (text && *text && !cli_read_duration(known[i].variable, text, known[i].value))
             return false;
     }
     return true;
@@ -118,11 +101,11 @@ static bool read_environment(struct hold *hold) {
 static bool read_option(struct hold *hold, int option) {
     switch (option) {
     case 't':
-        return read_duration("--ttl", optarg, &hold->options.ttl_ms);
+        return cli_read_duration("--ttl", optarg, &hold->options.ttl_ms);
     case 'g':
-        return read_duration("--grace", optarg, &hold->grace_ms);
+        return cli_read_duration("--grace", optarg, &hold->grace_ms);
     case 'k':
-        return read_duration("--linger", optarg, &hold->options.linger_ms);
+        return cli_read_duration("--linger", optarg, &hold->options.linger_ms);
     case 'd':
         hold->options.data = optarg;
         hold->options.data_length = strlen(optarg);
@@ -281,13 +264,13 @@ static void read_signals(struct hold *hold) {
     while (read(hold->signal_fd, &info, sizeof(info)) == sizeof(info))
         if (info.ssi_signo != SIGCHLD)
             hold->stops++;
-    if (job_reap(&hold->hook) == JOB_OVER && job_status(&hold->hook) != 0)
+    if (job_reap(&hold->hook) && job_status(&hold->hook) != 0)
         cli_complain("%s: a hook failed: exit status %d", hold->name, job_status(&hold->hook));
 }
 
 /* What we lead must not go on when we are stopped: nobody would stop it in time. */
 static int64_t feed_watchdog(struct hold *hold) {
-    int64_t at_ns = now_ns();
+    int64_t at_ns = cli_now_ns();
 
     if (hold->notify.watchdog_ns == 0)
         return INT64_MAX;
@@ -306,16 +289,14 @@ static void stop_observing(struct hold *hold) {
 
 /* Waits until something happens, or until `until_ns`, and does what is to be done. */
 static void pump(struct hold *hold, int64_t until_ns) {
-    int64_t ping_ns = feed_watchdog(hold), left_ns = (until_ns < ping_ns ? until_ns : ping_ns) - now_ns();
+    int64_t ping_ns = feed_watchdog(hold);
     struct pollfd fds[] = {
         {.fd = hold->signal_fd, .events = POLLIN},
         {.fd = hold->connection ? redlock_fd(hold->connection) : -1, .events = POLLIN},
         {.fd = hold->observer ? redlock_fd(hold->observer) : -1, .events = POLLIN},
     };
 
-    left_ns = left_ns > 0 ? left_ns : 0;
-    const struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
-    (void) ppoll(fds, 3, &timeout, NULL);
+    (void) cli_poll(fds, 3, until_ns < ping_ns ? until_ns : ping_ns);
     read_signals(hold);
     if (hold->connection && redlock_dispatch(hold->connection) != REDLOCK_OK && hold->error == REDLOCK_OK)
         hold->error = REDLOCK_AGENT_AWAY;
@@ -413,7 +394,7 @@ static int request_failed(struct hold *hold) {
     tell(hold, "waiting for %s: %s", hold->name, redlock_strerror(error));
     if (error == REDLOCK_AGENT_AWAY)
         disconnect(hold);
-    pump(hold, now_ns() + RETRY_MS * NS_PER_MS);
+    pump(hold, cli_now_ns() + RETRY_MS * NS_PER_MS);
     return 0;
 }
 
@@ -424,7 +405,7 @@ static int64_t grace_ns(const struct hold *hold) {
 
 /* When to act as if the lease were lost, as we know now. */
 static int64_t act_ns(struct hold *hold) {
-    int64_t at_ns = now_ns(), left_ns = redlock_remaining_ns(hold->lease);
+    int64_t at_ns = cli_now_ns(), left_ns = redlock_remaining_ns(hold->lease);
 
     if (left_ns > hold->longest_ns)
         hold->longest_ns = left_ns;
@@ -433,31 +414,31 @@ static int64_t act_ns(struct hold *hold) {
 
 /* One that is as good as lost, because we were stopped, say, is given back. */
 static void check_grant(struct hold *hold) {
-    if (!hold->granted || (!hold->lost && now_ns() < act_ns(hold)))
+    if (!hold->granted || (!hold->lost && cli_now_ns() < act_ns(hold)))
         return;
     (void) redlock_release_async(hold->lease);
     hold->lease = NULL;
     hold->granted = hold->lost = false;
-    pump(hold, now_ns() + RETRY_MS * NS_PER_MS);
+    pump(hold, cli_now_ns() + RETRY_MS * NS_PER_MS);
 }
 
 /* Until it is granted or we are to stop: 0; or the exit status. */
 static int wait_for_lease(struct hold *hold) {
-    int64_t observe_ns = now_ns() + OBSERVE_FIRST_MS * NS_PER_MS;
+    int64_t observe_ns = cli_now_ns() + OBSERVE_FIRST_MS * NS_PER_MS;
     int status = 0;
 
     while (!hold->granted && hold->stops == 0 && status == 0) {
         if (!hold->connection && !connect_again(hold)) {
-            pump(hold, now_ns() + RETRY_MS * NS_PER_MS);
+            pump(hold, cli_now_ns() + RETRY_MS * NS_PER_MS);
             continue;
         }
         if (!hold->lease) {
             hold->error = redlock_acquire_async(hold->connection, hold->name, &hold->options, &hold->lease);
             tell_who_leads(hold);
         }
-        if (hold->error == REDLOCK_OK && !hold->observer && now_ns() >= observe_ns) {
+        if (hold->error == REDLOCK_OK && !hold->observer && cli_now_ns() >= observe_ns) {
             observe(hold);
-            observe_ns = now_ns() + OBSERVE_AGAIN_MS * NS_PER_MS;
+            observe_ns = cli_now_ns() + OBSERVE_AGAIN_MS * NS_PER_MS;
         }
         if (hold->error == REDLOCK_OK)
             pump(hold, hold->observer ? INT64_MAX : observe_ns);
@@ -476,7 +457,7 @@ static void run_hook(struct hold *hold, const char *text) {
     char *const shell[] = {(char *) "/bin/sh", (char *) "-c", (char *) text, NULL};
 
     if (text)
-        (void) job_start(&hold->hook, shell, hold->lease, false);
+        (void) job_start(&hold->hook, shell, hold->lease, JOB_GROUP_OWN, NULL);
 }
 
 static bool tell_ready(struct hold *hold) {
@@ -500,7 +481,7 @@ static void lead(struct hold *hold) {
     run_hook(hold, hold->leader_hook);
     while (hold->stops == 0 && !hold->lost) {
         int64_t at_ns = act_ns(hold);
-        if (now_ns() >= at_ns) {
+        if (cli_now_ns() >= at_ns) {
             hold->lost = true;
             if (!hold->reason[0])
                 (void) snprintf(hold->reason, sizeof(hold->reason), "%s",
@@ -525,25 +506,25 @@ static int64_t tell_end(struct hold *hold, bool ends) {
         tell(hold, "the lease was lost: %s", hold->reason);
     else if (notify_send(&hold->notify, "STOPPING=1", hold->lost ? "the lease was lost" : "releasing") &&
              hold->notify.fd >= 0 && hold->lost && left_ns > 0)
-        return now_ns() + left_ns;
+        return cli_now_ns() + left_ns;
     return 0;
 }
 
 /* The hooks run one after the other: a leader's that still runs has half of the grace to end. One more
  * signal, and nothing is waited for. */
 static void step_down(struct hold *hold, bool ends) {
-    int64_t stay_ns = tell_end(hold, ends), kill_ns = now_ns() + grace_ns(hold) / 2;
+    int64_t stay_ns = tell_end(hold, ends), kill_ns = cli_now_ns() + grace_ns(hold) / 2;
     const char *next = hold->follower_hook;
     int stops = hold->stops;
 
     job_signal(&hold->hook, SIGTERM);
-    while (hold->hook.pid != 0 || next || now_ns() < stay_ns) {
+    while (hold->hook.pid != 0 || next || cli_now_ns() < stay_ns) {
         if (hold->hook.pid == 0 && next) {
             run_hook(hold, next);
             next = NULL;
             kill_ns = INT64_MAX;
         }
-        if (now_ns() >= kill_ns || hold->stops > stops) {
+        if (cli_now_ns() >= kill_ns || hold->stops > stops) {
             job_signal(&hold->hook, SIGKILL);
             job_wait(&hold->hook);
             if (hold->stops > stops)

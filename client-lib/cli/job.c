@@ -12,22 +12,6 @@
 
 #include "cli.h"
 
-/* We share our terminal's foreground only if we have it. */
-static bool owns_terminal(void) {
-    return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
-}
-
-/* In a background group this would stop us by SIGTTOU, which is blocked. */
-static void give_terminal(pid_t group) {
-    sigset_t block, old;
-
-    (void) sigemptyset(&block);
-    (void) sigaddset(&block, SIGTTOU);
-    (void) sigprocmask(SIG_BLOCK, &block, &old);
-    (void) tcsetpgrp(STDIN_FILENO, group);
-    (void) sigprocmask(SIG_SETMASK, &old, NULL);
-}
-
 static bool set_number(const char *name, uint64_t number) {
     char text[24];
 
@@ -45,56 +29,79 @@ static bool set_environment(const struct redlock_lease *lease) {
            set_number("REDLOCK_ID", redlock_lease_id(lease));
 }
 
-__attribute__((noreturn)) static void child(const struct job *job, char *const argv[],
-                                            const struct redlock_lease *lease, pid_t parent, int error_fd) {
-    sigset_t none;
-    int error;
+struct birth {
+    char *const *argv;
+    const struct redlock_lease *lease;
+    const sigset_t *mask;
+    enum job_group group;
+    pid_t parent;
+    int error_pipe[2]; /* closes when the program is executed */
+    int go_pipe[2];    /* closes when it may be */
+};
 
-    (void) setpgid(0, 0);
-    if (job->has_terminal)
-        give_terminal(getpid());
+__attribute__((noreturn)) static void child(const struct birth *birth) {
+    int error_fd = birth->error_pipe[1], error;
+    sigset_t none;
+    char end;
+
+    if (birth->group == JOB_GROUP_OWN)
+        (void) setpgid(0, 0);
     /* The kernel kills us with our parent; if that has gone already, it was too early for it. */
     (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
+    if (getppid() != birth->parent)
         _exit(STATUS_LOST);
-    (void) signal(SIGPIPE, SIG_DFL);
+    (void) close(birth->go_pipe[1]);
+    while (read(birth->go_pipe[0], &end, 1) < 0 && errno == EINTR)
+        ;
     (void) sigemptyset(&none);
-    (void) sigprocmask(SIG_SETMASK, &none, NULL);
-    if (set_environment(lease))
-        (void) execvp(argv[0], argv);
+    (void) sigprocmask(SIG_SETMASK, birth->mask ? birth->mask : &none, NULL);
+    if (set_environment(birth->lease))
+        (void) execvp(birth->argv[0], birth->argv);
     error = errno;
     ssize_t n = write(error_fd, &error, sizeof(error));
     (void) n;
     _exit(STATUS_NOT_FOUND);
 }
 
-int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease, bool in_foreground) {
-    pid_t parent = getpid();
-    int error = 0, error_pipe[2];
+/* 0, or the errno with which it could not be executed. */
+static int begin(struct job *job, const struct birth *birth) {
+    int error = 0;
+    ssize_t n;
 
-    *job = (struct job){.has_terminal = in_foreground && owns_terminal()};
-    if (pipe2(error_pipe, O_CLOEXEC) < 0) {
+    (void) close(birth->error_pipe[1]);
+    if (job->pid > 0 && birth->group == JOB_GROUP_OWN)
+        (void) setpgid(job->pid, job->pid); /* whoever is first */
+    if (job->pid > 0 && birth->group == JOB_GROUP_LEFT)
+        (void) setsid();
+    (void) close(birth->go_pipe[0]);
+    (void) close(birth->go_pipe[1]);
+    do
+        n = read(birth->error_pipe[0], &error, sizeof(error));
+    while (n < 0 && errno == EINTR);
+    (void) close(birth->error_pipe[0]);
+    return n == sizeof(error) ? error : 0;
+}
+
+int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease, enum job_group group,
+              const sigset_t *mask) {
+    struct birth birth = {.argv = argv, .lease = lease, .mask = mask, .group = group, .parent = getpid()};
+
+    *job = (struct job){0};
+    if (pipe2(birth.error_pipe, O_CLOEXEC) < 0 || pipe2(birth.go_pipe, O_CLOEXEC) < 0) {
         cli_complain("can't start %s: %s", argv[0], strerror(errno));
         return STATUS_SYSTEM;
     }
     job->pid = fork();
     if (job->pid == 0)
-        child(job, argv, lease, parent, error_pipe[1]);
-    (void) close(error_pipe[1]);
-    if (job->pid < 0) {
-        cli_complain("can't start %s: %s", argv[0], strerror(errno));
-        (void) close(error_pipe[0]);
+        child(&birth);
+    int fork_error = job->pid < 0 ? errno : 0, error = begin(job, &birth);
+    if (fork_error != 0) {
+        cli_complain("can't start %s: %s", argv[0], strerror(fork_error));
         job->pid = 0;
         return STATUS_SYSTEM;
     }
-    (void) setpgid(job->pid, job->pid); /* whoever is first */
-    ssize_t n;
-    do
-        n = read(error_pipe[0], &error, sizeof(error));
-    while (n < 0 && errno == EINTR);
-    (void) close(error_pipe[0]);
-    if (n != sizeof(error))
-        return 0; /* the pipe closed at exec: it runs */
+    if (error == 0)
+        return 0;
     job_wait(job);
     cli_complain("%s: %s", argv[0], strerror(error));
     return error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
@@ -105,41 +112,13 @@ void job_signal(const struct job *job, int number) {
         (void) kill(-job->pid, number);
 }
 
-static void job_over(struct job *job, int wait_status) {
-    job->pid = 0;
-    job->wait_status = wait_status;
-    if (job->has_terminal)
-        give_terminal(getpgrp());
-}
-
-/* The shell sees us stopped; its "fg" wakes us, and we the command. */
-static void stop_together(struct job *job) {
-    if (job->has_terminal)
-        give_terminal(getpgrp());
-    (void) kill(getpid(), SIGSTOP);
-}
-
-enum job_change job_reap(struct job *job) {
-    enum job_change change = JOB_RUNNING;
+bool job_reap(struct job *job) {
     int wait_status;
 
-    while (job->pid > 0 && waitpid(job->pid, &wait_status, WNOHANG | WUNTRACED) > 0) {
-        if (!WIFSTOPPED(wait_status)) {
-            job_over(job, wait_status);
-            return JOB_OVER;
-        }
-        if (job->has_terminal) {
-            stop_together(job);
-            change = JOB_CONTINUED;
-        }
-    }
-    return change;
-}
-
-void job_continue(const struct job *job) {
-    if (job->has_terminal)
-        give_terminal(job->pid);
-    job_signal(job, SIGCONT);
+    if (job->pid <= 0 || waitpid(job->pid, &wait_status, WNOHANG) <= 0)
+        return false;
+    *job = (struct job){.wait_status = wait_status};
+    return true;
 }
 
 void job_wait(struct job *job) {
@@ -149,7 +128,7 @@ void job_wait(struct job *job) {
         return;
     while (waitpid(job->pid, &wait_status, 0) < 0 && errno == EINTR)
         ;
-    job_over(job, wait_status);
+    *job = (struct job){.wait_status = wait_status};
 }
 
 int job_status(const struct job *job) {

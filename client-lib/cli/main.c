@@ -83,30 +83,6 @@ int cli_connect(const struct cli *cli, struct redlock **ret) {
     return error == REDLOCK_NO_MEMORY ? STATUS_SYSTEM : STATUS_NO_AGENT;
 }
 
-bool cli_duration_ms(const char *text, int64_t *ret) {
-    static const struct {
-        const char *unit;
-        double ms;
-    } units[] = {{"", 1e3},     {"ms", 1},     {"s", 1e3},    {"m", 60e3},
-                 {"min", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
-    char *end;
-
-    if (text[0] < '0' || text[0] > '9')
-        return false; /* strtod() would take blanks, signs, "inf" and "nan" */
-    double number = strtod(text, &end);
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-        if (strcmp(end, units[i].unit) != 0)
-            continue;
-        double ms = number * units[i].ms;
-        if (!(ms <= INT32_MAX) || memchr(text, 'x', (size_t) (end - text)) ||
-            memchr(text, 'X', (size_t) (end - text)))
-            return false;
-        *ret = (int64_t) (ms + 0.5);
-        return true;
-    }
-    return false;
-}
-
 int main(int argc, char **argv) {
     static const struct {
         const char *name;

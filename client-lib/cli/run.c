@@ -1,80 +1,50 @@
-/* redlock run: a command under a lease. Whatever becomes of the agent, the command ends before the lease
- * does. */
+/* redlock run: a command under a lease. Whatever becomes of the agent, or of redlock, the command ends
+ * before the lease does. The arguments, and the two processes that do it: see guard.h. */
+
+#include "run.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
-#include <time.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "cli.h"
-#include "job.h"
-
-#define NS_PER_MS INT64_C(1000000)
-#define NS_PER_S INT64_C(1000000000)
+#include "guard.h"
+#include "signal-relay.h"
 
 static const char usage[] =
     "redlock run [OPTION]... NAME -- COMMAND [ARGUMENT]...\n"
     "redlock run [OPTION]... NAME -c 'SHELL TEXT'\n"
     "Runs COMMAND while holding the lease NAME; waits for it first, as long as it takes.\n"
     "\n"
-    "  -n, --nonblock       don't wait: exit with 1 if the name is held\n"
-    "  -w, --wait TIME      wait no longer: exit with 124\n"
-    "  -t, --ttl TIME       the lease's ttl instead of the agent's default\n"
-    "  -E, --conflict-exit-code N   exit with N instead of 1\n"
-    "      --grace TIME     when the lease can't be kept: SIGTERM this long before it ends (a quarter of "
-    "the ttl, at most\n"
-    "                       5s; at most half of it), SIGKILL just before it ends\n"
-    "      --data TEXT      publish TEXT with the lease ('redlock leader' shows it)\n"
-    "      --max-hold TIME  hold no longer than this\n"
-    "  -c, --command TEXT   run TEXT with /bin/sh -c\n"
+    "  -n, --nonblock, --nb   don't wait: exit with 1 if the name is held\n"
+    "  -w, --wait, --timeout TIME\n"
+    "                         wait no longer: exit with 124\n"
+    "  -E, --conflict-exit-code N\n"
+    "                         exit with N instead of 1 and 124\n"
+    "  -t, --ttl TIME         the lease's ttl instead of the agent's default\n"
+    "      --grace TIME       when the lease can't be kept: SIGTERM this long before it ends (a quarter of\n"
+    "                         the ttl, at most 5s; at most half of it), SIGKILL just before it ends\n"
+    "      --data TEXT        publish TEXT with the lease ('redlock leader' shows it)\n"
+    "      --max-hold TIME    hold no longer than this\n"
+    "      --linger TIME      when redlock's own guard process is killed: keep the lease for so long, for "
+    "the\n"
+    "                         command to be ended meanwhile (2s)\n"
+    "  -o, --close            release when COMMAND ends, whatever it has left running\n"
+    "  -q, --quiet            no messages: the exit status alone\n"
+    "      --verbose          tell how long it took to acquire the lease\n"
+    "  -x, -e, --exclusive    nothing: as flock(1) has it\n"
+    "  -c, --command TEXT     run TEXT with /bin/sh -c\n"
+    "  -h, --help\n"
     "\n"
-    "TIME is a number of seconds, or has a unit: 500ms, 10s, 2m, 1h. COMMAND finds REDLOCK_NAME, "
-    "REDLOCK_ID and\n"
-    "REDLOCK_FENCE in its environment, runs in a process group of its own, gets our signals, and is waited "
-    "for before the "
-    "lease is\n"
-    "released. Exit status: COMMAND's own, or as 'redlock --help' says; 125 if the lease was lost.\n";
-
-enum { GRACE_MS_MAX = 5000, KILL_MARGIN_MS = 20, KILL_MARGIN_DIVISOR = 100, RELEASE_TIMEOUT_MS = 1000 };
-
-struct run {
-    struct redlock_options options;
-    const char *name;
-    char **command;
-    char *shell_text;
-    int conflict_status;
-    int64_t grace_ms; /* -1: chosen by the ttl */
-    struct redlock *connection;
-    struct redlock_lease *lease;
-    struct job job;
-    int signal_fd;
-    int64_t kill_margin_ns;
-    bool lost_told;  /* the agent said that the lease is over */
-    bool terminated; /* SIGTERM was sent: the lease ends soon */
-    char reason[320];
-};
-
-static int64_t now_ns(void) {
-    struct timespec now;
-
-    (void) clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t) now.tv_sec * NS_PER_S + now.tv_nsec;
-}
-
-/* --- arguments --- */
-
-static bool read_duration(const char *option, const char *text, int64_t *ret) {
-    if (cli_duration_ms(text, ret))
-        return true;
-    cli_complain("%s %s: expected a time such as 500ms, 10s or 2m", option, text);
-    return false;
-}
+    "TIME is a number of seconds, or has a unit: .5, 500ms, 10s, 2m, 1h. COMMAND finds REDLOCK_NAME,\n"
+    "REDLOCK_ID and REDLOCK_FENCE in its environment. The lease is released when COMMAND and all that it "
+    "has\n"
+    "started have ended. Exit status: COMMAND's own, or as 'redlock --help' says; 125 if the lease was "
+    "lost.\n";
 
 static bool read_status(const char *text, int *ret) {
     char *end;
@@ -94,21 +64,34 @@ static bool read_option(struct run *run, int option) {
         run->options.wait_ms = 0;
         return true;
     case 'w':
-        return read_duration("--wait", optarg, &run->options.wait_ms);
+        return cli_read_duration("--wait", optarg, &run->options.wait_ms);
     case 't':
-        return read_duration("--ttl", optarg, &run->options.ttl_ms);
+        return cli_read_duration("--ttl", optarg, &run->options.ttl_ms);
     case 'E':
         return read_status(optarg, &run->conflict_status);
     case 'g':
-        return read_duration("--grace", optarg, &run->grace_ms);
+        return cli_read_duration("--grace", optarg, &run->grace_ms);
     case 'm':
-        return read_duration("--max-hold", optarg, &run->options.max_hold_ms);
+        return cli_read_duration("--max-hold", optarg, &run->options.max_hold_ms);
+    case 'k':
+        return cli_read_duration("--linger", optarg, &run->options.linger_ms);
     case 'd':
         run->options.data = optarg;
         run->options.data_length = strlen(optarg);
         return true;
     case 'c':
         run->shell_text = optarg;
+        return true;
+    case 'o':
+        run->leave_rest = true;
+        return true;
+    case 'q':
+        run->quiet = true;
+        return true;
+    case 'v':
+        cli_be_verbose();
+        return true;
+    case 'x':
         return true;
     default:
         return false;
@@ -118,21 +101,33 @@ static bool read_option(struct run *run, int option) {
 /* 0; or 1 + the exit status to end with. */
 static int read_arguments(struct run *run, int argc, char **argv) {
     static const struct option known[] = {
-        {"nonblock", no_argument, NULL, 'n'},       {"wait", required_argument, NULL, 'w'},
-        {"ttl", required_argument, NULL, 't'},      {"conflict-exit-code", required_argument, NULL, 'E'},
-        {"grace", required_argument, NULL, 'g'},    {"data", required_argument, NULL, 'd'},
-        {"max-hold", required_argument, NULL, 'm'}, {"command", required_argument, NULL, 'c'},
-        {"help", no_argument, NULL, 'h'},           {0},
+        {"nonblock", no_argument, NULL, 'n'},
+        {"nb", no_argument, NULL, 'n'},
+        {"wait", required_argument, NULL, 'w'},
+        {"timeout", required_argument, NULL, 'w'},
+        {"ttl", required_argument, NULL, 't'},
+        {"conflict-exit-code", required_argument, NULL, 'E'},
+        {"grace", required_argument, NULL, 'g'},
+        {"data", required_argument, NULL, 'd'},
+        {"max-hold", required_argument, NULL, 'm'},
+        {"linger", required_argument, NULL, 'k'},
+        {"command", required_argument, NULL, 'c'},
+        {"close", no_argument, NULL, 'o'},
+        {"exclusive", no_argument, NULL, 'x'},
+        {"quiet", no_argument, NULL, 'q'},
+        {"verbose", no_argument, NULL, 'v'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     int option;
 
     /* "+": the options end at NAME. */
-    while ((option = cli_option(argc, argv, "+:nw:t:E:c:", known)) >= 0) {
+    while ((option = cli_option(argc, argv, "+:nw:t:E:c:oqxeh", known)) >= 0) {
         if (option == 'h') {
             (void) fputs(usage, stdout);
             return 1 + STATUS_DONE;
         }
-        if (!read_option(run, option))
+        if (!read_option(run, option == 'e' ? 'x' : option))
             return 1 + STATUS_USAGE;
     }
     if (optind < argc)
@@ -151,161 +146,41 @@ static int read_arguments(struct run *run, int argc, char **argv) {
     return 0;
 }
 
-/* --- the watch over the command --- */
+static int run_guarded(const struct cli *cli, struct run *run) {
+    int channel[2], signal_fd;
 
-static void on_lost(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
-    struct run *run = userdata;
-
-    (void) lease;
-    run->lost_told = true;
-    (void) snprintf(run->reason, sizeof(run->reason), "%s: %s", reason, text);
-}
-
-static void on_disconnected(struct redlock *connection, void *userdata) {
-    struct run *run = userdata;
-
-    (void) snprintf(run->reason, sizeof(run->reason), "%s", redlock_error_text(connection));
-}
-
-/* Ends the command in time, by what we know ourselves. Returns when to look again. */
-static int64_t enforce(struct run *run) {
-    int64_t at_ns = now_ns(), deadline_ns = at_ns + redlock_remaining_ns(run->lease);
-    int64_t kill_ns = deadline_ns - run->kill_margin_ns,
-            terminate_ns = deadline_ns - run->grace_ms * NS_PER_MS;
-
-    if (at_ns >= kill_ns || run->lost_told) {
-        run->terminated = true;
-        job_signal(&run->job, SIGKILL);
-        return INT64_MAX; /* its end comes as SIGCHLD */
-    }
-    if (at_ns >= terminate_ns && !run->terminated) {
-        run->terminated = true;
-        if (!run->reason[0])
-            (void) snprintf(run->reason, sizeof(run->reason), "%s", redlock_error_text(run->connection));
-        cli_complain("%s: the lease can't be kept%s%s: stopping the command", run->name,
-                     run->reason[0] ? ": " : "", run->reason);
-        job_signal(&run->job, SIGTERM);
-        job_signal(&run->job, SIGCONT);
-    }
-    return run->terminated ? kill_ns : terminate_ns;
-}
-
-static void pass_signals_on(struct run *run) {
-    struct signalfd_siginfo info;
-
-    while (read(run->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-        if (info.ssi_signo == SIGCHLD)
-            continue;
-        job_signal(&run->job, (int) info.ssi_signo);
-    }
-}
-
-/* Until the command is over. */
-static void watch(struct run *run) {
-    struct pollfd fds[] = {
-        {.fd = run->signal_fd, .events = POLLIN},
-        {.fd = redlock_fd(run->connection), .events = POLLIN},
-    };
-
-    for (;;) {
-        int64_t look_ns = enforce(run);
-        int64_t left_ns = look_ns == INT64_MAX ? INT64_MAX : look_ns - now_ns();
-        if (left_ns < 0)
-            left_ns = 0;
-        const struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
-        int n = ppoll(fds, 2, look_ns == INT64_MAX ? NULL : &timeout, NULL);
-        if (n < 0 && errno != EINTR)
-            job_signal(&run->job, SIGKILL);
-        pass_signals_on(run);
-        enum job_change change = job_reap(&run->job);
-        if (change == JOB_OVER)
-            return;
-        (void) redlock_dispatch(run->connection);
-        if (change == JOB_CONTINUED) {
-            (void) enforce(run); /* the lease may be over by now: then the command must not go on */
-            job_continue(&run->job);
-        }
-    }
-}
-
-static int open_signals(void) {
-    static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGCHLD};
-    sigset_t set;
-
-    (void) sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
-        (void) sigaddset(&set, passed_on[i]);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-        return -1;
-    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-static int choose_times(struct run *run) {
-    int64_t ttl_ms = redlock_remaining_ns(run->lease) / NS_PER_MS;
-
-    if (run->grace_ms < 0)
-        run->grace_ms = ttl_ms / 4 < GRACE_MS_MAX ? ttl_ms / 4 : GRACE_MS_MAX;
-    if (run->grace_ms > ttl_ms / 2) {
-        cli_complain("--grace is %lld ms: expected at most half of the ttl, which leaves %lld ms",
-                     (long long) run->grace_ms, (long long) (ttl_ms / 2));
-        return STATUS_USAGE;
-    }
-    int64_t margin_ms =
-        ttl_ms / KILL_MARGIN_DIVISOR > KILL_MARGIN_MS ? ttl_ms / KILL_MARGIN_DIVISOR : KILL_MARGIN_MS;
-    run->kill_margin_ns = (margin_ms < ttl_ms / 4 ? margin_ms : ttl_ms / 4) * NS_PER_MS;
-    return 0;
-}
-
-static int run_command(struct run *run) {
-    char *const shell[] = {(char *) "/bin/sh", (char *) "-c", run->shell_text, NULL};
-
-    int status = choose_times(run);
-    if (status != 0)
-        return status;
-    run->signal_fd = open_signals();
-    if (run->signal_fd < 0 || redlock_fd(run->connection) < 0) {
+    (void) sigprocmask(SIG_BLOCK, NULL, &run->mask);
+    signal_fd = signal_relay_init();
+    if (signal_fd < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0) {
         cli_complain("can't watch signals: %s", strerror(errno));
         return STATUS_SYSTEM;
     }
-    (void) redlock_dispatch(run->connection); /* from here on the library keeps its deadline fresh */
-    status = job_start(&run->job, run->shell_text ? shell : run->command, run->lease, true);
-    if (status != 0)
-        return status;
-    watch(run);
-    if (!run->terminated)
-        return job_status(&run->job);
-    cli_complain("%s: the lease was lost%s%s", run->name, run->reason[0] ? ": " : "", run->reason);
-    return STATUS_LOST;
+    pid_t guard = fork();
+    if (guard < 0) {
+        cli_complain("can't start the guard process: %s", strerror(errno));
+        return STATUS_SYSTEM;
+    }
+    if (guard == 0) {
+        (void) close(channel[0]);
+        (void) close(signal_fd);
+        guard_run(cli, run, channel[1]);
+        _exit(STATUS_DONE);
+    }
+    (void) close(channel[1]);
+    return signal_relay_run(signal_fd, channel[0], run->name);
 }
 
 int cli_run(const struct cli *cli, int argc, char **argv) {
-    static const struct redlock_callbacks callbacks = {
-        .size = sizeof(callbacks), .lost = on_lost, .disconnected = on_disconnected};
     struct run run = {
-        .options = {.size = sizeof(run.options), .wait_ms = -1},
-        .conflict_status = STATUS_HELD,
+        .options = {.size = sizeof(run.options), .wait_ms = -1, .linger_ms = RUN_LINGER_MS},
+        .conflict_status = -1,
         .grace_ms = -1,
-        .signal_fd = -1,
     };
 
     int status = read_arguments(&run, argc, argv);
     if (status != 0)
         return status - 1;
-    status = cli_connect(cli, &run.connection);
-    if (status != 0)
-        return status;
-    int error = redlock_acquire(run.connection, run.name, &run.options, &run.lease);
-    if (error != REDLOCK_OK) {
-        status = cli_failed(run.connection, error, run.name);
-        redlock_close(run.connection);
-        return error == REDLOCK_BUSY ? run.conflict_status : status;
-    }
-    redlock_set_callbacks(run.connection, &callbacks, &run);
-    status = run_command(&run);
-    /* Should the agent not answer, closing the connection releases as well. */
-    redlock_set_answer_timeout(run.connection, RELEASE_TIMEOUT_MS);
-    if (!run.terminated)
-        (void) redlock_release(run.lease);
-    redlock_close(run.connection);
-    return status;
+    if (run.quiet)
+        cli_be_quiet();
+    return run_guarded(cli, &run);
 }

@@ -27,7 +27,9 @@ LAYERS = {
     "agent/dev": (("base/", "config/config.h", "io/log.h", "dev/"), None),
     "agent": (("base/", "io/", "config/config.h", "dev/dev.h"), None),
     "client-lib": (LIBRARY, None),
-    "client-lib/cli": (LIBRARY + ("cli.h", "job.h", "json.h", "leadership.h", "notify.h", "utf8.h"), None),
+    "client-lib/cli": (LIBRARY + ("cli.h", "group-witness.h", "guard.h", "job.h", "json.h",
+                                  "leadership.h", "notify.h", "process-tree.h", "run.h", "signal-relay.h",
+                                  "utf8.h", "waiting.h"), None),
 }
 
 # Where more care is due than a directory shows.

@@ -1,0 +1,23 @@
+/* What `redlock run` was asked for. */
+#pragma once
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "redlock.h"
+
+/* The default of --linger: for the relay to end the tree when the guard is killed. */
+enum { RUN_LINGER_MS = 2000 };
+
+struct run {
+    struct redlock_options options;
+    const char *name;
+    char **command;      /* as for execvp(3) */
+    char *shell_text;    /* instead of it, for /bin/sh -c; NULL: none */
+    int conflict_status; /* with which to exit when the name is held; -1: the usual ones */
+    int64_t grace_ms;    /* -1: chosen by the ttl */
+    bool quiet;
+    bool leave_rest; /* release at the command's end, whatever it has left running */
+    sigset_t mask;   /* the signals that were blocked when redlock was started */
+};

@@ -1,0 +1,62 @@
+#include "waiting.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+enum { NOTICE_MS = 2000 };
+
+void waiting_init(struct waiting *waiting, const struct cli *cli, const char *name, bool wanted) {
+    *waiting = (struct waiting){
+        .cli = cli, .name = name, .due_ns = wanted ? cli_now_ns() + NOTICE_MS * NS_PER_MS : INT64_MAX};
+}
+
+int64_t waiting_due_ns(const struct waiting *waiting) {
+    return waiting->due_ns;
+}
+
+static void tell(const struct waiting *waiting) {
+    struct redlock *connection = NULL;
+    struct redlock_leader leader;
+
+    int held = redlock_connect(waiting->cli->socket_path, &connection);
+    if (held == REDLOCK_OK)
+        held = redlock_leader(connection, waiting->name, &leader);
+    if (held == 1)
+        cli_complain("%s: waiting: held by %s, %" PRId64 " ms left if not extended", waiting->name,
+                     leader.holder, leader.validity_ms);
+    else if (held == 0)
+        cli_complain("%s: waiting: nobody holds it at this moment", waiting->name);
+    else
+        cli_complain("%s: waiting: %s%s%s", waiting->name, redlock_strerror(held), connection ? ": " : "",
+                     connection ? redlock_error_text(connection) : "");
+}
+
+void waiting_look(struct waiting *waiting) {
+    pid_t parent = getpid();
+
+    if (cli_now_ns() < waiting->due_ns)
+        return;
+    waiting->due_ns = INT64_MAX;
+    waiting->pid = fork();
+    if (waiting->pid != 0)
+        return;
+    (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == parent)
+        tell(waiting);
+    _exit(0);
+}
+
+void waiting_deinit(struct waiting *waiting) {
+    if (waiting->pid <= 0)
+        return;
+    (void) kill(waiting->pid, SIGKILL);
+    while (waitpid(waiting->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    waiting->pid = 0;
+}

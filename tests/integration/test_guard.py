@@ -1,0 +1,160 @@
+"""The guard of redlock run: no process of the command outlives the lease, whatever happens to redlock."""
+
+import os
+import shutil
+import signal
+import subprocess
+
+import lab
+from tap import equal, main, ok, skip
+
+nodes = lab.nodes(3)
+agent = lab.Agent(nodes, lab.UNHURRIED)
+# A worker in the shell, one in a session of its own, and one whose parents have ended.
+WORKERS = ("sleep 1000 & echo $!; setsid sleep 1000 & echo $!; "
+           "(setsid sh -c 'sleep 1000 & echo $!') & wait $!; echo $$; exec sleep 1000")
+CAN_CHANGE_USER = os.getuid() == 0 and shutil.which("setpriv")
+
+
+def start(name, text, *options, prefix=(), count=4):
+    """A command of so many processes under a lease: the Popen, and their pids."""
+    process = begin(agent, "run", *options, name, "-c", text, prefix=prefix)
+    pids = [int(process.stdout.readline()) for _ in range(count)]
+    return process, pids
+
+
+def begin(served_by, *arguments, prefix=()):
+    return lab.spawn([*prefix, lab.REDLOCK, "--socket", served_by.socket_path, *arguments], text=True,
+                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def guard_of(process):
+    with open("/proc/%d/task/%d/children" % (process.pid, process.pid)) as file:
+        for pid in file.read().split():
+            with open("/proc/%s/comm" % pid) as comm:
+                if comm.read().strip() == "redlock-guard":
+                    return int(pid)
+    raise LookupError("no guard")
+
+
+def overlaps(name, pids):
+    """Acquires the name; which of these processes run then."""
+    client = agent.client()
+    client.acquire(name, "WAIT", 20000)
+    running = [pid for pid in pids if lab.alive(pid)]
+    client.close()
+    return running
+
+
+def test_killed_a_hundred_times():
+    """The next holder waits for the name already."""
+    running = []
+    for turn in range(100):
+        name = "killed %d" % (turn % 4)
+        process, pids = start(name, WORKERS)
+        waiter = agent.client()
+        waiter.send("ACQUIRE", name, "WAIT", 20000)
+        process.kill()
+        waiter.reply()
+        running += [pid for pid in pids if lab.alive(pid)]
+        waiter.close()
+        process.wait()
+    equal(running, [], "kill -9 of redlock run, 100 times: no worker runs when the next one holds the lease")
+
+
+def test_guard_killed():
+    """The lease lingers until the other process of redlock has ended the tree."""
+    running, statuses = [], set()
+    for turn in range(20):
+        process, pids = start("guard", WORKERS, "--linger", "300ms")
+        os.kill(guard_of(process), signal.SIGKILL)
+        running += overlaps("guard", pids)
+        statuses.add(process.wait())
+        errors = process.stderr.read()
+    equal(running, [], "kill -9 of its guard, 20 times: no worker runs when the next one holds the lease")
+    equal(statuses, {125}, "exit status 125")
+    ok("the guard process was killed: the command is stopped" in errors, errors.strip())
+
+
+def test_group_killed():
+    process, pids = start("group", "trap '' TERM; " + WORKERS, prefix=["setsid"])
+    os.killpg(process.pid, signal.SIGKILL)
+    equal(overlaps("group", pids), [],
+          "kill -9 of the whole job: no worker runs when the next one holds the lease")
+
+
+def test_lost():
+    own = lab.Agent(nodes, lab.UNHURRIED)
+    process = lab.redlock(own, "run", "-t", "3s", "loss", "-c", "trap '' TERM; " + WORKERS)
+    pids = [int(process.stdout.readline()) for _ in range(4)]
+    own.stop()
+    equal(overlaps("loss", pids), [], "a lost lease: no worker runs when the next one holds the lease")
+    equal(process.wait(), 125, "exit status 125")
+    own.cont()
+    own.terminate()
+
+
+def test_rest():
+    """As under flock(1), which has the lock on a descriptor that they inherit."""
+    process, pids = start("rest", "setsid sleep 1000 >/dev/null 2>&1 & echo $!; exit 3", count=1)
+    out, _ = process.communicate()
+    equal((process.returncode, out), (3, ""), "what the command has left running does not hold redlock up")
+    client = agent.client()
+    ok(isinstance(client.acquire("rest"), lab.ReplyError), "but the lease is held as long as it runs")
+    os.kill(pids[0], signal.SIGKILL)
+    ok("id" in client.acquire("rest", "WAIT", 20000), "and released at its end")
+    process, pids = start("close", "setsid sleep 1000 >/dev/null 2>&1 & echo $!; exit 3", "-o", count=1)
+    equal(process.wait(), 3, "with -o")
+    ok("id" in client.acquire("close", "WAIT", 20000) and lab.alive(pids[0]),
+       "it is released at the command's end")
+    os.kill(pids[0], signal.SIGKILL)
+    client.close()
+
+
+def test_changed_user():
+    if not CAN_CHANGE_USER:
+        skip("a command that changes its user", "only root can")
+        return
+    change = "setpriv --reuid=65534 --clear-groups "
+    running = []
+    for _ in range(10):
+        process, pids = start("user", change + "sleep 1000 & echo $!; exec setsid " + change + "sleep 1000",
+                              count=1)
+        process.kill()
+        running += overlaps("user", pids)
+    equal(running, [], "kill -9 of a redlock that runs as root: workers of other users end too")
+
+
+def test_cannot_be_ended():
+    """Without the right to signal processes of other users, as for a user with sudo in the command."""
+    if not CAN_CHANGE_USER:
+        skip("a command that can't be ended", "only root can change users")
+        return
+    prefix = ["setpriv", "--bounding-set=-kill", "--inh-caps=-kill"]
+    text = "setpriv --reuid=65534 --clear-groups sleep 1000 >/dev/null 2>&1 & echo $!; sleep 1000"
+    process, pids = start("sudo", text, prefix=prefix, count=1)
+    lab.wait_for(lambda: os.stat("/proc/%d" % pids[0]).st_uid == 65534, what="the change of the user")
+    process.kill()
+    errors = process.stderr.readline()
+    ok("process %d (sleep) can't be ended: Operation not permitted; " % pids[0] in errors and
+       "the lease is held until it ends" in errors and "sudo redlock run" in errors, errors.strip())
+    client = agent.client()
+    ok(isinstance(client.acquire("sudo"), lab.ReplyError), "what can't be ended holds the lease on")
+    os.kill(pids[0], signal.SIGKILL)
+    ok("id" in client.acquire("sudo", "WAIT", 20000), "until its end")
+    client.close()
+
+    own = lab.Agent(nodes, lab.UNHURRIED)
+    process = begin(own, "run", "-t", "1s", "sudo loss", "-c", text, prefix=prefix)
+    pid = int(process.stdout.readline())
+    lab.wait_for(lambda: os.stat("/proc/%d" % pid).st_uid == 65534, what="the change of the user")
+    own.kill()
+    _, errors = process.communicate(timeout=20 * lab.SCALE)
+    equal(process.returncode, 125, "with a lost lease redlock ends nevertheless: 125")
+    ok("process %d (sleep) can't be ended: Operation not permitted; it goes on without the lease" % pid
+       in errors, errors.strip())
+    os.kill(pid, signal.SIGKILL)
+
+
+main(test_killed_a_hundred_times, test_guard_killed, test_group_killed, test_lost, test_rest,
+     test_changed_user, test_cannot_be_ended)
