@@ -55,9 +55,9 @@ enum report_kind {
     REPORT_LOST,      /* reason: the request is over */
     REPORT_AWAITED,   /* text: the name: its release was heard by others, or may have been */
     REPORT_RELEASED,  /* the answer to COMMAND_RELEASE and COMMAND_FORGET: the request is over */
-    REPORT_LOOKED,    /* text: the value that a majority has; token, validity_ms. No text: none */
-    REPORT_NODE,      /* node, standing, text: the reason */
-    REPORT_FOREIGN,   /* node, text: the name; a held lease's key has another's value there */
+    REPORT_LOOKED,  /* text: the value that a majority has; token, validity_ms (-1: no end). No text: none */
+    REPORT_NODE,    /* node, standing, text: the reason */
+    REPORT_FOREIGN, /* node, text: the name; a held lease's key has another's value there */
 };
 
 enum failure {
@@ -89,8 +89,9 @@ struct report {
     enum failure failure;
     enum reason reason;
     enum standing standing;
-    bool stepped;   /* NODE: its clock was set */
-    bool undecided; /* LOOKED: no value has a majority, but with the nodes that are silent one may have */
+    bool stepped;      /* NODE: its clock was set */
+    bool foreign_type; /* LOOKED: text is a type, the key is no lock */
+    bool undecided;    /* LOOKED: no value has a majority, but with the nodes that are silent one may have */
     unsigned node;
     uint16_t text_length;
     uint64_t request;

@@ -7,6 +7,8 @@
 #include "core/explain.h"
 #include "core/shard.h"
 
+#define FOR_EVER_MS INT64_MAX
+
 static void look_end(struct shard *shard, struct look *look) {
     uint32_t index = (uint32_t) (look - (struct look *) (void *) shard->looks.memory);
 
@@ -54,7 +56,8 @@ void look_begin(struct shard *shard, const struct command *command, instant_ns n
     shard_send_look(shard, look, item, nodes, now_ns);
 }
 
-/* The time until a majority's keys no longer agree on this value: the quorum-th longest of what is left. */
+/* The time until a majority's keys no longer agree on this value: the quorum-th longest of what is left. -1:
+ * they have no expiry. */
 static int64_t majority_ttl_left_ms(const struct shard *shard, const struct look *look, uint64_t hash) {
     unsigned quorum = quorum_of(shard->config.nodes);
     int64_t best = -1;
@@ -70,7 +73,7 @@ static int64_t majority_ttl_left_ms(const struct shard *shard, const struct look
         if (as_long >= quorum && look->ttl_left_ms[i] > best)
             best = look->ttl_left_ms[i];
     }
-    return best;
+    return best == FOR_EVER_MS ? -1 : best;
 }
 
 /* The holder's token: the one on which a majority of its keys' nodes agrees; 0 as long as none is seen.
@@ -94,7 +97,7 @@ static uint16_t reported_length(const struct vote *vote) {
 }
 
 void look_vote(struct shard *shard, struct look *look, unsigned node, const struct vote *vote) {
-    static const uint64_t key[2] = {0, 0};
+    const uint64_t key[2] = {vote->foreign_type, 0}; /* a type is no value of the same letters */
     unsigned quorum = quorum_of(shard->config.nodes), same = 0, largest_possible;
     node_set bit = node_set_of(node);
 
@@ -106,7 +109,7 @@ void look_vote(struct shard *shard, struct look *look, unsigned node, const stru
     if (vote->kind == VOTE_FOREIGN) {
         look->occupied |= bit;
         look->hash[node] = hash_bytes(key, vote->text, vote->text_length);
-        look->ttl_left_ms[node] = vote->ttl_left_ms < 0 ? INT64_MAX : vote->ttl_left_ms;
+        look->ttl_left_ms[node] = vote->ttl_left_ms < 0 ? FOR_EVER_MS : vote->ttl_left_ms;
         look->token[node] = vote->token;
         for (unsigned i = 0; i < shard->config.nodes; i++)
             if ((look->occupied & node_set_of(i)) && look->hash[i] == look->hash[node])
@@ -115,6 +118,7 @@ void look_vote(struct shard *shard, struct look *look, unsigned node, const stru
             shard_report(
                 shard, &(struct report){.kind = REPORT_LOOKED,
                                         .request = look->request,
+                                        .foreign_type = vote->foreign_type,
                                         .text = vote->text,
                                         .text_length = reported_length(vote),
                                         .token = majority_token(shard, look, look->hash[node]),

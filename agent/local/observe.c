@@ -136,17 +136,21 @@ static void tell(struct service *service, const struct observed *observed, struc
         [LEADERSHIP_UNKNOWN] = "unknown", [LEADERSHIP_FREE] = "free", [LEADERSHIP_HELD] = "held"};
     struct resp_writer writer = session_compose(service);
     bool held = observed->leadership == LEADERSHIP_HELD;
+    const struct session_holder holder = {.value = held ? observed->value->bytes : NULL,
+                                          .length = held ? observed->value->head_length : 0,
+                                          .foreign_type = observed->foreign_type,
+                                          .token = observed->token};
 
     resp_put_push(&writer, 3, session->protocol);
     put_text(&writer, "leader");
     resp_put_bulk(&writer, observed->name->bytes, observed->name->head_length);
-    resp_put_map(&writer, held ? 6 : 2, session->protocol);
+    resp_put_map(&writer, held ? 2 + session_holder_pairs(&holder) : 2, session->protocol);
     put_text(&writer, "state");
     put_text(&writer, words[observed->leadership]);
     put_text(&writer, "since");
     resp_put_integer(&writer, (now_ns - observed->since_ns) / NS_PER_MS);
     if (held)
-        session_put_holder(&writer, observed->value->bytes, observed->value->head_length, observed->token);
+        session_put_holder(&writer, &holder);
     session_send(session, service, &writer);
 }
 
@@ -346,8 +350,8 @@ static bool take_holder(struct observatory *observatory, struct observed *observ
                         const struct report *report, instant_ns now_ns) {
     size_t length = report->text_length < TEXT_BYTES_MAX ? report->text_length : TEXT_BYTES_MAX;
     int64_t token = is_ours(report->text, length) ? report->token : 0;
-    bool same =
-        observed->leadership == LEADERSHIP_HELD && is_same_lease(observed->value, report->text, length);
+    bool same = observed->leadership == LEADERSHIP_HELD && observed->foreign_type == report->foreign_type &&
+                is_same_lease(observed->value, report->text, length);
     bool news = !same || (token != 0 && token != observed->token);
 
     struct text *value = text_new(&observatory->texts, report->text, length, NULL, 0);
@@ -355,6 +359,7 @@ static bool take_holder(struct observatory *observatory, struct observed *observ
         return false; /* told the next time that there is memory */
     text_unref(&observatory->texts, observed->value);
     observed->value = value;
+    observed->foreign_type = report->foreign_type;
     observed->leadership = LEADERSHIP_HELD;
     if (!same)
         observed->since_ns = now_ns;

@@ -35,7 +35,8 @@ struct observed {
     uint64_t hash;
     struct text *name;
     struct list observers;
-    struct text *value; /* LEADERSHIP_HELD: the holder's lock value */
+    struct text *value; /* LEADERSHIP_HELD: the holder's lock value, or: */
+    bool foreign_type;  /* the type of what is no lock */
     int64_t token;
     instant_ns since_ns;   /* this leadership was first seen */
     instant_ns unheard_ns; /* of the first question that no majority answered; INSTANT_NEVER: none since */

@@ -257,21 +257,30 @@ void session_request(struct session *session, struct service *service, const str
     session->asked_ns = 0;
 }
 
+size_t session_holder_pairs(const struct session_holder *holder) {
+    return holder->foreign_type ? 5 : 4;
+}
+
 /* A token stands beside the key for whoever held the name last: a value that is not ours has none. */
-void session_put_holder(struct resp_writer *writer, const char *value, size_t length, int64_t token) {
-    char holder[NAME_BYTES_MAX];
-    size_t data = explain_data_offset(value, length);
-    size_t holder_length = explain_holder(value, length, holder, sizeof(holder));
-    const char *colon = data ? memchr(holder, ':', holder_length) : NULL;
+void session_put_holder(struct resp_writer *writer, const struct session_holder *holder) {
+    size_t length = holder->foreign_type ? 0 : holder->length,
+           data = explain_data_offset(holder->value, length);
+    char shown[NAME_BYTES_MAX];
+    size_t shown_length = explain_holder(holder->value, length, shown, sizeof(shown));
+    const char *colon = data ? memchr(shown, ':', shown_length) : NULL;
 
     put_bulk_text(writer, "holder");
-    resp_put_bulk(writer, holder, holder_length);
+    resp_put_bulk(writer, shown, shown_length);
     put_bulk_text(writer, "host");
-    resp_put_bulk(writer, holder, colon ? (size_t) (colon - holder) : 0);
+    resp_put_bulk(writer, shown, colon ? (size_t) (colon - shown) : 0);
     put_bulk_text(writer, "fence");
-    resp_put_integer(writer, data ? token : 0);
+    resp_put_integer(writer, data ? holder->token : 0);
     put_bulk_text(writer, "data");
-    resp_put_bulk(writer, value + data, data ? length - data : 0);
+    resp_put_bulk(writer, holder->value + data, data ? length - data : 0);
+    if (holder->foreign_type) {
+        put_bulk_text(writer, "type");
+        resp_put_bulk(writer, holder->value, holder->length);
+    }
 }
 
 void session_looked(struct session *session, struct service *service, const struct report *report) {
@@ -289,8 +298,12 @@ void session_looked(struct session *session, struct service *service, const stru
     if (!report->text) {
         resp_put_nil(&writer, session->protocol);
     } else {
-        resp_put_map(&writer, 5, session->protocol);
-        session_put_holder(&writer, report->text, report->text_length, report->token);
+        const struct session_holder holder = {.value = report->text,
+                                              .length = report->text_length,
+                                              .foreign_type = report->foreign_type,
+                                              .token = report->token};
+        resp_put_map(&writer, session_holder_pairs(&holder) + 1, session->protocol);
+        session_put_holder(&writer, &holder);
         put_bulk_text(&writer, "validity");
         resp_put_integer(&writer, report->validity_ms);
     }

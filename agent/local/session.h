@@ -64,8 +64,18 @@ void session_outcome(void *service, struct request *request, const struct outcom
 /* The answer to a LEADER. */
 void session_looked(struct session *session, struct service *service, const struct report *report);
 
-/* Four pairs of a map: holder, host, fence and data, as they stand in the lock value. */
-void session_put_holder(struct resp_writer *writer, const char *value, size_t length, int64_t token);
+/* Who has a name's key: its lock value, or (foreign_type) the type of what is no lock. */
+struct session_holder {
+    const char *value;
+    size_t length;
+    bool foreign_type;
+    int64_t token;
+};
+
+/* Pairs of a map, so many: holder, host, fence and data, as they stand in the lock value; and the type,
+ * where there is no such value. */
+size_t session_holder_pairs(const struct session_holder *holder);
+void session_put_holder(struct resp_writer *writer, const struct session_holder *holder);
 
 /* Tells that the agent is about to stop. */
 void session_tell_draining(struct session *session, struct service *service);

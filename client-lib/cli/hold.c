@@ -351,7 +351,11 @@ static void on_leader(struct redlock *connection, const struct redlock_sighting 
     (void) connection;
     switch (sighting->leadership) {
     case REDLOCK_LEADER_HELD:
-        (void) snprintf(hold->seen, sizeof(hold->seen), "%s leads", who);
+        if (sighting->type[0])
+            (void) snprintf(hold->seen, sizeof(hold->seen), "no lock: its Redis key is of type %s",
+                            sighting->type);
+        else
+            (void) snprintf(hold->seen, sizeof(hold->seen), "%s leads", who);
         break;
     case REDLOCK_LEADER_NONE:
         (void) snprintf(hold->seen, sizeof(hold->seen), "nobody leads");

@@ -57,6 +57,10 @@ static void print_json(const struct leadership *leadership) {
         (void) fputs("null", stdout);
     (void) fputs(",\"data\":", stdout);
     json_string(stdout, leadership->data, leadership->data_length);
+    if (leadership->type_length > 0) {
+        (void) fputs(",\"type\":", stdout);
+        json_string(stdout, leadership->type, leadership->type_length);
+    }
     if (leadership->validity_ms >= 0)
         (void) printf(",\"validity\":%" PRId64, leadership->validity_ms);
     (void) fputs("}\n", stdout);
@@ -69,6 +73,9 @@ static void print_text(const struct leadership *leadership) {
     (void) printf("%s  ", leadership->name);
     if (leadership->holder_length > 0)
         (void) fwrite(leadership->holder, 1, leadership->holder_length, stdout);
+    else if (leadership->type_length > 0)
+        (void) printf("no lock: its Redis key is of type %.*s", (int) leadership->type_length,
+                      leadership->type);
     else
         (void) fputs(leadership->state && strcmp(leadership->state, "free") == 0 ? "nobody" : "unknown",
                      stdout);

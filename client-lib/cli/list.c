@@ -317,7 +317,7 @@ static void print_leader(void *userdata, const struct resp_token *tokens, size_t
         return;
     }
     const struct resp_token *holder = get(tokens, "holder"), *host = get(tokens, "host"),
-                            *data = get(tokens, "data");
+                            *data = get(tokens, "data"), *type = get(tokens, "type");
     struct leadership leadership = {.name = answer->name,
                                     .holder = holder ? holder->text : "",
                                     .holder_length = holder ? holder->length : 0,
@@ -325,6 +325,8 @@ static void print_leader(void *userdata, const struct resp_token *tokens, size_t
                                     .host_length = host ? host->length : 0,
                                     .data = data ? data->text : "",
                                     .data_length = data ? data->length : 0,
+                                    .type = type ? type->text : "",
+                                    .type_length = type ? type->length : 0,
                                     .fence = (uint64_t) get_integer(tokens, "fence"),
                                     .since_us = -1,
                                     .validity_ms = get_integer(tokens, "validity")};

@@ -30,6 +30,8 @@ static void on_leader(struct redlock *connection, const struct redlock_sighting 
         .host_length = strlen(sighting->host),
         .data = sighting->data,
         .data_length = sighting->data_length,
+        .type = sighting->type,
+        .type_length = strlen(sighting->type),
         .fence = sighting->fence,
         .since_us = wall_clock_us() - sighting->since_ms * 1000,
         .validity_ms = -1,

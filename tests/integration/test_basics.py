@@ -76,6 +76,29 @@ def test_foreign_libraries():
     ok(len(holder) > 100 and set(holder) == {"x"}, "also one of 30,000 bytes, cut")
     for node in nodes:
         node.call("DEL", "foreign")
+    for node in nodes:
+        node.call("SET", "foreign", "hash")
+    leader = lab.as_map(client.call("LEADER", "foreign"))
+    equal((leader["holder"], leader["validity"], "type" in leader), ("hash", -1, False),
+          "a key without an expiry: -1 ms")
+    for node in nodes:
+        node.call("DEL", "foreign")
+        node.call("HSET", "foreign", "field", "value")
+    no_lock = {"holder": "", "host": "", "fence": 0, "data": "", "validity": -1, "type": "hash"}
+    equal(lab.as_map(client.call("LEADER", "foreign")), no_lock,
+          "a key that is no string has a type and no holder")
+    observer = agent.client(3)
+    equal(observer.call("LEADER", "foreign"), no_lock, "in RESP3 too")
+    observer.call("OBSERVE", "foreign")
+    seen = observer.push("leader")[2]
+    equal((seen["state"], seen["holder"], seen["type"]), ("held", "", "hash"), "an observer is told")
+    for node in nodes:
+        node.call("SET", "foreign", "hash", "PX", 5000)
+    seen = observer.push("leader")[2]
+    equal((seen["holder"], "type" in seen), ("hash", False), "also when a value of the same letters comes")
+    observer.close()
+    for node in nodes:
+        node.call("DEL", "foreign")
     grant = client.acquire("foreign")
     equal(nodes[3].call("SET", "foreign", "token", "NX", "PX", 5000), None, "and ours excludes it")
     ok(grant["id"], "when it is gone we get the name")

@@ -224,6 +224,11 @@ def test_listings():
     leases = json.loads(lab.redlock_run(agent, "leases", "--json")[1])
     equal([lease["name"] for lease in leases], ['quote " and ü'], "names come through")
     equal(lab.redlock_run(agent, "leader", "nobody")[0], 1, "leader of a free name: 1")
+    for node in nodes:
+        node.call("SADD", "no lock", "member")
+    equal(lab.redlock_run(agent, "leader", "no lock")[:2],
+          (0, "no lock  no lock: its Redis key is of type set\n"), "a key that is none says what it is")
+    equal(json.loads(lab.redlock_run(agent, "leader", "--json", "no lock")[1])["type"], "set", "in JSON too")
     for i in range(600):
         client.acquire("page %d" % i)
     leases = json.loads(lab.redlock_run(agent, "leases", "--json")[1])

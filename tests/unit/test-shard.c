@@ -739,6 +739,28 @@ static void test_look(void) {
     ok(last_report(REPORT_LOOKED)->request == 101 && !last_report(REPORT_LOOKED)->text,
        "two keys of one value, and two nodes that are silent: nobody");
     ok(last_report(REPORT_LOOKED)->undecided, "but not for certain");
+    const struct vote for_ever = {.kind = VOTE_FOREIGN, .text = "one", .text_length = 3, .ttl_left_ms = -1};
+    const struct vote type = {
+        .kind = VOTE_FOREIGN, .text = "one", .text_length = 3, .ttl_left_ms = -1, .foreign_type = true};
+    look.request = 102;
+    shard_command(&world.shard, &look, world.now_ns);
+    sent = *last_sent(OPERATION_LOOK);
+    vote_with(0, sent.ticket, &one);
+    vote_with(1, sent.ticket, &for_ever);
+    vote_with(2, sent.ticket, &type);
+    ok(last_report(REPORT_LOOKED)->request == 101, "a type is no value of the same letters");
+    vote_with(3, sent.ticket, &for_ever);
+    ok(last_report(REPORT_LOOKED)->request == 102 && !last_report(REPORT_LOOKED)->foreign_type,
+       "a value has a majority");
+    is_int(last_report(REPORT_LOOKED)->validity_ms, 300, "valid until one of that majority is not");
+    look.request = 103;
+    shard_command(&world.shard, &look, world.now_ns);
+    sent = *last_sent(OPERATION_LOOK);
+    for (unsigned i = 0; i < 3; i++)
+        vote_with(i, sent.ticket, &type);
+    ok(last_report(REPORT_LOOKED)->request == 103 && last_report(REPORT_LOOKED)->foreign_type,
+       "a type has, and is called one");
+    is_int(last_report(REPORT_LOOKED)->validity_ms, -1, "without an expiry: -1");
 }
 
 int main(void) {
