@@ -165,39 +165,59 @@ static void attempt_undo(struct shard *shard, struct lease *lease, instant_ns no
     release_begin(shard, undo, now_ns);
 }
 
-/* `timed_out`: who has not answered by now has failed; otherwise its answer can't change the outcome. */
-static void attempt_failed(struct shard *shard, struct lease *lease, bool timed_out, instant_ns now_ns) {
+/* Tells why the attempt has failed, and that the request is over unless it goes on. */
+static void tell_failed(struct shard *shard, struct lease *lease, bool timed_out, bool goes_on) {
+    bool busy = lease->failure == 1 + FAILURE_BUSY;
     node_set voted = lease->round.yes | lease->round.foreign, open = timed_out ? 0 : lease->round.asked;
-    bool busy = lease->round.foreign != 0 && node_set_count(voted | open) >= quorum_of(shard->config.nodes);
     char text[EXPLAIN_BYTES];
+    size_t length = busy ? explain_busy(lease, text) : explain_no_quorum(shard, voted, open, text);
 
-    lease->failure = (uint8_t) (1 + (busy ? FAILURE_BUSY : FAILURE_NO_QUORUM));
-    lease->split = busy && retry_was_split(shard, lease);
+    shard_report(shard, &(struct report){.kind = goes_on ? REPORT_CONTENDED : REPORT_FAILED,
+                                         .request = lease->request,
+                                         .failure = busy ? FAILURE_BUSY : FAILURE_NO_QUORUM,
+                                         .text = text,
+                                         .text_length = (uint16_t) length});
+    lease->told_failure = lease->failure;
+}
+
+/* It is known why the attempt has failed. */
+static void attempt_settle(struct shard *shard, struct lease *lease, enum obstacle obstacle, bool timed_out,
+                           instant_ns now_ns) {
+    assert(lease->state == LEASE_WAITING && obstacle != OBSTACLE_UNKNOWN);
+
+    lease->undecided = false;
+    lease->failure = (uint8_t) (1 + (obstacle == OBSTACLE_NO_QUORUM ? FAILURE_NO_QUORUM : FAILURE_BUSY));
+    lease->split = obstacle == OBSTACLE_SPLIT;
     lease->splits = lease->split ? (uint8_t) (lease->splits < UINT8_MAX ? lease->splits + 1 : UINT8_MAX) : 0;
+
+    /* With an epoch that has only changed, or without an orphan's keys, the next attempt gets through: what
+     * this one met is no news. Otherwise it has no quorum to ask. */
+    bool doubted = lease->doubted;
+    bool again = lease->persist || doubted || (lease->split && lease->splits < SPLITS_MAX);
+    lease->doubted = false;
+    if (!again || (!doubted && lease->told_failure != lease->failure))
+        tell_failed(shard, lease, timed_out, again);
+    if (again)
+        retry_failed(shard, lease, now_ns);
+    else
+        forget(shard, lease);
+}
+
+/* `timed_out`: who has not answered by now has failed; otherwise its answer can't make it succeed. */
+static void attempt_failed(struct shard *shard, struct lease *lease, bool timed_out, instant_ns now_ns) {
+    enum obstacle obstacle = retry_obstacle(shard, lease, timed_out);
+
     if (!timed_out)
         retry_note_trip(shard, lease, now_ns);
     attempt_undo(shard, lease, now_ns);
-
-    /* With an epoch that has only changed, the next attempt gets through; otherwise it has no quorum to ask.
-     */
-    bool again = lease->persist || lease->doubted || (lease->split && lease->splits < SPLITS_MAX);
-    lease->doubted = false;
-    if (!again || lease->told_failure != lease->failure) {
-        size_t length = busy ? explain_busy(lease, text) : explain_no_quorum(shard, voted, open, text);
-        if (lease->persist || !again)
-            shard_report(shard, &(struct report){.kind = again ? REPORT_CONTENDED : REPORT_FAILED,
-                                                 .request = lease->request,
-                                                 .failure = busy ? FAILURE_BUSY : FAILURE_NO_QUORUM,
-                                                 .text = text,
-                                                 .text_length = (uint16_t) length});
-        lease->told_failure = lease->failure;
-    }
-    if (!again) {
-        forget(shard, lease);
+    enter(shard, lease, LEASE_WAITING);
+    if (obstacle != OBSTACLE_UNKNOWN) {
+        attempt_settle(shard, lease, obstacle, timed_out, now_ns);
         return;
     }
-    enter(shard, lease, LEASE_WAITING);
-    retry_failed(shard, lease, now_ns);
+    lease->undecided = true;
+    lease->failure = 0;
+    shard_set_due(shard, lease, instant_max(now_ns, lease->started_ns + node_timeout_ns(lease)));
 }
 
 /* `last`: of the tokens that were granted; 0: none was. */
@@ -295,18 +315,38 @@ static void attempt_locked(struct shard *shard, struct lease *lease, instant_ns 
         raise_begin(shard, lease, now_ns);
 }
 
-static void attempt_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
-                         instant_ns now_ns) {
+static void note_obstacle(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                          instant_ns now_ns) {
     if (vote->kind == VOTE_FOREIGN) {
         retry_met(shard, lease, node, vote);
         lease->doubted |= stranger_is_orphan(shard, lease, node, vote, now_ns);
     }
-    if (vote->kind == VOTE_YES && lease->token != 0)
-        token_vote(shard, lease, node, vote, now_ns);
     if (vote->kind == VOTE_EPOCH) {
         lease->doubted = true;
         lease->maybe &= (node_set) ~node_set_of(node);
     }
+}
+
+/* An attempt that has failed gets another answer. It may be the one that tells why; or tell that what was
+ * taken for a split, or for too few answers in time, is a holder. */
+static void late_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                      instant_ns now_ns) {
+    bool timed_out = !lease->undecided;
+
+    if (lease->raises > 0 || (timed_out && vote->kind != VOTE_FOREIGN))
+        return;
+    note_obstacle(shard, lease, node, vote, now_ns);
+    enum obstacle obstacle = retry_obstacle(shard, lease, timed_out);
+    if (timed_out ? obstacle == OBSTACLE_HOLDER && (lease->split || lease->failure != 1 + FAILURE_BUSY)
+                  : obstacle != OBSTACLE_UNKNOWN)
+        attempt_settle(shard, lease, obstacle, timed_out, now_ns);
+}
+
+static void attempt_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                         instant_ns now_ns) {
+    note_obstacle(shard, lease, node, vote, now_ns);
+    if (vote->kind == VOTE_YES && lease->token != 0)
+        token_vote(shard, lease, node, vote, now_ns);
     switch (round_verdict(&lease->round, shard->config.nodes)) {
     case VERDICT_REACHED:
         attempt_locked(shard, lease, now_ns);
@@ -548,7 +588,7 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
         release_vote(shard, lease, node, vote);
         break;
     case LEASE_WAITING:
-        retry_late_vote(shard, lease, node, vote, now_ns);
+        late_vote(shard, lease, node, vote, now_ns);
         break;
     case LEASE_FREE:
     case LEASE_LOST:
@@ -583,7 +623,9 @@ static bool hopes_for_quorum(struct shard *shard, struct lease *lease, instant_n
 void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     switch ((enum lease_state) lease->state) {
     case LEASE_WAITING:
-        if (!hopes_for_quorum(shard, lease, now_ns))
+        if (lease->undecided)
+            attempt_settle(shard, lease, retry_obstacle(shard, lease, true), true, now_ns);
+        else if (!hopes_for_quorum(shard, lease, now_ns))
             attempt_begin(shard, lease, now_ns);
         break;
     case LEASE_ACQUIRING:

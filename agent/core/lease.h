@@ -49,8 +49,8 @@ struct lease {
     bool persist : 1;   /* go on trying until withdrawn */
     bool fencing : 1;   /* the grant gets a token */
     bool under_way : 1; /* a round is awaited: its time-out is due next */
-    bool undecided : 1; /* held: an extension's answers may still make its majority, even after its time-out
-                         */
+    bool undecided : 1; /* held: an extension's answers may still make its majority, even after its time-out.
+                           Waiting: more answers may tell why the attempt failed, see retry.h */
     bool extends : 1;   /* held: the round under way, or the last one, is an extension */
     bool split : 1;     /* the last attempt failed though no other has a majority */
     bool abandoned : 1; /* no more extensions */

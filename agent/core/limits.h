@@ -32,10 +32,11 @@ enum {
     TTL_MS_MAX = 24 * 60 * 60 * 1000,
     NODE_TIMEOUT_MS_MIN = 5, /* the automatic one: ttl/20 between these */
     NODE_TIMEOUT_MS_MAX = 100,
-    NODE_STALLED_MS = 1000, /* silence with requests outstanding: not asked any more, counts as failed */
-    NODE_CUT_MS = 5000,     /* silence after which the connection is given up */
-    TOKEN_RAISES_MAX = 3,   /* tries of one attempt to find a token that a majority accepts */
-    HANDOFFS_MAX = 64,      /* in a row on one host while another waits, and as many tokens are reserved */
+    ANSWER_NODE_TIMEOUTS = 3, /* a request that does not wait is answered within so many */
+    NODE_STALLED_MS = 1000,   /* silence with requests outstanding: not asked any more, counts as failed */
+    NODE_CUT_MS = 5000,       /* silence after which the connection is given up */
+    TOKEN_RAISES_MAX = 3,     /* tries of one attempt to find a token that a majority accepts */
+    HANDOFFS_MAX = 64,        /* in a row on one host while another waits, and as many tokens are reserved */
     HANDOFFS_ALONE_MAX = 4096, /* the same while no other host is known to wait */
     HANDOFF_MS = 50,           /* after the acquisition no more hand-offs: other hosts get their turn */
     FENCE_SKEW_MS_MIN = 1000,

@@ -76,16 +76,35 @@ void retry_met(struct shard *shard, struct lease *lease, unsigned node, const st
     lease->seen = text_new(&shard->texts, vote->text, length, NULL, 0);
 }
 
-bool retry_was_split(const struct shard *shard, const struct lease *lease) {
+/* So many nodes have the foreign value that most of them have. */
+static unsigned most_alike(const struct shard *shard, const struct lease *lease) {
+    unsigned most = 0;
+
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         unsigned same = 0;
         for (unsigned j = 0; j < shard->config.nodes; j++)
             if ((lease->round.foreign & node_set_of(j)) && lease->seen_hash[j] == lease->seen_hash[i])
                 same++;
-        if ((lease->round.foreign & node_set_of(i)) && same >= quorum_of(shard->config.nodes))
-            return false;
+        if ((lease->round.foreign & node_set_of(i)) && same > most)
+            most = same;
     }
-    return true;
+    return most;
+}
+
+enum obstacle retry_obstacle(const struct shard *shard, const struct lease *lease, bool timed_out) {
+    unsigned quorum = quorum_of(shard->config.nodes),
+             open = timed_out ? 0 : node_set_count(lease->round.asked);
+    unsigned voted = node_set_count(lease->round.yes | lease->round.foreign);
+    /* To raise a token is not to be told whose the key is meanwhile. */
+    unsigned alike = lease->raises > 0 ? node_set_count(lease->round.foreign) : most_alike(shard, lease);
+
+    if (alike >= quorum)
+        return OBSTACLE_HOLDER;
+    if (lease->round.foreign == 0 || voted + open < quorum)
+        return OBSTACLE_NO_QUORUM;
+    if (lease->raises == 0 && (alike + open >= quorum || voted < quorum))
+        return OBSTACLE_UNKNOWN;
+    return OBSTACLE_SPLIT;
 }
 
 static bool met_holder(const struct lease *lease) {
@@ -117,20 +136,33 @@ static int64_t poll_delay_ns(struct shard *shard, const struct lease *lease) {
                 : retry_ordinary_ns(shard);
     int64_t left_ms = lease->failure == 1 + FAILURE_BUSY ? time_left_ms(shard, lease) : INT64_MAX;
 
-    if (lease->persist) /* who does not wait makes no load that lasts */
-        delay_ns += (int64_t) shard->waiting * (covered ? POLL_COVERED_PER_WAITER_US : POLL_PER_WAITER_US) *
-                    NS_PER_US;
+    delay_ns +=
+        (int64_t) shard->waiting * (covered ? POLL_COVERED_PER_WAITER_US : POLL_PER_WAITER_US) * NS_PER_US;
     /* PTTL is rounded, so a millisecond later. */
     if (left_ms < TTL_MS_MAX)
         delay_ns = instant_min(delay_ns, (left_ms + 1) * NS_PER_MS + random_ns(shard, 0, NS_PER_MS));
     return delay_ns;
 }
 
-/* Contenders that cancelled each other out, be it that one release woke them all, part by chance. */
-static int64_t split_delay_ns(struct shard *shard, const struct lease *lease) {
-    int64_t most_ms = SPLIT_MS_MIN + SPLIT_MS_STEP * (lease->splits < 8 ? lease->splits : 8);
+/* What stood in the way is about to go: an epoch is learned, an orphan deleted. */
+static int64_t impatient_delay_ns(struct shard *shard, const struct lease *lease) {
+    int64_t timeout_ns = (int64_t) lease->node_timeout_ms * NS_PER_MS;
 
-    return random_ns(shard, SPLIT_MS_MIN * NS_PER_MS, most_ms * NS_PER_MS);
+    return random_ns(shard, timeout_ns / 4, timeout_ns / 2);
+}
+
+/* Contenders that cancelled each other out, be it that one release woke them all, part by chance. Those that
+ * do not wait have three node time-outs for all of their attempts. */
+static int64_t split_delay_ns(struct shard *shard, const struct lease *lease) {
+    int64_t least_ns = SPLIT_MS_MIN * NS_PER_MS;
+    int64_t most_ns = least_ns + SPLIT_MS_STEP * NS_PER_MS * (lease->splits < 8 ? lease->splits : 8);
+    int64_t timeout_ns = (int64_t) lease->node_timeout_ms * NS_PER_MS;
+
+    if (!lease->persist) {
+        least_ns = instant_min(least_ns, timeout_ns / 4);
+        most_ns = instant_min(most_ns, timeout_ns);
+    }
+    return random_ns(shard, least_ns, most_ns);
 }
 
 static int64_t grace_ns(struct shard *shard) {
@@ -167,22 +199,10 @@ void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         shard_set_due(shard, lease, now_ns + grace_ns(shard));
     else if (lease->failure == 1 + FAILURE_BUSY && lease->split)
         shard_set_due(shard, lease, now_ns + split_delay_ns(shard, lease));
+    else if (!lease->persist)
+        shard_set_due(shard, lease, now_ns + impatient_delay_ns(shard, lease));
     else
         shard_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
-}
-
-void retry_late_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
-                     instant_ns now_ns) {
-    if (vote->kind != VOTE_FOREIGN || lease->raises > 0 ||
-        (!lease->split && lease->failure != 1 + FAILURE_NO_QUORUM))
-        return;
-    retry_met(shard, lease, node, vote);
-    if (retry_was_split(shard, lease))
-        return;
-    lease->failure = 1 + FAILURE_BUSY;
-    lease->split = false;
-    lease->splits = 0;
-    retry_failed(shard, lease, now_ns);
 }
 
 bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
@@ -219,7 +239,7 @@ void retry_deaf(struct shard *shard, struct lease *lease, unsigned node, instant
 
     lease->listening &= (node_set) ~node_set_of(node);
     lease->covered &= (node_set) ~node_set_of(node);
-    if (covered && !is_majority(shard, lease->covered) && lease->state == LEASE_WAITING)
+    if (covered && !is_majority(shard, lease->covered) && lease->state == LEASE_WAITING && !lease->undecided)
         retry_by(shard, lease, now_ns + poll_delay_ns(shard, lease));
 }
 

@@ -1,5 +1,9 @@
 /* When a request that waits tries again.
  *
+ * An attempt is lost as soon as no majority can say yes, and takes its keys back at once. Why it is lost may
+ * not be known by then: the answers still under way tell a holder from a split from a missing quorum. Until
+ * they have come, or the node time-out has passed, the lease waits *undecided*, and nothing is reported.
+ *
  * A release tells all nodes' subscribers of the name (see agent/scripts/release.lua), and so does a key that
  * a node deletes or lets expire, where it sends keyspace notifications. A request that has found a holder
  * listens on all nodes. What it hears is a hint: it brings the next attempt forward, and counts for nothing
@@ -40,17 +44,19 @@ void retry_note_trip(struct shard *shard, const struct lease *lease, instant_ns 
  * next try. */
 void retry_met(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote);
 
-/* Whether no foreign value has a majority: then nobody holds the name, the attempts cancelled each other
- * out. */
-bool retry_was_split(const struct shard *shard, const struct lease *lease);
+/* Why an attempt fails. */
+enum obstacle {
+    OBSTACLE_UNKNOWN,   /* answers are awaited that may tell */
+    OBSTACLE_HOLDER,    /* one foreign value has a majority */
+    OBSTACLE_SPLIT,     /* none has: a majority votes, and contenders cancel each other out */
+    OBSTACLE_NO_QUORUM, /* no majority votes */
+};
 
-/* The attempt has failed, and the lease waits: arms its next one. */
+/* `timed_out`: a node that has not answered by now does not vote. */
+enum obstacle retry_obstacle(const struct shard *shard, const struct lease *lease, bool timed_out);
+
+/* The attempt has failed, the reason is known, and the lease waits: arms its next one. */
 void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns);
-
-/* An attempt ends before all have answered, and the lease waits: this is the answer of another node. With
- * the rest, what seemed to be a split, or too few answers in time, may be a holder. */
-void retry_late_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
-                     instant_ns now_ns);
 
 /* No later than that. */
 void retry_by(struct shard *shard, struct lease *lease, instant_ns at_ns);

@@ -15,26 +15,52 @@ static enum takeover report_failed(struct shard *shard, const struct lease *leas
     return TAKEOVER_FAILED;
 }
 
+static node_set gone(const struct lease *lease) {
+    return lease->round.foreign | lease->round.free;
+}
+
 /* That the lease has ended is certain once no majority can have its key. Otherwise nodes that are out of
  * reach may have it: a new agent's connections come one by one. */
+static bool has_ended(const struct shard *shard, const struct lease *lease) {
+    unsigned nodes = shard->config.nodes;
+    return node_set_count(gone(lease)) > nodes - quorum_of(nodes);
+}
+
+/* Whether the answers that are awaited may show that it stands, or that it has ended. */
+static bool may_tell(const struct shard *shard, const struct lease *lease) {
+    unsigned nodes = shard->config.nodes, open = node_set_count(lease->round.asked);
+
+    return node_set_count(lease->round.yes) + open >= quorum_of(nodes) ||
+           node_set_count(gone(lease)) + open > nodes - quorum_of(nodes);
+}
+
+static enum takeover report_ended(struct shard *shard, const struct lease *lease) {
+    char text[EXPLAIN_BYTES];
+    return report_failed(shard, lease, FAILURE_NOT_HELD, text, explain_ended(shard, gone(lease), text));
+}
+
+/* This try tells nothing. */
 static enum takeover try_failed(struct shard *shard, struct lease *lease, bool timed_out,
                                 instant_ns now_ns) {
-    unsigned nodes = shard->config.nodes;
-    node_set gone = lease->round.foreign | lease->round.free, open = timed_out ? 0 : lease->round.asked;
+    node_set open = timed_out ? 0 : lease->round.asked;
     char text[EXPLAIN_BYTES];
 
     if (now_ns >= lease->hold_until_ns) {
         static const char held[] = "it was held for as long as allowed";
         return report_failed(shard, lease, FAILURE_NOT_HELD, held, sizeof(held) - 1);
     }
-    if (node_set_count(gone) > nodes - quorum_of(nodes))
-        return report_failed(shard, lease, FAILURE_NOT_HELD, text, explain_ended(shard, gone, text));
-    if (!lease->persist) {
-        size_t length = explain_no_quorum(shard, lease->round.yes | gone, open, text);
+    size_t length = explain_no_quorum(shard, lease->round.yes | gone(lease), open, text);
+    if (!lease->persist)
         return report_failed(shard, lease, FAILURE_NO_QUORUM, text, length);
-    }
     lease->under_way = false;
     shard_set_due(shard, lease, now_ns + retry_ordinary_ns(shard));
+    if (lease->told_failure != 1 + FAILURE_NO_QUORUM)
+        shard_report(shard, &(struct report){.kind = REPORT_CONTENDED,
+                                             .request = lease->request,
+                                             .failure = FAILURE_NO_QUORUM,
+                                             .text = text,
+                                             .text_length = (uint16_t) length});
+    lease->told_failure = 1 + FAILURE_NO_QUORUM;
     return TAKEOVER_OPEN;
 }
 
@@ -71,17 +97,13 @@ enum takeover takeover_begin(struct shard *shard, struct lease *lease, instant_n
 }
 
 enum takeover takeover_vote(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    switch (round_verdict(&lease->round, shard->config.nodes)) {
-    case VERDICT_REACHED:
+    if (round_verdict(&lease->round, shard->config.nodes) == VERDICT_REACHED)
         return try_reached(shard, lease, now_ns);
-    case VERDICT_IMPOSSIBLE:
-        if (lease->under_way)
-            return try_failed(shard, lease, false, now_ns);
-        break;
-    case VERDICT_OPEN:
-        break;
-    }
-    return TAKEOVER_OPEN;
+    if (has_ended(shard, lease))
+        return report_ended(shard, lease);
+    if (lease->under_way && !may_tell(shard, lease))
+        return try_failed(shard, lease, false, now_ns);
+    return TAKEOVER_OPEN; /* late answers still count, until the next try */
 }
 
 enum takeover takeover_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {

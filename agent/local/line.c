@@ -37,10 +37,8 @@ static void leave(struct registry *registry, struct request *request) {
         names_free(&registry->names, name);
         return;
     }
-    if (was_first && next->state == REQUEST_QUEUED) {
-        name->seen = text_unref(&registry->texts, name->seen);
+    if (was_first && next->state == REQUEST_QUEUED)
         line_contend(registry, next);
-    }
 }
 
 void line_hand_back(struct registry *registry, struct request *request, enum command_kind kind) {
@@ -73,26 +71,50 @@ static const struct request *holder_of(const struct name *name) {
     return NULL;
 }
 
+/* Who wants to resume may believe in the lease until its last deadline, and ask again: then nothing is
+ * deleted. */
+void line_withdraw(struct registry *registry, struct request *request) {
+    assert(request->state == REQUEST_CONTENDING && !request->session);
+
+    bool believed = request->resume && !request->restored;
+    line_hand_back(registry, request, believed ? COMMAND_FORGET : COMMAND_RELEASE);
+}
+
 void line_turn_away(struct registry *registry, struct request *request, instant_ns now_ns) {
-    const struct request *holder = holder_of(request->name);
     char text[REFUSAL_BYTES];
-    const char *error =
-        refusal_busy(request->name, holder ? holder : line_first(request->name), now_ns, text);
+    const char *error = refusal(request, holder_of(request->name), now_ns, text);
 
     request_tell_failed(registry, request, error, text, now_ns);
-    line_leave(registry, request);
+    request_silence(request);
+    if (request->state == REQUEST_CONTENDING)
+        line_withdraw(registry, request);
+    else
+        line_leave(registry, request);
 }
 
 bool line_is_taken(const struct name *name) {
-    return holder_of(name) || name->seen;
+    return holder_of(name) || name->seen_failure != 0;
 }
 
-void line_turn_away_impatient(struct registry *registry, struct name *name, instant_ns now_ns) {
+bool line_knows(const struct request *request) {
+    return request->resume ? request->tried : line_is_taken(request->name);
+}
+
+/* Those in line first: when the first one goes, the next comes forward. */
+void line_turn_away_overdue(struct registry *registry, struct name *name, instant_ns now_ns) {
+    struct request *contends = NULL;
+
     list_for_each_safe(node, &name->queue) {
         struct request *request = list_entry(node, struct request, queue_link);
-        if (request->state == REQUEST_QUEUED && request->try_once)
+        if (!request->overdue || !line_knows(request))
+            continue;
+        if (request->state == REQUEST_QUEUED)
             line_turn_away(registry, request, now_ns);
+        else if (request->state == REQUEST_CONTENDING && !request->try_once && !contends)
+            contends = request;
     }
+    if (contends)
+        line_turn_away(registry, contends, now_ns);
 }
 
 void line_put_in_order(struct request *request) {

@@ -16,14 +16,21 @@ void line_hand_back(struct registry *registry, struct request *request, enum com
 /* The request is over and the keeper does not have it: it leaves the line, and is gone. */
 void line_leave(struct registry *registry, struct request *request);
 
-/* Somebody holds the name, here or elsewhere. */
+/* Somebody holds the name, here or elsewhere, or no majority of the nodes can tell. */
 bool line_is_taken(const struct name *name);
 
-/* It has found the name taken, and does not wait: it is told "held by …", and leaves. */
+/* Its wait is over: it is told what is known of the name, and leaves. */
 void line_turn_away(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* The same for all of the line that don't wait. */
-void line_turn_away_impatient(struct registry *registry, struct name *name, instant_ns now_ns);
+/* The same for all of the line that are overdue; but one that does not wait goes on while it is with the
+ * keeper. */
+void line_turn_away_overdue(struct registry *registry, struct name *name, instant_ns now_ns);
+
+/* It is with the keeper, and nobody waits for it any more. */
+void line_withdraw(struct registry *registry, struct request *request);
+
+/* Whether it is known why this request does not have its name. */
+bool line_knows(const struct request *request);
 
 /* Puts it behind those that asked before it, and behind who is with the keeper. */
 void line_put_in_order(struct request *request);

@@ -16,8 +16,8 @@ struct name {
     uint64_t hash;
     struct text *text;
     struct list queue;
-    struct text *seen;     /* why the first in line has not got it; NULL: not known to have failed */
-    uint8_t seen_failure;  /* enum failure */
+    struct text *seen;     /* why the first in line has not got it, in words; NULL: see seen_failure */
+    uint8_t seen_failure;  /* 1 + enum failure of its last attempt; 0: none has come to an end yet */
     uint16_t handoffs_max; /* of a turn; its tokens are reserved with it: see handoff.h */
     int32_t pause_ns;      /* before the next one contends */
     instant_ns

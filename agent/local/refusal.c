@@ -1,51 +1,60 @@
 #include "local/refusal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { SEEN_JUST_NOW_MS = 100, SEEN_BYTES = REFUSAL_BYTES - 100 };
 
 /* Why the first in line has not got it, and when that was if it was not just now. */
 static void put_seen(const struct name *name, instant_ns now_ns, char *text, size_t size) {
+    static const char *const unworded[] = {
+        [FAILURE_BUSY] = "held elsewhere", [FAILURE_NO_QUORUM] = "no majority of the nodes votes"};
     long long ago_ms = (now_ns - name->seen_ns) / NS_PER_MS;
-    int length = (int) name->seen->head_length;
+    const char *seen = name->seen ? name->seen->bytes : unworded[name->seen_failure - 1];
+    int length = (int) (name->seen ? name->seen->head_length : strlen(seen));
 
     if (ago_ms < SEEN_JUST_NOW_MS)
-        (void) snprintf(text, size, "%.*s", length, name->seen->bytes);
+        (void) snprintf(text, size, "%.*s", length, seen);
     else
-        (void) snprintf(text, size, "%.*s (%lld ms ago)", length, name->seen->bytes, ago_ms);
+        (void) snprintf(text, size, "%.*s (%lld ms ago)", length, seen, ago_ms);
 }
 
-const char *refusal_busy(const struct name *name, const struct request *first, instant_ns now_ns,
-                         char text[REFUSAL_BYTES]) {
-    if (first->state == REQUEST_HELD) {
+static const char *refusal_held(const struct request *request, const struct request *holder,
+                                instant_ns now_ns, long long waited_ms, char text[REFUSAL_BYTES]) {
+    if (request->try_once) {
         (void) snprintf(text, REFUSAL_BYTES,
-                        "held by process %ld of this host, %lld ms left if not extended", (long) first->pid,
-                        (long long) ((first->deadline_ns - now_ns) / NS_PER_MS));
+                        "held by process %ld of this host, %lld ms left if not extended", (long) holder->pid,
+                        (long long) ((holder->deadline_ns - now_ns) / NS_PER_MS));
         return "BUSY";
     }
-    put_seen(name, now_ns, text, REFUSAL_BYTES);
-    return name->seen_failure == FAILURE_NO_QUORUM ? "NOQUORUM" : "BUSY";
+    (void) snprintf(text, REFUSAL_BYTES, "waited %lld ms; held by process %ld of this host", waited_ms,
+                    (long) holder->pid);
+    return "TIMEOUT";
 }
 
-const char *refusal_timeout(const struct request *request, const struct request *first, instant_ns now_ns,
-                            char text[REFUSAL_BYTES]) {
+const char *refusal(const struct request *request, const struct request *holder, instant_ns now_ns,
+                    char text[REFUSAL_BYTES]) {
     const struct name *name = request->name;
     long long waited_ms = (now_ns - request->asked_ns) / NS_PER_MS;
-    bool resumes = request->resume && !request->restored;
     char seen[SEEN_BYTES];
 
-    if (resumes)
+    if (request->resume && !request->restored) {
         (void) snprintf(text, REFUSAL_BYTES,
                         "tried for %lld ms; no majority of the nodes tells whether it stands", waited_ms);
-    else if (first->state == REQUEST_HELD)
-        (void) snprintf(text, REFUSAL_BYTES, "waited %lld ms; held by process %ld of this host", waited_ms,
-                        (long) first->pid);
-    else if (name->seen) {
-        put_seen(name, now_ns, seen, sizeof(seen));
+        return "NOQUORUM";
+    }
+    if (holder)
+        return refusal_held(request, holder, now_ns, waited_ms, text);
+    if (name->seen_failure == 0) {
+        (void) snprintf(text, REFUSAL_BYTES, "no attempt has come to an end within %lld ms", waited_ms);
+        return "NOQUORUM";
+    }
+    put_seen(name, now_ns, seen, sizeof(seen));
+    if (request->try_once)
+        (void) snprintf(text, REFUSAL_BYTES, "%s", seen);
+    else
         (void) snprintf(text, REFUSAL_BYTES, "waited %lld ms; %s", waited_ms, seen);
-    } else
-        (void) snprintf(text, REFUSAL_BYTES, "waited %lld ms, until no attempt had come to an end",
-                        waited_ms);
-    bool no_quorum = first->state != REQUEST_HELD && name->seen && name->seen_failure == FAILURE_NO_QUORUM;
-    return resumes || no_quorum ? "NOQUORUM" : "TIMEOUT";
+    if (name->seen_failure == 1 + FAILURE_NO_QUORUM)
+        return "NOQUORUM";
+    return request->try_once ? "BUSY" : "TIMEOUT";
 }

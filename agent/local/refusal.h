@@ -5,10 +5,7 @@
 
 enum { REFUSAL_BYTES = 1400 };
 
-/* Others of this host are before it, `first` in front. The error's word: "BUSY" or "NOQUORUM". */
-const char *refusal_busy(const struct name *name, const struct request *first, instant_ns now_ns,
-                         char text[REFUSAL_BYTES]);
-
-/* It has waited for as long as it would. The error's word: "TIMEOUT" or "NOQUORUM". */
-const char *refusal_timeout(const struct request *request, const struct request *first, instant_ns now_ns,
-                            char text[REFUSAL_BYTES]);
+/* It has waited for as long as it would, if at all; `holder`: of this host, or NULL. The error's word:
+ * "BUSY", "TIMEOUT" or "NOQUORUM". */
+const char *refusal(const struct request *request, const struct request *holder, instant_ns now_ns,
+                    char text[REFUSAL_BYTES]);

@@ -5,7 +5,6 @@
 
 #include "base/prefetch.h"
 #include "local/line.h"
-#include "local/refusal.h"
 #include "local/request.h"
 #include "local/restoration.h"
 
@@ -14,13 +13,6 @@ uint64_t registry_hash(const struct registry *registry, const char *name, size_t
 }
 
 /* --- what sessions want --- */
-
-/* Nobody waits for it any more. Who wants to resume may believe in the lease until its last deadline, and
- * ask again: then nothing is deleted. */
-static void withdraw(struct registry *registry, struct request *request) {
-    bool believed = request->resume && !request->restored && request->state == REQUEST_CONTENDING;
-    line_hand_back(registry, request, believed ? COMMAND_FORGET : COMMAND_RELEASE);
-}
 
 struct request *registry_ask(struct registry *registry, struct session *session,
                              struct list *session_requests, const struct registry_ask *ask,
@@ -70,7 +62,7 @@ static void start_resume(struct registry *registry, struct request *request,
         return;
     }
     list_prepend(&name->queue, &request->queue_link);
-    request_set_due(registry, request, request->wait_until_ns);
+    request_set_wait_due(registry, request, now_ns);
     request_resume(registry, request, secret);
 }
 
@@ -90,17 +82,14 @@ bool registry_start(struct registry *registry, struct request *request, const st
         return true;
     }
     line_put_in_order(request); /* one that a former process left unanswered asked long ago */
+    request_set_wait_due(registry, request, now_ns);
     if (!first) {
-        request_set_due(registry, request, request->wait_until_ns);
         line_contend(registry, request);
         return true;
     }
     request_enter(registry, request, REQUEST_QUEUED);
-    if (request->try_once && line_is_taken(name)) {
+    if (request->overdue && line_knows(request))
         line_turn_away(registry, request, now_ns);
-        return true;
-    }
-    request_set_due(registry, request, request->wait_until_ns);
     return true;
 }
 
@@ -170,7 +159,7 @@ void registry_drop(struct registry *registry, struct request *request, instant_n
     if (request->state == REQUEST_HELD && request->linger_ms > 0)
         request_linger(registry, request, now_ns);
     else if (request->state == REQUEST_CONTENDING)
-        withdraw(registry, request);
+        line_withdraw(registry, request);
     else
         registry_release(registry, request, now_ns);
 }
@@ -205,6 +194,15 @@ static const char *disguise(struct registry *registry, struct request *request,
     return (const char *) guise->told;
 }
 
+/* The first in line has got it. (Where a lease is resumed, one that contends beside it goes on, and its
+ * keeper has told what it meets.) */
+static void forget_seen(struct registry *registry, struct name *name, instant_ns now_ns) {
+    if (name->seen_failure != 0)
+        name->seen_ns = now_ns; /* another had it until now: that it has was told once */
+    name->seen_failure = 0;
+    name->seen = text_unref(&registry->texts, name->seen);
+}
+
 static void granted(struct registry *registry, struct request *request, const struct report *report,
                     instant_ns now_ns) {
     instant_ns deadline_ns = report->deadline_ns;
@@ -222,7 +220,7 @@ static void granted(struct registry *registry, struct request *request, const st
         request_tell_failed(registry, request, "NOQUORUM",
                             "the grant came too late: the agent was stopped or starved", now_ns);
         request_silence(request);
-        withdraw(registry, request);
+        line_withdraw(registry, request);
         return;
     }
     request_enter(registry, request, REQUEST_HELD);
@@ -240,16 +238,15 @@ static void granted(struct registry *registry, struct request *request, const st
     request_set_deadline(registry, request, deadline_ns);
     if (!request->resume && request->max_hold_ms > 0)
         request->hold_until_ns = instant_add(now_ns, request->max_hold_ms * NS_PER_MS);
-    if (request->name->seen)
-        request->name->seen_ns = now_ns; /* another had it until now: that it has was told once */
-    request->name->seen = text_unref(&registry->texts, request->name->seen);
+    if (!request->resume)
+        forget_seen(registry, request->name, now_ns);
     list_unlink(&request->queue_link); /* one that resumes in vain may stand before it */
     list_prepend(&request->name->queue, &request->queue_link);
     request_tell(registry, request, &outcome, now_ns);
     if (!request->tenure.secret)
         request->tail = text_unref(&registry->texts, request->tail);
     if (request->state == REQUEST_HELD)
-        line_turn_away_impatient(registry, request->name, now_ns);
+        line_turn_away_overdue(registry, request->name, now_ns);
 }
 
 static void extended(struct registry *registry, struct request *request, instant_ns deadline_ns,
@@ -288,19 +285,27 @@ static void at_risk(struct registry *registry, struct request *request, enum rea
     request_tell(registry, request, &(struct outcome){.kind = OUTCOME_AT_RISK, .reason = reason}, now_ns);
 }
 
+/* An attempt of the first in line has come to an end. */
+static void note_seen(struct registry *registry, struct name *name, const struct report *report,
+                      instant_ns now_ns) {
+    text_unref(&registry->texts, name->seen);
+    name->seen = text_new(&registry->texts, report->text, report->text_length, NULL, 0);
+    name->seen_failure = (uint8_t) (1 + report->failure);
+    name->seen_ns = now_ns;
+}
+
 static void contended(struct registry *registry, struct request *request, const struct report *report,
                       instant_ns now_ns) {
     struct name *name = request->name;
 
     if (request->state != REQUEST_CONTENDING)
         return;
-    text_unref(&registry->texts, name->seen);
-    name->seen = text_new(&registry->texts, report->text, report->text_length, NULL, 0);
-    name->seen_failure = (uint8_t) report->failure;
-    name->seen_ns = now_ns;
-    name->handoffs_max = HANDOFFS_MAX;
-    if (name->seen)
-        line_turn_away_impatient(registry, name, now_ns);
+    request->tried = true;
+    if (!request->resume) {
+        note_seen(registry, name, report, now_ns);
+        name->handoffs_max = HANDOFFS_MAX;
+    }
+    line_turn_away_overdue(registry, name, now_ns);
 }
 
 static void failed(struct registry *registry, struct request *request, const struct report *report,
@@ -328,6 +333,12 @@ static void failed(struct registry *registry, struct request *request, const str
                                    .text = report->text,
                                    .text_length = report->text_length},
                  now_ns);
+    /* It has tried once for all that stand behind it and do not wait. */
+    if (!request->resume && (report->failure == FAILURE_BUSY || report->failure == FAILURE_NO_QUORUM)) {
+        assert(request->try_once);
+        note_seen(registry, request->name, report, now_ns);
+        line_turn_away_overdue(registry, request->name, now_ns);
+    }
     line_leave(registry, request);
 }
 
@@ -381,15 +392,15 @@ void registry_report(struct registry *registry, const struct report *report, ins
 /* --- time --- */
 
 static void wait_ended(struct registry *registry, struct request *request, instant_ns now_ns) {
-    char text[REFUSAL_BYTES];
-    const char *error = refusal_timeout(request, line_first(request->name), now_ns, text);
+    instant_ns latest_ns =
+        instant_add(request->wait_until_ns, (int64_t) request->node_timeout_ms * NS_PER_MS);
 
-    request_tell_failed(registry, request, error, text, now_ns);
-    request_silence(request);
-    if (request->state == REQUEST_CONTENDING)
-        withdraw(registry, request);
-    else
-        line_leave(registry, request);
+    if (request->overdue || now_ns >= latest_ns || line_knows(request)) {
+        line_turn_away(registry, request, now_ns);
+        return;
+    }
+    request->overdue = true;
+    request_set_due(registry, request, latest_ns);
 }
 
 /* The keeper says the same at this instant; who is first does not matter. */

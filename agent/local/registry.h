@@ -10,7 +10,14 @@
  * A lease may linger when its session ends without a release: it goes on as if it were held, so that what
  * its holder has started can be stopped before another one has the name.
  *
- * A lease that is let go may be handed over to the next in line without its keeper: local/handoff.h. */
+ * A lease that is let go may be handed over to the next in line without its keeper: local/handoff.h.
+ *
+ * Every request has a bound that is kept here, whatever the keeper and the nodes do. When its wait is over
+ * it is answered by what is known of the name: a holder of this host, or what the last attempt of the first
+ * in line has met. If no attempt has come to an end yet, it is *overdue*: answered by the next one that
+ * does, at the latest a node time-out after its wait. A request that does not wait is overdue from the
+ * start, for three node time-outs; one attempt answers all of those that stand in line. What the keeper
+ * still has of a request that was answered is released: a grant that comes later is nobody's. */
 #pragma once
 
 #include <stdbool.h>
@@ -58,6 +65,8 @@ struct request {
     uint8_t state;       /* enum request_state */
     uint8_t risk;        /* 1 + enum reason while at risk */
     bool try_once : 1;
+    bool overdue : 1;   /* its wait is over: answered as soon as anything is known, at the latest when due */
+    bool tried : 1;     /* contending: an attempt has come to an end */
     bool async : 1;     /* for the session: replies go as pushes */
     bool resume : 1;    /* takes over a lease that another agent granted */
     bool fencing : 1;   /* its grant gets a token */
@@ -87,7 +96,7 @@ struct request {
     struct list queue_link;
     instant_ns asked_ns;
     union {
-        instant_ns wait_until_ns;   /* until it is held */
+        instant_ns wait_until_ns;   /* until it is held, if it waits */
         instant_ns linger_until_ns; /* held, without a session, until then; INSTANT_NEVER: with one */
     };
     instant_ns deadline_ns;

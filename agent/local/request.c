@@ -82,6 +82,14 @@ void request_set_due(struct registry *registry, struct request *request, instant
         agenda_set(&registry->due, request_index(registry, request), due_ns);
 }
 
+void request_set_wait_due(struct registry *registry, struct request *request, instant_ns now_ns) {
+    request->overdue = request->try_once;
+    request_set_due(registry, request,
+                    request->try_once ? instant_add(now_ns, (int64_t) ANSWER_NODE_TIMEOUTS *
+                                                                request->node_timeout_ms * NS_PER_MS)
+                                      : request->wait_until_ns);
+}
+
 void request_enter(struct registry *registry, struct request *request, enum request_state state) {
     bool waited = request->state == REQUEST_QUEUED || request->state == REQUEST_CONTENDING;
     bool waits = state == REQUEST_QUEUED || state == REQUEST_CONTENDING;

@@ -23,6 +23,9 @@ struct guise *request_guise(struct registry *registry, struct request *request);
 void request_drop_guise(struct registry *registry, struct request *request);
 
 /* When registry_tick() looks at it; INSTANT_NEVER: not. */
+/* Until it is held: when its wait is over; or when it must be answered, if it does not wait. */
+void request_set_wait_due(struct registry *registry, struct request *request, instant_ns now_ns);
+
 void request_set_due(struct registry *registry, struct request *request, instant_ns due_ns);
 
 /* A held one is looked at by its deadline, the end of its lingering, or when its keeper is to be told. It

@@ -80,7 +80,7 @@ bool registry_restart(struct registry *registry, struct request *request, const 
             request_linger(registry, request, now_ns);
         return true;
     }
-    request_set_due(registry, request, request->wait_until_ns);
+    request_set_wait_due(registry, request, now_ns);
     if (ask->resume) {
         put_behind_held(request);
         request_resume(registry, request, ask->resume);
@@ -169,7 +169,7 @@ void restoration_not_granted(struct registry *registry, struct request *request,
     }
     request_enter(registry, request, REQUEST_QUEUED);
     if (line_is_taken(request->name))
-        line_turn_away_impatient(registry, request->name, now_ns);
+        line_turn_away_overdue(registry, request->name, now_ns);
 }
 
 void registry_restore_end(struct registry *registry, instant_ns now_ns) {
@@ -181,6 +181,6 @@ void registry_restore_end(struct registry *registry, instant_ns now_ns) {
         if (request->vanished)
             restoration_not_found(registry, request, now_ns);
         else if (request->try_once && request->state == REQUEST_QUEUED && line_is_taken(request->name))
-            line_turn_away_impatient(registry, request->name, now_ns);
+            line_turn_away_overdue(registry, request->name, now_ns);
     }
 }

@@ -8,7 +8,7 @@
 
 #include "sim.h"
 
-enum { CALM_TURN_US = 200 };
+enum { CALM_TURN_US = 200, LATE_MS = 3 };
 
 #define EPOCH_OF_NONE UINT32_MAX
 
@@ -422,6 +422,26 @@ void agent_kill(struct sim_agent *agent) {
     struct event event =
         event_of(agent, EVENT_AGENT_START, sim_now_ns + pick(1, chance(50) ? 200 : 3000) * NS_PER_MS);
     events_add(&event);
+}
+
+static bool keeper_is_untroubled(const struct sim_keeper *keeper) {
+    if (sim_now_ns < keeper->paused_until_ns || node_set_count(shard_askable(&keeper->shard)) < sim_n_nodes)
+        return false;
+    for (unsigned i = 0; i < sim_n_nodes; i++) {
+        const struct sim_connection *connection = &keeper->connections[i];
+        if (sim_now_ns < sim_nodes[i].stopped_until_ns || sim_now_ns < sim_nodes[i].refuses_until_ns ||
+            instant_max(connection->request_ns, connection->reply_ns) > sim_now_ns + LATE_MS * NS_PER_MS)
+            return false;
+    }
+    return true;
+}
+
+bool agent_is_untroubled(const struct sim_agent *agent) {
+    bool untroubled = agent->running && sim_now_ns >= agent->paused_until_ns;
+
+    for (unsigned i = 0; untroubled && i < sim_n_keepers; i++)
+        untroubled = keeper_is_untroubled(&agent->keepers[i]);
+    return untroubled;
 }
 
 bool agent_is_idle(const struct sim_agent *agent) {

@@ -24,6 +24,9 @@ static struct client {
     int64_t deadline_ns; /* by its host's clock */
     int64_t bound_ns;    /* the same: what max_hold and the missing heartbeats allow at most */
     int64_t asked_ns;
+    int64_t wait_ms;              /* of the request that is not answered */
+    int64_t answer_by_ns;         /* the same, in true time */
+    bool untroubled;              /* when it asked: nothing is in the way of a majority */
     uint8_t secret[SECRET_BYTES]; /* of its last lease, and the terms; without a ttl it was told none */
     uint8_t value[SECRET_BYTES];  /* which was in the keys then */
     uint32_t ttl_ms, heartbeat_ms, linger_ms;
@@ -33,9 +36,10 @@ static struct client {
 
 static unsigned n_clients;
 static int64_t resource_tokens[SIM_NAMES];
-static bool at_risk[SIM_AGENTS_MAX][SIM_NAMES]; /* or lost, as the agent told who held it last */
-static bool crowded;                            /* most want one name, for a short while each */
-static uint32_t usual_ttl_ms;                   /* most ask for the same */
+static bool at_risk[SIM_AGENTS_MAX][SIM_NAMES];     /* or lost, as the agent told who held it last */
+static int64_t untroubled_since_ns[SIM_AGENTS_MAX]; /* as far as is known */
+static bool crowded;                                /* most want one name, for a short while each */
+static uint32_t usual_ttl_ms;                       /* most ask for the same */
 static int64_t pace_ns; /* they do what they do in step: their agents have it in one turn; 0: not */
 
 static const uint32_t ttls_ms[] = {300, 500, 1000, 2000};
@@ -69,6 +73,8 @@ void clients_reset(unsigned count) {
     n_clients = count;
     memset(resource_tokens, 0, sizeof(resource_tokens));
     memset(at_risk, 0, sizeof(at_risk));
+    for (unsigned i = 0; i < SIM_AGENTS_MAX; i++)
+        untroubled_since_ns[i] = INSTANT_NEVER;
     usual_ttl_ms = ttls_ms[pick(0, 3)];
     crowded = chance(30);
     pace_ns = chance(50) ? pick(1, 30) * NS_PER_MS : 0;
@@ -80,6 +86,58 @@ void clients_reset(unsigned count) {
 }
 
 /* --- the invariants --- */
+
+/* A front that pauses answers when it goes on. */
+static bool is_late(const struct client *client) {
+    return sim_now_ns > instant_max(client->answer_by_ns, agent_of(client)->paused_until_ns) + NS_PER_MS;
+}
+
+static void check_answered(const struct client *client) {
+    if (is_late(client))
+        violation("client %u waits for an answer, WAIT %lld, %lld ms after its bound", index_of(client),
+                  (long long) client->wait_ms,
+                  (long long) ((sim_now_ns - client->answer_by_ns) / NS_PER_MS));
+}
+
+/* `error`: NULL when it is granted. */
+static void check_answer(const struct client *client, const char *error, bool resumes) {
+    if (client->state != CLIENT_ASKING && client->state != CLIENT_RESUMING)
+        return;
+    check_answered(client);
+    if (!error)
+        return;
+    if (strcmp(error, "TIMEOUT") == 0 ? client->wait_ms <= 0 || resumes
+        : strcmp(error, "BUSY") == 0  ? client->wait_ms != 0 && !resumes
+                                      : strcmp(error, "NOTHELD") == 0 && !resumes)
+        violation("client %u is told %s, with WAIT %lld", index_of(client), error,
+                  (long long) client->wait_ms);
+    if (strcmp(error, "NOQUORUM") == 0 && client->untroubled && agent_is_untroubled(agent_of(client)))
+        violation("client %u is told NOQUORUM, and nothing is in the way of one", index_of(client));
+}
+
+/* For so long that every request in line has tried again since. */
+static bool is_untroubled_for_long(const struct sim_agent *agent) {
+    int64_t *since_ns = &untroubled_since_ns[agent->index];
+
+    if (!sim_calm || !sim_tokens_agree || !agent_is_untroubled(agent))
+        *since_ns = INSTANT_NEVER;
+    else if (*since_ns == INSTANT_NEVER)
+        *since_ns = sim_now_ns;
+    return sim_now_ns >= instant_add(*since_ns, NS_PER_S);
+}
+
+/* It asks, and expects its answer in time. */
+static void expect_answer(struct client *client, const struct registry_ask *ask) {
+    const struct sim_agent *agent = agent_of(client);
+    int64_t timeout_ns = (int64_t) ask->node_timeout_ms * NS_PER_MS;
+    int64_t bound_ns = ask->wait_ms == 0 ? 3 * timeout_ns : ask->wait_ms * NS_PER_MS + timeout_ns;
+
+    client->wait_ms = ask->wait_ms;
+    client->answer_by_ns = ask->wait_ms < 0
+                               ? INSTANT_NEVER / 2
+                               : clock_true_ns(&agent->clock, clock_read(&agent->clock) + bound_ns);
+    client->untroubled = is_untroubled_for_long(agent);
+}
 
 /* It begins to believe, or goes on: nobody else may. */
 static void check_belief(const struct client *client) {
@@ -143,6 +201,7 @@ void client_granted(struct sim_agent *agent, const struct request *request,
 
     bool believed = believes(client), handed_over = request->tenure.handoffs > 0;
 
+    check_answer(client, NULL, request->resume);
     client->state = CLIENT_HOLDING;
     client->holding = true;
     client->deadline_ns = request->deadline_ns;
@@ -219,6 +278,7 @@ void client_outcome(struct request *request, const struct outcome *outcome) {
     case OUTCOME_FAILED:
         sim_counts.refusals++;
         trace("client %u: %s", index_of(client), outcome->error);
+        check_answer(client, outcome->error, client->state == CLIENT_RESUMING);
         if (client->state == CLIENT_RESUMING && believes(client) && strcmp(outcome->error, "NOTHELD") != 0)
             cut_off(client); /* not an answer to rely on */
         else
@@ -282,6 +342,7 @@ static void ask(struct client *client, struct sim_agent *agent) {
                                            &client->requests, &ask, clock_read(&agent->clock));
     assert(request);
     client->state = CLIENT_ASKING;
+    expect_answer(client, &ask);
     client->name = (unsigned) (name[0] - '0');
     client->id = registry_id(&agent->registry, request);
     client->asked_ns = sim_now_ns;
@@ -318,6 +379,7 @@ static void resume(struct client *client, struct sim_agent *agent) {
                                            &client->requests, &ask, clock_read(&agent->clock));
     assert(request);
     client->state = CLIENT_RESUMING;
+    expect_answer(client, &ask);
     client->id = registry_id(&agent->registry, request);
     client->asked_ns = sim_now_ns;
     sim_counts.resumes++;
@@ -335,6 +397,8 @@ static void let_go(struct client *client, struct sim_agent *agent) {
     struct request *request = registry_find(&agent->registry, client->id);
     int64_t now_ns = clock_read(&agent->clock);
 
+    if (client->state == CLIENT_ASKING || client->state == CLIENT_RESUMING)
+        check_answered(client);
     if (!request || (client->state != CLIENT_HOLDING && client->state != CLIENT_ASKING &&
                      client->state != CLIENT_RESUMING))
         return;

@@ -78,7 +78,16 @@ MUTATIONS = [
      "    shard->sink.secret(shard->sink.userdata, lease->secret);",
      "    if (!lease->maybe && !lease->failure)\n"
      "        shard->sink.secret(shard->sink.userdata, lease->secret);"),
-    ("the next waiter is not called", "agent/local/line.c", "        line_contend(registry, next);\n", ""),
+    ("the next waiter is not called", "agent/local/line.c", "        line_contend(registry, next);\n",
+     "        return;\n"),
+    ("a request that does not wait has no bound of its own", "agent/local/request.c",
+     "instant_add(now_ns, (int64_t) ANSWER_NODE_TIMEOUTS",
+     "instant_add(INSTANT_NEVER, (int64_t) ANSWER_NODE_TIMEOUTS"),
+    ("a request whose wait is over has no bound of its own", "agent/local/registry.c",
+     "    request_set_due(registry, request, latest_ns);",
+     "    request_set_due(registry, request, INSTANT_NEVER);"),
+    ("what a contender has met is forgotten when a lease is resumed beside it", "agent/local/registry.c",
+     "    if (!request->resume)\n        forget_seen", "    if (request->resume)\n        forget_seen"),
     ("a waiter's withdrawal is not passed on", "agent/local/line.c",
      "    request_command_simple(registry, request, request->name->hash, kind);\n", ""),
     ("a node that lost its memory rests half as long", "agent/core/shard.c",
@@ -110,8 +119,9 @@ MUTATIONS = [
      "    client->deadline_ns = clock_read(&agent_of(client)->clock) + client->ttl_ms * NS_PER_MS;\n"
      "    sim_counts.extensions++;"),
     ("one node's acceptance is enough when a token is raised", "agent/core/lease.c",
+     "    if (vote->kind == VOTE_BEHIND)\n"
      "        token_vote(shard, lease, node, vote, now_ns);\n    switch (round_verdict(",
-     "        token_vote(shard, lease, node, vote, now_ns);\n"
+     "    if (vote->kind == VOTE_BEHIND)\n        token_vote(shard, lease, node, vote, now_ns);\n"
      "    switch (lease->round.yes ? VERDICT_REACHED : round_verdict("),
     ("a token equal to the largest is accepted (script)", "tests/sim/node.c",
      "if (token <= *ret_largest)", "if (token < *ret_largest)"),
@@ -142,8 +152,7 @@ MUTATIONS = [
     ("a missing key counts for a resume", "agent/core/quorum.h", "round->free |= bit;",
      "round->yes |= bit;"),
     ("one node is enough for a resume", "agent/core/takeover.c",
-     "switch (round_verdict(&lease->round, shard->config.nodes)) {",
-     "switch (lease->round.yes ? VERDICT_REACHED : round_verdict(&lease->round, shard->config.nodes)) {"),
+     "if (round_verdict(&lease->round, shard->config.nodes) == VERDICT_REACHED)", "if (lease->round.yes)"),
     ("a failed resume deletes the keys", "agent/core/lease.c",
      "    if (lease->state != LEASE_RESUMING && lease->state != LEASE_HELD) {",
      "    if (lease->state != LEASE_FREE) {"),

@@ -54,6 +54,7 @@ extern bool sim_durable;          /* a node that restarts has all of its data, o
 extern unsigned sim_last_blessed; /* the node that was blessed most recently */
 extern bool sim_fencing;          /* theirs too */
 extern bool sim_tokens_grow;      /* in this run that is promised */
+extern bool sim_tokens_agree;     /* and that a majority accepts one */
 extern uint32_t sim_fence_skew_ms;
 extern int64_t sim_turn_us; /* the longest turn of a keeper */
 
@@ -295,6 +296,9 @@ void agent_event(struct sim_agent *agent, const struct event *event);
 void agent_cut(struct sim_agent *agent, unsigned keeper, unsigned node); /* breaks a connection */
 void front_settle(struct sim_agent *agent);
 bool agent_is_idle(const struct sim_agent *agent); /* and all nodes vote */
+
+/* It runs, all nodes vote, and nothing between them is late. */
+bool agent_is_untroubled(const struct sim_agent *agent);
 
 /* --- what the nodes are asked --- */
 

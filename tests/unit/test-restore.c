@@ -470,6 +470,7 @@ static void test_order(void) {
     report(before_all.request, REPORT_GRANTED);
     ask_id(4, "RELEASE", before_all.request);
     is_int(count_commands(COMMAND_CONTEND, second), 1, "then the others in order");
+    report_with(second, REPORT_CONTENDED, FAILURE_BUSY);
     pass_ms(4000);
     ok(has(2, "TIMEOUT"), "a wait ends when it would have");
     is_int(count_commands(COMMAND_CONTEND, third), 1, "and the next contends");
@@ -493,6 +494,7 @@ static void test_granted_untold(void) {
     replace();
     report(id, REPORT_FAILED);
     is_int(count_commands(COMMAND_CONTEND, id), 1, "not found, it goes on waiting");
+    report_with(id, REPORT_CONTENDED, FAILURE_BUSY);
     pass_ms(5000);
     ok(has(0, "TIMEOUT"), "for as long as it would");
     is_int(count_commands(COMMAND_RELEASE, id), 1, "and leaves no key");

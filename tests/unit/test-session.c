@@ -775,6 +775,13 @@ static void test_resume_gives_up(void) {
 
     outlive_agent("", secret);
     resume(1, secret, "WAIT 500");
+    const struct report tried = {.kind = REPORT_CONTENDED,
+                                 .request = last_command()->request,
+                                 .failure = FAILURE_NO_QUORUM,
+                                 .text = "so",
+                                 .text_length = 2};
+    registry_report(&front.service.registry, &tried, front.now_ns);
+    is_string(got(1), "", "a try that tells nothing is not the end");
     front.now_ns += 500 * NS_PER_MS;
     registry_tick(&front.service.registry, front.now_ns);
     ok(begins(1, "-NOQUORUM tried for 500 ms"), "WAIT bounds how long it is tried");

@@ -1,0 +1,141 @@
+"""Every request is answered in time and with the right word, whatever is down, hung, slow or contended: some
+cells of the table that the unit test has in full, with real servers and agents."""
+
+import subprocess
+
+import lab
+from tap import equal, main, note, ok
+
+TIMEOUT = 0.1  # s: of a node, with the default ttl of 10 s
+SLACK = 0.15  # s: of this test, of the agents' threads and of the machine
+
+nodes = lab.nodes(3)
+proxies = [lab.Proxy(node) for node in nodes]
+agents = [lab.Agent(proxies) for _ in range(3)]
+for agent in agents:
+    agent.wait_voting(3)
+
+
+def ask(agent, *request):
+    """The first word of the answer, and the seconds until it came."""
+    client = agent.client()
+    begun = lab.now()
+    answer = client.call(*request)
+    took = lab.now() - begun
+    client.close()
+    return (str(answer).split()[0] if isinstance(answer, lab.ReplyError) else "granted"), took
+
+
+def asks(agent, name, want_0, want_short, want_long, what):
+    for wait, want in ((0, want_0), (20, want_short), (400, want_long)):
+        bound = 3 * TIMEOUT if wait == 0 else wait / 1000 + TIMEOUT
+        word, took = ask(agent, "ACQUIRE", name, "WAIT", wait)
+        equal(word, want, "%s, WAIT %d: %s" % (what, wait, want))
+        ok(took < (bound + SLACK) * lab.SCALE, "within %d ms" % (bound * 1000))
+        note("%.1f ms" % (took * 1000))
+
+
+def up_again():
+    for proxy in proxies:
+        proxy.deaf = proxy.mute = False
+        proxy.delay = 0
+        proxy.node.cont()
+        if proxy.node.process.poll() is not None:
+            proxy.node.start()
+    for agent in agents:
+        agent.wait_voting(3)
+
+
+def test_run_once_beside_a_dead_node():
+    """`redlock run -n` on three hosts, one of three nodes down."""
+    nodes[0].kill()
+    for agent in agents:
+        agent.wait_voting(2)
+    for _ in range(2):
+        mark = lab.path("ran")
+        open(mark, "w").close()
+        begun = lab.now()
+        jobs = [lab.redlock(agent, "run", "-n", "nightly", "--", "sh", "-c", "echo >> $0; read told; exit 0",
+                            mark, stdin=subprocess.PIPE)
+                for agent in agents]
+        lab.wait_for(lambda: sum(job.poll() is not None for job in jobs) == 2, what="two of three to end")
+        took = lab.now() - begun
+        for job in jobs:
+            job.stdin.close()
+        statuses = sorted(job.wait(20 * lab.SCALE) for job in jobs)
+        equal(statuses, [0, 1, 1], "one of three hosts runs the job, the others exit with 1")
+        with open(mark) as file:
+            equal(len(file.readlines()), 1, "it ran once")
+        ok(took < (3 * TIMEOUT + 0.7) * lab.SCALE, "the others said so at once (%.0f ms)" % (1000 * took))
+    up_again()
+
+
+def test_held_there():
+    holder = agents[0].client()
+    holder.acquire("there")
+    nodes[1].kill()
+    for agent in agents:
+        agent.wait_voting(2)
+    asks(agents[1], "there", "BUSY", "TIMEOUT", "TIMEOUT",
+         "held through another agent, one of three nodes down")
+    nodes[2].stop()
+    asks(agents[1], "there", "NOQUORUM", "NOQUORUM", "NOQUORUM", "and another one hung")
+    asks(agents[0], "there", "BUSY", "TIMEOUT", "TIMEOUT",
+         "held through this agent, without a quorum")
+    up_again()
+    holder.close()
+
+
+def test_behind_one_that_waits():
+    holder, waiter = agents[0].client(), agents[1].client()
+    holder.acquire("line")
+    nodes[1].kill()
+    agents[1].wait_voting(2)
+    waiter.send("ACQUIRE", "line", "WAIT", -1)
+    lab.wait_for(lambda: agents[1].status()["waiters"] == 1, what="the waiter")
+    asks(agents[1], "line", "BUSY", "TIMEOUT", "TIMEOUT", "behind another request of this host")
+    waiter.close()
+    up_again()
+    holder.close()
+
+
+def test_held_by_a_library():
+    for node in nodes[:2]:
+        node.call("SET", "library", "9ac8a1d0-5b53-4bb3-9d0f-0e1c1f8b8f61", "PX", 30000)
+    asks(agents[0], "library", "BUSY", "TIMEOUT", "TIMEOUT",
+         "held by a library on two of three nodes")
+    proxies[0].delay = 2 * TIMEOUT
+    asks(agents[0], "library", "BUSY", "TIMEOUT", "TIMEOUT", "and one of these too slow")
+    up_again()
+
+
+def test_free():
+    nodes[0].stop()
+    word, took = ask(agents[2], "ACQUIRE", "free beside one that hangs")
+    equal(word, "granted", "free, one of three nodes hung: granted")
+    ok(took < (TIMEOUT + SLACK) * lab.SCALE, "at once")
+    nodes[1].stop()
+    asks(agents[2], "free", "NOQUORUM", "NOQUORUM", "NOQUORUM", "free, two of three nodes hung")
+    up_again()
+    client = agents[2].client()
+    ok(isinstance(client.acquire("free"), dict), "nothing of that is held in secret")
+    client.close()
+
+
+def test_resume_what_has_ended():
+    client = agents[0].client()
+    lease = client.acquire("ended", "RESUMABLE")
+    client.close()
+    lab.wait_for(lambda: lab.keys_on(nodes, "ended") == 0, what="its end")
+    nodes[2].kill()
+    agents[1].wait_voting(2)
+    for wait in (0, 20, 400):
+        word, took = ask(agents[1], "RESUME", "ended", lease["secret"], "WAIT", wait)
+        equal(word, "NOTHELD",
+              "a lease that has ended, one of three nodes down, RESUME with WAIT %d: NOTHELD" % wait)
+        ok(took < SLACK * lab.SCALE, "at once")
+    up_again()
+
+
+main(test_run_once_beside_a_dead_node, test_held_there, test_behind_one_that_waits, test_held_by_a_library,
+     test_free, test_resume_what_has_ended)
