@@ -5,20 +5,16 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client.h"
-#include "connection.h"
+#include "connection-inside.h"
 #include "lease.h"
 #include "patience.h"
 #include "request.h"
@@ -27,357 +23,9 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define NS_PER_MS INT64_C(1000000)
-#define NS_PER_S INT64_C(1000000000)
 #define ANSWER_TIMEOUT_MS_MAX (INT64_C(1) << 40) /* 34 years: in ns it is a number, too */
 
-enum {
-    ANSWER_TIMEOUT_MS = 10000,
-    READ_BYTES = 4096,
-    RETRY_MS_MIN = 10, /* between attempts to connect again */
-    RETRY_MS_MAX = 200,
-    STEADY_MS = 1000, /* a connection that lasted less counts as one more attempt */
-};
-
-struct redlock {
-    struct client client;
-    pid_t owner;
-    int fd;
-    int epoll_fd; /* for event loops: the socket and the timer; -1 until asked for */
-    int timer_fd;
-    bool watches_write;
-    int64_t timer_ns; /* when it will ring; never later than anything is due */
-    int64_t answer_timeout_ms;
-    struct patience patience; /* with the answers to releases */
-    struct sight sight;
-    int received_fd;           /* that came with the last reply; -1: none */
-    _Atomic bool in_use;       /* a call is under way */
-    _Atomic uint32_t *is_ours; /* 1; 0 in a forked child, which the kernel sees to */
-    int64_t retry_ns;          /* while the connection is gone: when to connect again */
-    int64_t retry_delay_ms;
-    int64_t connected_ns;
-    int64_t away_until_ns; /* and until when requests wait for it */
-    char *socket_path;
-};
-
-static int64_t now_ns(void) {
-    struct timespec now;
-
-    (void) clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t) now.tv_sec * NS_PER_S + now.tv_nsec;
-}
-
-/* --- bytes --- */
-
-static int watch(const struct redlock *connection, int operation, int fd, uint32_t events) {
-    struct epoll_event event = {.events = events, .data.fd = fd};
-    return epoll_ctl(connection->epoll_fd, operation, fd, &event);
-}
-
-static void close_socket(struct redlock *connection) {
-    if (connection->fd < 0)
-        return;
-    if (connection->epoll_fd >= 0)
-        (void) watch(connection, EPOLL_CTL_DEL, connection->fd, 0);
-    (void) close(connection->fd);
-    connection->fd = -1;
-    connection->watches_write = false;
-}
-
-static void rearm(struct redlock *connection);
-
-static void retry_later(struct redlock *connection, int64_t at_ns) {
-    connection->retry_ns = at_ns + connection->retry_delay_ms * NS_PER_MS;
-    connection->retry_delay_ms *= 2;
-    if (connection->retry_delay_ms > RETRY_MS_MAX)
-        connection->retry_delay_ms = RETRY_MS_MAX;
-}
-
-/* With something left to hold or to wait for, the connection is made anew; else it is over. */
-static int broken(struct redlock *connection, int error, const char *text) {
-    int64_t at_ns = now_ns();
-
-    close_socket(connection);
-    client_disconnected(&connection->client, error, text, at_ns);
-    sight_put_away(&connection->sight);
-    if (at_ns - connection->connected_ns >= STEADY_MS * NS_PER_MS)
-        connection->retry_delay_ms = RETRY_MS_MIN;
-    if (connection->retry_delay_ms == RETRY_MS_MIN)
-        connection->away_until_ns = at_ns + connection->answer_timeout_ms * NS_PER_MS;
-    retry_later(connection, at_ns);
-    if (!client_wants_back(&connection->client, at_ns))
-        client_over(&connection->client);
-    rearm(connection);
-    return error;
-}
-
-static int system_broken(struct redlock *connection, const char *what) {
-    char text[160];
-    bool closed = errno == EPIPE || errno == ECONNRESET;
-
-    (void) snprintf(text, sizeof(text), "the connection to the agent broke (%s: %s)", what, strerror(errno));
-    return broken(connection, closed ? REDLOCK_AGENT_AWAY : REDLOCK_SYSTEM, text);
-}
-
-/* Sends what the socket takes. False when it is broken, with errno. */
-static bool send_some(struct redlock *connection) {
-    struct client *client = &connection->client;
-
-    while (client->output_length > 0) {
-        ssize_t n = send(connection->fd, client->output, client->output_length, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return errno == EAGAIN;
-        client_sent(client, (size_t) n);
-    }
-    return true;
-}
-
-static int send_output(struct redlock *connection) {
-    return send_some(connection) ? REDLOCK_OK : system_broken(connection, "send");
-}
-
-/* Descriptors that came along: the last one is kept until its reply is looked at. */
-static void take_descriptors(struct redlock *connection, struct msghdr *message) {
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            if (connection->received_fd >= 0)
-                (void) close(connection->received_fd);
-            memcpy(&connection->received_fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-        }
-    }
-}
-
-/* What comes with a descriptor is the reply to PAGE: the grants behind it are shown there. */
-static void take_page(struct redlock *connection) {
-    if (connection->received_fd < 0)
-        return;
-    if (!connection->sight.memory)
-        (void) sight_open(&connection->sight, connection->received_fd);
-    (void) close(connection->received_fd);
-    connection->received_fd = -1;
-}
-
-static ssize_t receive(struct redlock *connection, char *room) {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(4 * sizeof(int))];
-    } control;
-    struct iovec bytes = {.iov_base = room, .iov_len = READ_BYTES};
-    struct msghdr message = {.msg_iov = &bytes,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof(control.bytes)};
-
-    if (connection->sight.memory) /* there is one page a connection */
-        return recv(connection->fd, room, READ_BYTES, MSG_DONTWAIT);
-    ssize_t n = recvmsg(connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (n >= 0 && message.msg_controllen > 0)
-        take_descriptors(connection, &message);
-    take_page(connection);
-    return n;
-}
-
-/* Reads what is there. */
-static int receive_input(struct redlock *connection) {
-    struct client *client = &connection->client;
-
-    for (;;) {
-        char *room = client_input_room(client, READ_BYTES);
-        if (!room)
-            return broken(connection, REDLOCK_PROTOCOL, "the agent sends larger replies than there are");
-        ssize_t n = receive(connection, room);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
-            return REDLOCK_OK;
-        if (n < 0)
-            return system_broken(connection, "recv");
-        if (n == 0) {
-            char why[sizeof(client->error_text) + 64];
-            (void) snprintf(why, sizeof(why), "the agent closed the connection%s%.500s",
-                            client->error_text[0] ? ": " : "", client->error_text);
-            return broken(connection, REDLOCK_AGENT_AWAY, why);
-        }
-        int error = client_received(client, (size_t) n, now_ns());
-        if (error != REDLOCK_OK) {
-            char why[sizeof(client->error_text)];
-            (void) snprintf(why, sizeof(why), "%s", client->error_text);
-            return broken(connection, error, why);
-        }
-        if (n < READ_BYTES)
-            return REDLOCK_OK;
-    }
-}
-
-static int forked(struct redlock *connection) {
-    if (atomic_load_explicit(connection->is_ours, memory_order_relaxed) != 0)
-        return REDLOCK_OK;
-    client_note(&connection->client, "the connection belongs to process %ld", (long) connection->owner);
-    return REDLOCK_FORKED;
-}
-
-static int open_socket(const char *path, int *ret_fd) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-    if (strlen(path) >= sizeof(address.sun_path)) {
-        errno = ENAMETOOLONG;
-        return REDLOCK_AGENT_AWAY;
-    }
-    strcpy(address.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return REDLOCK_SYSTEM;
-    /* EAGAIN: the agent's backlog is full, so it is there but does not take us. */
-    if (connect(fd, (const struct sockaddr *) &address, sizeof(address)) < 0) {
-        int error = errno == EAGAIN ? REDLOCK_NO_ANSWER : REDLOCK_AGENT_AWAY, saved_errno = errno;
-        (void) close(fd);
-        errno = saved_errno;
-        return error;
-    }
-    *ret_fd = fd;
-    return REDLOCK_OK;
-}
-
-static void ask_again(struct redlock *connection, struct redlock_lease *lease, int64_t at_ns);
-
-/* Requests wait for an agent as long as for an answer, leases until their deadlines. */
-static void give_requests_up(struct redlock *connection, int64_t at_ns) {
-    if (at_ns >= connection->away_until_ns)
-        client_fail_requests(&connection->client);
-    if (!client_wants_back(&connection->client, at_ns))
-        client_over(&connection->client);
-}
-
-/* Connects again when it is time to. */
-static void try_to_come_back(struct redlock *connection, int64_t at_ns) {
-    struct client *client = &connection->client;
-
-    if (client->over)
-        return;
-    give_requests_up(connection, at_ns);
-    if (client->over || at_ns < connection->retry_ns)
-        return;
-    if (open_socket(connection->socket_path, &connection->fd) != REDLOCK_OK) {
-        retry_later(connection, at_ns);
-        return;
-    }
-    connection->connected_ns = at_ns;
-    if (connection->epoll_fd >= 0)
-        (void) watch(connection, EPOLL_CTL_ADD, connection->fd, EPOLLIN);
-    client_back(client, at_ns);
-    for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
-        if (lease->ask_again)
-            ask_again(connection, lease, at_ns);
-}
-
-/* Works on the connection, which may be gone and come back, until *what is `wanted`, or until `until_ns`. */
-static int run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
-    struct client *client = &connection->client;
-
-    for (;;) {
-        int64_t at_ns = now_ns();
-        client_tick_resuming(client, at_ns);
-        if (client->gone)
-            try_to_come_back(connection, at_ns);
-        if (!client->gone)
-            (void) send_output(connection);
-        if (*what == wanted)
-            return REDLOCK_OK;
-        if (client->over)
-            return REDLOCK_AGENT_AWAY;
-        if (at_ns >= until_ns)
-            return client->gone ? REDLOCK_AGENT_AWAY : REDLOCK_NO_ANSWER;
-        int64_t due_ns = client->gone ? connection->retry_ns : client_resume_due_ns(client);
-        int64_t left_ns = (due_ns < until_ns ? due_ns : until_ns) - at_ns;
-        left_ns = left_ns > 0 ? left_ns : 0;
-        const struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
-        struct pollfd poll = {
-            .fd = connection->fd,
-            .events = (short) (POLLIN | (client->output_length > 0 ? POLLOUT : 0)),
-        };
-        int n = ppoll(&poll, 1, due_ns < INT64_MAX || until_ns < INT64_MAX ? &timeout : NULL, NULL);
-        if (n < 0 && errno != EINTR)
-            (void) system_broken(connection, "poll");
-        else if (n > 0 && (poll.revents & (POLLIN | POLLHUP | POLLERR)))
-            (void) receive_input(connection);
-    }
-}
-
-/* Waits for the reply until `until_ns`. The reply's own error is in it. */
-static int wait_for(struct redlock *connection, const struct client_reply *reply, int64_t until_ns) {
-    return run_until(connection, &reply->done, true, until_ns);
-}
-
-int connection_enter(struct redlock *connection) {
-    int error = connection ? forked(connection) : REDLOCK_BAD_ARGUMENT;
-
-    if (error != REDLOCK_OK)
-        return error;
-    return atomic_exchange_explicit(&connection->in_use, true, memory_order_acquire) ? REDLOCK_IN_USE
-                                                                                     : REDLOCK_OK;
-}
-
-void connection_leave(struct redlock *connection) {
-    atomic_store_explicit(&connection->in_use, false, memory_order_release);
-}
-
-int connection_misused(struct redlock *connection, const char *text) {
-    client_note(&connection->client, "%s", text);
-    return REDLOCK_BAD_ARGUMENT;
-}
-
-int connection_begin(struct redlock *connection) {
-    int error = forked(connection);
-
-    if (error != REDLOCK_OK)
-        return error;
-    if (connection->client.over)
-        return REDLOCK_AGENT_AWAY;
-    connection->client.error_text[0] = '\0';
-    return REDLOCK_OK;
-}
-
-static int64_t answer_until_ns(const struct redlock *connection) {
-    return now_ns() + connection->answer_timeout_ms * NS_PER_MS;
-}
-
-/* The agent may be away for the moment. */
-static int come_back(struct redlock *connection) {
-    return run_until(connection, &connection->client.gone, false, answer_until_ns(connection));
-}
-
-struct client *connection_client(struct redlock *connection) {
-    return &connection->client;
-}
-
-/* Sends one request and waits for its reply. */
-static int ask(struct redlock *connection, enum client_kind kind, const struct resp_token *items,
-               size_t n_items, struct client_reply *reply) {
-    int error = connection_begin(connection);
-
-    if (error == REDLOCK_OK)
-        error = come_back(connection);
-    if (error == REDLOCK_OK)
-        error = client_request(&connection->client, kind, items, n_items, NULL, reply, now_ns());
-    if (error == REDLOCK_OK)
-        error = wait_for(connection, reply, answer_until_ns(connection));
-    if (error != REDLOCK_OK && !reply->done) {
-        client_forget(&connection->client, reply);
-        if (error == REDLOCK_NO_ANSWER)
-            client_note(&connection->client, "the agent has not answered for %lld ms",
-                        (long long) connection->answer_timeout_ms);
-    }
-    return reply->done ? reply->error : error;
-}
-
-int connection_ask(struct redlock *connection, const struct resp_token *items, size_t n_items,
-                   struct client_reply *reply) {
-    return ask(connection, KIND_OTHER, items, n_items, reply);
-}
+enum { ANSWER_TIMEOUT_MS = 10000 };
 
 /* --- connections --- */
 
@@ -429,7 +77,7 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
                                    .timer_ns = INT64_MAX,
                                    .answer_timeout_ms = ANSWER_TIMEOUT_MS,
                                    .retry_delay_ms = RETRY_MS_MIN,
-                                   .connected_ns = now_ns()};
+                                   .connected_ns = connection_now_ns()};
     if (!socket_path)
         socket_path = secure_getenv("REDLOCK_SOCKET");
     int error = client_init(&connection->client, connection, &connection->sight);
@@ -439,9 +87,9 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
     if (error == REDLOCK_OK && !connection->socket_path)
         error = REDLOCK_NO_MEMORY;
     if (error == REDLOCK_OK)
-        error = open_socket(connection->socket_path, &connection->fd);
+        error = connection_open(connection->socket_path, &connection->fd);
     if (error == REDLOCK_OK)
-        error = ask(connection, KIND_HELLO, hello, 2, &reply);
+        error = connection_ask_as(connection, KIND_HELLO, hello, 2, &reply);
     if (error != REDLOCK_OK) {
         int saved_errno = errno;
         free_connection(connection);
@@ -471,20 +119,6 @@ EXPORT const char *redlock_error_text(const struct redlock *connection) {
 
 /* --- leases --- */
 
-/* A request that waits is made anew, for the rest of its time. */
-static void ask_again(struct redlock *connection, struct redlock_lease *lease, int64_t at_ns) {
-    struct redlock_options options = lease->options;
-    struct acquire_request request = {0};
-
-    if (options.wait_ms > 0)
-        options.wait_ms -= (at_ns - lease->asked_ns) / NS_PER_MS;
-    if (lease->options.wait_ms > 0 && options.wait_ms < 1)
-        options.wait_ms = 1;
-    request_compose(&request, lease->name, &options, true);
-    lease->ask_again = client_request(&connection->client, KIND_ASYNC, request.items, request.n_items, lease,
-                                      NULL, at_ns) != REDLOCK_OK;
-}
-
 /* Asks for the lease: with one request and one reply, or with ASYNC, which leaves the connection free
  * meanwhile. */
 static int ask_for(struct redlock *connection, const char *name, const struct redlock_options *given,
@@ -499,7 +133,7 @@ static int ask_for(struct redlock *connection, const char *name, const struct re
         return error;
     async = async || options->wait_ms != 0;
     request_compose(&request, name, options, async);
-    struct redlock_lease *lease = lease_new(&connection->client, name, options, now_ns());
+    struct redlock_lease *lease = lease_new(&connection->client, name, options, connection_now_ns());
     if (!lease)
         return REDLOCK_NO_MEMORY;
     if (reply && async)
@@ -511,7 +145,7 @@ static int ask_for(struct redlock *connection, const char *name, const struct re
         return REDLOCK_OK;
     }
     error = client_request(&connection->client, async ? KIND_ASYNC : KIND_ACQUIRE, request.items,
-                           request.n_items, lease, async ? NULL : reply, now_ns());
+                           request.n_items, lease, async ? NULL : reply, connection_now_ns());
     if (error != REDLOCK_OK) {
         lease_drop(&connection->client, lease);
         *ret = NULL;
@@ -526,10 +160,10 @@ static void give_up(struct redlock *connection, struct redlock_lease *lease) {
 
     lease->outcome = NULL;
     if (lease->id != 0 && lease->state != LEASE_OVER && !client->gone)
-        (void) client_request_id(client, KIND_RELEASE, "RELEASE", lease, NULL, now_ns());
+        (void) client_request_id(client, KIND_RELEASE, "RELEASE", lease, NULL, connection_now_ns());
     lease_drop(client, lease);
     if (!client->gone)
-        (void) send_output(connection);
+        (void) connection_send(connection);
 }
 
 static int acquire(struct redlock *connection, const char *name, const struct redlock_options *given,
@@ -541,19 +175,19 @@ static int acquire(struct redlock *connection, const char *name, const struct re
     int error = ask_for(connection, name, given, false, &reply, &options, &lease);
     if (error != REDLOCK_OK)
         return error;
-    int64_t until_ns = answer_until_ns(connection);
+    int64_t until_ns = connection_answer_until_ns(connection);
     if (options.wait_ms < 0)
         until_ns = INT64_MAX;
     else if (options.wait_ms > 0)
         until_ns += options.wait_ms * NS_PER_MS;
-    error = wait_for(connection, &reply, until_ns);
+    error = connection_wait_for(connection, &reply, until_ns);
     if (reply.done)
         error = reply.error;
     else
         client_forget(&connection->client, &reply);
     if (error == REDLOCK_NO_ANSWER)
         client_note(&connection->client, "the agent has not answered in time");
-    if (error == REDLOCK_OK && now_ns() >= lease->deadline_ns) {
+    if (error == REDLOCK_OK && connection_now_ns() >= lease->deadline_ns) {
         client_note(&connection->client, "this process was stopped until the lease had expired");
         error = REDLOCK_LOST;
     }
@@ -572,12 +206,13 @@ static int acquire_or_again(struct redlock *connection, const char *name,
     int error = connection_begin(connection);
 
     if (error == REDLOCK_OK)
-        error = come_back(connection);
+        error = connection_come_back(connection);
     if (error == REDLOCK_OK)
         error = acquire(connection, name, given, ret);
-    if (error == REDLOCK_AGENT_AWAY && !connection->client.over && come_back(connection) == REDLOCK_OK)
+    if (error == REDLOCK_AGENT_AWAY && !connection->client.over &&
+        connection_come_back(connection) == REDLOCK_OK)
         error = acquire(connection, name, given, ret);
-    rearm(connection); /* who watches the descriptor hears of its end, too */
+    connection_rearm(connection); /* who watches the descriptor hears of its end, too */
     return error;
 }
 
@@ -593,29 +228,6 @@ EXPORT int redlock_acquire(struct redlock *connection, const char *name, const s
     return error;
 }
 
-/* Arms the library's timer and asks for writability, as far as needed. */
-static void rearm(struct redlock *connection) {
-    const struct client *client = &connection->client;
-    int64_t due_ns = client_due_ns(client);
-    bool wants_write = client->output_length > 0;
-
-    if (connection->epoll_fd < 0)
-        return;
-    if (client->gone && !client->over && connection->retry_ns < due_ns)
-        due_ns = connection->retry_ns;
-    if (due_ns < connection->timer_ns) {
-        const struct itimerspec at = {
-            .it_value = {.tv_sec = due_ns / NS_PER_S, .tv_nsec = due_ns % NS_PER_S}};
-        (void) timerfd_settime(connection->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
-        connection->timer_ns = due_ns;
-    }
-    if (wants_write != connection->watches_write && connection->fd >= 0) {
-        (void) watch(connection, EPOLL_CTL_MOD, connection->fd,
-                     EPOLLIN | (wants_write ? (uint32_t) EPOLLOUT : 0u));
-        connection->watches_write = wants_write;
-    }
-}
-
 static int acquire_async(struct redlock *connection, const char *name, const struct redlock_options *given,
                          struct redlock_lease **ret) {
     struct redlock_options options;
@@ -626,8 +238,9 @@ static int acquire_async(struct redlock *connection, const char *name, const str
         return error;
     *ret = lease;
     if (!connection->client.gone)
-        (void) send_some(connection); /* dispatch finds out when it is broken: no callbacks from here */
-    rearm(connection);
+        (void) connection_send_some(
+            connection); /* dispatch finds out when it is broken: no callbacks from here */
+    connection_rearm(connection);
     return REDLOCK_OK;
 }
 
@@ -648,10 +261,10 @@ static void look_for(struct redlock *connection, const struct client_reply *repl
     bool goes_on = true;
 
     while (goes_on && !reply->done) {
-        int64_t yielded_ns = now_ns();
+        int64_t yielded_ns = connection_now_ns();
         (void) sched_yield();
-        goes_on = patience_goes_on(&connection->patience, yielded_ns, now_ns());
-        if (receive_input(connection) != REDLOCK_OK)
+        goes_on = patience_goes_on(&connection->patience, yielded_ns, connection_now_ns());
+        if (connection_receive(connection) != REDLOCK_OK)
             return;
     }
 }
@@ -660,12 +273,12 @@ static void look_for(struct redlock *connection, const struct client_reply *repl
 static int wait_for_release(struct redlock_lease *lease, const struct client_reply *reply,
                             int64_t until_ns) {
     struct redlock *connection = lease->connection;
-    bool looks = patience_begin(&connection->patience, lease->waited_ns, now_ns());
+    bool looks = patience_begin(&connection->patience, lease->waited_ns, connection_now_ns());
 
-    if (looks && send_output(connection) == REDLOCK_OK)
+    if (looks && connection_send(connection) == REDLOCK_OK)
         look_for(connection, reply);
-    int error = wait_for(connection, reply, until_ns);
-    patience_end(&connection->patience, now_ns());
+    int error = connection_wait_for(connection, reply, until_ns);
+    patience_end(&connection->patience, connection_now_ns());
     return error;
 }
 
@@ -675,15 +288,16 @@ static int64_t ask_once(struct redlock_lease *lease, const char *word, enum clie
     struct redlock *connection = lease->connection;
     struct client_reply reply = {0};
 
-    int error = run_until(connection, &lease->resuming, false, until_ns);
+    int error = connection_run_until(connection, &lease->resuming, false, until_ns);
     if (error != REDLOCK_OK)
         return error;
     if (lease->id == 0 || lease->state == LEASE_OVER)
         return 0;
-    error = client_request_id(&connection->client, kind, word, lease, &reply, now_ns());
+    error = client_request_id(&connection->client, kind, word, lease, &reply, connection_now_ns());
     if (error == REDLOCK_OK)
-        error = kind == KIND_RELEASE && lease->waited_ns > 0 ? wait_for_release(lease, &reply, until_ns)
-                                                             : wait_for(connection, &reply, until_ns);
+        error = kind == KIND_RELEASE && lease->waited_ns > 0
+                    ? wait_for_release(lease, &reply, until_ns)
+                    : connection_wait_for(connection, &reply, until_ns);
     if (!reply.done) {
         client_forget(&connection->client, &reply);
         return error;
@@ -694,14 +308,14 @@ static int64_t ask_once(struct redlock_lease *lease, const char *word, enum clie
 /* Should the connection break, the question goes to the agent that resumes the lease. */
 static int64_t ask_about(struct redlock_lease *lease, const char *word, enum client_kind kind) {
     struct redlock *connection = lease->connection;
-    int64_t until_ns = answer_until_ns(connection);
+    int64_t until_ns = connection_answer_until_ns(connection);
 
     int64_t answer = connection_begin(connection);
     if (answer != REDLOCK_OK)
         return answer;
     do
         answer = ask_once(lease, word, kind, until_ns);
-    while (answer == REDLOCK_AGENT_AWAY && lease->resuming && now_ns() < until_ns);
+    while (answer == REDLOCK_AGENT_AWAY && lease->resuming && connection_now_ns() < until_ns);
     return answer;
 }
 
@@ -732,12 +346,13 @@ static int release_async(struct redlock *connection, struct redlock_lease *lease
     int error = REDLOCK_OK;
     bool named = lease->id != 0; /* else it is released when it is */
     if (named && lease->state != LEASE_OVER)
-        error = client_request_id(&connection->client, KIND_RELEASE, "RELEASE", lease, NULL, now_ns());
+        error = client_request_id(&connection->client, KIND_RELEASE, "RELEASE", lease, NULL,
+                                  connection_now_ns());
     lease->state = LEASE_OVER;
     lease_drop(&connection->client, lease);
-    if (error == REDLOCK_OK && named && !send_some(connection))
+    if (error == REDLOCK_OK && named && !connection_send_some(connection))
         error = REDLOCK_AGENT_AWAY;
-    rearm(connection);
+    connection_rearm(connection);
     return error;
 }
 
@@ -774,7 +389,7 @@ EXPORT int redlock_beat(struct redlock_lease *lease) {
 EXPORT int64_t redlock_remaining_ns(const struct redlock_lease *lease) {
     if (!lease || atomic_load_explicit(lease->connection->is_ours, memory_order_relaxed) == 0)
         return 0;
-    return lease_remaining_ns(lease, now_ns);
+    return lease_remaining_ns(lease, connection_now_ns);
 }
 
 EXPORT bool redlock_valid(const struct redlock_lease *lease) {
@@ -850,15 +465,15 @@ static int open_epoll(struct redlock *connection) {
     connection->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     connection->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (connection->epoll_fd < 0 || connection->timer_fd < 0 ||
-        (connection->fd >= 0 && watch(connection, EPOLL_CTL_ADD, connection->fd, EPOLLIN) < 0) ||
-        watch(connection, EPOLL_CTL_ADD, connection->timer_fd, EPOLLIN) < 0) {
+        (connection->fd >= 0 && connection_watch(connection, EPOLL_CTL_ADD, connection->fd, EPOLLIN) < 0) ||
+        connection_watch(connection, EPOLL_CTL_ADD, connection->timer_fd, EPOLLIN) < 0) {
         client_note(&connection->client, "can't watch the connection: %s", strerror(errno));
         close_epoll(connection);
         return REDLOCK_SYSTEM;
     }
     connection->timer_ns = INT64_MAX;
     connection->watches_write = false;
-    rearm(connection);
+    connection_rearm(connection);
     return REDLOCK_OK;
 }
 
@@ -881,17 +496,17 @@ static int dispatch(struct redlock *connection) {
     uint64_t expirations;
     int error = REDLOCK_OK;
 
-    if (now_ns() >= connection->timer_ns &&
+    if (connection_now_ns() >= connection->timer_ns &&
         read(connection->timer_fd, &expirations, sizeof(expirations)) > 0)
         connection->timer_ns = INT64_MAX;
     if (!connection->client.gone)
-        error = receive_input(connection);
-    client_tick(&connection->client, now_ns());
+        error = connection_receive(connection);
+    client_tick(&connection->client, connection_now_ns());
     if (connection->client.gone)
-        try_to_come_back(connection, now_ns());
+        connection_try_again(connection, connection_now_ns());
     if (!connection->client.gone)
-        error = send_output(connection);
-    rearm(connection);
+        error = connection_send(connection);
+    connection_rearm(connection);
     if (connection->client.over)
         return error != REDLOCK_OK ? error : REDLOCK_AGENT_AWAY;
     return REDLOCK_OK;

@@ -13,8 +13,9 @@ SOURCE = sys.argv[1]
 # What a pure layer may have from the C library: no clock, descriptor, thread, allocation or log.
 PURE_SYSTEM = {"assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdbool.h", "stddef.h",
                "stdint.h", "stdio.h", "string.h"}
-LIBRARY = ("resp.h", "agent-clock.h", "client.h", "redlock.h", "connection.h", "lease.h", "observe.h",
-           "patience.h", "request.h", "sight.h", "sized.h", "value.h", "yielding.h")
+LIBRARY = ("resp.h", "agent-clock.h", "client.h", "redlock.h", "connection.h",
+           "connection-inside.h", "lease.h", "observe.h", "patience.h", "request.h", "sight.h", "sized.h",
+           "value.h", "yielding.h")
 
 # Directory: (project headers by prefix, system headers; None: any)
 LAYERS = {

@@ -1,0 +1,383 @@
+/* A connection's bytes, its end and return, and one call at a time on it. */
+
+#include "connection.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "connection-inside.h"
+#include "request.h"
+#include "sight.h"
+
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+
+enum {
+    READ_BYTES = 4096,
+    RETRY_MS_MAX = 200,
+    STEADY_MS = 1000, /* a connection that lasted less counts as one more attempt */
+};
+
+int64_t connection_now_ns(void) {
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t) now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* --- bytes --- */
+
+int connection_watch(const struct redlock *connection, int operation, int fd, uint32_t events) {
+    struct epoll_event event = {.events = events, .data.fd = fd};
+    return epoll_ctl(connection->epoll_fd, operation, fd, &event);
+}
+
+/* Arms the library's timer and asks for writability, as far as needed. */
+void connection_rearm(struct redlock *connection) {
+    const struct client *client = &connection->client;
+    int64_t due_ns = client_due_ns(client);
+    bool wants_write = client->output_length > 0;
+
+    if (connection->epoll_fd < 0)
+        return;
+    if (client->gone && !client->over && connection->retry_ns < due_ns)
+        due_ns = connection->retry_ns;
+    if (due_ns < connection->timer_ns) {
+        const struct itimerspec at = {
+            .it_value = {.tv_sec = due_ns / NS_PER_S, .tv_nsec = due_ns % NS_PER_S}};
+        (void) timerfd_settime(connection->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+        connection->timer_ns = due_ns;
+    }
+    if (wants_write != connection->watches_write && connection->fd >= 0) {
+        (void) connection_watch(connection, EPOLL_CTL_MOD, connection->fd,
+                                EPOLLIN | (wants_write ? (uint32_t) EPOLLOUT : 0u));
+        connection->watches_write = wants_write;
+    }
+}
+
+static void close_socket(struct redlock *connection) {
+    if (connection->fd < 0)
+        return;
+    if (connection->epoll_fd >= 0)
+        (void) connection_watch(connection, EPOLL_CTL_DEL, connection->fd, 0);
+    (void) close(connection->fd);
+    connection->fd = -1;
+    connection->watches_write = false;
+}
+
+static void retry_later(struct redlock *connection, int64_t at_ns) {
+    connection->retry_ns = at_ns + connection->retry_delay_ms * NS_PER_MS;
+    connection->retry_delay_ms *= 2;
+    if (connection->retry_delay_ms > RETRY_MS_MAX)
+        connection->retry_delay_ms = RETRY_MS_MAX;
+}
+
+/* With something left to hold or to wait for, the connection is made anew; else it is over. */
+static int broken(struct redlock *connection, int error, const char *text) {
+    int64_t at_ns = connection_now_ns();
+
+    close_socket(connection);
+    client_disconnected(&connection->client, error, text, at_ns);
+    sight_put_away(&connection->sight);
+    if (at_ns - connection->connected_ns >= STEADY_MS * NS_PER_MS)
+        connection->retry_delay_ms = RETRY_MS_MIN;
+    if (connection->retry_delay_ms == RETRY_MS_MIN)
+        connection->away_until_ns = at_ns + connection->answer_timeout_ms * NS_PER_MS;
+    retry_later(connection, at_ns);
+    if (!client_wants_back(&connection->client, at_ns))
+        client_over(&connection->client);
+    connection_rearm(connection);
+    return error;
+}
+
+static int system_broken(struct redlock *connection, const char *what) {
+    char text[160];
+    bool closed = errno == EPIPE || errno == ECONNRESET;
+
+    (void) snprintf(text, sizeof(text), "the connection to the agent broke (%s: %s)", what, strerror(errno));
+    return broken(connection, closed ? REDLOCK_AGENT_AWAY : REDLOCK_SYSTEM, text);
+}
+
+/* Sends what the socket takes. False when it is broken, with errno. */
+bool connection_send_some(struct redlock *connection) {
+    struct client *client = &connection->client;
+
+    while (client->output_length > 0) {
+        ssize_t n = send(connection->fd, client->output, client->output_length, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno == EAGAIN;
+        client_sent(client, (size_t) n);
+    }
+    return true;
+}
+
+int connection_send(struct redlock *connection) {
+    return connection_send_some(connection) ? REDLOCK_OK : system_broken(connection, "send");
+}
+
+/* Descriptors that came along: the last one is kept until its reply is looked at. */
+static void take_descriptors(struct redlock *connection, struct msghdr *message) {
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            if (connection->received_fd >= 0)
+                (void) close(connection->received_fd);
+            memcpy(&connection->received_fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+        }
+    }
+}
+
+/* What comes with a descriptor is the reply to PAGE: the grants behind it are shown there. */
+static void take_page(struct redlock *connection) {
+    if (connection->received_fd < 0)
+        return;
+    if (!connection->sight.memory)
+        (void) sight_open(&connection->sight, connection->received_fd);
+    (void) close(connection->received_fd);
+    connection->received_fd = -1;
+}
+
+static ssize_t receive(struct redlock *connection, char *room) {
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(4 * sizeof(int))];
+    } control;
+    struct iovec bytes = {.iov_base = room, .iov_len = READ_BYTES};
+    struct msghdr message = {.msg_iov = &bytes,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control.bytes)};
+
+    if (connection->sight.memory) /* there is one page a connection */
+        return recv(connection->fd, room, READ_BYTES, MSG_DONTWAIT);
+    ssize_t n = recvmsg(connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n >= 0 && message.msg_controllen > 0)
+        take_descriptors(connection, &message);
+    take_page(connection);
+    return n;
+}
+
+/* Reads what is there. */
+int connection_receive(struct redlock *connection) {
+    struct client *client = &connection->client;
+
+    for (;;) {
+        char *room = client_input_room(client, READ_BYTES);
+        if (!room)
+            return broken(connection, REDLOCK_PROTOCOL, "the agent sends larger replies than there are");
+        ssize_t n = receive(connection, room);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return REDLOCK_OK;
+        if (n < 0)
+            return system_broken(connection, "recv");
+        if (n == 0) {
+            char why[sizeof(client->error_text) + 64];
+            (void) snprintf(why, sizeof(why), "the agent closed the connection%s%.500s",
+                            client->error_text[0] ? ": " : "", client->error_text);
+            return broken(connection, REDLOCK_AGENT_AWAY, why);
+        }
+        int error = client_received(client, (size_t) n, connection_now_ns());
+        if (error != REDLOCK_OK) {
+            char why[sizeof(client->error_text)];
+            (void) snprintf(why, sizeof(why), "%s", client->error_text);
+            return broken(connection, error, why);
+        }
+        if (n < READ_BYTES)
+            return REDLOCK_OK;
+    }
+}
+
+int connection_forked(struct redlock *connection) {
+    if (atomic_load_explicit(connection->is_ours, memory_order_relaxed) != 0)
+        return REDLOCK_OK;
+    client_note(&connection->client, "the connection belongs to process %ld", (long) connection->owner);
+    return REDLOCK_FORKED;
+}
+
+int connection_open(const char *path, int *ret_fd) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    if (strlen(path) >= sizeof(address.sun_path)) {
+        errno = ENAMETOOLONG;
+        return REDLOCK_AGENT_AWAY;
+    }
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return REDLOCK_SYSTEM;
+    /* EAGAIN: the agent's backlog is full, so it is there but does not take us. */
+    if (connect(fd, (const struct sockaddr *) &address, sizeof(address)) < 0) {
+        int error = errno == EAGAIN ? REDLOCK_NO_ANSWER : REDLOCK_AGENT_AWAY, saved_errno = errno;
+        (void) close(fd);
+        errno = saved_errno;
+        return error;
+    }
+    *ret_fd = fd;
+    return REDLOCK_OK;
+}
+
+/* A request that waits is made anew, for the rest of its time. */
+static void ask_again(struct redlock *connection, struct redlock_lease *lease, int64_t at_ns) {
+    struct redlock_options options = lease->options;
+    struct acquire_request request = {0};
+
+    if (options.wait_ms > 0)
+        options.wait_ms -= (at_ns - lease->asked_ns) / NS_PER_MS;
+    if (lease->options.wait_ms > 0 && options.wait_ms < 1)
+        options.wait_ms = 1;
+    request_compose(&request, lease->name, &options, true);
+    lease->ask_again = client_request(&connection->client, KIND_ASYNC, request.items, request.n_items, lease,
+                                      NULL, at_ns) != REDLOCK_OK;
+}
+
+/* Requests wait for an agent as long as for an answer, leases until their deadlines. */
+static void give_requests_up(struct redlock *connection, int64_t at_ns) {
+    if (at_ns >= connection->away_until_ns)
+        client_fail_requests(&connection->client);
+    if (!client_wants_back(&connection->client, at_ns))
+        client_over(&connection->client);
+}
+
+/* Connects again when it is time to. */
+void connection_try_again(struct redlock *connection, int64_t at_ns) {
+    struct client *client = &connection->client;
+
+    if (client->over)
+        return;
+    give_requests_up(connection, at_ns);
+    if (client->over || at_ns < connection->retry_ns)
+        return;
+    if (connection_open(connection->socket_path, &connection->fd) != REDLOCK_OK) {
+        retry_later(connection, at_ns);
+        return;
+    }
+    connection->connected_ns = at_ns;
+    if (connection->epoll_fd >= 0)
+        (void) connection_watch(connection, EPOLL_CTL_ADD, connection->fd, EPOLLIN);
+    client_back(client, at_ns);
+    for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
+        if (lease->ask_again)
+            ask_again(connection, lease, at_ns);
+}
+
+/* Works on the connection, which may be gone and come back, until *what is `wanted`, or until `until_ns`. */
+int connection_run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
+    struct client *client = &connection->client;
+
+    for (;;) {
+        int64_t at_ns = connection_now_ns();
+        client_tick_resuming(client, at_ns);
+        if (client->gone)
+            connection_try_again(connection, at_ns);
+        if (!client->gone)
+            (void) connection_send(connection);
+        if (*what == wanted)
+            return REDLOCK_OK;
+        if (client->over)
+            return REDLOCK_AGENT_AWAY;
+        if (at_ns >= until_ns)
+            return client->gone ? REDLOCK_AGENT_AWAY : REDLOCK_NO_ANSWER;
+        int64_t due_ns = client->gone ? connection->retry_ns : client_resume_due_ns(client);
+        int64_t left_ns = (due_ns < until_ns ? due_ns : until_ns) - at_ns;
+        left_ns = left_ns > 0 ? left_ns : 0;
+        const struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
+        struct pollfd poll = {
+            .fd = connection->fd,
+            .events = (short) (POLLIN | (client->output_length > 0 ? POLLOUT : 0)),
+        };
+        int n = ppoll(&poll, 1, due_ns < INT64_MAX || until_ns < INT64_MAX ? &timeout : NULL, NULL);
+        if (n < 0 && errno != EINTR)
+            (void) system_broken(connection, "poll");
+        else if (n > 0 && (poll.revents & (POLLIN | POLLHUP | POLLERR)))
+            (void) connection_receive(connection);
+    }
+}
+
+/* Waits for the reply until `until_ns`. The reply's own error is in it. */
+int connection_wait_for(struct redlock *connection, const struct client_reply *reply, int64_t until_ns) {
+    return connection_run_until(connection, &reply->done, true, until_ns);
+}
+
+int connection_enter(struct redlock *connection) {
+    int error = connection ? connection_forked(connection) : REDLOCK_BAD_ARGUMENT;
+
+    if (error != REDLOCK_OK)
+        return error;
+    return atomic_exchange_explicit(&connection->in_use, true, memory_order_acquire) ? REDLOCK_IN_USE
+                                                                                     : REDLOCK_OK;
+}
+
+void connection_leave(struct redlock *connection) {
+    atomic_store_explicit(&connection->in_use, false, memory_order_release);
+}
+
+int connection_misused(struct redlock *connection, const char *text) {
+    client_note(&connection->client, "%s", text);
+    return REDLOCK_BAD_ARGUMENT;
+}
+
+int connection_begin(struct redlock *connection) {
+    int error = connection_forked(connection);
+
+    if (error != REDLOCK_OK)
+        return error;
+    if (connection->client.over)
+        return REDLOCK_AGENT_AWAY;
+    connection->client.error_text[0] = '\0';
+    return REDLOCK_OK;
+}
+
+int64_t connection_answer_until_ns(const struct redlock *connection) {
+    return connection_now_ns() + connection->answer_timeout_ms * NS_PER_MS;
+}
+
+/* The agent may be away for the moment. */
+int connection_come_back(struct redlock *connection) {
+    return connection_run_until(connection, &connection->client.gone, false,
+                                connection_answer_until_ns(connection));
+}
+
+struct client *connection_client(struct redlock *connection) {
+    return &connection->client;
+}
+
+/* Sends one request and waits for its reply. */
+int connection_ask_as(struct redlock *connection, enum client_kind kind, const struct resp_token *items,
+                      size_t n_items, struct client_reply *reply) {
+    int error = connection_begin(connection);
+
+    if (error == REDLOCK_OK)
+        error = connection_come_back(connection);
+    if (error == REDLOCK_OK)
+        error = client_request(&connection->client, kind, items, n_items, NULL, reply, connection_now_ns());
+    if (error == REDLOCK_OK)
+        error = connection_wait_for(connection, reply, connection_answer_until_ns(connection));
+    if (error != REDLOCK_OK && !reply->done) {
+        client_forget(&connection->client, reply);
+        if (error == REDLOCK_NO_ANSWER)
+            client_note(&connection->client, "the agent has not answered for %lld ms",
+                        (long long) connection->answer_timeout_ms);
+    }
+    return reply->done ? reply->error : error;
+}
+
+int connection_ask(struct redlock *connection, const struct resp_token *items, size_t n_items,
+                   struct client_reply *reply) {
+    return connection_ask_as(connection, KIND_OTHER, items, n_items, reply);
+}
