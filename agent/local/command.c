@@ -335,7 +335,7 @@ struct status_number {
     int64_t value;
 };
 
-enum { STATUS_NUMBERS = 16 };
+enum { STATUS_NUMBERS = 17 };
 
 static void status_numbers(const struct service *service, instant_ns now_ns,
                            struct status_number ret[STATUS_NUMBERS]) {
@@ -358,6 +358,7 @@ static void status_numbers(const struct service *service, instant_ns now_ns,
         {"extensions", (int64_t) sum.extensions},
         {"extensions_failed", (int64_t) sum.extensions_failed},
         {"extension_late", sum.extension_late_ns / NS_PER_MS},
+        {"extension_margin", sum.extension_margin_permille / 10},
     };
     memcpy(ret, numbers, sizeof(numbers));
 }
@@ -367,14 +368,13 @@ static void reply_status(struct session *session, struct service *service, insta
     struct status_number numbers[STATUS_NUMBERS];
 
     status_numbers(service, now_ns, numbers);
-    resp_put_map(&writer, STATUS_NUMBERS + 5, session->protocol);
+    resp_put_map(&writer, STATUS_NUMBERS + 4, session->protocol);
     put_pair_text(&writer, "version", service->identity.version);
     put_pair_text(&writer, "agent", service->identity.agent);
     put_pair_text(&writer, "host", service->identity.host);
     put_pair_text(&writer, "state", service_state(service));
     for (unsigned i = 0; i < STATUS_NUMBERS; i++)
         put_pair_integer(&writer, numbers[i].key, numbers[i].value);
-    put_pair_integer(&writer, "extension_margin", counters_sum(service).extension_margin_permille / 10);
     session_send(session, service, &writer);
 }
 
@@ -641,13 +641,23 @@ static void handle_hello(struct session *session, struct service *service,
     session_send(session, service, &writer);
 }
 
+static void reply_client_name(struct session *session, struct service *service) {
+    struct resp_writer writer = session_compose(service);
+
+    if (session->name[0])
+        put_text(&writer, session->name);
+    else
+        resp_put_nil(&writer, session->protocol);
+    session_send(session, service, &writer);
+}
+
 static void handle_client(struct session *session, struct service *service,
                           const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     if (argument_is(&arguments[0], "SETNAME") && n_arguments == 2) {
         if (set_client_name(session, service, &arguments[1]))
             reply_string(session, service, "OK");
     } else if (argument_is(&arguments[0], "GETNAME") && n_arguments == 1) {
-        reply_bulk(session, service, session->name, strlen(session->name));
+        reply_client_name(session, service);
     } else if (argument_is(&arguments[0], "ID") && n_arguments == 1) {
         reply_integer(session, service, (int64_t) session->id);
     } else if ((argument_is(&arguments[0], "SETINFO") && n_arguments == 3) ||

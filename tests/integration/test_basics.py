@@ -118,6 +118,8 @@ def test_listings():
     equal((status["state"], status["nodes"], status["quorum"], status["voting"]), ("ready", 5, 3, 5),
           "STATUS")
     ok(status["leases"] >= 2 and status["grants"] >= before["grants"] + 2, "counts")
+    numbers = [key for key, value in status.items() if isinstance(value, int)]
+    equal([key for key in numbers if "\n%s:" % key not in client.call("INFO")], [], "INFO has them")
     states = [node["state"] for node in client.call("NODES")]
     equal(states, ["voting"] * 5, "NODES")
     client.close()

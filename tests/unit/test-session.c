@@ -307,6 +307,8 @@ static void test_greetings(void) {
     is_string(got(0), "+PONG\r\n", "PING");
     ask(0, "ping hello");
     is_string(got(0), "$5\r\nhello\r\n", "in any case, with a text");
+    ask(0, "CLIENT GETNAME");
+    is_string(got(0), "$-1\r\n", "a client without a name has nil");
     ask(0, "HELLO 3 AUTH user password SETNAME me");
     ok(begins(0, "%8\r\n$6\r\nserver\r\n$8\r\nredlockd\r\n"), "HELLO 3 answers with a map");
     ask(0, "CLIENT GETNAME");
