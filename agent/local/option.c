@@ -43,7 +43,7 @@ static bool read_value(struct session *session, struct service *service, const s
         session_error(session, service, "BADARG", "%s wants at most %d bytes", option->word, DATA_BYTES_MAX);
         return false;
     }
-    assert(!"a kind of option");
+    assert(false); /* there is no other kind */
     return false;
 }
 
