@@ -39,17 +39,19 @@ _redlock() {
         mapfile -t COMPREPLY < <(compgen -W "$(redlock nodes 2>/dev/null | awk 'NR > 1 && /^[^ ]/ { print $1 }')" -- "$current")
         return
         ;;
-    -w | --wait | -t | --ttl | -E | --conflict-exit-code | --grace | --linger | --data | --max-hold | -c | --command | --exec-leader | --exec-follower)
+    -w | --wait | --timeout | --id | --fence | --lease | -t | --ttl | -E | --conflict-exit-code | --grace | --linger | --data | --max-hold | -c | --command | --exec-leader | --exec-follower)
         return
         ;;
     esac
 
     case $command in
-    '') options="run acquire hold status nodes leases leader watch check --socket --help --version" ;;
+    '') options="run acquire release hold status nodes leases leader watch check help --socket --help --version" ;;
     run)
-        options="--nonblock --wait --ttl --conflict-exit-code --grace --data --max-hold --command --help --"
+        options="--nonblock --wait --ttl --conflict-exit-code --grace --data --max-hold --linger --close --quiet --verbose --command --help --"
         ;;
-    acquire) options="--for --nonblock --wait --ttl --data --signal --help" ;;
+    acquire) options="--for --nonblock --wait --ttl --conflict-exit-code --data --signal --quiet --help" ;;
+    release) options="--id --fence --help" ;;
+    check) options="--id --fence --lease --timeout --json --help" ;;
     hold) options="--ttl --grace --linger --data --exec-leader --exec-follower --once --help" ;;
     nodes) options="--bless --json --help" ;;
     *) options="--json --help" ;;

@@ -9,24 +9,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "waiting.h"
 
 static const char usage[] =
     "redlock acquire --for PID [OPTION]... NAME\n"
-    "Acquires the lease NAME, prints its id, and leaves a process in the background that holds it until PID "
-    "ends.\n"
+    "Acquires the lease NAME, prints its id, its fencing token and the pid of the process that it leaves in "
+    "the\n"
+    "background, which holds the lease until PID ends, or 'redlock release' ends it.\n"
     "In a shell script: redlock acquire --for $$ NAME || exit\n"
     "\n"
     "      --for PID        the process as long as which the lease lasts\n"
-    "  -n, --nonblock       don't wait: exit with 1 if the name is held\n"
-    "  -w, --wait TIME      wait no longer: exit with 124\n"
+    "  -n, --nonblock, --nb don't wait: exit with 1 if the name is held\n"
+    "  -w, --wait, --timeout TIME\n"
+    "                       wait no longer: exit with 124\n"
+    "  -E, --conflict-exit-code N\n"
+    "                       exit with N instead of 1 and 124\n"
     "  -t, --ttl TIME       the lease's ttl instead of the agent's default\n"
     "      --data TEXT      publish TEXT with the lease\n"
-    "      --signal NAME    if the lease is lost, send this signal to PID: TERM, KILL, USR1, ...\n";
+    "      --signal NAME    if the lease is lost, send this signal to PID: TERM, KILL, USR1, ...\n"
+    "  -q, --quiet          no messages: the exit status alone\n";
 
 struct acquire {
     struct redlock_options options;
@@ -34,7 +42,9 @@ struct acquire {
     pid_t pid;
     int pid_fd;
     int signal;
-    bool lost;
+    int conflict_status; /* with which to exit when the name is held; -1: the usual ones */
+    int stop_fd;         /* tells of SIGTERM */
+    bool quiet, lost;
 };
 
 static bool read_pid(const char *text, pid_t *ret) {
@@ -78,6 +88,13 @@ static bool read_option(struct acquire *acquire, int option) {
         return true;
     case 'f':
         return read_pid(optarg, &acquire->pid);
+    case 'E':
+        return cli_read_status("-E", optarg, &acquire->conflict_status);
+    case 'q':
+        acquire->quiet = true;
+        return true;
+    case 'x':
+        return true;
     case 's':
         return read_signal(optarg, &acquire->signal);
     default:
@@ -88,19 +105,28 @@ static bool read_option(struct acquire *acquire, int option) {
 /* 0; or 1 + the exit status to end with. */
 static int read_arguments(struct acquire *acquire, int argc, char **argv) {
     static const struct option known[] = {
-        {"nonblock", no_argument, NULL, 'n'},  {"wait", required_argument, NULL, 'w'},
-        {"ttl", required_argument, NULL, 't'}, {"data", required_argument, NULL, 'd'},
-        {"for", required_argument, NULL, 'f'}, {"signal", required_argument, NULL, 's'},
-        {"help", no_argument, NULL, 'h'},      {0},
+        {"nonblock", no_argument, NULL, 'n'},
+        {"wait", required_argument, NULL, 'w'},
+        {"ttl", required_argument, NULL, 't'},
+        {"data", required_argument, NULL, 'd'},
+        {"for", required_argument, NULL, 'f'},
+        {"signal", required_argument, NULL, 's'},
+        {"nb", no_argument, NULL, 'n'},
+        {"timeout", required_argument, NULL, 'w'},
+        {"quiet", no_argument, NULL, 'q'},
+        {"conflict-exit-code", required_argument, NULL, 'E'},
+        {"exclusive", no_argument, NULL, 'x'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     int option;
 
-    while ((option = cli_option(argc, argv, ":nw:t:", known)) >= 0) {
+    while ((option = cli_option(argc, argv, ":nw:t:E:qxeh", known)) >= 0) {
         if (option == 'h') {
             (void) fputs(usage, stdout);
             return 1 + STATUS_DONE;
         }
-        if (!read_option(acquire, option))
+        if (!read_option(acquire, option == 'e' ? 'x' : option))
             return 1 + STATUS_USAGE;
     }
     if (acquire->pid == 0 || optind + 1 != argc) {
@@ -122,19 +148,20 @@ static void on_lost(struct redlock_lease *lease, const char *reason, const char 
     acquire->lost = true;
 }
 
-/* Holds until PID ends or the lease does. Its own deadline rules, so it sends the signal also when the agent
- * is dead. */
+/* Holds until PID ends, SIGTERM comes or the lease ends. Its own deadline rules, so it sends the signal also
+ * when the agent is dead. */
 static void hold(struct acquire *acquire, struct redlock *connection, struct redlock_lease *lease) {
     static const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .lost = on_lost};
     struct pollfd fds[] = {{.fd = acquire->pid_fd, .events = POLLIN},
-                           {.fd = redlock_fd(connection), .events = POLLIN}};
+                           {.fd = redlock_fd(connection), .events = POLLIN},
+                           {.fd = acquire->stop_fd, .events = POLLIN}};
 
     redlock_set_callbacks(connection, &callbacks, acquire);
     while (!acquire->lost) {
         (void) redlock_dispatch(connection);
         if (acquire->lost)
             break;
-        if (poll(fds, 2, -1) > 0 && fds[0].revents) {
+        if (poll(fds, 3, -1) > 0 && (fds[0].revents || fds[2].revents)) {
             (void) redlock_release(lease);
             return;
         }
@@ -159,25 +186,38 @@ static void detach(void) {
 /* What the background process tells the one in front. */
 struct outcome {
     int status;
+    pid_t pid;
     uint64_t id, fence;
 };
 
 static int background(const struct cli *cli, struct acquire *acquire, int outcome_fd) {
     struct redlock *connection = NULL;
     struct redlock_lease *lease = NULL;
-    struct outcome outcome = {0};
+    struct outcome outcome = {.pid = getpid()};
+    struct waiting waiting;
+    sigset_t stop;
 
+    (void) prctl(PR_SET_NAME, CLI_HOLDER_NAME);
+    (void) sigemptyset(&stop);
+    (void) sigaddset(&stop, SIGTERM);
+    (void) sigprocmask(SIG_BLOCK, &stop, NULL);
+    acquire->stop_fd = signalfd(-1, &stop, SFD_CLOEXEC);
     outcome.status = cli_connect(cli, &connection);
     if (outcome.status == 0) {
+        waiting_init(&waiting, cli, acquire->name, acquire->options.wait_ms != 0);
+        waiting_look_ahead(&waiting);
         int error = redlock_acquire(connection, acquire->name, &acquire->options, &lease);
+        waiting_deinit(&waiting);
         if (error != REDLOCK_OK)
             outcome.status = cli_failed(connection, error, acquire->name);
-        else
-            outcome = (struct outcome){.id = redlock_lease_id(lease), .fence = redlock_fence(lease)};
+        if ((error == REDLOCK_BUSY || error == REDLOCK_TIMED_OUT) && acquire->conflict_status >= 0)
+            outcome.status = acquire->conflict_status;
+        outcome.id = error == REDLOCK_OK ? redlock_lease_id(lease) : 0;
+        outcome.fence = error == REDLOCK_OK ? redlock_fence(lease) : 0;
     }
     ssize_t n = write(outcome_fd, &outcome, sizeof(outcome));
     (void) close(outcome_fd);
-    if (outcome.status == 0 && n == sizeof(outcome)) {
+    if (lease && n == sizeof(outcome)) {
         detach();
         hold(acquire, connection, lease);
     }
@@ -215,12 +255,15 @@ static int start(const struct cli *cli, struct acquire *acquire, struct outcome 
 }
 
 int cli_acquire(const struct cli *cli, int argc, char **argv) {
-    struct acquire acquire = {.options = {.size = sizeof(acquire.options), .wait_ms = -1}, .pid_fd = -1};
+    struct acquire acquire = {
+        .options = {.size = sizeof(acquire.options), .wait_ms = -1}, .pid_fd = -1, .conflict_status = -1};
     struct outcome outcome = {0};
 
     int status = read_arguments(&acquire, argc, argv);
     if (status != 0)
         return status - 1;
+    if (acquire.quiet)
+        cli_be_quiet();
     acquire.pid_fd = (int) syscall(SYS_pidfd_open, acquire.pid, 0);
     if (acquire.pid_fd < 0) {
         cli_complain("--for %ld: can't watch that process: %s", (long) acquire.pid, strerror(errno));
@@ -231,7 +274,12 @@ int cli_acquire(const struct cli *cli, int argc, char **argv) {
         cli_complain("%s: the process that was to hold the lease failed: %s", acquire.name, strerror(-r));
         return STATUS_SYSTEM;
     }
-    if (outcome.status == 0)
-        (void) printf("%llu %llu\n", (unsigned long long) outcome.id, (unsigned long long) outcome.fence);
-    return outcome.status;
+    if (outcome.id == 0)
+        return outcome.status;
+    (void) printf("%llu %llu %ld\n", (unsigned long long) outcome.id, (unsigned long long) outcome.fence,
+                  (long) outcome.pid);
+    status = cli_flush(STATUS_DONE);
+    if (status != STATUS_DONE)
+        (void) kill(outcome.pid, SIGTERM); /* nobody knows of it */
+    return status;
 }

@@ -33,6 +33,7 @@ struct cli {
 
 int cli_run(const struct cli *cli, int argc, char **argv);
 int cli_acquire(const struct cli *cli, int argc, char **argv);
+int cli_release(const struct cli *cli, int argc, char **argv);
 int cli_hold(const struct cli *cli, int argc, char **argv);
 int cli_status(const struct cli *cli, int argc, char **argv);
 int cli_nodes(const struct cli *cli, int argc, char **argv);
@@ -40,6 +41,12 @@ int cli_leases(const struct cli *cli, int argc, char **argv);
 int cli_leader(const struct cli *cli, int argc, char **argv);
 int cli_watch(const struct cli *cli, int argc, char **argv);
 int cli_check(const struct cli *cli, int argc, char **argv);
+
+/* What the kernel calls the process that holds a lease for `redlock acquire`: at most 15 bytes. */
+#define CLI_HOLDER_NAME "redlock-holder"
+
+/* The exit status, or another one if standard output could not be written. */
+int cli_flush(int status);
 
 /* One line to standard error, after "redlock: ". What users gave us may be in it as it is: characters that
  * would do something to a terminal are shown as question marks. */
@@ -71,6 +78,12 @@ int cli_poll(struct pollfd *fds, unsigned long n_fds, int64_t until_ns);
 
 /* cli_duration_ms() of what an option or a variable wants; false: complained. */
 bool cli_read_duration(const char *what, const char *text, int64_t *ret);
+
+/* An exit status; false: complained. */
+bool cli_read_status(const char *what, const char *text, int *ret);
+
+/* A number from 1 to 2^53 - 1, as an id or a token is; false: complained. */
+bool cli_read_number(const char *what, const char *text, uint64_t *ret);
 
 /* ".5", "1.5", "500ms", "10s", "2m", "1h" (a bare number is seconds) to milliseconds up to 2^31-1. */
 bool cli_duration_ms(const char *text, int64_t *ret);

@@ -1,5 +1,6 @@
 /* What the command says to a person when something went wrong. */
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,6 +65,15 @@ void cli_report(const char *format, ...) {
     va_start(arguments, format);
     print_line(format, arguments);
     va_end(arguments);
+}
+
+int cli_flush(int status) {
+    bool failed = fflush(stdout) != 0 || ferror(stdout);
+
+    if (!failed || (status != STATUS_DONE && status != STATUS_HELD))
+        return status;
+    cli_complain("can't write to standard output: %s", strerror(errno));
+    return STATUS_SYSTEM;
 }
 
 static int status_of(int error) {

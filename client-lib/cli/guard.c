@@ -21,7 +21,7 @@
 
 enum {
     GRACE_MS_MAX = 5000,
-    KILL_MARGIN_MS = 25,
+    KILL_MARGIN_MS = 50,       /* for the kernel to end a tree of processes on a loaded machine */
     KILL_MARGIN_DIVISOR = 100, /* of the ttl */
     RELEASE_TIMEOUT_MS = 1000,
     ANSWER_TIMEOUT_MS = 10000, /* for a request that does not wait */

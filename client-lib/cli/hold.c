@@ -141,7 +141,7 @@ static int read_arguments(struct hold *hold, int argc, char **argv) {
 
     if (!read_environment(hold))
         return 1 + STATUS_USAGE;
-    while ((option = cli_option(argc, argv, ":t:", known)) >= 0) {
+    while ((option = cli_option(argc, argv, ":t:h", known)) >= 0) {
         if (option == 'h') {
             (void) fputs(usage, stdout);
             return 1 + STATUS_DONE;
@@ -312,8 +312,9 @@ static void disconnect(struct hold *hold) {
     hold->lease = NULL;
 }
 
-/* The first failure is complained about, those after it are expected. */
-static bool connect_again(struct hold *hold) {
+/* The first failure is complained about, those after it are expected. 0: connected; STATUS_DENIED: waiting
+ * will not mend it; else there is no agent. */
+static int connect_again(struct hold *hold) {
     static const struct redlock_callbacks callbacks = {
         .size = sizeof(callbacks),
         .granted = on_granted,
@@ -322,21 +323,25 @@ static bool connect_again(struct hold *hold) {
         .extended = on_extended,
         .lost = on_lost,
     };
+    int status = 0;
 
     let_signals_in(hold, true);
-    if (hold->away_told)
-        (void) redlock_connect(hold->cli->socket_path, &hold->connection);
-    else
-        (void) cli_connect(hold->cli, &hold->connection);
+    if (!hold->away_told)
+        status = cli_connect(hold->cli, &hold->connection);
+    else if (redlock_connect(hold->cli->socket_path, &hold->connection) == REDLOCK_AGENT_AWAY &&
+             errno == EACCES)
+        status = cli_connect(hold->cli, &hold->connection);
     let_signals_in(hold, false);
+    if (status == STATUS_DENIED)
+        return status;
     hold->away_told = !hold->connection;
     if (!hold->connection || redlock_fd(hold->connection) < 0) {
         tell(hold, "waiting for %s: no agent answers", hold->name);
         disconnect(hold);
-        return false;
+        return STATUS_NO_AGENT;
     }
     redlock_set_callbacks(hold->connection, &callbacks, hold);
-    return true;
+    return 0;
 }
 
 static void tell_who_leads(struct hold *hold) {
@@ -432,7 +437,12 @@ static int wait_for_lease(struct hold *hold) {
     int status = 0;
 
     while (!hold->granted && hold->stops == 0 && status == 0) {
-        if (!hold->connection && !connect_again(hold)) {
+        int connected = hold->connection ? 0 : connect_again(hold);
+        if (connected == STATUS_DENIED) {
+            status = connected;
+            break;
+        }
+        if (connected != 0) {
             pump(hold, cli_now_ns() + RETRY_MS * NS_PER_MS);
             continue;
         }

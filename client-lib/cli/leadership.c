@@ -5,7 +5,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli.h"
 #include "json.h"
+#include "listing.h"
 
 enum { TIME_BYTES = 40 };
 
@@ -99,4 +101,51 @@ void leadership_print(const struct leadership *leadership, bool json) {
         print_json(leadership);
     else
         print_text(leadership);
+}
+
+struct answer {
+    const char *name;
+    bool json, held;
+    uint64_t fence;
+};
+
+static void print_answer(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
+    struct answer *answer = userdata;
+
+    (void) n_tokens;
+    answer->held = tokens[0].type == RESP_MAP;
+    if (!answer->held) {
+        (void) puts(answer->json ? "null" : "nobody");
+        return;
+    }
+    const struct resp_token *holder = listing_get(tokens, "holder"), *host = listing_get(tokens, "host"),
+                            *data = listing_get(tokens, "data"), *type = listing_get(tokens, "type");
+    struct leadership leadership = {.name = answer->name,
+                                    .holder = holder ? holder->text : "",
+                                    .holder_length = holder ? holder->length : 0,
+                                    .host = host ? host->text : "",
+                                    .host_length = host ? host->length : 0,
+                                    .data = data ? data->text : "",
+                                    .data_length = data ? data->length : 0,
+                                    .type = type ? type->text : "",
+                                    .type_length = type ? type->length : 0,
+                                    .fence = (uint64_t) listing_integer(tokens, "fence"),
+                                    .since_us = -1,
+                                    .validity_ms = listing_integer(tokens, "validity")};
+    answer->fence = leadership.fence;
+    leadership_print(&leadership, answer->json);
+}
+
+int leadership_show(struct redlock *connection, const char *name, bool json, uint64_t *ret_fence) {
+    const struct resp_token items[] = {{.text = "LEADER", .length = 6},
+                                       {.text = name, .length = strlen(name)}};
+    struct answer answer = {.name = name, .json = json};
+    struct client_reply reply = {.on_value = print_answer, .userdata = &answer};
+
+    int error = connection_ask(connection, items, 2, &reply);
+    if (error != REDLOCK_OK)
+        return cli_failed(connection, error, name);
+    if (ret_fence)
+        *ret_fence = answer.fence;
+    return answer.held ? STATUS_DONE : STATUS_HELD;
 }

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct redlock;
+
 struct leadership {
     const char *name;
     const char *state; /* NULL: held, and not to be told; else "held", "free" or "unknown" */
@@ -17,6 +19,10 @@ struct leadership {
 
 /* One line. */
 void leadership_print(const struct leadership *leadership, bool json);
+
+/* Asks a majority of the nodes who holds `name`, and prints it; its token too, 0 when there is none.
+ * STATUS_DONE: held; STATUS_HELD: by nobody; or another exit status, told. */
+int leadership_show(struct redlock *connection, const char *name, bool json, uint64_t *ret_fence);
 
 /* Microseconds since 1970. */
 int64_t wall_clock_us(void);

@@ -14,15 +14,16 @@ static const char usage[] =
     "\n"
     "  run [OPTION]... NAME -- COMMAND...   run COMMAND while holding the lease NAME\n"
     "  acquire --for PID NAME               hold the lease NAME as long as process PID lives\n"
+    "  release NAME                         end that before\n"
     "  hold [OPTION]... NAME                hold the lease NAME for a service: wait, lead, step down\n"
     "  status                               the agent's state and numbers\n"
     "  nodes                                the Redis nodes, and why one does not vote\n"
     "  leases                               who holds and who waits on this host\n"
     "  leader NAME                          who holds NAME, on whichever host\n"
     "  watch NAME...                        the same at each change, until it is stopped\n"
-    "  check [NAME]                         is a quorum there? is NAME held?\n"
+    "  check [NAME]                         does it work? is NAME held?\n"
     "\n"
-    "'redlock COMMAND --help' tells more. --version prints the version. The socket is that of --socket, "
+    "'redlock help COMMAND' tells more. -V, --version prints the version. The socket is that of --socket, "
     "else\n"
     "of $REDLOCK_SOCKET, else " REDLOCK_DEFAULT_SOCKET ".\n"
     "\n"
@@ -75,6 +76,10 @@ int cli_connect(const struct cli *cli, struct redlock **ret) {
     const char *path = cli->socket_path ? cli->socket_path : getenv("REDLOCK_SOCKET");
     if (!path)
         path = REDLOCK_DEFAULT_SOCKET;
+    if (error == REDLOCK_AGENT_AWAY && (errno == EACCES || errno == EPERM)) {
+        cli_complain("%s: permission denied: use the socket's group, or root (ls -l shows who may)", path);
+        return STATUS_DENIED;
+    }
     if (error == REDLOCK_AGENT_AWAY)
         cli_complain("%s: no agent there (%s); is redlockd running?", path, strerror(errno));
     else
@@ -83,46 +88,98 @@ int cli_connect(const struct cli *cli, struct redlock **ret) {
     return error == REDLOCK_NO_MEMORY ? STATUS_SYSTEM : STATUS_NO_AGENT;
 }
 
-int main(int argc, char **argv) {
+bool cli_read_number(const char *what, const char *text, uint64_t *ret) {
+    char *end;
+    unsigned long long number = strtoull(text, &end, 10);
+
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || number == 0 || number >= 1ULL << 53) {
+        cli_complain("%s %s: expected a number as 'redlock acquire' prints it", what, text);
+        return false;
+    }
+    *ret = number;
+    return true;
+}
+
+bool cli_read_status(const char *what, const char *text, int *ret) {
+    char *end;
+    long value = strtol(text, &end, 10);
+
+    if (end == text || *end != '\0' || value < 0 || value > 255) {
+        cli_complain("%s %s: expected an exit status from 0 to 255", what, text);
+        return false;
+    }
+    *ret = (int) value;
+    return true;
+}
+
+/* -1: no word of ours; else the exit status. */
+static int run_command(const struct cli *cli, int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(const struct cli *cli, int argc, char **argv);
     } commands[] = {
-        {"run", cli_run},       {"acquire", cli_acquire}, {"hold", cli_hold},
-        {"status", cli_status}, {"nodes", cli_nodes},     {"leases", cli_leases},
-        {"leader", cli_leader}, {"watch", cli_watch},     {"check", cli_check},
+        {"run", cli_run},       {"acquire", cli_acquire}, {"release", cli_release}, {"hold", cli_hold},
+        {"status", cli_status}, {"nodes", cli_nodes},     {"leases", cli_leases},   {"leader", cli_leader},
+        {"watch", cli_watch},   {"check", cli_check},
     };
-    struct cli cli = {0};
-    int at = 1;
 
-    for (; at < argc && argv[at][0] == '-'; at++) {
-        if (strcmp(argv[at], "--help") == 0) {
-            (void) fputs(usage, stdout);
-            return STATUS_DONE;
-        }
-        if (strcmp(argv[at], "--version") == 0) {
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (strcmp(argv[0], commands[i].name) == 0)
+            return commands[i].run(cli, argc, argv);
+    return -1;
+}
+
+static int help(const struct cli *cli, const char *command) {
+    char word[] = "--help";
+    char *argv[] = {(char *) command, word, NULL};
+
+    int status = command ? run_command(cli, 2, argv) : STATUS_DONE;
+    if (!command)
+        (void) fputs(usage, stdout);
+    if (status < 0)
+        cli_complain("unknown command '%s'; 'redlock --help' lists what there is", command);
+    return status < 0 ? STATUS_USAGE : status;
+}
+
+/* The options in front of the command: -1, and where that is; or the exit status. */
+static int read_options(struct cli *cli, int argc, char **argv, int *at) {
+    for (; *at < argc && argv[*at][0] == '-'; ++*at) {
+        const char *word = argv[*at];
+        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+            return help(cli, NULL);
+        if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
             (void) puts("redlock " REDLOCK_VERSION);
             return STATUS_DONE;
         }
-        if (strcmp(argv[at], "--socket") == 0) {
-            if (++at == argc) {
+        if (strcmp(word, "--socket") == 0) {
+            if (++*at == argc) {
                 cli_complain("--socket: expected PATH; 'redlock --help' lists what there is");
                 return STATUS_USAGE;
             }
-            cli.socket_path = argv[at];
-        } else if (strncmp(argv[at], "--socket=", strlen("--socket=")) == 0) {
-            cli.socket_path = argv[at] + strlen("--socket=");
+            cli->socket_path = argv[*at];
+        } else if (strncmp(word, "--socket=", strlen("--socket=")) == 0) {
+            cli->socket_path = word + strlen("--socket=");
         } else {
-            cli_complain("unknown option '%s'; 'redlock --help' lists what there is", argv[at]);
+            cli_complain("unknown option '%s'; 'redlock --help' lists what there is", word);
             return STATUS_USAGE;
         }
     }
-    for (size_t i = 0; at < argc && i < sizeof(commands) / sizeof(commands[0]); i++)
-        if (strcmp(argv[at], commands[i].name) == 0)
-            return commands[i].run(&cli, argc - at, argv + at);
-    if (at < argc)
-        cli_complain("unknown command '%s'; 'redlock --help' lists what there is", argv[at]);
-    else
+    return -1;
+}
+
+int main(int argc, char **argv) {
+    struct cli cli = {0};
+    int at = 1;
+
+    int status = read_options(&cli, argc, argv, &at);
+    if (status < 0 && at < argc && strcmp(argv[at], "help") == 0)
+        status = help(&cli, at + 1 < argc ? argv[at + 1] : NULL);
+    if (status < 0 && at < argc) {
+        status = run_command(&cli, argc - at, argv + at);
+        if (status < 0)
+            cli_complain("unknown command '%s'; 'redlock --help' lists what there is", argv[at]);
+    } else if (status < 0) {
         (void) fputs(usage, stderr);
-    return STATUS_USAGE;
+    }
+    return cli_flush(status < 0 ? STATUS_USAGE : status);
 }

@@ -46,18 +46,6 @@ static const char usage[] =
     "started have ended. Exit status: COMMAND's own, or as 'redlock --help' says; 125 if the lease was "
     "lost.\n";
 
-static bool read_status(const char *text, int *ret) {
-    char *end;
-    long value = strtol(text, &end, 10);
-
-    if (end == text || *end != '\0' || value < 0 || value > 255) {
-        cli_complain("-E %s: expected an exit status from 0 to 255", text);
-        return false;
-    }
-    *ret = (int) value;
-    return true;
-}
-
 static bool read_option(struct run *run, int option) {
     switch (option) {
     case 'n':
@@ -68,7 +56,7 @@ static bool read_option(struct run *run, int option) {
     case 't':
         return cli_read_duration("--ttl", optarg, &run->options.ttl_ms);
     case 'E':
-        return read_status(optarg, &run->conflict_status);
+        return cli_read_status("-E", optarg, &run->conflict_status);
     case 'g':
         return cli_read_duration("--grace", optarg, &run->grace_ms);
     case 'm':

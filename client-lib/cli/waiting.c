@@ -22,7 +22,7 @@ int64_t waiting_due_ns(const struct waiting *waiting) {
 
 static void tell(const struct waiting *waiting) {
     struct redlock *connection = NULL;
-    struct redlock_leader leader;
+    struct redlock_leader leader = {.size = sizeof(leader)};
 
     int held = redlock_connect(waiting->cli->socket_path, &connection);
     if (held == REDLOCK_OK)
@@ -37,19 +37,27 @@ static void tell(const struct waiting *waiting) {
                      connection ? redlock_error_text(connection) : "");
 }
 
-void waiting_look(struct waiting *waiting) {
+void waiting_look_ahead(struct waiting *waiting) {
     pid_t parent = getpid();
+    int64_t due_ns = waiting->due_ns;
 
-    if (cli_now_ns() < waiting->due_ns)
+    if (due_ns == INT64_MAX)
         return;
     waiting->due_ns = INT64_MAX;
     waiting->pid = fork();
     if (waiting->pid != 0)
         return;
     (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (getppid() == parent && cli_now_ns() < due_ns)
+        (void) cli_poll(NULL, 0, due_ns);
     if (getppid() == parent)
         tell(waiting);
     _exit(0);
+}
+
+void waiting_look(struct waiting *waiting) {
+    if (cli_now_ns() >= waiting->due_ns)
+        waiting_look_ahead(waiting);
 }
 
 void waiting_deinit(struct waiting *waiting) {

@@ -22,5 +22,8 @@ int64_t waiting_due_ns(const struct waiting *waiting);
  * anything else. */
 void waiting_look(struct waiting *waiting);
 
+/* For who can't call that: the process is there from the beginning. */
+void waiting_look_ahead(struct waiting *waiting);
+
 /* The waiting is over. */
 void waiting_deinit(struct waiting *waiting);

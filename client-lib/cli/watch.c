@@ -51,21 +51,27 @@ static void on_stop(int number) {
 
 /* Until a signal comes; the exit status. */
 static int watch_on(struct redlock *connection, const struct watching *watching) {
-    struct pollfd poll_fd = {.fd = redlock_fd(connection), .events = (short) redlock_events(connection)};
+    struct pollfd fds[] = {
+        {.fd = redlock_fd(connection), .events = (short) redlock_events(connection)},
+        {.fd = STDOUT_FILENO}, /* POLLERR or POLLHUP: nobody reads any more */
+    };
 
-    if (poll_fd.fd < 0)
-        return cli_failed(connection, poll_fd.fd, "watch");
+    if (fds[0].fd < 0)
+        return cli_failed(connection, fds[0].fd, "watch");
     while (!watching->failed) {
         int error = redlock_dispatch(connection);
         if (error != REDLOCK_OK)
             return cli_failed(connection, error, "watch");
-        if (poll(&poll_fd, 1, -1) < 0 && errno != EINTR) {
+        if (watching->failed)
+            break;
+        if (poll(fds, 2, -1) < 0 && errno != EINTR) {
             cli_complain("can't wait: %s", strerror(errno));
             return STATUS_SYSTEM;
         }
+        if (fds[1].revents & (POLLERR | POLLHUP))
+            return STATUS_DONE;
     }
-    cli_complain("can't write to standard output");
-    return STATUS_SYSTEM;
+    return STATUS_DONE; /* cli_flush() finds that */
 }
 
 static int observe_all(const struct cli *cli, char **names, int n_names, struct watching *watching) {
@@ -93,14 +99,14 @@ int cli_watch(const struct cli *cli, int argc, char **argv) {
         "Prints a line for who leads each NAME, on whichever host, and one at each change: the name, its\n"
         "holder (host:agent:pid; nobody; unknown when no majority of the nodes can tell), the host, the\n"
         "fencing token, since when, and its data. Goes on when the agent is restarted, until SIGINT or\n"
-        "SIGTERM comes.\n";
+        "SIGTERM comes, or nobody reads any more.\n";
     static const struct option known[] = {
         {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
     struct watching watching = {0};
     const struct sigaction stop = {.sa_handler = on_stop};
     int option;
 
-    while ((option = cli_option(argc, argv, ":", known)) >= 0) {
+    while ((option = cli_option(argc, argv, ":h", known)) >= 0) {
         if (option == 'h') {
             (void) fputs(usage, stdout);
             return STATUS_DONE;

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import lab
-from tap import begins, equal, main, ok, within
+from tap import begins, equal, main, ok, skip, within
 
 nodes = lab.nodes(3)
 agent = lab.Agent(nodes, lab.UNHURRIED)
@@ -44,7 +44,8 @@ def test_exit_statuses():
     status, _, errors = lab.redlock_run(agent, "--socket")
     equal(status, 64, "64: an option without what it wants")
     ok("expected PATH" in errors, "with a hint")
-    for command in ("run", "acquire", "hold", "status", "nodes", "leases", "leader", "watch", "check"):
+    for command in ("run", "acquire", "release", "hold", "status", "nodes", "leases", "leader", "watch",
+                    "check"):
         ok("redlock " + command in lab.redlock_run(agent, command, "--help")[1], "%s --help" % command)
         status, out, errors = lab.redlock_run(agent, command, "--nonsense", "x")
         equal((status, out), (64, ""), "64: an option that %s has not" % command)
@@ -194,8 +195,9 @@ def test_acquire_for():
     script = lab.spawn(["sleep", "100"])
     status, out, _ = lab.redlock_run(agent, "acquire", "--for", str(script.pid), "script")
     equal(status, 0, "redlock acquire --for PID returns when the lease is held")
-    identity, fence = (int(word) for word in out.split())
-    ok(identity > 0 and fence > 0, "and prints its id and its fencing token")
+    identity, fence, pid = (int(word) for word in out.split())
+    ok(identity > 0 and fence > 0 and lab.alive(pid),
+       "and prints its id, its fencing token and the holder's pid")
     equal(lab.redlock_run(agent, "check", "script")[0], 0, "check NAME: held")
     equal(lab.redlock_run(agent, "acquire", "--for", str(script.pid), "-n", "script")[0], 1,
           "-n when it is held")
@@ -236,7 +238,126 @@ def test_listings():
     client.close()
 
 
+def test_release():
+    script = lab.spawn(["sleep", "100"])
+    acquire = lambda name: [int(word) for word in lab.redlock_run(
+        agent, "acquire", "-n", "--for", str(script.pid), name)[1].split()]
+    run = lambda *arguments: lab.redlock_run(agent, *arguments)[0]
+    identity, fence, pid = acquire("let go")
+    equal(run("check", "--id", str(identity), "let go"), 0, "check --id: held by this lease")
+    equal(run("check", "--id", str(identity + 1), "let go"), 1, "and not by another one")
+    equal(run("check", "--fence", str(fence), "let go"), 0, "check --fence: held with this token")
+    equal(run("check", "--fence", str(fence + 1), "let go"), 1, "and not with another one")
+    equal(run("release", "--id", str(identity + 1)), 1, "release of another id: 1")
+    equal(run("release", "--id", str(identity)), 0, "release by id")
+    equal((run("check", "let go"), lab.alive(pid)), (1, False), "ends the holder and the lease")
+    equal(run("release", "--id", str(identity)), 1, "once")
+    equal(run("release", "--fence", str(acquire("let go")[1])), 0, "release by token")
+    acquire("let go")
+    equal(run("release", "let go"), 0, "release by name")
+    equal(keys("let go"), 0, "each time the lease is released")
+    client = agent.client()
+    client.acquire("let go")
+    status, _, errors = lab.redlock_run(agent, "release", "let go")
+    ok(status == 64 and "which is none of 'redlock acquire'" in errors,
+       "a lease of another program: " + errors.strip())
+    client.close()
+    equal(run("release"), 64, "release without anything: 64")
+    script.kill()
+
+
+def keys(name):
+    return lab.keys_on(nodes, name)
+
+
+def test_aliases():
+    run = lambda *arguments: lab.redlock_run(agent, "run", *arguments)
+    equal(run("-x", "-e", "--exclusive", "-w", ".5", "alias", "true")[0], 0, "flock's -x and -e, and .5")
+    holder = agent.client()
+    holder.acquire("alias")
+    equal(run("--nb", "alias", "true")[0], 1, "flock's --nb")
+    equal(run("--timeout", ".1", "alias", "true")[0], 124, "flock's --timeout")
+    equal(run("--timeout", ".1", "-E", "7", "alias", "true")[0], 7, "-E counts for a time-out too")
+    equal(run("-q", "-n", "alias", "true"), (1, "", ""), "-q: the exit status alone")
+    process = lab.redlock(agent, "run", "alias", "true")
+    line = process.stderr.readline()
+    ok(line.startswith("redlock: alias: waiting: held by ") and "ms left" in line,
+       "who waits is told why: " + line.strip())
+    process.kill()
+    holder.close()
+    ok("acquired after" in run("--verbose", "alias", "true")[2], "--verbose")
+    script = lab.spawn(["sleep", "100"])
+    equal(lab.redlock_run(agent, "acquire", "--nb", "-q", "--for", str(script.pid), "alias")[0], 0,
+          "acquire --nb -q")
+    status, out, errors = lab.redlock_run(agent, "acquire", "--timeout", ".1", "-E", "8", "-q", "--for",
+                                          str(script.pid), "alias")
+    equal((status, out, errors), (8, "", ""), "acquire has them too")
+    script.kill()
+    ok("Runs commands under leases" in lab.redlock_run(agent, "-h")[1], "-h")
+    ok(lab.redlock_run(agent, "-V")[1].startswith("redlock "), "-V")
+    equal(lab.redlock_run(agent, "help")[1], lab.redlock_run(agent, "--help")[1], "help")
+    equal(lab.redlock_run(agent, "help", "run")[1], lab.redlock_run(agent, "run", "-h")[1], "help run")
+    equal(lab.redlock_run(agent, "help", "nonsense")[0], 64, "help on nothing: 64")
+
+
+def test_failing_output():
+    script = lab.spawn(["sleep", "100"])
+    for words in (["--version"], ["--help"], ["help", "run"], ["status"], ["nodes"], ["leases"], ["check"],
+                  ["leader", "full"], ["watch", "full"], ["acquire", "--for", str(script.pid), "full"]):
+        with open("/dev/full", "w") as full:
+            process = lab.redlock(agent, *words, stdout=full)
+            _, errors = process.communicate(timeout=20 * lab.SCALE)
+        equal(process.returncode, 71, "%s that can't be written: 71" % " ".join(words[:2]))
+        ok("can't write to standard output" in errors, errors.strip())
+    lab.wait_for(lambda: keys("full") == 0, what="the release")
+    ok(True, "a lease that nobody was told of is released")
+    script.kill()
+    process = lab.redlock(agent, "watch", "read by nobody")
+    process.stdout.readline()
+    process.stdout.close()
+    equal(process.wait(20 * lab.SCALE), 0, "watch ends when nobody reads")
+
+
+def test_denied_socket():
+    if os.getuid() != 0:
+        skip("the socket of another group", "only root can have it")
+        return
+    path = lab.path("closed.sock")
+    listening = lab.listener(path)
+    os.chmod(path, 0o660)
+    os.chmod(lab.directory, 0o755)
+    for words in (["run", "x", "true"], ["status"], ["check"], ["hold", "x"], ["watch", "x"],
+                  ["release", "x"]):
+        process = lab.spawn(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", lab.REDLOCK,
+                             "--socket", path, *words], text=True, stderr=subprocess.PIPE)
+        _, errors = process.communicate(timeout=20 * lab.SCALE)
+        equal(process.returncode, 77, "a socket of another group: 77, for " + words[0])
+        ok("permission denied: use the socket's group" in errors, errors.strip())
+    listening.close()
+
+
+def test_check():
+    """Nodes that are full: they answer, and refuse each lease."""
+    own = lab.nodes(3)
+    full = lab.Agent(own)
+    equal(lab.redlock_run(full, "check")[0], 0, "check acquires and releases a lease")
+    ok("acquired and released" in lab.redlock_run(full, "check")[1], "and says so")
+    for node in own:
+        node.call("CONFIG", "SET", "maxmemory", "1")
+    status, out, errors = lab.redlock_run(full, "check")
+    equal(status, 75, "full nodes: 75")
+    ok("OOM" in errors, errors.strip())
+    full.stop()
+    begun = lab.now()
+    status, _, errors = lab.redlock_run(full, "check", "--timeout", ".3")
+    equal(status, 69, "a stopped agent: 69")
+    within(lab.now() - begun, 0.3, 0.3 + lab.SCALE, "within the time-out")
+    ok("no answer within 300 ms" in errors, errors.strip())
+    full.cont()
+    full.terminate()
+
+
 main(test_exit_statuses, test_not_names, test_stopped_agent, test_environment_and_group,
      test_signals_are_passed_on, test_waits_before_release, test_never_outlives_a_short_lease,
-     test_never_outlives_the_lease, test_quorum_lost, test_parent_death, test_acquire_for,
-     test_listings)
+     test_never_outlives_the_lease, test_quorum_lost, test_parent_death, test_acquire_for, test_release,
+     test_aliases, test_failing_output, test_denied_socket, test_check, test_listings)

@@ -1,0 +1,226 @@
+/* redlock check: does it work? is NAME held, by this lease? */
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "leadership.h"
+#include "listing.h"
+
+static const char usage[] =
+    "redlock check [--timeout TIME] [--lease NAME] [--json]\n"
+    "Acquires and releases a lease of its own, redlock-check:HOST or NAME. Exit status 0 when that works, "
+    "else\n"
+    "69 no agent, 75 no quorum, 77 denied.\n"
+    "\n"
+    "redlock check [--id ID] [--fence TOKEN] [--timeout TIME] [--json] NAME\n"
+    "0 when NAME is held, on whichever host (and prints by whom), 1 when not; with --fence: only when by "
+    "the\n"
+    "lease with that token; with --id: only when by the lease of this host with that id.\n"
+    "\n"
+    "  -w, --timeout TIME   take no longer: exit with 69 (10s)\n";
+
+enum { WAIT_MS = 1000, NAME_BYTES = 512 };
+
+struct check {
+    struct listing list;
+    uint64_t id, fence; /* 0: any */
+    const char *lease;  /* to try; NULL: the usual one */
+    bool json;
+    int64_t timeout_ms;
+};
+
+/* --- arguments --- */
+
+static int read_option(struct check *check, int option) {
+    switch (option) {
+    case 'j':
+        check->json = true;
+        return STATUS_DONE;
+    case 'i':
+        return cli_read_number("--id", optarg, &check->id) ? STATUS_DONE : STATUS_USAGE;
+    case 'f':
+        return cli_read_number("--fence", optarg, &check->fence) ? STATUS_DONE : STATUS_USAGE;
+    case 'l':
+        check->lease = optarg;
+        return STATUS_DONE;
+    case 'w':
+        if (!cli_read_duration("--timeout", optarg, &check->timeout_ms) || check->timeout_ms == 0)
+            return STATUS_USAGE;
+        return STATUS_DONE;
+    default:
+        return STATUS_USAGE;
+    }
+}
+
+/* 0; or 1 + the exit status to end with. */
+static int read_arguments(struct check *check, int argc, char **argv) {
+    static const struct option known[] = {
+        {"json", no_argument, NULL, 'j'},        {"id", required_argument, NULL, 'i'},
+        {"fence", required_argument, NULL, 'f'}, {"lease", required_argument, NULL, 'l'},
+        {"wait", required_argument, NULL, 'w'},  {"timeout", required_argument, NULL, 'w'},
+        {"help", no_argument, NULL, 'h'},        {0},
+    };
+    int option;
+
+    while ((option = cli_option(argc, argv, ":w:h", known)) >= 0) {
+        if (option == 'h') {
+            (void) fputs(usage, stdout);
+            return 1 + STATUS_DONE;
+        }
+        int status = read_option(check, option);
+        if (status != STATUS_DONE)
+            return 1 + status;
+    }
+    bool named = argc - optind == 1, precise = check->id != 0 || check->fence != 0;
+    if (argc - optind > 1 || (precise && !named) || (named && check->lease)) {
+        cli_complain(
+            "expected at most one NAME, with --id or --fence, or --lease NAME; 'redlock check --help' tells "
+            "more");
+        return 1 + STATUS_USAGE;
+    }
+    return 0;
+}
+
+/* --- the time-out --- */
+
+static char timed_out[128];
+
+/* Whatever we wait for: the connection, an answer. */
+static void on_alarm(int number) {
+    ssize_t n = write(STDERR_FILENO, timed_out, strlen(timed_out));
+
+    (void) number;
+    (void) n;
+    _exit(STATUS_NO_AGENT);
+}
+
+static void start_timeout(int64_t timeout_ms) {
+    const struct itimerval timer = {
+        .it_value = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000}};
+    const struct sigaction action = {.sa_handler = on_alarm};
+
+    if (timeout_ms == 0)
+        return;
+    (void) snprintf(timed_out, sizeof(timed_out),
+                    "redlock: check: no answer within %" PRId64
+                    " ms: the agent is stopped, stuck or overloaded\n",
+                    timeout_ms);
+    (void) sigaction(SIGALRM, &action, NULL);
+    (void) setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* --- whether it works --- */
+
+struct quorum {
+    int64_t nodes, needed, voting;
+    char host[256];
+};
+
+static void take_quorum(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
+    struct quorum *quorum = userdata;
+    const struct resp_token *host;
+
+    (void) n_tokens;
+    if (tokens[0].type != RESP_MAP)
+        return;
+    quorum->nodes = listing_integer(tokens, "nodes");
+    quorum->needed = listing_integer(tokens, "quorum");
+    quorum->voting = listing_integer(tokens, "voting");
+    host = listing_get(tokens, "host");
+    (void) snprintf(quorum->host, sizeof(quorum->host), "%.*s", host ? (int) host->length : 0,
+                    host ? host->text : "");
+}
+
+/* The time that it took goes to `ret_ms`. That somebody else checks at this moment is as good. */
+static int try_lease(struct check *check, const char *name, int64_t *ret_ms) {
+    const struct redlock_options options = {.size = sizeof(options), .wait_ms = WAIT_MS};
+    struct redlock *connection = check->list.connection;
+    struct redlock_lease *lease = NULL;
+    int64_t begun_ns = cli_now_ns();
+
+    int error = redlock_acquire(connection, name, &options, &lease);
+    if (error == REDLOCK_OK)
+        error = redlock_release(lease) == 1 ? REDLOCK_OK : REDLOCK_LOST;
+    *ret_ms = (cli_now_ns() - begun_ns) / NS_PER_MS;
+    if (error == REDLOCK_OK || error == REDLOCK_TIMED_OUT)
+        return STATUS_DONE;
+    return cli_failed(connection, error, name);
+}
+
+static int check_all(struct check *check) {
+    struct quorum quorum = {0};
+    char name[NAME_BYTES];
+    int64_t took_ms = 0;
+
+    int status = listing_ask(&check->list, "STATUS", NULL, NULL, take_quorum, &quorum);
+    if (status != STATUS_DONE)
+        return status;
+    (void) snprintf(name, sizeof(name), "redlock-check:%s", quorum.host);
+    bool enough = quorum.needed > 0 && quorum.voting >= quorum.needed;
+    status = enough ? try_lease(check, check->lease ? check->lease : name, &took_ms) : STATUS_NO_QUORUM;
+    if (check->json)
+        (void) printf("{\"nodes\":%" PRId64 ",\"quorum\":%" PRId64 ",\"voting\":%" PRId64
+                      ",\"works\":%s,\"took\":%" PRId64 "}\n",
+                      quorum.nodes, quorum.needed, quorum.voting, status == STATUS_DONE ? "true" : "false",
+                      took_ms);
+    else
+        (void) printf("%" PRId64 " of %" PRId64 " nodes vote, %" PRId64 " are needed%s\n", quorum.voting,
+                      quorum.nodes, quorum.needed,
+                      status == STATUS_DONE ? "; a lease was acquired and released" : "");
+    return status;
+}
+
+/* --- whether a name is held --- */
+
+struct search {
+    const struct check *check;
+    const char *name;
+    bool found;
+};
+
+static void find_lease(void *userdata, const struct resp_token *lease) {
+    struct search *search = userdata;
+    const struct resp_token *name = listing_get(lease, "name");
+
+    if ((uint64_t) listing_integer(lease, "id") == search->check->id && name &&
+        listing_integer(lease, "validity") > 0 && name->length == strlen(search->name) &&
+        memcmp(name->text, search->name, name->length) == 0)
+        search->found = true;
+}
+
+static int check_name(struct check *check, const char *name) {
+    struct search search = {.check = check, .name = name};
+    uint64_t fence = 0;
+
+    int status = leadership_show(check->list.connection, name, check->json, &fence);
+    if (status != STATUS_DONE)
+        return status;
+    if (check->fence != 0 && check->fence != fence)
+        return STATUS_HELD;
+    if (check->id == 0)
+        return STATUS_DONE;
+    status = listing_leases(&check->list, find_lease, &search);
+    return status != STATUS_DONE ? status : search.found ? STATUS_DONE : STATUS_HELD;
+}
+
+int cli_check(const struct cli *cli, int argc, char **argv) {
+    struct check check = {0};
+
+    int status = read_arguments(&check, argc, argv);
+    if (status != 0)
+        return status - 1;
+    start_timeout(check.timeout_ms);
+    status = cli_connect(cli, &check.list.connection);
+    if (status != STATUS_DONE)
+        return status;
+    status = optind < argc ? check_name(&check, argv[optind]) : check_all(&check);
+    redlock_close(check.list.connection);
+    return status;
+}

@@ -1,0 +1,67 @@
+#include "listing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+enum { NUMBER_BYTES = 24 };
+
+int listing_ask(struct listing *listing, const char *word, const char *option, const char *value,
+                void (*on_value)(void *userdata, const struct resp_token *tokens, size_t n_tokens),
+                void *userdata) {
+    const struct resp_token items[] = {
+        {.text = word, .length = strlen(word)},
+        {.text = option, .length = option ? strlen(option) : 0},
+        {.text = value, .length = value ? strlen(value) : 0},
+    };
+    struct client_reply reply = {.on_value = on_value, .userdata = userdata};
+
+    int error = connection_ask(listing->connection, items, option ? 3 : 1, &reply);
+    return error == REDLOCK_OK ? STATUS_DONE : cli_failed(listing->connection, error, word);
+}
+
+struct page {
+    void (*on_lease)(void *userdata, const struct resp_token *lease);
+    void *userdata;
+    char last_id[NUMBER_BYTES]; /* "": the page was empty */
+};
+
+static void on_page(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
+    struct page *page = userdata;
+
+    page->last_id[0] = '\0';
+    for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count) {
+        (void) snprintf(page->last_id, sizeof(page->last_id), "%" PRId64,
+                        listing_integer(&tokens[at], "id"));
+        page->on_lease(page->userdata, &tokens[at]);
+    }
+}
+
+int listing_leases(struct listing *listing, void (*on_lease)(void *userdata, const struct resp_token *lease),
+                   void *userdata) {
+    struct page page = {.on_lease = on_lease, .userdata = userdata};
+
+    int status = listing_ask(listing, "LEASES", NULL, NULL, on_page, &page);
+    while (status == STATUS_DONE && page.last_id[0] != '\0') {
+        char after[NUMBER_BYTES];
+        memcpy(after, page.last_id, sizeof(after));
+        status = listing_ask(listing, "LEASES", "AFTER", after, on_page, &page);
+    }
+    return status;
+}
+
+const struct resp_token *listing_get(const struct resp_token *map, const char *key) {
+    for (uint32_t i = 0; i < map->count; i++) {
+        const struct resp_token *at = &map[1 + 2 * i];
+        if (at->length == strlen(key) && memcmp(at->text, key, at->length) == 0)
+            return at + 1;
+    }
+    return NULL;
+}
+
+int64_t listing_integer(const struct resp_token *map, const char *key) {
+    const struct resp_token *value = listing_get(map, key);
+    return value && value->type == RESP_INTEGER ? value->integer : 0;
+}
