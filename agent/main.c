@@ -145,7 +145,7 @@ static int set_string(char **string, const char *value) {
 /* With --dev there is no file: the nodes are our own, the rest is as by default. */
 static int read_config(const struct options *options, struct config **ret) {
     if (options->dev_nodes > 0) {
-        int r = config_new_default(ret);
+        int r = config_read(NULL, true, stderr, ret);
         if (r >= 0)
             (*ret)->quarantine = false; /* its nodes are new, and nobody else's */
         return r;

@@ -1,638 +1,431 @@
-/* Reads the configuration file, through libconfuse.
- *
- * Every option is a string to libconfuse and is given its meaning here, so that a wrong value does not end
- * the reading. check.c has read the shape of the file before, and knows the lines. */
-#include "config/config.h"
-
+/* Reads the configuration file, through libconfuse: each option is a string to it, and is given its meaning
+ * when the file has been parsed, so that a wrong value does not end the reading. cfg_opt_t.def.number, the
+ * default that a string does not have, keeps the line of an option: 0 if it is not given, negative if its
+ * value is wrong. */
 #include <confuse.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
-#include "config/check.h"
+#include "config/config.h"
+#include "config/credential.h"
 #include "config/diagnostics.h"
+#include "config/prepare.h"
 #include "config/value.h"
 #include "io/tls.h"
 
-enum {
-    FILE_BYTES_MAX = 1024 * 1024,
-    DATABASE_MAX = 65535,
-    SESSIONS_MAX = 1000000,
-    LEASES_MAX = 1048576,
+enum { FILE_BYTES_MAX = 1024 * 1024, OPTIONS_MAX = 24, STRING_MAX = 1024, SOCKET_PATH_MAX = 107 };
+
+/* A new option is a field in config.h, a row here and a paragraph in redlockd.conf(5). */
+#define AT(field) offsetof(struct config, field)
+#define NODE_AT(field) offsetof(struct config_node, field)
+#define TERMS_AT(field) offsetof(struct terms, field)
+
+static const struct value_option top_options[] = {
+    {"default_ttl", "10s", value_duration, AT(default_ttl_ms), TTL_MS_MIN, TTL_MS_MAX, NULL},
+    {"max_ttl", "60s", value_duration, AT(max_ttl_ms), TTL_MS_MIN, TTL_MS_MAX, NULL},
+    {"max_hold", "0", value_duration, AT(max_hold_ms), TTL_MS_MIN, INT32_MAX, "0"},
+    {"node_timeout", "auto", value_duration, AT(node_timeout_ms), 1, TTL_MS_MAX, "auto"},
+    {"quarantine", "yes", value_flag, AT(quarantine), 0, 0, NULL},
+    {"fencing", "yes", value_flag, AT(fencing), 0, 0, NULL},
+    {"fence_skew", "60s", value_duration, AT(fence_skew_ms), FENCE_SKEW_MS_MIN, FENCE_SKEW_MS_MAX, NULL},
+    {"fence_retention", "1h", value_duration, AT(fence_retention_ms), FENCE_RETENTION_MS_MIN,
+     FENCE_RETENTION_MS_MAX, NULL},
+    {"keepers", "1", value_count, AT(keepers), 1, KEEPERS_MAX, NULL},
+    {"key_format", "{name}", value_key_format, 0, 0, 0, NULL},
+    {"host", NULL, value_label, AT(host), 1, HOST_NAME_MAX, NULL},
+    {"max_sessions", "10000", value_count, AT(max_sessions), 1, 1000000, NULL},
+    {"max_leases", "131072", value_count, AT(max_leases), 1, 1048576, NULL},
+    {0},
+};
+static const struct value_option socket_options[] = {
+    {"path", "/run/redlockd/redlockd.sock", value_path, AT(socket_path), 2, SOCKET_PATH_MAX, NULL},
+    {"mode", "0660", value_mode, AT(socket_mode), 0, 0, NULL},
+    {"group", NULL, value_group, AT(socket_group), 0, 0, NULL},
+    {0},
+};
+static const struct value_option node_options[] = {
+    {"address", NULL, value_address, 0, 2, SOCKET_PATH_MAX, NULL},
+    {"user", NULL, value_string, NODE_AT(user), 1, STRING_MAX, NULL},
+    {"password", NULL, value_string, NODE_AT(password), 1, STRING_MAX, NULL},
+    {"db", NULL, value_count, NODE_AT(database), 0, 65535, NULL},
+    {"durable", NULL, value_flag, NODE_AT(durable), 0, 0, NULL},
+    {"tls", NULL, value_flag, NODE_AT(tls), 0, 0, NULL},
+    {"tls_ca", NULL, value_path, NODE_AT(tls_ca), 2, STRING_MAX, NULL},
+    {"tls_cert", NULL, value_path, NODE_AT(tls_cert), 2, STRING_MAX, NULL},
+    {"tls_key", NULL, value_path, NODE_AT(tls_key), 2, STRING_MAX, NULL},
+    {"tls_name", NULL, value_tls_name, NODE_AT(tls_name), 1, 253, NULL},
+    {0},
+};
+/* Nothing initial: what a rule does not say is as outside. */
+static const struct value_option rule_options[] = {
+    {"default_ttl", NULL, value_duration, TERMS_AT(default_ttl_ms), TTL_MS_MIN, TTL_MS_MAX, NULL},
+    {"max_hold", NULL, value_duration, TERMS_AT(max_hold_ms), TTL_MS_MIN, INT32_MAX, "0"},
+    {"fencing", NULL, value_flag, TERMS_AT(fencing), 0, 0, NULL},
+    {0},
 };
 
-static cfg_opt_t node_options[] = {
-    CFG_STR("address", NULL, CFGF_NODEFAULT),
-    CFG_STR("user", NULL, CFGF_NODEFAULT),
-    CFG_STR("password", NULL, CFGF_NODEFAULT),
-    CFG_STR("db", NULL, CFGF_NODEFAULT),
-    CFG_STR("durable", NULL, CFGF_NODEFAULT),
-    CFG_STR("tls", NULL, CFGF_NODEFAULT),
-    CFG_STR("tls_ca", NULL, CFGF_NODEFAULT),
-    CFG_STR("tls_cert", NULL, CFGF_NODEFAULT),
-    CFG_STR("tls_key", NULL, CFGF_NODEFAULT),
-    CFG_STR("tls_name", NULL, CFGF_NODEFAULT),
-    CFG_END(),
+/* The sections, and the top level under libconfuse's name for it. */
+enum { ROOT, NODE, RULE, SOCKET, KINDS };
+#define TITLED (CFGF_MULTI | CFGF_TITLE)
+static const struct {
+    const char *name, *place;
+    const struct value_option *options;
+    cfg_flag_t flags;
+    unsigned max; /* of them */
+    struct value_option title;
+} kinds[KINDS] = {
+    {"root", "outside of sections", top_options, CFGF_NONE, 1, {0}},
+    {"node", "within a node", node_options, TITLED, NODES_MAX, {.read = value_label, .min = 1, .max = 32}},
+    {"rule",
+     "within a rule",
+     rule_options,
+     TITLED,
+     RULES_MAX,
+     {.read = value_string, .min = 1, .max = NAME_BYTES_MAX}},
+    {"socket", "within socket", socket_options, CFGF_NONE, 1, {0}},
 };
 
-static cfg_opt_t rule_options[] = {
-    CFG_STR("default_ttl", NULL, CFGF_NODEFAULT),
-    CFG_STR("max_hold", NULL, CFGF_NODEFAULT),
-    CFG_STR("fencing", NULL, CFGF_NODEFAULT),
-    CFG_END(),
-};
-
-static cfg_opt_t socket_options[] = {
-    CFG_STR("path", NULL, CFGF_NODEFAULT),
-    CFG_STR("mode", NULL, CFGF_NODEFAULT),
-    CFG_STR("group", NULL, CFGF_NODEFAULT),
-    CFG_END(),
-};
-
-static cfg_opt_t top_options[] = {
-    CFG_SEC("node", node_options, CFGF_MULTI | CFGF_TITLE),
-    CFG_STR("default_ttl", NULL, CFGF_NODEFAULT),
-    CFG_STR("max_ttl", NULL, CFGF_NODEFAULT),
-    CFG_STR("max_hold", NULL, CFGF_NODEFAULT),
-    CFG_STR("node_timeout", NULL, CFGF_NODEFAULT),
-    CFG_STR("quarantine", NULL, CFGF_NODEFAULT),
-    CFG_STR("fencing", NULL, CFGF_NODEFAULT),
-    CFG_STR("fence_skew", NULL, CFGF_NODEFAULT),
-    CFG_STR("fence_retention", NULL, CFGF_NODEFAULT),
-    CFG_STR("keepers", NULL, CFGF_NODEFAULT),
-    CFG_STR("key_format", NULL, CFGF_NODEFAULT),
-    CFG_STR("host", NULL, CFGF_NODEFAULT),
-    CFG_STR("max_sessions", NULL, CFGF_NODEFAULT),
-    CFG_STR("max_leases", NULL, CFGF_NODEFAULT),
-    CFG_SEC("rule", rule_options, CFGF_MULTI | CFGF_TITLE),
-    CFG_SEC("socket", socket_options, CFGF_NONE),
-    CFG_END(),
-};
-
-static_assert(sizeof top_options / sizeof top_options[0] <= SECTION_OPTIONS_MAX,
-              "an outline has room for every option");
-
-/* A section of the file under way to the configuration. */
 struct reader {
-    cfg_t *values;
-    const struct outline_section *section;
-    struct mistakes *mistakes;
-    struct config *config;
-    bool out_of_memory;
+    bool to_use;       /* not just to be checked: credentials must be there */
+    bool unknown;      /* libconfuse ended at an unknown option */
+    bool has_password; /* in the file itself */
+    cfg_t *root;
+    unsigned n_sections[KINDS]; /* with different titles, so far */
+    cfg_opt_t *last;            /* the option whose value came last in this section */
+    cfg_opt_t options[KINDS][OPTIONS_MAX];
+    struct diagnostics diagnostics;
 };
 
-/* Goes to section `i` of the file, if it is of this kind. */
-static bool enter_section(struct reader *r, cfg_t *root, const struct outline *outline, unsigned i,
-                          const char *kind) {
-    const struct outline_section *section = &outline->sections[i];
-    char title[16];
+static _Thread_local struct reader *reader; /* libconfuse's callbacks have no argument of ours */
 
-    if (strcmp(section->kind->name, kind) != 0)
-        return false;
-    (void) snprintf(title, sizeof title, "%u", i);
-    r->section = section;
-    r->values = section->kind->flags & CFGF_TITLE ? cfg_gettsec(root, kind, title) : cfg_getsec(root, kind);
-    return true;
+/* Where a credential would be that can't be had while the file is only checked. */
+static const char unknown_file[] = "/run/credentials/unknown";
+
+#define error(line, ...) diagnostics_add(&reader->diagnostics, (line), false, __VA_ARGS__)
+#define warn(line, ...) diagnostics_add(&reader->diagnostics, (line), true, __VA_ARGS__)
+
+/* The line of an option: 0 if it is not given, negative if its value is wrong. */
+static long line_of(cfg_t *section, const char *name) {
+    return cfg_getopt(section, name)->def.number;
 }
 
-/* The value of an option, or NULL when it is not given (or is known to be wrong). */
-static const char *get(const struct reader *r, const char *name, unsigned *ret_line) {
-    *ret_line = outline_line(r->section, name);
-    return *ret_line ? cfg_getstr(r->values, name) : NULL;
+#define node_error(section, option, expected, ...)                                                        \
+    error(labs(line_of((section), (option))), "%s of node \"%s\": " expected, (option), (section)->title, \
+          ##__VA_ARGS__)
+
+static unsigned kind_of(const cfg_t *section) {
+    unsigned kind = 0;
+
+    while (strcmp(kinds[kind].name, section->name) != 0)
+        kind++;
+    return kind;
 }
 
-static void note_value(struct reader *r, unsigned line, const char *name, const char *value,
-                       const char *expected) {
-    mistake_add(r->mistakes, line, "%s = \"%.80s\": %s", name, value, expected);
+static int take_value(cfg_t *section, cfg_opt_t *option, const char *value, void *result) {
+    if (option->def.number)
+        error(section->line, "'%s' is given twice: expected once, the first is on line %ld", option->name,
+              option->def.number);
+    option->def.number = section->line;
+    reader->has_password |= strcmp(option->name, "password") == 0 && value[0];
+    reader->last = option;
+    *(const char **) result = value;
+    return 0;
 }
 
-static char *copy(struct reader *r, const char *text, size_t length) {
-    char *copied = strndup(text, length);
+/* The beginning of a section (prepare.h). */
+static int take_line(cfg_t *section, cfg_opt_t *option, const char *value, void *result) {
+    unsigned kind = kind_of(section), n = cfg_size(reader->root, section->name);
 
-    if (!copied)
-        r->out_of_memory = true;
-    return copied;
+    (void) option;
+    *(long *) result = strtol(value, NULL, 10);
+    reader->last = NULL;
+    if (n > kinds[kind].max)
+        error(section->line, "one %s too many: expected at most %u", section->name, kinds[kind].max);
+    else if (n == reader->n_sections[kind])
+        error(section->line, "%s %.40s is given twice: expected once", section->name,
+              section->title ? section->title : "{ }");
+    reader->n_sections[kind] = n;
+    return 0;
 }
 
-/* Takes the place of *target. */
-static void replace(struct reader *r, char **target, const char *text, size_t length) {
-    char *copied = copy(r, text, length);
+/* The value of the last option, which is "" until now (prepare.h). One that wants a file gets its path. */
+static int take_credential(cfg_t *section, cfg_opt_t *function, int argc, const char **argv) {
+    cfg_opt_t *option = reader->last;
+    bool usable = argc == 1 && option && !cfg_opt_getnstr(option, 0)[0];
+    bool file = usable && strncmp(option->name, "tls_", 4) == 0 && strcmp(option->name, "tls_name") != 0;
+    char text[CREDENTIAL_BYTES_MAX + 1] = "unknown";
+    const char *expected = NULL;
 
-    if (!copied)
-        return;
-    free(*target);
-    *target = copied;
-}
-
-/* Gives whether it was set. 0 counts as within the range if `zero` allows it. */
-static bool read_duration(struct reader *r, const char *name, int64_t min_ms, int64_t max_ms, bool zero,
-                          int64_t *ret_ms) {
-    char min_text[32], max_text[32];
-    const char *text, *expected;
-    unsigned line;
-    int64_t ms;
-
-    text = get(r, name, &line);
-    if (!text)
-        return false;
-    expected = value_duration_ms(text, &ms);
-    if (expected) {
-        note_value(r, line, name, text, expected);
-        return false;
-    }
-    if ((ms < min_ms || ms > max_ms) && !(zero && ms == 0)) {
-        duration_show(min_ms, min_text, sizeof min_text);
-        duration_show(max_ms, max_text, sizeof max_text);
-        mistake_add(r->mistakes, line, "%s = \"%.80s\": expected %s to %s%s", name, text, min_text, max_text,
-                    zero ? ", or 0 for no bound" : "");
-        return false;
-    }
-    *ret_ms = ms;
-    return true;
-}
-
-static void read_count(struct reader *r, const char *name, unsigned min, unsigned max, unsigned *ret) {
-    const char *text, *expected;
-    unsigned line;
-    int64_t number;
-
-    text = get(r, name, &line);
-    if (!text)
-        return;
-    expected = value_count(text, &number);
+    (void) function;
+    if (file)
+        (void) strcpy(text, unknown_file);
+    if (!usable)
+        error(section->line, "credential(...): expected OPTION = credential(\"name\")");
+    else if (!reader->to_use && !getenv("CREDENTIALS_DIRECTORY"))
+        warn(section->line,
+             "%s = credential(\"%.40s\"): not checked, for it is there only while systemd runs the service",
+             option->name, argv[0]);
+    else
+        expected = credential_read(argv[0], file, text);
     if (expected)
-        note_value(r, line, name, text, expected);
-    else if (number < min || number > max)
-        mistake_add(r->mistakes, line, "%s = \"%.80s\": expected %u to %u", name, text, min, max);
-    else
-        *ret = (unsigned) number;
+        error(section->line, "%s = credential(\"%.40s\"): %s", option->name, argv[0], expected);
+    if (usable)
+        (void) cfg_opt_setnstr(option, text, 0);
+    explicit_bzero(text, sizeof text);
+    return 0;
 }
 
-/* A value that an earlier check has refused must not be compared: that would be a mistake that isn't one. */
-static bool is_known(const struct reader *r, const char *name, bool was_set) {
-    return was_set || outline_line(r->section, name) == 0;
-}
+static void report_unknown(const cfg_t *section, const char *name) {
+    size_t most = 2; /* bytes that both words begin with; less: another one is meant */
+    const char *nearest = NULL;
 
-static void read_times(struct reader *r) {
-    struct config *config = r->config;
-    unsigned line_default = outline_line(r->section, "default_ttl"),
-             line_max = outline_line(r->section, "max_ttl"), line;
-    char ttl[32], max[32];
-    const char *text;
-    bool default_known, max_known;
+    for (const cfg_opt_t *known = section->opts; known->name; known++) {
+        size_t n = 0;
 
-    default_known =
-        is_known(r, "default_ttl",
-                 read_duration(r, "default_ttl", TTL_MS_MIN, TTL_MS_MAX, false, &config->default_ttl_ms));
-    max_known = is_known(r, "max_ttl",
-                         read_duration(r, "max_ttl", TTL_MS_MIN, TTL_MS_MAX, false, &config->max_ttl_ms));
-    (void) read_duration(r, "max_hold", TTL_MS_MIN, INT32_MAX, true, &config->max_hold_ms);
-    duration_show(config->default_ttl_ms, ttl, sizeof ttl);
-    duration_show(config->max_ttl_ms, max, sizeof max);
-    if (default_known && max_known && config->default_ttl_ms > config->max_ttl_ms) {
-        if (line_default)
-            mistake_add(r->mistakes, line_default,
-                        "default_ttl = \"%s\": expected at most max_ttl, which is %s%s", ttl, max,
-                        line_max ? "" : " unless given");
-        else
-            mistake_add(r->mistakes, line_max,
-                        "max_ttl = \"%s\": expected at least default_ttl, which is %s unless given", max,
-                        ttl);
+        while (name[n] && name[n] == known->name[n])
+            n++;
+        nearest = n >= most ? known->name : nearest;
+        most = n >= most ? n + 1 : most;
     }
-
-    text = get(r, "node_timeout", &line);
-    if (!text || strcmp(text, "auto") == 0)
-        return;
-    if (!read_duration(r, "node_timeout", 1, TTL_MS_MAX, false, &config->node_timeout_ms))
-        return;
-    if (default_known && config->node_timeout_ms >= config->default_ttl_ms / 2)
-        mistake_add(
-            r->mistakes, line,
-            "node_timeout = \"%.80s\": expected \"auto\" or less than half of default_ttl, which is %s",
-            text, ttl);
-}
-
-static void read_flag(struct reader *r, const char *name, bool *ret) {
-    unsigned line;
-    const char *text = get(r, name, &line);
-
-    if (!text)
-        return;
-    if (strcmp(text, "yes") == 0)
-        *ret = true;
-    else if (strcmp(text, "no") == 0)
-        *ret = false;
+    /* Not quoted on the line of a value: it may be the rest of a password. */
+    if (reader->last && reader->last->def.number == section->line)
+        error(section->line, "more text after the value of '%s': expected quotes around it, or an option",
+              reader->last->name);
+    else if (nearest)
+        error(section->line, "unknown option '%.40s': expected '%s'?", name, nearest);
     else
-        note_value(r, line, name, text, "expected yes or no");
+        error(section->line, "unknown option '%.40s' %s: expected one of redlockd.conf(5)", name,
+              kinds[kind_of(section)].place);
 }
 
-static void read_fencing(struct reader *r) {
-    struct config *config = r->config;
+__attribute__((format(printf, 2, 0))) static void take_error(cfg_t *section, const char *format,
+                                                             va_list arguments) {
+    char text[DIAGNOSTICS_TEXT_BYTES_MAX];
 
-    read_flag(r, "fencing", &config->fencing);
-    (void) read_duration(r, "fence_skew", FENCE_SKEW_MS_MIN, FENCE_SKEW_MS_MAX, false,
-                         &config->fence_skew_ms);
-    (void) read_duration(r, "fence_retention", FENCE_RETENTION_MS_MIN, FENCE_RETENTION_MS_MAX, false,
-                         &config->fence_retention_ms);
+    if (strstr(format, "no such option") && !reader->unknown) {
+        reader->unknown = true;
+        reader->diagnostics.n = 0;
+        report_unknown(section, va_arg(arguments, const char *));
+    } else if (!reader->unknown) {
+        (void) vsnprintf(text, sizeof text, format, arguments);
+        error(section->line, "syntax error: %s", text);
+    }
 }
 
-static void read_names(struct reader *r) {
-    struct config *config = r->config;
-    const char *text, *expected, *suffix;
-    size_t prefix_length;
-    unsigned line;
+static void make_options(cfg_opt_t options[KINDS][OPTIONS_MAX]) {
+    for (unsigned kind = 0; kind < KINDS; kind++) {
+        cfg_opt_t *option = options[kind];
 
-    text = get(r, "key_format", &line);
-    if (text) {
-        expected = value_key_format(text, &prefix_length, &suffix);
-        if (expected) {
-            note_value(r, line, "key_format", text, expected);
-        } else {
-            replace(r, &config->key_prefix, text, prefix_length);
-            replace(r, &config->key_suffix, suffix, strlen(suffix));
+        for (unsigned i = 1; kind == ROOT && i < KINDS; i++)
+            *option++ = (cfg_opt_t) CFG_SEC(kinds[i].name, options[i], kinds[i].flags);
+        for (const struct value_option *o = kinds[kind].options; o->name; o++)
+            *option++ = (cfg_opt_t) CFG_STR_CB(o->name, o->initial, CFGF_NONE, take_value);
+        *option++ = (cfg_opt_t) CFG_INT_CB(PREPARE_LINE, 0, CFGF_NONE, take_line);
+        *option = (cfg_opt_t) CFG_FUNC("credential", take_credential);
+    }
+}
+
+/* False after a syntax error. After an unknown option the text is parsed once more, for its values. */
+static bool parse(const char *text, cfg_flag_t flags) {
+    reader->last = NULL;
+    memset(reader->n_sections, 0, sizeof reader->n_sections);
+    reader->root = cfg_init(reader->options[ROOT], flags);
+    (void) cfg_set_error_function(reader->root, take_error);
+    if (cfg_parse_buf(reader->root, text) == CFG_SUCCESS)
+        return true;
+    if (!reader->diagnostics.failed)
+        error(reader->root ? reader->root->line : 1, "syntax error: expected text as in redlockd.conf(5)");
+    (void) cfg_free(reader->root);
+    return reader->unknown && flags == CFGF_NONE && parse(text, CFGF_IGNORE_UNKNOWN);
+}
+
+/* The title, if any, and all options. */
+static void read_section(cfg_t *section, char **title, void *target) {
+    const struct value_option *option = &kinds[kind_of(section)].title;
+    char expected[VALUE_EXPECTED_BYTES_MAX];
+
+    if (title && !option->read(section->title, option, title, expected))
+        error(cfg_getint(section, PREPARE_LINE), "%s name '%.40s': expected %s", section->name,
+              section->title, expected);
+    for (option = kinds[kind_of(section)].options; option->name; option++) {
+        char *text = cfg_getstr(section, option->name);
+        bool secret = text && text[0] && strcmp(option->name, "password") == 0;
+
+        if (text && !option->read(text, option, (char *) target + option->offset, expected)) {
+            error(line_of(section, option->name), "%s = \"%.80s\": expected %s", option->name,
+                  secret ? "..." : text, expected);
+            cfg_getopt(section, option->name)->def.number *= -1;
         }
-    }
-    text = get(r, "host", &line);
-    if (text) {
-        expected = value_host_label(text);
-        if (expected)
-            note_value(r, line, "host", text, expected);
-        else
-            replace(r, &config->host, text, strlen(text));
+        if (secret)
+            explicit_bzero(text, strlen(text));
     }
 }
 
-static void read_socket(struct reader *r) {
-    struct config *config = r->config;
-    const char *text, *expected;
-    unsigned line;
-
-    text = get(r, "path", &line);
-    expected = text ? value_socket_path(text) : NULL;
-    if (expected)
-        note_value(r, line, "path", text, expected);
-    else if (text)
-        replace(r, &config->socket_path, text, strlen(text));
-
-    text = get(r, "mode", &line);
-    expected = text ? value_mode(text, &config->socket_mode) : NULL;
-    if (expected)
-        note_value(r, line, "mode", text, expected);
-
-    text = get(r, "group", &line);
-    expected = text ? value_group(text, &config->socket_group) : NULL;
-    if (expected)
-        note_value(r, line, "group", text, expected);
+static void read_rule(cfg_t *section, const struct config *config, struct rule *rule) {
+    rule->terms = (struct terms){config->default_ttl_ms, config->max_hold_ms, config->fencing};
+    read_section(section, &rule->pattern, &rule->terms);
+    if (line_of(section, "default_ttl") > 0 && rule->terms.default_ttl_ms > config->max_ttl_ms)
+        error(line_of(section, "default_ttl"),
+              "default_ttl = \"%s\" of rule \"%.40s\": expected at most max_ttl, which is %s",
+              cfg_getstr(section, "default_ttl"), section->title, cfg_getstr(reader->root, "max_ttl"));
 }
 
-/* Tells when the node of this address is there already. All nodes' addresses so far are in `addresses`. */
-static void check_address(struct reader *r, const struct value_address *addresses, const unsigned *lines,
-                          unsigned n, unsigned line) {
-    for (unsigned i = 0; i < n; i++) {
-        if (!lines[i] || !value_address_equal(&addresses[i], &addresses[n]))
-            continue;
-        mistake_add(r->mistakes, line,
-                    "address of node \"%s\": expected another than that of node \"%s\" on line %u",
-                    r->section->title, r->config->nodes[i].name, lines[i]);
-        return;
-    }
-}
-
-static void read_credentials(struct reader *r, struct config_node *node) {
-    const char *text;
-    unsigned line;
-
-    text = get(r, "user", &line);
-    if (text && !text[0])
-        mistake_add(r->mistakes, line, "user of node \"%s\" is empty: expected a name, or no user",
-                    r->section->title);
-    else if (text)
-        node->user = copy(r, text, strlen(text));
-    if (line && !outline_line(r->section, "password"))
-        mistake_add(r->mistakes, line,
-                    "user of node \"%s\" without a password: expected both, or only a password",
-                    r->section->title);
-
-    text = get(r, "password", &line);
-    if (text && !text[0])
-        mistake_add(r->mistakes, line, "password of node \"%s\" is empty: expected one, or no password",
-                    r->section->title);
-    else if (text)
-        node->password = copy(r, text, strlen(text));
-}
-
-/* Gives whether the option was given. */
-static bool read_tls_text(struct reader *r, const char *name, const char *(*expects)(const char *),
-                          char **ret) {
-    unsigned line;
-    const char *text = get(r, name, &line);
-    const char *expected = text ? expects(text) : NULL;
-
-    if (expected)
-        note_value(r, line, name, text, expected);
-    else if (text)
-        *ret = copy(r, text, strlen(text));
-    return line != 0;
-}
-
-/* Loads the files, to tell now and not at the first connection what is wrong with them. */
-static void try_tls(struct reader *r, const struct config_node *node) {
-    const char *option;
+/* The files are read now, to say now and not at the first connection what is wrong with them. */
+static void check_tls(cfg_t *section, const struct config_node *node) {
+    static const char *const names[] = {"tls_ca", "tls_cert", "tls_key", "tls_name"};
+    const char *option = line_of(section, "tls_cert") ? "tls_cert" : "tls_key";
+    bool pair = !line_of(section, "tls_cert") == !line_of(section, "tls_key"), usable = node->tls && pair;
     struct tls *tls = NULL;
-    char reason[128];
+    char reason[192];
 
-    if (tls_new(node, &option, reason, sizeof reason, &tls) < 0) {
-        unsigned line = outline_line(r->section, option);
-        mistake_add(r->mistakes, line ? line : outline_line(r->section, "tls"), "%s of node \"%s\": %s",
-                    option, r->section->title, reason);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *text = cfg_getstr(section, names[i]);
+
+        if (text && !node->tls)
+            node_error(section, names[i], "expected tls = yes beside it");
+        usable = usable && line_of(section, names[i]) >= 0 && (!text || strcmp(text, unknown_file) != 0);
     }
+    if (!pair)
+        node_error(section, option, "expected tls_cert and tls_key, or neither");
+    if (usable && node->unix_path)
+        node_error(section, "tls", "expected no for a Unix socket");
+    else if (usable && tls_new(node, &option, reason, sizeof reason, &tls) < 0)
+        node_error(section, line_of(section, option) ? option : "tls", "%s", reason);
     tls_free(tls);
 }
 
-static void read_tls(struct reader *r, struct config_node *node) {
-    const struct {
-        const char *name;
-        const char *(*expects)(const char *);
-        char **target;
-    } texts[] = {
-        {"tls_ca", value_file_path, &node->tls_ca},
-        {"tls_cert", value_file_path, &node->tls_cert},
-        {"tls_key", value_file_path, &node->tls_key},
-        {"tls_name", value_tls_name, &node->tls_name},
-    };
-    unsigned line = outline_line(r->section, "tls"), given = 0, good = 0;
-
-    read_flag(r, "tls", &node->tls);
-    for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (!read_tls_text(r, texts[i].name, texts[i].expects, texts[i].target))
-            continue;
-        given |= 1u << i;
-        good |= *texts[i].target ? 1u << i : 0;
-        if (!node->tls)
-            mistake_add(r->mistakes, outline_line(r->section, texts[i].name),
-                        "%s of node \"%s\" without TLS: expected tls = yes beside it", texts[i].name,
-                        r->section->title);
-    }
-    unsigned cert_line = outline_line(r->section, "tls_cert"),
-             key_line = outline_line(r->section, "tls_key");
-    if (!cert_line != !key_line)
-        mistake_add(r->mistakes, cert_line ? cert_line : key_line,
-                    "%s of node \"%s\" alone: expected tls_cert and tls_key, or neither",
-                    cert_line ? "tls_cert" : "tls_key", r->section->title);
-    else if (node->tls && !tls_built_in())
-        mistake_add(r->mistakes, line,
-                    "tls = \"yes\": this redlockd was built without TLS: expected one that was built with "
-                    "hiredis_ssl (hiredis 1.0 or later)");
-    else if (node->tls && node->unix_path)
-        mistake_add(r->mistakes, line, "tls = \"yes\": expected no for a Unix socket");
-    else if (node->tls && given == good && !r->section->lacks_file)
-        try_tls(r, node);
+static bool same_address(const struct config_node *a, const struct config_node *b) {
+    if (a->unix_path && b->unix_path)
+        return strcmp(a->unix_path, b->unix_path) == 0;
+    return a->host && b->host && a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-static void read_node(struct reader *r, struct config_node *node, struct value_address *ret_address,
-                      unsigned *ret_line) {
-    unsigned line, database = 0;
-    const char *text, *expected;
-
-    node->name = copy(r, r->section->title, strlen(r->section->title));
-    text = get(r, "address", &line);
-    if (!line)
-        mistake_add(r->mistakes, r->section->line,
-                    "node \"%s\" has no address: expected address = \"host:port\", "
-                    "\"[::1]:port\" or \"unix:/path\"",
-                    r->section->title);
-    expected = text ? value_address(text, ret_address) : NULL;
-    if (expected) {
-        note_value(r, line, "address", text, expected);
-    } else if (text) {
-        *ret_line = line;
-        node->address = copy(r, text, strlen(text));
-        node->port = ret_address->port;
-        if (ret_address->unix_path[0])
-            node->unix_path = copy(r, ret_address->unix_path, sizeof ret_address->unix_path);
-        else
-            node->host = copy(r, ret_address->host, sizeof ret_address->host);
-    }
-    read_credentials(r, node);
-    read_count(r, "db", 0, DATABASE_MAX, &database);
-    node->database = (int) database;
-    read_flag(r, "durable", &node->durable);
-    read_tls(r, node);
+static void read_node(cfg_t *section, const struct config_node *nodes, struct config_node *node) {
+    read_section(section, &node->name, node);
+    if (!line_of(section, "address"))
+        error(cfg_getint(section, PREPARE_LINE),
+              "node \"%s\" has no address: expected address = \"host:port\"", section->title);
+    for (const struct config_node *other = nodes; other < node; other++)
+        if (same_address(node, other))
+            node_error(section, "address", "expected another than that of node \"%s\"", other->name);
+    if (line_of(section, "user") && !line_of(section, "password"))
+        node_error(section, "user", "expected a password beside it, or only a password");
+    check_tls(section, node);
 }
 
-static void read_nodes(struct reader *r, cfg_t *root, const struct outline *outline) {
-    struct value_address addresses[NODES_MAX] = {0};
-    unsigned lines[NODES_MAX] = {0}; /* where each address is; 0: none, or wrong */
-    struct config *config = r->config;
-    unsigned last_line = 1, n;
+static void check_times(cfg_t *root, const struct config *config) {
+    const char *ttl = cfg_getstr(root, "default_ttl"), *max = cfg_getstr(root, "max_ttl");
+    long default_line = line_of(root, "default_ttl"), max_line = line_of(root, "max_ttl");
 
-    for (unsigned i = 1; i < outline->n_sections; i++) {
-        if (!enter_section(r, root, outline, i, "node"))
-            continue;
-        n = config->n_nodes++;
-        last_line = r->section->line;
-        read_node(r, &config->nodes[n], &addresses[n], &lines[n]);
-        if (lines[n])
-            check_address(r, addresses, lines, n, lines[n]);
-    }
-    n = config->n_nodes;
-    if (n == 0)
-        mistake_add(r->mistakes, outline->n_lines,
-                    "no node: expected at least one, such as "
-                    "node \"a\" { address = \"10.0.0.1:6379\" }");
-    else if (n % 2 == 0)
-        mistake_warn(r->mistakes, last_line,
-                     "an even number of nodes (%u) tolerates no more failures than %u: "
-                     "add or remove one",
-                     n, n - 1);
-}
-
-static void read_rule(struct reader *r, struct rule *rule) {
-    char max[32], ttl[32];
-    bool told;
-
-    rule->pattern = copy(r, r->section->title, strlen(r->section->title));
-    rule->terms = (struct terms){.default_ttl_ms = r->config->default_ttl_ms,
-                                 .max_hold_ms = r->config->max_hold_ms,
-                                 .fencing = r->config->fencing};
-    told = read_duration(r, "default_ttl", TTL_MS_MIN, TTL_MS_MAX, false, &rule->terms.default_ttl_ms);
-    (void) read_duration(r, "max_hold", TTL_MS_MIN, INT32_MAX, true, &rule->terms.max_hold_ms);
-    read_flag(r, "fencing", &rule->terms.fencing);
-    if (!told || rule->terms.default_ttl_ms <= r->config->max_ttl_ms)
+    if (default_line < 0 || max_line < 0)
         return;
-    duration_show(rule->terms.default_ttl_ms, ttl, sizeof ttl);
-    duration_show(r->config->max_ttl_ms, max, sizeof max);
-    mistake_add(r->mistakes, outline_line(r->section, "default_ttl"),
-                "default_ttl = \"%s\" of rule \"%.40s\": expected at most max_ttl, which is %s", ttl,
-                rule->pattern ? rule->pattern : "", max);
+    if (config->default_ttl_ms > config->max_ttl_ms)
+        error(default_line ? default_line : max_line,
+              "default_ttl = \"%s\"%s: expected at most max_ttl, which is %s%s", ttl,
+              default_line ? "" : " unless given", max, max_line ? "" : " unless given");
+    if (line_of(root, "node_timeout") > 0 && config->node_timeout_ms >= config->default_ttl_ms / 2)
+        error(line_of(root, "node_timeout"),
+              "node_timeout = \"%s\": expected auto or less than half of default_ttl, which is %s",
+              cfg_getstr(root, "node_timeout"), ttl);
 }
 
-/* After the options of the top level, which hold where a rule is silent. */
-static void read_rules(struct reader *r, cfg_t *root, const struct outline *outline) {
-    for (unsigned i = 1; i < outline->n_sections; i++)
-        if (enter_section(r, root, outline, i, "rule"))
-            read_rule(r, &r->config->rules[r->config->n_rules++]);
-}
+/* `n_lines` of 0: there is no file. */
+static void read_root(struct config *config, unsigned n_lines) {
+    cfg_t *root = reader->root;
 
-/* Gives every option its meaning. Mistakes are noted, not returned. 0 or -ENOMEM. */
-static int read_values(cfg_t *root, const struct outline *outline, struct mistakes *mistakes,
-                       struct config *config) {
-    struct reader r = {
-        .values = root, .section = &outline->sections[0], .mistakes = mistakes, .config = config};
-
-    read_times(&r);
-    read_flag(&r, "quarantine", &config->quarantine);
-    read_fencing(&r);
-    read_names(&r);
-    read_count(&r, "keepers", 1, KEEPERS_MAX, &config->keepers);
-    read_count(&r, "max_sessions", 1, SESSIONS_MAX, &config->max_sessions);
-    read_count(&r, "max_leases", 1, LEASES_MAX, &config->max_leases);
-    for (unsigned i = 1; i < outline->n_sections; i++)
-        if (enter_section(&r, root, outline, i, "socket"))
-            read_socket(&r);
-    read_rules(&r, root, outline);
-    read_nodes(&r, root, outline);
-    config->has_password = outline->has_password;
-    return r.out_of_memory ? -ENOMEM : 0;
-}
-
-/* libconfuse's function for errors has no argument of ours. Nothing is expected to come: check.c has
- * seen it all. */
-static _Thread_local struct mistakes *libconfuse_mistakes;
-
-static void note_libconfuse(cfg_t *cfg, const char *format, va_list arguments)
-    __attribute__((format(printf, 2, 0)));
-
-static void note_libconfuse(cfg_t *cfg, const char *format, va_list arguments) {
-    char text[MISTAKE_BYTES_MAX];
-
-    (void) vsnprintf(text, sizeof text, format, arguments);
-    mistake_add(libconfuse_mistakes, cfg->line > 0 ? (unsigned) cfg->line : 1, "%s", text);
-}
-
-static void wipe_passwords(cfg_t *root) {
-    for (unsigned i = 0; i < cfg_size(root, "node"); i++) {
-        char *password = cfg_getstr(cfg_getnsec(root, "node", i), "password");
-
-        if (password)
-            explicit_bzero(password, strlen(password));
-    }
-}
-
-static int parse(const char *text, size_t length, bool to_use, struct mistakes *mistakes,
-                 struct config *config) {
-    struct outline outline;
-    cfg_t *root;
-    int r;
-
-    r = outline_read(text, length, top_options, to_use, mistakes, &outline);
-    if (r < 0)
-        return r;
-    root = cfg_init(top_options, CFGF_NONE);
-    if (!root) {
-        outline_deinit(&outline);
-        return -ENOMEM;
-    }
-    libconfuse_mistakes = mistakes;
-    (void) cfg_set_error_function(root, note_libconfuse);
-    if (cfg_parse_buf(root, outline.clean) == CFG_SUCCESS)
-        r = read_values(root, &outline, mistakes, config);
-    else if (!mistakes_any(mistakes))
-        mistake_add(mistakes, 1, "libconfuse can't read the file: expected text as in redlockd.conf(5)");
-    libconfuse_mistakes = NULL;
-    wipe_passwords(root);
+    read_section(root, NULL, config);
+    read_section(cfg_getsec(root, "socket"), NULL, config);
+    check_times(root, config);
+    for (unsigned i = 0; i < cfg_size(root, "rule") && i < RULES_MAX; i++)
+        read_rule(cfg_getnsec(root, "rule", i), config, &config->rules[config->n_rules++]);
+    for (unsigned i = 0; i < cfg_size(root, "node") && i < NODES_MAX; i++)
+        read_node(cfg_getnsec(root, "node", i), config->nodes, &config->nodes[config->n_nodes++]);
+    if (n_lines > 0 && config->n_nodes == 0)
+        error(n_lines, "no node: expected at least one, such as node \"a\" { address = \"10.0.0.1:6379\" }");
+    else if (n_lines > 0 && config->n_nodes % 2 == 0)
+        warn(cfg_getint(cfg_getnsec(root, "node", config->n_nodes - 1), PREPARE_LINE),
+             "an even number of nodes (%u) tolerates no more failures than %u: add or remove one",
+             config->n_nodes, config->n_nodes - 1);
     (void) cfg_free(root);
-    outline_deinit(&outline);
-    return r;
 }
 
-/* Reads a regular file of bounded size; a FIFO or a device must not make the agent wait. */
-static int read_text(const char *path, struct stat *ret_status, char **ret_text, size_t *ret_length) {
-    _cleanup_close_ int fd = -1;
-    struct stat status;
-    size_t length = 0;
-    char *text;
+/* With what is not for libconfuse to say. NULL without memory. */
+static struct config *new_config(void) {
+    char host[HOST_NAME_MAX + 1] = "";
+    struct config *config = calloc(1, sizeof *config);
 
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    (void) gethostname(host, sizeof host - 1);
+    for (char *p = host; *p; p++)
+        if (!isalnum((unsigned char) *p) && !strchr("._-", *p))
+            *p = '-';
+    if (config) {
+        config->host = strdup(host[0] ? host : "localhost");
+        config->socket_group = (gid_t) -1;
+    }
+    return config && config->host ? config : config_free(config);
+}
+
+/* Reads a regular file of bounded size: a FIFO or a device would make the agent wait. Gives its length. */
+static ssize_t read_file(const char *path, char *ret, mode_t *ret_mode) {
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat status;
+    ssize_t length;
+
     if (fd < 0 || fstat(fd, &status) < 0)
         return -errno;
     if (!S_ISREG(status.st_mode))
         return S_ISDIR(status.st_mode) ? -EISDIR : -ENOTSUP;
-    text = malloc(FILE_BYTES_MAX + 1);
-    if (!text)
-        return -ENOMEM;
-    for (ssize_t n = 1; n != 0 && length <= FILE_BYTES_MAX;) {
-        n = read(fd, text + length, FILE_BYTES_MAX + 1 - length);
-        if (n < 0 && errno != EINTR) {
-            int error = errno;
-
-            free(text);
-            return -error;
-        }
-        length += n > 0 ? (size_t) n : 0;
-    }
-    if (length > FILE_BYTES_MAX) {
-        free(text);
-        return -EFBIG;
-    }
-    *ret_status = status;
-    *ret_text = text;
-    *ret_length = length;
-    return 0;
+    *ret_mode = status.st_mode;
+    length = read(fd, ret, FILE_BYTES_MAX + 1);
+    return length < 0 ? -errno : length > FILE_BYTES_MAX ? -EFBIG : length;
 }
 
-static void cleanup_config(struct config **config) {
-    config_free(*config);
-}
+/* Without a path: the defaults. */
+static int read_path(struct reader *r, const char *path, bool to_use, struct config *config) {
+    _cleanup_free_ char *text = malloc(FILE_BYTES_MAX + 1),
+                        *prepared = malloc(FILE_BYTES_MAX * PREPARE_GROWTH + 1);
+    mode_t mode = 0;
+    ssize_t length = !text || !prepared ? -ENOMEM : path ? read_file(path, text, &mode) : 0;
+    const char *wrong;
+    unsigned line;
 
-static void warn_of_readers(const struct config *config, const struct stat *status,
-                            struct mistakes *mistakes) {
-    if (config->has_password && (status->st_mode & S_IROTH))
-        mistake_warn(mistakes, 1, "the file has a password and everybody may read it: chmod o-r");
+    if (length < 0)
+        return (int) length;
+    reader = r;
+    r->to_use = to_use;
+    make_options(r->options);
+    wrong = prepare_text(text, (size_t) length, prepared, &line);
+    if (wrong)
+        error(line, "syntax error: %s", wrong);
+    else if (parse(prepared, CFGF_NONE))
+        read_root(config, path ? line : 0);
+    if (r->has_password && (mode & S_IROTH))
+        warn(1, "the file has a password and everybody may read it: chmod o-r");
+    explicit_bzero(text, (size_t) length);
+    explicit_bzero(prepared, strlen(prepared));
+    return r->diagnostics.failed ? -EINVAL : 0;
 }
-
-static int tell_unreadable(const char *path, FILE *errors, int error) {
-    if (error == -ENOTSUP)
-        (void) fprintf(errors, "%s: not a regular file: expected a text as in redlockd.conf(5)\n", path);
-    else if (error == -EFBIG)
-        (void) fprintf(errors, "%s: larger than 1 MiB: expected a text as in redlockd.conf(5)\n", path);
-    else
-        (void) fprintf(errors, "%s: can't read it: %s\n", path, strerror(-error));
-    return error;
-}
-static_assert(FILE_BYTES_MAX == 1024 * 1024, "as the message says");
 
 int config_read(const char *path, bool to_use, FILE *errors, struct config **ret) {
-    _cleanup_(cleanup_config) struct config *config = NULL;
-    struct mistakes *mistakes;
-    struct stat status = {0};
-    char *text = NULL;
-    size_t length = 0;
-    int r;
+    _cleanup_free_ struct reader *r = calloc(1, sizeof *r);
+    struct config *config = r ? new_config() : NULL;
+    int result = config ? read_path(r, path, to_use, config) : -ENOMEM;
 
-    r = read_text(path, &status, &text, &length);
-    if (r < 0)
-        return tell_unreadable(path, errors, r);
-    mistakes = mistakes_new();
-    r = mistakes ? config_new_default(&config) : -ENOMEM;
-    if (r == 0)
-        r = parse(text, length, to_use, mistakes, config);
-    if (r == 0) {
-        warn_of_readers(config, &status, mistakes);
-        mistakes_print(mistakes, path, errors);
-        r = mistakes_any(mistakes) ? -EINVAL : 0;
-    } else {
-        (void) fprintf(errors, "%s: can't read it: %s\n", path, strerror(-r));
-    }
-    mistakes_free(mistakes);
-    explicit_bzero(text, length);
-    free(text);
-    if (r == 0) {
+    if (result == 0 || result == -EINVAL)
+        diagnostics_print(&r->diagnostics, path, errors);
+    else
+        (void) fprintf(errors, "%s: can't read it: %s\n", path ? path : "defaults",
+                       result == -ENOTSUP ? "not a regular file"
+                       : result == -EFBIG ? "larger than 1 MiB"
+                                          : strerror(-result));
+    if (result == 0)
         *ret = config;
-        config = NULL;
-    }
-    return r;
+    else
+        config_free(config);
+    return result;
 }

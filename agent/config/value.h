@@ -1,51 +1,33 @@
-/* What the values of a configuration file mean. Each function gives NULL and the value, or a sentence
- * fragment that says what was expected; the value is untouched then. */
+/* The options of the configuration file, and what their values mean. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
-enum {
-    HOST_BYTES_MAX = 253, /* a host name of the DNS */
-    UNIX_PATH_BYTES_MAX = 107 /* what fits into a socket address */,
-    HOST_LABEL_BYTES_MAX = 64 /* `host`, in lock values */,
+struct value_option {
+    const char *name;
+    const char *initial; /* the value of an option that is not given; or NULL: nothing is set */
+    bool (*read)(const char *text, const struct value_option *option, void *ret, char *expected);
+    size_t offset;    /* of *ret in its struct */
+    int64_t min, max; /* of a number, or of the length of a string */
+    const char *zero; /* the text for 0, where that is less than min; or NULL */
 };
 
-/* Where a node is, comparable: a host is in lower case, an IPv6 address in its usual form. */
-struct value_address {
-    char unix_path[UNIX_PATH_BYTES_MAX + 1]; /* or "", then: */
-    char host[HOST_BYTES_MAX + 1];
-    uint16_t port;
-};
+/* Each function reads a value and sets *ret, of the type beside it; or returns false and says in `expected`
+ * what the value should be. A string is a copy to free; the one that was there before is freed. */
+enum { VALUE_EXPECTED_BYTES_MAX = 160 };
+#define VALUE_FUNCTION(name) \
+    bool name(const char *text, const struct value_option *option, void *ret, char *expected)
 
-/* "10s", "500ms", "0". */
-const char *value_duration_ms(const char *text, int64_t *ret_ms);
-
-/* "64", "10k", "1M": thousands and millions. */
-const char *value_count(const char *text, int64_t *ret);
-
-const char *value_address(const char *text, struct value_address *ret);
-bool value_address_equal(const struct value_address *a, const struct value_address *b);
-
-/* Splits "prefix{name}suffix": gives the length of the prefix, and where the suffix begins. */
-const char *value_key_format(const char *text, size_t *ret_prefix_length, const char **ret_suffix);
-
-/* What a certificate names: a host or an address. */
-const char *value_tls_name(const char *text);
-
-const char *value_file_path(const char *text);
-const char *value_host_label(const char *text);
-const char *value_socket_path(const char *text);
-const char *value_mode(const char *text, mode_t *ret);
-
-/* The name of a group, or its number. */
-const char *value_group(const char *text, gid_t *ret);
-
-/* Makes `host` fit for lock values: cut, and other bytes than letters, digits, '.', '_', '-' replaced by
- * '-'. */
-void host_label_from(const char *host, char ret[static HOST_LABEL_BYTES_MAX + 1]);
-
-/* The duration as a person would write it: "90s", "24h". */
-void duration_show(int64_t ms, char *buffer, size_t size);
+VALUE_FUNCTION(value_duration);   /* int64_t, in ms: "10s" */
+VALUE_FUNCTION(value_count);      /* unsigned: "64", "10k", "1M" */
+VALUE_FUNCTION(value_flag);       /* bool: "yes", "no" */
+VALUE_FUNCTION(value_mode);       /* mode_t: "0660" */
+VALUE_FUNCTION(value_group);      /* gid_t: a name or a number */
+VALUE_FUNCTION(value_string);     /* char * */
+VALUE_FUNCTION(value_label);      /* char *, of letters, digits, '.', '_' and '-' */
+VALUE_FUNCTION(value_tls_name);   /* char *: a host or an address, as a certificate names it */
+VALUE_FUNCTION(value_path);       /* char *: of a file or a socket */
+VALUE_FUNCTION(value_key_format); /* struct config: key_prefix, key_suffix */
+VALUE_FUNCTION(value_address); /* struct config_node: host in lower case, IPv6 as inet_ntop(3) writes it */

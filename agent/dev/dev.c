@@ -229,6 +229,19 @@ static int start_nodes(struct dev *dev, unsigned n_nodes) {
     return 0;
 }
 
+static int configure_node(struct config *config, const struct dev_node *node) {
+    struct config_node *ret;
+
+    if (config->n_nodes == NODES_MAX)
+        return -ENOSPC;
+    ret = &config->nodes[config->n_nodes++];
+    ret->name = strdup(node->name);
+    ret->unix_path = strdup(node->socket_path);
+    if (asprintf(&ret->address, "unix:%s", node->socket_path) < 0)
+        ret->address = NULL;
+    return ret->name && ret->unix_path && ret->address ? 0 : -ENOMEM;
+}
+
 int dev_start(unsigned n_nodes, struct config *config, struct dev **ret) {
     _cleanup_(cleanup_dev) struct dev *dev = NULL;
     instant_ns deadline;
@@ -257,7 +270,7 @@ int dev_start(unsigned n_nodes, struct config *config, struct dev **ret) {
     if (r < 0)
         return r;
     for (unsigned i = 0; i < n_nodes; i++) {
-        r = config_add_unix_node(config, dev->nodes[i].name, dev->nodes[i].socket_path);
+        r = configure_node(config, &dev->nodes[i]);
         if (r < 0) {
             log_error("--dev can't add node %s to the configured ones: %s", dev->nodes[i].name,
                       strerror(-r));

@@ -21,6 +21,7 @@
 #include "io/loop.h"
 #include "io/notify.h"
 #include "io/poller.h"
+#include "io/reload.h"
 #include "io/secrets.h"
 #include "io/succession.h"
 #include "local/command.h"
@@ -345,7 +346,7 @@ static struct policy policy_of(const struct config *config) {
 static void apply_reload(struct front *front, struct config *fresh) {
     char differing[256];
 
-    if (config_restart_needed(front->config.config, fresh, differing, sizeof(differing)) > 0)
+    if (reload_restart_needed(front->config.config, fresh, differing, sizeof(differing)) > 0)
         log_warning("reload: these changes wait for a restart: %s", differing);
     /* The nodes' epochs speak of the max_ttl that the agent began with: longer leases want a new beginning.
      */

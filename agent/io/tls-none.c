@@ -13,7 +13,9 @@ int tls_new(const struct config_node *node, const char **ret_option, char *reaso
     (void) node;
     (void) ret;
     *ret_option = "tls";
-    (void) snprintf(reason, size, "this redlockd was built without TLS");
+    (void) snprintf(reason, size,
+                    "this redlockd was built without TLS: expected one that was built with hiredis_ssl "
+                    "(hiredis 1.0 or later)");
     return -EINVAL;
 }
 

@@ -59,7 +59,7 @@ LIBRARIES = {
     "hiredis/": ("agent/io/redis.", "agent/io/adapter.", "agent/io/login.", "agent/io/pipeline.",
                  "agent/io/record.", "agent/io/replies.", "agent/io/subscription.", "agent/io/tls."),
     "openssl/": ("agent/io/tls.",),
-    "confuse.h": ("agent/config/",),
+    "confuse.h": ("agent/config/config-read.c",),
     "systemd/": ("agent/io/", "agent/main.c"),
     "pthread.h": ("agent/io/",),
 }

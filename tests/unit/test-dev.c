@@ -65,7 +65,7 @@ static void test_start_and_stop(void) {
     char directory[64];
     pid_t pids[3];
 
-    if (config_new_default(&config) < 0)
+    if (config_read(NULL, true, stderr, &config) < 0)
         exit(EXIT_FAILURE);
     is_int(dev_start(3, config, &dev), 0, "three nodes start");
     if (!dev)
@@ -116,7 +116,7 @@ static bool start_and_kill(struct told *ret) {
 
         (void) sigfillset(&all); /* as the agent does */
         (void) sigprocmask(SIG_SETMASK, &all, NULL);
-        if (config_new_default(&config) < 0 || dev_start(2, config, &dev) < 0)
+        if (config_read(NULL, true, stderr, &config) < 0 || dev_start(2, config, &dev) < 0)
             _exit(EXIT_FAILURE);
         for (unsigned i = 0; i < 2; i++)
             told.pids[i] = dev_node_pid(dev, i);
@@ -177,7 +177,7 @@ static void test_killed(void) {
     ok(is_gone_soon(told.pids[0]), "its running node is gone");
     ok(is_gone_soon(told.pids[1]), "its stopped node is gone");
     ok(exists(told.directory), "its directory is left");
-    if (config_new_default(&config) < 0 || config_new_default(&other_config) < 0)
+    if (config_read(NULL, true, stderr, &config) < 0 || config_read(NULL, true, stderr, &other_config) < 0)
         exit(EXIT_FAILURE);
 
     trap_init(&trap, &told);
@@ -204,7 +204,7 @@ static char *say_without_redis(int *ret) {
     struct dev *dev = NULL;
     char said[512] = "";
 
-    if (!path || saved < 0 || pipe2(fds, O_CLOEXEC) < 0 || config_new_default(&config) < 0)
+    if (!path || saved < 0 || pipe2(fds, O_CLOEXEC) < 0 || config_read(NULL, true, stderr, &config) < 0)
         exit(EXIT_FAILURE);
     (void) setenv("PATH", "/nonexistent", 1);
     (void) dup2(fds[1], STDERR_FILENO);
@@ -245,7 +245,7 @@ static void test_failures(void) {
     is_int(r, -ENOENT, "without redis-server");
     ok(said && strncmp(said, "<3>", 3) == 0 && strstr(said, "install the package redis-server"),
        "says what to install");
-    if (config_new_default(&config) < 0)
+    if (config_read(NULL, true, stderr, &config) < 0)
         exit(EXIT_FAILURE);
     is_int(dev_start(0, config, &dev), -EINVAL, "no nodes");
     is_int(dev_start(NODES_MAX + 1, config, &dev), -EINVAL, "too many nodes");
