@@ -26,7 +26,7 @@
 
 enum { EXIT_USAGE = 64, EXIT_UNAVAILABLE = 69, EXIT_SYSTEM = 71, EXIT_CONFIGURATION = 78 };
 
-static const char default_config_path[] = "/etc/redlockd.conf";
+static const char default_config_path[] = REDLOCK_DEFAULT_CONFIG;
 
 struct options {
     const char *config_path;

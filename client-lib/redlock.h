@@ -25,7 +25,9 @@
 extern "C" {
 #endif
 
+#ifndef REDLOCK_DEFAULT_SOCKET
 #define REDLOCK_DEFAULT_SOCKET "/run/redlockd/redlockd.sock"
+#endif
 
 enum redlock_error {
     REDLOCK_OK = 0,

@@ -43,7 +43,7 @@ static const struct value_option top_options[] = {
     {0},
 };
 static const struct value_option socket_options[] = {
-    {"path", "/run/redlockd/redlockd.sock", value_path, AT(socket_path), 2, SOCKET_PATH_MAX, NULL},
+    {"path", REDLOCK_DEFAULT_SOCKET, value_path, AT(socket_path), 2, SOCKET_PATH_MAX, NULL},
     {"mode", "0660", value_mode, AT(socket_mode), 0, 0, NULL},
     {"group", NULL, value_group, AT(socket_group), 0, 0, NULL},
     {0},

@@ -180,7 +180,8 @@ static void detach(void) {
         (void) dup2(null, fd);
     if (null > 2)
         (void) close(null);
-    (void) chdir("/");
+    if (chdir("/") < 0)
+        return; /* then this keeps the caller's directory from being unmounted: no reason to end */
 }
 
 /* What the background process tells the one in front. */
