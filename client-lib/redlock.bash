@@ -39,7 +39,7 @@ _redlock() {
         mapfile -t COMPREPLY < <(compgen -W "$(redlock nodes 2>/dev/null | awk 'NR > 1 && /^[^ ]/ { print $1 }')" -- "$current")
         return
         ;;
-    -w | --wait | --timeout | --id | --fence | --lease | -t | --ttl | -E | --conflict-exit-code | --grace | --linger | --data | --max-hold | -c | --command | --exec-leader | --exec-follower)
+    -w | --wait | --timeout | --id | --fence | --lease | -t | --ttl | -E | --conflict-exit-code | --grace | --linger | --pause | --unit | --data | --max-hold | -c | --command | --exec-leader | --exec-follower)
         return
         ;;
     esac
@@ -52,7 +52,7 @@ _redlock() {
     acquire) options="--for --nonblock --wait --ttl --conflict-exit-code --data --signal --quiet --help" ;;
     release) options="--id --fence --help" ;;
     check) options="--id --fence --lease --timeout --json --help" ;;
-    hold) options="--ttl --grace --linger --data --exec-leader --exec-follower --once --help" ;;
+    hold) options="--ttl --grace --linger --pause --unit --data --exec-leader --exec-follower --once --help" ;;
     nodes) options="--bless --json --help" ;;
     *) options="--json --help" ;;
     esac

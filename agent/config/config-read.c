@@ -405,7 +405,8 @@ static int read_path(struct reader *r, const char *path, bool to_use, struct con
     else if (parse(prepared, CFGF_NONE))
         read_root(config, path ? line : 0);
     if (r->has_password && (mode & S_IROTH))
-        warn(1, "the file has a password and everybody may read it: chmod o-r");
+        warn(1, "the file has a password and everybody may read it: "
+                "chgrp redlockd; chmod 640");
     explicit_bzero(text, (size_t) length);
     explicit_bzero(prepared, strlen(prepared));
     return r->diagnostics.failed ? -EINVAL : 0;

@@ -8,7 +8,7 @@
 #include <time.h>
 
 enum {
-    READY_WAIT_MS = 10 * 1000, /* for a quorum, before the manager is told that there is none */
+    READY_WAIT_MS = 1000,      /* for a quorum, before the manager is told that there is none */
     STATUS_MS = 10 * 1000,     /* how often the status is looked at */
     STATUS_GAP_MS = 1000,      /* and when something has changed */
     PINGS_A_PERIOD = 4,

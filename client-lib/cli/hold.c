@@ -18,6 +18,7 @@
 #include "cli.h"
 #include "job.h"
 #include "notify.h"
+#include "unit-guard.h"
 
 static const char usage[] =
     "redlock hold [OPTION]... NAME\n"
@@ -32,6 +33,9 @@ static const char usage[] =
     "stopped\n"
     "                            meanwhile: 0, or $REDLOCK_LINGER\n"
     "      --data TEXT           publish TEXT with the lease ('redlock leader' shows it)\n"
+    "      --unit UNIT           this systemd unit is what is led: kill what is left of it before the lease "
+    "ends\n"
+    "      --pause TIME          ask for the lease after this time only, or $REDLOCK_PAUSE\n"
     "      --exec-leader TEXT    run TEXT with /bin/sh -c when the lease is held\n"
     "      --exec-follower TEXT  and TEXT when it is held no more\n"
     "      --once                end after a loss, with hooks too: without them it ends anyway\n"
@@ -48,6 +52,8 @@ enum {
     RETRY_MS = 500, /* after a failure that waiting may mend */
     RELEASE_TIMEOUT_MS = 1000,
     LEAVE_MARGIN_MS = 100, /* what is left of the grace for killing what has not stopped */
+    END_UNIT_MS = 5000,    /* for what was killed to be gone, before a release */
+    UNIT_STARTS_MS = 5000, /* a led unit is not said not to run before */
 };
 
 struct hold {
@@ -57,6 +63,9 @@ struct hold {
     const char *leader_hook, *follower_hook; /* NULL: none */
     bool once;
     int64_t grace_ms; /* -1: chosen by the ttl */
+    int64_t pause_ms; /* before the lease is asked for */
+    const char *unit; /* NULL: none */
+    struct unit_guard guard;
     struct notify notify;
     int64_t ping_ns; /* when its watchdog wants to hear of us */
     int signal_fd;
@@ -73,8 +82,10 @@ struct hold {
     struct job hook;
     char reason[320];
     char leading[128]; /* what to tell of it */
+    int64_t led_ns;    /* since when */
     char seen[320];    /* who else leads; "": not known */
-    char status[512];  /* that was told last */
+    uint64_t seen_fence;
+    char status[512]; /* that was told last */
 };
 
 /* --- arguments --- */
@@ -88,6 +99,7 @@ static bool read_environment(struct hold *hold) {
         {"REDLOCK_TTL", &hold->options.ttl_ms},
         {"REDLOCK_GRACE", &hold->grace_ms},
         {"REDLOCK_LINGER", &hold->options.linger_ms},
+        {"REDLOCK_PAUSE", &hold->pause_ms},
     };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
@@ -119,6 +131,14 @@ static bool read_option(struct hold *hold, int option) {
     case 'o':
         hold->once = true;
         return true;
+    case 'p':
+        return cli_read_duration("--pause", optarg, &hold->pause_ms);
+    case 'u':
+        hold->unit = optarg;
+        if (unit_cgroup_is_name(optarg))
+            return true;
+        cli_complain("--unit %s: expected the name of a systemd unit, such as backup.service", optarg);
+        return false;
     default:
         return false;
     }
@@ -134,6 +154,8 @@ static int read_arguments(struct hold *hold, int argc, char **argv) {
         {"exec-leader", required_argument, NULL, 'l'},
         {"exec-follower", required_argument, NULL, 'f'},
         {"once", no_argument, NULL, 'o'},
+        {"pause", required_argument, NULL, 'p'},
+        {"unit", required_argument, NULL, 'u'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
@@ -294,9 +316,10 @@ static void pump(struct hold *hold, int64_t until_ns) {
         {.fd = hold->signal_fd, .events = POLLIN},
         {.fd = hold->connection ? redlock_fd(hold->connection) : -1, .events = POLLIN},
         {.fd = hold->observer ? redlock_fd(hold->observer) : -1, .events = POLLIN},
+        {.fd = hold->guard.fd, .events = POLLIN},
     };
 
-    (void) cli_poll(fds, 3, until_ns < ping_ns ? until_ns : ping_ns);
+    (void) cli_poll(fds, sizeof(fds) / sizeof(fds[0]), until_ns < ping_ns ? until_ns : ping_ns);
     read_signals(hold);
     if (hold->connection && redlock_dispatch(hold->connection) != REDLOCK_OK && hold->error == REDLOCK_OK)
         hold->error = REDLOCK_AGENT_AWAY;
@@ -344,6 +367,21 @@ static int connect_again(struct hold *hold) {
     return 0;
 }
 
+/* One line in the journal for each change of leader. Nothing for who started this by hand. */
+static void log_change(const struct hold *hold, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void log_change(const struct hold *hold, const char *format, ...) {
+    char text[sizeof(hold->seen)];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void) vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    if (hold->notify.fd >= 0)
+        cli_complain("%s: %s", hold->name, text);
+}
+
 static void tell_who_leads(struct hold *hold) {
     if (hold->seen[0])
         tell(hold, "waiting for %s: %s", hold->name, hold->seen);
@@ -361,6 +399,9 @@ static void on_leader(struct redlock *connection, const struct redlock_sighting 
                             sighting->type);
         else
             (void) snprintf(hold->seen, sizeof(hold->seen), "%s leads", who);
+        if (sighting->fence != hold->seen_fence)
+            log_change(hold, "%s, token %" PRIu64, hold->seen, sighting->fence);
+        hold->seen_fence = sighting->fence;
         break;
     case REDLOCK_LEADER_NONE:
         (void) snprintf(hold->seen, sizeof(hold->seen), "nobody leads");
@@ -474,13 +515,22 @@ static void run_hook(struct hold *hold, const char *text) {
         (void) job_start(&hold->hook, shell, hold->lease, JOB_GROUP_OWN, NULL);
 }
 
-static bool tell_ready(struct hold *hold) {
-    time_t seconds = time(NULL);
+static const char *time_text(time_t seconds, char buffer[64]) {
     struct tm parts;
-    char since[64] = "";
 
+    buffer[0] = '\0';
     if (localtime_r(&seconds, &parts))
-        (void) strftime(since, sizeof(since), "%F %T %Z", &parts);
+        (void) strftime(buffer, 64, "%F %T %Z", &parts);
+    return buffer;
+}
+
+static bool tell_ready(struct hold *hold) {
+    char since[64];
+
+    hold->led_ns = cli_now_ns();
+    hold->seen_fence = redlock_fence(hold->lease);
+    log_change(hold, "this host leads, token %" PRIu64, hold->seen_fence);
+    (void) time_text(time(NULL), since);
     (void) snprintf(hold->leading, sizeof(hold->leading), "leader since %s, token %" PRIu64, since,
                     redlock_fence(hold->lease));
     (void) strcpy(hold->status, hold->leading);
@@ -490,11 +540,40 @@ static bool tell_ready(struct hold *hold) {
     return false;
 }
 
+/* What runs in the unit is killed when only this is left of the lease. */
+static int64_t margin_ns(const struct hold *hold) {
+    int64_t half_ns = grace_ns(hold) / 2;
+    return half_ns < LEAVE_MARGIN_MS * NS_PER_MS ? half_ns : LEAVE_MARGIN_MS * NS_PER_MS;
+}
+
+/* A led unit that was stopped, or has ended: the lead goes on, for all to see. */
+static void tell_unit(struct hold *hold) {
+    if (!hold->unit || hold->reason[0])
+        return;
+    if (cli_now_ns() < hold->led_ns + UNIT_STARTS_MS * NS_PER_MS ||
+        unit_cgroup_is_populated(&hold->guard.cgroup))
+        tell(hold, "%s", hold->leading);
+    else
+        tell(hold, "%s, %s does not run", hold->leading, hold->unit);
+}
+
+static void heed_guard(struct hold *hold) {
+    enum unit_guard_event event = unit_guard_dispatch(&hold->guard);
+
+    if (event == UNIT_GUARD_QUIET || hold->lost)
+        return;
+    hold->lost = true;
+    (void) snprintf(hold->reason, sizeof(hold->reason), "%s",
+                    event == UNIT_GUARD_KILLED ? "this process stood still until the lease was about to end"
+                                               : "the process that would stop the unit in time was killed");
+}
+
 /* Until the lease is lost, as good as lost, or we are to stop. */
 static void lead(struct hold *hold) {
     run_hook(hold, hold->leader_hook);
     while (hold->stops == 0 && !hold->lost) {
         int64_t at_ns = act_ns(hold);
+        unit_guard_set(&hold->guard, at_ns + grace_ns(hold) - margin_ns(hold));
         if (cli_now_ns() >= at_ns) {
             hold->lost = true;
             if (!hold->reason[0])
@@ -502,8 +581,12 @@ static void lead(struct hold *hold) {
                                 redlock_error_text(hold->connection));
             break;
         }
+        tell_unit(hold);
         pump(hold, at_ns);
+        heed_guard(hold);
     }
+    if (hold->lost && !redlock_valid(hold->lease))
+        unit_guard_set(&hold->guard, 0); /* too late for stopping */
     if (hold->lost)
         cli_complain("%s: the lease %s%s%s", hold->name,
                      redlock_valid(hold->lease) ? "can't be kept" : "was lost", hold->reason[0] ? ": " : "",
@@ -513,8 +596,7 @@ static void lead(struct hold *hold) {
 /* A service manager stops what we lead as soon as it knows. Should the agent come back while that goes on,
  * our end would release the lease: so we stay until just before the deadline. */
 static int64_t tell_end(struct hold *hold, bool ends) {
-    int64_t margin_ns = LEAVE_MARGIN_MS * NS_PER_MS, half_ns = grace_ns(hold) / 2;
-    int64_t left_ns = redlock_remaining_ns(hold->lease) - (margin_ns < half_ns ? margin_ns : half_ns);
+    int64_t left_ns = redlock_remaining_ns(hold->lease) - margin_ns(hold);
 
     if (!ends)
         tell(hold, "the lease was lost: %s", hold->reason);
@@ -548,8 +630,12 @@ static void step_down(struct hold *hold, bool ends) {
     }
 }
 
-/* The lease's end; the next one's beginning. */
+/* The lease's end; the next one's beginning. The service manager stops what we lead before it stops us,
+ * unless it has forgotten that it should. */
 static void let_go(struct hold *hold) {
+    (void) unit_guard_end_unit(&hold->guard, END_UNIT_MS);
+    if (!hold->lost)
+        log_change(hold, "this host leads no more, token %" PRIu64, redlock_fence(hold->lease));
     if (hold->stops > 0) {
         /* Should the agent not answer, closing the connection releases as well. */
         redlock_set_answer_timeout(hold->connection, RELEASE_TIMEOUT_MS);
@@ -557,6 +643,7 @@ static void let_go(struct hold *hold) {
     } else {
         (void) redlock_release_async(hold->lease);
     }
+    unit_guard_set(&hold->guard, INT64_MAX);
     hold->lease = NULL;
     hold->granted = hold->lost = false;
     hold->reason[0] = '\0';
@@ -570,8 +657,24 @@ static int stopped(struct hold *hold) {
     return STATUS_DONE;
 }
 
+/* After failures of what it leads, it lets others lead first. */
+static void pause_first(struct hold *hold) {
+    int64_t until_ns = cli_now_ns() + hold->pause_ms * NS_PER_MS;
+    const char *reason = getenv("REDLOCK_PAUSE_REASON");
+    char until[64];
+
+    if (hold->pause_ms <= 0)
+        return;
+    tell(hold, "not asking for %s before %s%s%s", hold->name,
+         time_text(time(NULL) + (time_t) (hold->pause_ms / 1000), until), reason ? ": " : "",
+         reason ? reason : "");
+    while (hold->stops == 0 && cli_now_ns() < until_ns)
+        pump(hold, until_ns);
+}
+
 /* From one lead to the next. The exit status. */
 static int hold_and_wait(struct hold *hold) {
+    pause_first(hold);
     for (;;) {
         tell(hold, "waiting for %s", hold->name);
         int status = wait_for_lease(hold);
@@ -584,8 +687,10 @@ static int hold_and_wait(struct hold *hold) {
         lead(hold);
         bool ends = hold->once || !hold->lost;
         step_down(hold, ends);
-        if (ends && hold->lost)
+        if (ends && hold->lost) {
+            (void) unit_guard_end_unit(&hold->guard, END_UNIT_MS);
             return STATUS_LOST;
+        }
         if (hold->stops > 0)
             return stopped(hold);
         let_go(hold);
@@ -602,6 +707,11 @@ int cli_hold(const struct cli *cli, int argc, char **argv) {
     int status = read_arguments(&hold, argc, argv);
     if (status != 0)
         return status - 1;
+    int r = unit_guard_init(&hold.guard, hold.unit);
+    if (r < 0) {
+        cli_complain("%s: can't watch its control group: %s", hold.unit, strerror(-r));
+        return STATUS_SYSTEM;
+    }
     if (!notify_init(&hold.notify))
         cli_complain("NOTIFY_SOCKET is none that can be sent to: nobody is told");
     if (!open_signals(&hold)) {
@@ -610,6 +720,7 @@ int cli_hold(const struct cli *cli, int argc, char **argv) {
     }
     status = hold_and_wait(&hold);
     redlock_close(hold.connection);
+    unit_guard_deinit(&hold.guard);
     notify_deinit(&hold.notify);
     (void) close(hold.signal_fd);
     return status;

@@ -42,6 +42,30 @@ def test_install():
     equal((status, said), (0, ""), "the example configuration has no mistake")
 
 
+def test_places():
+    """Where the configuration and the socket are follows the directories that the build is told: in what is
+    compiled, in units and pages."""
+    build, tree = os.path.join(directory, "elsewhere"), os.path.join(directory, "tree")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    status, said = run("meson", "setup", build, source, "--prefix=/opt/r", "-Dsysconfdir=/opt/etc",
+                       "-Dlocalstatedir=/opt/var", "-Dtests=false", "-Dwerror=false")
+    equal(status, 0, "a build for other directories: %s" % said.strip().splitlines()[-1])
+    with open(os.path.join(build, "compile_commands.json")) as file:
+        commands = file.read()
+    ok("/opt/etc/redlockd.conf" in commands and "/opt/var/run/redlockd/redlockd.sock" in commands,
+       "is compiled with them")
+    run("meson", "install", "-C", build, "--no-rebuild", "--destdir", tree, "--tags", "man,systemd")
+    texts = {name: read(os.path.join(where, name)) for where, _, names in os.walk(tree) for name in names
+             if "redlock" in name}
+    wrong = [name for name, text in texts.items()
+             if re.search(r"(?<!/opt)/etc/redlock|(?<!/opt/var)/run/redlock", text)]
+    equal([name for name in ("redlockd.service", "redlockd.8") if name not in texts], [],
+          "the units and the pages")
+    equal(wrong, [], "name no other")
+    shutil.rmtree(tree)
+    shutil.rmtree(build)
+
+
 def test_manual():
     """Each page by each of its names, and those that pages refer to."""
     for page, path in manual_pages().items():
@@ -74,6 +98,6 @@ def test_examples():
 
 
 try:
-    main(test_install, test_manual, test_examples)
+    main(test_install, test_places, test_manual, test_examples)
 finally:
     shutil.rmtree(directory)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 
 import lab
@@ -52,6 +53,8 @@ def test_usage():
     equal(hold("--ttl", "1h", "a")[0], 64, "64: a ttl above max_ttl")
     equal(hold("--ttl", "2s", "--grace", "1.5s", "a")[0], 64, "64: a grace beyond half of the ttl")
     equal(hold("")[0], 64, "64: a name that is none")
+    equal(hold("--unit", "../x", "a")[0], 64, "64: a unit that is none")
+    equal(hold("--pause", "soon", "a")[0], 64, "64: a pause that is none")
     for variable in ("REDLOCK_TTL", "REDLOCK_GRACE", "REDLOCK_LINGER"):
         process = lab.redlock(agent, "hold", "a", env=dict(os.environ, **{variable: "soon"}))
         _, errors = process.communicate(timeout=20 * lab.SCALE)
@@ -69,7 +72,9 @@ def test_lead():
     equal(holder.stop(), 0, "SIGTERM: exit status 0")
     equal(holder.manager.next()[0], "STOPPING=1", "and STOPPING=1")
     equal(lab.keys_on(nodes, "lead"), 0, "released")
-    equal(holder.errors(), "", "not a word")
+    equal(re.sub("token \\d+", "token N", holder.errors()),
+          "redlock: lead: this host leads, token N\nredlock: lead: this host leads no more, token N\n",
+          "a line for the journal at each change")
     holder = Holder("lead", abstract=True)
     holder.ready()
     ok(True, "a NOTIFY_SOCKET in the abstract namespace")
@@ -79,6 +84,21 @@ def test_lead():
     lab.wait_for(lambda: lab.keys_on(nodes, "lead") == 3, what="the lease")
     process.send_signal(signal.SIGTERM)
     equal(process.wait(20 * lab.SCALE), 0, "nothing of that without a service manager")
+
+
+def test_pause():
+    """As after failures of what is led."""
+    holder = Holder("--pause", "500ms", "pause", environment={"REDLOCK_PAUSE_REASON": "it has failed"})
+    begun = lab.now()
+    message = holder.manager.next()[0]
+    ok("not asking for pause before 2" in message and message.endswith(": it has failed"),
+       "a pause before the lease is asked for, and why: %s" % message)
+    holder.ready()
+    within(lab.now() - begun, 0.45, 5 * lab.SCALE, "then it is")
+    equal(holder.stop(), 0, "SIGTERM: exit status 0")
+    holder = Holder("--pause", "1h", "pause")
+    holder.manager.next()
+    equal(holder.stop(), 0, "in the pause, too")
 
 
 def test_hand_over():
@@ -314,6 +334,6 @@ def test_settings():
     victim.kill()
 
 
-main(test_usage, test_lead, test_hand_over, test_foreign_leader, test_told_who_leads, test_agent_stopped,
-     test_without_manager, test_back_in_time, test_quorum_lost, test_agent_restarted, test_agent_away,
+main(test_usage, test_lead, test_pause, test_hand_over, test_foreign_leader, test_told_who_leads,
+     test_agent_stopped, test_without_manager, test_back_in_time, test_quorum_lost, test_agent_restarted, test_agent_away,
      test_hooks, test_hooks_that_hang, test_watchdog, test_settings)

@@ -77,8 +77,11 @@ def test_start_without_nodes():
         node.stop()
     begun = lab.now()
     host.must("systemctl", "start", "redlockd.service")
-    ok(9 < lab.now() - begun < 20, "without nodes it is ready after a bounded wait (%.1f s)" % (
+    ok(0.9 < lab.now() - begun < 4, "without nodes it is ready after a short wait (%.1f s)" % (
         lab.now() - begun))
+    wanted = [host.show("redlockd.service", what) for what in ("After", "Wants")]
+    ok("network-online" not in " ".join(wanted),
+       "and it does not wait for the network: the boot goes on")
     ok("0 of 3 nodes vote, no quorum" in status_text(), "and tells what is missing: %s" % status_text())
     for node in nodes:
         node.cont()
@@ -95,6 +98,71 @@ def test_reload():
     wait_active()
     status, said = host.run("redlock", "run", "short", "--", "sleep", "20")
     equal(status, 125, "and the new configuration holds: %s" % said.strip().splitlines()[-1])
+    host.configure(nodes, CONFIG + 'max_ttl = "for ever"\n')
+    status, said = host.run("systemctl", "reload", "redlockd.service")
+    ok(status != 0, "a reload with a mistake fails: %s" % said.strip().splitlines()[0])
+    ok("redlockd.conf:" in host.must("journalctl", "--no-pager", "-u", "redlockd.service", "-n9"),
+       "the journal has it")
+    equal((main_pid(), host.show("redlockd.service", "ActiveState")), (pid, "active"),
+          "the agent goes on as before")
+    equal(host.run("redlock", "run", "short", "--", "sleep", "20")[0], 125, "with what it had")
+    host.configure(nodes, CONFIG)
+    host.must("systemctl", "reload", "redlockd.service")
+
+
+def journal_lines():
+    return len(host.must("journalctl", "--no-pager", "--quiet", "--boot").splitlines())
+
+
+def told_at_once(what):
+    """A client of an agent that can't start does not wait for it."""
+    for _ in range(2):
+        begun = lab.now()
+        status, said = host.run("redlock", "run", "-n", "x", "--", "true")
+        ok(status == 69 and lab.now() - begun < 1, "%s: a client is told so at once (%.2f s, %d): %s" % (
+            what, lab.now() - begun, status, said.strip()))
+    before = journal_lines()
+    lab.wait_for(lambda: lab.now() - begun > 2.5, 5, "some time to pass")
+    ok(journal_lines() - before <= 2, "%s: and the journal does not fill (%d lines)" % (
+        what, journal_lines() - before))
+
+
+def test_not_configured():
+    units = ("redlockd.socket", "redlockd.service")
+    host.must("systemctl", "stop", *units)
+    host.must("rm", "/etc/redlockd.conf")
+    host.must("systemctl", "start", *units)
+    equal([host.show(unit, "ActiveState") for unit in units], ["inactive"] * 2,
+          "without a configuration nothing is started, and nothing has failed")
+    told_at_once("no configuration")
+    host.write("/etc/redlockd.conf", "# node \"a\" {}\n")
+    host.must("systemctl", "start", *units)
+    equal(host.show("redlockd.service", "ActiveState"), "inactive", "nor if no node is in it")
+    told_at_once("no nodes")
+    host.configure(nodes, CONFIG)
+    host.must("systemctl", "start", "redlockd.service")
+    equal(host.must("redlock", "run", "x", "--", "echo", "held"), "held\n", "configured, it starts")
+    host.must("systemctl", "stop", "redlockd.service")
+    host.must("rm", "/etc/redlockd.conf")
+    told_at_once("a configuration that has gone")
+    host.configure(nodes, CONFIG + 'max_ttl = "for ever"\n')
+    status, said = host.run("systemctl", "start", "redlockd.service")
+    ok(status != 0 and host.show("redlockd.service", "ActiveState") == "failed", "with a mistake it fails")
+    told_at_once("a wrong configuration")
+    ok(host.show("redlockd.service", "NRestarts") == "0", "and is not started again")
+    host.configure(nodes, CONFIG)
+    host.must("systemctl", "restart", "redlockd.service")
+    equal(host.must("redlock", "run", "x", "--", "echo", "held"), "held\n", "mended, it starts")
+    host.configure(nodes, CONFIG, 'password = "x"')
+    advice = host.run("redlockd", "--check-config")[1].strip().rsplit(": ", 1)[1]
+    host.must("sh", "-c", "; ".join(command + " /etc/redlockd.conf" for command in advice.split("; ")))
+    equal(host.must("stat", "-c", "%U:%G:%a", "/etc/redlockd.conf"), "root:redlockd:640\n",
+          "the advice: " + advice)
+    host.must("systemctl", "reload", "redlockd.service")
+    ok(True, "with which the agent can still read its configuration")
+    host.must("rm", "/etc/redlockd.conf")
+    host.configure(nodes, CONFIG)
+    host.must("systemctl", "restart", "redlockd.service")
 
 
 def test_watchdog():
@@ -104,7 +172,7 @@ def test_watchdog():
     begun = lab.now()
     host.must("kill", "-STOP", str(pid))
     lab.wait_for(lambda: main_pid() not in (0, pid), 30, "another agent")
-    ok(3 < lab.now() - begun < 12, "an agent that hangs is replaced (after %.1f s)" % (
+    ok(1.5 < lab.now() - begun < 6, "an agent that hangs is replaced (after %.1f s)" % (
         lab.now() - begun))
     ok("watchdog" in host.must("journalctl", "--no-pager", "-u", "redlockd.service").lower(),
        "by the watchdog")
@@ -270,6 +338,6 @@ reason = machine.why_not()
 if reason:
     print("1..0 # SKIP " + reason)
     sys.exit(0)
-main(set_up, test_activation, test_status, test_start_without_nodes, test_reload, test_watchdog,
-     test_keeper_hangs, test_restart_keeps_leases, test_restart_under_load, test_credentials, test_sandbox,
-     test_killed_test)
+main(set_up, test_activation, test_status, test_start_without_nodes, test_reload, test_not_configured,
+     test_watchdog, test_keeper_hangs, test_restart_keeps_leases, test_restart_under_load, test_credentials,
+     test_sandbox, test_killed_test)

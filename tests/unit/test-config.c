@@ -511,7 +511,8 @@ static void test_files(void) {
     (void) umask(0);
     config =
         accepts("a password that everybody may read, with a warning", "node a { address = h password = x }",
-                "1: warning: the file has a password and everybody may read it");
+                "1: warning: the file has a password and everybody may read it: chgrp redlockd; "
+                "chmod 640");
     (void) umask(077);
     (void) unlink(FILE_NAME);
 }
