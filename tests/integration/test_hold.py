@@ -335,5 +335,5 @@ def test_settings():
 
 
 main(test_usage, test_lead, test_pause, test_hand_over, test_foreign_leader, test_told_who_leads,
-     test_agent_stopped, test_without_manager, test_back_in_time, test_quorum_lost, test_agent_restarted, test_agent_away,
-     test_hooks, test_hooks_that_hang, test_watchdog, test_settings)
+     test_agent_stopped, test_without_manager, test_back_in_time, test_quorum_lost, test_agent_restarted,
+     test_agent_away, test_hooks, test_hooks_that_hang, test_watchdog, test_settings)

@@ -33,11 +33,17 @@ def end_well(number, frame):
     sys.exit(128 + number)  # so that the machines are ended too
 
 
-def set_up():
-    """Installs what was built, for the machines to see."""
+def set_up_empty():
+    """Nothing of ours is to be in the machines."""
     signal.signal(signal.SIGTERM, end_well)
     os.chmod(lab.directory, 0o755)
     os.mkdir(SHARED)
+    os.mkdir(STAGE)
+
+
+def set_up():
+    """Installs what was built, for the machines to see."""
+    set_up_empty()
     subprocess.run(["meson", "install", "-C", lab.BUILD, "--no-rebuild", "--destdir", STAGE], check=True,
                    capture_output=True)
     os.makedirs(os.path.join(STAGE, "etc"), exist_ok=True)

@@ -191,7 +191,8 @@ def follows(host):
 
 
 def wait_follows(leader):
-    """It waits for the lease, and not for its restart; or leads again, if it was back before the lease ended."""
+    """It waits for the lease, and not for its restart; or leads again, as it was back before the lease
+    ended."""
     lab.wait_for(lambda: follows(leader) or (record()[-1][1] == leader.name and runs(leader)), 20,
                  "the former leader to follow")
 
