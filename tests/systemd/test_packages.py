@@ -39,7 +39,8 @@ def set_up():
         note(line)
     nodes = [Node(name) for name in "abc"]
     host = Machine("packages")
-    host.must("rm", "-f", "/usr/sbin/policy-rc.d")  # with which images keep packages from starting what they bring
+    # With which images keep packages from starting what they bring.
+    host.must("rm", "-f", "/usr/sbin/policy-rc.d")
 
 
 def debs(version):
