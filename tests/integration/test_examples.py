@@ -459,7 +459,10 @@ not_run("README.md", "tests/bench/run", "it takes minutes; the test bench has a 
 not_run("README.md", "targets:", "that is what tests/bench/run has printed")
 
 
-@example("README.md", "apt install")
+not_run("README.md", "apt build-dep", "tests/systemd/test_packages.py builds and installs the packages")
+
+
+@example("README.md", "apt install gcc")
 def install(text):
     wanted = re.search("apt install (.*)", text).group(1).split()
     setup = re.search('^packages="(.*?)"', pages.read("tests/setup"), re.M | re.S).group(1).split()
