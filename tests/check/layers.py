@@ -30,7 +30,8 @@ LAYERS = {
     "client-lib": (LIBRARY, None),
     "client-lib/cli": (LIBRARY + ("cli.h", "group-witness.h", "guard.h", "job.h", "json.h",
                                   "leadership.h", "listing.h", "notify.h", "process-tree.h", "run.h",
-                                  "signal-relay.h", "unit-cgroup.h", "unit-guard.h", "utf8.h", "waiting.h"), None),
+                                  "signal-relay.h", "unit-cgroup.h", "unit-guard.h", "utf8.h",
+                                  "waiting.h"), None),
 }
 
 # Where more care is due than a directory shows.
