@@ -156,6 +156,7 @@ void lease_expired(struct client *client, struct redlock_lease *lease, const cha
         {"no-quorum", "no majority of the nodes extended it in time"},
         {"heartbeat", "redlock_beat() was not called in time"},
         {"max-hold", "it was held for as long as allowed"},
+        {"unread", "the grant was not read in time"},
     };
     char risk[sizeof(lease->risk)];
 

@@ -74,6 +74,8 @@ enum reason {
     REASON_HEARTBEAT,
     REASON_MAX_HOLD,
     REASON_CLOSED,
+    REASON_UNREAD, /* the front's alone */
+    REASON_LAST = REASON_UNREAD,
 };
 
 enum standing {

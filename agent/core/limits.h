@@ -38,6 +38,7 @@ enum {
     TOKEN_RAISES_MAX = 3,     /* tries of one attempt to find a token that a majority accepts */
     HANDOFFS_MAX = 64,        /* in a row on one host while another waits, and as many tokens are reserved */
     HANDOFFS_ALONE_MAX = 4096, /* the same while no other host is known to wait */
+    GRANT_READ_MS = 2000,      /* or the ttl, if that is less: by then a client has read its grant */
     HANDOFF_MS = 50,           /* after the acquisition no more hand-offs: other hosts get their turn */
     FENCE_SKEW_MS_MIN = 1000,
     FENCE_SKEW_MS_MAX = 24 * 60 * 60 * 1000,

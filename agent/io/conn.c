@@ -2,9 +2,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -338,6 +340,20 @@ static void flush(struct conn *conn) {
 
 static size_t unsent_bytes(const struct conn *conn) {
     return send_buffer_unsent(&conn->output);
+}
+
+/* The kernel counts what is unread with its own overhead: so when that is no more than what was sent behind
+ * it, the rest was read. */
+bool conn_has_read(struct session *session, uint32_t told_at) {
+    const struct conn *conn = conn_of(session);
+    size_t behind = (uint32_t) (session->written - told_at);
+    int unread = 0;
+
+    if (conn->fd < 0 || conn->send_error != 0 || unsent_bytes(conn) > behind)
+        return false;
+    if (ioctl(conn->fd, SIOCOUTQ, &unread) < 0)
+        return true;
+    return (size_t) unread <= (behind - unsent_bytes(conn)) || unread <= 1;
 }
 
 /* --- the manager's store --- */

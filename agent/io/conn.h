@@ -91,6 +91,9 @@ instant_ns conn_due_ns(const struct conn_host *host);
 /* The service's way out: appends to the output. */
 void conn_write(struct session *session, const char *bytes, size_t length);
 
+/* Whether the client has read what it was told up to here: what session->written was then. */
+bool conn_has_read(struct session *session, uint32_t told_at);
+
 /* The service's page hook: makes the session's page; its descriptor goes with the next byte written. 0 or a
  * negative errno. */
 int conn_make_page(struct session *session);

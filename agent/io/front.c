@@ -122,6 +122,11 @@ static void on_changed(void *userdata, uint64_t name_hash, const char *name, siz
     observe_hint(&front->service, name_hash, name, length);
 }
 
+static bool on_has_read(void *userdata, const struct request *request) {
+    (void) userdata;
+    return conn_has_read(request->session, request->tenure.told_at);
+}
+
 static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     struct front *front = userdata;
     secrets_take(&front->secrets, secret);
@@ -427,6 +432,7 @@ static int set_up_service(struct front *front, uint32_t requests_max) {
     const struct registry_sink registry_sink = {.command = on_command,
                                                 .outcome = on_outcome,
                                                 .changed = on_changed,
+                                                .has_read = on_has_read,
                                                 .secret = on_secret,
                                                 .userdata = front};
     const struct service_sink sink = {.write = on_write,

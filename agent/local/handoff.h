@@ -68,6 +68,7 @@ struct request;
 /* A lease from its acquisition to its release, whoever has it meanwhile. */
 struct tenure {
     instant_ns acquired_ns;
+    uint32_t told_at;  /* of the holder: where the grant ends in what its session was told, see session.h */
     uint16_t handoffs; /* so far */
     bool secret;       /* nobody but the agent knows the random part of the lock value: may be handed over */
 };

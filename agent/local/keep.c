@@ -240,7 +240,7 @@ static bool is_sound(const struct ledger_entry_view *view, instant_ns now_ns) {
     uint64_t generation = entry->request >> REQUEST_INDEX_BITS;
     instant_ns longest_ns = now_ns + (int64_t) entry->ttl_ms * NS_PER_MS;
 
-    return generation > 0 && generation <= UINT32_MAX && entry->risk <= 1 + REASON_CLOSED &&
+    return generation > 0 && generation <= UINT32_MAX && entry->risk <= 1 + REASON_LAST &&
            entry->ttl_ms >= TTL_MS_MIN && entry->ttl_ms <= TTL_MS_MAX && entry->node_timeout_ms > 0 &&
            entry->node_timeout_ms <= TTL_MS_MAX && entry->heartbeat_ms <= INT32_MAX &&
            entry->max_hold_ms >= 0 && entry->max_hold_ms <= INT64_MAX / NS_PER_MS && entry->token >= 0 &&

@@ -118,6 +118,7 @@ static bool hand_over(struct registry *registry, struct request *holder, instant
     number_move(&registry->numbers, next->number, next);
     registry->handoffs++;
     request_enter(registry, next, REQUEST_HELD);
+    request_await_reader(registry, next, now_ns);
     next->page_slot = (int16_t) page_take(next->page);
     request_set_deadline(registry, next, next->deadline_ns);
     if (next->heartbeat_ms > 0)
@@ -235,6 +236,7 @@ static void granted(struct registry *registry, struct request *request, const st
     else
         request_drop_guise(registry, request);
     request->page_slot = (int16_t) page_take(request->page);
+    request_await_reader(registry, request, now_ns);
     request_set_deadline(registry, request, deadline_ns);
     if (!request->resume && request->max_hold_ms > 0)
         request->hold_until_ns = instant_add(now_ns, request->max_hold_ms * NS_PER_MS);
@@ -255,7 +257,7 @@ static void extended(struct registry *registry, struct request *request, instant
     if (request->state != REQUEST_HELD || now_ns >= request->deadline_ns)
         return;
     request_extend(registry, request, deadline_ns);
-    if (request->risk != 0) {
+    if (request->risk != 0 && !request->unread) {
         request->risk = 0;
         request_tell_kind(registry, request, OUTCOME_EXTENDED, now_ns);
     }
@@ -370,7 +372,9 @@ void registry_report(struct registry *registry, const struct report *report, ins
     case REPORT_LOST:
         if (request->state != REQUEST_HELD)
             break; /* RELEASED follows */
-        request_tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = report->reason},
+        request_tell(registry, request,
+                     &(struct outcome){.kind = OUTCOME_LOST,
+                                       .reason = request->unread ? REASON_UNREAD : report->reason},
                      now_ns);
         line_leave(registry, request);
         break;
@@ -407,7 +411,9 @@ static void wait_ended(struct registry *registry, struct request *request, insta
 static void deadline_passed(struct registry *registry, struct request *request, instant_ns now_ns) {
     enum reason reason = REASON_PAUSED;
 
-    if (request->abandoned)
+    if (request->unread)
+        reason = REASON_UNREAD;
+    else if (request->abandoned)
         reason = REASON_CLOSED;
     else if (request->risk != 0)
         reason = (enum reason)(request->risk - 1);
@@ -426,6 +432,20 @@ static void stop_lingering(struct registry *registry, struct request *request, i
     registry_release(registry, request, now_ns);
 }
 
+/* The time is over in which its client should have read the grant. */
+static void reading_ended(struct registry *registry, struct request *request, instant_ns now_ns) {
+    request->read_until_ns = INSTANT_NEVER;
+    if (!request->session || request->abandoned ||
+        registry->sink.has_read(registry->sink.userdata, request)) {
+        request_set_held_due_after(registry, request, now_ns);
+        return;
+    }
+    request->unread = true;
+    (void) registry_abandon(registry, request, now_ns);
+    at_risk(registry, request, REASON_UNREAD, now_ns);
+    request_set_held_due_after(registry, request, now_ns);
+}
+
 /* Those due at the same instant come next. */
 static void expect_neighbours(const struct registry *registry, uint32_t item) {
     uint32_t third = agenda_neighbour(&registry->due, agenda_neighbour(&registry->due, item));
@@ -442,6 +462,8 @@ void registry_tick(struct registry *registry, instant_ns now_ns) {
             deadline_passed(registry, request, now_ns);
         else if (request->state == REQUEST_HELD && now_ns >= request->linger_until_ns)
             stop_lingering(registry, request, now_ns);
+        else if (request->state == REQUEST_HELD && now_ns >= request->read_until_ns)
+            reading_ended(registry, request, now_ns);
         else if (request->state == REQUEST_HELD && now_ns >= handoff_tell_ns(request))
             request_tell_holder(registry, request);
         else if (request->state == REQUEST_HELD)

@@ -10,6 +10,10 @@
  * A lease may linger when its session ends without a release: it goes on as if it were held, so that what
  * its holder has started can be stopped before another one has the name.
  *
+ * A grant that its client does not read, since the process is stopped or hangs, is taken back: after
+ * GRANT_READ_MS, or the ttl if that is less, the lease is extended no more, and the next one has the name
+ * when it ends. Not before: the client may read the grant at any moment, and believes in its deadline then.
+ *
  * A lease that is let go may be handed over to the next in line without its keeper: local/handoff.h.
  *
  * Every request has a bound that is kept here, whatever the keeper and the nodes do. When its wait is over
@@ -78,6 +82,7 @@ struct request {
     bool
         alternate : 1; /* restored, and if it is not found, what stood in the keys is yet to be looked for */
     bool refresh : 1;  /* restored, and that was looked for: the keys are to have what its holder was told */
+    bool unread : 1;   /* its client did not read the grant in time: it is not extended */
     bool from_line : 1; /* it contends, or holds, after others of this host */
     int16_t page_slot;  /* held: its place in the page, or PAGE_NO_SLOT */
     uint32_t entry;     /* for the session: its place in the ledger; 0: none */
@@ -101,6 +106,7 @@ struct request {
     };
     instant_ns deadline_ns;
     instant_ns hold_until_ns; /* INSTANT_NEVER: no bound */
+    instant_ns read_until_ns; /* held: by then its client has read the grant; INSTANT_NEVER: it has */
     instant_ns *kept_ns;      /* where the deadline is kept for the next process, or NULL */
     int64_t token;            /* held, or resumed: the fencing token; 0: none */
     struct guise *guise;      /* held, as long as tenure.secret; or restored; else NULL */
@@ -132,6 +138,9 @@ struct registry_sink {
                     instant_ns now_ns);
     /* A request has got this name, or has it no more: its keeper knows, or is told already. May be NULL. */
     void (*changed)(void *userdata, uint64_t name_hash, const char *name, size_t length);
+    /* Whether the request's session has read what it was told up to `tenure.told_at`. NULL: it always has.
+     */
+    bool (*has_read)(void *userdata, const struct request *request);
     /* Fresh random bytes, as the keepers have them. NULL: no lease is handed over. */
     void (*secret)(void *userdata, uint8_t secret[SECRET_BYTES]);
     void *userdata;

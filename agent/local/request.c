@@ -184,6 +184,7 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
         .session = session,
         .tail = tail,
         .wait_until_ns = INSTANT_NEVER,
+        .read_until_ns = INSTANT_NEVER,
         .hold_until_ns = ask->resume ? ask->hold_until_ns : INSTANT_NEVER,
         .token = ask->resume ? ask->token : 0,
     };
@@ -195,7 +196,7 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
 static instant_ns held_due_ns(const struct request *request) {
     instant_ns due_ns = instant_min(request->deadline_ns, request->linger_until_ns);
 
-    return instant_min(due_ns, handoff_tell_ns(request));
+    return instant_min(due_ns, instant_min(request->read_until_ns, handoff_tell_ns(request)));
 }
 
 /* Deadlines that are close share an instant of the timer's, a little before. As a rule the lease has been
@@ -212,6 +213,17 @@ void request_set_held_due_after(struct registry *registry, struct request *reque
     set_held_due(registry, request);
     if (agenda_at(&registry->due, request_index(registry, request)) <= now_ns)
         request_set_due(registry, request, held_due_ns(request));
+}
+
+/* Many share an instant of the timer's. */
+void request_await_reader(const struct registry *registry, struct request *request, instant_ns now_ns) {
+    const int64_t step_ns = INT64_C(1) << 24;
+    uint32_t within_ms = request->ttl_ms < GRANT_READ_MS ? request->ttl_ms : GRANT_READ_MS;
+
+    request->unread = false;
+    request->read_until_ns = INSTANT_NEVER;
+    if (registry->sink.has_read && request->session)
+        request->read_until_ns = (now_ns + within_ms * NS_PER_MS) / step_ns * step_ns + step_ns;
 }
 
 static void show_deadline(const struct registry *registry, struct request *request, instant_ns deadline_ns) {

@@ -39,6 +39,9 @@ void request_set_deadline(struct registry *registry, struct request *request, in
  * looked at, and set anew. */
 void request_extend(struct registry *registry, struct request *request, instant_ns deadline_ns);
 
+/* Its client is about to be told that it is held, or was by a former process. */
+void request_await_reader(const struct registry *registry, struct request *request, instant_ns now_ns);
+
 /* It is not held any more, or nobody is there to look. */
 void request_leave_page(struct request *request);
 

@@ -50,7 +50,7 @@ struct request *registry_restore(struct registry *registry, struct session *sess
 static void restart_held(struct registry *registry, struct request *request) {
     list_prepend(&request->name->queue, &request->queue_link);
     request_enter(registry, request, REQUEST_HELD);
-    request_set_due(registry, request, request->deadline_ns);
+    request_set_due(registry, request, instant_min(request->deadline_ns, request->read_until_ns));
     if (request->abandoned)
         return; /* nothing is asked of the nodes: only nobody else gets it before */
     if (!request->vanished)
@@ -75,6 +75,7 @@ bool registry_restart(struct registry *registry, struct request *request, const 
         return false;
     }
     if (past->held) {
+        request_await_reader(registry, request, now_ns);
         restart_held(registry, request);
         if (past->lingers)
             request_linger(registry, request, now_ns);

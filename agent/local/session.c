@@ -28,6 +28,7 @@ struct resp_writer session_compose(struct service *service) {
 
 void session_send(struct session *session, struct service *service, const struct resp_writer *writer) {
     assert(writer->length <= writer->size);
+    session->written += (uint32_t) writer->length;
     service->sink.write(service->sink.userdata, session, writer->buffer, writer->length);
 }
 
@@ -50,6 +51,7 @@ const char *reason_word(enum reason reason) {
     static const char *const words[] = {
         [REASON_NO_QUORUM] = "no-quorum", [REASON_TAKEN] = "taken",       [REASON_PAUSED] = "paused",
         [REASON_HEARTBEAT] = "heartbeat", [REASON_MAX_HOLD] = "max-hold", [REASON_CLOSED] = "closed",
+        [REASON_UNREAD] = "unread",
     };
     return words[reason];
 }
@@ -62,6 +64,7 @@ static const char *reason_text(enum reason reason) {
         [REASON_HEARTBEAT] = "no BEAT came in time",
         [REASON_MAX_HOLD] = "it was held for as long as allowed",
         [REASON_CLOSED] = "the agent closed the session",
+        [REASON_UNREAD] = "the client did not read the grant in time",
     };
     return texts[reason];
 }
@@ -151,6 +154,7 @@ void session_outcome(void *userdata, struct request *request, const struct outco
     case OUTCOME_GRANTED:
         keep_granted(service, session, request, outcome->text);
         tell_granted(session, service, request, outcome, now_ns);
+        request->tenure.told_at = session->written;
         break;
     case OUTCOME_FAILED:
         keep_ended(service, session, request);

@@ -28,6 +28,7 @@ struct session {
     enum session_state state;
     bool pushes;             /* RESP2: ASYNC or OBSERVE was used */
     bool unhurried;          /* what was written last may wait a moment for what follows it */
+    uint32_t written;        /* bytes that it was told so far, modulo 2^32 */
     uint8_t surveying;       /* enum command_survey: which listing waits */
     struct page *page;       /* the caller's; NULL until PAGE */
     struct request *awaited; /* of SESSION_ACQUIRING and SESSION_RELEASING */

@@ -205,6 +205,69 @@ def test_refused_without_descriptors():
     agent.kill()
 
 
+def test_unread_grant():
+    """A process that is stopped does not read. What is on its way to it may be read at any moment later."""
+    agent = lab.Agent(nodes, lab.UNHURRIED)
+    holder, stopped, next_one = agent.client(), agent.client(3), agent.client(3)
+    pushed = agent.client(3)
+    grant = holder.acquire("name", "TTL", 1000)
+    stopped.send("ACQUIRE", "name", "TTL", 1000, "WAIT", -1)
+    lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the one that is stopped")
+    pushed.send("ACQUIRE", "name", "TTL", 1000, "WAIT", -1, "ASYNC")
+    equal(pushed.reply()[0], "waiting", "another one asked with ASYNC, and reads no further")
+    next_one.send("ACQUIRE", "name", "TTL", 1000, "WAIT", -1)
+    lab.wait_for(lambda: agent.status()["waiters"] == 3, what="all that wait")
+    holder.call("RELEASE", grant["id"])
+    begun = lab.now()
+    got = next_one.reply(timeout=20)
+    ok("id" in got, "a waiter behind two that don't read has the lease")
+    ok(lab.now() - begun < 5 * lab.SCALE, "after twice the ttl of each (%.1f s)" % (lab.now() - begun))
+    unread = stopped.reply()
+    ok(unread["deadline"] < begun * 1e9 + 2.5e9 * lab.SCALE, "who reads the grant then has an old deadline")
+    equal([push[3] if push[0] == "at-risk" else push[2] for push in (stopped.read(), stopped.read())],
+          ["unread", "unread"], "and that it is lost, with the reason")
+    equal(stopped.call("CHECK", unread["id"]), 0, "and does not hold it")
+    equal(pushed.push("lost")[2], "unread", "so does one that was to be told by a push")
+    until = lab.now() + 2.5
+    while lab.now() < until:
+        assert next_one.call("CHECK", got["id"]) > 0
+    ok(next_one.pushes == [], "one that reads keeps its lease")
+    agent.kill()
+
+
+def test_unread_grant_at_the_next_process():
+    agent = KeptAgent(nodes, lab.UNHURRIED)
+    holder, stopped, next_one = agent.client(), agent.client(3), agent.client(3)
+    grant = holder.acquire("kept", "TTL", 1000)
+    stopped.send("ACQUIRE", "kept", "TTL", 1000, "WAIT", -1)
+    next_one.send("ACQUIRE", "kept", "TTL", 1000, "WAIT", -1)
+    lab.wait_for(lambda: agent.status()["waiters"] == 2, what="the waiters")
+    holder.call("RELEASE", grant["id"])
+    lab.wait_for(lambda: agent.status()["leases"] == 1, what="the grant that nobody reads")
+    agent.kill()
+    agent.start()
+    ok("id" in next_one.reply(timeout=20), "an unread grant is taken back by the agent's next process, too")
+    agent.kill()
+
+
+def test_busy_reader():
+    """There is always something unread, but never the grant."""
+    agent = lab.Agent(nodes, lab.UNHURRIED)
+    client = agent.client(3)
+    grant = client.acquire("busy", "TTL", 1000)
+    ahead, until = 100, lab.now() + 2.5
+    for _ in range(ahead):
+        client.send_raw(b"ECHO " + b"x" * 1000 + b"\r\n")
+    while lab.now() < until:
+        client.send_raw(b"ECHO " + b"x" * 1000 + b"\r\n")
+        assert client.reply() == "x" * 1000
+    for _ in range(ahead):
+        client.reply()
+    equal(client.pushes, [], "a client that is always behind has still read its grant")
+    ok(client.call("CHECK", grant["id"]) > 0, "and keeps it")
+    agent.kill()
+
+
 def test_malformed():
     agent = lab.Agent(nodes)
     client = agent.client(3)
@@ -246,5 +309,6 @@ def test_log_flood():
     agent.kill()
 
 
-main(test_half_closed, test_refused, test_refused_without_descriptors, test_malformed, test_nobody_reads,
-     test_log_flood, test_page_that_cannot_be_passed, test_store_that_cannot_be_reached)
+main(test_half_closed, test_refused, test_refused_without_descriptors, test_malformed, test_unread_grant,
+     test_unread_grant_at_the_next_process, test_busy_reader, test_nobody_reads, test_log_flood,
+     test_page_that_cannot_be_passed, test_store_that_cannot_be_reached)

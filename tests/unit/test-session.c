@@ -14,7 +14,14 @@ static struct keeper {
     char command_names[COMMANDS_MAX][NAME_BYTES_MAX + 1];
     unsigned n_commands;
     unsigned surveys;
+    bool nobody_reads;
 } keeper;
+
+/* Of the third session on. */
+static bool on_has_read(void *userdata, const struct request *request) {
+    (void) userdata;
+    return request->session < &front.sessions[2] || !keeper.nobody_reads;
+}
 
 static void on_command(void *userdata, uint64_t hash, const struct command *command) {
     (void) userdata;
@@ -40,7 +47,7 @@ static void begin(uint32_t limit) {
                                                    .node_names = {"a"},
                                                    .node_addresses = {"unix:/a.sock"}},
                                       .sink = {.look = on_command, .survey = on_survey},
-                                      .registry_sink = {.command = on_command},
+                                      .registry_sink = {.command = on_command, .has_read = on_has_read},
                                       .requests_max = 512,
                                       .limit = limit,
                                       .sessions = LISTENERS};
@@ -452,6 +459,79 @@ static void test_late_grant(void) {
     is_int(last_command()->kind, COMMAND_RELEASE, "the late grant becomes a release");
 }
 
+static void extend(uint64_t number) {
+    const struct extension extension = {.request = number, .deadline_ns = front.now_ns + 9898 * NS_PER_MS};
+    registry_extended(&front.service.registry, &extension, 1, front.now_ns);
+}
+
+static void tick_after(int64_t ms) {
+    front.now_ns += ms * NS_PER_MS;
+    registry_tick(&front.service.registry, front.now_ns);
+}
+
+/* Who does not read the grant, being stopped or stuck, does not have the lease for ever. */
+static void test_unread_grant(void) {
+    for (unsigned asks_async = 0; asks_async < 2; asks_async++) {
+        begin(512);
+        ask(2, "HELLO 3");
+        uint64_t first = hold(0, "ACQUIRE job");
+        ask(2, asks_async ? "ACQUIRE job WAIT -1 ASYNC" : "ACQUIRE job WAIT -1");
+        ask(1, "ACQUIRE job WAIT -1");
+        keeper.nobody_reads = true;
+        ask(0, "QUIT");
+        session_end(&front.sessions[0], &front.service, front.now_ns);
+        report(first, REPORT_RELEASED);
+        uint64_t number = last_command()->request;
+        report(number, REPORT_GRANTED);
+        tick_after(GRANT_READ_MS - 1);
+        is_int(last_command()->kind, COMMAND_CONTEND, "a grant may go unread for a while");
+        extend(number);
+        clear();
+        tick_after(20);
+        is_int(last_command()->kind, COMMAND_ABANDON, "then it is extended no more");
+        is_int(last_command()->request, number, "though it is the keeper's to keep until its deadline");
+        ok(strstr(got(2), "at-risk") && strstr(got(2), "unread"), "its client is told: %s", got(2));
+        is_string(got(1), "", "which it may read at any moment, so nobody else has it before");
+        keeper.nobody_reads = false; /* too late */
+        tick_after(9870);
+        is_string(got(1), "", "up to the deadline");
+        tick_after(10);
+        ok(strstr(got(2), "lost") && strstr(got(2), "unread"), "then it is lost, with the reason: %s",
+           got(2));
+        is_int(last_command()->kind, COMMAND_CONTEND, "and the next one's turn comes");
+        report(last_command()->request, REPORT_GRANTED);
+        ok(begins(1, "*12"), "who has it then");
+    }
+}
+
+static void test_read_grant(void) {
+    begin(512);
+    keeper.nobody_reads = true; /* but the first session */
+    uint64_t number = hold(0, "ACQUIRE job TTL 1000");
+    for (unsigned i = 0; i < 30; i++) {
+        tick_after(300);
+        extend(number);
+    }
+    is_int(keeper.n_commands, 1, "a grant that was read is not taken back");
+    ask(2, "ACQUIRE short TTL 200");
+    number = last_command()->request;
+    report(number, REPORT_GRANTED);
+    tick_after(220);
+    is_int(last_command()->kind, COMMAND_ABANDON,
+           "with a short ttl there is no more time to read than that");
+    ask(2, "LEASES");
+    ok(strstr(got(2), "at-risk"), "the listing shows it as what it is");
+    char line[64];
+    (void) snprintf(
+        line, sizeof(line), "RELEASE %lld",
+        (long long) registry_id(&front.service.registry,
+                                list_entry(front.sessions[2].requests.next, struct request, session_link)));
+    ask(2, line);
+    is_int(last_command()->kind, COMMAND_RELEASE, "its client may still release it");
+    report(number, REPORT_RELEASED);
+    is_string(got(2), ":1\r\n", "and hears so");
+}
+
 static void test_own_deadline(void) {
     begin(512);
     ask(0, "HELLO 3");
@@ -855,6 +935,8 @@ int main(void) {
     test_handed_over_to_itself();
     test_wait_ends();
     test_late_grant();
+    test_unread_grant();
+    test_read_grant();
     test_own_deadline();
     test_pushes();
     test_withdraw_async();
