@@ -69,14 +69,19 @@ static void discard(int fd) {
             return;
 }
 
+/* Whether nothing is left to do here. What the client wrote before it read is thrown away behind that. */
+static bool is_over(struct closing *closing) {
+    int sent = send_rest(closing);
+    bool over = sent < 0 || (sent > 0 && has_read(closing->fd));
+
+    discard(closing->fd);
+    return over;
+}
+
 static void on_events(struct poll_target *target, uint32_t revents) {
     struct closing *closing = list_entry(target, struct closing, target);
 
-    if (closing->fd < 0)
-        return;
-    discard(closing->fd);
-    int sent = send_rest(closing);
-    if (sent < 0 || (revents & (EPOLLHUP | EPOLLERR)) || (sent > 0 && has_read(closing->fd)))
+    if (closing->fd >= 0 && (is_over(closing) || (revents & (EPOLLHUP | EPOLLERR))))
         finish(closing);
 }
 
@@ -101,8 +106,7 @@ void lingering_close_take(struct lingering_close *closer, int fd, struct send_bu
     list_init(&closing->link);
     list_append(&closer->open, &closing->link);
     closer->n_open++;
-    int sent = send_rest(closing);
-    if (sent < 0 || (sent > 0 && has_read(fd)) ||
+    if (is_over(closing) ||
         poller_add(closer->poller, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &closing->target) < 0)
         finish(closing);
     if (closer->n_open > LINGERING_MAX)
