@@ -11,8 +11,8 @@ from tap import equal, main, ok, skip  # noqa: E402
 
 SOURCE = sys.argv[1]
 COLUMNS = 109
-TEXTS = (".c", ".h", ".lua", ".py", ".sh", ".bash", ".md", ".build", ".txt", ".1", ".3", ".5", ".8", ".conf",
-         ".service", ".socket")
+TEXTS = (".c", ".h", ".lua", ".py", ".sh", ".bash", ".md", ".build", ".txt", ".1", ".3", ".5", ".7", ".8",
+         ".conf", ".service", ".socket")
 
 
 def files():

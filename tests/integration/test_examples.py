@@ -164,7 +164,8 @@ def reports(text):
 def deploy(text):
     process = start(text + "redlock check deploy >&2; echo $?; exec sleep 60")
     printed = process.stdout.readline()
-    ok(re.fullmatch(r"\d+ \d+\n", printed), "it prints the id and the token: %s" % printed.rstrip())
+    ok(re.fullmatch(r"\d+ \d+ \d+\n", printed),
+       "it prints the id, the token and the holder's process: %s" % printed.rstrip())
     equal(process.stdout.readline(), "0\n", "the rest of the script has the lease")
     for node in nodes:
         node.call("SET", "deploy", "another's")
@@ -443,6 +444,48 @@ not_run("redlock-leader@.service.8", "systemctl disable --now backup", MACHINE)
 not_run("redlock-leader@.service.8", "REDLOCK_TTL=5s", MACHINE)
 
 
+# --- redlock-guarantees(7), redlock-operations(7) ---
+
+
+@example("redlock-guarantees.7", 'exec 9>>"$2.fence"')
+def store(text):
+    with open(os.path.join(BIN, "store"), "w") as file:
+        file.write("#!/bin/sh\n" + text)
+    os.chmod(file.name, 0o755)
+    for fence, want in ((5, 0), (7, 0), (6, 1), (7, 0)):
+        run("echo %d | store %d kept" % (fence, fence), want=want)
+        equal(run("cat kept"), "%d\n" % max(fence, 7 if want else 0), "after token %d" % fence)
+
+
+@example("redlock-guarantees.7", "redlock run report -c")
+def use_store(text):
+    program("generate", "echo a report\n")
+    run(text)
+    equal(run("cat report.txt"), "a report\n", "the holder stores its report")
+    run("echo late | store 1 report.txt", want=1)
+
+
+@example("redlock-operations.7", "redlock nodes --bless")
+def bless_all(text):
+    if os.geteuid() != 0:
+        skip("redlock nodes --bless", "the test does not run as root")
+        return
+    run(text)
+
+
+@example("redlock-operations.7", "CRITICAL")
+def monitor(text):
+    begins(run(text), "OK: ", "with a quorum")
+    nodes[0].kill()
+    agent.wait_voting(2)
+    begins(run(text, want=1), "WARNING: %s " % nodes[0].name, "with a node down")
+    nodes[0].start()
+    agent.wait_voting(3)
+    process = start(text, env=dict(environment(), REDLOCK_SOCKET=at("nowhere")))
+    begins(process.communicate(timeout=20 * lab.SCALE)[0], "CRITICAL: ", "without an agent")
+    equal(process.returncode, 2, "and exit status 2")
+
+
 # --- README ---
 
 
@@ -455,8 +498,6 @@ def first_lines(text):
 
 not_run("README.md", "agent/try", "it installs and builds by itself; shellcheck looks at it")
 not_run("README.md", "tests/run", "that is what runs this")
-not_run("README.md", "tests/bench/run", "it takes minutes; the test bench has a short form of it")
-not_run("README.md", "targets:", "that is what tests/bench/run has printed")
 
 
 not_run("README.md", "apt build-dep", "tests/systemd/test_packages.py builds and installs the packages")
@@ -496,16 +537,13 @@ def in_the_shell(text):
         line = line.replace("'shell text'", "true").replace("COMMAND...", "true")
         name = "'readme leader'" if "leader NAME" in line else "readme"
         line = line.replace("NAME...", "readme other").replace("NAME", name)
-        if not line.startswith(("redlock hold", "redlock watch")):
+        if not line.startswith("redlock watch"):
             run(line)
             lab.wait_for(lambda: not is_held("readme"), what="the end of the lease")
             continue
         process = start(line)
-        if "hold" in line:
-            wait_held("readme")
-        else:
-            names = sorted(process.stdout.readline().split()[0] for _ in range(2))
-            equal(names, ["other", "readme"], "a line of redlock watch for each name")
+        names = sorted(process.stdout.readline().split()[0] for _ in range(2))
+        equal(names, ["other", "readme"], "a line of redlock watch for each name")
         equal(interrupt(process), 0, "it ends well: %s" % line)
     holder.close()
 
