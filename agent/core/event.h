@@ -171,27 +171,45 @@ struct vote {
 struct blessing {
     uint32_t mark; /* the number of our mark, which must stand */
     uint32_t max_ttl_ms;
-    int64_t floor_us; /* or its blessing must have this floor, and is raised to the max_ttl; 0: none */
+    uint32_t covered_ms; /* leases with a ttl up to this one have ended, if the node forgot any */
+    bool rested;         /* it counts for agents that want quarantines, too */
+};
+
+/* What a node's epoch is to say, if it still is the one that the last probe found. */
+struct amendment {
+    uint32_t max_ttl_ms;
+    uint32_t proposed_ms; /* a smaller max_ttl that nobody may need more than; 0: none */
 };
 
 /* What a node is asked of itself. */
 struct inquiry {
     uint32_t mark;       /* the number of our mark */
+    uint32_t max_ttl_ms; /* goes with the mark */
     bool leave;          /* leave it, unless the node is blessed */
     bool disown;         /* let it be nobody's heir */
     int64_t withdraw_us; /* its blessing with this floor no longer counts; 0: none */
+    node_set known;      /* nodes that we know to be those of the fleet: where we reach them may be noted */
 };
 
 /* What a node says of itself: does its epoch key name its present process? */
 struct probe {
     bool blessed;
-    bool heir;           /* not blessed, but the process before it, whose data are all here and whose clock
-                          * the shard was told */
-    bool marked;         /* not blessed: nothing was lost since the mark was left */
-    uint32_t max_ttl_ms; /* blessed: the longest ttl that any agent grants */
-    int64_t floor_us;    /* blessed: tells this blessing from others; no fencing token was larger then */
-    int64_t time_us;     /* the node's TIME; negative: not told */
-    instant_ns sent_ns;  /* when it was asked */
-    const char *error;   /* NULL, or the text of its refusal */
+    bool rested;   /* blessed: after a quarantine, or on an operator's word */
+    bool foreign;  /* blessed: by an agent with another set of nodes */
+    bool heir;     /* not blessed, but the process before it, whose data are all here and whose clock the
+                    * shard was told */
+    bool marked;   /* not blessed for us: nothing was lost since the mark was left */
+    bool rival;    /* the same: an agent with another set of nodes has left its mark, too */
+    bool unrested; /* the same: agents with `quarantine = no` have blessed it for themselves */
+    bool brief;    /* it tells of its epoch or our mark alone: nothing of what else it knows */
+    uint32_t max_ttl_ms; /* the longest ttl that any agent grants, as the epoch or the marks have it */
+    uint32_t proposed_ms, generation; /* blessed: what the epoch says */
+    int64_t floor_us;   /* blessed: tells this blessing from others; no fencing token was larger then */
+    int64_t time_us;    /* the node's TIME; negative: not told */
+    instant_ns sent_ns; /* when it was asked */
+    node_set elsewhere; /* nodes that others reach at another address, as far as this one knows */
+    const char *others; /* foreign, rival: what is to be said of it */
+    size_t others_length;
+    const char *error; /* NULL, or the text of its refusal */
     size_t error_length;
 };

@@ -566,8 +566,10 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
 
     if (!(lease->round.asked & node_set_of(node)))
         return;
-    if (shard->nodes[node].stepped && lease->state != LEASE_RELEASING)
-        vote = &worthless; /* it was executed, but is no promise */
+    bool voted = vote->kind == VOTE_YES || vote->kind == VOTE_REPAIRED || vote->kind == VOTE_BEHIND;
+    bool late = voted && !node_epoch_stood(&shard->nodes[node], lease->started_ns);
+    if ((shard->nodes[node].stepped || late) && lease->state != LEASE_RELEASING)
+        vote = &worthless; /* it was executed, but is no promise: quarantine.h wants epochs of before */
     round_answer(&lease->round, node, vote->kind);
     switch ((enum lease_state) lease->state) {
     case LEASE_ACQUIRING:

@@ -46,7 +46,9 @@ enum {
     QUARANTINE_MARGIN_MS = 1000, /* on top of max_ttl and its drift */
     PROBE_MS = 1000, /* how often a quarantined node is asked whether another agent has blessed it */
     PROBE_TRUSTED_MS = 10 * 1000, /* how long a trusted node may go without telling its clock and epoch */
-    DRIFT_DIVISOR = 100,          /* drift = ttl/100 + 2 ms: the clocks' rates may differ by 1 % */
+    PROBE_BUSY_MS = 60 * 1000, /* the same for what probes alone tell: what other agents are configured to */
+    AMENDMENT_PAUSE_MS = 10 * 60 * 1000, /* epochs are made shorter no more often */
+    DRIFT_DIVISOR = 100,                 /* drift = ttl/100 + 2 ms: the clocks' rates may differ by 1 % */
     DRIFT_FIXED_MS = 2,
     CLOCK_SLACK_MS = DRIFT_FIXED_MS, /* a clock that was set by no more than that has not been set */
 };

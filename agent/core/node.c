@@ -4,17 +4,24 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/event.h"
+#include "core/validity.h"
 
 void node_init(struct node *node) {
-    *node = (struct node){.marked_ns = INSTANT_NEVER, .short_floor_us = FLOOR_UNKNOWN};
+    *node = (struct node){.marked_ns = INSTANT_NEVER,
+                          .read_ns = INSTANT_LONG_AGO,
+                          .elsewhere_ns = INSTANT_LONG_AGO,
+                          .rival_ns = INSTANT_LONG_AGO,
+                          .epoch_ns = INSTANT_LONG_AGO,
+                          .amend_ns = INSTANT_LONG_AGO};
     node_note_trouble(node, "not connected yet", strlen("not connected yet"));
 }
 
 void node_ready(struct node *node, instant_ns now_ns) {
     node->ready = true;
-    node->stalled = node->cut = node->probing = node->marking = node->blessing = node->hurry = false;
+    node->stalled = node->cut = node->probing = node->marking = node->blessing = node->amending =
+        node->hurry = false;
     node->trust = NODE_UNKNOWN;
+    node->blessed = false;
     node->probe_ns = now_ns;
     node->outstanding = 0;
     node->progress_ns = now_ns;
@@ -22,9 +29,10 @@ void node_ready(struct node *node, instant_ns now_ns) {
 }
 
 void node_gone(struct node *node, const char *reason) {
-    node->ready = node->stalled = node->cut = node->probing = node->marking = node->blessing = node->hurry =
-        false;
+    node->ready = node->stalled = node->cut = node->probing = node->marking = node->blessing =
+        node->amending = node->hurry = false;
     node->trust = NODE_UNKNOWN;
+    node->blessed = false;
     node->outstanding = 0;
     node_note_trouble(node, reason, strlen(reason));
 }
@@ -79,31 +87,17 @@ static void node_note_step(struct node *node) {
                     (long long) (ms % 1000));
 }
 
-/* It has been blessed for shorter leases than ours, or the process whose data it has: what is to be waited
- * for before that is renewed. It must not count as a blessing of ours if the epoch is gone by then, so it
- * goes with a mark that was never left. */
-static void node_wait_for_renewal(struct node *node, const struct probe *probe, instant_ns now_ns) {
+/* It is the heir of a process that was blessed: what is to be waited for before that is renewed. It must not
+ * count as a blessing of ours if the epoch is gone by then, so it goes with a mark that was never left. */
+static void node_wait_for_renewal(struct node *node, instant_ns now_ns) {
     static const char inheriting[] =
-        "has restarted with all of its data: it votes when its blessing is renewed",
-                      shorter[] =
-                          "was trusted for leases of a shorter max_ttl: it votes when all longer ones "
-                          "have ended";
+        "has restarted with all of its data: it votes when its blessing is renewed";
 
-    if (probe->heir) {
-        node->mark++;
-        node->marked_ns = now_ns;
-        node->hurry = true;
-        node->short_floor_us = FLOOR_UNKNOWN; /* the blessing is to be taken over, not raised */
-        node_note_trouble(node, inheriting, sizeof(inheriting) - 1);
-        return;
-    }
-    if (node->short_floor_us != probe->floor_us || node->marked_ns == INSTANT_NEVER) {
-        node->mark++;
-        node->marked_ns = now_ns;
-        node->hurry = false;
-    }
-    node->short_floor_us = probe->floor_us;
-    node_note_trouble(node, shorter, sizeof(shorter) - 1);
+    node->mark++;
+    node->marked_ns = now_ns;
+    node->hurry = true;
+    node->marking = false;
+    node_note_trouble(node, inheriting, sizeof(inheriting) - 1);
 }
 
 static void node_trusted(struct node *node, const struct probe *probe, instant_ns now_ns) {
@@ -114,7 +108,76 @@ static void node_trusted(struct node *node, const struct probe *probe, instant_n
     node->trust = NODE_TRUSTED;
     node->marking = node->hurry = false;
     node->marked_ns = INSTANT_NEVER;
-    node->short_floor_us = FLOOR_UNKNOWN;
+}
+
+/* --- its epoch, and what else it knows --- */
+
+static void node_note_epoch(struct node *node, const struct probe *probe, instant_ns now_ns) {
+    if (!node->epoch_known || node->generation != probe->generation ||
+        node->blessed_floor_us != probe->floor_us)
+        node->epoch_ns = now_ns;
+    node->epoch_known = true;
+    node->generation = probe->generation;
+    node->blessed_floor_us = probe->floor_us;
+    node->known_ms = probe->max_ttl_ms;
+    node->proposed_ms = probe->proposed_ms;
+    node->reading = probe->foreign || !probe->rested ? NODE_READ_NOTHING : NODE_READ_EPOCH;
+}
+
+static void node_note_reading(struct node *node, const struct probe *probe, instant_ns now_ns) {
+    node->read_ns = node->asked_ns;
+    node->blessed = probe->blessed;
+    node->foreign = probe->blessed && probe->foreign;
+    if (!probe->brief)
+        node->elsewhere = probe->elsewhere;
+    if (probe->blessed) {
+        node_note_epoch(node, probe, now_ns);
+        return;
+    }
+    if (probe->rival)
+        node->rival_ns = now_ns;
+    node->reading = probe->marked && !probe->rival && !probe->brief ? NODE_READ_MARK : NODE_READ_NOTHING;
+    node->known_ms = probe->max_ttl_ms;
+}
+
+/* Its epoch counts for us, and it says that leases as long as ours are granted, and will be. */
+static bool epoch_suffices(const struct node *node, const struct node_terms *terms) {
+    return node->known_ms >= terms->max_ttl_ms &&
+           (node->proposed_ms == 0 || node->proposed_ms >= terms->max_ttl_ms);
+}
+
+/* How long an epoch is left as it is before shorter leases are proposed: a round trip for all agents. */
+static int64_t patience_ns(const struct node *node) {
+    return instant_min(validity_quarantine_ns(node->known_ms), AMENDMENT_PAUSE_MS * NS_PER_MS);
+}
+
+/* From when on its epoch is to say something else. A proposal that has stood since we know it for as long as
+ * a quarantine was unknown to everybody who granted longer leases meanwhile: none of these stands. */
+static instant_ns amendment_due_ns(const struct node *node, const struct node_terms *terms) {
+    instant_ns due_ns = INSTANT_NEVER;
+
+    if (!node->blessed || node->stepped)
+        return INSTANT_NEVER;
+    if (node->foreign || (node->hurry && node->known_ms > terms->max_ttl_ms))
+        due_ns = node->hurry ? INSTANT_LONG_AGO : INSTANT_NEVER;
+    else if (!epoch_suffices(node, terms))
+        due_ns = INSTANT_LONG_AGO;
+    else if (node->proposed_ms != 0)
+        due_ns = instant_add(node->epoch_ns, validity_quarantine_ns(node->known_ms));
+    else if (node->known_ms > terms->max_ttl_ms)
+        due_ns = instant_add(node->epoch_ns, patience_ns(node));
+    return instant_max(due_ns, node->amend_ns);
+}
+
+struct amendment node_amendment(const struct node *node, const struct node_terms *terms, instant_ns now_ns) {
+    uint32_t ours_ms = terms->max_ttl_ms;
+
+    if (node->foreign || node->hurry || node->known_ms <= ours_ms)
+        return (struct amendment){.max_ttl_ms = ours_ms};
+    if (node->proposed_ms >= ours_ms &&
+        now_ns >= instant_add(node->epoch_ns, validity_quarantine_ns(node->known_ms)))
+        return (struct amendment){.max_ttl_ms = node->proposed_ms};
+    return (struct amendment){.max_ttl_ms = node->known_ms, .proposed_ms = ours_ms};
 }
 
 /* Its epoch is no news: the blessing that it names does not count for us. True when that is so. */
@@ -129,20 +192,76 @@ static bool node_still_stepped(struct node *node, const struct probe *probe, ins
     return probe->floor_us == node->floor_us && now_ns < node->stepped_until_ns;
 }
 
-void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_ms, instant_ns now_ns) {
-    static const char quarantined[] =
-        "is new, has restarted or lost its data: it votes when all leases that it "
-        "may have forgotten have ended";
-    bool was_blessing = node->blessing;
+/* Its epoch names its process. */
+static void node_found_blessed(struct node *node, const struct probe *probe, const struct node_terms *terms,
+                               bool was_amending, instant_ns now_ns) {
+    static const char shorter[] = "its epoch is for shorter leases than ours: being changed";
 
-    node->probing = node->blessing = false;
+    if (!node->foreign && epoch_suffices(node, terms)) {
+        node_trusted(node, probe, now_ns);
+        return;
+    }
+    node->trust = NODE_UNKNOWN;
+    node->marking = false;
+    node->marked_ns = INSTANT_NEVER;
+    if (was_amending)
+        node->hurry = false;
+    if (node->foreign)
+        node_note_trouble(node, probe->others, probe->others_length);
+    else
+        node_note_trouble(node, shorter, sizeof(shorter) - 1);
+}
+
+static void node_note_quarantine(struct node *node, const struct probe *probe) {
+    static const char quarantined[] =
+        "is new, has restarted or lost its data: it votes when all leases that "
+        "it may have forgotten have ended",
+                      unrested[] =
+                          "has not rested: only agents with quarantine = no count it. It votes when "
+                          "all leases that it may have forgotten have ended";
+
+    if (probe->rival)
+        node_note_trouble(node, probe->others, probe->others_length);
+    else if (probe->unrested)
+        node_note_trouble(node, unrested, sizeof(unrested) - 1);
+    else
+        node_note_trouble(node, quarantined, sizeof(quarantined) - 1);
+}
+
+/* No epoch that counts for us names its process. */
+static void node_found_unblessed(struct node *node, const struct probe *probe, bool inherits,
+                                 bool was_blessing, instant_ns now_ns) {
+    node->trust = NODE_QUARANTINED;
+    if (was_blessing && !(probe->marked && probe->max_ttl_ms > node->covered_ms))
+        node->marked_ns = INSTANT_NEVER; /* it was in vain: all starts anew */
+    if (inherits) {
+        node_wait_for_renewal(node, now_ns);
+        return;
+    }
+    if (node->marking) {
+        node->marked_ns = now_ns;
+    } else if (!probe->marked) {
+        node->marked_ns = INSTANT_NEVER;
+        node->hurry = false;
+    }
+    node->marking = false;
+    node_note_quarantine(node, probe);
+}
+
+void node_probed(struct node *node, const struct probe *probe, const struct node_terms *terms,
+                 instant_ns now_ns) {
+    bool was_blessing = node->blessing, was_amending = node->amending;
+
+    node->probing = node->blessing = node->amending = false;
     node->probe_ns = now_ns + PROBE_MS * NS_PER_MS;
+    node->amend_ns = was_amending ? node->probe_ns : INSTANT_LONG_AGO;
     if (probe->error) {
         node->trust = NODE_UNKNOWN;
-        node->marking = node->hurry = false;
+        node->blessed = node->marking = node->hurry = false;
         node_note_trouble(node, probe->error, probe->error_length);
         return;
     }
+    node_note_reading(node, probe, now_ns);
     if (node_still_stepped(node, probe, now_ns)) {
         node->trust = NODE_UNKNOWN;
         node_note_step(node);
@@ -153,35 +272,23 @@ void node_probed(struct node *node, const struct probe *probe, uint32_t max_ttl_
     node->marking = node->marking && !probe->heir; /* then none was left */
     node->stepped =
         node->stepped && probe->heir; /* others may let it inherit: that would not count either */
-    if (probe->blessed && probe->max_ttl_ms >= max_ttl_ms) {
-        node_trusted(node, probe, now_ns);
-        return;
-    }
-    node->trust = NODE_QUARANTINED;
-    if (was_blessing)
-        node->marked_ns = INSTANT_NEVER; /* it was in vain: all starts anew */
-    if ((probe->blessed && !was_blessing) || inherits) {
-        node_wait_for_renewal(node, probe, now_ns);
-        node->marking = false;
-        return;
-    }
-    if (node->marking) {
-        node->marked_ns = now_ns;
-    } else if (!probe->marked) {
-        node->marked_ns = INSTANT_NEVER;
-        node->hurry = false;
-    }
-    node->marking = false;
-    node->short_floor_us = FLOOR_UNKNOWN;
-    node_note_trouble(node, quarantined, sizeof(quarantined) - 1);
+    if (probe->blessed)
+        node_found_blessed(node, probe, terms, was_amending, now_ns);
+    else
+        node_found_unblessed(node, probe, inherits, was_blessing, now_ns);
 }
 
-void node_hurry(struct node *node, instant_ns now_ns) {
-    if (!node->ready || node->trust == NODE_TRUSTED)
+void node_hurry(struct node *node, const struct node_terms *terms, instant_ns now_ns) {
+    if (!node->ready || (node->trust == NODE_TRUSTED && node->known_ms <= terms->max_ttl_ms))
         return;
     node->hurry = true;
     if (node->stepped)
         node->stepped_until_ns = node->probe_ns = now_ns;
+}
+
+void node_outgrow(struct node *node, uint32_t max_ttl_ms) {
+    if (node->trust == NODE_TRUSTED && node->known_ms < max_ttl_ms)
+        node->trust = NODE_UNKNOWN;
 }
 
 void node_doubt(struct node *node) {
@@ -190,79 +297,79 @@ void node_doubt(struct node *node) {
     if (node->trust != NODE_TRUSTED)
         return;
     node->trust = NODE_UNKNOWN;
+    node->blessed = node->hurry = false;
     node->probe_ns = INSTANT_LONG_AGO;
     node_note_trouble(node, changed, sizeof(changed) - 1);
 }
 
-static instant_ns blessing_due_ns(const struct node *node, int64_t quarantine_ns) {
-    return node->hurry ? node->marked_ns : instant_add(node->marked_ns, quarantine_ns);
-}
-
-instant_ns node_until_ns(const struct node *node, int64_t quarantine_ns) {
-    if (!node->ready || node->trust != NODE_QUARANTINED || node->marked_ns == INSTANT_NEVER)
-        return INSTANT_NEVER;
-    return blessing_due_ns(node, quarantine_ns);
-}
-
-instant_ns node_wish_due_ns(const struct node *node, int64_t quarantine_ns) {
+instant_ns node_wish_due_ns(const struct node *node, const struct node_terms *terms) {
     if (!node->ready || node->probing || node->stalled)
         return INSTANT_NEVER;
     if (node->stepped && !node->judged && !node->disown)
         return node->stepped_until_ns;
-    if (node->trust != NODE_QUARANTINED)
-        return node->probe_ns;
-    if (node->marked_ns == INSTANT_NEVER)
-        return node->probe_ns; /* to start the stopwatch; never at the speed of the answers */
-    return instant_min(node->probe_ns, blessing_due_ns(node, quarantine_ns));
+    instant_ns due_ns = instant_min(node->probe_ns, amendment_due_ns(node, terms));
+    if (node->trust != NODE_QUARANTINED || node->marked_ns == INSTANT_NEVER)
+        return due_ns; /* to start the stopwatch, too: never at the speed of the answers */
+    return instant_min(due_ns, terms->bless_ns);
 }
 
-enum node_wish node_wish(const struct node *node, int64_t quarantine_ns, instant_ns now_ns) {
-    if (now_ns < node_wish_due_ns(node, quarantine_ns))
+enum node_wish node_wish(const struct node *node, const struct node_terms *terms, instant_ns now_ns) {
+    if (now_ns < node_wish_due_ns(node, terms))
         return NODE_WANTS_NOTHING;
-    if (node->trust == NODE_TRUSTED)
+    if (now_ns >= amendment_due_ns(node, terms))
+        return NODE_WANTS_AMENDMENT;
+    if (node->blessed && !node->stepped)
         return NODE_WANTS_PROBE;
     if (node->marked_ns == INSTANT_NEVER)
         return NODE_WANTS_MARK;
-    if (node->trust == NODE_QUARANTINED && now_ns >= blessing_due_ns(node, quarantine_ns))
+    if (node->trust == NODE_QUARANTINED && now_ns >= terms->bless_ns)
         return NODE_WANTS_BLESSING;
     return NODE_WANTS_PROBE;
 }
 
 void node_asked(struct node *node, enum node_wish wish, instant_ns now_ns) {
     node->probing = true;
+    node->asked_ns = now_ns;
     node->blessing = wish == NODE_WANTS_BLESSING;
+    node->amending = wish == NODE_WANTS_AMENDMENT;
     node->marking = wish == NODE_WANTS_MARK;
     if (node->marking)
         node->mark++;
     node_sent(node, now_ns);
 }
 
-struct blessing node_blessing(const struct node *node, uint32_t max_ttl_ms) {
+struct blessing node_blessing(struct node *node, const struct node_terms *terms) {
+    node->covered_ms = terms->covered_ms;
     return (struct blessing){.mark = node->mark,
-                             .max_ttl_ms = max_ttl_ms,
-                             .floor_us = node->short_floor_us > 0 ? node->short_floor_us : 0};
+                             .max_ttl_ms = terms->max_ttl_ms,
+                             .covered_ms = terms->covered_ms,
+                             .rested = terms->quarantine};
 }
 
-struct inquiry node_inquiry(const struct node *node) {
+struct inquiry node_inquiry(const struct node *node, uint32_t max_ttl_ms, node_set known) {
     return (struct inquiry){.mark = node->mark,
+                            .max_ttl_ms = max_ttl_ms,
                             .leave = node->marking,
                             .disown = node->disown,
                             .withdraw_us =
-                                node->stepped && node->withdraw && node->floor_us > 0 ? node->floor_us : 0};
+                                node->stepped && node->withdraw && node->floor_us > 0 ? node->floor_us : 0,
+                            .known = known};
 }
 
 /* --- clocks --- */
 
 bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns,
                     int64_t quarantine_ns) {
-    /* Others may count on a blessing for shorter leases, and on what we are about to let it inherit. */
-    bool others_count = node->short_floor_us != FLOOR_UNKNOWN || (node->blessing && node->hurry);
+    /* Others may count on an epoch that does not suffice for us, and on what we are about to let it inherit.
+     */
+    bool others_count = node->blessing && node->hurry;
     bool counted = !node->stepped && (node->trust != NODE_QUARANTINED || others_count);
     instant_ns before_ns = node->offset.at_ns;
     int64_t step_ns = offset_update(&node->offset, time_us, sent_ns, now_ns);
 
     if (node->trust == NODE_TRUSTED)
-        node->probe_ns = now_ns + PROBE_TRUSTED_MS * NS_PER_MS;
+        node->probe_ns = instant_min(now_ns + PROBE_TRUSTED_MS * NS_PER_MS,
+                                     instant_max(now_ns, node->read_ns + PROBE_BUSY_MS * NS_PER_MS));
     if (step_ns == 0)
         return false;
     node->trust = NODE_UNKNOWN;

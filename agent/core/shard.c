@@ -7,6 +7,7 @@
 #include "base/prefetch.h"
 #include "core/handover.h"
 #include "core/look.h"
+#include "core/quarantine.h"
 #include "core/retry.h"
 #include "core/token.h"
 #include "core/validity.h"
@@ -210,6 +211,15 @@ void shard_send_look(struct shard *shard, struct look *look, uint32_t item, node
     send_to(shard, &send, now_ns);
 }
 
+/* A former process of this agent granted longer leases than are configured now, and they go on. */
+static void grant_longer(struct shard *shard, uint32_t ttl_ms) {
+    if (ttl_ms <= shard->max_ttl_ms)
+        return;
+    shard->max_ttl_ms = ttl_ms;
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        node_outgrow(&shard->nodes[i], ttl_ms);
+}
+
 /* A new lease for the front's request. */
 static void take_on(struct shard *shard, const struct command *command, instant_ns now_ns) {
     struct lease *lease = shard_lease_new(shard);
@@ -245,6 +255,7 @@ static void take_on(struct shard *shard, const struct command *command, instant_
         return;
     }
     memcpy(lease->secret, command->secret, sizeof(lease->secret));
+    grant_longer(shard, command->ttl_ms);
     lease->hold_until_ns = command->hold_until_ns;
     lease->token = command->token; /* of the holder's own word: nothing but the holder relies on it */
     lease_resume(shard, lease, now_ns);
@@ -314,27 +325,64 @@ static void node_back(struct shard *shard, unsigned node, instant_ns now_ns) {
 
 /* --- trust --- */
 
-static int64_t quarantine_ns(const struct shard *shard) {
-    if (!shard->config.quarantine)
-        return 0;
-    return (int64_t) (shard->max_ttl_ms + QUARANTINE_MARGIN_MS) * NS_PER_MS +
-           validity_drift_ns(shard->max_ttl_ms);
+static struct node_terms terms_of(const struct shard *shard, unsigned index) {
+    struct node_terms terms = {.max_ttl_ms = shard->max_ttl_ms, .quarantine = shard->config.quarantine};
+
+    terms.bless_ns = quarantine_until_ns(shard, index, &terms.covered_ms);
+    return terms;
+}
+
+/* Those that all agents of the fleet trust. */
+static node_set known_nodes(const struct shard *shard) {
+    node_set set = 0;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        if (shard->nodes[i].trust == NODE_TRUSTED && shard->nodes[i].reading == NODE_READ_EPOCH)
+            set |= node_set_of(i);
+    return set;
 }
 
 /* Asks for what the node's trust wants now. */
 static void see_to_trust(struct shard *shard, unsigned index, instant_ns now_ns) {
     struct node *node = &shard->nodes[index];
-    enum node_wish wish = node_wish(node, quarantine_ns(shard), now_ns);
+    const struct node_terms terms = terms_of(shard, index);
+    enum node_wish wish = node_wish(node, &terms, now_ns);
 
     if (wish == NODE_WANTS_NOTHING)
         return;
     node_asked(node, wish, now_ns);
     if (wish == NODE_WANTS_BLESSING) {
-        const struct blessing blessing = node_blessing(node, shard->max_ttl_ms);
+        const struct blessing blessing = node_blessing(node, &terms);
         shard->sink.bless(shard->sink.userdata, index, &blessing);
+    } else if (wish == NODE_WANTS_AMENDMENT) {
+        const struct amendment amendment = node_amendment(node, &terms, now_ns);
+        shard->sink.amend(shard->sink.userdata, index, &amendment);
     } else {
-        const struct inquiry inquiry = node_inquiry(node);
+        const struct inquiry inquiry = node_inquiry(node, shard->max_ttl_ms, known_nodes(shard));
+        node->noted = inquiry.known;
         shard->sink.probe(shard->sink.userdata, index, &inquiry);
+    }
+}
+
+/* What a quarantine waits to hear is asked for at once, and soon all nodes know where we reach the others.
+ * Why a quarantine has no end yet, people hear. */
+static void see_to_quarantines(struct shard *shard, instant_ns now_ns) {
+    node_set known = known_nodes(shard);
+    char text[QUARANTINE_TEXT_BYTES];
+
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        struct node *node = &shard->nodes[i];
+        if (node->trust == NODE_TRUSTED && !node->probing && quarantine_wants(shard, i))
+            node_ask_time(node, now_ns);
+        else if (node->trust == NODE_TRUSTED && (known & (node_set) ~node->noted))
+            node->probe_ns = instant_min(node->probe_ns, now_ns + PROBE_MS * NS_PER_MS);
+        see_to_trust(shard, i, now_ns);
+        bool explains = quarantine_explain(shard, i, now_ns, text);
+        if (explains)
+            node_note_trouble(node, text, strlen(text));
+        if (explains != node->explained && node->trust == NODE_QUARANTINED)
+            node_report(shard, i, STANDING_QUARANTINED, node->trouble);
+        node->explained = explains;
     }
 }
 
@@ -348,11 +396,46 @@ void shard_node_ready(struct shard *shard, unsigned node, instant_ns now_ns) {
 
 static void report_distrust(struct shard *shard, unsigned index) {
     const struct node *node = &shard->nodes[index];
-    node_report(shard, index, node->trust == NODE_QUARANTINED ? STANDING_QUARANTINED : STANDING_FAILED,
-                node->trouble);
+    enum standing standing = node->trust == NODE_QUARANTINED                     ? STANDING_QUARANTINED
+                             : node->blessed && !node->foreign && !node->stepped ? STANDING_PROBING
+                                                                                 : STANDING_FAILED;
+    node_report(shard, index, standing, node->trouble);
 }
 
 static void judge_steps(struct shard *shard, instant_ns now_ns);
+
+static const char of_others[] = "another node of this agent belongs to agents with other nodes: see there";
+
+static void node_counts(struct shard *shard, unsigned index, instant_ns now_ns) {
+    struct node *node = &shard->nodes[index];
+
+    if (!node->barred) {
+        node_back(shard, index, now_ns);
+        return;
+    }
+    node_note_trouble(node, of_others, sizeof(of_others) - 1);
+    node_report(shard, index, STANDING_FAILED, node->trouble);
+}
+
+/* An agent with another set of nodes may have a majority without the one that tells of it: no node is asked
+ * while one tells. */
+static void bar_nodes(struct shard *shard, instant_ns now_ns) {
+    bool barred = false;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        barred |= shard->nodes[i].foreign;
+    if (barred == shard->barred)
+        return;
+    shard->barred = barred;
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        struct node *node = &shard->nodes[i];
+        node->barred = barred;
+        if (node->trust != NODE_TRUSTED)
+            continue;
+        node->trouble[0] = '\0';
+        node_counts(shard, i, now_ns);
+    }
+}
 
 void shard_node_probed(struct shard *shard, unsigned index, const struct probe *probe, instant_ns now_ns) {
     assert(index < shard->config.nodes);
@@ -361,25 +444,29 @@ void shard_node_probed(struct shard *shard, unsigned index, const struct probe *
     if (!node->ready || !node->probing)
         return;
     bool recovered = node_answered(node, true, now_ns) == NODE_RECOVERED;
-    if (probe->blessed && probe->max_ttl_ms > shard->max_ttl_ms)
-        shard->max_ttl_ms = probe->max_ttl_ms; /* first: a quarantine lasts that long */
     if (probe->time_us >= 0)
         shard_node_time(shard, index, probe->time_us, probe->sent_ns, now_ns);
     enum node_trust before = (enum node_trust) node->trust; /* its time may have told of a step */
-    node_probed(node, probe, shard->config.max_ttl_ms, now_ns);
+    const struct node_terms terms = terms_of(shard, index);
+    node_probed(node, probe, &terms, now_ns);
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        if (probe->elsewhere & node_set_of(i))
+            shard->nodes[i].elsewhere_ns = now_ns;
     judge_steps(shard, now_ns);
     if (node->trust == NODE_TRUSTED && (before != NODE_TRUSTED || recovered))
-        node_back(shard, index, now_ns);
+        node_counts(shard, index, now_ns);
     else if (node->trust == NODE_TRUSTED)
         ; /* as it was */
     else if (before != NODE_QUARANTINED || probe->error || recovered)
         report_distrust(shard, index);
-    see_to_trust(shard, index, now_ns);
+    bar_nodes(shard, now_ns);
+    see_to_quarantines(shard, now_ns);
 }
 
 void shard_probe_early(struct shard *shard, int64_t early_ns, instant_ns now_ns) {
     for (unsigned i = 0; i < shard->config.nodes; i++) {
-        if (node_wish_due_ns(&shard->nodes[i], quarantine_ns(shard)) - now_ns > early_ns)
+        const struct node_terms terms = terms_of(shard, i);
+        if (node_wish_due_ns(&shard->nodes[i], &terms) - now_ns > early_ns)
             continue;
         node_ask_time(&shard->nodes[i], now_ns);
         see_to_trust(shard, i, now_ns);
@@ -451,7 +538,7 @@ void shard_node_time(struct shard *shard, unsigned index, int64_t time_us, insta
     assert(index < shard->config.nodes);
 
     struct node *node = &shard->nodes[index];
-    if (node_told_time(node, time_us, sent_ns, now_ns, quarantine_ns(shard))) {
+    if (node_told_time(node, time_us, sent_ns, now_ns, quarantine_longest_ns(shard))) {
         node_report(shard, index, STANDING_FAILED, node->trouble);
         for (unsigned i = 0; i < shard->config.nodes; i++)
             node_ask_time(&shard->nodes[i], now_ns);
@@ -468,13 +555,21 @@ void shard_node_time(struct shard *shard, unsigned index, int64_t time_us, insta
 void shard_node_bless(struct shard *shard, unsigned index, instant_ns now_ns) {
     assert(index < shard->config.nodes);
 
-    node_hurry(&shard->nodes[index], now_ns);
+    const struct node_terms terms = terms_of(shard, index);
+    node_hurry(&shard->nodes[index], &terms, now_ns);
     see_to_trust(shard, index, now_ns);
 }
 
 instant_ns shard_node_until_ns(const struct shard *shard, unsigned node) {
     assert(node < shard->config.nodes);
-    return node_until_ns(&shard->nodes[node], quarantine_ns(shard));
+    uint32_t covered_ms;
+    instant_ns until_ns = quarantine_until_ns(shard, node, &covered_ms);
+
+    /* Others are to be heard first: it need not take as long as any lease may last. */
+    bool open = shard->config.quarantine &&
+                until_ns >= shard->nodes[node].marked_ns + validity_quarantine_ns(TTL_MS_MAX) &&
+                quarantine_longest_ns(shard) < validity_quarantine_ns(TTL_MS_MAX);
+    return shard->nodes[node].ready && !open ? until_ns : INSTANT_NEVER;
 }
 
 void shard_node_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason,
@@ -600,7 +695,8 @@ instant_ns shard_due_ns(const struct shard *shard) {
 
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         due_ns = instant_min(due_ns, node_due_ns(&shard->nodes[i]));
-        due_ns = instant_min(due_ns, node_wish_due_ns(&shard->nodes[i], quarantine_ns(shard)));
+        const struct node_terms terms = terms_of(shard, i);
+        due_ns = instant_min(due_ns, node_wish_due_ns(&shard->nodes[i], &terms));
     }
     return due_ns;
 }

@@ -20,7 +20,7 @@ struct shard_config {
     unsigned nodes;
     uint32_t requests_max;         /* commands' request numbers modulo this are unique among the living */
     const char *const *node_names; /* must outlive the shard */
-    uint32_t max_ttl_ms;           /* the longest that a command asks for */
+    uint32_t max_ttl_ms;           /* the longest that a command to contend asks for */
     uint32_t fence_skew_ms;        /* how far a token may be from a node's clock */
     bool quarantine; /* nodes that lost their memory rest for that long; otherwise they vote at once */
     uint64_t seed;   /* for delays and jitter */
@@ -35,6 +35,8 @@ struct shard_sink {
      * to leave it; or bless it if the mark stands. shard_node_probed() has the answer. */
     void (*probe)(void *userdata, unsigned node, const struct inquiry *inquiry);
     void (*bless)(void *userdata, unsigned node, const struct blessing *blessing);
+    /* Change its epoch, if that is the one that was found last. The same has the answer. */
+    void (*amend)(void *userdata, unsigned node, const struct amendment *amendment);
     /* Give the connection to this silent node up. */
     void (*cut)(void *userdata, unsigned node);
     /* Fresh random bytes for a lock value: from getrandom(2), except in a simulation. */
@@ -70,7 +72,8 @@ struct shard {
     struct pace pace;
     struct predecessor predecessor;
     int64_t token_high;  /* the largest token granted here */
-    uint32_t max_ttl_ms; /* the longest of all agents, as far as the nodes' epochs tell */
+    uint32_t max_ttl_ms; /* the longest lease here: as configured, or resumed with a longer ttl */
+    bool barred;         /* a node is of another fleet: none is asked */
     uint32_t waiting;    /* leases in LEASE_WAITING: spreads their retries */
     int64_t trip_ns;     /* how long an attempt takes, smoothed; 0: none yet */
     struct shard_counters counters;

@@ -37,7 +37,7 @@ enum word {
     WORD_RETENTION,
     WORD_EACH,  /* whether what follows the values is once for all names, or for each */
     WORD_EPOCH, /* from here on: of the node; they stand side by side */
-    WORD_FLOOR, /* the epoch's last word, or nothing without fencing */
+    WORD_FLOOR, /* the epoch's, or nothing without fencing */
     WORD_CHANNEL,
     WORD_END, /* of the keys, and of the arguments */
     WORD_OWN = WORD_EPOCH,
@@ -324,11 +324,6 @@ static bool has(const struct item *item, enum word field) {
     return item->fields[field].length > 0;
 }
 
-static const char *last_word(const char *text) {
-    const char *blank = strrchr(text, ' ');
-    return blank ? blank + 1 : text;
-}
-
 /* A word that stands once in a call; NULL: not in this one. */
 static const char *common_word(const struct batcher *batcher, const struct words *words,
                                const struct draft_item *first, enum word word) {
@@ -355,7 +350,7 @@ static const char *own_word(const struct redis *redis, const struct draft_item *
     case WORD_EPOCH:
         return redis_epoch(redis);
     case WORD_FLOOR:
-        return first->has_token ? last_word(redis_epoch(redis)) : "";
+        return first->has_token ? redis_floor(redis) : "";
     default:
         assert(word == WORD_CHANNEL);
         return first->quiet || !redis_rights(redis)->listen ? "" : REDIS_FREE_CHANNEL;

@@ -3,6 +3,8 @@
 static_assert(sizeof(struct dispatch) + DISPATCH_EXTENSIONS_MAX * sizeof(struct extension) <=
                   MAILBOX_RECORD_BYTES_MAX,
               "extensions fit into a record");
+static_assert(sizeof(struct dispatch) + sizeof(struct keeper_survey) <= MAILBOX_RECORD_BYTES_MAX,
+              "a survey fits into a record");
 
 static void post_extensions(struct dispatcher *dispatcher) {
     const struct dispatch dispatch = {.kind = DISPATCH_EXTENSIONS, .number = dispatcher->n_extensions};

@@ -134,17 +134,3 @@ bool facts_fsync_always(const char *const texts[], size_t n) {
     }
     return always && rewriting;
 }
-
-uint32_t epoch_max_ttl_ms(const char *epoch) {
-    const char *blank = strchr(epoch, ' ');
-    unsigned long long number = blank ? strtoull(blank + 1, NULL, 10) : 0;
-
-    return number <= TTL_MS_MAX ? (uint32_t) number : TTL_MS_MAX;
-}
-
-int64_t epoch_floor_us(const char *epoch) {
-    const char *blank = strrchr(epoch, ' ');
-    unsigned long long number = blank ? strtoull(blank + 1, NULL, 10) : 0;
-
-    return number < UINT64_C(1) << 53 ? (int64_t) number : 0;
-}

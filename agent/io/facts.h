@@ -47,7 +47,3 @@ bool facts_appends(const char *const texts[], size_t n);
 /* Whether what CONFIG GET has answered, n names and values in turn, says that each write is on the disk
  * before it is answered, also while the append-only file is being rewritten. */
 bool facts_fsync_always(const char *const texts[], size_t n);
-
-/* Of an epoch key, "run_id max_ttl floor": the second and the third word; 0 when they make no sense. */
-uint32_t epoch_max_ttl_ms(const char *epoch);
-int64_t epoch_floor_us(const char *epoch);

@@ -15,6 +15,7 @@
 #include "io/clock.h"
 #include "io/dispatch.h"
 #include "io/ears.h"
+#include "io/fleet.h"
 #include "io/log-limit.h"
 #include "io/loop.h"
 #include "io/poller.h"
@@ -45,6 +46,9 @@ struct keeper {
     const char *node_names[NODES_MAX];
     bool told_deaf[NODES_MAX];                  /* that its user may not subscribe */
     char logged[NODES_MAX][NODE_TROUBLE_BYTES]; /* each node's trouble as the log has it; "" when none */
+    char differs[DIFFERENCE_BYTES];             /* the same of what another agent has differently */
+    struct fleet fleets[NODES_MAX];             /* what each node is to be of */
+    node_set twins;                             /* nodes that turned out to be another one's server */
     struct log_limit strangers;
     struct shard shard;
     void *memory;
@@ -143,6 +147,13 @@ static void on_bless(void *userdata, unsigned node, const struct blessing *bless
     keeper->probed |= node_set_of(node);
 }
 
+static void on_amend(void *userdata, unsigned node, const struct amendment *amendment) {
+    struct keeper *keeper = userdata;
+
+    redis_amend(keeper->nodes[node], amendment);
+    keeper->probed |= node_set_of(node);
+}
+
 static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     struct keeper *keeper = userdata;
 
@@ -232,6 +243,8 @@ static struct node_figures figures(struct keeper *keeper, unsigned node) {
 
     static_assert(sizeof(figures.version) == sizeof(facts->version), "a version is copied whole");
     memcpy(figures.version, facts->version, sizeof(figures.version));
+    static_assert(sizeof(figures.differs) == DIFFERENCE_BYTES, "so is a difference");
+    memcpy(figures.differs, redis_difference(redis), sizeof(figures.differs));
     return figures;
 }
 
@@ -309,9 +322,49 @@ static void node_is_ready(struct keeper *keeper, unsigned node) {
         tell_deaf(keeper, node, rights);
 }
 
+/* A server that is reached by two names votes once: which of them else has this one's process? */
+static bool find_twin(const struct keeper *keeper, unsigned node, unsigned *ret) {
+    const char *run_id = redis_facts(keeper->nodes[node])->run_id;
+
+    for (unsigned i = 0; i < keeper->config.config->n_nodes; i++) {
+        const struct redis *other = keeper->nodes[i];
+        if (i == node || !other || redis_state(other) != REDIS_READY || (keeper->twins & node_set_of(i)) ||
+            strcmp(redis_facts(other)->run_id, run_id) != 0)
+            continue;
+        *ret = i;
+        return true;
+    }
+    return false;
+}
+
+static void refuse_twin(struct keeper *keeper, unsigned node, unsigned twin, instant_ns now_ns) {
+    char reason[NODE_TROUBLE_BYTES];
+
+    (void) snprintf(
+        reason, sizeof(reason),
+        "is the same server as node %s, and votes as that one alone: give each node a server of its "
+        "own",
+        keeper->node_names[twin]);
+    keeper->twins |= node_set_of(node);
+    shard_node_gone(&keeper->shard, node, STANDING_FAILED, reason, now_ns);
+}
+
+/* What was refused may be what is left of its server. */
+static void examine_twins(struct keeper *keeper, instant_ns now_ns) {
+    unsigned twin;
+
+    for (unsigned i = 0; i < keeper->config.config->n_nodes; i++) {
+        if (!(keeper->twins & node_set_of(i)) || find_twin(keeper, i, &twin))
+            continue;
+        keeper->twins &= (node_set) ~node_set_of(i);
+        if (redis_state(keeper->nodes[i]) == REDIS_READY)
+            shard_node_ready(&keeper->shard, i, now_ns);
+    }
+}
+
 static void on_node_state(void *userdata, struct redis *redis, enum redis_state state, const char *reason) {
     struct keeper *keeper = userdata;
-    unsigned node = redis_index(redis);
+    unsigned node = redis_index(redis), twin;
     instant_ns now_ns = clock_now_ns();
 
     if (state == REDIS_READY)
@@ -329,13 +382,32 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
         shard_node_gone(&keeper->shard, node, STANDING_FAILED, reason, now_ns);
         break;
     case REDIS_READY:
-        shard_node_ready(&keeper->shard, node, now_ns);
+        if (find_twin(keeper, node, &twin))
+            refuse_twin(keeper, node, twin, now_ns);
+        else
+            shard_node_ready(&keeper->shard, node, now_ns);
         break;
     }
+    if (state != REDIS_READY) {
+        keeper->twins &= (node_set) ~node_set_of(node);
+        examine_twins(keeper, now_ns);
+    }
+}
+
+/* Once for all nodes, until it is another one. */
+static void log_difference(struct keeper *keeper, const struct redis *redis) {
+    const char *difference = redis_difference(redis);
+
+    if (keeper->config.index != 0 || difference[0] == '\0' || strcmp(keeper->differs, difference) == 0)
+        return;
+    (void) strcpy(keeper->differs, difference);
+    log_warning("agents of these nodes are configured differently: %s", difference);
 }
 
 static void on_node_probe(void *userdata, struct redis *redis, const struct probe *probe) {
     struct keeper *keeper = userdata;
+
+    log_difference(keeper, redis);
     shard_node_probed(&keeper->shard, redis_index(redis), probe, clock_now_ns());
 }
 
@@ -383,8 +455,9 @@ static int set_up(struct keeper *keeper) {
     if (r < 0)
         return r;
     for (unsigned i = 0; i < config->n_nodes; i++) {
-        r = redis_new(keeper->event, keeper->poller, &config->nodes[i], i, &callbacks, keeper,
-                      &keeper->nodes[i]);
+        fleet_init(&keeper->fleets[i], config, i);
+        r = redis_new(keeper->event, keeper->poller, &config->nodes[i], i, &keeper->fleets[i], &callbacks,
+                      keeper, &keeper->nodes[i]);
         if (r < 0)
             return r;
     }
@@ -424,6 +497,7 @@ static int reserve_memory(struct keeper *keeper) {
         .report = on_report,
         .probe = on_probe,
         .bless = on_bless,
+        .amend = on_amend,
         .cut = on_cut,
         .secret = on_secret,
         .listen = on_listen,

@@ -1,9 +1,20 @@
-/* What the scripts `probe` and `bless` answer: {1, TIME, epoch}, {0, TIME, marked} or {0, TIME, 2}. */
+/* What the scripts `probe`, `bless` and `amend` answer, which they describe. */
 #pragma once
 
 #include "core/event.h"
+#include "core/node.h"
+#include "io/fleet.h"
 #include "io/redis.h"
 
-/* `epoch` gets that of a node that is blessed, "" otherwise. The error, if there is one, points into the
- * reply. */
-struct probe probe_read(const redisReply *reply, instant_ns sent_ns, char epoch[static EPOCH_BYTES_MAX]);
+/* What a probe leaves behind: the rest goes to the shard. */
+struct probe_notes {
+    char epoch[EPOCH_BYTES_MAX];       /* of a node that is blessed, "" otherwise */
+    struct epoch fields;               /* the same, taken apart */
+    char difference[DIFFERENCE_BYTES]; /* how another agent is configured differently; "": as far as is known
+                                          not */
+    char others[NODE_TROUBLE_BYTES];
+};
+
+/* The error, if there is one, points into the reply, and other texts into the notes. */
+struct probe probe_read(const redisReply *reply, instant_ns sent_ns, const struct fleet *fleet,
+                        struct probe_notes *notes);

@@ -74,12 +74,20 @@ struct redis {
     const char *forgot; /* how this process has lost keys while its epoch key may stand; NULL: it has not */
     char
         former[48]; /* the durable process before this one, whose data must be here; "" when there is none */
-    char epoch[EPOCH_BYTES_MAX];
+    const struct fleet *fleet;
+    struct probe_notes notes; /* of the last probe, blessing or amendment */
+    char floor[24];
     instant_ns probe_sent_ns; /* of the last probe or blessing; one is under way at a time */
 };
 
 /* A field for each keeper, by its nonce. */
-#define MARKS_KEY "redlockd:marks"
+#define MARKS_KEY "redlockd:quarantine"
+
+/* Where agents built before December 2026 had them: in other words, and they would write over our epochs. */
+#define OLDER_MARKS_KEY "redlockd:marks"
+
+/* What agents tell each other: addresses of the nodes, settings, the fleet's name for people. */
+#define NODES_KEY "redlockd:nodes"
 
 /* A name for the question; nothing stands there. */
 #define RIGHTS_KEY "redlockd:rights"
@@ -243,7 +251,7 @@ static void node_lost_memory(struct redis *redis) {
 
     redis->probes_left++;
     (void) pipeline_ask(&redis->pipeline, on_forget_reply, redis, "EVAL %b 2 %s %s %s", script->text,
-                        script->length, REDIS_EPOCH_KEY, MARKS_KEY, redis->epoch);
+                        script->length, REDIS_EPOCH_KEY, MARKS_KEY, redis->notes.epoch);
 }
 
 /* Of a durable process that we knew to be trusted the next one must have all data, if its epoch key is
@@ -252,8 +260,8 @@ static void note_former(struct redis *redis, const struct redis_facts *before) {
     size_t length = strlen(before->run_id);
 
     redis->former[0] = '\0';
-    if (facts_durable(before) && strncmp(redis->epoch, before->run_id, length) == 0 &&
-        redis->epoch[length] == ' ')
+    if (facts_durable(before) && strncmp(redis->notes.epoch, before->run_id, length) == 0 &&
+        redis->notes.epoch[length] == ' ')
         memcpy(redis->former, before->run_id, sizeof(redis->former));
 }
 
@@ -480,40 +488,114 @@ static void on_probe_reply(redisAsyncContext *context, void *data, void *privdat
     (void) context;
     if (!data || redis->closing)
         return;
-    const struct probe probe = probe_read(data, redis->probe_sent_ns, redis->epoch);
+    const struct probe probe = probe_read(data, redis->probe_sent_ns, redis->fleet, &redis->notes);
+    (void) snprintf(redis->floor, sizeof(redis->floor), "%lld", (long long) probe.floor_us);
     redis->callbacks.on_probe(redis->userdata, redis, &probe);
+}
+
+enum { PROBE_ARGUMENTS = 18, NUMBER_BYTES = 24 };
+
+static void ask_script(struct redis *redis, int argc, const char *argv[]) {
+    char *bytes;
+    int length = (int) redisFormatCommandArgv(&bytes, argc, argv, NULL);
+
+    redis->probe_sent_ns = clock_now_ns();
+    if (length < 0)
+        abort(); /* for want of memory */
+    pipeline_ask_bytes(&redis->pipeline, on_probe_reply, redis, bytes, (size_t) length);
+    redisFreeCommand(bytes);
 }
 
 /* The whole text of the script each time: it is rare, and so needs none to be loaded. */
 void redis_probe(struct redis *redis, const char *nonce, int64_t mark_ms, const struct inquiry *inquiry) {
-    const struct redis_script_source *script = &redis_scripts[SCRIPT_PROBE];
+    const struct config *config = redis->fleet->config;
+    char mark[NUMBER_BYTES], lasts[NUMBER_BYTES], withdraw[NUMBER_BYTES], max_ttl[NUMBER_BYTES];
+    char addresses[NODES_MAX][NODE_ADDRESS_BYTES];
 
     if (inquiry->disown)
         redis->former[0] = '\0';
     if (!can_send(redis))
         return;
-    redis->probe_sent_ns = clock_now_ns();
-    (void) pipeline_ask(&redis->pipeline, on_probe_reply, redis, "EVAL %b 2 %s %s %s %u %lld %d %lld %s %d",
-                        script->text, script->length, REDIS_EPOCH_KEY, MARKS_KEY, nonce, inquiry->mark,
-                        (long long) mark_ms, (int) inquiry->leave, (long long) inquiry->withdraw_us,
-                        former(redis), (int) inquiry->disown);
+    (void) snprintf(mark, sizeof(mark), "%u", (unsigned) inquiry->mark);
+    (void) snprintf(lasts, sizeof(lasts), "%lld", (long long) mark_ms);
+    (void) snprintf(withdraw, sizeof(withdraw), "%lld", (long long) inquiry->withdraw_us);
+    (void) snprintf(max_ttl, sizeof(max_ttl), "%u", (unsigned) inquiry->max_ttl_ms);
+    const char *argv[PROBE_ARGUMENTS + 3 * NODES_MAX] = {"EVAL",
+                                                         redis_scripts[SCRIPT_PROBE].text,
+                                                         "3",
+                                                         REDIS_EPOCH_KEY,
+                                                         MARKS_KEY,
+                                                         NODES_KEY,
+                                                         nonce,
+                                                         mark,
+                                                         lasts,
+                                                         inquiry->leave ? "1" : "0",
+                                                         withdraw,
+                                                         former(redis),
+                                                         inquiry->disown ? "1" : "0",
+                                                         redis->fleet->id,
+                                                         redis->fleet->text,
+                                                         max_ttl,
+                                                         config->quarantine ? "1" : "0",
+                                                         redis->fleet->settings};
+    for (unsigned i = 0; i < config->n_nodes; i++) {
+        const char **own = argv + PROBE_ARGUMENTS + (size_t) 3 * i;
+        fleet_address(&config->nodes[i], addresses[i]);
+        own[0] = config->nodes[i].name;
+        own[1] = addresses[i];
+        own[2] = inquiry->known & (1u << i) ? "1" : "0";
+    }
+    ask_script(redis, (int) (PROBE_ARGUMENTS + 3 * config->n_nodes), argv);
 }
 
 void redis_bless(struct redis *redis, const char *nonce, const struct blessing *blessing,
                  int64_t fence_skew_us) {
-    const struct redis_script_source *script = &redis_scripts[SCRIPT_BLESS];
+    char mark[NUMBER_BYTES], max_ttl[NUMBER_BYTES], skew[NUMBER_BYTES], covered[NUMBER_BYTES];
 
     if (!can_send(redis))
         return;
-    redis->probe_sent_ns = clock_now_ns();
-    (void) pipeline_ask(&redis->pipeline, on_probe_reply, redis, "EVAL %b 2 %s %s %s %u %u %lld %s %lld",
-                        script->text, script->length, REDIS_EPOCH_KEY, MARKS_KEY, nonce, blessing->mark,
-                        blessing->max_ttl_ms, (long long) fence_skew_us, former(redis),
-                        (long long) blessing->floor_us);
+    (void) snprintf(mark, sizeof(mark), "%u", (unsigned) blessing->mark);
+    (void) snprintf(max_ttl, sizeof(max_ttl), "%u", (unsigned) blessing->max_ttl_ms);
+    (void) snprintf(skew, sizeof(skew), "%lld", (long long) fence_skew_us);
+    (void) snprintf(covered, sizeof(covered), "%u", (unsigned) blessing->covered_ms);
+    const char *argv[] = {"EVAL",
+                          redis_scripts[SCRIPT_BLESS].text,
+                          "3",
+                          REDIS_EPOCH_KEY,
+                          MARKS_KEY,
+                          OLDER_MARKS_KEY,
+                          nonce,
+                          mark,
+                          max_ttl,
+                          skew,
+                          former(redis),
+                          covered,
+                          redis->fleet->id,
+                          blessing->rested ? "rested" : "unrested"};
+    ask_script(redis, (int) (sizeof(argv) / sizeof(argv[0])), argv);
+}
+
+void redis_amend(struct redis *redis, const struct amendment *amendment) {
+    char epoch[EPOCH_BYTES_MAX];
+
+    if (!can_send(redis))
+        return;
+    epoch_amend(&redis->notes.fields, amendment, redis->fleet->id, epoch);
+    const char *argv[] = {"EVAL", redis_scripts[SCRIPT_AMEND].text, "1", REDIS_EPOCH_KEY, redis->notes.epoch,
+                          epoch};
+    ask_script(redis, (int) (sizeof(argv) / sizeof(argv[0])), argv);
 }
 
 const char *redis_epoch(const struct redis *redis) {
-    return redis->epoch;
+    return redis->notes.epoch;
+}
+
+const char *redis_floor(const struct redis *redis) {
+    return redis->notes.epoch[0] != '\0' ? redis->floor : "";
+}
+
+const char *redis_difference(const struct redis *redis) {
+    return redis->notes.difference;
 }
 
 /* --- connecting --- */
@@ -664,7 +746,8 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
 /* --- the contract --- */
 
 int redis_new(sd_event *event, struct poller *poller, const struct config_node *node, unsigned index,
-              const struct redis_callbacks *callbacks, void *userdata, struct redis **ret) {
+              const struct fleet *fleet, const struct redis_callbacks *callbacks, void *userdata,
+              struct redis **ret) {
     struct redis *redis = calloc(1, sizeof(*redis));
     uint64_t seed;
 
@@ -678,6 +761,7 @@ int redis_new(sd_event *event, struct poller *poller, const struct config_node *
     redis->event = event;
     redis->node = node;
     redis->index = index;
+    redis->fleet = fleet;
     redis->callbacks = *callbacks;
     redis->userdata = userdata;
     redis->backoff_ms = BACKOFF_MS_MIN;

@@ -17,6 +17,7 @@
 #include <systemd/sd-event.h>
 
 #include "config/config.h"
+#include "io/epoch.h"
 #include "io/evalsha.h"
 #include "io/facts.h"
 #include "io/poller.h"
@@ -31,6 +32,7 @@ enum redis_script {
     SCRIPT_ADOPT,
     SCRIPT_PROBE, /* from here on: rare, and sent as a whole each time */
     SCRIPT_BLESS,
+    SCRIPT_AMEND,
     SCRIPT_FORGET,
     SCRIPT_RIGHTS,
     SCRIPTS_COUNT,
@@ -55,7 +57,6 @@ enum redis_state {
 };
 
 enum {
-    EPOCH_BYTES_MAX = 96,
     LOOK_EARLY_MS = 1500, /* what is due so soon goes along with a look */
 };
 
@@ -69,7 +70,7 @@ static inline int64_t redis_time_us(const redisReply *reply) {
     return reply->integer < 0 ? 0 : reply->integer > most_us ? most_us : (int64_t) reply->integer;
 }
 
-/* The node's epoch key: "run_id max_ttl floor" (see core/node.h). Not a name that can be leased. */
+/* The node's epoch key, see io/epoch.h. Not a name that can be leased. */
 #define REDIS_EPOCH_KEY "redlockd:epoch"
 
 /* By lock's key: the largest fencing token that the node has accepted for it. What the first table has not,
@@ -103,10 +104,12 @@ struct redis;
 struct burst;
 struct inquiry;
 struct blessing;
+struct amendment;
+struct fleet;
 struct probe;
 
 struct redis_callbacks {
-    /* The answer to redis_probe() or redis_bless(); none comes when the connection breaks. */
+    /* The answer to redis_probe(), redis_bless() or redis_amend(); none comes when the connection breaks. */
     void (*on_probe)(void *userdata, struct redis *redis, const struct probe *probe);
     /* The state changed. `reason` is for people, "" when ready; it stands until the call returns. */
     void (*on_state)(void *userdata, struct redis *redis, enum redis_state state, const char *reason);
@@ -120,9 +123,11 @@ struct redis_callbacks {
 
 /* Makes a connection object and starts to connect. `node` and `poller`, which watches the socket, must
  * outlive it. `index` is the caller's number for the node. Returns 0 or a negative errno (memory, event
- * loop); a node that can't be reached is a state, not an error. */
+ * loop); a node that can't be reached is a state, not an error. `fleet`, which must outlive it too, is what
+ * it is to be a node of. */
 int redis_new(sd_event *event, struct poller *poller, const struct config_node *node, unsigned index,
-              const struct redis_callbacks *callbacks, void *userdata, struct redis **ret);
+              const struct fleet *fleet, const struct redis_callbacks *callbacks, void *userdata,
+              struct redis **ret);
 
 /* Closes at once; outstanding commands are dropped without on_reply. NULL is fine. Returns NULL. */
 struct redis *redis_free(struct redis *redis);
@@ -136,15 +141,21 @@ enum redis_state redis_state(const struct redis *redis);
 int redis_send(struct redis *redis, const struct redis_call *call, const struct redis_item *own,
                size_t n_own, void *tag);
 
-/* Run the scripts `probe` and `bless` (see shard_sink). `nonce` is the caller's own; marks
+/* Run the scripts `probe`, `bless` and `amend` (see shard_sink). `nonce` is the caller's own; marks
  * stand for `mark_ms`. Never call back; on_probe has the answer, and redis_epoch() the epoch. Without
  * a connection nothing happens. */
 void redis_probe(struct redis *redis, const char *nonce, int64_t mark_ms, const struct inquiry *inquiry);
 void redis_bless(struct redis *redis, const char *nonce, const struct blessing *blessing,
                  int64_t fence_skew_us);
 
-/* The epoch as the last probe found it; "" when the node is not blessed. */
+void redis_amend(struct redis *redis, const struct amendment *amendment);
+
+/* The epoch as the last probe found it, and its floor; "" when the node is not blessed. */
 const char *redis_epoch(const struct redis *redis);
+const char *redis_floor(const struct redis *redis);
+
+/* How another agent of the fleet is configured differently, as far as the node knows; "": it is not. */
+const char *redis_difference(const struct redis *redis);
 
 /* Sends what is queued on these by one system call, as far as that goes; redis_flush() does the rest. Never
  * calls back. */

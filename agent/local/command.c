@@ -393,7 +393,7 @@ static void put_node(const struct service *service, const struct session *sessio
     const struct node_figures figures = service_figures(service, node);
     bool ends = view.standing == STANDING_QUARANTINED && figures.until_ns != INSTANT_NEVER;
 
-    resp_put_map(writer, 13, session->protocol);
+    resp_put_map(writer, 14, session->protocol);
     put_pair_text(writer, "name", service->identity.node_names[node]);
     put_pair_text(writer, "address", service->identity.node_addresses[node]);
     put_pair_text(writer, "state", standing_word(view.standing));
@@ -407,6 +407,7 @@ static void put_node(const struct service *service, const struct session *sessio
     put_pair_text(writer, "version", figures.version);
     put_pair_text(writer, "aof", !figures.known ? "" : figures.aof_enabled ? "yes" : "no");
     put_pair_integer(writer, "evicted", (int64_t) figures.evicted_keys);
+    put_pair_text(writer, "differs", figures.differs);
 }
 
 static void reply_nodes(struct session *session, struct service *service, instant_ns now_ns) {

@@ -82,6 +82,8 @@ struct node_figures service_figures(const struct service *service, unsigned node
         all.rtt_p50_us = larger(sum.rtt_p50_us, one->rtt_p50_us);
         all.rtt_p99_us = larger(sum.rtt_p99_us, one->rtt_p99_us);
         all.until_ns = instant_min(sum.until_ns, one->until_ns);
+        if (all.differs[0] == '\0')
+            memcpy(all.differs, one->differs, sizeof(all.differs));
         if (one->evicted_keys > sum.evicted_keys)
             all.evicted_keys = one->evicted_keys; /* the others have not looked since */
         else

@@ -27,6 +27,7 @@ struct node_figures {
     bool known;            /* the node has told what follows */
     bool aof_enabled;
     char version[32];
+    char differs[224]; /* how another agent is configured differently; "" if none is known to be */
 };
 
 /* One keeper's last word. */

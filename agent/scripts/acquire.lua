@@ -7,7 +7,7 @@
 --   if it was, but the token not accepted: {verdict, largest token accepted}, see raise
 --   if not: {type, value, ttl left in ms} of what stands there; of a long value its beginning
 --   or the text of the error when the node takes no writes.
--- An error when the node is no longer the one that the agent trusts. The floor is the epoch's last word: it
+-- An error when the node is no longer the one that the agent trusts. The floor is the epoch's third word: it
 -- is given once more since searching for it takes longer than all the rest.
 -- Fences is a table: by lock, the last token accepted, and behind it the holder's own if that is another;
 -- under '' since when. After fence_retention another is begun, and this one becomes the former one, which

@@ -1,24 +1,31 @@
--- KEYS epoch, marks | ARGV the caller's field in marks, its mark's number, max_ttl in ms, fence_skew in us,
--- the run_id of the process before this one if all of its data are here, or '', the floor of a blessing to
--- raise
--- Writes the epoch: everything that this node may have forgotten has ended. Only while the mark stands. Its
--- floor is the highest fencing token that this node can have accepted by now. All marks go: those who left
--- them have not waited for what is granted from now on. An epoch that names this process already is kept,
--- but for a larger max_ttl if its floor is the given one; that of the process before it is taken over.
--- Answers like probe.
+-- KEYS epoch, marks, older agents' marks | ARGV the caller's field in marks, its mark's number, max_ttl in
+-- ms, fence_skew in us, the run_id of the process before this one if all of its data are here, or '', the
+-- longest max_ttl for which the caller has waited, its fleet, 'rested' or 'unrested'
+-- Writes the epoch: everything that this node may have forgotten has ended. Only while the mark stands, and
+-- nobody has left one who grants longer leases. Its floor is the highest fencing token that this node can
+-- have accepted by now. All marks go: those who left them have not waited for what is granted from now on.
+-- An epoch that names this process already is kept, unless it has not rested, and now has; that of the
+-- process before it is taken over. Answers {1, TIME, epoch}, or {0, TIME, whether the mark stands, the
+-- longest max_ttl of marks}. Agents built before December 2026 don't know such epochs, and would write over
+-- them: where they keep their marks stands something else, so that they can't leave any.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local epoch = redis.pcall('GET', KEYS[1])
-local process, max_ttl, floor = string.match(type(epoch) == 'string' and epoch or '', '^(%w+) (%d+) (%d+)$')
+local process, max_ttl, rest, rested, generation =
+  string.match(type(epoch) == 'string' and epoch or '', '^(%w+) (%d+) (%d+ %x+) (%a+) (%d+)')
 local run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-if process == run_id then
-  if tonumber(max_ttl) >= tonumber(ARGV[3]) or floor ~= ARGV[6] then return {1, now, epoch} end
-  max_ttl = ARGV[3]
-elseif not process or process ~= ARGV[5] then
-  if redis.pcall('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] .. ' ' .. run_id then return {0, now, 0} end
-  max_ttl, floor = ARGV[3], string.format('%.0f', now + ARGV[4])
+if process == run_id and (rested == 'rested' or ARGV[8] ~= 'rested') then return {1, now, epoch} end
+if process and process == ARGV[5] then
+  generation = tonumber(generation) + 1
+else
+  if redis.pcall('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] .. ' ' .. run_id then return {0, now, 0, 0} end
+  local known = tonumber(redis.call('HGET', KEYS[2], 'max_ttl') or 0)
+  if known > tonumber(ARGV[6]) then return {0, now, 1, known} end
+  max_ttl, rested, generation = math.max(tonumber(ARGV[3]), known), ARGV[8], 0
+  rest = string.format('%.0f ', now + ARGV[4]) .. ARGV[7]
 end
-local fresh = run_id .. ' ' .. max_ttl .. ' ' .. floor
+local fresh = string.format('%s %s %s %s %d', run_id, max_ttl, rest, rested, generation)
 redis.call('SET', KEYS[1], fresh)
-redis.call('DEL', KEYS[2])
+if rested == 'rested' then redis.call('DEL', KEYS[2]) end
+redis.call('SET', KEYS[3], 'agents built before December 2026 do not bless this node')
 return {1, now, fresh}

@@ -1,28 +1,100 @@
--- KEYS epoch, marks | ARGV the caller's field in marks, its mark's number, the marks' ttl in ms, whether to
--- leave the mark, a floor or 0, the run_id of the process before this one if all of its data must be here,
--- or '', whether its blessing is to be nobody's
--- Does the epoch name this very process? Answers {1, TIME in us, epoch}; otherwise {0, TIME, whether the
--- mark stands}: as long as it does, nothing has been lost since it was left (it names the process too: one
--- that comes back with old data proves nothing), and nobody has blessed it. An epoch with the given floor is
--- withdrawn first. If the epoch names the process before this one, the answer is {0, TIME, 2}.
-local time = redis.call('TIME')
+-- KEYS epoch, marks, nodes | ARGV the caller's field in marks, its mark's number, the marks' ttl in ms,
+-- whether to leave the mark, a floor or 0, the run_id of the process before this one if all of its data must
+-- be here, or '', whether its blessing is to be nobody's, the caller's fleet, that for people, its max_ttl
+-- in ms, whether only a node that has rested counts, its settings, then for each of its nodes the name, the
+-- address, and 1 if it is known to be of the fleet
+-- Does the epoch name this very process, and count for the caller? Answers {1, TIME in us, epoch, 0, ...};
+-- otherwise {0, TIME, whether the mark stands, longest max_ttl, ...}: as long as it does, nothing has been
+-- lost since it was left (it names the process too: one that comes back with old data proves nothing), and
+-- nobody has blessed it. An epoch with the given floor is withdrawn first. If the epoch names the process
+-- before this one, the answer is {0, TIME, 2, ...}. Then follow: what another fleet calls this node, if the
+-- epoch or another mark is of one; whether it was blessed without having rested; settings of another agent
+-- that differ; and for each node 1 if other agents reach it at another address, and no agent at this one.
+-- The first one that waits for a fleet to begin notes where it reaches the nodes, and then whoever knows a
+-- node to be of the fleet.
+local call, pcall = redis.call, redis.pcall
+local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local epoch = redis.pcall('GET', KEYS[1])
-local process, floor = string.match(type(epoch) == 'string' and epoch or '', '^(%w+) %d+ (%d+)$')
-local run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-if process == run_id then
-  if floor ~= ARGV[5] then return {1, now, epoch} end
-  redis.call('DEL', KEYS[1])
-elseif process and ARGV[7] == '1' then
-  redis.call('DEL', KEYS[1])
-elseif process == ARGV[6] then
-  return {0, now, 2}
+local epoch = pcall('GET', KEYS[1])
+if type(epoch) ~= 'string' then epoch = '' end
+local process, max_ttl, floor, fleet, rested = string.match(epoch, '^(%w+) (%d+) (%d+) (%x+) (%a+) %d+')
+local longest = tonumber(max_ttl or string.match(epoch, '^%w+ (%d+) %d+$') or 0)
+local run_id = string.match(call('INFO', 'server'), 'run_id:(%w+)')
+
+-- Two places for what agents say, for a while each: so those that differ hear of each other.
+local function exchange(key, field, mine, lasts_us, keeps_us)
+  local places = call('HMGET', key, field, field .. ':2')
+  local other, place
+  for i = 1, 2 do
+    local at, text = string.match(places[i] or '', '^(%d+) (.*)$')
+    local age = at and math.abs(now - at) or lasts_us
+    if text == mine then
+      place = age < keeps_us and 0 or place ~= 0 and i
+    elseif age < lasts_us then
+      other = text
+    else
+      place = place or i
+    end
+  end
+  local name = place == 1 and field or place == 2 and field .. ':2'
+  if name then pcall('HSET', key, name, string.format('%.0f ', now) .. mine) end
+  return other
 end
-local mark = ARGV[2] .. ' ' .. run_id
-if ARGV[4] == '1' then
-  redis.call('HSET', KEYS[2], ARGV[1], mark)
-elseif redis.pcall('HGET', KEYS[2], ARGV[1]) ~= mark then
-  return {0, now, 0}
+
+local blessed = process == run_id
+if blessed and floor == ARGV[5] or process and not blessed and ARGV[7] == '1' then
+  call('DEL', KEYS[1])
+  blessed, process = false, nil
 end
-redis.call('PEXPIRE', KEYS[2], ARGV[3])
-return {0, now, 1}
+local unrested = blessed and ARGV[11] == '1' and rested ~= 'rested'
+local theirs, mark = blessed and fleet ~= ARGV[8] and fleet or '', 0
+blessed = blessed and not unrested
+if blessed then
+  mark = epoch
+elseif process and process == ARGV[6] then
+  mark = 2
+else
+  local own = ARGV[2] .. ' ' .. run_id
+  if ARGV[4] == '1' then
+    call('HSET', KEYS[2], ARGV[1], own)
+    mark = 1
+  elseif pcall('HGET', KEYS[2], ARGV[1]) == own then
+    mark = 1
+  end
+  if mark == 1 then
+    local known = tonumber(call('HGET', KEYS[2], 'max_ttl') or 0)
+    if known < tonumber(ARGV[10]) then call('HSET', KEYS[2], 'max_ttl', ARGV[10]) end
+    longest = math.max(longest, known)
+    theirs = exchange(KEYS[2], 'fleet', ARGV[8], 10000000, 0) or theirs
+    call('PEXPIRE', KEYS[2], ARGV[3])
+  end
+end
+local names = {'=' .. theirs, '=' .. ARGV[8]}
+for i = 13, #ARGV, 3 do names[#names + 1] = ARGV[i] end
+local notes = call('HMGET', KEYS[3], unpack(names))
+local told = exchange(KEYS[3], ':settings', ARGV[12], 180000000, 60000000)
+if not notes[2] then pcall('HSET', KEYS[3], names[2], ARGV[9]) end
+local out = {blessed and 1 or 0, now, mark, longest, theirs ~= '' and {theirs, notes[1] or ''} or '',
+  unrested and 1 or 0, told or ''}
+-- One line for each address, with the time: those who see a node there renew it every minute.
+for i = 3, #names do
+  local address, known, lines, age, others = ARGV[5 + 3 * i], ARGV[6 + 3 * i], {}, nil, false
+  for at, noted in string.gmatch(notes[i] or '', '(%d+) ([^\n]*)') do
+    local noted_age = math.abs(now - at)
+    if noted == address then
+      age = noted_age
+    elseif noted_age < 180000000 then
+      others = true
+      lines[#lines + 1] = at .. ' ' .. noted
+    end
+  end
+  local first = mark == 1 and ARGV[11] == '1' and not others
+  local due = (age or 180000000) > 60000000 and #lines < 16
+  if theirs == '' and (first or blessed and known == '1') and due then
+    lines[#lines + 1] = string.format('%.0f ', now) .. address
+    pcall('HSET', KEYS[3], names[i], table.concat(lines, '\n'))
+    age = 0
+  end
+  out[5 + i] = others and (age or 180000000) >= 180000000 and 1 or 0
+end
+return out

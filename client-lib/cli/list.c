@@ -146,7 +146,7 @@ static void print_wrapped(const char *text, size_t length) {
 /* One line a node; below it why it does not vote, and until when. */
 static void print_node(const struct resp_token *node) {
     char since[NUMBER_BYTES], p50[NUMBER_BYTES], p99[NUMBER_BYTES], until[NUMBER_BYTES];
-    const struct resp_token *reason = listing_get(node, "reason");
+    const struct resp_token *reason = listing_get(node, "reason"), *differs = listing_get(node, "differs");
 
     (void) printf("%-12.*s %-11.*s %-8s %7s %7s %8" PRId64 "  %-8.*s %.*s\n", TEXT(node, "name"),
                   TEXT(node, "state"), duration(listing_integer(node, "since"), since),
@@ -157,6 +157,8 @@ static void print_node(const struct resp_token *node) {
         print_wrapped(reason->text, reason->length);
     if (listing_get(node, "until") && listing_integer(node, "until") >= 0)
         (void) printf("  votes in %s\n", duration(listing_integer(node, "until"), until));
+    if (differs)
+        print_wrapped(differs->text, differs->length);
 }
 
 static void print_nodes(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
@@ -195,7 +197,9 @@ int cli_nodes(const struct cli *cli, int argc, char **argv) {
         "redlock nodes --bless NODE...\n"
         "Lets quarantined nodes vote at once, on your word that they have forgotten no lease that may still "
         "be held:\n"
-        "for the first nodes of a fleet, say. Wants root, or the agent's own user.\n";
+        "for the first nodes of a fleet, say. Makes a node this agent's that belongs to agents with other "
+        "nodes,\n"
+        "on your word that these have ended. Wants root, or the agent's own user.\n";
     struct list list;
 
     if (argc >= 3 && strcmp(argv[1], "--bless") == 0)

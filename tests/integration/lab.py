@@ -226,7 +226,8 @@ class Node:
     def start(self):
         self.process = spawn(
             [*self.prefix, SERVER, "--port", "0", "--unixsocket", self.socket_path, "--save", "",
-             "--appendonly", "no", "--dir", directory, "--dbfilename", self.name + ".rdb",
+             "--appendonly", "no", "--dir", directory, "--dbfilename",
+             os.path.basename(self.socket_path) + ".rdb",
              "--logfile", self.socket_path + ".log", *self.options], env=self.environment)
         wait_for(self._answers, what="node " + self.name)
 
@@ -405,8 +406,15 @@ class Agent:
             client.call("BLESS", node.name)
         client.close()
 
-    def wait_voting(self, count):
-        wait_for(lambda: self.status()["voting"] == count, what="%d voting nodes" % count)
+    def bless_all(self):
+        """The same as soon as each of them can be examined, until all vote."""
+        def vote():
+            self.bless()
+            return self.status()["voting"] == len(self.nodes)
+        wait_for(vote, what="blessed nodes")
+
+    def wait_voting(self, count, seconds=10):
+        wait_for(lambda: self.status()["voting"] == count, seconds, "%d voting nodes" % count)
 
 
 def redlock(agent, *arguments, **options):
@@ -486,6 +494,7 @@ class FakeNode:
         self.silent = silent_from_start
         self.hashes = hashes  # of scripts are right
         self.calls = 0
+        self.run_id = os.urandom(20).hex().encode()
         self.socket_path = path("fake.sock")
         self.address = "unix:" + self.socket_path
         self.listener = listener(self.socket_path)
@@ -518,10 +527,10 @@ class FakeNode:
         if self.silent:
             return None
         if word == b"EVAL":  # probe and bless come whole, and are answered as by a node that is trusted
-            epoch = b"0" * 40 + b" 86400000 0"
+            epoch = b"%s 86400000 0 %s rested 0" % (self.run_id, items[13] if len(items) > 16 else b"0")
             return b"*3\r\n:1\r\n:%d\r\n$%d\r\n%s\r\n" % (time.time() * 1e6, len(epoch), epoch)
         if word == b"INFO":
-            text = (self.INFO % ("0" * 40, self.role)).encode()
+            text = (self.INFO % (self.run_id.decode(), self.role)).encode()
             return b"$%d\r\n%s\r\n" % (len(text), text)
         if word == b"SCRIPT":
             digest = hashlib.sha1(items[2] if self.hashes else b"another").hexdigest()

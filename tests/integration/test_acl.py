@@ -52,7 +52,7 @@ def test_all_that_it_does():
     for node in nodes:
         allow(node, documented())
     agent, other = (lab.Agent(nodes, CONFIG, node_config=LOGIN) for _ in range(2))
-    agent.wait_voting(3)
+    agent.bless_all()
     other.wait_voting(3)
     ok(True, "its nodes are quarantined, marked and blessed")
     equal(user_of(nodes[0]), {"redlockd"}, "by that user")
@@ -112,7 +112,7 @@ def test_one_prefix():
     for node in nodes:
         allow(node, words)
     agent = lab.Agent(nodes, CONFIG + 'key_format = "redlock:{name}"', node_config=LOGIN)
-    agent.wait_voting(3)
+    agent.bless_all()
     client = agent.client(3)
     grant = client.acquire("prefixed")
     ok(grant["fence"] > 0, "with a prefix the user needs no other keys")
@@ -134,7 +134,7 @@ def test_durable_in_a_database():
     for node in nodes:
         allow(node, documented() + ["+config|get", "+select"])
     agent = lab.Agent(nodes, CONFIG, node_config=LOGIN + " durable = yes db = 2")
-    agent.wait_voting(3)
+    agent.bless_all()
     ok(isinstance(agent.client().acquire("in database 2"), dict), "durable nodes, another database")
     equal(refusals(nodes), [], "with two more rights nothing is refused")
     ok("called durable, but" not in agent.log_text(), "and nothing missed")
@@ -160,7 +160,7 @@ def missing(rights):
     equal(agent.status()["voting"], 0, "none of them votes: the line has nothing too much")
     for node in nodes:
         allow(node, words)
-    agent.wait_voting(len(nodes))
+    agent.bless_all()
     ok(True, "they vote when they may")
     agent.terminate()
 
@@ -172,7 +172,7 @@ def test_without_channels():
         ok(word in words, "%s is documented" % word)
         allow(node, [each for each in words if each != word])
     agent = lab.Agent(nodes, CONFIG, node_config=LOGIN)
-    agent.wait_voting(len(nodes))
+    agent.bless_all()
     for node, word in zip(nodes, HELPFUL):
         line = re.search(r"node %s: those that wait for a name poll it, .*" % node.name, agent.log_text())
         ok(line and word in line.group(0),
@@ -189,7 +189,7 @@ def test_without_mget():
     for node in nodes:
         allow(node, [word for word in documented() if word not in CHEAPER])
     agent = lab.Agent(nodes, CONFIG, keepers=1, node_config=LOGIN)
-    agent.wait_voting(3)
+    agent.bless_all()
     clients = [agent.client(3) for _ in range(20)]
     agent.stop()
     for i, client in enumerate(clients):

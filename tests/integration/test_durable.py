@@ -28,7 +28,7 @@ def trusting(nodes, node_config="durable = yes"):
 
 
 def floors(nodes):
-    return [each.call("GET", "redlockd:epoch").split()[1:] for each in nodes]
+    return [each.call("GET", "redlockd:epoch").split()[1:3] for each in nodes]
 
 
 def restart(each):

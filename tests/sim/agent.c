@@ -67,36 +67,64 @@ static void on_report(void *userdata, const struct report *report) {
     events_add(&event);
 }
 
-static void probe_node(struct sim_keeper *keeper, unsigned node, const struct inquiry *inquiry, bool bless) {
+static void probe_node(struct sim_keeper *keeper, unsigned node, const struct sim_probe *probe) {
     struct sim_connection *connection = &keeper->connections[node];
-    struct event event = event_of(keeper->agent, EVENT_PROBE,
-                                  later(&connection->request_ns, sim_now_ns + network_delay_ns()));
+    const struct sim_agent *agent = keeper->agent;
+    struct event event =
+        event_of(agent, EVENT_PROBE, later(&connection->request_ns, sim_now_ns + network_delay_ns()));
 
     if (!connection->up)
         return;
     event.keeper = (uint8_t) keeper->index;
     event.node = (uint8_t) node;
-    event.process = sim_nodes[node].process;
+    event.process = agent_node(agent, node)->process;
     event.life = connection->life;
-    if (inquiry->disown)
+    event.as.probe = *probe;
+    if (probe->disown)
         connection->blessed_process = event.process;
     event.as.probe.former =
         sim_durable && connection->blessed_process != event.process ? connection->blessed_process : 0;
-    event.as.probe.bless = bless;
-    event.as.probe.leave = inquiry->leave;
-    event.as.probe.disown = inquiry->disown;
-    event.as.probe.mark = keeper->mark + inquiry->mark;
-    event.as.probe.withdraw_us = inquiry->withdraw_us;
+    event.as.probe.fleet = agent_fleet(agent, node);
+    event.as.probe.n_nodes = agent->n_nodes;
+    memcpy(event.as.probe.at, agent->at, sizeof(agent->at));
     event.sent_ns = keeper_now(keeper);
     events_add(&event);
 }
 
 static void on_probe(void *userdata, unsigned node, const struct inquiry *inquiry) {
-    probe_node(userdata, node, inquiry, false);
+    struct sim_keeper *keeper = userdata;
+    const struct sim_probe probe = {.leave = inquiry->leave,
+                                    .disown = inquiry->disown,
+                                    .mark = keeper->mark + inquiry->mark,
+                                    .withdraw_us = inquiry->withdraw_us,
+                                    .max_ttl_ms = inquiry->max_ttl_ms,
+                                    .quarantine = keeper->agent->quarantine,
+                                    .known = inquiry->known};
+
+    probe_node(keeper, node, &probe);
 }
 
 static void on_bless(void *userdata, unsigned node, const struct blessing *blessing) {
-    probe_node(userdata, node, &(struct inquiry){.mark = blessing->mark}, true);
+    struct sim_keeper *keeper = userdata;
+    const struct sim_probe probe = {.bless = true,
+                                    .mark = keeper->mark + blessing->mark,
+                                    .max_ttl_ms = blessing->max_ttl_ms,
+                                    .covered_ms = blessing->covered_ms,
+                                    .quarantine = blessing->rested};
+
+    probe_node(keeper, node, &probe);
+}
+
+static void on_amend(void *userdata, unsigned node, const struct amendment *amendment) {
+    struct sim_keeper *keeper = userdata;
+    const struct sim_connection *connection = &keeper->connections[node];
+    const struct sim_probe probe = {.amend = true,
+                                    .amended_epoch = connection->epoch,
+                                    .amended_floor_us = connection->floor_us,
+                                    .amended_generation = connection->generation,
+                                    .amendment = *amendment};
+
+    probe_node(keeper, node, &probe);
 }
 
 /* Not within the shard's own step: its sink must not call back. */
@@ -138,7 +166,7 @@ static void end_turn(struct sim_keeper *keeper) {
         node_set nodes = keeper->to_cut;
         calls_send(keeper);
         keeper->to_cut = 0;
-        for (unsigned i = 0; i < sim_n_nodes; i++)
+        for (unsigned i = 0; i < keeper->agent->n_nodes; i++)
             if (nodes & node_set_of(i))
                 break_connection(keeper, i);
         calls_bounce(keeper);
@@ -193,6 +221,7 @@ static void keeper_probed(struct sim_keeper *keeper, const struct event *event) 
 
     connection->epoch = answer->blessed ? event->as.probe.epoch : EPOCH_OF_NONE;
     connection->floor_us = answer->floor_us;
+    connection->generation = answer->generation;
     if (answer->blessed)
         connection->blessed_process = event->as.probe.epoch;
     shard_node_probed(&keeper->shard, event->node, answer, keeper_now(keeper));
@@ -328,13 +357,13 @@ void agent_cut(struct sim_agent *agent, unsigned keeper, unsigned node) {
 
 /* --- life --- */
 
-static struct shard_config shard_config_of(void) {
+static struct shard_config shard_config_of(const struct sim_agent *agent) {
     return (struct shard_config){
-        .nodes = sim_n_nodes,
+        .nodes = agent->n_nodes,
         .requests_max = SIM_REQUESTS_MAX,
         .node_names = node_names,
-        .max_ttl_ms = SIM_LONGEST_TTL_MS,
-        .quarantine = sim_quarantine,
+        .max_ttl_ms = agent->max_ttl_ms,
+        .quarantine = agent->quarantine,
         .fence_skew_ms = sim_fence_skew_ms,
         .seed = random_next(&sim_random),
     };
@@ -363,12 +392,13 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
         .report = on_report,
         .probe = on_probe,
         .bless = on_bless,
+        .amend = on_amend,
         .cut = on_cut,
         .secret = on_secret,
         .listen = on_listen,
         .userdata = keeper,
     };
-    const struct shard_config config = shard_config_of();
+    const struct shard_config config = shard_config_of(agent);
 
     memset(keeper->memory, 0, shard_memory_bytes(&config));
     keeper->agent = agent;
@@ -381,7 +411,7 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
     keeper->timer_ns = INSTANT_NEVER;
     keeper->paused_until_ns = keeper->errand_ns = keeper->dispatch_ns = 0;
     shard_init(&keeper->shard, &config, &sink, keeper->memory);
-    for (unsigned i = 0; i < sim_n_nodes; i++) {
+    for (unsigned i = 0; i < agent->n_nodes; i++) {
         struct sim_connection *connection = &keeper->connections[i];
         connection->up = true;
         connection->life++;
@@ -414,7 +444,7 @@ void agent_kill(struct sim_agent *agent) {
     agent->running = false;
     clients_agent_died(agent);
     for (unsigned i = 0; i < sim_n_keepers; i++)
-        for (unsigned j = 0; j < sim_n_nodes; j++)
+        for (unsigned j = 0; j < agent->n_nodes; j++)
             agent->keepers[i].ears[j].life++,
                 agent->keepers[i]
                     .connections[j]
@@ -447,7 +477,8 @@ bool agent_is_untroubled(const struct sim_agent *agent) {
 bool agent_is_idle(const struct sim_agent *agent) {
     for (unsigned i = 0; agent->running && i < sim_n_keepers; i++) {
         const struct shard *shard = &agent->keepers[i].shard;
-        if (shard->leases.taken > 0 || node_set_count(shard_askable(shard)) < sim_n_nodes)
+        if (shard->leases.taken > 0 ||
+            (!sim_sets_differ && node_set_count(shard_askable(shard)) < agent->n_nodes))
             return false;
     }
     return !agent->running || agent->registry.requests.taken == 0;

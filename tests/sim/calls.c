@@ -20,8 +20,8 @@ void calls_reset(struct sim_keeper *keeper) {
     /* Nodes on which some of the keys are not for us, as far as the agent has found out. */
     bool has_alone = chance(20);
     for (unsigned i = 0; has_alone && i < DRAFT_OPERATIONS; i++)
-        keeper->turn.alone[i] = (node_set) pick(0, (1 << sim_n_nodes) - 1);
-    for (unsigned i = 0; i < sim_n_nodes; i++)
+        keeper->turn.alone[i] = (node_set) pick(0, (1 << keeper->agent->n_nodes) - 1);
+    for (unsigned i = 0; i < keeper->agent->n_nodes; i++)
         keeper->connections[i].first = keeper->connections[i].count = 0;
 }
 
@@ -61,7 +61,7 @@ static void check_name(struct sim_keeper *keeper, node_set to, struct sim_asked 
     if (to & ~asked->left)
         violation("agent %u asks a node twice, or what it was not to be asked", keeper->agent->index);
     asked->left &= (node_set) ~to;
-    for (unsigned i = 0; i < sim_n_nodes; i++) {
+    for (unsigned i = 0; i < keeper->agent->n_nodes; i++) {
         uint64_t *last = &keeper->connections[i].last_asked[asked->name];
         if (!(to & node_set_of(i)))
             continue;
@@ -115,10 +115,11 @@ static void send_to_node(struct sim_keeper *keeper, unsigned node, struct event 
         instant_max(sim_now_ns + network_delay_ns(), connection->request_ns + 1); /* keeps its order */
     event->at_ns = connection->request_ns;
     event->node = (uint8_t) node;
-    event->process = sim_nodes[node].process;
+    event->process = agent_node(keeper->agent, node)->process;
     event->life = connection->life;
     call->epoch = connection->epoch;
     call->floor_us = connection->floor_us;
+    call->generation = connection->generation;
     events_add(event);
     sim_counts.requests += call->tickets.count;
     sim_counts.calls++;
@@ -141,7 +142,7 @@ static void on_call(void *userdata, node_set to, const struct draft *draft) {
         event.as.call.names[i] = asked_of(keeper, draft, i)->name;
         event.as.call.requests[i] = asked_of(keeper, draft, i)->request;
     }
-    for (unsigned i = 0; i < sim_n_nodes; i++)
+    for (unsigned i = 0; i < keeper->agent->n_nodes; i++)
         if (to & node_set_of(i))
             send_to_node(keeper, i, &event);
 }

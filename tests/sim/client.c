@@ -69,6 +69,13 @@ static void step_later(const struct client *client, int64_t delay_ns) {
     events_add(&event);
 }
 
+/* To those of an agent without quarantine nothing is promised, where others have it. */
+static unsigned agent_of_promises(void) {
+    unsigned agent = (unsigned) pick(0, sim_n_agents - 1);
+
+    return sim_agents[agent].quarantine || !sim_quarantine ? agent : 0;
+}
+
 void clients_reset(unsigned count) {
     n_clients = count;
     memset(resource_tokens, 0, sizeof(resource_tokens));
@@ -79,7 +86,7 @@ void clients_reset(unsigned count) {
     crowded = chance(30);
     pace_ns = chance(50) ? pick(1, 30) * NS_PER_MS : 0;
     for (unsigned i = 0; i < count; i++) {
-        clients[i] = (struct client){.agent = (unsigned) pick(0, sim_n_agents - 1)};
+        clients[i] = (struct client){.agent = agent_of_promises()};
         list_init(&clients[i].requests);
         step_later(&clients[i], pick(0, 500) * NS_PER_MS);
     }
@@ -322,6 +329,8 @@ void clients_agent_died(const struct sim_agent *agent) {
 static void ask(struct client *client, struct sim_agent *agent) {
     static const int64_t waits_ms[] = {0, 0, 50, 1000, 5000, -1, -1, -1};
     uint32_t ttl_ms = chance(70) ? usual_ttl_ms : ttls_ms[pick(0, 3)];
+    if (ttl_ms > agent_of(client)->max_ttl_ms)
+        ttl_ms = agent_of(client)->max_ttl_ms;
     char name[] = {(char) ('0' + (crowded && chance(80) ? 0 : pick(0, SIM_NAMES - 1)))};
     const struct registry_ask ask = {
         .name = name,

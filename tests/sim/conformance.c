@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/epoch.h"
 #include "io/redis.h"
 #include "sim.h"
 
@@ -16,12 +17,13 @@ enum {
     STEPS = 40,
     SECRETS = 3,
     MARKS = 3,
-    FORMER_PROCESS = 999, /* whose data the node has after a restart */
+    CONFORMANCE_NODES = 2, /* of which the agents tell the addresses */
+    FORMER_PROCESS = 999,  /* whose data the node has after a restart */
     LONG_TTL_MS = 100000,
     BLESSING_SKEW_MS = 5000,
     TOKEN_SKEW_MS = 1000 * 1000, /* more: tokens near the floor are not too far */
     TOKEN_FAR_US = 2000 * 1000 * 1000,
-    ITEMS_MAX = 3 + SIM_NAMES + 5 + 4 * SIM_NAMES, /* of a script call */
+    ITEMS_MAX = 32, /* of a script call */
 };
 
 #define TOKEN_SKEW_US "1000000000"
@@ -62,6 +64,7 @@ static struct sim_node node;
 static char known_epoch[EPOCH_BYTES_MAX]; /* as the last probe had it */
 static uint32_t known_sim_epoch;
 static int64_t known_sim_floor_us;
+static uint32_t known_sim_generation;
 static char history[STEPS * SIM_NAMES * 128];
 
 static _Noreturn void fail(const char *what) {
@@ -120,8 +123,8 @@ static enum vote_kind vote_of(enum operation operation, const redisReply *reply,
 
 /* Tokens are told apart by their distance from the floor: the floors of the two are not the same. */
 static int64_t known_floor_us(void) {
-    const char *blank = strrchr(known_epoch, ' ');
-    return blank ? strtoll(blank + 1, NULL, 10) : 0;
+    struct epoch epoch;
+    return epoch_read(known_epoch, &epoch) ? epoch.floor_us : 0;
 }
 
 /* Verdict and largest token of a real answer. */
@@ -144,12 +147,11 @@ static redisReply *run_request(enum operation operation, const char *key, const 
     (void) snprintf(floor_us, sizeof(floor_us), "%lld", (long long) known_floor_us());
     (void) snprintf(token, sizeof(token), "%lld", (long long) (known_floor_us() + token_distance));
     (void) snprintf(last, sizeof(last), "%lld", (long long) (known_floor_us() + last_distance));
-    const char *const raise[] = {
-        key,   REDIS_EPOCH_KEY, REDIS_FENCES_KEY, REDIS_FORMER_FENCES_KEY, value,
-        token, known_epoch,     floor_us,         TOKEN_SKEW_US,           last};
-    const char *const refresh[] = {
-        key,      REDIS_EPOCH_KEY, REDIS_FENCES_KEY, REDIS_FORMER_FENCES_KEY, value,
-        "100000", known_epoch,     former,           token};
+    const char *const raise[] = {key,   REDIS_EPOCH_KEY, REDIS_FENCES_KEY, REDIS_FORMER_FENCES_KEY, value,
+                                 token, known_epoch,     floor_us,         TOKEN_SKEW_US,           last};
+    const char *const refresh[] = {key,   REDIS_EPOCH_KEY, REDIS_FENCES_KEY, REDIS_FORMER_FENCES_KEY,
+                                   value, "100000",        known_epoch,      former,
+                                   token};
     const char *const channel = quiet ? "" : REDIS_FREE_CHANNEL;
     const char *const both[] = {key, value, former, channel};
     const char *const extend[] = {key, REDIS_EPOCH_KEY, value, "100000", known_epoch};
@@ -287,6 +289,7 @@ static void step_acquire(void) {
         request.as.request.owner = owner;
         request.as.request.epoch = known_sim_epoch;
         request.as.request.floor_us = known_sim_floor_us;
+        request.as.request.generation = known_sim_generation;
         request.as.request.token = fencing ? known_sim_floor_us + wishes[i].distance : 0;
         request.as.request.token_last = fencing ? known_sim_floor_us + wishes[i].last : 0;
         memset(request.as.request.secret, (int) wishes[i].secret, SECRET_BYTES);
@@ -333,6 +336,7 @@ static void step_request(void) {
     request.as.request.owner = owner;
     request.as.request.epoch = known_sim_epoch;
     request.as.request.floor_us = known_sim_floor_us;
+    request.as.request.generation = known_sim_generation;
     request.as.request.token = known_sim_floor_us + distance;
     request.as.request.token_last = known_sim_floor_us + last;
     request.as.request.has_former = has_former;
@@ -397,6 +401,7 @@ static void step_together(void) {
         request.as.request.owner = owner;
         request.as.request.epoch = known_sim_epoch;
         request.as.request.floor_us = known_sim_floor_us;
+        request.as.request.generation = known_sim_generation;
         memset(request.as.request.secret, (int) secrets[i], SECRET_BYTES);
         (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %u %u %u/%u%s",
                         operation, i, secrets[i], owner, i + 1 < SIM_NAMES ? " and" : ";");
@@ -410,49 +415,168 @@ static void step_together(void) {
     freeReplyObject(reply);
 }
 
-static void step_probe(void) {
-    bool bless = chance(30), leave = !bless && chance(30);
-    unsigned mark = (unsigned) pick(1, MARKS);
-    char number[8];
-    struct event probe = {0};
+/* An agent of one of two fleets, which reaches two nodes at one of two addresses each. */
+static void choose_agent(struct event *probe) {
+    static const uint32_t max_ttls_ms[] = {1000, 2000, 60000};
+    struct sim_probe *asks = &probe->as.probe;
 
-    (void) snprintf(number, sizeof(number), "%u", mark);
-    bool withdraw = !bless && chance(20);
-    const char *floor_us = withdraw && strchr(known_epoch, ' ') ? strrchr(known_epoch, ' ') + 1 : "0";
-    const char *field = chance(50) ? "0" : "1", *former = chance(30) ? FORMER_RUN_ID : "";
-    bool disown = !bless && chance(5);
-    const char *const probing[] = {REDIS_EPOCH_KEY, "redlockd:marks", field,
-                                   number,          "100000",         leave ? "1" : "0",
-                                   floor_us,        former,           disown ? "1" : "0"};
-    const char *const blessing[] = {REDIS_EPOCH_KEY, "redlockd:marks", field,  number,
-                                    "2000",          "5000000",        former, "0"};
-    redisReply *reply = bless ? run(SCRIPT_BLESS, 8, blessing, 2) : run(SCRIPT_PROBE, 9, probing, 2);
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
+    probe->keeper = chance(50);
+    asks->fleet = 1 + (chance(30) ? 1 : 0);
+    asks->quarantine = chance(70);
+    asks->max_ttl_ms = max_ttls_ms[pick(0, 2)];
+    asks->covered_ms = chance(50) ? asks->max_ttl_ms : 60000;
+    asks->n_nodes = CONFORMANCE_NODES;
+    for (unsigned i = 0; i < CONFORMANCE_NODES; i++)
+        asks->at[i] = (uint8_t) (2 * i + (chance(20) ? 1 : 0));
+    asks->known = (node_set) pick(0, (1 << CONFORMANCE_NODES) - 1);
+    asks->mark = (uint64_t) pick(1, MARKS);
+    asks->former = chance(30) ? FORMER_PROCESS : 0;
+}
+
+static redisReply *run_probe(const struct event *probe) {
+    const struct sim_probe *asks = &probe->as.probe;
+    char number[8], fleet[8], max_ttl[16], floor_us[24], addresses[CONFORMANCE_NODES][8];
+    static const char *const names[CONFORMANCE_NODES] = {"x", "y"};
+
+    (void) snprintf(number, sizeof(number), "%u", (unsigned) asks->mark);
+    (void) snprintf(fleet, sizeof(fleet), "f%u", asks->fleet);
+    (void) snprintf(max_ttl, sizeof(max_ttl), "%u", asks->max_ttl_ms);
+    (void) snprintf(floor_us, sizeof(floor_us), "%lld",
+                    (long long) (asks->withdraw_us != 0 ? known_floor_us() : 0));
+    const char *items[15 + 3 * CONFORMANCE_NODES] = {REDIS_EPOCH_KEY,
+                                                     "redlockd:quarantine",
+                                                     "redlockd:nodes",
+                                                     probe->keeper ? "1" : "0",
+                                                     number,
+                                                     "100000",
+                                                     asks->leave ? "1" : "0",
+                                                     floor_us,
+                                                     asks->former != 0 ? FORMER_RUN_ID : "",
+                                                     asks->disown ? "1" : "0",
+                                                     fleet,
+                                                     "for people",
+                                                     max_ttl,
+                                                     asks->quarantine ? "1" : "0",
+                                                     "settings"};
+    for (unsigned i = 0; i < CONFORMANCE_NODES; i++) {
+        (void) snprintf(addresses[i], sizeof(addresses[i]), "at%u", asks->at[i]);
+        items[15 + 3 * i] = names[i];
+        items[15 + 3 * i + 1] = addresses[i];
+        items[15 + 3 * i + 2] = asks->known & node_set_of(i) ? "1" : "0";
+    }
+    return run(SCRIPT_PROBE, 15 + 3 * CONFORMANCE_NODES, items, 3);
+}
+
+static redisReply *run_bless(const struct event *probe) {
+    const struct sim_probe *asks = &probe->as.probe;
+    char number[8], fleet[8], max_ttl[16], covered[16];
+
+    (void) snprintf(number, sizeof(number), "%u", (unsigned) asks->mark);
+    (void) snprintf(fleet, sizeof(fleet), "f%u", asks->fleet);
+    (void) snprintf(max_ttl, sizeof(max_ttl), "%u", asks->max_ttl_ms);
+    (void) snprintf(covered, sizeof(covered), "%u", asks->covered_ms);
+    const char *const items[] = {REDIS_EPOCH_KEY,
+                                 "redlockd:quarantine",
+                                 "redlockd:marks",
+                                 probe->keeper ? "1" : "0",
+                                 number,
+                                 max_ttl,
+                                 "5000000",
+                                 asks->former != 0 ? FORMER_RUN_ID : "",
+                                 covered,
+                                 fleet,
+                                 asks->quarantine ? "rested" : "unrested"};
+    return run(SCRIPT_BLESS, 11, items, 3);
+}
+
+static redisReply *run_amend(const struct event *probe, const struct epoch *epoch) {
+    char fleet[8], amended[EPOCH_BYTES_MAX];
+
+    (void) snprintf(fleet, sizeof(fleet), "f%u", probe->as.probe.fleet);
+    epoch_amend(epoch, &probe->as.probe.amendment, fleet, amended);
+    const char *const items[] = {REDIS_EPOCH_KEY, known_epoch, amended};
+    return run(SCRIPT_AMEND, 3, items, 1);
+}
+
+static void compare_epoch(const char *text, const struct probe *answer, uint32_t fleet) {
+    struct epoch epoch;
+
+    if (!epoch_read(text, &epoch))
+        fail("an epoch that makes no sense");
+    if (epoch.max_ttl_ms != answer->max_ttl_ms || epoch.proposed_ms != answer->proposed_ms ||
+        epoch.generation != answer->generation || epoch.rested != answer->rested)
+        fail("another epoch");
+    if (((uint32_t) (epoch.fleet[1] - '0') != fleet) != answer->foreign)
+        fail("another fleet");
+}
+
+/* What a probe tells beyond epoch and mark. */
+static void compare_knowledge(const redisReply *reply, const struct event *probe) {
+    const struct probe *answer = &probe->as.probe.answer;
+
+    if (reply->elements != 7 + CONFORMANCE_NODES)
         fail("a probe's answer is something else");
-    probe.as.probe.bless = bless;
-    probe.keeper = field[0] == '1';
-    probe.as.probe.former = former[0] != '\0' ? FORMER_PROCESS : 0;
-    probe.as.probe.leave = leave;
-    probe.as.probe.disown = disown;
-    probe.as.probe.mark = mark;
-    probe.as.probe.withdraw_us = withdraw ? known_sim_floor_us : 0;
-    sim_fence_skew_ms = BLESSING_SKEW_MS;
-    node_probe(&node, &probe);
-    (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %s %u;",
-                    bless      ? "bless"
-                    : withdraw ? "withdraw"
-                    : leave    ? "mark"
-                               : "probe",
-                    mark);
-    const struct probe *answer = &probe.as.probe.answer;
+    if ((reply->element[4]->type == REDIS_REPLY_ARRAY) != (answer->foreign || answer->rival))
+        fail("others or none");
+    if ((reply->element[5]->integer == 1) != answer->unrested)
+        fail("rested or not");
+    for (unsigned i = 0; i < CONFORMANCE_NODES; i++)
+        if ((reply->element[7 + i]->integer == 1) != ((answer->elsewhere & node_set_of(i)) != 0))
+            fail("elsewhere or not");
+}
+
+static void compare_probed(const redisReply *reply, const struct event *probe) {
+    const struct probe *answer = &probe->as.probe.answer;
+    long long third = reply->element[2]->type == REDIS_REPLY_INTEGER ? reply->element[2]->integer : 0;
+
     if (answer->blessed != (reply->element[0]->integer == 1))
         fail("blessed or not");
-    if (!answer->blessed && answer->marked != (reply->element[2]->integer == 1))
-        fail("marked or not");
-    if (!answer->blessed && answer->heir != (reply->element[2]->integer == 2))
-        fail("an heir or not");
-    known_sim_epoch = answer->blessed ? probe.as.probe.epoch : UINT32_MAX;
+    if (answer->blessed)
+        compare_epoch(reply->element[2]->str, answer, probe->as.probe.fleet);
+    else if (answer->marked != (third == 1) || answer->heir != (third == 2))
+        fail("marked, an heir, or neither");
+    else if (reply->element[3]->integer != answer->max_ttl_ms && (!answer->brief || answer->marked))
+        fail("another longest max_ttl");
+    if (!answer->brief)
+        compare_knowledge(reply, probe);
+}
+
+static void step_probe(void) {
+    struct event probe = {0};
+    struct sim_probe *asks = &probe.as.probe;
+    struct epoch known;
+    redisReply *reply;
+
+    choose_agent(&probe);
+    asks->bless = chance(30);
+    asks->amend = !asks->bless && chance(20) && epoch_read(known_epoch, &known);
+    asks->leave = !asks->bless && !asks->amend && chance(30);
+    asks->disown = !asks->bless && !asks->amend && chance(5);
+    if (asks->amend) {
+        asks->amendment = (struct amendment){.max_ttl_ms = asks->max_ttl_ms,
+                                             .proposed_ms = chance(50) ? asks->max_ttl_ms / 2 : 0};
+        asks->amended_floor_us = known_sim_floor_us;
+        asks->amended_generation = known_sim_generation;
+    } else if (!asks->bless && chance(20)) {
+        asks->withdraw_us = known_sim_floor_us;
+    }
+    reply = asks->bless ? run_bless(&probe) : asks->amend ? run_amend(&probe, &known) : run_probe(&probe);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3)
+        fail(reply->type == REDIS_REPLY_ERROR ? reply->str : "a probe's answer is something else");
+    sim_fence_skew_ms = BLESSING_SKEW_MS;
+    node_probe(&node, &probe);
+    (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %s %u of f%u%s;",
+                    asks->bless              ? "bless"
+                    : asks->amend            ? "amend"
+                    : asks->withdraw_us != 0 ? "withdraw"
+                    : asks->leave            ? "mark"
+                                             : "probe",
+                    (unsigned) asks->mark, asks->fleet, asks->quarantine ? "" : " (careless)");
+    compare_probed(reply, &probe);
+    const struct probe *answer = &asks->answer;
+    known_sim_epoch = answer->blessed ? asks->epoch : UINT32_MAX;
     known_sim_floor_us = answer->floor_us;
+    known_sim_generation = answer->generation;
     (void) snprintf(known_epoch, sizeof(known_epoch), "%s", answer->blessed ? reply->element[2]->str : "-");
     freeReplyObject(reply);
 }

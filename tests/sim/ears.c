@@ -15,7 +15,7 @@ static struct event event_of(const struct sim_keeper *keeper, enum event_kind ki
                           .agent = (uint8_t) keeper->agent->index,
                           .keeper = (uint8_t) keeper->index,
                           .node = (uint8_t) node,
-                          .process = sim_nodes[node].process,
+                          .process = agent_node(keeper->agent, node)->process,
                           .life = keeper->ears[node].life,
                           .at_ns = at_ns};
 }
@@ -50,12 +50,12 @@ void ears_listen(struct sim_keeper *keeper, uint64_t request, unsigned name, boo
     keeper->wanted[name].to_tell = wanted;
     if (wanted) {
         keeper->wanted[name].lingers = false;
-        for (unsigned i = 0; i < sim_n_nodes && !listened; i++)
+        for (unsigned i = 0; i < keeper->agent->n_nodes && !listened; i++)
             ask(keeper, i, name, false);
         return;
     }
     keeper->wanted[name].lingers = chance(50);
-    for (unsigned i = 0; i < sim_n_nodes && !keeper->wanted[name].lingers; i++) {
+    for (unsigned i = 0; i < keeper->agent->n_nodes && !keeper->wanted[name].lingers; i++) {
         ask(keeper, i, name, true);
         keeper->ears[i].joined[name] = false;
     }
@@ -66,7 +66,7 @@ void ears_settle(struct sim_keeper *keeper) {
     for (unsigned name = 0; name < SIM_NAMES; name++) {
         bool told = keeper->wanted[name].to_tell;
         keeper->wanted[name].to_tell = false;
-        for (unsigned i = 0; i < sim_n_nodes && told && keeper->wanted[name].request != 0; i++)
+        for (unsigned i = 0; i < keeper->agent->n_nodes && told && keeper->wanted[name].request != 0; i++)
             if (keeper->ears[i].joined[name])
                 shard_listening(&keeper->shard, i, keeper->wanted[name].request,
                                 keeper->ears[i].joined_ns[name], keeper_now(keeper));
@@ -127,7 +127,7 @@ void ears_event(struct sim_keeper *keeper, const struct event *event) {
 /* --- the nodes' part --- */
 
 void ears_deliver(const struct event *event) {
-    struct sim_node *node = &sim_nodes[event->node];
+    struct sim_node *node = agent_node(&sim_agents[event->agent], event->node);
     struct sim_keeper *keeper = &sim_agents[event->agent].keepers[event->keeper];
     struct sim_ear *ear = &keeper->ears[event->node];
 
@@ -148,10 +148,11 @@ void ears_deliver(const struct event *event) {
 }
 
 void ears_tell(const struct sim_node *node, unsigned name) {
-    unsigned index = (unsigned) (node - sim_nodes);
-
     for (unsigned i = 0; i < sim_n_agents; i++)
         for (unsigned j = 0; j < sim_n_keepers; j++) {
+            unsigned index = agent_index_of(&sim_agents[i], (unsigned) (node - sim_nodes));
+            if (index == SIM_NODES_MAX)
+                continue;
             struct sim_keeper *keeper = &sim_agents[i].keepers[j];
             if (node->told[i][j][name] == 0 || node->told[i][j][name] != keeper->ears[index].life)
                 continue;
@@ -220,7 +221,7 @@ static bool is_disturbed(int64_t calm_ns) {
 }
 
 void ears_check(int64_t calm_ns) {
-    bool disturbed = is_disturbed(calm_ns);
+    bool disturbed = sim_sets_differ || is_disturbed(calm_ns);
 
     for (unsigned name = 0; name < SIM_NAMES; name++) {
         if (disturbed || !is_let_go(name))

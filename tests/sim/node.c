@@ -5,6 +5,7 @@
 #include "sim.h"
 
 #define NODE_BIRTH_NS (INT64_C(1700000000) * NS_PER_S)
+#define NOTED_US (INT64_C(180) * 1000000)
 
 struct sim_node sim_nodes[SIM_NODES_MAX];
 unsigned sim_n_nodes;
@@ -35,6 +36,10 @@ static int64_t wall_us(const struct sim_node *node) {
     return wall_ns(node) / NS_PER_US;
 }
 
+int64_t node_clock_us(const struct sim_node *node) {
+    return wall_us(node);
+}
+
 static int64_t fence_skew_us(void) {
     return (int64_t) sim_fence_skew_ms * 1000;
 }
@@ -62,52 +67,196 @@ void node_restart(struct sim_node *node) {
     memset(node->told, 0, sizeof(node->told));
 }
 
-void node_bless(struct sim_node *node) {
+void node_bless(struct sim_node *node, uint32_t max_ttl_ms, uint32_t fleet, bool rested) {
     node->data.epoch = node->process;
     node->data.floor_us = wall_us(node) + fence_skew_us();
-    memset(node->data.marks, 0, sizeof(node->data.marks));
+    node->data.max_ttl_ms = max_ttl_ms;
+    node->data.proposed_ms = 0;
+    node->data.generation = 0;
+    node->data.fleet = fleet;
+    node->data.rested = rested;
 }
 
-/* What probe.lua and bless.lua do. */
-void node_probe(struct sim_node *node, struct event *probe) {
-    struct node_data *data = &node->data;
+static void forget_marks(struct node_data *data) {
+    memset(data->marks, 0, sizeof(data->marks));
+    memset(data->fleet_marked_us, 0, sizeof(data->fleet_marked_us));
+    data->marked_ms = 0;
+}
+
+static bool is_marked(const struct sim_node *node, const struct event *probe) {
     unsigned keeper = (unsigned) probe->agent * SIM_KEEPERS_MAX + probe->keeper;
+
+    return node->data.marks[keeper].number == probe->as.probe.mark &&
+           node->data.marks[keeper].process == node->process;
+}
+
+/* What probe.lua tells of an epoch, or amend.lua and bless.lua in brief. */
+static void tell_epoch(const struct sim_node *node, struct event *probe) {
+    const struct node_data *data = &node->data;
+    struct probe *answer = &probe->as.probe.answer;
+
+    answer->blessed = true;
+    answer->rested = data->rested;
+    answer->foreign = data->fleet != probe->as.probe.fleet;
+    answer->others = "others";
+    answer->max_ttl_ms = data->max_ttl_ms;
+    answer->proposed_ms = data->proposed_ms;
+    answer->generation = data->generation;
+    answer->floor_us = data->floor_us;
+}
+
+/* Others leave their marks for another fleet: has one in the last ten seconds? */
+static bool has_rival(struct sim_node *node, uint32_t fleet) {
+    bool rival = false;
+
+    node->data.fleet_marked_us[fleet] = wall_us(node);
+    for (unsigned i = 0; i < SIM_FLEETS; i++) {
+        int64_t age_us = wall_us(node) - node->data.fleet_marked_us[i];
+        rival |= i != fleet && node->data.fleet_marked_us[i] != 0 && age_us < 10000000 && age_us > -10000000;
+    }
+    return rival;
+}
+
+static void look_for_mark(struct sim_node *node, struct event *probe) {
+    unsigned keeper = (unsigned) probe->agent * SIM_KEEPERS_MAX + probe->keeper;
+    struct probe *answer = &probe->as.probe.answer;
+    struct node_data *data = &node->data;
+
+    if (probe->as.probe.leave) {
+        data->marks[keeper].number = probe->as.probe.mark;
+        data->marks[keeper].process = node->process;
+    }
+    answer->marked = is_marked(node, probe);
+    if (!answer->marked)
+        return;
+    if (data->marked_ms > answer->max_ttl_ms)
+        answer->max_ttl_ms = data->marked_ms;
+    if (data->marked_ms < probe->as.probe.max_ttl_ms)
+        data->marked_ms = probe->as.probe.max_ttl_ms;
+    answer->rival |= has_rival(node, probe->as.probe.fleet);
+}
+
+static int64_t age_us(const struct sim_node *node, int64_t noted_us) {
+    int64_t age = noted_us != 0 ? wall_us(node) - noted_us : NOTED_US;
+    return age < 0 ? -age : age;
+}
+
+/* By which addresses agents reach each other's nodes. */
+static void note_addresses(struct sim_node *node, struct event *probe) {
+    struct probe *answer = &probe->as.probe.answer;
+    bool first = answer->marked && probe->as.probe.quarantine;
+
+    for (unsigned i = 0; i < probe->as.probe.n_nodes; i++) {
+        int64_t *noted_us = node->data.addresses_us[i], *own_us = &noted_us[probe->as.probe.at[i]];
+        bool known = answer->blessed && (probe->as.probe.known & node_set_of(i)), others = false;
+        for (unsigned j = 0; j < SIM_ADDRESSES; j++)
+            others |= &noted_us[j] != own_us && age_us(node, noted_us[j]) < NOTED_US;
+        if (!answer->foreign && !answer->rival && ((first && !others) || known) &&
+            age_us(node, *own_us) > NOTED_US / 3)
+            *own_us = wall_us(node);
+        if (others && age_us(node, *own_us) >= NOTED_US)
+            answer->elsewhere |= node_set_of(i);
+    }
+}
+
+/* probe.lua */
+static void examine(struct sim_node *node, struct event *probe) {
+    struct node_data *data = &node->data;
+    struct probe *answer = &probe->as.probe.answer;
     bool blessed = data->epoch == node->process;
 
-    if (blessed && !probe->as.probe.bless && probe->as.probe.withdraw_us == data->floor_us) {
-        trace("node %u: its blessing is withdrawn by agent %u", probe->node, probe->agent);
+    if (data->epoch != 0)
+        answer->max_ttl_ms = data->max_ttl_ms;
+    if (blessed && probe->as.probe.withdraw_us == data->floor_us) {
+        trace("node %u: its blessing is withdrawn by agent %u", (unsigned) (node - sim_nodes), probe->agent);
         data->epoch = 0;
         blessed = false;
     }
     if (!blessed && probe->as.probe.disown)
         data->epoch = 0;
-    bool heir = !blessed && probe->as.probe.former != 0 && data->epoch == probe->as.probe.former;
-    if (!blessed && !heir && probe->as.probe.leave) {
-        data->marks[keeper].number = probe->as.probe.mark;
-        data->marks[keeper].process = node->process;
+    answer->unrested = blessed && probe->as.probe.quarantine && !data->rested;
+    if (blessed && !answer->unrested) {
+        tell_epoch(node, probe);
+    } else if (data->epoch != 0 && data->epoch == probe->as.probe.former) {
+        answer->heir = true;
+    } else {
+        answer->rival = answer->unrested && data->fleet != probe->as.probe.fleet;
+        answer->others = "others";
+        look_for_mark(node, probe);
     }
-    bool marked = !heir && data->marks[keeper].number == probe->as.probe.mark &&
-                  data->marks[keeper].process == node->process;
-    if (!blessed && probe->as.probe.bless && (heir || marked)) {
-        trace("node %u is blessed by agent %u%s", probe->node, probe->agent,
-              heir ? ", as the process before it was" : "");
-        sim_counts.inheritances += heir;
-        sim_last_blessed = probe->node;
-        int64_t former_floor_us = data->floor_us;
-        node_bless(node);
-        if (heir)
-            data->floor_us = former_floor_us;
-        blessed = true;
+    note_addresses(node, probe);
+}
+
+/* bless.lua */
+static void bless(struct sim_node *node, struct event *probe) {
+    struct node_data *data = &node->data;
+    struct probe *answer = &probe->as.probe.answer;
+    bool heir = data->epoch != 0 && data->epoch != node->process && data->epoch == probe->as.probe.former;
+
+    answer->brief = true;
+    if (data->epoch == node->process && (data->rested || !probe->as.probe.quarantine)) {
+        tell_epoch(node, probe);
+        return;
     }
+    if (!heir) {
+        if (!is_marked(node, probe))
+            return;
+        answer->max_ttl_ms = data->marked_ms;
+        answer->marked = data->marked_ms > probe->as.probe.covered_ms;
+        if (answer->marked)
+            return;
+    }
+    trace("node %u is blessed by agent %u%s", (unsigned) (node - sim_nodes), probe->agent,
+          heir ? ", as the process before it was" : "");
+    sim_counts.inheritances += heir;
+    sim_last_blessed = probe->node;
+    if (heir) {
+        data->epoch = node->process;
+        data->generation++;
+        data->proposed_ms = 0;
+    } else {
+        uint32_t longest_ms =
+            data->marked_ms > probe->as.probe.max_ttl_ms ? data->marked_ms : probe->as.probe.max_ttl_ms;
+        node_bless(node, longest_ms, probe->as.probe.fleet, probe->as.probe.quarantine);
+    }
+    if (data->rested)
+        forget_marks(data);
+    tell_epoch(node, probe);
+}
+
+/* amend.lua */
+static void amend(struct sim_node *node, struct event *probe) {
+    struct node_data *data = &node->data;
+
+    probe->as.probe.answer.brief = true;
+    if (data->epoch != node->process)
+        return;
+    if (data->floor_us == probe->as.probe.amended_floor_us &&
+        data->generation == probe->as.probe.amended_generation) {
+        sim_counts.amendments++;
+        trace("node %u: its epoch is for %u ms now, and %u are proposed, by agent %u",
+              (unsigned) (node - sim_nodes), probe->as.probe.amendment.max_ttl_ms,
+              probe->as.probe.amendment.proposed_ms, probe->agent);
+        data->max_ttl_ms = probe->as.probe.amendment.max_ttl_ms;
+        data->proposed_ms = probe->as.probe.amendment.proposed_ms;
+        data->fleet = probe->as.probe.fleet;
+        data->generation++;
+    }
+    tell_epoch(node, probe);
+}
+
+void node_probe(struct sim_node *node, struct event *probe) {
+    probe->as.probe.answer = (struct probe){.time_us = wall_us(node), .sent_ns = probe->sent_ns};
+    if (probe->as.probe.bless)
+        bless(node, probe);
+    else if (probe->as.probe.amend)
+        amend(node, probe);
+    else
+        examine(node, probe);
+    if (probe->as.probe.answer.others)
+        probe->as.probe.answer.others_length = strlen(probe->as.probe.answer.others);
     probe->kind = EVENT_PROBED;
-    probe->as.probe.epoch = data->epoch;
-    probe->as.probe.answer = (struct probe){.blessed = blessed,
-                                            .heir = heir && !blessed,
-                                            .marked = marked,
-                                            .max_ttl_ms = blessed ? SIM_LONGEST_TTL_MS : 0,
-                                            .floor_us = blessed ? data->floor_us : 0,
-                                            .time_us = wall_us(node),
-                                            .sent_ns = probe->sent_ns};
+    probe->as.probe.epoch = node->data.epoch;
 }
 
 static int64_t expiry_ns(const struct sim_node *node, uint32_t ttl_ms) {
@@ -226,7 +375,8 @@ struct event node_execute(struct sim_node *node, const struct event *request) {
     reply.as.reply.ttl_left_ms = -1;
     reply.time_us = -1;
     if (operation != OPERATION_RELEASE && operation != OPERATION_LOOK) {
-        if (request->as.request.epoch != data->epoch || request->as.request.floor_us != data->floor_us) {
+        if (request->as.request.epoch != data->epoch || request->as.request.floor_us != data->floor_us ||
+            request->as.request.generation != data->generation) {
             reply.as.reply.kind = VOTE_EPOCH;
             return reply;
         }

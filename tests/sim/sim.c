@@ -29,13 +29,16 @@ static uint64_t seed;
 static bool tracing, with_wild_clocks, quiet;
 
 /* Of this run: */
-static bool with_steps;      /* clocks are set; then no agent is killed */
-static bool with_kills;      /* agents die more often */
-static bool with_losses;     /* nodes forget */
-static bool with_far_clocks; /* the nodes' clocks are far apart */
-static bool with_blessings;  /* from the start on */
-static int64_t fault_gap_ms; /* at most so long nothing happens */
-bool sim_quarantine = true, sim_durable, sim_fencing, sim_tokens_grow, sim_tokens_agree;
+static bool with_steps;       /* clocks are set; then no agent is killed */
+static bool with_kills;       /* agents die more often */
+static bool with_losses;      /* nodes forget */
+static bool with_far_clocks;  /* the nodes' clocks are far apart */
+static bool with_blessings;   /* from the start on */
+static bool with_unlike_ttls; /* agents have other max_ttls */
+static bool with_careless;    /* one has no quarantine */
+static bool same_names;       /* where sets differ, of the nodes that take each other's places */
+static int64_t fault_gap_ms;  /* at most so long nothing happens */
+bool sim_quarantine = true, sim_sets_differ, sim_durable, sim_fencing, sim_tokens_grow, sim_tokens_agree;
 uint32_t sim_fence_skew_ms;
 int64_t sim_turn_us;
 unsigned sim_last_blessed;
@@ -172,7 +175,8 @@ bool events_take(struct event *ret) {
 static void break_node_connections(unsigned node) {
     for (unsigned i = 0; i < sim_n_agents; i++)
         for (unsigned j = 0; j < sim_n_keepers; j++)
-            agent_cut(&sim_agents[i], j, node);
+            if (agent_index_of(&sim_agents[i], node) != SIM_NODES_MAX)
+                agent_cut(&sim_agents[i], j, agent_index_of(&sim_agents[i], node));
 }
 
 static void fault_pause(void) {
@@ -261,7 +265,7 @@ static void fault_blackout(void) {
 
 static void fault_connection(void) {
     struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
-    unsigned keeper = (unsigned) pick(0, sim_n_keepers - 1), node = (unsigned) pick(0, sim_n_nodes - 1);
+    unsigned keeper = (unsigned) pick(0, sim_n_keepers - 1), node = (unsigned) pick(0, agent->n_nodes - 1);
     struct sim_connection *connection = &agent->keepers[keeper].connections[node];
 
     if (chance(20)) {
@@ -320,8 +324,9 @@ static void fault_clock(void) {
  * not matter. */
 static void fault_hurried_tokens(void) {
     struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
-    unsigned keeper = (unsigned) pick(0, sim_n_keepers - 1), node = (unsigned) pick(0, sim_n_nodes - 1);
-    int64_t token = clock_read(&sim_nodes[node].clock) / NS_PER_US + pick(0, sim_fence_skew_ms) * 1000;
+    unsigned keeper = (unsigned) pick(0, sim_n_keepers - 1), node = (unsigned) pick(0, agent->n_nodes - 1);
+    int64_t token =
+        clock_read(&agent_node(agent, node)->clock) / NS_PER_US + pick(0, sim_fence_skew_ms) * 1000;
 
     trace("fault: agent %u proposes tokens of the future", agent->index);
     agent->keepers[keeper].shard.token_high = token;
@@ -390,6 +395,7 @@ static struct event execute(struct sim_node *node, const struct event *call) {
         request.as.request = call->as.call.requests[i];
         request.as.request.epoch = call->as.call.epoch;
         request.as.request.floor_us = call->as.call.floor_us;
+        request.as.request.generation = call->as.call.generation;
         const struct event reply = node_execute(node, &request);
         answer.as.answer.replies[i] = reply.as.reply;
         answer.time_us = reply.time_us >= 0 ? reply.time_us : answer.time_us;
@@ -398,7 +404,7 @@ static struct event execute(struct sim_node *node, const struct event *call) {
 }
 
 static void deliver(const struct event *event) {
-    struct sim_node *node = &sim_nodes[event->node];
+    struct sim_node *node = agent_node(&sim_agents[event->agent], event->node);
     struct sim_connection *connection =
         &sim_agents[event->agent].keepers[event->keeper].connections[event->node];
 
@@ -464,6 +470,29 @@ static void dispatch(const struct event *event) {
     }
 }
 
+/* Agents that share some of their nodes: all of them, all but one, or one. */
+static void choose_nodes(struct sim_agent *agent) {
+    static const uint8_t sets[][3] = {{0, 1, 2}, {0, 1, 3}, {2, 3, 4}};
+    unsigned set = agent->index == 0 ? 0 : (unsigned) pick(0, 2);
+
+    agent->n_nodes = sim_sets_differ ? 3 : sim_n_nodes;
+    for (unsigned i = 0; i < SIM_NODES_MAX; i++)
+        agent->at[i] = (uint8_t) i;
+    if (sim_sets_differ)
+        memcpy(agent->at, sets[set], sizeof(sets[set]));
+    /* Of a replaced node the name may be the same. */
+    agent->set = !sim_sets_differ || (set == 1 && same_names) ? 0 : set;
+}
+
+static void choose_settings(struct sim_agent *agent) {
+    static const uint32_t max_ttls_ms[] = {500, 1000, SIM_LONGEST_TTL_MS};
+
+    agent->max_ttl_ms = with_unlike_ttls ? max_ttls_ms[pick(0, 2)] : SIM_LONGEST_TTL_MS;
+    agent->quarantine =
+        sim_quarantine && !(with_careless && agent->index > 0 && agent->index + 1 == sim_n_agents);
+    choose_nodes(agent);
+}
+
 static void begin(void) {
     static const unsigned node_counts[] = {3, 3, 3, 5, 5, 1, 2, 4};
     static const int64_t turns_us[] = {0, 1000, 10000, 40000};
@@ -489,22 +518,39 @@ static void begin(void) {
     sim_n_nodes = node_counts[pick(0, 7)];
     sim_last_blessed = 0;
     sim_n_agents = (unsigned) pick(1, SIM_AGENTS_MAX);
+    with_unlike_ttls = chance(50);
+    with_careless = chance(20);
+    sim_sets_differ = sim_n_agents > 1 && !with_steps && chance(20);
+    if (sim_sets_differ)
+        sim_n_nodes = SIM_NODES_MAX;
+    same_names = chance(50);
+    sim_counts.sets += sim_sets_differ;
     sim_n_keepers = (unsigned) pick(1, SIM_KEEPERS_MAX);
     for (unsigned i = 0; i < sim_n_nodes; i++) {
         int64_t far_ms = with_far_clocks ? sim_fence_skew_ms * 3 / 4 : 50;
         node_reset(&sim_nodes[i], pick(-far_ms, far_ms) * NS_PER_MS);
-        if (with_blessings)
-            node_bless(&sim_nodes[i]);
         if (with_wild_clocks)
             sim_nodes[i].clock.rate = 1 + (double) pick(-50000, 50000) / 1e6;
     }
     for (unsigned i = 0; i < sim_n_agents; i++) {
         sim_agents[i].index = i;
+        choose_settings(&sim_agents[i]);
         sim_agents[i].life = 0; /* so that a schedule is the same after any other */
         sim_agents[i].clock = (struct clock){.rate = 1 + (double) pick(-4500, 4500) / 1e6,
                                              .offset_ns = pick(1, 1000000) * NS_PER_S};
-        agent_start(&sim_agents[i]);
     }
+    for (unsigned i = 0; with_blessings && i < sim_agents[0].n_nodes; i++) {
+        node_bless(&sim_nodes[i], sim_agents[pick(0, sim_n_agents - 1)].max_ttl_ms,
+                   agent_fleet(&sim_agents[0], i), true);
+        for (unsigned j = 0; j < sim_agents[0].n_nodes; j++)
+            sim_nodes[i].data.addresses_us[j][j] = node_clock_us(&sim_nodes[i]);
+    }
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        agent_start(&sim_agents[i]);
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        trace("agent %u: max_ttl %u ms, nodes %u %u %u of %u, set %u%s", i, sim_agents[i].max_ttl_ms,
+              sim_agents[i].at[0], sim_agents[i].at[1], sim_agents[i].at[2], sim_agents[i].n_nodes,
+              sim_agents[i].set, sim_agents[i].quarantine ? "" : ", no quarantine");
     clients_reset((unsigned) pick(2, SIM_CLIENTS_MAX));
     events_add(&(struct event){.kind = EVENT_FAULT, .at_ns = pick(0, 2000) * NS_PER_MS});
 }
@@ -540,7 +586,7 @@ static void run(void) {
         }
         if (sim_calm && !sim_closed && sim_now_ns - calm_ns >= open_ns) {
             sim_closed = true;
-            if (!sim_tokens_agree)
+            if (!sim_tokens_agree || sim_sets_differ)
                 clients_give_up();
             trace("no new requests");
         }
@@ -580,14 +626,16 @@ static const char usage[] =
     "  --expect-violation  exits with 0 at the first violation, with 1 when there is none\n";
 
 static void print_counts(uint64_t runs) {
-    (void) printf("# %llu runs, %llu events: %llu requests to nodes, %llu grants, %llu tokens raised, %llu "
-                  "extensions, %llu refusals, "
-                  "%llu losses, %llu releases, %llu messages of them\n",
-                  (unsigned long long) runs, (unsigned long long) sim_counts.events,
-                  (unsigned long long) sim_counts.requests, (unsigned long long) sim_counts.grants,
-                  (unsigned long long) sim_counts.raises, (unsigned long long) sim_counts.extensions,
-                  (unsigned long long) sim_counts.refusals, (unsigned long long) sim_counts.losses,
-                  (unsigned long long) sim_counts.releases, (unsigned long long) sim_counts.messages);
+    (void) printf(
+        "# %llu runs, %llu events: %llu requests to nodes, %llu grants, %llu tokens raised, %llu "
+        "extensions, %llu refusals, "
+        "%llu losses, %llu releases, %llu messages of them, %llu epochs amended; %llu with other nodes\n",
+        (unsigned long long) runs, (unsigned long long) sim_counts.events,
+        (unsigned long long) sim_counts.requests, (unsigned long long) sim_counts.grants,
+        (unsigned long long) sim_counts.raises, (unsigned long long) sim_counts.extensions,
+        (unsigned long long) sim_counts.refusals, (unsigned long long) sim_counts.losses,
+        (unsigned long long) sim_counts.releases, (unsigned long long) sim_counts.messages,
+        (unsigned long long) sim_counts.amendments, (unsigned long long) sim_counts.sets);
     (void) printf("# %llu calls, %llu of them for several names\n", (unsigned long long) sim_counts.calls,
                   (unsigned long long) sim_counts.shared_calls);
     (void) printf("# %llu hand-offs, %llu keys refreshed; %llu leases asked to be resumed, %llu were\n",

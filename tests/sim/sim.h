@@ -22,6 +22,8 @@ enum {
     SIM_OUTSTANDING_MAX = 4096,
     SIM_TURN_MAX = 1024, /* requests */
     SIM_LONGEST_TTL_MS = 2000,
+    SIM_ADDRESSES = 8,
+    SIM_FLEETS = 32, /* a set of nodes, and which of them it is */
 };
 
 /* --- time and chance --- */
@@ -50,6 +52,7 @@ void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern bool sim_violated;
 extern bool sim_quarantine;       /* the agents' setting */
+extern bool sim_sets_differ;      /* the agents' nodes are not the same ones */
 extern bool sim_durable;          /* a node that restarts has all of its data, or none */
 extern unsigned sim_last_blessed; /* the node that was blessed most recently */
 extern bool sim_fencing;          /* theirs too */
@@ -94,6 +97,7 @@ struct sim_request {
     uint32_t owner; /* the agent's life: with the secret it is the lock value */
     uint32_t epoch; /* that the keeper knows */
     int64_t floor_us;
+    uint32_t generation;
     int64_t token, token_last;
 };
 
@@ -130,6 +134,7 @@ struct event {
             struct sim_tickets tickets;
             uint32_t epoch; /* for each of its requests */
             int64_t floor_us;
+            uint32_t generation;
             uint8_t names[SIM_NAMES];
             struct sim_request requests[SIM_NAMES];
         } call;
@@ -137,11 +142,20 @@ struct event {
             struct sim_tickets tickets;
             struct sim_reply replies[SIM_NAMES];
         } answer;
-        struct {
-            bool bless, leave, disown;
+        struct sim_probe {
+            bool bless, amend, leave, disown;
+            bool quarantine; /* only rested nodes count for who asks */
             uint32_t former; /* the process before, if it was durable and blessed; 0: none */
             uint64_t mark;
             int64_t withdraw_us;
+            uint32_t fleet;
+            uint32_t max_ttl_ms, covered_ms;
+            node_set known;
+            uint8_t at[SIM_NODES_MAX]; /* the addresses of the agent's nodes */
+            unsigned n_nodes;
+            uint32_t amended_epoch, amended_generation; /* what is amended, and to what */
+            int64_t amended_floor_us;
+            struct amendment amendment;
             struct probe answer;
             uint32_t epoch;
         } probe;
@@ -168,6 +182,11 @@ bool events_take(struct event *ret); /* the earliest; false when there is none *
 struct node_data {
     uint32_t epoch;   /* the process that the epoch key names; 0: none */
     int64_t floor_us; /* the rest of it */
+    uint32_t max_ttl_ms, proposed_ms, fleet, generation;
+    bool rested;
+    uint32_t marked_ms;                                 /* the longest max_ttl of those who left marks */
+    int64_t fleet_marked_us[SIM_FLEETS];                /* when each did, by the node's clock; 0: never */
+    int64_t addresses_us[SIM_NODES_MAX][SIM_ADDRESSES]; /* by which agents reach each of their nodes */
     struct {
         uint64_t number;
         uint32_t process;
@@ -199,7 +218,7 @@ extern struct sim_node sim_nodes[SIM_NODES_MAX];
 extern unsigned sim_n_nodes;
 
 void node_reset(struct sim_node *node, int64_t clock_offset_ns);
-void node_bless(struct sim_node *node);
+void node_bless(struct sim_node *node, uint32_t max_ttl_ms, uint32_t fleet, bool rested);
 void node_forget(struct sim_node *node);  /* everything, as by FLUSHALL */
 void node_restart(struct sim_node *node); /* as another process */
 void node_save(struct sim_node *node);
@@ -207,6 +226,7 @@ void node_load(struct sim_node *node); /* what it has saved */
 void node_set_clock(struct sim_node *node, int64_t by_ns);
 void node_freeze_clock(struct sim_node *node, int64_t until_ns, bool reversed);
 void node_probe(struct sim_node *node, struct event *probe); /* becomes its answer */
+int64_t node_clock_us(const struct sim_node *node);
 
 void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms); /* by somebody else */
 
@@ -219,7 +239,8 @@ bool node_has_keys(const struct sim_node *node);
 struct sim_connection {
     bool up;
     uint32_t life;
-    uint32_t epoch;           /* of the node, as the last probe found it */
+    uint32_t epoch; /* of the node, as the last probe found it */
+    uint32_t generation;
     uint32_t blessed_process; /* that it last found blessed */
     int64_t floor_us;
     int64_t request_ns, reply_ns; /* nothing overtakes within one direction */
@@ -276,6 +297,11 @@ struct sim_keeper {
 
 struct sim_agent {
     unsigned index;
+    bool quarantine;     /* its setting */
+    uint32_t max_ttl_ms; /* the same */
+    unsigned set;        /* of nodes */
+    unsigned n_nodes;
+    uint8_t at[SIM_NODES_MAX]; /* which nodes of the world these are */
     bool running;
     uint32_t life;
     struct clock clock;
@@ -288,6 +314,25 @@ struct sim_agent {
 
 extern struct sim_agent sim_agents[SIM_AGENTS_MAX];
 extern unsigned sim_n_agents, sim_n_keepers;
+
+/* An agent's node. */
+static inline struct sim_node *agent_node(const struct sim_agent *agent, unsigned node) {
+    return &sim_nodes[agent->at[node]];
+}
+
+/* Which of the agent's nodes that is, or SIM_NODES_MAX. */
+static inline unsigned agent_index_of(const struct sim_agent *agent, unsigned node) {
+    unsigned i = 0;
+
+    while (i < agent->n_nodes && agent->at[i] != node)
+        i++;
+    return i < agent->n_nodes ? i : SIM_NODES_MAX;
+}
+
+/* The fleet that its node is of, for it. */
+static inline uint32_t agent_fleet(const struct sim_agent *agent, unsigned node) {
+    return agent->set * SIM_NODES_MAX + node;
+}
 
 void agents_allocate(void); /* once */
 void agent_start(struct sim_agent *agent);
@@ -348,6 +393,6 @@ bool clients_are_idle(void);
 struct sim_counts {
     uint64_t events, calls, shared_calls, requests, grants, losses, releases, refusals, extensions, cuts,
         pauses, kills, stops, amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed,
-        handoffs, refreshes, inheritances, repeats, messages, fulls;
+        handoffs, refreshes, inheritances, repeats, messages, fulls, amendments, sets;
 };
 extern struct sim_counts sim_counts;

@@ -126,6 +126,10 @@ const char *redis_epoch(const struct redis *redis) {
     return redis->epoch;
 }
 
+const char *redis_floor(const struct redis *redis) {
+    return strrchr(redis->epoch, ' ') + 1;
+}
+
 const struct redis_rights *redis_rights(const struct redis *redis) {
     return &redis->rights;
 }

@@ -281,18 +281,6 @@ static void test_heir_of_others(void) {
     ok(!is_asked(2), "rule 11: what another agent lets a node inherit whose clock was set does not count");
 }
 
-/* It was blessed for shorter leases; another keeper lets the next process inherit that. */
-static void test_heir_of_a_short_blessing(void) {
-    const struct probe heir = {.heir = true, .time_us = -1};
-
-    begin_with_clocks(3);
-    from_new_connection(1, &shortly_blessed_node);
-    pass_ms(2000);
-    from_new_connection(1, &heir);
-    is_int(world.blessings[1], 1, "a short blessing is inherited too");
-    is_int(world.raised_us[1], 0, "rule 10: but not raised by that");
-}
-
 /* How much of a blessing is taken back after a step, if the node goes on answering with it. */
 static int64_t withdrawn_in_the_end(unsigned node, const struct probe *probe) {
     pass_ms(2);
@@ -409,7 +397,6 @@ int main(void) {
     test_step_in_quarantine();
     test_heir();
     test_heir_of_others();
-    test_heir_of_a_short_blessing();
     test_step_that_matters_to_others();
     test_asked_again_at_once();
     test_step_without_quarantine();

@@ -11,6 +11,7 @@
 
 #include "io/batch.h"
 #include "io/burst.h"
+#include "io/fleet.h"
 #include "io/loop.h"
 #include "tap.h"
 
@@ -20,6 +21,7 @@ static const char info[] = "redis_version:7.0.0\r\nredis_mode:standalone\r\nrun_
                            "loading:0\r\nmaxmemory_policy:noeviction\r\naof_enabled:0\r\n";
 static struct config config = {.n_nodes = NODES, .fence_skew_ms = 60000, .fence_retention_ms = 3600000};
 static struct redis *nodes[NODES_MAX];
+static struct fleet fleets[NODES_MAX];
 static struct batcher *batcher;
 static sd_event *event;
 static struct text *names[NAMES];
@@ -282,7 +284,7 @@ int main(void) {
         config.nodes[i].unix_path = paths[i];
         servers[i].listening = listen_at(paths[i]);
         if (pthread_create(&threads[i], NULL, serve, &servers[i]) != 0 ||
-            redis_new(event, poller, &config.nodes[i], i, &callbacks, NULL, &nodes[i]) < 0)
+            redis_new(event, poller, &config.nodes[i], i, &fleets[i], &callbacks, NULL, &nodes[i]) < 0)
             abort();
     }
     is_int(poller_run(poller), 0, "the turns end");

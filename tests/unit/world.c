@@ -8,9 +8,13 @@
 struct world world;
 
 const struct probe new_node = {.time_us = -1}, marked_node = {.marked = true, .time_us = -1},
-                   blessed_node = {.blessed = true, .max_ttl_ms = 60000, .time_us = -1, .floor_us = 1},
+                   blessed_node = {.blessed = true,
+                                   .rested = true,
+                                   .max_ttl_ms = 60000,
+                                   .time_us = -1,
+                                   .floor_us = 1},
                    shortly_blessed_node = {
-                       .blessed = true, .max_ttl_ms = 1000, .time_us = -1, .floor_us = 5};
+                       .blessed = true, .rested = true, .max_ttl_ms = 1000, .time_us = -1, .floor_us = 5};
 
 static void on_send(void *userdata, const struct send *send) {
     (void) userdata;
@@ -63,8 +67,14 @@ static void on_probe(void *userdata, unsigned node, const struct inquiry *inquir
 static void on_bless(void *userdata, unsigned node, const struct blessing *blessing) {
     (void) userdata;
     world.marks[node] = blessing->mark;
-    world.raised_us[node] = blessing->floor_us;
+    world.blessed[node] = *blessing;
     world.blessings[node]++;
+}
+
+static void on_amend(void *userdata, unsigned node, const struct amendment *amendment) {
+    (void) userdata;
+    world.amended[node] = *amendment;
+    world.amendments[node]++;
 }
 
 static void on_cut(void *userdata, unsigned node) {
@@ -105,6 +115,7 @@ void world_begin(unsigned nodes) {
         .report = on_report,
         .probe = on_probe,
         .bless = on_bless,
+        .amend = on_amend,
         .cut = on_cut,
         .secret = on_secret,
         .listen = on_listen,
@@ -162,15 +173,19 @@ void vote(unsigned node, const struct sent *sent, enum vote_kind kind) {
     vote_with(node, sent->ticket, &vote);
 }
 
+void trusted_nodes_answer(void) {
+    for (unsigned i = 0; i < world.shard.config.nodes; i++)
+        if (world.shard.nodes[i].trust == NODE_TRUSTED && world.shard.nodes[i].probing)
+            shard_node_probed(&world.shard, i, &blessed_node, world.now_ns);
+}
+
 void pass_ms(int64_t ms) {
     instant_ns until_ns = world.now_ns + ms * NS_PER_MS;
 
     while (shard_due_ns(&world.shard) <= until_ns) {
         world.now_ns = instant_max(world.now_ns, shard_due_ns(&world.shard));
         shard_tick(&world.shard, world.now_ns);
-        for (unsigned i = 0; i < world.shard.config.nodes; i++)
-            if (world.shard.nodes[i].trust == NODE_TRUSTED && world.shard.nodes[i].probing)
-                shard_node_probed(&world.shard, i, &blessed_node, world.now_ns);
+        trusted_nodes_answer();
     }
     world.now_ns = until_ns;
 }

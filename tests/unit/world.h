@@ -28,13 +28,16 @@ struct world {
     unsigned n_reports;
     unsigned strangers; /* reports of others' values under held keys, which are counted alone */
     enum standing standings[NODES_MAX]; /* as told last, with the reason */
-    char reasons[NODES_MAX][64];
+    char reasons[NODES_MAX][NODE_TROUBLE_BYTES];
     unsigned cuts;
     uint64_t listens;                                 /* the request that does */
     unsigned probes[NODES_MAX], blessings[NODES_MAX]; /* asked for */
     uint32_t marks[NODES_MAX];                        /* with this one, the last time */
     bool leaves[NODES_MAX], disowned[NODES_MAX];
-    int64_t withdrawn_us[NODES_MAX], raised_us[NODES_MAX];
+    int64_t withdrawn_us[NODES_MAX];
+    struct blessing blessed[NODES_MAX]; /* what for */
+    unsigned amendments[NODES_MAX];
+    struct amendment amended[NODES_MAX];
     bool fencing; /* what contend() asks for */
     uint8_t secrets;
     instant_ns now_ns;
@@ -54,6 +57,7 @@ void contend_with(uint64_t request, bool persist, uint32_t heartbeat_ms, int64_t
 void contend(uint64_t request, bool persist);
 void vote_with(unsigned node, uint64_t ticket, const struct vote *vote);
 void vote(unsigned node, const struct sent *sent, enum vote_kind kind);
+void trusted_nodes_answer(void); /* to probes that are under way */
 void pass_ms(int64_t ms);
 struct sent pass_to_extension(void);
 const struct sent *last_sent(enum operation operation);

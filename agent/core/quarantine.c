@@ -1,0 +1,127 @@
+#include "core/quarantine.h"
+
+#include <stdio.h>
+
+#include "core/validity.h"
+
+enum { EXPLAIN_MS = 3000 }; /* for the others' answers to come */
+
+/* What was read of the others since the node was marked. */
+struct readings {
+    unsigned epochs, marks;
+    uint32_t longest_ms; /* ours included */
+    bool elsewhere;      /* somebody tells of the node at other addresses than ours */
+    instant_ns
+        since_ns; /* when the last of those marks was left, on this node too, or another fleet's seen */
+};
+
+static unsigned others_needed(const struct shard *shard) {
+    unsigned nodes = shard->config.nodes, needed = nodes - quorum_of(nodes) + 1;
+
+    return needed < nodes ? needed : nodes - 1; /* of a single node there is nobody to ask */
+}
+
+static uint32_t longer_ms(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+static struct readings read_others(const struct shard *shard, unsigned index) {
+    const struct node *forgetful = &shard->nodes[index];
+    struct readings readings = {.longest_ms = longer_ms(shard->max_ttl_ms, forgetful->known_ms),
+                                .elsewhere = forgetful->elsewhere & node_set_of(index),
+                                .since_ns = instant_max(forgetful->marked_ns, forgetful->rival_ns)};
+
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        const struct node *node = &shard->nodes[i];
+        if (i == index || node->reading == NODE_READ_NOTHING || node->read_ns < forgetful->marked_ns)
+            continue;
+        readings.epochs += node->reading == NODE_READ_EPOCH;
+        if (node->reading == NODE_READ_MARK) {
+            readings.marks++;
+            readings.since_ns = instant_max(readings.since_ns, instant_max(node->marked_ns, node->rival_ns));
+        }
+        readings.longest_ms = longer_ms(readings.longest_ms, node->known_ms);
+        readings.elsewhere |= node->elsewhere & node_set_of(index);
+    }
+    return readings;
+}
+
+/* Each agent that is connected hears of the loss within this time, and leaves its mark. */
+static int64_t notice_ns(void) {
+    int64_t probe_ns = PROBE_TRUSTED_MS * NS_PER_MS;
+
+    return probe_ns + probe_ns / DRIFT_DIVISOR + QUARANTINE_MARGIN_MS * NS_PER_MS;
+}
+
+instant_ns quarantine_until_ns(const struct shard *shard, unsigned index, uint32_t *ret_covered_ms) {
+    const struct node *node = &shard->nodes[index];
+
+    *ret_covered_ms = TTL_MS_MAX;
+    if (node->trust != NODE_QUARANTINED || node->marked_ns == INSTANT_NEVER)
+        return INSTANT_NEVER;
+    if (node->hurry)
+        return node->marked_ns;
+    struct readings readings = read_others(shard, index);
+    if (readings.elsewhere)
+        return INSTANT_NEVER;
+    if (!shard->config.quarantine)
+        return node->marked_ns;
+    if (readings.epochs + readings.marks < others_needed(shard))
+        return node->marked_ns + validity_quarantine_ns(TTL_MS_MAX);
+    *ret_covered_ms = readings.longest_ms;
+    instant_ns ended_ns =
+        instant_max(node->marked_ns, node->elsewhere_ns) + validity_quarantine_ns(readings.longest_ms);
+    if (shard->config.nodes > 1 && readings.epochs >= others_needed(shard))
+        return ended_ns;
+    return instant_max(ended_ns, readings.since_ns + notice_ns());
+}
+
+int64_t quarantine_longest_ns(const struct shard *shard) {
+    uint32_t longest_ms = shard->max_ttl_ms;
+
+    if (!shard->config.quarantine)
+        return 0;
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        longest_ms = longer_ms(longest_ms, shard->nodes[i].known_ms);
+    return validity_quarantine_ns(longest_ms);
+}
+
+bool quarantine_wants(const struct shard *shard, unsigned index) {
+    const struct node *asked = &shard->nodes[index];
+
+    if (!shard->config.quarantine)
+        return false;
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        const struct node *node = &shard->nodes[i];
+        if (i != index && node->trust == NODE_QUARANTINED && node->marked_ns != INSTANT_NEVER &&
+            asked->read_ns < node->marked_ns)
+            return true;
+    }
+    return false;
+}
+
+bool quarantine_explain(const struct shard *shard, unsigned index, instant_ns now_ns,
+                        char text[QUARANTINE_TEXT_BYTES]) {
+    const struct node *node = &shard->nodes[index];
+
+    if (node->trust != NODE_QUARANTINED || node->marked_ns == INSTANT_NEVER || node->hurry ||
+        now_ns - node->marked_ns < EXPLAIN_MS * NS_PER_MS)
+        return false;
+    struct readings readings = read_others(shard, index);
+    if (readings.elsewhere) {
+        (void) snprintf(
+            text, QUARANTINE_TEXT_BYTES,
+            "other agents reach a node of this name at another address: if it is no other server "
+            "than theirs, 'redlock nodes --bless %s'",
+            shard->config.node_names[index]);
+        return true;
+    }
+    if (!shard->config.quarantine || readings.epochs + readings.marks >= others_needed(shard))
+        return false;
+    (void) snprintf(
+        text, QUARANTINE_TEXT_BYTES,
+        "is new, has restarted or lost its data; before it votes, %u other nodes have to tell the "
+        "longest max_ttl of all agents, and fewer can be asked",
+        others_needed(shard));
+    return true;
+}

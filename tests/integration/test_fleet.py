@@ -1,0 +1,253 @@
+"""Agents that differ where all have to be the same: nobody gets what another one holds, and all say so."""
+
+import lab
+from tap import begins, equal, main, ok
+
+RESTS = 'quarantine = yes\ndefault_ttl = "2s"\nnode_timeout = "900ms"\n'
+SHORT = RESTS + 'max_ttl = "2s"\n'
+LONG = RESTS + 'max_ttl = "60s"\n'
+
+
+class Absent:
+    """A node of this name that the agent can't reach."""
+
+    def __init__(self, name):
+        self.name = name
+        self.address = "unix:" + lab.path("absent.sock")
+
+
+class Named:
+    """The same server by another name, or at another address."""
+
+    def __init__(self, node, name=None, address=None):
+        self.name = name or node.name
+        self.address = address or node.address
+
+
+def fleet(nodes, config):
+    """An agent whose nodes vote on an operator's word."""
+    agent = lab.Agent(nodes, config, keepers=1)
+    agent.bless()
+    agent.wait_voting(len(nodes))
+    return agent
+
+
+def hold(agent, name, ttl_ms=60000):
+    client = agent.client(3)
+    grant = client.acquire(name, "TTL", ttl_ms)
+    ok("id" in grant, "somebody holds %s" % name)
+    return client, grant
+
+
+def wait_differs(agent, node, text):
+    """What agents have differently each hears within ten seconds; at once when a node loses its epoch."""
+    node.call("DEL", "redlockd:epoch")
+    agent.client().acquire("whatever")
+    shown = lab.wait_for(lambda: next((state["differs"] for state in agent.node_states().values()
+                                       if text in state["differs"]), None), seconds=15, what=text)
+    agent.client().call("BLESS", node.name)
+    agent.wait_voting(len(agent.nodes))
+    lab.wait_for(lambda: text in agent.log_text(), what="%s in the log" % text)
+    ok(True, "the other one says so, too: %s" % shown)
+
+
+# --- max_ttl ---
+
+def test_fresh_agent_reaches_less():
+    """A lease of a minute stands on a and b. One who grants 2 s, and can't reach a, finds b and c new."""
+    nodes = lab.nodes(3)
+    long_agent = fleet(nodes, LONG)
+    nodes[2].kill()
+    hold(long_agent, "cut-off")
+    long_agent.kill()  # its client goes on believing
+    nodes[1].kill()
+    for node in nodes[1:]:
+        node.start()
+    short_agent = lab.Agent([Absent("a"), *nodes[1:]], SHORT)
+    begins(short_agent.client().acquire("cut-off", "TTL", 1000, "WAIT", 5000), "NOQUORUM",
+           "rule 10: who can't ask the others what they granted lets no node vote that has forgotten it")
+    ok("longest max_ttl" in short_agent.node_states()["b"]["reason"], "and says for what it waits")
+    short_agent.kill()
+
+
+def test_idle_agent():
+    """What the others grant for, an agent may not have heard for ten seconds."""
+    nodes = lab.nodes(3)
+    short_agent = fleet(nodes, SHORT)
+    long_agent = lab.Agent(nodes, LONG)
+    long_agent.wait_voting(3)
+    holder, grant = hold(long_agent, "idle")
+    long_agent.stop()
+    for node in nodes[:2]:
+        node.call("FLUSHALL")
+    begins(short_agent.client().acquire("idle", "TTL", 1000, "WAIT", 5000), "NOQUORUM",
+           "rule 10: a node that has forgotten rests for the longest max_ttl that the others know of")
+    ok(short_agent.node_states()["a"]["until"] > 30000, "NODES tells for how long")
+    long_agent.cont()
+    ok(holder.call("CHECK", grant["id"]) > 0, "the lease is valid all the time")
+    for agent in (short_agent, long_agent):
+        agent.kill()
+
+
+def test_longer_max_ttl_votes_at_once():
+    nodes = lab.nodes(3)
+    short_agent = fleet(nodes, SHORT)
+    begun = lab.now()
+    long_agent = lab.Agent(nodes, LONG)
+    long_agent.wait_voting(3)
+    ok(lab.now() - begun < 2 * lab.SCALE, "nodes that have rested vote at once for who grants longer leases")
+    equal([node.call("GET", "redlockd:epoch").split()[1] for node in nodes], ["60000"] * 3,
+          "and their epochs say so")
+    ok("id" in short_agent.client().acquire("both"), "the other one goes on")
+    long_agent.terminate()
+    short_agent.bless()
+    lab.wait_for(lambda: all(node.call("GET", "redlockd:epoch").split()[1] == "2000" for node in nodes),
+                 what="shorter epochs")
+    ok("id" in short_agent.client().acquire("shorter"), "an operator's word makes them shorter again")
+    short_agent.terminate()
+
+
+# --- quarantine ---
+
+def test_quarantine_of_one():
+    """One agent's `quarantine = no` is its own affair."""
+    nodes = lab.nodes(3)
+    careful = fleet(nodes, LONG)
+    nodes[2].kill()
+    hold(careful, "rested")
+    careful.stop()
+    nodes[2].start()
+    for node in nodes[:2]:
+        node.call("FLUSHALL")
+    careless = lab.Agent(nodes, 'quarantine = no\nmax_ttl = "60s"')
+    careless.wait_voting(3)
+    ok("id" in careless.client().acquire("own"), "for the agent that has it all nodes vote")
+    other = lab.Agent(nodes, LONG)
+    begins(other.client().acquire("rested", "TTL", 1000, "WAIT", 1000), "NOQUORUM",
+           "rule 10: not for others, who would get what is held")
+    ok("quarantine = no" in other.node_states()["a"]["reason"], "which say why")
+    for agent in (careful, careless, other):
+        agent.kill()
+
+
+# --- sets of nodes ---
+
+def test_overlapping_sets():
+    """a, b, c beside c, d, e: of the same names, or of others."""
+    for names in ("cde", "abc"):
+        nodes = lab.nodes(5)
+        first = fleet(nodes[:3], LONG)
+        holder, grant = hold(first, "shared")
+        second = lab.Agent([Named(node, name) for node, name in zip(nodes[2:], names)], LONG)
+        for name in names[1:]:
+            second.client().call("BLESS", name)
+        state = second.wait_node(names[0], "failed", "a, b, c")
+        ok("another db" in state["reason"], "NODES says whose the node is: %s" % state["reason"])
+        begins(second.client().acquire("shared", "WAIT", 500), "NOQUORUM",
+               "an agent with other nodes gets no votes, where one of them is another fleet's")
+        equal(second.status()["voting"], 0, "nor does any node vote for it")
+        ok(holder.call("CHECK", grant["id"]) > 0 and "id" in first.client().acquire("other"),
+           "whose node it is is not disturbed")
+        differs = "nodes = c,d,e" if names == "cde" else "name = a at another agent, c here"
+        wait_differs(first, nodes[0], differs)
+        first.kill()
+        second.kill()
+
+
+def test_one_node_replaced():
+    """One agent has d where another one still has c; then a and b restart."""
+    for name in "cd":
+        nodes = lab.nodes(4)
+        former = fleet(nodes[:3], LONG)
+        holder, grant = hold(former, "replaced")
+        current = lab.Agent([*nodes[:2], Named(nodes[3], name)], LONG)
+        lab.wait_for(lambda: current.node_states()[name]["state"] != "probing", what="the new node's answer")
+        for node in nodes[:2]:
+            node.kill()
+            node.start()
+        begins(current.client().acquire("replaced", "TTL", 1000, "WAIT", 4000), "NOQUORUM",
+               "the nodes that have restarted, and the new one, are not a majority")
+        ok(holder.call("CHECK", grant["id"]) > 0, "the lease is valid all the time")
+        former.kill()
+        current.kill()
+
+
+def test_same_name_elsewhere():
+    nodes = lab.nodes(4)
+    first = fleet(nodes[:3], SHORT)
+    lab.wait_for(lambda: all(node.call("HGET", "redlockd:nodes", "c") for node in nodes[:2]), seconds=15,
+                 what="the address of c on the others")
+    current = lab.Agent([*nodes[:2], Named(nodes[3], "c")], SHORT)
+    current.wait_voting(2)
+    current.wait_node("c", "quarantined", "another address")
+    ok(True, "who finds another server under a node's name does not bless it by itself")
+    current.client().call("BLESS", "c")
+    current.wait_voting(3)
+    alias = lab.Agent([*nodes[:2], lab.Proxy(nodes[2])], SHORT)
+    alias.wait_voting(3)
+    ok(True, "one that reaches the same server by another address has its votes")
+    for agent in (first, current, alias):
+        agent.kill()
+
+
+def test_sets_change():
+    nodes = lab.nodes(4)
+    former = fleet(nodes[:3], SHORT)
+    ok("id" in former.client().acquire("before"), "a fleet works")
+    former.terminate()
+    current = lab.Agent([*nodes[:2], nodes[3]], SHORT)
+    current.wait_node("a", "failed", "--bless")
+    current.bless()
+    current.wait_voting(3)
+    ok("id" in current.client().acquire("after"), "an operator's word makes its nodes another fleet's")
+    late = lab.Agent(nodes[:3], SHORT)
+    late.wait_node("a", "failed", "a, b, d")
+    equal(late.status()["voting"], 0, "an agent with the former set gets no votes from then on")
+    for agent in (current, late):
+        agent.terminate()
+
+
+def test_twins():
+    nodes = lab.nodes(2)
+    agent = lab.Agent([nodes[0], Named(lab.Proxy(nodes[0]), "b"), Named(nodes[1], "c")], "")
+    states = lab.wait_for(lambda: [state for state in agent.node_states().values() if "same server" in
+                                   state["reason"]], what="the same server")
+    equal(len(states), 1, "one server under two names votes once")
+    ok(states[0]["state"] == "failed" and states[0]["name"] in "ab", "and NODES says so")
+    agent.wait_voting(2)
+    agent.terminate()
+
+
+# --- settings ---
+
+def test_settings():
+    """Each one is told by both; and with each, who has the lease has it alone."""
+    options = {"max_ttl": ("60s", "2s"), "quarantine": ("yes", "no"), "fencing": ("yes", "no"),
+               "fence_skew": ("60s", "30s"), "fence_retention": ("1h", "2h"),
+               "key_format": ("{name}", "x:{name}")}
+    nodes = lab.nodes(3)
+    first = fleet(nodes, LONG)
+    holder, grant = hold(first, "settings")
+    for number, (option, (usual, unusual)) in enumerate(options.items()):
+        base = {"max_ttl": "60s", "quarantine": "yes", "default_ttl": "2s"}
+        base[option] = unusual
+        second = lab.Agent(nodes, "\n".join('%s = "%s"' % pair for pair in base.items()))
+        shown = lab.wait_for(lambda: next((state["differs"] for state in second.node_states().values()
+                                           if option in state["differs"]), None), what=option)
+        ok("%s at another agent" % usual in shown, "%s: %s" % (option, shown))
+        lab.wait_for(lambda: option in second.log_text(), what="%s in the log" % option)
+        answer = second.client().acquire("settings", "TTL", 1000)
+        if option != "key_format":
+            ok(not isinstance(answer, dict), "%s: the name is not granted twice (%s)" % (option, answer))
+        second.kill()
+        if number == 0:
+            wait_differs(first, nodes[0], "max_ttl = 2s at another agent, 60s here")
+        for node in nodes:
+            node.call("HDEL", "redlockd:nodes", ":settings:2")
+    ok(holder.call("CHECK", grant["id"]) > 0, "the lease is valid all the time")
+    first.kill()
+
+
+main(test_fresh_agent_reaches_less, test_idle_agent, test_longer_max_ttl_votes_at_once,
+     test_quarantine_of_one, test_overlapping_sets, test_one_node_replaced, test_same_name_elsewhere,
+     test_sets_change, test_twins, test_settings)
