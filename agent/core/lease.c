@@ -192,9 +192,9 @@ static void attempt_settle(struct shard *shard, struct lease *lease, enum obstac
 
     /* With an epoch that has only changed, or without an orphan's keys, the next attempt gets through: what
      * this one met is no news. Otherwise it has no quorum to ask. */
-    bool doubted = lease->doubted;
+    bool doubted = lease->doubted || (lease->changed && obstacle == OBSTACLE_NO_QUORUM);
     bool again = lease->persist || doubted || (lease->split && lease->splits < SPLITS_MAX);
-    lease->doubted = false;
+    lease->doubted = lease->changed = false;
     if (!again || (!doubted && lease->told_failure != lease->failure))
         tell_failed(shard, lease, timed_out, again);
     if (again)
@@ -322,7 +322,7 @@ static void note_obstacle(struct shard *shard, struct lease *lease, unsigned nod
         lease->doubted |= stranger_is_orphan(shard, lease, node, vote, now_ns);
     }
     if (vote->kind == VOTE_EPOCH) {
-        lease->doubted = true;
+        lease->changed = true;
         lease->maybe &= (node_set) ~node_set_of(node);
     }
 }
@@ -570,6 +570,8 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
     bool late = voted && !node_epoch_stood(&shard->nodes[node], lease->started_ns);
     if ((shard->nodes[node].stepped || late) && lease->state != LEASE_RELEASING)
         vote = &worthless; /* it was executed, but is no promise: quarantine.h wants epochs of before */
+    if (late && (lease->state == LEASE_ACQUIRING || lease->state == LEASE_RAISING))
+        lease->changed = true;
     round_answer(&lease->round, node, vote->kind);
     switch ((enum lease_state) lease->state) {
     case LEASE_ACQUIRING:

@@ -54,7 +54,8 @@ struct lease {
     bool extends : 1;   /* held: the round under way, or the last one, is an extension */
     bool split : 1;     /* the last attempt failed though no other has a majority */
     bool abandoned : 1; /* no more extensions */
-    bool doubted : 1;   /* the last attempt met a changed epoch */
+    bool doubted : 1;   /* the last attempt met an orphan */
+    bool changed : 1;   /* or a changed epoch */
     bool seen_type : 1; /* `seen` is a type, not a value */
     bool orphan : 1; /* releasing: another process's value, see stranger.h. The text's tail has all of it but
                         the random part */
