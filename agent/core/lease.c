@@ -11,6 +11,7 @@
 #include "core/takeover.h"
 #include "core/token.h"
 #include "core/validity.h"
+#include "core/window.h"
 
 enum {
     SPLITS_MAX = 12, /* attempts of a request that does not wait, as long as nobody wins */
@@ -51,12 +52,13 @@ static void enter(struct shard *shard, struct lease *lease, enum lease_state sta
     else if (lease_is_past_attempts(lease))
         shard_lease_leave_attempts(shard, lease);
     if (state == LEASE_LOST || state == LEASE_RELEASING)
-        list_append(&shard->ending, &lease->ending_link);
+        list_append(state == LEASE_RELEASING && lease->request == 0 ? &shard->owing : &shard->ending,
+                    &lease->ending_link);
     if (state == LEASE_WAITING)
         shard->waiting++;
     if (state == LEASE_HELD)
         shard->counters.held++;
-    lease->under_way = lease->undecided = false;
+    lease->under_way = lease->undecided = lease->held_back = false;
 }
 
 static void forget(struct shard *shard, struct lease *lease) {
@@ -110,6 +112,14 @@ static void release_settle(struct shard *shard, struct lease *lease) {
         forget(shard, lease);
 }
 
+/* It is held back if a majority has not even been asked, and more nodes are about to have room. */
+static bool release_is_held_back(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+    node_set unasked = owed(lease) & shard_askable(shard) & (node_set) ~lease->round.asked;
+
+    return node_set_count(lease->round.asked | lease->confirmed) < quorum_of(shard->config.nodes) &&
+           window_is_full(shard, unasked, now_ns) != 0;
+}
+
 /* Deletes the keys wherever they may stand, at once; nodes out of reach are owed it until their key has
  * expired. */
 static void release_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -117,9 +127,25 @@ static void release_begin(struct shard *shard, struct lease *lease, instant_ns n
     lease->confirmed = 0;
     /* See retry.h; an orphan's nodes are released one by one. */
     lease->quiet = !lease->orphan && node_set_count(lease->maybe) < quorum_of(shard->config.nodes);
-    shard_send(shard, lease, OPERATION_RELEASE, lease->maybe & shard_askable(shard), now_ns);
+    shard_send(shard, lease, OPERATION_RELEASE,
+               window_for_release(shard, lease->maybe & shard_askable(shard), now_ns), now_ns);
+    if (release_is_held_back(shard, lease, now_ns)) {
+        lease->held_back = true;
+        list_unlink(&lease->ending_link);
+        list_append(&shard->backlog, &lease->ending_link);
+        shard_set_due(shard, lease, now_ns + RELEASE_RETRY_MS * NS_PER_MS);
+        return;
+    }
     shard_set_due(shard, lease, now_ns + node_timeout_ns(lease));
     release_settle(shard, lease);
+}
+
+static void release_again(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    node_set again = window_for_release(
+        shard, owed(lease) & shard_askable(shard) & (node_set) ~lease->round.asked, now_ns);
+
+    if (again != 0)
+        shard_send_again(shard, lease, OPERATION_RELEASE, again, now_ns);
 }
 
 static void release_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -131,10 +157,34 @@ static void release_tick(struct shard *shard, struct lease *lease, instant_ns no
         forget(shard, lease);
         return;
     }
-    node_set again = owed(lease) & shard_askable(shard) & (node_set) ~lease->round.asked;
-    if (again != 0)
-        shard_send_again(shard, lease, OPERATION_RELEASE, again, now_ns);
+    if (lease->held_back) {
+        shard_set_due(shard, lease, gone_ns);
+        return;
+    }
+    release_again(shard, lease, now_ns);
     shard_set_due(shard, lease, instant_min(gone_ns, now_ns + RELEASE_RETRY_MS * NS_PER_MS));
+}
+
+/* True: there may be another one to send. */
+static bool release_first_of_backlog(struct shard *shard, instant_ns now_ns) {
+    struct lease *lease = list_entry(list_first(&shard->backlog), struct lease, ending_link);
+    node_set unasked = owed(lease) & shard_askable(shard) & (node_set) ~lease->round.asked;
+    node_set nodes = window_for_backlog(shard, unasked, now_ns);
+
+    if (nodes != window_prompt(shard, unasked))
+        return false;
+    lease->held_back = false;
+    list_unlink(&lease->ending_link);
+    list_append(lease->request == 0 ? &shard->owing : &shard->ending, &lease->ending_link);
+    if (nodes != 0)
+        shard_send_again(shard, lease, OPERATION_RELEASE, nodes, now_ns);
+    shard_set_due(shard, lease, now_ns + node_timeout_ns(lease));
+    return true;
+}
+
+void lease_release_backlog(struct shard *shard, instant_ns now_ns) {
+    while (!list_is_empty(&shard->backlog) && release_first_of_backlog(shard, now_ns))
+        ;
 }
 
 static void release_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote) {
@@ -248,9 +298,31 @@ static void attempt_granted(struct shard *shard, struct lease *lease, instant_ns
     begin_holding(shard, lease, token_last(lease), now_ns);
 }
 
-static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    node_set nodes = shard_askable(shard);
+/* False: it waits until there is room. */
+static bool choose_nodes(struct shard *shard, struct lease *lease, node_set *ret_nodes, instant_ns now_ns) {
+    *ret_nodes = shard_askable(shard);
+    if (!has_quorum_to_ask(shard))
+        return true; /* it will fail for that */
+    *ret_nodes = window_for_attempt(shard, now_ns);
+    if (*ret_nodes != 0)
+        return true;
+    if (!lease->held_back)
+        lease->held_back_ns = now_ns;
+    enter(shard, lease, LEASE_WAITING);
+    lease->held_back = true;
+    if (!lease->persist && now_ns - lease->held_back_ns >= 2 * node_timeout_ns(lease)) {
+        *ret_nodes = 0;
+        return true;
+    }
+    shard_set_due(shard, lease, window_place_ns(shard, now_ns));
+    return false;
+}
 
+static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    node_set nodes;
+
+    if (!choose_nodes(shard, lease, &nodes, now_ns))
+        return;
     enter(shard, lease, LEASE_ACQUIRING);
     lease->started_ns = now_ns;
     retry_begun(lease);
@@ -449,14 +521,18 @@ static void extension_succeeded(struct shard *shard, struct lease *lease, instan
 }
 
 void lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    node_set nodes = shard_askable(shard);
     int64_t late_ns = now_ns - lease->extend_ns;
 
     if (late_ns > shard->counters.extension_late_ns)
         shard->counters.extension_late_ns = late_ns;
-    if (nodes == 0) {
+    if (shard_askable(shard) == 0) {
         round_begin(&lease->round, 0);
         extension_failed(shard, lease, now_ns);
+        return;
+    }
+    node_set nodes = window_for_extension(shard, lease, now_ns);
+    if (nodes == 0) {
+        shard_set_due(shard, lease, instant_min(window_place_ns(shard, now_ns), lease->deadline_ns));
         return;
     }
     /* Fewer than a majority can't extend the lease, but keep the votes that it has alive until the others
@@ -688,7 +764,7 @@ void lease_discard_at(struct shard *shard, struct lease *lease, unsigned node, i
     assert(lease->state == LEASE_RELEASING);
     lease->maybe |= bit;
     lease->confirmed &= (node_set) ~bit;
-    if (!(lease->round.asked & bit) && (shard_askable(shard) & bit))
+    if (!(lease->round.asked & bit) && window_for_release(shard, shard_askable(shard) & bit, now_ns) != 0)
         shard_send_again(shard, lease, OPERATION_RELEASE, bit, now_ns);
 }
 
@@ -745,7 +821,8 @@ void lease_node_back(struct shard *shard, struct lease *lease, unsigned node, in
     node_set bit = node_set_of(node);
     instant_ns soon_ns = now_ns + random_ns(shard, 0, NODE_BACK_US_MAX * NS_PER_US);
 
-    if (lease->state == LEASE_RELEASING && (owed(lease) & bit) && !(lease->round.asked & bit))
+    if (lease->state == LEASE_RELEASING && (owed(lease) & bit) && !(lease->round.asked & bit) &&
+        window_for_release(shard, bit, now_ns) != 0)
         shard_send_again(shard, lease, OPERATION_RELEASE, bit, now_ns);
     /* Not before it has a quorum to ask: a request that does not wait would fail for want of it. */
     if (lease->state == LEASE_WAITING && lease->failure == 1 + FAILURE_NO_QUORUM && has_quorum_to_ask(shard))

@@ -59,11 +59,12 @@ struct lease {
     bool seen_type : 1; /* `seen` is a type, not a value */
     bool orphan : 1; /* releasing: another process's value, see stranger.h. The text's tail has all of it but
                         the random part */
-    bool listens : 1;  /* between attempts: hears when the name may have become free */
-    bool quiet : 1;    /* releasing: nobody need hear of it */
-    bool heard : 1;    /* releasing: somebody did, which was reported */
-    node_set accepted; /* acquiring: nodes that have accepted the token too */
-    node_set maybe;    /* nodes that may have our value */
+    bool listens : 1;   /* between attempts: hears when the name may have become free */
+    bool quiet : 1;     /* releasing: nobody need hear of it */
+    bool held_back : 1; /* waiting, or releasing: until there is room at the nodes, see window.h */
+    bool heard : 1;     /* releasing: somebody did, which was reported */
+    node_set accepted;  /* acquiring: nodes that have accepted the token too */
+    node_set maybe;     /* nodes that may have our value */
     struct round round;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
@@ -76,7 +77,10 @@ struct lease {
     int64_t token;         /* proposed, then granted; 0: none */
     instant_ns started_ns; /* just before the last round's first send that may have set or extended a key */
     instant_ns deadline_ns;
-    instant_ns hold_until_ns;
+    union {
+        instant_ns hold_until_ns; /* held */
+        instant_ns held_back_ns;  /* waiting, and held back: since then */
+    };
     /* What an attempt needs, and what comes of it: the same memory, which lease_is_past_attempts() tells
      * apart. It changes hands once, when the lease is granted or ends. */
     union {
@@ -162,6 +166,9 @@ void lease_vote_is_void(struct shard *shard, struct lease *lease, unsigned node,
 
 /* Our clock stood still: the lease may have ended, whatever its deadline says. Only when held. */
 void lease_outlived(struct shard *shard, struct lease *lease, instant_ns now_ns);
+
+/* Releases that were held back go as far as there is room. */
+void lease_release_backlog(struct shard *shard, instant_ns now_ns);
 
 /* A node can be asked again. */
 void lease_node_back(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);

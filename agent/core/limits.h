@@ -21,7 +21,14 @@ enum {
     SESSION_OUTPUT_BYTES_MAX = 256 * 1024, /* unread replies before a session is ended */
     SESSION_SLOT_BITS = 20,                /* of a session's id: its place among the connections */
     REQUEST_INDEX_BITS = 20,               /* of a request's id: its place in the registry */
-    REQUEST_SLOTS_MIN = 4096,        /* places in the registry, so that ids need not run ahead of time */
+    REQUEST_SLOTS_MIN = 4096,   /* places in the registry, so that ids need not run ahead of time */
+    ADMITTED_MAX = 512,         /* requests in their first attempt at a time, */
+    ADMITTED_USER_MAX = 256,    /* of one user, */
+    ADMITTED_SESSION_MAX = 128, /* of one session */
+    ASKING_SESSION_MAX = 2048,  /* with those held back: beyond it, nothing more of a session is read, */
+    ASKING_USER_MAX = 8192,     /* and beyond this, of the user's sessions that have more than a share */
+    ASKING_SHARE = 16,
+    ADMISSION_USERS = 256,           /* that are told apart */
     LEASES_PAGE = 256,               /* entries of one LEASES reply */
     OBSERVED_NAMES_MAX = 4096,       /* names that are observed at a time */
     OBSERVATIONS_MAX = 1 << 16,      /* observers of all names together */
@@ -34,9 +41,15 @@ enum {
     NODE_TIMEOUT_MS_MAX = 100,
     ANSWER_NODE_TIMEOUTS = 3, /* a request that does not wait is answered within so many */
     NODE_STALLED_MS = 1000,   /* silence with requests outstanding: not asked any more, counts as failed */
-    NODE_CUT_MS = 5000,       /* silence after which the connection is given up */
-    TOKEN_RAISES_MAX = 3,     /* tries of one attempt to find a token that a majority accepts */
-    HANDOFFS_MAX = 64,        /* in a row on one host while another waits, and as many tokens are reserved */
+    NODE_SLOW_MS = 1500,      /* age of a request outstanding: the node is asked for extensions only */
+    NODE_ATTEMPTS_MAX = 512,  /* names under way to a node: no attempt begins there, */
+    NODE_RELEASES_MAX = 2 * NODE_ATTEMPTS_MAX, /* nor is a release sent; see core/window.h */
+    NODE_QUEUE_MS = 50, /* the same if an answer takes longer, unless there are only a few: */
+    NODE_FEW_NAMES = 64,
+    NODE_ANSWER_BYTES_MAX = 1 << 20, /* of a node's one answer: beyond it the connection is cut */
+    NODE_CUT_MS = 5000,   /* silence after which the connection is given up */
+    TOKEN_RAISES_MAX = 3, /* tries of one attempt to find a token that a majority accepts */
+    HANDOFFS_MAX = 64,    /* in a row on one host while another waits, and as many tokens are reserved */
     HANDOFFS_ALONE_MAX = 4096, /* the same while no other host is known to wait */
     GRANT_READ_MS = 2000,      /* or the ttl, if that is less: by then a client has read its grant */
     HANDOFF_MS = 50,           /* after the acquisition no more hand-offs: other hosts get their turn */
@@ -62,5 +75,9 @@ static_assert(TTL_MS_MIN > TTL_MS_MIN / DRIFT_DIVISOR + DRIFT_FIXED_MS + NODE_TI
 static_assert(BATCH_ACQUIRES_MAX <= BATCH_NAMES_MAX, "there is room for their tickets");
 static_assert(HANDOFFS_ALONE_MAX < FENCE_SKEW_MS_MIN * 1000 / 16,
               "a block of tokens is short against fence_skew");
+static_assert(ADMITTED_SESSION_MAX < ADMITTED_USER_MAX && ADMITTED_USER_MAX < ADMITTED_MAX,
+              "no session leaves its user's others without room, and no user the others");
 static_assert(NODES_MAX < 16, "sets of nodes are 16-bit masks");
+static_assert(NODE_STALLED_MS < NODE_SLOW_MS, "a node that is silent is stalled, not slow");
+static_assert(ADMITTED_MAX <= NODE_ATTEMPTS_MAX, "as a rule, requests wait in the front, in their turns");
 static_assert(NODE_STALLED_MS < NODE_CUT_MS, "a stalled node is left alone before it is cut off");

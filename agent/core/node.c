@@ -18,22 +18,22 @@ void node_init(struct node *node) {
 
 void node_ready(struct node *node, instant_ns now_ns) {
     node->ready = true;
-    node->stalled = node->cut = node->probing = node->marking = node->blessing = node->amending =
-        node->hurry = false;
+    node->stalled = node->slow = node->cut = node->probing = node->marking = node->blessing =
+        node->amending = node->hurry = false;
     node->trust = NODE_UNKNOWN;
     node->blessed = false;
     node->probe_ns = now_ns;
-    node->outstanding = 0;
+    node->outstanding = node->gauge = 0;
     node->progress_ns = now_ns;
     node_note_trouble(node, "being examined", strlen("being examined"));
 }
 
 void node_gone(struct node *node, const char *reason) {
-    node->ready = node->stalled = node->cut = node->probing = node->marking = node->blessing =
+    node->ready = node->stalled = node->slow = node->cut = node->probing = node->marking = node->blessing =
         node->amending = node->hurry = false;
     node->trust = NODE_UNKNOWN;
     node->blessed = false;
-    node->outstanding = 0;
+    node->outstanding = node->gauge = 0;
     node_note_trouble(node, reason, strlen(reason));
 }
 
@@ -42,24 +42,59 @@ void node_sent(struct node *node, instant_ns now_ns) {
 
     if (node->outstanding++ == 0)
         node->progress_ns = now_ns;
+    if (node->gauge == 0) {
+        node->gauge = node->outstanding;
+        node->gauge_ns = now_ns;
+    }
+}
+
+/* Answers come in order. One request at a time is timed, and the next one that is sent after its answer. */
+static bool is_prompt_again(struct node *node, instant_ns now_ns) {
+    if (node->gauge == 0 || --node->gauge > 0)
+        return false;
+    return node->slow && now_ns - node->gauge_ns < NODE_SLOW_MS / 2 * NS_PER_MS;
 }
 
 enum node_change node_answered(struct node *node, bool answered, instant_ns now_ns) {
+    bool prompt = is_prompt_again(node, now_ns);
+
     if (node->outstanding > 0)
         node->outstanding--;
     if (!answered)
         return NODE_SAME;
     node->progress_ns = now_ns;
-    if (!node->stalled)
+    if (!node->stalled && !prompt)
         return NODE_SAME;
+    node->slow = node->slow && !prompt;
     node->stalled = node->cut = false;
     node->trouble[0] = '\0';
     return NODE_RECOVERED;
 }
 
+static instant_ns silence_due_ns(const struct node *node) {
+    return node->progress_ns + (node->stalled ? NODE_CUT_MS : NODE_STALLED_MS) * NS_PER_MS;
+}
+
+static int64_t probe_interval_ns(const struct node *node) {
+    return (node->slow ? PROBE_MS : PROBE_TRUSTED_MS) * NS_PER_MS;
+}
+
+/* A probe will tell when it is prompt again. */
+static enum node_change node_slows(struct node *node, instant_ns now_ns) {
+    node->slow = true;
+    if (node->trust == NODE_TRUSTED)
+        node->probe_ns = now_ns + probe_interval_ns(node);
+    (void) snprintf(node->trouble, sizeof(node->trouble),
+                    "slow: a request has waited for %d ms. New leases do without this node",
+                    (int) NODE_SLOW_MS);
+    return NODE_SLOW;
+}
+
 enum node_change node_tick(struct node *node, instant_ns now_ns) {
     if (now_ns < node_due_ns(node))
         return NODE_SAME;
+    if (now_ns < silence_due_ns(node))
+        return node_slows(node, now_ns);
     if (node->stalled) {
         node->cut = true;
         return NODE_CUT;
@@ -67,6 +102,7 @@ enum node_change node_tick(struct node *node, instant_ns now_ns) {
     node->stalled = true;
     /* After a pause of our own its answers may be waiting to be read: the time until the cut starts now. */
     node->progress_ns = now_ns - NODE_STALLED_MS * NS_PER_MS;
+    node->gauge_ns = now_ns;
     (void) snprintf(node->trouble, sizeof(node->trouble), "has not answered for %d ms",
                     (int) NODE_STALLED_MS);
     return NODE_STALLED;
@@ -75,7 +111,10 @@ enum node_change node_tick(struct node *node, instant_ns now_ns) {
 instant_ns node_due_ns(const struct node *node) {
     if (!node->ready || node->outstanding == 0 || node->cut)
         return INSTANT_NEVER;
-    return node->progress_ns + (node->stalled ? NODE_CUT_MS : NODE_STALLED_MS) * NS_PER_MS;
+    instant_ns due_ns = silence_due_ns(node);
+    if (!node->slow && !node->stalled && node->gauge > 0)
+        due_ns = instant_min(due_ns, node->gauge_ns + NODE_SLOW_MS * NS_PER_MS);
+    return due_ns;
 }
 
 static void node_note_step(struct node *node) {
@@ -103,7 +142,7 @@ static void node_wait_for_renewal(struct node *node, instant_ns now_ns) {
 static void node_trusted(struct node *node, const struct probe *probe, instant_ns now_ns) {
     if (node->trust != NODE_TRUSTED)
         node->trouble[0] = '\0';
-    node->probe_ns = now_ns + PROBE_TRUSTED_MS * NS_PER_MS;
+    node->probe_ns = now_ns + probe_interval_ns(node);
     node->blessed_floor_us = probe->floor_us;
     node->trust = NODE_TRUSTED;
     node->marking = node->hurry = false;
@@ -368,7 +407,7 @@ bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, inst
     int64_t step_ns = offset_update(&node->offset, time_us, sent_ns, now_ns);
 
     if (node->trust == NODE_TRUSTED)
-        node->probe_ns = instant_min(now_ns + PROBE_TRUSTED_MS * NS_PER_MS,
+        node->probe_ns = instant_min(now_ns + probe_interval_ns(node),
                                      instant_max(now_ns, node->read_ns + PROBE_BUSY_MS * NS_PER_MS));
     if (step_ns == 0)
         return false;

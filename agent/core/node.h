@@ -54,6 +54,7 @@ enum node_reading {
 struct node {
     bool ready;     /* connected, greeted, scripts loaded */
     bool stalled;   /* silent for NODE_STALLED_MS with requests outstanding: not asked until it answers */
+    bool slow;      /* a request has waited for its answer for NODE_SLOW_MS: see core/window.h */
     bool cut;       /* silent for NODE_CUT_MS: the transport was told to give the connection up */
     bool barred;    /* a node of ours is of another fleet: none is asked */
     bool explained; /* that its quarantine has no end yet was told */
@@ -74,11 +75,13 @@ struct node {
     node_set noted;       /* nodes of which it was told where we reach them */
     node_set elsewhere;   /* nodes that the fleet reaches at another address than we, as this one says */
     uint32_t outstanding; /* requests sent and not answered */
+    uint32_t gauge;       /* of these, up to the one whose age is measured; 0: none is */
     uint32_t mark;        /* number of the last mark */
     uint32_t known_ms;    /* the longest ttl that agents grant, as the reading or its epoch tells */
     uint32_t covered_ms;  /* what the blessing under way covers */
     uint32_t proposed_ms; /* of its epoch, with the next one */
     uint32_t generation;
+    instant_ns gauge_ns;              /* when the one that is measured was sent */
     instant_ns progress_ns;           /* the later of: last answer, first request after silence */
     instant_ns marked_ns;             /* when our mark was left; INSTANT_NEVER: never */
     instant_ns probe_ns;              /* when to probe again */
@@ -98,7 +101,7 @@ struct node {
     char trouble[NODE_TROUBLE_BYTES]; /* why it does not vote, or its last refusal; "" when fine */
 };
 
-enum node_change { NODE_SAME, NODE_RECOVERED, NODE_STALLED, NODE_CUT };
+enum node_change { NODE_SAME, NODE_RECOVERED, NODE_STALLED, NODE_SLOW, NODE_CUT };
 
 void node_init(struct node *node);
 void node_ready(struct node *node, instant_ns now_ns);
@@ -111,10 +114,11 @@ static inline bool node_can_be_asked(const struct node *node) {
 
 void node_sent(struct node *node, instant_ns now_ns);
 
-/* An answer came, or the request was cut off (`answered` false). NODE_RECOVERED when it had stalled. */
+/* An answer came, or the request was cut off (`answered` false). NODE_RECOVERED when it had stalled, or was
+ * slow and is prompt again. */
 enum node_change node_answered(struct node *node, bool answered, instant_ns now_ns);
 
-/* Judges its silence: NODE_STALLED or NODE_CUT when that has just begun. */
+/* Judges its silence and its slowness: NODE_STALLED, NODE_SLOW or NODE_CUT when that has just begun. */
 enum node_change node_tick(struct node *node, instant_ns now_ns);
 
 /* When node_tick() has something to say at the earliest. */

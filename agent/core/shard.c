@@ -54,7 +54,11 @@ void shard_init(struct shard *shard, const struct shard_config *config, const st
     *shard = (struct shard){.config = *config, .sink = *sink, .max_ttl_ms = config->max_ttl_ms};
     shard->counters.extension_margin_permille = 1000;
     random_init(&shard->random, config->seed);
+    shard->attempts_max = NODE_ATTEMPTS_MAX;
+    shard->releases_max = NODE_RELEASES_MAX;
     list_init(&shard->ending);
+    list_init(&shard->owing);
+    list_init(&shard->backlog);
     for (unsigned i = 0; i < config->nodes; i++)
         node_init(&shard->nodes[i]);
     (void) lay_out(shard, config, memory);
@@ -68,7 +72,24 @@ static uint32_t *request_slot(const struct shard *shard, uint64_t request) {
     return &shard->lease_of_request[request % shard->config.requests_max];
 }
 
+/* The record that has been owed for longest. What is left of its keys is left to their ttl. */
+static bool drop_oldest(struct shard *shard) {
+    struct list *first = list_first(&shard->owing);
+
+    if (!first)
+        first = list_first(&shard->backlog);
+    if (!first)
+        return false;
+    struct lease *lease = list_entry(first, struct lease, ending_link);
+    if (lease->request != 0)
+        shard_report(shard, &(struct report){.kind = REPORT_RELEASED, .request = lease->request});
+    shard_lease_free(shard, lease);
+    return true;
+}
+
 struct lease *shard_lease_new(struct shard *shard) {
+    if (shard->leases.taken == shard->leases.capacity)
+        (void) drop_oldest(shard);
     uint32_t index = pool_take(&shard->leases);
     if (index == POOL_NONE)
         return NULL;
@@ -98,6 +119,10 @@ void shard_lease_detach(struct shard *shard, struct lease *lease) {
     if (*slot == lease_index(shard, lease) + 1)
         *slot = 0;
     lease->request = 0;
+    if (lease->state == LEASE_RELEASING && !lease->held_back) {
+        list_unlink(&lease->ending_link);
+        list_append(&shard->owing, &lease->ending_link);
+    }
 }
 
 void shard_lease_free(struct shard *shard, struct lease *lease) {
@@ -118,11 +143,16 @@ void shard_lease_free(struct shard *shard, struct lease *lease) {
     pool_give(&shard->leases, index);
 }
 
-bool shard_is_ending(const struct shard *shard, const uint8_t secret[SECRET_BYTES]) {
-    for (const struct list *at = shard->ending.next; at != &shard->ending; at = at->next)
+static bool has_secret(const struct list *leases, const uint8_t secret[SECRET_BYTES]) {
+    for (const struct list *at = leases->next; at != leases; at = at->next)
         if (memcmp(list_entry(at, const struct lease, ending_link)->secret, secret, SECRET_BYTES) == 0)
             return true;
     return false;
+}
+
+bool shard_is_ending(const struct shard *shard, const uint8_t secret[SECRET_BYTES]) {
+    return has_secret(&shard->ending, secret) || has_secret(&shard->owing, secret) ||
+           has_secret(&shard->backlog, secret);
 }
 
 static struct lease *lease_of(const struct shard *shard, uint64_t request) {
@@ -220,12 +250,21 @@ static void grant_longer(struct shard *shard, uint32_t ttl_ms) {
         node_outgrow(&shard->nodes[i], ttl_ms);
 }
 
+/* Its text; records that are owed give way to it, too. */
+static struct text *text_for(struct shard *shard, const struct command *command) {
+    struct text *text;
+
+    do
+        text = text_new(&shard->texts, command->text, command->head_length,
+                        command->text + command->head_length, command->tail_length);
+    while (!text && drop_oldest(shard));
+    return text;
+}
+
 /* A new lease for the front's request. */
 static void take_on(struct shard *shard, const struct command *command, instant_ns now_ns) {
     struct lease *lease = shard_lease_new(shard);
-    struct text *text = lease ? text_new(&shard->texts, command->text, command->head_length,
-                                         command->text + command->head_length, command->tail_length)
-                              : NULL;
+    struct text *text = lease ? text_for(shard, command) : NULL;
     if (!text) {
         static const char full[] = "the agent has no room for another lease";
         shard_report(shard, &(struct report){.kind = REPORT_FAILED,
@@ -605,7 +644,7 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
         see_to_trust(shard, node, now_ns);
     } else if (vote->kind == VOTE_REFUSED)
         node_note_trouble(&shard->nodes[node], vote->text, vote->text_length);
-    else if (vote->kind != VOTE_CUT && shard->nodes[node].trust == NODE_TRUSTED)
+    else if (vote->kind != VOTE_CUT && shard->nodes[node].trust == NODE_TRUSTED && !shard->nodes[node].slow)
         shard->nodes[node].trouble[0] = '\0'; /* otherwise it says why the node is not trusted */
     if (item < shard->leases.capacity) {
         struct lease *lease = pool_at(&shard->leases, item);
@@ -618,6 +657,7 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
     }
     if (change == NODE_RECOVERED && node_can_be_asked(&shard->nodes[node]))
         node_back(shard, node, now_ns);
+    lease_release_backlog(shard, now_ns);
 }
 
 void shard_listening(struct shard *shard, unsigned node, uint64_t request, instant_ns since_ns,
@@ -654,6 +694,10 @@ static void tick_nodes(struct shard *shard, instant_ns now_ns) {
         case NODE_STALLED:
             node_report(shard, i, STANDING_FAILED, shard->nodes[i].trouble);
             break;
+        case NODE_SLOW:
+            if (shard->nodes[i].trust == NODE_TRUSTED)
+                node_report(shard, i, STANDING_VOTING, shard->nodes[i].trouble);
+            break;
         case NODE_CUT:
             shard->sink.cut(shard->sink.userdata, i);
             break;
@@ -688,6 +732,7 @@ void shard_tick(struct shard *shard, instant_ns now_ns) {
             look_tick(shard, pool_at(&shard->looks, item - shard->leases.capacity));
     }
     pace_fill(shard, now_ns);
+    lease_release_backlog(shard, now_ns);
 }
 
 instant_ns shard_due_ns(const struct shard *shard) {

@@ -67,8 +67,12 @@ struct shard {
     struct agenda due;          /* leases, then looks */
     uint32_t *lease_of_request; /* by request modulo requests_max: slot + 1 */
     struct text_store texts;
-    struct list ending; /* leases whose keys are about to be deleted */
-    bool judging;       /* a clock was set, and it is not known whose */
+    struct list ending; /* leases whose keys are about to be deleted: lost, or the front waits for the end */
+    struct list owing;  /* the same, but for nobody: the oldest gives way to a request, see core/window.h */
+    struct list backlog;                 /* releases that are held back */
+    uint32_t attempts_max, releases_max; /* names under way to a node: NODE_…_MAX; a test may have less */
+    instant_ns place_ns;                 /* the last place in the queue of what is held back */
+    bool judging;                        /* a clock was set, and it is not known whose */
     struct pace pace;
     struct predecessor predecessor;
     int64_t token_high;  /* the largest token granted here */

@@ -24,9 +24,9 @@ static bool read_secret(const char *hex, uint8_t secret[SECRET_BYTES]) {
 }
 
 /* The one that this value is being deleted by already, or NULL. */
-static struct lease *find_orphan(const struct shard *shard, const struct lease *lease, const uint8_t *secret,
-                                 const char *rest, size_t length) {
-    for (struct list *at = shard->ending.next; at != &shard->ending; at = at->next) {
+static struct lease *find_among(const struct list *leases, const struct lease *lease, const uint8_t *secret,
+                                const char *rest, size_t length) {
+    for (struct list *at = leases->next; at != leases; at = at->next) {
         struct lease *orphan = list_entry(at, struct lease, ending_link);
         const struct text *text = orphan->text;
         if (orphan->orphan && memcmp(orphan->secret, secret, SECRET_BYTES) == 0 &&
@@ -36,6 +36,12 @@ static struct lease *find_orphan(const struct shard *shard, const struct lease *
             return orphan;
     }
     return NULL;
+}
+
+static struct lease *find_orphan(const struct shard *shard, const struct lease *lease, const uint8_t *secret,
+                                 const char *rest, size_t length) {
+    struct lease *orphan = find_among(&shard->owing, lease, secret, rest, length);
+    return orphan ? orphan : find_among(&shard->backlog, lease, secret, rest, length);
 }
 
 static struct lease *orphan_new(struct shard *shard, const struct lease *lease, const uint8_t *secret,

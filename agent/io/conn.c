@@ -155,7 +155,7 @@ static void conn_free(struct conn *conn) {
 void conn_sweep(struct conn_host *host, instant_ns now_ns) {
     list_for_each_safe(expelled, &host->expelled) {
         struct conn *conn = list_entry(expelled, struct conn, link);
-        if (list_is_empty(&conn->session.requests))
+        if (list_is_empty(&conn->session.requester.requests))
             conn_close(conn, now_ns);
     }
     list_for_each_safe(node, &host->closed) conn_free(list_entry(node, struct conn, link));
@@ -199,6 +199,10 @@ static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
 void conn_wake(struct conn *conn) {
     if (conn->fd >= 0 && (conn->input_length > 0 || conn->readable) && list_is_empty(&conn->ready_link))
         list_append(&conn->host->ready, &conn->ready_link);
+}
+
+void conn_ready(struct session *session) {
+    conn_wake(conn_of(session));
 }
 
 /* Its output is sent at the end of this turn. */
@@ -360,7 +364,8 @@ bool conn_has_read(struct session *session, uint32_t told_at) {
 
 /* It would lose something with its connection. */
 static bool has_stake(const struct conn *conn) {
-    return !list_is_empty(&conn->session.requests) || conn->session.n_observations > 0 || conn->session.page;
+    return !list_is_empty(&conn->session.requester.requests) || conn->session.n_observations > 0 ||
+           conn->session.page;
 }
 
 static int put_into_store(struct conn *conn) {
@@ -535,8 +540,9 @@ static void drop_parsed_input(struct conn *conn) {
     conn->input_used = 0;
 }
 
-static bool may_take_requests(const struct conn *conn) {
-    return conn->fd >= 0 && session_ready(&conn->session) && unsent_bytes(conn) <= OUTPUT_PAUSE_BYTES;
+static bool may_take_requests(struct conn *conn) {
+    return conn->fd >= 0 && session_ready(&conn->session) && unsent_bytes(conn) <= OUTPUT_PAUSE_BYTES &&
+           session_may_ask(&conn->session, conn->host->service);
 }
 
 static void end_malformed(struct conn *conn, const char *why, instant_ns now_ns) {

@@ -88,6 +88,9 @@ void conn_flush(struct conn_host *host, instant_ns now_ns);
 /* When conn_flush() has more to send. */
 instant_ns conn_due_ns(const struct conn_host *host);
 
+/* The session may ask for more again. */
+void conn_ready(struct session *session);
+
 /* The service's way out: appends to the output. */
 void conn_write(struct session *session, const char *bytes, size_t length);
 

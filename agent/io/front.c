@@ -127,6 +127,11 @@ static bool on_has_read(void *userdata, const struct request *request) {
     return conn_has_read(request->session, request->tenure.told_at);
 }
 
+static void on_ready(void *userdata, struct session *session) {
+    (void) userdata;
+    conn_ready(session);
+}
+
 static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     struct front *front = userdata;
     secrets_take(&front->secrets, secret);
@@ -434,6 +439,7 @@ static int set_up_service(struct front *front, uint32_t requests_max) {
                                                 .changed = on_changed,
                                                 .has_read = on_has_read,
                                                 .secret = on_secret,
+                                                .ready = on_ready,
                                                 .userdata = front};
     const struct service_sink sink = {.write = on_write,
                                       .look = on_command,

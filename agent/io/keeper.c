@@ -86,6 +86,12 @@ static void log_node(struct keeper *keeper, const struct report *report) {
 
     if (report->standing == STANDING_PROBING)
         return;
+    if (report->standing == STANDING_VOTING && report->text_length > 0) {
+        if (keeper->config.index == 0)
+            log_warning("node %s: %.*s", keeper->node_names[report->node], (int) report->text_length,
+                        report->text);
+        return;
+    }
     if (report->standing == STANDING_VOTING) {
         if (keeper->config.index == 0)
             log_notice("node %s: voting", keeper->node_names[report->node]);

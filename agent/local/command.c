@@ -154,7 +154,7 @@ void command_ask(struct session *session, struct service *service, const struct 
         return;
     }
     instant_ns asked_ns = session->asked_ns > 0 ? instant_min(session->asked_ns, now_ns) : now_ns;
-    struct request *request = registry_ask(&service->registry, session, &session->requests, ask, asked_ns);
+    struct request *request = registry_ask(&service->registry, session, ask, asked_ns);
     if (!request) {
         session_error(session, service, "QUOTA",
                       "the agent has %u leases and waiters, which is its limit (max_leases)",

@@ -323,9 +323,7 @@ static void restore(struct service *service, const struct keep_past *past, insta
     for (uint32_t place = 0; place < registry->requests_max; place++) {
         struct request *request = NULL;
         if (look_up(service, past, place, now_ns, &restored))
-            request = registry_restore(registry, restored.session,
-                                       restored.session ? &restored.session->requests : NULL, &restored.ask,
-                                       &restored.past);
+            request = registry_restore(registry, restored.session, &restored.ask, &restored.past);
         if (request && restored.session)
             note(service, &restored, request);
         else if (!request && past->order[place] != 0 &&

@@ -10,12 +10,11 @@ struct request *line_first(const struct name *name) {
     return first ? list_entry(first, struct request, queue_link) : NULL;
 }
 
-void line_contend(struct registry *registry, struct request *request) {
+static void contend(struct registry *registry, struct request *request) {
     char text[COMMAND_TEXT_BYTES];
     struct command command = request_command(registry, request, COMMAND_CONTEND, text);
 
     assert(request == line_first(request->name));
-    request->from_line = request->state == REQUEST_QUEUED;
     if (request->from_line && registry->sink.secret)
         command.spare_tokens = request->name->handoffs_max;
     command.token = request->name->token_last;
@@ -23,6 +22,28 @@ void line_contend(struct registry *registry, struct request *request) {
     request->name->pause_ns = 0;
     request_enter(registry, request, REQUEST_CONTENDING);
     registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+}
+
+void line_contend(struct registry *registry, struct request *request) {
+    if (request->held_back)
+        return;
+    request->from_line = request->state == REQUEST_QUEUED;
+    if (admission_ask(registry, request))
+        contend(registry, request);
+    else
+        request_enter(registry, request, REQUEST_QUEUED);
+}
+
+/* One that resumes may have come before it: then it comes forward when that one leaves. */
+void line_admit(struct registry *registry) {
+    struct request *request;
+
+    while ((request = admission_next(registry))) {
+        if (request == line_first(request->name))
+            contend(registry, request);
+        else
+            admission_leave(registry, request);
+    }
 }
 
 /* Takes the request out of its line; the next one comes forward. The name goes with its last request. */
@@ -85,7 +106,7 @@ void line_turn_away(struct registry *registry, struct request *request, instant_
     const char *error = refusal(request, holder_of(request->name), now_ns, text);
 
     request_tell_failed(registry, request, error, text, now_ns);
-    request_silence(request);
+    request_silence(registry, request);
     if (request->state == REQUEST_CONTENDING)
         line_withdraw(registry, request);
     else

@@ -7,8 +7,11 @@
 /* NULL: nobody. */
 struct request *line_first(const struct name *name);
 
-/* The first one asks its keeper for the name. */
+/* The first one asks its keeper for the name, or is held back for a while: admission.h. */
 void line_contend(struct registry *registry, struct request *request);
+
+/* Those that were held back follow, as far as there is room. */
+void line_admit(struct registry *registry);
 
 /* Leaves the line for good while the keeper has it: it is remembered until the keeper confirms. */
 void line_hand_back(struct registry *registry, struct request *request, enum command_kind kind);

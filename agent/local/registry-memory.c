@@ -56,5 +56,6 @@ void registry_init(struct registry *registry, const struct registry_sink *sink, 
         .limit = limit,
     };
     (void) lay_out(registry, requests_max, memory);
+    admission_init(&registry->admission);
     names_set_key(&registry->names, hash_key);
 }

@@ -14,9 +14,16 @@ uint64_t registry_hash(const struct registry *registry, const char *name, size_t
 
 /* --- what sessions want --- */
 
+static struct requester *requester_of(struct session *session) {
+    return (struct requester *) (void *) session;
+}
+
+bool registry_may_ask(struct registry *registry, struct session *session, uid_t uid) {
+    return admission_may_ask(registry, requester_of(session), uid);
+}
+
 struct request *registry_ask(struct registry *registry, struct session *session,
-                             struct list *session_requests, const struct registry_ask *ask,
-                             instant_ns now_ns) {
+                             const struct registry_ask *ask, instant_ns now_ns) {
     if (registry->requests.taken >= registry->limit)
         return NULL;
     struct text *tail = text_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
@@ -28,7 +35,7 @@ struct request *registry_ask(struct registry *registry, struct session *session,
     request->asked_ns = now_ns;
     if (ask->wait_ms > 0)
         request->wait_until_ns = instant_add(now_ns, ask->wait_ms * NS_PER_MS);
-    list_append(session_requests, &request->session_link);
+    list_append(&requester_of(session)->requests, &request->session_link);
     return request;
 }
 
@@ -75,7 +82,7 @@ bool registry_start(struct registry *registry, struct request *request, const st
         request_free(registry, request);
         return false;
     }
-    const struct request *first = line_first(name);
+    struct request *first = line_first(name);
     request->name = name;
     if (ask->resume) {
         start_resume(registry, request, ask->resume, now_ns);
@@ -83,7 +90,9 @@ bool registry_start(struct registry *registry, struct request *request, const st
     }
     line_put_in_order(request); /* one that a former process left unanswered asked long ago */
     request_set_wait_due(registry, request, now_ns);
-    if (!first) {
+    if (!first || (first->held_back && request == line_first(name))) {
+        if (first)
+            admission_leave(registry, first);
         line_contend(registry, request);
         return true;
     }
@@ -104,6 +113,7 @@ static bool hand_over(struct registry *registry, struct request *holder, instant
         name->handoffs_max = handoff_next_max(holder, now_ns);
         return false;
     }
+    admission_leave(registry, next);
     request_leave_page(holder); /* first: at no instant two slots show the lease */
     list_unlink(&holder->queue_link);
     holder->name = NULL;
@@ -156,7 +166,7 @@ void registry_release(struct registry *registry, struct request *request, instan
 }
 
 void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns) {
-    request_silence(request);
+    request_silence(registry, request);
     if (request->state == REQUEST_HELD && request->linger_ms > 0)
         request_linger(registry, request, now_ns);
     else if (request->state == REQUEST_CONTENDING)
@@ -220,7 +230,7 @@ static void granted(struct registry *registry, struct request *request, const st
     if (now_ns >= deadline_ns) {
         request_tell_failed(registry, request, "NOQUORUM",
                             "the grant came too late: the agent was stopped or starved", now_ns);
-        request_silence(request);
+        request_silence(registry, request);
         line_withdraw(registry, request);
         return;
     }
@@ -344,15 +354,8 @@ static void failed(struct registry *registry, struct request *request, const str
     line_leave(registry, request);
 }
 
-void registry_report(struct registry *registry, const struct report *report, instant_ns now_ns) {
-    if (report->kind == REPORT_AWAITED) {
-        handoff_awaited(&registry->names, report, now_ns);
-        return;
-    }
-    struct request *request = number_find(&registry->numbers, report->request);
-
-    if (!request)
-        return;
+static void take_report(struct registry *registry, struct request *request, const struct report *report,
+                        instant_ns now_ns) {
     switch (report->kind) {
     case REPORT_GRANTED:
         granted(registry, request, report, now_ns);
@@ -393,6 +396,21 @@ void registry_report(struct registry *registry, const struct report *report, ins
     }
 }
 
+void registry_report(struct registry *registry, const struct report *report, instant_ns now_ns) {
+    if (report->kind == REPORT_AWAITED) {
+        handoff_awaited(&registry->names, report, now_ns);
+        return;
+    }
+    struct request *request = number_find(&registry->numbers, report->request);
+
+    if (!request)
+        return;
+    if (request->state == REQUEST_CONTENDING)
+        admission_leave(registry, request);
+    take_report(registry, request, report, now_ns);
+    line_admit(registry);
+}
+
 /* --- time --- */
 
 static void wait_ended(struct registry *registry, struct request *request, instant_ns now_ns) {
@@ -421,7 +439,7 @@ static void deadline_passed(struct registry *registry, struct request *request, 
         request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
     else
         request_tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = reason}, now_ns);
-    request_silence(request);
+    request_silence(registry, request);
     line_hand_back(registry, request, request->restored ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 

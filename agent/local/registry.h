@@ -33,6 +33,7 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "core/event.h"
+#include "local/admission.h"
 #include "local/handoff.h"
 #include "local/names.h"
 #include "local/number.h"
@@ -45,7 +46,7 @@ enum { REQUESTS_MAX = 1 << 20 };
 enum request_state {
     REQUEST_FREE,
     REQUEST_NEW,        /* made by registry_ask(), not started */
-    REQUEST_QUEUED,     /* behind others of this host */
+    REQUEST_QUEUED,     /* behind others of this host; or held back, see admission.h */
     REQUEST_CONTENDING, /* first in line, or beside one that resumes: with the keeper */
     REQUEST_HELD,
     REQUEST_RELEASING, /* out of the line; the keeper has yet to confirm */
@@ -84,6 +85,8 @@ struct request {
     bool refresh : 1;  /* restored, and that was looked for: the keys are to have what its holder was told */
     bool unread : 1;   /* its client did not read the grant in time: it is not extended */
     bool from_line : 1; /* it contends, or holds, after others of this host */
+    bool held_back : 1; /* it is queued, and would contend: admission.h */
+    bool admitted : 1;  /* it is in its first attempt */
     int16_t page_slot;  /* held: its place in the page, or PAGE_NO_SLOT */
     uint32_t entry;     /* for the session: its place in the ledger; 0: none */
     uint32_t node_timeout_ms;
@@ -110,7 +113,10 @@ struct request {
     instant_ns *kept_ns;      /* where the deadline is kept for the next process, or NULL */
     int64_t token;            /* held, or resumed: the fencing token; 0: none */
     struct guise *guise;      /* held, as long as tenure.secret; or restored; else NULL */
-    struct tenure tenure;     /* held */
+    union {
+        struct tenure tenure;  /* unless it is held back */
+        struct list held_link; /* in its session's, while it is */
+    };
 };
 
 enum outcome_kind {
@@ -143,6 +149,8 @@ struct registry_sink {
     bool (*has_read)(void *userdata, const struct request *request);
     /* Fresh random bytes, as the keepers have them. NULL: no lease is handed over. */
     void (*secret)(void *userdata, uint8_t secret[SECRET_BYTES]);
+    /* The session may ask for more again: see registry_may_ask(). May be NULL. */
+    void (*ready)(void *userdata, struct session *session);
     void *userdata;
 };
 
@@ -154,6 +162,7 @@ struct registry {
     struct text_store texts;
     struct names names;
     struct numbers numbers;
+    struct admission admission;
     uint32_t requests_max;
     uint32_t limit; /* configured: at most this many at a time */
     uint32_t held, waiting;
@@ -211,11 +220,14 @@ struct request *registry_find(const struct registry *registry, uint64_t id);
 
 uint64_t registry_hash(const struct registry *registry, const char *name, size_t length);
 
-/* Makes a request for the session; NULL when the limit is reached. Nothing happens before registry_start().
- */
+/* Makes a request for the session, which begins with its struct requester; NULL when the limit is reached.
+ * Nothing happens before registry_start(). */
 struct request *registry_ask(struct registry *registry, struct session *session,
-                             struct list *session_requests, const struct registry_ask *ask,
-                             instant_ns now_ns);
+                             const struct registry_ask *ask, instant_ns now_ns);
+
+/* False: it has so many requests on the way that nothing more is to be taken from it, whatever it is. The
+ * sink's ready() follows. */
+bool registry_may_ask(struct registry *registry, struct session *session, uid_t uid);
 
 /* Puts it in line. May call the sink with its outcome before it returns; the request may be gone then. False
  * when the registry has no room for the name: the request is gone, without an outcome. */

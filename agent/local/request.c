@@ -128,6 +128,7 @@ void request_leave_page(struct request *request) {
 void request_free(struct registry *registry, struct request *request) {
     assert(!request->name);
 
+    admission_leave(registry, request);
     request_leave_page(request);
 
     request_enter(registry, request, REQUEST_FREE);
@@ -354,7 +355,8 @@ void request_linger(struct registry *registry, struct request *request, instant_
     set_held_due(registry, request);
 }
 
-void request_silence(struct request *request) {
+void request_silence(struct registry *registry, struct request *request) {
+    admission_orphan(registry, request);
     request_leave_page(request);
     list_unlink(&request->session_link);
     request->session = NULL;

@@ -83,4 +83,4 @@ void request_linger(struct registry *registry, struct request *request, instant_
 void request_beat_lingering(struct registry *registry, const struct request *request, instant_ns now_ns);
 
 /* Nobody waits for its outcome any more. */
-void request_silence(struct request *request);
+void request_silence(struct registry *registry, struct request *request);

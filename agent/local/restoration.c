@@ -8,8 +8,7 @@
 #include "local/request.h"
 
 struct request *registry_restore(struct registry *registry, struct session *session,
-                                 struct list *session_requests, const struct registry_ask *ask,
-                                 const struct registry_past *past) {
+                                 const struct registry_ask *ask, const struct registry_past *past) {
     uint32_t index = (uint32_t) (past->id & (REQUESTS_MAX - 1));
     uint32_t generation = (uint32_t) (past->id >> REQUEST_INDEX_BITS);
 
@@ -42,7 +41,7 @@ struct request *registry_restore(struct registry *registry, struct session *sess
             past->held && !past->handed && memcmp(past->standing, ask->resume, SECRET_BYTES) != 0;
     }
     if (session)
-        list_append(session_requests, &request->session_link);
+        list_append(&((struct requester *) (void *) session)->requests, &request->session_link);
     return request;
 }
 
@@ -143,7 +142,7 @@ void restoration_not_found(struct registry *registry, struct request *request, i
                      now_ns);
     if (request->refresh && !request->unwanted && now_ns < request->deadline_ns) {
         /* Both values together may have a majority, and who was told may not have read it. */
-        request_silence(request);
+        request_silence(registry, request);
         request->abandoned = true;
         request->vanished = false;
         return;

@@ -28,8 +28,7 @@ struct registry_past {
 /* Makes it again, with its id; all of them before any is started, in the order of their ids if possible.
  * NULL when there is no room, or its place is taken. `session` may be NULL. */
 struct request *registry_restore(struct registry *registry, struct session *session,
-                                 struct list *session_requests, const struct registry_ask *ask,
-                                 const struct registry_past *past);
+                                 const struct registry_ask *ask, const struct registry_past *past);
 
 /* Puts it back in line: those that wait stand in the order in which they asked. A held one is looked for at
  * the nodes, and extended where it is found: its session hears nothing of that unless it is lost. False when

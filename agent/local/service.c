@@ -60,9 +60,12 @@ static unsigned badness(enum standing standing) {
 struct node_view service_node(const struct service *service, unsigned node) {
     struct node_view worst = service->keepers[0].nodes[node];
 
-    for (unsigned i = 1; i < service->identity.n_keepers; i++)
-        if (badness(service->keepers[i].nodes[node].standing) > badness(worst.standing))
-            worst = service->keepers[i].nodes[node];
+    for (unsigned i = 1; i < service->identity.n_keepers; i++) {
+        const struct node_view *view = &service->keepers[i].nodes[node];
+        unsigned more = badness(view->standing), most = badness(worst.standing);
+        if (more > most || (more == most && worst.reason[0] == '\0'))
+            worst = *view;
+    }
     return worst;
 }
 

@@ -12,7 +12,7 @@
 
 void session_init(struct session *session, struct service *service, uint64_t id, pid_t pid, uid_t uid) {
     *session = (struct session){.id = id, .protocol = 2, .pid = pid, .uid = uid};
-    list_init(&session->requests);
+    requester_init(&session->requester);
     list_init(&session->observations);
     list_init(&session->surveyor_link);
     service->sessions++;
@@ -207,21 +207,21 @@ void session_end(struct session *session, struct service *service, instant_ns no
     observe_end(session, service);
     /* What waits goes first: it must not be handed what the session holds. */
     for (unsigned held = 0; held < 2; held++)
-        list_for_each_safe(node, &session->requests) {
+        list_for_each_safe(node, &session->requester.requests) {
             struct request *request = list_entry(node, struct request, session_link);
             if (held == 0 && request->state == REQUEST_HELD)
                 continue;
             keep_lingers(service, request, now_ns);
             registry_drop(&service->registry, request, now_ns);
         }
-    assert(list_is_empty(&session->requests));
+    assert(list_is_empty(&session->requester.requests));
     session->id = 0;
 }
 
 bool session_expel(struct session *session, struct service *service, const char *why, instant_ns now_ns) {
     bool stays = false;
 
-    list_for_each_safe(node, &session->requests) {
+    list_for_each_safe(node, &session->requester.requests) {
         struct request *request = list_entry(node, struct request, session_link);
         if (request->state == REQUEST_HELD)
             tell_lost(session, service, request, REASON_CLOSED, why);

@@ -20,19 +20,19 @@ enum session_state {
 enum { SESSION_NAME_BYTES_MAX = 64 };
 
 struct session {
+    struct requester requester; /* first: the registry's */
     uint64_t id;
     uint64_t looking; /* the LEADER request under way */
     int protocol;     /* 2 or 3 */
     pid_t pid;
     uid_t uid;
     enum session_state state;
-    bool pushes;             /* RESP2: ASYNC or OBSERVE was used */
-    bool unhurried;          /* what was written last may wait a moment for what follows it */
-    uint32_t written;        /* bytes that it was told so far, modulo 2^32 */
-    uint8_t surveying;       /* enum command_survey: which listing waits */
-    struct page *page;       /* the caller's; NULL until PAGE */
-    struct request *awaited; /* of SESSION_ACQUIRING and SESSION_RELEASING */
-    struct list requests;
+    bool pushes;              /* RESP2: ASYNC or OBSERVE was used */
+    bool unhurried;           /* what was written last may wait a moment for what follows it */
+    uint32_t written;         /* bytes that it was told so far, modulo 2^32 */
+    uint8_t surveying;        /* enum command_survey: which listing waits */
+    struct page *page;        /* the caller's; NULL until PAGE */
+    struct request *awaited;  /* of SESSION_ACQUIRING and SESSION_RELEASING */
     struct list observations; /* of names' leaders, see observe.h */
     unsigned n_observations;
     struct list surveyor_link;
@@ -52,6 +52,12 @@ bool session_expel(struct session *session, struct service *service, const char 
 
 static inline bool session_ready(const struct session *session) {
     return session->state == SESSION_READY;
+}
+
+/* It has no more on the way than it may: otherwise nothing is to be taken from it until the registry says
+ * so. */
+static inline bool session_may_ask(struct session *session, struct service *service) {
+    return registry_may_ask(&service->registry, session, session->uid);
 }
 
 /* One request: `tokens` are its items, at least one. */

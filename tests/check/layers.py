@@ -49,8 +49,8 @@ FILES = {
     "client-lib/sized.h": ((), PURE_SYSTEM),
     "client-lib/redlock.h": ((), {"stdbool.h", "stddef.h", "stdint.h"}),
     "agent/base/cleanup.h": ((), None),
-    "agent/local/registry.h": (("base/", "core/event.h", "core/limits.h", "local/handoff.h",
-                                "local/names.h", "local/number.h", "local/page.h"),
+    "agent/local/registry.h": (("base/", "core/event.h", "core/limits.h", "local/admission.h",
+                                "local/handoff.h", "local/names.h", "local/number.h", "local/page.h"),
                                PURE_SYSTEM | {"sys/types.h"}),
     "agent/local/page.c": (("local/page.h",), PURE_SYSTEM | {"stdatomic.h"}),
 }

@@ -411,6 +411,10 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
     keeper->timer_ns = INSTANT_NEVER;
     keeper->paused_until_ns = keeper->errand_ns = keeper->dispatch_ns = 0;
     shard_init(&keeper->shard, &config, &sink, keeper->memory);
+    if (chance(10)) { /* attempts and releases are held back */
+        keeper->shard.attempts_max = (uint32_t) pick(2, 8);
+        keeper->shard.releases_max = 2 * keeper->shard.attempts_max;
+    }
     for (unsigned i = 0; i < agent->n_nodes; i++) {
         struct sim_connection *connection = &keeper->connections[i];
         connection->up = true;
@@ -434,6 +438,10 @@ void agent_start(struct sim_agent *agent) {
     agent->paused_until_ns = 0;
     memset(agent->memory, 0, registry_memory_bytes(SIM_REQUESTS_MAX));
     registry_init(&agent->registry, &sink, SIM_REQUESTS_MAX, SIM_REQUESTS_MAX, hash_key, agent->memory);
+    if (chance(50)) { /* requests are held back */
+        agent->registry.admission.all_max = (uint32_t) pick(1, 4);
+        agent->registry.admission.user_max = (uint32_t) pick(1, 3);
+    }
     for (unsigned i = 0; i < sim_n_keepers; i++)
         keeper_start(agent, i);
 }

@@ -16,7 +16,7 @@ enum client_state {
 };
 
 static struct client {
-    struct list requests; /* what registry_ask() links a session's requests to */
+    struct requester requester; /* first: what the registry keeps of a session */
     enum client_state state;
     unsigned agent, name;
     uint64_t id;
@@ -87,7 +87,7 @@ void clients_reset(unsigned count) {
     pace_ns = chance(50) ? pick(1, 30) * NS_PER_MS : 0;
     for (unsigned i = 0; i < count; i++) {
         clients[i] = (struct client){.agent = agent_of_promises()};
-        list_init(&clients[i].requests);
+        requester_init(&clients[i].requester);
         step_later(&clients[i], pick(0, 500) * NS_PER_MS);
     }
 }
@@ -317,7 +317,7 @@ void clients_agent_died(const struct sim_agent *agent) {
         struct client *client = &clients[i];
         if (agent_of(client) != agent || client->state == CLIENT_IDLE || client->state == CLIENT_CUT_OFF)
             continue;
-        list_init(&client->requests);
+        requester_init(&client->requester);
         if (!client->holding)
             client->deadline_ns = 0;
         cut_off(client);
@@ -337,6 +337,7 @@ static void ask(struct client *client, struct sim_agent *agent) {
         .name_length = 1,
         .tail = "1:",
         .tail_length = 2,
+        .uid = index_of(client) % 3,
         .wait_ms = waits_ms[crowded && chance(80) ? 7 : pick(0, 7)],
         .ttl_ms = ttl_ms,
         .node_timeout_ms = ttl_ms / 20,
@@ -347,8 +348,8 @@ static void ask(struct client *client, struct sim_agent *agent) {
         .resumable = chance(60),
     };
 
-    struct request *request = registry_ask(&agent->registry, (struct session *) (void *) client,
-                                           &client->requests, &ask, clock_read(&agent->clock));
+    struct request *request =
+        registry_ask(&agent->registry, (struct session *) (void *) client, &ask, clock_read(&agent->clock));
     assert(request);
     client->state = CLIENT_ASKING;
     expect_answer(client, &ask);
@@ -373,6 +374,7 @@ static void resume(struct client *client, struct sim_agent *agent) {
         .name_length = 1,
         .tail = "1:",
         .tail_length = 2,
+        .uid = index_of(client) % 3,
         .wait_ms = chance(70) ? client->ttl_ms : pick(0, 1) * 100,
         .ttl_ms = client->ttl_ms,
         .node_timeout_ms = client->ttl_ms / 20,
@@ -384,8 +386,8 @@ static void resume(struct client *client, struct sim_agent *agent) {
         .token = client->token,
     };
 
-    struct request *request = registry_ask(&agent->registry, (struct session *) (void *) client,
-                                           &client->requests, &ask, clock_read(&agent->clock));
+    struct request *request =
+        registry_ask(&agent->registry, (struct session *) (void *) client, &ask, clock_read(&agent->clock));
     assert(request);
     client->state = CLIENT_RESUMING;
     expect_answer(client, &ask);

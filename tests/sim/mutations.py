@@ -88,6 +88,8 @@ MUTATIONS = [
      "    request_set_due(registry, request, INSTANT_NEVER);"),
     ("what a contender has met is forgotten when a lease is resumed beside it", "agent/local/registry.c",
      "    if (!request->resume)\n        forget_seen", "    if (request->resume)\n        forget_seen"),
+    ("a request that was held back never follows", "agent/local/registry.c",
+     "    line_admit(registry);\n", ""),
     ("a waiter's withdrawal is not passed on", "agent/local/line.c",
      "    request_command_simple(registry, request, request->name->hash, kind);\n", ""),
     ("a node that lost its memory rests half as long", "agent/core/validity.h",

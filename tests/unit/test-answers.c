@@ -53,7 +53,7 @@ struct mail {
 };
 
 static struct asker {
-    struct list requests;
+    struct requester requester; /* first: the registry's */
     int64_t wait_ms;
     instant_ns asked_ns, answered_ns;
     char word[16], text[256];
@@ -341,7 +341,7 @@ static void world_begin(unsigned nodes) {
     memset(&world, 0, sizeof(world));
     memset(askers, 0, sizeof(askers));
     for (unsigned i = 0; i < ASKERS_MAX; i++)
-        list_init(&askers[i].requests);
+        requester_init(&askers[i].requester);
     world.now_ns = 1000 * NS_PER_S;
     world.n_nodes = nodes;
     world.shard_memory = reserve(shard_bytes);
@@ -366,9 +366,9 @@ static void ask_for(unsigned index, const char *name, int64_t wait_ms, bool resu
     };
 
     *asker = (struct asker){.wait_ms = wait_ms, .asked_ns = world.now_ns};
-    list_init(&asker->requests);
-    struct request *request = registry_ask(&world.registry, (struct session *) (void *) asker,
-                                           &asker->requests, &ask, world.now_ns);
+    requester_init(&asker->requester);
+    struct request *request =
+        registry_ask(&world.registry, (struct session *) (void *) asker, &ask, world.now_ns);
     assert(request);
     bool started = registry_start(&world.registry, request, &ask, world.now_ns);
     assert(started);
@@ -558,7 +558,7 @@ static void test_beside_a_resume(void) {
     ask_for(1, "x", 0, true);
     pass_ms(10);
     is_string(askers[1].word, "granted", "a lease is resumed beside a contender");
-    struct list *link = list_first(&askers[1].requests);
+    struct list *link = list_first(&askers[1].requester.requests);
     registry_release(&world.registry, list_entry(link, struct request, session_link), world.now_ns);
     set_keys(HELD_THERE);
     ask_for(2, "x", 0, false);

@@ -13,7 +13,7 @@ enum { REQUESTS = 1024, NOTES_MAX = 4096 };
 
 static struct front {
     struct registry registry;
-    struct list requests[2]; /* of two sessions, which are nothing else here */
+    struct requester requests[2]; /* of two sessions, which are nothing else here */
     struct command commands[NOTES_MAX];
     char texts[NOTES_MAX][64];
     unsigned n_commands;
@@ -75,8 +75,8 @@ static void front_begin(void) {
     front.memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert(front.memory != MAP_FAILED);
     registry_init(&front.registry, &sink, REQUESTS, REQUESTS, key, front.memory);
-    list_init(&front.requests[0]);
-    list_init(&front.requests[1]);
+    requester_init(&front.requests[0]);
+    requester_init(&front.requests[1]);
 }
 
 static struct registry_ask usual(void) {
@@ -93,7 +93,7 @@ static struct registry_ask usual(void) {
 
 static uint64_t ask_with(const struct registry_ask *ask) {
     struct request *request = registry_ask(&front.registry, (struct session *) (void *) &front.requests[0],
-                                           &front.requests[0], ask, front.now_ns);
+                                           ask, front.now_ns);
     assert(request);
     uint64_t id = registry_id(&front.registry, request);
     bool started = registry_start(&front.registry, request, ask, front.now_ns);
@@ -515,7 +515,7 @@ static void test_forsaken(void) {
     front_begin();
     terms.resume = secret;
     terms.hold_until_ns = INSTANT_NEVER;
-    struct request *request = registry_restore(&front.registry, NULL, NULL, &terms, &past);
+    struct request *request = registry_restore(&front.registry, NULL, &terms, &past);
     assert(request);
     bool restarted = registry_restart(&front.registry, request, &terms, &past, front.now_ns);
     ok(restarted && front.n_commands == 0, "what a lost client believes in is asked of nobody");

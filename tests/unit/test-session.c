@@ -142,10 +142,10 @@ static void test_acquire_and_release(void) {
     ask(1, line);
     is_string(got(1), ":0\r\n", "and no other session is said to hold it any more");
     ask(0, "ACQUIRE job ASYNC");
-    (void) snprintf(
-        line, sizeof(line), "CHECK %lld",
-        (long long) registry_id(&front.service.registry,
-                                list_entry(front.sessions[0].requests.next, struct request, session_link)));
+    (void) snprintf(line, sizeof(line), "CHECK %lld",
+                    (long long) registry_id(&front.service.registry,
+                                            list_entry(front.sessions[0].requester.requests.next,
+                                                       struct request, session_link)));
     ask(1, line);
     is_string(got(1), "-NOTHELD asked for by another session\r\n", "one that waits is told as such");
 }
@@ -158,7 +158,7 @@ static uint64_t id_now(void) {
     const struct session *session = &front.sessions[0];
 
     return registry_id(&front.service.registry,
-                       list_entry(session->requests.next, struct request, session_link));
+                       list_entry(session->requester.requests.next, struct request, session_link));
 }
 
 /* Acquires and releases as fast as a client can, for 5 s: the largest generation, or 0 when one came twice.
@@ -179,7 +179,7 @@ static uint64_t use_ids(void) {
         *before = generation;
         largest = generation > largest ? generation : largest;
         registry_release(&front.service.registry,
-                         list_entry(front.sessions[0].requests.next, struct request, session_link),
+                         list_entry(front.sessions[0].requester.requests.next, struct request, session_link),
                          front.now_ns);
         report(keeper.commands[0].request, REPORT_RELEASED);
         front.now_ns += pair_ns;
@@ -225,7 +225,7 @@ static void test_ids_after_a_restart(void) {
         front.now_ns += 100 * NS_PER_MS;
         ask(0, "ACQUIRE job ASYNC");
         registry_release(&front.service.registry,
-                         list_entry(front.sessions[0].requests.next, struct request, session_link),
+                         list_entry(front.sessions[0].requester.requests.next, struct request, session_link),
                          front.now_ns);
         report(keeper.commands[0].request, REPORT_RELEASED);
     }
@@ -398,7 +398,8 @@ static void test_handed_over_at_the_end(void) {
 
 static void test_handed_over_to_itself(void) {
     begin_handoff();
-    struct request *held = list_entry(front.sessions[1].requests.next, struct request, session_link);
+    struct request *held =
+        list_entry(front.sessions[1].requester.requests.next, struct request, session_link);
     registry_release(&front.service.registry, held, front.now_ns);
     ok(begins(1, "*12") && strstr(got(1), "$5\r\nfence\r\n:8\r\n"),
        "a session that waits for what it holds is handed that");
@@ -522,10 +523,10 @@ static void test_read_grant(void) {
     ask(2, "LEASES");
     ok(strstr(got(2), "at-risk"), "the listing shows it as what it is");
     char line[64];
-    (void) snprintf(
-        line, sizeof(line), "RELEASE %lld",
-        (long long) registry_id(&front.service.registry,
-                                list_entry(front.sessions[2].requests.next, struct request, session_link)));
+    (void) snprintf(line, sizeof(line), "RELEASE %lld",
+                    (long long) registry_id(&front.service.registry,
+                                            list_entry(front.sessions[2].requester.requests.next,
+                                                       struct request, session_link)));
     ask(2, line);
     is_int(last_command()->kind, COMMAND_RELEASE, "its client may still release it");
     report(number, REPORT_RELEASED);
@@ -587,7 +588,7 @@ static void test_withdraw_async(void) {
     begin(512);
     (void) hold(0, "ACQUIRE job");
     ask(1, "ACQUIRE job ASYNC WAIT -1");
-    const struct list *mine = list_first(&front.sessions[1].requests);
+    const struct list *mine = list_first(&front.sessions[1].requester.requests);
     assert(mine);
     uint64_t id = registry_id(&front.service.registry, list_entry(mine, struct request, session_link));
     (void) snprintf(line, sizeof(line), "RELEASE %lld", (long long) id);

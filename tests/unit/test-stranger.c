@@ -142,6 +142,7 @@ static void test_many(void) {
         const struct sent *attempt = last_sent(OPERATION_ACQUIRE);
         meet(0, attempt, HEX REST);
         vote(1, attempt, VOTE_FOREIGN);
+        vote(2, attempt, VOTE_YES); /* too late; without it, the node would be slow */
         vote(2, last_sent(OPERATION_RELEASE), VOTE_YES); /* an undo */
         world.n_sends = 0;
         while (!last_sent(OPERATION_ACQUIRE))

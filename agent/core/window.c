@@ -1,0 +1,90 @@
+#include "core/window.h"
+
+#include <assert.h>
+
+#include "core/shard.h"
+
+enum {
+    WINDOW_STEP_NS = 2000,         /* between two places: a node takes about as long for a release */
+    WINDOW_FIRST_NS = 1000 * 1000, /* to the first one: a full window takes several times as long */
+};
+
+/* How much of the queue at a node a kind of request may fill. */
+struct share {
+    uint32_t names_max;
+    bool aged; /* also if its answers take long */
+    bool slow; /* also if it is slow */
+};
+
+static bool has_room(const struct node *node, const struct share *share, instant_ns now_ns) {
+    if (node->slow && !share->slow)
+        return false;
+    if (node->outstanding >= share->names_max)
+        return false;
+    return share->aged || node->outstanding < NODE_FEW_NAMES || node->gauge == 0 ||
+           now_ns - node->gauge_ns < NODE_QUEUE_MS * NS_PER_MS;
+}
+
+static node_set with_room(const struct shard *shard, node_set nodes, const struct share *share,
+                          instant_ns now_ns) {
+    node_set set = 0;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        if ((nodes & node_set_of(i)) && has_room(&shard->nodes[i], share, now_ns))
+            set |= node_set_of(i);
+    return set;
+}
+
+static bool is_majority(const struct shard *shard, node_set nodes) {
+    return node_set_count(nodes) >= quorum_of(shard->config.nodes);
+}
+
+node_set window_for_attempt(const struct shard *shard, instant_ns now_ns) {
+    node_set askable = shard_askable(shard);
+
+    assert(is_majority(shard, askable));
+    struct share share = {.names_max = shard->attempts_max};
+    node_set nodes = with_room(shard, askable, &share, now_ns);
+    if (!is_majority(shard, nodes)) {
+        share.slow = true;
+        nodes = with_room(shard, askable, &share, now_ns);
+    }
+    return is_majority(shard, nodes) ? nodes : 0;
+}
+
+node_set window_for_extension(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+    node_set askable = shard_askable(shard);
+    bool urgent = lease->deadline_ns - now_ns <= WINDOW_URGENT_MS * NS_PER_MS;
+    const struct share share = {
+        .names_max = shard->releases_max * (urgent ? 2 : 1), .aged = urgent, .slow = true};
+
+    assert(askable != 0);
+    node_set nodes = with_room(shard, askable, &share, now_ns);
+    return is_majority(shard, nodes) || !is_majority(shard, askable) ? nodes : 0;
+}
+
+node_set window_for_release(const struct shard *shard, node_set nodes, instant_ns now_ns) {
+    const struct share share = {.names_max = shard->releases_max};
+    return with_room(shard, nodes, &share, now_ns);
+}
+
+node_set window_for_backlog(const struct shard *shard, node_set nodes, instant_ns now_ns) {
+    const struct share share = {.names_max = (shard->attempts_max + 1) / 2};
+    return with_room(shard, nodes, &share, now_ns);
+}
+
+node_set window_prompt(const struct shard *shard, node_set nodes) {
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        if (shard->nodes[i].slow)
+            nodes &= (node_set) ~node_set_of(i);
+    return nodes;
+}
+
+node_set window_is_full(const struct shard *shard, node_set nodes, instant_ns now_ns) {
+    return window_prompt(shard, nodes) & (node_set) ~window_for_release(shard, nodes, now_ns);
+}
+
+instant_ns window_place_ns(struct shard *shard, instant_ns now_ns) {
+    shard->place_ns = instant_max(shard->place_ns, now_ns + WINDOW_FIRST_NS) + WINDOW_STEP_NS;
+    return shard->place_ns;
+}

@@ -1,0 +1,180 @@
+#include "local/admission.h"
+
+#include <assert.h>
+
+#include "local/registry.h"
+
+static struct requester *requester_of(const struct request *request) {
+    return (struct requester *) (void *) request->session;
+}
+
+static struct admission_user *user_of(struct admission *admission, uint32_t uid) {
+    return &admission->users[uid % ADMISSION_USERS];
+}
+
+void admission_init(struct admission *admission) {
+    *admission = (struct admission){
+        .all_max = ADMITTED_MAX, .user_max = ADMITTED_USER_MAX, .session_max = ADMITTED_SESSION_MAX};
+    list_init(&admission->turns);
+    for (unsigned i = 0; i < ADMISSION_USERS; i++) {
+        list_init(&admission->users[i].turn_link);
+        list_init(&admission->users[i].sessions);
+    }
+}
+
+void requester_init(struct requester *requester) {
+    *requester = (struct requester){0};
+    list_init(&requester->requests);
+    list_init(&requester->held_back);
+    list_init(&requester->turn_link);
+}
+
+/* --- turns --- */
+
+static bool session_may(const struct admission *admission, const struct requester *requester) {
+    return requester->n_admitted < admission->session_max;
+}
+
+static bool user_may(const struct admission *admission, const struct admission_user *user) {
+    return user->n_admitted < admission->user_max;
+}
+
+static void put_in_turn(struct list *turns, struct list *link, bool wanted) {
+    if (!wanted)
+        list_unlink(link);
+    else if (list_is_empty(link))
+        list_append(turns, link);
+}
+
+/* Something was counted: who takes part in the turns follows from that. */
+static void settle(struct admission *admission, struct admission_user *user, struct requester *requester) {
+    if (requester)
+        put_in_turn(&user->sessions, &requester->turn_link,
+                    requester->n_held_back > 0 && session_may(admission, requester));
+    put_in_turn(&admission->turns, &user->turn_link,
+                !list_is_empty(&user->sessions) && user_may(admission, user));
+}
+
+static void admit(struct admission *admission, struct admission_user *user, struct request *request) {
+    request->admitted = true;
+    admission->n_admitted++;
+    user->n_admitted++;
+    if (request->session)
+        requester_of(request)->n_admitted++;
+}
+
+/* Who may be held back has a session: without one nobody waits, and there is no flood. */
+bool admission_ask(struct registry *registry, struct request *request) {
+    struct admission *admission = &registry->admission;
+    struct admission_user *user = user_of(admission, request->uid);
+    struct requester *requester = requester_of(request);
+
+    assert(!request->held_back && !request->admitted);
+    if (!requester || (admission->n_admitted < admission->all_max && user_may(admission, user) &&
+                       session_may(admission, requester) && requester->n_held_back == 0)) {
+        admit(admission, user, request);
+        settle(admission, user, requester);
+        return true;
+    }
+    request->held_back = true;
+    list_init(&request->held_link);
+    list_append(&requester->held_back, &request->held_link);
+    requester->n_held_back++;
+    user->n_held_back++;
+    admission->n_held_back++;
+    settle(admission, user, requester);
+    return false;
+}
+
+/* Its place is the lease's tenure's from now on. */
+static void let_through(struct admission *admission, struct admission_user *user, struct request *request) {
+    list_unlink(&request->held_link);
+    request->tenure = (struct tenure){0};
+    request->held_back = false;
+    requester_of(request)->n_held_back--;
+    user->n_held_back--;
+    admission->n_held_back--;
+}
+
+struct request *admission_next(struct registry *registry) {
+    struct admission *admission = &registry->admission;
+    struct list *turn = list_first(&admission->turns);
+
+    if (!turn || admission->n_admitted >= admission->all_max)
+        return NULL;
+    struct admission_user *user = list_entry(turn, struct admission_user, turn_link);
+    struct requester *requester = list_entry(list_first(&user->sessions), struct requester, turn_link);
+    struct request *request = list_entry(list_first(&requester->held_back), struct request, held_link);
+    list_unlink(&user->turn_link); /* both go to the end of their lines */
+    list_unlink(&requester->turn_link);
+    let_through(admission, user, request);
+    admit(admission, user, request);
+    settle(admission, user, requester);
+    return request;
+}
+
+/* --- the end --- */
+
+static uint32_t asking(const struct requester *requester) {
+    return requester->n_held_back + requester->n_admitted;
+}
+
+static uint32_t asking_max(struct registry *registry, uint32_t uid) {
+    const struct admission_user *user = user_of(&registry->admission, uid);
+    bool crowded = user->n_held_back + user->n_admitted >= ASKING_USER_MAX;
+
+    return crowded ? ASKING_SHARE : ASKING_SESSION_MAX;
+}
+
+bool admission_may_ask(struct registry *registry, struct requester *requester, uint32_t uid) {
+    if (asking(requester) < ASKING_SHARE || asking(requester) < asking_max(registry, uid))
+        return true;
+    requester->paused = true;
+    return false;
+}
+
+/* The session has fewer on the way. */
+static void tell_if_ready(struct registry *registry, const struct request *request) {
+    struct requester *requester = requester_of(request);
+
+    if (!requester->paused || asking(requester) > asking_max(registry, request->uid) / 2)
+        return;
+    requester->paused = false;
+    if (registry->sink.ready)
+        registry->sink.ready(registry->sink.userdata, request->session);
+}
+
+void admission_leave(struct registry *registry, struct request *request) {
+    struct admission *admission = &registry->admission;
+    struct admission_user *user = user_of(admission, request->uid);
+    struct requester *requester = requester_of(request);
+
+    if (!request->held_back && !request->admitted)
+        return;
+    if (request->held_back) {
+        let_through(admission, user, request);
+    } else {
+        request->admitted = false;
+        admission->n_admitted--;
+        user->n_admitted--;
+        if (requester)
+            requester->n_admitted--;
+    }
+    settle(admission, user, requester);
+    if (requester)
+        tell_if_ready(registry, request);
+}
+
+void admission_orphan(struct registry *registry, struct request *request) {
+    struct requester *requester = requester_of(request);
+
+    if (!requester)
+        return;
+    if (request->held_back) {
+        admission_leave(registry, request);
+    } else if (request->admitted) {
+        requester->n_admitted--;
+        settle(&registry->admission, user_of(&registry->admission, request->uid), requester);
+        tell_if_ready(registry, request);
+    }
+}

@@ -1,0 +1,226 @@
+/* Admission: how much of a flood contends at a time, in which turns the rest follows, and that a request
+ * that is held back ends like any other. */
+
+#include <assert.h>
+#include <sys/mman.h>
+
+#include "local/registry.h"
+#include "tap.h"
+
+enum { REQUESTS = 16384, SESSIONS = 40, FLOODER = 1000, OTHER = 1001 };
+
+static struct {
+    struct registry registry;
+    struct requester sessions[SESSIONS];
+    uint64_t contending[REQUESTS]; /* the keeper's numbers of those that it was sent, in this order */
+    uint32_t n_contending, reported;
+    unsigned releases, failed, released, ready;
+    const char *error; /* of the last that failed */
+    uint32_t names;
+    instant_ns now_ns;
+    void *memory;
+} front;
+
+static void on_command(void *userdata, uint64_t hash, const struct command *command) {
+    (void) userdata;
+    (void) hash;
+    if (command->kind == COMMAND_CONTEND || command->kind == COMMAND_RESUME)
+        front.contending[front.n_contending++] = command->request;
+    front.releases += command->kind == COMMAND_RELEASE;
+}
+
+static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
+                       instant_ns now_ns) {
+    (void) userdata;
+    (void) request;
+    (void) now_ns;
+    front.failed += outcome->kind == OUTCOME_FAILED;
+    front.released += outcome->kind == OUTCOME_RELEASED;
+    if (outcome->kind == OUTCOME_FAILED)
+        front.error = outcome->error;
+}
+
+static void on_ready(void *userdata, struct session *session) {
+    (void) userdata;
+    (void) session;
+    front.ready++;
+}
+
+static void begin(void) {
+    const struct registry_sink sink = {.command = on_command, .outcome = on_outcome, .ready = on_ready};
+    const uint64_t key[2] = {1, 2};
+    size_t bytes = registry_memory_bytes(REQUESTS);
+
+    if (front.memory)
+        (void) munmap(front.memory, bytes);
+    memset(&front, 0, sizeof(front));
+    front.now_ns = 1000 * NS_PER_S;
+    front.memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert(front.memory != MAP_FAILED);
+    registry_init(&front.registry, &sink, REQUESTS, REQUESTS, key, front.memory);
+    for (unsigned i = 0; i < SESSIONS; i++)
+        requester_init(&front.sessions[i]);
+}
+
+static struct session *session_at(unsigned index) {
+    return (struct session *) (void *) &front.sessions[index];
+}
+
+static struct request *ask_for(unsigned session, uid_t uid, const char *name, int64_t wait_ms,
+                               const uint8_t *resume) {
+    const struct registry_ask ask = {.name = name,
+                                     .name_length = strlen(name),
+                                     .tail = "7:1000:",
+                                     .tail_length = 7,
+                                     .wait_ms = wait_ms,
+                                     .ttl_ms = 2000,
+                                     .node_timeout_ms = 100,
+                                     .uid = uid,
+                                     .resume = resume};
+    struct request *request = registry_ask(&front.registry, session_at(session), &ask, front.now_ns);
+
+    assert(request);
+    bool started = registry_start(&front.registry, request, &ask, front.now_ns);
+    assert(started);
+    return request;
+}
+
+/* For a name of its own. */
+static struct request *ask(unsigned session, uid_t uid) {
+    char name[16];
+
+    (void) snprintf(name, sizeof(name), "n%u", front.names++);
+    return ask_for(session, uid, name, -1, NULL);
+}
+
+static void ask_often(unsigned session, uid_t uid, unsigned count) {
+    for (unsigned i = 0; i < count; i++)
+        (void) ask(session, uid);
+}
+
+/* About the oldest one that is in its first attempt. */
+static void report(enum report_kind kind) {
+    const struct report report = {.kind = kind,
+                                  .request = front.contending[front.reported++],
+                                  .failure = kind == REPORT_FAILED ? FAILURE_QUOTA : FAILURE_BUSY,
+                                  .deadline_ns = front.now_ns + 1900 * NS_PER_MS,
+                                  .text = "vvvvvvvvvvvvvvvvvvvv",
+                                  .text_length = SECRET_BYTES};
+
+    registry_report(&front.registry, &report, front.now_ns);
+}
+
+/* Which session's request was sent last. */
+static unsigned last_session(void) {
+    const struct request *request =
+        number_find(&front.registry.numbers, front.contending[front.n_contending - 1]);
+    return (unsigned) ((struct requester *) (void *) request->session - front.sessions);
+}
+
+static void test_bounds(void) {
+    begin();
+    ask_often(0, FLOODER, 1000);
+    is_int(front.n_contending, ADMITTED_SESSION_MAX, "of one session so many contend at a time");
+    for (unsigned session = 1; session < 20; session++)
+        ask_often(session, FLOODER, 100);
+    is_int(front.n_contending, ADMITTED_USER_MAX, "and so many of one user, from twenty sessions");
+    (void) ask(20, OTHER);
+    is_int(front.n_contending, ADMITTED_USER_MAX + 1, "another user's request does not wait behind them");
+    for (uid_t uid = 2000; uid < 2010; uid++)
+        ask_often(20 + uid - 2000, uid, 200);
+    is_int(front.n_contending, ADMITTED_MAX, "so many contend in all");
+    report(REPORT_GRANTED);
+    is_int(front.n_contending, ADMITTED_MAX + 1, "when one is granted, another follows");
+    report(REPORT_FAILED);
+    report(REPORT_CONTENDED);
+    is_int(front.n_contending, ADMITTED_MAX + 3, "and when one fails, or goes on trying by itself");
+}
+
+static void test_turns(void) {
+    begin();
+    front.registry.admission.all_max = 1;
+    ask_often(0, FLOODER, 50);
+    ask_often(1, FLOODER, 50);
+    ask_often(2, OTHER, 2);
+    const unsigned turns[] = {0, 2, 1, 2, 0, 1, 0};
+    for (unsigned i = 0; i < sizeof(turns) / sizeof(turns[0]); i++) {
+        report(REPORT_GRANTED);
+        is_int(last_session(), turns[i], "users take turns, and the sessions of each");
+    }
+}
+
+static void test_ends(void) {
+    begin();
+    front.registry.admission.all_max = 1;
+    (void) ask(0, FLOODER);
+    struct request *waits = ask_for(1, OTHER, "a", 500, NULL), *withdrawn = ask_for(1, OTHER, "b", -1, NULL);
+    (void) waits;
+    is_int(front.n_contending, 1, "two are held back");
+    registry_release(&front.registry, withdrawn, front.now_ns);
+    ok(front.released == 1 && front.releases == 0, "one is withdrawn, of which its keeper hears nothing");
+    is_int(registry_due_ns(&front.registry), front.now_ns + 500 * NS_PER_MS, "the other's WAIT goes on");
+    front.now_ns += 500 * NS_PER_MS;
+    registry_tick(&front.registry, front.now_ns);
+    front.now_ns += 100 * NS_PER_MS;
+    registry_tick(&front.registry, front.now_ns);
+    is_int(front.failed, 1, "and ends it, one time-out of the nodes later at the latest");
+    is_string(front.error, "NOQUORUM", "as one whose nodes have not answered");
+    (void) ask_for(1, OTHER, "c", -1, NULL);
+    registry_drop(&front.registry, list_entry(front.sessions[1].requests.next, struct request, session_link),
+                  front.now_ns);
+    ok(front.registry.admission.n_held_back == 0 && front.registry.requests.taken == 1,
+       "nothing is left of one whose session ends");
+    report(REPORT_GRANTED);
+    is_int(front.n_contending, 1, "and nothing of them contends later");
+    is_int(front.registry.admission.n_admitted, 0, "nothing is counted any more");
+}
+
+static void test_names(void) {
+    const uint8_t secret[SECRET_BYTES] = {1};
+
+    begin();
+    front.registry.admission.all_max = 1;
+    (void) ask(0, FLOODER);
+    (void) ask_for(1, OTHER, "x", -1, NULL);
+    (void) ask_for(1, OTHER, "x", -1, NULL);
+    (void) ask_for(2, OTHER, "x", 1000, secret);
+    is_int(front.n_contending, 2, "who resumes a lease is not held back behind who wants the name");
+    report(REPORT_GRANTED);
+    is_int(front.n_contending, 2, "who wants the name waits until it is first in its line");
+    report(REPORT_FAILED);
+    is_int(front.n_contending, 3, "then it contends");
+    report(REPORT_CONTENDED);
+    is_int(front.n_contending, 3, "the next in line still waits behind it");
+}
+
+static void test_reading(void) {
+    unsigned asked = 0;
+
+    begin();
+    for (; registry_may_ask(&front.registry, session_at(0), FLOODER); asked++)
+        (void) ask(0, FLOODER);
+    is_int(asked, ASKING_SESSION_MAX, "a session is not read from when so many requests are on the way");
+    ok(registry_may_ask(&front.registry, session_at(1), FLOODER), "another one is");
+    for (unsigned i = 0; i < ASKING_SESSION_MAX / 2 - 1; i++)
+        report(REPORT_CONTENDED);
+    is_int(front.ready, 0, "while more than half of them are on the way");
+    report(REPORT_CONTENDED);
+    is_int(front.ready, 1, "then it is read again");
+    for (unsigned session = 2; session < 6; session++)
+        ask_often(session, FLOODER, ASKING_SESSION_MAX);
+    ask_often(6, FLOODER, ASKING_SHARE - 1);
+    ok(!registry_may_ask(&front.registry, session_at(0), FLOODER) &&
+           registry_may_ask(&front.registry, session_at(6), FLOODER),
+       "of a user with very many, sessions with more than a share are not");
+    ok(registry_may_ask(&front.registry, session_at(7), OTHER), "which concerns no other user");
+}
+
+int main(void) {
+    test_bounds();
+    test_turns();
+    test_ends();
+    test_names();
+    test_reading();
+    return done_testing();
+}
