@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
+#include "io/replies.h"
+
 static void poll_write(struct adapter *adapter, bool wanted) {
     if (adapter->polls_write == wanted || !adapter->context)
         return;
@@ -46,7 +48,11 @@ static void cleanup(void *privdata) {
 /* hiredis would read as soon as it is connected, and not forgive what comes unasked: its queue is empty. */
 static void handle_read(struct adapter *adapter) {
     if (!adapter->on_readable) {
+        size_t none = 0;
         redisAsyncHandleRead(adapter->context);
+        if (adapter->context &&
+            replies_count(&adapter->context->c, adapter->context->c.reader->len, &none) < 0)
+            redisAsyncFree(adapter->context);
         return;
     }
     if (!adapter->connected)

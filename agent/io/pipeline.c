@@ -37,14 +37,18 @@ static int note_unasked(redisContext *context, const redisReply *reply) {
 }
 
 static int read_replies(struct pipeline *pipeline, redisContext *context) {
+    size_t before = context->reader->len;
     int r = redisBufferRead(context);
 
+    if (r == REDIS_OK && replies_count(context, context->reader->len - before, &pipeline->unfinished) < 0)
+        return REDIS_ERR;
     while (r == REDIS_OK && !pipeline->doomed) {
         struct list *first = list_first(&pipeline->sent);
         void *reply = NULL;
         r = redisGetReplyFromReader(context, &reply);
         if (r != REDIS_OK || !reply)
             break;
+        pipeline->unfinished = context->reader->len - context->reader->pos;
         if (!first || list_entry(first, struct command_record, link) == pipeline->unsent)
             r = note_unasked(context, reply);
         else
@@ -174,6 +178,7 @@ int pipeline_attach(struct pipeline *pipeline, redisAsyncContext *context, bool 
 
     pipeline->tls = tls;
     pipeline->doomed = false;
+    pipeline->unfinished = 0;
     pipeline->adapter.on_readable = tls ? NULL : on_readable;
     pipeline->adapter.on_writable = tls ? NULL : on_writable;
     if (!tls)

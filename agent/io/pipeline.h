@@ -22,7 +22,8 @@ struct pipeline {
     struct command_record *unsent; /* the first of them that is not written whole; NULL: all are */
     size_t written;                /* bytes of that one */
     struct replies replies;
-    char *joined; /* with TLS: a command in one piece, for hiredis */
+    size_t unfinished; /* bytes of the answer that has not come whole */
+    char *joined;      /* with TLS: a command in one piece, for hiredis */
     size_t joined_room;
     bool tls;
     bool reading; /* in a callback */

@@ -1,8 +1,12 @@
 #include "io/replies.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/limits.h"
 
 enum {
     BLOCK_BYTES = 16384,        /* an extension's of BATCH_NAMES_MAX fits */
@@ -129,6 +133,16 @@ void replies_clear(struct replies *replies) {
         replies->large = large->next;
         free(large);
     }
+}
+
+int replies_count(redisContext *context, size_t n, size_t *unfinished) {
+    *unfinished += n;
+    if (*unfinished <= NODE_ANSWER_BYTES_MAX)
+        return 0;
+    context->err = REDIS_ERR_PROTOCOL;
+    (void) snprintf(context->errstr, sizeof(context->errstr), "an answer has more than %d bytes",
+                    (int) NODE_ANSWER_BYTES_MAX);
+    return -EMSGSIZE;
 }
 
 void replies_deinit(struct replies *replies) {

@@ -21,4 +21,8 @@ void replies_attach(struct replies *replies, redisContext *context);
 /* The answer is done with. */
 void replies_clear(struct replies *replies);
 
+/* So many bytes have come: in *unfinished those since the last whole answer are counted. 0, or -EMSGSIZE
+ * when these are more than an answer may have; then the context has the error. */
+int replies_count(redisContext *context, size_t n, size_t *unfinished);
+
 void replies_deinit(struct replies *replies);

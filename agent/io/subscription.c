@@ -60,6 +60,7 @@ struct subscription {
     enum stage stage;
     redisContext *context; /* from CONNECTING on */
     struct replies replies;
+    size_t unfinished; /* bytes of the answer that has not come whole */
     bool polls_write;
     bool answered; /* the server has said anything */
     bool asked;    /* whether it lives */
@@ -346,7 +347,8 @@ static bool read_all(struct subscription *subscription) {
 
     for (unsigned i = 0; i < READS_MAX; i++) {
         size_t before = reader->len;
-        if (redisBufferRead(subscription->context) != REDIS_OK)
+        if (redisBufferRead(subscription->context) != REDIS_OK ||
+            replies_count(subscription->context, reader->len - before, &subscription->unfinished) < 0)
             return false;
         if (reader->len == before || !subscription->config_node->tls)
             break;
@@ -360,6 +362,7 @@ static void take_replies(struct subscription *subscription) {
     while (subscription->context && redisGetReplyFromReader(subscription->context, &reply) == REDIS_OK &&
            reply) {
         subscription->answered = true;
+        subscription->unfinished = subscription->context->reader->len - subscription->context->reader->pos;
         on_reply(subscription, reply);
         replies_clear(&subscription->replies);
         reply = NULL;
@@ -422,6 +425,7 @@ static void connect_now(struct subscription *subscription) {
         fail(subscription, reason);
         return;
     }
+    subscription->unfinished = 0;
     replies_attach(&subscription->replies, context);
     subscription->context = context;
     subscription->stage = CONNECTING;
