@@ -181,17 +181,11 @@ static int take_credential(cfg_t *section, cfg_opt_t *function, int argc, const 
 }
 
 static void report_unknown(const cfg_t *section, const char *name) {
-    size_t most = 2; /* bytes that both words begin with; less: another one is meant */
-    const char *nearest = NULL;
+    const char *nearest = NULL; /* begins with as much of the name as any, and two letters at least */
 
-    for (const cfg_opt_t *known = section->opts; known->name; known++) {
-        size_t n = 0;
-
-        while (name[n] && name[n] == known->name[n])
-            n++;
-        nearest = n >= most ? known->name : nearest;
-        most = n >= most ? n + 1 : most;
-    }
+    for (size_t n = strlen(name); n >= 2 && !nearest; n--)
+        for (const cfg_opt_t *known = section->opts; known->name && !nearest; known++)
+            nearest = strncmp(known->name, name, n) == 0 ? known->name : NULL;
     /* Not quoted on the line of a value: it may be the rest of a password. */
     if (reader->last && reader->last->def.number == section->line)
         error(section->line, "more text after the value of '%s': expected quotes around it, or an option",
@@ -405,8 +399,7 @@ static int read_path(struct reader *r, const char *path, bool to_use, struct con
     else if (parse(prepared, CFGF_NONE))
         read_root(config, path ? line : 0);
     if (r->has_password && (mode & S_IROTH))
-        warn(1, "the file has a password and everybody may read it: "
-                "chgrp redlockd; chmod 640");
+        warn(1, "the file has a password and everybody may read it: chgrp redlockd; chmod 640");
     explicit_bzero(text, (size_t) length);
     explicit_bzero(prepared, strlen(prepared));
     return r->diagnostics.failed ? -EINVAL : 0;

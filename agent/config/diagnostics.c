@@ -3,8 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-void diagnostics_add(struct diagnostics *diagnostics, long line, bool warning, const char *format, ...) {
-    struct diagnostics *d = diagnostics;
+void diagnostics_add(struct diagnostics *d, long line, bool warning, const char *format, ...) {
     unsigned i = d->n;
     va_list arguments;
 
