@@ -21,7 +21,7 @@ static void append(char *buffer, size_t size, size_t *length, const char *format
     assert(wanted >= 0);
     *length += (size_t) wanted;
     if (*length >= size)
-        *length = size - 1;
+        *length = node_cut_text(buffer, size);
 }
 
 static bool is_hex(char c) {
@@ -83,19 +83,44 @@ size_t explain_busy(const struct lease *lease, char buffer[EXPLAIN_BYTES]) {
     return length;
 }
 
+static const char *trouble_of(const struct shard *shard, unsigned node) {
+    return shard->nodes[node].trouble[0] ? shard->nodes[node].trouble : "no answer in time";
+}
+
+/* Whether all of these nodes have one trouble in common. */
+static bool are_alike(const struct shard *shard, node_set nodes) {
+    const char *first = NULL;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        if (!(nodes & node_set_of(i)))
+            continue;
+        if (first && strcmp(first, trouble_of(shard, i)) != 0)
+            return false;
+        first = trouble_of(shard, i);
+    }
+    return true;
+}
+
+/* "; a: why; b: why else", or "; a, b: why" when it is the same for all. */
 size_t explain_no_quorum(const struct shard *shard, node_set voted, node_set open,
                          char buffer[EXPLAIN_BYTES]) {
-    size_t length = 0;
     unsigned nodes = shard->config.nodes;
+    node_set silent = 0;
+    size_t length = 0;
 
+    for (unsigned i = 0; i < nodes; i++)
+        if (!((voted | open) & node_set_of(i)))
+            silent |= node_set_of(i);
+    bool alike = are_alike(shard, silent);
     append(buffer, EXPLAIN_BYTES, &length, "%u of %u nodes voted, %u %s needed", node_set_count(voted),
            nodes, quorum_of(nodes), quorum_of(nodes) == 1 ? "is" : "are");
-    for (unsigned i = 0; i < nodes; i++) {
-        if ((voted | open) & node_set_of(i))
+    for (unsigned i = 0, shown = 0; i < nodes; i++) {
+        if (!(silent & node_set_of(i)))
             continue;
-        const struct node *node = &shard->nodes[i];
-        append(buffer, EXPLAIN_BYTES, &length, "; %s: %s", shard->config.node_names[i],
-               node->trouble[0] ? node->trouble : "no answer in time");
+        append(buffer, EXPLAIN_BYTES, &length, "%s%s", alike && shown++ > 0 ? ", " : "; ",
+               shard->config.node_names[i]);
+        if (!alike || (silent >> i) == 1)
+            append(buffer, EXPLAIN_BYTES, &length, ": %s", trouble_of(shard, i));
     }
     return length;
 }

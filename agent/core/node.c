@@ -18,7 +18,7 @@ void node_init(struct node *node) {
 
 void node_ready(struct node *node, instant_ns now_ns) {
     node->ready = true;
-    node->stalled = node->slow = node->cut = node->probing = node->marking = node->blessing =
+    node->refuses = node->stalled = node->slow = node->cut = node->probing = node->marking = node->blessing =
         node->amending = node->hurry = false;
     node->trust = NODE_UNKNOWN;
     node->blessed = false;
@@ -29,8 +29,8 @@ void node_ready(struct node *node, instant_ns now_ns) {
 }
 
 void node_gone(struct node *node, const char *reason) {
-    node->ready = node->stalled = node->slow = node->cut = node->probing = node->marking = node->blessing =
-        node->amending = node->hurry = false;
+    node->ready = node->refuses = node->stalled = node->slow = node->cut = node->probing = node->marking =
+        node->blessing = node->amending = node->hurry = false;
     node->trust = NODE_UNKNOWN;
     node->blessed = false;
     node->outstanding = node->gauge = 0;
@@ -441,9 +441,33 @@ void node_ask_time(struct node *node, instant_ns now_ns) {
         node->probe_ns = now_ns;
 }
 
+size_t node_cut_text(char *buffer, size_t size) {
+    static const char ellipsis[] = " ...";
+    size_t length = size - sizeof(ellipsis);
+
+    assert(size > 2 * sizeof(ellipsis));
+    while (length > size / 2 && buffer[length] != ' ')
+        length--;
+    memcpy(buffer + length, ellipsis, sizeof(ellipsis));
+    return length + sizeof(ellipsis) - 1;
+}
+
 void node_note_trouble(struct node *node, const char *text, size_t length) {
-    if (length >= sizeof(node->trouble))
+    bool fits = length < sizeof(node->trouble);
+
+    if (!fits)
         length = sizeof(node->trouble) - 1;
     memcpy(node->trouble, text, length);
     node->trouble[length] = '\0';
+    if (!fits)
+        (void) node_cut_text(node->trouble, sizeof(node->trouble));
+}
+
+bool node_refuses_keys(const char *error, size_t length) {
+    static const char *const words[] = {"OOM ", "MISCONF "};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (length >= strlen(words[i]) && memcmp(error, words[i], strlen(words[i])) == 0)
+            return true;
+    return false;
 }

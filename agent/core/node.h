@@ -53,6 +53,7 @@ enum node_reading {
 
 struct node {
     bool ready;     /* connected, greeted, scripts loaded */
+    bool refuses;   /* it has refused to set keys: asked as before, since it extends, and shown as failed */
     bool stalled;   /* silent for NODE_STALLED_MS with requests outstanding: not asked until it answers */
     bool slow;      /* a request has waited for its answer for NODE_SLOW_MS: see core/window.h */
     bool cut;       /* silent for NODE_CUT_MS: the transport was told to give the connection up */
@@ -191,3 +192,9 @@ static inline bool node_epoch_stood(const struct node *node, instant_ns since_ns
 
 /* Notes a refusal's text, cut to fit. */
 void node_note_trouble(struct node *node, const char *text, size_t length);
+
+/* Of a text that did not fit into this buffer: its last word goes, "..." stands for it. Its length. */
+size_t node_cut_text(char *buffer, size_t size);
+
+/* Whether this error means that the server takes no new keys at all: it is full, or can't save them. */
+bool node_refuses_keys(const char *error, size_t length);

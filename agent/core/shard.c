@@ -354,7 +354,10 @@ static void node_report(struct shard *shard, unsigned node, enum standing standi
 
 /* What waited for this node goes on: releases that it is owed, extensions and attempts that lacked it. */
 static void node_back(struct shard *shard, unsigned node, instant_ns now_ns) {
-    node_report(shard, node, STANDING_VOTING, "");
+    if (shard->nodes[node].refuses)
+        node_report(shard, node, STANDING_FAILED, shard->nodes[node].trouble);
+    else
+        node_report(shard, node, STANDING_VOTING, "");
     for (uint32_t index = 0; index < shard->leases.touched; index++) {
         struct lease *lease = pool_at(&shard->leases, index);
         if (lease->state != LEASE_FREE)
@@ -629,6 +632,22 @@ void shard_expect(const struct shard *shard, uint64_t ticket) {
     agenda_expect(&shard->due, item);
 }
 
+void shard_node_refuses(struct shard *shard, unsigned index, const char *why) {
+    struct node *node = &shard->nodes[index];
+    bool refused = node->refuses;
+
+    if (!node_can_be_asked(node) || refused == (why != NULL))
+        return;
+    node->refuses = why != NULL;
+    if (node->slow)
+        return; /* that is what is shown */
+    if (why && why != node->trouble)
+        node_note_trouble(node, why, strlen(why));
+    else if (!why)
+        node->trouble[0] = '\0';
+    node_report(shard, index, why ? STANDING_FAILED : STANDING_VOTING, node->trouble);
+}
+
 void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
                 instant_ns now_ns) {
     assert(node < shard->config.nodes);
@@ -642,9 +661,12 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
         if (trusted)
             node_report(shard, node, STANDING_PROBING, shard->nodes[node].trouble);
         see_to_trust(shard, node, now_ns);
-    } else if (vote->kind == VOTE_REFUSED)
+    } else if (vote->kind == VOTE_REFUSED) {
         node_note_trouble(&shard->nodes[node], vote->text, vote->text_length);
-    else if (vote->kind != VOTE_CUT && shard->nodes[node].trust == NODE_TRUSTED && !shard->nodes[node].slow)
+        if (!shard->nodes[node].refuses && node_refuses_keys(vote->text, vote->text_length))
+            shard_node_refuses(shard, node, shard->nodes[node].trouble);
+    } else if (vote->kind != VOTE_CUT && shard->nodes[node].trust == NODE_TRUSTED &&
+               !shard->nodes[node].refuses && !shard->nodes[node].slow)
         shard->nodes[node].trouble[0] = '\0'; /* otherwise it says why the node is not trusted */
     if (item < shard->leases.capacity) {
         struct lease *lease = pool_at(&shard->leases, item);

@@ -104,6 +104,9 @@ void shard_node_ready(struct shard *shard, unsigned node, instant_ns now_ns);
 void shard_node_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason,
                      instant_ns now_ns);
 
+/* A trusted node that takes no new keys (NULL: it does again) is asked as before, for it extends those that
+ * it has, but does not count as voting. */
+void shard_node_refuses(struct shard *shard, unsigned node, const char *why);
 void shard_node_probed(struct shard *shard, unsigned node, const struct probe *probe, instant_ns now_ns);
 
 /* The nodes are being asked something else: trusted ones that are to be probed within this time are now. */

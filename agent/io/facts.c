@@ -45,7 +45,7 @@ static bool is_replicated(const struct redis_facts *facts, const char *info) {
 
 void facts_read(struct redis_facts *facts, const char *info) {
     const struct redis_facts before = *facts;
-    char status[8];
+    char status[8], status_of_saving[8];
 
     info_field(info, "run_id", facts->run_id, sizeof(facts->run_id));
     info_field(info, "redis_version", facts->version, sizeof(facts->version));
@@ -54,6 +54,11 @@ void facts_read(struct redis_facts *facts, const char *info) {
     info_field(info, "maxmemory_policy", facts->eviction_policy, sizeof(facts->eviction_policy));
     info_field(info, "master_replid2", facts->former_replid, sizeof(facts->former_replid));
     info_field(info, "aof_last_write_status", status, sizeof(status));
+    uint64_t limit = info_number(info, "maxmemory");
+    facts->full = limit > 0 &&
+                  info_number(info, "used_memory") > limit + info_number(info, "mem_not_counted_for_evict");
+    info_field(info, "rdb_last_bgsave_status", status_of_saving, sizeof(status_of_saving));
+    facts->saving_fails = strcmp(status_of_saving, "err") == 0;
     facts->evicted_keys = info_number(info, "evicted_keys");
     facts->aof_enabled = info_number(info, "aof_enabled") == 1;
     facts->aof_failing = facts->aof_enabled && strcmp(status, "err") == 0;
@@ -84,6 +89,11 @@ const char *facts_trouble(const struct redis_facts *facts) {
     if (facts->aof_failing)
         return "takes no writes: it can't write its append-only file";
     return NULL;
+}
+
+const char *facts_refusal(const struct redis_facts *facts, bool *ret_sure) {
+    *ret_sure = facts->full || !facts->saving_fails;
+    return facts->full ? "is full: it refuses new leases, and extends those that are held" : NULL;
 }
 
 /* Zeroes: this process was never a replica. A promotion leaves the id of what it had replicated, and tells

@@ -17,6 +17,7 @@ struct redis_facts {
     bool aof_failing;
     bool aof_rewritten; /* since the process began, or soon */
     bool loading;
+    bool full, saving_fails;    /* it refuses new keys; it may do so */
     bool replicated;            /* another server has, or may have, its data */
     bool appends, fsync_always; /* not of INFO: CONFIG says so */
 };
@@ -26,6 +27,10 @@ void facts_read(struct redis_facts *facts, const char *info);
 
 /* What keeps this server from voting, or NULL. It may end while the server runs. */
 const char *facts_trouble(const struct redis_facts *facts);
+
+/* Why it takes no new keys although it votes on those that it has, or NULL; `ret_sure` false: if it has
+ * refused one, it still may. */
+const char *facts_refusal(const struct redis_facts *facts, bool *ret_sure);
 
 /* How the process has lost keys between the two, although its epoch key may stand; or NULL. Another process
  * is another matter: its epoch tells. */

@@ -422,6 +422,15 @@ static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisR
     batch_answered(keeper->batcher, &keeper->shard, redis_index(redis), tag, reply, clock_now_ns());
 }
 
+static void on_node_facts(void *userdata, struct redis *redis) {
+    struct keeper *keeper = userdata;
+    bool sure;
+
+    const char *refusal = facts_refusal(redis_facts(redis), &sure);
+    if (sure)
+        shard_node_refuses(&keeper->shard, redis_index(redis), refusal);
+}
+
 /* All nodes are looked after in one turn, so that an idle keeper sleeps until the next. */
 static void on_node_look(void *userdata, struct redis *redis) {
     struct keeper *keeper = userdata;
@@ -441,6 +450,7 @@ static int set_up(struct keeper *keeper) {
     static const struct redis_callbacks callbacks = {.on_state = on_node_state,
                                                      .on_probe = on_node_probe,
                                                      .on_reply = on_node_reply,
+                                                     .on_facts = on_node_facts,
                                                      .on_look = on_node_look};
     const struct config *config = keeper->config.config;
 

@@ -274,8 +274,10 @@ static void judge_facts(struct redis *redis) {
     if (redis->state == REDIS_READY) {
         if (trouble || redis->forgot)
             give_up(redis, "%s", trouble ? trouble : redis->forgot);
-        else
+        else {
             set_look_timer(redis);
+            redis->callbacks.on_facts(redis->userdata, redis);
+        }
         return;
     }
     if (trouble) {

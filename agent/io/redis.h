@@ -117,6 +117,8 @@ struct redis_callbacks {
      * command may or may not have been executed. NOSCRIPT never shows: the script was loaded again and the
      * call repeated. */
     void (*on_reply)(void *userdata, struct redis *redis, void *tag, redisReply *reply);
+    /* INFO was read of a server that is ready: redis_facts() are new. */
+    void (*on_facts)(void *userdata, struct redis *redis);
     /* The server is being looked at again: the others could go along, and what else is to be asked soon. */
     void (*on_look)(void *userdata, struct redis *redis);
 };

@@ -51,6 +51,20 @@ static void test_trouble(void) {
     ok(!facts_trouble(&off), "but not one that is switched off");
 }
 
+static void test_refusal(void) {
+    const struct redis_facts good = facts_of(GOOD),
+                             full = facts_of("maxmemory:100\r\nused_memory:101\r\n" GOOD),
+                             room = facts_of("maxmemory:100\r\nused_memory:99\r\n" GOOD),
+                             unsaved = facts_of("rdb_last_bgsave_status:err\r\n" GOOD);
+    bool sure = false;
+
+    ok(!facts_refusal(&good, &sure) && sure, "a good master takes keys");
+    ok(!facts_refusal(&room, &sure) && sure, "and so does one with room");
+    ok(facts_refusal(&full, &sure) && sure && !facts_trouble(&full),
+       "a full one refuses new ones, and extends");
+    ok(!facts_refusal(&unsaved, &sure) && !sure, "one that can't save may refuse them");
+}
+
 static bool lost(const char *before, const char *after) {
     const struct redis_facts first = facts_of(before), second = facts_of(after);
     return facts_loss(&first, &second) != NULL;
@@ -144,6 +158,7 @@ static void test_loss(void) {
 int main(void) {
     test_read();
     test_trouble();
+    test_refusal();
     test_of_file();
     test_durable();
     test_loss();

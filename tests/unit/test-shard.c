@@ -34,10 +34,14 @@ static void test_quorum_is_of_the_configured(void) {
     contend(1, false);
     ok(last_report(REPORT_FAILED), "rule 1: with two of five reachable the attempt fails at once");
     is_int(last_report(REPORT_FAILED)->failure, FAILURE_NO_QUORUM, "and it says no quorum");
-    is_string(world.texts[0],
-              "0 of 5 nodes voted, 3 are needed; c: connection refused; d: connection refused; e: "
-              "connection refused",
-              "with the reason of each node");
+    is_string(world.texts[0], "0 of 5 nodes voted, 3 are needed; c, d, e: connection refused",
+              "with the reason, once for all nodes that share it");
+    world_begin(5);
+    for (unsigned i = 2; i < 5; i++)
+        shard_node_gone(&world.shard, i, STANDING_CONNECTING, i == 3 ? "no route" : "refused", world.now_ns);
+    contend(1, false);
+    is_string(world.texts[0], "0 of 5 nodes voted, 3 are needed; c: refused; d: no route; e: refused",
+              "or with that of each node");
 }
 
 static void test_even_tie(void) {
