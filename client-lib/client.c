@@ -22,8 +22,8 @@ struct client_pending {
     int64_t sent_ns;
 };
 
-int client_init(struct client *client, struct redlock *connection, const struct sight *sight) {
-    *client = (struct client){.connection = connection, .sight = sight};
+int client_init(struct client *client, struct redlock *connection, const struct deadline_view *view) {
+    *client = (struct client){.connection = connection, .view = view};
     agent_clock_init(&client->clock);
     client->tokens = malloc(CLIENT_TOKENS_MAX * sizeof(client->tokens[0]));
     return client->tokens ? REDLOCK_OK : REDLOCK_NO_MEMORY;
@@ -90,11 +90,11 @@ static bool pending_room(struct client *client) {
 
 /* Asks for the page with the first lease: who wants none costs the agent none. It comes with the reply,
  * before the lease's. An agent that has none is no failure: then the deadlines are those that were told. */
-static void ask_for_sight(struct client *client, int64_t now_ns) {
+static void ask_for_page(struct client *client, int64_t now_ns) {
     static const struct resp_token page[] = {{.text = "PAGE", .length = 4}};
 
-    if (!client->asked_for_sight)
-        client->asked_for_sight =
+    if (!client->asked_for_page)
+        client->asked_for_page =
             client_request(client, KIND_OTHER, page, 1, NULL, NULL, now_ns) == REDLOCK_OK;
 }
 
@@ -105,7 +105,7 @@ int client_request(struct client *client, enum client_kind kind, const struct re
     if (client->gone)
         return REDLOCK_AGENT_AWAY;
     if (kind == KIND_ACQUIRE || kind == KIND_ASYNC || kind == KIND_RESUME)
-        ask_for_sight(client, now_ns);
+        ask_for_page(client, now_ns);
     for (size_t i = 0; i < n_items; i++)
         wanted += items[i].length + 32;
     char *room = output_room(client, wanted);
@@ -650,7 +650,7 @@ bool client_wants_back(const struct client *client, int64_t now_ns) {
 void client_back(struct client *client, int64_t now_ns) {
     static const struct resp_token hello[] = {{.text = "HELLO", .length = 5}, {.text = "3", .length = 1}};
 
-    client->gone = client->asked_for_sight = false;
+    client->gone = client->asked_for_page = false;
     client->now_ns = now_ns;
     if (client_request(client, KIND_HELLO, hello, 2, NULL, NULL, now_ns) != REDLOCK_OK)
         return; /* no memory: without pushes nothing is resumed */

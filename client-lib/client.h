@@ -24,8 +24,8 @@ struct redlock_lease {
     uint64_t fence; /* 0: none */
     enum redlock_lease_state state;
     _Atomic int64_t deadline_ns; /* as told, by our clock; 0 while it is not held */
-    /* In the agent's page, see sight.h, and under which id; NULL: not there. Read by other threads too: the
-     * id is set before. */
+    /* In the agent's page, see deadline-view.h, and under which id; NULL: not there. Read by other threads
+     * too: the id is set before. */
     const void *_Atomic place;
     _Atomic uint64_t place_id;
     _Atomic bool seen_over;          /* somebody may have been told that it has ended: so it has */
@@ -79,7 +79,7 @@ struct client {
     struct redlock_callbacks callbacks;
     void *userdata;
     struct redlock *connection;
-    const struct sight *sight; /* the caller's */
+    const struct deadline_view *view; /* the caller's */
     struct agent_clock clock;
     struct redlock_lease *leases;
     struct client_watch *watches;   /* names that are observed */
@@ -90,10 +90,10 @@ struct client {
     char *output;
     size_t output_length, output_room;
     struct resp_token *tokens;
-    bool gone;            /* the connection: no requests now */
-    bool over;            /* and it won't come back */
-    bool asked_for_sight; /* on this connection */
-    int64_t now_ns;       /* of the call that is under way */
+    bool gone;           /* the connection: no requests now */
+    bool over;           /* and it won't come back */
+    bool asked_for_page; /* on this connection */
+    int64_t now_ns;      /* of the call that is under way */
     char error_text[512];
 };
 
@@ -103,7 +103,7 @@ enum {
 };
 
 /* 0 or REDLOCK_NO_MEMORY. */
-int client_init(struct client *client, struct redlock *connection, const struct sight *sight);
+int client_init(struct client *client, struct redlock *connection, const struct deadline_view *view);
 
 /* Frees everything, the leases too. */
 void client_deinit(struct client *client);

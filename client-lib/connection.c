@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "client.h"
-#include "connection-inside.h"
+#include "connection-internal.h"
 #include "request.h"
-#include "sight.h"
+#include "deadline-view.h"
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
@@ -88,7 +88,7 @@ static int broken(struct redlock *connection, int error, const char *text) {
 
     close_socket(connection);
     client_disconnected(&connection->client, error, text, at_ns);
-    sight_put_away(&connection->sight);
+    deadline_view_retire(&connection->view);
     if (at_ns - connection->connected_ns >= STEADY_MS * NS_PER_MS)
         connection->retry_delay_ms = RETRY_MS_MIN;
     if (connection->retry_delay_ms == RETRY_MS_MIN)
@@ -145,8 +145,8 @@ static void take_descriptors(struct redlock *connection, struct msghdr *message)
 static void take_page(struct redlock *connection) {
     if (connection->received_fd < 0)
         return;
-    if (!connection->sight.memory)
-        (void) sight_open(&connection->sight, connection->received_fd);
+    if (!connection->view.memory)
+        (void) deadline_view_open(&connection->view, connection->received_fd);
     (void) close(connection->received_fd);
     connection->received_fd = -1;
 }
@@ -162,7 +162,7 @@ static ssize_t receive(struct redlock *connection, char *room) {
                              .msg_control = &control,
                              .msg_controllen = sizeof(control.bytes)};
 
-    if (connection->sight.memory) /* there is one page a connection */
+    if (connection->view.memory) /* there is one page a connection */
         return recv(connection->fd, room, READ_BYTES, MSG_DONTWAIT);
     ssize_t n = recvmsg(connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n >= 0 && message.msg_controllen > 0)

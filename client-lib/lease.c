@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sight.h"
+#include "deadline-view.h"
 
 #define NS_PER_MS INT64_C(1000000)
 
@@ -67,7 +67,7 @@ void lease_set_deadline(struct client *client, struct redlock_lease *lease, int6
 void lease_granted(struct client *client, struct redlock_lease *lease, int64_t deadline_ns, int64_t slot) {
     lease_set_deadline(client, lease, agent_clock_here_ns(&client->clock, deadline_ns));
     lease->place_id = lease->id;
-    lease->place = sight_place(client->sight, slot);
+    lease->place = deadline_view_place(client->view, slot);
     lease->state = LEASE_HELD;
     lease->resuming = false;
     lease->risk[0] = '\0';
@@ -75,7 +75,7 @@ void lease_granted(struct client *client, struct redlock_lease *lease, int64_t d
 
 /* What is shown at its place, by our clock. 0: that it is over. */
 static int64_t shown_ns(const struct redlock_lease *lease, const void *place) {
-    int64_t deadline_ns = sight_deadline_ns(place, lease->place_id);
+    int64_t deadline_ns = deadline_view_read_ns(place, lease->place_id);
 
     return deadline_ns != 0 ? agent_clock_here_ns(lease->clock, deadline_ns) : 0;
 }

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "client.h"
-#include "connection-inside.h"
+#include "connection-internal.h"
 #include "lease.h"
-#include "patience.h"
+#include "spin-wait.h"
 #include "request.h"
-#include "sight.h"
+#include "deadline-view.h"
 #include "sized.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -55,7 +55,7 @@ static void free_connection(struct redlock *connection) {
     if (connection->is_ours)
         (void) munmap((void *) (uintptr_t) connection->is_ours, (size_t) sysconf(_SC_PAGESIZE));
     client_deinit(&connection->client);
-    sight_close(&connection->sight);
+    deadline_view_close(&connection->view);
     free(connection->socket_path);
     free(connection);
 }
@@ -80,7 +80,7 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
                                    .connected_ns = connection_now_ns()};
     if (!socket_path)
         socket_path = secure_getenv("REDLOCK_SOCKET");
-    int error = client_init(&connection->client, connection, &connection->sight);
+    int error = client_init(&connection->client, connection, &connection->view);
     if (error == REDLOCK_OK)
         error = make_fork_guard(connection);
     connection->socket_path = strdup(socket_path ? socket_path : REDLOCK_DEFAULT_SOCKET);
@@ -263,7 +263,7 @@ static void look_for(struct redlock *connection, const struct client_reply *repl
     while (goes_on && !reply->done) {
         int64_t yielded_ns = connection_now_ns();
         (void) sched_yield();
-        goes_on = patience_goes_on(&connection->patience, yielded_ns, connection_now_ns());
+        goes_on = spin_wait_goes_on(&connection->spin_wait, yielded_ns, connection_now_ns());
         if (connection_receive(connection) != REDLOCK_OK)
             return;
     }
@@ -273,12 +273,12 @@ static void look_for(struct redlock *connection, const struct client_reply *repl
 static int wait_for_release(struct redlock_lease *lease, const struct client_reply *reply,
                             int64_t until_ns) {
     struct redlock *connection = lease->connection;
-    bool looks = patience_begin(&connection->patience, lease->waited_ns, connection_now_ns());
+    bool looks = spin_wait_begin(&connection->spin_wait, lease->waited_ns, connection_now_ns());
 
     if (looks && connection_send(connection) == REDLOCK_OK)
         look_for(connection, reply);
     int error = connection_wait_for(connection, reply, until_ns);
-    patience_end(&connection->patience, connection_now_ns());
+    spin_wait_end(&connection->spin_wait, connection_now_ns());
     return error;
 }
 

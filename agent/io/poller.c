@@ -10,20 +10,20 @@
 #include "base/instant.h"
 #include "io/clock.h"
 #include "io/loop.h"
-#include "yielding.h"
+#include "spin-budget.h"
 
 enum {
     BATCH = 64,
-    PATIENCE_NS = 100 * 1000, /* to be woken costs some 10 to 50 µs */
-    SETTLE_ROUNDS_MAX = 8,    /* of a turn */
+    SPIN_NS = 100 * 1000,  /* to be woken costs some 10 to 50 µs */
+    SETTLE_ROUNDS_MAX = 8, /* of a turn */
 };
 
 struct poller {
     int epoll_fd;
     sd_event *event;
-    bool looks;               /* for work, before it sleeps */
-    struct yielding yielding; /* meanwhile */
-    bool unsettled;           /* there is more to do than this turn had the time for */
+    bool looks;                     /* for work, before it sleeps */
+    struct spin_budget spin_budget; /* meanwhile */
+    bool unsettled;                 /* there is more to do than this turn had the time for */
     struct poller_hooks hooks;
     void *userdata;
 };
@@ -130,11 +130,11 @@ static int look_for_work(struct poller *poller, struct epoll_event *events, inst
         if (poller->hooks.mail_waits(poller->userdata, false))
             return 0;
         int n = epoll_wait(poller->epoll_fd, events, BATCH, 0);
-        if (n != 0 || now_ns - begun_ns >= PATIENCE_NS)
+        if (n != 0 || now_ns - begun_ns >= SPIN_NS)
             return n;
         (void) sched_yield();
         instant_ns back_ns = clock_now_ns();
-        yielding_note(&poller->yielding, back_ns, back_ns - now_ns);
+        spin_budget_note(&poller->spin_budget, back_ns, back_ns - now_ns);
         now_ns = back_ns;
     }
 }
@@ -145,12 +145,12 @@ static int wait_for_work(struct poller *poller, struct epoll_event *events) {
 
     if (poller->unsettled)
         return epoll_wait(poller->epoll_fd, events, BATCH, 0);
-    if (poller->looks && yielding_may(&poller->yielding, begun_ns))
+    if (poller->looks && spin_budget_may(&poller->spin_budget, begun_ns))
         n = look_for_work(poller, events, begun_ns);
     if (n == 0 && !poller->hooks.mail_waits(poller->userdata, true))
         n = epoll_wait(poller->epoll_fd, events, BATCH, -1);
     /* Staying awake pays where sleep would have been short. */
-    poller->looks = clock_now_ns() - begun_ns <= PATIENCE_NS;
+    poller->looks = clock_now_ns() - begun_ns <= SPIN_NS;
     return n;
 }
 

@@ -13,9 +13,9 @@ SOURCE = sys.argv[1]
 # What a pure layer may have from the C library: no clock, descriptor, thread, allocation or log.
 PURE_SYSTEM = {"assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdbool.h", "stddef.h",
                "stdint.h", "stdio.h", "string.h"}
-LIBRARY = ("resp.h", "agent-clock.h", "client.h", "redlock.h", "connection.h",
-           "connection-inside.h", "lease.h", "observe.h", "patience.h", "request.h", "sight.h", "sized.h",
-           "value.h", "yielding.h")
+LIBRARY = ("resp.h", "agent-clock.h", "client.h", "redlock.h", "connection.h", "connection-internal.h",
+           "deadline-view.h", "lease.h", "observe.h", "request.h", "sized.h", "spin-budget.h", "spin-wait.h",
+           "value.h")
 
 # Directory: (project headers by prefix, system headers; None: any)
 LAYERS = {
@@ -23,7 +23,7 @@ LAYERS = {
     "agent/core": (("base/", "core/"), PURE_SYSTEM),
     "agent/local": (("base/", "local/", "resp.h", "core/event.h", "core/limits.h", "core/shard.h",
                      "core/explain.h"), PURE_SYSTEM),
-    "agent/io": (("base/", "core/", "local/", "io/", "resp.h", "yielding.h", "config/config.h"), None),
+    "agent/io": (("base/", "core/", "local/", "io/", "resp.h", "spin-budget.h", "config/config.h"), None),
     "agent/config": (("base/", "core/limits.h", "local/policy.h", "io/tls.h", "config/"), None),
     "agent/dev": (("base/", "config/config.h", "io/log.h", "dev/"), None),
     "agent": (("base/", "io/", "config/config.h", "dev/dev.h"), None),
@@ -38,9 +38,9 @@ LAYERS = {
 FILES = {
     "client-lib/resp.c": (("resp.h",), PURE_SYSTEM),
     "client-lib/resp.h": ((), PURE_SYSTEM),
-    "client-lib/patience.c": (("patience.h",), PURE_SYSTEM),
-    "client-lib/patience.h": (("yielding.h",), PURE_SYSTEM),
-    "client-lib/yielding.h": ((), PURE_SYSTEM),
+    "client-lib/spin-wait.c": (("spin-wait.h",), PURE_SYSTEM),
+    "client-lib/spin-wait.h": (("spin-budget.h",), PURE_SYSTEM),
+    "client-lib/spin-budget.h": ((), PURE_SYSTEM),
     "client-lib/agent-clock.c": (("agent-clock.h",), PURE_SYSTEM),
     "client-lib/agent-clock.h": ((), PURE_SYSTEM),
     "client-lib/client.c": (("client.h", "lease.h", "observe.h", "resp.h", "redlock.h", "value.h"),

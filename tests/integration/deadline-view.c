@@ -1,5 +1,5 @@
-/* sight SOCKET AGENT-PID: redlock_valid() and the page behind it, against a real agent; prints TAP. Started
- * by test_sight.py. The last tests stop and kill the agent. */
+/* deadline-view SOCKET AGENT-PID: redlock_valid() and the page behind it, against a real agent; prints TAP.
+ * Started by test_deadline_view.py. The last tests stop and kill the agent. */
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,28 +4,28 @@
  * here sooner than a process is asleep and awake again, most of all where its core would idle meanwhile. So
  * if the last one came within 50 us, the next is looked for, for 50 us, while others may run in between.
  *
- * Each connection has its own measure of what that may cost (yielding.h). */
+ * Each connection has its own measure of what that may cost (spin-budget.h). */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "yielding.h"
+#include "spin-budget.h"
 
 /* Of the releases of leases that were waited for. All zero to begin with. */
-struct patience {
+struct spin_wait {
     int64_t took_ns;  /* the last one; 0: there was none yet */
     int64_t begun_ns; /* when this one was sent */
-    struct yielding yielding;
+    struct spin_budget spin_budget;
 };
 
 /* One is sent. True if its answer is worth a look. `waited_ns`: how long the lease was waited for. Where a
  * release takes about as long, the nodes are asked for both: they may need the core. */
-bool patience_begin(struct patience *patience, int64_t waited_ns, int64_t now_ns);
+bool spin_wait_begin(struct spin_wait *spin_wait, int64_t waited_ns, int64_t now_ns);
 
 /* The core was yielded to others meanwhile. True if another look after the one that is due now is worth it.
  */
-bool patience_goes_on(struct patience *patience, int64_t yielded_ns, int64_t back_ns);
+bool spin_wait_goes_on(struct spin_wait *spin_wait, int64_t yielded_ns, int64_t back_ns);
 
 /* The answer came, or is waited for no longer. */
-void patience_end(struct patience *patience, int64_t now_ns);
+void spin_wait_end(struct spin_wait *spin_wait, int64_t now_ns);

@@ -281,7 +281,7 @@ static void test_agent_dies(void) {
 }
 
 int main(void) {
-    char directory[] = "/tmp/redlock-patience-XXXXXX";
+    char directory[] = "/tmp/redlock-spin-wait-XXXXXX";
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
     if (!mkdtemp(directory))

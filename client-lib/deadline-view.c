@@ -1,4 +1,4 @@
-#include "sight.h"
+#include "deadline-view.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 enum { VERSION = 1, MAGIC = 0x4b434c52, BYTES_MAX = 1 << 20 };
 
-struct old_sight {
-    struct old_sight *next;
+struct deadline_view_old {
+    struct deadline_view_old *next;
     void *memory;
     size_t bytes;
 };
@@ -33,7 +33,7 @@ static bool is_sound(const struct header *header, size_t bytes) {
            header->slots <= (bytes - header->header_bytes) / header->slot_bytes;
 }
 
-int sight_open(struct sight *sight, int fd) {
+int deadline_view_open(struct deadline_view *view, int fd) {
     struct stat status;
 
     if (fstat(fd, &status) < 0 || status.st_size < (off_t) sizeof(struct header) ||
@@ -48,43 +48,43 @@ int sight_open(struct sight *sight, int fd) {
         (void) munmap(memory, bytes);
         return -1;
     }
-    *sight = (struct sight){.memory = memory,
-                            .bytes = bytes,
-                            .slots = header->slots,
-                            .slot_bytes = header->slot_bytes,
-                            .header_bytes = header->header_bytes,
-                            .old = sight->old};
+    *view = (struct deadline_view){.memory = memory,
+                                   .bytes = bytes,
+                                   .slots = header->slots,
+                                   .slot_bytes = header->slot_bytes,
+                                   .header_bytes = header->header_bytes,
+                                   .old = view->old};
     return 0;
 }
 
-void sight_put_away(struct sight *sight) {
-    struct old_sight *old = sight->memory ? malloc(sizeof(*old)) : NULL;
+void deadline_view_retire(struct deadline_view *view) {
+    struct deadline_view_old *old = view->memory ? malloc(sizeof(*old)) : NULL;
 
     if (old)
-        *old = (struct old_sight){
-            .next = sight->old, .memory = (void *) (uintptr_t) sight->memory, .bytes = sight->bytes};
-    *sight = (struct sight){.old = old ? old : sight->old};
+        *old = (struct deadline_view_old){
+            .next = view->old, .memory = (void *) (uintptr_t) view->memory, .bytes = view->bytes};
+    *view = (struct deadline_view){.old = old ? old : view->old};
 }
 
-void sight_close(struct sight *sight) {
-    if (sight->memory)
-        (void) munmap((void *) (uintptr_t) sight->memory, sight->bytes);
-    while (sight->old) {
-        struct old_sight *next = sight->old->next;
-        (void) munmap(sight->old->memory, sight->old->bytes);
-        free(sight->old);
-        sight->old = next;
+void deadline_view_close(struct deadline_view *view) {
+    if (view->memory)
+        (void) munmap((void *) (uintptr_t) view->memory, view->bytes);
+    while (view->old) {
+        struct deadline_view_old *next = view->old->next;
+        (void) munmap(view->old->memory, view->old->bytes);
+        free(view->old);
+        view->old = next;
     }
-    *sight = (struct sight){0};
+    *view = (struct deadline_view){0};
 }
 
-const void *sight_place(const struct sight *sight, int64_t slot) {
-    if (!sight->memory || slot < 0 || slot >= sight->slots)
+const void *deadline_view_place(const struct deadline_view *view, int64_t slot) {
+    if (!view->memory || slot < 0 || slot >= view->slots)
         return NULL;
-    return (const char *) sight->memory + sight->header_bytes + (size_t) slot * sight->slot_bytes;
+    return (const char *) view->memory + view->header_bytes + (size_t) slot * view->slot_bytes;
 }
 
-int64_t sight_deadline_ns(const void *place, uint64_t id) {
+int64_t deadline_view_read_ns(const void *place, uint64_t id) {
     const struct slot *slot = place;
 
     /* In this order: the agent writes the id before the deadline, so that a deadline of the slot's next

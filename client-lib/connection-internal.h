@@ -7,8 +7,8 @@
 
 #include "client.h"
 #include "connection.h"
-#include "patience.h"
-#include "sight.h"
+#include "spin-wait.h"
+#include "deadline-view.h"
 
 enum { RETRY_MS_MIN = 10 }; /* between attempts to connect again */
 
@@ -21,8 +21,8 @@ struct redlock {
     bool watches_write;
     int64_t timer_ns; /* when it will ring; never later than anything is due */
     int64_t answer_timeout_ms;
-    struct patience patience; /* with the answers to releases */
-    struct sight sight;
+    struct spin_wait spin_wait; /* with the answers to releases */
+    struct deadline_view view;
     int received_fd;           /* that came with the last reply; -1: none */
     _Atomic bool in_use;       /* a call is under way */
     _Atomic uint32_t *is_ours; /* 1; 0 in a forked child, which the kernel sees to */

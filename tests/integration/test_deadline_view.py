@@ -1,0 +1,11 @@
+"""redlock_valid() in a C program of its own (deadline-view.c), which prints TAP itself."""
+
+import os
+import sys
+
+import lab
+
+agent = lab.Agent(lab.nodes(3))
+process = lab.spawn([os.path.join(lab.BUILD, "tests", "integration", "deadline-view"), agent.socket_path,
+                     str(agent.process.pid)])
+sys.exit(process.wait())
