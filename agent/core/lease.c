@@ -318,6 +318,22 @@ static bool choose_nodes(struct shard *shard, struct lease *lease, node_set *ret
     return false;
 }
 
+/* As long as the front lets it: see registry.h. */
+static instant_ns hope_until_ns(const struct lease *lease) {
+    return lease->started_ns + node_timeout_ns(lease) * 11 / 4;
+}
+
+/* An agent that has just begun is about to know its nodes: there may be a quorum in a moment. */
+static bool attempt_hopes(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (lease->hoped || !shard_may_gain_quorum(shard))
+        return false;
+    lease->hoped = true;
+    enter(shard, lease, LEASE_WAITING);
+    lease->failure = 1 + FAILURE_NO_QUORUM;
+    shard_set_due(shard, lease, instant_max(now_ns, hope_until_ns(lease)));
+    return true;
+}
+
 static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     node_set nodes;
 
@@ -329,6 +345,8 @@ static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns n
     lease->seen = text_unref(&shard->texts, lease->seen);
     lease->seen_ttl_ms = -1;
     if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
+        if (attempt_hopes(shard, lease, now_ns))
+            return;
         round_begin(&lease->round, nodes); /* these are not to blame */
         attempt_failed(shard, lease, false, now_ns);
         return;
@@ -687,13 +705,19 @@ void lease_listening(struct shard *shard, struct lease *lease, unsigned node, in
         attempt_begin(shard, lease, now_ns);
 }
 
+/* It has only waited for nodes to be known so far, and these can't make a quorum any more. */
+static bool is_without_hope(const struct shard *shard, const struct lease *lease) {
+    return lease->hoped && lease->told_failure == 0 && !shard_may_gain_quorum(shard);
+}
+
 /* A request that does not wait has another attempt after one that met a changed epoch. While there is no
  * quorum to ask it leaves nodes the time to come back, when lease_node_back() sees to it: two of their
  * time-outs since the last attempt began. */
 static bool hopes_for_quorum(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    instant_ns until_ns = lease->started_ns + 2 * node_timeout_ns(lease);
+    bool first = lease->hoped && lease->told_failure == 0;
+    instant_ns until_ns = first ? hope_until_ns(lease) : lease->started_ns + 2 * node_timeout_ns(lease);
 
-    if (lease->persist || now_ns >= until_ns || has_quorum_to_ask(shard))
+    if (lease->persist || now_ns >= until_ns || has_quorum_to_ask(shard) || is_without_hope(shard, lease))
         return false;
     lease->failure = 1 + FAILURE_NO_QUORUM;
     shard_set_due(shard, lease, until_ns);
@@ -826,11 +850,19 @@ void lease_node_back(struct shard *shard, struct lease *lease, unsigned node, in
         shard_send_again(shard, lease, OPERATION_RELEASE, bit, now_ns);
     /* Not before it has a quorum to ask: a request that does not wait would fail for want of it. */
     if (lease->state == LEASE_WAITING && lease->failure == 1 + FAILURE_NO_QUORUM && has_quorum_to_ask(shard))
-        retry_by(shard, lease, soon_ns);
-    if (lease->state == LEASE_RESUMING && !lease->under_way)
-        shard_set_due(shard, lease, soon_ns);
+        retry_by(shard, lease, lease->hoped && lease->told_failure == 0 ? now_ns : soon_ns);
+    if (lease->state == LEASE_RESUMING && !lease->under_way && has_quorum_to_ask(shard))
+        shard_set_due(shard, lease, lease->hoped && lease->told_failure == 0 ? now_ns : soon_ns);
     if (lease->state == LEASE_HELD && lease->risk == 1 + REASON_NO_QUORUM && !lease->under_way) {
         lease->extend_ns = soon_ns;
         shard_set_due(shard, lease, instant_min(soon_ns, lease->deadline_ns));
     }
+}
+
+void lease_node_out(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    bool waits = lease->state == LEASE_WAITING && lease->failure == 1 + FAILURE_NO_QUORUM;
+
+    if ((waits || (lease->state == LEASE_RESUMING && !lease->under_way)) && is_without_hope(shard, lease) &&
+        !has_quorum_to_ask(shard))
+        shard_set_due(shard, lease, now_ns);
 }

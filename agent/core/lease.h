@@ -59,6 +59,7 @@ struct lease {
     bool seen_type : 1; /* `seen` is a type, not a value */
     bool orphan : 1; /* releasing: another process's value, see stranger.h. The text's tail has all of it but
                         the random part */
+    bool hoped : 1;  /* it waited for nodes that were not known yet: once */
     bool listens : 1;   /* between attempts: hears when the name may have become free */
     bool quiet : 1;     /* releasing: nobody need hear of it */
     bool held_back : 1; /* waiting, or releasing: until there is room at the nodes, see window.h */
@@ -172,3 +173,6 @@ void lease_release_backlog(struct shard *shard, instant_ns now_ns);
 
 /* A node can be asked again. */
 void lease_node_back(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
+
+/* A node that was not known yet does not vote. */
+void lease_node_out(struct shard *shard, struct lease *lease, instant_ns now_ns);

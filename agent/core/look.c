@@ -49,11 +49,28 @@ void look_begin(struct shard *shard, const struct command *command, instant_ns n
                           .asked = nodes};
     uint32_t item = shard->leases.capacity + index;
     agenda_set(&shard->due, item, now_ns + (int64_t) command->node_timeout_ms * NS_PER_MS);
+    look->unsent = shard_may_gain_quorum(shard);
+    if (look->unsent)
+        return;
     if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
         look_tick(shard, look);
         return;
     }
     shard_send_look(shard, look, item, nodes, now_ns);
+}
+
+void look_node_judged(struct shard *shard, struct look *look, instant_ns now_ns) {
+    node_set nodes = shard_askable(shard);
+    uint32_t index = (uint32_t) (look - (struct look *) (void *) shard->looks.memory);
+
+    if (look->request == 0 || !look->unsent || shard_may_gain_quorum(shard))
+        return;
+    look->unsent = false;
+    look->asked = nodes;
+    if (node_set_count(nodes) < quorum_of(shard->config.nodes))
+        look_tick(shard, look);
+    else
+        shard_send_look(shard, look, shard->leases.capacity + index, nodes, now_ns);
 }
 
 /* The time until a majority's keys no longer agree on this value: the quorum-th longest of what is left. -1:

@@ -17,6 +17,7 @@ struct look {
     uint64_t request; /* 0 while the slot is free */
     struct text *text;
     bool fencing; /* the token is wanted */
+    bool unsent;  /* it waits for nodes that are not known yet */
     node_set asked;
     node_set answered;
     node_set occupied;
@@ -28,3 +29,6 @@ struct look {
 void look_begin(struct shard *shard, const struct command *command, instant_ns now_ns);
 void look_vote(struct shard *shard, struct look *look, unsigned node, const struct vote *vote);
 void look_tick(struct shard *shard, struct look *look);
+
+/* A node votes, or one that was not known yet does not. */
+void look_node_judged(struct shard *shard, struct look *look, instant_ns now_ns);

@@ -52,6 +52,7 @@ enum node_reading {
 };
 
 struct node {
+    bool known;     /* it was reached and examined once, or could not be */
     bool ready;     /* connected, greeted, scripts loaded */
     bool refuses;   /* it has refused to set keys: asked as before, since it extends, and shown as failed */
     bool stalled;   /* silent for NODE_STALLED_MS with requests outstanding: not asked until it answers */

@@ -184,6 +184,15 @@ node_set shard_askable(const struct shard *shard) {
     return set;
 }
 
+bool shard_may_gain_quorum(const struct shard *shard) {
+    unsigned quorum = quorum_of(shard->config.nodes), askable = node_set_count(shard_askable(shard));
+    unsigned unknown = 0;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        unknown += !shard->nodes[i].known;
+    return askable < quorum && askable + unknown >= quorum;
+}
+
 /* Tickets tell leases from looks by their slot, and rounds by their serial. */
 static uint64_t ticket_of(uint32_t item, uint32_t serial) {
     return (uint64_t) serial << 32 | item;
@@ -363,6 +372,22 @@ static void node_back(struct shard *shard, unsigned node, instant_ns now_ns) {
         if (lease->state != LEASE_FREE)
             lease_node_back(shard, lease, node, now_ns);
     }
+    for (uint32_t index = 0; index < shard->looks.touched; index++)
+        look_node_judged(shard, pool_at(&shard->looks, index), now_ns);
+}
+
+/* What waited for a node that was not known goes on without it. */
+static void node_out(struct shard *shard, unsigned node, instant_ns now_ns) {
+    if (shard->nodes[node].known)
+        return;
+    shard->nodes[node].known = true;
+    for (uint32_t index = 0; index < shard->leases.touched; index++) {
+        struct lease *lease = pool_at(&shard->leases, index);
+        if (lease->state != LEASE_FREE)
+            lease_node_out(shard, lease, now_ns);
+    }
+    for (uint32_t index = 0; index < shard->looks.touched; index++)
+        look_node_judged(shard, pool_at(&shard->looks, index), now_ns);
 }
 
 /* --- trust --- */
@@ -479,6 +504,13 @@ static void bar_nodes(struct shard *shard, instant_ns now_ns) {
     }
 }
 
+/* In a moment it is blessed, or its epoch agreed on. */
+static bool trust_is_near(const struct shard *shard, const struct node *node, const struct probe *probe) {
+    if (node->trust == NODE_QUARANTINED)
+        return !shard->config.quarantine || node->hurry;
+    return !probe->error && node->blessed && !node->foreign && !node->stepped;
+}
+
 void shard_node_probed(struct shard *shard, unsigned index, const struct probe *probe, instant_ns now_ns) {
     assert(index < shard->config.nodes);
 
@@ -495,6 +527,10 @@ void shard_node_probed(struct shard *shard, unsigned index, const struct probe *
         if (probe->elsewhere & node_set_of(i))
             shard->nodes[i].elsewhere_ns = now_ns;
     judge_steps(shard, now_ns);
+    if (node->trust == NODE_TRUSTED)
+        node->known = true;
+    else if (!trust_is_near(shard, node, probe))
+        node_out(shard, index, now_ns);
     if (node->trust == NODE_TRUSTED && (before != NODE_TRUSTED || recovered))
         node_counts(shard, index, now_ns);
     else if (node->trust == NODE_TRUSTED)
@@ -620,6 +656,8 @@ void shard_node_gone(struct shard *shard, unsigned node, enum standing standing,
 
     node_gone(&shard->nodes[node], reason);
     node_report(shard, node, standing, reason);
+    if (standing != STANDING_PROBING)
+        node_out(shard, node, now_ns);
     judge_steps(shard, now_ns);
 }
 

@@ -144,6 +144,9 @@ instant_ns shard_due_ns(const struct shard *shard);
 /* Nodes that can be asked now. */
 node_set shard_askable(const struct shard *shard);
 
+/* Too few can be asked now, but with those that are not known yet there may be a quorum. */
+bool shard_may_gain_quorum(const struct shard *shard);
+
 /* Asks `nodes` (all askable) for the lease's `operation` under a new serial. */
 void shard_send(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
                 instant_ns now_ns);

@@ -77,6 +77,11 @@ static enum takeover try_begin(struct shard *shard, struct lease *lease, instant
     node_set nodes = shard_askable(shard);
 
     if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
+        if (!lease->hoped && shard_may_gain_quorum(shard)) {
+            lease->hoped = true;
+            shard_set_due(shard, lease, now_ns + (int64_t) lease->node_timeout_ms * NS_PER_MS * 11 / 4);
+            return TAKEOVER_OPEN;
+        }
         round_begin(&lease->round, nodes); /* these are not to blame */
         return try_failed(shard, lease, false, now_ns);
     }

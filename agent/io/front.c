@@ -29,7 +29,6 @@
 
 enum {
     SURVEY_TIMEOUT_MS = 200, /* a keeper that has not told its counters by then is shown as it was */
-    START_WAIT_MS = 1000,    /* for a quorum, before clients are served without one */
     TURNS_RESTORING = 8,     /* by then all requests are taken that a former process left unanswered */
 };
 
@@ -55,7 +54,7 @@ struct front {
     uint32_t survey;          /* number of the last one */
     unsigned surveys_awaited; /* keepers that have not answered it */
     instant_ns survey_until_ns;
-    instant_ns start_until_ns; /* INSTANT_NEVER once serving */
+    instant_ns start_ns; /* INSTANT_NEVER once serving */
     struct notify notify;
     struct secrets secrets;
     unsigned turns; /* since clients are served, while restoring */
@@ -146,7 +145,7 @@ static void survey_ended(struct front *front, instant_ns now_ns) {
 }
 
 static void start_serving(struct front *front) {
-    front->start_until_ns = INSTANT_NEVER;
+    front->start_ns = INSTANT_NEVER;
     int r = listener_enable(front->listener);
     if (r < 0) {
         log_error("can't watch the listening socket: %s", strerror(-r));
@@ -154,17 +153,13 @@ static void start_serving(struct front *front) {
         return;
     }
     conn_serve(&front->conns);
-    log_notice("serving %s; %u of %u nodes vote", front->config.config->socket_path,
-               service_voting(&front->service), front->service.identity.n_nodes);
+    log_notice("serving %s", front->config.config->socket_path);
     notify_serving(&front->notify, &front->service, clock_now_ns());
 }
 
 static void on_report(struct front *front, unsigned keeper, const struct report *report, instant_ns now_ns) {
     if (report->kind == REPORT_NODE) {
         service_node_report(&front->service, keeper, report, now_ns);
-        if (front->start_until_ns != INSTANT_NEVER &&
-            service_voting(&front->service) == front->service.identity.n_nodes)
-            start_serving(front);
         notify_changed(&front->notify, &front->service, now_ns);
         return;
     }
@@ -279,7 +274,7 @@ static int settle(void *userdata) {
 
     instant_ns due_ns = registry_due_ns(&front->service.registry);
     due_ns = instant_min(due_ns, observe_due_ns(&front->service));
-    due_ns = instant_min(due_ns, instant_min(front->survey_until_ns, front->start_until_ns));
+    due_ns = instant_min(due_ns, instant_min(front->survey_until_ns, front->start_ns));
     due_ns = instant_min(due_ns, notify_due_ns(&front->notify));
     due_ns = instant_min(due_ns, conn_store(&front->conns, now_ns));
     due_ns = instant_min(due_ns, conn_due_ns(&front->conns));
@@ -304,7 +299,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
     registry_tick(&front->service.registry, now_ns);
     if (now_ns >= front->survey_until_ns)
         survey_ended(front, now_ns);
-    if (now_ns >= front->start_until_ns)
+    if (now_ns >= front->start_ns)
         start_serving(front);
     if (now_ns >= notify_due_ns(&front->notify) && notify_tick(&front->notify, &front->service, now_ns)) {
         const struct errand ping = {.kind = ERRAND_PING, .number = front->notify.ping};
@@ -551,9 +546,8 @@ static int set_up(struct front *front) {
         r = begin_succession(front);
     if (r < 0)
         return r;
-    front->start_until_ns = clock_now_ns() + START_WAIT_MS * NS_PER_MS;
-    front->timer_ns = front->start_until_ns;
-    return loop_set_timer(front->timer, front->start_until_ns);
+    front->timer_ns = front->start_ns = clock_now_ns();
+    return loop_set_timer(front->timer, front->start_ns);
 }
 
 int front_new(const struct front_config *config, struct front **ret) {
@@ -566,7 +560,7 @@ int front_new(const struct front_config *config, struct front **ret) {
     front->config = *config;
     front->notify = (struct notify){
         .ping_ns = INSTANT_NEVER, .status_ns = INSTANT_NEVER, .ready_latest_ns = INSTANT_NEVER};
-    front->survey_until_ns = front->start_until_ns = front->timer_ns = INSTANT_NEVER;
+    front->survey_until_ns = front->start_ns = front->timer_ns = INSTANT_NEVER;
     list_init(&front->conns.conns);
     list_init(&front->conns.expelled);
     list_init(&front->conns.closed);

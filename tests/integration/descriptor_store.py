@@ -102,3 +102,4 @@ class KeptAgent(lab.Agent):
         self.begin(*options)
         if not self.ready.wait(20 * lab.SCALE):
             raise RuntimeError("the agent did not start: " + self.log_text())
+        self._let_nodes_vote()

@@ -7,7 +7,7 @@ import lab
 from tap import equal, main, note, ok
 
 TIMEOUT = 0.1  # s: of a node, with the default ttl of 10 s
-SLACK = 0.15  # s: of this test, of the agents' threads and of the machine
+SLACK = 0.4  # s: of this test, of the agents' threads and of the machine
 
 nodes = lab.nodes(3)
 proxies = [lab.Proxy(node) for node in nodes]
@@ -23,16 +23,20 @@ def ask(agent, *request):
     answer = client.call(*request)
     took = lab.now() - begun
     client.close()
-    return (str(answer).split()[0] if isinstance(answer, lab.ReplyError) else "granted"), took
+    if isinstance(answer, lab.ReplyError):
+        note("%.1f ms: %s" % (took * 1000, answer))
+        return str(answer).split()[0], took
+    return "granted", took
 
 
 def asks(agent, name, want_0, want_short, want_long, what):
     for wait, want in ((0, want_0), (20, want_short), (400, want_long)):
+        if want is None:
+            continue
         bound = 3 * TIMEOUT if wait == 0 else wait / 1000 + TIMEOUT
         word, took = ask(agent, "ACQUIRE", name, "WAIT", wait)
         equal(word, want, "%s, WAIT %d: %s" % (what, wait, want))
         ok(took < (bound + SLACK) * lab.SCALE, "within %d ms" % (bound * 1000))
-        note("%.1f ms" % (took * 1000))
 
 
 def up_again():
@@ -105,7 +109,8 @@ def test_held_by_a_library():
     asks(agents[0], "library", "BUSY", "TIMEOUT", "TIMEOUT",
          "held by a library on two of three nodes")
     proxies[0].delay = 2 * TIMEOUT
-    asks(agents[0], "library", "BUSY", "TIMEOUT", "TIMEOUT", "and one of these too slow")
+    # A short wait would end just after its attempt: a matter of milliseconds here, see the unit test.
+    asks(agents[0], "library", "BUSY", None, "TIMEOUT", "and one of these too slow")
     up_again()
 
 
@@ -137,5 +142,67 @@ def test_resume_what_has_ended():
     up_again()
 
 
-main(test_run_once_beside_a_dead_node, test_held_there, test_behind_one_that_waits, test_held_by_a_library,
-     test_free, test_resume_what_has_ended)
+def start(agent, name):
+    """A client, and the seconds until it was greeted and granted a name."""
+    begun = lab.now()
+    begin(agent)
+    client = lab.wait_for(lambda: connect(agent), what="the socket")
+    client.call("HELLO", 3)
+    greeted = lab.now() - begun
+    ok(isinstance(client.acquire(name, "WAIT", 5000), dict), "the first request is granted")
+    return client, greeted, lab.now() - begun
+
+
+def begin(agent):
+    agent.process = lab.spawn([lab.REDLOCKD, "--config", agent.config_path],
+                              stderr=open(agent.log_path, "a"))
+
+
+def connect(agent):
+    try:
+        return agent.client()
+    except OSError:
+        return None
+
+
+def test_start_beside_a_dead_node():
+    for what in ("dead", "hung"):
+        if what == "dead":
+            nodes[0].kill()
+        else:
+            nodes[0].stop()
+        agent = lab.Agent(proxies, start=False)
+        client, greeted, granted = start(agent, what + " 1")
+        ok(granted < 0.5 * lab.SCALE, "an agent that starts beside a node that is %s grants at once" % what)
+        note("greets after %.0f ms, grants after %.0f ms" % (1000 * greeted, 1000 * granted))
+        lease = client.acquire("short " + what, "TTL", 500, "RESUMABLE")
+        agent.kill()
+        client.close()
+        successor, greeted, granted = start(agent, what + " 2")
+        note("the next greets after %.0f ms, grants after %.0f ms" % (1000 * greeted, 1000 * granted))
+        resumed = lab.as_map(successor.call("RESUME", "short " + what, lease["secret"], "WAIT", 0))
+        ok(isinstance(resumed, dict), "and the next one resumes a lease of half a second")
+        ok(isinstance(successor.call("LEADER", "short " + what), dict), "and tells who leads")
+        successor.close()
+        agent.terminate()
+        up_again()
+
+
+def test_start_without_a_quorum():
+    for node in nodes[:2]:
+        node.kill()
+    agent = lab.Agent(proxies, start=False)
+    begin(agent)
+    client = lab.wait_for(lambda: connect(agent), what="the socket")
+    begun = lab.now()
+    answer = client.acquire("none")
+    ok(str(answer).startswith("NOQUORUM"), "without a quorum the first request is told so: %s" % answer)
+    ok(lab.now() - begun < (3 * TIMEOUT + SLACK) * lab.SCALE, "in its bound")
+    client.close()
+    agent.terminate()
+    up_again()
+
+
+main(test_start_beside_a_dead_node, test_start_without_a_quorum, test_run_once_beside_a_dead_node,
+     test_held_there, test_behind_one_that_waits, test_held_by_a_library, test_free,
+     test_resume_what_has_ended)

@@ -566,8 +566,42 @@ static void test_beside_a_resume(void) {
     is_string(askers[2].word, "BUSY", "after it, who does not wait learns what the contender meets");
 }
 
+/* An agent serves before it knows its nodes. Requests wait for a quorum to vote, or to become impossible,
+ * and for no more than that. */
+static void test_start(bool resume) {
+    const char *what = resume ? "to resume" : "to acquire";
+
+    for (unsigned wait = 0; wait < 2; wait++) {
+        world_begin(3);
+        set_keys(resume ? RESUMED : FREE);
+        world.fault = CONNECTING;
+        world.faulty = node_set_of(1);
+        ask_for(0, "x", wait ? LONG_MS : 0, resume);
+        pass_ms(5);
+        shard_node_ready(&world.shard, 0, world.now_ns);
+        pass_ms(5);
+        is_string(askers[0].word, "", "one of three nodes votes");
+        instant_ns begun_ns = world.now_ns;
+        shard_node_ready(&world.shard, 2, world.now_ns);
+        pass_ms(50);
+        is_string(askers[0].word, "granted", what);
+        ok(askers[0].answered_ns - begun_ns < 3 * NS_PER_MS, "as soon as the second one does");
+    }
+    world_begin(3);
+    ask_for(0, "x", 0, resume);
+    pass_ms(5);
+    node_breaks(0);
+    pass_ms(5);
+    is_string(askers[0].word, "", "one of three nodes can't be reached");
+    node_breaks(2);
+    pass_ms(1);
+    is_string(askers[0].word, "NOQUORUM", "answered as soon as two can't");
+}
+
 int main(void) {
     test_beside_a_resume();
+    test_start(false);
+    test_start(true);
     for (enum stand stand = 0; stand < STANDS; stand++)
         for (unsigned nodes = 1; nodes <= 5; nodes += 2) {
             cells = wrong = 0;
