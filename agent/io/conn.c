@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,9 @@
 #include "io/transfer.h"
 
 enum {
-    REQUESTS_PER_TURN = 64, /* of one connection, before the others get their turn */
-    STORE_AFTER_MS = 1000,  /* connections without a lease: short ones are not worth the manager's while */
+    TURN_REQUESTS_MAX = 1024, /* of all connections: then the keepers' news are read */
+    REQUESTS_PER_TURN = 64,   /* of one connection, before the others get their turn */
+    STORE_AFTER_MS = 1000,    /* connections without a lease: short ones are not worth the manager's while */
     LOG_ROOM_BYTES_MIN = 256,
     UNHURRIED_NS = 1000 * 1000,
     TOGETHER_MIN = 3, /* for two, the call costs as much as it saves */
@@ -48,6 +50,7 @@ void conn_host_init(struct conn_host *host, struct poller *poller, struct servic
     lingering_close_init(&host->closer, poller);
     list_init(&host->conns);
     list_init(&host->ready);
+    heap_trim_init(&host->trim);
     list_init(&host->unsent);
     list_init(&host->unhurried);
     list_init(&host->expelled);
@@ -92,6 +95,7 @@ static void drop_socket(struct conn *conn) {
     conn->own_page_fd = -1;
     list_unlink(&conn->ready_link);
     list_unlink(&conn->unsent_link);
+    heap_trim_note(&conn->host->trim, conn->output.room + conn->input_length);
     send_buffer_deinit(&conn->output);
     free(conn->input);
     conn->input = NULL;
@@ -534,6 +538,7 @@ static void drop_parsed_input(struct conn *conn) {
         memmove(conn->input, conn->input + conn->input_used, conn->input_length - conn->input_used);
         conn->input_length -= conn->input_used;
     } else {
+        heap_trim_note(&conn->host->trim, conn->input_length);
         free(conn->input);
         conn->input = NULL;
         conn->input_length = 0;
@@ -699,7 +704,18 @@ static bool is_abandoned_by_peer(const struct conn *conn) {
     return conn->half_closed && (state == SESSION_ACQUIRING || state == SESSION_RELEASING);
 }
 
+/* Those that had no turn come first in the next one. */
+static void put_back(struct conn_host *host, struct list *batch) {
+    while (!list_is_empty(batch)) {
+        struct list *last = batch->previous;
+        list_unlink(last);
+        list_prepend(&host->ready, last);
+    }
+}
+
 bool conn_work(struct conn_host *host, instant_ns now_ns) {
+    /* What a former process has left unanswered is taken within a few turns, however much it is. */
+    unsigned left = host->service->registry.restoring ? UINT_MAX : TURN_REQUESTS_MAX;
     struct list batch;
 
     if (host->paused || list_is_empty(&host->ready))
@@ -710,11 +726,13 @@ bool conn_work(struct conn_host *host, instant_ns now_ns) {
         list_unlink(node);
         list_append(&batch, node);
     }
-    list_for_each_safe(node, &batch) {
-        struct conn *conn = list_entry(node, struct conn, ready_link);
+    while (!list_is_empty(&batch) && left >= REQUESTS_PER_TURN) {
+        struct conn *conn = list_entry(batch.next, struct conn, ready_link);
         unsigned budget = REQUESTS_PER_TURN;
-        list_unlink(node);
-        if (conn->fd < 0 || !take_input(conn, &budget, now_ns))
+        list_unlink(&conn->ready_link);
+        bool open = conn->fd >= 0 && take_input(conn, &budget, now_ns);
+        left -= REQUESTS_PER_TURN - budget;
+        if (!open)
             continue;
         if (has_stake(conn))
             hurry_to_store(conn);
@@ -724,6 +742,7 @@ bool conn_work(struct conn_host *host, instant_ns now_ns) {
                  list_is_empty(&conn->ready_link))
             list_append(&host->ready, &conn->ready_link);
     }
+    put_back(host, &batch);
     return !list_is_empty(&host->ready);
 }
 

@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "io/burst.h"
+#include "io/heap-trim.h"
 #include "io/lingering-close.h"
 #include "io/log-limit.h"
 #include "io/poller.h"
@@ -44,6 +45,7 @@ struct conn_host {
     struct pool slots;         /* struct conn_slot: a session's id is its slot and its generation */
     unsigned open;
     struct burst burst; /* to several clients */
+    struct heap_trim trim;
     struct lingering_close closer;
     struct log_limit logs[CONN_LOGS];
     bool told_no_pidfd;

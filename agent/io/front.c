@@ -278,6 +278,7 @@ static int settle(void *userdata) {
     due_ns = instant_min(due_ns, notify_due_ns(&front->notify));
     due_ns = instant_min(due_ns, conn_store(&front->conns, now_ns));
     due_ns = instant_min(due_ns, conn_due_ns(&front->conns));
+    due_ns = instant_min(due_ns, heap_trim_due_ns(&front->conns.trim, now_ns));
     due_ns = instant_min(due_ns, conn_settle(&front->conns, now_ns));
     if (front->backlog)
         due_ns = instant_min(due_ns, now_ns + NS_PER_MS);
@@ -297,6 +298,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
     (void) usec;
     front->timer_ns = INSTANT_NEVER;
     registry_tick(&front->service.registry, now_ns);
+    heap_trim_tick(&front->conns.trim, now_ns);
     if (now_ns >= front->survey_until_ns)
         survey_ended(front, now_ns);
     if (now_ns >= front->start_ns)
