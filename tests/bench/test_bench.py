@@ -26,7 +26,8 @@ ROWS = ("acquire_p50/connections/4/3", "release_p999/processes/2/1", "pairs/proc
         "failover_client", "failover_agent", "extension_cpu",
         "extension_lost", "cost_20_agent", "cost_20_call", "cost_20_names", "cost_20_lost", "memory_idle",
         "wakeups", "memory_connection", "memory_lease", "memory_lease_fixed", "stopped_p50",
-        "stopped_floor", "delayed_p50", "flood", "busy_p50", "valid", "long_short_cpu", "long_short_latest",
+        "stopped_floor", "delayed_p50", "flood",
+        "flood_acquire_p99", "busy_p50", "valid", "long_short_cpu", "long_short_latest",
         "long_short_lost", "peer_acquire", "peer_core", "peer_pairs_16", "peer_pairs_64", "peer_apart",
         "peer_handoff", "peer_failover")
 

@@ -2,19 +2,14 @@
 
 import os
 import resource
-import select
-import socket
 import sys
-import time
 
+import flood
 import lab
 from tap import equal, main, ok
 
 TTL_MS = 2000
 LEASES = 100
-REQUESTS = 130000
-CONNECTIONS = 1000
-NOBODY = 65534
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 nodes = lab.nodes(3)
@@ -23,82 +18,13 @@ agent.wait_voting(3)
 os.chmod(lab.directory, 0o711)
 
 
-def request(*items):
-    bulks = [b"$%d\r\n%s\r\n" % (len(item), item) for item in items]
-    return b"*%d\r\n%s" % (len(items), b"".join(bulks))
-
-
-def connect():
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.connect(agent.socket_path)
-    connection.setblocking(False)
-    return connection
-
-
-def send_all_the_time(flows, seconds):
-    """`flows`: by connection, an iterator of requests. Reads what comes back, and goes on with the next flow
-    when one is ended by the agent."""
-    until = time.monotonic() + seconds
-    poll = select.poll()
-    by_fd = {connection.fileno(): [connection, flow, b""] for connection, flow in flows}
-    for fd in by_fd:
-        poll.register(fd, select.POLLIN | select.POLLOUT)
-    while time.monotonic() < until and by_fd:
-        for fd, events in poll.poll(100):
-            flow = by_fd[fd]
-            try:
-                if events & select.POLLIN and not flow[0].recv(1 << 20):
-                    raise ConnectionError
-                if events & select.POLLOUT:
-                    flow[2] = flow[2] or next(flow[1], b"")
-                    flow[2] = flow[2][flow[0].send(flow[2]):]
-                    if not flow[2]:
-                        poll.modify(fd, select.POLLIN | (select.POLLOUT if flow[1].__length_hint__() else 0))
-            except BlockingIOError:
-                pass
-            except OSError:
-                poll.unregister(fd)
-                del by_fd[fd]
-
-
-def pipelined():
-    """One connection, all requests in a row, with long names."""
-    data = b"".join(request(b"ACQUIRE", b"%0490d" % i, b"ASYNC") for i in range(REQUESTS))
-    chunks = [data[at:at + (1 << 18)] for at in range(0, len(data), 1 << 18)]
-    send_all_the_time([(connect(), iter(chunks))], 5)
-
-
-def from_everywhere():
-    """A thousand connections, each with a few dozen requests in a row."""
-    flows = []
-    for number in range(CONNECTIONS):
-        requests = b"".join(request(b"ACQUIRE", b"c%d-%d" % (number, i), b"ASYNC") for i in range(60))
-        flows.append((connect(), iter([requests])))
-    send_all_the_time(flows, 4)
-
-
-def as_another(function):
-    """In a process of another user, if there may be one."""
-    sys.stdout.flush()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            if os.getuid() == 0:
-                os.setresuid(NOBODY, NOBODY, NOBODY)
-            lab.die_with_parent()
-            function()
-        finally:
-            os._exit(0)
-    return pid
-
-
-def meanwhile(function, what):
+def meanwhile(form, seconds, what):
     holder, taker = agent.client(3), agent.client(3)
     lab.wait_for(lambda: isinstance(holder.acquire("room for " + what), dict), 20, "the last flood's end")
     held = [holder.acquire("%s-%d" % (what, i), "TTL", TTL_MS, "WAIT", 5000)["id"] for i in range(LEASES)]
     took = []
-    pid = as_another(function)
-    while os.waitpid(pid, os.WNOHANG)[0] == 0:
+    process = lab.spawn([sys.executable, flood.__file__, agent.socket_path, form, str(seconds)])
+    while process.poll() is None:
         begun = lab.now()
         grant = taker.acquire("taken", "TTL", TTL_MS)
         if isinstance(grant, dict):
@@ -107,6 +33,7 @@ def meanwhile(function, what):
     lost = [id for id in held if holder.call("CHECK", id) == 0]
     if lost:
         print("#", holder.pushes[-5:], agent.status())
+    equal(process.returncode, 0, "%s were sent" % what)
     equal(lost, [], "%s: nobody's lease is lost" % what)
     ok(len(took) > 10 and lab.median(took) < 0.1 * lab.SCALE, "others get leases meanwhile")
     print("# %d, p50 %.1f ms, p99 %.1f ms" % (
@@ -116,11 +43,11 @@ def meanwhile(function, what):
 
 
 def test_pipelined():
-    meanwhile(pipelined, "130,000 requests in a row")
+    meanwhile("pipelined", 5, "130,000 requests in a row")
 
 
 def test_connections():
-    meanwhile(from_everywhere, "a thousand connections")
+    meanwhile("everywhere", 4, "a thousand connections")
 
 
 class Torrent(lab.FakeNode):
