@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lease-events.h"
 #include "lease.h"
 #include "observe.h"
+#include "request.h"
 #include "value.h"
 
 #define NS_PER_MS INT64_C(1000000)
 
 enum { INPUT_BYTES_MIN = 4096, OUTPUT_BYTES_MIN = 512, PENDING_MIN = 16, DEPTH_MAX = 4 };
-enum { RESUME_RETRY_MS = 50 };
-#define DURATION_MS_MAX (INT64_C(1) << 40)
 
 struct client_pending {
     enum client_kind kind;
@@ -33,7 +33,7 @@ void client_deinit(struct client *client) {
     observe_deinit(client);
     while (client->leases) {
         struct redlock_lease *next = client->leases->next;
-        free(client->leases->secret);
+        free(client->leases->resume_token);
         free(client->leases);
         client->leases = next;
     }
@@ -71,7 +71,7 @@ static char *output_room(struct client *client, size_t wanted) {
     return larger + client->output_length;
 }
 
-/* Room for one more awaited reply; the ring is straightened when it grows. */
+/* Space for one more pending request. A ring that grows begins at index 0 again. */
 static bool pending_room(struct client *client) {
     if (client->pending_count < client->pending_room)
         return true;
@@ -88,8 +88,8 @@ static bool pending_room(struct client *client) {
     return true;
 }
 
-/* Asks for the page with the first lease: who wants none costs the agent none. It comes with the reply,
- * before the lease's. An agent that has none is no failure: then the deadlines are those that were told. */
+/* Requests the deadline page with the connection's first lease, so that connections without leases cost the
+ * agent no page. The page arrives before the grant. An agent without pages refuses, which is no failure. */
 static void ask_for_page(struct client *client, int64_t now_ns) {
     static const struct resp_token page[] = {{.text = "PAGE", .length = 4}};
 
@@ -148,10 +148,34 @@ void client_sent(struct client *client, size_t length) {
     memmove(client->output, client->output + length, client->output_length);
 }
 
+int client_acquire(struct client *client, const char *name, const struct redlock_options *options,
+                   struct client_reply *reply, int64_t now_ns, struct redlock_lease **ret) {
+    struct request_acquire request = {0};
+    bool async = !reply || options->wait_ms != 0; /* other requests may use the connection meanwhile */
+    int error = REDLOCK_OK;
+
+    request_compose(&request, name, options, async);
+    struct redlock_lease *lease = lease_new(client, name, options, now_ns);
+    if (!lease)
+        return REDLOCK_NO_MEMORY;
+    lease->async = !reply;
+    lease->outcome = async ? reply : NULL;
+    if (client->gone && async)
+        lease->ask_again = true;
+    else
+        error = client_request(client, async ? KIND_ASYNC : KIND_ACQUIRE, request.items, request.n_items,
+                               lease, async ? NULL : reply, now_ns);
+    if (error != REDLOCK_OK) {
+        lease_drop(client, lease);
+        return error;
+    }
+    *ret = lease;
+    return REDLOCK_OK;
+}
+
 /* --- replies --- */
 
-/* An error's first word to our code; the text without that word is noted. */
-static int error_of(struct client *client, const char *text, size_t length) {
+int client_error(struct client *client, const struct resp_token *reply) {
     static const struct {
         const char *word;
         int error;
@@ -160,6 +184,8 @@ static int error_of(struct client *client, const char *text, size_t length) {
         {"DENIED", REDLOCK_DENIED},       {"QUOTA", REDLOCK_QUOTA},       {"BADNAME", REDLOCK_BAD_NAME},
         {"BADARG", REDLOCK_BAD_ARGUMENT}, {"NOTHELD", REDLOCK_LOST},      {"DRAINING", REDLOCK_DRAINING},
     };
+    const char *text = reply->text;
+    size_t length = reply->length;
     const char *blank = length > 0 ? memchr(text, ' ', length) : NULL;
     const struct resp_token word = {.text = text, .length = blank ? (size_t) (blank - text) : length};
 
@@ -171,197 +197,6 @@ static int error_of(struct client *client, const char *text, size_t length) {
     }
     client_note(client, "%.*s", (int) length, text);
     return REDLOCK_PROTOCOL;
-}
-
-/* What a later agent wants to know; without memory for it the lease can't be resumed. */
-static void take_secret(struct redlock_lease *lease, const struct resp_token *secret) {
-    if (!secret || secret->type != RESP_BULK || secret->length == 0)
-        return;
-    char *copy = malloc(secret->length);
-    if (!copy)
-        return;
-    memcpy(copy, secret->text, secret->length);
-    free(lease->secret);
-    lease->secret = copy;
-    lease->secret_length = secret->length;
-}
-
-/* Takes the grant's id, token, deadline and secret over. */
-static bool take_grant(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
-                       size_t n_tokens) {
-    const struct resp_token *slot = value_get(tokens, n_tokens, "slot");
-    int64_t id = (int64_t) value_integer(value_get(tokens, n_tokens, "id")),
-            deadline_ns = (int64_t) value_integer(value_get(tokens, n_tokens, "deadline")),
-            validity_ms = (int64_t) value_integer(value_get(tokens, n_tokens, "validity"));
-
-    if (id == 0 || deadline_ns == 0 || validity_ms == 0 || validity_ms > DURATION_MS_MAX)
-        return false;
-    if (lease->state == LEASE_WAITING)
-        lease->waited_ns = client->now_ns - lease->asked_ns;
-    agent_clock_granted(&client->clock, deadline_ns, validity_ms, lease->asked_ns, client->now_ns);
-    lease->id = (uint64_t) id;
-    lease->fence = value_integer(value_get(tokens, n_tokens, "fence"));
-    take_secret(lease, value_get(tokens, n_tokens, "secret"));
-    lease_granted(client, lease, deadline_ns, slot && slot->type == RESP_INTEGER ? slot->integer : -1);
-    return true;
-}
-
-/* A handle that was given back meanwhile lets go of what it just got. */
-static void give_back(struct client *client, struct redlock_lease *lease, int64_t now_ns) {
-    (void) client_request_id(client, KIND_RELEASE, "RELEASE", lease, NULL, now_ns);
-}
-
-static void reply_acquire(struct client *client, struct redlock_lease *lease, struct client_reply *reply,
-                          const struct resp_token *tokens, size_t n_tokens, int64_t now_ns) {
-    int error = REDLOCK_OK;
-
-    if (tokens[0].type == RESP_ERROR)
-        error = error_of(client, tokens[0].text, tokens[0].length);
-    else if (!take_grant(client, lease, tokens, n_tokens))
-        error = REDLOCK_PROTOCOL;
-    if (error != REDLOCK_OK)
-        lease->state = LEASE_OVER;
-    else if (lease->orphan)
-        give_back(client, lease, now_ns);
-    if (reply)
-        reply->error = error;
-}
-
-/* The request ended without a lease: told to the caller who waits, or by the callback, after which the
- * handle is gone. */
-static void request_failed(struct client *client, struct redlock_lease *lease, int error) {
-    lease->state = LEASE_OVER;
-    if (lease->outcome) {
-        lease->outcome->error = error;
-        lease->outcome->done = true;
-        lease->outcome = NULL;
-        return;
-    }
-    if (lease->orphan || !lease->async)
-        return;
-    if (client->callbacks.failed)
-        client->callbacks.failed(lease, (enum redlock_error) error, client->error_text, client->userdata);
-    lease->orphan = true;
-}
-
-static void reply_async(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
-                        size_t n_tokens, int64_t now_ns) {
-    if (tokens[0].type == RESP_ERROR) {
-        request_failed(client, lease, error_of(client, tokens[0].text, tokens[0].length));
-        return;
-    }
-    if (n_tokens != 3 || tokens[2].type != RESP_INTEGER) {
-        client_note(client, "ACQUIRE ASYNC was not answered with an id");
-        request_failed(client, lease, REDLOCK_PROTOCOL);
-        return;
-    }
-    lease->id = (uint64_t) tokens[2].integer;
-    lease->state = LEASE_WAITING;
-    if (lease->orphan)
-        give_back(client, lease, now_ns);
-}
-
-/* --- resuming --- */
-
-/* The agent holds it for us no more, or can't; or it could not tell, and is asked again until the deadline.
- */
-static void resume_failed(struct client *client, struct redlock_lease *lease, int error) {
-    char text[sizeof(client->error_text)];
-
-    lease->id = 0;
-    lease->resume_ns = client->now_ns + RESUME_RETRY_MS * NS_PER_MS;
-    if (error == REDLOCK_NO_QUORUM || error == REDLOCK_BUSY || error == REDLOCK_QUOTA ||
-        error == REDLOCK_DRAINING)
-        return;
-    (void) snprintf(text, sizeof(text), "%s", client->error_text);
-    lease_lost(client, lease, "lost", text);
-}
-
-/* Should the deadline pass before the outcome: what it may still get is released. */
-static void reply_resume(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
-                         size_t n_tokens, int64_t now_ns) {
-    bool named = n_tokens == 3 && tokens[2].type == RESP_INTEGER;
-
-    if (named)
-        lease->id = (uint64_t) tokens[2].integer;
-    if (named && (lease->orphan || lease->state != LEASE_HELD))
-        give_back(client, lease, now_ns);
-    else if (!named && lease->state == LEASE_HELD)
-        resume_failed(client, lease, error_of(client, tokens[0].text, tokens[0].length));
-}
-
-static void ask_to_resume(struct client *client, struct redlock_lease *lease, int64_t now_ns) {
-    int64_t left_ms = (lease->deadline_ns - now_ns) / NS_PER_MS;
-    char wait[24];
-    int length = snprintf(wait, sizeof(wait), "%lld", (long long) (left_ms > 0 ? left_ms : 0));
-    const struct resp_token items[] = {
-        {.text = "RESUME", .length = 6},
-        {.text = lease->name, .length = strlen(lease->name)},
-        {.text = lease->secret, .length = lease->secret_length},
-        {.text = "WAIT", .length = 4},
-        {.text = wait, .length = (size_t) length},
-        {.text = "ASYNC", .length = 5},
-    };
-
-    lease->resume_ns = INT64_MAX;
-    if (client_request(client, KIND_RESUME, items, 6, lease, NULL, now_ns) != REDLOCK_OK)
-        lease->resume_ns = now_ns + RESUME_RETRY_MS * NS_PER_MS;
-}
-
-static void push_resumed(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
-                         size_t n_tokens) {
-    if (!take_grant(client, lease, tokens, n_tokens))
-        return;
-    if (lease->seen_over) /* somebody was told that it had ended, meanwhile */
-        return;
-    client->error_text[0] = '\0'; /* that the connection broke is of no interest any more */
-    if (!lease->away_told)
-        return;
-    lease->away_told = false;
-    if (!lease->orphan && client->callbacks.extended)
-        client->callbacks.extended(lease, client->userdata);
-}
-
-/* By our own knowledge. The agent may hold it still: then no longer. */
-static void end_lease(struct client *client, struct redlock_lease *lease, const char *reason,
-                      const char *text) {
-    if (lease->id != 0 && !client->gone)
-        give_back(client, lease, client->now_ns);
-    lease_expired(client, lease, reason, text);
-}
-
-/* Whether the agent does not hold it for us; told `lost` before, unless its last millisecond is not over. */
-static bool is_refusal(const struct resp_token *token) {
-    static const char not_held[] = "NOTHELD";
-
-    if (token->type == RESP_ERROR)
-        return token->length >= strlen(not_held) && memcmp(token->text, not_held, strlen(not_held)) == 0;
-    return token->type == RESP_INTEGER && token->integer <= 0;
-}
-
-/* The validity counts from before the question was sent: that is never too long. The caller who is told that
- * there is none has lost the lease; by itself the library goes on until the deadline, with which the agent's
- * reason may come. */
-static void reply_check(struct client *client, struct redlock_lease *lease,
-                        const struct client_pending *pending, const struct resp_token *token) {
-    int64_t deadline_ns = lease->deadline_ns;
-
-    if (pending->kind == KIND_CHECK)
-        lease->check_under_way = false;
-    if (lease->state != LEASE_HELD)
-        return;
-    if (is_refusal(token) && pending->reply) {
-        end_lease(client, lease, "lost", "the agent no longer holds it for us");
-    } else if (is_refusal(token)) {
-        if (!lease->place && deadline_ns > pending->sent_ns + NS_PER_MS)
-            deadline_ns = pending->sent_ns + NS_PER_MS;
-        lease_set_deadline(client, lease, deadline_ns);
-        lease->refresh_ns = deadline_ns;
-    } else if (pending->kind == KIND_CHECK && token->type == RESP_INTEGER &&
-               token->integer <= DURATION_MS_MAX) {
-        int64_t checked_ns = pending->sent_ns + token->integer * NS_PER_MS;
-        lease_set_deadline(client, lease, checked_ns > deadline_ns ? checked_ns : deadline_ns);
-    }
 }
 
 static void reply_hello(struct client *client, const struct client_pending *pending,
@@ -398,7 +233,7 @@ static void reply_other(struct client *client, struct client_reply *reply, const
     if (!reply)
         return;
     if (tokens[0].type == RESP_ERROR)
-        reply->error = error_of(client, tokens[0].text, tokens[0].length);
+        reply->error = client_error(client, &tokens[0]);
     else if (reply->leader)
         reply_leader(reply, tokens, n_tokens);
     else if (reply->on_value)
@@ -407,12 +242,13 @@ static void reply_other(struct client *client, struct client_reply *reply, const
         reply->integer = tokens[0].integer;
 }
 
-static int take_reply(struct client *client, const struct resp_token *tokens, size_t n_tokens,
-                      int64_t now_ns) {
+static int take_reply(struct client *client, const struct resp_token *tokens, size_t n_tokens) {
+    int error;
+
     if (client->pending_count == 0) {
         if (tokens[0].type == RESP_ERROR)
-            return error_of(client, tokens[0].text, tokens[0].length); /* why it is about to close */
-        client_note(client, "the agent answered what was not asked");
+            return client_error(client, &tokens[0]); /* the reason why the agent closes the connection */
+        client_note(client, "the agent sent a reply to no request");
         return REDLOCK_PROTOCOL;
     }
     struct client_pending pending = client->pending[client->pending_first];
@@ -424,17 +260,20 @@ static int take_reply(struct client *client, const struct resp_token *tokens, si
         reply_other(client, pending.reply, tokens, n_tokens);
         break;
     case KIND_ACQUIRE:
-        reply_acquire(client, pending.lease, pending.reply, tokens, n_tokens, now_ns);
+        lease_events_acquired(client, pending.lease, tokens, n_tokens, &error);
+        if (pending.reply)
+            pending.reply->error = error;
         break;
     case KIND_ASYNC:
-        reply_async(client, pending.lease, tokens, n_tokens, now_ns);
+        lease_events_queued(client, pending.lease, tokens, n_tokens);
         break;
     case KIND_RESUME:
-        reply_resume(client, pending.lease, tokens, n_tokens, now_ns);
+        lease_events_resuming(client, pending.lease, tokens, n_tokens);
         break;
     case KIND_CHECK:
     case KIND_BEAT:
-        reply_check(client, pending.lease, &pending, &tokens[0]);
+        lease_events_checked(client, pending.lease, pending.kind, pending.sent_ns, pending.reply != NULL,
+                             &tokens[0]);
         reply_other(client, pending.reply, tokens, n_tokens);
         break;
     case KIND_RELEASE:
@@ -449,97 +288,12 @@ static int take_reply(struct client *client, const struct resp_token *tokens, si
     return REDLOCK_OK;
 }
 
-/* --- pushes --- */
-
-static void push_granted(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
-                         size_t n_tokens) {
-    if (lease->resuming && n_tokens >= 4) {
-        push_resumed(client, lease, tokens + 3, n_tokens - 3);
-        return;
-    }
-    if (lease->state != LEASE_WAITING || n_tokens < 4 ||
-        !take_grant(client, lease, tokens + 3, n_tokens - 3))
-        return;
-    if (lease->outcome) {
-        lease->outcome->done = true;
-        lease->outcome = NULL;
-        return;
-    }
-    /* An orphan's RELEASE is on its way. */
-    if (!lease->orphan && client->callbacks.granted)
-        client->callbacks.granted(lease, client->userdata);
-}
-
-static void push_failed(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
-                        size_t n_tokens) {
-    if (lease->resuming && n_tokens >= 4)
-        resume_failed(client, lease, error_of(client, tokens[3].text, tokens[3].length));
-    if (lease->state != LEASE_WAITING || n_tokens < 4)
-        return;
-    request_failed(client, lease, error_of(client, tokens[3].text, tokens[3].length));
-    if (lease->orphan && lease->replies_awaited == 0)
-        lease_free(client, lease);
-}
-
-static void push_lost(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
-                      size_t n_tokens) {
-    char reason[32], text[256];
-
-    if (n_tokens < 5)
-        return;
-    value_copy(&tokens[3], reason, sizeof(reason), NULL);
-    value_copy(&tokens[4], text, sizeof(text), NULL);
-    lease_lost(client, lease, reason, text);
-}
-
-static void push_at_risk(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
-                         size_t n_tokens) {
-    char reason[32];
-
-    if (n_tokens < 5 || tokens[3].type != RESP_INTEGER || lease->state != LEASE_HELD || lease->orphan)
-        return;
-    value_copy(&tokens[4], lease->risk, sizeof(lease->risk), NULL);
-    memcpy(reason, lease->risk, sizeof(reason));
-    if (client->callbacks.at_risk)
-        client->callbacks.at_risk(lease, tokens[3].integer, reason, client->userdata);
-}
-
-static void push_extended(struct client *client, struct redlock_lease *lease,
-                          const struct resp_token *tokens, size_t n_tokens) {
-    if (n_tokens < 5 || tokens[4].type != RESP_INTEGER || lease->state != LEASE_HELD)
-        return;
-    int64_t deadline_ns = agent_clock_here_ns(&client->clock, tokens[4].integer);
-    if (deadline_ns > lease->deadline_ns)
-        lease_set_deadline(client, lease, deadline_ns);
-    lease->risk[0] = '\0';
-    if (!lease->orphan && client->callbacks.extended)
-        client->callbacks.extended(lease, client->userdata);
-}
-
-/* Unknown pushes are passed over: newer agents may have more. */
 static void take_push(struct client *client, const struct resp_token *tokens, size_t n_tokens) {
-    static const struct {
-        const char *word;
-        void (*take)(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
-                     size_t n_tokens);
-    } pushes[] = {
-        {"granted", push_granted}, {"failed", push_failed},     {"lost", push_lost},
-        {"at-risk", push_at_risk}, {"extended", push_extended},
-    };
-
     if (n_tokens >= 2 && tokens[1].type == RESP_BULK && value_is(&tokens[1], "draining") &&
         client->callbacks.draining)
         client->callbacks.draining(client->connection, client->userdata);
     observe_push(client, tokens, n_tokens);
-    if (n_tokens < 3 || tokens[1].type != RESP_BULK || tokens[2].type != RESP_INTEGER)
-        return;
-    struct redlock_lease *lease = lease_find(client, tokens[2].integer);
-    for (size_t i = 0; lease && i < sizeof(pushes) / sizeof(pushes[0]); i++) {
-        if (value_is(&tokens[1], pushes[i].word)) {
-            pushes[i].take(client, lease, tokens, n_tokens);
-            return;
-        }
-    }
+    lease_events_push(client, tokens, n_tokens);
 }
 
 /* --- input --- */
@@ -575,13 +329,13 @@ int client_received(struct client *client, size_t length, int64_t now_ns) {
         if (n == RESP_INCOMPLETE)
             break;
         if (n < 0) {
-            client_note(client, "the agent sent what is not the protocol");
+            client_note(client, "the agent sent bytes that are not RESP");
             return REDLOCK_PROTOCOL;
         }
         if (client->tokens[0].type == RESP_PUSH)
             take_push(client, client->tokens, n_tokens);
         else
-            error = take_reply(client, client->tokens, n_tokens, now_ns);
+            error = take_reply(client, client->tokens, n_tokens);
         used += (size_t) n;
     }
     client->input_length -= used;
@@ -591,7 +345,7 @@ int client_received(struct client *client, size_t length, int64_t now_ns) {
 
 /* --- the connection's end and return --- */
 
-static void replies_lost(struct client *client, int error) {
+static void fail_pending(struct client *client, int error) {
     for (size_t i = 0; i < client->pending_count; i++) {
         struct client_pending *pending =
             &client->pending[(client->pending_first + i) % client->pending_room];
@@ -605,26 +359,6 @@ static void replies_lost(struct client *client, int error) {
     client->pending_count = 0;
 }
 
-/* Ids were those of the agent that has gone: the next one gives its own. */
-static void lease_cut_off(struct client *client, struct redlock_lease *lease, int error) {
-    bool asked = lease->state == LEASE_ASKED || lease->state == LEASE_WAITING;
-
-    if (!lease_leave_page(client, lease))
-        lease_expired(client, lease, "lost", "so its agent's page shows, which had no time to tell more");
-    lease->check_under_way = false;
-    lease->resuming = lease->state == LEASE_HELD && lease->secret;
-    lease->resume_ns = INT64_MAX;
-    lease->ask_again = asked && !lease->orphan && lease->options.wait_ms != 0;
-    if (lease->resuming || lease->ask_again)
-        lease->id = 0;
-    if (lease->ask_again)
-        lease->state = LEASE_ASKED;
-    else if (asked)
-        request_failed(client, lease, error);
-    if (lease->orphan)
-        lease_free(client, lease);
-}
-
 void client_disconnected(struct client *client, int error, const char *text, int64_t now_ns) {
     if (client->gone)
         return;
@@ -632,10 +366,10 @@ void client_disconnected(struct client *client, int error, const char *text, int
     client->now_ns = now_ns;
     client->output_length = client->input_length = 0;
     client_note(client, "%s", text);
-    replies_lost(client, error);
+    fail_pending(client, error);
     for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
         next = lease->next;
-        lease_cut_off(client, lease, error);
+        lease_events_cut_off(client, lease, error);
     }
     agent_clock_init(&client->clock);
 }
@@ -644,7 +378,21 @@ bool client_wants_back(const struct client *client, int64_t now_ns) {
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next)
         if (lease->ask_again || (lease->resuming && now_ns < lease->deadline_ns))
             return true;
-    return client->watches != NULL;
+    return client->observed != NULL;
+}
+
+/* Sends a kept request again, for the rest of its waiting time. */
+static void ask_again(struct client *client, struct redlock_lease *lease) {
+    struct redlock_options options = lease->options;
+    struct request_acquire request = {0};
+
+    if (options.wait_ms > 0)
+        options.wait_ms -= (client->now_ns - lease->asked_ns) / NS_PER_MS;
+    if (lease->options.wait_ms > 0 && options.wait_ms < 1)
+        options.wait_ms = 1;
+    request_compose(&request, lease->name, &options, true);
+    lease->ask_again = client_request(client, KIND_ASYNC, request.items, request.n_items, lease, NULL,
+                                      client->now_ns) != REDLOCK_OK;
 }
 
 void client_back(struct client *client, int64_t now_ns) {
@@ -652,12 +400,16 @@ void client_back(struct client *client, int64_t now_ns) {
 
     client->gone = client->asked_for_page = false;
     client->now_ns = now_ns;
-    if (client_request(client, KIND_HELLO, hello, 2, NULL, NULL, now_ns) != REDLOCK_OK)
-        return; /* no memory: without pushes nothing is resumed */
-    for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
+    /* Without memory for HELLO there are no pushes, which resuming and observing need. */
+    bool greeted = client_request(client, KIND_HELLO, hello, 2, NULL, NULL, now_ns) == REDLOCK_OK;
+    for (struct redlock_lease *lease = client->leases; lease && greeted; lease = lease->next)
         if (lease->resuming)
-            ask_to_resume(client, lease, now_ns);
-    observe_back(client, now_ns);
+            lease_events_resume(client, lease);
+    if (greeted)
+        observe_back(client, now_ns);
+    for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
+        if (lease->ask_again)
+            ask_again(client, lease);
 }
 
 void client_fail_requests(struct client *client) {
@@ -667,7 +419,7 @@ void client_fail_requests(struct client *client) {
         if (!lease->ask_again)
             continue;
         lease->ask_again = false;
-        request_failed(client, lease, REDLOCK_AGENT_AWAY);
+        lease_events_failed(client, lease, REDLOCK_AGENT_AWAY);
         if (lease->orphan)
             lease_free(client, lease);
     }
@@ -684,82 +436,37 @@ void client_over(struct client *client) {
 
 /* --- time --- */
 
-/* A lease that could have been extended by now and was not is at risk. */
-static void tell_away(struct client *client, struct redlock_lease *lease, int64_t now_ns) {
-    lease->away_told = true;
-    if (client->callbacks.at_risk)
-        client->callbacks.at_risk(lease, (lease->deadline_ns - now_ns) / NS_PER_MS, "agent-away",
-                                  client->userdata);
-}
-
-static void deadline_passed(struct client *client, struct redlock_lease *lease) {
-    end_lease(client, lease, "expired",
-              client->gone ? "its deadline passed while the agent was away"
-                           : "its deadline passed without news from the agent");
-}
-
 void client_tick(struct client *client, int64_t now_ns) {
     client->now_ns = now_ns;
     observe_tick(client, now_ns);
-    for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
-        next = lease->next;
-        if (lease->state != LEASE_HELD || lease->orphan)
-            continue;
-        if (now_ns >= lease->refresh_ns)
-            lease_look(client, lease);
-        if (lease_has_ended(lease, now_ns)) {
-            deadline_passed(client, lease);
-            continue;
-        }
-        if (lease->resuming && now_ns >= lease->refresh_ns && !lease->away_told)
-            tell_away(client, lease, now_ns);
-        if (client->gone)
-            continue;
-        if (lease->resuming && now_ns >= lease->resume_ns)
-            ask_to_resume(client, lease, now_ns);
-        else if (!lease->resuming && now_ns >= lease->refresh_ns && !lease->check_under_way)
-            lease->check_under_way =
-                client_request_id(client, KIND_CHECK, "CHECK", lease, NULL, now_ns) == REDLOCK_OK;
-    }
-}
-
-void client_tick_resuming(struct client *client, int64_t now_ns) {
-    client->now_ns = now_ns;
-    for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
-        next = lease->next;
-        if (lease->state != LEASE_HELD || lease->orphan || !(lease->resuming || lease->seen_over))
-            continue;
-        if (lease_has_ended(lease, now_ns))
-            deadline_passed(client, lease);
-        else if (!client->gone && now_ns >= lease->resume_ns)
-            ask_to_resume(client, lease, now_ns);
-    }
-}
-
-static int64_t earlier(int64_t a_ns, int64_t b_ns) {
-    return a_ns < b_ns ? a_ns : b_ns;
+    for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
+        lease_events_tick(client, lease);
 }
 
 int64_t client_due_ns(const struct client *client) {
     int64_t due_ns = observe_due_ns(client);
 
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
-        if (lease->state != LEASE_HELD || lease->orphan)
-            continue;
-        due_ns = earlier(due_ns, lease->deadline_ns);
-        if (lease->resuming && !client->gone)
-            due_ns = earlier(due_ns, lease->resume_ns);
-        if (lease->resuming ? !lease->away_told : !lease->check_under_way && !client->gone)
-            due_ns = earlier(due_ns, lease->refresh_ns);
+        int64_t lease_due_ns = lease_events_due_ns(client, lease);
+        if (lease_due_ns < due_ns)
+            due_ns = lease_due_ns;
     }
     return due_ns;
+}
+
+void client_tick_resuming(struct client *client, int64_t now_ns) {
+    client->now_ns = now_ns;
+    for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
+        lease_events_tick_resuming(client, lease);
 }
 
 int64_t client_resume_due_ns(const struct client *client) {
     int64_t due_ns = INT64_MAX;
 
-    for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next)
-        if (lease->resuming && !lease->orphan)
-            due_ns = earlier(due_ns, earlier(lease->deadline_ns, lease->resume_ns));
+    for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
+        int64_t lease_due_ns = lease_events_resume_due_ns(lease);
+        if (lease_due_ns < due_ns)
+            due_ns = lease_due_ns;
+    }
     return due_ns;
 }

@@ -1,4 +1,5 @@
-/* What connection.c and the public calls share. */
+/* What connection.c shares with the public calls: the connection itself, its I/O, and waiting for replies.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -7,67 +8,70 @@
 
 #include "client.h"
 #include "connection.h"
-#include "spin-wait.h"
 #include "deadline-view.h"
+#include "spin-wait.h"
 
-enum { RETRY_MS_MIN = 10 }; /* between attempts to connect again */
+enum { RETRY_MS_MIN = 10 }; /* between attempts to reconnect */
 
 struct redlock {
     struct client client;
     pid_t owner;
-    int fd;
-    int epoll_fd; /* for event loops: the socket and the timer; -1 until asked for */
+    int fd;       /* -1: not connected */
+    int epoll_fd; /* for event loops: watches fd and timer_fd; -1 until requested */
     int timer_fd;
     bool watches_write;
-    int64_t timer_ns; /* when it will ring; never later than anything is due */
+    int64_t timer_ns; /* when timer_fd fires; never later than the next due time */
     int64_t answer_timeout_ms;
-    struct spin_wait spin_wait; /* with the answers to releases */
+    struct spin_wait spin_wait; /* for replies to RELEASE */
     struct deadline_view view;
-    int received_fd;           /* that came with the last reply; -1: none */
-    _Atomic bool in_use;       /* a call is under way */
-    _Atomic uint32_t *is_ours; /* 1; 0 in a forked child, which the kernel sees to */
-    int64_t retry_ns;          /* while the connection is gone: when to connect again */
+    int received_fd;           /* received with the last bytes; -1: none */
+    _Atomic bool in_use;       /* a call is in progress */
+    _Atomic uint32_t *is_ours; /* 1; 0 in a forked child, by MADV_WIPEONFORK */
+    int64_t retry_ns;          /* while disconnected: time of the next attempt */
     int64_t retry_delay_ms;
     int64_t connected_ns;
-    int64_t away_until_ns; /* and until when requests wait for it */
+    int64_t away_until_ns; /* while disconnected: when kept requests fail */
     char *socket_path;
 };
 
 /* CLOCK_BOOTTIME. */
 int64_t connection_now_ns(void);
 
+/* epoll_ctl() on epoll_fd. */
 int connection_watch(const struct redlock *connection, int operation, int fd, uint32_t events);
 
-/* Arms the library's timer and asks for writability, as far as needed. */
+/* Arms timer_fd for the next due time, and watches for writability if there is output. */
 void connection_rearm(struct redlock *connection);
 
-/* Sends what the socket takes. False when it is broken, with errno: without callbacks. */
+/* Sends as much output as the socket takes. False, with errno, if the connection is broken; no callbacks. */
 bool connection_send_some(struct redlock *connection);
 
-/* The same, and what follows when it is broken. */
+/* The same; handles a broken connection, which may call callbacks. */
 int connection_send(struct redlock *connection);
 
-/* Reads what is there. */
+/* Reads and processes all available input. REDLOCK_OK, or the error with which the connection broke. */
 int connection_receive(struct redlock *connection);
 
-/* REDLOCK_FORKED, with its text, in a child of the connection's process. */
+/* REDLOCK_FORKED, with a text, in a forked child; else REDLOCK_OK. */
 int connection_forked(struct redlock *connection);
 
+/* Connects a socket. REDLOCK_OK, REDLOCK_AGENT_AWAY, REDLOCK_NO_ANSWER or REDLOCK_SYSTEM, with errno. */
 int connection_open(const char *path, int *ret_fd);
 
-/* Connects again when it is time to. */
+/* Reconnects if an attempt is due. */
 void connection_try_again(struct redlock *connection, int64_t at_ns);
 
-/* Works on the connection, which may be gone and come back, until *what is `wanted`, or until `until_ns`. */
+/* Processes input, output and reconnects until *what is `wanted`: REDLOCK_OK. REDLOCK_NO_ANSWER at
+ * `until_ns`, REDLOCK_AGENT_AWAY if then disconnected, or as soon as the connection is over. */
 int connection_run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns);
 
-/* Waits for the reply until `until_ns`. The reply's own error is in it. */
+/* connection_run_until() the reply is done; the reply has its own error. */
 int connection_wait_for(struct redlock *connection, const struct client_reply *reply, int64_t until_ns);
 
-/* As long as an answer is waited for, from now on. */
+/* Now and the answer time-out. */
 int64_t connection_answer_until_ns(const struct redlock *connection);
 
-/* The agent may be away for the moment. */
+/* Waits for a reconnect, at most for the answer time-out. */
 int connection_come_back(struct redlock *connection);
 
 /* connection_ask() with a reply of this kind. */

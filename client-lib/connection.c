@@ -1,5 +1,3 @@
-/* A connection's bytes, its end and return, and one call at a time on it. */
-
 #include "connection.h"
 
 #include <errno.h>
@@ -16,7 +14,6 @@
 
 #include "client.h"
 #include "connection-internal.h"
-#include "request.h"
 #include "deadline-view.h"
 
 #define NS_PER_MS INT64_C(1000000)
@@ -25,7 +22,7 @@
 enum {
     READ_BYTES = 4096,
     RETRY_MS_MAX = 200,
-    STEADY_MS = 1000, /* a connection that lasted less counts as one more attempt */
+    STEADY_MS = 1000, /* a shorter connection counts as a failed attempt */
 };
 
 int64_t connection_now_ns(void) {
@@ -42,7 +39,6 @@ int connection_watch(const struct redlock *connection, int operation, int fd, ui
     return epoll_ctl(connection->epoll_fd, operation, fd, &event);
 }
 
-/* Arms the library's timer and asks for writability, as far as needed. */
 void connection_rearm(struct redlock *connection) {
     const struct client *client = &connection->client;
     int64_t due_ns = client_due_ns(client);
@@ -82,7 +78,8 @@ static void retry_later(struct redlock *connection, int64_t at_ns) {
         connection->retry_delay_ms = RETRY_MS_MAX;
 }
 
-/* With something left to hold or to wait for, the connection is made anew; else it is over. */
+/* A reconnect follows if a lease, a kept request or an observed name is left; else the connection is over.
+ */
 static int broken(struct redlock *connection, int error, const char *text) {
     int64_t at_ns = connection_now_ns();
 
@@ -108,7 +105,6 @@ static int system_broken(struct redlock *connection, const char *what) {
     return broken(connection, closed ? REDLOCK_AGENT_AWAY : REDLOCK_SYSTEM, text);
 }
 
-/* Sends what the socket takes. False when it is broken, with errno. */
 bool connection_send_some(struct redlock *connection) {
     struct client *client = &connection->client;
 
@@ -127,7 +123,7 @@ int connection_send(struct redlock *connection) {
     return connection_send_some(connection) ? REDLOCK_OK : system_broken(connection, "send");
 }
 
-/* Descriptors that came along: the last one is kept until its reply is looked at. */
+/* Keeps the last descriptor received, and closes the others. */
 static void take_descriptors(struct redlock *connection, struct msghdr *message) {
     for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
         if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
@@ -141,7 +137,7 @@ static void take_descriptors(struct redlock *connection, struct msghdr *message)
     }
 }
 
-/* What comes with a descriptor is the reply to PAGE: the grants behind it are shown there. */
+/* Only the reply to PAGE has a descriptor. The page is mapped before the grants that follow are read. */
 static void take_page(struct redlock *connection) {
     if (connection->received_fd < 0)
         return;
@@ -162,7 +158,7 @@ static ssize_t receive(struct redlock *connection, char *room) {
                              .msg_control = &control,
                              .msg_controllen = sizeof(control.bytes)};
 
-    if (connection->view.memory) /* there is one page a connection */
+    if (connection->view.memory) /* a connection gets one page */
         return recv(connection->fd, room, READ_BYTES, MSG_DONTWAIT);
     ssize_t n = recvmsg(connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n >= 0 && message.msg_controllen > 0)
@@ -171,14 +167,14 @@ static ssize_t receive(struct redlock *connection, char *room) {
     return n;
 }
 
-/* Reads what is there. */
 int connection_receive(struct redlock *connection) {
     struct client *client = &connection->client;
 
     for (;;) {
         char *room = client_input_room(client, READ_BYTES);
         if (!room)
-            return broken(connection, REDLOCK_PROTOCOL, "the agent sends larger replies than there are");
+            return broken(connection, REDLOCK_PROTOCOL,
+                          "the agent's reply is larger than any of the protocol");
         ssize_t n = receive(connection, room);
         if (n < 0 && errno == EINTR)
             continue;
@@ -206,7 +202,8 @@ int connection_receive(struct redlock *connection) {
 int connection_forked(struct redlock *connection) {
     if (atomic_load_explicit(connection->is_ours, memory_order_relaxed) != 0)
         return REDLOCK_OK;
-    client_note(&connection->client, "the connection belongs to process %ld", (long) connection->owner);
+    client_note(&connection->client, "the connection belongs to process %ld, and this is a forked child",
+                (long) connection->owner);
     return REDLOCK_FORKED;
 }
 
@@ -221,7 +218,7 @@ int connection_open(const char *path, int *ret_fd) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return REDLOCK_SYSTEM;
-    /* EAGAIN: the agent's backlog is full, so it is there but does not take us. */
+    /* EAGAIN: the socket's backlog is full: an agent listens, but does not accept. */
     if (connect(fd, (const struct sockaddr *) &address, sizeof(address)) < 0) {
         int error = errno == EAGAIN ? REDLOCK_NO_ANSWER : REDLOCK_AGENT_AWAY, saved_errno = errno;
         (void) close(fd);
@@ -232,35 +229,20 @@ int connection_open(const char *path, int *ret_fd) {
     return REDLOCK_OK;
 }
 
-/* A request that waits is made anew, for the rest of its time. */
-static void ask_again(struct redlock *connection, struct redlock_lease *lease, int64_t at_ns) {
-    struct redlock_options options = lease->options;
-    struct acquire_request request = {0};
-
-    if (options.wait_ms > 0)
-        options.wait_ms -= (at_ns - lease->asked_ns) / NS_PER_MS;
-    if (lease->options.wait_ms > 0 && options.wait_ms < 1)
-        options.wait_ms = 1;
-    request_compose(&request, lease->name, &options, true);
-    lease->ask_again = client_request(&connection->client, KIND_ASYNC, request.items, request.n_items, lease,
-                                      NULL, at_ns) != REDLOCK_OK;
-}
-
-/* Requests wait for an agent as long as for an answer, leases until their deadlines. */
-static void give_requests_up(struct redlock *connection, int64_t at_ns) {
+/* Kept requests wait for an agent for the answer time-out, leases until their deadlines. */
+static void fail_overdue(struct redlock *connection, int64_t at_ns) {
     if (at_ns >= connection->away_until_ns)
         client_fail_requests(&connection->client);
     if (!client_wants_back(&connection->client, at_ns))
         client_over(&connection->client);
 }
 
-/* Connects again when it is time to. */
 void connection_try_again(struct redlock *connection, int64_t at_ns) {
     struct client *client = &connection->client;
 
     if (client->over)
         return;
-    give_requests_up(connection, at_ns);
+    fail_overdue(connection, at_ns);
     if (client->over || at_ns < connection->retry_ns)
         return;
     if (connection_open(connection->socket_path, &connection->fd) != REDLOCK_OK) {
@@ -271,12 +253,8 @@ void connection_try_again(struct redlock *connection, int64_t at_ns) {
     if (connection->epoll_fd >= 0)
         (void) connection_watch(connection, EPOLL_CTL_ADD, connection->fd, EPOLLIN);
     client_back(client, at_ns);
-    for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
-        if (lease->ask_again)
-            ask_again(connection, lease, at_ns);
 }
 
-/* Works on the connection, which may be gone and come back, until *what is `wanted`, or until `until_ns`. */
 int connection_run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
     struct client *client = &connection->client;
 
@@ -309,7 +287,6 @@ int connection_run_until(struct redlock *connection, const bool *what, bool want
     }
 }
 
-/* Waits for the reply until `until_ns`. The reply's own error is in it. */
 int connection_wait_for(struct redlock *connection, const struct client_reply *reply, int64_t until_ns) {
     return connection_run_until(connection, &reply->done, true, until_ns);
 }
@@ -347,17 +324,11 @@ int64_t connection_answer_until_ns(const struct redlock *connection) {
     return connection_now_ns() + connection->answer_timeout_ms * NS_PER_MS;
 }
 
-/* The agent may be away for the moment. */
 int connection_come_back(struct redlock *connection) {
     return connection_run_until(connection, &connection->client.gone, false,
                                 connection_answer_until_ns(connection));
 }
 
-struct client *connection_client(struct redlock *connection) {
-    return &connection->client;
-}
-
-/* Sends one request and waits for its reply. */
 int connection_ask_as(struct redlock *connection, enum client_kind kind, const struct resp_token *items,
                       size_t n_items, struct client_reply *reply) {
     int error = connection_begin(connection);
@@ -371,7 +342,7 @@ int connection_ask_as(struct redlock *connection, enum client_kind kind, const s
     if (error != REDLOCK_OK && !reply->done) {
         client_forget(&connection->client, reply);
         if (error == REDLOCK_NO_ANSWER)
-            client_note(&connection->client, "the agent has not answered for %lld ms",
+            client_note(&connection->client, "the agent did not reply within %lld ms",
                         (long long) connection->answer_timeout_ms);
     }
     return reply->done ? reply->error : error;

@@ -1,22 +1,21 @@
-/* What the redlock command uses beyond the public calls: any request, and its whole reply. */
+/* One request and its reply on a connection: what the redlock command uses beside the public calls. A
+ * connection belongs to one thread at a time, which connection_enter() enforces. */
 #pragma once
 
 #include "client.h"
 
-/* What every public call that is no mere look begins with: REDLOCK_OK, and connection_leave() ends it; or
- * REDLOCK_BAD_ARGUMENT (NULL), REDLOCK_FORKED or REDLOCK_IN_USE. */
+/* Begins a public call: REDLOCK_OK, to be ended by connection_leave(); or REDLOCK_BAD_ARGUMENT (NULL),
+ * REDLOCK_FORKED or REDLOCK_IN_USE. */
 int connection_enter(struct redlock *connection);
 void connection_leave(struct redlock *connection);
 
-/* Whether the connection is this process's, and not over. Clears the error text. */
+/* Clears the error text. REDLOCK_OK, REDLOCK_FORKED, or REDLOCK_AGENT_AWAY if the connection is over. */
 int connection_begin(struct redlock *connection);
 
-/* REDLOCK_BAD_ARGUMENT, with this text. */
+/* Notes the text, and returns REDLOCK_BAD_ARGUMENT. */
 int connection_misused(struct redlock *connection, const char *text);
 
-struct client *connection_client(struct redlock *connection);
-
-/* Sends one request and waits for its reply within the answer time-out. The reply's error, or the
+/* Sends one request and waits for its reply, at most for the answer time-out. The reply's error, or the
  * connection's. */
 int connection_ask(struct redlock *connection, const struct resp_token *items, size_t n_items,
                    struct client_reply *reply);

@@ -24,7 +24,7 @@ struct slot {
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "the words are shared with another process");
 
-/* What the agent says of it fits into it. */
+/* The header describes a page that fits into the file. */
 static bool is_sound(const struct header *header, size_t bytes) {
     return header->magic == MAGIC && header->version == VERSION &&
            header->header_bytes >= sizeof(struct header) && header->header_bytes % sizeof(uint64_t) == 0 &&
@@ -78,17 +78,17 @@ void deadline_view_close(struct deadline_view *view) {
     *view = (struct deadline_view){0};
 }
 
-const void *deadline_view_place(const struct deadline_view *view, int64_t slot) {
-    if (!view->memory || slot < 0 || slot >= view->slots)
+const void *deadline_view_slot(const struct deadline_view *view, int64_t index) {
+    if (!view->memory || index < 0 || index >= view->slots)
         return NULL;
-    return (const char *) view->memory + view->header_bytes + (size_t) slot * view->slot_bytes;
+    return (const char *) view->memory + view->header_bytes + (size_t) index * view->slot_bytes;
 }
 
-int64_t deadline_view_read_ns(const void *place, uint64_t id) {
-    const struct slot *slot = place;
+int64_t deadline_view_read_ns(const void *address, uint64_t id) {
+    const struct slot *slot = address;
 
-    /* In this order: the agent writes the id before the deadline, so that a deadline of the slot's next
-     * lease never goes with our id. */
+    /* The agent writes the id before the deadline. Read in the opposite order, so that a deadline of the
+     * slot's next lease never goes with this id. */
     int64_t deadline_ns = atomic_load_explicit(&slot->deadline_ns, memory_order_acquire);
     return atomic_load_explicit(&slot->id, memory_order_acquire) == id ? deadline_ns : 0;
 }

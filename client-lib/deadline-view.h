@@ -1,5 +1,6 @@
-/* The holder's own sight: the agent's shared page (protocol.md, §8), where it shows the deadline of each of
- * the session's leases. Reading it is no system call, from any thread, whatever the agent does. */
+/* A read-only view of the agent's deadline page (protocol.md, section 8), where the agent keeps the deadline
+ * of each of the session's leases. Reading needs no system call and no answer from the agent, from any
+ * thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,26 +8,26 @@
 #include <stdint.h>
 
 struct deadline_view {
-    const void *memory; /* NULL: the agent shows nothing */
+    const void *memory; /* NULL: no page */
     size_t bytes;
     uint32_t slots, slot_bytes, header_bytes;
-    struct deadline_view_old *old; /* of agents that are gone */
+    struct deadline_view_old *old; /* pages of earlier agents */
 };
 
-/* Maps the page. `fd` stays the caller's. 0, or -1 when it is not a page of a version that is known: then
- * there is no sight. */
+/* Maps the page. `fd` stays the caller's. 0, or -1 if it is no page of a known version; then the view is
+ * unchanged. */
 int deadline_view_open(struct deadline_view *view, int fd);
 
-/* With all that was put away. */
+/* Unmaps all pages. */
 void deadline_view_close(struct deadline_view *view);
 
-/* The agent is gone, and there is no sight until another is opened. What it has shown stays mapped, for
- * another thread may look at its places until deadline_view_close(); for good without memory for that. */
+/* The agent is gone. Its page stays mapped until deadline_view_close(), because another thread may be
+ * reading it; without memory to note that, the mapping leaks. */
 void deadline_view_retire(struct deadline_view *view);
 
-/* The place of slot number `slot`, or NULL when there is none. It stands until deadline_view_close(). */
-const void *deadline_view_place(const struct deadline_view *view, int64_t slot);
+/* The address of slot `index`, valid until deadline_view_close(); NULL: there is no such slot. */
+const void *deadline_view_slot(const struct deadline_view *view, int64_t index);
 
-/* The deadline of the lease with this id (CLOCK_BOOTTIME, ns); 0 when the place does not show it as held.
+/* The deadline (agent's CLOCK_BOOTTIME, ns) of the lease with this id; 0: the slot does not show it as held.
  * Thread-safe. */
-int64_t deadline_view_read_ns(const void *place, uint64_t id);
+int64_t deadline_view_read_ns(const void *address, uint64_t id);

@@ -35,7 +35,7 @@ void lease_free(struct client *client, struct redlock_lease *lease) {
     while (*link != lease)
         link = &(*link)->next;
     *link = lease->next;
-    free(lease->secret);
+    free(lease->resume_token);
     free(lease);
 }
 
@@ -55,8 +55,8 @@ struct redlock_lease *lease_find(struct client *client, int64_t id) {
 
 /* --- the deadline --- */
 
-/* News are asked for at half of what is left: the agent extends after three eighths of the ttl. In the last
- * two milliseconds there are none: CHECK's answer would be 0. */
+/* CHECK is sent when half of the validity has passed: the agent extends after three eighths of the ttl. Not
+ * in the last two milliseconds, in which its answer would be 0. */
 void lease_set_deadline(struct client *client, struct redlock_lease *lease, int64_t deadline_ns) {
     int64_t half_ns = (deadline_ns - client->now_ns) / 2;
 
@@ -66,68 +66,68 @@ void lease_set_deadline(struct client *client, struct redlock_lease *lease, int6
 
 void lease_granted(struct client *client, struct redlock_lease *lease, int64_t deadline_ns, int64_t slot) {
     lease_set_deadline(client, lease, agent_clock_here_ns(&client->clock, deadline_ns));
-    lease->place_id = lease->id;
-    lease->place = deadline_view_place(client->view, slot);
+    lease->slot_id = lease->id;
+    lease->slot = deadline_view_slot(client->view, slot);
     lease->state = LEASE_HELD;
     lease->resuming = false;
     lease->risk[0] = '\0';
 }
 
-/* What is shown at its place, by our clock. 0: that it is over. */
-static int64_t shown_ns(const struct redlock_lease *lease, const void *place) {
-    int64_t deadline_ns = deadline_view_read_ns(place, lease->place_id);
+/* The slot's deadline on this process's clock; 0: over. */
+static int64_t shown_ns(const struct redlock_lease *lease, const void *slot) {
+    int64_t deadline_ns = deadline_view_read_ns(slot, lease->slot_id);
 
     return deadline_ns != 0 ? agent_clock_here_ns(lease->clock, deadline_ns) : 0;
 }
 
-void lease_look(struct client *client, struct redlock_lease *lease) {
-    int64_t deadline_ns = lease->place ? shown_ns(lease, lease->place) : 0;
+void lease_read_page(struct client *client, struct redlock_lease *lease) {
+    int64_t deadline_ns = lease->slot ? shown_ns(lease, lease->slot) : 0;
 
     if (deadline_ns > lease->deadline_ns)
         lease_set_deadline(client, lease, deadline_ns);
 }
 
 bool lease_leave_page(struct client *client, struct redlock_lease *lease) {
-    const void *place = lease->place;
-    int64_t deadline_ns = place ? shown_ns(lease, place) : lease->deadline_ns;
+    const void *slot = lease->slot;
+    int64_t deadline_ns = slot ? shown_ns(lease, slot) : lease->deadline_ns;
 
-    if (place && deadline_ns != 0)
+    if (slot && deadline_ns != 0)
         lease_set_deadline(client, lease, deadline_ns);
-    if (place && deadline_ns == 0)
-        lease->seen_over = true; /* before the place goes: other threads look */
-    lease->place = NULL;
+    if (slot && deadline_ns == 0)
+        lease->seen_over = true; /* before the slot goes: other threads read both */
+    lease->slot = NULL;
     return !lease->seen_over;
 }
 
-/* 0: it is not held; what is told is behind what is shown. */
-static int64_t known_ns(const struct redlock_lease *lease) {
-    const void *place;
+/* The deadline as shown in the page, else as last received; 0: not held. */
+static int64_t current_ns(const struct redlock_lease *lease) {
+    const void *slot;
     int64_t deadline_ns;
 
-    /* Again when the agent's successor has given it another place meanwhile. */
+    /* Again if a new agent has meanwhile given the lease another slot. */
     do {
-        place = lease->place;
+        slot = lease->slot;
         deadline_ns = atomic_load_explicit(&lease->deadline_ns, memory_order_acquire);
-        if (deadline_ns != 0 && place)
-            deadline_ns = shown_ns(lease, place);
-    } while (place != lease->place);
+        if (deadline_ns != 0 && slot)
+            deadline_ns = shown_ns(lease, slot);
+    } while (slot != lease->slot);
     return deadline_ns;
 }
 
 int64_t lease_remaining_ns(const struct redlock_lease *lease, int64_t (*clock_ns)(void)) {
     int64_t deadline_ns, now_ns;
 
-    /* Before the grant it is not held, which is no end. */
+    /* Before the grant 0 is not final. */
     if (atomic_load_explicit(&lease->deadline_ns, memory_order_acquire) == 0)
         return 0;
-    /* Again when it was extended while this thread had lost its core. */
+    /* Again if the lease was extended while this thread was preempted. */
     do {
-        deadline_ns = known_ns(lease);
+        deadline_ns = current_ns(lease);
         now_ns = clock_ns();
-    } while (now_ns >= deadline_ns && known_ns(lease) > deadline_ns);
+    } while (now_ns >= deadline_ns && current_ns(lease) > deadline_ns);
     if (now_ns >= deadline_ns)
         ((struct redlock_lease *) (uintptr_t) lease)->seen_over = true;
-    /* Asked last: nobody was told of an end before. */
+    /* Read last: no thread had got 0 before. */
     return lease->seen_over ? 0 : deadline_ns - now_ns;
 }
 
@@ -138,13 +138,13 @@ bool lease_has_ended(const struct redlock_lease *lease, int64_t now_ns) {
 /* --- the end --- */
 
 void lease_lost(struct client *client, struct redlock_lease *lease, const char *reason, const char *text) {
-    bool tell = lease->state == LEASE_HELD && !lease->orphan;
+    bool report = lease->state == LEASE_HELD && !lease->orphan;
 
     lease->seen_over = true;
     lease->state = LEASE_OVER;
     lease->deadline_ns = 0;
     lease->resuming = false;
-    if (tell && client->callbacks.lost)
+    if (report && client->callbacks.lost)
         client->callbacks.lost(lease, reason, text, client->userdata);
 }
 

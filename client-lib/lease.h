@@ -1,4 +1,5 @@
-/* A lease's handle: what is known of its deadline, and its end. Without I/O, as client.h. */
+/* A lease's handle: its state, its deadline, and its end. Without I/O, as client.h; lease-events.h has what
+ * the agent and time do to a lease. One thread at a time, but for lease_remaining_ns(). */
 #pragma once
 
 #include <stdbool.h>
@@ -6,39 +7,80 @@
 
 #include "client.h"
 
-/* A new one in LEASE_ASKED, with a copy of the options, or NULL. */
+enum redlock_lease_state {
+    LEASE_ASKED,   /* the request was sent, or is kept while there is no agent */
+    LEASE_WAITING, /* the agent has the request */
+    LEASE_HELD,
+    LEASE_OVER, /* lost, failed or released */
+};
+
+struct redlock_lease {
+    struct redlock_lease *next; /* in the client's list */
+    struct redlock *connection;
+    uint64_t id;    /* 0: none yet, or not yet at the present agent */
+    uint64_t fence; /* 0: none */
+    enum redlock_lease_state state;
+    _Atomic int64_t deadline_ns; /* the last one received, on this process's clock; 0: not held */
+    /* Slot in the agent's deadline page, NULL: none, and the id that the slot has for this lease. Other
+     * threads read both; the id is written first. */
+    const void *_Atomic slot;
+    _Atomic uint64_t slot_id;
+    _Atomic bool seen_over;          /* a reader may have got 0: the lease never becomes valid again */
+    const struct agent_clock *clock; /* converts the agent's deadlines */
+    char risk[32];                   /* reason of the last at-risk push; "" since the last extension */
+    int64_t refresh_ns;              /* when an event loop sends CHECK */
+    struct client_reply *outcome;    /* a blocking caller waits for the grant */
+    bool async;                      /* callbacks report the outcome */
+    bool check_under_way;
+    bool orphan;          /* the handle was released; freed with its last reply */
+    bool resuming;        /* held, and not yet resumed at the present agent */
+    bool away_reported;   /* at_risk was called since the agent went away */
+    bool ask_again;       /* the request is kept for the next agent */
+    char *resume_token;   /* for RESUME; NULL: the lease can't be resumed */
+    size_t resume_length; /* of the token */
+    int64_t resume_ns;    /* when to send RESUME again; INT64_MAX: a reply is pending */
+    int64_t asked_ns;
+    int64_t waited_ns; /* from asked_ns to a grant that came as a push; 0: the grant was the reply */
+    struct redlock_options options; /* as requested; the data follow the name */
+    unsigned replies_awaited;
+    char name[];
+};
+
+/* A handle in LEASE_ASKED, in the client's list, with a copy of the options; NULL: no memory. */
 struct redlock_lease *lease_new(struct client *client, const char *name,
                                 const struct redlock_options *options, int64_t now_ns);
 
 void lease_free(struct client *client, struct redlock_lease *lease);
 
-/* The handle is given back. The lease is freed now, or at its last reply. */
+/* The handle was released: frees the lease now, or with its last reply. */
 void lease_drop(struct client *client, struct redlock_lease *lease);
 
-/* The one that is not over with this id; NULL: none. */
+/* The lease with this id, unless it is over; NULL: none. */
 struct redlock_lease *lease_find(struct client *client, int64_t id);
 
 void lease_set_deadline(struct client *client, struct redlock_lease *lease, int64_t deadline_ns);
 
-/* It is held until then, by the agent's clock, and shown in this slot of the page (negative: nowhere). */
+/* Marks the lease as held until `deadline_ns`, on the agent's clock, which the page shows in `slot`
+ * (negative: nowhere). */
 void lease_granted(struct client *client, struct redlock_lease *lease, int64_t deadline_ns, int64_t slot);
 
-/* What the agent's page shows need not be asked for. */
-void lease_look(struct client *client, struct redlock_lease *lease);
+/* Takes a later deadline from the page, which saves a CHECK. */
+void lease_read_page(struct client *client, struct redlock_lease *lease);
 
-/* The page is given up: its last word counts. False when the lease is over, by that or before. */
+/* Gives up the page of an agent that is gone, keeping the deadline it last showed. False if the lease is
+ * over, by that deadline or before. */
 bool lease_leave_page(struct client *client, struct redlock_lease *lease);
 
-/* How long it is held by what is shown or told, 0: not any more. Whoever has got 0 for a lease that was
- * granted never gets more again, whatever is shown and told later. Thread-safe. */
+/* The remaining validity, 0: expired. For a lease that was granted, 0 is final in all threads, whatever the
+ * page and the agent show later (protocol.md, section 8). Thread-safe. */
 int64_t lease_remaining_ns(const struct redlock_lease *lease, int64_t (*clock_ns)(void));
 
-/* It is over for whoever asked for it: its time has passed, or somebody was told that it had. */
+/* Whether the deadline has passed, or a reader has seen it pass. */
 bool lease_has_ended(const struct redlock_lease *lease, int64_t now_ns);
 
-/* Ends it and tells its holder why. */
+/* Ends the lease, and calls `lost` if it was held and its handle is still in use. */
 void lease_lost(struct client *client, struct redlock_lease *lease, const char *reason, const char *text);
 
-/* The same by our own knowledge: with the reason for which the agent had called it at risk, else with these.
+/* lease_lost() without the agent's word: with the reason of the last at-risk push, if any, else with these.
  */
 void lease_expired(struct client *client, struct redlock_lease *lease, const char *reason, const char *text);

@@ -3,52 +3,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "connection.h"
 #include "value.h"
 
-#define EXPORT __attribute__((visibility("default")))
 #define NS_PER_MS INT64_C(1000000)
 
-enum { AGAIN_MS = 1000, HOLDER_BYTES = 520, TYPE_BYTES = 32, NAME_BYTES_MAX = 512 };
+enum { RETRY_MS = 1000, HOLDER_BYTES = 520, TYPE_BYTES = 32, NAME_BYTES_MAX = 512 };
 
-struct client_watch {
-    struct client_watch *next;
-    struct client_reply reply; /* of OBSERVE at a new agent */
-    int64_t again_ns;          /* it was refused there: when to ask again */
-    bool told;                 /* anything at all: */
+struct observe_name {
+    struct observe_name *next;
+    struct client_reply reply; /* to OBSERVE at a new agent */
+    int64_t retry_ns;          /* when to send OBSERVE again after a refusal; 0: not refused */
+    bool reported;             /* leadership, fence and holder were passed to the callback */
     enum redlock_leadership leadership;
     uint64_t fence;
     char holder[HOLDER_BYTES];
-    bool fresh; /* what this agent says first may be what was told before */
+    bool fresh; /* the present agent has not pushed anything yet: its first push may be no change */
     char name[];
 };
 
-static struct client_watch *find(const struct client *client, const char *name, size_t length) {
-    struct client_watch *watch = client->watches;
+static struct observe_name *find(const struct client *client, const char *name, size_t length) {
+    struct observe_name *entry = client->observed;
 
-    while (watch && (strlen(watch->name) != length || memcmp(watch->name, name, length) != 0))
-        watch = watch->next;
-    return watch;
+    while (entry && (strlen(entry->name) != length || memcmp(entry->name, name, length) != 0))
+        entry = entry->next;
+    return entry;
 }
 
-static void watch_free(struct client *client, struct client_watch *watch) {
-    struct client_watch **link = &client->watches;
+static void entry_free(struct client *client, struct observe_name *entry) {
+    struct observe_name **link = &client->observed;
 
-    while (*link != watch)
+    while (*link != entry)
         link = &(*link)->next;
-    *link = watch->next;
-    client_forget(client, &watch->reply);
-    free(watch);
+    *link = entry->next;
+    client_forget(client, &entry->reply);
+    free(entry);
 }
 
 void observe_deinit(struct client *client) {
-    while (client->watches)
-        watch_free(client, client->watches);
+    while (client->observed)
+        entry_free(client, client->observed);
 }
 
-/* --- what is told --- */
+/* --- reports --- */
 
-/* "host:agent:pid": the agent is another one after the lease was resumed. */
+/* Compares "host:agent:pid" without the agent, which changes when the lease is resumed. */
 static bool is_same_process(const char *a, const char *b, const char *host) {
     size_t length = strlen(host);
     const char *a_pid = strrchr(a, ':'), *b_pid = strrchr(b, ':');
@@ -58,41 +56,41 @@ static bool is_same_process(const char *a, const char *b, const char *host) {
     return strncmp(a, b, length + 1) == 0 && strcmp(a_pid, b_pid) == 0;
 }
 
-/* Whether the user knows this. A new agent may not see the token at once; without one, what it says first is
- * taken for the same lease, and what it says later is another. */
-static bool is_known(const struct client_watch *watch, const struct redlock_sighting *sighting) {
-    if (!watch->told || watch->leadership != sighting->leadership)
+/* Whether the last report said the same. A new agent may not know the token at first: its first push without
+ * a token counts as the same lease, a later one as another lease. */
+static bool is_unchanged(const struct observe_name *entry, const struct redlock_sighting *sighting) {
+    if (!entry->reported || entry->leadership != sighting->leadership)
         return false;
     if (sighting->leadership != REDLOCK_LEADER_HELD)
         return true;
-    return is_same_process(watch->holder, sighting->holder, sighting->host) &&
-           (sighting->fence != 0 ? sighting->fence == watch->fence : watch->fresh);
+    return is_same_process(entry->holder, sighting->holder, sighting->host) &&
+           (sighting->fence != 0 ? sighting->fence == entry->fence : entry->fresh);
 }
 
-static void tell(struct client *client, struct client_watch *watch,
-                 const struct redlock_sighting *sighting) {
-    bool known = is_known(watch, sighting);
+static void report(struct client *client, struct observe_name *entry,
+                   const struct redlock_sighting *sighting) {
+    bool unchanged = is_unchanged(entry, sighting);
 
-    watch->fresh = false;
-    if (known)
+    entry->fresh = false;
+    if (unchanged)
         return;
-    watch->told = true;
-    watch->leadership = sighting->leadership;
-    watch->fence = sighting->fence;
-    memcpy(watch->holder, sighting->holder, strlen(sighting->holder) + 1);
+    entry->reported = true;
+    entry->leadership = sighting->leadership;
+    entry->fence = sighting->fence;
+    memcpy(entry->holder, sighting->holder, strlen(sighting->holder) + 1);
     if (client->callbacks.leader)
         client->callbacks.leader(client->connection, sighting, client->userdata);
 }
 
-static void tell_unknown(struct client *client, struct client_watch *watch) {
+static void report_unknown(struct client *client, struct observe_name *entry) {
     const struct redlock_sighting sighting = {.size = sizeof(sighting),
-                                              .name = watch->name,
+                                              .name = entry->name,
                                               .leadership = REDLOCK_LEADER_UNKNOWN,
                                               .holder = "",
                                               .host = "",
                                               .data = "",
                                               .type = ""};
-    tell(client, watch, &sighting);
+    report(client, entry, &sighting);
 }
 
 void observe_push(struct client *client, const struct resp_token *tokens, size_t n_tokens) {
@@ -101,13 +99,13 @@ void observe_push(struct client *client, const struct resp_token *tokens, size_t
     if (n_tokens < 4 || tokens[1].type != RESP_BULK || !value_is(&tokens[1], "leader") ||
         tokens[2].type != RESP_BULK || tokens[3].type != RESP_MAP)
         return;
-    struct client_watch *watch = find(client, tokens[2].text, tokens[2].length);
+    struct observe_name *entry = find(client, tokens[2].text, tokens[2].length);
     const struct resp_token *map = tokens + 3, *state = value_get(map, n_tokens - 3, "state");
-    if (!watch || !state || state->type != RESP_BULK)
+    if (!entry || !state || state->type != RESP_BULK)
         return;
     struct redlock_sighting sighting = {
         .size = sizeof(sighting),
-        .name = watch->name,
+        .name = entry->name,
         .since_ms = (int64_t) value_integer(value_get(map, n_tokens - 3, "since")),
         .holder = holder,
         .host = host,
@@ -122,46 +120,46 @@ void observe_push(struct client *client, const struct resp_token *tokens, size_t
     value_copy(value_get(map, n_tokens - 3, "host"), host, sizeof(host), NULL);
     value_copy(value_get(map, n_tokens - 3, "data"), data, sizeof(data), &sighting.data_length);
     value_copy(value_get(map, n_tokens - 3, "type"), type, sizeof(type), NULL);
-    tell(client, watch, &sighting);
+    report(client, entry, &sighting);
 }
 
-/* --- agents that come and go --- */
+/* --- reconnects --- */
 
-static void ask_for(struct client *client, struct client_watch *watch, int64_t now_ns) {
+static void send_observe(struct client *client, struct observe_name *entry, int64_t now_ns) {
     const struct resp_token items[] = {{.text = "OBSERVE", .length = 7},
-                                       {.text = watch->name, .length = strlen(watch->name)}};
+                                       {.text = entry->name, .length = strlen(entry->name)}};
 
-    watch->reply = (struct client_reply){0};
-    watch->again_ns = 0;
-    watch->reply.error = client_request(client, KIND_OTHER, items, 2, NULL, &watch->reply, now_ns);
-    watch->reply.done = watch->reply.error != REDLOCK_OK;
+    entry->reply = (struct client_reply){0};
+    entry->retry_ns = 0;
+    entry->reply.error = client_request(client, KIND_OTHER, items, 2, NULL, &entry->reply, now_ns);
+    entry->reply.done = entry->reply.error != REDLOCK_OK;
 }
 
 void observe_back(struct client *client, int64_t now_ns) {
-    for (struct client_watch *watch = client->watches; watch; watch = watch->next) {
-        watch->fresh = true;
-        ask_for(client, watch, now_ns);
+    for (struct observe_name *entry = client->observed; entry; entry = entry->next) {
+        entry->fresh = true;
+        send_observe(client, entry, now_ns);
     }
 }
 
 void observe_away(struct client *client) {
-    for (struct client_watch *watch = client->watches; watch; watch = watch->next)
-        tell_unknown(client, watch);
+    for (struct observe_name *entry = client->observed; entry; entry = entry->next)
+        report_unknown(client, entry);
 }
 
-static bool was_refused(const struct client_watch *watch) {
-    return watch->reply.done && watch->reply.error != REDLOCK_OK;
+static bool was_refused(const struct observe_name *entry) {
+    return entry->reply.done && entry->reply.error != REDLOCK_OK;
 }
 
 void observe_tick(struct client *client, int64_t now_ns) {
-    for (struct client_watch *watch = client->watches; watch && !client->gone; watch = watch->next) {
-        if (!was_refused(watch))
+    for (struct observe_name *entry = client->observed; entry && !client->gone; entry = entry->next) {
+        if (!was_refused(entry))
             continue;
-        if (watch->again_ns == 0) {
-            tell_unknown(client, watch);
-            watch->again_ns = now_ns + AGAIN_MS * NS_PER_MS;
-        } else if (now_ns >= watch->again_ns) {
-            ask_for(client, watch, now_ns);
+        if (entry->retry_ns == 0) {
+            report_unknown(client, entry);
+            entry->retry_ns = now_ns + RETRY_MS * NS_PER_MS;
+        } else if (now_ns >= entry->retry_ns) {
+            send_observe(client, entry, now_ns);
         }
     }
 }
@@ -169,79 +167,37 @@ void observe_tick(struct client *client, int64_t now_ns) {
 int64_t observe_due_ns(const struct client *client) {
     int64_t due_ns = INT64_MAX;
 
-    for (const struct client_watch *watch = client->watches; watch && !client->gone; watch = watch->next)
-        if (was_refused(watch) && watch->again_ns < due_ns)
-            due_ns = watch->again_ns > 0 ? watch->again_ns : 1; /* 0 disarms a timer */
+    for (const struct observe_name *entry = client->observed; entry && !client->gone; entry = entry->next)
+        if (was_refused(entry) && entry->retry_ns < due_ns)
+            due_ns = entry->retry_ns > 0 ? entry->retry_ns : 1; /* 0 disarms a timer */
     return due_ns;
 }
 
-/* --- the public calls --- */
+/* --- the list --- */
 
-static int ask(struct redlock *connection, const char *word, const char *name) {
-    const struct resp_token items[] = {{.text = word, .length = strlen(word)},
-                                       {.text = name, .length = strlen(name)}};
-    struct client_reply reply = {0};
-
-    int error = connection_ask(connection, items, 2, &reply);
-    return error != REDLOCK_OK ? error : (int) reply.integer;
-}
-
-/* In the list before it is asked for: the first push may come with the reply. */
-static int observe(struct redlock *connection, const char *name) {
-    struct client *client = connection_client(connection);
+int observe_add(struct client *client, const char *name) {
     size_t length = strlen(name);
-    int error = connection_begin(connection);
 
-    if (error != REDLOCK_OK)
-        return error;
     if (length < 1 || length > NAME_BYTES_MAX) {
-        client_note(client, "a name has 1 to 512 bytes");
+        client_note(client, "the name must have 1 to 512 bytes");
         return REDLOCK_BAD_NAME;
     }
     if (find(client, name, length))
-        return REDLOCK_OK;
-    struct client_watch *watch = calloc(1, sizeof(*watch) + length + 1);
-    if (!watch)
+        return 0;
+    struct observe_name *entry = calloc(1, sizeof(*entry) + length + 1);
+    if (!entry)
         return REDLOCK_NO_MEMORY;
-    memcpy(watch->name, name, length + 1);
-    watch->next = client->watches;
-    client->watches = watch;
-    int r = ask(connection, "OBSERVE", name);
-    if (r == REDLOCK_AGENT_AWAY && !client->over) /* it broke: once more at the next agent */
-        r = ask(connection, "OBSERVE", name);
-    if (r < 0)
-        watch_free(client, watch);
-    return r < 0 ? r : REDLOCK_OK;
+    memcpy(entry->name, name, length + 1);
+    entry->next = client->observed;
+    client->observed = entry;
+    return 1;
 }
 
-static int unobserve(struct redlock *connection, const char *name) {
-    struct client *client = connection_client(connection);
-    struct client_watch *watch = find(client, name, strlen(name));
-    int error = connection_begin(connection);
+int observe_remove(struct client *client, const char *name) {
+    struct observe_name *entry = find(client, name, strlen(name));
 
-    if (error != REDLOCK_OK || !watch)
-        return error;
-    watch_free(client, watch);
-    int r = ask(connection, "UNOBSERVE", name);
-    return r < 0 ? r : 1;
-}
-
-EXPORT int redlock_observe(struct redlock *connection, const char *name) {
-    int r = connection_enter(connection);
-
-    if (r != REDLOCK_OK)
-        return r;
-    r = name ? observe(connection, name) : connection_misused(connection, "the name is NULL");
-    connection_leave(connection);
-    return r;
-}
-
-EXPORT int redlock_unobserve(struct redlock *connection, const char *name) {
-    int r = connection_enter(connection);
-
-    if (r != REDLOCK_OK)
-        return r;
-    r = name ? unobserve(connection, name) : connection_misused(connection, "the name is NULL");
-    connection_leave(connection);
-    return r;
+    if (!entry)
+        return 0;
+    entry_free(client, entry);
+    return 1;
 }

@@ -1,21 +1,28 @@
-/* The names whose leaders a connection observes, and what its user was told of them: so that a new agent's
- * first word is passed on only if it is new. Without I/O, as client.h. */
+/* The names whose leaders a connection observes, with the last report of each, so that a new agent's first
+ * push is reported only if it is a change. Without I/O, as client.h. */
 #pragma once
 
 #include <stdint.h>
 
 #include "client.h"
 
-/* A push: passed over unless it is about the leader of an observed name. */
+/* Adds a name. To be called before OBSERVE is sent, because the first push may precede the reply. 1; 0:
+ * already observed; REDLOCK_BAD_NAME or REDLOCK_NO_MEMORY. */
+int observe_add(struct client *client, const char *name);
+
+/* 1, or 0: not observed. */
+int observe_remove(struct client *client, const char *name);
+
+/* A push: ignored unless it reports the leader of an observed name. */
 void observe_push(struct client *client, const struct resp_token *tokens, size_t n_tokens);
 
-/* There is an agent again: asks it for all. */
+/* Reconnected: sends OBSERVE for all names. */
 void observe_back(struct client *client, int64_t now_ns);
 
-/* There has been none for long. */
+/* No agent for the answer time-out: all names become unknown. */
 void observe_away(struct client *client);
 
-/* Asks again where a new agent had no room at first. */
+/* Sends OBSERVE again where a new agent refused for lack of room. */
 void observe_tick(struct client *client, int64_t now_ns);
 int64_t observe_due_ns(const struct client *client);
 

@@ -1,16 +1,11 @@
-/* The blocking calls and the event-loop face of libredlock, over the state machine in client.c. */
-
 #include "redlock.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -19,7 +14,6 @@
 #include "spin-wait.h"
 #include "request.h"
 #include "deadline-view.h"
-#include "sized.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define NS_PER_MS INT64_C(1000000)
@@ -29,7 +23,7 @@ enum { ANSWER_TIMEOUT_MS = 10000 };
 
 /* --- connections --- */
 
-/* A page that the kernel empties in a forked child, so that it costs no system call to know. */
+/* A page that the kernel zeroes in a forked child: a system call such as getpid() would cost more. */
 static int make_fork_guard(struct redlock *connection) {
     size_t bytes = (size_t) sysconf(_SC_PAGESIZE);
     void *guard = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -100,7 +94,7 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
     return REDLOCK_OK;
 }
 
-/* Not beneath the feet of a call that is under way. */
+/* A call in progress, such as one that runs a callback, still uses the connection: then nothing is freed. */
 EXPORT void redlock_close(struct redlock *connection) {
     if (connection && connection_enter(connection) != REDLOCK_IN_USE)
         free_connection(connection);
@@ -119,43 +113,23 @@ EXPORT const char *redlock_error_text(const struct redlock *connection) {
 
 /* --- leases --- */
 
-/* Asks for the lease: with one request and one reply, or with ASYNC, which leaves the connection free
- * meanwhile. */
-static int ask_for(struct redlock *connection, const char *name, const struct redlock_options *given,
-                   bool async, struct client_reply *reply, struct redlock_options *options,
-                   struct redlock_lease **ret) {
-    struct acquire_request request = {0};
+static int request(struct redlock *connection, const char *name, const struct redlock_options *given,
+                   struct client_reply *reply, struct redlock_options *options, struct redlock_lease **ret) {
+    const char *text;
 
     int error = connection_begin(connection);
-    if (error == REDLOCK_OK)
-        error = request_options(&connection->client, given, name, options);
     if (error != REDLOCK_OK)
         return error;
-    async = async || options->wait_ms != 0;
-    request_compose(&request, name, options, async);
-    struct redlock_lease *lease = lease_new(&connection->client, name, options, connection_now_ns());
-    if (!lease)
-        return REDLOCK_NO_MEMORY;
-    if (reply && async)
-        lease->outcome = reply;
-    lease->async = !reply;
-    *ret = lease;
-    if (connection->client.gone && async) {
-        lease->ask_again = true;
-        return REDLOCK_OK;
-    }
-    error = client_request(&connection->client, async ? KIND_ASYNC : KIND_ACQUIRE, request.items,
-                           request.n_items, lease, async ? NULL : reply, connection_now_ns());
+    error = request_options(given, name, options, &text);
     if (error != REDLOCK_OK) {
-        lease_drop(&connection->client, lease);
-        *ret = NULL;
+        client_note(&connection->client, "%s", text);
         return error;
     }
-    return REDLOCK_OK;
+    return client_acquire(&connection->client, name, options, reply, connection_now_ns(), ret);
 }
 
-/* Gives a request up that was not answered in time: what it may still get is released. */
-static void give_up(struct redlock *connection, struct redlock_lease *lease) {
+/* Withdraws a request without a reply in time. A grant that still arrives is released. */
+static void withdraw(struct redlock *connection, struct redlock_lease *lease) {
     struct client *client = &connection->client;
 
     lease->outcome = NULL;
@@ -172,7 +146,7 @@ static int acquire(struct redlock *connection, const char *name, const struct re
     struct client_reply reply = {0};
     struct redlock_lease *lease = NULL;
 
-    int error = ask_for(connection, name, given, false, &reply, &options, &lease);
+    int error = request(connection, name, given, &reply, &options, &lease);
     if (error != REDLOCK_OK)
         return error;
     int64_t until_ns = connection_answer_until_ns(connection);
@@ -186,21 +160,21 @@ static int acquire(struct redlock *connection, const char *name, const struct re
     else
         client_forget(&connection->client, &reply);
     if (error == REDLOCK_NO_ANSWER)
-        client_note(&connection->client, "the agent has not answered in time");
+        client_note(&connection->client, "the agent did not reply in time");
     if (error == REDLOCK_OK && connection_now_ns() >= lease->deadline_ns) {
-        client_note(&connection->client, "this process was stopped until the lease had expired");
+        client_note(&connection->client, "this process was stopped until the lease expired");
         error = REDLOCK_LOST;
     }
     if (error != REDLOCK_OK) {
-        give_up(connection, lease);
+        withdraw(connection, lease);
         return error;
     }
     *ret = lease;
     return REDLOCK_OK;
 }
 
-/* One try of a connection that breaks under it, because the agent was restarted meanwhile, say, is made
- * again on the next one. */
+/* If the connection breaks, as when the agent is restarted, the request is sent once more on the next one.
+ */
 static int acquire_or_again(struct redlock *connection, const char *name,
                             const struct redlock_options *given, struct redlock_lease **ret) {
     int error = connection_begin(connection);
@@ -212,7 +186,7 @@ static int acquire_or_again(struct redlock *connection, const char *name,
     if (error == REDLOCK_AGENT_AWAY && !connection->client.over &&
         connection_come_back(connection) == REDLOCK_OK)
         error = acquire(connection, name, given, ret);
-    connection_rearm(connection); /* who watches the descriptor hears of its end, too */
+    connection_rearm(connection); /* an event loop also gets the end of a lease from a blocking call */
     return error;
 }
 
@@ -223,7 +197,7 @@ EXPORT int redlock_acquire(struct redlock *connection, const char *name, const s
     if (error != REDLOCK_OK)
         return error;
     error = name && ret ? acquire_or_again(connection, name, given, ret)
-                        : connection_misused(connection, "the name or the place for the lease is NULL");
+                        : connection_misused(connection, "name or ret is NULL");
     connection_leave(connection);
     return error;
 }
@@ -233,13 +207,13 @@ static int acquire_async(struct redlock *connection, const char *name, const str
     struct redlock_options options;
     struct redlock_lease *lease = NULL;
 
-    int error = ask_for(connection, name, given, true, NULL, &options, &lease);
+    int error = request(connection, name, given, NULL, &options, &lease);
     if (error != REDLOCK_OK)
         return error;
     *ret = lease;
+    /* A broken connection is found by redlock_dispatch(), which may call callbacks. */
     if (!connection->client.gone)
-        (void) connection_send_some(
-            connection); /* dispatch finds out when it is broken: no callbacks from here */
+        (void) connection_send_some(connection);
     connection_rearm(connection);
     return REDLOCK_OK;
 }
@@ -251,13 +225,13 @@ EXPORT int redlock_acquire_async(struct redlock *connection, const char *name,
     if (error != REDLOCK_OK)
         return error;
     error = name && ret ? acquire_async(connection, name, given, ret)
-                        : connection_misused(connection, "the name or the place for the lease is NULL");
+                        : connection_misused(connection, "name or ret is NULL");
     connection_leave(connection);
     return error;
 }
 
-/* Looks for the reply for a while, and lets others run before each look. */
-static void look_for(struct redlock *connection, const struct client_reply *reply) {
+/* Polls for the reply, and yields the core before each poll, until the spin-wait gives up. */
+static void spin_for(struct redlock *connection, const struct client_reply *reply) {
     bool goes_on = true;
 
     while (goes_on && !reply->done) {
@@ -269,20 +243,20 @@ static void look_for(struct redlock *connection, const struct client_reply *repl
     }
 }
 
-/* Of a lease that was waited for. */
+/* For a lease that waited for its grant: others may wait too, and the release is then a quick hand-off. */
 static int wait_for_release(struct redlock_lease *lease, const struct client_reply *reply,
                             int64_t until_ns) {
     struct redlock *connection = lease->connection;
-    bool looks = spin_wait_begin(&connection->spin_wait, lease->waited_ns, connection_now_ns());
+    bool spins = spin_wait_begin(&connection->spin_wait, lease->waited_ns, connection_now_ns());
 
-    if (looks && connection_send(connection) == REDLOCK_OK)
-        look_for(connection, reply);
+    if (spins && connection_send(connection) == REDLOCK_OK)
+        spin_for(connection, reply);
     int error = connection_wait_for(connection, reply, until_ns);
     spin_wait_end(&connection->spin_wait, connection_now_ns());
     return error;
 }
 
-/* "WORD id" and its integer. */
+/* Sends "WORD id" and returns the integer of the reply. */
 static int64_t ask_once(struct redlock_lease *lease, const char *word, enum client_kind kind,
                         int64_t until_ns) {
     struct redlock *connection = lease->connection;
@@ -305,7 +279,7 @@ static int64_t ask_once(struct redlock_lease *lease, const char *word, enum clie
     return reply.error != REDLOCK_OK ? reply.error : reply.integer;
 }
 
-/* Should the connection break, the question goes to the agent that resumes the lease. */
+/* If the connection breaks, the request is sent to the agent that resumes the lease. */
 static int64_t ask_about(struct redlock_lease *lease, const char *word, enum client_kind kind) {
     struct redlock *connection = lease->connection;
     int64_t until_ns = connection_answer_until_ns(connection);
@@ -320,7 +294,7 @@ static int64_t ask_about(struct redlock_lease *lease, const char *word, enum cli
 }
 
 static int release(struct redlock *connection, struct redlock_lease *lease) {
-    if (lease->state == LEASE_ASKED) { /* the agent has not named it yet: released when it does */
+    if (lease->state == LEASE_ASKED) { /* no id yet: released when the agent assigns one */
         lease_drop(&connection->client, lease);
         return 1;
     }
@@ -344,7 +318,7 @@ EXPORT int redlock_release(struct redlock_lease *lease) {
 
 static int release_async(struct redlock *connection, struct redlock_lease *lease) {
     int error = REDLOCK_OK;
-    bool named = lease->id != 0; /* else it is released when it is */
+    bool named = lease->id != 0; /* else released when the agent assigns an id */
     if (named && lease->state != LEASE_OVER)
         error = client_request_id(&connection->client, KIND_RELEASE, "RELEASE", lease, NULL,
                                   connection_now_ns());
@@ -406,118 +380,4 @@ EXPORT uint64_t redlock_fence(const struct redlock_lease *lease) {
 
 EXPORT const char *redlock_lease_name(const struct redlock_lease *lease) {
     return lease ? lease->name : "";
-}
-
-static int leader(struct redlock *connection, const char *name, struct redlock_leader *ret) {
-    const struct resp_token items[] = {{.text = "LEADER", .length = 6},
-                                       {.text = name, .length = strlen(name)}};
-    struct redlock_leader leader = REDLOCK_LEADER_INIT;
-    struct client_reply reply = {.leader = &leader};
-
-    if (!sized_has_room(ret, sizeof(leader)))
-        return connection_misused(connection, "the size of the structure for the leader is wrong");
-    int error = connection_ask(connection, items, 2, &reply);
-    if (error != REDLOCK_OK)
-        return error;
-    if (reply.integer == 1)
-        sized_give(ret, &leader, sizeof(leader));
-    return (int) reply.integer;
-}
-
-EXPORT int redlock_leader(struct redlock *connection, const char *name, struct redlock_leader *ret) {
-    int r = connection_enter(connection);
-
-    if (r != REDLOCK_OK)
-        return r;
-    r = name && ret ? leader(connection, name, ret)
-                    : connection_misused(connection, "the name or the place for the leader is NULL");
-    connection_leave(connection);
-    return r;
-}
-
-/* --- event loops --- */
-
-EXPORT int redlock_set_callbacks(struct redlock *connection, const struct redlock_callbacks *callbacks,
-                                 void *userdata) {
-    struct redlock_callbacks taken = {.size = sizeof(taken)};
-
-    if (!connection)
-        return REDLOCK_BAD_ARGUMENT;
-    if (callbacks &&
-        !sized_take(&taken, sizeof(taken), offsetof(struct redlock_callbacks, leader), callbacks))
-        return connection_misused(connection,
-                                  "the callbacks' size is wrong, or there are more than this library knows");
-    connection->client.callbacks = taken;
-    connection->client.userdata = userdata;
-    return REDLOCK_OK;
-}
-
-static void close_epoll(struct redlock *connection) {
-    if (connection->epoll_fd >= 0)
-        (void) close(connection->epoll_fd);
-    if (connection->timer_fd >= 0)
-        (void) close(connection->timer_fd);
-    connection->epoll_fd = connection->timer_fd = -1;
-}
-
-/* All of it or nothing: half of it would never wake anybody. */
-static int open_epoll(struct redlock *connection) {
-    connection->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    connection->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (connection->epoll_fd < 0 || connection->timer_fd < 0 ||
-        (connection->fd >= 0 && connection_watch(connection, EPOLL_CTL_ADD, connection->fd, EPOLLIN) < 0) ||
-        connection_watch(connection, EPOLL_CTL_ADD, connection->timer_fd, EPOLLIN) < 0) {
-        client_note(&connection->client, "can't watch the connection: %s", strerror(errno));
-        close_epoll(connection);
-        return REDLOCK_SYSTEM;
-    }
-    connection->timer_ns = INT64_MAX;
-    connection->watches_write = false;
-    connection_rearm(connection);
-    return REDLOCK_OK;
-}
-
-EXPORT int redlock_fd(struct redlock *connection) {
-    int error = connection_enter(connection);
-
-    if (error != REDLOCK_OK)
-        return error;
-    error = connection->epoll_fd >= 0 ? REDLOCK_OK : open_epoll(connection);
-    connection_leave(connection);
-    return error == REDLOCK_OK ? connection->epoll_fd : error;
-}
-
-EXPORT int redlock_events(struct redlock *connection) {
-    (void) connection;
-    return POLLIN;
-}
-
-static int dispatch(struct redlock *connection) {
-    uint64_t expirations;
-    int error = REDLOCK_OK;
-
-    if (connection_now_ns() >= connection->timer_ns &&
-        read(connection->timer_fd, &expirations, sizeof(expirations)) > 0)
-        connection->timer_ns = INT64_MAX;
-    if (!connection->client.gone)
-        error = connection_receive(connection);
-    client_tick(&connection->client, connection_now_ns());
-    if (connection->client.gone)
-        connection_try_again(connection, connection_now_ns());
-    if (!connection->client.gone)
-        error = connection_send(connection);
-    connection_rearm(connection);
-    if (connection->client.over)
-        return error != REDLOCK_OK ? error : REDLOCK_AGENT_AWAY;
-    return REDLOCK_OK;
-}
-
-EXPORT int redlock_dispatch(struct redlock *connection) {
-    int error = connection_enter(connection);
-
-    if (error != REDLOCK_OK)
-        return error;
-    error = dispatch(connection);
-    connection_leave(connection);
-    return error;
 }

@@ -8,21 +8,21 @@
 
 enum { NAME_BYTES_MAX = 512, DATA_BYTES_MAX = 1024 };
 
-static void add_item(struct acquire_request *request, const void *bytes, size_t length) {
+static void add_item(struct request_acquire *request, const void *bytes, size_t length) {
     request->items[request->n_items++] = (struct resp_token){.text = bytes, .length = length};
 }
 
-static void add_number(struct acquire_request *request, const char *word, int64_t value) {
+static void add_number(struct request_acquire *request, const char *word, int64_t value) {
     char *digits = request->numbers[request->n_numbers++];
 
     add_item(request, word, strlen(word));
-    add_item(request, digits, (size_t) snprintf(digits, NUMBER_BYTES, "%lld", (long long) value));
+    add_item(request, digits, (size_t) snprintf(digits, REQUEST_NUMBER_BYTES, "%lld", (long long) value));
 }
 
 static const struct {
     const char *word;
-    size_t offset; /* of an int64_t in struct redlock_options; 0 there: not sent */
-} numbers[ACQUIRE_NUMBERS] = {
+    size_t offset; /* of the int64_t in struct redlock_options; 0 is not sent */
+} numbers[REQUEST_NUMBERS] = {
     {"TTL", offsetof(struct redlock_options, ttl_ms)},
     {"WAIT", offsetof(struct redlock_options, wait_ms)},
     {"HEARTBEAT", offsetof(struct redlock_options, heartbeat_ms)},
@@ -30,11 +30,11 @@ static const struct {
     {"LINGER", offsetof(struct redlock_options, linger_ms)},
 };
 
-void request_compose(struct acquire_request *request, const char *name,
+void request_compose(struct request_acquire *request, const char *name,
                      const struct redlock_options *options, bool async) {
     add_item(request, "ACQUIRE", strlen("ACQUIRE"));
     add_item(request, name, strlen(name));
-    for (size_t i = 0; i < ACQUIRE_NUMBERS; i++) {
+    for (size_t i = 0; i < REQUEST_NUMBERS; i++) {
         int64_t value;
         memcpy(&value, (const char *) options + numbers[i].offset, sizeof(value));
         if (value != 0)
@@ -49,24 +49,26 @@ void request_compose(struct acquire_request *request, const char *name,
         add_item(request, "ASYNC", strlen("ASYNC"));
 }
 
-int request_options(struct client *client, const struct redlock_options *given, const char *name,
-                    struct redlock_options *ret) {
+int request_options(const struct redlock_options *given, const char *name, struct redlock_options *ret,
+                    const char **ret_text) {
+    const char *text = NULL;
+
     *ret = (struct redlock_options){.size = sizeof(*ret)};
     if (given && !sized_take(ret, sizeof(*ret), offsetof(struct redlock_options, linger_ms), given)) {
-        client_note(client, "the options' size is wrong, or they have more than this library knows");
+        *ret_text = "options.size is wrong, or a member is set that this version of the library lacks";
         return REDLOCK_BAD_ARGUMENT;
     }
     if (strlen(name) < 1 || strlen(name) > NAME_BYTES_MAX) {
-        client_note(client, "a name has 1 to 512 bytes");
+        *ret_text = "the name must have 1 to 512 bytes";
         return REDLOCK_BAD_NAME;
     }
-    if (ret->data_length > DATA_BYTES_MAX || (!ret->data && ret->data_length > 0)) {
-        client_note(client, ret->data ? "data has at most 1,024 bytes" : "the data are NULL");
-        return REDLOCK_BAD_ARGUMENT;
-    }
-    if (ret->wait_ms < -1 || ret->wait_ms > INT32_MAX) {
-        client_note(client, "wait_ms is from -1 to %ld", (long) INT32_MAX);
-        return REDLOCK_BAD_ARGUMENT;
-    }
-    return REDLOCK_OK;
+    if (ret->data_length > DATA_BYTES_MAX)
+        text = "options.data_length must be at most 1,024";
+    else if (!ret->data && ret->data_length > 0)
+        text = "options.data is NULL, but options.data_length is not 0";
+    else if (ret->wait_ms < -1 || ret->wait_ms > INT32_MAX)
+        text = "options.wait_ms must be from -1 to 2147483647";
+    if (text)
+        *ret_text = text;
+    return text ? REDLOCK_BAD_ARGUMENT : REDLOCK_OK;
 }

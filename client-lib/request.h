@@ -1,28 +1,30 @@
-/* ACQUIRE as it goes out. */
+/* The words of an ACQUIRE request, and the check of its options. Pure. */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
-#include "client.h"
+#include "redlock.h"
+#include "resp.h"
 
 enum {
-    ACQUIRE_NUMBERS = 5,                                 /* options that are numbers */
-    ACQUIRE_ITEMS_MAX = 2 + 2 * ACQUIRE_NUMBERS + 2 + 2, /* ACQUIRE name, these, DATA, RESUMABLE ASYNC */
-    NUMBER_BYTES = 24,
+    REQUEST_NUMBERS = 5,                                 /* options that are numbers */
+    REQUEST_ITEMS_MAX = 2 + 2 * REQUEST_NUMBERS + 2 + 2, /* ACQUIRE name, numbers, DATA, RESUMABLE ASYNC */
+    REQUEST_NUMBER_BYTES = 24,
 };
 
-struct acquire_request {
-    struct resp_token items[ACQUIRE_ITEMS_MAX];
+struct request_acquire {
+    struct resp_token items[REQUEST_ITEMS_MAX];
     size_t n_items;
-    char numbers[ACQUIRE_NUMBERS][NUMBER_BYTES];
+    char numbers[REQUEST_NUMBERS][REQUEST_NUMBER_BYTES];
     size_t n_numbers;
 };
 
-/* Fills the empty request; it points to the name, the data and itself. */
-void request_compose(struct acquire_request *request, const char *name,
+/* Fills a zeroed request. Its items point to the name, to the data and into the request itself. */
+void request_compose(struct request_acquire *request, const char *name,
                      const struct redlock_options *options, bool async);
 
-/* What a caller built against an older header gave, with what came later at its default. REDLOCK_OK, or an
- * error with its text. */
-int request_options(struct client *client, const struct redlock_options *given, const char *name,
-                    struct redlock_options *ret);
+/* Copies the caller's options, which may be of an older or newer version, or NULL; absent members are 0.
+ * REDLOCK_OK, or REDLOCK_BAD_NAME or REDLOCK_BAD_ARGUMENT with a static text in *ret_text. */
+int request_options(const struct redlock_options *given, const char *name, struct redlock_options *ret,
+                    const char **ret_text);

@@ -1,0 +1,91 @@
+/* The calls of redlock.h that report who holds a name; see redlock_observe(3). */
+#include <string.h>
+
+#include "connection-internal.h"
+#include "observe.h"
+#include "redlock.h"
+#include "sized.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static int ask_leader(struct redlock *connection, const char *name, struct redlock_leader *ret) {
+    const struct resp_token items[] = {{.text = "LEADER", .length = 6},
+                                       {.text = name, .length = strlen(name)}};
+    struct redlock_leader leader = REDLOCK_LEADER_INIT;
+    struct client_reply reply = {.leader = &leader};
+
+    if (!sized_has_room(ret, sizeof(leader)))
+        return connection_misused(connection, "ret->size is wrong");
+    int error = connection_ask(connection, items, 2, &reply);
+    if (error != REDLOCK_OK)
+        return error;
+    if (reply.integer == 1)
+        sized_give(ret, &leader, sizeof(leader));
+    return (int) reply.integer;
+}
+
+EXPORT int redlock_leader(struct redlock *connection, const char *name, struct redlock_leader *ret) {
+    int r = connection_enter(connection);
+
+    if (r != REDLOCK_OK)
+        return r;
+    r = name && ret ? ask_leader(connection, name, ret)
+                    : connection_misused(connection, "name or ret is NULL");
+    connection_leave(connection);
+    return r;
+}
+
+static int ask(struct redlock *connection, const char *word, const char *name) {
+    const struct resp_token items[] = {{.text = word, .length = strlen(word)},
+                                       {.text = name, .length = strlen(name)}};
+    struct client_reply reply = {0};
+
+    int error = connection_ask(connection, items, 2, &reply);
+    return error != REDLOCK_OK ? error : (int) reply.integer;
+}
+
+static int observe(struct redlock *connection, const char *name) {
+    struct client *client = &connection->client;
+    int r = connection_begin(connection);
+
+    if (r != REDLOCK_OK)
+        return r;
+    r = observe_add(client, name);
+    if (r <= 0)
+        return r;
+    r = ask(connection, "OBSERVE", name);
+    if (r == REDLOCK_AGENT_AWAY && !client->over) /* the connection broke: once more at the next agent */
+        r = ask(connection, "OBSERVE", name);
+    if (r < 0)
+        (void) observe_remove(client, name);
+    return r < 0 ? r : REDLOCK_OK;
+}
+
+static int unobserve(struct redlock *connection, const char *name) {
+    int r = connection_begin(connection);
+
+    if (r != REDLOCK_OK || observe_remove(&connection->client, name) == 0)
+        return r;
+    r = ask(connection, "UNOBSERVE", name);
+    return r < 0 ? r : 1;
+}
+
+EXPORT int redlock_observe(struct redlock *connection, const char *name) {
+    int r = connection_enter(connection);
+
+    if (r != REDLOCK_OK)
+        return r;
+    r = name ? observe(connection, name) : connection_misused(connection, "name is NULL");
+    connection_leave(connection);
+    return r;
+}
+
+EXPORT int redlock_unobserve(struct redlock *connection, const char *name) {
+    int r = connection_enter(connection);
+
+    if (r != REDLOCK_OK)
+        return r;
+    r = name ? unobserve(connection, name) : connection_misused(connection, "name is NULL");
+    connection_leave(connection);
+    return r;
+}
