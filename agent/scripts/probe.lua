@@ -76,25 +76,27 @@ local told = exchange(KEYS[3], ':settings', ARGV[12], 180000000, 60000000)
 if not notes[2] then pcall('HSET', KEYS[3], names[2], ARGV[9]) end
 local out = {blessed and 1 or 0, now, mark, longest, theirs ~= '' and {theirs, notes[1] or ''} or '',
   unrested and 1 or 0, told or ''}
--- One line for each address, with the time: those who see a node there renew it every minute.
+-- A line for each address: the time, whether the node there is known to be of the fleet or was the first one
+-- to be waited for, and the address. Who sees a node there renews it every minute.
 for i = 3, #names do
-  local address, known, lines, age, others = ARGV[5 + 3 * i], ARGV[6 + 3 * i], {}, nil, false
-  for at, noted in string.gmatch(notes[i] or '', '(%d+) ([^\n]*)') do
+  local address, known, lines, others = ARGV[5 + 3 * i], ARGV[6 + 3 * i] == '1', {}, {}
+  local age, own
+  for at, how, noted in string.gmatch(notes[i] or '', '(%d+) (%a+) ([^\n]*)') do
     local noted_age = math.abs(now - at)
-    if noted == address then
-      age = noted_age
+    if noted_age < 180000000 and noted == address then
+      age, own = noted_age, how
     elseif noted_age < 180000000 then
-      others = true
-      lines[#lines + 1] = at .. ' ' .. noted
+      others[how] = true
+      lines[#lines + 1] = at .. ' ' .. how .. ' ' .. noted
     end
   end
-  local first = mark == 1 and ARGV[11] == '1' and not others
-  local due = (age or 180000000) > 60000000 and #lines < 16
-  if theirs == '' and (first or blessed and known == '1') and due then
-    lines[#lines + 1] = string.format('%.0f ', now) .. address
+  local first = mark == 1 and ARGV[11] == '1' and #lines == 0
+  local due = not age or age > 60000000 or known and own ~= 'known'
+  if theirs == '' and (known or first) and due and #lines < 16 then
+    own = known and 'known' or 'first'
+    lines[#lines + 1] = string.format('%.0f ', now) .. own .. ' ' .. address
     pcall('HSET', KEYS[3], names[i], table.concat(lines, '\n'))
-    age = 0
   end
-  out[5 + i] = others and (age or 180000000) >= 180000000 and 1 or 0
+  out[5 + i] = own ~= 'known' and (others.known or others.first and not own) and 1 or 0
 end
 return out

@@ -136,25 +136,30 @@ static void look_for_mark(struct sim_node *node, struct event *probe) {
     answer->rival |= has_rival(node, probe->as.probe.fleet);
 }
 
-static int64_t age_us(const struct sim_node *node, int64_t noted_us) {
-    int64_t age = noted_us != 0 ? wall_us(node) - noted_us : NOTED_US;
-    return age < 0 ? -age : age;
+static bool is_noted(const struct sim_node *node, const struct sim_note *note, int64_t within_us) {
+    int64_t age_us = wall_us(node) - note->at_us;
+
+    return note->at_us != 0 && age_us < within_us && age_us > -within_us;
 }
 
 /* By which addresses agents reach each other's nodes. */
 static void note_addresses(struct sim_node *node, struct event *probe) {
     struct probe *answer = &probe->as.probe.answer;
-    bool first = answer->marked && probe->as.probe.quarantine;
 
     for (unsigned i = 0; i < probe->as.probe.n_nodes; i++) {
-        int64_t *noted_us = node->data.addresses_us[i], *own_us = &noted_us[probe->as.probe.at[i]];
-        bool known = answer->blessed && (probe->as.probe.known & node_set_of(i)), others = false;
-        for (unsigned j = 0; j < SIM_ADDRESSES; j++)
-            others |= &noted_us[j] != own_us && age_us(node, noted_us[j]) < NOTED_US;
-        if (!answer->foreign && !answer->rival && ((first && !others) || known) &&
-            age_us(node, *own_us) > NOTED_US / 3)
-            *own_us = wall_us(node);
-        if (others && age_us(node, *own_us) >= NOTED_US)
+        struct sim_note *notes = node->data.notes[i], *own = &notes[probe->as.probe.at[i]];
+        bool known = probe->as.probe.known & node_set_of(i), others_known = false, others_first = false;
+        for (unsigned j = 0; j < SIM_ADDRESSES; j++) {
+            bool other = &notes[j] != own && is_noted(node, &notes[j], NOTED_US);
+            others_known |= other && notes[j].known;
+            others_first |= other && !notes[j].known;
+        }
+        bool first = answer->marked && probe->as.probe.quarantine && !others_known && !others_first;
+        bool due = !is_noted(node, own, NOTED_US / 3) || (known && !own->known);
+        if (!answer->foreign && !answer->rival && (known || first) && due)
+            *own = (struct sim_note){wall_us(node), known};
+        bool is_own = is_noted(node, own, NOTED_US);
+        if (!(is_own && own->known) && (others_known || (others_first && !is_own)))
             answer->elsewhere |= node_set_of(i);
     }
 }

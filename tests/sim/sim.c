@@ -543,7 +543,7 @@ static void begin(void) {
         node_bless(&sim_nodes[i], sim_agents[pick(0, sim_n_agents - 1)].max_ttl_ms,
                    agent_fleet(&sim_agents[0], i), true);
         for (unsigned j = 0; j < sim_agents[0].n_nodes; j++)
-            sim_nodes[i].data.addresses_us[j][j] = node_clock_us(&sim_nodes[i]);
+            sim_nodes[i].data.notes[j][j] = (struct sim_note){node_clock_us(&sim_nodes[i]), true};
     }
     for (unsigned i = 0; i < sim_n_agents; i++)
         agent_start(&sim_agents[i]);
@@ -572,7 +572,8 @@ static void run(void) {
     struct event event;
 
     begin();
-    int64_t faults_until_ns = pick(2, 15) * NS_PER_S;
+    /* Where sets differ, long enough for new nodes to be blessed. */
+    int64_t faults_until_ns = (sim_sets_differ ? pick(14, 24) : pick(2, 15)) * NS_PER_S;
     while (!sim_violated && events_take(&event)) {
         assert(event.at_ns >= sim_now_ns);
         sim_now_ns = event.at_ns;

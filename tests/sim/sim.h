@@ -179,14 +179,20 @@ bool events_take(struct event *ret); /* the earliest; false when there is none *
 
 /* --- nodes --- */
 
+/* Of an address. */
+struct sim_note {
+    int64_t at_us; /* by the node's clock; 0: none */
+    bool known;    /* to be of the fleet */
+};
+
 struct node_data {
     uint32_t epoch;   /* the process that the epoch key names; 0: none */
     int64_t floor_us; /* the rest of it */
     uint32_t max_ttl_ms, proposed_ms, fleet, generation;
     bool rested;
-    uint32_t marked_ms;                                 /* the longest max_ttl of those who left marks */
-    int64_t fleet_marked_us[SIM_FLEETS];                /* when each did, by the node's clock; 0: never */
-    int64_t addresses_us[SIM_NODES_MAX][SIM_ADDRESSES]; /* by which agents reach each of their nodes */
+    uint32_t marked_ms;                                  /* the longest max_ttl of those who left marks */
+    int64_t fleet_marked_us[SIM_FLEETS];                 /* when each did, by the node's clock; 0: never */
+    struct sim_note notes[SIM_NODES_MAX][SIM_ADDRESSES]; /* by which agents reach each of their nodes */
     struct {
         uint64_t number;
         uint32_t process;

@@ -1,0 +1,108 @@
+/* Epoch keys as texts, and what agents tell each other of their configurations. */
+
+#include <string.h>
+
+#include "io/fleet.h"
+#include "tap.h"
+
+static const char usual[] =
+    "0123456789abcdef0123456789abcdef01234567 60000 1795503228409855 00ff00ff00ff00ff rested 7";
+
+static void test_epoch(void) {
+    const struct amendment longer = {.max_ttl_ms = 120000},
+                           shorter = {.max_ttl_ms = 60000, .proposed_ms = 2000};
+    char text[EPOCH_BYTES_MAX];
+    struct epoch epoch;
+
+    ok(epoch_read(usual, &epoch), "an epoch");
+    ok(epoch.max_ttl_ms == 60000 && epoch.floor_us == 1795503228409855 && epoch.generation == 7 &&
+           epoch.rested && epoch.proposed_ms == 0,
+       "its numbers");
+    is_string(epoch.fleet, "00ff00ff00ff00ff", "its fleet");
+    epoch_amend(&epoch, &shorter, "0123456789012345", text);
+    is_string(
+        text,
+        "0123456789abcdef0123456789abcdef01234567 60000 1795503228409855 0123456789012345 rested 8 2000",
+        "it is changed to another one, never to one that was there before");
+    ok(epoch_read(text, &epoch) && epoch.proposed_ms == 2000, "with a proposal");
+    epoch_amend(&epoch, &longer, epoch.fleet, text);
+    is_string(text,
+              "0123456789abcdef0123456789abcdef01234567 120000 1795503228409855 0123456789012345 rested 9",
+              "and without");
+    ok(!epoch_read("0123456789abcdef 60000 1795503228409855", &epoch), "an older agent's is none");
+    ok(!epoch_read("", &epoch) && !epoch_read("x y z", &epoch), "nor is nonsense");
+    ok(epoch_read("a 99999999 1 0 unrested 0", &epoch) && epoch.max_ttl_ms == TTL_MS_MAX && !epoch.rested,
+       "no lease is longer than a day");
+}
+
+static char a[] = "a", b[] = "b", c[] = "c", d[] = "d";
+
+static struct config config_of(unsigned n_nodes, char *names[]) {
+    struct config config = {.n_nodes = n_nodes,
+                            .max_ttl_ms = 60000,
+                            .quarantine = true,
+                            .fencing = true,
+                            .fence_skew_ms = 60000,
+                            .fence_retention_ms = 3600000};
+
+    for (unsigned i = 0; i < n_nodes; i++)
+        config.nodes[i].name = names[i];
+    return config;
+}
+
+static struct fleet fleet_of(const struct config *config, unsigned node) {
+    struct fleet fleet;
+
+    fleet_init(&fleet, config, node);
+    return fleet;
+}
+
+static void test_fleets(void) {
+    char *abc[] = {a, b, c}, *cab[] = {c, a, b}, *abd[] = {a, b, d};
+    const struct config one = config_of(3, abc), ordered = config_of(3, cab), other = config_of(3, abd);
+    struct config skewed = one;
+
+    skewed.fence_skew_ms = 30000;
+    const struct fleet first = fleet_of(&one, 0);
+    is_string(first.text, "a of a, b, c with fence_skew 60s", "a fleet, for people");
+    is_string(fleet_of(&ordered, 1).id, first.id, "the order of the nodes does not matter");
+    ok(strcmp(fleet_of(&one, 1).id, first.id) != 0, "but which of them it is");
+    ok(strcmp(fleet_of(&other, 0).id, first.id) != 0, "and all their names");
+    ok(strcmp(fleet_of(&skewed, 0).id, first.id) != 0, "and fence_skew");
+}
+
+static void test_differences(void) {
+    char *abc[] = {a, b, c}, prefix[] = "x:", nothing[] = "";
+    struct config one = config_of(3, abc), other = one;
+    char text[DIFFERENCE_BYTES];
+
+    fleet_difference(&(struct fleet){.config = &one}, "", text);
+    is_string(text, "", "no settings don't differ");
+    other.max_ttl_ms = 2000;
+    other.fence_retention_ms = 7200000;
+    other.quarantine = false;
+    const struct fleet first = fleet_of(&one, 0), second = fleet_of(&other, 0);
+    fleet_difference(&first, second.settings, text);
+    is_string(text,
+              "max_ttl = 2s at another agent, 60s here; quarantine = no at another agent, yes here; "
+              "fence_retention = 2h at another agent, 1h here",
+              "what differs is told");
+    fleet_difference(&second, second.settings, text);
+    is_string(text, "", "what is the same is not");
+    other = one;
+    other.key_prefix = prefix;
+    other.key_suffix = nothing;
+    const struct fleet prefixed = fleet_of(&other, 0);
+    fleet_difference(&first, prefixed.settings, text);
+    is_string(text, "key_format = x:{name} at another agent, {name} here", "another key_format");
+    fleet_difference(&first, "max_ttl=5s", text);
+    is_string(text, "max_ttl = 5s at another agent, 60s here",
+              "what another one does not tell is not known");
+}
+
+int main(void) {
+    test_epoch();
+    test_fleets();
+    test_differences();
+    return done_testing();
+}
