@@ -33,7 +33,9 @@ static struct readings read_others(const struct shard *shard, unsigned index) {
 
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         const struct node *node = &shard->nodes[i];
-        if (i == index || node->reading == NODE_READ_NOTHING || node->read_ns < forgetful->marked_ns)
+        bool unmarked = node->reading == NODE_READ_MARK && node->marked_ns == INSTANT_NEVER;
+        if (i == index || node->reading == NODE_READ_NOTHING || node->read_ns < forgetful->marked_ns ||
+            unmarked)
             continue;
         readings.epochs += node->reading == NODE_READ_EPOCH;
         if (node->reading == NODE_READ_MARK) {

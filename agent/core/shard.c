@@ -640,14 +640,16 @@ void shard_node_bless(struct shard *shard, unsigned index, instant_ns now_ns) {
 
 instant_ns shard_node_until_ns(const struct shard *shard, unsigned node) {
     assert(node < shard->config.nodes);
+
+    int64_t most_ns = validity_quarantine_ns(TTL_MS_MAX);
     uint32_t covered_ms;
     instant_ns until_ns = quarantine_until_ns(shard, node, &covered_ms);
-
+    if (!shard->nodes[node].ready || until_ns == INSTANT_NEVER)
+        return INSTANT_NEVER;
     /* Others are to be heard first: it need not take as long as any lease may last. */
-    bool open = shard->config.quarantine &&
-                until_ns >= shard->nodes[node].marked_ns + validity_quarantine_ns(TTL_MS_MAX) &&
-                quarantine_longest_ns(shard) < validity_quarantine_ns(TTL_MS_MAX);
-    return shard->nodes[node].ready && !open ? until_ns : INSTANT_NEVER;
+    bool open = shard->config.quarantine && until_ns >= shard->nodes[node].marked_ns + most_ns &&
+                quarantine_longest_ns(shard) < most_ns;
+    return open ? INSTANT_NEVER : until_ns;
 }
 
 void shard_node_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason,

@@ -77,9 +77,9 @@ def test_flushed():
     bless_all(agent)
     holder = agent.client(3)
     grant = holder.acquire("flushed")
+    other = trusting(nodes, 'max_ttl = "4s"\ndefault_ttl = "4s"', True)
     for node in nodes[1:]:
         node.call("FLUSHALL")
-    other = trusting(nodes, 'max_ttl = "4s"\ndefault_ttl = "4s"', True)
     begins(other.client().acquire("flushed", "WAIT", 1000), "NOQUORUM",
            "flushed nodes don't vote for others")
     push = holder.push("at-risk")

@@ -76,12 +76,12 @@ static void test_differences(void) {
     struct config one = config_of(3, abc), other = one;
     char text[DIFFERENCE_BYTES];
 
-    fleet_difference(&(struct fleet){.config = &one}, "", text);
-    is_string(text, "", "no settings don't differ");
     other.max_ttl_ms = 2000;
     other.fence_retention_ms = 7200000;
     other.quarantine = false;
     const struct fleet first = fleet_of(&one, 0), second = fleet_of(&other, 0);
+    fleet_difference(&first, "", text);
+    is_string(text, "", "no settings don't differ");
     fleet_difference(&first, second.settings, text);
     is_string(text,
               "max_ttl = 2s at another agent, 60s here; quarantine = no at another agent, yes here; "
