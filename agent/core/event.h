@@ -52,7 +52,7 @@ enum report_kind {
     REPORT_CONTENDED, /* failure, text: an attempt failed, the request goes on */
     REPORT_EXTENDED,  /* deadline */
     REPORT_AT_RISK,   /* reason */
-    REPORT_LOST,      /* reason: the request is over */
+    REPORT_LOST,      /* reason: the request is over. text: the key, for the log */
     REPORT_AWAITED,   /* text: the name: its release was heard by others, or may have been */
     REPORT_RELEASED,  /* the answer to COMMAND_RELEASE and COMMAND_FORGET: the request is over */
     REPORT_LOOKED,  /* text: the value that a majority has; token, validity_ms (-1: no end). No text: none */

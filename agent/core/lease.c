@@ -470,7 +470,13 @@ static void resume_settle(struct shard *shard, struct lease *lease, enum takeove
 /* The lease is over for its holder. Its keys go at once when the deadline has passed, otherwise then. */
 static void lose(struct shard *shard, struct lease *lease, enum reason reason, instant_ns now_ns) {
     shard->counters.losses++;
-    tell_reason(shard, lease, REPORT_LOST, reason);
+    if (lease->request != 0)
+        shard_report(shard, &(struct report){.kind = REPORT_LOST,
+                                             .request = lease->request,
+                                             .deadline_ns = lease->deadline_ns,
+                                             .reason = reason,
+                                             .text = lease->text->bytes,
+                                             .text_length = lease->text->head_length});
     shard_lease_detach(shard, lease);
     if (now_ns >= lease->deadline_ns) {
         release_begin(shard, lease, now_ns);

@@ -21,6 +21,7 @@
 #include "io/poller.h"
 #include "io/redis.h"
 #include "io/secrets.h"
+#include "local/session.h"
 
 enum {
     MAILBOX_BYTES = 1 << 18,
@@ -49,7 +50,7 @@ struct keeper {
     char differs[DIFFERENCE_BYTES];             /* the same of what another agent has differently */
     struct fleet fleets[NODES_MAX];             /* what each node is to be of */
     node_set twins;                             /* nodes that turned out to be another one's server */
-    struct log_limit strangers;
+    struct log_limit strangers, losses;
     struct shard shard;
     void *memory;
     size_t memory_bytes;
@@ -117,8 +118,17 @@ static void log_stranger(struct keeper *keeper, const struct report *report) {
                     name, keeper->node_names[report->node]);
 }
 
+static void log_loss(struct keeper *keeper, const struct report *report) {
+    char name[4 * NAME_BYTES_MAX + 1];
+
+    (void) explain_holder(report->text, report->text_length, name, sizeof(name));
+    log_limit_write(&keeper->losses, clock_now_ns(), "lease %s: lost: %s", name,
+                    reason_word(report->reason));
+}
+
 static void on_report(void *userdata, const struct report *report) {
     struct keeper *keeper = userdata;
+    struct report untold = *report;
 
     if (report->kind == REPORT_FOREIGN) {
         log_stranger(keeper, report);
@@ -126,6 +136,11 @@ static void on_report(void *userdata, const struct report *report) {
     }
     if (report->kind == REPORT_NODE)
         log_node(keeper, report);
+    if (report->kind == REPORT_LOST) {
+        log_loss(keeper, report);
+        untold.text_length = 0; /* the front knows the name */
+        report = &untold;
+    }
     dispatch_report(&keeper->dispatcher, report);
 }
 
@@ -440,6 +455,7 @@ static void on_node_look(void *userdata, struct redis *redis) {
             keeper->probed |= node_set_of(i);
     shard_probe_early(&keeper->shard, LOOK_EARLY_MS * NS_PER_MS, clock_now_ns());
     (void) log_limit_settle(&keeper->strangers, clock_now_ns());
+    (void) log_limit_settle(&keeper->losses, clock_now_ns());
 }
 
 /* --- the thread --- */
@@ -548,6 +564,7 @@ int keeper_new(const struct keeper_config *config, struct keeper **ret) {
     keeper->config = *config;
     keeper->strangers = (struct log_limit){.kind = "leases with somebody else's value under their keys",
                                            .level = LOG_LEVEL_WARNING};
+    keeper->losses = (struct log_limit){.kind = "leases that were lost", .level = LOG_LEVEL_WARNING};
     dispatcher_init(&keeper->dispatcher, &keeper->outbox);
     (void) snprintf(keeper->nonce, sizeof(keeper->nonce), "%016llx", (unsigned long long) config->seed);
     int r = mailbox_init(&keeper->inbox, MAILBOX_BYTES);

@@ -27,6 +27,7 @@ enum {
     ANSWER_TIMEOUT_MS = 10000, /* for a request that does not wait */
     GO_TIMEOUT_MS = 500,       /* a relay that is stopped gives no answer: then the lease goes back */
     LINGER_MS_MIN = 100,       /* where the agent's max_ttl is less: it is never less than this */
+    LOSS_MARGIN_MS = 200,      /* for the agent to tell of a loss after the deadline */
     MAX_HOLD_NOTICE_MS = 500,  /* a deadline so close to the end of --max-hold is due to it */
     PASS_MS_MIN = 1,           /* between two looks for processes that are to end */
     PASS_MS_MAX = 200,
@@ -49,6 +50,7 @@ struct guard {
     bool outcome_sent;  /* to the relay, while others of the tree go on */
     bool outcome_known; /* and received by it */
     bool relay_is_gone; /* killed before */
+    bool at_risk;       /* the last word of the agent: the nodes don't extend it */
     bool lost_told;     /* the agent said that the lease is over */
     bool terminated;    /* SIGTERM was sent: the lease ends soon */
     bool ends;          /* SIGKILL is sent until nothing is left */
@@ -95,6 +97,7 @@ static void on_at_risk(struct redlock_lease *lease, int64_t left_ms, const char 
 
     (void) lease;
     (void) left_ms;
+    guard->at_risk = strcmp(reason, "no-quorum") == 0;
     (void) snprintf(guard->reason, sizeof(guard->reason), "%s", reason);
 }
 
@@ -102,6 +105,7 @@ static void on_extended(struct redlock_lease *lease, void *userdata) {
     struct guard *guard = userdata;
 
     (void) lease;
+    guard->at_risk = false;
     if (!guard->terminated)
         guard->reason[0] = '\0';
 }
@@ -117,6 +121,7 @@ static void on_lost(struct redlock_lease *lease, const char *reason, const char 
 static void on_disconnected(struct redlock *connection, void *userdata) {
     struct guard *guard = userdata;
 
+    guard->at_risk = false;
     (void) snprintf(guard->reason, sizeof(guard->reason), "%s", redlock_error_text(connection));
 }
 
@@ -437,6 +442,23 @@ static void complain_of_loss(struct guard *guard) {
         complain_of_rest(guard, &rest, "it goes on without the lease");
 }
 
+/* Without a quorum a release changes nothing, and would hide the loss from the agent's log and counters: so
+ * the guard stays until the agent has seen it, or extends the lease after all. The relay has ended by then.
+ */
+static void await_loss(struct guard *guard) {
+    int64_t until_ns = cli_now_ns() + redlock_remaining_ns(guard->lease) + LOSS_MARGIN_MS * NS_PER_MS;
+    struct pollfd fd = {.fd = redlock_fd(guard->connection), .events = POLLIN};
+
+    if (!guard->outcome_sent && guard->channel >= 0)
+        (void) guard_send(guard->channel, GUARD_ENDED, STATUS_LOST);
+    guard->outcome_sent = true;
+    (void) dup2(STDOUT_FILENO, STDERR_FILENO); /* /dev/null */
+    while (guard->at_risk && !guard->lost_told && cli_now_ns() < until_ns) {
+        (void) cli_poll(&fd, 1, until_ns);
+        (void) redlock_dispatch(guard->connection);
+    }
+}
+
 /* The exit status; -1: that of the command. */
 static int run_command(struct guard *guard) {
     int status = choose_times(guard);
@@ -449,6 +471,8 @@ static int run_command(struct guard *guard) {
     watch(guard);
     if (guard->terminated)
         complain_of_loss(guard);
+    if (guard->terminated && guard->at_risk)
+        await_loss(guard);
     if (!guard->terminated || guard->tree_is_over)
         release(guard);
     return guard->terminated ? STATUS_LOST : -1;

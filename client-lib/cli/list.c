@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "json.h"
@@ -124,17 +126,30 @@ static const char *milliseconds(int64_t us, char buffer[NUMBER_BYTES]) {
     return buffer;
 }
 
-enum { COLUMNS = 100 };
+enum { COLUMNS_MIN = 20, COLUMNS_USUAL = 100, NAME_COLUMNS_MIN = 12 };
+
+/* Of the terminal, or of $COLUMNS. */
+static size_t columns(void) {
+    const char *text = getenv("COLUMNS");
+    struct winsize size;
+    long number = text ? strtol(text, NULL, 10) : 0;
+
+    if (number == 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+        number = size.ws_col;
+    return number >= COLUMNS_MIN && number <= INT16_MAX ? (size_t) number : COLUMNS_USUAL;
+}
 
 /* Indented, broken at blanks. */
 static void print_wrapped(const char *text, size_t length) {
+    size_t room = columns() - 2;
+
     while (length > 0) {
         size_t take = length;
-        if (take > COLUMNS - 2) {
-            for (take = COLUMNS - 2; take > 0 && text[take] != ' '; take--)
+        if (take > room) {
+            for (take = room; take > 0 && text[take] != ' '; take--)
                 ;
             if (take == 0)
-                take = COLUMNS - 2;
+                take = room;
         }
         (void) printf("  %.*s\n", (int) take, text);
         take += take < length && text[take] == ' ';
@@ -144,12 +159,12 @@ static void print_wrapped(const char *text, size_t length) {
 }
 
 /* One line a node; below it why it does not vote, and until when. */
-static void print_node(const struct resp_token *node) {
+static void print_node(const struct resp_token *node, int name_columns) {
     char since[NUMBER_BYTES], p50[NUMBER_BYTES], p99[NUMBER_BYTES], until[NUMBER_BYTES];
     const struct resp_token *reason = listing_get(node, "reason"), *differs = listing_get(node, "differs");
 
-    (void) printf("%-12.*s %-11.*s %-8s %7s %7s %8" PRId64 "  %-8.*s %.*s\n", TEXT(node, "name"),
-                  TEXT(node, "state"), duration(listing_integer(node, "since"), since),
+    (void) printf("%-*.*s %-11.*s %-8s %7s %7s %8" PRId64 "  %-8.*s %.*s\n", name_columns,
+                  TEXT(node, "name"), TEXT(node, "state"), duration(listing_integer(node, "since"), since),
                   milliseconds(listing_integer(node, "rtt_p50"), p50),
                   milliseconds(listing_integer(node, "rtt_p99"), p99), listing_integer(node, "clock"),
                   TEXT(node, "version"), TEXT(node, "address"));
@@ -162,11 +177,18 @@ static void print_node(const struct resp_token *node) {
 }
 
 static void print_nodes(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
+    int name_columns = NAME_COLUMNS_MIN;
+
     (void) userdata;
-    (void) printf("%-12s %-11s %-8s %7s %7s %8s  %-8s %s\n", "NODE", "STATE", "SINCE", "P50 ms", "P99 ms",
-                  "CLOCK ms", "REDIS", "ADDRESS");
+    for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count) {
+        const struct resp_token *name = listing_get(&tokens[at], "name");
+        if (name && (int) name->length > name_columns)
+            name_columns = (int) name->length;
+    }
+    (void) printf("%-*s %-11s %-8s %7s %7s %8s  %-8s %s\n", name_columns, "NODE", "STATE", "SINCE", "P50 ms",
+                  "P99 ms", "CLOCK ms", "REDIS", "ADDRESS");
     for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count)
-        print_node(&tokens[at]);
+        print_node(&tokens[at], name_columns);
 }
 
 /* An operator's word about these nodes. The first failure counts. */

@@ -177,7 +177,17 @@ def test_quorum_lost():
     equal(process.wait(20 * lab.SCALE), 125, "then the end: 125")
     within(lab.now() - begun - first, 1.0, 2.0 + 0.2 * lab.SCALE, "after the grace")
     ok("no quorum" in process.stderr.read().replace("-", " "), "with the reason")
+    lab.wait_for(lambda: victim.status()["losses"] == 1, what="the loss in the counters")
+    lab.wait_for(lambda: "lease no\\x20quorum: lost: no-quorum" in victim.log_text(), what="the log's line")
+    ok(True, "a command that is stopped for a lost lease counts as a loss, and is logged")
     victim.terminate()
+
+
+def test_max_hold():
+    status, _, errors = lab.redlock_run(agent, "run", "--max-hold", "1500ms", "-t", "1s", "--grace", ".3",
+                                        "longest", "--", "sleep", "100")
+    equal(status, 125, "--max-hold ends the command: 125")
+    ok("can't be kept: max-hold" in errors, errors.strip())
 
 
 def test_parent_death():
@@ -236,6 +246,21 @@ def test_listings():
     leases = json.loads(lab.redlock_run(agent, "leases", "--json")[1])
     equal(len(leases), 601, "leases reads all pages")
     client.close()
+
+
+def test_columns():
+    """Long names of nodes, and a narrow terminal."""
+    own = lab.nodes(2)
+    own[0].name = "a-node-whose-name-is-long"
+    wide = lab.Agent([*own, lab.FakeNode("third", role="slave")])
+    text = lab.redlock_run(wide, "nodes")[1].splitlines()
+    states = [line.split().index("voting") for line in text if "voting" in line]
+    columns = {line.index("voting") for line in text if "voting" in line} | {text[0].index("STATE")}
+    equal((len(states), len(columns)), (2, 1), "names of any length leave the columns straight")
+    out = lab.redlock(wide, "nodes", env=dict(os.environ, COLUMNS="40")).communicate()[0].splitlines()
+    reasons = [line for line in out if line.startswith("  ")]
+    ok(len(reasons) > 1 and all(len(line) <= 40 for line in reasons), "reasons are broken at $COLUMNS")
+    wide.terminate()
 
 
 def test_release():
@@ -362,5 +387,6 @@ def test_check():
 
 main(test_exit_statuses, test_not_names, test_stopped_agent, test_environment_and_group,
      test_signals_are_passed_on, test_waits_before_release, test_never_outlives_a_short_lease,
-     test_never_outlives_the_lease, test_quorum_lost, test_parent_death, test_acquire_for, test_release,
-     test_aliases, test_failing_output, test_denied_socket, test_check, test_listings)
+     test_never_outlives_the_lease, test_quorum_lost, test_max_hold, test_parent_death, test_acquire_for,
+     test_columns, test_release, test_aliases, test_failing_output, test_denied_socket, test_check,
+     test_listings)
