@@ -93,6 +93,8 @@ static void test_owed(void) {
     for (uint64_t request = 1; request <= 300; request++) {
         world.n_sends = world.n_reports = 0;
         contend(request, false);
+        if (!last_sent(OPERATION_ACQUIRE))
+            break;
         struct sent sent = *last_sent(OPERATION_ACQUIRE);
         answer_all(&sent, 0x3, VOTE_YES);
         granted += last_report(REPORT_GRANTED) != NULL;
