@@ -384,7 +384,7 @@ def answers_in_c(text):
         greeted.recv(4096)
         greeted.sendall(b"%0\r\n")
         equal((process.communicate(timeout=20 * lab.SCALE)[1], process.returncode),
-              ("the agent does not answer: the agent has not answered for 2000 ms\n", 1), "and the time-out")
+              ("the agent does not answer: the agent did not reply within 2000 ms\n", 1), "and the time-out")
         greeted.close()
 
 
