@@ -8,11 +8,11 @@ void agent_clock_init(struct agent_clock *clock) {
     clock->shift_ns = 0;
 }
 
-void agent_clock_told(struct agent_clock *clock, int64_t agent_ns, int64_t vague_ns, int64_t sent_ns,
-                      int64_t received_ns) {
+void agent_clock_bound(struct agent_clock *clock, int64_t agent_ns, int64_t vague_ns, int64_t sent_ns,
+                       int64_t received_ns) {
     int64_t low_ns = sent_ns - agent_ns - vague_ns, high_ns = received_ns - agent_ns;
 
-    /* Out of what was known: the agent lies in another namespace than before. What it says now counts. */
+    /* Contradicts the bounds: an agent in another namespace than the last one. Start again. */
     if (low_ns > clock->high_ns || high_ns < clock->low_ns)
         agent_clock_init(clock);
     if (low_ns > clock->low_ns)
@@ -22,9 +22,9 @@ void agent_clock_told(struct agent_clock *clock, int64_t agent_ns, int64_t vague
     clock->shift_ns = clock->low_ns <= 0 && clock->high_ns >= 0 ? 0 : clock->low_ns;
 }
 
-void agent_clock_granted(struct agent_clock *clock, int64_t deadline_ns, int64_t validity_ms,
-                         int64_t sent_ns, int64_t received_ns) {
-    agent_clock_told(clock, deadline_ns - (validity_ms + 1) * NS_PER_MS, NS_PER_MS, sent_ns, received_ns);
+void agent_clock_bound_grant(struct agent_clock *clock, int64_t deadline_ns, int64_t validity_ms,
+                             int64_t sent_ns, int64_t received_ns) {
+    agent_clock_bound(clock, deadline_ns - (validity_ms + 1) * NS_PER_MS, NS_PER_MS, sent_ns, received_ns);
 }
 
 int64_t agent_clock_here_ns(const struct agent_clock *clock, int64_t agent_ns) {

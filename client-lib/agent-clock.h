@@ -1,9 +1,9 @@
-/* The agent's CLOCK_BOOTTIME on this process's own. Both are one clock, except in another time namespace:
- * there they differ by a constant. Each message that has the agent's time bounds that constant, since it was
- * written after its question was sent and before it was received. Pure.
+/* Converts the agent's CLOCK_BOOTTIME to this process's. Pure. The clocks are one, except in different time
+ * namespaces, where they differ by a constant (time_namespaces(7)). Each reply with the agent's time bounds
+ * that constant, because the agent wrote it after the request was sent and before the reply was received.
  *
- * As long as 0 is within the bounds it is taken for the constant; else the lower one, with which a deadline
- * is never later than the agent means it. */
+ * While 0 is within the bounds, the constant is taken as 0; else as the lower bound, with which a converted
+ * deadline is never too late. */
 #pragma once
 
 #include <stdint.h>
@@ -11,20 +11,20 @@
 /* This process's clock minus the agent's. */
 struct agent_clock {
     int64_t low_ns, high_ns;
-    _Atomic int64_t shift_ns; /* what is taken for it; read by other threads too */
+    _Atomic int64_t shift_ns; /* the constant as taken; read by other threads */
 };
 
-/* Of an agent that has told nothing yet. */
+/* Without bounds: for a new agent. */
 void agent_clock_init(struct agent_clock *clock);
 
-/* The agent's clock was within `agent_ns` and `agent_ns` + `vague_ns` when it wrote what was received at
- * `received_ns`. Not before `sent_ns`, when it was asked for that. */
-void agent_clock_told(struct agent_clock *clock, int64_t agent_ns, int64_t vague_ns, int64_t sent_ns,
-                      int64_t received_ns);
+/* The agent's clock was between `agent_ns` and `agent_ns` + `vague_ns` when it wrote a reply that was
+ * received at `received_ns`; its request was sent at `sent_ns`. */
+void agent_clock_bound(struct agent_clock *clock, int64_t agent_ns, int64_t vague_ns, int64_t sent_ns,
+                       int64_t received_ns);
 
-/* The same of a deadline and the validity, in whole ms, that was left until then. */
-void agent_clock_granted(struct agent_clock *clock, int64_t deadline_ns, int64_t validity_ms,
-                         int64_t sent_ns, int64_t received_ns);
+/* The same from a deadline and the remaining validity in whole ms. */
+void agent_clock_bound_grant(struct agent_clock *clock, int64_t deadline_ns, int64_t validity_ms,
+                             int64_t sent_ns, int64_t received_ns);
 
-/* An instant of the agent's by this process's clock. Thread-safe. */
+/* Converts an instant of the agent's clock. Thread-safe. */
 int64_t agent_clock_here_ns(const struct agent_clock *clock, int64_t agent_ns);

@@ -204,7 +204,7 @@ static void reply_hello(struct client *client, const struct client_pending *pend
     int64_t agent_ns = (int64_t) value_integer(value_get(tokens, n_tokens, "now"));
 
     if (agent_ns > 0)
-        agent_clock_told(&client->clock, agent_ns, 0, pending->sent_ns, client->now_ns);
+        agent_clock_bound(&client->clock, agent_ns, 0, pending->sent_ns, client->now_ns);
 }
 
 static void reply_leader(struct client_reply *reply, const struct resp_token *tokens, size_t n_tokens) {

@@ -40,7 +40,7 @@ static bool take_grant(struct client *client, struct redlock_lease *lease, const
         return false;
     if (lease->state == LEASE_WAITING)
         lease->waited_ns = client->now_ns - lease->asked_ns;
-    agent_clock_granted(&client->clock, deadline_ns, validity_ms, lease->asked_ns, client->now_ns);
+    agent_clock_bound_grant(&client->clock, deadline_ns, validity_ms, lease->asked_ns, client->now_ns);
     lease->id = (uint64_t) id;
     lease->fence = value_integer(value_get(tokens, n_tokens, "fence"));
     take_resume_token(lease, value_get(tokens, n_tokens, "secret"));

@@ -179,7 +179,7 @@ int observe_add(struct client *client, const char *name) {
     size_t length = strlen(name);
 
     if (length < 1 || length > NAME_BYTES_MAX) {
-        client_note(client, "the name must have 1 to 512 bytes");
+        client_note(client, "a name has 1 to 512 bytes");
         return REDLOCK_BAD_NAME;
     }
     if (find(client, name, length))

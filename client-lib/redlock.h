@@ -1,19 +1,39 @@
-/* libredlock: leases from the local redlockd agent.
+/* libredlock: leases from the redlockd agent of this host. Manual: libredlock(3).
  *
- * A connection belongs to one thread at a time; different connections are independent, and the library has
- * no state of its own. A lease belongs to the connection that acquired it and ends with it, or when the
- * process dies. It outlives the agent: when the connection breaks and something is held or waited for, the
- * library connects to the agent's successor, resumes each lease while it is valid, and asks again for what
- * it waits for. After fork() the child has no part in it: every call there but redlock_close() returns
- * REDLOCK_FORKED, and the descriptor is closed on exec.
+ *     struct redlock *connection;
+ *     struct redlock_lease *lease;
  *
- * Structures begin with their size, so that they can grow: REDLOCK_BAD_ARGUMENT if it is none, or if behind
- * what the library knows anything is set. NULL where it is not allowed is REDLOCK_BAD_ARGUMENT too, or what
- * stands for nothing: 0, "". A handle that was given back, and a connection that was closed, is freed: to
- * use it again is an error of the program that the library can't see.
+ *     if (redlock_connect(NULL, &connection) == REDLOCK_OK &&
+ *         redlock_acquire(connection, "nightly", NULL, &lease) == REDLOCK_OK)
+ *         while (redlock_valid(lease))
+ *             ...                                   // only the holder does this
  *
- * Calls return 0 or more for success and a negative enum redlock_error for failure; redlock_error_text() has
- * the details. Times are on CLOCK_BOOTTIME. What the agent speaks is in protocol.md. */
+ * Leases. The agent extends a lease until the holder releases it, closes the connection or dies. The holder
+ * calls redlock_valid() before each step that only the holder may do: a lease can expire, for example when
+ * the agent reaches no majority of its nodes. Work that outlasts that check needs the fencing token
+ * (redlock_fence()) at the resource.
+ *
+ * Restarts. A lease outlives its agent. When the connection breaks while a lease is held, a request waits or
+ * a name is observed, the library reconnects to the next agent and resumes them. Otherwise the connection is
+ * over: every call returns REDLOCK_AGENT_AWAY, and the caller opens another connection.
+ *
+ * Threads. A connection and its leases belong to one thread at a time; a concurrent call returns
+ * REDLOCK_IN_USE. redlock_valid(), redlock_remaining_ns() and redlock_strerror() may be called from any
+ * thread. Different connections are independent: the library has no global state, and changes no signal
+ * handlers.
+ *
+ * Processes. After fork() the connection stays with the parent. In the child every call returns
+ * REDLOCK_FORKED, except redlock_close(), which frees the child's copy. Descriptors are closed on exec.
+ *
+ * Results. Calls return 0 or a positive value on success and a negative enum redlock_error on failure.
+ * "A connection error" below is REDLOCK_AGENT_AWAY, REDLOCK_NO_ANSWER, REDLOCK_PROTOCOL, REDLOCK_FORKED,
+ * REDLOCK_IN_USE, REDLOCK_NO_MEMORY or REDLOCK_SYSTEM. An output is only written on success. NULL for a
+ * pointer that must not be NULL is REDLOCK_BAD_ARGUMENT, or 0 or "" from calls that return no error.
+ *
+ * Versions. Structures begin with their size, so that they can grow. A size smaller than that of the first
+ * version, or a set member that the library does not know, is REDLOCK_BAD_ARGUMENT.
+ *
+ * Times are on CLOCK_BOOTTIME. The protocol is described in protocol.md. */
 #ifndef REDLOCK_H
 #define REDLOCK_H
 
@@ -31,121 +51,125 @@ extern "C" {
 
 enum redlock_error {
     REDLOCK_OK = 0,
-    REDLOCK_BUSY = -1,         /* held by another, and the call was not to wait */
-    REDLOCK_TIMED_OUT = -2,    /* waited as long as asked; held by another all the while */
+    REDLOCK_BUSY = -1,         /* another holder has the lease, and wait_ms was 0 */
+    REDLOCK_TIMED_OUT = -2,    /* another holder had the lease for all of wait_ms */
     REDLOCK_NO_QUORUM = -3,    /* the agent reaches no majority of its nodes */
-    REDLOCK_DENIED = -4,       /* not allowed to this user */
+    REDLOCK_DENIED = -4,       /* the agent's configuration does not allow it to this user */
     REDLOCK_QUOTA = -5,        /* a limit of the agent is reached */
-    REDLOCK_BAD_NAME = -6,     /* not a name: 1 to 512 bytes of UTF-8 without control characters */
-    REDLOCK_BAD_ARGUMENT = -7, /* out of range */
+    REDLOCK_BAD_NAME = -6,     /* a name has 1 to 512 bytes of UTF-8 without control characters */
+    REDLOCK_BAD_ARGUMENT = -7, /* out of range, NULL, or a wrong structure size */
     REDLOCK_LOST = -8,         /* the lease is no longer held */
-    REDLOCK_DRAINING = -9,     /* the agent is about to stop */
-    REDLOCK_AGENT_AWAY = -10,  /* no agent to connect to, or the connection is over */
-    REDLOCK_NO_ANSWER = -11,   /* the agent is connected but does not answer: stopped, or overloaded */
-    REDLOCK_PROTOCOL = -12,    /* the agent said what this library does not understand */
+    REDLOCK_DRAINING = -9,     /* the agent is stopping */
+    REDLOCK_AGENT_AWAY = -10,  /* no agent listens, or the connection is over */
+    REDLOCK_NO_ANSWER = -11,   /* the agent is connected, but did not reply in time: stopped or overloaded */
+    REDLOCK_PROTOCOL = -12,    /* the agent sent something that this library does not understand */
     REDLOCK_FORKED = -13,      /* the connection belongs to the parent process */
-    REDLOCK_NO_MEMORY = -14,
-    REDLOCK_SYSTEM = -15, /* a system call failed */
-    REDLOCK_IN_USE = -16  /* another call on this connection is not over: this one comes from one of its
-                           * callbacks, or from another thread */
+    REDLOCK_NO_MEMORY = -14,   /* the process has no memory left */
+    REDLOCK_SYSTEM = -15,      /* a system call failed */
+    REDLOCK_IN_USE = -16 /* another call on this connection is in progress: this call came from one of its
+                          * callbacks, or from another thread */
 };
 
 struct redlock;       /* a connection to the agent */
-struct redlock_lease; /* a lease, or a request for one */
+struct redlock_lease; /* a handle of a lease, or of a request for one */
 
 struct redlock_options {
-    size_t size;          /* sizeof(struct redlock_options): lets the structure grow */
-    int64_t ttl_ms;       /* 0: the agent's default */
-    int64_t wait_ms;      /* 0: one try; -1: for ever */
-    int64_t heartbeat_ms; /* 0: none; else redlock_beat() must be called at least this often */
-    int64_t max_hold_ms;  /* 0: the agent's default */
+    size_t size;          /* sizeof(struct redlock_options) */
+    int64_t ttl_ms;       /* time to live without extension; 0: the agent's default */
+    int64_t wait_ms;      /* how long to wait for the lease; 0: one attempt; -1: without limit */
+    int64_t heartbeat_ms; /* the lease ends unless redlock_beat() is called this often; 0: no heartbeat */
+    int64_t max_hold_ms;  /* the lease ends this long after the grant; 0: the agent's default */
     const void *data;     /* published with the lease, see redlock_leader() */
-    size_t data_length;   /* at most 1,024 */
-    int64_t linger_ms;    /* the lease goes on for so long when the process dies, or closes the connection
-                           * without redlock_release(); 0: not at all */
+    size_t data_length;   /* at most 1,024 bytes */
+    int64_t linger_ms;    /* the lease stays held this long after the process dies, or closes the connection
+                           * without redlock_release(); 0: it is released at once */
 };
 
 #define REDLOCK_OPTIONS_INIT \
     { sizeof(struct redlock_options), 0, 0, 0, 0, 0, 0, 0 }
 
-/* --- connections --- */
+/* --- connections: redlock_connect(3) --- */
 
-/* Connects to the agent's socket; NULL: $REDLOCK_SOCKET (not in set-user-ID programs), else
- * REDLOCK_DEFAULT_SOCKET. The connection is to be ended by redlock_close(). REDLOCK_OK, REDLOCK_AGENT_AWAY,
- * REDLOCK_NO_ANSWER, REDLOCK_QUOTA, REDLOCK_PROTOCOL, REDLOCK_NO_MEMORY or REDLOCK_SYSTEM. */
+/* Connects to the agent at `socket_path`; NULL: the path in $REDLOCK_SOCKET (ignored in set-user-ID
+ * programs), else REDLOCK_DEFAULT_SOCKET. The caller closes the connection with redlock_close(). REDLOCK_OK,
+ * REDLOCK_AGENT_AWAY, REDLOCK_NO_ANSWER, REDLOCK_QUOTA, REDLOCK_PROTOCOL, REDLOCK_NO_MEMORY or
+ * REDLOCK_SYSTEM.
+ */
 int redlock_connect(const char *socket_path, struct redlock **ret);
 
-/* Closes the connection: its leases are released (or linger), their handles freed. NULL is fine. In a forked
- * child it only frees the child's copy: the parent's leases go on. While another call is under way, as in a
- * callback, it does nothing. */
+/* Closes the connection and frees its handles; its leases are released, or linger. NULL is fine. In a forked
+ * child only the child's copy is freed. During another call, as in a callback, redlock_close() does nothing.
+ */
 void redlock_close(struct redlock *connection);
 
-/* How long calls that don't wait for a lease wait for the agent, and requests that do for its return: 10,000
- * ms unless set. */
+/* Sets the answer time-out, 10,000 ms by default, at least 1: how long calls that do not wait for a lease
+ * wait for the agent's reply, and how long waiting requests survive without an agent. */
 void redlock_set_answer_timeout(struct redlock *connection, int64_t timeout_ms);
 
-/* A sentence about the last failure of this connection, "" if there was none. It stands until the next call.
- */
+/* A sentence on the last failure on this connection, "" if there was none; valid until the next call. */
 const char *redlock_error_text(const struct redlock *connection);
 
-/* A short text for an enum redlock_error. Thread-safe; the text stands for ever. */
+/* A short text for an enum redlock_error; static. Thread-safe. */
 const char *redlock_strerror(int error);
 
-/* --- leases, blocking --- */
+/* --- leases: redlock_acquire(3), redlock_valid(3) --- */
 
-/* Acquires the lease `name`; `options` may be NULL. REDLOCK_OK and a handle that is to be given to
- * redlock_release(), or REDLOCK_BUSY, REDLOCK_TIMED_OUT, REDLOCK_NO_QUORUM, REDLOCK_DENIED, REDLOCK_QUOTA,
- * REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT, REDLOCK_DRAINING, REDLOCK_LOST (the process was stopped until the
- * lease had expired) or a failure of the connection. Never longer than wait_ms and the answer time-out
- * together. */
+/* Acquires the lease `name`; `options` may be NULL. Takes at most wait_ms and the answer time-out together.
+ * REDLOCK_OK, with a handle that the caller releases with redlock_release(); or REDLOCK_BUSY,
+ * REDLOCK_TIMED_OUT, REDLOCK_NO_QUORUM, REDLOCK_DENIED, REDLOCK_QUOTA, REDLOCK_BAD_NAME,
+ * REDLOCK_BAD_ARGUMENT, REDLOCK_DRAINING, REDLOCK_LOST (the process was stopped until the lease expired) or
+ * a connection error. */
 int redlock_acquire(struct redlock *connection, const char *name, const struct redlock_options *options,
                     struct redlock_lease **ret);
 
-/* Gives the lease up, or withdraws the request, and frees the handle in any case but REDLOCK_FORKED and
- * REDLOCK_IN_USE. 1: it
- * was held until now, or the request is withdrawn; 0: no longer; or a failure of the connection, with which
- * the lease ends too. NULL is fine and gives 0. */
+/* Releases the lease, or withdraws the request, and frees the handle, except on REDLOCK_FORKED and
+ * REDLOCK_IN_USE. 1: the lease was held until now, or the request was withdrawn; 0: the lease was already
+ * lost, or `lease` is NULL; or a connection error, and the lease ends too. */
 int redlock_release(struct redlock_lease *lease);
 
-/* Asks the agent: the validity in ms (more than 0), 0 when it is lost or has less than 1 ms left, which is
- * the same from then on, or a failure of the connection. */
+/* Asks the agent for the remaining validity in ms. 0: lost, or less than 1 ms left, and so lost from now on;
+ * or a connection error. */
 int64_t redlock_check(struct redlock_lease *lease);
 
-/* The holder is alive: wanted every heartbeat_ms. 1, 0 when the lease is lost, or a failure of the
- * connection. */
+/* Reports to the agent that the holder is alive; due at least every heartbeat_ms. 1; 0: the lease is lost;
+ * or a connection error. */
 int redlock_beat(struct redlock_lease *lease);
 
-/* The holder's own sight, without asking: how many ns the lease is still valid, 0 when it is not (any more).
- * Read from a page that the agent keeps up to date, and that is asked for with the connection's first lease
- * (with an agent that has none, from the last deadline that was told: then the truth may be longer, never
- * shorter). Right also when the agent is dead, stopped or slow, and in another time namespace than the
- * agent's. Once 0, always 0, in all threads: an extension that comes too late is given back. No system call;
- * from any thread, also while another one uses the connection, as long as nobody gives the handle back or
+/* The remaining validity in ns, 0: not held. Reads memory that the agent keeps up to date (protocol.md,
+ * section 8) and the clock: no system call, no waiting, correct even if the agent is dead, stopped or in
+ * another time namespace. From an agent without such memory: the last deadline received, which may be too
+ * early but never too late.
+ *
+ * After the grant, 0 is final for this lease in all threads: an extension that arrives later is released.
+ * From any thread, also during other calls on the connection, as long as no thread releases the handle or
  * closes the connection meanwhile. 0 in a forked child. */
 int64_t redlock_remaining_ns(const struct redlock_lease *lease);
 
-/* redlock_remaining_ns() > 0: for just before each thing that only the holder may do. */
+/* redlock_remaining_ns() > 0: to be called just before each step that only the holder may do. */
 bool redlock_valid(const struct redlock_lease *lease);
 
-/* The agent's number for it: 0 until it gave one, another one after the lease was resumed. */
+/* The agent's id of the lease; 0 until the agent assigned one; changes when the lease is resumed. */
 uint64_t redlock_lease_id(const struct redlock_lease *lease);
 
-/* The fencing token: larger than that of every holder of the name before. A resource that remembers the
- * largest one that it has seen can refuse those who don't know yet that they have lost the lease. At most
- * 53 bits; 0 until the lease is granted, or when the agent gives none. Does no I/O. */
+/* The fencing token, at most 53 bits: larger than the token of every earlier holder of the name. A resource
+ * that rejects tokens smaller than the largest one seen is safe from holders that have lost the lease
+ * without noticing. 0 until the grant, and if the agent assigns no tokens. Does no I/O. */
 uint64_t redlock_fence(const struct redlock_lease *lease);
 
-const char *redlock_lease_name(const struct redlock_lease *lease); /* stands as long as the handle */
+/* The lease's name; valid as long as the handle. */
+const char *redlock_lease_name(const struct redlock_lease *lease);
 
-/* Who holds `name`, as a majority of the nodes says. */
+/* --- leaders: redlock_observe(3) --- */
+
+/* The holder of a name, as a majority of the nodes reports it. */
 struct redlock_leader {
     size_t size;      /* sizeof(struct redlock_leader), set by the caller */
-    char holder[256]; /* "host:agent:pid"; another library's lock value; "" with a type */
-    char data[1025];
+    char holder[256]; /* "host:agent:pid", or another Redlock library's lock value; "" with a type */
+    char data[1025];  /* what the holder published, with a NUL behind it */
     size_t data_length;
-    int64_t validity_ms; /* -1: the key does not expire */
+    int64_t validity_ms; /* until the key expires; -1: never, so it is not a lease */
     uint64_t fence;      /* the holder's token; 0: none, or no majority agrees on it */
-    char type[32];       /* the key's type in Redis, if it is no string and so no lock; else "" */
+    char type[32];       /* the key's type in Redis if it is not a string, and so not a lock; else "" */
 };
 
 #define REDLOCK_LEADER_INIT                                 \
@@ -155,97 +179,97 @@ struct redlock_leader {
         }                                                   \
     }
 
-/* 1 and the leader; 0 when nobody holds it; REDLOCK_NO_QUORUM, REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT or a
- * failure of the connection. `ret` has its size, see REDLOCK_LEADER_INIT. */
+/* Asks the nodes who holds `name`, on any host. `ret` is initialized with REDLOCK_LEADER_INIT. 1: *ret is
+ * filled; 0: the name is free; REDLOCK_NO_QUORUM, REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT or a connection
+ * error.
+ */
 int redlock_leader(struct redlock *connection, const char *name, struct redlock_leader *ret);
 
-/* --- observing --- */
-
 enum redlock_leadership {
-    REDLOCK_LEADER_UNKNOWN, /* no majority of the nodes, or no agent, has told for a while */
+    REDLOCK_LEADER_UNKNOWN, /* no majority of the nodes for 5 s, or no agent for the answer time-out */
     REDLOCK_LEADER_NONE,
     REDLOCK_LEADER_HELD,
 };
 
-/* Who leads a name. What it points to stands until the callback returns. */
+/* The leader of an observed name; valid until the callback returns. Members after since_ms are only set with
+ * REDLOCK_LEADER_HELD. */
 struct redlock_sighting {
-    size_t size; /* of this structure, as the library has it: it may grow */
+    size_t size; /* of this structure in the library: later versions may be larger */
     const char *name;
     enum redlock_leadership leadership;
-    int64_t since_ms;   /* for how long the agent has seen it so */
-    const char *holder; /* this and what follows with REDLOCK_LEADER_HELD: "host:agent:pid" */
-    const char *host;   /* "" when it is not known: the lock is another library's */
-    uint64_t fence;     /* the holder's token; 0: none, or not known */
-    const void *data;
+    int64_t since_ms;   /* how long the agent has seen this leadership */
+    const char *holder; /* "host:agent:pid" */
+    const char *host;   /* "": unknown, because the lock is another library's */
+    uint64_t fence;     /* the holder's token; 0: none, or unknown */
+    const void *data;   /* what the holder published */
     size_t data_length;
-    const char *type; /* the key's type in Redis, if it is no string and so no lock; else "" */
+    const char *type; /* the key's type in Redis if it is not a string, and so not a lock; else "" */
 };
 
-/* Observes who leads `name`: the callback `leader` is called with what is so now, soon after, and at each
- * change, as redlock_dispatch() or a blocking call finds it. When the agent is restarted it goes on at the
- * next one, and is told only what has changed meanwhile; a connection that observes something is never over,
- * however long there is no agent. A name that is observed already is no failure. REDLOCK_OK,
- * REDLOCK_BAD_NAME, REDLOCK_QUOTA, REDLOCK_NO_MEMORY or a failure of the connection. */
+/* Observes who leads `name`. The callback `leader` gets the present leader soon, and then each change; calls
+ * to redlock_dispatch() or blocking calls run it. Observing survives restarts of the agent, after which only
+ * changes are reported; a connection that observes a name is never over. REDLOCK_OK, also if the name is
+ * already observed; REDLOCK_BAD_NAME, REDLOCK_QUOTA, REDLOCK_NO_MEMORY or a connection error. */
 int redlock_observe(struct redlock *connection, const char *name);
 
-/* Observes it no more. 1; 0 when it was not observed; or a failure of the connection, with which the
- * observation ends too. */
+/* Stops observing. 1; 0: the name was not observed; or a connection error, and observing stops too. */
 int redlock_unobserve(struct redlock *connection, const char *name);
 
-/* --- event loops --- */
+/* --- event loops: redlock_acquire_async(3) --- */
 
 struct redlock_callbacks {
     size_t size; /* sizeof(struct redlock_callbacks) */
     /* An asynchronous request got its lease. */
     void (*granted)(struct redlock_lease *lease, void *userdata);
-    /* It ended without one; the handle is freed when this returns. */
+    /* An asynchronous request ended without a lease. The handle is freed when the callback returns. */
     void (*failed)(struct redlock_lease *lease, enum redlock_error error, const char *text, void *userdata);
-    /* An extension failed; the agent goes on trying for `left_ms`. With the reason "agent-away": there is
-     * none, and the library goes on trying. */
+    /* An extension failed; the agent retries for `left_ms`. With the reason "agent-away" there is no agent,
+     * and the library tries to reconnect. */
     void (*at_risk)(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata);
-    /* No longer at risk. */
+    /* The lease is no longer at risk. */
     void (*extended)(struct redlock_lease *lease, void *userdata);
-    /* The lease is over, whatever the agent's state: told once, at the latest at its deadline. `reason` is
-     * the agent's word, "expired" when it gave none until the deadline, or "lost". The handle stays until
-     * redlock_release(). */
+    /* The lease ended. Called once, at the deadline at the latest, whatever the agent's state. `reason` is
+     * the agent's word, "expired" if the agent gave none until the deadline, or "lost" if it only reports
+     * the end. The handle stays until redlock_release(). */
     void (*lost)(struct redlock_lease *lease, const char *reason, const char *text, void *userdata);
-    /* The agent is about to stop. Leases are valid until their deadlines. */
+    /* The agent is stopping. Leases stay valid until their deadlines. */
     void (*draining)(struct redlock *connection, void *userdata);
-    /* The connection is over: it broke, and nothing was held, waited for or observed, or has been lost
-     * since. A break that is mended is not told. */
+    /* The connection is over: it broke, and no lease, waiting request or observed name was left. A break
+     * that the library repairs is not reported. */
     void (*disconnected)(struct redlock *connection, void *userdata);
-    /* Who leads a name that is observed, at first and at each change: see redlock_observe(). */
+    /* The leader of an observed name, see redlock_observe(). */
     void (*leader)(struct redlock *connection, const struct redlock_sighting *sighting, void *userdata);
 };
 
-/* Any of the callbacks may be NULL; `callbacks` too: then there are none. They are called from
- * redlock_dispatch() and from blocking calls, never from elsewhere; inside of them only redlock_valid(),
- * redlock_remaining_ns(), redlock_lease_id(), redlock_lease_name(), redlock_fence() and redlock_error_text()
- * may be called: others return REDLOCK_IN_USE, and redlock_close() does nothing. REDLOCK_OK, or
- * REDLOCK_BAD_ARGUMENT, which changes nothing. */
+/* Sets the callbacks; members may be NULL, and `callbacks` too, for none. Only redlock_dispatch() and
+ * blocking calls run callbacks. A callback may call redlock_valid(), redlock_remaining_ns(),
+ * redlock_lease_id(), redlock_lease_name(), redlock_fence() and redlock_error_text(); other calls return
+ * REDLOCK_IN_USE, and redlock_close() does nothing. REDLOCK_OK, or REDLOCK_BAD_ARGUMENT, which changes
+ * nothing. */
 int redlock_set_callbacks(struct redlock *connection, const struct redlock_callbacks *callbacks,
                           void *userdata);
 
-/* A descriptor to wait on for redlock_events(); it stays the library's. One for the connection's whole life:
- * it covers the library's own timers as well. Or REDLOCK_SYSTEM: a later call may have more luck. */
+/* The descriptor to poll for redlock_events(). The same for the connection's whole life, also across
+ * reconnects; covers the library's timers; owned by the library. REDLOCK_SYSTEM, for example without free
+ * descriptors: a later call may succeed. */
 int redlock_fd(struct redlock *connection);
 
 /* The poll(2) events to wait for: POLLIN. */
 int redlock_events(struct redlock *connection);
 
-/* Does what is to be done now, without waiting: reads, calls the callbacks, keeps the deadlines fresh.
- * REDLOCK_OK, or a failure of the connection, after which only leases' ends are told. */
+/* Processes what is due without waiting: reads, runs callbacks, reconnects, ends expired leases. REDLOCK_OK,
+ * or a connection error; then the connection is over, and only ends of leases are still reported. */
 int redlock_dispatch(struct redlock *connection);
 
-/* Asks for a lease; `granted` or `failed` is called later, with REDLOCK_AGENT_AWAY when the connection broke
- * and wait_ms was 0, or no agent came back in the answer time-out. The handle is to be given to
- * redlock_release(), unless `failed` came. */
+/* Requests a lease without waiting; `granted` or `failed` follows. `failed` has REDLOCK_AGENT_AWAY if the
+ * connection broke and wait_ms was 0, or if no agent returned within the answer time-out. The caller
+ * releases the handle with redlock_release() or redlock_release_async(), unless `failed` was called.
+ * REDLOCK_OK, or an error, and no callback follows. */
 int redlock_acquire_async(struct redlock *connection, const char *name,
                           const struct redlock_options *options, struct redlock_lease **ret);
 
-/* Gives the lease up, or withdraws the request, without waiting for the answer, and frees the handle in any
- * case but REDLOCK_FORKED and REDLOCK_IN_USE. A request that is made next on this connection is dealt with
- * after it. REDLOCK_OK, or a failure of the connection, with which the lease ends too. NULL is fine. */
+/* redlock_release() without waiting for the reply. Requests made later on this connection are processed
+ * after the release. REDLOCK_OK, also for NULL; or a connection error, and the lease ends too. */
 int redlock_release_async(struct redlock_lease *lease);
 
 #ifdef __cplusplus

@@ -59,7 +59,7 @@ int request_options(const struct redlock_options *given, const char *name, struc
         return REDLOCK_BAD_ARGUMENT;
     }
     if (strlen(name) < 1 || strlen(name) > NAME_BYTES_MAX) {
-        *ret_text = "the name must have 1 to 512 bytes";
+        *ret_text = "a name has 1 to 512 bytes";
         return REDLOCK_BAD_NAME;
     }
     if (ret->data_length > DATA_BYTES_MAX)

@@ -6,7 +6,7 @@ enum { NUMBER_BYTES_MAX = 24, LINE_BYTES_MAX = 64 * 1024 };
 
 /* --- reading --- */
 
-/* Parsing goes forward over the buffer; `outcome` says how it ended, 1 while all is well. */
+/* Position in the buffer, and tokens so far. The take_ functions return 1 or a RESP_ result. */
 struct parse {
     const char *buffer;
     size_t length;
@@ -16,7 +16,7 @@ struct parse {
     size_t n_tokens;
 };
 
-/* Takes the line at the front, of at most `longest` bytes without its end. 1 or an outcome. */
+/* A line of at most `longest` bytes, without its end. */
 static int take_line(struct parse *parse, size_t longest, const char **ret_text, size_t *ret_length) {
     const char *text = parse->buffer + parse->at;
     size_t left = parse->length - parse->at, look = left < longest + 2 ? left : longest + 2;
@@ -38,7 +38,7 @@ static bool parse_integer(const char *text, size_t length, int64_t *ret) {
 
     if (length == sign)
         return false;
-    /* Summed up below zero, where there is one more number. */
+    /* Negative sums: INT64_MIN has no positive counterpart. */
     for (size_t i = sign; i < length; i++)
         if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(value, 10, &value) ||
             __builtin_sub_overflow(value, text[i] - '0', &value))
@@ -61,7 +61,7 @@ static int take_number(struct parse *parse, int64_t *ret) {
     return parse_integer(text, length, ret) ? 1 : RESP_MALFORMED;
 }
 
-/* A string of announced length. */
+/* A string with its length in front. */
 static int take_bulk(struct parse *parse, struct resp_token *token, char kind) {
     int64_t announced;
 
@@ -78,7 +78,7 @@ static int take_bulk(struct parse *parse, struct resp_token *token, char kind) {
         return RESP_TOO_LARGE;
     size_t length = (size_t) announced, left = parse->length - parse->at;
     const char *text = parse->buffer + parse->at;
-    /* A wrong end is told as soon as it is seen. */
+    /* Reject a wrong end as soon as its first byte is there. */
     if (left > length && text[length] != '\r')
         return RESP_MALFORMED;
     if (left < length + 2)
@@ -97,7 +97,7 @@ static int take_bulk(struct parse *parse, struct resp_token *token, char kind) {
     return 1;
 }
 
-/* An aggregate's head: the count of its elements, of pairs for a map. */
+/* The head of an aggregate: the number of elements, of pairs for a map. */
 static int take_count(struct parse *parse, struct resp_token *token, char kind) {
     int64_t count;
 
@@ -136,7 +136,7 @@ static int take_bool(struct parse *parse, struct resp_token *token) {
     return outcome;
 }
 
-/* One token: a scalar with its value, or an aggregate's head. */
+/* A scalar with its value, or the head of an aggregate. */
 static int take_token(struct parse *parse, struct resp_token *token) {
     const char *text;
     size_t length;
@@ -196,8 +196,8 @@ long resp_parse(const char *buffer, size_t length, const struct resp_limits *lim
                 struct resp_token *tokens, size_t *ret_tokens) {
     struct parse parse = {.buffer = buffer, .length = length, .limits = limits, .tokens = tokens};
     unsigned depth_max = limits->depth_max < RESP_DEPTH_MAX ? limits->depth_max : RESP_DEPTH_MAX;
-    uint64_t left[RESP_DEPTH_MAX + 1] = {1}; /* elements still to come, by level */
-    uint64_t owed = 1;                       /* over all levels: what was announced must fit as well */
+    uint64_t left[RESP_DEPTH_MAX + 1] = {1}; /* elements not yet parsed, by level */
+    uint64_t owed = 1; /* the same over all levels: announced elements count towards the limit */
     unsigned depth = 0;
 
     while (owed > 0) {
@@ -244,7 +244,7 @@ static long parse_words(struct parse *parse, size_t *ret_tokens) {
         while (at < length && parse->buffer[at] != ' ' && parse->buffer[at] != '\t') {
             unsigned char c = (unsigned char) parse->buffer[at++];
             if (c < ' ' || c == 0x7f)
-                return RESP_MALFORMED; /* noise, not a person typing */
+                return RESP_MALFORMED; /* binary input, not typed */
         }
         parse->tokens[parse->n_tokens++] =
             (struct resp_token){.type = RESP_BULK, .text = parse->buffer + from, .length = at - from};
@@ -262,7 +262,7 @@ long resp_parse_request(const char *buffer, size_t length, const struct resp_lim
         return RESP_INCOMPLETE;
     if (buffer[0] != '*') {
         unsigned char first = (unsigned char) buffer[0];
-        /* A line of words begins with a letter; blanks and empty lines are let pass. */
+        /* A line begins with a letter; blanks and empty lines are accepted. */
         if ((first < 'A' || first > 'z') && first != ' ' && first != '\r' && first != '\n')
             return RESP_MALFORMED;
         return parse_words(&parse, ret_tokens);
@@ -292,16 +292,16 @@ long resp_parse_request(const char *buffer, size_t length, const struct resp_lim
     return (long) parse.at;
 }
 
-/* --- passing over --- */
+/* --- skipping --- */
 
 void resp_skip_begin(struct resp_skip *skip, size_t bytes_max) {
     *skip = (struct resp_skip){.left = bytes_max};
 }
 
-/* Each item has at least its "$0", and two line ends. */
+/* "$0" and two line ends. */
 enum { ITEM_BYTES_MIN = 6 };
 
-/* The array's head or an item's. 1 or an outcome. */
+/* The head of the array, or of an item. */
 static int skip_head(struct resp_skip *skip, struct parse *parse, char kind) {
     int64_t number;
     size_t begin = parse->at;
@@ -324,7 +324,7 @@ static int skip_head(struct resp_skip *skip, struct parse *parse, char kind) {
     return 1;
 }
 
-/* As much of the item as is here. Its end must be where it was announced. */
+/* The available bytes of an item; its end must be where the length says. */
 static int skip_payload(struct resp_skip *skip, struct parse *parse) {
     while (skip->payload > 0 && parse->at < parse->length) {
         uint64_t here = parse->length - parse->at;

@@ -1,11 +1,9 @@
-/* The one RESP codec (versions 2 and 3), without I/O and without allocation, compiled into the agent and the
- * library.
+/* RESP codec, versions 2 and 3, for the agent and the library. Pure: no I/O, no allocation, no recursion.
+ * Source: "Redis serialization protocol specification", redis.io.
  *
- * Reading: resp_parse() takes one complete value off the front of a buffer as a flat array of tokens in
- * document order. An aggregate is followed by its elements; a map of n pairs by 2n elements. Nesting is
- * bounded and there is no recursion. Writing: the resp_put_… functions append to a resp_writer, which counts
- * what it needed even when the room is too small. Not thread-safe as to one writer; otherwise pure. Source:
- * the RESP specification (redis.io, "Redis serialization protocol"). */
+ * Reading: resp_parse() parses one complete value at the front of a buffer into a flat array of tokens in
+ * document order. An aggregate's token precedes its elements; a map of n pairs has 2n elements. Writing: the
+ * resp_put_ functions append to a resp_writer, which counts the bytes needed even beyond its size. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,59 +26,58 @@ enum resp_type {
 struct resp_token {
     enum resp_type type;
     uint32_t count;   /* elements of an array or push, pairs of a map */
-    const char *text; /* into the buffer; not terminated. Strings, errors, bulks, doubles */
+    const char *text; /* points into the buffer, without NUL: strings, errors, bulks, doubles */
     size_t length;
     int64_t integer; /* integers and booleans */
 };
 
 struct resp_limits {
     size_t bulk_bytes_max; /* of one string */
-    size_t tokens_max;     /* room in the caller's array */
+    size_t tokens_max;     /* size of the caller's array */
     unsigned depth_max;    /* of nesting, at most RESP_DEPTH_MAX */
 };
 
 enum { RESP_DEPTH_MAX = 8 };
 
-/* Outcomes of parsing that are not a value. */
+/* Results of parsing other than a length. */
 enum {
     RESP_INCOMPLETE = 0, /* more bytes are needed */
     RESP_MALFORMED = -1, /* not RESP */
     RESP_TOO_LARGE = -2, /* over a limit */
 };
 
-/* Parses one value from `buffer[0..length)`. Returns the bytes it takes (> 0) with the tokens filled in and
- * their number in *ret_tokens, or one of the outcomes above; then nothing is consumed. A value over a limit
- * is told as soon as its announced length is seen, before its bytes have come. Costs O(tokens), whatever the
- * strings' lengths. */
+/* Parses one value at the front of `buffer`. Returns its length in bytes (> 0), with its tokens and their
+ * number in *ret_tokens, or one of the results above, and then consumes nothing. A value over a limit is
+ * rejected as soon as its length has been read, before its bytes arrive. O(tokens), whatever the lengths of
+ * strings. */
 long resp_parse(const char *buffer, size_t length, const struct resp_limits *limits,
                 struct resp_token *tokens, size_t *ret_tokens);
 
-/* Parses one request: an array of bulk strings, or an inline line of words (no quoting). Fills `tokens` with
- * its items only (no token for the array); *ret_tokens may be 0 for an empty line or empty array. An inline
- * line is at most limits->bulk_bytes_max long. Returns like resp_parse(). */
+/* Parses one request: an array of bulk strings, or a line of words without quoting, of at most
+ * bulk_bytes_max. `tokens` gets the items only, without a token for the array; none for an empty line or
+ * array. Returns like resp_parse(). */
 long resp_parse_request(const char *buffer, size_t length, const struct resp_limits *limits,
                         struct resp_token *tokens, size_t *ret_tokens);
 
-/* A request over a limit whose framing is intact: its bytes can be passed over as they come, and the next
- * request is read behind them. */
+/* Skips a request over a limit, whose framing is intact, as its bytes arrive, up to the next request. */
 struct resp_skip {
-    size_t left;      /* bytes that it may still take */
-    uint64_t items;   /* of the array, to come */
-    uint64_t payload; /* of the item under way, with its line end, to come */
+    size_t left;      /* bytes that may still be skipped */
+    uint64_t items;   /* of the array, not yet skipped */
+    uint64_t payload; /* of the present item with its line end, not yet skipped */
     bool begun, line;
 };
 
-/* At most `bytes_max` bytes are passed over. */
+/* Skips at most `bytes_max` bytes in all. */
 void resp_skip_begin(struct resp_skip *skip, size_t bytes_max);
 
-/* Passes over what of the request is at the front: how many bytes, which may be 0 until more have come;
- * *ret_done: up to its end. RESP_MALFORMED when it is none, RESP_TOO_LARGE when it is beyond `bytes_max`. */
+/* Skips bytes of the request at the front of `buffer`. Returns their number, 0: more input is needed;
+ * RESP_MALFORMED, or RESP_TOO_LARGE beyond `bytes_max`. *ret_done: the request has ended. */
 long resp_skip(struct resp_skip *skip, const char *buffer, size_t length, bool *ret_done);
 
 struct resp_writer {
     char *buffer;
     size_t size;   /* room */
-    size_t length; /* needed so far; valid while <= size */
+    size_t length; /* bytes needed so far; the buffer is complete while <= size */
 };
 
 void resp_put_raw(struct resp_writer *w, const void *bytes, size_t length);

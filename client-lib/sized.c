@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { BYTES_MAX = 64 * 1024 }; /* beyond any version: a size that was not set */
+enum { BYTES_MAX = 64 * 1024 }; /* larger than any version: the size was not set */
 
 static size_t size_of(const void *given) {
     size_t size;

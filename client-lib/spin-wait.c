@@ -1,14 +1,13 @@
 #include "spin-wait.h"
 
 #define NS_PER_US INT64_C(1000)
-#define SPIN_NS (50 * NS_PER_US) /* about what it takes two processes to wake each other */
-#define BEHIND_OTHERS 4          /* who waits there waits so many times as long as a hand-over takes */
+#define SPIN_NS (50 * NS_PER_US) /* about the time for two processes to wake each other */
+#define QUEUE_RATIO 4            /* least ratio of wait to release that means a queue */
 
 bool spin_wait_begin(struct spin_wait *spin_wait, int64_t waited_ns, int64_t now_ns) {
     spin_wait->begun_ns = now_ns;
     return spin_wait->took_ns > 0 && spin_wait->took_ns <= SPIN_NS &&
-           spin_wait->took_ns <= waited_ns / BEHIND_OTHERS &&
-           spin_budget_may(&spin_wait->spin_budget, now_ns);
+           spin_wait->took_ns <= waited_ns / QUEUE_RATIO && spin_budget_may(&spin_wait->spin_budget, now_ns);
 }
 
 bool spin_wait_goes_on(struct spin_wait *spin_wait, int64_t yielded_ns, int64_t back_ns) {

@@ -1,10 +1,9 @@
-/* Whether to look for the answer to a RELEASE before sleeping for it. Pure: the time is given.
+/* Whether to poll for the reply to a RELEASE before sleeping. Pure: time is an argument.
  *
- * When the lease goes to the next one on this host, which the agent does without its nodes, the answer is
- * here sooner than a process is asleep and awake again, most of all where its core would idle meanwhile. So
- * if the last one came within 50 us, the next is looked for, for 50 us, while others may run in between.
- *
- * Each connection has its own measure of what that may cost (spin-budget.h). */
+ * A hand-off to the next waiter on this host needs no nodes, and its reply arrives sooner than a process
+ * falls asleep and wakes up. So if the last such release took at most 50 us, the next one polls for 50 us,
+ * and yields the core between polls. Each connection has a budget for what yielding may cost
+ * (spin-budget.h). */
 #pragma once
 
 #include <stdbool.h>
@@ -12,20 +11,19 @@
 
 #include "spin-budget.h"
 
-/* Of the releases of leases that were waited for. All zero to begin with. */
+/* Zeroed initially. */
 struct spin_wait {
-    int64_t took_ns;  /* the last one; 0: there was none yet */
-    int64_t begun_ns; /* when this one was sent */
+    int64_t took_ns;  /* of the last release; 0: none yet */
+    int64_t begun_ns; /* when the present release was sent */
     struct spin_budget spin_budget;
 };
 
-/* One is sent. True if its answer is worth a look. `waited_ns`: how long the lease was waited for. Where a
- * release takes about as long, the nodes are asked for both: they may need the core. */
+/* A RELEASE was sent. True: poll for the reply. `waited_ns`: how long the lease waited for its grant. A
+ * release that takes about as long probably needs the nodes, and the nodes need the core. */
 bool spin_wait_begin(struct spin_wait *spin_wait, int64_t waited_ns, int64_t now_ns);
 
-/* The core was yielded to others meanwhile. True if another look after the one that is due now is worth it.
- */
+/* The core was yielded from `yielded_ns` to `back_ns`. True: continue after the poll that is due now. */
 bool spin_wait_goes_on(struct spin_wait *spin_wait, int64_t yielded_ns, int64_t back_ns);
 
-/* The answer came, or is waited for no longer. */
+/* The reply arrived, or waiting ended. */
 void spin_wait_end(struct spin_wait *spin_wait, int64_t now_ns);

@@ -71,7 +71,7 @@ def test_not_names():
                         ("n" * 59 + "\u00e4" * 300, "'" + "n" * 59 + "...'")):
         status, _, errors = run(name)
         equal(status, 64, "64: what is not a name")
-        begins(errors, "redlock: %s: not a name: " % shown, "which is named on one short line")
+        begins(errors, "redlock: %s: not a name: a name has " % shown, "which is named on one short line")
         ok(errors.count("\n") == 1, errors.strip())
     equal(run("n" * 512)[0], 0, "the longest name")
 

@@ -153,6 +153,7 @@ static void answer(const struct resp_token *items, size_t n) {
         atomic_fetch_add(&scripted.resumes, 1);
     } else if (is(&items[0], "CHECK")) {
         int64_t left_ms = (scripted_shown_ns() - boottime_ns()) / NS_PER_MS;
+        left_ms = left_ms > 0 ? left_ms : 0;
         scripted_send(":%lld\r\n", (long long) (scripted.check_ms >= 0 ? scripted.check_ms : left_ms));
         atomic_fetch_add(&scripted.checks, 1);
     } else if (is(&items[0], "LEADER") && is(&items[1], "hash")) {
