@@ -1,5 +1,5 @@
-/* deadline-view SOCKET AGENT-PID: redlock_valid() and the page behind it, against a real agent; prints TAP.
- * Started by test_deadline_view.py. The last tests stop and kill the agent. */
+/* deadline-view SOCKET AGENT-PID: redlock_valid() and the deadline page behind it, against a real agent;
+ * prints TAP. Started by test_deadline_view.py. The last tests stop and kill the agent. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,8 +22,8 @@
 static pid_t agent_pid;
 static unsigned descriptors_before; /* of the agent, without any client */
 
-/* Nobody else has it; but nodes on a busy machine may miss the time that a short lease leaves them. */
-static struct redlock_lease *take(struct redlock *connection, const char *name, int64_t ttl_ms) {
+/* With a wait, because nodes on a busy machine may miss the votes of a short lease. */
+static struct redlock_lease *acquire(struct redlock *connection, const char *name, int64_t ttl_ms) {
     struct redlock_options options = options_of(ttl_ms, 10000);
     struct redlock_lease *lease = NULL;
 
@@ -34,7 +34,7 @@ static struct redlock_lease *take(struct redlock *connection, const char *name, 
     return lease;
 }
 
-/* Waits without asking the agent anything, at most 10 s. */
+/* Waits at most 10 s, without a request to the agent. */
 static bool wait_until(bool (*condition)(const struct redlock_lease *lease),
                        const struct redlock_lease *lease) {
     for (int64_t until_ns = now_ns(CLOCK_BOOTTIME) + INT64_C(10000000000); now_ns(CLOCK_BOOTTIME) < until_ns;
@@ -44,7 +44,7 @@ static bool wait_until(bool (*condition)(const struct redlock_lease *lease),
     return false;
 }
 
-static int64_t seen_ns; /* what was left before */
+static int64_t seen_ns; /* the validity at the last call */
 
 static bool is_longer(const struct redlock_lease *lease) {
     int64_t left_ns = redlock_remaining_ns(lease);
@@ -73,18 +73,18 @@ static unsigned count_descriptors(pid_t pid) {
 
 static void test_life(void) {
     struct redlock *connection = connection_new();
-    struct redlock_lease *lease = take(connection, "seen", 600);
+    struct redlock_lease *lease = acquire(connection, "seen", 600);
 
-    ok(redlock_valid(lease), "a lease is valid from the grant on");
+    ok(redlock_valid(lease), "the lease is valid from the grant on");
     int64_t left_ns = redlock_remaining_ns(lease);
     ok(left_ns > 0 && left_ns < 600000000, "for less than its ttl");
     seen_ns = left_ns;
-    ok(wait_until(is_longer, lease), "rule 13: an extension shows without a word to the agent");
+    ok(wait_until(is_longer, lease), "rule 13: an extension is visible without a request");
     is(redlock_release(lease), 1);
     redlock_close(connection);
 }
 
-/* Leases come and go in the same slots; each handle sees its own. */
+/* Leases reuse slots; each handle reads its own lease only. */
 static void test_reuse(void) {
     enum { LEASES = 20, ROUNDS = 50 };
     struct redlock *connection = connection_new();
@@ -94,13 +94,13 @@ static void test_reuse(void) {
 
     for (unsigned i = 0; i < LEASES; i++) {
         (void) snprintf(name, sizeof(name), "reuse-%u", i);
-        leases[i] = take(connection, name, 10000);
+        leases[i] = acquire(connection, name, 10000);
     }
     for (unsigned round = 0; round < ROUNDS; round++) {
         unsigned i = round * 7 % LEASES;
         is_int(redlock_release(leases[i]), 1, "released");
         (void) snprintf(name, sizeof(name), "reuse-%u", i);
-        leases[i] = take(connection, name, 10000);
+        leases[i] = acquire(connection, name, 10000);
         for (unsigned j = 0; j < LEASES; j++)
             valid += redlock_valid(leases[j]);
     }
@@ -108,7 +108,7 @@ static void test_reuse(void) {
     redlock_close(connection);
 }
 
-/* More leases than a page has slots: the rest is known as it was told. */
+/* More leases than slots: the others use the last deadline received. */
 static void test_full(void) {
     enum { LEASES = 4200 };
     static struct redlock_lease *leases[LEASES];
@@ -118,7 +118,7 @@ static void test_full(void) {
 
     for (unsigned i = 0; i < LEASES; i++) {
         (void) snprintf(name, sizeof(name), "full-%u", i);
-        leases[i] = take(connection, name, 60000);
+        leases[i] = acquire(connection, name, 60000);
     }
     for (unsigned i = 0; i < LEASES; i++)
         valid += redlock_valid(leases[i]);
@@ -143,36 +143,36 @@ static void *watch(void *userdata) {
     return NULL;
 }
 
-/* Other threads look while this one uses the connection. */
+/* Other threads read while this one uses the connection. */
 static void test_threads(void) {
     enum { THREADS = 3, ROUNDS = 200 };
     struct redlock *connection = connection_new();
-    struct watcher watcher = {.lease = take(connection, "watched", 2000)};
+    struct watcher watcher = {.lease = acquire(connection, "watched", 2000)};
     pthread_t threads[THREADS];
 
     for (unsigned i = 0; i < THREADS; i++)
         (void) pthread_create(&threads[i], NULL, watch, &watcher);
     for (unsigned i = 0; i < ROUNDS; i++)
-        (void) redlock_release(take(connection, "beside", 1000));
-    ok(redlock_check((struct redlock_lease *) watcher.lease) > 0, "the connection is used meanwhile");
+        (void) redlock_release(acquire(connection, "beside", 1000));
+    ok(redlock_check((struct redlock_lease *) watcher.lease) > 0, "the connection was used meanwhile");
     atomic_store(&watcher.stop, true);
     for (unsigned i = 0; i < THREADS; i++)
         (void) pthread_join(threads[i], NULL);
-    is_int(atomic_load(&watcher.invalid), 0, "threads see the lease as valid all the while");
+    is_int(atomic_load(&watcher.invalid), 0, "every read was valid");
     redlock_close(connection);
 }
 
 static void test_fork(void) {
     struct redlock *connection = connection_new();
-    struct redlock_lease *lease = take(connection, "forked", 10000);
+    struct redlock_lease *lease = acquire(connection, "forked", 10000);
 
     pid_t child = fork();
     if (child == 0)
         _exit(redlock_valid(lease) ? 1 : 0);
     int status = -1;
     (void) waitpid(child, &status, 0);
-    is_int(status, 0, "a forked child has no lease");
-    ok(redlock_valid(lease), "its parent has");
+    is_int(status, 0, "the lease is not valid in a forked child");
+    ok(redlock_valid(lease), "it is valid in the parent");
     redlock_close(connection);
 }
 
@@ -190,8 +190,7 @@ static int raw_connect(void) {
     return fd;
 }
 
-/* Sends a request, with a descriptor of ours if there is one; the answer, and the descriptor that came with
- * it or -1. */
+/* Sends a request, with `sent_fd` unless negative. Fills the reply, and returns its descriptor or -1. */
 static int raw_ask(int socket_fd, const char *request, int sent_fd, char *answer, size_t size) {
     union {
         struct cmsghdr header;
@@ -231,17 +230,17 @@ static void test_sealed(void) {
     int page = raw_ask(socket_fd, "PAGE\r\n", -1, answer, sizeof(answer));
 
     ok(page >= 0 && strncmp(answer, "*6\r\n$7\r\nversion\r\n:1\r\n", 21) == 0, "PAGE sends a descriptor");
-    ok(write(page, "x", 1) < 0 && errno == EBADF, "nobody can write to it");
-    ok(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0) == MAP_FAILED, "or map it writable");
-    ok(ftruncate(page, 0) < 0, "or cut it");
-    ok(fcntl(page, F_ADD_SEALS, F_SEAL_WRITE) < 0, "or seal it further");
+    ok(write(page, "x", 1) < 0 && errno == EBADF, "the page can't be written");
+    ok(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0) == MAP_FAILED, "or mapped writable");
+    ok(ftruncate(page, 0) < 0, "or truncated");
+    ok(fcntl(page, F_ADD_SEALS, F_SEAL_WRITE) < 0, "or sealed further");
     (void) close(page);
     ok(raw_ask(socket_fd, "PAGE\r\n", -1, answer, sizeof(answer)) < 0 && strncmp(answer, "-BADARG", 7) == 0,
-       "a session has one page");
+       "a session gets one page");
     (void) close(socket_fd);
 }
 
-/* Within 10 s: connections end when the agent comes to it. */
+/* Within 10 s: the agent closes descriptors later than the client. */
 static bool descriptors_are_within(unsigned low, unsigned high) {
     for (int64_t until_ns = now_ns(CLOCK_BOOTTIME) + INT64_C(10000000000); now_ns(CLOCK_BOOTTIME) < until_ns;
          (void) usleep(1000))
@@ -270,39 +269,40 @@ static void test_descriptors(void) {
         (void) close(page);
     }
     is_int(pages, SESSIONS, "each session has a page");
-    ok(descriptors_are_within(0, descriptors_before + 2 * SESSIONS), "which costs the agent no descriptor");
+    ok(descriptors_are_within(0, descriptors_before + 2 * SESSIONS),
+       "which keeps no descriptor in the agent");
     for (unsigned i = 0; i < SESSIONS; i++)
         (void) close(sockets[i]);
-    ok(descriptors_are(descriptors_before), "nothing of them is left");
+    ok(descriptors_are(descriptors_before), "their descriptors are closed");
     int socket_fd = raw_connect();
     for (unsigned i = 0; i < 100; i++)
         (void) raw_ask(socket_fd, "PING\r\n", socket_fd, answer, sizeof(answer));
     ok(strcmp(answer, "+PONG\r\n") == 0, "a client may send descriptors");
     (void) close(socket_fd);
-    ok(descriptors_are(descriptors_before), "the agent keeps none");
+    ok(descriptors_are(descriptors_before), "which the agent closes");
 }
 
-/* --- the end of the agent --- */
+/* --- a stopped and a dead agent --- */
 
 static void test_stopped_agent(void) {
     struct redlock *connection = connection_new();
-    struct redlock_lease *lease = take(connection, "stopped", 1000);
+    struct redlock_lease *lease = acquire(connection, "stopped", 1000);
 
     (void) kill(agent_pid, SIGSTOP);
-    ok(redlock_valid(lease), "rule 6: the agent is stopped, the lease is valid");
-    ok(wait_until(is_over, lease), "until its deadline, which needs no agent");
+    ok(redlock_valid(lease), "rule 6: the lease stays valid while the agent is stopped");
+    ok(wait_until(is_over, lease), "until its deadline");
     (void) kill(agent_pid, SIGCONT);
     redlock_close(connection);
 }
 
 static void test_killed_agent(void) {
     struct redlock *connection = connection_new();
-    struct redlock_lease *lease = take(connection, "killed", 1000);
+    struct redlock_lease *lease = acquire(connection, "killed", 1000);
 
     seen_ns = redlock_remaining_ns(lease);
-    ok(wait_until(is_longer, lease), "extended once");
+    ok(wait_until(is_longer, lease), "the lease was extended");
     (void) kill(agent_pid, SIGKILL);
-    ok(redlock_valid(lease), "rule 6: the agent is dead, the lease is valid");
+    ok(redlock_valid(lease), "rule 6: the lease stays valid after the agent died");
     ok(wait_until(is_over, lease), "until its deadline");
     redlock_close(connection);
 }

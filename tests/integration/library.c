@@ -28,19 +28,19 @@ static void test_connect(void) {
     bool texts = true;
 
     is(redlock_connect("/nonexistent/socket", &connection), REDLOCK_AGENT_AWAY);
-    ok(!connection, "no connection comes of it");
+    ok(!connection, "there is no connection");
     (void) setenv("REDLOCK_SOCKET", socket_path, 1);
     is(redlock_connect(NULL, &connection), REDLOCK_OK);
     redlock_close(connection);
     redlock_close(NULL);
     for (int error = REDLOCK_IN_USE; error <= REDLOCK_OK; error++)
         texts &= strlen(redlock_strerror(error)) > 3;
-    ok(texts && strlen(redlock_strerror(-1000)) > 3, "each error has a text, an unknown one too");
+    ok(texts && strlen(redlock_strerror(-1000)) > 3, "each error has a text, unknown errors too");
 }
 
 static void test_blocking(void) {
     struct redlock *connection = connection_new(), *other = connection_new();
-    struct redlock_options brief = options_of(50, 0), patient = options_of(0, 50),
+    struct redlock_options brief = options_of(50, 0), waiting = options_of(0, 50),
                            with_data = options_of(5000, 0);
     struct redlock_lease *lease = NULL, *second = NULL;
     struct redlock_leader leader = REDLOCK_LEADER_INIT;
@@ -49,19 +49,21 @@ static void test_blocking(void) {
     with_data.data_length = 8;
     is(redlock_acquire(connection, "library", &with_data, &lease), REDLOCK_OK);
     ok(strcmp(redlock_lease_name(lease), "library") == 0 && redlock_lease_id(lease) > 0,
-       "a lease has its name and id");
+       "the lease has its name and id");
     int64_t left_ms = redlock_remaining_ns(lease) / 1000000;
-    ok(left_ms > 4000 && left_ms < 5000, "and less than its ttl to live (%lld ms)", (long long) left_ms);
-    ok(redlock_check(lease) > 4000, "so says the agent");
+    ok(left_ms > 4000 && left_ms < 5000, "and is valid for less than its ttl (%lld ms)",
+       (long long) left_ms);
+    ok(redlock_check(lease) > 4000, "CHECK returns the same");
     is(redlock_beat(lease), 1);
     is(redlock_acquire(other, "library", NULL, &second), REDLOCK_BUSY);
-    ok(strstr(redlock_error_text(other), "held by"), "the text says by whom: %s", redlock_error_text(other));
-    is(redlock_acquire(other, "library", &patient, &second), REDLOCK_TIMED_OUT);
+    ok(strstr(redlock_error_text(other), "held by"), "the text names the holder: %s",
+       redlock_error_text(other));
+    is(redlock_acquire(other, "library", &waiting, &second), REDLOCK_TIMED_OUT);
     is(redlock_acquire(other, "", NULL, &second), REDLOCK_BAD_NAME);
     is(redlock_acquire(other, "library", &brief, &second), REDLOCK_BAD_ARGUMENT);
     is(redlock_leader(other, "library", &leader), 1);
     ok(leader.data_length == 8 && memcmp(leader.data, "at\0 home", 8) == 0,
-       "LEADER has the data, byte for byte");
+       "redlock_leader() returns the data, byte for byte");
     is(redlock_release(lease), 1);
     is(redlock_leader(other, "library", &leader), 0);
     is(redlock_acquire(other, "library", NULL, &second), REDLOCK_OK);
@@ -71,7 +73,7 @@ static void test_blocking(void) {
     redlock_close(other);
 }
 
-/* Every subset of what can be asked for, with and without waiting for the answer. */
+/* Every subset of the options, blocking and asynchronous. */
 static void test_options(void) {
     enum { TTL = 1, WAIT = 2, HEARTBEAT = 4, MAX_HOLD = 8, LINGER = 16, DATA = 32, ALL = 63 };
     struct redlock *connection = connection_new();
@@ -116,21 +118,21 @@ static void test_event_loop(void) {
     }
     ok(dispatch_until(connection, &heard.granted, 20), "twenty requests on one connection are granted");
     is(redlock_acquire_async(connection, "async-0", &brief, &other), REDLOCK_OK);
-    ok(dispatch_until(connection, &heard.failed, 1), "one that waits for what is held fails in the end");
+    ok(dispatch_until(connection, &heard.failed, 1), "a request for a held lease fails after its wait");
     is(heard.error, REDLOCK_TIMED_OUT);
     is(redlock_acquire_async(connection, "async-0", NULL, &again), REDLOCK_OK);
-    ok(dispatch_until(connection, &heard.failed, 2), "one that doesn't wait fails too");
+    ok(dispatch_until(connection, &heard.failed, 2), "a request without wait fails at once");
     is(heard.error, REDLOCK_BUSY);
     for (unsigned i = 0; i < 20; i++)
         is(redlock_release_async(leases[i]), REDLOCK_OK);
     is(redlock_acquire_async(connection, "async-0", NULL, &again), REDLOCK_OK);
-    ok(dispatch_until(connection, &heard.granted, 21), "a request behind a release comes after it");
+    ok(dispatch_until(connection, &heard.granted, 21), "a request after a release is granted");
     is(redlock_release(again), 1);
     is(heard.lost, 0);
     redlock_close(connection);
 }
 
-/* Instead of libc's: how often it is called. */
+/* Replaces libc's, and counts the calls. */
 static unsigned timers_set;
 
 __attribute__((visibility("default"))) int timerfd_settime(int fd, int flags, const struct itimerspec *at,
@@ -139,7 +141,7 @@ __attribute__((visibility("default"))) int timerfd_settime(int fd, int flags, co
     return (int) syscall(SYS_timerfd_settime, fd, flags, at, before);
 }
 
-/* Ends of leases to come need no timer of their own, as long as it rings before. */
+/* The timer is not set again while it fires before the next due time. */
 static void test_timer(void) {
     struct redlock *connection = connection_new();
     struct redlock_lease *lease = NULL;
@@ -156,7 +158,7 @@ static void test_timer(void) {
     redlock_close(connection);
 }
 
-/* An event loop hears of extensions: its knowledge outlives the first ttl. */
+/* An event loop sees extensions: the lease stays valid beyond the first ttl. */
 static void test_extension(void) {
     struct redlock *connection = connection_new();
     struct redlock_options options = options_of(1000, 0);
@@ -224,15 +226,17 @@ static void test_observe(void) {
     is(redlock_observe(observer, "observed"), REDLOCK_OK);
     is(redlock_observe(observer, "observed"), REDLOCK_OK);
     ok(dispatch_until(observer, &seen.count, 1) && seen.leadership == REDLOCK_LEADER_NONE,
-       "an observer is told that nobody leads");
+       "an observer gets that the name is free");
     is(redlock_acquire(connection, "observed", &options, &lease), REDLOCK_OK);
-    ok(dispatch_until(observer, &seen.count, 2) && seen.leadership == REDLOCK_LEADER_HELD, "then who does");
-    is_string(seen.name, "observed", "by name");
-    ok(seen.host[0] != '\0' && strncmp(seen.holder, seen.host, strlen(seen.host)) == 0, "with its host");
-    is_string(seen.data, "at home", "and data");
-    ok(seen.fence == redlock_fence(lease), "and token");
+    ok(dispatch_until(observer, &seen.count, 2) && seen.leadership == REDLOCK_LEADER_HELD,
+       "then its holder");
+    is_string(seen.name, "observed", "with the name");
+    ok(seen.host[0] != '\0' && strncmp(seen.holder, seen.host, strlen(seen.host)) == 0, "the host");
+    is_string(seen.data, "at home", "the data");
+    ok(seen.fence == redlock_fence(lease), "the fencing token");
     is(redlock_release(lease), 1);
-    ok(dispatch_until(observer, &seen.count, 3) && seen.leadership == REDLOCK_LEADER_NONE, "and its end");
+    ok(dispatch_until(observer, &seen.count, 3) && seen.leadership == REDLOCK_LEADER_NONE,
+       "then that the name is free again");
     is(redlock_unobserve(observer, "observed"), 1);
     is(redlock_unobserve(observer, "observed"), 0);
     is(redlock_acquire(connection, "observed", NULL, &lease), REDLOCK_OK);
@@ -245,7 +249,7 @@ static void test_observe(void) {
 
 /* --- processes and threads --- */
 
-/* How many of the forbidden calls the child was refused. */
+/* The number of calls that are refused in the child. */
 static int child_calls(struct redlock *connection, struct redlock_lease *lease) {
     struct redlock_lease *mine = NULL;
     struct redlock_leader leader = REDLOCK_LEADER_INIT;
@@ -277,15 +281,15 @@ static void test_fork(void) {
         _exit(child_calls(connection, lease));
     (void) waitpid(child, &status, 0);
     is(WEXITSTATUS(status), 10);
-    ok(redlock_check(lease) > 0, "a child that refuses, closes and exits takes nothing from its parent");
+    ok(redlock_check(lease) > 0, "the parent's lease survives the child's calls, close and exit");
     is(redlock_release(lease), 1);
     redlock_close(connection);
 }
 
-/* A process takes a lease and dies; its child lives on, with the descriptors that it inherited. */
+/* A process acquires a lease and dies; its child lives on with the inherited descriptors. */
 static void test_orphan(void) {
     struct redlock *connection = connection_new();
-    struct redlock_options patient = options_of(0, 20000);
+    struct redlock_options waiting = options_of(0, 20000);
     struct redlock_lease *lease = NULL;
     int ready[2], status = 0;
     pid_t grandchild = 0;
@@ -312,8 +316,8 @@ static void test_orphan(void) {
     if (read(ready[0], &grandchild, sizeof(grandchild)) != sizeof(grandchild))
         grandchild = 0;
     int64_t begun_ms = now_ms();
-    is(redlock_acquire(connection, "orphaned", &patient, &lease), REDLOCK_OK);
-    ok(now_ms() - begun_ms < 5000, "a forked child does not keep its dead parent's lease");
+    is(redlock_acquire(connection, "orphaned", &waiting, &lease), REDLOCK_OK);
+    ok(now_ms() - begun_ms < 5000, "a forked child does not prolong its dead parent's lease");
     if (grandchild > 0)
         (void) kill(grandchild, SIGKILL);
     (void) close(ready[0]);
@@ -321,7 +325,7 @@ static void test_orphan(void) {
     redlock_close(connection);
 }
 
-/* No descriptor of the library survives an exec. */
+/* All descriptors of the library are close-on-exec. */
 static void test_close_on_exec(void) {
     struct redlock *connection = connection_new();
     unsigned seen = 0, inherited = 0;
@@ -352,12 +356,12 @@ static atomic_uint inside, together, turns;
 /* Each thread with a connection of its own. */
 static void *contend(void *userdata) {
     struct redlock *connection = connection_new();
-    struct redlock_options patient = options_of(0, -1);
+    struct redlock_options waiting = options_of(0, -1);
 
     (void) userdata;
     for (unsigned i = 0; i < TURNS; i++) {
         struct redlock_lease *lease = NULL;
-        if (redlock_acquire(connection, "threads", &patient, &lease) != REDLOCK_OK)
+        if (redlock_acquire(connection, "threads", &waiting, &lease) != REDLOCK_OK)
             break;
         if (atomic_fetch_add(&inside, 1) != 0)
             atomic_fetch_add(&together, 1);
@@ -381,7 +385,7 @@ static void test_threads(void) {
     is(atomic_load(&together), 0);
 }
 
-/* --- an agent that does not answer --- */
+/* --- an agent that does not reply --- */
 
 static void test_stopped_agent(void) {
     struct redlock *connection = connection_new(), *loop = connection_new();
@@ -392,17 +396,17 @@ static void test_stopped_agent(void) {
     redlock_set_answer_timeout(connection, 100);
     listen_to(loop, &heard);
     is(redlock_acquire(connection, "stopped", &options, &lease), REDLOCK_OK);
-    is(redlock_acquire_async(loop, "later", &longer, &later), REDLOCK_OK); /* its timer is there first */
+    is(redlock_acquire_async(loop, "later", &longer, &later), REDLOCK_OK); /* sets the timer first */
     (void) dispatch_until(loop, &heard.granted, 1);
     is(redlock_acquire_async(loop, "watched", &options, &watched), REDLOCK_OK);
     (void) dispatch_until(loop, &heard.granted, 2);
     (void) kill(agent_pid, SIGSTOP);
     int64_t deadline_ms = now_ms() + redlock_remaining_ns(watched) / 1000000;
     is(redlock_check(lease), REDLOCK_NO_ANSWER);
-    ok(dispatch_until(loop, &heard.lost, 1), "an agent that is stopped can't keep the loss from its holder");
-    ok(heard.lost_ms <= deadline_ms + 250, "it is told at the deadline (%lld ms after it)",
+    ok(dispatch_until(loop, &heard.lost, 1), "rule 13: the loss is reported while the agent is stopped");
+    ok(heard.lost_ms <= deadline_ms + 250, "at the deadline (%lld ms after it)",
        (long long) (heard.lost_ms - deadline_ms));
-    ok(redlock_remaining_ns(watched) <= 0 && redlock_remaining_ns(lease) <= 0, "nothing remains of either");
+    ok(redlock_remaining_ns(watched) <= 0 && redlock_remaining_ns(lease) <= 0, "both leases have expired");
     (void) kill(agent_pid, SIGCONT);
     (void) redlock_release(watched);
     (void) redlock_release(lease);
@@ -410,7 +414,7 @@ static void test_stopped_agent(void) {
     redlock_close(loop);
 }
 
-/* Who asks with blocking calls may watch the descriptor all the same. */
+/* A lease from a blocking call, with an event loop. */
 static void test_stopped_agent_blocking(void) {
     struct redlock *connection = connection_new();
     struct redlock_options options = options_of(1000, 0);
@@ -426,7 +430,7 @@ static void test_stopped_agent_blocking(void) {
         if (poll(&fd, 1, 2000) > 0)
             (void) redlock_dispatch(connection);
     ok(heard.lost == 1 && heard.lost_ms <= deadline_ms + 250,
-       "a lease from a blocking call is told to be lost at its deadline, too");
+       "the loss of a lease from a blocking call is reported at its deadline");
     (void) kill(agent_pid, SIGCONT);
     (void) redlock_release(lease);
     redlock_close(connection);
@@ -451,16 +455,16 @@ static void test_killed_agent(void) {
     redlock_set_answer_timeout(connection, 100);
     is(redlock_check(lease), REDLOCK_AGENT_AWAY);
     ok(redlock_remaining_ns(lease) > 0, "the lease is valid until its deadline");
-    ok(dispatch_until(loop, &heard.at_risk, 1), "it is told that nobody extends it");
-    ok(heard.lost == 0 && redlock_remaining_ns(watched) > 0, "while it is valid");
-    is_string(heard.reason, "agent-away", "and why");
-    ok(dispatch_until(loop, &heard.lost, 1), "then it is lost");
-    ok(dispatch_until(loop, &heard.disconnected, 1), "and so is the connection");
+    ok(dispatch_until(loop, &heard.at_risk, 1), "the lease is reported at risk");
+    ok(heard.lost == 0 && redlock_remaining_ns(watched) > 0, "while still valid");
+    is_string(heard.reason, "agent-away", "with the reason");
+    ok(dispatch_until(loop, &heard.lost, 1), "then the lease is lost");
+    ok(dispatch_until(loop, &heard.disconnected, 1), "and the connection is over");
     ok(dispatch_until(observer, &seen.count, 2) && seen.leadership == REDLOCK_LEADER_UNKNOWN,
-       "who observes is told that nobody knows");
-    is(redlock_dispatch(observer), REDLOCK_OK); /* which goes on */
+       "an observer gets that the leader is unknown");
+    is(redlock_dispatch(observer), REDLOCK_OK); /* not over */
     redlock_close(observer);
-    (void) redlock_check(lease); /* whatever it says: its deadline has passed */
+    (void) redlock_check(lease); /* any result: its deadline has passed */
     is(redlock_acquire(connection, "more", NULL, &lease), REDLOCK_AGENT_AWAY);
     redlock_close(connection);
     redlock_close(loop);

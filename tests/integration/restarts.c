@@ -1,5 +1,5 @@
-/* libredlock across restarts of its agent. Whoever runs this kills and starts the agent as the lines
- * "# kill" and "# start" on standard output want it, and writes a line when that is done. */
+/* libredlock across restarts of its agent; prints TAP. Started by test_restarts.py, which kills and starts
+ * the agent when this program prints "# kill" and "# start", and then writes a line. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,21 +30,21 @@ static void test_blocking(void) {
     struct redlock_options options = options_of(TTL_MS, 0);
     struct redlock_lease *lease = NULL, *second = NULL;
 
-    is_int(redlock_acquire(connection, "blocking", &options, &lease), REDLOCK_OK, "a lease");
+    is_int(redlock_acquire(connection, "blocking", &options, &lease), REDLOCK_OK, "the lease is acquired");
     agent("kill");
     agent("start");
-    ok(redlock_check(lease) > 0, "after a restart the next question is answered by the new agent");
+    ok(redlock_check(lease) > 0, "after a restart the new agent replies to the next request");
     agent("kill");
     agent("start");
     is_int(redlock_acquire(connection, "second", &options, &second), REDLOCK_OK,
-           "and the next request, though it finds the connection broken");
-    ok(redlock_check(lease) > 0, "the first lease is held on");
+           "a new lease is acquired although the connection broke");
+    ok(redlock_check(lease) > 0, "the first lease is still held");
     agent("kill");
     agent("start");
-    is_int(redlock_release(lease), 1, "it is released at the new agent");
-    is_int(redlock_release(second), 1, "and so is the other");
+    is_int(redlock_release(lease), 1, "the new agent releases it");
+    is_int(redlock_release(second), 1, "and the other lease");
     struct redlock *other = connection_new();
-    is_int(redlock_acquire(other, "blocking", &options, &lease), REDLOCK_OK, "which are free at once");
+    is_int(redlock_acquire(other, "blocking", &options, &lease), REDLOCK_OK, "the name is free at once");
     redlock_close(other);
     redlock_close(connection);
 }
@@ -52,36 +52,38 @@ static void test_blocking(void) {
 static void test_event_loop(void) {
     struct heard heard;
     struct redlock *blocker = connection_new(), *loop = loop_new(&heard);
-    struct redlock_options options = options_of(TTL_MS, 0), patient = options_of(TTL_MS, -1);
+    struct redlock_options options = options_of(TTL_MS, 0), waiting_options = options_of(TTL_MS, -1);
     struct redlock_lease *leases[LEASES], *blocking = NULL, *waiting = NULL;
     char name[16];
 
-    is_int(redlock_acquire(blocker, "blocked", &options, &blocking), REDLOCK_OK, "a name is taken");
+    is_int(redlock_acquire(blocker, "blocked", &options, &blocking), REDLOCK_OK,
+           "the first lease is acquired");
     for (unsigned i = 0; i < LEASES; i++) {
         (void) snprintf(name, sizeof(name), "loop-%u", i);
         (void) redlock_acquire_async(loop, name, &options, &leases[i]);
     }
-    (void) redlock_acquire_async(loop, "blocked", &patient, &waiting);
+    (void) redlock_acquire_async(loop, "blocked", &waiting_options, &waiting);
     ok(dispatch_until(loop, &heard.granted, LEASES), "an event loop has %u leases and waits for one",
        LEASES);
     for (unsigned turn = 0; turn < 2; turn++) {
         agent("kill");
         dispatch_for(loop, 50);
         agent("start");
-        ok(redlock_check(blocking) > 0, "its holder resumes the one that it waits for");
+        ok(redlock_check(blocking) > 0, "the holder resumes the lease that the event loop waits for");
         dispatch_for(loop, 700);
     }
     dispatch_for(loop, TTL_MS + 500);
-    ok(redlock_check(blocking) > 0, "and holds it on");
+    ok(redlock_check(blocking) > 0, "and still holds it");
     is_int(heard.lost + heard.failed + heard.disconnected + heard.at_risk, 0,
-           "it hears nothing of restarts");
-    is_int(heard.granted, LEASES, "and nothing is granted twice");
+           "no callback reports the restarts");
+    is_int(heard.granted, LEASES, "no lease is granted twice");
     unsigned held = 0;
     for (unsigned i = 0; i < LEASES; i++)
         held += redlock_remaining_ns(leases[i]) > 0;
     is_int(held, LEASES, "all leases have outlived their ttl");
-    is_int(redlock_release(blocking), 1, "when the name becomes free");
-    ok(dispatch_until(loop, &heard.granted, LEASES + 1), "who waited for it through the restarts has it");
+    is_int(redlock_release(blocking), 1, "the name becomes free");
+    ok(dispatch_until(loop, &heard.granted, LEASES + 1),
+       "the request that waited through the restarts is granted");
     redlock_close(blocker);
     redlock_close(loop);
 }
@@ -89,7 +91,7 @@ static void test_event_loop(void) {
 static void test_agent_stays_away(void) {
     struct heard heard;
     struct redlock *loop = loop_new(&heard), *waiter = NULL;
-    struct redlock_options options = options_of(1000, 0), patient = options_of(TTL_MS, -1);
+    struct redlock_options options = options_of(1000, 0), waiting_options = options_of(TTL_MS, -1);
     struct redlock_lease *lease = NULL, *waiting = NULL;
     struct heard waiter_heard;
 
@@ -97,22 +99,22 @@ static void test_agent_stays_away(void) {
     (void) dispatch_until(loop, &heard.granted, 1);
     waiter = loop_new(&waiter_heard);
     redlock_set_answer_timeout(waiter, 300);
-    (void) redlock_acquire_async(waiter, "away", &patient, &waiting);
+    (void) redlock_acquire_async(waiter, "away", &waiting_options, &waiting);
     dispatch_for(waiter, 100);
     agent("kill");
     int64_t deadline_ms = now_ms() + redlock_remaining_ns(lease) / 1000000;
     int64_t cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
-    ok(dispatch_until(loop, &heard.lost, 1), "an agent that stays away: the lease is lost");
-    ok(heard.lost_ms <= deadline_ms + 250, "which is told at the deadline (%lld ms after it)",
+    ok(dispatch_until(loop, &heard.lost, 1), "without an agent the lease is lost");
+    ok(heard.lost_ms <= deadline_ms + 250, "at the deadline (%lld ms after it)",
        (long long) (heard.lost_ms - deadline_ms));
-    is_int(heard.at_risk, 1, "and that it is at risk before");
-    ok(dispatch_until(loop, &heard.disconnected, 1), "with nothing left to hold the connection is over");
-    ok(dispatch_until(waiter, &waiter_heard.failed, 1), "who waits does so for the answer time-out only");
-    is_int(waiter_heard.error, REDLOCK_AGENT_AWAY, "and is told why");
+    is_int(heard.at_risk, 1, "after one report at risk");
+    ok(dispatch_until(loop, &heard.disconnected, 1), "without a lease the connection is over");
+    ok(dispatch_until(waiter, &waiter_heard.failed, 1), "a waiting request fails after the answer time-out");
+    is_int(waiter_heard.error, REDLOCK_AGENT_AWAY, "with REDLOCK_AGENT_AWAY");
     int64_t cpu_ms = (now_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns) / 1000000;
-    ok(cpu_ms < 200, "meanwhile nobody spins (%lld ms of CPU time)", (long long) cpu_ms);
+    ok(cpu_ms < 200, "reconnecting does not spin (%lld ms of CPU time)", (long long) cpu_ms);
     agent("start");
-    is_int(redlock_dispatch(loop), REDLOCK_AGENT_AWAY, "a connection that is over stays so");
+    is_int(redlock_dispatch(loop), REDLOCK_AGENT_AWAY, "a connection that is over stays over");
     redlock_close(loop);
     redlock_close(waiter);
 }
@@ -126,11 +128,11 @@ static void test_at_risk(void) {
     (void) redlock_acquire_async(loop, "nearly", &options, &lease);
     (void) dispatch_until(loop, &heard.granted, 1);
     agent("kill");
-    ok(dispatch_until(loop, &heard.at_risk, 1), "a lease that nobody extends for a while is at risk");
+    ok(dispatch_until(loop, &heard.at_risk, 1), "a lease without an agent is reported at risk");
     agent("start");
-    ok(dispatch_until(loop, &heard.extended, 1), "and when it was resumed no longer");
-    ok(redlock_remaining_ns(lease) > 0 && heard.lost == 0, "it was held all the while");
-    is_int(redlock_release_async(lease), REDLOCK_OK, "it is released like any other");
+    ok(dispatch_until(loop, &heard.extended, 1), "and extended when resumed");
+    ok(redlock_remaining_ns(lease) > 0 && heard.lost == 0, "it was held throughout");
+    is_int(redlock_release_async(lease), REDLOCK_OK, "it is released");
     redlock_close(loop);
 }
 

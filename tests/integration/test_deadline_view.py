@@ -1,4 +1,4 @@
-"""redlock_valid() in a C program of its own (deadline-view.c), which prints TAP itself."""
+"""Runs deadline-view.c, which prints TAP, against an agent with three nodes."""
 
 import os
 import sys

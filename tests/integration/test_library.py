@@ -1,4 +1,4 @@
-"""libredlock in a C program of its own (library.c), which prints TAP itself."""
+"""Runs library.c, which prints TAP, against an agent with three nodes."""
 
 import os
 import sys

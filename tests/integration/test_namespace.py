@@ -1,4 +1,4 @@
-"""Clients in other time namespaces than the agent's: their clocks differ from its own by a constant."""
+"""Clients in another time namespace than the agent, whose clocks differ by a constant."""
 
 import subprocess
 import time
@@ -29,15 +29,15 @@ def has_namespaces():
     return subprocess.run([*shifted(1), "true"], capture_output=True).returncode == 0
 
 
-def last_sign_of_life(path):
+def last_output(path):
     with open(path) as file:
         return float(file.read().split()[-1])
 
 
 def test_run():
-    """The command runs as long as the lease, wherever `redlock run` is."""
+    """`redlock run` stops the command before the lease expires, in any time namespace."""
     if not has_namespaces():
-        skip("redlock run in time namespaces", "there are none here")
+        skip("redlock run in time namespaces", "time namespaces are not available")
         return
     agent = lab.Agent(lab.nodes(3), lab.UNHURRIED)
     offsets = {"ahead": 5000, "a little ahead": 3, "behind": -(uptime() // 2), "a little behind": -1}
@@ -54,19 +54,19 @@ def test_run():
     lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 4 * len(runs) or
                  any(r.poll() for r in runs.values()), what="extensions")
     for name, process in runs.items():
-        equal(process.poll(), None, "a client whose clock is %s keeps its lease" % name)
+        equal(process.poll(), None, "the client whose clock is %s keeps its lease" % name)
     note("after %.1f s" % (lab.now() - begun))
     agent.stop()
     stopped = time.time()
     for name, process in runs.items():
         try:
             status = process.wait(10 * TTL * lab.SCALE)
-            equal(status, 125, "%s: the lease is lost with the agent, 125" % name)
+            equal(status, 125, "%s: exit status 125 after the loss of the lease" % name)
         except subprocess.TimeoutExpired:
             equal("goes on", "ends", "%s: the command" % name)
             continue
-        within(last_sign_of_life(paths[name]) - stopped, -TTL, TTL + 0.1,
-               "%s: the command has ended before the lease" % name)
+        within(last_output(paths[name]) - stopped, -TTL, TTL + 0.1,
+               "%s: the command ended before the lease" % name)
     agent.cont()
     agent.terminate()
 

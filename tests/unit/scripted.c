@@ -104,7 +104,7 @@ static void make_page(void) {
     memcpy(page, header, sizeof(header));
 }
 
-static void tell_page(void) {
+static void send_page(void) {
     static const char reply[] = "%3\r\n$7\r\nversion\r\n:1\r\n$5\r\nbytes\r\n:4096\r\n$5\r\nslots\r\n:1\r\n";
 
     if (!scripted.has_page) {
@@ -115,7 +115,7 @@ static void tell_page(void) {
     send_bytes(reply, sizeof(reply) - 1, page_fd);
 }
 
-static void tell_grant(bool async) {
+static void send_grant(bool async) {
     int64_t deadline_ns = agent_now_ns() + scripted.ttl_ms * NS_PER_MS;
     char name[] = "x", head[64] = "";
 
@@ -136,20 +136,20 @@ static void tell_grant(bool async) {
 static void answer(const struct resp_token *items, size_t n) {
     bool async = is(&items[n - 1], "ASYNC");
 
-    if (is(&items[0], "HELLO") && scripted.tells_clock) {
+    if (is(&items[0], "HELLO") && scripted.sends_clock) {
         scripted_send("%%1\r\n$3\r\nnow\r\n:%lld\r\n", (long long) agent_now_ns());
     } else if (is(&items[0], "HELLO")) {
         scripted_send("%%1\r\n$5\r\nproto\r\n:3\r\n");
     } else if (is(&items[0], "PAGE")) {
-        tell_page();
+        send_page();
     } else if (is(&items[0], "ACQUIRE")) {
-        tell_grant(async);
+        send_grant(async);
         atomic_fetch_add(&scripted.acquires, 1);
     } else if (is(&items[0], "RESUME")) {
         if (scripted.refuses_resume)
             scripted_send("-NOTHELD it has ended\r\n");
         else
-            tell_grant(async);
+            send_grant(async);
         atomic_fetch_add(&scripted.resumes, 1);
     } else if (is(&items[0], "CHECK")) {
         int64_t left_ms = (scripted_shown_ns() - boottime_ns()) / NS_PER_MS;
@@ -238,7 +238,7 @@ void scripted_start(void) {
 
     scripted_die();
     scripted =
-        (struct scripted){.ttl_ms = 60000, .check_ms = -1, .beat = 1, .has_page = true, .tells_clock = true};
+        (struct scripted){.ttl_ms = 60000, .check_ms = -1, .beat = 1, .has_page = true, .sends_clock = true};
     scripted.id = 100;
     (void) snprintf(scripted.path, sizeof(scripted.path), "/tmp/redlock-scripted-%ld-%u", (long) getpid(),
                     serial++);

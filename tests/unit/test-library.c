@@ -1,5 +1,5 @@
-/* libredlock against an agent that does what a real one does rarely: says that a lease is over and dies
- * before it has told so, lives in another time namespace, is behind with its news. */
+/* libredlock against a scripted agent, which does what a real agent rarely does: reports a lease as over and
+ * dies before the push, runs in another time namespace, sends late. */
 
 #include <dirent.h>
 #include <poll.h>
@@ -19,17 +19,17 @@
 #define NS_PER_S INT64_C(1000000000)
 #define is(got, want) is_int(got, want, #got " is " #want)
 
-enum { PATIENCE_MS = 20000 };
+enum { TIMEOUT_MS = 20000 };
 
 static struct {
     unsigned granted, lost, at_risk;
     char reason[64], text[256];
-} heard;
+} events;
 
 static void on_granted(struct redlock_lease *lease, void *userdata) {
     (void) lease;
     (void) userdata;
-    heard.granted++;
+    events.granted++;
 }
 
 static void on_at_risk(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata) {
@@ -37,31 +37,31 @@ static void on_at_risk(struct redlock_lease *lease, int64_t left_ms, const char 
     (void) left_ms;
     (void) reason;
     (void) userdata;
-    heard.at_risk++;
+    events.at_risk++;
 }
 
 static void on_lost(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
     (void) userdata;
-    heard.lost++;
-    (void) snprintf(heard.reason, sizeof(heard.reason), "%s", reason);
-    (void) snprintf(heard.text, sizeof(heard.text), "%s", text);
+    events.lost++;
+    (void) snprintf(events.reason, sizeof(events.reason), "%s", reason);
+    (void) snprintf(events.text, sizeof(events.text), "%s", text);
     (void) redlock_valid(lease);
 }
 
-static struct redlock *connect_to_it(void) {
+static struct redlock *connect_scripted(void) {
     const struct redlock_callbacks callbacks = {
         .size = sizeof(callbacks), .granted = on_granted, .at_risk = on_at_risk, .lost = on_lost};
     struct redlock *connection = NULL;
 
-    memset(&heard, 0, sizeof(heard));
+    memset(&events, 0, sizeof(events));
     if (redlock_connect(scripted.path, &connection) != REDLOCK_OK)
         abort();
     (void) redlock_set_callbacks(connection, &callbacks, NULL);
-    redlock_set_answer_timeout(connection, PATIENCE_MS);
+    redlock_set_answer_timeout(connection, TIMEOUT_MS);
     return connection;
 }
 
-static struct redlock_lease *take(struct redlock *connection) {
+static struct redlock_lease *acquire(struct redlock *connection) {
     struct redlock_lease *lease = NULL;
 
     if (redlock_acquire(connection, "x", NULL, &lease) != REDLOCK_OK)
@@ -69,9 +69,9 @@ static struct redlock_lease *take(struct redlock *connection) {
     return lease;
 }
 
-/* An event loop, until it has counted so many. */
+/* Runs an event loop until the counter is at least `wanted`. */
 static bool dispatch_until(struct redlock *connection, const unsigned *counter, unsigned wanted) {
-    int64_t until_ns = boottime_ns() + PATIENCE_MS * NS_PER_MS;
+    int64_t until_ns = boottime_ns() + TIMEOUT_MS * NS_PER_MS;
 
     while (*counter < wanted && boottime_ns() < until_ns) {
         struct pollfd fd = {.fd = redlock_fd(connection), .events = POLLIN};
@@ -82,45 +82,45 @@ static bool dispatch_until(struct redlock *connection, const unsigned *counter, 
 }
 
 static bool counts_to(const _Atomic unsigned *counter, unsigned wanted) {
-    int64_t until_ns = boottime_ns() + PATIENCE_MS * NS_PER_MS;
+    int64_t until_ns = boottime_ns() + TIMEOUT_MS * NS_PER_MS;
 
     while (*counter < wanted && boottime_ns() < until_ns)
         (void) usleep(200);
     return *counter >= wanted;
 }
 
-/* --- once false, false for ever --- */
+/* --- false is final --- */
 
 static void test_page_says_lost(void) {
     scripted_start();
-    struct redlock *connection = connect_to_it();
-    struct redlock_lease *lease = take(connection);
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
 
     ok(redlock_valid(lease), "a lease is valid");
     (void) redlock_fd(connection);
     scripted_show(0);
     scripted_die();
-    ok(dispatch_until(connection, &heard.lost, 1),
-       "rule 13: what the page said last is told, the agent is dead");
-    is_string(heard.reason, "lost", "by this word");
-    ok(!redlock_valid(lease), "rule 13: the deadline that was told before is no more");
-    is(heard.lost, 1);
-    ok(redlock_release(lease) <= 0, "and it can't be released");
+    ok(dispatch_until(connection, &events.lost, 1),
+       "rule 13: after the agent died, the end shown in its page is reported");
+    is_string(events.reason, "lost", "with the reason `lost`");
+    ok(!redlock_valid(lease), "rule 13: the deadline received before no longer counts");
+    is(events.lost, 1);
+    ok(redlock_release(lease) <= 0, "the lease can't be released");
     redlock_close(connection);
 }
 
-/* Nobody has looked before the agent's successor is there. */
+/* No thread reads the page before the next agent listens. */
 static void test_page_says_lost_resume(void) {
     scripted_start();
-    struct redlock *connection = connect_to_it();
-    struct redlock_lease *lease = take(connection);
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
 
     (void) redlock_fd(connection);
     scripted_show(0);
     scripted_die();
     scripted_again();
-    ok(redlock_check(lease) <= 0, "nor does the successor have it");
-    ok(!redlock_valid(lease), "rule 13: what is over is not resumed");
+    ok(redlock_check(lease) <= 0, "the next agent does not hold the lease");
+    ok(!redlock_valid(lease), "rule 13: a lease that is over is not resumed");
     is(scripted.resumes, 0);
     (void) redlock_release(lease);
     redlock_close(connection);
@@ -128,61 +128,61 @@ static void test_page_says_lost_resume(void) {
 
 static void test_seen_over(void) {
     scripted_start();
-    struct redlock *connection = connect_to_it();
-    struct redlock_lease *lease = take(connection);
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
 
     scripted_show(boottime_ns());
-    ok(!redlock_valid(lease), "a deadline has passed");
+    ok(!redlock_valid(lease), "the deadline has passed");
     scripted_show(boottime_ns() + 60 * NS_PER_S);
-    ok(!redlock_valid(lease), "rule 13: a late extension comes too late");
+    ok(!redlock_valid(lease), "rule 13: a later extension has no effect");
     is(redlock_check(lease), 0);
-    ok(counts_to(&scripted.releases, 1), "the agent is told that nobody holds it");
-    is(heard.lost, 1);
-    is_string(heard.reason, "expired", "it has expired");
+    ok(counts_to(&scripted.releases, 1), "the library releases the lease");
+    is(events.lost, 1);
+    is_string(events.reason, "expired", "the reason is `expired`");
     is(redlock_release(lease), 0);
     redlock_close(connection);
 }
 
 static void test_seen_over_and_resumed(void) {
     scripted_start();
-    struct redlock *connection = connect_to_it();
-    struct redlock_lease *lease = take(connection);
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
 
     scripted_show(boottime_ns() + 60 * NS_PER_S);
     scripted_die();
-    is(redlock_dispatch(connection), REDLOCK_OK); /* which finds out */
+    is(redlock_dispatch(connection), REDLOCK_OK); /* detects the break */
     scripted_again();
     scripted.ttl_ms = 1;
-    ok(redlock_remaining_ns(lease) > 0, "the agent is gone, the lease is valid");
+    ok(redlock_remaining_ns(lease) > 0, "without an agent the lease stays valid");
     is(redlock_check(lease), 0);
-    ok(!redlock_valid(lease), "a successor that resumed it for a moment only");
+    ok(!redlock_valid(lease), "the lease, resumed for 1 ms, has expired");
     scripted_show(boottime_ns() + 60 * NS_PER_S);
-    ok(!redlock_valid(lease), "rule 13: can't bring it back");
+    ok(!redlock_valid(lease), "rule 13: a later deadline in the page has no effect");
     (void) redlock_release(lease);
     redlock_close(connection);
 }
 
-struct looker {
+struct reader {
     const struct redlock_lease *lease;
     atomic_bool stop;
-    atomic_uint back, looks;
+    atomic_uint back, reads;
 };
 
-static void *look(void *userdata) {
-    struct looker *looker = userdata;
+static void *read_validity(void *userdata) {
+    struct reader *reader = userdata;
     bool over = false;
 
-    while (!atomic_load(&looker->stop)) {
-        bool valid = redlock_valid(looker->lease);
+    while (!atomic_load(&reader->stop)) {
+        bool valid = redlock_valid(reader->lease);
         if (over && valid)
-            atomic_fetch_add(&looker->back, 1);
+            atomic_fetch_add(&reader->back, 1);
         over |= !valid;
-        atomic_fetch_add(&looker->looks, 1);
+        atomic_fetch_add(&reader->reads, 1);
     }
     return NULL;
 }
 
-/* Page, agent and connection change under threads that look. */
+/* Threads read while page, agent and connection change. */
 static void test_threads(void) {
     enum { ROUNDS = 30, THREADS = 2 };
     unsigned back = 0;
@@ -190,10 +190,10 @@ static void test_threads(void) {
     for (unsigned round = 0; round < ROUNDS; round++) {
         pthread_t threads[THREADS];
         scripted_start();
-        struct redlock *connection = connect_to_it();
-        struct looker looker = {.lease = take(connection)};
+        struct redlock *connection = connect_scripted();
+        struct reader reader = {.lease = acquire(connection)};
         for (unsigned i = 0; i < THREADS; i++)
-            (void) pthread_create(&threads[i], NULL, look, &looker);
+            (void) pthread_create(&threads[i], NULL, read_validity, &reader);
         scripted_show(round % 2 == 0 ? 0 : boottime_ns() + NS_PER_MS);
         if (round % 3 == 0)
             scripted_show(boottime_ns() + 60 * NS_PER_S);
@@ -204,36 +204,36 @@ static void test_threads(void) {
             (void) redlock_dispatch(connection);
             (void) usleep(500);
         }
-        looker.stop = true;
+        reader.stop = true;
         for (unsigned i = 0; i < THREADS; i++)
             (void) pthread_join(threads[i], NULL);
-        back += looker.back;
+        back += reader.back;
         redlock_close(connection);
     }
-    is_int(back, 0, "rule 13: no thread sees a lease come back");
+    is_int(back, 0, "rule 13: no thread sees an expired lease valid again");
 }
 
-/* --- why it was lost --- */
+/* --- reasons --- */
 
 static void test_reason(const char *reason, bool with_page) {
     scripted_start();
     scripted.has_page = with_page;
     scripted.ttl_ms = 60;
-    scripted.check_ms = 0; /* as in the last millisecond */
-    struct redlock *connection = connect_to_it();
+    scripted.check_ms = 0; /* as in the lease's last millisecond */
+    struct redlock *connection = connect_scripted();
     struct redlock_lease *lease = NULL;
 
     (void) redlock_fd(connection);
     is(redlock_acquire_async(connection, "x", NULL, &lease), REDLOCK_OK);
-    (void) dispatch_until(connection, &heard.granted, 1);
+    (void) dispatch_until(connection, &events.granted, 1);
     int64_t deadline_ns = boottime_ns() + redlock_remaining_ns(lease);
     if (reason)
         scripted_send(">4\r\n$7\r\nat-risk\r\n:%llu\r\n:50\r\n$%zu\r\n%s\r\n",
                       (unsigned long long) scripted.id, strlen(reason), reason);
-    ok(dispatch_until(connection, &heard.lost, 1), "a lease is lost");
-    is_string(heard.reason, reason ? reason : "expired", "for the reason that the agent gave");
-    ok(!with_page || boottime_ns() >= deadline_ns - NS_PER_MS, "at its deadline");
-    is(heard.lost, 1);
+    ok(dispatch_until(connection, &events.lost, 1), "the lease is lost");
+    is_string(events.reason, reason ? reason : "expired", "the reason is the agent's, else `expired`");
+    ok(!with_page || boottime_ns() >= deadline_ns - NS_PER_MS, "not before its deadline");
+    is(events.lost, 1);
     is(redlock_release(lease), 0);
     redlock_close(connection);
 }
@@ -247,18 +247,19 @@ static void test_reasons(void) {
     }
 }
 
-/* The caller who was told that it is lost is told nothing else afterwards. */
+/* After a caller got 0, the lease stays lost. */
 static void test_refused(void) {
     for (unsigned beat = 0; beat < 2; beat++) {
         scripted_start();
         scripted.check_ms = 0;
         scripted.beat = 0;
-        struct redlock *connection = connect_to_it();
-        struct redlock_lease *lease = take(connection);
+        struct redlock *connection = connect_scripted();
+        struct redlock_lease *lease = acquire(connection);
 
         is(beat ? redlock_beat(lease) : redlock_check(lease), 0);
-        ok(!redlock_valid(lease), "rule 13: what %s says is lost is not valid", beat ? "BEAT" : "CHECK");
-        is(heard.lost, 1);
+        ok(!redlock_valid(lease), "rule 13: after %s returned 0 the lease is not valid",
+           beat ? "BEAT" : "CHECK");
+        is(events.lost, 1);
         is(redlock_release(lease), 0);
         redlock_close(connection);
     }
@@ -266,33 +267,33 @@ static void test_refused(void) {
 
 /* --- other time namespaces --- */
 
-static void test_clock(int64_t ahead_ns, bool told, bool with_page, bool async) {
+static void test_clock(int64_t ahead_ns, bool in_hello, bool with_page, bool async) {
     scripted_start();
     scripted.clock_ns = ahead_ns;
-    scripted.tells_clock = told;
+    scripted.sends_clock = in_hello;
     scripted.has_page = with_page;
     scripted.ttl_ms = 30000;
-    struct redlock *connection = connect_to_it();
+    struct redlock *connection = connect_scripted();
     struct redlock_lease *lease = NULL;
 
     (void) redlock_fd(connection);
     if (async) {
         is(redlock_acquire_async(connection, "x", NULL, &lease), REDLOCK_OK);
-        (void) dispatch_until(connection, &heard.granted, 1);
+        (void) dispatch_until(connection, &events.granted, 1);
     } else {
         is(redlock_acquire(connection, "x", NULL, &lease), REDLOCK_OK);
     }
     int64_t left_ms = lease ? redlock_remaining_ns(lease) / NS_PER_MS : 0;
-    ok(left_ms > 15000 && left_ms <= 30000, "an agent whose clock is %lld s ahead%s%s%s: %lld ms left",
-       (long long) (ahead_ns / NS_PER_S), told ? ", which it tells" : "", with_page ? ", with a page" : "",
-       async ? ", asynchronous" : "", (long long) left_ms);
+    ok(left_ms > 15000 && left_ms <= 30000, "agent's clock %lld s ahead%s%s%s: %lld ms left",
+       (long long) (ahead_ns / NS_PER_S), in_hello ? ", sent in HELLO" : "",
+       with_page ? ", with a page" : "", async ? ", asynchronous" : "", (long long) left_ms);
     if (with_page && lease) {
         scripted_show(boottime_ns() + 60 * NS_PER_S);
         left_ms = redlock_remaining_ns(lease) / NS_PER_MS;
         ok(left_ms > 45000 && left_ms <= 60000, "the page shows the extension: %lld ms",
            (long long) left_ms);
         scripted_show(boottime_ns());
-        ok(!redlock_valid(lease), "and the end");
+        ok(!redlock_valid(lease), "and shows the end");
     }
     (void) redlock_release(lease);
     redlock_close(connection);
@@ -308,10 +309,10 @@ static void test_clocks(void) {
 
 /* --- misuse --- */
 
-/* Each with each of its pointers. */
+/* Every call, with NULL for each of its pointers. */
 static void test_null(void) {
     scripted_start();
-    struct redlock *connection = connect_to_it();
+    struct redlock *connection = connect_scripted();
     struct redlock_options no_data = REDLOCK_OPTIONS_INIT;
     struct redlock_leader leader = REDLOCK_LEADER_INIT;
     struct redlock_lease *lease = NULL;
@@ -358,17 +359,17 @@ static void test_null(void) {
 
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         is_int(calls[i].got, calls[i].want, calls[i].call);
-    ok(!lease, "nothing comes of them");
+    ok(!lease, "none of these calls acquires a lease");
     is(scripted.acquires, 0);
     ok(redlock_acquire(connection, "x", NULL, &lease) == REDLOCK_OK && redlock_valid(lease),
-       "and the connection is none the worse");
+       "the connection still works");
     redlock_close(connection);
 }
 
-/* What a program built against an older, or a newer, header gives. */
+/* Structures of programs built against an older or a newer header. */
 static void test_sizes(void) {
     scripted_start();
-    struct redlock *connection = connect_to_it();
+    struct redlock *connection = connect_scripted();
     struct {
         struct redlock_options options;
         int64_t more[4];
@@ -376,7 +377,7 @@ static void test_sizes(void) {
     struct {
         struct redlock_callbacks callbacks;
         void (*more[2])(void);
-    } events = {.callbacks = {.lost = on_lost}};
+    } later_callbacks = {.callbacks = {.lost = on_lost}};
     struct redlock_lease *lease = NULL;
     size_t first = offsetof(struct redlock_options, linger_ms);
     const struct {
@@ -406,19 +407,19 @@ static void test_sizes(void) {
     }
     const size_t sizes[] = {0, offsetof(struct redlock_callbacks, leader) - 1, SIZE_MAX};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        events.callbacks.size = sizes[i];
-        is(redlock_set_callbacks(connection, &events.callbacks, NULL), REDLOCK_BAD_ARGUMENT);
+        later_callbacks.callbacks.size = sizes[i];
+        is(redlock_set_callbacks(connection, &later_callbacks.callbacks, NULL), REDLOCK_BAD_ARGUMENT);
     }
-    events.callbacks.size = sizeof(events);
-    is(redlock_set_callbacks(connection, &events.callbacks, NULL), REDLOCK_OK);
-    events.more[1] = (void (*)(void)) abort;
-    is(redlock_set_callbacks(connection, &events.callbacks, NULL), REDLOCK_BAD_ARGUMENT);
-    events.callbacks.size = offsetof(struct redlock_callbacks, leader);
-    is(redlock_set_callbacks(connection, &events.callbacks, NULL), REDLOCK_OK);
+    later_callbacks.callbacks.size = sizeof(later_callbacks);
+    is(redlock_set_callbacks(connection, &later_callbacks.callbacks, NULL), REDLOCK_OK);
+    later_callbacks.more[1] = (void (*)(void)) abort;
+    is(redlock_set_callbacks(connection, &later_callbacks.callbacks, NULL), REDLOCK_BAD_ARGUMENT);
+    later_callbacks.callbacks.size = offsetof(struct redlock_callbacks, leader);
+    is(redlock_set_callbacks(connection, &later_callbacks.callbacks, NULL), REDLOCK_OK);
     redlock_close(connection);
 }
 
-/* The caller's structure is not written beyond its size, and has no rubbish within. */
+/* The caller's structure is not written beyond its size, and fully initialized within. */
 static void test_leader(void) {
     struct {
         struct redlock_leader leader;
@@ -426,7 +427,7 @@ static void test_leader(void) {
     } room;
 
     scripted_start();
-    struct redlock *connection = connect_to_it();
+    struct redlock *connection = connect_scripted();
     memset(&room, 'x', sizeof(room));
     room.leader.size = 0;
     is(redlock_leader(connection, "x", &room.leader), REDLOCK_BAD_ARGUMENT);
@@ -434,16 +435,16 @@ static void test_leader(void) {
     is(redlock_leader(connection, "x", &room.leader), REDLOCK_BAD_ARGUMENT);
     room.leader.size = sizeof(room.leader);
     is(redlock_leader(connection, "x", &room.leader), 1);
-    is_string(room.leader.holder, "web1:00c0ffee:42", "the leader");
-    is_string(room.leader.type, "", "whose key is a lock");
-    ok(room.more[0] == 'x', "nothing is written behind the structure");
+    is_string(room.leader.holder, "web1:00c0ffee:42", "the holder");
+    is_string(room.leader.type, "", "without a type: the key is a lock");
+    ok(room.more[0] == 'x', "the bytes behind the structure are unchanged");
     room.leader.size = sizeof(room);
     is(redlock_leader(connection, "x", &room.leader), 1);
     ok(room.more[0] == 0 && room.more[15] == 0 && room.leader.size == sizeof(room),
-       "what a later one has more is zero");
+       "members of a later version are zero");
     is(redlock_leader(connection, "hash", &room.leader), 1);
-    is_string(room.leader.type, "hash", "a key that is no lock has a type");
-    is_string(room.leader.holder, "", "and no holder");
+    is_string(room.leader.type, "hash", "a key that is not a lock has a type");
+    is_string(room.leader.holder, "", "but no holder");
     is(room.leader.validity_ms, -1);
     redlock_close(connection);
 }
@@ -461,7 +462,7 @@ static unsigned count_descriptors(void) {
     return count;
 }
 
-/* With room for so many more descriptors. */
+/* Leaves room for `more` descriptors. */
 static void limit_descriptors(rlim_t more) {
     struct rlimit limit;
     int lowest = dup(STDOUT_FILENO);
@@ -478,27 +479,28 @@ static void test_no_descriptors(void) {
     (void) getrlimit(RLIMIT_NOFILE, &limit);
     for (unsigned room = 0; room < 2; room++) {
         scripted_start();
-        struct redlock *connection = connect_to_it();
-        struct redlock_lease *lease = take(connection);
+        struct redlock *connection = connect_scripted();
+        struct redlock_lease *lease = acquire(connection);
         unsigned before = count_descriptors();
         limit_descriptors(room);
         is(redlock_fd(connection), REDLOCK_SYSTEM);
         is(redlock_fd(connection), REDLOCK_SYSTEM);
-        ok(redlock_error_text(connection)[0] != 0, "with a text: %s", redlock_error_text(connection));
+        ok(redlock_error_text(connection)[0] != 0, "the error has a text: %s",
+           redlock_error_text(connection));
         (void) setrlimit(RLIMIT_NOFILE, &limit);
-        is_int(count_descriptors(), before, "nothing is left of half a descriptor");
+        is_int(count_descriptors(), before, "no descriptor leaks");
         scripted_send(">4\r\n$4\r\nlost\r\n:%llu\r\n$5\r\ntaken\r\n$1\r\nx\r\n",
                       (unsigned long long) scripted.id);
         struct pollfd fd = {.fd = redlock_fd(connection), .events = POLLIN};
-        is(poll(&fd, 1, PATIENCE_MS), 1);
+        is(poll(&fd, 1, TIMEOUT_MS), 1);
         is(redlock_dispatch(connection), REDLOCK_OK);
-        is(heard.lost, 1);
+        is(events.lost, 1);
         is(redlock_release(lease), 0);
         redlock_close(connection);
     }
 }
 
-/* --- calls within calls --- */
+/* --- calls during calls --- */
 
 static struct inside {
     struct redlock *connection;
@@ -506,7 +508,8 @@ static struct inside {
     unsigned in_use, calls;
 } inside;
 
-static void call_back(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
+static void on_lost_calls(struct redlock_lease *lease, const char *reason, const char *text,
+                          void *userdata) {
     struct redlock_leader leader = REDLOCK_LEADER_INIT;
     struct redlock_lease *another = NULL;
     const int64_t results[] = {
@@ -532,13 +535,13 @@ static void call_back(struct redlock_lease *lease, const char *reason, const cha
     redlock_close(inside.connection);
 }
 
-static void test_call_back(void) {
-    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .lost = call_back};
+static void test_calls_in_callback(void) {
+    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .lost = on_lost_calls};
 
     scripted_start();
-    inside = (struct inside){.connection = connect_to_it()};
-    inside.other = take(inside.connection);
-    struct redlock_lease *lease = take(inside.connection);
+    inside = (struct inside){.connection = connect_scripted()};
+    inside.other = acquire(inside.connection);
+    struct redlock_lease *lease = acquire(inside.connection);
     is(redlock_set_callbacks(inside.connection, &callbacks, NULL), REDLOCK_OK);
     scripted_send(">4\r\n$4\r\nlost\r\n:%llu\r\n$5\r\ntaken\r\n$1\r\nx\r\n",
                   (unsigned long long) scripted.id);
@@ -553,7 +556,7 @@ static void test_call_back(void) {
 static atomic_uint refusals;
 
 static void *ask_until_refused(void *userdata) {
-    int64_t until_ns = boottime_ns() + PATIENCE_MS * NS_PER_MS;
+    int64_t until_ns = boottime_ns() + TIMEOUT_MS * NS_PER_MS;
 
     while (refusals == 0 && boottime_ns() < until_ns)
         if (redlock_check(userdata) == REDLOCK_IN_USE)
@@ -561,19 +564,19 @@ static void *ask_until_refused(void *userdata) {
     return NULL;
 }
 
-/* Both wait for answers that don't come. */
+/* Both threads wait for replies that do not come. */
 static void test_two_threads(void) {
     pthread_t thread;
 
     scripted_start();
-    struct redlock *connection = connect_to_it();
-    struct redlock_lease *lease = take(connection);
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
     scripted.is_silent = true;
     redlock_set_answer_timeout(connection, 20);
     (void) pthread_create(&thread, NULL, ask_until_refused, lease);
     (void) ask_until_refused(lease);
     (void) pthread_join(thread, NULL);
-    ok(refusals > 0, "of two threads that use one connection at a time one is refused");
+    ok(refusals > 0, "of two threads on one connection at a time one gets REDLOCK_IN_USE");
     scripted.is_silent = false;
     redlock_close(connection);
 }
@@ -583,11 +586,11 @@ static void test_far_timeouts(void) {
     struct redlock_lease *lease = NULL;
 
     scripted_start();
-    struct redlock *connection = connect_to_it();
+    struct redlock *connection = connect_scripted();
     redlock_set_answer_timeout(connection, INT64_MAX);
     options.wait_ms = INT32_MAX;
     is(redlock_acquire(connection, "x", &options, &lease), REDLOCK_OK);
-    ok(redlock_check(lease) > 0, "the longest of all time-outs is one");
+    ok(redlock_check(lease) > 0, "the largest time-out works");
     options.wait_ms = INT64_MAX;
     is(redlock_acquire(connection, "x", &options, &lease), REDLOCK_BAD_ARGUMENT);
     options.wait_ms = -2;
@@ -608,7 +611,7 @@ int main(void) {
     test_sizes();
     test_leader();
     test_no_descriptors();
-    test_call_back();
+    test_calls_in_callback();
     test_two_threads();
     test_far_timeouts();
     scripted_die();

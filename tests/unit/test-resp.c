@@ -1,5 +1,5 @@
-/* The codec: every type, every limit, every way to be cut short, and noise. Input always stands in a block
- * of exactly its length, so that the address sanitizer sees a read beyond its end. */
+/* The codec: every type and limit, input cut at every byte, and noise. Each input is in a block of exactly
+ * its length, so that the address sanitizer detects reads beyond its end. */
 
 #include "resp.h"
 #include "tap.h"
@@ -14,7 +14,7 @@ typedef long parser(const char *buffer, size_t length, const struct resp_limits 
 static struct resp_token tokens[TOKENS];
 static size_t n_tokens;
 
-/* Parses a copy; the tokens' texts point into it until the next call. */
+/* Parses a copy, to which the tokens point until the next call. */
 static long parse_bytes(parser *parse, const char *bytes, size_t length) {
     static char *copy;
 
@@ -53,7 +53,7 @@ static void test_scalars(void) {
     ok(value("=8\r\ntxt:text\r\n") > 0 && tokens[0].type == RESP_BULK && text_is(0, "text"),
        "a verbatim string without its prefix");
     ok(value("$-1\r\n") > 0 && tokens[0].type == RESP_NIL, "a nil of version 2");
-    ok(value("*-1\r\n") > 0 && tokens[0].type == RESP_NIL, "its other one");
+    ok(value("*-1\r\n") > 0 && tokens[0].type == RESP_NIL, "the nil array of version 2");
     ok(value("_\r\n") > 0 && tokens[0].type == RESP_NIL, "the nil of version 3");
     ok(value("#t\r\n") > 0 && tokens[0].type == RESP_BOOL && tokens[0].integer == 1, "true");
     ok(value("#f\r\n") > 0 && tokens[0].integer == 0, "false");
@@ -65,20 +65,20 @@ static void test_aggregates(void) {
     ok(value("%1\r\n+k\r\n*2\r\n:1\r\n:2\r\n") > 0 && n_tokens == 5, "a map with an array in it");
     ok(tokens[0].type == RESP_MAP && tokens[0].count == 1 && tokens[2].type == RESP_ARRAY &&
            tokens[2].count == 2 && tokens[4].integer == 2,
-       "its tokens stand in the order of the document");
+       "its tokens are in document order");
     ok(value(">2\r\n+lost\r\n:7\r\n") > 0 && tokens[0].type == RESP_PUSH, "a push");
     ok(value("~1\r\n:1\r\n") > 0 && tokens[0].type == RESP_ARRAY, "a set is an array");
-    is_int(value("*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"), 20, "as deep as allowed");
-    is_int(value("*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"), RESP_TOO_LARGE, "deeper than allowed");
+    is_int(value("*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"), 20, "the deepest nesting");
+    is_int(value("*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"), RESP_TOO_LARGE, "nesting beyond the limit");
 }
 
 static void test_limits(void) {
-    is_int(value("$1073741824\r\n"), RESP_TOO_LARGE, "a gigabyte is refused when it is announced");
-    is_int(value("$4097\r\n"), RESP_TOO_LARGE, "and so is a byte more than allowed");
-    is_int(value("$4096\r\n"), RESP_INCOMPLETE, "but not the most that is allowed");
+    is_int(value("$1073741824\r\n"), RESP_TOO_LARGE, "a gigabyte is rejected by its length");
+    is_int(value("$4097\r\n"), RESP_TOO_LARGE, "one byte over the limit is rejected");
+    is_int(value("$4096\r\n"), RESP_INCOMPLETE, "the limit is accepted");
     is_int(value("*1000000\r\n"), RESP_TOO_LARGE, "a million elements");
     is_int(value("%40\r\n"), RESP_TOO_LARGE, "pairs count twice");
-    is_int(value("*60\r\n*60\r\n"), RESP_TOO_LARGE, "what was announced on all levels counts together");
+    is_int(value("*60\r\n*60\r\n"), RESP_TOO_LARGE, "elements of all levels count together");
     is_int(value("$99999999999999999999\r\n"), RESP_MALFORMED, "a length beyond 64 bits");
     is_int(value(":9223372036854775808\r\n"), RESP_MALFORMED, "an integer beyond 64 bits");
     is_int(value("$-2\r\n"), RESP_MALFORMED, "a negative length");
@@ -90,7 +90,7 @@ static void test_limits(void) {
     is_int(value(":12345678901234567890123456789"), RESP_MALFORMED, "a number without end");
     is_int(value("#x\r\n"), RESP_MALFORMED, "neither true nor false");
     is_int(value("_x\r\n"), RESP_MALFORMED, "a nil with something in it");
-    is_int(value("$2\r\nabc\r\n"), RESP_MALFORMED, "a bulk that is longer than announced");
+    is_int(value("$2\r\nabc\r\n"), RESP_MALFORMED, "a bulk longer than its length");
     is_int(value("+a\rb\r\n"), RESP_MALFORMED, "a carriage return within a line");
     is_int(value("+a\n"), RESP_MALFORMED, "a line feed alone");
     is_int(value("=3\r\nabc\r\n"), RESP_MALFORMED, "a verbatim string without a prefix");
@@ -100,7 +100,7 @@ static void test_limits(void) {
 
 static void test_requests(void) {
     is_int(request("*2\r\n$5\r\nCHECK\r\n$1\r\n7\r\n"), 22, "a request as an array");
-    ok(n_tokens == 2 && text_is(0, "CHECK") && text_is(1, "7"), "has its items only");
+    ok(n_tokens == 2 && text_is(0, "CHECK") && text_is(1, "7"), "gives its items only");
     is_int(request("CHECK  7 \r\nPING\r\n"), 11, "a request as a line");
     ok(n_tokens == 2 && text_is(0, "CHECK") && text_is(1, "7"), "is split at blanks");
     ok(request("PING\n") == 5 && n_tokens == 1, "a line feed alone ends a line");
@@ -112,18 +112,18 @@ static void test_requests(void) {
     is_int(request("*65\r\n"), RESP_TOO_LARGE, "too many items");
     is_int(request("*1\r\n$5000\r\n"), RESP_TOO_LARGE, "too large an item");
     ok(request("*-1\r\n") < 0, "a negative count");
-    ok(request("\x16\x03\x01\x02\r\n") < 0 || n_tokens > 0, "a TLS greeting does no harm");
+    ok(request("\x16\x03\x01\x02\r\n") < 0 || n_tokens > 0, "a TLS greeting");
 }
 
 static void test_long_line(void) {
     static char line[6000];
 
     memset(line, 'x', sizeof(line));
-    is_int(parse_bytes(resp_parse_request, line, 4000), RESP_INCOMPLETE, "a long line that may still end");
+    is_int(parse_bytes(resp_parse_request, line, 4000), RESP_INCOMPLETE, "a long line without its end yet");
     is_int(parse_bytes(resp_parse_request, line, sizeof(line)), RESP_TOO_LARGE, "a line without end");
 }
 
-/* Cut short anywhere, a value is incomplete; the rest makes it whole. */
+/* A value cut at any byte is incomplete. */
 static void test_pieces(void) {
     static const char *const values[] = {
         "%2\r\n$2\r\nid\r\n:1048576\r\n+name\r\n$3\r\na\r\n\r\n",
@@ -139,10 +139,10 @@ static void test_pieces(void) {
             wrong += parse_bytes(resp_parse, values[i], cut) != RESP_INCOMPLETE;
         wrong += parse_bytes(resp_parse, values[i], length) != (long) length;
     }
-    ok(cuts > 100 && wrong == 0, "a value that is cut short anywhere is incomplete (%u cuts)", cuts);
+    ok(cuts > 100 && wrong == 0, "a value cut at any byte is incomplete (%u cuts)", cuts);
 }
 
-/* Any bytes: no crash, no read beyond the end, no token outside of the buffer. */
+/* Random bytes: no crash, no read beyond the end, no token outside the buffer. */
 static void test_noise(void) {
     static const char alphabet[] = "*$:+-_#,%>~!=0123456789\r\n\r\n\r\n \xff\x00tf";
     uint64_t state = 88172645463325252u;
@@ -164,8 +164,8 @@ static void test_noise(void) {
             strange += n_tokens > TOKENS;
         }
     }
-    ok(strange == 0, "noise does no harm");
-    ok(complete > 100, "some of it is RESP (%u of %d)", complete, NOISE_ROUNDS);
+    ok(strange == 0, "results of noise are in range");
+    ok(complete > 100, "some noise is RESP (%u of %d)", complete, NOISE_ROUNDS);
 }
 
 static void test_writer(void) {
@@ -186,16 +186,17 @@ static void test_writer(void) {
     is_string(
         room,
         "%1\r\n$2\r\nid\r\n:-9223372036854775808\r\n*1\r\n-ERR a  b\r\n$-1\r\n_\r\n*4\r\n*0\r\n+OK\r\n",
-        "what is written, in versions 2 and 3");
+        "output in versions 2 and 3");
 
     char small[4] = "###";
     writer = (struct resp_writer){.buffer = small, .size = 3};
     resp_put_bulk(&writer, "hello", 5);
-    is_int(writer.length, 11, "too small a room: the writer tells what it needed");
-    is_int(small[3], '\0', "and writes nothing beyond it");
+    is_int(writer.length, 11, "a small buffer: the writer counts the bytes needed");
+    is_int(small[3], '\0', "and writes nothing beyond its size");
 }
 
-/* How many bytes of the text are passed over, given in pieces of this size with what was left before. */
+/* The number of bytes skipped, with input in pieces of `piece` bytes, each behind the rest of the last one.
+ */
 static long skipped(const char *text, size_t piece, size_t bytes_max) {
     struct resp_skip skip;
     size_t length = strlen(text), at = 0;
@@ -228,18 +229,18 @@ static void test_skip(void) {
         {"*2\r\n$4\r\nPING\r\n$5\r\nxxxxx\r\n*1\r\n", 25, "an array up to its end"},
         {"*1\r\n$0\r\n\r\n", 10, "an empty item"},
         {"word word\t\r\nmore", 12, "a line"},
-        {"*2\r\n$4\r\nPING\r\n$5\r\nxxxxxx\r\n", RESP_MALFORMED, "an item longer than announced"},
+        {"*2\r\n$4\r\nPING\r\n$5\r\nxxxxxx\r\n", RESP_MALFORMED, "an item longer than its length"},
         {"*2\r\n$4\r\nPING\r\n$5\r\nxxxx\r\n", RESP_MALFORMED, "or shorter"},
-        {"*2\r\n$4\r\nPING\r\n:5\r\n", RESP_MALFORMED, "an item that is none"},
+        {"*2\r\n$4\r\nPING\r\n:5\r\n", RESP_MALFORMED, "an item that is no bulk"},
         {"*2\r\n$-1\r\n", RESP_MALFORMED, "a nil"},
         {"wo\x01rd\r\n", RESP_MALFORMED, "noise in a line"},
-        {"*2\r\n$4\r\nPING\r\n$5\r\nxx", RESP_INCOMPLETE, "one that stops"},
-        {"*99\r\n$4\r\nPING\r\n", RESP_TOO_LARGE, "more items than can be"},
-        {"*2\r\n$65\r\n", RESP_TOO_LARGE, "a larger item than may be"},
+        {"*2\r\n$4\r\nPING\r\n$5\r\nxx", RESP_INCOMPLETE, "a cut item"},
+        {"*99\r\n$4\r\nPING\r\n", RESP_TOO_LARGE, "too many items"},
+        {"*2\r\n$65\r\n", RESP_TOO_LARGE, "too large an item"},
         {"*2\r\n$40\r\n0123456789012345678901234567890123456789\r\n$20\r\n01234567890123456789\r\n",
-         RESP_TOO_LARGE, "more than may be in all"},
+         RESP_TOO_LARGE, "items too large together"},
         {"0123456789012345678901234567890123456789012345678901234567890123456789\r\n", RESP_TOO_LARGE,
-         "a longer line than may be"},
+         "too long a line"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)

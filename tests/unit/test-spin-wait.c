@@ -1,6 +1,6 @@
-/* How the library waits for the answer to a RELEASE: awake where that pays, else asleep. Through its public
- * face, with an agent and a clock of our own: time passes only where the library yields its core or sleeps,
- * and the agent works only then. */
+/* How the library waits for the reply to a RELEASE: polling where that pays, else asleep. Through the public
+ * calls, with an agent and a clock of this file: time passes only where the library yields or sleeps, and
+ * the agent works only then. */
 
 #include <assert.h>
 #include <poll.h>
@@ -21,10 +21,10 @@
 #define NS_PER_US INT64_C(1000)
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
-#define QUICK_NS (20 * NS_PER_US) /* an answer that needs no nodes */
+#define QUICK_NS (20 * NS_PER_US) /* a reply that needs no nodes */
 #define YIELD_NS (5 * NS_PER_US)
 
-enum { ANSWERS_MAX = 8, LOOKS = 4 /* until a quick answer is there */, LOOKS_MAX = 10 };
+enum { ANSWERS_MAX = 8, POLLS = 4 /* until a quick reply arrives */, POLLS_MAX = 10 };
 
 struct answer {
     int64_t at_ns;
@@ -34,10 +34,10 @@ struct answer {
 static struct world {
     int64_t now_ns;
     unsigned yields, sleeps;
-    int64_t yield_ns; /* how long each takes */
-    int64_t grant_ns; /* the agent's answers, after they were asked for */
+    int64_t yield_ns; /* of one yield */
+    int64_t grant_ns; /* delays of the agent's replies */
     int64_t release_ns;
-    bool in_pieces, hangs_up; /* what becomes of the answer to RELEASE */
+    bool in_pieces, hangs_up; /* the reply to RELEASE */
     int listening_fd, fd;     /* the agent's */
     uint64_t last_id;
     struct answer answers[ANSWERS_MAX];
@@ -86,7 +86,7 @@ static void serve(const struct resp_token *items, size_t n_items) {
     }
 }
 
-static void hear(void) {
+static void read_requests(void) {
     static const struct resp_limits limits = {.bulk_bytes_max = 4096, .tokens_max = 32, .depth_max = 1};
     struct resp_token items[32];
     char bytes[4096];
@@ -103,7 +103,7 @@ static void hear(void) {
     }
 }
 
-static void say(void) {
+static void send_answers(void) {
     size_t n = 0;
 
     for (; n < world.n_answers && world.answers[n].at_ns <= world.now_ns; n++) {
@@ -115,7 +115,7 @@ static void say(void) {
     memmove(world.answers, world.answers + n, world.n_answers * sizeof(world.answers[0]));
 }
 
-/* --- in the C library's place --- */
+/* --- replacements for calls of the C library --- */
 
 int clock_gettime(clockid_t clock, struct timespec *ret) {
     (void) clock;
@@ -125,12 +125,12 @@ int clock_gettime(clockid_t clock, struct timespec *ret) {
 
 int sched_yield(void) {
     world.yields++;
-    hear();
+    read_requests();
     world.now_ns += world.yield_ns;
     if (world.hangs_up)
         (void) shutdown(world.fd, SHUT_RDWR);
     else
-        say();
+        send_answers();
     return 0;
 }
 
@@ -140,11 +140,11 @@ int ppoll(struct pollfd *fds, nfds_t n_fds, const struct timespec *timeout, cons
     if (poll(fds, n_fds, 0) == 1)
         return 1;
     world.sleeps++;
-    hear();
+    read_requests();
     assert(world.n_answers > 0);
     if (world.answers[0].at_ns > world.now_ns)
         world.now_ns = world.answers[0].at_ns;
-    say();
+    send_answers();
     return poll(fds, n_fds, 0);
 }
 
@@ -159,80 +159,81 @@ static struct redlock_lease *acquire(int64_t wait_ms, int64_t grant_ns) {
     world.grant_ns = grant_ns;
     world.yields = 0;
     is_int(redlock_acquire(connection, "name", &options, &lease), REDLOCK_OK, "the lease is granted");
-    is_int(world.yields, 0, "which is slept for");
+    is_int(world.yields, 0, "the library sleeps until the grant");
     world.sleeps = 0;
     return lease;
 }
 
 static void release(struct redlock_lease *lease, int64_t release_ns) {
     world.release_ns = release_ns;
-    is_int(redlock_release(lease), 1, "and released");
+    is_int(redlock_release(lease), 1, "the lease is released");
 }
 
-/* One that was waited for behind others, and goes to the next one. */
-static void hand_over(void) {
+/* Acquires a lease after others, and releases it to the next waiter. */
+static void hand_off(void) {
     release(acquire(-1, 400 * NS_PER_US), QUICK_NS);
 }
 
-static void test_looks(void) {
-    hand_over();
-    is_int(world.yields, 0, "the first answer is slept for");
+static void test_polls(void) {
+    hand_off();
+    is_int(world.yields, 0, "before the first reply the library sleeps");
     is_int(world.sleeps, 1, "once");
-    hand_over();
-    is_int(world.yields, LOOKS, "it came soon: the next one is looked for, and others run meanwhile");
-    is_int(world.sleeps, 0, "it is not slept for");
+    hand_off();
+    is_int(world.yields, POLLS,
+           "after a quick reply the library polls for the next one, and yields before each poll");
+    is_int(world.sleeps, 0, "it does not sleep");
 }
 
 static void test_in_pieces(void) {
     world.in_pieces = true;
-    hand_over();
-    is_int(world.yields, LOOKS, "a part of the answer is none: it is looked for on");
+    hand_off();
+    is_int(world.yields, POLLS, "a part of the reply does not end the polling");
     world.in_pieces = false;
 }
 
 static void test_not_waited_for(void) {
     release(acquire(0, 400 * NS_PER_US), QUICK_NS);
-    is_int(world.yields, 0, "a lease that was not waited for goes to nobody: its release is slept for");
+    is_int(world.yields, 0, "no polling for a lease that did not wait: there is no queue");
     release(acquire(-1, 3 * QUICK_NS), QUICK_NS);
-    is_int(world.yields, 0, "and that of one that was there almost as soon");
+    is_int(world.yields, 0, "nor for one that waited hardly longer than a release takes");
     release(acquire(0, 400 * NS_PER_US), 10 * NS_PER_MS);
-    hand_over();
-    is_int(world.yields, LOOKS, "what it took tells nothing of the next one that was waited for");
+    hand_off();
+    is_int(world.yields, POLLS, "releases without a wait do not count for the next one with a wait");
 }
 
 static void test_late_answer(void) {
     release(acquire(-1, 10 * NS_PER_MS), 200 * NS_PER_US);
-    is_int(world.yields, LOOKS_MAX, "an answer that does not come is looked for for 50 us");
-    is_int(world.sleeps, 1, "then it is slept for");
+    is_int(world.yields, POLLS_MAX, "a late reply is polled for during 50 us");
+    is_int(world.sleeps, 1, "then the library sleeps");
     release(acquire(-1, 10 * NS_PER_MS), QUICK_NS);
-    is_int(world.yields, 0, "and so is the next one");
-    hand_over();
-    is_int(world.yields, LOOKS, "which came soon: the one after it is looked for");
+    is_int(world.yields, 0, "before the next reply it sleeps at once");
+    hand_off();
+    is_int(world.yields, POLLS, "that reply was quick: the library polls for the one after");
 }
 
 static void test_other_answers(void) {
     struct redlock_lease *lease = acquire(-1, 400 * NS_PER_US);
 
     ok(redlock_check(lease) > 0, "the lease is held");
-    is_int(world.yields, 0, "that is slept for");
+    is_int(world.yields, 0, "no polling for the reply to CHECK");
     release(lease, QUICK_NS);
 }
 
-/* The core is lost for so long in the first yield. */
+/* The first yield takes `lost_ns`. */
 static void lose(int64_t lost_ns) {
-    hand_over(); /* the answer to which comes soon, so that the next one is looked for */
+    hand_off(); /* a quick reply, so that the next release polls */
     world.yield_ns = lost_ns;
-    hand_over();
+    hand_off();
     world.yield_ns = YIELD_NS;
 }
 
 static void test_brief_losses(void) {
     for (unsigned i = 0; i < 100; i++)
         lose(400 * NS_PER_US);
-    is_int(world.yields, 1, "that others work for less than half a millisecond is what yielding is for");
+    is_int(world.yields, 1, "yields of less than half a millisecond cost nothing");
     for (unsigned i = 0; i < 4; i++) {
         lose(2 * NS_PER_MS);
-        is_int(world.yields, 1, "it happens that the core is lost for longer: it goes on looking");
+        is_int(world.yields, 1, "a few longer yields do not stop the polling");
     }
     world.now_ns += NS_PER_S;
 }
@@ -240,44 +241,44 @@ static void test_brief_losses(void) {
 static void test_busy_neighbour(void) {
     lose(9 * NS_PER_MS);
     lose(9 * NS_PER_MS);
-    is_int(world.yields, 1, "the core is lost twice for 9 ms");
+    is_int(world.yields, 1, "two yields take 9 ms each");
     world.now_ns += 750 * NS_PER_MS;
-    hand_over();
-    hand_over();
-    is_int(world.yields, 0,
-           "together that is too long: for three quarters of a second answers are slept for");
+    hand_off();
+    hand_off();
+    is_int(world.yields, 0, "that exceeds the budget: no polling for three quarters of a second");
     world.now_ns += 50 * NS_PER_MS;
-    hand_over();
-    is_int(world.yields, LOOKS, "then they are looked for again");
+    hand_off();
+    is_int(world.yields, POLLS, "then polling resumes");
     world.now_ns += 10 * NS_PER_S;
 }
 
 static void test_stop(void) {
     lose(3600 * NS_PER_S);
-    is_int(world.yields, 1, "all stops for an hour");
+    is_int(world.yields, 1, "the machine stops for an hour");
     world.now_ns += 98 * NS_PER_S;
-    hand_over();
-    hand_over();
-    is_int(world.yields, 0, "which is as good as a second");
+    hand_off();
+    hand_off();
+    is_int(world.yields, 0, "a stop counts as one second: no polling yet");
     world.now_ns += 2 * NS_PER_S;
-    hand_over();
-    is_int(world.yields, LOOKS, "it is over");
+    hand_off();
+    is_int(world.yields, POLLS, "100 seconds later polling resumes");
     world.now_ns += 10 * NS_PER_S;
 }
 
 static void test_time_out(void) {
     redlock_set_answer_timeout(connection, 10);
     lose(15 * NS_PER_MS);
-    is_int(world.yields, 1, "the time for the answer is over when the core is back: it is there, and taken");
+    is_int(world.yields, 1,
+           "a reply that arrives during a long yield counts, even after the answer time-out");
     world.now_ns += 10 * NS_PER_S;
 }
 
 static void test_agent_dies(void) {
-    hand_over();
+    hand_off();
     struct redlock_lease *lease = acquire(-1, 400 * NS_PER_US);
     world.hangs_up = true;
-    is_int(redlock_release(lease), REDLOCK_AGENT_AWAY, "an agent that died has no answer");
-    is_int(world.yields, 1, "that is known with the first look");
+    is_int(redlock_release(lease), REDLOCK_AGENT_AWAY, "a dead agent does not reply");
+    is_int(world.yields, 1, "the first poll detects that");
 }
 
 int main(void) {
@@ -291,8 +292,8 @@ int main(void) {
     if (bind(world.listening_fd, (const struct sockaddr *) &address, sizeof(address)) < 0 ||
         listen(world.listening_fd, 1) < 0)
         return EXIT_FAILURE;
-    is_int(redlock_connect(address.sun_path, &connection), REDLOCK_OK, "an agent is there");
-    test_looks();
+    is_int(redlock_connect(address.sun_path, &connection), REDLOCK_OK, "the connection is open");
+    test_polls();
     test_in_pieces();
     test_not_waited_for();
     test_late_answer();
