@@ -20,9 +20,9 @@
 #include "base/cleanup.h"
 #include "config/config.h"
 #include "dev/dev.h"
-#include "io/front.h"
-#include "io/listener.h"
-#include "io/log.h"
+#include "io/client/front.h"
+#include "io/client/listener.h"
+#include "io/loop/log.h"
 
 enum { EXIT_USAGE = 64, EXIT_UNAVAILABLE = 69, EXIT_SYSTEM = 71, EXIT_CONFIGURATION = 78 };
 
@@ -183,7 +183,7 @@ static int inherit_socket(struct config *config, int fd) {
 }
 
 /* The socket of systemd if it gave one, else our own. A descriptor or a negative errno, told. */
-static int open_socket(struct config *config, const struct inheritance *inheritance) {
+static int open_socket(struct config *config, const struct fd_store_inherited *inheritance) {
     if (inheritance->n_listen > 1) {
         log_error("systemd passed %u sockets, one was expected: see redlockd.socket", inheritance->n_listen);
         return -EINVAL;
@@ -244,7 +244,7 @@ static int make_agent_id(char ret[9]) {
 
 static int serve(const struct options *options, struct config *config) {
     _cleanup_(cleanup_dev) struct dev *dev = NULL;
-    _cleanup_(inheritance_close) struct inheritance inheritance = {.listen_fd = -1};
+    _cleanup_(fd_store_inherited_close) struct fd_store_inherited inheritance = {.listen_fd = -1};
     struct front *front = NULL;
     char agent_id[9];
 
@@ -263,13 +263,13 @@ static int serve(const struct options *options, struct config *config) {
     /* Children before threads: their parent-death signal hangs on this thread. */
     if (options->dev_nodes > 0 && dev_start(options->dev_nodes, config, &dev) < 0)
         return EXIT_UNAVAILABLE;
-    r = inheritance_take(&inheritance);
+    r = fd_store_inherited_take(&inheritance);
     if (r < 0) {
         log_error("can't take what systemd passed: %s", strerror(-r));
         return EXIT_SYSTEM;
     }
     if (!options->store)
-        inheritance_drop(&inheritance);
+        fd_store_inherited_drop(&inheritance);
     int listen_fd = open_socket(config, &inheritance);
     if (listen_fd < 0)
         return EXIT_UNAVAILABLE;
@@ -283,7 +283,7 @@ static int serve(const struct options *options, struct config *config) {
         .inheritance = options->store ? &inheritance : NULL,
     };
     r = front_new(&front_config, &front);
-    inheritance_close(&inheritance); /* who was not taken over learns it now */
+    fd_store_inherited_close(&inheritance); /* who was not taken over learns it now */
     if (r >= 0)
         r = front_run(front);
     front_free(front);

@@ -26,7 +26,7 @@ static inline void cleanup_fclose(FILE **file) {
 #define _cleanup_fclose_ _cleanup_(cleanup_fclose)
 
 /* Hands a descriptor over: gives its number and leaves -1 behind. */
-static inline int steal_fd(int *fd) {
+static inline int cleanup_steal_fd(int *fd) {
     int taken = *fd;
     *fd = -1;
     return taken;

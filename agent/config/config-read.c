@@ -16,14 +16,14 @@
 #include "config/diagnostics.h"
 #include "config/prepare.h"
 #include "config/value.h"
-#include "io/tls.h"
+#include "io/node/tls.h"
 
 enum { FILE_BYTES_MAX = 1024 * 1024, OPTIONS_MAX = 24, STRING_MAX = 1024, SOCKET_PATH_MAX = 107 };
 
 /* A new option is a field in config.h, a row here and a paragraph in redlockd.conf(5). */
 #define AT(field) offsetof(struct config, field)
 #define NODE_AT(field) offsetof(struct config_node, field)
-#define TERMS_AT(field) offsetof(struct terms, field)
+#define TERMS_AT(field) offsetof(struct policy_limits, field)
 
 static const struct value_option top_options[] = {
     {"default_ttl", "10s", value_duration, AT(default_ttl_ms), TTL_MS_MIN, TTL_MS_MAX, NULL},
@@ -260,8 +260,8 @@ static void read_section(cfg_t *section, char **title, void *target) {
     }
 }
 
-static void read_rule(cfg_t *section, const struct config *config, struct rule *rule) {
-    rule->terms = (struct terms){config->default_ttl_ms, config->max_hold_ms, config->fencing};
+static void read_rule(cfg_t *section, const struct config *config, struct policy_rule *rule) {
+    rule->terms = (struct policy_limits){config->default_ttl_ms, config->max_hold_ms, config->fencing};
     read_section(section, &rule->pattern, &rule->terms);
     if (line_of(section, "default_ttl") > 0 && rule->terms.default_ttl_ms > config->max_ttl_ms)
         error(line_of(section, "default_ttl"),

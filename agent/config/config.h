@@ -30,13 +30,13 @@ struct config {
     unsigned n_nodes;
     unsigned keepers;
     int64_t default_ttl_ms, max_ttl_ms;
-    int64_t node_timeout_ms;      /* 0: ttl/20 within NODE_TIMEOUT_MS_MIN..MAX */
-    int64_t max_hold_ms;          /* 0: no bound */
-    bool fencing;                 /* each grant gets a fencing token */
-    int64_t fence_skew_ms;        /* how far a token may be from a node's clock */
-    int64_t fence_retention_ms;   /* how long a node keeps a name's token after its last use */
-    bool quarantine;              /* nodes that lost their memory rest before they vote */
-    struct rule rules[RULES_MAX]; /* in the order of the file; what they don't say is as above */
+    int64_t node_timeout_ms;             /* 0: ttl/20 within NODE_TIMEOUT_MS_MIN..MAX */
+    int64_t max_hold_ms;                 /* 0: no bound */
+    bool fencing;                        /* each grant gets a fencing token */
+    int64_t fence_skew_ms;               /* how far a token may be from a node's clock */
+    int64_t fence_retention_ms;          /* how long a node keeps a name's token after its last use */
+    bool quarantine;                     /* nodes that lost their memory rest before they vote */
+    struct policy_rule rules[RULES_MAX]; /* in the order of the file; what they don't say is as above */
     unsigned n_rules;
     char *key_prefix, *key_suffix; /* key_format around "{name}" */
     char *host;                    /* in lock values, for people: default the host name */

@@ -6,11 +6,9 @@
 #include <stdint.h>
 
 #include "base/instant.h"
-#include "base/text.h"
+#include "base/shared-string.h"
 #include "core/limits.h"
-
-/* A set of nodes, bit i for node i. */
-typedef uint16_t node_set;
+#include "core/node-set.h"
 
 /* Front to keeper. */
 enum command_kind {
@@ -79,11 +77,11 @@ enum reason {
 };
 
 enum standing {
-    STANDING_CONNECTING,
-    STANDING_PROBING,
-    STANDING_QUARANTINED, /* it may have forgotten leases that have not ended */
-    STANDING_VOTING,
-    STANDING_FAILED,
+    NODE_STATE_CONNECTING,
+    NODE_STATE_PROBING,
+    NODE_STATE_QUARANTINED, /* it may have forgotten leases that have not ended */
+    NODE_STATE_VOTING,
+    NODE_STATE_FAILED,
 };
 
 struct report {
@@ -130,11 +128,11 @@ struct send {
     uint64_t ticket; /* comes back with each node's vote */
     int64_t token;   /* to acquire and to raise: proposed; to refresh: the holder's; 0: no fencing. To look:
                       * not 0 if it is wanted */
-    int64_t token_last;      /* to acquire and to raise: all from `token` to this one are reserved */
-    const uint8_t *secret;   /* SECRET_BYTES; NULL for a look */
-    const struct text *text; /* name, and the value's tail */
-    const uint8_t *former;   /* to refresh and release: of a value that may stand there too, or NULL */
-    const struct text *former_text; /* its tail */
+    int64_t token_last;    /* to acquire and to raise: all from `token` to this one are reserved */
+    const uint8_t *secret; /* SECRET_BYTES; NULL for a look */
+    const struct shared_string *text; /* name, and the value's tail */
+    const uint8_t *former; /* to refresh and release: of a value that may stand there too, or NULL */
+    const struct shared_string *former_text; /* its tail */
 };
 
 /* A node's answer to one ticket. */

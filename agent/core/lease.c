@@ -3,12 +3,12 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/explain.h"
-#include "core/handover.h"
+#include "core/error-text.h"
+#include "core/key-refresh.h"
 #include "core/retry.h"
 #include "core/shard.h"
-#include "core/stranger.h"
-#include "core/takeover.h"
+#include "core/foreign-key.h"
+#include "core/resume.h"
 #include "core/token.h"
 #include "core/validity.h"
 #include "core/window.h"
@@ -205,7 +205,7 @@ static void attempt_undo(struct shard *shard, struct lease *lease, instant_ns no
     struct lease *undo = shard_lease_new(shard);
     if (!undo)
         return; /* its keys expire by themselves */
-    undo->text = text_ref(lease->text);
+    undo->text = shared_string_ref(lease->text);
     memcpy(undo->secret, lease->secret, sizeof(undo->secret));
     undo->ttl_ms = lease->ttl_ms;
     undo->node_timeout_ms = lease->node_timeout_ms;
@@ -219,8 +219,8 @@ static void attempt_undo(struct shard *shard, struct lease *lease, instant_ns no
 static void tell_failed(struct shard *shard, struct lease *lease, bool timed_out, bool goes_on) {
     bool busy = lease->failure == 1 + FAILURE_BUSY;
     node_set voted = lease->round.yes | lease->round.foreign, open = timed_out ? 0 : lease->round.asked;
-    char text[EXPLAIN_BYTES];
-    size_t length = busy ? explain_busy(lease, text) : explain_no_quorum(shard, voted, open, text);
+    char text[ERROR_TEXT_BYTES];
+    size_t length = busy ? error_text_busy(lease, text) : error_text_no_quorum(shard, voted, open, text);
 
     shard_report(shard, &(struct report){.kind = goes_on ? REPORT_CONTENDED : REPORT_FAILED,
                                          .request = lease->request,
@@ -231,8 +231,8 @@ static void tell_failed(struct shard *shard, struct lease *lease, bool timed_out
 }
 
 /* It is known why the attempt has failed. */
-static void attempt_settle(struct shard *shard, struct lease *lease, enum obstacle obstacle, bool timed_out,
-                           instant_ns now_ns) {
+static void attempt_settle(struct shard *shard, struct lease *lease, enum retry_obstacle obstacle,
+                           bool timed_out, instant_ns now_ns) {
     assert(lease->state == LEASE_WAITING && obstacle != OBSTACLE_UNKNOWN);
 
     lease->undecided = false;
@@ -255,7 +255,7 @@ static void attempt_settle(struct shard *shard, struct lease *lease, enum obstac
 
 /* `timed_out`: who has not answered by now has failed; otherwise its answer can't make it succeed. */
 static void attempt_failed(struct shard *shard, struct lease *lease, bool timed_out, instant_ns now_ns) {
-    enum obstacle obstacle = retry_obstacle(shard, lease, timed_out);
+    enum retry_obstacle obstacle = retry_obstacle(shard, lease, timed_out);
 
     if (!timed_out)
         retry_note_trip(shard, lease, now_ns);
@@ -276,7 +276,7 @@ static void begin_holding(struct shard *shard, struct lease *lease, int64_t last
     lease->deadline_ns = instant_min(lease->deadline_ns, lease->hold_until_ns);
     lease->beat_until_ns =
         lease->heartbeat_ms > 0 ? now_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS : INSTANT_NEVER;
-    lease->extend_ns = pace_first_ns(shard, lease);
+    lease->extend_ns = extension_schedule_first_ns(shard, lease);
     if (lease->deadline_ns >= lease->hold_until_ns) /* the holder is told before its end, however short */
         lease->extend_ns = instant_min(lease->extend_ns, now_ns + (lease->deadline_ns - now_ns) / 2);
     shard_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
@@ -342,12 +342,12 @@ static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns n
     enter(shard, lease, LEASE_ACQUIRING);
     lease->started_ns = now_ns;
     retry_begun(lease);
-    lease->seen = text_unref(&shard->texts, lease->seen);
+    lease->seen = shared_string_unref(&shard->texts, lease->seen);
     lease->seen_ttl_ms = -1;
     if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
         if (attempt_hopes(shard, lease, now_ns))
             return;
-        round_begin(&lease->round, nodes); /* these are not to blame */
+        quorum_begin(&lease->round, nodes); /* these are not to blame */
         attempt_failed(shard, lease, false, now_ns);
         return;
     }
@@ -370,7 +370,7 @@ static void raise_begin(struct shard *shard, struct lease *lease, instant_ns now
     lease->raises++;
     token_raise(shard, lease, now_ns);
     if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
-        round_begin(&lease->round, nodes);
+        quorum_begin(&lease->round, nodes);
         attempt_failed(shard, lease, false, now_ns);
         return;
     }
@@ -383,7 +383,7 @@ static void raise_vote(struct shard *shard, struct lease *lease, unsigned node, 
                        instant_ns now_ns) {
     if (vote->kind == VOTE_BEHIND)
         token_vote(shard, lease, node, vote, now_ns);
-    switch (round_verdict(&lease->round, shard->config.nodes)) {
+    switch (quorum_verdict(&lease->round, shard->config.nodes)) {
     case VERDICT_REACHED:
         attempt_granted(shard, lease, now_ns);
         break;
@@ -409,7 +409,7 @@ static void note_obstacle(struct shard *shard, struct lease *lease, unsigned nod
                           instant_ns now_ns) {
     if (vote->kind == VOTE_FOREIGN) {
         retry_met(shard, lease, node, vote);
-        lease->doubted |= stranger_is_orphan(shard, lease, node, vote, now_ns);
+        lease->doubted |= foreign_key_is_orphan(shard, lease, node, vote, now_ns);
     }
     if (vote->kind == VOTE_EPOCH) {
         lease->changed = true;
@@ -426,7 +426,7 @@ static void late_vote(struct shard *shard, struct lease *lease, unsigned node, c
     if (lease->raises > 0 || (timed_out && vote->kind != VOTE_FOREIGN))
         return;
     note_obstacle(shard, lease, node, vote, now_ns);
-    enum obstacle obstacle = retry_obstacle(shard, lease, timed_out);
+    enum retry_obstacle obstacle = retry_obstacle(shard, lease, timed_out);
     if (timed_out ? obstacle == OBSTACLE_HOLDER && (lease->split || lease->failure != 1 + FAILURE_BUSY)
                   : obstacle != OBSTACLE_UNKNOWN)
         attempt_settle(shard, lease, obstacle, timed_out, now_ns);
@@ -437,7 +437,7 @@ static void attempt_vote(struct shard *shard, struct lease *lease, unsigned node
     note_obstacle(shard, lease, node, vote, now_ns);
     if (vote->kind == VOTE_YES && lease->token != 0)
         token_vote(shard, lease, node, vote, now_ns);
-    switch (round_verdict(&lease->round, shard->config.nodes)) {
+    switch (quorum_verdict(&lease->round, shard->config.nodes)) {
     case VERDICT_REACHED:
         attempt_locked(shard, lease, now_ns);
         break;
@@ -451,15 +451,15 @@ static void attempt_vote(struct shard *shard, struct lease *lease, unsigned node
 
 /* --- resuming --- */
 
-static void resume_settle(struct shard *shard, struct lease *lease, enum takeover takeover,
+static void resume_settle(struct shard *shard, struct lease *lease, enum resume_progress takeover,
                           instant_ns now_ns) {
     switch (takeover) {
-    case TAKEOVER_OPEN:
+    case RESUME_OPEN:
         break;
-    case TAKEOVER_DONE:
+    case RESUME_DONE:
         begin_holding(shard, lease, 0, now_ns);
         break;
-    case TAKEOVER_FAILED:
+    case RESUME_FAILED:
         forget(shard, lease);
         break;
     }
@@ -534,7 +534,7 @@ static void extension_succeeded(struct shard *shard, struct lease *lease, instan
     shard->counters.extensions++;
     lease->deadline_ns = instant_max(lease->deadline_ns, deadline_ns);
     if (!lease->under_way) /* late: its next try had been set */
-        lease->extend_ns = pace_first_ns(shard, lease);
+        lease->extend_ns = extension_schedule_first_ns(shard, lease);
     if (lease->extend_ns >= lease->deadline_ns) /* near its max_hold: the holder is told before its end */
         lease->extend_ns = now_ns + (lease->deadline_ns - now_ns) / 2;
     lease->under_way = lease->undecided = false;
@@ -550,7 +550,7 @@ void lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     if (late_ns > shard->counters.extension_late_ns)
         shard->counters.extension_late_ns = late_ns;
     if (shard_askable(shard) == 0) {
-        round_begin(&lease->round, 0);
+        quorum_begin(&lease->round, 0);
         extension_failed(shard, lease, now_ns);
         return;
     }
@@ -564,9 +564,9 @@ void lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     lease->started_ns = now_ns;
     lease->maybe |= nodes;
     lease->under_way = lease->undecided = lease->extends = true;
-    lease->extend_ns = pace_next_ns(shard, lease, now_ns);
+    lease->extend_ns = extension_schedule_next_ns(shard, lease, now_ns);
     shard_set_due(shard, lease, instant_min(now_ns + node_timeout_ns(lease), lease->deadline_ns));
-    shard_send(shard, lease, handover_operation(shard, lease, now_ns), nodes, now_ns);
+    shard_send(shard, lease, key_refresh_operation(shard, lease, now_ns), nodes, now_ns);
 }
 
 /* Nodes that are slow answer in order: to ask them anew makes their answers late for the new round too, and
@@ -590,7 +590,7 @@ static void ask_who_refused(struct shard *shard, struct lease *lease, instant_ns
         return;
     lease->round.refused &= (node_set) ~nodes;
     lease->maybe |= nodes;
-    shard_send_again(shard, lease, handover_operation(shard, lease, now_ns), nodes, now_ns);
+    shard_send_again(shard, lease, key_refresh_operation(shard, lease, now_ns), nodes, now_ns);
 }
 
 static void held_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -632,7 +632,7 @@ static void held_vote(struct shard *shard, struct lease *lease, instant_ns now_n
         lose(shard, lease, REASON_TAKEN, now_ns);
         return;
     }
-    switch (round_verdict(&lease->round, nodes)) {
+    switch (quorum_verdict(&lease->round, nodes)) {
     case VERDICT_REACHED:
         extension_succeeded(shard, lease, now_ns);
         break;
@@ -657,7 +657,7 @@ void lease_begin(struct shard *shard, struct lease *lease, int64_t pause_ns, ins
 
 void lease_resume(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     enter(shard, lease, LEASE_RESUMING);
-    resume_settle(shard, lease, takeover_begin(shard, lease, now_ns), now_ns);
+    resume_settle(shard, lease, resume_begin(shard, lease, now_ns), now_ns);
 }
 
 void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
@@ -672,7 +672,7 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
         vote = &worthless; /* it was executed, but is no promise: quarantine.h wants epochs of before */
     if (late && (lease->state == LEASE_ACQUIRING || lease->state == LEASE_RAISING))
         lease->changed = true;
-    round_answer(&lease->round, node, vote->kind);
+    quorum_answer(&lease->round, node, vote->kind);
     switch ((enum lease_state) lease->state) {
     case LEASE_ACQUIRING:
         attempt_vote(shard, lease, node, vote, now_ns);
@@ -681,11 +681,11 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
         raise_vote(shard, lease, node, vote, now_ns);
         break;
     case LEASE_RESUMING:
-        resume_settle(shard, lease, takeover_vote(shard, lease, now_ns), now_ns);
+        resume_settle(shard, lease, resume_vote(shard, lease, now_ns), now_ns);
         break;
     case LEASE_HELD:
-        stranger_seen(shard, lease, node, vote, now_ns);
-        handover_vote(shard, lease, node, vote);
+        foreign_key_seen(shard, lease, node, vote, now_ns);
+        key_refresh_vote(shard, lease, node, vote);
         held_vote(shard, lease, now_ns);
         break;
     case LEASE_RELEASING:
@@ -743,7 +743,7 @@ void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         attempt_failed(shard, lease, true, now_ns);
         break;
     case LEASE_RESUMING:
-        resume_settle(shard, lease, takeover_tick(shard, lease, now_ns), now_ns);
+        resume_settle(shard, lease, resume_tick(shard, lease, now_ns), now_ns);
         break;
     case LEASE_HELD:
         held_tick(shard, lease, now_ns);

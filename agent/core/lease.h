@@ -9,7 +9,7 @@
  * the attempt that asked for it, and a key that may have been set is owed a release until it is confirmed or
  * has expired.
  *
- * A lease is resumed when its holder has outlived the agent that granted it: core/takeover.h has how its
+ * A lease is resumed when its holder has outlived the agent that granted it: core/resume.h has how its
  * keys become ours. */
 #pragma once
 
@@ -43,7 +43,7 @@ struct lease {
     uint32_t
         serial; /* of the requests to the nodes: an answer with another serial is stale. Never goes back */
     uint64_t request; /* the front's number; 0 when it no longer waits for news */
-    struct text *text;
+    struct shared_string *text;
     uint8_t secret[SECRET_BYTES];
     uint8_t state;      /* enum lease_state */
     bool persist : 1;   /* go on trying until withdrawn */
@@ -66,7 +66,7 @@ struct lease {
     bool heard : 1;     /* releasing: somebody did, which was reported */
     node_set accepted;  /* acquiring: nodes that have accepted the token too */
     node_set maybe;     /* nodes that may have our value */
-    struct round round;
+    struct quorum_round round;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;
     uint8_t splits;        /* attempts in a row that nobody won */
@@ -86,7 +86,8 @@ struct lease {
      * apart. It changes hands once, when the lease is granted or ends. */
     union {
         struct {
-            struct text *seen; /* while contended: the holder's value, or the key's type; else NULL */
+            struct shared_string
+                *seen; /* while contended: the holder's value, or the key's type; else NULL */
             int64_t seen_ttl_ms;
             int64_t max_hold_ms;
             int64_t token_known; /* the largest that the front knows of the name */
@@ -100,11 +101,11 @@ struct lease {
                                               holder */
         };
         struct {
-            struct list ending_link; /* in shard->ending: lost, or releasing */
-            struct text *former; /* handed over: the text of the value before, as long as a node may have it;
-                                    else NULL */
-            instant_ns former_gone_ns; /* by then no node has the former value */
-            instant_ns extend_ns;      /* when the next extension is due */
+            struct list ending_link;      /* in shard->ending: lost, or releasing */
+            struct shared_string *former; /* handed over: the text of the value before, as long as a node may
+                                    have it; else NULL */
+            instant_ns former_gone_ns;    /* by then no node has the former value */
+            instant_ns extend_ns;         /* when the next extension is due */
             instant_ns beat_until_ns;
             uint8_t former_secret[SECRET_BYTES];
             uint8_t failures;   /* extensions that failed in a row */

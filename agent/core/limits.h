@@ -47,9 +47,9 @@ enum {
     NODE_QUEUE_MS = 50, /* the same if an answer takes longer, unless there are only a few: */
     NODE_FEW_NAMES = 64,
     NODE_ANSWER_BYTES_MAX = 1 << 20, /* of a node's one answer: beyond it the connection is cut */
-    NODE_CUT_MS = 5000,   /* silence after which the connection is given up */
-    TOKEN_RAISES_MAX = 3, /* tries of one attempt to find a token that a majority accepts */
-    HANDOFFS_MAX = 64,    /* in a row on one host while another waits, and as many tokens are reserved */
+    NODE_CUT_MS = 5000,              /* silence after which the connection is given up */
+    TOKEN_RAISES_MAX = 3,            /* tries of one attempt to find a token that a majority accepts */
+    HANDOFFS_MAX = 64, /* in a row on one host while another waits, and as many tokens are reserved */
     HANDOFFS_ALONE_MAX = 4096, /* the same while no other host is known to wait */
     GRANT_READ_MS = 2000,      /* or the ttl, if that is less: by then a client has read its grant */
     HANDOFF_MS = 50,           /* after the acquisition no more hand-offs: other hosts get their turn */
@@ -77,7 +77,6 @@ static_assert(HANDOFFS_ALONE_MAX < FENCE_SKEW_MS_MIN * 1000 / 16,
               "a block of tokens is short against fence_skew");
 static_assert(ADMITTED_SESSION_MAX < ADMITTED_USER_MAX && ADMITTED_USER_MAX < ADMITTED_MAX,
               "no session leaves its user's others without room, and no user the others");
-static_assert(NODES_MAX < 16, "sets of nodes are 16-bit masks");
 static_assert(NODE_STALLED_MS < NODE_SLOW_MS, "a node that is silent is stalled, not slow");
 static_assert(ADMITTED_MAX <= NODE_ATTEMPTS_MAX, "as a rule, requests wait in the front, in their turns");
 static_assert(NODE_STALLED_MS < NODE_CUT_MS, "a stalled node is left alone before it is cut off");

@@ -404,7 +404,7 @@ bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, inst
     bool others_count = node->blessing && node->hurry;
     bool counted = !node->stepped && (node->trust != NODE_QUARANTINED || others_count);
     instant_ns before_ns = node->offset.at_ns;
-    int64_t step_ns = offset_update(&node->offset, time_us, sent_ns, now_ns);
+    int64_t step_ns = clock_offset_update(&node->offset, time_us, sent_ns, now_ns);
 
     if (node->trust == NODE_TRUSTED)
         node->probe_ns = instant_min(now_ns + probe_interval_ns(node),

@@ -32,7 +32,7 @@
 #include <stdint.h>
 
 #include "base/instant.h"
-#include "core/offset.h"
+#include "core/clock-offset.h"
 
 #include "core/event.h"
 
@@ -93,7 +93,7 @@ struct node {
     instant_ns rival_ns;              /* when another fleet's mark was seen last; INSTANT_LONG_AGO: never */
     instant_ns epoch_ns;              /* when we learned of the epoch */
     instant_ns amend_ns;              /* not before that it is amended */
-    struct offset offset;             /* of its clock */
+    struct clock_offset offset;       /* of its clock */
     int64_t blessed_floor_us;         /* of the epoch: what fencing tokens exceed */
     int64_t floor_us;                 /* of the blessing that does not count; FLOOR_UNKNOWN: not seen yet */
     int64_t step_ns;                  /* by how much its clock was set, at least */

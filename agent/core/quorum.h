@@ -5,13 +5,13 @@
 
 #include "core/event.h"
 
-enum verdict {
+enum quorum_verdict {
     VERDICT_OPEN,       /* more answers may decide it */
     VERDICT_REACHED,    /* a majority of the configured nodes said yes */
     VERDICT_IMPOSSIBLE, /* not enough nodes are left to say yes */
 };
 
-struct round {
+struct quorum_round {
     node_set asked; /* still to answer */
     node_set yes;
     node_set repaired; /* set again in this round: counts from the next one on */
@@ -25,21 +25,13 @@ static inline unsigned quorum_of(unsigned nodes) {
     return nodes / 2 + 1;
 }
 
-static inline unsigned node_set_count(node_set set) {
-    return (unsigned) __builtin_popcount(set);
-}
-
-static inline node_set node_set_of(unsigned node) {
-    return (node_set) (1u << node);
-}
-
 /* Starts anew: nothing that came before counts. */
-static inline void round_begin(struct round *round, node_set asked) {
-    *round = (struct round){.asked = asked};
+static inline void quorum_begin(struct quorum_round *round, node_set asked) {
+    *round = (struct quorum_round){.asked = asked};
 }
 
 /* Takes one node's answer. A second answer of a node that is not awaited changes nothing. */
-static inline void round_answer(struct round *round, unsigned node, enum vote_kind vote) {
+static inline void quorum_answer(struct quorum_round *round, unsigned node, enum vote_kind vote) {
     assert(node < NODES_MAX);
 
     node_set bit = node_set_of(node);
@@ -70,7 +62,7 @@ static inline void round_answer(struct round *round, unsigned node, enum vote_ki
     assert(!(round->yes & round->foreign));
 }
 
-static inline enum verdict round_verdict(const struct round *round, unsigned nodes) {
+static inline enum quorum_verdict quorum_verdict(const struct quorum_round *round, unsigned nodes) {
     unsigned quorum = quorum_of(nodes);
     unsigned yes = node_set_count(round->yes);
 

@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #include "base/hash.h"
-#include "core/explain.h"
+#include "core/error-text.h"
 #include "core/shard.h"
 
 /* Delays between attempts: random, so that contenders of several hosts drift apart. Polling's are large
@@ -73,7 +73,7 @@ void retry_met(struct shard *shard, struct lease *lease, unsigned node, const st
     if (lease->seen)
         return;
     lease->seen_type = vote->foreign_type;
-    lease->seen = text_new(&shard->texts, vote->text, length, NULL, 0);
+    lease->seen = shared_string_new(&shard->texts, vote->text, length, NULL, 0);
 }
 
 /* So many nodes have the foreign value that most of them have. */
@@ -91,7 +91,7 @@ static unsigned most_alike(const struct shard *shard, const struct lease *lease)
     return most;
 }
 
-enum obstacle retry_obstacle(const struct shard *shard, const struct lease *lease, bool timed_out) {
+enum retry_obstacle retry_obstacle(const struct shard *shard, const struct lease *lease, bool timed_out) {
     unsigned quorum = quorum_of(shard->config.nodes),
              open = timed_out ? 0 : node_set_count(lease->round.asked);
     unsigned voted = node_set_count(lease->round.yes | lease->round.foreign);
@@ -114,7 +114,7 @@ static bool met_holder(const struct lease *lease) {
 /* What is not an agent's may be deleted without a word. */
 static bool met_agent(const struct lease *lease) {
     return met_holder(lease) && lease->seen && !lease->seen_type &&
-           explain_data_offset(lease->seen->bytes, lease->seen->head_length) > 0;
+           error_text_data_offset(lease->seen->bytes, lease->seen->head_length) > 0;
 }
 
 /* Until so many of the keys that were met have expired that an attempt may win; where more must than are

@@ -45,7 +45,7 @@ void retry_note_trip(struct shard *shard, const struct lease *lease, instant_ns 
 void retry_met(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote);
 
 /* Why an attempt fails. */
-enum obstacle {
+enum retry_obstacle {
     OBSTACLE_UNKNOWN,   /* answers are awaited that may tell */
     OBSTACLE_HOLDER,    /* one foreign value has a majority */
     OBSTACLE_SPLIT,     /* none has: a majority votes, and contenders cancel each other out */
@@ -53,7 +53,7 @@ enum obstacle {
 };
 
 /* `timed_out`: a node that has not answered by now does not vote. */
-enum obstacle retry_obstacle(const struct shard *shard, const struct lease *lease, bool timed_out);
+enum retry_obstacle retry_obstacle(const struct shard *shard, const struct lease *lease, bool timed_out);
 
 /* The attempt has failed, the reason is known, and the lease waits: arms its next one. */
 void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns);

@@ -3,10 +3,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/carve.h"
+#include "base/memory-layout.h"
 #include "base/prefetch.h"
-#include "core/handover.h"
-#include "core/look.h"
+#include "core/key-refresh.h"
+#include "core/leader-query.h"
 #include "core/quarantine.h"
 #include "core/retry.h"
 #include "core/token.h"
@@ -18,26 +18,28 @@ static uint32_t leases_max(const struct shard_config *config) {
 }
 
 static size_t text_bytes(const struct shard_config *config) {
-    size_t worst = (size_t) config->requests_max * (TEXT_BYTES_MAX + sizeof(struct text));
-    return (worst / TEXT_BLOCK_BYTES + TEXT_CLASSES) * TEXT_BLOCK_BYTES;
+    size_t worst = (size_t) config->requests_max * (SHARED_STRING_BYTES_MAX + sizeof(struct shared_string));
+    return (worst / SHARED_STRING_BLOCK_BYTES + SHARED_STRING_CLASSES) * SHARED_STRING_BLOCK_BYTES;
 }
 
 static size_t lay_out(struct shard *shard, const struct shard_config *config, unsigned char *memory) {
-    uint32_t leases = leases_max(config), items = leases + LOOKS_MAX;
+    uint32_t leases = leases_max(config), items = leases + LEADER_QUERIES_MAX;
     size_t offset = 0;
 
-    void *lease_memory = carve(memory, &offset, (size_t) leases * sizeof(struct lease));
-    void *look_memory = carve(memory, &offset, LOOKS_MAX * sizeof(struct look));
-    void *due_memory = carve(memory, &offset, agenda_memory_bytes(items));
-    void *request_memory = carve(memory, &offset, (size_t) config->requests_max * sizeof(uint32_t));
-    void *text_memory = carve(memory, &offset, text_bytes(config));
+    void *lease_memory = memory_layout_next(memory, &offset, (size_t) leases * sizeof(struct lease));
+    void *look_memory =
+        memory_layout_next(memory, &offset, LEADER_QUERIES_MAX * sizeof(struct leader_query));
+    void *due_memory = memory_layout_next(memory, &offset, timer_queue_memory_bytes(items));
+    void *request_memory =
+        memory_layout_next(memory, &offset, (size_t) config->requests_max * sizeof(uint32_t));
+    void *text_memory = memory_layout_next(memory, &offset, text_bytes(config));
 
     if (memory) {
         pool_init(&shard->leases, lease_memory, sizeof(struct lease), leases);
-        pool_init(&shard->looks, look_memory, sizeof(struct look), LOOKS_MAX);
-        agenda_init(&shard->due, due_memory, items);
+        pool_init(&shard->looks, look_memory, sizeof(struct leader_query), LEADER_QUERIES_MAX);
+        timer_queue_init(&shard->due, due_memory, items);
         shard->lease_of_request = request_memory;
-        text_store_init(&shard->texts, text_memory, text_bytes(config));
+        shared_string_pool_init(&shard->texts, text_memory, text_bytes(config));
     }
     return offset;
 }
@@ -104,7 +106,7 @@ void shard_lease_leave_attempts(struct shard *shard, struct lease *lease) {
     assert(lease_is_past_attempts(lease));
 
     retry_over(shard, lease);
-    lease->seen = text_unref(&shard->texts, lease->seen);
+    lease->seen = shared_string_unref(&shard->texts, lease->seen);
     lease->former = NULL;
     lease->former_gone_ns = lease->extend_ns = lease->beat_until_ns = 0;
     lease->failures = lease->risk = 0;
@@ -132,14 +134,14 @@ void shard_lease_free(struct shard *shard, struct lease *lease) {
     shard_lease_detach(shard, lease);
     if (lease_is_past_attempts(lease)) {
         list_unlink(&lease->ending_link);
-        lease->former = text_unref(&shard->texts, lease->former);
+        lease->former = shared_string_unref(&shard->texts, lease->former);
     } else {
-        lease->seen = text_unref(&shard->texts, lease->seen);
+        lease->seen = shared_string_unref(&shard->texts, lease->seen);
     }
-    lease->text = text_unref(&shard->texts, lease->text);
+    lease->text = shared_string_unref(&shard->texts, lease->text);
     lease->state = LEASE_FREE;
     lease->serial++;
-    agenda_remove(&shard->due, index);
+    timer_queue_remove(&shard->due, index);
     pool_give(&shard->leases, index);
 }
 
@@ -168,11 +170,11 @@ void shard_report(struct shard *shard, const struct report *report) {
 }
 
 void shard_set_due(struct shard *shard, struct lease *lease, instant_ns due_ns) {
-    agenda_set(&shard->due, lease_index(shard, lease), due_ns);
+    timer_queue_set(&shard->due, lease_index(shard, lease), due_ns);
 }
 
 instant_ns shard_lease_due_ns(const struct shard *shard, const struct lease *lease) {
-    return agenda_at(&shard->due, lease_index(shard, lease));
+    return timer_queue_at(&shard->due, lease_index(shard, lease));
 }
 
 node_set shard_askable(const struct shard *shard) {
@@ -211,7 +213,7 @@ static void send_to(struct shard *shard, const struct send *send, instant_ns now
 void shard_send(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
                 instant_ns now_ns) {
     lease->serial++;
-    round_begin(&lease->round, 0);
+    quorum_begin(&lease->round, 0);
     shard_send_again(shard, lease, operation, nodes, now_ns);
 }
 
@@ -238,7 +240,7 @@ void shard_send_again(struct shard *shard, struct lease *lease, enum operation o
     send_to(shard, &send, now_ns);
 }
 
-void shard_send_look(struct shard *shard, struct look *look, uint32_t item, node_set nodes,
+void shard_send_look(struct shard *shard, struct leader_query *look, uint32_t item, node_set nodes,
                      instant_ns now_ns) {
     struct send send = {
         .operation = OPERATION_LOOK,
@@ -260,12 +262,12 @@ static void grant_longer(struct shard *shard, uint32_t ttl_ms) {
 }
 
 /* Its text; records that are owed give way to it, too. */
-static struct text *text_for(struct shard *shard, const struct command *command) {
-    struct text *text;
+static struct shared_string *text_for(struct shard *shard, const struct command *command) {
+    struct shared_string *text;
 
     do
-        text = text_new(&shard->texts, command->text, command->head_length,
-                        command->text + command->head_length, command->tail_length);
+        text = shared_string_new(&shard->texts, command->text, command->head_length,
+                                 command->text + command->head_length, command->tail_length);
     while (!text && drop_oldest(shard));
     return text;
 }
@@ -273,7 +275,7 @@ static struct text *text_for(struct shard *shard, const struct command *command)
 /* A new lease for the front's request. */
 static void take_on(struct shard *shard, const struct command *command, instant_ns now_ns) {
     struct lease *lease = shard_lease_new(shard);
-    struct text *text = lease ? text_for(shard, command) : NULL;
+    struct shared_string *text = lease ? text_for(shard, command) : NULL;
     if (!text) {
         static const char full[] = "the agent has no room for another lease";
         shard_report(shard, &(struct report){.kind = REPORT_FAILED,
@@ -309,7 +311,7 @@ static void take_on(struct shard *shard, const struct command *command, instant_
     lease_resume(shard, lease, now_ns);
 }
 
-void shard_succeed(struct shard *shard, const struct predecessor *predecessor) {
+void shard_succeed(struct shard *shard, const struct foreign_key_predecessor *predecessor) {
     assert(predecessor->length < sizeof(predecessor->identity));
 
     shard->predecessor = *predecessor;
@@ -326,7 +328,7 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
         take_on(shard, command, now_ns);
         return;
     case COMMAND_LOOK:
-        look_begin(shard, command, now_ns);
+        leader_query_begin(shard, command, now_ns);
         return;
     case COMMAND_RELEASE:
     case COMMAND_FORGET:
@@ -347,7 +349,7 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
         return;
     case COMMAND_HAND_OVER:
         if (lease)
-            lease_hand_over(shard, lease, command, now_ns);
+            key_refresh_begin(shard, lease, command, now_ns);
         return; /* otherwise it is lost, and the front about to hear it */
     }
 }
@@ -364,16 +366,16 @@ static void node_report(struct shard *shard, unsigned node, enum standing standi
 /* What waited for this node goes on: releases that it is owed, extensions and attempts that lacked it. */
 static void node_back(struct shard *shard, unsigned node, instant_ns now_ns) {
     if (shard->nodes[node].refuses)
-        node_report(shard, node, STANDING_FAILED, shard->nodes[node].trouble);
+        node_report(shard, node, NODE_STATE_FAILED, shard->nodes[node].trouble);
     else
-        node_report(shard, node, STANDING_VOTING, "");
+        node_report(shard, node, NODE_STATE_VOTING, "");
     for (uint32_t index = 0; index < shard->leases.touched; index++) {
         struct lease *lease = pool_at(&shard->leases, index);
         if (lease->state != LEASE_FREE)
             lease_node_back(shard, lease, node, now_ns);
     }
     for (uint32_t index = 0; index < shard->looks.touched; index++)
-        look_node_judged(shard, pool_at(&shard->looks, index), now_ns);
+        leader_query_node_judged(shard, pool_at(&shard->looks, index), now_ns);
 }
 
 /* What waited for a node that was not known goes on without it. */
@@ -387,7 +389,7 @@ static void node_out(struct shard *shard, unsigned node, instant_ns now_ns) {
             lease_node_out(shard, lease, now_ns);
     }
     for (uint32_t index = 0; index < shard->looks.touched; index++)
-        look_node_judged(shard, pool_at(&shard->looks, index), now_ns);
+        leader_query_node_judged(shard, pool_at(&shard->looks, index), now_ns);
 }
 
 /* --- trust --- */
@@ -448,7 +450,7 @@ static void see_to_quarantines(struct shard *shard, instant_ns now_ns) {
         if (explains)
             node_note_trouble(node, text, strlen(text));
         if (explains != node->explained && node->trust == NODE_QUARANTINED)
-            node_report(shard, i, STANDING_QUARANTINED, node->trouble);
+            node_report(shard, i, NODE_STATE_QUARANTINED, node->trouble);
         node->explained = explains;
     }
 }
@@ -457,15 +459,15 @@ void shard_node_ready(struct shard *shard, unsigned node, instant_ns now_ns) {
     assert(node < shard->config.nodes);
 
     node_ready(&shard->nodes[node], now_ns);
-    node_report(shard, node, STANDING_PROBING, shard->nodes[node].trouble);
+    node_report(shard, node, NODE_STATE_PROBING, shard->nodes[node].trouble);
     see_to_trust(shard, node, now_ns);
 }
 
 static void report_distrust(struct shard *shard, unsigned index) {
     const struct node *node = &shard->nodes[index];
-    enum standing standing = node->trust == NODE_QUARANTINED                     ? STANDING_QUARANTINED
-                             : node->blessed && !node->foreign && !node->stepped ? STANDING_PROBING
-                                                                                 : STANDING_FAILED;
+    enum standing standing = node->trust == NODE_QUARANTINED                     ? NODE_STATE_QUARANTINED
+                             : node->blessed && !node->foreign && !node->stepped ? NODE_STATE_PROBING
+                                                                                 : NODE_STATE_FAILED;
     node_report(shard, index, standing, node->trouble);
 }
 
@@ -481,7 +483,7 @@ static void node_counts(struct shard *shard, unsigned index, instant_ns now_ns) 
         return;
     }
     node_note_trouble(node, of_others, sizeof(of_others) - 1);
-    node_report(shard, index, STANDING_FAILED, node->trouble);
+    node_report(shard, index, NODE_STATE_FAILED, node->trouble);
 }
 
 /* An agent with another set of nodes may have a majority without the one that tells of it: no node is asked
@@ -583,7 +585,7 @@ static void judge_steps(struct shard *shard, instant_ns now_ns) {
         return;
     }
     for (unsigned i = 0; i < shard->config.nodes; i++) {
-        const struct offset *offset = &shard->nodes[i].offset;
+        const struct clock_offset *offset = &shard->nodes[i].offset;
         if (!node_can_be_asked(&shard->nodes[i]) || !offset->known || offset->known_since_ns > after_ns)
             continue; /* who has not heard the clock before the step can't tell */
         if (offset->sent_ns < since_ns) {
@@ -617,7 +619,7 @@ void shard_node_time(struct shard *shard, unsigned index, int64_t time_us, insta
 
     struct node *node = &shard->nodes[index];
     if (node_told_time(node, time_us, sent_ns, now_ns, quarantine_longest_ns(shard))) {
-        node_report(shard, index, STANDING_FAILED, node->trouble);
+        node_report(shard, index, NODE_STATE_FAILED, node->trouble);
         for (unsigned i = 0; i < shard->config.nodes; i++)
             node_ask_time(&shard->nodes[i], now_ns);
         votes_are_void(shard, index, now_ns);
@@ -658,7 +660,7 @@ void shard_node_gone(struct shard *shard, unsigned node, enum standing standing,
 
     node_gone(&shard->nodes[node], reason);
     node_report(shard, node, standing, reason);
-    if (standing != STANDING_PROBING)
+    if (standing != NODE_STATE_PROBING)
         node_out(shard, node, now_ns);
     judge_steps(shard, now_ns);
 }
@@ -669,7 +671,7 @@ void shard_expect(const struct shard *shard, uint64_t ticket) {
     if (item >= shard->leases.capacity)
         return;
     prefetch(pool_at(&shard->leases, item), sizeof(struct lease));
-    agenda_expect(&shard->due, item);
+    timer_queue_expect(&shard->due, item);
 }
 
 void shard_node_refuses(struct shard *shard, unsigned index, const char *why) {
@@ -685,7 +687,7 @@ void shard_node_refuses(struct shard *shard, unsigned index, const char *why) {
         node_note_trouble(node, why, strlen(why));
     else if (!why)
         node->trouble[0] = '\0';
-    node_report(shard, index, why ? STANDING_FAILED : STANDING_VOTING, node->trouble);
+    node_report(shard, index, why ? NODE_STATE_FAILED : NODE_STATE_VOTING, node->trouble);
 }
 
 void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
@@ -699,7 +701,7 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
         bool trusted = shard->nodes[node].trust == NODE_TRUSTED;
         node_doubt(&shard->nodes[node]);
         if (trusted)
-            node_report(shard, node, STANDING_PROBING, shard->nodes[node].trouble);
+            node_report(shard, node, NODE_STATE_PROBING, shard->nodes[node].trouble);
         see_to_trust(shard, node, now_ns);
     } else if (vote->kind == VOTE_REFUSED) {
         node_note_trouble(&shard->nodes[node], vote->text, vote->text_length);
@@ -713,9 +715,9 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
         if (lease->state != LEASE_FREE && lease->serial == serial)
             lease_vote(shard, lease, node, vote, now_ns);
     } else {
-        struct look *look = pool_at(&shard->looks, item - shard->leases.capacity);
+        struct leader_query *look = pool_at(&shard->looks, item - shard->leases.capacity);
         if (look->request != 0 && look->serial == serial)
-            look_vote(shard, look, node, vote);
+            leader_query_vote(shard, look, node, vote);
     }
     if (change == NODE_RECOVERED && node_can_be_asked(&shard->nodes[node]))
         node_back(shard, node, now_ns);
@@ -754,11 +756,11 @@ static void tick_nodes(struct shard *shard, instant_ns now_ns) {
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         switch (node_tick(&shard->nodes[i], now_ns)) {
         case NODE_STALLED:
-            node_report(shard, i, STANDING_FAILED, shard->nodes[i].trouble);
+            node_report(shard, i, NODE_STATE_FAILED, shard->nodes[i].trouble);
             break;
         case NODE_SLOW:
             if (shard->nodes[i].trust == NODE_TRUSTED)
-                node_report(shard, i, STANDING_VOTING, shard->nodes[i].trouble);
+                node_report(shard, i, NODE_STATE_VOTING, shard->nodes[i].trouble);
             break;
         case NODE_CUT:
             shard->sink.cut(shard->sink.userdata, i);
@@ -773,32 +775,33 @@ static void tick_nodes(struct shard *shard, instant_ns now_ns) {
 
 /* Those due at the same instant come next: the second one's text, and the third one. */
 static void expect_neighbours(const struct shard *shard, uint32_t item) {
-    uint32_t second = agenda_neighbour(&shard->due, item), third = agenda_neighbour(&shard->due, second);
+    uint32_t second = timer_queue_neighbour(&shard->due, item),
+             third = timer_queue_neighbour(&shard->due, second);
 
     if (second >= shard->leases.capacity || third >= shard->leases.capacity)
         return;
     const struct lease *next = pool_at(&shard->leases, second);
-    prefetch(next->text, TEXT_USUAL_BYTES);
+    prefetch(next->text, SHARED_STRING_USUAL_BYTES);
     prefetch(pool_at(&shard->leases, third), sizeof(struct lease));
 }
 
 void shard_tick(struct shard *shard, instant_ns now_ns) {
-    pace_begin(shard);
+    extension_schedule_begin(shard);
     tick_nodes(shard, now_ns);
-    while (agenda_earliest(&shard->due) <= now_ns) {
-        uint32_t item = agenda_first(&shard->due);
+    while (timer_queue_earliest(&shard->due) <= now_ns) {
+        uint32_t item = timer_queue_first(&shard->due);
         expect_neighbours(shard, item);
         if (item < shard->leases.capacity)
             lease_tick(shard, pool_at(&shard->leases, item), now_ns);
         else
-            look_tick(shard, pool_at(&shard->looks, item - shard->leases.capacity));
+            leader_query_tick(shard, pool_at(&shard->looks, item - shard->leases.capacity));
     }
-    pace_fill(shard, now_ns);
+    extension_schedule_fill(shard, now_ns);
     lease_release_backlog(shard, now_ns);
 }
 
 instant_ns shard_due_ns(const struct shard *shard) {
-    instant_ns due_ns = agenda_earliest(&shard->due);
+    instant_ns due_ns = timer_queue_earliest(&shard->due);
 
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         due_ns = instant_min(due_ns, node_due_ns(&shard->nodes[i]));

@@ -6,15 +6,15 @@
  * the shard. */
 #pragma once
 
-#include "base/agenda.h"
+#include "base/timer-queue.h"
 #include "base/pool.h"
 #include "base/random.h"
-#include "base/text.h"
+#include "base/shared-string.h"
 #include "core/event.h"
 #include "core/lease.h"
 #include "core/node.h"
-#include "core/pace.h"
-#include "core/stranger.h"
+#include "core/extension-schedule.h"
+#include "core/foreign-key.h"
 
 struct shard_config {
     unsigned nodes;
@@ -43,7 +43,7 @@ struct shard_sink {
     void (*secret)(void *userdata, uint8_t secret[SECRET_BYTES]);
     /* Listen on all nodes for the end of this name's keys, or no more; shard_listening() tells where that
      * stands, shard_freed() what is heard. */
-    void (*listen)(void *userdata, uint64_t request, const struct text *name, bool wanted);
+    void (*listen)(void *userdata, uint64_t request, const struct shared_string *name, bool wanted);
     void *userdata;
 };
 
@@ -55,7 +55,7 @@ struct shard_counters {
     uint32_t held;
 };
 
-struct look;
+struct leader_query;
 
 struct shard {
     struct shard_config config;
@@ -64,17 +64,17 @@ struct shard {
     struct node nodes[NODES_MAX];
     struct pool leases;
     struct pool looks;
-    struct agenda due;          /* leases, then looks */
+    struct timer_queue due;     /* leases, then looks */
     uint32_t *lease_of_request; /* by request modulo requests_max: slot + 1 */
-    struct text_store texts;
+    struct shared_string_pool texts;
     struct list ending; /* leases whose keys are about to be deleted: lost, or the front waits for the end */
     struct list owing;  /* the same, but for nobody: the oldest gives way to a request, see core/window.h */
     struct list backlog;                 /* releases that are held back */
     uint32_t attempts_max, releases_max; /* names under way to a node: NODE_…_MAX; a test may have less */
     instant_ns place_ns;                 /* the last place in the queue of what is held back */
     bool judging;                        /* a clock was set, and it is not known whose */
-    struct pace pace;
-    struct predecessor predecessor;
+    struct extension_schedule pace;
+    struct foreign_key_predecessor predecessor;
     int64_t token_high;  /* the largest token granted here */
     uint32_t max_ttl_ms; /* the longest lease here: as configured, or resumed with a longer ttl */
     bool barred;         /* a node is of another fleet: none is asked */
@@ -117,7 +117,7 @@ void shard_node_time(struct shard *shard, unsigned node, int64_t time_us, instan
                      instant_ns now_ns);
 
 /* The front goes on from this process's ledger: its leases stand in the front's lines already. */
-void shard_succeed(struct shard *shard, const struct predecessor *predecessor);
+void shard_succeed(struct shard *shard, const struct foreign_key_predecessor *predecessor);
 
 /* The node is listened to for the request's name, since then. Or for no name any more. */
 void shard_listening(struct shard *shard, unsigned node, uint64_t request, instant_ns since_ns,
@@ -156,7 +156,7 @@ void shard_send_again(struct shard *shard, struct lease *lease, enum operation o
                       instant_ns now_ns);
 
 /* Asks `nodes` (all askable) who holds the look's name. `item`: its place in `due`. */
-void shard_send_look(struct shard *shard, struct look *look, uint32_t item, node_set nodes,
+void shard_send_look(struct shard *shard, struct leader_query *look, uint32_t item, node_set nodes,
                      instant_ns now_ns);
 
 void shard_report(struct shard *shard, const struct report *report);

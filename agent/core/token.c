@@ -21,7 +21,7 @@ static struct clocks nodes_clocks(const struct shard *shard, instant_ns now_ns) 
         const struct node *node = &shard->nodes[i];
         if (!node_can_be_asked(node) || !node->offset.known)
             continue;
-        int64_t time_us = offset_time_us(&node->offset, now_ns);
+        int64_t time_us = clock_offset_time_us(&node->offset, now_ns);
         unsigned at = count++;
         for (; at > 0 && times_us[at - 1] > time_us; at--)
             times_us[at] = times_us[at - 1];
@@ -33,10 +33,10 @@ static struct clocks nodes_clocks(const struct shard *shard, instant_ns now_ns) 
 }
 
 int64_t token_clock_ahead_us(const struct shard *shard, unsigned node, instant_ns now_ns) {
-    const struct offset *offset = &shard->nodes[node].offset;
+    const struct clock_offset *offset = &shard->nodes[node].offset;
     int64_t median_us = nodes_clocks(shard, now_ns).median_us;
 
-    return offset->known && median_us > 0 ? offset_time_us(offset, now_ns) - median_us : 0;
+    return offset->known && median_us > 0 ? clock_offset_time_us(offset, now_ns) - median_us : 0;
 }
 
 static int64_t skew_us(const struct shard *shard) {

@@ -19,7 +19,7 @@
 #include "base/cleanup.h"
 #include "base/instant.h"
 #include "dev/dev-directory.h"
-#include "io/log.h"
+#include "io/loop/log.h"
 
 enum {
     READY_WITHIN_MS = 5000,
@@ -132,7 +132,7 @@ static int spawn_node(struct dev *dev, struct dev_node *node) {
         _exit(127);
     }
     node->pid = pid;
-    (void) close(steal_fd(&report_write));
+    (void) close(cleanup_steal_fd(&report_write));
     do
         n = read(report_read, &error, sizeof error);
     while (n < 0 && errno == EINTR);

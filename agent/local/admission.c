@@ -4,8 +4,8 @@
 
 #include "local/registry.h"
 
-static struct requester *requester_of(const struct request *request) {
-    return (struct requester *) (void *) request->session;
+static struct admission_requester *admission_requester_of(const struct request *request) {
+    return (struct admission_requester *) (void *) request->session;
 }
 
 static struct admission_user *user_of(struct admission *admission, uint32_t uid) {
@@ -22,8 +22,8 @@ void admission_init(struct admission *admission) {
     }
 }
 
-void requester_init(struct requester *requester) {
-    *requester = (struct requester){0};
+void admission_requester_init(struct admission_requester *requester) {
+    *requester = (struct admission_requester){0};
     list_init(&requester->requests);
     list_init(&requester->held_back);
     list_init(&requester->turn_link);
@@ -31,7 +31,7 @@ void requester_init(struct requester *requester) {
 
 /* --- turns --- */
 
-static bool session_may(const struct admission *admission, const struct requester *requester) {
+static bool session_may(const struct admission *admission, const struct admission_requester *requester) {
     return requester->n_admitted < admission->session_max;
 }
 
@@ -47,7 +47,8 @@ static void put_in_turn(struct list *turns, struct list *link, bool wanted) {
 }
 
 /* Something was counted: who takes part in the turns follows from that. */
-static void settle(struct admission *admission, struct admission_user *user, struct requester *requester) {
+static void settle(struct admission *admission, struct admission_user *user,
+                   struct admission_requester *requester) {
     if (requester)
         put_in_turn(&user->sessions, &requester->turn_link,
                     requester->n_held_back > 0 && session_may(admission, requester));
@@ -60,14 +61,14 @@ static void admit(struct admission *admission, struct admission_user *user, stru
     admission->n_admitted++;
     user->n_admitted++;
     if (request->session)
-        requester_of(request)->n_admitted++;
+        admission_requester_of(request)->n_admitted++;
 }
 
 /* Who may be held back has a session: without one nobody waits, and there is no flood. */
 bool admission_ask(struct registry *registry, struct request *request) {
     struct admission *admission = &registry->admission;
     struct admission_user *user = user_of(admission, request->uid);
-    struct requester *requester = requester_of(request);
+    struct admission_requester *requester = admission_requester_of(request);
 
     assert(!request->held_back && !request->admitted);
     if (!requester || (admission->n_admitted < admission->all_max && user_may(admission, user) &&
@@ -89,9 +90,9 @@ bool admission_ask(struct registry *registry, struct request *request) {
 /* Its place is the lease's tenure's from now on. */
 static void let_through(struct admission *admission, struct admission_user *user, struct request *request) {
     list_unlink(&request->held_link);
-    request->tenure = (struct tenure){0};
+    request->tenure = (struct handoff_tenure){0};
     request->held_back = false;
-    requester_of(request)->n_held_back--;
+    admission_requester_of(request)->n_held_back--;
     user->n_held_back--;
     admission->n_held_back--;
 }
@@ -103,7 +104,8 @@ struct request *admission_next(struct registry *registry) {
     if (!turn || admission->n_admitted >= admission->all_max)
         return NULL;
     struct admission_user *user = list_entry(turn, struct admission_user, turn_link);
-    struct requester *requester = list_entry(list_first(&user->sessions), struct requester, turn_link);
+    struct admission_requester *requester =
+        list_entry(list_first(&user->sessions), struct admission_requester, turn_link);
     struct request *request = list_entry(list_first(&requester->held_back), struct request, held_link);
     list_unlink(&user->turn_link); /* both go to the end of their lines */
     list_unlink(&requester->turn_link);
@@ -115,7 +117,7 @@ struct request *admission_next(struct registry *registry) {
 
 /* --- the end --- */
 
-static uint32_t asking(const struct requester *requester) {
+static uint32_t asking(const struct admission_requester *requester) {
     return requester->n_held_back + requester->n_admitted;
 }
 
@@ -126,7 +128,7 @@ static uint32_t asking_max(struct registry *registry, uint32_t uid) {
     return crowded ? ASKING_SHARE : ASKING_SESSION_MAX;
 }
 
-bool admission_may_ask(struct registry *registry, struct requester *requester, uint32_t uid) {
+bool admission_may_ask(struct registry *registry, struct admission_requester *requester, uint32_t uid) {
     if (asking(requester) < ASKING_SHARE || asking(requester) < asking_max(registry, uid))
         return true;
     requester->paused = true;
@@ -135,7 +137,7 @@ bool admission_may_ask(struct registry *registry, struct requester *requester, u
 
 /* The session has fewer on the way. */
 static void tell_if_ready(struct registry *registry, const struct request *request) {
-    struct requester *requester = requester_of(request);
+    struct admission_requester *requester = admission_requester_of(request);
 
     if (!requester->paused || asking(requester) > asking_max(registry, request->uid) / 2)
         return;
@@ -147,7 +149,7 @@ static void tell_if_ready(struct registry *registry, const struct request *reque
 void admission_leave(struct registry *registry, struct request *request) {
     struct admission *admission = &registry->admission;
     struct admission_user *user = user_of(admission, request->uid);
-    struct requester *requester = requester_of(request);
+    struct admission_requester *requester = admission_requester_of(request);
 
     if (!request->held_back && !request->admitted)
         return;
@@ -166,7 +168,7 @@ void admission_leave(struct registry *registry, struct request *request) {
 }
 
 void admission_orphan(struct registry *registry, struct request *request) {
-    struct requester *requester = requester_of(request);
+    struct admission_requester *requester = admission_requester_of(request);
 
     if (!requester)
         return;

@@ -27,7 +27,7 @@ struct registry;
 struct request;
 
 /* A session as the registry knows it. Every session begins with one. */
-struct requester {
+struct admission_requester {
     struct list requests;  /* all of the session's */
     struct list held_back; /* of these, in their order */
     struct list turn_link; /* in its user's `sessions` */
@@ -49,7 +49,7 @@ struct admission {
 };
 
 void admission_init(struct admission *admission);
-void requester_init(struct requester *requester);
+void admission_requester_init(struct admission_requester *requester);
 
 /* The request would contend. True: it does so now. False: it is held back, until admission_next() returns it
  * or admission_leave() is called. */
@@ -65,4 +65,4 @@ void admission_leave(struct registry *registry, struct request *request);
 void admission_orphan(struct registry *registry, struct request *request);
 
 /* Whether a session of this user may ask for more. If not, the registry's sink tells when it may again. */
-bool admission_may_ask(struct registry *registry, struct requester *requester, uint32_t uid);
+bool admission_may_ask(struct registry *registry, struct admission_requester *requester, uint32_t uid);

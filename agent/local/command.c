@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "local/argument.h"
-#include "local/keep.h"
+#include "local/recovery/ledger-writer.h"
 #include "local/observe.h"
-#include "local/secret.h"
+#include "local/resume-token.h"
 
 /* Tells the front's questions to the keepers from leases in the keepers' reports. */
 #define LOOK_FLAG (UINT64_C(1) << 62)
@@ -28,25 +28,27 @@ static void put_pair_text(struct resp_writer *writer, const char *key, const cha
     put_text(writer, value);
 }
 
-static void reply_string(struct session *session, struct service *service, const char *text) {
+static void reply_string(struct session *session, struct front_state *service, const char *text) {
     struct resp_writer writer = session_compose(service);
     resp_put_string(&writer, text);
     session_send(session, service, &writer);
 }
 
-static void reply_integer(struct session *session, struct service *service, int64_t value) {
+static void reply_integer(struct session *session, struct front_state *service, int64_t value) {
     struct resp_writer writer = session_compose(service);
     resp_put_integer(&writer, value);
     session_send(session, service, &writer);
 }
 
-static void reply_bulk(struct session *session, struct service *service, const char *bytes, size_t length) {
+static void reply_bulk(struct session *session, struct front_state *service, const char *bytes,
+                       size_t length) {
     struct resp_writer writer = session_compose(service);
     resp_put_bulk(&writer, bytes, length);
     session_send(session, service, &writer);
 }
 
-bool command_name_is_fine(struct session *session, struct service *service, const struct resp_token *token) {
+bool command_name_is_fine(struct session *session, struct front_state *service,
+                          const struct resp_token *token) {
     const char *trouble = argument_name_trouble(token->text, token->length);
 
     if (trouble)
@@ -56,10 +58,11 @@ bool command_name_is_fine(struct session *session, struct service *service, cons
 
 /* --- leases --- */
 
-void command_put_grant(struct service *service, const struct session *session, const struct request *request,
-                       const struct outcome *outcome, struct resp_writer *writer, instant_ns now_ns) {
-    const struct text *name = request->name->text;
-    char secret[SECRET_TEXT_BYTES_MAX];
+void command_put_grant(struct front_state *service, const struct session *session,
+                       const struct request *request, const struct request_outcome *outcome,
+                       struct resp_writer *writer, instant_ns now_ns) {
+    const struct shared_string *name = request->name->text;
+    char secret[RESUME_TOKEN_BYTES_MAX];
 
     assert(now_ns < request->deadline_ns);
     resp_put_map(writer, request->resumable ? 7 : 6, session->protocol);
@@ -72,7 +75,7 @@ void command_put_grant(struct service *service, const struct session *session, c
     put_pair_integer(writer, "slot", request->page_slot);
     if (request->resumable) {
         put_text(writer, "secret");
-        resp_put_bulk(writer, secret, secret_of_grant(request, outcome, secret));
+        resp_put_bulk(writer, secret, resume_token_of_grant(request, outcome, secret));
     }
 }
 
@@ -101,14 +104,15 @@ static const struct option acquire_options[ACQUIRE_OPTIONS] = {
 
 static_assert(2 + 2 * ACQUIRE_OPTIONS <= REQUEST_ITEMS_MAX, "a request has room for all options");
 
-static void handle_acquire(struct session *session, struct service *service,
+static void handle_acquire(struct session *session, struct front_state *service,
                            const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     struct option_value options[ACQUIRE_OPTIONS] = {0};
     char tail[TAIL_BYTES_MAX];
 
     if (!command_name_is_fine(session, service, &arguments[0]))
         return;
-    const struct terms terms = policy_terms(&service->policy, arguments[0].text, arguments[0].length);
+    const struct policy_limits terms =
+        policy_limits_of(&service->policy, arguments[0].text, arguments[0].length);
     options[ACQUIRE_TTL].ms = terms.default_ttl_ms;
     if (!option_read(session, service, acquire_options, ACQUIRE_OPTIONS, arguments + 1, n_arguments - 1,
                      options))
@@ -147,7 +151,7 @@ size_t command_tail(const struct session *session, const char *data, size_t data
     return (size_t) prefix + data_length;
 }
 
-void command_ask(struct session *session, struct service *service, const struct registry_ask *ask,
+void command_ask(struct session *session, struct front_state *service, const struct registry_ask *ask,
                  instant_ns now_ns) {
     if (service->draining) {
         session_error(session, service, "DRAINING", "the agent is about to stop and grants no new leases");
@@ -162,11 +166,11 @@ void command_ask(struct session *session, struct service *service, const struct 
         return;
     }
     if (ask->resume)
-        keep_resuming(service, ask, now_ns);
+        ledger_writer_resuming(service, ask, now_ns);
     if (ask->async) {
         struct resp_writer writer = session_compose(service);
         session->pushes = true;
-        keep_waiting(service, session, request, ask);
+        ledger_writer_waiting(service, session, request, ask);
         resp_put_array(&writer, 2);
         put_text(&writer, "waiting");
         resp_put_integer(&writer, (int64_t) registry_id(&service->registry, request));
@@ -185,7 +189,7 @@ void command_ask(struct session *session, struct service *service, const struct 
 
 /* The session's own request with the id in the argument; NULL when it has none (any more), told when it is
  * no number, or another session's of the same user. */
-static struct request *own_request(struct session *session, struct service *service,
+static struct request *own_request(struct session *session, struct front_state *service,
                                    const struct resp_token *argument, bool *ret_told) {
     int64_t id;
 
@@ -207,7 +211,7 @@ static struct request *own_request(struct session *session, struct service *serv
     return NULL;
 }
 
-static void handle_release(struct session *session, struct service *service,
+static void handle_release(struct session *session, struct front_state *service,
                            const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     bool told;
     struct request *request = own_request(session, service, &arguments[0], &told);
@@ -224,7 +228,7 @@ static void handle_release(struct session *session, struct service *service,
     registry_release(&service->registry, request, now_ns);
 }
 
-static void handle_check(struct session *session, struct service *service,
+static void handle_check(struct session *session, struct front_state *service,
                          const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     bool told;
     struct request *request = own_request(session, service, &arguments[0], &told);
@@ -236,8 +240,8 @@ static void handle_check(struct session *session, struct service *service,
     reply_integer(session, service, left_ns > 0 ? left_ns / NS_PER_MS : 0);
 }
 
-static void handle_beat(struct session *session, struct service *service, const struct resp_token *arguments,
-                        size_t n_arguments, instant_ns now_ns) {
+static void handle_beat(struct session *session, struct front_state *service,
+                        const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     bool told;
     struct request *request = own_request(session, service, &arguments[0], &told);
 
@@ -258,8 +262,8 @@ uint64_t command_look_session(uint64_t request) {
     return request & ~LOOK_FLAG;
 }
 
-void command_look(struct service *service, uint64_t request, const char *name, size_t length) {
-    const struct terms terms = policy_terms(&service->policy, name, length);
+void command_look(struct front_state *service, uint64_t request, const char *name, size_t length) {
+    const struct policy_limits terms = policy_limits_of(&service->policy, name, length);
     const struct command command = {
         .kind = COMMAND_LOOK,
         .request = request | LOOK_FLAG,
@@ -271,7 +275,7 @@ void command_look(struct service *service, uint64_t request, const char *name, s
     service->sink.look(service->sink.userdata, registry_hash(&service->registry, name, length), &command);
 }
 
-static void handle_leader(struct session *session, struct service *service,
+static void handle_leader(struct session *session, struct front_state *service,
                           const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     (void) n_arguments;
     (void) now_ns;
@@ -284,14 +288,14 @@ static void handle_leader(struct session *session, struct service *service,
 
 /* --- listings --- */
 
-static void survey(struct session *session, struct service *service, enum command_survey which) {
+static void survey(struct session *session, struct front_state *service, enum command_survey which) {
     session->state = SESSION_SURVEYING;
     session->surveying = (uint8_t) which;
     list_append(&service->surveyors, &session->surveyor_link);
     service->sink.survey(service->sink.userdata);
 }
 
-static void handle_status(struct session *session, struct service *service,
+static void handle_status(struct session *session, struct front_state *service,
                           const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     (void) arguments;
     (void) n_arguments;
@@ -299,7 +303,7 @@ static void handle_status(struct session *session, struct service *service,
     survey(session, service, SURVEY_STATUS);
 }
 
-static void handle_nodes(struct session *session, struct service *service,
+static void handle_nodes(struct session *session, struct front_state *service,
                          const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     (void) arguments;
     (void) n_arguments;
@@ -307,13 +311,13 @@ static void handle_nodes(struct session *session, struct service *service,
     survey(session, service, SURVEY_NODES);
 }
 
-static const char *service_state(const struct service *service) {
+static const char *service_state(const struct front_state *service) {
     if (service->draining)
         return "draining";
-    return service_voting(service) >= service->identity.n_nodes / 2 + 1 ? "ready" : "no-quorum";
+    return front_state_voting(service) >= service->identity.n_nodes / 2 + 1 ? "ready" : "no-quorum";
 }
 
-static struct shard_counters counters_sum(const struct service *service) {
+static struct shard_counters counters_sum(const struct front_state *service) {
     struct shard_counters sum = {.extension_margin_permille = 1000};
 
     for (unsigned i = 0; i < service->identity.n_keepers; i++) {
@@ -337,16 +341,16 @@ struct status_number {
 
 enum { STATUS_NUMBERS = 17 };
 
-static void status_numbers(const struct service *service, instant_ns now_ns,
+static void status_numbers(const struct front_state *service, instant_ns now_ns,
                            struct status_number ret[STATUS_NUMBERS]) {
-    const struct service_identity *identity = &service->identity;
+    const struct front_state_identity *identity = &service->identity;
     const struct shard_counters sum = counters_sum(service);
     const struct status_number numbers[STATUS_NUMBERS] = {
         {"pid", identity->pid},
         {"uptime", (now_ns - identity->started_ns) / NS_PER_MS},
         {"nodes", identity->n_nodes},
         {"quorum", identity->n_nodes / 2 + 1},
-        {"voting", service_voting(service)},
+        {"voting", front_state_voting(service)},
         {"keepers", identity->n_keepers},
         {"sessions", service->sessions},
         {"leases", service->registry.held},
@@ -363,7 +367,7 @@ static void status_numbers(const struct service *service, instant_ns now_ns,
     memcpy(ret, numbers, sizeof(numbers));
 }
 
-static void reply_status(struct session *session, struct service *service, instant_ns now_ns) {
+static void reply_status(struct session *session, struct front_state *service, instant_ns now_ns) {
     struct resp_writer writer = session_compose(service);
     struct status_number numbers[STATUS_NUMBERS];
 
@@ -380,18 +384,18 @@ static void reply_status(struct session *session, struct service *service, insta
 
 static const char *standing_word(enum standing standing) {
     static const char *const words[] = {
-        [STANDING_CONNECTING] = "connecting",   [STANDING_PROBING] = "probing",
-        [STANDING_QUARANTINED] = "quarantined", [STANDING_VOTING] = "voting",
-        [STANDING_FAILED] = "failed",
+        [NODE_STATE_CONNECTING] = "connecting",   [NODE_STATE_PROBING] = "probing",
+        [NODE_STATE_QUARANTINED] = "quarantined", [NODE_STATE_VOTING] = "voting",
+        [NODE_STATE_FAILED] = "failed",
     };
     return words[standing];
 }
 
-static void put_node(const struct service *service, const struct session *session, unsigned node,
+static void put_node(const struct front_state *service, const struct session *session, unsigned node,
                      struct resp_writer *writer, instant_ns now_ns) {
-    const struct node_view view = service_node(service, node);
-    const struct node_figures figures = service_figures(service, node);
-    bool ends = view.standing == STANDING_QUARANTINED && figures.until_ns != INSTANT_NEVER;
+    const struct front_state_node view = front_state_node(service, node);
+    const struct front_state_node_times figures = front_state_figures(service, node);
+    bool ends = view.standing == NODE_STATE_QUARANTINED && figures.until_ns != INSTANT_NEVER;
 
     resp_put_map(writer, 14, session->protocol);
     put_pair_text(writer, "name", service->identity.node_names[node]);
@@ -410,7 +414,7 @@ static void put_node(const struct service *service, const struct session *sessio
     put_pair_text(writer, "differs", figures.differs);
 }
 
-static void reply_nodes(struct session *session, struct service *service, instant_ns now_ns) {
+static void reply_nodes(struct session *session, struct front_state *service, instant_ns now_ns) {
     struct resp_writer writer = session_compose(service);
 
     resp_put_array(&writer, service->identity.n_nodes);
@@ -419,7 +423,7 @@ static void reply_nodes(struct session *session, struct service *service, instan
     session_send(session, service, &writer);
 }
 
-static void reply_info(struct session *session, struct service *service, instant_ns now_ns) {
+static void reply_info(struct session *session, struct front_state *service, instant_ns now_ns) {
     struct status_number numbers[STATUS_NUMBERS];
     char text[2048];
     int length = snprintf(
@@ -436,7 +440,7 @@ static void reply_info(struct session *session, struct service *service, instant
     reply_bulk(session, service, text, (size_t) length);
 }
 
-void command_surveyed(struct service *service, struct session *session, instant_ns now_ns) {
+void command_surveyed(struct front_state *service, struct session *session, instant_ns now_ns) {
     assert(session->state == SESSION_SURVEYING);
 
     session->state = SESSION_READY;
@@ -453,8 +457,8 @@ void command_surveyed(struct service *service, struct session *session, instant_
     }
 }
 
-static void put_lease(struct service *service, const struct session *session, const struct request *request,
-                      struct resp_writer *writer, instant_ns now_ns) {
+static void put_lease(struct front_state *service, const struct session *session,
+                      const struct request *request, struct resp_writer *writer, instant_ns now_ns) {
     const char *state = request->state != REQUEST_HELD              ? "waiting"
                         : request->linger_until_ns != INSTANT_NEVER ? "lingering"
                         : request->risk != 0                        ? "at-risk"
@@ -476,9 +480,9 @@ static void put_lease(struct service *service, const struct session *session, co
 
 /* An operator's word that the node has forgotten nothing that counts: of root, or of the agent's own user.
  */
-static void handle_bless(struct session *session, struct service *service,
+static void handle_bless(struct session *session, struct front_state *service,
                          const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
-    const struct service_identity *identity = &service->identity;
+    const struct front_state_identity *identity = &service->identity;
 
     (void) n_arguments;
     (void) now_ns;
@@ -498,8 +502,8 @@ static void handle_bless(struct session *session, struct service *service,
 }
 
 /* The session's shared page: where the deadlines of its leases are read without asking. */
-static void handle_page(struct session *session, struct service *service, const struct resp_token *arguments,
-                        size_t n_arguments, instant_ns now_ns) {
+static void handle_page(struct session *session, struct front_state *service,
+                        const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     (void) arguments;
     (void) n_arguments;
     (void) now_ns;
@@ -513,13 +517,13 @@ static void handle_page(struct session *session, struct service *service, const 
     }
     struct resp_writer writer = session_compose(service);
     resp_put_map(&writer, 3, session->protocol);
-    put_pair_integer(&writer, "version", PAGE_VERSION);
-    put_pair_integer(&writer, "bytes", PAGE_BYTES);
-    put_pair_integer(&writer, "slots", PAGE_SLOTS);
+    put_pair_integer(&writer, "version", DEADLINE_PAGE_VERSION);
+    put_pair_integer(&writer, "bytes", DEADLINE_PAGE_BYTES);
+    put_pair_integer(&writer, "slots", DEADLINE_PAGE_SLOTS);
     session_send(session, service, &writer);
 }
 
-static void handle_leases(struct session *session, struct service *service,
+static void handle_leases(struct session *session, struct front_state *service,
                           const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     const struct request *page[LEASES_PAGE], *request;
     int64_t after = 0;
@@ -546,8 +550,8 @@ static void handle_leases(struct session *session, struct service *service,
 
 /* --- greetings of Redis clients --- */
 
-static void handle_ping(struct session *session, struct service *service, const struct resp_token *arguments,
-                        size_t n_arguments, instant_ns now_ns) {
+static void handle_ping(struct session *session, struct front_state *service,
+                        const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     (void) now_ns;
     if (n_arguments == 0)
         reply_string(session, service, "PONG");
@@ -555,28 +559,28 @@ static void handle_ping(struct session *session, struct service *service, const 
         reply_bulk(session, service, arguments[0].text, arguments[0].length);
 }
 
-static void handle_echo(struct session *session, struct service *service, const struct resp_token *arguments,
-                        size_t n_arguments, instant_ns now_ns) {
+static void handle_echo(struct session *session, struct front_state *service,
+                        const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     (void) n_arguments;
     (void) now_ns;
     reply_bulk(session, service, arguments[0].text, arguments[0].length);
 }
 
-static void handle_ok(struct session *session, struct service *service, const struct resp_token *arguments,
-                      size_t n_arguments, instant_ns now_ns) {
+static void handle_ok(struct session *session, struct front_state *service,
+                      const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     (void) arguments;
     (void) n_arguments;
     (void) now_ns;
     reply_string(session, service, "OK");
 }
 
-static void handle_quit(struct session *session, struct service *service, const struct resp_token *arguments,
-                        size_t n_arguments, instant_ns now_ns) {
+static void handle_quit(struct session *session, struct front_state *service,
+                        const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     handle_ok(session, service, arguments, n_arguments, now_ns);
     session->state = SESSION_QUITTING;
 }
 
-static void handle_select(struct session *session, struct service *service,
+static void handle_select(struct session *session, struct front_state *service,
                           const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     int64_t database;
 
@@ -586,7 +590,7 @@ static void handle_select(struct session *session, struct service *service,
         session_error(session, service, "BADARG", "there is only database 0");
 }
 
-static bool set_client_name(struct session *session, struct service *service,
+static bool set_client_name(struct session *session, struct front_state *service,
                             const struct resp_token *token) {
     if (token->length > SESSION_NAME_BYTES_MAX) {
         session_error(session, service, "BADARG", "a client's name has at most %d bytes",
@@ -607,7 +611,7 @@ static bool set_client_name(struct session *session, struct service *service,
     return true;
 }
 
-static void handle_hello(struct session *session, struct service *service,
+static void handle_hello(struct session *session, struct front_state *service,
                          const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     int64_t protocol = session->protocol;
 
@@ -642,7 +646,7 @@ static void handle_hello(struct session *session, struct service *service,
     session_send(session, service, &writer);
 }
 
-static void reply_client_name(struct session *session, struct service *service) {
+static void reply_client_name(struct session *session, struct front_state *service) {
     struct resp_writer writer = session_compose(service);
 
     if (session->name[0])
@@ -652,7 +656,7 @@ static void reply_client_name(struct session *session, struct service *service) 
     session_send(session, service, &writer);
 }
 
-static void handle_client(struct session *session, struct service *service,
+static void handle_client(struct session *session, struct front_state *service,
                           const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     if (argument_is(&arguments[0], "SETNAME") && n_arguments == 2) {
         if (set_client_name(session, service, &arguments[1]))
@@ -672,15 +676,15 @@ static void handle_client(struct session *session, struct service *service,
     }
 }
 
-static void handle_info(struct session *session, struct service *service, const struct resp_token *arguments,
-                        size_t n_arguments, instant_ns now_ns) {
+static void handle_info(struct session *session, struct front_state *service,
+                        const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     (void) arguments;
     (void) n_arguments;
     (void) now_ns;
     survey(session, service, SURVEY_INFO);
 }
 
-static void handle_command(struct session *session, struct service *service,
+static void handle_command(struct session *session, struct front_state *service,
                            const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns);
 
 enum { ARGUMENTS_MAX = REQUEST_ITEMS_MAX - 1 };
@@ -706,8 +710,8 @@ static const struct command_entry commands[] = {
     {"QUIT", 0, ARGUMENTS_MAX, handle_quit, NULL, 0},
     {"BLESS", 1, 1, handle_bless, NULL, 0},
     {"PAGE", 0, 0, handle_page, NULL, 0},
-    {"OBSERVE", 1, 1, command_observe, NULL, 0},
-    {"UNOBSERVE", 1, 1, command_unobserve, NULL, 0},
+    {"OBSERVE", 1, 1, observe_command, NULL, 0},
+    {"UNOBSERVE", 1, 1, observe_command_end, NULL, 0},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -725,7 +729,7 @@ size_t command_arguments_max(const struct command_entry *entry) {
     return entry->arguments_max + option_arguments_max(entry->options, entry->n_options);
 }
 
-static void handle_command(struct session *session, struct service *service,
+static void handle_command(struct session *session, struct front_state *service,
                            const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     struct resp_writer writer = session_compose(service);
 

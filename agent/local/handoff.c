@@ -21,7 +21,7 @@ static instant_ns turn_ends_ns(const struct request *holder) {
     return instant_add(holder->tenure.acquired_ns, HANDOFF_MS * NS_PER_MS);
 }
 
-static bool has_company(const struct name *name, instant_ns now_ns) {
+static bool has_company(const struct name_table_entry *name, instant_ns now_ns) {
     return name->seen_ns > 0 && now_ns - name->seen_ns < COMPANY_MS * NS_PER_MS;
 }
 
@@ -36,7 +36,7 @@ static bool terms_are_the_same(const struct request *holder, const struct reques
 }
 
 /* Behind the pid: user and data. */
-static bool tails_are_alike(const struct text *one, const struct text *other) {
+static bool tails_are_alike(const struct shared_string *one, const struct shared_string *other) {
     const char *rest = memchr(one->bytes, ':', one->head_length);
     const char *same = memchr(other->bytes, ':', other->head_length);
     size_t length = one->head_length - (size_t) (rest - one->bytes);
@@ -56,7 +56,7 @@ bool handoff_is_fine(const struct request *holder, const struct request *next, b
         return false;
     if (holder->deadline_ns - now_ns < (int64_t) holder->ttl_ms * NS_PER_MS / 2)
         return false;
-    if (holder->fencing && holder->token >= holder->guise->token_last)
+    if (holder->fencing && holder->token >= holder->secrets->token_last)
         return false;
     return !handoff_turn_is_over(holder, now_ns);
 }
@@ -69,7 +69,7 @@ void handoff_move(const struct request *holder, struct request *next, instant_ns
     next->risk = 0;
     if (next->max_hold_ms > 0)
         next->hold_until_ns = instant_add(now_ns, next->max_hold_ms * NS_PER_MS);
-    assert(next->token <= holder->guise->token_last && next->deadline_ns <= next->hold_until_ns);
+    assert(next->token <= holder->secrets->token_last && next->deadline_ns <= next->hold_until_ns);
 }
 
 instant_ns handoff_tell_ns(const struct request *holder) {
@@ -86,8 +86,8 @@ int64_t handoff_pause_ns(const struct request *holder, instant_ns now_ns) {
     return instant_min(pause_ns, PAUSE_MS_MAX * NS_PER_MS);
 }
 
-void handoff_awaited(const struct names *names, const struct report *report, instant_ns now_ns) {
-    struct name *name = names_find(names, report->text, report->text_length);
+void handoff_awaited(const struct name_table *names, const struct report *report, instant_ns now_ns) {
+    struct name_table_entry *name = name_table_find(names, report->text, report->text_length);
 
     if (!name)
         return;

@@ -47,12 +47,12 @@
  * one that is held for a second free in one of 200 cases. Where nobody can be told, since our user may not
  * publish, somebody is taken to have heard.
  *
- * A ledger (local/ledger.h) has what each client was told, and the random part that *stands* in the keys as
- * of the acquisition. A successor looks for what the holder was told, then for what stands: around the
- * refresh one of the two has a majority. Flushes come one by one, so for a moment both the former holder,
- * whose release is not answered, and the next one may be in it as holders: the former one is marked as one
- * that has handed it over, which is all that a successor makes of it. A lease is found by the user and the
- * data in its value too: with a ledger, it is handed over only to a request that has the same. */
+ * A ledger (local/recovery/ledger.h) has what each client was told, and the random part that *stands* in the
+ * keys as of the acquisition. A successor looks for what the holder was told, then for what stands: around
+ * the refresh one of the two has a majority. Flushes come one by one, so for a moment both the former
+ * holder, whose release is not answered, and the next one may be in it as holders: the former one is marked
+ * as one that has handed it over, which is all that a successor makes of it. A lease is found by the user
+ * and the data in its value too: with a ledger, it is handed over only to a request that has the same. */
 #pragma once
 
 #include <stdbool.h>
@@ -61,12 +61,12 @@
 #include "base/instant.h"
 #include "core/limits.h"
 
-struct names;
+struct name_table;
 struct report;
 struct request;
 
 /* A lease from its acquisition to its release, whoever has it meanwhile. */
-struct tenure {
+struct handoff_tenure {
     instant_ns acquired_ns;
     uint32_t told_at;  /* of the holder: where the grant ends in what its session was told, see session.h */
     uint16_t handoffs; /* so far */
@@ -91,7 +91,7 @@ instant_ns handoff_tell_ns(const struct request *holder);
 int64_t handoff_pause_ns(const struct request *holder, instant_ns now_ns);
 
 /* REPORT_AWAITED. Whose release it was need not be known any more. */
-void handoff_awaited(const struct names *names, const struct report *report, instant_ns now_ns);
+void handoff_awaited(const struct name_table *names, const struct report *report, instant_ns now_ns);
 
 /* How many hand-offs the turn after this holder's may have. */
 uint16_t handoff_next_max(const struct request *holder, instant_ns now_ns);

@@ -3,11 +3,11 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/carve.h"
-#include "core/explain.h"
+#include "base/memory-layout.h"
+#include "core/error-text.h"
 #include "local/argument.h"
 #include "local/command.h"
-#include "local/keep.h"
+#include "local/recovery/ledger-writer.h"
 #include "local/session.h"
 
 /* Beside command.c's flag for LEADER. */
@@ -29,24 +29,26 @@ static_assert((BUCKETS & (BUCKETS - 1)) == 0, "a hash's low bits are its bucket"
 
 /* A name and a value for each. */
 static size_t text_bytes(void) {
-    size_t worst = (size_t) OBSERVED_NAMES_MAX * 2 * (TEXT_BYTES_MAX + sizeof(struct text));
-    return (worst / TEXT_BLOCK_BYTES + TEXT_CLASSES) * TEXT_BLOCK_BYTES;
+    size_t worst =
+        (size_t) OBSERVED_NAMES_MAX * 2 * (SHARED_STRING_BYTES_MAX + sizeof(struct shared_string));
+    return (worst / SHARED_STRING_BLOCK_BYTES + SHARED_STRING_CLASSES) * SHARED_STRING_BLOCK_BYTES;
 }
 
-static size_t lay_out(struct observatory *observatory, unsigned char *memory) {
+static size_t lay_out(struct observe_table *observatory, unsigned char *memory) {
     size_t offset = 0;
 
-    void *names = carve(memory, &offset, OBSERVED_NAMES_MAX * sizeof(struct observed));
-    void *observations = carve(memory, &offset, OBSERVATIONS_MAX * sizeof(struct observation));
-    void *due = carve(memory, &offset, agenda_memory_bytes(OBSERVED_NAMES_MAX));
-    void *buckets = carve(memory, &offset, BUCKETS * sizeof(uint32_t));
-    void *texts = carve(memory, &offset, text_bytes());
+    void *names = memory_layout_next(memory, &offset, OBSERVED_NAMES_MAX * sizeof(struct observe_name));
+    void *observations =
+        memory_layout_next(memory, &offset, OBSERVATIONS_MAX * sizeof(struct observe_entry));
+    void *due = memory_layout_next(memory, &offset, timer_queue_memory_bytes(OBSERVED_NAMES_MAX));
+    void *buckets = memory_layout_next(memory, &offset, BUCKETS * sizeof(uint32_t));
+    void *texts = memory_layout_next(memory, &offset, text_bytes());
 
     if (memory) {
-        pool_init(&observatory->names, names, sizeof(struct observed), OBSERVED_NAMES_MAX);
-        pool_init(&observatory->observations, observations, sizeof(struct observation), OBSERVATIONS_MAX);
-        agenda_init(&observatory->due, due, OBSERVED_NAMES_MAX);
-        text_store_init(&observatory->texts, texts, text_bytes());
+        pool_init(&observatory->names, names, sizeof(struct observe_name), OBSERVED_NAMES_MAX);
+        pool_init(&observatory->observations, observations, sizeof(struct observe_entry), OBSERVATIONS_MAX);
+        timer_queue_init(&observatory->due, due, OBSERVED_NAMES_MAX);
+        shared_string_pool_init(&observatory->texts, texts, text_bytes());
         observatory->buckets = buckets;
     }
     return offset;
@@ -56,24 +58,24 @@ size_t observe_memory_bytes(void) {
     return lay_out(NULL, NULL);
 }
 
-void observe_init(struct observatory *observatory, uint64_t seed, void *memory) {
+void observe_init(struct observe_table *observatory, uint64_t seed, void *memory) {
     assert(memory);
 
-    *observatory = (struct observatory){0};
+    *observatory = (struct observe_table){0};
     random_init(&observatory->random, seed);
     (void) lay_out(observatory, memory);
 }
 
 /* --- names --- */
 
-static uint32_t index_of(const struct observatory *observatory, const struct observed *observed) {
-    return (uint32_t) (observed - (const struct observed *) (const void *) observatory->names.memory);
+static uint32_t index_of(const struct observe_table *observatory, const struct observe_name *observed) {
+    return (uint32_t) (observed - (const struct observe_name *) (const void *) observatory->names.memory);
 }
 
-static struct observed *find(const struct observatory *observatory, uint64_t hash, const char *name,
-                             size_t length) {
+static struct observe_name *find(const struct observe_table *observatory, uint64_t hash, const char *name,
+                                 size_t length) {
     for (uint32_t at = observatory->buckets[hash & (BUCKETS - 1)]; at != 0;) {
-        struct observed *observed = pool_at(&observatory->names, at - 1);
+        struct observe_name *observed = pool_at(&observatory->names, at - 1);
         if (observed->hash == hash && observed->name->head_length == length &&
             memcmp(observed->name->bytes, name, length) == 0)
             return observed;
@@ -82,18 +84,18 @@ static struct observed *find(const struct observatory *observatory, uint64_t has
     return NULL;
 }
 
-static struct observed *observed_new(struct observatory *observatory, uint64_t hash, const char *name,
-                                     size_t length, instant_ns now_ns) {
+static struct observe_name *observed_new(struct observe_table *observatory, uint64_t hash, const char *name,
+                                         size_t length, instant_ns now_ns) {
     uint32_t *bucket = &observatory->buckets[hash & (BUCKETS - 1)];
-    struct text *text = text_new(&observatory->texts, name, length, NULL, 0);
+    struct shared_string *text = shared_string_new(&observatory->texts, name, length, NULL, 0);
     uint32_t index = text ? pool_take(&observatory->names) : POOL_NONE;
 
     if (index == POOL_NONE) {
-        text_unref(&observatory->texts, text);
+        shared_string_unref(&observatory->texts, text);
         return NULL;
     }
-    struct observed *observed = pool_at(&observatory->names, index);
-    *observed = (struct observed){
+    struct observe_name *observed = pool_at(&observatory->names, index);
+    *observed = (struct observe_name){
         .hash = hash,
         .next_in_bucket = *bucket,
         .name = text,
@@ -103,24 +105,24 @@ static struct observed *observed_new(struct observatory *observatory, uint64_t h
     };
     list_init(&observed->observers);
     *bucket = index + 1;
-    agenda_set(&observatory->due, index, now_ns);
+    timer_queue_set(&observatory->due, index, now_ns);
     return observed;
 }
 
 /* While a question is under way its answer is awaited: then there is one question a name, whatever its
  * observers do. */
-static void drop_unless_needed(struct observatory *observatory, struct observed *observed) {
+static void drop_unless_needed(struct observe_table *observatory, struct observe_name *observed) {
     uint32_t index = index_of(observatory, observed);
     uint32_t *link = &observatory->buckets[observed->hash & (BUCKETS - 1)];
 
     if (observed->looking || !list_is_empty(&observed->observers))
         return;
     while (*link != index + 1)
-        link = &((struct observed *) pool_at(&observatory->names, *link - 1))->next_in_bucket;
+        link = &((struct observe_name *) pool_at(&observatory->names, *link - 1))->next_in_bucket;
     *link = observed->next_in_bucket;
-    observed->name = text_unref(&observatory->texts, observed->name);
-    observed->value = text_unref(&observatory->texts, observed->value);
-    agenda_remove(&observatory->due, index);
+    observed->name = shared_string_unref(&observatory->texts, observed->name);
+    observed->value = shared_string_unref(&observatory->texts, observed->value);
+    timer_queue_remove(&observatory->due, index);
     pool_give(&observatory->names, index);
 }
 
@@ -130,7 +132,7 @@ static void put_text(struct resp_writer *writer, const char *text) {
     resp_put_bulk(writer, text, strlen(text));
 }
 
-static void tell(struct service *service, const struct observed *observed, struct session *session,
+static void tell(struct front_state *service, const struct observe_name *observed, struct session *session,
                  instant_ns now_ns) {
     static const char *const words[] = {
         [LEADERSHIP_UNKNOWN] = "unknown", [LEADERSHIP_FREE] = "free", [LEADERSHIP_HELD] = "held"};
@@ -154,37 +156,38 @@ static void tell(struct service *service, const struct observed *observed, struc
     session_send(session, service, &writer);
 }
 
-static void tell_all(struct service *service, const struct observed *observed, instant_ns now_ns) {
+static void tell_all(struct front_state *service, const struct observe_name *observed, instant_ns now_ns) {
     list_for_each_safe(node, &observed->observers)
-        tell(service, observed, list_entry(node, struct observation, observed_link)->session, now_ns);
+        tell(service, observed, list_entry(node, struct observe_entry, observed_link)->session, now_ns);
 }
 
 /* --- OBSERVE, UNOBSERVE --- */
 
-static void reply_integer(struct session *session, struct service *service, int64_t value) {
+static void reply_integer(struct session *session, struct front_state *service, int64_t value) {
     struct resp_writer writer = session_compose(service);
 
     resp_put_integer(&writer, value);
     session_send(session, service, &writer);
 }
 
-static void observation_end(struct service *service, struct observation *observation) {
-    struct observatory *observatory = &service->observatory;
-    struct observed *observed = observation->observed;
+static void observation_end(struct front_state *service, struct observe_entry *observation) {
+    struct observe_table *observatory = &service->observatory;
+    struct observe_name *observed = observation->observed;
 
-    keep_not_observed(service, observation->session, observation->entry);
+    ledger_writer_not_observed(service, observation->session, observation->entry);
     list_unlink(&observation->session_link);
     list_unlink(&observation->observed_link);
     observation->session->n_observations--;
     pool_give(&observatory->observations,
-              (uint32_t) (observation - (struct observation *) (void *) observatory->observations.memory));
+              (uint32_t) (observation - (struct observe_entry *) (void *) observatory->observations.memory));
     drop_unless_needed(observatory, observed);
 }
 
 /* From the session's side: it has fewer observations than a name may have observers. */
-static struct observation *observation_of(const struct session *session, const struct observed *observed) {
+static struct observe_entry *observation_of(const struct session *session,
+                                            const struct observe_name *observed) {
     list_for_each_safe(node, &session->observations) {
-        struct observation *observation = list_entry(node, struct observation, session_link);
+        struct observe_entry *observation = list_entry(node, struct observe_entry, session_link);
         if (observation->observed == observed)
             return observation;
     }
@@ -192,10 +195,10 @@ static struct observation *observation_of(const struct session *session, const s
 }
 
 /* NULL when a limit is reached. */
-static struct observed *observe(struct service *service, struct session *session, uint64_t hash,
-                                const char *name, size_t length, instant_ns now_ns) {
-    struct observatory *observatory = &service->observatory;
-    struct observed *observed = find(observatory, hash, name, length);
+static struct observe_name *observe(struct front_state *service, struct session *session, uint64_t hash,
+                                    const char *name, size_t length, instant_ns now_ns) {
+    struct observe_table *observatory = &service->observatory;
+    struct observe_name *observed = find(observatory, hash, name, length);
 
     if (!observed)
         observed = observed_new(observatory, hash, name, length, now_ns);
@@ -206,9 +209,9 @@ static struct observed *observe(struct service *service, struct session *session
         drop_unless_needed(observatory, observed);
         return NULL;
     }
-    struct observation *observation = pool_at(&observatory->observations, index);
-    *observation = (struct observation){.session = session, .observed = observed};
-    observation->entry = keep_observed(service, session, name, length);
+    struct observe_entry *observation = pool_at(&observatory->observations, index);
+    *observation = (struct observe_entry){.session = session, .observed = observed};
+    observation->entry = ledger_writer_observed(service, session, name, length);
     list_append(&session->observations, &observation->session_link);
     list_append(&observed->observers, &observation->observed_link);
     session->n_observations++;
@@ -216,8 +219,8 @@ static struct observed *observe(struct service *service, struct session *session
     return observed;
 }
 
-void command_observe(struct session *session, struct service *service, const struct resp_token *arguments,
-                     size_t n_arguments, instant_ns now_ns) {
+void observe_command(struct session *session, struct front_state *service,
+                     const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     const char *name = arguments[0].text;
     size_t length = arguments[0].length;
 
@@ -225,7 +228,7 @@ void command_observe(struct session *session, struct service *service, const str
     if (!command_name_is_fine(session, service, &arguments[0]))
         return;
     uint64_t hash = registry_hash(&service->registry, name, length);
-    struct observed *observed = find(&service->observatory, hash, name, length);
+    struct observe_name *observed = find(&service->observatory, hash, name, length);
     if (observed && observation_of(session, observed)) {
         reply_integer(session, service, 0);
         return;
@@ -247,7 +250,7 @@ void command_observe(struct session *session, struct service *service, const str
         tell(service, observed, session, now_ns);
 }
 
-void observe_restore(struct service *service, struct session *session, const char *name, size_t length,
+void observe_restore(struct front_state *service, struct session *session, const char *name, size_t length,
                      instant_ns now_ns) {
     uint64_t hash = registry_hash(&service->registry, name, length);
 
@@ -255,8 +258,8 @@ void observe_restore(struct service *service, struct session *session, const cha
         (void) observe(service, session, hash, name, length, now_ns);
 }
 
-void command_unobserve(struct session *session, struct service *service, const struct resp_token *arguments,
-                       size_t n_arguments, instant_ns now_ns) {
+void observe_command_end(struct session *session, struct front_state *service,
+                         const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     const char *name = arguments[0].text;
     size_t length = arguments[0].length;
 
@@ -264,42 +267,42 @@ void command_unobserve(struct session *session, struct service *service, const s
     (void) now_ns;
     if (!command_name_is_fine(session, service, &arguments[0]))
         return;
-    const struct observed *observed =
+    const struct observe_name *observed =
         find(&service->observatory, registry_hash(&service->registry, name, length), name, length);
-    struct observation *observation = observed ? observation_of(session, observed) : NULL;
+    struct observe_entry *observation = observed ? observation_of(session, observed) : NULL;
     if (observation)
         observation_end(service, observation);
     reply_integer(session, service, observation != NULL);
 }
 
-void observe_end(struct session *session, struct service *service) {
+void observe_end(struct session *session, struct front_state *service) {
     list_for_each_safe(node, &session->observations)
-        observation_end(service, list_entry(node, struct observation, session_link));
+        observation_end(service, list_entry(node, struct observe_entry, session_link));
     assert(session->n_observations == 0);
 }
 
 /* --- looking --- */
 
-void observe_hint(struct service *service, uint64_t name_hash, const char *name, size_t length) {
-    struct observatory *observatory = &service->observatory;
-    struct observed *observed =
+void observe_hint(struct front_state *service, uint64_t name_hash, const char *name, size_t length) {
+    struct observe_table *observatory = &service->observatory;
+    struct observe_name *observed =
         observatory->names.taken > 0 ? find(observatory, name_hash, name, length) : NULL;
 
     if (!observed)
         return;
     observed->hinted = true;
     if (!observed->looking)
-        agenda_set(&observatory->due, index_of(observatory, observed),
-                   observed->looked_ns + GAP_MS * NS_PER_MS);
+        timer_queue_set(&observatory->due, index_of(observatory, observed),
+                        observed->looked_ns + GAP_MS * NS_PER_MS);
 }
 
 bool observe_asked(uint64_t request) {
     return request & OBSERVE_FLAG;
 }
 
-static void ask(struct service *service, struct observed *observed, instant_ns now_ns) {
-    struct observatory *observatory = &service->observatory;
-    const struct text *name = observed->name;
+static void ask(struct front_state *service, struct observe_name *observed, instant_ns now_ns) {
+    struct observe_table *observatory = &service->observatory;
+    const struct shared_string *name = observed->name;
 
     observed->looking = true;
     observed->looked_ns = now_ns;
@@ -307,13 +310,13 @@ static void ask(struct service *service, struct observed *observed, instant_ns n
         observed->hunt_ms = GAP_MS;
     observed->hinted = false;
     observatory->looking++;
-    agenda_remove(&observatory->due, index_of(observatory, observed));
+    timer_queue_remove(&observatory->due, index_of(observatory, observed));
     command_look(service, OBSERVE_FLAG | index_of(observatory, observed), name->bytes, name->head_length);
 }
 
 /* The next question: when the keys may end, but not before the gap and not after the usual time. Who has
  * been given a hint looks for the change: more and more rarely, for it may have been seen before. */
-static void plan(struct observatory *observatory, struct observed *observed, int64_t validity_ms,
+static void plan(struct observe_table *observatory, struct observe_name *observed, int64_t validity_ms,
                  bool changed, instant_ns now_ns) {
     int64_t delay_ms =
         random_between(&observatory->random, POLL_MS - POLL_JITTER_MS, POLL_MS + POLL_JITTER_MS);
@@ -330,34 +333,35 @@ static void plan(struct observatory *observatory, struct observed *observed, int
     }
     if (validity_ms >= 0 && validity_ms < delay_ms - EXPIRY_SLACK_MS)
         delay_ms = validity_ms + EXPIRY_SLACK_MS;
-    agenda_set(&observatory->due, index_of(observatory, observed),
-               instant_max(now_ns + delay_ms * NS_PER_MS, observed->looked_ns + GAP_MS * NS_PER_MS));
+    timer_queue_set(&observatory->due, index_of(observatory, observed),
+                    instant_max(now_ns + delay_ms * NS_PER_MS, observed->looked_ns + GAP_MS * NS_PER_MS));
 }
 
 static bool is_ours(const char *value, size_t length) {
-    return explain_data_offset(value, length) != 0;
+    return error_text_data_offset(value, length) != 0;
 }
 
 /* A lease that was resumed at another agent has a new agent in its value, and is the same. */
-static bool is_same_lease(const struct text *told, const char *value, size_t length) {
+static bool is_same_lease(const struct shared_string *told, const char *value, size_t length) {
     if (is_ours(told->bytes, told->head_length) && is_ours(value, length))
         return memcmp(told->bytes, value, HEX_BYTES) == 0;
     return told->head_length == length && memcmp(told->bytes, value, length) == 0;
 }
 
 /* Whether there is something to tell. */
-static bool take_holder(struct observatory *observatory, struct observed *observed,
+static bool take_holder(struct observe_table *observatory, struct observe_name *observed,
                         const struct report *report, instant_ns now_ns) {
-    size_t length = report->text_length < TEXT_BYTES_MAX ? report->text_length : TEXT_BYTES_MAX;
+    size_t length =
+        report->text_length < SHARED_STRING_BYTES_MAX ? report->text_length : SHARED_STRING_BYTES_MAX;
     int64_t token = is_ours(report->text, length) ? report->token : 0;
     bool same = observed->leadership == LEADERSHIP_HELD && observed->foreign_type == report->foreign_type &&
                 is_same_lease(observed->value, report->text, length);
     bool news = !same || (token != 0 && token != observed->token);
 
-    struct text *value = text_new(&observatory->texts, report->text, length, NULL, 0);
+    struct shared_string *value = shared_string_new(&observatory->texts, report->text, length, NULL, 0);
     if (!value)
         return false; /* told the next time that there is memory */
-    text_unref(&observatory->texts, observed->value);
+    shared_string_unref(&observatory->texts, observed->value);
     observed->value = value;
     observed->foreign_type = report->foreign_type;
     observed->leadership = LEADERSHIP_HELD;
@@ -368,11 +372,11 @@ static bool take_holder(struct observatory *observatory, struct observed *observ
     return news;
 }
 
-static bool take_no_holder(struct observatory *observatory, struct observed *observed,
-                           enum leadership leadership, instant_ns now_ns) {
+static bool take_no_holder(struct observe_table *observatory, struct observe_name *observed,
+                           enum observe_leadership leadership, instant_ns now_ns) {
     if (observed->leadership == leadership)
         return false;
-    observed->value = text_unref(&observatory->texts, observed->value);
+    observed->value = shared_string_unref(&observatory->texts, observed->value);
     observed->token = 0;
     observed->leadership = (uint8_t) leadership;
     observed->since_ns = now_ns;
@@ -380,7 +384,7 @@ static bool take_no_holder(struct observatory *observatory, struct observed *obs
 }
 
 /* Without a majority nothing is known, and nothing is told for a while. */
-static bool take_report(struct observatory *observatory, struct observed *observed,
+static bool take_report(struct observe_table *observatory, struct observe_name *observed,
                         const struct report *report, instant_ns now_ns) {
     if (report->kind == REPORT_LOOKED && (report->text || !report->undecided)) {
         observed->unheard_ns = INSTANT_NEVER;
@@ -393,9 +397,9 @@ static bool take_report(struct observatory *observatory, struct observed *observ
     return take_no_holder(observatory, observed, LEADERSHIP_UNKNOWN, now_ns);
 }
 
-void observe_looked(struct service *service, const struct report *report, instant_ns now_ns) {
-    struct observatory *observatory = &service->observatory;
-    struct observed *observed =
+void observe_looked(struct front_state *service, const struct report *report, instant_ns now_ns) {
+    struct observe_table *observatory = &service->observatory;
+    struct observe_name *observed =
         pool_at(&observatory->names, (uint32_t) (report->request & (OBSERVED_NAMES_MAX - 1)));
 
     assert(observed->looking && observatory->looking > 0);
@@ -409,14 +413,15 @@ void observe_looked(struct service *service, const struct report *report, instan
     drop_unless_needed(observatory, observed);
 }
 
-void observe_tick(struct service *service, instant_ns now_ns) {
-    struct observatory *observatory = &service->observatory;
+void observe_tick(struct front_state *service, instant_ns now_ns) {
+    struct observe_table *observatory = &service->observatory;
 
     while (observe_due_ns(service) <= now_ns)
-        ask(service, pool_at(&observatory->names, agenda_first(&observatory->due)), now_ns);
+        ask(service, pool_at(&observatory->names, timer_queue_first(&observatory->due)), now_ns);
 }
 
-instant_ns observe_due_ns(const struct service *service) {
-    const struct observatory *observatory = &service->observatory;
-    return observatory->looking < OBSERVE_LOOKS_MAX ? agenda_earliest(&observatory->due) : INSTANT_NEVER;
+instant_ns observe_due_ns(const struct front_state *service) {
+    const struct observe_table *observatory = &service->observatory;
+    return observatory->looking < OBSERVE_LOOKS_MAX ? timer_queue_earliest(&observatory->due)
+                                                    : INSTANT_NEVER;
 }

@@ -16,12 +16,12 @@ size_t option_arguments_max(const struct option *options, size_t n_options) {
     return n;
 }
 
-static int64_t bound(const struct service *service, int64_t bound_ms) {
+static int64_t bound(const struct front_state *service, int64_t bound_ms) {
     return bound_ms == OPTION_MAX_TTL ? service->policy.max_ttl_ms : bound_ms;
 }
 
 /* `argument` is behind the option's word; NULL when nothing is. */
-static bool read_value(struct session *session, struct service *service, const struct option *option,
+static bool read_value(struct session *session, struct front_state *service, const struct option *option,
                        const struct resp_token *argument, struct option_value *value) {
     const int64_t high = bound(service, option->high);
 
@@ -48,7 +48,7 @@ static bool read_value(struct session *session, struct service *service, const s
 }
 
 /* "A, B and C are known". */
-static void unknown(struct session *session, struct service *service, const struct option *options,
+static void unknown(struct session *session, struct front_state *service, const struct option *options,
                     size_t n_options, size_t number) {
     char words[256];
     size_t length = 0;
@@ -61,7 +61,7 @@ static void unknown(struct session *session, struct service *service, const stru
     session_error(session, service, "BADARG", "unknown option number %zu; %s are known", number, words);
 }
 
-bool option_read(struct session *session, struct service *service, const struct option *options,
+bool option_read(struct session *session, struct front_state *service, const struct option *options,
                  size_t n_options, const struct resp_token *arguments, size_t n_arguments,
                  struct option_value *values) {
     for (size_t i = 0; i < n_arguments; i++) {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct resp_token;
-struct service;
+struct front_state;
 struct session;
 
 enum option_kind {
@@ -37,6 +37,6 @@ size_t option_arguments_max(const struct option *options, size_t n_options);
 
 /* Reads options in any order, each at most once, into `values`, which are in the table's order. False when
  * one is wrong: the session has got the error. */
-bool option_read(struct session *session, struct service *service, const struct option *options,
+bool option_read(struct session *session, struct front_state *service, const struct option *options,
                  size_t n_options, const struct resp_token *arguments, size_t n_arguments,
                  struct option_value *values);

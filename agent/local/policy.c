@@ -27,7 +27,7 @@ static bool matches(const char *pattern, const char *name, size_t length) {
     return *pattern == 0;
 }
 
-struct terms policy_terms(const struct policy *policy, const char *name, size_t length) {
+struct policy_limits policy_limits_of(const struct policy *policy, const char *name, size_t length) {
     for (unsigned i = 0; i < policy->n_rules; i++)
         if (matches(policy->rules[i].pattern, name, length))
             return policy->rules[i].terms;

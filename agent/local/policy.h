@@ -6,29 +6,29 @@
 #include <stdint.h>
 
 /* How the leases of one name are treated. */
-struct terms {
+struct policy_limits {
     int64_t default_ttl_ms;
     int64_t max_hold_ms; /* 0: no bound */
     bool fencing;        /* each grant gets a fencing token */
 };
 
 /* For the names that match `pattern`: in it '*' stands for any bytes, also for none; all else for itself. */
-struct rule {
+struct policy_rule {
     char *pattern;
-    struct terms terms;
+    struct policy_limits terms;
 };
 
 /* May change on reload. */
 struct policy {
-    struct terms terms; /* of names without a rule */
+    struct policy_limits terms; /* of names without a rule */
     uint32_t max_ttl_ms;
-    uint32_t node_timeout_ms; /* 0: ttl/20 within bounds */
-    const struct rule *rules; /* the configuration's */
+    uint32_t node_timeout_ms;        /* 0: ttl/20 within bounds */
+    const struct policy_rule *rules; /* the configuration's */
     unsigned n_rules;
 };
 
 /* The terms for this name: those of the first rule that matches. */
-struct terms policy_terms(const struct policy *policy, const char *name, size_t length);
+struct policy_limits policy_limits_of(const struct policy *policy, const char *name, size_t length);
 
 /* The earlier of two bounds on holding; 0: no bound. */
 int64_t policy_hold_ms(int64_t one_ms, int64_t other_ms);

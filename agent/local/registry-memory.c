@@ -2,32 +2,36 @@
 
 #include <assert.h>
 
-#include "base/carve.h"
+#include "base/memory-layout.h"
 #include "local/registry.h"
 
 static size_t text_bytes(uint32_t requests_max) {
-    size_t worst = (size_t) requests_max * (TEXT_BYTES_MAX + sizeof(struct text));
-    return (worst / TEXT_BLOCK_BYTES + TEXT_CLASSES) * TEXT_BLOCK_BYTES;
+    size_t worst = (size_t) requests_max * (SHARED_STRING_BYTES_MAX + sizeof(struct shared_string));
+    return (worst / SHARED_STRING_BLOCK_BYTES + SHARED_STRING_CLASSES) * SHARED_STRING_BLOCK_BYTES;
 }
 
 static size_t lay_out(struct registry *registry, uint32_t requests_max, unsigned char *memory) {
     size_t offset = 0;
 
-    void *request_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct request));
-    void *guise_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct guise));
-    void *number_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct number_slot));
-    void *name_memory = carve(memory, &offset, (size_t) requests_max * sizeof(struct name));
-    void *due_memory = carve(memory, &offset, agenda_memory_bytes(requests_max));
-    void *bucket_memory = carve(memory, &offset, (size_t) requests_max * sizeof(uint32_t));
-    void *text_memory = carve(memory, &offset, text_bytes(requests_max));
+    void *request_memory =
+        memory_layout_next(memory, &offset, (size_t) requests_max * sizeof(struct request));
+    void *guise_memory =
+        memory_layout_next(memory, &offset, (size_t) requests_max * sizeof(struct request_secrets));
+    void *number_memory =
+        memory_layout_next(memory, &offset, (size_t) requests_max * sizeof(struct keeper_handle_slot));
+    void *name_memory =
+        memory_layout_next(memory, &offset, (size_t) requests_max * sizeof(struct name_table_entry));
+    void *due_memory = memory_layout_next(memory, &offset, timer_queue_memory_bytes(requests_max));
+    void *bucket_memory = memory_layout_next(memory, &offset, (size_t) requests_max * sizeof(uint32_t));
+    void *text_memory = memory_layout_next(memory, &offset, text_bytes(requests_max));
 
     if (memory) {
         pool_init(&registry->requests, request_memory, sizeof(struct request), requests_max);
-        pool_init(&registry->guises, guise_memory, sizeof(struct guise), requests_max);
-        numbers_init(&registry->numbers, number_memory, &registry->requests);
-        agenda_init(&registry->due, due_memory, requests_max);
-        text_store_init(&registry->texts, text_memory, text_bytes(requests_max));
-        names_init(&registry->names, requests_max, name_memory, bucket_memory, &registry->texts);
+        pool_init(&registry->secrets_pool, guise_memory, sizeof(struct request_secrets), requests_max);
+        keeper_handle_table_init(&registry->numbers, number_memory, &registry->requests);
+        timer_queue_init(&registry->due, due_memory, requests_max);
+        shared_string_pool_init(&registry->texts, text_memory, text_bytes(requests_max));
+        name_table_init(&registry->names, requests_max, name_memory, bucket_memory, &registry->texts);
     }
     return offset;
 }
@@ -57,5 +61,5 @@ void registry_init(struct registry *registry, const struct registry_sink *sink, 
     };
     (void) lay_out(registry, requests_max, memory);
     admission_init(&registry->admission);
-    names_set_key(&registry->names, hash_key);
+    name_table_set_key(&registry->names, hash_key);
 }

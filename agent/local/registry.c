@@ -4,29 +4,29 @@
 #include <string.h>
 
 #include "base/prefetch.h"
-#include "local/line.h"
+#include "local/wait-queue.h"
 #include "local/request.h"
-#include "local/restoration.h"
+#include "local/recovery/restore.h"
 
 uint64_t registry_hash(const struct registry *registry, const char *name, size_t length) {
-    return names_hash(&registry->names, name, length);
+    return name_table_hash(&registry->names, name, length);
 }
 
 /* --- what sessions want --- */
 
-static struct requester *requester_of(struct session *session) {
-    return (struct requester *) (void *) session;
+static struct admission_requester *admission_requester_of(struct session *session) {
+    return (struct admission_requester *) (void *) session;
 }
 
 bool registry_may_ask(struct registry *registry, struct session *session, uid_t uid) {
-    return admission_may_ask(registry, requester_of(session), uid);
+    return admission_may_ask(registry, admission_requester_of(session), uid);
 }
 
 struct request *registry_ask(struct registry *registry, struct session *session,
                              const struct registry_ask *ask, instant_ns now_ns) {
     if (registry->requests.taken >= registry->limit)
         return NULL;
-    struct text *tail = text_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
+    struct shared_string *tail = shared_string_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
     if (!tail)
         return NULL;
     uint32_t generation, index = request_slot_take(registry, now_ns, &generation);
@@ -35,7 +35,7 @@ struct request *registry_ask(struct registry *registry, struct session *session,
     request->asked_ns = now_ns;
     if (ask->wait_ms > 0)
         request->wait_until_ns = instant_add(now_ns, ask->wait_ms * NS_PER_MS);
-    list_append(&requester_of(session)->requests, &request->session_link);
+    list_append(&admission_requester_of(session)->requests, &request->session_link);
     return request;
 }
 
@@ -43,7 +43,7 @@ struct request *registry_ask(struct registry *registry, struct session *session,
  * secret. */
 static void start_resume(struct registry *registry, struct request *request,
                          const uint8_t secret[SECRET_BYTES], instant_ns now_ns) {
-    struct name *name = request->name;
+    struct name_table_entry *name = request->name;
     const char *error = NULL, *text = NULL;
 
     list_for_each_safe(node, &name->queue) {
@@ -65,7 +65,7 @@ static void start_resume(struct registry *registry, struct request *request,
     if (error) {
         list_append(&name->queue, &request->queue_link);
         request_tell_failed(registry, request, error, text, now_ns);
-        line_leave(registry, request);
+        wait_queue_leave(registry, request);
         return;
     }
     list_prepend(&name->queue, &request->queue_link);
@@ -77,34 +77,34 @@ bool registry_start(struct registry *registry, struct request *request, const st
                     instant_ns now_ns) {
     assert(request->state == REQUEST_NEW);
 
-    struct name *name = names_get(&registry->names, ask->name, ask->name_length);
+    struct name_table_entry *name = name_table_get(&registry->names, ask->name, ask->name_length);
     if (!name) {
         request_free(registry, request);
         return false;
     }
-    struct request *first = line_first(name);
+    struct request *first = wait_queue_first(name);
     request->name = name;
     if (ask->resume) {
         start_resume(registry, request, ask->resume, now_ns);
         return true;
     }
-    line_put_in_order(request); /* one that a former process left unanswered asked long ago */
+    wait_queue_put_in_order(request); /* one that a former process left unanswered asked long ago */
     request_set_wait_due(registry, request, now_ns);
-    if (!first || (first->held_back && request == line_first(name))) {
+    if (!first || (first->held_back && request == wait_queue_first(name))) {
         if (first)
             admission_leave(registry, first);
-        line_contend(registry, request);
+        wait_queue_contend(registry, request);
         return true;
     }
     request_enter(registry, request, REQUEST_QUEUED);
-    if (request->overdue && line_knows(request))
-        line_turn_away(registry, request, now_ns);
+    if (request->overdue && wait_queue_knows(request))
+        wait_queue_turn_away(registry, request, now_ns);
     return true;
 }
 
 /* Gives the lease to the next in line, who was in the line before; FIFO. False: it is to be released. */
 static bool hand_over(struct registry *registry, struct request *holder, instant_ns now_ns) {
-    struct name *name = holder->name;
+    struct name_table_entry *name = holder->name;
     struct list *second = holder->queue_link.next;
     struct request *next = second != &name->queue ? list_entry(second, struct request, queue_link) : NULL;
 
@@ -118,23 +118,24 @@ static bool hand_over(struct registry *registry, struct request *holder, instant
     list_unlink(&holder->queue_link);
     holder->name = NULL;
     handoff_move(holder, next, now_ns);
-    request_drop_guise(registry, next); /* a former process's, if its grant was not found */
-    next->guise = holder->guise;
-    holder->guise = NULL;
-    registry->sink.secret(registry->sink.userdata, next->guise->told);
-    number_give(&registry->numbers, next->number); /* it has one if a former process's grant was not found */
+    request_drop_secrets(registry, next); /* a former process's, if its grant was not found */
+    next->secrets = holder->secrets;
+    holder->secrets = NULL;
+    registry->sink.secret(registry->sink.userdata, next->secrets->told);
+    keeper_handle_give(&registry->numbers,
+                       next->number); /* it has one if a former process's grant was not found */
     next->number = holder->number;
     holder->number = 0;
-    number_move(&registry->numbers, next->number, next);
+    keeper_handle_move(&registry->numbers, next->number, next);
     registry->handoffs++;
     request_enter(registry, next, REQUEST_HELD);
     request_await_reader(registry, next, now_ns);
-    next->page_slot = (int16_t) page_take(next->page);
+    next->page_slot = (int16_t) deadline_page_take(next->page);
     request_set_deadline(registry, next, next->deadline_ns);
     if (next->heartbeat_ms > 0)
         request_beat(registry, next, now_ns);
-    const struct outcome outcome = {
-        .kind = OUTCOME_GRANTED, .text = (const char *) next->guise->told, .text_length = SECRET_BYTES};
+    const struct request_outcome outcome = {
+        .kind = OUTCOME_GRANTED, .text = (const char *) next->secrets->told, .text_length = SECRET_BYTES};
     request_tell(registry, next, &outcome, now_ns);
     request_tell_kind(registry, holder, OUTCOME_RELEASED, now_ns);
     request_free(registry, holder);
@@ -145,16 +146,16 @@ void registry_release(struct registry *registry, struct request *request, instan
     switch ((enum request_state) request->state) {
     case REQUEST_QUEUED:
         request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
-        line_leave(registry, request);
+        wait_queue_leave(registry, request);
         break;
     case REQUEST_HELD:
         if (request->restored)
-            restoration_release(registry, request, now_ns);
+            restore_release(registry, request, now_ns);
         else if (!hand_over(registry, request, now_ns))
-            line_hand_back(registry, request, COMMAND_RELEASE);
+            wait_queue_hand_back(registry, request, COMMAND_RELEASE);
         break;
     case REQUEST_CONTENDING:
-        line_hand_back(registry, request, COMMAND_RELEASE);
+        wait_queue_hand_back(registry, request, COMMAND_RELEASE);
         break;
     case REQUEST_RELEASING:
         break;
@@ -170,7 +171,7 @@ void registry_drop(struct registry *registry, struct request *request, instant_n
     if (request->state == REQUEST_HELD && request->linger_ms > 0)
         request_linger(registry, request, now_ns);
     else if (request->state == REQUEST_CONTENDING)
-        line_withdraw(registry, request);
+        wait_queue_withdraw(registry, request);
     else
         registry_release(registry, request, now_ns);
 }
@@ -196,33 +197,33 @@ void registry_beat(struct registry *registry, struct request *request) {
 /* Nobody else is to know what stands in its keys. What its holder is told instead. */
 static const char *disguise(struct registry *registry, struct request *request,
                             const struct report *report) {
-    struct guise *guise = request_guise(registry, request);
+    struct request_secrets *secrets = request_secrets(registry, request);
 
     assert(report->text_length == SECRET_BYTES);
-    memcpy(guise->standing, report->text, sizeof(guise->standing));
-    guise->token_last = report->token_last;
-    registry->sink.secret(registry->sink.userdata, guise->told);
-    return (const char *) guise->told;
+    memcpy(secrets->standing, report->text, sizeof(secrets->standing));
+    secrets->token_last = report->token_last;
+    registry->sink.secret(registry->sink.userdata, secrets->told);
+    return (const char *) secrets->told;
 }
 
 /* The first in line has got it. (Where a lease is resumed, one that contends beside it goes on, and its
  * keeper has told what it meets.) */
-static void forget_seen(struct registry *registry, struct name *name, instant_ns now_ns) {
+static void forget_seen(struct registry *registry, struct name_table_entry *name, instant_ns now_ns) {
     if (name->seen_failure != 0)
         name->seen_ns = now_ns; /* another had it until now: that it has was told once */
     name->seen_failure = 0;
-    name->seen = text_unref(&registry->texts, name->seen);
+    name->seen = shared_string_unref(&registry->texts, name->seen);
 }
 
 static void granted(struct registry *registry, struct request *request, const struct report *report,
                     instant_ns now_ns) {
     instant_ns deadline_ns = report->deadline_ns;
-    struct outcome outcome = {
+    struct request_outcome outcome = {
         .kind = OUTCOME_GRANTED, .text = report->text, .text_length = report->text_length};
 
     if (request->state == REQUEST_HELD && request->restored && !request->abandoned && !request->vanished &&
         now_ns < deadline_ns) {
-        restoration_found(registry, request, deadline_ns, now_ns);
+        restore_found(registry, request, deadline_ns, now_ns);
         return;
     }
     if (request->state != REQUEST_CONTENDING)
@@ -231,21 +232,21 @@ static void granted(struct registry *registry, struct request *request, const st
         request_tell_failed(registry, request, "NOQUORUM",
                             "the grant came too late: the agent was stopped or starved", now_ns);
         request_silence(registry, request);
-        line_withdraw(registry, request);
+        wait_queue_withdraw(registry, request);
         return;
     }
     request_enter(registry, request, REQUEST_HELD);
     request_tell_changed(registry, request->name);
     request->restored = false;
     request->token = report->token;
-    request->tenure =
-        (struct tenure){.acquired_ns = now_ns, .secret = request->from_line && registry->sink.secret};
+    request->tenure = (struct handoff_tenure){.acquired_ns = now_ns,
+                                              .secret = request->from_line && registry->sink.secret};
     request->name->token_last = report->token_last;
     if (request->tenure.secret)
         outcome.text = disguise(registry, request, report);
     else
-        request_drop_guise(registry, request);
-    request->page_slot = (int16_t) page_take(request->page);
+        request_drop_secrets(registry, request);
+    request->page_slot = (int16_t) deadline_page_take(request->page);
     request_await_reader(registry, request, now_ns);
     request_set_deadline(registry, request, deadline_ns);
     if (!request->resume && request->max_hold_ms > 0)
@@ -256,9 +257,9 @@ static void granted(struct registry *registry, struct request *request, const st
     list_prepend(&request->name->queue, &request->queue_link);
     request_tell(registry, request, &outcome, now_ns);
     if (!request->tenure.secret)
-        request->tail = text_unref(&registry->texts, request->tail);
+        request->tail = shared_string_unref(&registry->texts, request->tail);
     if (request->state == REQUEST_HELD)
-        line_turn_away_overdue(registry, request->name, now_ns);
+        wait_queue_turn_away_overdue(registry, request->name, now_ns);
 }
 
 static void extended(struct registry *registry, struct request *request, instant_ns deadline_ns,
@@ -280,11 +281,12 @@ void registry_extended(struct registry *registry, const struct extension *extens
     for (uint32_t i = 0; i < count + 2 * AHEAD; i++) {
         struct request *request;
         if (i < count)
-            number_expect(&registry->numbers, extensions[i].request);
+            keeper_handle_expect(&registry->numbers, extensions[i].request);
         if (i >= AHEAD && i - AHEAD < count &&
-            (request = number_find(&registry->numbers, extensions[i - AHEAD].request)))
+            (request = keeper_handle_find(&registry->numbers, extensions[i - AHEAD].request)))
             prefetch(request, sizeof(*request));
-        if (i >= 2 * AHEAD && (request = number_find(&registry->numbers, extensions[i - 2 * AHEAD].request)))
+        if (i >= 2 * AHEAD &&
+            (request = keeper_handle_find(&registry->numbers, extensions[i - 2 * AHEAD].request)))
             extended(registry, request, extensions[i - 2 * AHEAD].deadline_ns, now_ns);
     }
 }
@@ -294,21 +296,22 @@ static void at_risk(struct registry *registry, struct request *request, enum rea
     if (request->state != REQUEST_HELD)
         return;
     request->risk = (uint8_t) (1 + reason);
-    request_tell(registry, request, &(struct outcome){.kind = OUTCOME_AT_RISK, .reason = reason}, now_ns);
+    request_tell(registry, request, &(struct request_outcome){.kind = OUTCOME_AT_RISK, .reason = reason},
+                 now_ns);
 }
 
 /* An attempt of the first in line has come to an end. */
-static void note_seen(struct registry *registry, struct name *name, const struct report *report,
+static void note_seen(struct registry *registry, struct name_table_entry *name, const struct report *report,
                       instant_ns now_ns) {
-    text_unref(&registry->texts, name->seen);
-    name->seen = text_new(&registry->texts, report->text, report->text_length, NULL, 0);
+    shared_string_unref(&registry->texts, name->seen);
+    name->seen = shared_string_new(&registry->texts, report->text, report->text_length, NULL, 0);
     name->seen_failure = (uint8_t) (1 + report->failure);
     name->seen_ns = now_ns;
 }
 
 static void contended(struct registry *registry, struct request *request, const struct report *report,
                       instant_ns now_ns) {
-    struct name *name = request->name;
+    struct name_table_entry *name = request->name;
 
     if (request->state != REQUEST_CONTENDING)
         return;
@@ -317,7 +320,7 @@ static void contended(struct registry *registry, struct request *request, const 
         note_seen(registry, name, report, now_ns);
         name->handoffs_max = HANDOFFS_MAX;
     }
-    line_turn_away_overdue(registry, name, now_ns);
+    wait_queue_turn_away_overdue(registry, name, now_ns);
 }
 
 static void failed(struct registry *registry, struct request *request, const struct report *report,
@@ -330,28 +333,28 @@ static void failed(struct registry *registry, struct request *request, const str
     };
 
     if (request->state == REQUEST_HELD && request->restored && !request->abandoned) {
-        restoration_not_found(registry, request, now_ns);
+        restore_not_found(registry, request, now_ns);
         return;
     }
     if (request->state != REQUEST_CONTENDING)
         return; /* RELEASED follows */
     if (request->restored) {
-        restoration_not_granted(registry, request, now_ns);
+        restore_not_granted(registry, request, now_ns);
         return;
     }
     request_tell(registry, request,
-                 &(struct outcome){.kind = OUTCOME_FAILED,
-                                   .error = errors[report->failure],
-                                   .text = report->text,
-                                   .text_length = report->text_length},
+                 &(struct request_outcome){.kind = OUTCOME_FAILED,
+                                           .error = errors[report->failure],
+                                           .text = report->text,
+                                           .text_length = report->text_length},
                  now_ns);
     /* It has tried once for all that stand behind it and do not wait. */
     if (!request->resume && (report->failure == FAILURE_BUSY || report->failure == FAILURE_NO_QUORUM)) {
         assert(request->try_once);
         note_seen(registry, request->name, report, now_ns);
-        line_turn_away_overdue(registry, request->name, now_ns);
+        wait_queue_turn_away_overdue(registry, request->name, now_ns);
     }
-    line_leave(registry, request);
+    wait_queue_leave(registry, request);
 }
 
 static void take_report(struct registry *registry, struct request *request, const struct report *report,
@@ -376,10 +379,10 @@ static void take_report(struct registry *registry, struct request *request, cons
         if (request->state != REQUEST_HELD)
             break; /* RELEASED follows */
         request_tell(registry, request,
-                     &(struct outcome){.kind = OUTCOME_LOST,
-                                       .reason = request->unread ? REASON_UNREAD : report->reason},
+                     &(struct request_outcome){.kind = OUTCOME_LOST,
+                                               .reason = request->unread ? REASON_UNREAD : report->reason},
                      now_ns);
-        line_leave(registry, request);
+        wait_queue_leave(registry, request);
         break;
     case REPORT_RELEASED:
         if (request->state != REQUEST_RELEASING)
@@ -401,14 +404,14 @@ void registry_report(struct registry *registry, const struct report *report, ins
         handoff_awaited(&registry->names, report, now_ns);
         return;
     }
-    struct request *request = number_find(&registry->numbers, report->request);
+    struct request *request = keeper_handle_find(&registry->numbers, report->request);
 
     if (!request)
         return;
     if (request->state == REQUEST_CONTENDING)
         admission_leave(registry, request);
     take_report(registry, request, report, now_ns);
-    line_admit(registry);
+    wait_queue_admit(registry);
 }
 
 /* --- time --- */
@@ -417,8 +420,8 @@ static void wait_ended(struct registry *registry, struct request *request, insta
     instant_ns latest_ns =
         instant_add(request->wait_until_ns, (int64_t) request->node_timeout_ms * NS_PER_MS);
 
-    if (request->overdue || now_ns >= latest_ns || line_knows(request)) {
-        line_turn_away(registry, request, now_ns);
+    if (request->overdue || now_ns >= latest_ns || wait_queue_knows(request)) {
+        wait_queue_turn_away(registry, request, now_ns);
         return;
     }
     request->overdue = true;
@@ -438,9 +441,10 @@ static void deadline_passed(struct registry *registry, struct request *request, 
     if (request->unwanted)
         request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
     else
-        request_tell(registry, request, &(struct outcome){.kind = OUTCOME_LOST, .reason = reason}, now_ns);
+        request_tell(registry, request, &(struct request_outcome){.kind = OUTCOME_LOST, .reason = reason},
+                     now_ns);
     request_silence(registry, request);
-    line_hand_back(registry, request, request->restored ? COMMAND_FORGET : COMMAND_RELEASE);
+    wait_queue_hand_back(registry, request, request->restored ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 
 /* It has lingered long enough. */
@@ -466,14 +470,14 @@ static void reading_ended(struct registry *registry, struct request *request, in
 
 /* Those due at the same instant come next. */
 static void expect_neighbours(const struct registry *registry, uint32_t item) {
-    uint32_t third = agenda_neighbour(&registry->due, agenda_neighbour(&registry->due, item));
+    uint32_t third = timer_queue_neighbour(&registry->due, timer_queue_neighbour(&registry->due, item));
 
     prefetch(pool_at(&registry->requests, third), sizeof(struct request));
 }
 
 void registry_tick(struct registry *registry, instant_ns now_ns) {
-    while (agenda_earliest(&registry->due) <= now_ns) {
-        uint32_t item = agenda_first(&registry->due);
+    while (timer_queue_earliest(&registry->due) <= now_ns) {
+        uint32_t item = timer_queue_first(&registry->due);
         struct request *request = pool_at(&registry->requests, item);
         expect_neighbours(registry, item);
         if (request->state == REQUEST_HELD && now_ns >= request->deadline_ns)

@@ -28,119 +28,27 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/agenda.h"
+#include "base/timer-queue.h"
 #include "base/list.h"
 #include "base/pool.h"
-#include "base/text.h"
+#include "base/shared-string.h"
 #include "core/event.h"
 #include "local/admission.h"
 #include "local/handoff.h"
-#include "local/names.h"
-#include "local/number.h"
-#include "local/page.h"
+#include "local/name-table.h"
+#include "local/keeper-handle.h"
+#include "local/deadline-page.h"
+#include "local/request.h"
 
 struct session;
 
 enum { REQUESTS_MAX = 1 << 20 };
 
-enum request_state {
-    REQUEST_FREE,
-    REQUEST_NEW,        /* made by registry_ask(), not started */
-    REQUEST_QUEUED,     /* behind others of this host; or held back, see admission.h */
-    REQUEST_CONTENDING, /* first in line, or beside one that resumes: with the keeper */
-    REQUEST_HELD,
-    REQUEST_RELEASING, /* out of the line; the keeper has yet to confirm */
-};
-
-/* Of a lease whose holder was told another random part of its value than stands in the keys, so that it may
- * be handed over: see handoff.h. Few leases are so at a time. */
-struct guise {
-    uint32_t pool_link;
-    uint8_t told[SECRET_BYTES];
-    uint8_t standing[SECRET_BYTES]; /* as of the acquisition */
-    int64_t token_last;             /* of the block of tokens: see handoff.h */
-};
-
-struct request {
-    union {
-        uint32_t pool_link; /* while the slot is free */
-        uint32_t ttl_ms;
-    };
-    uint32_t generation; /* of the slot; with its index it is the id */
-    uint8_t state;       /* enum request_state */
-    uint8_t risk;        /* 1 + enum reason while at risk */
-    bool try_once : 1;
-    bool overdue : 1;   /* its wait is over: answered as soon as anything is known, at the latest when due */
-    bool tried : 1;     /* contending: an attempt has come to an end */
-    bool async : 1;     /* for the session: replies go as pushes */
-    bool resume : 1;    /* takes over a lease that another agent granted */
-    bool fencing : 1;   /* its grant gets a token */
-    bool resumable : 1; /* for the session: it wants to know the secret */
-    bool abandoned : 1; /* its session was closed by us: held until its deadline or its process's death */
-    bool restored : 1;  /* from a ledger, and the keeper has not yet found it at the nodes */
-    bool unwanted : 1;  /* restored, and to be released as soon as it is found */
-    bool vanished : 1;  /* restored, and the nodes have it no more */
-    bool
-        alternate : 1; /* restored, and if it is not found, what stood in the keys is yet to be looked for */
-    bool refresh : 1;  /* restored, and that was looked for: the keys are to have what its holder was told */
-    bool unread : 1;   /* its client did not read the grant in time: it is not extended */
-    bool from_line : 1; /* it contends, or holds, after others of this host */
-    bool held_back : 1; /* it is queued, and would contend: admission.h */
-    bool admitted : 1;  /* it is in its first attempt */
-    int16_t page_slot;  /* held: its place in the page, or PAGE_NO_SLOT */
-    uint32_t entry;     /* for the session: its place in the ledger; 0: none */
-    uint32_t node_timeout_ms;
-    uint32_t heartbeat_ms;
-    uint32_t linger_ms;
-    pid_t pid;
-    uid_t uid;
-    int64_t max_hold_ms;
-    struct session *session; /* NULL: nobody waits for news */
-    struct name *name;       /* NULL once out of the line */
-    struct text *tail;       /* "pid:uid:data" for the lock value, until the keeper has it */
-    struct page *page;       /* the session's; NULL when it has none or is gone */
-    uint64_t number;         /* what the keeper knows it by; 0: it does not */
-    struct list session_link;
-    struct list queue_link;
-    instant_ns asked_ns;
-    union {
-        instant_ns wait_until_ns;   /* until it is held, if it waits */
-        instant_ns linger_until_ns; /* held, without a session, until then; INSTANT_NEVER: with one */
-    };
-    instant_ns deadline_ns;
-    instant_ns hold_until_ns; /* INSTANT_NEVER: no bound */
-    instant_ns read_until_ns; /* held: by then its client has read the grant; INSTANT_NEVER: it has */
-    instant_ns *kept_ns;      /* where the deadline is kept for the next process, or NULL */
-    int64_t token;            /* held, or resumed: the fencing token; 0: none */
-    struct guise *guise;      /* held, as long as tenure.secret; or restored; else NULL */
-    union {
-        struct tenure tenure;  /* unless it is held back */
-        struct list held_link; /* in its session's, while it is */
-    };
-};
-
-enum outcome_kind {
-    OUTCOME_GRANTED, /* text: the random part of the lock value, or what it is to become */
-    OUTCOME_FAILED,  /* error, text */
-    OUTCOME_AT_RISK, /* reason */
-    OUTCOME_EXTENDED,
-    OUTCOME_LOST, /* reason */
-    OUTCOME_RELEASED,
-};
-
-struct outcome {
-    enum outcome_kind kind;
-    enum reason reason;
-    const char *error; /* "BUSY", … */
-    const char *text;
-    size_t text_length;
-};
-
 struct registry_sink {
     /* Send this to the keeper of the name with this hash. */
     void (*command)(void *userdata, uint64_t name_hash, const struct command *command);
     /* Tell the request's session. After FAILED, LOST and RELEASED the request is gone when this returns. */
-    void (*outcome)(void *userdata, struct request *request, const struct outcome *outcome,
+    void (*outcome)(void *userdata, struct request *request, const struct request_outcome *outcome,
                     instant_ns now_ns);
     /* A request has got this name, or has it no more: its keeper knows, or is told already. May be NULL. */
     void (*changed)(void *userdata, uint64_t name_hash, const char *name, size_t length);
@@ -157,18 +65,18 @@ struct registry_sink {
 struct registry {
     struct registry_sink sink;
     struct pool requests;
-    struct pool guises;
-    struct agenda due;
-    struct text_store texts;
-    struct names names;
-    struct numbers numbers;
+    struct pool secrets_pool;
+    struct timer_queue due;
+    struct shared_string_pool texts;
+    struct name_table names;
+    struct keeper_handle_table numbers;
     struct admission admission;
     uint32_t requests_max;
     uint32_t limit; /* configured: at most this many at a time */
     uint32_t held, waiting;
     uint64_t handoffs;   /* since the start */
     bool kept;           /* there is a ledger: see handoff.h */
-    bool restoring;      /* until registry_restore_end() */
+    bool restoring;      /* until restore_end() */
     uint32_t generation; /* ids of requests are above that of any former process's */
     uint32_t clock;      /* the latest instant's generation, see registry_begin_ids() */
 };
@@ -192,7 +100,8 @@ struct registry_ask {
     int64_t token;            /* the same */
     pid_t pid;
     uid_t uid;
-    struct page *page; /* where its deadline is shown, or NULL; it outlives the session's requests */
+    struct deadline_page
+        *page; /* where its deadline is shown, or NULL; it outlives the session's requests */
 };
 
 /* The smallest power of two that holds `leases`, but at least REQUEST_SLOTS_MIN: the range of slots that
@@ -220,8 +129,8 @@ struct request *registry_find(const struct registry *registry, uint64_t id);
 
 uint64_t registry_hash(const struct registry *registry, const char *name, size_t length);
 
-/* Makes a request for the session, which begins with its struct requester; NULL when the limit is reached.
- * Nothing happens before registry_start(). */
+/* Makes a request for the session, which begins with its struct admission_requester; NULL when the limit is
+ * reached. Nothing happens before registry_start(). */
 struct request *registry_ask(struct registry *registry, struct session *session,
                              const struct registry_ask *ask, instant_ns now_ns);
 
@@ -258,7 +167,7 @@ void registry_extended(struct registry *registry, const struct extension *extens
 void registry_tick(struct registry *registry, instant_ns now_ns);
 
 static inline instant_ns registry_due_ns(const struct registry *registry) {
-    return agenda_earliest(&registry->due);
+    return timer_queue_earliest(&registry->due);
 }
 
 /* The first living request in a slot from *slot on, which is moved behind it; NULL at the end. For listings.

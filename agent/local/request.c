@@ -1,4 +1,5 @@
 #include "local/request.h"
+#include "local/registry.h"
 
 #include <assert.h>
 #include <string.h>
@@ -77,9 +78,9 @@ struct request *registry_next(const struct registry *registry, uint32_t *slot) {
 
 void request_set_due(struct registry *registry, struct request *request, instant_ns due_ns) {
     if (due_ns == INSTANT_NEVER)
-        agenda_remove(&registry->due, request_index(registry, request));
+        timer_queue_remove(&registry->due, request_index(registry, request));
     else
-        agenda_set(&registry->due, request_index(registry, request), due_ns);
+        timer_queue_set(&registry->due, request_index(registry, request), due_ns);
 }
 
 void request_set_wait_due(struct registry *registry, struct request *request, instant_ns now_ns) {
@@ -101,28 +102,29 @@ void request_enter(struct registry *registry, struct request *request, enum requ
     request->state = (uint8_t) state;
 }
 
-struct guise *request_guise(struct registry *registry, struct request *request) {
-    if (request->guise)
-        return request->guise;
-    uint32_t index = pool_take(&registry->guises);
+struct request_secrets *request_secrets(struct registry *registry, struct request *request) {
+    if (request->secrets)
+        return request->secrets;
+    uint32_t index = pool_take(&registry->secrets_pool);
     assert(index != POOL_NONE); /* there are as many as requests */
-    request->guise = pool_at(&registry->guises, index);
-    *request->guise = (struct guise){0};
-    return request->guise;
+    request->secrets = pool_at(&registry->secrets_pool, index);
+    *request->secrets = (struct request_secrets){0};
+    return request->secrets;
 }
 
-void request_drop_guise(struct registry *registry, struct request *request) {
-    if (!request->guise)
+void request_drop_secrets(struct registry *registry, struct request *request) {
+    if (!request->secrets)
         return;
-    pool_give(&registry->guises,
-              (uint32_t) (request->guise - (struct guise *) (void *) registry->guises.memory));
-    request->guise = NULL;
+    pool_give(
+        &registry->secrets_pool,
+        (uint32_t) (request->secrets - (struct request_secrets *) (void *) registry->secrets_pool.memory));
+    request->secrets = NULL;
 }
 
 void request_leave_page(struct request *request) {
-    page_give(request->page, request->page_slot);
+    deadline_page_give(request->page, request->page_slot);
     request->page = NULL;
-    request->page_slot = PAGE_NO_SLOT;
+    request->page_slot = DEADLINE_PAGE_NO_SLOT;
 }
 
 void request_free(struct registry *registry, struct request *request) {
@@ -134,35 +136,36 @@ void request_free(struct registry *registry, struct request *request) {
     request_enter(registry, request, REQUEST_FREE);
     list_unlink(&request->session_link);
     request->session = NULL;
-    request->tail = text_unref(&registry->texts, request->tail);
-    request_drop_guise(registry, request);
-    number_give(&registry->numbers, request->number);
+    request->tail = shared_string_unref(&registry->texts, request->tail);
+    request_drop_secrets(registry, request);
+    keeper_handle_give(&registry->numbers, request->number);
     request->number = 0;
     request_set_due(registry, request, INSTANT_NEVER);
     slot_give(registry, request_index(registry, request));
 }
 
-void request_tell(struct registry *registry, struct request *request, const struct outcome *outcome,
+void request_tell(struct registry *registry, struct request *request, const struct request_outcome *outcome,
                   instant_ns now_ns) {
     if (request->session)
         registry->sink.outcome(registry->sink.userdata, request, outcome, now_ns);
 }
 
-void request_tell_kind(struct registry *registry, struct request *request, enum outcome_kind kind,
+void request_tell_kind(struct registry *registry, struct request *request, enum request_outcome_kind kind,
                        instant_ns now_ns) {
-    request_tell(registry, request, &(struct outcome){.kind = kind}, now_ns);
+    request_tell(registry, request, &(struct request_outcome){.kind = kind}, now_ns);
 }
 
 void request_tell_failed(struct registry *registry, struct request *request, const char *error,
                          const char *text, instant_ns now_ns) {
-    request_tell(
-        registry, request,
-        &(struct outcome){.kind = OUTCOME_FAILED, .error = error, .text = text, .text_length = strlen(text)},
-        now_ns);
+    request_tell(registry, request,
+                 &(struct request_outcome){
+                     .kind = OUTCOME_FAILED, .error = error, .text = text, .text_length = strlen(text)},
+                 now_ns);
 }
 
 struct request *request_new(struct registry *registry, uint32_t index, uint32_t generation,
-                            struct session *session, const struct registry_ask *ask, struct text *tail) {
+                            struct session *session, const struct registry_ask *ask,
+                            struct shared_string *tail) {
     struct request *request = pool_at(&registry->requests, index);
 
     *request = (struct request){
@@ -181,7 +184,7 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
         .pid = ask->pid,
         .uid = ask->uid,
         .page = ask->page,
-        .page_slot = PAGE_NO_SLOT,
+        .page_slot = DEADLINE_PAGE_NO_SLOT,
         .session = session,
         .tail = tail,
         .wait_until_ns = INSTANT_NEVER,
@@ -212,7 +215,7 @@ static void set_held_due(struct registry *registry, struct request *request) {
 
 void request_set_held_due_after(struct registry *registry, struct request *request, instant_ns now_ns) {
     set_held_due(registry, request);
-    if (agenda_at(&registry->due, request_index(registry, request)) <= now_ns)
+    if (timer_queue_at(&registry->due, request_index(registry, request)) <= now_ns)
         request_set_due(registry, request, held_due_ns(request));
 }
 
@@ -231,7 +234,7 @@ static void show_deadline(const struct registry *registry, struct request *reque
     request->deadline_ns = deadline_ns;
     if (request->kept_ns)
         __atomic_store_n(request->kept_ns, deadline_ns, __ATOMIC_RELEASE);
-    page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
+    deadline_page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
 }
 
 void request_set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns) {
@@ -251,7 +254,7 @@ void request_extend(struct registry *registry, struct request *request, instant_
 /* Not every lease of a former process is the keeper's: then this is the first that it hears of it. */
 static void get_number(struct registry *registry, struct request *request) {
     if (request->number == 0)
-        request->number = number_take(&registry->numbers, request);
+        request->number = keeper_handle_take(&registry->numbers, request);
 }
 
 void request_command_simple(struct registry *registry, struct request *request, uint64_t hash,
@@ -263,7 +266,7 @@ void request_command_simple(struct registry *registry, struct request *request, 
 
 struct command request_command(struct registry *registry, struct request *request, enum command_kind kind,
                                char text[COMMAND_TEXT_BYTES]) {
-    const struct name *name = request->name;
+    const struct name_table_entry *name = request->name;
 
     get_number(registry, request);
     assert((size_t) name->text->head_length + request->tail->head_length <= COMMAND_TEXT_BYTES);
@@ -284,7 +287,7 @@ struct command request_command(struct registry *registry, struct request *reques
     };
 }
 
-void request_tell_changed(struct registry *registry, const struct name *name) {
+void request_tell_changed(struct registry *registry, const struct name_table_entry *name) {
     if (registry->sink.changed)
         registry->sink.changed(registry->sink.userdata, name->hash, name->text->bytes,
                                name->text->head_length);
@@ -298,12 +301,12 @@ void request_tell_holder(struct registry *registry, struct request *request) {
         struct command command = request_command(registry, request, COMMAND_HAND_OVER, text);
         command.hold_until_ns = request->hold_until_ns;
         command.token = request->token;
-        memcpy(command.secret, request->guise->told, sizeof(command.secret));
+        memcpy(command.secret, request->secrets->told, sizeof(command.secret));
         registry->sink.command(registry->sink.userdata, request->name->hash, &command);
         request_tell_changed(registry, request->name);
     }
-    request_drop_guise(registry, request);
-    request->tail = text_unref(&registry->texts, request->tail);
+    request_drop_secrets(registry, request);
+    request->tail = shared_string_unref(&registry->texts, request->tail);
     set_held_due(registry, request);
 }
 

@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/explain.h"
+#include "core/error-text.h"
 #include "local/command.h"
-#include "local/keep.h"
+#include "local/recovery/ledger-writer.h"
 #include "local/observe.h"
 
-void session_init(struct session *session, struct service *service, uint64_t id, pid_t pid, uid_t uid) {
+void session_init(struct session *session, struct front_state *service, uint64_t id, pid_t pid, uid_t uid) {
     *session = (struct session){.id = id, .protocol = 2, .pid = pid, .uid = uid};
-    requester_init(&session->requester);
+    admission_requester_init(&session->requester);
     list_init(&session->observations);
     list_init(&session->surveyor_link);
     service->sessions++;
@@ -22,18 +22,18 @@ static bool hears_pushes(const struct session *session) {
     return session->protocol == 3 || session->pushes;
 }
 
-struct resp_writer session_compose(struct service *service) {
+struct resp_writer session_compose(struct front_state *service) {
     return (struct resp_writer){.buffer = service->reply, .size = REPLY_BYTES_MAX};
 }
 
-void session_send(struct session *session, struct service *service, const struct resp_writer *writer) {
+void session_send(struct session *session, struct front_state *service, const struct resp_writer *writer) {
     assert(writer->length <= writer->size);
     session->written += (uint32_t) writer->length;
     service->sink.write(service->sink.userdata, session, writer->buffer, writer->length);
 }
 
-void session_error(struct session *session, struct service *service, const char *word, const char *format,
-                   ...) {
+void session_error(struct session *session, struct front_state *service, const char *word,
+                   const char *format, ...) {
     struct resp_writer writer = session_compose(service);
     char text[1600];
     va_list arguments;
@@ -47,7 +47,7 @@ void session_error(struct session *session, struct service *service, const char 
     session_send(session, service, &writer);
 }
 
-const char *reason_word(enum reason reason) {
+const char *session_reason_word(enum reason reason) {
     static const char *const words[] = {
         [REASON_NO_QUORUM] = "no-quorum", [REASON_TAKEN] = "taken",       [REASON_PAUSED] = "paused",
         [REASON_HEARTBEAT] = "heartbeat", [REASON_MAX_HOLD] = "max-hold", [REASON_CLOSED] = "closed",
@@ -75,7 +75,7 @@ static void put_bulk_text(struct resp_writer *writer, const char *text) {
     resp_put_bulk(writer, text, strlen(text));
 }
 
-static struct resp_writer push_begin(const struct session *session, struct service *service,
+static struct resp_writer push_begin(const struct session *session, struct front_state *service,
                                      const char *what, uint64_t id, size_t items) {
     struct resp_writer writer = session_compose(service);
 
@@ -85,8 +85,8 @@ static struct resp_writer push_begin(const struct session *session, struct servi
     return writer;
 }
 
-static void tell_granted(struct session *session, struct service *service, const struct request *request,
-                         const struct outcome *outcome, instant_ns now_ns) {
+static void tell_granted(struct session *session, struct front_state *service, const struct request *request,
+                         const struct request_outcome *outcome, instant_ns now_ns) {
     struct resp_writer writer;
 
     if (request->async) {
@@ -101,8 +101,8 @@ static void tell_granted(struct session *session, struct service *service, const
     session_send(session, service, &writer);
 }
 
-static void tell_failed(struct session *session, struct service *service, const struct request *request,
-                        const struct outcome *outcome) {
+static void tell_failed(struct session *session, struct front_state *service, const struct request *request,
+                        const struct request_outcome *outcome) {
     if (!request->async) {
         assert(session->state == SESSION_ACQUIRING && session->awaited == request);
         session->state = SESSION_READY;
@@ -119,7 +119,8 @@ static void tell_failed(struct session *session, struct service *service, const 
     session_send(session, service, &writer);
 }
 
-static void tell_released(struct session *session, struct service *service, const struct request *request) {
+static void tell_released(struct session *session, struct front_state *service,
+                          const struct request *request) {
     if (session->state != SESSION_RELEASING || session->awaited != request)
         return;
     struct resp_writer writer = session_compose(service);
@@ -129,13 +130,13 @@ static void tell_released(struct session *session, struct service *service, cons
     session_send(session, service, &writer);
 }
 
-static void tell_lost(struct session *session, struct service *service, const struct request *request,
+static void tell_lost(struct session *session, struct front_state *service, const struct request *request,
                       enum reason reason, const char *text) {
     if (!hears_pushes(session))
         return;
     struct resp_writer writer =
         push_begin(session, service, "lost", registry_id(&service->registry, request), 4);
-    put_bulk_text(&writer, reason_word(reason));
+    put_bulk_text(&writer, session_reason_word(reason));
     put_bulk_text(&writer, text);
     session_send(session, service, &writer);
 }
@@ -144,41 +145,41 @@ static int64_t validity_ms(const struct request *request, instant_ns now_ns) {
     return instant_max(request->deadline_ns - now_ns, 0) / NS_PER_MS;
 }
 
-void session_outcome(void *userdata, struct request *request, const struct outcome *outcome,
+void session_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
                      instant_ns now_ns) {
-    struct service *service = userdata;
+    struct front_state *service = userdata;
     struct session *session = request->session;
     struct resp_writer writer;
 
     switch (outcome->kind) {
     case OUTCOME_GRANTED:
-        keep_granted(service, session, request, outcome->text);
+        ledger_writer_granted(service, session, request, outcome->text);
         tell_granted(session, service, request, outcome, now_ns);
         request->tenure.told_at = session->written;
         break;
     case OUTCOME_FAILED:
-        keep_ended(service, session, request);
+        ledger_writer_ended(service, session, request);
         tell_failed(session, service, request, outcome);
         break;
     case OUTCOME_RELEASED:
-        keep_ended(service, session, request);
+        ledger_writer_ended(service, session, request);
         tell_released(session, service, request);
         break;
     case OUTCOME_LOST:
-        keep_lost(service, session, request);
+        ledger_writer_lost(service, session, request);
         tell_lost(session, service, request, outcome->reason, reason_text(outcome->reason));
         break;
     case OUTCOME_AT_RISK:
-        keep_risk(service, request);
+        ledger_writer_risk(service, request);
         if (!hears_pushes(session))
             break;
         writer = push_begin(session, service, "at-risk", registry_id(&service->registry, request), 4);
         resp_put_integer(&writer, validity_ms(request, now_ns));
-        put_bulk_text(&writer, reason_word(outcome->reason));
+        put_bulk_text(&writer, session_reason_word(outcome->reason));
         session_send(session, service, &writer);
         break;
     case OUTCOME_EXTENDED:
-        keep_risk(service, request);
+        ledger_writer_risk(service, request);
         if (!hears_pushes(session))
             break;
         writer = push_begin(session, service, "extended", registry_id(&service->registry, request), 4);
@@ -191,7 +192,7 @@ void session_outcome(void *userdata, struct request *request, const struct outco
 
 /* --- the session's life --- */
 
-static void leave(struct session *session, struct service *service) {
+static void leave(struct session *session, struct front_state *service) {
     list_unlink(&session->surveyor_link);
     session->state = SESSION_QUITTING;
     session->awaited = NULL;
@@ -200,7 +201,7 @@ static void leave(struct session *session, struct service *service) {
         service->sessions--;
 }
 
-void session_end(struct session *session, struct service *service, instant_ns now_ns) {
+void session_end(struct session *session, struct front_state *service, instant_ns now_ns) {
     if (session->id == 0)
         return;
     leave(session, service);
@@ -211,14 +212,15 @@ void session_end(struct session *session, struct service *service, instant_ns no
             struct request *request = list_entry(node, struct request, session_link);
             if (held == 0 && request->state == REQUEST_HELD)
                 continue;
-            keep_lingers(service, request, now_ns);
+            ledger_writer_lingers(service, request, now_ns);
             registry_drop(&service->registry, request, now_ns);
         }
     assert(list_is_empty(&session->requester.requests));
     session->id = 0;
 }
 
-bool session_expel(struct session *session, struct service *service, const char *why, instant_ns now_ns) {
+bool session_expel(struct session *session, struct front_state *service, const char *why,
+                   instant_ns now_ns) {
     bool stays = false;
 
     list_for_each_safe(node, &session->requester.requests) {
@@ -236,7 +238,7 @@ bool session_expel(struct session *session, struct service *service, const char 
     return stays;
 }
 
-void session_request(struct session *session, struct service *service, const struct resp_token *tokens,
+void session_request(struct session *session, struct front_state *service, const struct resp_token *tokens,
                      size_t n_tokens, instant_ns now_ns) {
     assert(session_ready(session) && n_tokens > 0);
 
@@ -244,7 +246,7 @@ void session_request(struct session *session, struct service *service, const str
     size_t n_arguments = n_tokens - 1, most = entry ? command_arguments_max(entry) : 0;
     if (!entry) {
         char shown[64];
-        (void) explain_holder(tokens[0].text, tokens[0].length, shown, sizeof(shown));
+        (void) error_text_holder(tokens[0].text, tokens[0].length, shown, sizeof(shown));
         session_error(session, service, "ERR", "unknown command '%s'; COMMAND lists those there are", shown);
         return;
     }
@@ -268,9 +270,9 @@ size_t session_holder_pairs(const struct session_holder *holder) {
 /* A token stands beside the key for whoever held the name last: a value that is not ours has none. */
 void session_put_holder(struct resp_writer *writer, const struct session_holder *holder) {
     size_t length = holder->foreign_type ? 0 : holder->length,
-           data = explain_data_offset(holder->value, length);
+           data = error_text_data_offset(holder->value, length);
     char shown[NAME_BYTES_MAX];
-    size_t shown_length = explain_holder(holder->value, length, shown, sizeof(shown));
+    size_t shown_length = error_text_holder(holder->value, length, shown, sizeof(shown));
     const char *colon = data ? memchr(shown, ':', shown_length) : NULL;
 
     put_bulk_text(writer, "holder");
@@ -287,7 +289,7 @@ void session_put_holder(struct resp_writer *writer, const struct session_holder 
     }
 }
 
-void session_looked(struct session *session, struct service *service, const struct report *report) {
+void session_looked(struct session *session, struct front_state *service, const struct report *report) {
     struct resp_writer writer = session_compose(service);
 
     if (session->state != SESSION_LOOKING || session->looking != report->request)
@@ -314,7 +316,7 @@ void session_looked(struct session *session, struct service *service, const stru
     session_send(session, service, &writer);
 }
 
-void session_tell_draining(struct session *session, struct service *service) {
+void session_tell_draining(struct session *session, struct front_state *service) {
     if (!hears_pushes(session))
         return;
     struct resp_writer writer = session_compose(service);

@@ -18,7 +18,7 @@ def main():
     out, paths = sys.argv[1], sys.argv[2:]
     hashes = []
     with open(out, "w") as c:
-        c.write('#include "io/redis.h"\n\n')
+        c.write('#include "io/node/redis.h"\n\n')
         for i, path in enumerate(paths):
             with open(path) as file:
                 script = file.read()

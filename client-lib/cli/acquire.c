@@ -185,7 +185,7 @@ static void detach(void) {
 }
 
 /* What the background process tells the one in front. */
-struct outcome {
+struct request_outcome {
     int status;
     pid_t pid;
     uint64_t id, fence;
@@ -194,7 +194,7 @@ struct outcome {
 static int background(const struct cli *cli, struct acquire *acquire, int outcome_fd) {
     struct redlock *connection = NULL;
     struct redlock_lease *lease = NULL;
-    struct outcome outcome = {.pid = getpid()};
+    struct request_outcome outcome = {.pid = getpid()};
     struct waiting waiting;
     sigset_t stop;
 
@@ -228,7 +228,7 @@ static int background(const struct cli *cli, struct acquire *acquire, int outcom
 
 /* --- the process in front --- */
 
-static int start(const struct cli *cli, struct acquire *acquire, struct outcome *ret) {
+static int start(const struct cli *cli, struct acquire *acquire, struct request_outcome *ret) {
     int outcome_pipe[2];
 
     if (pipe2(outcome_pipe, O_CLOEXEC) < 0)
@@ -258,7 +258,7 @@ static int start(const struct cli *cli, struct acquire *acquire, struct outcome 
 int cli_acquire(const struct cli *cli, int argc, char **argv) {
     struct acquire acquire = {
         .options = {.size = sizeof(acquire.options), .wait_ms = -1}, .pid_fd = -1, .conflict_status = -1};
-    struct outcome outcome = {0};
+    struct request_outcome outcome = {0};
 
     int status = read_arguments(&acquire, argc, argv);
     if (status != 0)

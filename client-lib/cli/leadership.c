@@ -11,7 +11,7 @@
 
 enum { TIME_BYTES = 40 };
 
-int64_t wall_clock_us(void) {
+int64_t leadership_wall_clock_us(void) {
     struct timespec now;
 
     (void) clock_gettime(CLOCK_REALTIME, &now);
@@ -21,7 +21,7 @@ int64_t wall_clock_us(void) {
 /* A token is the time of the grant in µs since 1970, as long as no clock was set. Tokens run ahead after all
  * nodes have lost their data; but nobody leads since a time that is yet to come. */
 static int64_t since_us(const struct leadership *leadership) {
-    int64_t now_us = wall_clock_us();
+    int64_t now_us = leadership_wall_clock_us();
     int64_t fence_us = (int64_t) leadership->fence < now_us ? (int64_t) leadership->fence : now_us;
 
     if (leadership->fence > 0 && (leadership->since_us < 0 || fence_us < leadership->since_us))

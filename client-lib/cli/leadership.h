@@ -25,4 +25,4 @@ void leadership_print(const struct leadership *leadership, bool json);
 int leadership_show(struct redlock *connection, const char *name, bool json, uint64_t *ret_fence);
 
 /* Microseconds since 1970. */
-int64_t wall_clock_us(void);
+int64_t leadership_wall_clock_us(void);

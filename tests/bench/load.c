@@ -23,7 +23,7 @@ enum {
     SAMPLES_MAX = 1 << 18,
     CLIENTS_MAX = 4096,
     WARM_UP = 8, /* its part of the time */
-    PATIENCE_US = 10 * 1000 * 1000,
+    SPIN_WAIT_US = 10 * 1000 * 1000,
 };
 
 /* What a process has measured. */
@@ -51,7 +51,7 @@ static void load_ready(void) {
 /* A turn that has seen nothing goes on: on a machine that is busy with others, short ones do. */
 static bool load_over(void) {
     double late_us = now_us() - turn->until_us;
-    return late_us >= 0 && (record->counts[RELEASE] > 0 || late_us >= PATIENCE_US);
+    return late_us >= 0 && (record->counts[RELEASE] > 0 || late_us >= SPIN_WAIT_US);
 }
 
 static double load_note(enum phase phase, double begun_us) {

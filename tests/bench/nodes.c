@@ -95,12 +95,11 @@ int node_format(const struct node *node, enum phase phase, const char *name, con
     int length;
 
     if (phase == ACQUIRE)
-        length = redisFormatCommand(
-            ret,
-            "EVALSHA %s 4 %s " REDIS_FENCES_KEY " " REDIS_FORMER_FENCES_KEY " %s %s %s " SKEW_US
-            " " RETENTION_MS " 0 %s %d %lld",
-            node->shas[SCRIPT_ACQUIRE], REDIS_EPOCH_KEY, name, node->epoch, strrchr(node->epoch, ' ') + 1,
-            value, TTL_MS, token);
+        length = redisFormatCommand(ret,
+                                    "EVALSHA %s 4 %s " REDIS_FENCES_KEY " " REDIS_FORMER_FENCES_KEY
+                                    " %s %s %s " SKEW_US " " RETENTION_MS " 0 %s %d %lld",
+                                    node->shas[SCRIPT_ACQUIRE], REDIS_EPOCH_KEY, name, node->epoch,
+                                    strrchr(node->epoch, ' ') + 1, value, TTL_MS, token);
     else
         length = redisFormatCommand(ret, "EVALSHA %s 1 %s %s %s", node->shas[SCRIPT_RELEASE], name, value,
                                     REDIS_FREE_CHANNEL);

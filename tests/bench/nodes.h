@@ -8,7 +8,7 @@
 
 #include "bench.h"
 #include "core/limits.h"
-#include "io/redis.h"
+#include "io/node/redis.h"
 
 /* As long as the agent's lock values. */
 #define FLOOR_VALUE "0123456789abcdef0123456789abcdef01234567:benchhost:01234567:123456:0:"

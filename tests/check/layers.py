@@ -22,10 +22,10 @@ LAYERS = {
     "agent/base": (("base/",), PURE_SYSTEM),
     "agent/core": (("base/", "core/"), PURE_SYSTEM),
     "agent/local": (("base/", "local/", "resp.h", "core/event.h", "core/limits.h", "core/shard.h",
-                     "core/explain.h"), PURE_SYSTEM),
+                     "core/error-text.h"), PURE_SYSTEM),
     "agent/io": (("base/", "core/", "local/", "io/", "resp.h", "spin-budget.h", "config/config.h"), None),
-    "agent/config": (("base/", "core/limits.h", "local/policy.h", "io/tls.h", "config/"), None),
-    "agent/dev": (("base/", "config/config.h", "io/log.h", "dev/"), None),
+    "agent/config": (("base/", "core/limits.h", "local/policy.h", "io/node/tls.h", "config/"), None),
+    "agent/dev": (("base/", "config/config.h", "io/loop/log.h", "dev/"), None),
     "agent": (("base/", "io/", "config/config.h", "dev/dev.h"), None),
     "client-lib": (LIBRARY, None),
     "client-lib/cli": (LIBRARY + ("cli.h", "group-witness.h", "guard.h", "job.h", "json.h",
@@ -58,16 +58,18 @@ FILES = {
     "client-lib/redlock.h": ((), {"stdbool.h", "stddef.h", "stdint.h"}),
     "agent/base/cleanup.h": ((), None),
     "agent/local/registry.h": (("base/", "core/event.h", "core/limits.h", "local/admission.h",
-                                "local/handoff.h", "local/names.h", "local/number.h", "local/page.h"),
+                                "local/handoff.h", "local/name-table.h", "local/keeper-handle.h",
+                                "local/deadline-page.h", "local/request.h"),
                                PURE_SYSTEM | {"sys/types.h"}),
-    "agent/local/page.c": (("local/page.h",), PURE_SYSTEM | {"stdatomic.h"}),
+    "agent/local/request.h": (("base/", "core/event.h", "core/limits.h", "local/"),
+                              PURE_SYSTEM | {"sys/types.h"}),
+    "agent/local/deadline-page.c": (("local/deadline-page.h",), PURE_SYSTEM | {"stdatomic.h"}),
 }
 
 # Libraries that may be met in few places only.
 LIBRARIES = {
-    "hiredis/": ("agent/io/redis.", "agent/io/adapter.", "agent/io/login.", "agent/io/pipeline.",
-                 "agent/io/record.", "agent/io/replies.", "agent/io/subscription.", "agent/io/tls."),
-    "openssl/": ("agent/io/tls.",),
+    "hiredis/": ("agent/io/node/",),
+    "openssl/": ("agent/io/node/tls.",),
     "confuse.h": ("agent/config/config-read.c",),
     "systemd/": ("agent/io/", "agent/main.c"),
     "pthread.h": ("agent/io/",),
@@ -76,9 +78,13 @@ LIBRARIES = {
 
 def sources():
     for directory in LAYERS:
-        for name in sorted(os.listdir(os.path.join(SOURCE, directory))):
-            if name.endswith((".c", ".h")):
-                yield directory, os.path.join(directory, name)
+        nested = [other for other in LAYERS if other.startswith(directory + "/")]
+        for place, below, names in os.walk(os.path.join(SOURCE, directory)):
+            place = os.path.relpath(place, SOURCE)
+            below[:] = sorted(name for name in below if os.path.join(place, name) not in nested)
+            for name in sorted(names):
+                if name.endswith((".c", ".h")):
+                    yield directory, os.path.join(place, name)
 
 
 def includes(path):
@@ -110,7 +116,7 @@ def test_libraries():
 def test_arming():
     """poller.c prepares sd-event only after what loop.c notes: whoever arms beside it waits for ever."""
     for _, path in sources():
-        if path != "agent/io/loop.c":
+        if path != "agent/io/loop/loop.c":
             with open(os.path.join(SOURCE, path)) as file:
                 found = re.findall(r"sd_event_(?:add_time|add_defer|add_post|source_set_time|exit)\w*\(",
                                    file.read())

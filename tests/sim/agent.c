@@ -139,8 +139,8 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
         secret[i] = (uint8_t) random_next(&sim_random);
 }
 
-static void on_listen(void *userdata, uint64_t request, const struct text *name, bool wanted) {
-    ears_listen(userdata, request, (unsigned) (name->bytes[0] - '0'), wanted);
+static void on_listen(void *userdata, uint64_t request, const struct shared_string *name, bool wanted) {
+    wakeup_listen(userdata, request, (unsigned) (name->bytes[0] - '0'), wanted);
 }
 
 static void break_connection(struct sim_keeper *keeper, unsigned node) {
@@ -152,7 +152,7 @@ static void break_connection(struct sim_keeper *keeper, unsigned node) {
     connection->life++;
     calls_cut(keeper, node);
     ears_close(keeper, node);
-    shard_node_gone(&keeper->shard, node, STANDING_CONNECTING, "cut", keeper_now(keeper));
+    shard_node_gone(&keeper->shard, node, NODE_STATE_CONNECTING, "cut", keeper_now(keeper));
     struct event event =
         event_of(keeper->agent, EVENT_CONNECTED, sim_now_ns + pick(1, sim_calm ? 20 : 800) * NS_PER_MS);
     event.keeper = (uint8_t) keeper->index;
@@ -272,7 +272,7 @@ static void on_command(void *userdata, uint64_t name_hash, const struct command 
     events_add(&event);
 }
 
-static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
+static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
                        instant_ns now_ns) {
     (void) now_ns;
     if (outcome->kind == OUTCOME_GRANTED)
@@ -310,7 +310,7 @@ static void front_dispatch(struct sim_agent *agent, const struct event *event) {
         told.text_length = SECRET_BYTES;
     }
     registry_report(&agent->registry, &told, front_now(agent));
-    const struct request *request = number_find(&agent->registry.numbers, report->request);
+    const struct request *request = keeper_handle_find(&agent->registry.numbers, report->request);
     if (report->kind == REPORT_EXTENDED && request && request->state == REQUEST_HELD && request->session)
         client_extended(agent, request);
 }

@@ -14,12 +14,12 @@ static int64_t keeper_now(const struct sim_keeper *keeper) {
 /* --- collecting --- */
 
 void calls_reset(struct sim_keeper *keeper) {
-    keeper->turn = (struct draft_turn){.items = keeper->items};
+    keeper->turn = (struct call_plan_turn){.items = keeper->items};
     keeper->n_bounced = 0;
     keeper->hashes_meet = chance(10);
     /* Nodes on which some of the keys are not for us, as far as the agent has found out. */
     bool has_alone = chance(20);
-    for (unsigned i = 0; has_alone && i < DRAFT_OPERATIONS; i++)
+    for (unsigned i = 0; has_alone && i < CALL_PLAN_OPERATIONS; i++)
         keeper->turn.alone[i] = (node_set) pick(0, (1 << keeper->agent->n_nodes) - 1);
     for (unsigned i = 0; i < keeper->agent->n_nodes; i++)
         keeper->connections[i].first = keeper->connections[i].count = 0;
@@ -43,8 +43,8 @@ void calls_add(struct sim_keeper *keeper, const struct send *send) {
         memcpy(asked->request.former, send->former, SECRET_BYTES);
     if (send->secret)
         memcpy(asked->request.secret, send->secret, SECRET_BYTES);
-    (void) draft_add(&keeper->turn, send,
-                     keeper->hashes_meet ? 1 : (name + 1) * UINT64_C(0x9e3779b97f4a7c15));
+    (void) call_plan_add(&keeper->turn, send,
+                         keeper->hashes_meet ? 1 : (name + 1) * UINT64_C(0x9e3779b97f4a7c15));
 }
 
 bool calls_pending(const struct sim_keeper *keeper) {
@@ -53,7 +53,8 @@ bool calls_pending(const struct sim_keeper *keeper) {
 
 /* --- sending --- */
 
-static struct sim_asked *asked_of(struct sim_keeper *keeper, const struct draft *draft, uint32_t i) {
+static struct sim_asked *asked_of(struct sim_keeper *keeper, const struct call_plan_call *draft,
+                                  uint32_t i) {
     return &keeper->asked[draft->items[i] - keeper->items];
 }
 
@@ -73,7 +74,7 @@ static void check_name(struct sim_keeper *keeper, node_set to, struct sim_asked 
 }
 
 /* What a script is told once for all names of a call. */
-static bool is_alike(const struct draft_item *a, const struct draft_item *b) {
+static bool is_alike(const struct call_plan_item *a, const struct call_plan_item *b) {
     return a->operation == b->operation && a->quiet == b->quiet && a->has_former == b->has_former &&
            a->has_token == b->has_token && a->has_block == b->has_block;
 }
@@ -82,7 +83,7 @@ static bool is_for_one(enum operation operation) {
     return operation == OPERATION_RAISE || operation == OPERATION_REFRESH || operation == OPERATION_LOOK;
 }
 
-static void check_call(struct sim_keeper *keeper, node_set to, const struct draft *draft) {
+static void check_call(struct sim_keeper *keeper, node_set to, const struct call_plan_call *draft) {
     enum operation operation = draft->items[0]->operation;
     bool seen[SIM_NAMES] = {false};
 
@@ -126,7 +127,7 @@ static void send_to_node(struct sim_keeper *keeper, unsigned node, struct event 
     sim_counts.shared_calls += call->tickets.count > 1;
 }
 
-static void on_call(void *userdata, node_set to, const struct draft *draft) {
+static void on_call(void *userdata, node_set to, const struct call_plan_call *draft) {
     struct sim_keeper *keeper = userdata;
     struct event event = {.kind = EVENT_CALL,
                           .agent = (uint8_t) keeper->agent->index,
@@ -150,7 +151,7 @@ static void on_call(void *userdata, node_set to, const struct draft *draft) {
 void calls_send(struct sim_keeper *keeper) {
     uint32_t count = keeper->turn.count;
 
-    (void) draft_all(&keeper->turn, &(struct draft_sink){on_call, keeper});
+    (void) call_plan_all(&keeper->turn, &(struct call_plan_sink){on_call, keeper});
     for (uint32_t i = 0; i < count && !sim_violated; i++)
         if (keeper->asked[i].left != 0)
             violation("what agent %u asks of name %u never goes out", keeper->agent->index,
@@ -166,10 +167,10 @@ static struct vote cut_off(void *userdata, uint32_t index) {
 }
 
 static void cut(struct sim_keeper *keeper, unsigned node, const struct sim_tickets *tickets) {
-    const struct draft_answer answer = {
+    const struct call_plan_answer answer = {
         .node = node, .count = tickets->count, .tickets = tickets->all, .time_us = -1, .vote = cut_off};
 
-    draft_answered(&answer, &keeper->shard, keeper_now(keeper));
+    call_plan_answered(&answer, &keeper->shard, keeper_now(keeper));
 }
 
 static struct sim_tickets next_outstanding(struct sim_connection *connection) {
@@ -240,15 +241,15 @@ static struct vote vote_at(void *userdata, uint32_t index) {
 void calls_answered(struct sim_keeper *keeper, const struct event *event) {
     const struct sim_tickets tickets = next_outstanding(&keeper->connections[event->node]);
     struct heard heard = {.event = event};
-    const struct draft_answer answer = {.node = event->node,
-                                        .count = tickets.count,
-                                        .tickets = tickets.all,
-                                        .sent_ns = event->sent_ns,
-                                        .time_us = event->time_us,
-                                        .vote = vote_at,
-                                        .userdata = &heard};
+    const struct call_plan_answer answer = {.node = event->node,
+                                            .count = tickets.count,
+                                            .tickets = tickets.all,
+                                            .sent_ns = event->sent_ns,
+                                            .time_us = event->time_us,
+                                            .vote = vote_at,
+                                            .userdata = &heard};
 
     assert(tickets.count == event->as.answer.tickets.count);
     assert(memcmp(tickets.all, event->as.answer.tickets.all, tickets.count * sizeof(tickets.all[0])) == 0);
-    draft_answered(&answer, &keeper->shard, keeper_now(keeper));
+    call_plan_answered(&answer, &keeper->shard, keeper_now(keeper));
 }

@@ -16,7 +16,7 @@ enum client_state {
 };
 
 static struct client {
-    struct requester requester; /* first: what the registry keeps of a session */
+    struct admission_requester requester; /* first: what the registry keeps of a session */
     enum client_state state;
     unsigned agent, name;
     uint64_t id;
@@ -87,7 +87,7 @@ void clients_reset(unsigned count) {
     pace_ns = chance(50) ? pick(1, 30) * NS_PER_MS : 0;
     for (unsigned i = 0; i < count; i++) {
         clients[i] = (struct client){.agent = agent_of_promises()};
-        requester_init(&clients[i].requester);
+        admission_requester_init(&clients[i].requester);
         step_later(&clients[i], pick(0, 500) * NS_PER_MS);
     }
 }
@@ -278,7 +278,7 @@ static void cut_off(struct client *client) {
     step_later(client, instant_max(left_ns, NS_PER_MS)); /* time goes on, whatever it believes */
 }
 
-void client_outcome(struct request *request, const struct outcome *outcome) {
+void client_outcome(struct request *request, const struct request_outcome *outcome) {
     struct client *client = client_of(request);
 
     switch (outcome->kind) {
@@ -317,7 +317,7 @@ void clients_agent_died(const struct sim_agent *agent) {
         struct client *client = &clients[i];
         if (agent_of(client) != agent || client->state == CLIENT_IDLE || client->state == CLIENT_CUT_OFF)
             continue;
-        requester_init(&client->requester);
+        admission_requester_init(&client->requester);
         if (!client->holding)
             client->deadline_ns = 0;
         cut_off(client);

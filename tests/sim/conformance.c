@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/epoch.h"
-#include "io/redis.h"
+#include "io/node/epoch.h"
+#include "io/node/redis.h"
 #include "sim.h"
 
 #define FORMER_RUN_ID "f0123456789"

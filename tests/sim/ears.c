@@ -1,5 +1,6 @@
-/* What the agents' io/ears.c and io/subscription.c do, with the nodes' part of it: connections of their own,
- * on which the nodes tell when a key is gone. They break, and messages are lost with them or without. */
+/* What the agents' io/node/wakeup.c and io/node/subscription.c do, with the nodes' part of it: connections
+ * of their own, on which the nodes tell when a key is gone. They break, and messages are lost with them or
+ * without. */
 
 #include <assert.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static void ask(struct sim_keeper *keeper, unsigned node, unsigned name, bool le
 
 /* --- what the shard asks for --- */
 
-void ears_listen(struct sim_keeper *keeper, uint64_t request, unsigned name, bool wanted) {
+void wakeup_listen(struct sim_keeper *keeper, uint64_t request, unsigned name, bool wanted) {
     bool listened = keeper->wanted[name].request != 0 || keeper->wanted[name].lingers;
 
     assert(wanted || keeper->wanted[name].request == request);

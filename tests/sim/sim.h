@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/draft.h"
+#include "core/call-plan.h"
 #include "core/shard.h"
 #include "local/registry.h"
 
@@ -286,8 +286,8 @@ struct sim_keeper {
     node_set to_cut;
     uint64_t mark; /* that it leaves on nodes */
     bool in_turn;  /* what is asked now goes out when it ends */
-    struct draft_turn turn;
-    struct draft_item items[SIM_TURN_MAX];
+    struct call_plan_turn turn;
+    struct call_plan_item items[SIM_TURN_MAX];
     struct sim_asked asked[SIM_TURN_MAX]; /* the same */
     uint64_t n_asked;
     bool hashes_meet; /* of all keys */
@@ -363,7 +363,7 @@ void calls_answered(struct sim_keeper *keeper, const struct event *event);
 
 /* --- messages --- */
 
-void ears_listen(struct sim_keeper *keeper, uint64_t request, unsigned name, bool wanted);
+void wakeup_listen(struct sim_keeper *keeper, uint64_t request, unsigned name, bool wanted);
 void ears_settle(struct sim_keeper *keeper);
 void ears_open(struct sim_keeper *keeper, unsigned node);
 void ears_close(struct sim_keeper *keeper, unsigned node);
@@ -382,7 +382,7 @@ void ears_check(int64_t calm_ns);
 void clients_reset(unsigned count);
 void clients_give_up(void);
 void client_step(unsigned client);
-void client_outcome(struct request *request, const struct outcome *outcome);
+void client_outcome(struct request *request, const struct request_outcome *outcome);
 void client_granted(struct sim_agent *agent, const struct request *request,
                     const uint8_t secret[SECRET_BYTES]);
 

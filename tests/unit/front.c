@@ -25,7 +25,7 @@ static void on_write(void *userdata, struct session *session, const char *bytes,
     front.output[i][front.output_length[i]] = '\0';
 }
 
-static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
+static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
                        instant_ns now_ns) {
     session_outcome(userdata, request, outcome, now_ns);
 }
@@ -38,7 +38,7 @@ static void *reserve(size_t bytes) {
 
 void front_begin(const struct front_setup *setup) {
     const struct policy policy = {.terms = {.default_ttl_ms = 10000, .fencing = true}, .max_ttl_ms = 60000};
-    struct service_sink sink = setup->sink;
+    struct front_state_sink sink = setup->sink;
     struct registry_sink registry_sink = setup->registry_sink;
     const uint64_t key[2] = {1, 2};
 
@@ -57,7 +57,7 @@ void front_begin(const struct front_setup *setup) {
     registry_init(&front.service.registry, &registry_sink, setup->requests_max, setup->limit, key,
                   registry_memory);
     observe_init(&front.service.observatory, 7, observe_memory);
-    service_init(&front.service, &policy, &setup->identity, &sink, reply_buffer, front.now_ns);
+    front_state_init(&front.service, &policy, &setup->identity, &sink, reply_buffer, front.now_ns);
     assert(setup->sessions <= SESSIONS_MAX);
     for (unsigned i = 0; i < setup->sessions; i++)
         session_init(&front.sessions[i], &front.service, i + 1, (pid_t) (100 + i), 1000);

@@ -8,7 +8,7 @@
 enum { LISTENERS = 8, SESSIONS_MAX = 1008, OUTPUT_MAX = 400 * 1024 };
 
 extern struct front {
-    struct service service;
+    struct front_state service;
     struct session sessions[SESSIONS_MAX];
     char output[LISTENERS][OUTPUT_MAX]; /* of the first sessions */
     size_t output_length[LISTENERS];
@@ -17,8 +17,8 @@ extern struct front {
 } front;
 
 struct front_setup {
-    struct service_identity identity;
-    struct service_sink sink;           /* but write */
+    struct front_state_identity identity;
+    struct front_state_sink sink;       /* but write */
     struct registry_sink registry_sink; /* but outcome and userdata */
     uint32_t requests_max, limit;
     unsigned sessions;

@@ -18,7 +18,7 @@
 
 #define NS_PER_MS INT64_C(1000000)
 
-enum { PAGE_BYTES = 4096, HEADER_BYTES = 24, BUFFER_BYTES = 16384, ITEMS_MAX = 32 };
+enum { DEADLINE_PAGE_BYTES = 4096, HEADER_BYTES = 24, BUFFER_BYTES = 16384, ITEMS_MAX = 32 };
 
 struct slot {
     _Atomic uint64_t id;
@@ -98,8 +98,8 @@ static void make_page(void) {
     if (page_fd >= 0)
         (void) close(page_fd);
     page_fd = memfd_create("page", MFD_CLOEXEC);
-    assert(page_fd >= 0 && ftruncate(page_fd, PAGE_BYTES) == 0);
-    page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, page_fd, 0);
+    assert(page_fd >= 0 && ftruncate(page_fd, DEADLINE_PAGE_BYTES) == 0);
+    page = mmap(NULL, DEADLINE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, page_fd, 0);
     assert(page != MAP_FAILED);
     memcpy(page, header, sizeof(header));
 }

@@ -11,7 +11,7 @@ enum { REQUESTS = 16384, SESSIONS = 40, FLOODER = 1000, OTHER = 1001 };
 
 static struct {
     struct registry registry;
-    struct requester sessions[SESSIONS];
+    struct admission_requester sessions[SESSIONS];
     uint64_t contending[REQUESTS]; /* the keeper's numbers of those that it was sent, in this order */
     uint32_t n_contending, reported;
     unsigned releases, failed, released, ready;
@@ -29,7 +29,7 @@ static void on_command(void *userdata, uint64_t hash, const struct command *comm
     front.releases += command->kind == COMMAND_RELEASE;
 }
 
-static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
+static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
                        instant_ns now_ns) {
     (void) userdata;
     (void) request;
@@ -60,7 +60,7 @@ static void begin(void) {
     assert(front.memory != MAP_FAILED);
     registry_init(&front.registry, &sink, REQUESTS, REQUESTS, key, front.memory);
     for (unsigned i = 0; i < SESSIONS; i++)
-        requester_init(&front.sessions[i]);
+        admission_requester_init(&front.sessions[i]);
 }
 
 static struct session *session_at(unsigned index) {
@@ -114,8 +114,8 @@ static void report(enum report_kind kind) {
 /* Which session's request was sent last. */
 static unsigned last_session(void) {
     const struct request *request =
-        number_find(&front.registry.numbers, front.contending[front.n_contending - 1]);
-    return (unsigned) ((struct requester *) (void *) request->session - front.sessions);
+        keeper_handle_find(&front.registry.numbers, front.contending[front.n_contending - 1]);
+    return (unsigned) ((struct admission_requester *) (void *) request->session - front.sessions);
 }
 
 static void test_bounds(void) {

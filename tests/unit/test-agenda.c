@@ -3,22 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/agenda.h"
+#include "base/timer-queue.h"
 #include "base/random.h"
 #include "tap.h"
 
 enum { ITEMS = 900, STEPS = 60000 };
 
-static struct agenda agenda;
+static struct timer_queue agenda;
 static instant_ns plain[ITEMS];
 static struct random randomness;
 
 static void begin(void) {
-    void *memory = calloc(1, agenda_memory_bytes(ITEMS));
+    void *memory = calloc(1, timer_queue_memory_bytes(ITEMS));
 
     if (!memory)
         abort();
-    agenda_init(&agenda, memory, ITEMS);
+    timer_queue_init(&agenda, memory, ITEMS);
     for (uint32_t i = 0; i < ITEMS; i++)
         plain[i] = INSTANT_NEVER;
 }
@@ -32,12 +32,12 @@ static uint32_t below(uint32_t bound) {
 }
 
 static void put(uint32_t item, instant_ns at) {
-    agenda_set(&agenda, item, at);
+    timer_queue_set(&agenda, item, at);
     plain[item] = at;
 }
 
 static void drop(uint32_t item) {
-    agenda_remove(&agenda, item);
+    timer_queue_remove(&agenda, item);
     plain[item] = INSTANT_NEVER;
 }
 
@@ -52,15 +52,15 @@ static instant_ns plain_earliest(void) {
 /* Each item once, at its instant, the instants in order. */
 static bool walk_is_right(void) {
     static bool seen[ITEMS];
-    struct agenda_walk walk;
+    struct timer_queue_walk walk;
     instant_ns last = INSTANT_LONG_AGO;
     uint32_t item, n = 0, there = 0;
 
     memset(seen, 0, sizeof(seen));
     for (uint32_t i = 0; i < ITEMS; i++)
         there += plain[i] != INSTANT_NEVER;
-    agenda_walk_begin(&walk, &agenda);
-    while ((item = agenda_walk_next(&walk)) != AGENDA_ABSENT) {
+    timer_queue_walk_begin(&walk, &agenda);
+    while ((item = timer_queue_walk_next(&walk)) != TIMER_QUEUE_ABSENT) {
         if (item >= ITEMS || seen[item] || plain[item] < last || plain[item] == INSTANT_NEVER)
             return false;
         seen[item] = true;
@@ -78,7 +78,7 @@ static bool neighbours_are_right(uint32_t item) {
     do {
         if (plain[at] != plain[item])
             return false;
-        at = agenda_neighbour(&agenda, at);
+        at = timer_queue_neighbour(&agenda, at);
     } while (at != item && ++n < ITEMS);
     return n < same;
 }
@@ -94,12 +94,12 @@ static void test_against_plain(uint32_t instants) {
             put(item, 1000 + below(instants));
         else
             drop(item);
-        wrong += agenda_at(&agenda, item) != plain[item];
+        wrong += timer_queue_at(&agenda, item) != plain[item];
         if (step % 16 == 0) {
-            uint32_t first = agenda_first(&agenda);
-            wrong += agenda_earliest(&agenda) != plain_earliest();
-            wrong += first != AGENDA_ABSENT && plain[first] != plain_earliest();
-            wrong += first != AGENDA_ABSENT && !neighbours_are_right(first);
+            uint32_t first = timer_queue_first(&agenda);
+            wrong += timer_queue_earliest(&agenda) != plain_earliest();
+            wrong += first != TIMER_QUEUE_ABSENT && plain[first] != plain_earliest();
+            wrong += first != TIMER_QUEUE_ABSENT && !neighbours_are_right(first);
         }
         if (step % 512 == 0)
             wrong += !walk_is_right();
@@ -107,7 +107,7 @@ static void test_against_plain(uint32_t instants) {
     ok(wrong == 0, "%u steps with %u instants (%u wrong)", STEPS, instants, wrong);
     for (uint32_t i = 0; i < ITEMS; i++)
         drop(i);
-    ok(agenda_first(&agenda) == AGENDA_ABSENT && agenda_earliest(&agenda) == INSTANT_NEVER &&
+    ok(timer_queue_first(&agenda) == TIMER_QUEUE_ABSENT && timer_queue_earliest(&agenda) == INSTANT_NEVER &&
            agenda.moments.taken == 0,
        "and nothing is left in the end");
     end();
@@ -122,10 +122,10 @@ static void test_groups(void) {
         put(i, 1000 + i / 100);
     is_int(agenda.moments.taken, 9, "items that are due together share an instant");
     for (uint32_t turn = 0; turn < 90; turn++) {
-        instant_ns now = agenda_earliest(&agenda);
+        instant_ns now = timer_queue_earliest(&agenda);
         uint32_t moved = 0;
-        while (agenda_earliest(&agenda) == now) {
-            put(agenda_first(&agenda), now + 500);
+        while (timer_queue_earliest(&agenda) == now) {
+            put(timer_queue_first(&agenda), now + 500);
             moved++;
         }
         wrong += moved != 100;
@@ -138,12 +138,13 @@ static void test_groups(void) {
 static void test_never(void) {
     begin();
     put(1, 5);
-    agenda_set(&agenda, 2, INSTANT_NEVER);
-    agenda_remove(&agenda, 2);
-    agenda_set(&agenda, 3, INSTANT_NEVER);
-    ok(agenda_first(&agenda) == 1 && agenda_earliest(&agenda) == 5, "what is never due comes last");
-    agenda_remove(&agenda, 1);
-    is_int(agenda_first(&agenda), 3, "but it is there");
+    timer_queue_set(&agenda, 2, INSTANT_NEVER);
+    timer_queue_remove(&agenda, 2);
+    timer_queue_set(&agenda, 3, INSTANT_NEVER);
+    ok(timer_queue_first(&agenda) == 1 && timer_queue_earliest(&agenda) == 5,
+       "what is never due comes last");
+    timer_queue_remove(&agenda, 1);
+    is_int(timer_queue_first(&agenda), 3, "but it is there");
     end();
 }
 

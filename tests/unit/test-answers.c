@@ -53,7 +53,7 @@ struct mail {
 };
 
 static struct asker {
-    struct requester requester; /* first: the registry's */
+    struct admission_requester requester; /* first: the registry's */
     int64_t wait_ms;
     instant_ns asked_ns, answered_ns;
     char word[16], text[256];
@@ -150,7 +150,7 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     memset(secret, ++world.secrets, SECRET_BYTES);
 }
 
-static void on_listen(void *userdata, uint64_t request, const struct text *name, bool wanted) {
+static void on_listen(void *userdata, uint64_t request, const struct shared_string *name, bool wanted) {
     (void) userdata;
     (void) request;
     (void) name;
@@ -169,7 +169,7 @@ static void on_command(void *userdata, uint64_t hash, const struct command *comm
         memcpy(mail->text, command->text, length);
 }
 
-static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
+static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
                        instant_ns now_ns) {
     struct asker *asker = (struct asker *) (void *) request->session;
 
@@ -238,7 +238,7 @@ static void probe_answered(unsigned node) {
 }
 
 static void node_breaks(unsigned node) {
-    shard_node_gone(&world.shard, node, STANDING_CONNECTING, "connection refused", world.now_ns);
+    shard_node_gone(&world.shard, node, NODE_STATE_CONNECTING, "connection refused", world.now_ns);
 }
 
 /* --- time --- */
@@ -341,7 +341,7 @@ static void world_begin(unsigned nodes) {
     memset(&world, 0, sizeof(world));
     memset(askers, 0, sizeof(askers));
     for (unsigned i = 0; i < ASKERS_MAX; i++)
-        requester_init(&askers[i].requester);
+        admission_requester_init(&askers[i].requester);
     world.now_ns = 1000 * NS_PER_S;
     world.n_nodes = nodes;
     world.shard_memory = reserve(shard_bytes);
@@ -366,7 +366,7 @@ static void ask_for(unsigned index, const char *name, int64_t wait_ms, bool resu
     };
 
     *asker = (struct asker){.wait_ms = wait_ms, .asked_ns = world.now_ns};
-    requester_init(&asker->requester);
+    admission_requester_init(&asker->requester);
     struct request *request =
         registry_ask(&world.registry, (struct session *) (void *) asker, &ask, world.now_ns);
     assert(request);

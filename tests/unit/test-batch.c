@@ -1,6 +1,6 @@
 /* What goes to a node together, in which order, and whose the answers are. The node is this file. */
 
-#include "io/batch.h"
+#include "io/node/batcher.h"
 
 #include <errno.h>
 
@@ -33,9 +33,9 @@ static struct redis nodes[NODES] = {
 };
 static struct redis *const node_list[NODES_MAX] = {&nodes[0], &nodes[1]};
 static struct batcher *batcher;
-static unsigned char text_memory[64 * TEXT_BLOCK_BYTES] __attribute__((aligned(16)));
-static struct text_store texts;
-static struct text *names[NAMES_MAX];
+static unsigned char text_memory[64 * SHARED_STRING_BLOCK_BYTES] __attribute__((aligned(16)));
+static struct shared_string_pool texts;
+static struct shared_string *names[NAMES_MAX];
 
 static struct seen_vote {
     uint64_t ticket;
@@ -97,7 +97,7 @@ static uint64_t hash_of(const struct redis_call *call) {
     return hash_bytes(key, call->bytes, call->length);
 }
 
-int redis_send(struct redis *redis, const struct redis_call *call, const struct redis_item *own,
+int redis_send(struct redis *redis, const struct redis_call *call, const struct evalsha_item *own,
                size_t n_own, void *tag) {
     static char bytes[1 << 16];
 
@@ -134,7 +134,7 @@ const struct redis_rights *redis_rights(const struct redis *redis) {
     return &redis->rights;
 }
 
-void redis_burst(const struct burst *burst, struct redis *const redises[], size_t n) {
+void redis_burst(const struct multi_write *burst, struct redis *const redises[], size_t n) {
     (void) burst;
     (void) redises;
     (void) n;
@@ -246,7 +246,7 @@ static const char *calls_text(void) {
 
 static void answer(unsigned node, const struct sent_call *call, const redisReply *reply) {
     overwritten += hash_of(&call->shared) != call->shared_hash;
-    batch_answered(batcher, NULL, node, call->tag, reply, 0);
+    batcher_answered(batcher, NULL, node, call->tag, reply, 0);
 }
 
 /* The answers come in the order of the calls; nothing may stay behind. */
@@ -679,10 +679,10 @@ int main(void) {
                                          .key_suffix = nothing,
                                          .host = host};
 
-    text_store_init(&texts, text_memory, sizeof(text_memory));
+    shared_string_pool_init(&texts, text_memory, sizeof(text_memory));
     for (unsigned i = 0; i < NAMES_MAX; i++) {
         int length = snprintf(number, sizeof(number), "%u", i);
-        names[i] = text_new(&texts, number, (size_t) length, NULL, 0);
+        names[i] = shared_string_new(&texts, number, (size_t) length, NULL, 0);
         if (!names[i])
             abort();
     }

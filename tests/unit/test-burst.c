@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "io/burst.h"
+#include "io/loop/multi-write.h"
 #include "tap.h"
 
 enum { SOCKETS = 4, OPEN = 0, FULL = 1, CLOSED = 2, OTHER = 3 };
@@ -37,20 +37,20 @@ static void check_text(int fd, const char *want, const char *what) {
 int main(void) {
     struct iovec pieces[2] = {{.iov_base = (char[]){"one "}, .iov_len = 4},
                               {.iov_base = (char[]){"two"}, .iov_len = 3}};
-    struct burst_write writes[SOCKETS];
-    struct burst burst;
+    struct multi_write_write writes[SOCKETS];
+    struct multi_write burst;
 
     (void) signal(SIGPIPE, SIG_IGN); /* as the agent does */
     open_pairs();
     fill(pairs[FULL][0]);
     (void) close(pairs[CLOSED][1]);
     for (unsigned i = 0; i < SOCKETS; i++)
-        writes[i] = (struct burst_write){.socket = pairs[i][0], .pieces = pieces, .n_pieces = 2};
-    burst_init(&burst);
+        writes[i] = (struct multi_write_write){.socket = pairs[i][0], .pieces = pieces, .n_pieces = 2};
+    multi_write_init(&burst);
     if (burst.context == 0)
         skip_all("io_setup(2) can't be had here");
     for (unsigned round = 0; round < 100; round++) { /* what it takes it gives back */
-        is_int(burst_write(&burst, writes, SOCKETS), 0, "all are tried");
+        is_int(multi_write_write(&burst, writes, SOCKETS), 0, "all are tried");
         is_int(writes[OPEN].done, 7, "what takes all has all");
         is_int(writes[FULL].done, -EAGAIN, "what is full takes nothing, and nobody waits for it");
         is_int(writes[CLOSED].done, -EPIPE, "who is gone does not disturb");
@@ -58,8 +58,8 @@ int main(void) {
         check_text(pairs[OPEN][1], "one two", "all pieces, in order");
         check_text(pairs[OTHER][1], "one two", "to each");
     }
-    burst_deinit(&burst);
-    is_int(burst_write(&burst, writes, SOCKETS), -ENOSYS, "without the call nothing is tried");
+    multi_write_deinit(&burst);
+    is_int(multi_write_write(&burst, writes, SOCKETS), -ENOSYS, "without the call nothing is tried");
     check_text(pairs[OPEN][1], "", "and nothing is written");
     return done_testing();
 }

@@ -1,6 +1,6 @@
 /* Rule 11: nodes whose clocks are set. The node's TIME is given here as our instant and a difference. */
 
-#include "core/offset.h"
+#include "core/clock-offset.h"
 #include "tap.h"
 #include "world.h"
 
@@ -8,23 +8,24 @@ static const int64_t epoch_us = INT64_C(1700000000) * 1000000; /* the nodes' clo
 
 /* --- the interval --- */
 
-static int64_t told(struct offset *offset, int64_t clock_ms, int64_t sent_ms, int64_t received_ms) {
-    return offset_update(offset, epoch_us + clock_ms * 1000, sent_ms * NS_PER_MS, received_ms * NS_PER_MS) /
+static int64_t told(struct clock_offset *offset, int64_t clock_ms, int64_t sent_ms, int64_t received_ms) {
+    return clock_offset_update(offset, epoch_us + clock_ms * 1000, sent_ms * NS_PER_MS,
+                               received_ms * NS_PER_MS) /
            NS_PER_MS;
 }
 
 static void test_offset(void) {
-    struct offset offset = {0};
+    struct clock_offset offset = {0};
 
     is_int(told(&offset, 105, 100, 110), 0, "the first answer tells no step");
-    is_int(offset_time_us(&offset, 200 * NS_PER_MS) / 1000, epoch_us / 1000 + 200,
+    is_int(clock_offset_time_us(&offset, 200 * NS_PER_MS) / 1000, epoch_us / 1000 + 200,
            "the clock by the middle");
     is_int(told(&offset, 1001, 1000, 1002), 0, "nor does one that agrees");
     ok(offset.high_ns - offset.low_ns < 4 * NS_PER_MS, "it narrows the interval");
     is_int(told(&offset, 11095, 11000, 11002), 0, "a clock may run 1 % fast");
     is_int(told(&offset, 21000 - 5, 21000, 21002), 0, "or slow");
 
-    offset = (struct offset){0};
+    offset = (struct clock_offset){0};
     (void) told(&offset, 1000, 1000, 1000);
     int64_t step_ms = told(&offset, 1100 + 3600000, 1100, 1101);
     ok(step_ms > 3599000 && step_ms <= 3600000, "rule 11: a clock set forward");
@@ -40,12 +41,13 @@ static void test_offset(void) {
 
 /* A clock that is set forward by 1 ms with each answer, one a millisecond. How many were let pass. */
 static unsigned count_small_steps(void) {
-    struct offset offset = {0};
+    struct clock_offset offset = {0};
     unsigned count = 0;
 
     (void) told(&offset, 1000, 1000, 1000);
     for (int64_t ms = 1001; ms < 1100; ms++, count++)
-        if (offset_update(&offset, epoch_us + (ms + ms - 1000) * 1000, ms * NS_PER_MS, ms * NS_PER_MS) != 0)
+        if (clock_offset_update(&offset, epoch_us + (ms + ms - 1000) * 1000, ms * NS_PER_MS,
+                                ms * NS_PER_MS) != 0)
             break;
     return count;
 }
@@ -220,11 +222,11 @@ static void test_step_of_ours(void) {
 /* While we were away others may have blessed it and been granted leases, which ended with the step. */
 static void test_step_in_quarantine(void) {
     begin_with_clocks(3);
-    shard_node_gone(&world.shard, 0, STANDING_CONNECTING, "cut", world.now_ns);
+    shard_node_gone(&world.shard, 0, NODE_STATE_CONNECTING, "cut", world.now_ns);
     shard_node_ready(&world.shard, 0, world.now_ns);
     shard_node_probed(&world.shard, 0, &marked_node, world.now_ns);
     uint32_t mark = world.marks[0];
-    shard_node_gone(&world.shard, 0, STANDING_CONNECTING, "cut", world.now_ns);
+    shard_node_gone(&world.shard, 0, NODE_STATE_CONNECTING, "cut", world.now_ns);
     pass_ms(100000);
     shard_node_ready(&world.shard, 0, world.now_ns);
     tell_clock(0, 5000);
@@ -240,7 +242,7 @@ static void comes_back_as_heir(unsigned node, int64_t set_ms) {
                                 .time_us = epoch_us + world.now_ns / NS_PER_US + set_ms * 1000,
                                 .sent_ns = world.now_ns - NS_PER_MS};
 
-    shard_node_gone(&world.shard, node, STANDING_FAILED, "gone", world.now_ns);
+    shard_node_gone(&world.shard, node, NODE_STATE_FAILED, "gone", world.now_ns);
     pass_ms(500);
     shard_node_ready(&world.shard, node, world.now_ns);
     shard_node_probed(&world.shard, node, &probe, world.now_ns);
@@ -265,7 +267,7 @@ static void test_heir(void) {
 }
 
 static void from_new_connection(unsigned node, const struct probe *probe) {
-    shard_node_gone(&world.shard, node, STANDING_FAILED, "gone", world.now_ns);
+    shard_node_gone(&world.shard, node, NODE_STATE_FAILED, "gone", world.now_ns);
     shard_node_ready(&world.shard, node, world.now_ns);
     shard_node_probed(&world.shard, node, probe, world.now_ns);
 }
@@ -347,7 +349,7 @@ static void test_step_without_quarantine(void) {
     late.time_us = epoch_us + world.now_ns / NS_PER_US + 3600000 * 1000LL;
     shard_node_probed(&world.shard, 1, &late, world.now_ns);
     pass_ms(100);
-    ok(is_asked(1) && world.standings[1] == STANDING_VOTING, "a node that is asked is told to vote");
+    ok(is_asked(1) && world.standings[1] == NODE_STATE_VOTING, "a node that is asked is told to vote");
 }
 
 /* Ours stood still; one node was not there before, so its clock tells nothing. */
@@ -356,13 +358,13 @@ static void test_new_node_is_no_witness(void) {
     pass_ms(1);
     tell_clock(0, 0);
     tell_clock(2, 0);
-    shard_node_gone(&world.shard, 1, STANDING_CONNECTING, "down", world.now_ns);
+    shard_node_gone(&world.shard, 1, NODE_STATE_CONNECTING, "down", world.now_ns);
     pass_ms(50);
     contend(1, true);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     vote(0, &sent, VOTE_YES);
     vote(2, &sent, VOTE_YES);
-    shard_node_gone(&world.shard, 2, STANDING_CONNECTING, "down", world.now_ns);
+    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "down", world.now_ns);
     pass_ms(2);
     struct probe first = blessed_node;
     first.time_us = epoch_us + world.now_ns / NS_PER_US + 30000 * 1000;

@@ -8,8 +8,8 @@
 
 #include "base/cleanup.h"
 #include "config/config.h"
-#include "io/reload.h"
-#include "io/tls.h"
+#include "io/client/reload.h"
+#include "io/node/tls.h"
 #include "tap.h"
 
 #define FILE_NAME "test.conf"

@@ -1,6 +1,6 @@
 /* What INFO tells of a server, and whether it may vote. */
 
-#include "io/facts.h"
+#include "io/node/server-info.h"
 
 #include "tap.h"
 
@@ -11,80 +11,80 @@
     "master_replid2:0000000000000000\r\n"
 
 /* The first field of this name wins: what differs goes in front. */
-static struct redis_facts facts_of(const char *info) {
-    struct redis_facts facts = {0};
+static struct server_info facts_of(const char *info) {
+    struct server_info facts = {0};
 
-    facts_read(&facts, info);
+    server_info_read(&facts, info);
     return facts;
 }
 
 static void test_read(void) {
-    const struct redis_facts facts = facts_of(GOOD);
+    const struct server_info facts = facts_of(GOOD);
 
     is_string(facts.run_id, "aaaa", "run_id");
     is_string(facts.version, "7.0.15", "version");
     is_string(facts.role, "master", "role, and no \\r behind it");
     ok(facts.aof_enabled && !facts.aof_failing && !facts.loading, "flags");
-    const struct redis_facts none = facts_of("");
+    const struct server_info none = facts_of("");
     is_string(none.version, "", "nothing from nothing");
     is_int(facts_of("x_evicted_keys:3\nevicted_keys:18446744073709551615").evicted_keys, UINT64_MAX,
            "a field is known by its whole name");
 }
 
 static void refuses(const char *what, const char *info, const char *want) {
-    const struct redis_facts facts = facts_of(info);
-    const char *trouble = facts_trouble(&facts);
+    const struct server_info facts = facts_of(info);
+    const char *trouble = server_info_trouble(&facts);
     ok(trouble && strstr(trouble, want), "%s: %s", what, trouble ? trouble : "(voting)");
 }
 
 static void test_trouble(void) {
-    const struct redis_facts good = facts_of(GOOD);
+    const struct server_info good = facts_of(GOOD);
 
-    ok(!facts_trouble(&good), "a good master has no trouble");
+    ok(!server_info_trouble(&good), "a good master has no trouble");
     refuses("a replica", "role:slave\r\n" GOOD, "replica");
     refuses("a sentinel", "redis_mode:sentinel\r\n" GOOD, "sentinel");
     refuses("a cluster node", "redis_mode:cluster\r\n" GOOD, "cluster");
     refuses("a loading one", "loading:1\r\n" GOOD, "loading");
     refuses("volatile-ttl", "maxmemory_policy:volatile-ttl\r\n" GOOD, "noeviction");
     refuses("a failing AOF", "aof_last_write_status:err\r\n" GOOD, "append-only");
-    const struct redis_facts off = facts_of("aof_enabled:0\r\naof_last_write_status:err\r\n" GOOD);
-    ok(!facts_trouble(&off), "but not one that is switched off");
+    const struct server_info off = facts_of("aof_enabled:0\r\naof_last_write_status:err\r\n" GOOD);
+    ok(!server_info_trouble(&off), "but not one that is switched off");
 }
 
 static void test_refusal(void) {
-    const struct redis_facts good = facts_of(GOOD),
+    const struct server_info good = facts_of(GOOD),
                              full = facts_of("maxmemory:100\r\nused_memory:101\r\n" GOOD),
                              room = facts_of("maxmemory:100\r\nused_memory:99\r\n" GOOD),
                              unsaved = facts_of("rdb_last_bgsave_status:err\r\n" GOOD);
     bool sure = false;
 
-    ok(!facts_refusal(&good, &sure) && sure, "a good master takes keys");
-    ok(!facts_refusal(&room, &sure) && sure, "and so does one with room");
-    ok(facts_refusal(&full, &sure) && sure && !facts_trouble(&full),
+    ok(!server_info_refusal(&good, &sure) && sure, "a good master takes keys");
+    ok(!server_info_refusal(&room, &sure) && sure, "and so does one with room");
+    ok(server_info_refusal(&full, &sure) && sure && !server_info_trouble(&full),
        "a full one refuses new ones, and extends");
-    ok(!facts_refusal(&unsaved, &sure) && !sure, "one that can't save may refuse them");
+    ok(!server_info_refusal(&unsaved, &sure) && !sure, "one that can't save may refuse them");
 }
 
 static bool lost(const char *before, const char *after) {
-    const struct redis_facts first = facts_of(before), second = facts_of(after);
-    return facts_loss(&first, &second) != NULL;
+    const struct server_info first = facts_of(before), second = facts_of(after);
+    return server_info_loss(&first, &second) != NULL;
 }
 
 static bool durable(const char *info, bool fsync_always) {
-    struct redis_facts facts = facts_of(info);
+    struct server_info facts = facts_of(info);
 
     facts.fsync_always = fsync_always;
-    return facts_durable(&facts);
+    return server_info_durable(&facts);
 }
 
 #define LOADING "loading:1\r\naof_enabled:0\r\n" GOOD
 
 static bool of_file(const char *info, bool appends, bool fsync_always) {
-    struct redis_facts facts = facts_of(info);
+    struct server_info facts = facts_of(info);
 
     facts.appends = appends;
     facts.fsync_always = fsync_always;
-    return facts_of_file(&facts);
+    return server_info_of_file(&facts);
 }
 
 static void test_of_file(void) {
@@ -124,20 +124,21 @@ static void test_durable(void) {
     ok(durable("redis_version:7.2.0\r\nmaster_repl_offset:5\r\n" GOOD, true),
        "from 7.2 on its append-only file has one too");
     ok(durable("redis_version:8.0.2\r\nmaster_repl_offset:5\r\n" GOOD, true), "and in 8");
-    struct redis_facts looked = facts_of("redis_version:8.0.2\r\nconnected_slaves:1\r\n" GOOD);
-    facts_read(&looked, "redis_version:8.0.2\r\n" GOOD);
+    struct server_info looked = facts_of("redis_version:8.0.2\r\nconnected_slaves:1\r\n" GOOD);
+    server_info_read(&looked, "redis_version:8.0.2\r\n" GOOD);
     ok(looked.replicated, "there a replica that was seen once counts as long as the process lives");
-    facts_read(&looked, "run_id:bbbb\r\nredis_version:8.0.2\r\n" GOOD);
+    server_info_read(&looked, "run_id:bbbb\r\nredis_version:8.0.2\r\n" GOOD);
     ok(!looked.replicated, "and not for the next process");
     ok(!durable("master_replid2:00ab\r\n" GOOD, true), "or was one");
-    ok(facts_fsync_always(always, 4), "appendfsync always");
-    ok(!facts_fsync_always(always, 2), "must hold while the file is rewritten too");
-    ok(!facts_fsync_always(rewrite, 4), "said clearly");
-    ok(!facts_fsync_always(second, 4), "every second is not always");
-    ok(!facts_fsync_always(NULL, 0), "no answer is no");
-    ok(facts_appends(file, 8), "an append-only file by CONFIG, whatever INFO says while it is being loaded");
-    ok(!facts_appends(none, 4), "none");
-    ok(!facts_appends(file, 5), "half an answer is no");
+    ok(server_info_fsync_always(always, 4), "appendfsync always");
+    ok(!server_info_fsync_always(always, 2), "must hold while the file is rewritten too");
+    ok(!server_info_fsync_always(rewrite, 4), "said clearly");
+    ok(!server_info_fsync_always(second, 4), "every second is not always");
+    ok(!server_info_fsync_always(NULL, 0), "no answer is no");
+    ok(server_info_appends(file, 8),
+       "an append-only file by CONFIG, whatever INFO says while it is being loaded");
+    ok(!server_info_appends(none, 4), "none");
+    ok(!server_info_appends(file, 5), "half an answer is no");
 }
 
 static void test_loss(void) {

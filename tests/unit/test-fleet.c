@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "io/fleet.h"
+#include "io/node/fleet.h"
 #include "tap.h"
 
 static const char usual[] =

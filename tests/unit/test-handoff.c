@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <sys/mman.h>
 
-#include "local/restoration.h"
+#include "local/recovery/restore.h"
 #include "tap.h"
 #include "world.h"
 
@@ -13,12 +13,12 @@ enum { REQUESTS = 1024, NOTES_MAX = 4096 };
 
 static struct front {
     struct registry registry;
-    struct requester requests[2]; /* of two sessions, which are nothing else here */
+    struct admission_requester requests[2]; /* of two sessions, which are nothing else here */
     struct command commands[NOTES_MAX];
     char texts[NOTES_MAX][64];
     unsigned n_commands;
     struct {
-        enum outcome_kind kind;
+        enum request_outcome_kind kind;
         uint64_t id;
         uint8_t secret;
     } outcomes[NOTES_MAX];
@@ -37,7 +37,7 @@ static void on_command(void *userdata, uint64_t hash, const struct command *comm
     front.commands[front.n_commands++] = *command;
 }
 
-static void on_outcome(void *userdata, struct request *request, const struct outcome *outcome,
+static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
                        instant_ns now_ns) {
     (void) userdata;
     (void) now_ns;
@@ -75,8 +75,8 @@ static void front_begin(void) {
     front.memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert(front.memory != MAP_FAILED);
     registry_init(&front.registry, &sink, REQUESTS, REQUESTS, key, front.memory);
-    requester_init(&front.requests[0]);
-    requester_init(&front.requests[1]);
+    admission_requester_init(&front.requests[0]);
+    admission_requester_init(&front.requests[1]);
 }
 
 static struct registry_ask usual(void) {
@@ -92,8 +92,8 @@ static struct registry_ask usual(void) {
 }
 
 static uint64_t ask_with(const struct registry_ask *ask) {
-    struct request *request = registry_ask(&front.registry, (struct session *) (void *) &front.requests[0],
-                                           ask, front.now_ns);
+    struct request *request =
+        registry_ask(&front.registry, (struct session *) (void *) &front.requests[0], ask, front.now_ns);
     assert(request);
     uint64_t id = registry_id(&front.registry, request);
     bool started = registry_start(&front.registry, request, ask, front.now_ns);
@@ -480,13 +480,13 @@ static void test_death(void) {
 }
 
 static void test_pages(void) {
-    static _Alignas(64) char memory[2][PAGE_BYTES];
-    struct page pages[2];
+    static _Alignas(64) char memory[2][DEADLINE_PAGE_BYTES];
+    struct deadline_page pages[2];
     uint64_t line[3];
 
     front_begin();
-    page_init(&pages[0], (struct page_memory *) (void *) memory[0]);
-    page_init(&pages[1], (struct page_memory *) (void *) memory[1]);
+    deadline_page_init(&pages[0], (struct deadline_page_memory *) (void *) memory[0]);
+    deadline_page_init(&pages[1], (struct deadline_page_memory *) (void *) memory[1]);
     for (unsigned i = 0; i < 3; i++) {
         struct registry_ask terms = usual();
         terms.page = &pages[i % 2];
@@ -494,18 +494,18 @@ static void test_pages(void) {
     }
     uint64_t holder = grant_from_line(line);
     int64_t shown[2];
-    memcpy(&shown[1], memory[1] + PAGE_HEADER_BYTES + 8, sizeof(shown[1]));
+    memcpy(&shown[1], memory[1] + DEADLINE_PAGE_HEADER_BYTES + 8, sizeof(shown[1]));
     is_int(shown[1], request_of(holder)->deadline_ns, "the holder's page shows its deadline");
     release(holder);
     for (unsigned i = 0; i < 2; i++)
-        memcpy(&shown[i], memory[i] + PAGE_HEADER_BYTES + 8, sizeof(shown[i]));
+        memcpy(&shown[i], memory[i] + DEADLINE_PAGE_HEADER_BYTES + 8, sizeof(shown[i]));
     is_int(shown[1], 0, "after the hand-off it shows none");
     is_int(shown[0], request_of(line[2])->deadline_ns, "and that of the new holder does");
 }
 
 /* Of a former process, and asked of nobody: its client can't be reached. */
 static void test_forsaken(void) {
-    const struct registry_past past = {.id = (UINT64_C(3) << REQUEST_INDEX_BITS) + 5,
+    const struct restore_entry past = {.id = (UINT64_C(3) << REQUEST_INDEX_BITS) + 5,
                                        .held = true,
                                        .forsaken = true,
                                        .deadline_ns = 1001 * NS_PER_S};
@@ -515,11 +515,11 @@ static void test_forsaken(void) {
     front_begin();
     terms.resume = secret;
     terms.hold_until_ns = INSTANT_NEVER;
-    struct request *request = registry_restore(&front.registry, NULL, &terms, &past);
+    struct request *request = restore_request(&front.registry, NULL, &terms, &past);
     assert(request);
-    bool restarted = registry_restart(&front.registry, request, &terms, &past, front.now_ns);
+    bool restarted = restore_queue(&front.registry, request, &terms, &past, front.now_ns);
     ok(restarted && front.n_commands == 0, "what a lost client believes in is asked of nobody");
-    registry_restarted(&front.registry);
+    restore_contend(&front.registry);
     (void) ask();
     is_int(front.n_commands, 0, "and nobody else's");
     front.now_ns = past.deadline_ns;

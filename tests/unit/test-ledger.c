@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 #include "front.h"
-#include "local/keep.h"
-#include "local/restoration.h"
+#include "local/recovery/ledger-writer.h"
+#include "local/recovery/restore.h"
 #include "tap.h"
 
 enum { SESSIONS = 8, ENTRIES = 24, COUNT_AT = 56, REQUESTS = 16 };
@@ -395,20 +395,20 @@ static void report(uint64_t request, enum report_kind kind) {
 /* All that a successor does with it; each lease is found, or not, and all come to their ends. */
 static unsigned live_on(const struct ledger_reader *reader, unsigned luck) {
     static uint32_t order[REQUESTS];
-    const struct keep_past past = {.reader = *reader,
-                                   .session = session_here,
-                                   .whole = session_whole,
-                                   .dead = process_dead,
-                                   .order = order};
+    const struct ledger_writer_past past = {.reader = *reader,
+                                            .session = session_here,
+                                            .whole = session_whole,
+                                            .dead = process_dead,
+                                            .order = order};
     struct registry *registry = &front.service.registry;
     const struct request *request;
 
     begin_service();
     memset(order, 0, sizeof(order));
-    unsigned held = keep_restore(&front.service, &past, front.now_ns).held;
+    unsigned held = ledger_writer_restore(&front.service, &past, front.now_ns).held;
     for (uint32_t slot = 0; (request = registry_next(registry, &slot)); luck = luck * 5 + 1)
         report(registry_id(registry, request), luck & 4 ? REPORT_GRANTED : REPORT_FAILED);
-    registry_restore_end(registry, front.now_ns);
+    restore_end(registry, front.now_ns);
     for (unsigned i = 0; i < 3; i++)
         session_end(&front.sessions[i], &front.service, front.now_ns);
     registry_tick(registry, front.now_ns + 48 * 3600 * NS_PER_S);

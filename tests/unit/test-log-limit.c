@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "io/log-limit.h"
+#include "io/loop/log-limit.h"
 #include "tap.h"
 
 static int read_fd;

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "io/log.h"
+#include "io/loop/log.h"
 #include "tap.h"
 
 static int read_fd;

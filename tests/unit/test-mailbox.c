@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "io/mailbox.h"
+#include "io/loop/mailbox.h"
 #include "tap.h"
 
 enum { RING_BYTES = 64 * 1024, RECORDS = 200000, WAKE_MS = 30000 };

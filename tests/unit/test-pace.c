@@ -65,7 +65,7 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     memset(secret, 1, SECRET_BYTES);
 }
 
-static void on_listen(void *userdata, uint64_t request, const struct text *name, bool wanted) {
+static void on_listen(void *userdata, uint64_t request, const struct shared_string *name, bool wanted) {
     (void) userdata;
     (void) request;
     (void) name;

@@ -6,8 +6,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "io/burst.h"
-#include "io/pipeline.h"
+#include "io/loop/multi-write.h"
+#include "io/node/pipeline.h"
 #include "tap.h"
 
 enum { LARGE = 100 * 1000, MANY = 40 };
@@ -111,7 +111,7 @@ static void test_large(void) {
 static void on_piece_answer(redisAsyncContext *which, void *data, void *userdata) {
     (void) which;
     (void) data;
-    record_free(userdata);
+    pending_call_free(userdata);
 }
 
 /* What is sent in pieces, and what comes of it. */
@@ -130,12 +130,12 @@ static void send_pieces(struct pipeline *through, struct stream *stream, size_t 
     for (size_t i = 0; i < SHARED; i++)
         shared[i] = (char) ('a' + i % 23);
     for (size_t i = 0; i < records; i++) {
-        struct command_record *record = record_new(&none, 1 + i % 50);
+        struct pending_call *record = pending_call_new(&none, 1 + i % 50);
         size_t split = i * 37 % SHARED, end = i % 7 == 6 ? split : SHARED - i % 11;
         record->length = i % 5 == 4 ? 0 : 1 + i % 50;
         memset(record->bytes, 'A' + (int) (i % 26), record->length);
-        record->head = (struct record_piece){shared, split};
-        record->tail = (struct record_piece){shared + split, end > split ? end - split : 0};
+        record->head = (struct pending_call_piece){shared, split};
+        record->tail = (struct pending_call_piece){shared + split, end > split ? end - split : 0};
         record->on_reply = on_piece_answer;
         memcpy(stream->wanted + stream->sent, shared, split);
         stream->sent += split;
@@ -206,9 +206,9 @@ static int other_begin(int listening, const char *path, bool tls) {
 static void test_burst(int listening, const char *path) {
     struct pipeline *const both[] = {&pipeline, &other};
     int fds[] = {server, other_begin(listening, path, false)};
-    struct burst burst;
+    struct multi_write burst;
 
-    burst_init(&burst);
+    multi_write_init(&burst);
     for (size_t records = 1; records < 40; records += 6) {
         memset(streams, 0, sizeof(streams));
         for (unsigned i = 0; i < 2; i++)
@@ -225,7 +225,7 @@ static void test_burst(int listening, const char *path) {
         ok(is_whole(&streams[0]) && is_whole(&streams[1]), "%zu commands in a burst come as they are",
            records);
     }
-    burst_deinit(&burst);
+    multi_write_deinit(&burst);
     pipeline_close(&other);
     (void) close(fds[1]);
 }
@@ -239,11 +239,11 @@ static void test_hiredis(int listening, const char *path) {
     char got[64] = "";
 
     list_init(&none);
-    struct command_record *record = record_new(&none, sizeof(own));
+    struct pending_call *record = pending_call_new(&none, sizeof(own));
     memcpy(record->bytes, own, sizeof(own) - 1);
     record->length = sizeof(own) - 1;
-    record->head = (struct record_piece){begin, sizeof(begin) - 1};
-    record->tail = (struct record_piece){end, sizeof(end) - 1};
+    record->head = (struct pending_call_piece){begin, sizeof(begin) - 1};
+    record->tail = (struct pending_call_piece){end, sizeof(end) - 1};
     record->on_reply = on_piece_answer;
     pipeline_send(&other, record);
     pipeline_flush(&other);
@@ -301,24 +301,24 @@ static void test_banner(int listening, const char *path) {
 /* The one that was refused second comes back after another was asked for. */
 static void test_held(void) {
     static const bool repeated[] = {true, false, true, false};
-    struct command_record *records[4];
+    struct pending_call *records[4];
     struct list held, none;
     char order[8] = "";
 
     list_init(&held);
     list_init(&none);
     for (unsigned i = 0; i < 4; i++) {
-        records[i] = record_new(&none, 1);
+        records[i] = pending_call_new(&none, 1);
         records[i]->repeated = repeated[i];
-        record_hold(&held, records[i]);
+        pending_call_hold(&held, records[i]);
     }
     list_for_each_safe(node, &held) {
         for (unsigned i = 0; i < 4; i++)
-            if (list_entry(node, struct command_record, link) == records[i])
+            if (list_entry(node, struct pending_call, link) == records[i])
                 (void) strcat(order, (const char *[]){"a", "c", "b", "d"}[i]);
     }
     is_string(order, "abcd", "what waits for the scripts keeps the order in which it was asked for");
-    records_free(&held);
+    pending_call_free_all(&held);
 }
 
 int main(void) {

@@ -10,10 +10,10 @@
 static bool falls_under(const char *pattern, const char *name) {
     char copied[64];
     (void) snprintf(copied, sizeof(copied), "%s", pattern);
-    const struct rule rule = {.pattern = copied, .terms = {.max_hold_ms = 7}};
+    const struct policy_rule rule = {.pattern = copied, .terms = {.max_hold_ms = 7}};
     const struct policy policy = {.rules = &rule, .n_rules = 1};
 
-    return policy_terms(&policy, name, strlen(name)).max_hold_ms == 7;
+    return policy_limits_of(&policy, name, strlen(name)).max_hold_ms == 7;
 }
 
 static void test_patterns(void) {
@@ -38,21 +38,21 @@ static void test_hostile_name(void) {
     }
     memcpy(pattern + NAME_BYTES_MAX - 2, "*b", 3);
     name[NAME_BYTES_MAX] = 0;
-    const struct rule rule = {.pattern = pattern, .terms = {.fencing = true}};
+    const struct policy_rule rule = {.pattern = pattern, .terms = {.fencing = true}};
     const struct policy policy = {.rules = &rule, .n_rules = 1};
-    ok(!policy_terms(&policy, name, NAME_BYTES_MAX).fencing, "a name that almost matches many stars");
+    ok(!policy_limits_of(&policy, name, NAME_BYTES_MAX).fencing, "a name that almost matches many stars");
 }
 
 static void test_order(void) {
     char first[] = "a*", second[] = "*";
-    const struct rule rules[] = {{first, {.default_ttl_ms = 1}}, {second, {.default_ttl_ms = 2}}};
+    const struct policy_rule rules[] = {{first, {.default_ttl_ms = 1}}, {second, {.default_ttl_ms = 2}}};
     struct policy policy = {.terms = {.default_ttl_ms = 3}, .rules = rules, .n_rules = 2};
 
-    is_int(policy_terms(&policy, "ab", 2).default_ttl_ms, 1, "the first rule that matches counts");
-    is_int(policy_terms(&policy, "ba", 2).default_ttl_ms, 2, "then the next");
+    is_int(policy_limits_of(&policy, "ab", 2).default_ttl_ms, 1, "the first rule that matches counts");
+    is_int(policy_limits_of(&policy, "ba", 2).default_ttl_ms, 2, "then the next");
     policy.n_rules = 1;
-    is_int(policy_terms(&policy, "ba", 2).default_ttl_ms, 3, "without one what holds for all");
-    is_int(policy_terms(&policy, "abc", 0).default_ttl_ms, 3, "only the name's own bytes count");
+    is_int(policy_limits_of(&policy, "ba", 2).default_ttl_ms, 3, "without one what holds for all");
+    is_int(policy_limits_of(&policy, "abc", 0).default_ttl_ms, 3, "only the name's own bytes count");
 }
 
 static void test_hold(void) {

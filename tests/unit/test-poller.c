@@ -10,20 +10,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "io/clock.h"
-#include "io/poller.h"
+#include "io/loop/clock.h"
+#include "io/loop/poller.h"
 #include "tap.h"
 
 #define NS_PER_US INT64_C(1000)
 #define YIELD_NS (5 * NS_PER_US)
 #define SLEEP_NS (20 * NS_PER_US)
 
-enum { LOOKS_MAX = 20 /* within 100 us */ };
+enum { LEADER_QUERIES_MAX = 20 /* within 100 us */ };
 
 static struct world {
     int fd;
     struct poller *poller;
-    struct poll_target target;
+    struct poller_target target;
     unsigned turns, sleeps, yields, wanted;
     bool brings;      /* a yield comes back with an event, */
     int64_t yield_ns; /* after so long */
@@ -54,7 +54,7 @@ int sched_yield(void) {
 
 /* --- the thread's work --- */
 
-static void on_events(struct poll_target *target, uint32_t events) {
+static void on_events(struct poller_target *target, uint32_t events) {
     uint64_t count;
 
     (void) target;
@@ -102,13 +102,13 @@ static void test_looks(void) {
 static void test_looks_in_vain(void) {
     world.brings = false;
     run(1);
-    is_int(world.yields, LOOKS_MAX, "if nothing comes it looks for 100 us");
+    is_int(world.yields, LEADER_QUERIES_MAX, "if nothing comes it looks for 100 us");
     is_int(world.sleeps, 1, "and sleeps after all");
     run(1);
     is_int(world.yields, 0, "after a long wait it sleeps at once");
     world.sleep_ns = 200 * NS_PER_US;
     run(2);
-    is_int(world.yields, LOOKS_MAX, "after a short one it looks again");
+    is_int(world.yields, LEADER_QUERIES_MAX, "after a short one it looks again");
     is_int(world.sleeps, 2, "after a long sleep, not");
     world.sleep_ns = SLEEP_NS;
     world.brings = true;

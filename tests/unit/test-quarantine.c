@@ -88,7 +88,7 @@ static void test_read_before(void) {
 
 static void test_unreachable(void) {
     world_begin(3);
-    shard_node_gone(&world.shard, 2, STANDING_CONNECTING, "down", world.now_ns);
+    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "down", world.now_ns);
     forgets(0);
     for (unsigned second = 0; second < 70; second++) {
         pass_ms(SECOND_MS);
@@ -103,7 +103,7 @@ static void test_unreachable(void) {
     ok(world.blessed[0].rested, "that counts for all");
 
     world_begin(3);
-    shard_node_gone(&world.shard, 2, STANDING_CONNECTING, "down", world.now_ns);
+    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "down", world.now_ns);
     forgets(0);
     pass_ms(5000);
     node_joins(2);
@@ -115,7 +115,7 @@ static void test_all_forget(void) {
     world_begin(3);
     world.shard.max_ttl_ms = SECOND_MS;
     for (unsigned i = 0; i < 3; i++) {
-        shard_node_gone(&world.shard, i, STANDING_CONNECTING, "gone", world.now_ns);
+        shard_node_gone(&world.shard, i, NODE_STATE_CONNECTING, "gone", world.now_ns);
         shard_node_ready(&world.shard, i, world.now_ns);
     }
     for (unsigned i = 0; i < 3; i++)
@@ -134,7 +134,7 @@ static void test_all_forget(void) {
 static void test_single_node(void) {
     world_begin(1);
     world.shard.max_ttl_ms = SECOND_MS;
-    shard_node_gone(&world.shard, 0, STANDING_CONNECTING, "gone", world.now_ns);
+    shard_node_gone(&world.shard, 0, NODE_STATE_CONNECTING, "gone", world.now_ns);
     shard_node_ready(&world.shard, 0, world.now_ns);
     probed(0, marked_node);
     is_int(rests_ms(0), 11100, "of a single node there is nobody to ask: those who are connected are heard");
@@ -348,13 +348,13 @@ static void test_foreign(void) {
     is_int(shard_askable(&world.shard), 0,
            "rule 10: while one node is of another fleet, no other node is asked");
     is_string(world.reasons[2], whose, "people are told whose it is");
-    is_int(world.standings[0], STANDING_FAILED, "and that the others don't vote");
-    shard_node_gone(&world.shard, 2, STANDING_CONNECTING, "down", world.now_ns);
+    is_int(world.standings[0], NODE_STATE_FAILED, "and that the others don't vote");
+    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "down", world.now_ns);
     pass_ms(2000);
     is_int(shard_askable(&world.shard), 0, "also when it can't be reached");
     node_joins(2);
     is_int(shard_askable(&world.shard), 7, "until it is ours");
-    is_int(world.standings[0], STANDING_VOTING, "then all vote again");
+    is_int(world.standings[0], NODE_STATE_VOTING, "then all vote again");
     changes(2, of_others());
     shard_node_bless(&world.shard, 2, world.now_ns);
     is_int(world.amendments[2], 1, "an operator's word makes it ours");
@@ -387,7 +387,7 @@ static void test_rival(void) {
     world_begin(3);
     world.shard.max_ttl_ms = SECOND_MS;
     for (unsigned i = 0; i < 3; i++) {
-        shard_node_gone(&world.shard, i, STANDING_CONNECTING, "gone", world.now_ns);
+        shard_node_gone(&world.shard, i, NODE_STATE_CONNECTING, "gone", world.now_ns);
         shard_node_ready(&world.shard, i, world.now_ns);
     }
     for (unsigned i = 0; i < 3; i++)

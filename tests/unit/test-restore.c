@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 
 #include "front.h"
-#include "local/keep.h"
-#include "local/restoration.h"
-#include "local/secret.h"
+#include "local/recovery/ledger-writer.h"
+#include "local/recovery/restore.h"
+#include "local/resume-token.h"
 #include "tap.h"
 
 enum { COMMANDS_MAX = 64, REQUESTS = 16, ENTRIES = 64, LEFT_MS = 9898 };
@@ -21,7 +21,7 @@ static struct keeper {
 static const struct ledger_size size = {.sessions = LISTENERS, .entries = ENTRIES};
 static struct ledger ledger;
 static void *memory, *past_memory;
-static struct keep_result result;
+static struct ledger_writer_result result;
 
 /* What the next process finds. */
 static struct finds {
@@ -33,7 +33,7 @@ static struct finds {
 
 /* The keeper's number of a request is another than its id: these tests speak of ids alone. */
 static void on_command(void *userdata, uint64_t hash, const struct command *command) {
-    const struct request *request = number_find(&front.service.registry.numbers, command->request);
+    const struct request *request = keeper_handle_find(&front.service.registry.numbers, command->request);
 
     (void) userdata;
     (void) hash;
@@ -113,7 +113,7 @@ static bool process_dead(void *userdata, pid_t pid) {
 /* The process is killed, and the next one has taken over, but serves nobody yet. */
 static void replace(void) {
     static uint32_t order[REQUESTS];
-    struct keep_past past = {
+    struct ledger_writer_past past = {
         .session = session_here, .whole = session_whole, .dead = process_dead, .order = order};
 
     if (past_memory)
@@ -123,13 +123,13 @@ static void replace(void) {
     front.service.policy.max_ttl_ms = finds.max_ttl_ms;
     memset(order, 0, sizeof(order));
     assert(ledger_reader_init(&past.reader, past_memory, ledger_bytes(&size)));
-    result = keep_restore(&front.service, &past, front.now_ns);
+    result = ledger_writer_restore(&front.service, &past, front.now_ns);
     for (unsigned i = 0; i < LISTENERS; i++)
         flush(i);
 }
 
 static void serve(void) {
-    registry_restore_end(&front.service.registry, front.now_ns);
+    restore_end(&front.service.registry, front.now_ns);
 }
 
 /* --- */
@@ -211,11 +211,11 @@ static void ask_id(unsigned session, const char *word, uint64_t id) {
 }
 
 static void resume(unsigned session, const char *name, const char *options) {
-    struct secret secret = {.ttl_ms = 10000, .hold_until_ns = INSTANT_NEVER, .token = 5};
-    char text[SECRET_TEXT_BYTES_MAX + 1], line[SECRET_TEXT_BYTES_MAX + 64];
+    struct resume_token secret = {.ttl_ms = 10000, .hold_until_ns = INSTANT_NEVER, .token = 5};
+    char text[RESUME_TOKEN_BYTES_MAX + 1], line[RESUME_TOKEN_BYTES_MAX + 64];
 
     memset(secret.value, 'r', sizeof(secret.value));
-    text[secret_write(&secret, text)] = '\0';
+    text[resume_token_write(&secret, text)] = '\0';
     (void) snprintf(line, sizeof(line), "RESUME %s %s%s", name, text, options);
     ask(session, line);
 }

@@ -76,8 +76,8 @@ static void test_ended(void) {
 
 static void test_out_of_reach(void) {
     world_begin(3);
-    shard_node_gone(&world.shard, 1, STANDING_CONNECTING, "connection refused", world.now_ns);
-    shard_node_gone(&world.shard, 2, STANDING_CONNECTING, "connection refused", world.now_ns);
+    shard_node_gone(&world.shard, 1, NODE_STATE_CONNECTING, "connection refused", world.now_ns);
+    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "connection refused", world.now_ns);
     resume(1, false);
     ok(failed_with(FAILURE_NO_QUORUM), "one try with one of three nodes: no quorum, which is not the end");
     world.n_reports = 0;

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "io/send-buffer.h"
+#include "io/client/send-buffer.h"
 #include "tap.h"
 
 enum { ROUNDS = 20000, BYTES_MAX = 3000 };
@@ -20,7 +20,7 @@ static void test_parts(void) {
     send_buffer_append(&buffer, "before", 6);
     send_buffer_attach(&buffer, fd);
     send_buffer_append(&buffer, "behind", 6);
-    struct send_part part = send_buffer_part(&buffer);
+    struct send_buffer_part part = send_buffer_part(&buffer);
     ok(part.length == 6 && part.fd < 0 && !part.whole, "first what stands before the descriptor");
     send_buffer_advance(&buffer, 4);
     send_buffer_advance(&buffer, 2);
@@ -65,7 +65,7 @@ static void test_random(void) {
         send_buffer_append(&buffer, bytes, length);
         put += length;
         while (send_buffer_unsent(&buffer) > 0 && good && random_between(&random, 0, 8 - 1) > 0) {
-            const struct send_part part = send_buffer_part(&buffer);
+            const struct send_buffer_part part = send_buffer_part(&buffer);
             size_t some = (size_t) random_between(&random, 1, (int64_t) part.length);
             for (size_t i = 0; i < some; i++)
                 good &= part.bytes[i] == (char) ((taken + i) % 251);

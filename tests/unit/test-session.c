@@ -672,7 +672,7 @@ static void test_listings(void) {
     ask(1, "STATUS");
     is_string(got(1), "", "STATUS waits for the keepers");
     is_int(keeper.surveys, 1, "who are asked");
-    service_surveyed(&front.service, front.now_ns);
+    front_state_surveyed(&front.service, front.now_ns);
     ok(begins(1, "*42\r\n") && strstr(got(1), "$7\r\nwaiters\r\n:300\r\n"), "and then tells the numbers");
 }
 
@@ -690,21 +690,21 @@ static const char *integer_of(const char *key) {
 
 static void nodes_reply(void) {
     ask(0, "NODES");
-    service_surveyed(&front.service, front.now_ns);
+    front_state_surveyed(&front.service, front.now_ns);
 }
 
 static void test_nodes(void) {
     const struct report quarantined = {
-        .kind = REPORT_NODE, .standing = STANDING_QUARANTINED, .text = "is new", .text_length = 6};
+        .kind = REPORT_NODE, .standing = NODE_STATE_QUARANTINED, .text = "is new", .text_length = 6};
 
     begin(8);
     nodes_reply();
     is_string(integer_of("until"), "-1", "NODES: nothing is known of the end of what is no quarantine");
     is_string(integer_of("rtt_p99"), "0", "nor of round trips");
-    service_node_report(&front.service, 0, &quarantined, front.now_ns);
+    front_state_node_report(&front.service, 0, &quarantined, front.now_ns);
     nodes_reply();
     is_string(integer_of("until"), "-1", "nor before the mark is left");
-    front.service.keepers[0].figures[0] = (struct node_figures){
+    front.service.keepers[0].figures[0] = (struct front_state_node_times){
         .until_ns = front.now_ns + 61 * NS_PER_S, .rtt_p50_us = 200, .rtt_p99_us = 900, .evicted_keys = 7};
     nodes_reply();
     is_string(integer_of("until"), "61000", "then until when");

@@ -30,7 +30,7 @@ static void test_grant(void) {
 static void test_quorum_is_of_the_configured(void) {
     world_begin(5);
     for (unsigned i = 2; i < 5; i++)
-        shard_node_gone(&world.shard, i, STANDING_CONNECTING, "connection refused", world.now_ns);
+        shard_node_gone(&world.shard, i, NODE_STATE_CONNECTING, "connection refused", world.now_ns);
     contend(1, false);
     ok(last_report(REPORT_FAILED), "rule 1: with two of five reachable the attempt fails at once");
     is_int(last_report(REPORT_FAILED)->failure, FAILURE_NO_QUORUM, "and it says no quorum");
@@ -38,7 +38,8 @@ static void test_quorum_is_of_the_configured(void) {
               "with the reason, once for all nodes that share it");
     world_begin(5);
     for (unsigned i = 2; i < 5; i++)
-        shard_node_gone(&world.shard, i, STANDING_CONNECTING, i == 3 ? "no route" : "refused", world.now_ns);
+        shard_node_gone(&world.shard, i, NODE_STATE_CONNECTING, i == 3 ? "no route" : "refused",
+                        world.now_ns);
     contend(1, false);
     is_string(world.texts[0], "0 of 5 nodes voted, 3 are needed; c: refused; d: no route; e: refused",
               "or with that of each node");
@@ -90,7 +91,7 @@ static void test_release_owed(void) {
     struct sent release = *last_sent(OPERATION_RELEASE);
     vote(1, &release, VOTE_CUT);
     vote(2, &release, VOTE_YES);
-    shard_node_gone(&world.shard, 1, STANDING_CONNECTING, "closed", world.now_ns);
+    shard_node_gone(&world.shard, 1, NODE_STATE_CONNECTING, "closed", world.now_ns);
     command(COMMAND_RELEASE, 1);
     node_joins(1);
     ok(last_sent(OPERATION_RELEASE) && last_sent(OPERATION_RELEASE)->nodes == 0x2,
@@ -194,7 +195,7 @@ static unsigned count_probing(void) {
 
 static void test_probed_along(void) {
     world_begin(3);
-    shard_node_gone(&world.shard, 2, STANDING_CONNECTING, "closed", world.now_ns);
+    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "closed", world.now_ns);
     pass_ms(1000); /* then each knows of the others */
     pass_ms(8400);
     shard_probe_early(&world.shard, 1500 * NS_PER_MS, world.now_ns);
@@ -316,7 +317,7 @@ static void test_late_answers_awaited(void) {
 
     world_begin(3);
     hold(1);
-    shard_node_gone(&world.shard, 2, STANDING_CONNECTING, "closed", world.now_ns);
+    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "closed", world.now_ns);
     sent = pass_to_extension();
     vote(0, &sent, VOTE_YES);
     pass_ms(400);
@@ -573,7 +574,7 @@ static void test_unconfirmed_mark(void) {
     world_begin(3);
     lose_memory(0);
     uint32_t first = world.marks[0];
-    shard_node_gone(&world.shard, 0, STANDING_CONNECTING, "cut", world.now_ns);
+    shard_node_gone(&world.shard, 0, NODE_STATE_CONNECTING, "cut", world.now_ns);
     pass_ms(100000);
     shard_node_ready(&world.shard, 0, world.now_ns);
     ok(world.leaves[0] && world.marks[0] != first,
@@ -588,7 +589,7 @@ static void test_mark_outlives_connection(void) {
     lose_memory(0);
     uint32_t first = world.marks[0];
     probed(0, &marked_node);
-    shard_node_gone(&world.shard, 0, STANDING_CONNECTING, "cut", world.now_ns);
+    shard_node_gone(&world.shard, 0, NODE_STATE_CONNECTING, "cut", world.now_ns);
     pass_ms(100000);
     shard_node_ready(&world.shard, 0, world.now_ns);
     ok(!world.leaves[0] && world.marks[0] == first, "a confirmed mark is looked for after a reconnect");
@@ -629,12 +630,12 @@ static void is_told(enum standing standing, const char *reason, const char *why)
 
 static void test_standings(void) {
     world_begin(3);
-    shard_node_gone(&world.shard, 0, STANDING_CONNECTING, "refused", world.now_ns);
-    is_told(STANDING_CONNECTING, "refused", "a node that is out of reach is told");
+    shard_node_gone(&world.shard, 0, NODE_STATE_CONNECTING, "refused", world.now_ns);
+    is_told(NODE_STATE_CONNECTING, "refused", "a node that is out of reach is told");
     shard_node_ready(&world.shard, 0, world.now_ns);
-    is_told(STANDING_PROBING, "being examined", "one that is back is not what it was");
+    is_told(NODE_STATE_PROBING, "being examined", "one that is back is not what it was");
     probed(0, &blessed_node);
-    is_told(STANDING_VOTING, "", "one that may be trusted votes");
+    is_told(NODE_STATE_VOTING, "", "one that may be trusted votes");
 }
 
 static void test_operator_blesses(void) {
@@ -661,7 +662,7 @@ static void test_operator_blesses(void) {
     world_begin(3);
     lose_memory(0);
     shard_node_bless(&world.shard, 0, world.now_ns);
-    shard_node_gone(&world.shard, 0, STANDING_CONNECTING, "cut", world.now_ns);
+    shard_node_gone(&world.shard, 0, NODE_STATE_CONNECTING, "cut", world.now_ns);
     shard_node_ready(&world.shard, 0, world.now_ns);
     probed(0, &marked_node);
     is_int(world.blessings[0], 0, "a blessing does not outlive the connection");

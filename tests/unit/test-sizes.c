@@ -2,14 +2,14 @@
  * whole, with what the allocator and the kernel add. */
 
 #include "core/shard.h"
-#include "local/ledger.h"
+#include "local/recovery/ledger.h"
 #include "local/registry.h"
 #include "tap.h"
 
 enum {
-    TIMER_BYTES = sizeof(struct agenda_item), /* its instant is many others', as a rule */
-    FRONT_BYTES = sizeof(struct request) + sizeof(struct name) + sizeof(uint32_t) /* its bucket */ +
-                  sizeof(struct number_slot) + TIMER_BYTES,
+    TIMER_BYTES = sizeof(struct timer_queue_item), /* its instant is many others', as a rule */
+    FRONT_BYTES = sizeof(struct request) + sizeof(struct name_table_entry) +
+                  sizeof(uint32_t) /* its bucket */ + sizeof(struct keeper_handle_slot) + TIMER_BYTES,
     KEEPER_BYTES = sizeof(struct lease) + sizeof(uint32_t) /* its request */ + TIMER_BYTES,
     TEXTS_BYTES = 32 + 48, /* of a name of 16 characters: alone, and with pid, uid and data */
     LEASE_BYTES_MAX = 600,
@@ -25,7 +25,7 @@ static void test_sizes(void) {
     at_most(FRONT_BYTES + KEEPER_BYTES + TEXTS_BYTES, LEASE_BYTES_MAX, "in all");
     at_most(sizeof(struct ledger_entry), 184, "bytes in the ledger");
     ok(offsetof(struct request, pool_link) == 0 && offsetof(struct lease, pool_link) == 0 &&
-           offsetof(struct guise, pool_link) == 0,
+           offsetof(struct request_secrets, pool_link) == 0,
        "a pool's link comes first");
     ok(offsetof(struct request, generation) >= sizeof(uint32_t) &&
            offsetof(struct lease, serial) >= sizeof(uint32_t),

@@ -12,7 +12,7 @@
 /* The process before this one; now and then some of its leases are not over yet. */
 static void succeed(instant_ns from_ns) {
     static const char identity[] = ":web1:00c0ffee:";
-    struct predecessor predecessor = {
+    struct foreign_key_predecessor predecessor = {
         .length = strlen(identity), .from_ns = from_ns, .until_ns = world.now_ns + 20 * NS_PER_S};
 
     memcpy(predecessor.identity, identity, sizeof(identity));
@@ -120,14 +120,14 @@ static void test_left_alone(void) {
 }
 
 static void test_long_value(void) {
-    static char value[TEXT_BYTES_MAX + 64];
+    static char value[SHARED_STRING_BYTES_MAX + 64];
 
     memset(value, 'x', sizeof(value) - 1);
     memcpy(value, HEX REST, strlen(HEX REST));
     world_begin(3);
     succeed(0);
     is_int(deleted(value), 0, "a value that is too long is left alone");
-    value[TEXT_BYTES_MAX - 1 + strlen(HEX)] = '\0';
+    value[SHARED_STRING_BYTES_MAX - 1 + strlen(HEX)] = '\0';
     world_begin(3);
     succeed(0);
     is_int(deleted(value), 1, "the longest that can be is deleted");
@@ -142,7 +142,7 @@ static void test_many(void) {
         const struct sent *attempt = last_sent(OPERATION_ACQUIRE);
         meet(0, attempt, HEX REST);
         vote(1, attempt, VOTE_FOREIGN);
-        vote(2, attempt, VOTE_YES); /* too late; without it, the node would be slow */
+        vote(2, attempt, VOTE_YES);                      /* too late; without it, the node would be slow */
         vote(2, last_sent(OPERATION_RELEASE), VOTE_YES); /* an undo */
         world.n_sends = 0;
         while (!last_sent(OPERATION_ACQUIRE))

@@ -150,7 +150,7 @@ static void bless_again(unsigned node, int64_t floor_us) {
     struct probe probe = blessed_node;
 
     probe.floor_us = floor_us;
-    shard_node_gone(&world.shard, node, STANDING_CONNECTING, "cut", world.now_ns);
+    shard_node_gone(&world.shard, node, NODE_STATE_CONNECTING, "cut", world.now_ns);
     shard_node_ready(&world.shard, node, world.now_ns);
     shard_node_probed(&world.shard, node, &probe, world.now_ns);
 }

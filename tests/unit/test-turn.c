@@ -9,10 +9,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "io/batch.h"
-#include "io/burst.h"
-#include "io/fleet.h"
-#include "io/loop.h"
+#include "io/node/batcher.h"
+#include "io/loop/multi-write.h"
+#include "io/node/fleet.h"
+#include "io/loop/loop.h"
 #include "tap.h"
 
 enum { NODES = 3, KINDS = 4, NAMES = 40, ITEMS_MAX = 64, ITEM_BYTES_MAX = 16384 };
@@ -24,7 +24,7 @@ static struct redis *nodes[NODES_MAX];
 static struct fleet fleets[NODES_MAX];
 static struct batcher *batcher;
 static sd_event *event;
-static struct text *names[NAMES];
+static struct shared_string *names[NAMES];
 static unsigned votes, wanted, cuts, turns;
 static node_set ready;
 
@@ -38,15 +38,15 @@ ssize_t writev(int fd, const struct iovec *pieces, int n) {
     return syscall(SYS_writev, fd, pieces, n);
 }
 
-void burst_init(struct burst *burst) {
+void multi_write_init(struct multi_write *burst) {
     burst->context = 0;
 }
 
-void burst_deinit(struct burst *burst) {
+void multi_write_deinit(struct multi_write *burst) {
     (void) burst;
 }
 
-int burst_write(const struct burst *burst, struct burst_write *writes, size_t n) {
+int multi_write_write(const struct multi_write *burst, struct multi_write_write *writes, size_t n) {
     (void) burst;
     if (no_bursts)
         return -ENOSYS;
@@ -159,7 +159,7 @@ static void on_state(void *userdata, struct redis *redis, enum redis_state state
 
 static void on_reply(void *userdata, struct redis *redis, void *tag, redisReply *reply) {
     (void) userdata;
-    batch_answered(batcher, NULL, redis_index(redis), tag, reply, 0);
+    batcher_answered(batcher, NULL, redis_index(redis), tag, reply, 0);
 }
 
 static void on_look(void *userdata, struct redis *redis) {
@@ -253,13 +253,13 @@ static int listen_at(const char *path) {
 }
 
 static void make_names(void) {
-    static unsigned char memory[NAMES * TEXT_BLOCK_BYTES] __attribute__((aligned(16)));
-    static struct text_store texts;
+    static unsigned char memory[NAMES * SHARED_STRING_BLOCK_BYTES] __attribute__((aligned(16)));
+    static struct shared_string_pool texts;
     char name = '0';
 
-    text_store_init(&texts, memory, sizeof(memory));
+    shared_string_pool_init(&texts, memory, sizeof(memory));
     for (unsigned i = 0; i < NAMES; i++, name++)
-        if (!(names[i] = text_new(&texts, &name, 1, NULL, 0)))
+        if (!(names[i] = shared_string_new(&texts, &name, 1, NULL, 0)))
             abort();
 }
 

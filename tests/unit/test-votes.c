@@ -1,6 +1,6 @@
 /* What a release's answer tells of those who wait: agent/scripts/release.lua says how many heard of it. */
 
-#include "io/votes.h"
+#include "io/node/script-replies.h"
 #include "tap.h"
 
 static redisReply integer(long long number) {
@@ -8,7 +8,7 @@ static redisReply integer(long long number) {
 }
 
 static struct vote released(const redisReply *reply, uint32_t count, uint32_t index) {
-    return votes_of(OPERATION_RELEASE, count, reply, index);
+    return script_replies_vote(OPERATION_RELEASE, count, reply, index);
 }
 
 static void is_released(redisReply *answer, bool heard, const char *what) {
@@ -51,7 +51,8 @@ static void test_others(void) {
     redisReply *both[] = {&now, &two};
     const redisReply reply = {.type = REDIS_REPLY_ARRAY, .element = both, .elements = 2};
 
-    ok(!votes_of(OPERATION_EXTEND, 1, &reply, 0).heard, "what else is answered with 2 is not heard of");
+    ok(!script_replies_vote(OPERATION_EXTEND, 1, &reply, 0).heard,
+       "what else is answered with 2 is not heard of");
 }
 
 int main(void) {

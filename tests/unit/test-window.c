@@ -132,7 +132,7 @@ static void test_slow(void) {
        "a node that answers steadily but too slowly is not asked for "
        "new leases: it was for %u of 100",
        asked);
-    ok(strncmp(world.reasons[2], "slow: ", 6) == 0 && world.standings[2] == STANDING_VOTING,
+    ok(strncmp(world.reasons[2], "slow: ", 6) == 0 && world.standings[2] == NODE_STATE_VOTING,
        "and that is told");
     while (world.shard.nodes[2].outstanding > 0)
         vote(2, &sents[0], VOTE_YES);

@@ -30,7 +30,7 @@ static void on_send(void *userdata, const struct send *send) {
                           .orphan = send->orphan};
     if (send->text)
         (void) snprintf(sent->tail, sizeof(sent->tail), "%.*s", (int) send->text->tail_length,
-                        text_tail(send->text));
+                        shared_string_tail(send->text));
     if (send->secret)
         memcpy(sent->secret, send->secret, SECRET_BYTES);
     if (send->former)
@@ -88,7 +88,7 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     memset(secret, ++world.secrets, SECRET_BYTES);
 }
 
-static void on_listen(void *userdata, uint64_t request, const struct text *name, bool wanted) {
+static void on_listen(void *userdata, uint64_t request, const struct shared_string *name, bool wanted) {
     (void) userdata;
     assert(wanted ? world.listens == 0 : world.listens == request);
     assert(name->head_length == 1 && name->bytes[0] == 'x');

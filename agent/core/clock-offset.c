@@ -1,0 +1,56 @@
+#include "core/clock-offset.h"
+
+#include <assert.h>
+
+#include "core/limits.h"
+
+/* By how much two clocks may run apart in that time. */
+static int64_t drift_ns(int64_t elapsed_ns) {
+    return elapsed_ns / DRIFT_DIVISOR;
+}
+
+/* Small steps are within every lease's allowance, but not one after the other: what they have used up of it
+ * comes back in the time of the longest lease. True when this one is small enough. */
+static bool spend(struct clock_offset *offset, int64_t step_ns, int64_t elapsed_ns) {
+    static const int64_t back_divisor = (int64_t) TTL_MS_MAX / CLOCK_SLACK_MS;
+
+    offset->spent_ns = instant_max(offset->spent_ns - elapsed_ns / back_divisor, 0);
+    offset->spent_ns += step_ns < 0 ? -step_ns : step_ns;
+    return offset->spent_ns <= CLOCK_SLACK_MS * NS_PER_MS;
+}
+
+int64_t clock_offset_update(struct clock_offset *offset, int64_t time_us, instant_ns sent_ns,
+                            instant_ns received_ns) {
+    /* TIME is cut to whole microseconds. */
+    int64_t doubt_ns = drift_ns(received_ns - sent_ns);
+    int64_t low_ns = time_us * NS_PER_US - received_ns - doubt_ns;
+    int64_t high_ns = (time_us + 1) * NS_PER_US - sent_ns + doubt_ns;
+    int64_t step_ns = 0, spent_ns = 0;
+    instant_ns known_since_ns = offset->known ? offset->known_since_ns : received_ns;
+
+    assert(sent_ns <= received_ns && (!offset->known || offset->at_ns <= received_ns));
+    if (offset->known) {
+        int64_t wider_ns = drift_ns(received_ns - offset->at_ns);
+        int64_t known_low_ns = offset->low_ns - wider_ns, known_high_ns = offset->high_ns + wider_ns;
+        if (low_ns > known_high_ns) {
+            step_ns = low_ns - known_high_ns;
+        } else if (high_ns < known_low_ns) {
+            step_ns = high_ns - known_low_ns;
+        } else {
+            low_ns = instant_max(low_ns, known_low_ns);
+            high_ns = instant_min(high_ns, known_high_ns);
+        }
+        if (spend(offset, step_ns, received_ns - offset->at_ns)) {
+            step_ns = 0;
+            spent_ns = offset->spent_ns;
+        }
+    }
+    *offset = (struct clock_offset){.known = true,
+                                    .low_ns = low_ns,
+                                    .high_ns = high_ns,
+                                    .at_ns = received_ns,
+                                    .known_since_ns = step_ns == 0 ? known_since_ns : received_ns,
+                                    .sent_ns = sent_ns,
+                                    .spent_ns = spent_ns};
+    return step_ns;
+}

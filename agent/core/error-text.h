@@ -1,0 +1,30 @@
+/* Sentences about the state of a shard, for error replies. */
+#pragma once
+
+#include <stddef.h>
+
+#include "core/event.h"
+
+struct lease;
+struct shard;
+
+enum { ERROR_TEXT_BYTES = 1024 };
+
+/* "held by web1:7c1f09ab:4321, 8123 ms left", or that the key is no lock. Returns the length. */
+size_t error_text_busy(const struct lease *lease, char buffer[ERROR_TEXT_BYTES]);
+
+/* "2 of 5 nodes voted, 3 are needed; a: connection refused; …". Who is in neither set is told with its
+ * trouble. Returns the length. */
+size_t error_text_no_quorum(const struct shard *shard, node_set voted, node_set open,
+                            char buffer[ERROR_TEXT_BYTES]);
+
+/* "it has ended: 2 of 3 nodes have its key no more". Returns the length. */
+size_t error_text_ended(const struct shard *shard, node_set gone, char buffer[ERROR_TEXT_BYTES]);
+
+/* The part of a lock value that people read: "host:agent:pid" of ours, else the value, with other bytes than
+ * printable ASCII as \xNN, cut to fit. Returns the length. */
+size_t error_text_holder(const char *value, size_t length, char *buffer, size_t size);
+
+/* Where a value of our own form ends its "host:agent:pid:uid" part and the data begins; 0 when it is not of
+ * our form. */
+size_t error_text_data_offset(const char *value, size_t length);

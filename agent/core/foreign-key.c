@@ -1,0 +1,112 @@
+#include "core/foreign-key.h"
+
+#include <string.h>
+
+#include "core/shard.h"
+
+enum { HEX_BYTES = 2 * SECRET_BYTES };
+
+static int digit_of(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The random part of a lock value. */
+static bool read_secret(const char *hex, uint8_t secret[SECRET_BYTES]) {
+    for (unsigned i = 0; i < SECRET_BYTES; i++) {
+        int high = digit_of(hex[2 * i]), low = digit_of(hex[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        secret[i] = (uint8_t) (high << 4 | low);
+    }
+    return true;
+}
+
+/* The one that this value is being deleted by already, or NULL. */
+static struct lease *find_among(const struct list *leases, const struct lease *lease, const uint8_t *secret,
+                                const char *rest, size_t length) {
+    for (struct list *at = leases->next; at != leases; at = at->next) {
+        struct lease *orphan = list_entry(at, struct lease, ending_link);
+        const struct shared_string *text = orphan->text;
+        if (orphan->orphan && memcmp(orphan->secret, secret, SECRET_BYTES) == 0 &&
+            text->tail_length == length && memcmp(shared_string_tail(text), rest, length) == 0 &&
+            text->head_length == lease->text->head_length &&
+            memcmp(text->bytes, lease->text->bytes, text->head_length) == 0)
+            return orphan;
+    }
+    return NULL;
+}
+
+static struct lease *find_orphan(const struct shard *shard, const struct lease *lease, const uint8_t *secret,
+                                 const char *rest, size_t length) {
+    struct lease *orphan = find_among(&shard->owing, lease, secret, rest, length);
+    return orphan ? orphan : find_among(&shard->backlog, lease, secret, rest, length);
+}
+
+static struct lease *orphan_new(struct shard *shard, const struct lease *lease, const uint8_t *secret,
+                                const char *rest, size_t length, instant_ns now_ns) {
+    struct lease *orphan = shard_lease_new(shard);
+
+    if (!orphan)
+        return NULL;
+    orphan->text =
+        shared_string_new(&shard->texts, lease->text->bytes, lease->text->head_length, rest, length);
+    if (!orphan->text) {
+        orphan->state = LEASE_WAITING;
+        shard_lease_free(shard, orphan);
+        return NULL;
+    }
+    memcpy(orphan->secret, secret, sizeof(orphan->secret));
+    orphan->orphan = true;
+    orphan->ttl_ms = lease->ttl_ms;
+    orphan->node_timeout_ms = lease->node_timeout_ms;
+    orphan->started_ns = now_ns;
+    return orphan;
+}
+
+bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsigned node,
+                           const struct vote *vote, instant_ns now_ns) {
+    const struct foreign_key_predecessor *predecessor = &shard->predecessor;
+    const char *rest = vote->text + HEX_BYTES;
+    size_t length = vote->text_length - HEX_BYTES;
+    uint8_t secret[SECRET_BYTES];
+
+    if (predecessor->length == 0 || now_ns < predecessor->from_ns || now_ns >= predecessor->until_ns ||
+        vote->foreign_type || vote->text_length < HEX_BYTES + predecessor->length ||
+        lease->text->head_length + length > SHARED_STRING_BYTES_MAX ||
+        memcmp(rest, predecessor->identity, predecessor->length) != 0 || !read_secret(vote->text, secret))
+        return false;
+    struct lease *orphan = find_orphan(shard, lease, secret, rest, length);
+    if (orphan) {
+        lease_discard_at(shard, orphan, node, now_ns);
+        return true;
+    }
+    orphan = orphan_new(shard, lease, secret, rest, length, now_ns);
+    if (!orphan)
+        return false;
+    orphan->maybe = node_set_of(node);
+    lease_discard(shard, orphan, now_ns);
+    return true;
+}
+
+/* Somebody writes over our keys: once for each node, until it says yes again. */
+void foreign_key_seen(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                      instant_ns now_ns) {
+    node_set bit = node_set_of(node);
+
+    if (vote->kind == VOTE_YES)
+        lease->strangers &= (node_set) ~bit;
+    if (vote->kind != VOTE_FOREIGN || (lease->strangers & bit) ||
+        foreign_key_is_orphan(shard, lease, node, vote, now_ns))
+        return;
+    if (vote->text_length == 0 && now_ns < shard->predecessor.until_ns)
+        return; /* likely an orphan: extensions don't tell the value */
+    if (!lease->extends)
+        return; /* when it was acquired, somebody may have been about to let go */
+    lease->strangers |= bit;
+    shard_report(shard, &(struct report){.kind = REPORT_FOREIGN,
+                                         .node = node,
+                                         .text = lease->text->bytes,
+                                         .text_length = lease->text->head_length});
+}

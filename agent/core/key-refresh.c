@@ -1,0 +1,53 @@
+#include "core/key-refresh.h"
+
+#include <string.h>
+
+#include "core/shard.h"
+#include "core/validity.h"
+
+static void drop_former(struct shard *shard, struct lease *lease) {
+    lease->former = shared_string_unref(&shard->texts, lease->former);
+    lease->stale = 0;
+}
+
+void key_refresh_begin(struct shard *shard, struct lease *lease, const struct command *command,
+                       instant_ns now_ns) {
+    if (lease->state != LEASE_HELD || lease->abandoned)
+        return;
+    lease->hold_until_ns = command->hold_until_ns;
+    lease->token = command->token;
+    lease->token_more = 0; /* the block is the front's */
+    if (lease->former)
+        return; /* a node would have one of three values: the next extension, or resume, is the former's */
+    struct shared_string *text =
+        shared_string_new(&shard->texts, command->text, command->head_length,
+                          command->text + command->head_length, command->tail_length);
+    if (!text)
+        return; /* the nodes go on telling of the holder before; and this one can't resume */
+    lease->former = lease->text;
+    lease->text = text;
+    memcpy(lease->former_secret, lease->secret, sizeof(lease->former_secret));
+    memcpy(lease->secret, command->secret, sizeof(lease->secret));
+    lease->stale = lease->maybe;
+    lease->former_gone_ns = validity_key_gone_ns(now_ns, lease->ttl_ms);
+    /* Answers to a round under way are about the former value: what it asked for is asked once more. */
+    lease->under_way = lease->undecided = false;
+    quorum_begin(&lease->round, 0);
+    lease->extend_ns = now_ns;
+    shard_set_due(shard, lease, now_ns);
+}
+
+enum operation key_refresh_operation(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (lease->former && now_ns >= lease->former_gone_ns)
+        drop_former(shard, lease);
+    return lease->former ? OPERATION_REFRESH : OPERATION_EXTEND;
+}
+
+void key_refresh_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote) {
+    if (!lease->former)
+        return;
+    if (vote->kind == VOTE_YES || vote->kind == VOTE_REPAIRED || vote->kind == VOTE_FOREIGN)
+        lease->stale &= (node_set) ~node_set_of(node);
+    if (lease->stale == 0)
+        drop_former(shard, lease);
+}

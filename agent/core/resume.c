@@ -1,0 +1,116 @@
+#include "core/resume.h"
+
+#include "core/error-text.h"
+#include "core/retry.h"
+#include "core/shard.h"
+#include "core/validity.h"
+
+static enum resume_progress report_failed(struct shard *shard, const struct lease *lease,
+                                          enum failure failure, const char *text, size_t length) {
+    shard_report(shard, &(struct report){.kind = REPORT_FAILED,
+                                         .request = lease->request,
+                                         .failure = failure,
+                                         .text = text,
+                                         .text_length = (uint16_t) length});
+    return RESUME_FAILED;
+}
+
+static node_set gone(const struct lease *lease) {
+    return lease->round.foreign | lease->round.free;
+}
+
+/* That the lease has ended is certain once no majority can have its key. Otherwise nodes that are out of
+ * reach may have it: a new agent's connections come one by one. */
+static bool has_ended(const struct shard *shard, const struct lease *lease) {
+    unsigned nodes = shard->config.nodes;
+    return node_set_count(gone(lease)) > nodes - quorum_of(nodes);
+}
+
+/* Whether the answers that are awaited may show that it stands, or that it has ended. */
+static bool may_tell(const struct shard *shard, const struct lease *lease) {
+    unsigned nodes = shard->config.nodes, open = node_set_count(lease->round.asked);
+
+    return node_set_count(lease->round.yes) + open >= quorum_of(nodes) ||
+           node_set_count(gone(lease)) + open > nodes - quorum_of(nodes);
+}
+
+static enum resume_progress report_ended(struct shard *shard, const struct lease *lease) {
+    char text[ERROR_TEXT_BYTES];
+    return report_failed(shard, lease, FAILURE_NOT_HELD, text, error_text_ended(shard, gone(lease), text));
+}
+
+/* This try tells nothing. */
+static enum resume_progress try_failed(struct shard *shard, struct lease *lease, bool timed_out,
+                                       instant_ns now_ns) {
+    node_set open = timed_out ? 0 : lease->round.asked;
+    char text[ERROR_TEXT_BYTES];
+
+    if (now_ns >= lease->hold_until_ns) {
+        static const char held[] = "it was held for as long as allowed";
+        return report_failed(shard, lease, FAILURE_NOT_HELD, held, sizeof(held) - 1);
+    }
+    size_t length = error_text_no_quorum(shard, lease->round.yes | gone(lease), open, text);
+    if (!lease->persist)
+        return report_failed(shard, lease, FAILURE_NO_QUORUM, text, length);
+    lease->under_way = false;
+    shard_set_due(shard, lease, now_ns + retry_ordinary_ns(shard));
+    if (lease->told_failure != 1 + FAILURE_NO_QUORUM)
+        shard_report(shard, &(struct report){.kind = REPORT_CONTENDED,
+                                             .request = lease->request,
+                                             .failure = FAILURE_NO_QUORUM,
+                                             .text = text,
+                                             .text_length = (uint16_t) length});
+    lease->told_failure = 1 + FAILURE_NO_QUORUM;
+    return RESUME_OPEN;
+}
+
+static enum resume_progress try_reached(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    instant_ns deadline_ns = validity_deadline_ns(lease->started_ns, lease->ttl_ms);
+
+    if (now_ns >= instant_min(deadline_ns, lease->hold_until_ns))
+        return try_failed(shard, lease, true, now_ns);
+    lease->deadline_ns = deadline_ns;
+    return RESUME_DONE;
+}
+
+static enum resume_progress try_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    node_set nodes = shard_askable(shard);
+
+    if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
+        if (!lease->hoped && shard_may_gain_quorum(shard)) {
+            lease->hoped = true;
+            shard_set_due(shard, lease, now_ns + (int64_t) lease->node_timeout_ms * NS_PER_MS * 11 / 4);
+            return RESUME_OPEN;
+        }
+        quorum_begin(&lease->round, nodes); /* these are not to blame */
+        return try_failed(shard, lease, false, now_ns);
+    }
+    lease->started_ns = now_ns;
+    lease->maybe |= nodes;
+    lease->under_way = true;
+    shard_set_due(shard, lease, now_ns + (int64_t) lease->node_timeout_ms * NS_PER_MS);
+    shard_send(shard, lease, OPERATION_ADOPT, nodes, now_ns);
+    return RESUME_OPEN;
+}
+
+enum resume_progress resume_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    static const char ended[] = "it was released or lost at this agent";
+
+    if (shard_is_ending(shard, lease->secret))
+        return report_failed(shard, lease, FAILURE_NOT_HELD, ended, sizeof(ended) - 1);
+    return try_begin(shard, lease, now_ns);
+}
+
+enum resume_progress resume_vote(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (quorum_verdict(&lease->round, shard->config.nodes) == VERDICT_REACHED)
+        return try_reached(shard, lease, now_ns);
+    if (has_ended(shard, lease))
+        return report_ended(shard, lease);
+    if (lease->under_way && !may_tell(shard, lease))
+        return try_failed(shard, lease, false, now_ns);
+    return RESUME_OPEN; /* late answers still count, until the next try */
+}
+
+enum resume_progress resume_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    return lease->under_way ? try_failed(shard, lease, true, now_ns) : try_begin(shard, lease, now_ns);
+}

@@ -1,0 +1,225 @@
+#include "io/client/listener.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "io/loop/clock.h"
+#include "io/loop/log-limit.h"
+#include "io/loop/loop.h"
+
+enum { ACCEPTS_PER_TURN = 64, BACKLOG = 4096, PAUSE_MS = 100 };
+
+struct listener {
+    int fd;
+    int reserve_fd; /* given up for a moment when descriptors run out, so that the client can be told */
+    sd_event_source *source;
+    sd_event_source *resume;
+    struct log_limit log;
+    void (*on_client)(void *userdata, int fd);
+    void (*on_full)(void *userdata, int fd);
+    void *userdata;
+};
+
+static int address_of(const char *path, struct sockaddr_un *ret) {
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof(ret->sun_path))
+        return -ENAMETOOLONG;
+    strcpy(ret->sun_path, path);
+    return 0;
+}
+
+int listener_remove_stale(const char *path) {
+    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_un address;
+    struct stat status;
+
+    if (fd < 0)
+        return -errno;
+    int r = address_of(path, &address);
+    if (r < 0)
+        return r;
+    if (lstat(path, &status) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (!S_ISSOCK(status.st_mode))
+        return -ENOTSOCK;
+    if (connect(fd, (const struct sockaddr *) &address, sizeof(address)) == 0 || errno == EAGAIN)
+        return -EADDRINUSE;
+    if (errno != ECONNREFUSED)
+        return errno == ENOENT ? 0 : -errno;
+    return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+int listener_set_access(const char *path, mode_t mode, gid_t group) {
+    if (group != (gid_t) -1 && lchown(path, (uid_t) -1, group) < 0)
+        return -errno;
+    if (chmod(path, mode) < 0)
+        return -errno;
+    return 0;
+}
+
+/* The directory of the socket, as RuntimeDirectory= of systemd would make it. One level: a deeper one that
+ * is missing is more likely a mistake in the path. */
+static int make_directory_of(const char *path) {
+    char directory[sizeof(((struct sockaddr_un *) NULL)->sun_path)];
+    const char *slash = strrchr(path, '/');
+
+    if (!slash || slash == path)
+        return -ENOENT;
+    memcpy(directory, path, (size_t) (slash - path));
+    directory[slash - path] = '\0';
+    if (mkdir(directory, 0755) < 0 || chmod(directory, 0755) < 0)
+        return -errno;
+    return 0;
+}
+
+static int bind_to(int fd, const char *path, const struct sockaddr_un *address) {
+    if (bind(fd, (const struct sockaddr *) address, sizeof(*address)) == 0)
+        return 0;
+    if (errno != ENOENT)
+        return -errno;
+    int r = make_directory_of(path);
+    if (r < 0)
+        return r;
+    return bind(fd, (const struct sockaddr *) address, sizeof(*address)) < 0 ? -errno : 0;
+}
+
+int listener_bind(const char *path, mode_t mode, gid_t group) {
+    _cleanup_close_ int fd = -1;
+    struct sockaddr_un address;
+
+    int r = address_of(path, &address);
+    if (r < 0)
+        return r;
+    r = listener_remove_stale(path);
+    if (r < 0)
+        return r;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    /* Nobody gets in before mode and group are set: the process's umask is 0077. */
+    r = bind_to(fd, path, &address);
+    if (r < 0)
+        return r;
+    r = listener_set_access(path, mode, group);
+    if (r < 0)
+        return r;
+    if (listen(fd, BACKLOG) < 0)
+        return -errno;
+    return cleanup_steal_fd(&fd);
+}
+
+/* One client is told why it can't be served, with the descriptor kept for this, which comes back when it has
+ * read that. */
+static void refuse_one(struct listener *listener) {
+    if (listener->reserve_fd < 0)
+        listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (listener->reserve_fd < 0)
+        return; /* those that were refused before have not read it */
+    (void) close(listener->reserve_fd);
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0)
+        listener->on_full(listener->userdata, fd);
+    listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static int on_resume(sd_event_source *source, uint64_t usec, void *userdata) {
+    struct listener *listener = userdata;
+
+    (void) source;
+    (void) usec;
+    instant_ns due_ns = log_limit_settle(&listener->log, clock_now_ns());
+    if (due_ns != INSTANT_NEVER) {
+        int r = loop_set_timer(listener->resume, due_ns);
+        if (r < 0)
+            return r;
+    }
+    return sd_event_source_set_enabled(listener->source, SD_EVENT_ON);
+}
+
+/* The system has no room now: rest for a moment instead of spinning. */
+static int pause_listening(struct listener *listener, int error) {
+    log_limit_write(&listener->log, clock_now_ns(), "can't accept connections now: %s", strerror(error));
+    if (error == EMFILE || error == ENFILE)
+        refuse_one(listener);
+    int r = sd_event_source_set_enabled(listener->source, SD_EVENT_OFF);
+    if (r < 0)
+        return r;
+    return loop_set_timer(listener->resume, clock_now_ns() + PAUSE_MS * NS_PER_MS);
+}
+
+static int on_connection(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+    struct listener *listener = userdata;
+
+    (void) source;
+    (void) revents;
+    for (unsigned i = 0; i < ACCEPTS_PER_TURN; i++) {
+        int client_fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (client_fd >= 0) {
+            listener->on_client(listener->userdata, client_fd);
+            continue;
+        }
+        if (errno == EAGAIN)
+            return 0;
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            return pause_listening(listener, errno);
+        if (errno != EINTR && errno != ECONNABORTED)
+            return -errno;
+    }
+    return 0;
+}
+
+int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int fd),
+                 void (*on_full)(void *userdata, int fd), void *userdata, struct listener **ret) {
+    struct listener *listener = calloc(1, sizeof(*listener));
+
+    if (!listener) {
+        (void) close(fd);
+        return -ENOMEM;
+    }
+    *listener =
+        (struct listener){.fd = fd,
+                          .on_client = on_client,
+                          .on_full = on_full,
+                          .userdata = userdata,
+                          .log = {.kind = "connections that can't be accepted", .level = LOG_LEVEL_WARNING}};
+    listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int r = sd_event_add_io(event, &listener->source, fd, EPOLLIN, on_connection, listener);
+    if (r >= 0)
+        r = sd_event_source_set_priority(listener->source, LOOP_PRIORITY_LISTENER);
+    if (r >= 0)
+        r = sd_event_source_set_enabled(listener->source, SD_EVENT_OFF);
+    if (r >= 0)
+        r = sd_event_source_set_exit_on_failure(listener->source, 1);
+    if (r >= 0)
+        r = loop_add_timer(event, on_resume, listener, &listener->resume);
+    if (r < 0) {
+        listener_free(listener);
+        return r;
+    }
+    *ret = listener;
+    return 0;
+}
+
+int listener_enable(struct listener *listener) {
+    return sd_event_source_set_enabled(listener->source, SD_EVENT_ON);
+}
+
+struct listener *listener_free(struct listener *listener) {
+    if (!listener)
+        return NULL;
+    sd_event_source_disable_unref(listener->source);
+    sd_event_source_disable_unref(listener->resume);
+    (void) close(listener->fd);
+    if (listener->reserve_fd >= 0)
+        (void) close(listener->reserve_fd);
+    free(listener);
+    return NULL;
+}

@@ -1,0 +1,147 @@
+#include "io/client/notify.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+
+enum {
+    READY_WAIT_MS = 1000,  /* for a quorum, before the manager is told that there is none */
+    STATUS_MS = 10 * 1000, /* how often the status is looked at */
+    STATUS_GAP_MS = 1000,  /* and when something has changed */
+    PINGS_A_PERIOD = 4,
+};
+
+void notify_init(struct notify *notify, instant_ns now_ns) {
+    uint64_t watchdog_us = 0;
+
+    *notify = (struct notify){.wanted = getenv("NOTIFY_SOCKET") != NULL,
+                              .ping_ns = INSTANT_NEVER,
+                              .status_ns = INSTANT_NEVER,
+                              .ready_latest_ns = INSTANT_NEVER};
+    if (!notify->wanted)
+        return;
+    notify->ready_latest_ns = now_ns + READY_WAIT_MS * NS_PER_MS;
+    if (sd_watchdog_enabled(0, &watchdog_us) <= 0 || watchdog_us / PINGS_A_PERIOD > INT64_MAX / NS_PER_US)
+        return;
+    notify->ping_every_ns = (int64_t) (watchdog_us / PINGS_A_PERIOD) * NS_PER_US;
+    notify->ping_ns = now_ns + notify->ping_every_ns;
+}
+
+/* Appends, as far as there is room. */
+static void append(char text[NOTIFY_STATUS_BYTES], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void append(char text[NOTIFY_STATUS_BYTES], const char *format, ...) {
+    size_t length = strlen(text);
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void) vsnprintf(text + length, NOTIFY_STATUS_BYTES - length, format, arguments);
+    va_end(arguments);
+}
+
+/* One line: the manager cuts what comes behind a line's end. */
+static void describe(const struct front_state *service, char text[NOTIFY_STATUS_BYTES]) {
+    unsigned voting = front_state_voting(service), n_nodes = service->identity.n_nodes;
+
+    text[0] = '\0';
+    append(text, "%u of %u nodes vote%s; %u leases held, %u waited for, %u connections", voting, n_nodes,
+           voting > n_nodes / 2 ? "" : ", no quorum", service->registry.held, service->registry.waiting,
+           service->sessions);
+    for (unsigned i = 0; i < n_nodes && voting < n_nodes; i++) {
+        const struct front_state_node node = front_state_node(service, i);
+        if (node.standing != NODE_STATE_VOTING)
+            append(text, "; %s %s", service->identity.node_names[i], node.reason);
+    }
+    for (char *end = strchr(text, '\n'); end; end = strchr(end, '\n'))
+        *end = ' ';
+}
+
+static void send_status(struct notify *notify, const struct front_state *service, const char *before,
+                        instant_ns now_ns) {
+    char status[NOTIFY_STATUS_BYTES];
+
+    describe(service, status);
+    notify->changed = false;
+    notify->status_ns = now_ns + STATUS_MS * NS_PER_MS;
+    if (before[0] == '\0' && strcmp(status, notify->status) == 0)
+        return;
+    memcpy(notify->status, status, sizeof(status));
+    (void) sd_notifyf(0, "%sSTATUS=%s", before, status);
+}
+
+static void become_ready(struct notify *notify, const struct front_state *service, instant_ns now_ns) {
+    notify->ready = true;
+    notify->ready_latest_ns = INSTANT_NEVER;
+    send_status(notify, service, "READY=1\n", now_ns);
+}
+
+static bool has_quorum(const struct front_state *service) {
+    return front_state_voting(service) > service->identity.n_nodes / 2;
+}
+
+void notify_serving(struct notify *notify, const struct front_state *service, instant_ns now_ns) {
+    if (!notify->wanted)
+        return;
+    notify->status_ns = now_ns;
+    if (has_quorum(service))
+        become_ready(notify, service, now_ns);
+}
+
+void notify_changed(struct notify *notify, const struct front_state *service, instant_ns now_ns) {
+    if (notify->status_ns == INSTANT_NEVER)
+        return; /* not wanted, or not serving yet */
+    if (!notify->ready && has_quorum(service)) {
+        become_ready(notify, service, now_ns);
+    } else if (!notify->changed) {
+        notify->changed = true;
+        notify->status_ns = instant_min(notify->status_ns, now_ns + STATUS_GAP_MS * NS_PER_MS);
+    }
+}
+
+bool notify_tick(struct notify *notify, const struct front_state *service, instant_ns now_ns) {
+    if (now_ns >= notify->ready_latest_ns)
+        become_ready(notify, service, now_ns);
+    else if (now_ns >= notify->status_ns)
+        send_status(notify, service, "", now_ns);
+    if (now_ns < notify->ping_ns)
+        return false;
+    notify->ping_ns = now_ns + notify->ping_every_ns;
+    if (notify->awaited > 0)
+        return false;
+    (void) sd_notify(0, "WATCHDOG=1");
+    notify->ping++;
+    notify->awaited = service->identity.n_keepers;
+    return true;
+}
+
+instant_ns notify_due_ns(const struct notify *notify) {
+    return instant_min(notify->ready_latest_ns, instant_min(notify->status_ns, notify->ping_ns));
+}
+
+void notify_pong(struct notify *notify, uint32_t ping) {
+    if (ping == notify->ping && notify->awaited > 0)
+        notify->awaited--;
+}
+
+void notify_reloading(const struct notify *notify) {
+    struct timespec now;
+
+    if (!notify->ready || clock_gettime(CLOCK_MONOTONIC, &now) < 0)
+        return;
+    (void) sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld",
+                      (long long) now.tv_sec * 1000000 + now.tv_nsec / 1000);
+}
+
+void notify_reloaded(const struct notify *notify) {
+    if (notify->ready) /* else it would be told too early */
+        (void) sd_notify(0, "READY=1");
+}
+
+void notify_stopping(const struct notify *notify) {
+    if (notify->wanted)
+        (void) sd_notify(0, "STOPPING=1");
+}

@@ -1,0 +1,45 @@
+#include "io/client/peer-cred.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "io/loop/log.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
+
+int peer_cred_identify(int fd, struct ucred *ret) {
+    struct ucred peer = {0};
+    socklen_t length = sizeof(peer);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
+        return -errno;
+    if (length != sizeof(peer) || peer.pid <= 0)
+        return -EPERM;
+    *ret = peer;
+    return 0;
+}
+
+int peer_cred_open(int fd, pid_t pid, bool *told) {
+    int pid_fd = -1;
+    socklen_t length = sizeof(pid_fd);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pid_fd, &length) == 0)
+        return pid_fd;
+    pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
+    if (pid_fd < 0 && errno != ESRCH && !*told) {
+        log_warning(
+            "can't watch client processes (pidfd_open: %s): leases are released when the connection closes",
+            strerror(errno));
+        *told = true;
+    }
+    return pid_fd;
+}
+
+bool peer_cred_is_dead(pid_t pid) {
+    return pid > 0 && kill(pid, 0) < 0 && errno == ESRCH;
+}

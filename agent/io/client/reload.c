@@ -1,0 +1,58 @@
+#include "io/client/reload.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Both may be missing. */
+static bool same(const char *a, const char *b) {
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool same_nodes(const struct config *a, const struct config *b) {
+    if (a->n_nodes != b->n_nodes)
+        return false;
+    for (unsigned i = 0; i < a->n_nodes; i++) {
+        const struct config_node *x = &a->nodes[i], *y = &b->nodes[i];
+
+        if (!same(x->name, y->name) || !same(x->unix_path, y->unix_path) || !same(x->host, y->host) ||
+            x->port != y->port || !same(x->user, y->user) || !same(x->password, y->password) ||
+            x->database != y->database || x->durable != y->durable || x->tls != y->tls ||
+            !same(x->tls_ca, y->tls_ca) || !same(x->tls_cert, y->tls_cert) ||
+            !same(x->tls_key, y->tls_key) || !same(x->tls_name, y->tls_name))
+            return false;
+    }
+    return true;
+}
+
+int reload_restart_needed(const struct config *running, const struct config *fresh, char *buffer,
+                          size_t size) {
+    const struct {
+        const char *name;
+        bool same;
+    } parts[] = {
+        {"node", same_nodes(running, fresh)},
+        {"keepers", running->keepers == fresh->keepers},
+        {"quarantine", running->quarantine == fresh->quarantine},
+        {"fence_skew", running->fence_skew_ms == fresh->fence_skew_ms},
+        {"fence_retention", running->fence_retention_ms == fresh->fence_retention_ms},
+        {"a larger max_ttl", running->max_ttl_ms >= fresh->max_ttl_ms},
+        {"key_format",
+         same(running->key_prefix, fresh->key_prefix) && same(running->key_suffix, fresh->key_suffix)},
+        {"host", same(running->host, fresh->host)},
+        {"socket path", same(running->socket_path, fresh->socket_path)},
+        {"max_leases", running->max_leases == fresh->max_leases},
+    };
+    size_t length = 0;
+
+    if (size > 0)
+        buffer[0] = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].same)
+            continue;
+        length +=
+            (size_t) snprintf(length < size ? buffer + length : NULL, length < size ? size - length : 0,
+                              "%s%s", length > 0 ? ", " : "", parts[i].name);
+    }
+    return (int) length;
+}

@@ -1,0 +1,83 @@
+#include "io/client/send-buffer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FIRST_BYTES = 512, KEPT_BYTES = 1024 /* between replies */ };
+
+void send_buffer_init(struct send_buffer *buffer) {
+    *buffer = (struct send_buffer){.fd = -1};
+}
+
+void send_buffer_deinit(struct send_buffer *buffer) {
+    (void) send_buffer_detach(buffer);
+    free(buffer->bytes);
+    send_buffer_init(buffer);
+}
+
+void send_buffer_append(struct send_buffer *buffer, const char *bytes, size_t length) {
+    if (buffer->room - buffer->length < length) {
+        size_t room = buffer->room ? buffer->room : FIRST_BYTES;
+        while (room - buffer->length < length)
+            room *= 2;
+        char *larger = realloc(buffer->bytes, room);
+        if (!larger)
+            abort();
+        buffer->bytes = larger;
+        buffer->room = room;
+    }
+    memcpy(buffer->bytes + buffer->length, bytes, length);
+    buffer->length += length;
+    assert(buffer->sent <= buffer->length && buffer->length <= buffer->room);
+}
+
+void send_buffer_attach(struct send_buffer *buffer, int fd) {
+    assert(buffer->fd < 0 && fd >= 0);
+    buffer->fd = fd;
+    buffer->fd_at = buffer->length;
+}
+
+bool send_buffer_detach(struct send_buffer *buffer) {
+    if (buffer->fd < 0)
+        return false;
+    (void) close(buffer->fd);
+    buffer->fd = -1;
+    return true;
+}
+
+struct send_buffer_part send_buffer_part(const struct send_buffer *buffer) {
+    size_t end = buffer->length;
+    int fd = -1;
+
+    assert(buffer->sent < buffer->length);
+    if (buffer->fd >= 0 && buffer->fd_at == buffer->sent)
+        fd = buffer->fd;
+    else if (buffer->fd >= 0 && buffer->fd_at < end)
+        end = buffer->fd_at;
+    assert(buffer->sent < end);
+    return (struct send_buffer_part){.bytes = buffer->bytes + buffer->sent,
+                                     .length = end - buffer->sent,
+                                     .fd = fd,
+                                     .whole = buffer->sent == 0 && end == buffer->length};
+}
+
+void send_buffer_advance(struct send_buffer *buffer, size_t length) {
+    const struct send_buffer_part part = send_buffer_part(buffer);
+
+    assert(length > 0 && length <= part.length);
+    buffer->sent += length;
+    if (part.fd >= 0)
+        (void) send_buffer_detach(buffer);
+}
+
+void send_buffer_clear(struct send_buffer *buffer) {
+    (void) send_buffer_detach(buffer);
+    buffer->sent = buffer->length = 0;
+    if (buffer->room <= KEPT_BYTES)
+        return;
+    free(buffer->bytes);
+    buffer->bytes = NULL;
+    buffer->room = 0;
+}

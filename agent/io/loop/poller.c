@@ -1,0 +1,188 @@
+#include "io/loop/poller.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/instant.h"
+#include "io/loop/clock.h"
+#include "io/loop/loop.h"
+#include "spin-budget.h"
+
+enum {
+    BATCH = 64,
+    SPIN_NS = 100 * 1000,  /* to be woken costs some 10 to 50 µs */
+    SETTLE_ROUNDS_MAX = 8, /* of a turn */
+};
+
+struct poller {
+    int epoll_fd;
+    sd_event *event;
+    bool looks;                     /* for work, before it sleeps */
+    struct spin_budget spin_budget; /* meanwhile */
+    bool unsettled;                 /* there is more to do than this turn had the time for */
+    struct poller_hooks hooks;
+    void *userdata;
+};
+
+int poller_new(sd_event *event, const struct poller_hooks *hooks, void *userdata, struct poller **ret) {
+    struct poller *poller = calloc(1, sizeof(*poller));
+
+    if (!poller)
+        return -ENOMEM;
+    *poller = (struct poller){.event = sd_event_ref(event), .hooks = *hooks, .userdata = userdata};
+    poller->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    int r = poller->epoll_fd < 0 ? -errno : sd_event_get_fd(event);
+    if (r >= 0)
+        r = poller_add(poller, r, EPOLLIN, NULL);
+    if (r < 0) {
+        poller_free(poller);
+        return r;
+    }
+    *ret = poller;
+    return 0;
+}
+
+struct poller *poller_free(struct poller *poller) {
+    if (!poller)
+        return NULL;
+    sd_event_unref(poller->event);
+    if (poller->epoll_fd >= 0)
+        (void) close(poller->epoll_fd);
+    free(poller);
+    return NULL;
+}
+
+/* Serves what sd-event has, and leaves it armed: its descriptor becomes readable when it has more. 1 when it
+ * had nothing, 2 when it had, or when it has finished, 0 or the negative errno that it finished with. */
+static int serve_event(sd_event *event) {
+    int outcome = 1, code;
+
+    for (;;) {
+        bool armed = sd_event_get_state(event) == SD_EVENT_ARMED;
+        if (!armed)
+            (void) loop_touched(); /* this has it all */
+        int r = armed ? sd_event_wait(event, 0) : sd_event_prepare(event);
+        if (r < 0)
+            return r;
+        if (r > 0) {
+            outcome = 2;
+            r = sd_event_dispatch(event);
+            if (r < 0)
+                return r;
+        }
+        switch (sd_event_get_state(event)) {
+        case SD_EVENT_ARMED:
+            return outcome;
+        case SD_EVENT_FINISHED:
+            return sd_event_get_exit_code(event, &code) >= 0 && code < 0 ? code : 0;
+        default:
+            break;
+        }
+    }
+}
+
+/* Settles, and lets sd-event have what was armed by that, until nothing new comes of it; but mail and
+ * sockets get their turn in between. */
+static int settle(struct poller *poller) {
+    poller->unsettled = false;
+    for (unsigned round = 0; round < SETTLE_ROUNDS_MAX; round++) {
+        int r = poller->hooks.settle(poller->userdata);
+        if (r >= 0)
+            r = loop_touched() ? serve_event(poller->event) : 1;
+        if (r <= 1)
+            return r;
+    }
+    poller->unsettled = true;
+    return 1;
+}
+
+static int turn(struct poller *poller, const struct epoll_event *events, int n) {
+    bool event_ready = false;
+
+    for (int i = 0; i < n; i++)
+        event_ready |= !events[i].data.ptr;
+    /* Deadlines first, then messages, then sockets. Nobody settles before the last of them: a target whose
+     * event was taken must not be freed yet. */
+    if (event_ready) {
+        int r = serve_event(poller->event);
+        if (r <= 0)
+            return r;
+    }
+    poller->hooks.mail(poller->userdata);
+    for (int i = 0; i < n; i++) {
+        struct poller_target *target = events[i].data.ptr;
+        if (target)
+            target->on_events(target, events[i].events);
+    }
+    return settle(poller);
+}
+
+/* Looks for something to do for a while, and lets others run meanwhile. The number of events, which is 0 for
+ * mail and for nothing, or -1. */
+static int look_for_work(struct poller *poller, struct epoll_event *events, instant_ns begun_ns) {
+    instant_ns now_ns = begun_ns;
+
+    for (;;) {
+        if (poller->hooks.mail_waits(poller->userdata, false))
+            return 0;
+        int n = epoll_wait(poller->epoll_fd, events, BATCH, 0);
+        if (n != 0 || now_ns - begun_ns >= SPIN_NS)
+            return n;
+        (void) sched_yield();
+        instant_ns back_ns = clock_now_ns();
+        spin_budget_note(&poller->spin_budget, back_ns, back_ns - now_ns);
+        now_ns = back_ns;
+    }
+}
+
+static int wait_for_work(struct poller *poller, struct epoll_event *events) {
+    instant_ns begun_ns = clock_now_ns();
+    int n = 0;
+
+    if (poller->unsettled)
+        return epoll_wait(poller->epoll_fd, events, BATCH, 0);
+    if (poller->looks && spin_budget_may(&poller->spin_budget, begun_ns))
+        n = look_for_work(poller, events, begun_ns);
+    if (n == 0 && !poller->hooks.mail_waits(poller->userdata, true))
+        n = epoll_wait(poller->epoll_fd, events, BATCH, -1);
+    /* Staying awake pays where sleep would have been short. */
+    poller->looks = clock_now_ns() - begun_ns <= SPIN_NS;
+    return n;
+}
+
+int poller_run(struct poller *poller) {
+    struct epoll_event events[BATCH];
+
+    int r = serve_event(poller->event);
+    if (r > 0)
+        r = settle(poller);
+    while (r > 0) {
+        int n = wait_for_work(poller, events);
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        r = turn(poller, events, n);
+    }
+    return r;
+}
+
+static int control(struct poller *poller, int operation, int fd, uint32_t events,
+                   struct poller_target *target) {
+    struct epoll_event event = {.events = events, .data.ptr = target};
+    return epoll_ctl(poller->epoll_fd, operation, fd, &event) < 0 ? -errno : 0;
+}
+
+int poller_add(struct poller *poller, int fd, uint32_t events, struct poller_target *target) {
+    return control(poller, EPOLL_CTL_ADD, fd, events, target);
+}
+
+int poller_modify(struct poller *poller, int fd, uint32_t events, struct poller_target *target) {
+    return control(poller, EPOLL_CTL_MOD, fd, events, target);
+}
+
+void poller_remove(struct poller *poller, int fd) {
+    (void) control(poller, EPOLL_CTL_DEL, fd, 0, NULL);
+}

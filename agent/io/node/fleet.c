@@ -1,0 +1,139 @@
+#include "io/node/fleet.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+/* In the largest unit that needs no fraction; but 60s, as people write it. */
+static const char *duration(int64_t ms, char buffer[static 24]) {
+    static const struct {
+        int64_t ms;
+        const char *unit;
+    } units[] = {{86400000, "d"}, {3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
+    size_t i = 0;
+
+    while (ms % units[i].ms != 0 || (units[i].ms == 60000 && ms == 60000))
+        i++;
+    (void) snprintf(buffer, 24, "%" PRId64 "%s", ms / units[i].ms, units[i].unit);
+    return buffer;
+}
+
+static int compare_names(const void *a, const void *b) {
+    const char *const *x = a, *const *y = b;
+    return strcmp(*x, *y);
+}
+
+static void write_text(struct fleet *fleet, unsigned node) {
+    const struct config *config = fleet->config;
+    const char *names[NODES_MAX];
+    char skew[24];
+    size_t length;
+
+    for (unsigned i = 0; i < config->n_nodes; i++)
+        names[i] = config->nodes[i].name;
+    qsort(names, config->n_nodes, sizeof(names[0]), compare_names);
+    length = (size_t) snprintf(fleet->text, sizeof(fleet->text), "%s of ", config->nodes[node].name);
+    for (unsigned i = 0; i < config->n_nodes && length < sizeof(fleet->text); i++)
+        length += (size_t) snprintf(fleet->text + length, sizeof(fleet->text) - length, "%s%s",
+                                    i > 0 ? ", " : "", names[i]);
+    if (length < sizeof(fleet->text))
+        (void) snprintf(fleet->text + length, sizeof(fleet->text) - length, " with fence_skew %s",
+                        duration(config->fence_skew_ms, skew));
+}
+
+static const char *yes_or_no(bool yes) {
+    return yes ? "yes" : "no";
+}
+
+static void write_settings(struct fleet *fleet, unsigned node) {
+    const struct config *config = fleet->config;
+    char max_ttl[24], skew[24], retention[24];
+
+    (void) snprintf(fleet->settings, sizeof(fleet->settings),
+                    "max_ttl=%s quarantine=%s fencing=%s fence_skew=%s fence_retention=%s "
+                    "key_format=%s{name}%s name=%s nodes=",
+                    duration(config->max_ttl_ms, max_ttl), yes_or_no(config->quarantine),
+                    yes_or_no(config->fencing), duration(config->fence_skew_ms, skew),
+                    duration(config->fence_retention_ms, retention),
+                    config->key_prefix ? config->key_prefix : "",
+                    config->key_suffix ? config->key_suffix : "", config->nodes[node].name);
+}
+
+/* "a of a, b, c with …": what stands between. */
+static const char *names_of(const char *text, int *ret_length) {
+    const char *names = strstr(text, " of "), *end = names ? strstr(names, " with ") : NULL;
+
+    *ret_length = end ? (int) (end - names) - 4 : 0;
+    return end ? names + 4 : "";
+}
+
+void fleet_init(struct fleet *fleet, const struct config *config, unsigned node) {
+    static const uint64_t key[2] = {0, 0};
+    size_t length;
+    int names_length;
+
+    *fleet = (struct fleet){.config = config};
+    write_text(fleet, node);
+    (void) snprintf(fleet->id, sizeof(fleet->id), "%016" PRIx64,
+                    hash_bytes(key, fleet->text, strlen(fleet->text)));
+    write_settings(fleet, node);
+    const char *names = names_of(fleet->text, &names_length);
+    length = strlen(fleet->settings);
+    for (int i = 0; i < names_length && length + 1 < sizeof(fleet->settings); i++)
+        if (names[i] != ' ')
+            fleet->settings[length++] = names[i];
+    fleet->settings[length] = '\0';
+}
+
+void fleet_explain(const struct fleet *fleet, const char *others, bool blessed, char *buffer, size_t size) {
+    (void) snprintf(
+        buffer, size,
+        "%s it is %.100s, for this one %.100s. Another fleet needs another db; when the other agents "
+        "have ended: 'redlock nodes --bless'",
+        blessed ? "votes for other agents, for which" : "other agents want it, for which",
+        others[0] != '\0' ? others : "of other nodes", fleet->text);
+}
+
+/* The value of "name=value" among words. */
+static bool setting_of(const char *settings, const char *word, const char **ret, int *ret_length) {
+    int name_length = (int) strcspn(word, "=") + 1;
+
+    for (const char *at = settings; at; at = strchr(at, ' ')) {
+        at += *at == ' ';
+        if (strncmp(at, word, (size_t) name_length) != 0)
+            continue;
+        *ret = at + name_length;
+        *ret_length = (int) strcspn(*ret, " ");
+        return true;
+    }
+    return false;
+}
+
+void fleet_difference(const struct fleet *fleet, const char *others, char buffer[static DIFFERENCE_BYTES]) {
+    size_t used = 0;
+
+    buffer[0] = '\0';
+    for (const char *word = fleet->settings; word; word = strchr(word, ' ')) {
+        word += *word == ' ';
+        const char *theirs, *ours = strchr(word, '=') + 1;
+        int length = (int) strcspn(ours, " "), their_length, name_length = (int) (ours - word) - 1;
+        if (!setting_of(others, word, &theirs, &their_length) ||
+            (length == their_length && strncmp(ours, theirs, (size_t) length) == 0))
+            continue;
+        used += (size_t) snprintf(buffer + used, DIFFERENCE_BYTES - used,
+                                  "%s%.*s = %.*s at another agent, %.*s here", used > 0 ? "; " : "",
+                                  name_length, word, their_length, theirs, length, ours);
+        if (used >= DIFFERENCE_BYTES)
+            return;
+    }
+}
+
+void fleet_address(const struct config_node *node, char buffer[static NODE_ADDRESS_BYTES]) {
+    if (node->unix_path)
+        (void) snprintf(buffer, NODE_ADDRESS_BYTES, "unix:%s", node->unix_path);
+    else
+        (void) snprintf(buffer, NODE_ADDRESS_BYTES, "%s:%u", node->host, node->port);
+}

@@ -1,0 +1,50 @@
+/* What a keeper tells the front, in the order in which it happened. Of extensions, which are most of it, up
+ * to KEEPER_MESSAGE_EXTENSIONS_MAX in a row travel together. */
+#pragma once
+
+#include "core/event.h"
+#include "core/shard.h"
+#include "io/loop/mailbox.h"
+#include "local/front-state.h"
+
+enum { KEEPER_MESSAGE_EXTENSIONS_MAX = BATCH_NAMES_MAX };
+
+enum keeper_message_kind {
+    KEEPER_MESSAGE_REPORT,
+    KEEPER_MESSAGE_EXTENSIONS,
+    KEEPER_MESSAGE_SURVEY,
+    KEEPER_MESSAGE_PONG
+};
+
+/* A record of the mailbox: this, then the report's text, the extensions, or a struct keeper_message_survey.
+ */
+struct keeper_message {
+    enum keeper_message_kind kind;
+    uint32_t number;      /* of the survey or ping that it answers; how many extensions */
+    struct report report; /* but for extensions */
+};
+
+struct keeper_message_survey {
+    struct shard_counters counters;
+    struct front_state_node_times figures[NODES_MAX];
+};
+
+/* The keeper's end. */
+struct keeper_message_queue {
+    struct mailbox *outbox;
+    struct extension extensions[KEEPER_MESSAGE_EXTENSIONS_MAX]; /* not yet in there */
+    uint32_t n_extensions;
+};
+
+/* `outbox` must outlive it. Nothing is to be freed. */
+void keeper_message_queue_init(struct keeper_message_queue *dispatcher, struct mailbox *outbox);
+
+/* What the shard reports. The text is copied. */
+void keeper_message_report(struct keeper_message_queue *dispatcher, const struct report *report);
+
+void keeper_message_survey(struct keeper_message_queue *dispatcher, uint32_t number,
+                           const struct keeper_message_survey *survey);
+void keeper_message_pong(struct keeper_message_queue *dispatcher, uint32_t number);
+
+/* Wakes the front for what there is. True when there is more to do: call again in a millisecond. */
+bool keeper_message_flush(struct keeper_message_queue *dispatcher);

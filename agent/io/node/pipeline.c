@@ -1,0 +1,277 @@
+#include "io/node/pipeline.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "io/loop/multi-write.h"
+
+enum {
+    PIECES_MAX = 192,
+    MULTI_WRITE_PIECES_MAX = 96, /* 32 calls to a node: more in one turn want a second write */
+    RECORD_PIECES = 3,
+};
+
+static void deliver(struct pipeline *pipeline, struct pending_call *record, void *reply) {
+    list_unlink(&record->link);
+    if (!record->rare) {
+        record->on_reply(pipeline->adapter.context, reply, record);
+        return;
+    }
+    record->on_reply(pipeline->adapter.context, reply, record->tag);
+    pending_call_free(record);
+}
+
+/* --- reading --- */
+
+/* Such as that the server has too many clients. */
+static int note_unasked(redisContext *context, const redisReply *reply) {
+    context->err = REDIS_ERR_OTHER;
+    (void) snprintf(context->errstr, sizeof(context->errstr), "%s",
+                    reply->type == REDIS_REPLY_ERROR ? reply->str : "it answered what was not asked");
+    return REDIS_ERR;
+}
+
+static int read_replies(struct pipeline *pipeline, redisContext *context) {
+    size_t before = context->reader->len;
+    int r = redisBufferRead(context);
+
+    if (r == REDIS_OK &&
+        reply_memory_count(context, context->reader->len - before, &pipeline->unfinished) < 0)
+        return REDIS_ERR;
+    while (r == REDIS_OK && !pipeline->doomed) {
+        struct list *first = list_first(&pipeline->sent);
+        void *reply = NULL;
+        r = redisGetReplyFromReader(context, &reply);
+        if (r != REDIS_OK || !reply)
+            break;
+        pipeline->unfinished = context->reader->len - context->reader->pos;
+        if (!first || list_entry(first, struct pending_call, link) == pipeline->unsent)
+            r = note_unasked(context, reply);
+        else
+            deliver(pipeline, list_entry(first, struct pending_call, link), reply);
+        reply_memory_clear(&pipeline->replies);
+    }
+    return r;
+}
+
+static void on_readable(struct hiredis_adapter *adapter) {
+    struct pipeline *pipeline = (struct pipeline *) (void *) adapter;
+    redisAsyncContext *context = adapter->context;
+
+    pipeline->reading = true;
+    int r = read_replies(pipeline, &context->c);
+    pipeline->reading = false;
+    if (r != REDIS_OK || pipeline->doomed)
+        redisAsyncFree(context);
+}
+
+/* --- writing --- */
+
+static struct pending_call *next_of(const struct pipeline *pipeline, const struct pending_call *record) {
+    return record->link.next == &pipeline->sent ? NULL
+                                                : list_entry(record->link.next, struct pending_call, link);
+}
+
+/* Its pieces behind the first `skipped` bytes; their number. */
+static size_t pieces_of(const struct pending_call *record, size_t skipped, struct iovec *pieces) {
+    const struct pending_call_piece all[RECORD_PIECES] = {
+        record->head, {record->bytes, record->length}, record->tail};
+    size_t n = 0;
+
+    for (unsigned i = 0; i < RECORD_PIECES; i++) {
+        size_t skip = skipped < all[i].length ? skipped : all[i].length;
+        skipped -= skip;
+        if (skip < all[i].length)
+            pieces[n++] =
+                (struct iovec){.iov_base = (char *) all[i].bytes + skip, .iov_len = all[i].length - skip};
+    }
+    return n;
+}
+
+/* What is to be written next; the number of pieces. */
+static size_t gather(const struct pipeline *pipeline, struct iovec *pieces, size_t most) {
+    size_t skipped = pipeline->written, n = 0;
+
+    for (const struct pending_call *record = pipeline->unsent; record && n + RECORD_PIECES <= most;
+         record = next_of(pipeline, record), skipped = 0)
+        n += pieces_of(record, skipped, pieces + n);
+    return n;
+}
+
+static void note_written(struct pipeline *pipeline, size_t n) {
+    while (pipeline->unsent && n >= pending_call_length(pipeline->unsent) - pipeline->written) {
+        n -= pending_call_length(pipeline->unsent) - pipeline->written;
+        pipeline->unsent = next_of(pipeline, pipeline->unsent);
+        pipeline->written = 0;
+    }
+    pipeline->written += n;
+}
+
+static void on_writable(struct hiredis_adapter *adapter) {
+    struct pipeline *pipeline = (struct pipeline *) (void *) adapter;
+    redisContext *context = &adapter->context->c;
+    struct iovec pieces[PIECES_MAX];
+
+    while (pipeline->unsent) {
+        size_t n_pieces = gather(pipeline, pieces, PIECES_MAX);
+        ssize_t n = writev(adapter->fd, pieces, (int) n_pieces);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n < 0) {
+            context->err = REDIS_ERR_IO;
+            (void) snprintf(context->errstr, sizeof(context->errstr), "%s", strerror(errno));
+            redisAsyncFree(adapter->context);
+            return;
+        }
+        note_written(pipeline, (size_t) n);
+    }
+    hiredis_adapter_want_write(adapter, false);
+}
+
+void pipeline_burst(const struct multi_write *burst, struct pipeline *const pipelines[], size_t n) {
+    struct multi_write_write writes[MULTI_WRITE_MAX];
+    struct iovec pieces[MULTI_WRITE_MAX][MULTI_WRITE_PIECES_MAX];
+    struct pipeline *writers[MULTI_WRITE_MAX];
+    size_t n_writes = 0;
+
+    for (size_t i = 0; i < n && n_writes < MULTI_WRITE_MAX; i++) {
+        struct pipeline *pipeline = pipelines[i];
+        if (!pipeline->unsent || !pipeline->adapter.connected || pipeline->adapter.polls_write)
+            continue;
+        writers[n_writes] = pipeline;
+        writes[n_writes] =
+            (struct multi_write_write){.socket = pipeline->adapter.fd, .pieces = pieces[n_writes]};
+        writes[n_writes].n_pieces = gather(pipeline, pieces[n_writes], MULTI_WRITE_PIECES_MAX);
+        n_writes++;
+    }
+    if (n_writes < 2 || multi_write_write(burst, writes, n_writes) < 0)
+        return;
+    for (size_t i = 0; i < n_writes; i++) {
+        if (writes[i].done > 0)
+            note_written(writers[i], (size_t) writes[i].done);
+        if (!writers[i]->unsent)
+            hiredis_adapter_want_write(&writers[i]->adapter, false);
+    }
+}
+
+/* --- the contract --- */
+
+void pipeline_init(struct pipeline *pipeline, struct poller *poller) {
+    *pipeline = (struct pipeline){0};
+    hiredis_adapter_init(&pipeline->adapter, poller);
+    list_init(&pipeline->sent);
+}
+
+void pipeline_deinit(struct pipeline *pipeline) {
+    pending_call_free_all(&pipeline->sent);
+    reply_memory_deinit(&pipeline->replies);
+    free(pipeline->joined);
+}
+
+int pipeline_attach(struct pipeline *pipeline, redisAsyncContext *context, bool tls) {
+    assert(!list_first(&pipeline->sent) && !pipeline->unsent);
+
+    pipeline->tls = tls;
+    pipeline->doomed = false;
+    pipeline->unfinished = 0;
+    pipeline->adapter.on_readable = tls ? NULL : on_readable;
+    pipeline->adapter.on_writable = tls ? NULL : on_writable;
+    if (!tls)
+        reply_memory_attach(&pipeline->replies, &context->c);
+    return hiredis_adapter_attach(&pipeline->adapter, context);
+}
+
+void pipeline_connected(struct pipeline *pipeline) {
+    hiredis_adapter_connected(&pipeline->adapter);
+}
+
+static void on_hiredis_reply(redisAsyncContext *context, void *reply, void *privdata) {
+    deliver(context->ev.data, privdata, reply);
+}
+
+/* hiredis takes a command in one piece, which it copies. */
+static bool give_to_hiredis(struct pipeline *pipeline, struct pending_call *record) {
+    struct iovec pieces[RECORD_PIECES];
+    size_t n = pieces_of(record, 0, pieces), length = 0;
+
+    if (pipeline->joined_room < pending_call_length(record)) {
+        pipeline->joined_room = pending_call_length(record);
+        free(pipeline->joined);
+        pipeline->joined = malloc(pipeline->joined_room);
+        if (!pipeline->joined)
+            abort(); /* a call that is lost could be a lease that is lost: better to start anew */
+    }
+    for (size_t i = 0; i < n; length += pieces[i++].iov_len)
+        memcpy(pipeline->joined + length, pieces[i].iov_base, pieces[i].iov_len);
+    return redisAsyncFormattedCommand(pipeline->adapter.context, on_hiredis_reply, record, pipeline->joined,
+                                      length) == REDIS_OK;
+}
+
+void pipeline_send(struct pipeline *pipeline, struct pending_call *record) {
+    list_unlink(&record->link);
+    list_append(&pipeline->sent, &record->link);
+    if (!pipeline->tls) {
+        if (!pipeline->unsent)
+            pipeline->unsent = record;
+        hiredis_adapter_want_write(&pipeline->adapter, true);
+    } else if (!give_to_hiredis(pipeline, record)) {
+        deliver(pipeline, record, NULL); /* the connection is on its way down */
+    }
+}
+
+void pipeline_ask_bytes(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata,
+                        const char *bytes, size_t length) {
+    struct list none;
+
+    list_init(&none);
+    struct pending_call *record = pending_call_new(&none, length);
+    memcpy(record->bytes, bytes, length);
+    record->length = length;
+    record->rare = true;
+    record->on_reply = on_reply;
+    record->tag = userdata;
+    pipeline_send(pipeline, record);
+}
+
+int pipeline_ask(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata, const char *format,
+                 ...) {
+    va_list arguments;
+    char *bytes;
+
+    va_start(arguments, format);
+    int length = redisvFormatCommand(&bytes, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return -ENOMEM;
+    pipeline_ask_bytes(pipeline, on_reply, userdata, bytes, (size_t) length);
+    redisFreeCommand(bytes);
+    return 0;
+}
+
+void pipeline_flush(struct pipeline *pipeline) {
+    hiredis_adapter_flush(&pipeline->adapter);
+}
+
+void pipeline_close(struct pipeline *pipeline) {
+    if (pipeline->reading)
+        pipeline->doomed = true;
+    else if (pipeline->adapter.context)
+        redisAsyncFree(pipeline->adapter.context);
+}
+
+void pipeline_drop(struct pipeline *pipeline) {
+    struct list *first;
+
+    pipeline->unsent = NULL;
+    pipeline->written = 0;
+    while ((first = list_first(&pipeline->sent)))
+        deliver(pipeline, list_entry(first, struct pending_call, link), NULL);
+    reply_memory_clear(&pipeline->replies);
+}

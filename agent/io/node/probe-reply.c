@@ -1,0 +1,102 @@
+#include "io/node/probe-reply.h"
+
+#include <string.h>
+
+enum {
+    ANSWER_VERDICT,
+    ANSWER_TIME,
+    ANSWER_MARK, /* or the epoch */
+    ANSWER_LONGEST,
+    ANSWER_OTHERS,
+    ANSWER_UNRESTED,
+    ANSWER_SETTINGS,
+    ANSWER_ELSEWHERE, /* one a node */
+};
+
+static struct probe strange_answer(void) {
+    static const char strange[] = "answered what our script does not say";
+
+    return (struct probe){.time_us = -1, .error = strange, .error_length = sizeof(strange) - 1};
+}
+
+static bool is_integer(const redisReply *reply, size_t index) {
+    return index < reply->elements && reply->element[index]->type == REDIS_REPLY_INTEGER;
+}
+
+static const char *string_at(const redisReply *reply, size_t index) {
+    return index < reply->elements && reply->element[index]->type == REDIS_REPLY_STRING
+               ? reply->element[index]->str
+               : "";
+}
+
+static uint32_t ttl_ms_at(const redisReply *reply, size_t index) {
+    long long number = is_integer(reply, index) ? reply->element[index]->integer : 0;
+
+    return number <= 0 ? 0 : number < TTL_MS_MAX ? (uint32_t) number : TTL_MS_MAX;
+}
+
+static void read_epoch(struct probe *probe, const struct fleet *fleet, const char *text,
+                       struct probe_reply_notes *notes) {
+    if (strlen(text) >= EPOCH_BYTES_MAX || !epoch_read(text, &notes->fields))
+        return; /* an older agent has written over it: as if there were none */
+    (void) strcpy(notes->epoch, text);
+    probe->blessed = true;
+    probe->rested = notes->fields.rested;
+    probe->foreign = strcmp(notes->fields.fleet, fleet->id) != 0;
+    probe->max_ttl_ms = notes->fields.max_ttl_ms;
+    probe->proposed_ms = notes->fields.proposed_ms;
+    probe->generation = notes->fields.generation;
+    probe->floor_us = notes->fields.floor_us;
+}
+
+/* What a probe tells besides epoch and mark. */
+static void read_knowledge(struct probe *probe, const struct fleet *fleet, const redisReply *reply,
+                           struct probe_reply_notes *notes) {
+    const redisReply *others = reply->element[ANSWER_OTHERS];
+
+    if (others->type == REDIS_REPLY_ARRAY) {
+        probe->rival = !probe->blessed;
+        fleet_explain(fleet, string_at(others, 1), probe->blessed, notes->others, sizeof(notes->others));
+        probe->others = notes->others;
+        probe->others_length = strlen(notes->others);
+    }
+    probe->unrested = is_integer(reply, ANSWER_UNRESTED) && reply->element[ANSWER_UNRESTED]->integer == 1;
+    fleet_difference(fleet, string_at(reply, ANSWER_SETTINGS), notes->difference);
+    for (unsigned i = 0; i < fleet->config->n_nodes; i++)
+        if (is_integer(reply, ANSWER_ELSEWHERE + i) && reply->element[ANSWER_ELSEWHERE + i]->integer == 1)
+            probe->elsewhere |= (node_set) (1u << i);
+}
+
+struct probe probe_reply_read(const redisReply *reply, instant_ns sent_ns, const struct fleet *fleet,
+                              struct probe_reply_notes *notes) {
+    struct probe probe = {.time_us = -1, .sent_ns = sent_ns};
+
+    notes->epoch[0] = '\0';
+    if (reply->type == REDIS_REPLY_ERROR) {
+        probe.error = reply->str;
+        probe.error_length = (size_t) reply->len;
+        return probe;
+    }
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < ANSWER_LONGEST ||
+        !is_integer(reply, ANSWER_VERDICT))
+        return strange_answer();
+    probe.time_us = redis_time_us(reply->element[ANSWER_TIME]);
+    probe.brief = reply->elements < ANSWER_ELSEWHERE;
+    if (reply->element[ANSWER_VERDICT]->integer == 1) {
+        read_epoch(&probe, fleet, string_at(reply, ANSWER_MARK), notes);
+    } else {
+        if (!is_integer(reply, ANSWER_MARK))
+            return strange_answer();
+        probe.marked = reply->element[ANSWER_MARK]->integer == 1;
+        probe.heir = reply->element[ANSWER_MARK]->integer == 2;
+        probe.max_ttl_ms = ttl_ms_at(reply, ANSWER_LONGEST);
+    }
+    if (!probe.brief)
+        read_knowledge(&probe, fleet, reply, notes);
+    if (probe.foreign && !probe.others) {
+        probe.others = notes->others;
+        fleet_explain(fleet, "", true, notes->others, sizeof(notes->others));
+        probe.others_length = strlen(notes->others);
+    }
+    return probe;
+}

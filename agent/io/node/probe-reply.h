@@ -1,0 +1,20 @@
+/* What the scripts `probe`, `bless` and `amend` answer, which they describe. */
+#pragma once
+
+#include "core/event.h"
+#include "core/node.h"
+#include "io/node/fleet.h"
+#include "io/node/redis.h"
+
+/* What a probe leaves behind: the rest goes to the shard. */
+struct probe_reply_notes {
+    char epoch[EPOCH_BYTES_MAX];       /* of a node that is blessed, "" otherwise */
+    struct epoch fields;               /* the same, taken apart */
+    char difference[DIFFERENCE_BYTES]; /* how another agent is configured differently; "": as far as is known
+                                          not */
+    char others[NODE_TROUBLE_BYTES];
+};
+
+/* The error, if there is one, points into the reply, and other texts into the notes. */
+struct probe probe_reply_read(const redisReply *reply, instant_ns sent_ns, const struct fleet *fleet,
+                              struct probe_reply_notes *notes);

@@ -1,0 +1,152 @@
+#include "io/node/reply-memory.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/limits.h"
+
+enum {
+    BLOCK_BYTES = 16384,        /* an extension's of BATCH_NAMES_MAX fits */
+    LARGE_BYTES = 2048,         /* for what is rare and large, such as INFO's: the block stays small */
+    ELEMENTS_MAX = 1024 * 1024, /* an answer of ours has 129 at most */
+};
+
+struct reply_memory_large {
+    struct reply_memory_large *next;
+    max_align_t bytes[];
+};
+
+/* Zeroed; NULL without memory, which the reader takes for an error. */
+static void *take(struct reply_memory *replies, size_t length) {
+    size_t room = (length + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
+
+    if (!replies->block)
+        replies->block = malloc(BLOCK_BYTES);
+    if (replies->block && room < LARGE_BYTES && room <= BLOCK_BYTES - replies->used) {
+        void *bytes = replies->block + replies->used;
+        replies->used += room;
+        return memset(bytes, 0, length);
+    }
+    struct reply_memory_large *large = calloc(1, sizeof(*large) + room);
+    if (!large)
+        return NULL;
+    large->next = replies->large;
+    replies->large = large;
+    return large->bytes;
+}
+
+static redisReply *make(const redisReadTask *task, int type) {
+    redisReply *reply = take(task->privdata, sizeof(*reply));
+
+    if (!reply)
+        return NULL;
+    reply->type = type;
+    if (task->parent) {
+        redisReply *parent = task->parent->obj;
+        assert(task->idx >= 0 && (size_t) task->idx < parent->elements);
+        parent->element[task->idx] = reply;
+    }
+    return reply;
+}
+
+static void *make_string(const redisReadTask *task, char *bytes, size_t length) {
+    redisReply *reply = make(task, task->type);
+
+    if (!reply || !(reply->str = take(task->privdata, length + 1)))
+        return NULL;
+    memcpy(reply->str, bytes, length);
+    reply->len = length;
+    return reply;
+}
+
+static void *make_number(const redisReadTask *task, long long number) {
+    redisReply *reply = make(task, REDIS_REPLY_INTEGER);
+
+    if (reply)
+        reply->integer = number;
+    return reply;
+}
+
+static void *make_nothing(const redisReadTask *task) {
+    return make(task, REDIS_REPLY_NIL);
+}
+
+#if HIREDIS_MAJOR >= 1
+typedef size_t array_length;
+
+/* Are not in what we speak; to us they are nothing. */
+static void *make_double(const redisReadTask *task, double number, char *bytes, size_t length) {
+    (void) number;
+    (void) bytes;
+    (void) length;
+    return make_nothing(task);
+}
+
+static void *make_bool(const redisReadTask *task, int value) {
+    (void) value;
+    return make_nothing(task);
+}
+#else
+typedef int array_length;
+#endif
+
+static void *make_array(const redisReadTask *task, array_length length) {
+    size_t elements = (size_t) length;
+    redisReply *reply = elements <= ELEMENTS_MAX ? make(task, task->type) : NULL;
+
+    if (!reply || !(reply->element = take(task->privdata, elements * sizeof(reply->element[0]))))
+        return NULL;
+    reply->elements = elements;
+    return reply;
+}
+
+/* By reply_memory_clear(), all of it. */
+static void keep(void *reply) {
+    (void) reply;
+}
+
+void reply_memory_attach(struct reply_memory *replies, redisContext *context) {
+    static redisReplyObjectFunctions functions = {
+        .createString = make_string,
+        .createArray = make_array,
+        .createInteger = make_number,
+        .createNil = make_nothing,
+#if HIREDIS_MAJOR >= 1
+        .createDouble = make_double,
+        .createBool = make_bool,
+#endif
+        .freeObject = keep,
+    };
+
+    reply_memory_clear(replies);
+    context->reader->fn = &functions;
+    context->reader->privdata = replies;
+}
+
+void reply_memory_clear(struct reply_memory *replies) {
+    replies->used = 0;
+    while (replies->large) {
+        struct reply_memory_large *large = replies->large;
+        replies->large = large->next;
+        free(large);
+    }
+}
+
+int reply_memory_count(redisContext *context, size_t n, size_t *unfinished) {
+    *unfinished += n;
+    if (*unfinished <= NODE_ANSWER_BYTES_MAX)
+        return 0;
+    context->err = REDIS_ERR_PROTOCOL;
+    (void) snprintf(context->errstr, sizeof(context->errstr), "an answer has more than %d bytes",
+                    (int) NODE_ANSWER_BYTES_MAX);
+    return -EMSGSIZE;
+}
+
+void reply_memory_deinit(struct reply_memory *replies) {
+    reply_memory_clear(replies);
+    free(replies->block);
+    replies->block = NULL;
+}

@@ -1,0 +1,537 @@
+#include "io/node/subscription.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include "base/random.h"
+#include "io/loop/clock.h"
+#include "io/loop/log.h"
+#include "io/node/handshake.h"
+#include "io/loop/loop.h"
+#include "io/node/redis.h"
+#include "io/node/reply-memory.h"
+#include "io/node/tls.h"
+
+enum {
+    GREETING_TIMEOUT_MS = 2000,
+    ALIVE_MS = 5000, /* between two questions; an answer may take as long */
+    BACKOFF_MS_MIN = 20,
+    BACKOFF_MS_MAX = 5000,
+    STABLE_MS = 5000,
+    REASON_BYTES = 160,
+    STEPS_MAX = 4,
+    READS_MAX = 64,
+    ADDRESS_BYTES = 64,
+};
+
+/* Nobody publishes here. */
+#define ALIVE_CHANNEL "redlockd:alive"
+
+/* What is asked at first, one after the other; the answers come in that order. */
+enum step { STEP_AUTH, STEP_CONFIG, STEP_ALIVE, STEP_KEYSPACE };
+
+enum stage { CLOSED, BACKING_OFF, CONNECTING, GREETING, UP };
+
+/* The channels of one command in the making. */
+struct channels {
+    char *bytes;
+    size_t used, room, count;
+};
+
+struct subscription {
+    struct poller_target target;
+    struct poller *poller;
+    const struct config_node *config_node;
+    unsigned node;
+    struct subscription_callbacks callbacks;
+    void *userdata;
+    sd_event_source
+        *timer;      /* the end of connecting, greeting or backing off; when to ask whether it lives */
+    struct tls *tls; /* NULL until the first connection that wants it */
+    struct random random;
+
+    enum stage stage;
+    redisContext *context; /* from CONNECTING on */
+    struct reply_memory replies;
+    size_t unfinished; /* bytes of the answer that has not come whole */
+    bool polls_write;
+    bool answered; /* the server has said anything */
+    bool asked;    /* whether it lives */
+    bool may_keyspace, may_config;
+    bool keyspace; /* its notifications are joined too */
+    enum step steps[STEPS_MAX];
+    unsigned n_steps, steps_done;
+    struct channels joins, keyspace_joins, leaves, keyspace_leaves;
+    char keyspace_prefix[32];
+    char address[ADDRESS_BYTES];
+    char told[REASON_BYTES]; /* the last trouble that the log has; "" when there is none */
+    int64_t backoff_ms;
+    instant_ns up_ns;
+};
+
+static void set_timer_ms(struct subscription *subscription, int64_t ms) {
+    /* Can only fail for want of memory; then nothing would ever time out again. */
+    if (loop_set_timer(subscription->timer, clock_now_ns() + ms * NS_PER_MS) < 0)
+        abort();
+}
+
+static void forget_channels(struct channels *channels) {
+    channels->used = channels->count = 0;
+}
+
+static void drop_context(struct subscription *subscription) {
+    char ignored[REASON_BYTES];
+
+    if (subscription->context) {
+        poller_remove(subscription->poller, subscription->context->fd);
+        if (subscription->tls)
+            (void) tls_explain(subscription->tls, ignored, sizeof(ignored));
+        redisFree(subscription->context);
+        subscription->context = NULL;
+    }
+    forget_channels(&subscription->joins);
+    forget_channels(&subscription->keyspace_joins);
+    forget_channels(&subscription->leaves);
+    forget_channels(&subscription->keyspace_leaves);
+}
+
+/* Whoever waits polls meanwhile. */
+static void fail(struct subscription *subscription, const char *reason) {
+    bool was_up = subscription->stage == UP;
+
+    if (!was_up && strcmp(subscription->told, reason) != 0) {
+        log_notice("node %s: its releases are not heard, so those that wait poll it: %s",
+                   subscription->config_node->name, reason);
+        (void) snprintf(subscription->told, sizeof(subscription->told), "%s", reason);
+    }
+    drop_context(subscription);
+    if (was_up && clock_now_ns() - subscription->up_ns > STABLE_MS * NS_PER_MS)
+        subscription->backoff_ms = BACKOFF_MS_MIN;
+    subscription->stage = BACKING_OFF;
+    set_timer_ms(subscription, random_between(&subscription->random, subscription->backoff_ms / 2,
+                                              subscription->backoff_ms));
+    subscription->backoff_ms =
+        subscription->backoff_ms * 2 < BACKOFF_MS_MAX ? subscription->backoff_ms * 2 : BACKOFF_MS_MAX;
+    if (was_up)
+        subscription->callbacks.on_down(subscription->userdata, subscription->node);
+}
+
+/* --- writing --- */
+
+static void put(struct channels *channels, const char *bytes, size_t length) {
+    if (channels->used + length > channels->room) {
+        size_t room = channels->room ? channels->room : 256;
+        while (room < channels->used + length)
+            room *= 2;
+        channels->bytes = realloc(channels->bytes, room);
+        if (!channels->bytes)
+            abort();
+        channels->room = room;
+    }
+    memcpy(channels->bytes + channels->used, bytes, length);
+    channels->used += length;
+}
+
+static void put_channel(struct channels *channels, const char *prefix, const char *key, size_t length) {
+    char head[32];
+    int head_length = snprintf(head, sizeof(head), "$%zu\r\n", strlen(prefix) + length);
+
+    put(channels, head, (size_t) head_length);
+    put(channels, prefix, strlen(prefix));
+    put(channels, key, length);
+    put(channels, "\r\n", 2);
+    channels->count++;
+}
+
+static void append_channels(struct subscription *subscription, const char *command,
+                            struct channels *channels) {
+    char head[64];
+
+    if (channels->count == 0)
+        return;
+    int length = snprintf(head, sizeof(head), "*%zu\r\n$%zu\r\n%s\r\n", 1 + channels->count, strlen(command),
+                          command);
+    /* Fails only for want of memory: then the connection has an error, which the next write shows. */
+    (void) redisAppendFormattedCommand(subscription->context, head, (size_t) length);
+    (void) redisAppendFormattedCommand(subscription->context, channels->bytes, channels->used);
+    forget_channels(channels);
+}
+
+static void poll_write(struct subscription *subscription, bool wanted) {
+    if (subscription->polls_write == wanted)
+        return;
+    subscription->polls_write = wanted;
+    if (poller_modify(subscription->poller, subscription->context->fd,
+                      EPOLLIN | (wanted ? (uint32_t) EPOLLOUT : 0u), &subscription->target) < 0)
+        abort();
+}
+
+void subscription_flush(struct subscription *subscription) {
+    int done = 1;
+
+    if (subscription->stage != UP && subscription->stage != GREETING)
+        return;
+    append_channels(subscription, "UNSUBSCRIBE", &subscription->leaves);
+    append_channels(subscription, "UNSUBSCRIBE", &subscription->keyspace_leaves);
+    append_channels(subscription, "SUBSCRIBE", &subscription->keyspace_joins);
+    append_channels(subscription, "SUBSCRIBE", &subscription->joins);
+    if (redisBufferWrite(subscription->context, &done) != REDIS_OK) {
+        fail(subscription, subscription->context->errstr);
+        return;
+    }
+    /* Until the server has spoken, a TLS handshake may be under way, which goes on with what it says. */
+    poll_write(subscription, !done && (!subscription->config_node->tls || subscription->answered));
+}
+
+void subscription_join(struct subscription *subscription, const char *key, size_t length) {
+    if (subscription->stage != UP)
+        return;
+    /* The other one's answer comes last, and stands for both. */
+    if (subscription->keyspace)
+        put_channel(&subscription->keyspace_joins, subscription->keyspace_prefix, key, length);
+    put_channel(&subscription->joins, REDIS_FREE_CHANNEL, key, length);
+}
+
+void subscription_leave(struct subscription *subscription, const char *key, size_t length) {
+    if (subscription->stage != UP)
+        return;
+    if (subscription->keyspace)
+        put_channel(&subscription->keyspace_leaves, subscription->keyspace_prefix, key, length);
+    put_channel(&subscription->leaves, REDIS_FREE_CHANNEL, key, length);
+}
+
+/* --- greeting --- */
+
+static void ask(struct subscription *subscription, enum step step, int result) {
+    if (result != REDIS_OK)
+        abort(); /* out of memory */
+    subscription->steps[subscription->n_steps++] = step;
+}
+
+static void ask_alive(struct subscription *subscription) {
+    if (redisAppendCommand(subscription->context, "SUBSCRIBE %s", ALIVE_CHANNEL) != REDIS_OK)
+        abort();
+}
+
+static void greet(struct subscription *subscription) {
+    redisContext *context = subscription->context;
+    char *bytes;
+
+    subscription->stage = GREETING;
+    subscription->n_steps = subscription->steps_done = 0;
+    subscription->keyspace = subscription->may_keyspace;
+    set_timer_ms(subscription, GREETING_TIMEOUT_MS);
+    if (subscription->config_node->password) {
+        int length = handshake_format(subscription->config_node, &bytes);
+        if (length < 0)
+            abort();
+        ask(subscription, STEP_AUTH, redisAppendFormattedCommand(context, bytes, (size_t) length));
+        redisFreeCommand(bytes);
+    }
+    if (subscription->may_keyspace && subscription->may_config)
+        ask(subscription, STEP_CONFIG, redisAppendCommand(context, "CONFIG GET notify-keyspace-events"));
+    ask(subscription, STEP_ALIVE, REDIS_OK);
+    ask_alive(subscription);
+    if (subscription->may_keyspace)
+        ask(subscription, STEP_KEYSPACE,
+            redisAppendCommand(context, "SUBSCRIBE %s%s", subscription->keyspace_prefix, ALIVE_CHANNEL));
+    subscription_flush(subscription);
+}
+
+/* Of keys that are deleted, or that expire; "" when it sends none. */
+static bool sends_notifications(const redisReply *reply) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+        reply->element[1]->type != REDIS_REPLY_STRING)
+        return true; /* not told: it may */
+    const char *kinds = reply->element[1]->str;
+    return strchr(kinds, 'K') && strpbrk(kinds, "Agx");
+}
+
+static void greeted(struct subscription *subscription, const redisReply *reply) {
+    bool refused = reply->type == REDIS_REPLY_ERROR;
+
+    switch (subscription->steps[subscription->steps_done++]) {
+    case STEP_AUTH:
+    case STEP_ALIVE:
+        if (refused) {
+            fail(subscription, reply->str);
+            return;
+        }
+        break;
+    case STEP_CONFIG:
+        subscription->keyspace = refused || sends_notifications(reply);
+        break;
+    case STEP_KEYSPACE:
+        subscription->keyspace &= !refused;
+        break;
+    }
+    if (subscription->steps_done < subscription->n_steps)
+        return;
+    subscription->stage = UP;
+    subscription->asked = false;
+    subscription->up_ns = clock_now_ns();
+    set_timer_ms(subscription, ALIVE_MS);
+    if (subscription->told[0] != '\0')
+        log_notice("node %s: its releases are heard again", subscription->config_node->name);
+    subscription->told[0] = '\0';
+    subscription->callbacks.on_up(subscription->userdata, subscription->node);
+}
+
+/* --- reading --- */
+
+static bool begins(const redisReply *reply, const char *prefix, size_t *ret_length) {
+    size_t length = strlen(prefix);
+
+    *ret_length = length;
+    return (size_t) reply->len >= length && memcmp(reply->str, prefix, length) == 0;
+}
+
+/* What a keyspace notification says that ends a lock. */
+static bool is_end(const char *event) {
+    static const char *const ends[] = {"del", "expired", "evicted", "rename_from", "move_from"};
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (strcmp(event, ends[i]) == 0)
+            return true;
+    return false;
+}
+
+static void on_message(struct subscription *subscription, const redisReply *channel,
+                       const redisReply *payload) {
+    size_t prefix;
+
+    if (payload->type != REDIS_REPLY_STRING)
+        return;
+    if (begins(channel, REDIS_FREE_CHANNEL, &prefix) ||
+        (begins(channel, subscription->keyspace_prefix, &prefix) && is_end(payload->str)))
+        subscription->callbacks.on_freed(subscription->userdata, subscription->node, channel->str + prefix,
+                                         (size_t) channel->len - prefix);
+}
+
+static void on_reply(struct subscription *subscription, const redisReply *reply) {
+    size_t prefix;
+
+    if (subscription->stage == GREETING) {
+        greeted(subscription, reply);
+        return;
+    }
+    if (reply->type == REDIS_REPLY_ERROR) {
+        fail(subscription, reply->str);
+        return;
+    }
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 ||
+        reply->element[0]->type != REDIS_REPLY_STRING || reply->element[1]->type != REDIS_REPLY_STRING)
+        return;
+    const redisReply *channel = reply->element[1];
+    if (strcmp(reply->element[0]->str, "message") == 0) {
+        on_message(subscription, channel, reply->element[2]);
+    } else if (strcmp(reply->element[0]->str, "subscribe") == 0) {
+        if (begins(channel, REDIS_FREE_CHANNEL, &prefix))
+            subscription->callbacks.on_joined(subscription->userdata, subscription->node,
+                                              channel->str + prefix, (size_t) channel->len - prefix);
+        else if (strcmp(channel->str, ALIVE_CHANNEL) == 0)
+            subscription->asked = false;
+    }
+}
+
+/* TLS may have taken more from the socket than one read gives, and nothing would tell of the rest. */
+static bool read_all(struct subscription *subscription) {
+    redisReader *reader = subscription->context->reader;
+
+    for (unsigned i = 0; i < READS_MAX; i++) {
+        size_t before = reader->len;
+        if (redisBufferRead(subscription->context) != REDIS_OK ||
+            reply_memory_count(subscription->context, reader->len - before, &subscription->unfinished) < 0)
+            return false;
+        if (reader->len == before || !subscription->config_node->tls)
+            break;
+    }
+    return true;
+}
+
+static void take_replies(struct subscription *subscription) {
+    void *reply = NULL;
+
+    while (subscription->context && redisGetReplyFromReader(subscription->context, &reply) == REDIS_OK &&
+           reply) {
+        subscription->answered = true;
+        subscription->unfinished = subscription->context->reader->len - subscription->context->reader->pos;
+        on_reply(subscription, reply);
+        reply_memory_clear(&subscription->replies);
+        reply = NULL;
+    }
+    if (subscription->context && subscription->context->err != 0)
+        fail(subscription, subscription->context->errstr);
+}
+
+/* --- connecting --- */
+
+static void on_connected(struct subscription *subscription) {
+    const struct config_node *node = subscription->config_node;
+    int fd = subscription->context->fd, error = 0;
+    socklen_t length = sizeof(error);
+    char reason[REASON_BYTES];
+
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0 || error != 0) {
+        fail(subscription, strerror(error));
+        return;
+    }
+    if (!node->unix_path)
+        handshake_set_options(fd);
+    poll_write(subscription, false);
+    if (node->tls &&
+        handshake_tls(node, &subscription->tls, subscription->context, reason, sizeof(reason)) < 0)
+        fail(subscription, reason);
+    else
+        greet(subscription);
+}
+
+static void on_socket(struct poller_target *target, uint32_t events) {
+    struct subscription *subscription = (struct subscription *) (void *) target;
+
+    if (!subscription->context)
+        return;
+    if (subscription->stage == CONNECTING) {
+        on_connected(subscription);
+        return;
+    }
+    if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)) || read_all(subscription)) {
+        take_replies(subscription);
+        subscription_flush(subscription);
+        return;
+    }
+    fail(subscription, subscription->context->errstr);
+}
+
+static void connect_now(struct subscription *subscription) {
+    const struct config_node *node = subscription->config_node;
+    redisContext *context = node->unix_path ? redisConnectUnixNonBlock(node->unix_path)
+                                            : redisConnectNonBlock(subscription->address, node->port);
+
+    if (!context)
+        abort();
+    if (context->err != 0 ||
+        poller_add(subscription->poller, context->fd, EPOLLIN | EPOLLOUT, &subscription->target) < 0) {
+        char reason[REASON_BYTES];
+        (void) snprintf(reason, sizeof(reason), "%s",
+                        context->err != 0 ? context->errstr : "can't watch the connection");
+        redisFree(context);
+        fail(subscription, reason);
+        return;
+    }
+    subscription->unfinished = 0;
+    reply_memory_attach(&subscription->replies, context);
+    subscription->context = context;
+    subscription->stage = CONNECTING;
+    subscription->polls_write = true;
+    subscription->answered = false;
+    set_timer_ms(subscription, GREETING_TIMEOUT_MS);
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
+    struct subscription *subscription = userdata;
+
+    (void) source;
+    (void) usec;
+    switch (subscription->stage) {
+    case CLOSED:
+        break;
+    case BACKING_OFF:
+        connect_now(subscription);
+        break;
+    case CONNECTING:
+    case GREETING:
+        fail(subscription, "no answer within 2 s");
+        break;
+    case UP:
+        if (subscription->asked) {
+            fail(subscription, "stopped answering");
+            break;
+        }
+        subscription->asked = true;
+        set_timer_ms(subscription, ALIVE_MS);
+        ask_alive(subscription);
+        subscription_flush(subscription);
+        break;
+    }
+    return 0;
+}
+
+/* --- the contract --- */
+
+int subscription_new(sd_event *event, struct poller *poller, const struct config_node *config_node,
+                     unsigned node, const struct subscription_callbacks *callbacks, void *userdata,
+                     struct subscription **ret) {
+    struct subscription *subscription = calloc(1, sizeof(*subscription));
+    uint64_t seed;
+
+    if (!subscription)
+        return -ENOMEM;
+    if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) {
+        free(subscription);
+        return -EIO;
+    }
+    subscription->target.on_events = on_socket;
+    subscription->poller = poller;
+    subscription->config_node = config_node;
+    subscription->node = node;
+    subscription->callbacks = *callbacks;
+    subscription->userdata = userdata;
+    random_init(&subscription->random, seed);
+    (void) snprintf(subscription->keyspace_prefix, sizeof(subscription->keyspace_prefix),
+                    "__keyspace@%d__:", config_node->database);
+    int r = loop_add_timer(event, on_timer, subscription, &subscription->timer);
+    if (r < 0) {
+        free(subscription);
+        return r;
+    }
+    *ret = subscription;
+    return 0;
+}
+
+struct subscription *subscription_free(struct subscription *subscription) {
+    if (!subscription)
+        return NULL;
+    drop_context(subscription);
+    reply_memory_deinit(&subscription->replies);
+    free(subscription->joins.bytes);
+    free(subscription->keyspace_joins.bytes);
+    free(subscription->leaves.bytes);
+    free(subscription->keyspace_leaves.bytes);
+    tls_free(subscription->tls);
+    sd_event_source_disable_unref(subscription->timer);
+    free(subscription);
+    return NULL;
+}
+
+void subscription_open(struct subscription *subscription, const struct redis *redis) {
+    const struct redis_rights *rights = redis_rights(redis);
+
+    if (subscription->stage != CLOSED)
+        return;
+    if (!subscription->config_node->unix_path &&
+        !redis_peer(redis, subscription->address, sizeof(subscription->address)))
+        return;
+    subscription->may_keyspace = rights->keyspace;
+    subscription->may_config = rights->config;
+    subscription->backoff_ms = BACKOFF_MS_MIN;
+    connect_now(subscription);
+}
+
+void subscription_close(struct subscription *subscription) {
+    drop_context(subscription);
+    subscription->stage = CLOSED;
+    if (loop_set_timer(subscription->timer, INSTANT_NEVER) < 0)
+        abort();
+}
+
+bool subscription_is_up(const struct subscription *subscription) {
+    return subscription->stage == UP;
+}

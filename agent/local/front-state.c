@@ -1,0 +1,104 @@
+#include "local/front-state.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "local/command.h"
+#include "local/session.h"
+
+void front_state_init(struct front_state *service, const struct policy *policy,
+                      const struct front_state_identity *identity, const struct front_state_sink *sink,
+                      char *reply, instant_ns now_ns) {
+    assert(identity->n_keepers <= KEEPERS_MAX && identity->n_nodes <= NODES_MAX);
+
+    service->policy = *policy;
+    service->identity = *identity;
+    service->sink = *sink;
+    service->reply = reply;
+    list_init(&service->surveyors);
+    for (unsigned i = 0; i < KEEPERS_MAX; i++) {
+        service->keepers[i] = (struct front_state_keeper){.counters.extension_margin_permille = 1000};
+        for (unsigned j = 0; j < NODES_MAX; j++) {
+            service->keepers[i].nodes[j] =
+                (struct front_state_node){.since_ns = now_ns, .reason = "not connected yet"};
+            service->keepers[i].figures[j].until_ns = INSTANT_NEVER;
+        }
+    }
+}
+
+void front_state_node_report(struct front_state *service, unsigned keeper, const struct report *report,
+                             instant_ns now_ns) {
+    assert(keeper < service->identity.n_keepers && report->node < service->identity.n_nodes);
+
+    struct front_state_node *view = &service->keepers[keeper].nodes[report->node];
+    size_t length =
+        report->text_length < sizeof(view->reason) ? report->text_length : sizeof(view->reason) - 1;
+    if (view->standing != report->standing)
+        view->since_ns = now_ns;
+    view->standing = report->standing;
+    if (length > 0)
+        memcpy(view->reason, report->text, length);
+    view->reason[length] = '\0';
+}
+
+void front_state_surveyed(struct front_state *service, instant_ns now_ns) {
+    list_for_each_safe(node, &service->surveyors) {
+        struct session *session = list_entry(node, struct session, surveyor_link);
+        list_unlink(node);
+        command_surveyed(service, session, now_ns);
+    }
+}
+
+static unsigned badness(enum standing standing) {
+    static const unsigned order[] = {
+        [NODE_STATE_VOTING] = 0,     [NODE_STATE_PROBING] = 1, [NODE_STATE_QUARANTINED] = 2,
+        [NODE_STATE_CONNECTING] = 3, [NODE_STATE_FAILED] = 4,
+    };
+    return order[standing];
+}
+
+struct front_state_node front_state_node(const struct front_state *service, unsigned node) {
+    struct front_state_node worst = service->keepers[0].nodes[node];
+
+    for (unsigned i = 1; i < service->identity.n_keepers; i++) {
+        const struct front_state_node *view = &service->keepers[i].nodes[node];
+        unsigned more = badness(view->standing), most = badness(worst.standing);
+        if (more > most || (more == most && worst.reason[0] == '\0'))
+            worst = *view;
+    }
+    return worst;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+struct front_state_node_times front_state_figures(const struct front_state *service, unsigned node) {
+    struct front_state_node_times all = service->keepers[0].figures[node];
+
+    for (unsigned i = 1; i < service->identity.n_keepers; i++) {
+        const struct front_state_node_times *one = &service->keepers[i].figures[node];
+        const struct front_state_node_times sum = all;
+        if (!all.known)
+            all = *one;
+        all.rtt_us = larger(sum.rtt_us, one->rtt_us);
+        all.rtt_p50_us = larger(sum.rtt_p50_us, one->rtt_p50_us);
+        all.rtt_p99_us = larger(sum.rtt_p99_us, one->rtt_p99_us);
+        all.until_ns = instant_min(sum.until_ns, one->until_ns);
+        if (all.differs[0] == '\0')
+            memcpy(all.differs, one->differs, sizeof(all.differs));
+        if (one->evicted_keys > sum.evicted_keys)
+            all.evicted_keys = one->evicted_keys; /* the others have not looked since */
+        else
+            all.evicted_keys = sum.evicted_keys;
+    }
+    return all;
+}
+
+unsigned front_state_voting(const struct front_state *service) {
+    unsigned voting = 0;
+
+    for (unsigned i = 0; i < service->identity.n_nodes; i++)
+        voting += front_state_node(service, i).standing == NODE_STATE_VOTING;
+    return voting;
+}

@@ -1,0 +1,60 @@
+#include "local/refusal-text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SEEN_JUST_NOW_MS = 100, SEEN_BYTES = REFUSAL_TEXT_BYTES - 100 };
+
+/* Why the first in line has not got it, and when that was if it was not just now. */
+static void put_seen(const struct name_table_entry *name, instant_ns now_ns, char *text, size_t size) {
+    static const char *const unworded[] = {
+        [FAILURE_BUSY] = "held elsewhere", [FAILURE_NO_QUORUM] = "no majority of the nodes votes"};
+    long long ago_ms = (now_ns - name->seen_ns) / NS_PER_MS;
+    const char *seen = name->seen ? name->seen->bytes : unworded[name->seen_failure - 1];
+    int length = (int) (name->seen ? name->seen->head_length : strlen(seen));
+
+    if (ago_ms < SEEN_JUST_NOW_MS)
+        (void) snprintf(text, size, "%.*s", length, seen);
+    else
+        (void) snprintf(text, size, "%.*s (%lld ms ago)", length, seen, ago_ms);
+}
+
+static const char *refusal_text_held(const struct request *request, const struct request *holder,
+                                     instant_ns now_ns, long long waited_ms, char text[REFUSAL_TEXT_BYTES]) {
+    if (request->try_once) {
+        (void) snprintf(text, REFUSAL_TEXT_BYTES,
+                        "held by process %ld of this host, %lld ms left if not extended", (long) holder->pid,
+                        (long long) ((holder->deadline_ns - now_ns) / NS_PER_MS));
+        return "BUSY";
+    }
+    (void) snprintf(text, REFUSAL_TEXT_BYTES, "waited %lld ms; held by process %ld of this host", waited_ms,
+                    (long) holder->pid);
+    return "TIMEOUT";
+}
+
+const char *refusal_text(const struct request *request, const struct request *holder, instant_ns now_ns,
+                         char text[REFUSAL_TEXT_BYTES]) {
+    const struct name_table_entry *name = request->name;
+    long long waited_ms = (now_ns - request->asked_ns) / NS_PER_MS;
+    char seen[SEEN_BYTES];
+
+    if (request->resume && !request->restored) {
+        (void) snprintf(text, REFUSAL_TEXT_BYTES,
+                        "tried for %lld ms; no majority of the nodes tells whether it stands", waited_ms);
+        return "NOQUORUM";
+    }
+    if (holder)
+        return refusal_text_held(request, holder, now_ns, waited_ms, text);
+    if (name->seen_failure == 0) {
+        (void) snprintf(text, REFUSAL_TEXT_BYTES, "no attempt has come to an end within %lld ms", waited_ms);
+        return "NOQUORUM";
+    }
+    put_seen(name, now_ns, seen, sizeof(seen));
+    if (request->try_once)
+        (void) snprintf(text, REFUSAL_TEXT_BYTES, "%s", seen);
+    else
+        (void) snprintf(text, REFUSAL_TEXT_BYTES, "waited %lld ms; %s", waited_ms, seen);
+    if (name->seen_failure == 1 + FAILURE_NO_QUORUM)
+        return "NOQUORUM";
+    return request->try_once ? "BUSY" : "TIMEOUT";
+}

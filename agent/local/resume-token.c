@@ -1,0 +1,156 @@
+#include "local/resume-token.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+/* "1-" value "-" ttl "-" heartbeat "-" end "-" token "-" data "-" sum: the version, numbers in hexadecimal,
+ * bytes as pairs of digits. A lease that lingers has version 2, with "-" linger behind the token: earlier
+ * agents know the rest. */
+enum { SUM_DIGITS = 16, NUMBER_DIGITS_MAX = 16, PREFIX_LENGTH = 2 };
+
+static const char plain[] = "1-", lingering[] = "2-";
+
+static uint64_t sum_of(const char *text, size_t length) {
+    static const uint64_t key[2] = {0x7265646c6f636b64, 1};
+    return hash_bytes(key, text, length);
+}
+
+static size_t put_bytes(char *at, const void *bytes, size_t length) {
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *byte = bytes;
+
+    for (size_t i = 0; i < length; i++) {
+        at[2 * i] = digits[byte[i] >> 4];
+        at[2 * i + 1] = digits[byte[i] & 15];
+    }
+    return 2 * length;
+}
+
+size_t resume_token_write(const struct resume_token *secret, char text[RESUME_TOKEN_BYTES_MAX]) {
+    uint64_t end = secret->hold_until_ns == INSTANT_NEVER ? 0 : (uint64_t) secret->hold_until_ns;
+    size_t length = PREFIX_LENGTH;
+
+    assert(secret->data_length <= DATA_BYTES_MAX);
+    memcpy(text, secret->linger_ms > 0 ? lingering : plain, length);
+    length += put_bytes(text + length, secret->value, sizeof(secret->value));
+    length +=
+        (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "-%x-%x-%" PRIx64 "-%" PRIx64 "-",
+                          secret->ttl_ms, secret->heartbeat_ms, end, (uint64_t) secret->token);
+    if (secret->linger_ms > 0)
+        length +=
+            (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "%x-", secret->linger_ms);
+    length += put_bytes(text + length, secret->data, secret->data_length);
+    text[length++] = '-';
+    length += (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "%016" PRIx64,
+                                sum_of(text, length));
+    assert(length < RESUME_TOKEN_BYTES_MAX);
+    return length;
+}
+
+/* What is left to read. */
+struct reader {
+    const char *at;
+    size_t left;
+};
+
+static int digit_of(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Up to the next dash, which is passed over too; the digits' number, or -1. */
+static int field(struct reader *reader, const char **ret) {
+    size_t length = 0;
+
+    while (length < reader->left && digit_of(reader->at[length]) >= 0)
+        length++;
+    if (length == reader->left || reader->at[length] != '-')
+        return -1;
+    *ret = reader->at;
+    reader->at += length + 1;
+    reader->left -= length + 1;
+    return (int) length;
+}
+
+static bool number(struct reader *reader, uint64_t *ret) {
+    const char *digits;
+    int length = field(reader, &digits);
+    uint64_t value = 0;
+
+    if (length < 1 || length > NUMBER_DIGITS_MAX)
+        return false;
+    for (int i = 0; i < length; i++)
+        value = value << 4 | (unsigned) digit_of(digits[i]);
+    *ret = value;
+    return true;
+}
+
+static bool bytes(struct reader *reader, size_t most, void *ret, size_t *ret_length) {
+    const char *digits;
+    int length = field(reader, &digits);
+    unsigned char *to = ret;
+
+    if (length < 0 || length % 2 != 0 || (size_t) length / 2 > most)
+        return false;
+    *ret_length = (size_t) length / 2;
+    for (size_t i = 0; i < *ret_length; i++)
+        to[i] = (unsigned char) (digit_of(digits[2 * i]) << 4 | digit_of(digits[2 * i + 1]));
+    return true;
+}
+
+bool resume_token_read(const char *text, size_t length, struct resume_token *ret) {
+    char sum[SUM_DIGITS + 1];
+    size_t value_length;
+    uint64_t ttl, heartbeat, end, token, linger = 0;
+    struct resume_token secret;
+
+    if (length < PREFIX_LENGTH + SUM_DIGITS || length >= RESUME_TOKEN_BYTES_MAX)
+        return false;
+    bool lingers = memcmp(text, lingering, PREFIX_LENGTH) == 0;
+    if (!lingers && memcmp(text, plain, PREFIX_LENGTH) != 0)
+        return false;
+    (void) snprintf(sum, sizeof(sum), "%016" PRIx64, sum_of(text, length - SUM_DIGITS));
+    if (memcmp(sum, text + length - SUM_DIGITS, SUM_DIGITS) != 0)
+        return false;
+    struct reader reader = {.at = text + PREFIX_LENGTH, .left = length - PREFIX_LENGTH - SUM_DIGITS};
+    if (!bytes(&reader, SECRET_BYTES, secret.value, &value_length) || value_length != SECRET_BYTES ||
+        !number(&reader, &ttl) || !number(&reader, &heartbeat) || !number(&reader, &end) ||
+        !number(&reader, &token) || (lingers && !number(&reader, &linger)) ||
+        !bytes(&reader, DATA_BYTES_MAX, secret.data, &secret.data_length) || reader.left != 0)
+        return false;
+    if (ttl > TTL_MS_MAX || linger > TTL_MS_MAX || heartbeat > INT32_MAX || end > INT64_MAX ||
+        token >= UINT64_C(1) << 53)
+        return false;
+    secret.ttl_ms = (uint32_t) ttl;
+    secret.token = (int64_t) token;
+    secret.heartbeat_ms = (uint32_t) heartbeat;
+    secret.linger_ms = (uint32_t) linger;
+    secret.hold_until_ns = end == 0 ? INSTANT_NEVER : (instant_ns) end;
+    *ret = secret;
+    return true;
+}
+
+size_t resume_token_of_grant(const struct request *request, const struct request_outcome *outcome,
+                             char text[RESUME_TOKEN_BYTES_MAX]) {
+    const char *tail = request->tail->bytes;
+    size_t colons = 0, data = 0, length = request->tail->head_length;
+    struct resume_token secret = {.ttl_ms = request->ttl_ms,
+                                  .heartbeat_ms = request->heartbeat_ms,
+                                  .linger_ms = request->linger_ms,
+                                  .hold_until_ns = request->hold_until_ns,
+                                  .token = request->token};
+
+    assert(outcome->text_length == SECRET_BYTES);
+    memcpy(secret.value, outcome->text, SECRET_BYTES);
+    while (colons < 2)
+        colons += tail[data++] == ':';
+    assert(data <= length);
+    secret.data_length = length - data;
+    memcpy(secret.data, tail + data, secret.data_length);
+    return resume_token_write(&secret, text);
+}

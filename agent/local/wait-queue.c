@@ -1,0 +1,152 @@
+#include "local/wait-queue.h"
+
+#include <assert.h>
+
+#include "local/refusal-text.h"
+#include "local/request.h"
+
+struct request *wait_queue_first(const struct name_table_entry *name) {
+    struct list *first = list_first(&name->queue);
+    return first ? list_entry(first, struct request, queue_link) : NULL;
+}
+
+static void contend(struct registry *registry, struct request *request) {
+    char text[COMMAND_TEXT_BYTES];
+    struct command command = request_command(registry, request, COMMAND_CONTEND, text);
+
+    assert(request == wait_queue_first(request->name));
+    if (request->from_line && registry->sink.secret)
+        command.spare_tokens = request->name->handoffs_max;
+    command.token = request->name->token_last;
+    command.pause_ns = request->name->pause_ns;
+    request->name->pause_ns = 0;
+    request_enter(registry, request, REQUEST_CONTENDING);
+    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+}
+
+void wait_queue_contend(struct registry *registry, struct request *request) {
+    if (request->held_back)
+        return;
+    request->from_line = request->state == REQUEST_QUEUED;
+    if (admission_ask(registry, request))
+        contend(registry, request);
+    else
+        request_enter(registry, request, REQUEST_QUEUED);
+}
+
+/* One that resumes may have come before it: then it comes forward when that one leaves. */
+void wait_queue_admit(struct registry *registry) {
+    struct request *request;
+
+    while ((request = admission_next(registry))) {
+        if (request == wait_queue_first(request->name))
+            contend(registry, request);
+        else
+            admission_leave(registry, request);
+    }
+}
+
+/* Takes the request out of its line; the next one comes forward. The name goes with its last request. */
+static void leave(struct registry *registry, struct request *request) {
+    struct name_table_entry *name = request->name;
+    bool was_first = request == wait_queue_first(name);
+
+    list_unlink(&request->queue_link);
+    request->name = NULL;
+    struct request *next = wait_queue_first(name);
+    if (!next) {
+        name_table_free(&registry->names, name);
+        return;
+    }
+    if (was_first && next->state == REQUEST_QUEUED)
+        wait_queue_contend(registry, next);
+}
+
+void wait_queue_hand_back(struct registry *registry, struct request *request, enum command_kind kind) {
+    request_leave_page(request);
+    request_command_simple(registry, request, request->name->hash, kind);
+    if (request->state == REQUEST_HELD)
+        request_tell_changed(registry, request->name);
+    request_enter(registry, request, REQUEST_RELEASING);
+    request_set_due(registry, request, INSTANT_NEVER);
+    leave(registry, request);
+}
+
+void wait_queue_leave(struct registry *registry, struct request *request) {
+    if (request->state == REQUEST_HELD)
+        request_tell_changed(registry, request->name);
+    leave(registry, request);
+    request_free(registry, request);
+}
+
+/* Who holds it, or NULL. One that is unwanted goes as soon as it is found; one that resumes may stand
+ * before it, in vain. */
+static const struct request *holder_of(const struct name_table_entry *name) {
+    for (const struct list *at = name->queue.next; at != &name->queue; at = at->next) {
+        const struct request *request = list_entry(at, const struct request, queue_link);
+        if (request->state == REQUEST_HELD && !request->unwanted)
+            return request;
+        if (request->state == REQUEST_QUEUED)
+            break;
+    }
+    return NULL;
+}
+
+/* Who wants to resume may believe in the lease until its last deadline, and ask again: then nothing is
+ * deleted. */
+void wait_queue_withdraw(struct registry *registry, struct request *request) {
+    assert(request->state == REQUEST_CONTENDING && !request->session);
+
+    bool believed = request->resume && !request->restored;
+    wait_queue_hand_back(registry, request, believed ? COMMAND_FORGET : COMMAND_RELEASE);
+}
+
+void wait_queue_turn_away(struct registry *registry, struct request *request, instant_ns now_ns) {
+    char text[REFUSAL_TEXT_BYTES];
+    const char *error = refusal_text(request, holder_of(request->name), now_ns, text);
+
+    request_tell_failed(registry, request, error, text, now_ns);
+    request_silence(registry, request);
+    if (request->state == REQUEST_CONTENDING)
+        wait_queue_withdraw(registry, request);
+    else
+        wait_queue_leave(registry, request);
+}
+
+bool wait_queue_is_taken(const struct name_table_entry *name) {
+    return holder_of(name) || name->seen_failure != 0;
+}
+
+bool wait_queue_knows(const struct request *request) {
+    return request->resume ? request->tried : wait_queue_is_taken(request->name);
+}
+
+/* Those in line first: when the first one goes, the next comes forward. */
+void wait_queue_turn_away_overdue(struct registry *registry, struct name_table_entry *name,
+                                  instant_ns now_ns) {
+    struct request *contends = NULL;
+
+    list_for_each_safe(node, &name->queue) {
+        struct request *request = list_entry(node, struct request, queue_link);
+        if (!request->overdue || !wait_queue_knows(request))
+            continue;
+        if (request->state == REQUEST_QUEUED)
+            wait_queue_turn_away(registry, request, now_ns);
+        else if (request->state == REQUEST_CONTENDING && !request->try_once && !contends)
+            contends = request;
+    }
+    if (contends)
+        wait_queue_turn_away(registry, contends, now_ns);
+}
+
+void wait_queue_put_in_order(struct request *request) {
+    struct list *queue = &request->name->queue, *at = queue->previous;
+
+    while (at != queue) {
+        const struct request *other = list_entry(at, struct request, queue_link);
+        if (other->state != REQUEST_QUEUED || other->asked_ns <= request->asked_ns)
+            break;
+        at = at->previous;
+    }
+    list_prepend(at, &request->queue_link);
+}
