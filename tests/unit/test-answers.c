@@ -13,7 +13,7 @@
 enum {
     MAIL_MAX = 512,
     MAIL_TEXT_MAX = 1100,
-    ASKERS_MAX = 6,
+    ASKERS_MAX = 8,
     NODE_TIMEOUT_MS = 100,
     TTL_MS = 10000,
     SHORT_MS = 20,
@@ -503,10 +503,13 @@ static bool resumes(enum stand stand) {
     return stand == RESUMED || stand == RESUMED_ENDED;
 }
 
+enum { OTHERS = 5 };
+
+static const int64_t others_ms[OTHERS] = {0, SHORT_MS, LONG_MS, 0, 0};
+
 /* The first request, and a little later some that come behind it on the same host. */
 static void run_cell(enum stand stand, enum fault fault, node_set faulty, unsigned nodes, int64_t wait_ms,
                      int64_t later_ms) {
-    static const int64_t waits_ms[] = {0, SHORT_MS, LONG_MS};
     char cell[160];
 
     set_up_cell(stand, fault, faulty, nodes);
@@ -519,14 +522,14 @@ static void run_cell(enum stand stand, enum fault fault, node_set faulty, unsign
     bool granted = strcmp(first, "granted") == 0;
     if (later_ms >= 0) {
         pass_ms(later_ms);
-        for (unsigned i = 0; i < 3; i++)
-            ask_for(1 + i, "x", waits_ms[i], false);
+        for (unsigned i = 0; i < OTHERS; i++)
+            ask_for(1 + i, "x", others_ms[i], false);
     }
     pass_ms(LONG_MS + 5 * NODE_TIMEOUT_MS);
     check_answer(cell, 0, first);
     if (later_ms >= 0)
-        for (unsigned i = 0; i < 3; i++)
-            check_answer(cell, 1 + i, expected_word(stand, waits_ms[i], granted));
+        for (unsigned i = 0; i < OTHERS; i++)
+            check_answer(cell, 1 + i, expected_word(stand, others_ms[i], granted));
     check_nothing_hidden(cell, stand, granted);
 }
 
@@ -545,6 +548,25 @@ static void run_cells(enum stand stand, enum fault fault, unsigned nodes) {
                 run_cell(stand, fault, faulty, nodes, waits_ms[i], 0);
                 run_cell(stand, fault, faulty, nodes, waits_ms[i], 50);
             }
+}
+
+/* Where the answers that have come tell all, nobody waits for more. */
+static void test_at_once(void) {
+    for (unsigned nodes = 3; nodes <= 5; nodes += 2)
+        for (enum stand stand = HELD_THERE; stand <= RESUMED_ENDED; stand++) {
+            if (stand != HELD_THERE && stand != RESUMED_ENDED)
+                continue;
+            set_up_cell(stand, DOWN, (node_set) (quorum_of(nodes) - 1), nodes);
+            ask_for(0, "x", 0, resumes(stand));
+            pass_ms(5);
+            is_string(askers[0].word, expected_word(stand, 0, false), "a minority is down: told at once");
+        }
+    set_up_cell(FREE, HUNG, 7, 5);
+    for (unsigned i = 0; i < 4; i++)
+        ask_for(i, "x", 0, false);
+    pass_ms(NODE_TIMEOUT_MS + 5);
+    for (unsigned i = 0; i < 4; i++)
+        is_string(askers[i].word, "NOQUORUM", "one attempt tells all that stand in line");
 }
 
 /* A contender's keeper has told once whom it meets: that is known again when a lease that was resumed beside
@@ -599,6 +621,7 @@ static void test_start(bool resume) {
 }
 
 int main(void) {
+    test_at_once();
     test_beside_a_resume();
     test_start(false);
     test_start(true);
