@@ -87,6 +87,7 @@ static void probe_node(struct sim_keeper *keeper, unsigned node, const struct si
     event.as.probe.fleet = agent_fleet(agent, node);
     event.as.probe.n_nodes = agent->n_nodes;
     memcpy(event.as.probe.at, agent->at, sizeof(agent->at));
+    memcpy(event.as.probe.names, agent->names, sizeof(agent->names));
     event.sent_ns = keeper_now(keeper);
     events_add(&event);
 }

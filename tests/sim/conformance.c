@@ -426,8 +426,10 @@ static void choose_agent(struct event *probe) {
     asks->max_ttl_ms = max_ttls_ms[pick(0, 2)];
     asks->covered_ms = chance(50) ? asks->max_ttl_ms : 60000;
     asks->n_nodes = CONFORMANCE_NODES;
-    for (unsigned i = 0; i < CONFORMANCE_NODES; i++)
+    for (unsigned i = 0; i < CONFORMANCE_NODES; i++) {
+        asks->names[i] = (uint8_t) i;
         asks->at[i] = (uint8_t) (2 * i + (chance(20) ? 1 : 0));
+    }
     asks->known = (node_set) pick(0, (1 << CONFORMANCE_NODES) - 1);
     asks->mark = (uint64_t) pick(1, MARKS);
     asks->former = chance(30) ? FORMER_PROCESS : 0;

@@ -107,8 +107,6 @@ MUTATIONS = [
      "    return node->marked_ns + validity_quarantine_ns(shard->max_ttl_ms);\n"),
     ("of the others fewer are asked than may have granted a lease", "agent/core/quarantine.c",
      "needed = nodes - quorum_of(nodes) + 1;", "needed = nodes > 1 ? 1 : 0;"),
-    ("an epoch for shorter leases than ours counts", "agent/core/node.c",
-     "    return node->known_ms >= terms->max_ttl_ms &&", "    return node->known_ms > 0 &&"),
     ("an agent with quarantine = no blesses for all (script)", "tests/sim/node.c",
      "blessed && probe->as.probe.quarantine && !data->rested;", "blessed && data->epoch == UINT32_MAX;"),
     ("the nodes' fleets are not compared (script)", "tests/sim/node.c",

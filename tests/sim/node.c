@@ -147,7 +147,8 @@ static void note_addresses(struct sim_node *node, struct event *probe) {
     struct probe *answer = &probe->as.probe.answer;
 
     for (unsigned i = 0; i < probe->as.probe.n_nodes; i++) {
-        struct sim_note *notes = node->data.notes[i], *own = &notes[probe->as.probe.at[i]];
+        struct sim_note *notes = node->data.notes[probe->as.probe.names[i]],
+                        *own = &notes[probe->as.probe.at[i]];
         bool known = probe->as.probe.known & node_set_of(i), others_known = false, others_first = false;
         for (unsigned j = 0; j < SIM_ADDRESSES; j++) {
             bool other = &notes[j] != own && is_noted(node, &notes[j], NOTED_US);

@@ -480,6 +480,9 @@ static void choose_nodes(struct sim_agent *agent) {
         agent->at[i] = (uint8_t) i;
     if (sim_sets_differ)
         memcpy(agent->at, sets[set], sizeof(sets[set]));
+    memcpy(agent->names, agent->at, sizeof(agent->at));
+    if (set == 1 && same_names)
+        agent->names[2] = 2;
     /* Of a replaced node the name may be the same. */
     agent->set = !sim_sets_differ || (set == 1 && same_names) ? 0 : set;
 }

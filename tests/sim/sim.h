@@ -151,7 +151,8 @@ struct event {
             uint32_t fleet;
             uint32_t max_ttl_ms, covered_ms;
             node_set known;
-            uint8_t at[SIM_NODES_MAX]; /* the addresses of the agent's nodes */
+            uint8_t at[SIM_NODES_MAX];    /* the addresses of the agent's nodes */
+            uint8_t names[SIM_NODES_MAX]; /* the same, by which they are noted */
             unsigned n_nodes;
             uint32_t amended_epoch, amended_generation; /* what is amended, and to what */
             int64_t amended_floor_us;
@@ -307,7 +308,8 @@ struct sim_agent {
     uint32_t max_ttl_ms; /* the same */
     unsigned set;        /* of nodes */
     unsigned n_nodes;
-    uint8_t at[SIM_NODES_MAX]; /* which nodes of the world these are */
+    uint8_t at[SIM_NODES_MAX];    /* which nodes of the world these are */
+    uint8_t names[SIM_NODES_MAX]; /* what it calls them */
     bool running;
     uint32_t life;
     struct clock clock;
