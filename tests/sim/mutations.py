@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from tap import main, note, ok  # noqa: E402
 
 COMPILER = sys.argv[1]
-SHARE = 3
+SHARE = 8
 RUNS = sys.argv[2] if len(sys.argv) > 2 else "80000"
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
@@ -28,6 +28,7 @@ NO_TURNS = ("agent/local/handoff.c",
             "return instant_add(holder->tenure.acquired_ns, HANDOFF_MS * NS_PER_MS);",
             "return holder->tenure.acquired_ns >= 0 ? INSTANT_NEVER : 0;")
 
+# The floor of a missing fence is a row of tests/model: the simulator finds its loss rarely.
 # What is broken; where; the text there; what stands instead; and so on for further edits. (A token that is
 # raised where the lock is not ours is beyond 80,000 schedules: that is a row of tests/model. So are epochs
 # that become shorter, readings that are too old, and nodes that bar others: tests/unit/test-quarantine.c has
@@ -147,8 +148,6 @@ MUTATIONS = [
      "if (token <= *ret_largest)", "if (token < *ret_largest)"),
     ("a blessing's floor is the clock, without fence_skew (script)", "tests/sim/node.c",
      "wall_us(node) + fence_skew_us()", "wall_us(node)"),
-    ("a missing fence counts as none, not as the floor (script)", "tests/sim/node.c",
-     "*fence > node->data.floor_us ? *fence : node->data.floor_us", "*fence"),
     ("a token may be far from the node's clock (script)", "tests/sim/node.c",
      "if (ahead_us > fence_skew_us() ||", "if ("),
     ("no message wakes who waits", "agent/core/retry.c",
