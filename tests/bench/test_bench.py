@@ -10,7 +10,7 @@ import tempfile
 import xml.etree.ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "..")]
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "tools")]
 from tap import equal, main, note, ok, skip  # noqa: E402
 import peers  # noqa: E402
 import table  # noqa: E402

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 from tap import equal, main, ok  # noqa: E402
 
 # From the C library and the compiler. snprintf() formats messages for people,

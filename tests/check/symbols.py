@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 from pages import manual_pages, named, read, section  # noqa: E402
 from tap import equal, main  # noqa: E402
 

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../unit/tap.h"
+#include "tap.h"
 #include "app.h"
 
 #define is(got, want) is_int(got, want, #got " is " #want)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/tap.h"
+#include "tap.h"
 #include "app.h"
 
 enum { LEASES = 5, TTL_MS = 3000 };

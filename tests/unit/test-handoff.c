@@ -5,7 +5,7 @@
 
 #include "local/recovery/restore.h"
 #include "tap.h"
-#include "world.h"
+#include "shard-harness.h"
 
 enum { REQUESTS = 1024, NOTES_MAX = 4096 };
 
@@ -542,12 +542,12 @@ static void hand_over(void) {
                               .head_length = 1,
                               .tail_length = 6};
     memset(command.secret, 77, SECRET_BYTES);
-    shard_command(&world.shard, &command, world.now_ns);
+    shard_command(&harness.shard, &command, harness.now_ns);
     pass_ms(0);
 }
 
 static void test_refresh(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
     const uint8_t value = last_sent(OPERATION_ACQUIRE)->secret[0];
     struct sent sent = *last_sent(OPERATION_ACQUIRE);
@@ -580,7 +580,7 @@ static void test_refresh(void) {
 }
 
 static void test_released_between(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
     hand_over();
     struct sent sent = *last_sent(OPERATION_REFRESH);
@@ -593,11 +593,11 @@ static void test_released_between(void) {
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_YES);
     ok(last_report(REPORT_RELEASED), "and ends like others");
-    is_int(world.shard.leases.taken, 0, "nothing is left of it");
+    is_int(harness.shard.leases.taken, 0, "nothing is left of it");
 }
 
 static void test_failed_refresh(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
     instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
     hand_over();
@@ -609,13 +609,13 @@ static void test_failed_refresh(void) {
     sent = *last_sent(OPERATION_REFRESH);
     pass_ms(200);
     ok(count_sent(OPERATION_REFRESH) > 1, "and is tried again, with both values");
-    world.now_ns = deadline_ns;
-    shard_tick(&world.shard, world.now_ns);
+    harness.now_ns = deadline_ns;
+    shard_tick(&harness.shard, harness.now_ns);
     ok(last_report(REPORT_LOST), "until the deadline");
 }
 
 static void test_stolen(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
     hand_over();
     struct sent sent = *last_sent(OPERATION_REFRESH);
@@ -623,11 +623,11 @@ static void test_stolen(void) {
     vote(1, &sent, VOTE_FOREIGN);
     ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_TAKEN,
        "another's value in a majority of the keys: lost");
-    unsigned sends = world.n_sends;
+    unsigned sends = harness.n_sends;
     hand_over();
-    is_int(world.n_sends, sends, "a lease that is lost is not refreshed");
-    world.now_ns = last_report(REPORT_GRANTED)->deadline_ns;
-    shard_tick(&world.shard, world.now_ns);
+    is_int(harness.n_sends, sends, "a lease that is lost is not refreshed");
+    harness.now_ns = last_report(REPORT_GRANTED)->deadline_ns;
+    shard_tick(&harness.shard, harness.now_ns);
     ok(last_sent(OPERATION_RELEASE) && last_sent(OPERATION_RELEASE)->has_former,
        "after its deadline either value is deleted");
 }
@@ -643,8 +643,8 @@ static void test_pause(void) {
                                     .head_length = 1,
                                     .tail_length = 3};
 
-    world_begin(3);
-    shard_command(&world.shard, &contend, world.now_ns);
+    shard_harness_begin(3);
+    shard_command(&harness.shard, &contend, harness.now_ns);
     pass_ms(4);
     ok(!last_sent(OPERATION_ACQUIRE), "who is to make a pause does not try before its end");
     pass_ms(1);
@@ -654,7 +654,7 @@ static void test_pause(void) {
 static void test_heard(void) {
     struct vote vote = {.kind = VOTE_YES, .heard = true};
 
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
     command(COMMAND_RELEASE, 1);
     struct sent sent = *last_sent(OPERATION_RELEASE);

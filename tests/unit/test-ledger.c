@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stddef.h>
 
-#include "front.h"
+#include "local-harness.h"
 #include "local/recovery/ledger-writer.h"
 #include "local/recovery/restore.h"
 #include "tap.h"
@@ -346,7 +346,7 @@ static struct session *session_here(void *userdata, uint64_t id) {
     unsigned i = (unsigned) (id & LEDGER_SLOT_MASK);
 
     (void) userdata;
-    return i < SESSIONS - 1 && front.sessions[i].id == id ? &front.sessions[i] : NULL;
+    return i < SESSIONS - 1 && harness.sessions[i].id == id ? &harness.sessions[i] : NULL;
 }
 
 static bool session_whole(void *userdata, uint64_t id) {
@@ -360,12 +360,13 @@ static bool process_dead(void *userdata, pid_t pid) {
 }
 
 static void begin_service(void) {
-    const struct front_setup setup = {.identity = {.agent = "deadbeef", .host = "web1", .n_keepers = 1},
-                                      .sink = {.look = on_command},
-                                      .registry_sink = {.command = on_command},
-                                      .requests_max = REQUESTS,
-                                      .limit = REQUESTS,
-                                      .sessions = SESSIONS};
+    const struct local_harness_setup setup = {
+        .identity = {.agent = "deadbeef", .host = "web1", .n_keepers = 1},
+        .sink = {.look = on_command},
+        .registry_sink = {.command = on_command},
+        .requests_max = REQUESTS,
+        .limit = REQUESTS,
+        .sessions = SESSIONS};
     static struct ledger next;
     static void *next_memory;
 
@@ -374,10 +375,10 @@ static void begin_service(void) {
     assert(next_memory);
     memset(next_memory, 0, bytes);
     ledger_init(&next, &size, COUNT_AT, &identity, next_memory);
-    front_begin(&setup);
-    front.service.ledger = &next;
+    local_harness_begin(&setup);
+    harness.service.ledger = &next;
     for (unsigned i = 0; i < SESSIONS; i++) {
-        front.sessions[i].id = session_id(i);
+        harness.sessions[i].id = session_id(i);
         ledger_open(&next, i, session_id(i));
     }
 }
@@ -386,10 +387,10 @@ static void report(uint64_t request, enum report_kind kind) {
     static const char secret[SECRET_BYTES + 1] = "abcdefghijklmnopqrst";
     const struct report report = {.kind = kind,
                                   .request = request,
-                                  .deadline_ns = front.now_ns + NS_PER_S,
+                                  .deadline_ns = harness.now_ns + NS_PER_S,
                                   .text = secret,
                                   .text_length = SECRET_BYTES};
-    registry_report(&front.service.registry, &report, front.now_ns);
+    registry_report(&harness.service.registry, &report, harness.now_ns);
 }
 
 /* All that a successor does with it; each lease is found, or not, and all come to their ends. */
@@ -400,20 +401,20 @@ static unsigned live_on(const struct ledger_reader *reader, unsigned luck) {
                                             .whole = session_whole,
                                             .dead = process_dead,
                                             .order = order};
-    struct registry *registry = &front.service.registry;
+    struct registry *registry = &harness.service.registry;
     const struct request *request;
 
     begin_service();
     memset(order, 0, sizeof(order));
-    unsigned held = ledger_writer_restore(&front.service, &past, front.now_ns).held;
+    unsigned held = ledger_writer_restore(&harness.service, &past, harness.now_ns).held;
     for (uint32_t slot = 0; (request = registry_next(registry, &slot)); luck = luck * 5 + 1)
         report(registry_id(registry, request), luck & 4 ? REPORT_GRANTED : REPORT_FAILED);
-    restore_end(registry, front.now_ns);
+    restore_end(registry, harness.now_ns);
     for (unsigned i = 0; i < 3; i++)
-        session_end(&front.sessions[i], &front.service, front.now_ns);
-    registry_tick(registry, front.now_ns + 48 * 3600 * NS_PER_S);
+        session_end(&harness.sessions[i], &harness.service, harness.now_ns);
+    registry_tick(registry, harness.now_ns + 48 * 3600 * NS_PER_S);
     for (unsigned i = 3; i < SESSIONS; i++)
-        session_end(&front.sessions[i], &front.service, front.now_ns);
+        session_end(&harness.sessions[i], &harness.service, harness.now_ns);
     return held;
 }
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "redlock.h"
-#include "scripted.h"
+#include "scripted-agent.h"
 #include "tap.h"
 
 #define NS_PER_MS INT64_C(1000000)

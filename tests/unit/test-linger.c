@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "front.h"
+#include "local-harness.h"
 #include "tap.h"
 
 enum { COMMANDS_MAX = 8 };
@@ -26,21 +26,21 @@ static const struct command *last_command(void) {
 }
 
 static void begin(void) {
-    const struct front_setup setup = {.identity = {.n_nodes = 1, .n_keepers = 1},
-                                      .registry_sink = {.command = on_command},
-                                      .requests_max = 512,
-                                      .limit = 512,
-                                      .sessions = LISTENERS};
+    const struct local_harness_setup setup = {.identity = {.n_nodes = 1, .n_keepers = 1},
+                                              .registry_sink = {.command = on_command},
+                                              .requests_max = 512,
+                                              .limit = 512,
+                                              .sessions = LISTENERS};
 
     n_commands = 0;
-    front_begin(&setup);
+    local_harness_begin(&setup);
 }
 
 /* Its deadline is far enough for what lingers shortly. */
 static void report(uint64_t request, enum report_kind kind) {
     const struct report report = {
-        .kind = kind, .request = request, .deadline_ns = front.now_ns + 9898 * NS_PER_MS, .token = 7};
-    registry_report(&front.service.registry, &report, front.now_ns);
+        .kind = kind, .request = request, .deadline_ns = harness.now_ns + 9898 * NS_PER_MS, .token = 7};
+    registry_report(&harness.service.registry, &report, harness.now_ns);
 }
 
 static uint64_t hold(unsigned session, const char *line) {
@@ -51,12 +51,12 @@ static uint64_t hold(unsigned session, const char *line) {
 }
 
 static void end(unsigned session) {
-    session_end(&front.sessions[session], &front.service, front.now_ns);
+    session_end(&harness.sessions[session], &harness.service, harness.now_ns);
 }
 
 static void pass_ms(int64_t ms) {
-    front.now_ns += ms * NS_PER_MS;
-    registry_tick(&front.service.registry, front.now_ns);
+    harness.now_ns += ms * NS_PER_MS;
+    registry_tick(&harness.service.registry, harness.now_ns);
 }
 
 static void test_session_ends(void) {
@@ -69,16 +69,16 @@ static void test_session_ends(void) {
     pass_ms(149);
     is_int(n_commands, 1, "a lease that lingers is not released when its session ends");
     ask(2, "LEASES");
-    ok(strstr(front.output[2], "lingering"), "LEASES tells it from others");
+    ok(strstr(harness.output[2], "lingering"), "LEASES tells it from others");
     ask(3, "ACQUIRE job");
-    ok(strstr(front.output[3], "-BUSY held by process ") == front.output[3],
+    ok(strstr(harness.output[3], "-BUSY held by process ") == harness.output[3],
        "who does not wait finds it held");
     pass_ms(1);
     ok(commands[1].kind == COMMAND_RELEASE && commands[1].request == id,
        "but when its time is over, extended or not");
     is_int(commands[2].kind, COMMAND_CONTEND, "then the next in line contends");
     report(id, REPORT_RELEASED);
-    is_int(front.service.registry.requests.taken, 1, "nothing is left of it");
+    is_int(harness.service.registry.requests.taken, 1, "nothing is left of it");
 }
 
 static void test_released(void) {
@@ -124,7 +124,7 @@ static void test_nothing_is_kept(void) {
 
     begin();
     uint64_t id = hold(0, "ACQUIRE job LINGER 250");
-    registry_find(&front.service.registry, id)->kept_ns = &kept_ns;
+    registry_find(&harness.service.registry, id)->kept_ns = &kept_ns;
     end(0);
     pass_ms(100);
     report(id, REPORT_EXTENDED);
@@ -134,7 +134,7 @@ static void test_nothing_is_kept(void) {
 static void test_expelled(void) {
     begin();
     (void) hold(0, "ACQUIRE job LINGER 250");
-    (void) session_expel(&front.sessions[0], &front.service, "malformed", front.now_ns);
+    (void) session_expel(&harness.sessions[0], &harness.service, "malformed", harness.now_ns);
     pass_ms(1000);
     end(0);
     is_int(last_command()->kind, COMMAND_ABANDON,
@@ -149,12 +149,12 @@ static void test_heartbeat(void) {
     end(0);
     ok(last_command()->kind == COMMAND_BEAT && last_command()->request == id,
        "who is gone can't beat: as far as the keeper is told, it does");
-    is_int(last_command()->beat_ns + 1000 * NS_PER_MS, front.now_ns + 5000 * NS_PER_MS,
+    is_int(last_command()->beat_ns + 1000 * NS_PER_MS, harness.now_ns + 5000 * NS_PER_MS,
            "until it has lingered, and no longer");
     begin();
     (void) hold(0, "ACQUIRE job HEARTBEAT 20000 LINGER 5000");
     end(0);
-    is_int(last_command()->beat_ns, front.now_ns, "a heartbeat longer than that is not cut short");
+    is_int(last_command()->beat_ns, harness.now_ns, "a heartbeat longer than that is not cut short");
 }
 
 int main(void) {

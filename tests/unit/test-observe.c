@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#include "front.h"
+#include "local-harness.h"
 #include "tap.h"
 
 enum { CROWD = SESSIONS_MAX - LISTENERS };
@@ -40,23 +40,24 @@ static void on_changed(void *userdata, uint64_t hash, const char *name, size_t l
 }
 
 static void begin(void) {
-    const struct front_setup setup = {.identity = {.version = "1", .n_nodes = 1, .n_keepers = 1},
-                                      .sink = {.look = on_look},
-                                      .registry_sink = {.command = on_command, .changed = on_changed},
-                                      .requests_max = 64,
-                                      .limit = 64,
-                                      .sessions = SESSIONS_MAX};
+    const struct local_harness_setup setup = {
+        .identity = {.version = "1", .n_nodes = 1, .n_keepers = 1},
+        .sink = {.look = on_look},
+        .registry_sink = {.command = on_command, .changed = on_changed},
+        .requests_max = 64,
+        .limit = 64,
+        .sessions = SESSIONS_MAX};
 
     memset(&keeper, 0, sizeof(keeper));
-    front_begin(&setup);
+    local_harness_begin(&setup);
 }
 
 /* What came since the last call. */
 static const char *heard(unsigned session) {
     static char copy[OUTPUT_MAX];
-    memcpy(copy, front.output[session], front.output_length[session] + 1);
-    front.output_length[session] = 0;
-    front.output[session][0] = '\0';
+    memcpy(copy, harness.output[session], harness.output_length[session] + 1);
+    harness.output_length[session] = 0;
+    harness.output[session][0] = '\0';
     return copy;
 }
 
@@ -67,8 +68,8 @@ static void answer_with(const struct report *given) {
     assert(command_is_look(request) && observe_asked(request));
     report.request = request;
     report.text_length = report.text ? (uint16_t) strlen(report.text) : 0;
-    observe_looked(&front.service, &report, front.now_ns);
-    observe_tick(&front.service, front.now_ns);
+    observe_looked(&harness.service, &report, harness.now_ns);
+    observe_tick(&harness.service, harness.now_ns);
 }
 
 /* The majority's answer to the question under way; NULL: nobody holds it. */
@@ -84,14 +85,14 @@ static void no_majority(void) {
 /* Lets time pass until the next question, at most this long; whether it came. */
 static bool question_within_ms(int64_t ms) {
     unsigned before = keeper.looks;
-    instant_ns until_ns = front.now_ns + ms * NS_PER_MS;
+    instant_ns until_ns = harness.now_ns + ms * NS_PER_MS;
 
-    while (keeper.looks == before && observe_due_ns(&front.service) <= until_ns) {
-        front.now_ns = instant_max(front.now_ns, observe_due_ns(&front.service));
-        observe_tick(&front.service, front.now_ns);
+    while (keeper.looks == before && observe_due_ns(&harness.service) <= until_ns) {
+        harness.now_ns = instant_max(harness.now_ns, observe_due_ns(&harness.service));
+        observe_tick(&harness.service, harness.now_ns);
     }
     if (keeper.looks == before)
-        front.now_ns = until_ns;
+        harness.now_ns = until_ns;
     return keeper.looks > before;
 }
 
@@ -155,11 +156,11 @@ static void test_token_later(void) {
     begin_observing();
     answer(HEX_A ":web1:0badcafe:42:0:", 0);
     (void) heard(0);
-    instant_ns since_ns = front.now_ns;
+    instant_ns since_ns = harness.now_ns;
     (void) question_within_ms(1100);
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
     push_of(want, sizeof(want), "web1:0badcafe:42", "web1", 7, "",
-            (long) ((front.now_ns - since_ns) / NS_PER_MS));
+            (long) ((harness.now_ns - since_ns) / NS_PER_MS));
     is_string(heard(0), want, "a token that is known later is told then; since when it leads stays");
     (void) question_within_ms(1100);
     answer(HEX_A ":web1:0badcafe:42:0:", 0);
@@ -171,18 +172,18 @@ static void test_no_majority(void) {
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
     (void) heard(0);
     assert(question_within_ms(1100));
-    front.now_ns += 60 * NS_PER_S;
+    harness.now_ns += 60 * NS_PER_S;
     no_majority();
     is_string(heard(0), "", "one that has no answer after a sleep of the machine tells nothing");
-    instant_ns from_ns = front.now_ns;
+    instant_ns from_ns = harness.now_ns;
     unsigned questions = 0;
-    for (; front.output_length[0] == 0 && questions < 20; questions++) {
+    for (; harness.output_length[0] == 0 && questions < 20; questions++) {
         assert(question_within_ms(1100));
         no_majority();
     }
     ok(questions <= 6, "questions without an answer are not asked more often than others");
     is_string(heard(0), unknown, "without a majority `unknown` is told");
-    ok(front.now_ns - from_ns >= 5 * NS_PER_S && front.now_ns - from_ns <= 6200 * NS_PER_MS,
+    ok(harness.now_ns - from_ns >= 5 * NS_PER_S && harness.now_ns - from_ns <= 6200 * NS_PER_MS,
        "after 5 seconds, not before");
     (void) question_within_ms(1100);
     no_majority();
@@ -203,13 +204,13 @@ static void test_no_majority(void) {
 static void test_expiry(void) {
     begin_observing();
     answer_with(&(struct report){.kind = REPORT_LOOKED, .text = "foreign", .validity_ms = 300});
-    instant_ns from_ns = front.now_ns;
-    ok(question_within_ms(1100) && front.now_ns - from_ns >= 300 * NS_PER_MS &&
-           front.now_ns - from_ns <= 310 * NS_PER_MS,
+    instant_ns from_ns = harness.now_ns;
+    ok(question_within_ms(1100) && harness.now_ns - from_ns >= 300 * NS_PER_MS &&
+           harness.now_ns - from_ns <= 310 * NS_PER_MS,
        "the keeper is asked when the key is to end");
     answer_with(&(struct report){.kind = REPORT_LOOKED, .text = "foreign", .validity_ms = 0});
-    from_ns = front.now_ns;
-    ok(question_within_ms(1100) && front.now_ns - from_ns >= 20 * NS_PER_MS,
+    from_ns = harness.now_ns;
+    ok(question_within_ms(1100) && harness.now_ns - from_ns >= 20 * NS_PER_MS,
        "not more often than every 20 ms if it does not");
 }
 
@@ -219,36 +220,36 @@ static void test_hints(void) {
 
     begin_observing();
     answer(NULL, 0);
-    front.now_ns += 500 * NS_PER_MS;
+    harness.now_ns += 500 * NS_PER_MS;
     unsigned before = keeper.looks;
     ask(1, "ACQUIRE other");
     struct report report = granted;
     report.request = keeper.contender;
-    report.deadline_ns = front.now_ns + 9 * NS_PER_S;
-    registry_report(&front.service.registry, &report, front.now_ns);
-    observe_tick(&front.service, front.now_ns);
+    report.deadline_ns = harness.now_ns + 9 * NS_PER_S;
+    registry_report(&harness.service.registry, &report, harness.now_ns);
+    observe_tick(&harness.service, harness.now_ns);
     is_int(keeper.looks, before, "a grant of another name is nothing");
     ask(2, "ACQUIRE job");
     report.request = keeper.contender;
-    registry_report(&front.service.registry, &report, front.now_ns);
-    observe_tick(&front.service, front.now_ns);
+    registry_report(&harness.service.registry, &report, harness.now_ns);
+    observe_tick(&harness.service, harness.now_ns);
     is_int(keeper.looks, before + 1, "a grant on this host is looked for at once");
     answer(NULL, 0);
-    instant_ns from_ns = front.now_ns;
+    instant_ns from_ns = harness.now_ns;
     ok(question_within_ms(20), "and 20 ms later if it is not seen yet");
     answer(NULL, 0);
-    ok(question_within_ms(40) && front.now_ns - from_ns >= 40 * NS_PER_MS, "then after 20 ms more");
+    ok(question_within_ms(40) && harness.now_ns - from_ns >= 40 * NS_PER_MS, "then after 20 ms more");
     answer(value, 7);
     (void) heard(0);
     ok(!question_within_ms(800), "what is found is looked for no more");
-    session_end(&front.sessions[2], &front.service, front.now_ns);
+    session_end(&harness.sessions[2], &harness.service, harness.now_ns);
     before = keeper.looks;
-    observe_tick(&front.service, front.now_ns);
+    observe_tick(&harness.service, harness.now_ns);
     is_int(keeper.looks, before + 1, "so is the end of its holder");
     ask(3, "ACQUIRE job WAIT -1");
     report.request = keeper.contender;
-    registry_report(&front.service.registry, &report, front.now_ns);
-    observe_tick(&front.service, front.now_ns);
+    registry_report(&harness.service.registry, &report, harness.now_ns);
+    observe_tick(&harness.service, harness.now_ns);
     is_int(keeper.looks, before + 1, "one question at a time");
     answer(NULL, 0);
     is_string(heard(0), nobody, "what it finds is told");
@@ -264,9 +265,9 @@ static void test_crowd(void) {
         ask(LISTENERS + i, "OBSERVE job");
     }
     is_int(keeper.looks, 1, "1,000 observers of one name cost one question");
-    front.crowd_pushes = 0;
+    harness.crowd_pushes = 0;
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
-    is_int(front.crowd_pushes, CROWD, "each of them is told");
+    is_int(harness.crowd_pushes, CROWD, "each of them is told");
     ask(0, "HELLO 3");
     ask(0, "OBSERVE job");
     ok(strncmp(heard(0), ":1\r\n>3\r\n$6\r\nleader", 18) == 0, "who comes later is told what is known");
@@ -277,7 +278,7 @@ static void test_crowd(void) {
 
 static void test_ends(void) {
     begin_observing();
-    is_int(front.service.observatory.observations.taken, 1, "an observation");
+    is_int(harness.service.observatory.observations.taken, 1, "an observation");
     (void) heard(0);
     ask(0, "OBSERVE job");
     is_string(heard(0), ":0\r\n", "a second OBSERVE of the same name is nothing");
@@ -291,14 +292,14 @@ static void test_ends(void) {
     (void) heard(0);
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
     is_string(heard(0), "", "nothing is told afterwards");
-    is_int(front.service.observatory.names.taken, 0, "the name is forgotten with its last answer");
+    is_int(harness.service.observatory.names.taken, 0, "the name is forgotten with its last answer");
     ok(!question_within_ms(5000), "and asked for no more");
     ask(0, "OBSERVE job");
     ask(0, "OBSERVE other");
     ask(1, "OBSERVE job");
-    (void) session_expel(&front.sessions[0], &front.service, "malformed", front.now_ns);
-    session_end(&front.sessions[1], &front.service, front.now_ns);
-    is_int(front.service.observatory.observations.taken, 0, "a session's end ends its observations");
+    (void) session_expel(&harness.sessions[0], &harness.service, "malformed", harness.now_ns);
+    session_end(&harness.sessions[1], &harness.service, harness.now_ns);
+    is_int(harness.service.observatory.observations.taken, 0, "a session's end ends its observations");
 }
 
 static void test_limits(void) {

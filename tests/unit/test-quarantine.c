@@ -5,7 +5,7 @@
 
 #include "core/quarantine.h"
 #include "tap.h"
-#include "world.h"
+#include "shard-harness.h"
 
 enum { MINUTE_MS = 60000, SECOND_MS = 1000, DAY_MS = 86400000 };
 
@@ -25,12 +25,12 @@ static struct probe mark_of(uint32_t longest_ms) {
 }
 
 static void probed(unsigned node, struct probe probe) {
-    shard_node_probed(&world.shard, node, &probe, world.now_ns);
+    shard_node_probed(&harness.shard, node, &probe, harness.now_ns);
 }
 
 /* A request finds that its epoch is gone; our mark is left. */
 static void forgets(unsigned node) {
-    world.now_ns += NS_PER_MS;
+    harness.now_ns += NS_PER_MS;
     contend(9 + node, false);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     vote(node, &sent, VOTE_EPOCH);
@@ -39,14 +39,14 @@ static void forgets(unsigned node) {
 }
 
 static bool votes(unsigned node) {
-    return shard_askable(&world.shard) & node_set_of(node);
+    return shard_askable(&harness.shard) & node_set_of(node);
 }
 
 static int64_t rests_ms(unsigned node) {
     uint32_t covered_ms;
-    instant_ns until_ns = quarantine_until_ns(&world.shard, node, &covered_ms);
+    instant_ns until_ns = quarantine_until_ns(&harness.shard, node, &covered_ms);
 
-    return until_ns == INSTANT_NEVER ? -1 : (until_ns - world.shard.nodes[node].marked_ns) / NS_PER_MS;
+    return until_ns == INSTANT_NEVER ? -1 : (until_ns - harness.shard.nodes[node].marked_ns) / NS_PER_MS;
 }
 
 /* The usual one, of leases up to that. */
@@ -55,55 +55,55 @@ static int64_t rest_of(int64_t max_ttl_ms) {
 }
 
 static void test_longest_of_others(void) {
-    world_begin(5);
+    shard_harness_begin(5);
     forgets(0);
     is_int(rests_ms(0), rest_of(DAY_MS), "nobody was asked yet: it takes as long as any lease may last");
-    is_int(shard_node_until_ns(&world.shard, 0), INSTANT_NEVER, "which is not what people hear");
-    ok(world.shard.nodes[1].probing && world.shard.nodes[4].probing, "the others are asked at once");
+    is_int(shard_node_until_ns(&harness.shard, 0), INSTANT_NEVER, "which is not what people hear");
+    ok(harness.shard.nodes[1].probing && harness.shard.nodes[4].probing, "the others are asked at once");
     probed(1, epoch_of(MINUTE_MS, 0));
     probed(2, epoch_of(DAY_MS / 2, 0));
     is_int(rests_ms(0), rest_of(DAY_MS),
            "two others of five may all not be among those who granted a lease");
     probed(3, epoch_of(MINUTE_MS, 0));
     is_int(rests_ms(0), rest_of(DAY_MS / 2), "rule 10: one of three is: the longest max_ttl counts");
-    is_int(world.shard.max_ttl_ms, MINUTE_MS, "for this node, this time");
+    is_int(harness.shard.max_ttl_ms, MINUTE_MS, "for this node, this time");
 }
 
 static void test_read_before(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     pass_ms(10000);
-    ok(world.shard.nodes[1].probing || world.shard.nodes[1].read_ns > 0, "the others are known");
+    ok(harness.shard.nodes[1].probing || harness.shard.nodes[1].read_ns > 0, "the others are known");
     trusted_nodes_answer();
-    world.now_ns += NS_PER_MS;
-    world.shard.nodes[1].probe_ns = world.shard.nodes[2].probe_ns = world.now_ns;
-    shard_tick(&world.shard, world.now_ns);
-    world.now_ns += NS_PER_MS;
+    harness.now_ns += NS_PER_MS;
+    harness.shard.nodes[1].probe_ns = harness.shard.nodes[2].probe_ns = harness.now_ns;
+    shard_tick(&harness.shard, harness.now_ns);
+    harness.now_ns += NS_PER_MS;
     forgets(0);
     trusted_nodes_answer();
     is_int(rests_ms(0), rest_of(DAY_MS), "rule 10: what was asked before the mark was left may be too old");
-    ok(world.shard.nodes[1].probing && world.shard.nodes[2].probing, "so it is asked again");
+    ok(harness.shard.nodes[1].probing && harness.shard.nodes[2].probing, "so it is asked again");
     trusted_nodes_answer();
     is_int(rests_ms(0), rest_of(MINUTE_MS), "and counts");
 }
 
 static void test_unreachable(void) {
-    world_begin(3);
-    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "down", world.now_ns);
+    shard_harness_begin(3);
+    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
     forgets(0);
     for (unsigned second = 0; second < 70; second++) {
         pass_ms(SECOND_MS);
-        if (world.shard.nodes[0].probing)
+        if (harness.shard.nodes[0].probing)
             probed(0, marked_node);
     }
-    is_int(world.blessings[0], 0, "rule 10: a node that can't be asked may know of longer leases");
-    ok(strstr(world.reasons[0], "2 other nodes have to tell the longest max_ttl") != NULL,
+    is_int(harness.blessings[0], 0, "rule 10: a node that can't be asked may know of longer leases");
+    ok(strstr(harness.reasons[0], "2 other nodes have to tell the longest max_ttl") != NULL,
        "people are told");
-    shard_node_bless(&world.shard, 0, world.now_ns);
-    is_int(world.blessings[0], 1, "an operator may know better");
-    ok(world.blessed[0].rested, "that counts for all");
+    shard_node_bless(&harness.shard, 0, harness.now_ns);
+    is_int(harness.blessings[0], 1, "an operator may know better");
+    ok(harness.blessed[0].rested, "that counts for all");
 
-    world_begin(3);
-    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "down", world.now_ns);
+    shard_harness_begin(3);
+    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
     forgets(0);
     pass_ms(5000);
     node_joins(2);
@@ -112,11 +112,11 @@ static void test_unreachable(void) {
 
 /* All nodes forget at once: nobody knows of other agents but by their marks. */
 static void test_all_forget(void) {
-    world_begin(3);
-    world.shard.max_ttl_ms = SECOND_MS;
+    shard_harness_begin(3);
+    harness.shard.max_ttl_ms = SECOND_MS;
     for (unsigned i = 0; i < 3; i++) {
-        shard_node_gone(&world.shard, i, NODE_STATE_CONNECTING, "gone", world.now_ns);
-        shard_node_ready(&world.shard, i, world.now_ns);
+        shard_node_gone(&harness.shard, i, NODE_STATE_CONNECTING, "gone", harness.now_ns);
+        shard_node_ready(&harness.shard, i, harness.now_ns);
     }
     for (unsigned i = 0; i < 3; i++)
         probed(i, marked_node);
@@ -132,13 +132,13 @@ static void test_all_forget(void) {
 }
 
 static void test_single_node(void) {
-    world_begin(1);
-    world.shard.max_ttl_ms = SECOND_MS;
-    shard_node_gone(&world.shard, 0, NODE_STATE_CONNECTING, "gone", world.now_ns);
-    shard_node_ready(&world.shard, 0, world.now_ns);
+    shard_harness_begin(1);
+    harness.shard.max_ttl_ms = SECOND_MS;
+    shard_node_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "gone", harness.now_ns);
+    shard_node_ready(&harness.shard, 0, harness.now_ns);
     probed(0, marked_node);
     is_int(rests_ms(0), 11100, "of a single node there is nobody to ask: those who are connected are heard");
-    world.shard.config.quarantine = false;
+    harness.shard.config.quarantine = false;
     is_int(rests_ms(0), 0, "without quarantine it need not rest");
 }
 
@@ -147,28 +147,28 @@ static void test_longer_mark_at_blessing(void) {
     struct probe longer = mark_of(DAY_MS);
 
     longer.brief = true;
-    world_begin(3);
+    shard_harness_begin(3);
     forgets(0);
     trusted_nodes_answer();
     for (unsigned second = 0; second < 62; second++) {
         pass_ms(SECOND_MS);
-        if (world.blessings[0] == 0 && world.shard.nodes[0].probing)
+        if (harness.blessings[0] == 0 && harness.shard.nodes[0].probing)
             probed(0, marked_node);
     }
-    is_int(world.blessings[0], 1, "it is about to be blessed");
-    is_int(world.blessed[0].covered_ms, MINUTE_MS, "for leases of a minute");
+    is_int(harness.blessings[0], 1, "it is about to be blessed");
+    is_int(harness.blessed[0].covered_ms, MINUTE_MS, "for leases of a minute");
     probed(0, longer);
     is_int(rests_ms(0), rest_of(DAY_MS), "but the node knows of longer ones");
     pass_ms(5000);
-    is_int(world.blessings[0], 1, "for which it goes on resting");
+    is_int(harness.blessings[0], 1, "for which it goes on resting");
     probed(0, new_node);
-    ok(world.shard.nodes[0].marked_ns == INSTANT_NEVER, "as long as the mark stands");
+    ok(harness.shard.nodes[0].marked_ns == INSTANT_NEVER, "as long as the mark stands");
 }
 
 static void test_unrested(void) {
     struct probe careless = marked_node;
 
-    world_begin(3);
+    shard_harness_begin(3);
     careless.unrested = true;
     careless.max_ttl_ms = DAY_MS;
     forgets(0);
@@ -177,41 +177,41 @@ static void test_unrested(void) {
     probed(0, careless);
     ok(!votes(0) && rests_ms(0) == rest_of(DAY_MS),
        "rule 10: that an agent with quarantine = no has blessed a node changes nothing for others");
-    world.shard.config.quarantine = false;
+    harness.shard.config.quarantine = false;
     pass_ms(1100);
-    is_int(world.blessings[0], 1, "for itself it does so at once");
-    ok(!world.blessed[0].rested, "and says that it counts for itself alone");
+    is_int(harness.blessings[0], 1, "for itself it does so at once");
+    ok(!harness.blessed[0].rested, "and says that it counts for itself alone");
 }
 
 /* --- epochs --- */
 
 static void changes(unsigned node, struct probe to) {
-    world.shard.nodes[node].probe_ns = world.now_ns;
-    shard_tick(&world.shard, world.now_ns);
+    harness.shard.nodes[node].probe_ns = harness.now_ns;
+    shard_tick(&harness.shard, harness.now_ns);
     probed(node, to);
 }
 
 static void test_raised(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     changes(0, epoch_of(SECOND_MS, 1));
     ok(!votes(0), "an epoch for shorter leases than ours does not count");
-    is_int(world.amendments[0], 1, "it is made longer at once: the node has forgotten nothing");
-    is_int(world.amended[0].max_ttl_ms, MINUTE_MS, "for ours");
+    is_int(harness.amendments[0], 1, "it is made longer at once: the node has forgotten nothing");
+    is_int(harness.amended[0].max_ttl_ms, MINUTE_MS, "for ours");
     probed(0, epoch_of(MINUTE_MS, 2));
     ok(votes(0), "then the node votes");
     changes(0, epoch_of(DAY_MS, 3));
     ok(votes(0), "also under one for longer leases");
-    is_int(world.amendments[0], 1, "which is left alone");
+    is_int(harness.amendments[0], 1, "which is left alone");
 }
 
 /* An epoch that the agent and the script read differently, say. */
 static void test_raised_in_vain(void) {
-    world_begin(3);
-    world.shard.nodes[0].probe_ns = world.now_ns;
-    shard_tick(&world.shard, world.now_ns);
+    shard_harness_begin(3);
+    harness.shard.nodes[0].probe_ns = harness.now_ns;
+    shard_tick(&harness.shard, harness.now_ns);
     unsigned asked = 0;
     for (unsigned i = 0; i < 1000; i++) {
-        if (world.shard.nodes[0].probing) {
+        if (harness.shard.nodes[0].probing) {
             probed(0, shortly_blessed_node);
             asked++;
         }
@@ -223,13 +223,13 @@ static void test_raised_in_vain(void) {
 
 /* Answers the looks at node 0 with this for so long. */
 static void pass_with_epoch(struct probe epoch, int64_t seconds) {
-    unsigned before = world.amendments[0];
+    unsigned before = harness.amendments[0];
 
-    for (int64_t i = 0; i < seconds && world.amendments[0] == before; i++) {
-        world.now_ns += NS_PER_S;
-        shard_tick(&world.shard, world.now_ns);
-        for (unsigned node = 0; node < 3 && world.amendments[0] == before; node++)
-            if (world.shard.nodes[node].probing)
+    for (int64_t i = 0; i < seconds && harness.amendments[0] == before; i++) {
+        harness.now_ns += NS_PER_S;
+        shard_tick(&harness.shard, harness.now_ns);
+        for (unsigned node = 0; node < 3 && harness.amendments[0] == before; node++)
+            if (harness.shard.nodes[node].probing)
                 probed(node, node == 0 ? epoch : blessed_node);
     }
 }
@@ -237,23 +237,23 @@ static void pass_with_epoch(struct probe epoch, int64_t seconds) {
 static void test_shortened(void) {
     struct probe proposed = epoch_of(2 * MINUTE_MS, 2);
 
-    world_begin(3);
+    shard_harness_begin(3);
     changes(0, epoch_of(2 * MINUTE_MS, 1));
     pass_with_epoch(epoch_of(2 * MINUTE_MS, 1), 120);
-    is_int(world.amendments[0], 0, "an epoch for longer leases than ours is left alone for a while");
+    is_int(harness.amendments[0], 0, "an epoch for longer leases than ours is left alone for a while");
     pass_with_epoch(epoch_of(2 * MINUTE_MS, 1), 10);
-    is_int(world.amendments[0], 1, "then shorter ones are proposed");
-    is_int(world.amended[0].max_ttl_ms, 2 * MINUTE_MS, "which changes nothing");
-    is_int(world.amended[0].proposed_ms, MINUTE_MS,
+    is_int(harness.amendments[0], 1, "then shorter ones are proposed");
+    is_int(harness.amended[0].max_ttl_ms, 2 * MINUTE_MS, "which changes nothing");
+    is_int(harness.amended[0].proposed_ms, MINUTE_MS,
            "but that everybody has to say so who needs longer ones");
     proposed.proposed_ms = MINUTE_MS;
     probed(0, proposed);
     ok(votes(0), "meanwhile the node votes");
     pass_with_epoch(proposed, 120);
-    is_int(world.amendments[0], 1, "rule 10: until all longer leases have ended that it voted for before");
+    is_int(harness.amendments[0], 1, "rule 10: until all longer leases have ended that it voted for before");
     pass_with_epoch(proposed, 10);
-    is_int(world.amendments[0], 2, "then the epoch is for shorter ones");
-    ok(world.amended[0].max_ttl_ms == MINUTE_MS && world.amended[0].proposed_ms == 0, "as proposed");
+    is_int(harness.amendments[0], 2, "then the epoch is for shorter ones");
+    ok(harness.amended[0].max_ttl_ms == MINUTE_MS && harness.amended[0].proposed_ms == 0, "as proposed");
     probed(0, epoch_of(MINUTE_MS, 3));
     ok(votes(0), "and the node votes on");
 }
@@ -261,36 +261,36 @@ static void test_shortened(void) {
 static void test_veto(void) {
     struct probe proposed = epoch_of(MINUTE_MS, 2);
 
-    world_begin(3);
+    shard_harness_begin(3);
     proposed.proposed_ms = SECOND_MS;
     changes(0, proposed);
     ok(!votes(0), "rule 10: under an epoch that may become too short for us we ask for nothing");
-    is_int(world.amendments[0], 1, "but take the proposal back");
-    ok(world.amended[0].max_ttl_ms == MINUTE_MS && world.amended[0].proposed_ms == 0, "at once");
+    is_int(harness.amendments[0], 1, "but take the proposal back");
+    ok(harness.amended[0].max_ttl_ms == MINUTE_MS && harness.amended[0].proposed_ms == 0, "at once");
     proposed = epoch_of(DAY_MS, 3);
     proposed.proposed_ms = SECOND_MS;
     probed(0, proposed);
     pass_ms(1100);
-    ok(world.amended[0].max_ttl_ms == DAY_MS && world.amended[0].proposed_ms == MINUTE_MS,
+    ok(harness.amended[0].max_ttl_ms == DAY_MS && harness.amended[0].proposed_ms == MINUTE_MS,
        "where ours would be shorter too, we propose that");
 }
 
 static void test_operator_shortens(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     changes(0, epoch_of(DAY_MS, 1));
-    shard_node_bless(&world.shard, 0, world.now_ns);
-    is_int(world.amendments[0], 1, "an operator's word makes an epoch shorter at once");
-    is_int(world.amended[0].max_ttl_ms, MINUTE_MS, "as short as ours");
+    shard_node_bless(&harness.shard, 0, harness.now_ns);
+    is_int(harness.amendments[0], 1, "an operator's word makes an epoch shorter at once");
+    is_int(harness.amended[0].max_ttl_ms, MINUTE_MS, "as short as ours");
     probed(0, epoch_of(MINUTE_MS, 2));
     ok(votes(0), "the node goes on voting");
-    shard_node_bless(&world.shard, 0, world.now_ns);
+    shard_node_bless(&harness.shard, 0, harness.now_ns);
     forgets(0);
-    is_int(world.blessings[0], 0, "of a node that votes an operator's word says nothing for later");
+    is_int(harness.blessings[0], 0, "of a node that votes an operator's word says nothing for later");
 }
 
 /* A round begins, and the node's epoch changes before the vote is there. */
 static void test_epoch_of_before(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     contend(1, false);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     pass_ms(1);
@@ -317,11 +317,11 @@ static void test_longer_lease_resumed(void) {
                                    .head_length = 1,
                                    .tail_length = 3};
 
-    world_begin(3);
-    shard_command(&world.shard, &resume, world.now_ns);
+    shard_harness_begin(3);
+    shard_command(&harness.shard, &resume, harness.now_ns);
     ok(!last_sent(OPERATION_ADOPT), "rule 10: a lease that is longer than the epochs say is not resumed");
     pass_ms(1);
-    is_int(world.amended[0].max_ttl_ms, 2 * MINUTE_MS, "before they say so");
+    is_int(harness.amended[0].max_ttl_ms, 2 * MINUTE_MS, "before they say so");
     for (unsigned i = 0; i < 3; i++)
         probed(i, epoch_of(2 * MINUTE_MS, 1));
     pass_ms(10);
@@ -342,28 +342,28 @@ static struct probe of_others(void) {
 }
 
 static void test_foreign(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
     changes(2, of_others());
-    is_int(shard_askable(&world.shard), 0,
+    is_int(shard_askable(&harness.shard), 0,
            "rule 10: while one node is of another fleet, no other node is asked");
-    is_string(world.reasons[2], whose, "people are told whose it is");
-    is_int(world.standings[0], NODE_STATE_FAILED, "and that the others don't vote");
-    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "down", world.now_ns);
+    is_string(harness.reasons[2], whose, "people are told whose it is");
+    is_int(harness.standings[0], NODE_STATE_FAILED, "and that the others don't vote");
+    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
     pass_ms(2000);
-    is_int(shard_askable(&world.shard), 0, "also when it can't be reached");
+    is_int(shard_askable(&harness.shard), 0, "also when it can't be reached");
     node_joins(2);
-    is_int(shard_askable(&world.shard), 7, "until it is ours");
-    is_int(world.standings[0], NODE_STATE_VOTING, "then all vote again");
+    is_int(shard_askable(&harness.shard), 7, "until it is ours");
+    is_int(harness.standings[0], NODE_STATE_VOTING, "then all vote again");
     changes(2, of_others());
-    shard_node_bless(&world.shard, 2, world.now_ns);
-    is_int(world.amendments[2], 1, "an operator's word makes it ours");
+    shard_node_bless(&harness.shard, 2, harness.now_ns);
+    is_int(harness.amendments[2], 1, "an operator's word makes it ours");
     probed(2, blessed_node);
-    is_int(shard_askable(&world.shard), 7, "then it votes");
+    is_int(shard_askable(&harness.shard), 7, "then it votes");
 }
 
 static void test_foreign_is_not_read(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     forgets(0);
     probed(1, epoch_of(MINUTE_MS, 0));
     probed(2, of_others());
@@ -376,7 +376,7 @@ static void test_rival(void) {
     rival.rival = true;
     rival.others = whose;
     rival.others_length = sizeof(whose) - 1;
-    world_begin(3);
+    shard_harness_begin(3);
     forgets(0);
     trusted_nodes_answer();
     pass_ms(5000);
@@ -384,11 +384,11 @@ static void test_rival(void) {
     is_int(rests_ms(0), rest_of(MINUTE_MS),
            "with enough epochs of ours, others who want the node don't matter");
 
-    world_begin(3);
-    world.shard.max_ttl_ms = SECOND_MS;
+    shard_harness_begin(3);
+    harness.shard.max_ttl_ms = SECOND_MS;
     for (unsigned i = 0; i < 3; i++) {
-        shard_node_gone(&world.shard, i, NODE_STATE_CONNECTING, "gone", world.now_ns);
-        shard_node_ready(&world.shard, i, world.now_ns);
+        shard_node_gone(&harness.shard, i, NODE_STATE_CONNECTING, "gone", harness.now_ns);
+        shard_node_ready(&harness.shard, i, harness.now_ns);
     }
     for (unsigned i = 0; i < 3; i++)
         probed(i, marked_node);
@@ -403,22 +403,22 @@ static void test_rival(void) {
 static void test_elsewhere(void) {
     struct probe other = epoch_of(MINUTE_MS, 0);
 
-    world_begin(3);
+    shard_harness_begin(3);
     other.elsewhere = 1;
     forgets(0);
     probed(1, epoch_of(MINUTE_MS, 0));
     probed(2, other);
     is_int(rests_ms(0), -1, "a new server under a name that others reach elsewhere is not blessed");
     for (unsigned i = 0; i < 40; i++) {
-        world.now_ns += 100 * NS_PER_MS;
-        shard_tick(&world.shard, world.now_ns);
+        harness.now_ns += 100 * NS_PER_MS;
+        shard_tick(&harness.shard, harness.now_ns);
         for (unsigned node = 0; node < 3; node++)
-            if (world.shard.nodes[node].probing)
+            if (harness.shard.nodes[node].probing)
                 probed(node, node == 0 ? marked_node : other);
     }
-    ok(strstr(world.reasons[0], "at another address") != NULL, "people are told");
-    shard_node_bless(&world.shard, 0, world.now_ns);
-    is_int(world.blessings[0], 1, "it takes an operator's word");
+    ok(strstr(harness.reasons[0], "at another address") != NULL, "people are told");
+    shard_node_bless(&harness.shard, 0, harness.now_ns);
+    is_int(harness.blessings[0], 1, "it takes an operator's word");
 }
 
 int main(void) {

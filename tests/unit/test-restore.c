@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <sys/mman.h>
 
-#include "front.h"
+#include "local-harness.h"
 #include "local/recovery/ledger-writer.h"
 #include "local/recovery/restore.h"
 #include "local/resume-token.h"
@@ -33,14 +33,14 @@ static struct finds {
 
 /* The keeper's number of a request is another than its id: these tests speak of ids alone. */
 static void on_command(void *userdata, uint64_t hash, const struct command *command) {
-    const struct request *request = keeper_handle_find(&front.service.registry.numbers, command->request);
+    const struct request *request = keeper_handle_find(&harness.service.registry.numbers, command->request);
 
     (void) userdata;
     (void) hash;
     assert(keeper.n_commands < COMMANDS_MAX);
     keeper.commands[keeper.n_commands] = *command;
     if (request)
-        keeper.commands[keeper.n_commands].request = registry_id(&front.service.registry, request);
+        keeper.commands[keeper.n_commands].request = registry_id(&harness.service.registry, request);
     keeper.n_commands++;
 }
 
@@ -57,22 +57,23 @@ static void *fresh_memory(void) {
 
 static void begin_process(uint32_t requests_max, instant_ns now_ns) {
     static const struct ledger_identity identity = {.agent = "00c0ffee", .host = "web1", .sequence = 1};
-    const struct front_setup setup = {.identity = {.agent = "00c0ffee", .host = "web1", .n_keepers = 1},
-                                      .sink = {.look = on_command},
-                                      .registry_sink = {.command = on_command},
-                                      .requests_max = requests_max,
-                                      .limit = requests_max,
-                                      .sessions = LISTENERS};
+    const struct local_harness_setup setup = {
+        .identity = {.agent = "00c0ffee", .host = "web1", .n_keepers = 1},
+        .sink = {.look = on_command},
+        .registry_sink = {.command = on_command},
+        .requests_max = requests_max,
+        .limit = requests_max,
+        .sessions = LISTENERS};
 
     memset(&keeper, 0, sizeof(keeper));
-    front_begin(&setup);
-    front.now_ns = now_ns;
+    local_harness_begin(&setup);
+    harness.now_ns = now_ns;
     memory = fresh_memory();
     ledger_init(&ledger, &size, 0, &identity, memory);
-    front.service.ledger = &ledger;
+    harness.service.ledger = &ledger;
     for (unsigned i = 0; i < LISTENERS; i++) {
-        front.sessions[i].id = session_id(i);
-        front.sessions[i].protocol = 3;
+        harness.sessions[i].id = session_id(i);
+        harness.sessions[i].protocol = 3;
         ledger_open(&ledger, i, session_id(i));
     }
 }
@@ -97,7 +98,7 @@ static struct session *session_here(void *userdata, uint64_t id) {
     unsigned i = (unsigned) (id & LEDGER_SLOT_MASK);
 
     (void) userdata;
-    return (finds.missing | finds.torn | finds.dead) & 1u << i ? NULL : &front.sessions[i];
+    return (finds.missing | finds.torn | finds.dead) & 1u << i ? NULL : &harness.sessions[i];
 }
 
 static bool session_whole(void *userdata, uint64_t id) {
@@ -119,23 +120,23 @@ static void replace(void) {
     if (past_memory)
         (void) munmap(past_memory, ledger_bytes(&size));
     past_memory = memory;
-    begin_process(finds.requests_max, front.now_ns);
-    front.service.policy.max_ttl_ms = finds.max_ttl_ms;
+    begin_process(finds.requests_max, harness.now_ns);
+    harness.service.policy.max_ttl_ms = finds.max_ttl_ms;
     memset(order, 0, sizeof(order));
     assert(ledger_reader_init(&past.reader, past_memory, ledger_bytes(&size)));
-    result = ledger_writer_restore(&front.service, &past, front.now_ns);
+    result = ledger_writer_restore(&harness.service, &past, harness.now_ns);
     for (unsigned i = 0; i < LISTENERS; i++)
         flush(i);
 }
 
 static void serve(void) {
-    restore_end(&front.service.registry, front.now_ns);
+    restore_end(&harness.service.registry, harness.now_ns);
 }
 
 /* --- */
 
 static const char *got(unsigned session) {
-    return front.output[session];
+    return harness.output[session];
 }
 
 static bool has(unsigned session, const char *text) {
@@ -143,9 +144,9 @@ static bool has(unsigned session, const char *text) {
 }
 
 static void clear(void) {
-    memset(front.output_length, 0, sizeof(front.output_length));
+    memset(harness.output_length, 0, sizeof(harness.output_length));
     for (unsigned i = 0; i < LISTENERS; i++)
-        front.output[i][0] = '\0';
+        harness.output[i][0] = '\0';
 }
 
 static const struct command *last_command(void) {
@@ -163,16 +164,16 @@ static unsigned count_commands(enum command_kind kind, uint64_t request) {
 static void report_with(uint64_t request, enum report_kind kind, enum failure failure) {
     static const char secret[SECRET_BYTES] = "abcdefghijklmnopqrst";
     bool granted = kind == REPORT_GRANTED;
-    const struct request *found = registry_find(&front.service.registry, request);
+    const struct request *found = registry_find(&harness.service.registry, request);
     const struct report report = {.kind = kind,
                                   .request = found ? found->number : request,
                                   .failure = failure,
-                                  .deadline_ns = front.now_ns + LEFT_MS * NS_PER_MS,
+                                  .deadline_ns = harness.now_ns + LEFT_MS * NS_PER_MS,
                                   .token = 7,
                                   .token_last = 71,
                                   .text = granted ? secret : "why",
                                   .text_length = granted ? SECRET_BYTES : 3};
-    registry_report(&front.service.registry, &report, front.now_ns);
+    registry_report(&harness.service.registry, &report, harness.now_ns);
 }
 
 static void report(uint64_t request, enum report_kind kind) {
@@ -180,8 +181,8 @@ static void report(uint64_t request, enum report_kind kind) {
 }
 
 static void pass_ms(int64_t ms) {
-    front.now_ns += ms * NS_PER_MS;
-    registry_tick(&front.service.registry, front.now_ns);
+    harness.now_ns += ms * NS_PER_MS;
+    registry_tick(&harness.service.registry, harness.now_ns);
 }
 
 /* Granted, and told. */
@@ -225,8 +226,8 @@ static void resume(unsigned session, const char *name, const char *options) {
 static void test_found(void) {
     begin();
     uint64_t id = hold(0, "ACQUIRE job HEARTBEAT 5000 MAXHOLD 100000 DATA mine");
-    instant_ns end_ns = front.now_ns + 100 * NS_PER_S, deadline_ns = front.now_ns + LEFT_MS * NS_PER_MS;
-    front.now_ns += 3 * NS_PER_S;
+    instant_ns end_ns = harness.now_ns + 100 * NS_PER_S, deadline_ns = harness.now_ns + LEFT_MS * NS_PER_MS;
+    harness.now_ns += 3 * NS_PER_S;
     replace();
     is_int(result.held, 1, "a lease that its client was told of is held");
     const struct command command = *last_command();
@@ -240,7 +241,7 @@ static void test_found(void) {
     serve();
     ask_id(0, "CHECK", id);
     is_string(got(0), ":9898\r\n", "found, it is extended");
-    ok(front.now_ns + LEFT_MS * NS_PER_MS > deadline_ns && !has(0, "granted"),
+    ok(harness.now_ns + LEFT_MS * NS_PER_MS > deadline_ns && !has(0, "granted"),
        "and its client hears nothing");
     ask(1, "ACQUIRE job");
     ok(has(1, "-BUSY held by process 100 of this host"), "nobody else gets it");
@@ -321,7 +322,7 @@ static void test_released_meanwhile(void) {
     id = hold(0, "ACQUIRE job");
     replace();
     serve();
-    session_end(&front.sessions[0], &front.service, front.now_ns);
+    session_end(&harness.sessions[0], &harness.service, harness.now_ns);
     is_int(count_commands(COMMAND_RELEASE, id), 0, "its session ends: it is to be found first");
     report(id, REPORT_GRANTED);
     is_int(count_commands(COMMAND_RELEASE, id), 1, "and is released then");
@@ -412,7 +413,7 @@ static void test_resume_untold(void) {
     begin();
     resume(0, "job", "");
     uint64_t id = last_command()->request;
-    instant_ns asked_ns = front.now_ns;
+    instant_ns asked_ns = harness.now_ns;
     report(id, REPORT_GRANTED);
     replace();
     serve();
@@ -426,7 +427,7 @@ static void test_resume_untold(void) {
 
     begin();
     resume(0, "job", "");
-    ok(ledger.header->lost_until_ns >= front.now_ns + 10 * NS_PER_S, "nor while it is under way");
+    ok(ledger.header->lost_until_ns >= harness.now_ns + 10 * NS_PER_S, "nor while it is under way");
 
     begin();
     resume(0, "job", " ASYNC");
@@ -448,20 +449,20 @@ static void test_order(void) {
     uint64_t holder = hold(0, "ACQUIRE job");
     ask(5, "PING");
     uint64_t first = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
-    front.now_ns += NS_PER_MS;
+    harness.now_ns += NS_PER_MS;
     uint64_t second = wait_for(2, "ACQUIRE job WAIT 5000 ASYNC");
-    front.now_ns += NS_PER_MS;
+    harness.now_ns += NS_PER_MS;
     uint64_t third = wait_for(3, "ACQUIRE job WAIT -1 ASYNC");
     ask_id(1, "RELEASE", first);
     flush(1);
-    front.now_ns += NS_PER_MS;
+    harness.now_ns += NS_PER_MS;
     first = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
-    front.now_ns += NS_PER_S;
+    harness.now_ns += NS_PER_S;
     clear();
     replace();
     report(holder, REPORT_GRANTED);
     serve();
-    front.sessions[4].asked_ns = front.now_ns - 2 * NS_PER_S;
+    harness.sessions[4].asked_ns = harness.now_ns - 2 * NS_PER_S;
     ask(4, "ACQUIRE job WAIT 10000");
     ask_id(0, "RELEASE", holder);
     const struct command before_all = *last_command();
@@ -573,7 +574,7 @@ static void test_smaller_limits(void) {
     uint64_t third = hold(1, "ACQUIRE c");
     replace();
     is_int(result.held, 2, "fewer leases are allowed: what finds no place is left out");
-    ok(result.believed_until_ns >= front.now_ns + LEFT_MS * NS_PER_MS,
+    ok(result.believed_until_ns >= harness.now_ns + LEFT_MS * NS_PER_MS,
        "rule 8: its keys are nobody's only after its deadline");
     ask_id(1, "CHECK", third);
     is_string(got(1), ":0\r\n", "and its client is told when it asks");
@@ -614,8 +615,8 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
 }
 
 static void hand_overs_begin(void) {
-    front.service.registry.sink.secret = on_secret;
-    front.service.registry.kept = true;
+    harness.service.registry.sink.secret = on_secret;
+    harness.service.registry.kept = true;
 }
 
 /* Session 0 had it, 1 has it from the line, 2 waits for it; the ids of the latter. */
@@ -742,9 +743,9 @@ static void test_other_data(void) {
     ask_id(1, "RELEASE", ids[0]);
     ok(!has(2, "granted") && count_commands(COMMAND_RELEASE, ids[0]) == 1,
        "with a ledger, nothing is handed over to other data: it could not be found again");
-    front.service.registry.kept = false;
+    harness.service.registry.kept = false;
     contended("ACQUIRE web WAIT -1 ASYNC DATA one", "ACQUIRE web WAIT -1 ASYNC DATA two", ids);
-    front.service.registry.kept = false;
+    harness.service.registry.kept = false;
     ask_id(1, "RELEASE", ids[0]);
     ok(has(2, "granted"), "without one it is");
 }

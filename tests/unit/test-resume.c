@@ -4,7 +4,7 @@
 
 #include "core/validity.h"
 #include "tap.h"
-#include "world.h"
+#include "shard-harness.h"
 
 enum { TTL_MS = 10000, SECRET_BYTE = 0xa5 };
 
@@ -22,7 +22,7 @@ static void resume_with(uint64_t request, bool persist, instant_ns hold_until_ns
     };
 
     memset(command.secret, SECRET_BYTE, sizeof(command.secret));
-    shard_command(&world.shard, &command, world.now_ns);
+    shard_command(&harness.shard, &command, harness.now_ns);
 }
 
 static void resume(uint64_t request, bool persist) {
@@ -35,12 +35,12 @@ static bool failed_with(enum failure failure) {
 }
 
 static void test_majority_shows_it(void) {
-    world_begin(5);
+    shard_harness_begin(5);
     resume(1, true);
     const struct sent sent = *last_sent(OPERATION_ADOPT);
     is_int(sent.nodes, 0x1f, "all nodes are asked at the same time");
     is_int(sent.secret[0], SECRET_BYTE, "for the lease's own value");
-    instant_ns sent_ns = world.now_ns;
+    instant_ns sent_ns = harness.now_ns;
     pass_ms(7);
     vote(0, &sent, VOTE_YES);
     vote(1, &sent, VOTE_YES);
@@ -58,29 +58,29 @@ static void test_majority_shows_it(void) {
 }
 
 static void test_ended(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     resume(1, true);
     struct sent sent = *last_sent(OPERATION_ADOPT);
     vote(0, &sent, VOTE_FREE);
     ok(!last_report(REPORT_FAILED), "one of three that has lost the key is not yet the end");
     vote(1, &sent, VOTE_FOREIGN);
     ok(failed_with(FAILURE_NOT_HELD), "two are: it has ended, though it was to be tried on");
-    is_string(world.texts[world.n_reports - 1], "it has ended: 2 of 3 nodes have its key no more",
+    is_string(harness.texts[harness.n_reports - 1], "it has ended: 2 of 3 nodes have its key no more",
               "and that is said");
     vote(2, &sent, VOTE_YES);
     pass_ms(2 * TTL_MS);
     is_int(count_sent(OPERATION_RELEASE), 0, "rule 8: a failed resume deletes nothing");
     is_int(count_sent(OPERATION_EXTEND), 0, "and sets no key");
-    is_int(world.shard.leases.taken, 0, "nothing is left of it");
+    is_int(harness.shard.leases.taken, 0, "nothing is left of it");
 }
 
 static void test_out_of_reach(void) {
-    world_begin(3);
-    shard_node_gone(&world.shard, 1, NODE_STATE_CONNECTING, "connection refused", world.now_ns);
-    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "connection refused", world.now_ns);
+    shard_harness_begin(3);
+    shard_node_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "connection refused", harness.now_ns);
+    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "connection refused", harness.now_ns);
     resume(1, false);
     ok(failed_with(FAILURE_NO_QUORUM), "one try with one of three nodes: no quorum, which is not the end");
-    world.n_reports = 0;
+    harness.n_reports = 0;
     resume(2, true);
     pass_ms(1000);
     ok(!last_report(REPORT_FAILED) && !last_sent(OPERATION_ADOPT), "otherwise it waits for them");
@@ -94,7 +94,7 @@ static void test_out_of_reach(void) {
 }
 
 static void test_tried_again(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     resume(1, true);
     struct sent first = *last_sent(OPERATION_ADOPT);
     vote(0, &first, VOTE_YES);
@@ -112,16 +112,16 @@ static void test_tried_again(void) {
 }
 
 static void test_too_late(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     resume(1, false);
     struct sent sent = *last_sent(OPERATION_ADOPT);
-    world.now_ns = validity_deadline_ns(world.now_ns, TTL_MS);
+    harness.now_ns = validity_deadline_ns(harness.now_ns, TTL_MS);
     vote(0, &sent, VOTE_YES);
     vote(1, &sent, VOTE_YES);
     ok(!last_report(REPORT_GRANTED) && failed_with(FAILURE_NO_QUORUM),
        "rule 6: no lease without validity left");
-    world_begin(3);
-    instant_ns until_ns = world.now_ns + 5 * NS_PER_S;
+    shard_harness_begin(3);
+    instant_ns until_ns = harness.now_ns + 5 * NS_PER_S;
     resume_with(1, true, until_ns);
     sent = *last_sent(OPERATION_ADOPT);
     vote(0, &sent, VOTE_YES);
@@ -132,7 +132,7 @@ static void test_too_late(void) {
 }
 
 static void test_withdrawn(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     resume(1, true);
     struct sent sent = *last_sent(OPERATION_ADOPT);
     vote(0, &sent, VOTE_YES);
@@ -140,7 +140,7 @@ static void test_withdrawn(void) {
     ok(last_report(REPORT_RELEASED), "a resume that nobody waits for is over");
     vote(1, &sent, VOTE_YES);
     ok(!last_report(REPORT_GRANTED), "later votes change nothing");
-    world_begin(3);
+    shard_harness_begin(3);
     resume(1, true);
     sent = *last_sent(OPERATION_ADOPT);
     vote(0, &sent, VOTE_YES);
@@ -148,21 +148,21 @@ static void test_withdrawn(void) {
     command(COMMAND_FORGET, 1);
     pass_ms(2 * TTL_MS);
     is_int(count_sent(OPERATION_RELEASE), 0, "rule 8: nor is a key deleted when the grant crossed it");
-    is_int(world.shard.leases.taken, 0, "its keys end by their ttl");
-    world_begin(3);
+    is_int(harness.shard.leases.taken, 0, "its keys end by their ttl");
+    shard_harness_begin(3);
     resume(1, true);
     command(COMMAND_RELEASE, 1);
     ok(last_sent(OPERATION_RELEASE), "but the holder may give it up");
 }
 
 static void test_not_while_it_is_deleted(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     resume(1, true);
     struct sent sent = *last_sent(OPERATION_ADOPT);
     vote(0, &sent, VOTE_YES);
     vote(1, &sent, VOTE_YES);
     command(COMMAND_RELEASE, 1);
-    world.n_reports = 0;
+    harness.n_reports = 0;
     resume(2, true);
     ok(failed_with(FAILURE_NOT_HELD), "what this agent is about to delete it does not resume");
     is_int(count_sent(OPERATION_ADOPT), 1, "nor asks for");

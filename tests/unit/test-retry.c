@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "tap.h"
-#include "world.h"
+#include "shard-harness.h"
 
 static const struct vote held = {.kind = VOTE_FOREIGN,
                                  .text = "0123456789abcdef0123456789abcdef01234567"
@@ -15,26 +15,26 @@ static const struct vote held = {.kind = VOTE_FOREIGN,
 /* The attempt under way meets the same holder on all nodes. */
 static void meet_holder(void) {
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
-    for (unsigned i = 0; i < world.shard.config.nodes; i++)
+    for (unsigned i = 0; i < harness.shard.config.nodes; i++)
         vote_with(i, sent.ticket, &held);
 }
 
 static void listening(unsigned node, instant_ns since_ns) {
-    shard_listening(&world.shard, node, 1, since_ns, world.now_ns);
+    shard_listening(&harness.shard, node, 1, since_ns, harness.now_ns);
 }
 
 static void freed(unsigned node) {
-    shard_freed(&world.shard, node, 1, world.now_ns);
+    shard_freed(&harness.shard, node, 1, harness.now_ns);
 }
 
 /* Waits for a holder, with subscriptions that stand on all nodes. */
 static void wait_covered(unsigned nodes) {
-    world_begin(nodes);
+    shard_harness_begin(nodes);
     contend(1, true);
     meet_holder();
     pass_ms(1);
     for (unsigned i = 0; i < nodes; i++)
-        listening(i, world.now_ns);
+        listening(i, harness.now_ns);
     meet_holder();
 }
 
@@ -45,59 +45,59 @@ static bool tries_within_ms(int64_t ms) {
 }
 
 static void test_listens(void) {
-    world_begin(5);
+    shard_harness_begin(5);
     contend(1, true);
-    is_int((int64_t) world.listens, 0, "a first attempt listens for nothing");
+    is_int((int64_t) harness.listens, 0, "a first attempt listens for nothing");
     meet_holder();
-    is_int((int64_t) world.listens, 1, "one that met a holder and waits does");
+    is_int((int64_t) harness.listens, 1, "one that met a holder and waits does");
     while (!tries_within_ms(1))
         ;
-    is_int((int64_t) world.listens, 1, "during the next attempts too");
+    is_int((int64_t) harness.listens, 1, "during the next attempts too");
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_YES);
-    ok(last_report(REPORT_GRANTED) && world.listens == 0, "until it is granted");
+    ok(last_report(REPORT_GRANTED) && harness.listens == 0, "until it is granted");
     freed(0);
-    listening(0, world.now_ns);
+    listening(0, harness.now_ns);
     ok(true, "what is heard then is nothing");
 
-    world_begin(5);
+    shard_harness_begin(5);
     contend(1, true);
     meet_holder();
     command(COMMAND_RELEASE, 1);
-    is_int((int64_t) world.listens, 0, "or withdrawn");
+    is_int((int64_t) harness.listens, 0, "or withdrawn");
 
-    world_begin(5);
+    shard_harness_begin(5);
     contend(1, false);
     meet_holder();
-    is_int((int64_t) world.listens, 0, "who does not wait does not listen");
+    is_int((int64_t) harness.listens, 0, "who does not wait does not listen");
 }
 
 static void test_covers(void) {
-    world_begin(5);
+    shard_harness_begin(5);
     contend(1, true);
     meet_holder();
     pass_ms(1);
-    listening(0, world.now_ns);
-    listening(1, world.now_ns);
+    listening(0, harness.now_ns);
+    listening(1, harness.now_ns);
     is_int(count_sent(OPERATION_ACQUIRE), 1, "two of five are listened to: nothing yet");
-    listening(2, world.now_ns);
+    listening(2, harness.now_ns);
     is_int(count_sent(OPERATION_ACQUIRE), 2,
            "a majority is: one more attempt at once, since the name may have become free before that");
     meet_holder();
-    listening(3, world.now_ns);
+    listening(3, harness.now_ns);
     is_int(count_sent(OPERATION_ACQUIRE), 2, "and no more than one");
 
-    world_begin(5);
+    shard_harness_begin(5);
     contend(1, true);
-    instant_ns begun_ns = world.now_ns;
+    instant_ns begun_ns = harness.now_ns;
     meet_holder();
     for (unsigned i = 0; i < 5; i++)
         listening(i, begun_ns - 1);
     is_int(count_sent(OPERATION_ACQUIRE), 1, "subscriptions that stood before the attempt want none");
     ok(!tries_within_ms(250), "and cover it: it polls rarely");
 
-    world_begin(5);
+    shard_harness_begin(5);
     contend(1, true);
     for (unsigned i = 0; i < 5; i++)
         vote_with(i, last_sent(OPERATION_ACQUIRE)->ticket, &held);
@@ -105,7 +105,7 @@ static void test_covers(void) {
     while (!tries_within_ms(1))
         ;
     for (unsigned i = 0; i < 3; i++)
-        listening(i, world.now_ns + 1);
+        listening(i, harness.now_ns + 1);
     is_int(count_sent(OPERATION_ACQUIRE), 2, "those that come to stand during an attempt wait for its end");
     meet_holder();
     ok(tries_within_ms(1), "and then want another");
@@ -158,7 +158,7 @@ static void test_one_free_already(void) {
 }
 
 static void test_polls(void) {
-    world_begin(5);
+    shard_harness_begin(5);
     contend(1, true);
     meet_holder();
     ok(tries_within_ms(77), "nobody is listened to: it polls");
@@ -178,14 +178,14 @@ static void test_polls(void) {
     wait_covered(5);
     pass_ms(1);
     for (unsigned i = 0; i < 3; i++)
-        shard_deaf(&world.shard, i, world.now_ns);
+        shard_deaf(&harness.shard, i, harness.now_ns);
     ok(tries_within_ms(77), "the majority is listened to no more: it polls again");
     meet_holder();
     ok(tries_within_ms(77), "as long as that is so");
     meet_holder();
     unsigned before = count_sent(OPERATION_ACQUIRE);
     pass_ms(1);
-    listening(0, world.now_ns);
+    listening(0, harness.now_ns);
     is_int(count_sent(OPERATION_ACQUIRE), before + 1,
            "when it is listened to again, there is one more attempt");
 }
@@ -232,13 +232,13 @@ static void test_expiries(void) {
     ok(!tries_within_ms(151) && tries_within_ms(2), "on four when the second of three does");
 
     wait_covered(3);
-    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "closed", world.now_ns);
+    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
     meet_expiries(0, 150, 20, 0);
     ok(!tries_within_ms(151) && tries_within_ms(2), "on three, one of which is down, too");
 
     wait_covered(5);
-    shard_node_gone(&world.shard, 3, NODE_STATE_CONNECTING, "closed", world.now_ns);
-    shard_node_gone(&world.shard, 4, NODE_STATE_CONNECTING, "closed", world.now_ns);
+    shard_node_gone(&harness.shard, 3, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    shard_node_gone(&harness.shard, 4, NODE_STATE_CONNECTING, "closed", harness.now_ns);
     meet_expiries(0, 150, 20, 200);
     ok(!tries_within_ms(201) && tries_within_ms(2), "on five without two when all three do");
     meet_expiries(0, -1, -1, -1);
@@ -284,13 +284,13 @@ static void test_splits(void) {
 /* From now on, until it tries. */
 static int64_t tries_after_ns(void) {
     unsigned before = count_sent(OPERATION_ACQUIRE);
-    instant_ns begun_ns = world.now_ns;
+    instant_ns begun_ns = harness.now_ns;
 
     while (count_sent(OPERATION_ACQUIRE) == before) {
-        world.now_ns = instant_max(world.now_ns, shard_due_ns(&world.shard));
-        shard_tick(&world.shard, world.now_ns);
+        harness.now_ns = instant_max(harness.now_ns, shard_due_ns(&harness.shard));
+        shard_tick(&harness.shard, harness.now_ns);
     }
-    return world.now_ns - begun_ns;
+    return harness.now_ns - begun_ns;
 }
 
 /* The attempt under way finds two of three nodes taken by two others. */
@@ -329,8 +329,8 @@ static void test_parted_by_chance(void) {
     static int64_t all_ns[SPLITS][SEEDS];
 
     for (unsigned seed = 0; seed < SEEDS; seed++) {
-        world_begin(3);
-        random_init(&world.shard.random, seed);
+        shard_harness_begin(3);
+        random_init(&harness.shard.random, seed);
         contend(1, true);
         for (unsigned i = 0; i < SPLITS; i++) {
             meet_split();
@@ -347,10 +347,10 @@ static void test_parted_by_chance(void) {
 /* The attempt takes so long, and one message comes; the others may not. */
 static void grace_is(int64_t trip_us, int64_t low_us, const char *what) {
     for (unsigned seed = 0; seed < SEEDS; seed++) {
-        world_begin(3);
-        random_init(&world.shard.random, seed);
+        shard_harness_begin(3);
+        random_init(&harness.shard.random, seed);
         contend(1, true);
-        world.now_ns += trip_us * NS_PER_US;
+        harness.now_ns += trip_us * NS_PER_US;
         meet_holder();
         freed(0);
         delays_ns[seed] = tries_after_ns();
@@ -365,39 +365,39 @@ static void test_grace(void) {
 }
 
 static void test_slow_nodes(void) {
-    world_begin(5);
+    shard_harness_begin(5);
     contend(1, true);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     vote_with(0, sent.ticket, &held);
     pass_ms(101);
-    is_int((int64_t) world.listens, 0, "too few answers in time: no holder is known");
+    is_int((int64_t) harness.listens, 0, "too few answers in time: no holder is known");
     vote_with(1, sent.ticket, &held);
-    is_int((int64_t) world.listens, 0, "nor with a late second one");
+    is_int((int64_t) harness.listens, 0, "nor with a late second one");
     vote_with(2, sent.ticket, &held);
-    is_int((int64_t) world.listens, 1, "with a third one it is, and is listened for");
+    is_int((int64_t) harness.listens, 1, "with a third one it is, and is listened for");
 }
 
 static void test_quiet(void) {
-    world_begin(5);
+    shard_harness_begin(5);
     contend(1, true);
     struct sent sent = *last_sent(OPERATION_ACQUIRE);
     for (unsigned i = 0; i < 3; i++)
         vote_with(i, sent.ticket, &held);
     ok(last_sent(OPERATION_RELEASE)->quiet, "a failed attempt that stood on two of five wakes nobody");
 
-    world_begin(5);
+    shard_harness_begin(5);
     contend(1, true);
     pass_ms(101);
     ok(!last_sent(OPERATION_RELEASE)->quiet,
        "one that may have stood on a majority does: others may have met it");
-    world.n_sends = 0;
+    harness.n_sends = 0;
     for (unsigned i = 0; i < 5; i++)
-        listening(i, world.now_ns);
+        listening(i, harness.now_ns);
     for (unsigned i = 0; i < 5; i++)
         freed(i);
     is_int(count_sent(OPERATION_ACQUIRE), 0, "but not itself: it met no holder");
 
-    world_begin(5);
+    shard_harness_begin(5);
     hold(1);
     command(COMMAND_RELEASE, 1);
     ok(!last_sent(OPERATION_RELEASE)->quiet, "a holder that lets go tells");
@@ -413,11 +413,11 @@ static void epochs_change(node_set nodes) {
 }
 
 static void known_again(unsigned node) {
-    shard_node_probed(&world.shard, node, &blessed_node, world.now_ns);
+    shard_node_probed(&harness.shard, node, &blessed_node, harness.now_ns);
 }
 
 static void test_epochs_change(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     contend(1, false);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     epochs_change(3);
@@ -431,7 +431,7 @@ static void test_epochs_change(void) {
     pass_ms(201);
     ok(last_report(REPORT_FAILED), "but not while there is no quorum");
 
-    world_begin(3);
+    shard_harness_begin(3);
     contend(1, false);
     epochs_change(7);
     known_again(0);
@@ -445,8 +445,8 @@ static void test_epochs_change(void) {
     vote(1, &last, VOTE_YES);
     ok(last_report(REPORT_GRANTED), "and granted");
 
-    world_begin(3);
-    world.shard.waiting = 60000;
+    shard_harness_begin(3);
+    harness.shard.waiting = 60000;
     contend(1, false);
     epochs_change(7);
     known_again(0);
@@ -455,15 +455,15 @@ static void test_epochs_change(void) {
     pass_ms(6);
     ok(last_report(REPORT_FAILED), "then the request fails, however many others wait");
 
-    world_begin(3);
-    world.shard.waiting = 60000;
+    shard_harness_begin(3);
+    harness.shard.waiting = 60000;
     contend(1, false);
     epochs_change(1);
     known_again(0);
     epochs_change(2);
     ok(tries_within_ms(76), "nor do they delay the attempt where a quorum is known");
 
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
     command(COMMAND_RELEASE, 1);
     contend(2, false);
@@ -471,11 +471,11 @@ static void test_epochs_change(void) {
     for (unsigned i = 0; i < 3; i++)
         vote(i, last_sent(OPERATION_RELEASE), VOTE_YES);
     pass_ms(201);
-    ok(last_report(REPORT_FAILED) && strstr(world.texts[world.n_reports - 1], "its epoch has changed"),
+    ok(last_report(REPORT_FAILED) && strstr(harness.texts[harness.n_reports - 1], "its epoch has changed"),
        "a release that they do all the same says nothing to the contrary");
 
     /* What decides the attempt comes before the last changed epochs. */
-    world_begin(3);
+    shard_harness_begin(3);
     contend(1, false);
     vote(0, last_sent(OPERATION_ACQUIRE), VOTE_FOREIGN);
     epochs_change(2);
@@ -486,7 +486,7 @@ static void test_epochs_change(void) {
     pass_ms(5);
     is_int(last_sent(OPERATION_ACQUIRE)->nodes, 3, "and its attempt");
 
-    world_begin(5);
+    shard_harness_begin(5);
     contend(1, false);
     epochs_change(1);
     vote(3, last_sent(OPERATION_ACQUIRE), VOTE_REFUSED);
@@ -495,7 +495,7 @@ static void test_epochs_change(void) {
     pass_ms(195);
     ok(!last_report(REPORT_FAILED), "and so have two refusals");
     pass_ms(6);
-    ok(last_report(REPORT_FAILED) && strstr(world.texts[world.n_reports - 1], "its epoch has changed"),
+    ok(last_report(REPORT_FAILED) && strstr(harness.texts[harness.n_reports - 1], "its epoch has changed"),
        "and the failure tells of the changed epochs");
 }
 

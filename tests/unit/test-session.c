@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdarg.h>
 
-#include "front.h"
+#include "local-harness.h"
 #include "tap.h"
 
 enum { COMMANDS_MAX = 64 };
@@ -20,7 +20,7 @@ static struct keeper {
 /* Of the third session on. */
 static bool on_has_read(void *userdata, const struct request *request) {
     (void) userdata;
-    return request->session < &front.sessions[2] || !keeper.nobody_reads;
+    return request->session < &harness.sessions[2] || !keeper.nobody_reads;
 }
 
 static void on_command(void *userdata, uint64_t hash, const struct command *command) {
@@ -38,22 +38,23 @@ static void on_survey(void *userdata) {
 }
 
 static void begin(uint32_t limit) {
-    const struct front_setup setup = {.identity = {.version = "1.2.3",
-                                                   .agent = "00c0ffee",
-                                                   .host = "web1",
-                                                   .pid = 42,
-                                                   .n_nodes = 1,
-                                                   .n_keepers = 1,
-                                                   .node_names = {"a"},
-                                                   .node_addresses = {"unix:/a.sock"}},
-                                      .sink = {.look = on_command, .survey = on_survey},
-                                      .registry_sink = {.command = on_command, .has_read = on_has_read},
-                                      .requests_max = 512,
-                                      .limit = limit,
-                                      .sessions = LISTENERS};
+    const struct local_harness_setup setup = {
+        .identity = {.version = "1.2.3",
+                     .agent = "00c0ffee",
+                     .host = "web1",
+                     .pid = 42,
+                     .n_nodes = 1,
+                     .n_keepers = 1,
+                     .node_names = {"a"},
+                     .node_addresses = {"unix:/a.sock"}},
+        .sink = {.look = on_command, .survey = on_survey},
+        .registry_sink = {.command = on_command, .has_read = on_has_read},
+        .requests_max = 512,
+        .limit = limit,
+        .sessions = LISTENERS};
 
     memset(&keeper, 0, sizeof(keeper));
-    front_begin(&setup);
+    local_harness_begin(&setup);
 }
 
 /* ACQUIRE with a name of any bytes. */
@@ -66,7 +67,7 @@ static void ask_name(unsigned session, const char *name, size_t name_length) {
 }
 
 static const char *got(unsigned session) {
-    return front.output[session];
+    return harness.output[session];
 }
 
 static bool begins(unsigned session, const char *prefix) {
@@ -79,8 +80,8 @@ static const struct command *last_command(void) {
 
 static void report(uint64_t request, enum report_kind kind) {
     const struct report report = {
-        .kind = kind, .request = request, .deadline_ns = front.now_ns + 9898 * NS_PER_MS, .token = 7};
-    registry_report(&front.service.registry, &report, front.now_ns);
+        .kind = kind, .request = request, .deadline_ns = harness.now_ns + 9898 * NS_PER_MS, .token = 7};
+    registry_report(&harness.service.registry, &report, harness.now_ns);
 }
 
 static uint64_t hold(unsigned session, const char *line) {
@@ -92,9 +93,9 @@ static uint64_t hold(unsigned session, const char *line) {
 }
 
 static void clear(void) {
-    memset(front.output_length, 0, sizeof(front.output_length));
+    memset(harness.output_length, 0, sizeof(harness.output_length));
     for (unsigned i = 0; i < LISTENERS; i++)
-        front.output[i][0] = '\0';
+        harness.output[i][0] = '\0';
 }
 
 /* --- one session --- */
@@ -114,9 +115,9 @@ static void test_acquire_and_release(void) {
         expected, sizeof(expected),
         "*12\r\n$2\r\nid\r\n:%lld\r\n$4\r\nname\r\n$3\r\njob\r\n$5\r\nfence\r\n:7\r\n$8\r\nvalidity\r\n"
         ":9898\r\n$8\r\ndeadline\r\n:%lld\r\n$4\r\nslot\r\n:-1\r\n",
-        (long long) command.request, (long long) (front.now_ns + 9898 * NS_PER_MS));
+        (long long) command.request, (long long) (harness.now_ns + 9898 * NS_PER_MS));
     is_string(got(0), expected, "the grant is a flat map in RESP2");
-    front.now_ns += 98 * NS_PER_MS;
+    harness.now_ns += 98 * NS_PER_MS;
     (void) snprintf(line, sizeof(line), "CHECK %lld", (long long) command.request);
     ask(0, line);
     is_string(got(0), ":9800\r\n", "CHECK gives the validity");
@@ -125,7 +126,7 @@ static void test_acquire_and_release(void) {
     (void) snprintf(beat, sizeof(beat), "BEAT %lld", (long long) command.request);
     ask(1, beat);
     is_string(got(1), "-NOTHELD held by another session\r\n", "also if it sends a BEAT");
-    front.sessions[2].uid = 1001;
+    harness.sessions[2].uid = 1001;
     ask(2, line);
     is_string(got(2), ":0\r\n", "another user's CHECK gives 0");
     (void) snprintf(line, sizeof(line), "RELEASE %lld", (long long) command.request);
@@ -143,8 +144,8 @@ static void test_acquire_and_release(void) {
     is_string(got(1), ":0\r\n", "and no other session is said to hold it any more");
     ask(0, "ACQUIRE job ASYNC");
     (void) snprintf(line, sizeof(line), "CHECK %lld",
-                    (long long) registry_id(&front.service.registry,
-                                            list_entry(front.sessions[0].requester.requests.next,
+                    (long long) registry_id(&harness.service.registry,
+                                            list_entry(harness.sessions[0].requester.requests.next,
                                                        struct request, session_link)));
     ask(1, line);
     is_string(got(1), "-NOTHELD asked for by another session\r\n", "one that waits is told as such");
@@ -155,9 +156,9 @@ static void test_acquire_and_release(void) {
 enum { IDS_SLOTS = 4096, IDS = 200000 };
 
 static uint64_t id_now(void) {
-    const struct session *session = &front.sessions[0];
+    const struct session *session = &harness.sessions[0];
 
-    return registry_id(&front.service.registry,
+    return registry_id(&harness.service.registry,
                        list_entry(session->requester.requests.next, struct request, session_link));
 }
 
@@ -178,26 +179,27 @@ static uint64_t use_ids(void) {
             return 0;
         *before = generation;
         largest = generation > largest ? generation : largest;
-        registry_release(&front.service.registry,
-                         list_entry(front.sessions[0].requester.requests.next, struct request, session_link),
-                         front.now_ns);
+        registry_release(
+            &harness.service.registry,
+            list_entry(harness.sessions[0].requester.requests.next, struct request, session_link),
+            harness.now_ns);
         report(keeper.commands[0].request, REPORT_RELEASED);
-        front.now_ns += pair_ns;
+        harness.now_ns += pair_ns;
     }
     return largest;
 }
 
 static void begin_ids(instant_ns now_ns) {
-    const struct front_setup setup = {.sink = {.look = on_command, .survey = on_survey},
-                                      .identity = {.n_nodes = 1, .n_keepers = 1},
-                                      .registry_sink = {.command = on_command},
-                                      .requests_max = IDS_SLOTS,
-                                      .limit = IDS_SLOTS,
-                                      .sessions = 1};
+    const struct local_harness_setup setup = {.sink = {.look = on_command, .survey = on_survey},
+                                              .identity = {.n_nodes = 1, .n_keepers = 1},
+                                              .registry_sink = {.command = on_command},
+                                              .requests_max = IDS_SLOTS,
+                                              .limit = IDS_SLOTS,
+                                              .sessions = 1};
     memset(&keeper, 0, sizeof(keeper));
-    front_begin(&setup);
-    front.now_ns = now_ns;
-    registry_begin_ids(&front.service.registry, now_ns);
+    local_harness_begin(&setup);
+    harness.now_ns = now_ns;
+    registry_begin_ids(&harness.service.registry, now_ns);
 }
 
 /* A process that knows nothing of the one before: what that one gave is never given again. */
@@ -210,9 +212,9 @@ static void test_ids_after_a_restart(void) {
         begin_ids(begins_ns[i]);
         uint64_t largest = use_ids();
         ok(largest > 0, "%d ids in 5 s, none twice", IDS);
-        ok(front.service.registry.requests.touched < IDS_SLOTS / 2, "without touching all slots (%u)",
-           front.service.registry.requests.touched);
-        now_ns = front.now_ns + 17 * NS_PER_MS;
+        ok(harness.service.registry.requests.touched < IDS_SLOTS / 2, "without touching all slots (%u)",
+           harness.service.registry.requests.touched);
+        now_ns = harness.now_ns + 17 * NS_PER_MS;
         begin_ids(now_ns);
         ask(0, "ACQUIRE job ASYNC");
         ok((int32_t) ((uint32_t) (id_now() >> REQUEST_INDEX_BITS) - (uint32_t) largest) > 0,
@@ -222,14 +224,15 @@ static void test_ids_after_a_restart(void) {
     begin_ids(1000 * NS_PER_S);
     for (unsigned i = 0; i < 1000; i++) {
         keeper.n_commands = 0;
-        front.now_ns += 100 * NS_PER_MS;
+        harness.now_ns += 100 * NS_PER_MS;
         ask(0, "ACQUIRE job ASYNC");
-        registry_release(&front.service.registry,
-                         list_entry(front.sessions[0].requester.requests.next, struct request, session_link),
-                         front.now_ns);
+        registry_release(
+            &harness.service.registry,
+            list_entry(harness.sessions[0].requester.requests.next, struct request, session_link),
+            harness.now_ns);
         report(keeper.commands[0].request, REPORT_RELEASED);
     }
-    ok(front.service.registry.requests.touched <= 2, "who asks at leisure has the same slot each time");
+    ok(harness.service.registry.requests.touched <= 2, "who asks at leisure has the same slot each time");
 }
 
 static void test_bad_arguments(void) {
@@ -273,7 +276,7 @@ static void test_bad_arguments(void) {
             (void) printf("#   got %s", got(0));
     }
     is_int(keeper.n_commands, 0, "nothing of it reached a keeper");
-    is_int(front.service.registry.requests.taken, 0, "and nothing stays behind");
+    is_int(harness.service.registry.requests.taken, 0, "and nothing stays behind");
 }
 
 static void test_names(void) {
@@ -327,7 +330,7 @@ static void test_greetings(void) {
     ask(0, "COMMAND COUNT");
     ok(begins(0, ":"), "COMMAND COUNT");
     ask(0, "QUIT");
-    ok(begins(0, "+OK") && front.sessions[0].state == SESSION_QUITTING, "QUIT");
+    ok(begins(0, "+OK") && harness.sessions[0].state == SESSION_QUITTING, "QUIT");
 }
 
 /* --- several sessions --- */
@@ -340,22 +343,22 @@ static void test_waiters_are_fifo(void) {
     ask(3, "ACQUIRE job");
     ok(begins(3, "-BUSY held by process 100 of this host"), "who does not wait is told the holder at once");
     is_int(keeper.n_commands, 1, "only the first in line is with the keeper");
-    session_end(&front.sessions[0], &front.service, front.now_ns);
+    session_end(&harness.sessions[0], &harness.service, harness.now_ns);
     is_int(keeper.commands[1].kind, COMMAND_RELEASE, "a session that ends releases");
     ok(keeper.commands[1].request == first, "its own lease");
     is_int(keeper.commands[2].kind, COMMAND_CONTEND,
            "and the next one contends at once, behind the release");
     report(keeper.commands[2].request, REPORT_GRANTED);
     ok(begins(1, "*12") && !begins(2, "*12"), "the one that asked first gets it");
-    session_end(&front.sessions[2], &front.service, front.now_ns);
-    is_int(front.service.registry.waiting, 0, "a waiter that leaves leaves nothing behind");
-    session_end(&front.sessions[1], &front.service, front.now_ns);
+    session_end(&harness.sessions[2], &harness.service, harness.now_ns);
+    is_int(harness.service.registry.waiting, 0, "a waiter that leaves leaves nothing behind");
+    session_end(&harness.sessions[1], &harness.service, harness.now_ns);
     for (unsigned i = 0; i < 2; i++)
         report(keeper.commands[i * 3].request, REPORT_RELEASED);
     report(keeper.commands[2].request, REPORT_RELEASED);
     report(first, REPORT_RELEASED);
-    is_int(front.service.registry.requests.taken, 0, "no request is left");
-    is_int(front.service.registry.names.pool.taken, 0, "no name either");
+    is_int(harness.service.registry.requests.taken, 0, "no request is left");
+    is_int(harness.service.registry.names.pool.taken, 0, "no name either");
 }
 
 static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
@@ -366,18 +369,19 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
 /* Both sessions below wait for the name that session 1 has got from the line. */
 static void begin_handoff(void) {
     begin(512);
-    front.service.registry.sink.secret = on_secret;
+    harness.service.registry.sink.secret = on_secret;
     uint64_t first = hold(0, "ACQUIRE job");
     ask(1, "ACQUIRE job WAIT -1");
-    registry_release(&front.service.registry, registry_find(&front.service.registry, first), front.now_ns);
+    registry_release(&harness.service.registry, registry_find(&harness.service.registry, first),
+                     harness.now_ns);
     const struct report granted = {.kind = REPORT_GRANTED,
                                    .request = last_command()->request,
-                                   .deadline_ns = front.now_ns + 9898 * NS_PER_MS,
+                                   .deadline_ns = harness.now_ns + 9898 * NS_PER_MS,
                                    .token = 7,
                                    .token_last = 71,
                                    .text = "vvvvvvvvvvvvvvvvvvvv",
                                    .text_length = SECRET_BYTES};
-    registry_report(&front.service.registry, &granted, front.now_ns);
+    registry_report(&harness.service.registry, &granted, harness.now_ns);
     ok(begins(1, "*12"), "who is first in line is granted the lease");
     ask(1, "ACQUIRE job WAIT -1");
     ask(2, "ACQUIRE job WAIT -1 RESUMABLE");
@@ -387,20 +391,20 @@ static void begin_handoff(void) {
 static void test_handed_over_at_the_end(void) {
     begin_handoff();
     unsigned commands = keeper.n_commands;
-    session_end(&front.sessions[1], &front.service, front.now_ns);
+    session_end(&harness.sessions[1], &harness.service, harness.now_ns);
     ok(begins(2, "*14") && strstr(got(2), "$5\r\nfence\r\n:8\r\n"),
        "when its session ends the lease is handed over, not to what that session waits for");
     is_string(got(1), "", "which hears nothing");
     is_int(keeper.n_commands, commands, "and the keeper is not told yet");
-    is_int(front.service.registry.held, 1, "one holds");
-    is_int(front.service.registry.waiting, 0, "and nobody waits");
+    is_int(harness.service.registry.held, 1, "one holds");
+    is_int(harness.service.registry.waiting, 0, "and nobody waits");
 }
 
 static void test_handed_over_to_itself(void) {
     begin_handoff();
     struct request *held =
-        list_entry(front.sessions[1].requester.requests.next, struct request, session_link);
-    registry_release(&front.service.registry, held, front.now_ns);
+        list_entry(harness.sessions[1].requester.requests.next, struct request, session_link);
+    registry_release(&harness.service.registry, held, harness.now_ns);
     ok(begins(1, "*12") && strstr(got(1), "$5\r\nfence\r\n:8\r\n"),
        "a session that waits for what it holds is handed that");
     is_string(got(2), "", "since it asked first");
@@ -410,13 +414,13 @@ static void test_wait_ends(void) {
     begin(512);
     (void) hold(0, "ACQUIRE job");
     ask(1, "ACQUIRE job WAIT 1000");
-    front.now_ns += 999 * NS_PER_MS;
-    registry_tick(&front.service.registry, front.now_ns);
+    harness.now_ns += 999 * NS_PER_MS;
+    registry_tick(&harness.service.registry, harness.now_ns);
     is_string(got(1), "", "before its time a waiter hears nothing");
-    front.now_ns += NS_PER_MS;
-    registry_tick(&front.service.registry, front.now_ns);
+    harness.now_ns += NS_PER_MS;
+    registry_tick(&harness.service.registry, harness.now_ns);
     ok(begins(1, "-TIMEOUT waited 1000 ms; held by process 100"), "then TIMEOUT, with the holder");
-    ok(session_ready(&front.sessions[1]), "and its session goes on");
+    ok(session_ready(&harness.sessions[1]), "and its session goes on");
 
     begin(512);
     ask(1, "ACQUIRE job WAIT 3000");
@@ -425,9 +429,9 @@ static void test_wait_ends(void) {
                                 .failure = FAILURE_BUSY,
                                 .text = "held by web2, 5000 ms left",
                                 .text_length = 26};
-    registry_report(&front.service.registry, &busy, front.now_ns);
-    front.now_ns += 3000 * NS_PER_MS;
-    registry_tick(&front.service.registry, front.now_ns);
+    registry_report(&harness.service.registry, &busy, harness.now_ns);
+    harness.now_ns += 3000 * NS_PER_MS;
+    registry_tick(&harness.service.registry, harness.now_ns);
     is_string(got(1), "-TIMEOUT waited 3000 ms; held by web2, 5000 ms left (3000 ms ago)\r\n",
               "what the nodes said of the holder is told with its age");
 
@@ -438,11 +442,11 @@ static void test_wait_ends(void) {
                                      .failure = FAILURE_NO_QUORUM,
                                      .text = "1 of 3",
                                      .text_length = 6};
-    registry_report(&front.service.registry, &contended, front.now_ns);
+    registry_report(&harness.service.registry, &contended, harness.now_ns);
     ask(1, "ACQUIRE job");
     ok(begins(1, "-NOQUORUM 1 of 3"), "who does not wait learns what the first in line met");
-    front.now_ns += NS_PER_S;
-    registry_tick(&front.service.registry, front.now_ns);
+    harness.now_ns += NS_PER_S;
+    registry_tick(&harness.service.registry, harness.now_ns);
     ok(begins(0, "-NOQUORUM waited 1000 ms; 1 of 3"),
        "a wait without a quorum ends as NOQUORUM, not as TIMEOUT");
     is_int(last_command()->kind, COMMAND_RELEASE, "and is withdrawn from the keeper");
@@ -454,20 +458,20 @@ static void test_late_grant(void) {
     begin(512);
     ask(0, "ACQUIRE job");
     const struct report granted = {
-        .kind = REPORT_GRANTED, .request = last_command()->request, .deadline_ns = front.now_ns};
-    registry_report(&front.service.registry, &granted, front.now_ns);
+        .kind = REPORT_GRANTED, .request = last_command()->request, .deadline_ns = harness.now_ns};
+    registry_report(&harness.service.registry, &granted, harness.now_ns);
     ok(begins(0, "-NOQUORUM"), "rule 6: no grant when the answer is given at the deadline");
     is_int(last_command()->kind, COMMAND_RELEASE, "the late grant becomes a release");
 }
 
 static void extend(uint64_t number) {
-    const struct extension extension = {.request = number, .deadline_ns = front.now_ns + 9898 * NS_PER_MS};
-    registry_extended(&front.service.registry, &extension, 1, front.now_ns);
+    const struct extension extension = {.request = number, .deadline_ns = harness.now_ns + 9898 * NS_PER_MS};
+    registry_extended(&harness.service.registry, &extension, 1, harness.now_ns);
 }
 
 static void tick_after(int64_t ms) {
-    front.now_ns += ms * NS_PER_MS;
-    registry_tick(&front.service.registry, front.now_ns);
+    harness.now_ns += ms * NS_PER_MS;
+    registry_tick(&harness.service.registry, harness.now_ns);
 }
 
 /* Who does not read the grant, being stopped or stuck, does not have the lease for ever. */
@@ -480,7 +484,7 @@ static void test_unread_grant(void) {
         ask(1, "ACQUIRE job WAIT -1");
         keeper.nobody_reads = true;
         ask(0, "QUIT");
-        session_end(&front.sessions[0], &front.service, front.now_ns);
+        session_end(&harness.sessions[0], &harness.service, harness.now_ns);
         report(first, REPORT_RELEASED);
         uint64_t number = last_command()->request;
         report(number, REPORT_GRANTED);
@@ -523,8 +527,8 @@ static void test_read_grant(void) {
     ok(strstr(got(2), "at-risk"), "the listing shows it as what it is");
     char line[64];
     (void) snprintf(line, sizeof(line), "RELEASE %lld",
-                    (long long) registry_id(&front.service.registry,
-                                            list_entry(front.sessions[2].requester.requests.next,
+                    (long long) registry_id(&harness.service.registry,
+                                            list_entry(harness.sessions[2].requester.requests.next,
                                                        struct request, session_link)));
     ask(2, line);
     is_int(last_command()->kind, COMMAND_RELEASE, "its client may still release it");
@@ -537,8 +541,8 @@ static void test_own_deadline(void) {
     ask(0, "HELLO 3");
     uint64_t id = hold(0, "ACQUIRE job");
     clear();
-    front.now_ns += 9898 * NS_PER_MS;
-    registry_tick(&front.service.registry, front.now_ns);
+    harness.now_ns += 9898 * NS_PER_MS;
+    registry_tick(&harness.service.registry, harness.now_ns);
     ok(begins(0, ">4\r\n$4\r\nlost\r\n"), "rule 13: a silent keeper does not delay the news of the loss");
     clear();
     report(id, REPORT_EXTENDED);
@@ -561,11 +565,11 @@ static void test_pushes(void) {
     ok(begins(0, "*3\r\n$7\r\ngranted\r\n"), "the grant is pushed, in RESP2 too");
     clear();
     const struct report risk = {.kind = REPORT_AT_RISK, .request = id, .reason = REASON_NO_QUORUM};
-    registry_report(&front.service.registry, &risk, front.now_ns);
+    registry_report(&harness.service.registry, &risk, harness.now_ns);
     ok(begins(0, "*4\r\n$7\r\nat-risk\r\n") && strstr(got(0), ":9898\r\n$9\r\nno-quorum\r\n"),
        "at-risk with the ms left and the reason");
     clear();
-    front.now_ns += NS_PER_MS;
+    harness.now_ns += NS_PER_MS;
     report(id, REPORT_EXTENDED);
     ok(begins(0, "*4\r\n$8\r\nextended\r\n"), "extended when it is safe again");
     clear();
@@ -587,13 +591,13 @@ static void test_withdraw_async(void) {
     begin(512);
     (void) hold(0, "ACQUIRE job");
     ask(1, "ACQUIRE job ASYNC WAIT -1");
-    const struct list *mine = list_first(&front.sessions[1].requester.requests);
+    const struct list *mine = list_first(&harness.sessions[1].requester.requests);
     assert(mine);
-    uint64_t id = registry_id(&front.service.registry, list_entry(mine, struct request, session_link));
+    uint64_t id = registry_id(&harness.service.registry, list_entry(mine, struct request, session_link));
     (void) snprintf(line, sizeof(line), "RELEASE %lld", (long long) id);
     ask(1, line);
     is_string(got(1), ":1\r\n", "RELEASE withdraws a waiting request");
-    is_int(front.service.registry.waiting, 0, "it no longer waits");
+    is_int(harness.service.registry.waiting, 0, "it no longer waits");
 }
 
 static void test_expel(void) {
@@ -601,12 +605,12 @@ static void test_expel(void) {
     ask(0, "HELLO 3");
     uint64_t id = hold(0, "ACQUIRE job");
     clear();
-    bool stays = session_expel(&front.sessions[0], &front.service, "malformed", front.now_ns);
+    bool stays = session_expel(&harness.sessions[0], &harness.service, "malformed", harness.now_ns);
     ok(begins(0, ">4\r\n$4\r\nlost\r\n") && strstr(got(0), "closed"),
        "rule 8: a session that we end is told lost first");
     ok(stays && last_command()->kind == COMMAND_ABANDON,
        "and its key is not deleted while its process lives");
-    session_end(&front.sessions[0], &front.service, front.now_ns);
+    session_end(&harness.sessions[0], &harness.service, harness.now_ns);
     ok(last_command()->kind == COMMAND_RELEASE && last_command()->request == id,
        "but at once when the process dies");
 }
@@ -617,7 +621,7 @@ static void test_quota(void) {
     (void) hold(0, "ACQUIRE two");
     ask(1, "ACQUIRE three");
     ok(begins(1, "-QUOTA"), "over the limit: QUOTA");
-    ok(session_ready(&front.sessions[1]), "the session goes on");
+    ok(session_ready(&harness.sessions[1]), "the session goes on");
 }
 
 static void test_leader(void) {
@@ -632,7 +636,7 @@ static void test_leader(void) {
                             .text_length = sizeof(value) - 1,
                             .token = 5,
                             .validity_ms = 77};
-    session_looked(&front.sessions[0], &front.service, &looked);
+    session_looked(&harness.sessions[0], &harness.service, &looked);
     is_string(got(0),
               "*10\r\n$6\r\nholder\r\n$18\r\nweb1:00c0ffee:4321\r\n$4\r\nhost\r\n$4\r\nweb1\r\n$"
               "5\r\nfence\r\n:5\r\n$4\r\n"
@@ -640,17 +644,17 @@ static void test_leader(void) {
               "holder, host, token, data, validity");
     clear();
     ask(0, "LEADER job");
-    looked = (struct report){.kind = REPORT_LOOKED, .request = front.sessions[0].looking};
-    session_looked(&front.sessions[0], &front.service, &looked);
+    looked = (struct report){.kind = REPORT_LOOKED, .request = harness.sessions[0].looking};
+    session_looked(&harness.sessions[0], &harness.service, &looked);
     is_string(got(0), "$-1\r\n", "nil when nobody leads");
     clear();
     ask(0, "LEADER job");
     looked = (struct report){.kind = REPORT_LOOKED,
-                             .request = front.sessions[0].looking,
+                             .request = harness.sessions[0].looking,
                              .text = "theirs",
                              .text_length = 6,
                              .token = 5};
-    session_looked(&front.sessions[0], &front.service, &looked);
+    session_looked(&harness.sessions[0], &harness.service, &looked);
     ok(strstr(got(0), "$6\r\ntheirs\r\n$4\r\nhost\r\n$0\r\n\r\n$5\r\nfence\r\n:0\r\n"),
        "another library's lock has no host, and not the token of who was before");
 }
@@ -671,7 +675,7 @@ static void test_listings(void) {
     ask(1, "STATUS");
     is_string(got(1), "", "STATUS waits for the keepers");
     is_int(keeper.surveys, 1, "who are asked");
-    front_state_surveyed(&front.service, front.now_ns);
+    front_state_surveyed(&harness.service, harness.now_ns);
     ok(begins(1, "*42\r\n") && strstr(got(1), "$7\r\nwaiters\r\n:300\r\n"), "and then tells the numbers");
 }
 
@@ -681,7 +685,7 @@ static const char *integer_of(const char *key) {
     char mark[64];
 
     (void) snprintf(mark, sizeof(mark), "\r\n%s\r\n:", key);
-    const char *at = strstr(front.output[0], mark);
+    const char *at = strstr(harness.output[0], mark);
     (void) snprintf(value, sizeof(value), "%.*s", at ? (int) strcspn(at + strlen(mark), "\r") : 0,
                     at ? at + strlen(mark) : "");
     return value;
@@ -689,7 +693,7 @@ static const char *integer_of(const char *key) {
 
 static void nodes_reply(void) {
     ask(0, "NODES");
-    front_state_surveyed(&front.service, front.now_ns);
+    front_state_surveyed(&harness.service, harness.now_ns);
 }
 
 static void test_nodes(void) {
@@ -700,17 +704,17 @@ static void test_nodes(void) {
     nodes_reply();
     is_string(integer_of("until"), "-1", "NODES: nothing is known of the end of what is no quarantine");
     is_string(integer_of("rtt_p99"), "0", "nor of round trips");
-    front_state_node_report(&front.service, 0, &quarantined, front.now_ns);
+    front_state_node_report(&harness.service, 0, &quarantined, harness.now_ns);
     nodes_reply();
     is_string(integer_of("until"), "-1", "nor before the mark is left");
-    front.service.keepers[0].figures[0] = (struct front_state_node_times){
-        .until_ns = front.now_ns + 61 * NS_PER_S, .rtt_p50_us = 200, .rtt_p99_us = 900, .evicted_keys = 7};
+    harness.service.keepers[0].figures[0] = (struct front_state_node_times){
+        .until_ns = harness.now_ns + 61 * NS_PER_S, .rtt_p50_us = 200, .rtt_p99_us = 900, .evicted_keys = 7};
     nodes_reply();
     is_string(integer_of("until"), "61000", "then until when");
     is_string(integer_of("rtt_p50"), "200", "p50");
     is_string(integer_of("rtt_p99"), "900", "p99");
     is_string(integer_of("evicted"), "7", "evictions");
-    front.now_ns += 62 * NS_PER_S;
+    harness.now_ns += 62 * NS_PER_S;
     nodes_reply();
     is_string(integer_of("until"), "0", "it never goes below 0");
 }
@@ -720,16 +724,16 @@ static void test_nodes(void) {
 static void report_granted(uint64_t request) {
     const struct report report = {.kind = REPORT_GRANTED,
                                   .request = request,
-                                  .deadline_ns = front.now_ns + 9898 * NS_PER_MS,
+                                  .deadline_ns = harness.now_ns + 9898 * NS_PER_MS,
                                   .text = "0123456789abcdefghij",
                                   .text_length = SECRET_BYTES};
-    registry_report(&front.service.registry, &report, front.now_ns);
+    registry_report(&harness.service.registry, &report, harness.now_ns);
 }
 
 static void report_failed(uint64_t request, enum failure failure) {
     const struct report report = {
         .kind = REPORT_FAILED, .request = request, .failure = failure, .text = "so", .text_length = 2};
-    registry_report(&front.service.registry, &report, front.now_ns);
+    registry_report(&harness.service.registry, &report, harness.now_ns);
 }
 
 /* The secret in the last reply. */
@@ -768,7 +772,7 @@ static void test_resume(void) {
     ok(memcmp(command->secret, "0123456789abcdefghij", SECRET_BYTES) == 0, "with the lease's value");
     is_int(command->ttl_ms, 4321, "its ttl");
     is_int(command->heartbeat_ms, 765, "its heartbeat");
-    is_int(command->hold_until_ns, front.now_ns + 9000 * NS_PER_S, "the end of max_hold as an instant");
+    is_int(command->hold_until_ns, harness.now_ns + 9000 * NS_PER_S, "the end of max_hold as an instant");
     is_int(command->persist, 1, "and it is tried for a while");
     is_string(got(1), "", "RESUME waits for the keeper");
     report_granted(command->request);
@@ -777,7 +781,7 @@ static void test_resume(void) {
     is_string(again, secret, "with the same secret");
     resume(2, secret, "");
     ok(begins(2, "-NOTHELD another session"), "the secret does not make a second holder");
-    session_end(&front.sessions[1], &front.service, front.now_ns);
+    session_end(&harness.sessions[1], &harness.service, harness.now_ns);
     is_int(last_command()->kind, COMMAND_RELEASE, "what was resumed is released like any other");
     outlive_agent("", secret);
     ask(1, "ACQUIRE job");
@@ -794,12 +798,12 @@ static void test_resume_lingers(void) {
     report_granted(last_command()->request);
     take_secret(1, again);
     is_string(again, secret, "the secret of a lease that lingers is the same again");
-    session_end(&front.sessions[1], &front.service, front.now_ns);
+    session_end(&harness.sessions[1], &harness.service, harness.now_ns);
     is_int(last_command()->kind, COMMAND_RESUME, "and what is resumed lingers as before");
-    front.now_ns += 300 * NS_PER_MS;
-    registry_tick(&front.service.registry, front.now_ns);
+    harness.now_ns += 300 * NS_PER_MS;
+    registry_tick(&harness.service.registry, harness.now_ns);
     is_int(last_command()->kind, COMMAND_RELEASE, "for as long");
-    front.service.policy.max_ttl_ms = 299;
+    harness.service.policy.max_ttl_ms = 299;
     resume(2, secret, "");
     ok(begins(2, "-BADARG the lease's ttl, heartbeat or linger"), "unless the agent no longer grants that");
 }
@@ -821,11 +825,11 @@ static void test_resume_in_line(void) {
     ask(5, "ACQUIRE job");
     ok(begins(5, "-BUSY held by process 103"), "and is the holder");
     unsigned commands = keeper.n_commands;
-    session_end(&front.sessions[3], &front.service, front.now_ns);
+    session_end(&harness.sessions[3], &harness.service, harness.now_ns);
     is_int(keeper.n_commands, commands + 1, "its release lets the one contend that does already");
     report(contender, REPORT_GRANTED);
     ok(begins(1, "*12"), "which gets it");
-    session_end(&front.sessions[1], &front.service, front.now_ns);
+    session_end(&harness.sessions[1], &harness.service, harness.now_ns);
     is_int(last_command()->kind, COMMAND_CONTEND, "then it is the turn of the next");
 
     outlive_agent("", secret);
@@ -848,7 +852,7 @@ static void test_resume_in_line(void) {
        "a contender that wins is the holder, though a resume is tried");
     report_failed(resumer, FAILURE_NOT_HELD);
     ask(2, "ACQUIRE job WAIT -1");
-    session_end(&front.sessions[1], &front.service, front.now_ns);
+    session_end(&harness.sessions[1], &harness.service, harness.now_ns);
     is_int(last_command()->kind, COMMAND_CONTEND, "and the line goes on");
 }
 
@@ -862,10 +866,10 @@ static void test_resume_gives_up(void) {
                                  .failure = FAILURE_NO_QUORUM,
                                  .text = "so",
                                  .text_length = 2};
-    registry_report(&front.service.registry, &tried, front.now_ns);
+    registry_report(&harness.service.registry, &tried, harness.now_ns);
     is_string(got(1), "", "a try that tells nothing is not the end");
-    front.now_ns += 500 * NS_PER_MS;
-    registry_tick(&front.service.registry, front.now_ns);
+    harness.now_ns += 500 * NS_PER_MS;
+    registry_tick(&harness.service.registry, harness.now_ns);
     ok(begins(1, "-NOQUORUM tried for 500 ms"), "WAIT bounds how long it is tried");
     is_int(last_command()->kind, COMMAND_FORGET, "rule 8: and nothing is deleted");
     resume(2, secret, "WAIT 0 ASYNC");
@@ -874,7 +878,7 @@ static void test_resume_gives_up(void) {
     report_failed(last_command()->request, FAILURE_NO_QUORUM);
     ok(strstr(got(2), "failed") && strstr(got(2), "NOQUORUM so"), "its end comes as a push");
     resume(3, secret, "");
-    session_end(&front.sessions[3], &front.service, front.now_ns);
+    session_end(&harness.sessions[3], &harness.service, harness.now_ns);
     is_int(last_command()->kind, COMMAND_FORGET, "rule 8: nor when its session ends before the outcome");
     resume(4, secret, "ASYNC");
     ask(4, "RELEASE 3145728");
@@ -915,11 +919,11 @@ static void test_bad_secrets(void) {
     ok(begins(1, "-BADARG WAIT wants milliseconds"), "WAIT without its value");
     resume(1, secret, "TTL");
     ok(begins(1, "-BADARG unknown option number 1"), "an unknown option");
-    front.service.policy.max_ttl_ms = 5000;
+    harness.service.policy.max_ttl_ms = 5000;
     resume(1, secret, "");
     ok(begins(1, "-BADARG the lease's ttl"), "a ttl that the agent no longer grants");
-    front.service.policy.max_ttl_ms = 60000;
-    front.now_ns += 5 * NS_PER_S;
+    harness.service.policy.max_ttl_ms = 60000;
+    harness.now_ns += 5 * NS_PER_S;
     resume(1, secret, "");
     ok(begins(1, "-NOTHELD it was held for as long"), "a lease that was to end before now");
 }

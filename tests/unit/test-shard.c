@@ -5,16 +5,16 @@
 
 #include "core/validity.h"
 #include "tap.h"
-#include "world.h"
+#include "shard-harness.h"
 
 /* --- acquiring --- */
 
 static void test_grant(void) {
-    world_begin(5);
+    shard_harness_begin(5);
     contend(1, false);
     const struct sent *sent = last_sent(OPERATION_ACQUIRE);
     is_int(sent->nodes, 0x1f, "rule 2: all nodes are asked at the same time");
-    instant_ns sent_ns = world.now_ns;
+    instant_ns sent_ns = harness.now_ns;
     pass_ms(7);
     vote(0, sent, VOTE_YES);
     vote(1, sent, VOTE_YES);
@@ -28,25 +28,25 @@ static void test_grant(void) {
 }
 
 static void test_quorum_is_of_the_configured(void) {
-    world_begin(5);
+    shard_harness_begin(5);
     for (unsigned i = 2; i < 5; i++)
-        shard_node_gone(&world.shard, i, NODE_STATE_CONNECTING, "connection refused", world.now_ns);
+        shard_node_gone(&harness.shard, i, NODE_STATE_CONNECTING, "connection refused", harness.now_ns);
     contend(1, false);
     ok(last_report(REPORT_FAILED), "rule 1: with two of five reachable the attempt fails at once");
     is_int(last_report(REPORT_FAILED)->failure, FAILURE_NO_QUORUM, "and it says no quorum");
-    is_string(world.texts[0], "0 of 5 nodes voted, 3 are needed; c, d, e: connection refused",
+    is_string(harness.texts[0], "0 of 5 nodes voted, 3 are needed; c, d, e: connection refused",
               "with the reason, once for all nodes that share it");
-    world_begin(5);
+    shard_harness_begin(5);
     for (unsigned i = 2; i < 5; i++)
-        shard_node_gone(&world.shard, i, NODE_STATE_CONNECTING, i == 3 ? "no route" : "refused",
-                        world.now_ns);
+        shard_node_gone(&harness.shard, i, NODE_STATE_CONNECTING, i == 3 ? "no route" : "refused",
+                        harness.now_ns);
     contend(1, false);
-    is_string(world.texts[0], "0 of 5 nodes voted, 3 are needed; c: refused; d: no route; e: refused",
+    is_string(harness.texts[0], "0 of 5 nodes voted, 3 are needed; c: refused; d: no route; e: refused",
               "or with that of each node");
 }
 
 static void test_even_tie(void) {
-    world_begin(4);
+    shard_harness_begin(4);
     contend(1, false);
     struct sent sent = *last_sent(OPERATION_ACQUIRE);
     vote(0, &sent, VOTE_YES);
@@ -63,7 +63,7 @@ static void test_even_tie(void) {
 }
 
 static void test_stale_reply(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     contend(1, true);
     struct sent first = *last_sent(OPERATION_ACQUIRE);
     vote(0, &first, VOTE_YES);
@@ -82,7 +82,7 @@ static void test_stale_reply(void) {
 }
 
 static void test_release_owed(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     contend(1, true);
     struct sent sent = *last_sent(OPERATION_ACQUIRE);
     vote(0, &sent, VOTE_FOREIGN);
@@ -91,17 +91,17 @@ static void test_release_owed(void) {
     struct sent release = *last_sent(OPERATION_RELEASE);
     vote(1, &release, VOTE_CUT);
     vote(2, &release, VOTE_YES);
-    shard_node_gone(&world.shard, 1, NODE_STATE_CONNECTING, "closed", world.now_ns);
+    shard_node_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "closed", harness.now_ns);
     command(COMMAND_RELEASE, 1);
     node_joins(1);
     ok(last_sent(OPERATION_RELEASE) && last_sent(OPERATION_RELEASE)->nodes == 0x2,
        "rule 4: it gets the release when it is back, though the request was withdrawn");
     pass_ms(20000);
-    is_int(world.shard.leases.taken, 0, "and after the ttl all is forgotten");
+    is_int(harness.shard.leases.taken, 0, "and after the ttl all is forgotten");
 }
 
 static void test_late_majority(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     const struct command command = {.kind = COMMAND_CONTEND,
                                     .request = 1,
                                     .ttl_ms = 100,
@@ -109,9 +109,9 @@ static void test_late_majority(void) {
                                     .text = "x42:",
                                     .head_length = 1,
                                     .tail_length = 3};
-    shard_command(&world.shard, &command, world.now_ns);
+    shard_command(&harness.shard, &command, harness.now_ns);
     struct sent sent = *last_sent(OPERATION_ACQUIRE);
-    world.now_ns += 97 * NS_PER_MS;
+    harness.now_ns += 97 * NS_PER_MS;
     vote(0, &sent, VOTE_YES);
     vote(1, &sent, VOTE_YES);
     ok(!last_report(REPORT_GRANTED), "rule 6: no grant without validity left");
@@ -120,7 +120,7 @@ static void test_late_majority(void) {
 }
 
 static void test_busy(void) {
-    world_begin(5);
+    shard_harness_begin(5);
     contend(1, false);
     struct sent sent = *last_sent(OPERATION_ACQUIRE);
     const struct vote held = {.kind = VOTE_FOREIGN,
@@ -134,30 +134,30 @@ static void test_busy(void) {
     vote_with(1, sent.ticket, &held);
     vote_with(2, sent.ticket, &ends_soon);
     is_int(last_report(REPORT_FAILED)->failure, FAILURE_BUSY, "held by another: busy");
-    is_string(world.texts[0], "held by web1:00c0ffee:4321, 8123 ms left",
+    is_string(harness.texts[0], "held by web1:00c0ffee:4321, 8123 ms left",
               "with the holder and the longest time left");
     is_int(last_sent(OPERATION_RELEASE)->nodes, 0x18,
            "nodes that showed another's value are owed no release");
 
-    world_begin(1);
+    shard_harness_begin(1);
     contend(1, false);
     const struct vote hash = {
         .kind = VOTE_FOREIGN, .foreign_type = true, .text = "hash", .text_length = 4, .ttl_left_ms = -1};
     vote_with(0, last_sent(OPERATION_ACQUIRE)->ticket, &hash);
-    is_string(world.texts[0], "its Redis key holds a hash, which is no lock of ours, without an expiry",
+    is_string(harness.texts[0], "its Redis key holds a hash, which is no lock of ours, without an expiry",
               "a key of a foreign type is reported");
 }
 
 /* --- extending --- */
 
 static void test_extension(void) {
-    world_begin(5);
+    shard_harness_begin(5);
     hold(1);
     instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
     pass_ms(3370);
     is_int(count_sent(OPERATION_EXTEND), 0, "no extension before 0.9 of three eighths of the ttl");
     struct sent sent = pass_to_extension();
-    ok(world.now_ns <= deadline_ns - 6140 * NS_PER_MS, "one at three eighths at the latest");
+    ok(harness.now_ns <= deadline_ns - 6140 * NS_PER_MS, "one at three eighths at the latest");
     vote(0, &sent, VOTE_YES);
     vote(1, &sent, VOTE_YES);
     ok(!last_report(REPORT_EXTENDED), "rule 7: two of five don't extend");
@@ -169,9 +169,9 @@ static void test_extension(void) {
 }
 
 /* Ten leases, taken at once, and one 1.2 s later: that is more than a twelfth of the ttl, however their
- * times fall. test-pace has the rest. */
+ * times fall. test-extension-schedule has the rest. */
 static void test_extensions_travel_together(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     for (uint64_t request = 1; request <= 11; request++) {
         pass_ms(request == 11 ? 1200 : 0);
         contend(request, false);
@@ -188,23 +188,23 @@ static void test_extensions_travel_together(void) {
 static unsigned count_probing(void) {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < world.shard.config.nodes; i++)
-        count += world.shard.nodes[i].probing ? 1 : 0;
+    for (unsigned i = 0; i < harness.shard.config.nodes; i++)
+        count += harness.shard.nodes[i].probing ? 1 : 0;
     return count;
 }
 
 static void test_probed_along(void) {
-    world_begin(3);
-    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "closed", world.now_ns);
+    shard_harness_begin(3);
+    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
     pass_ms(1000); /* then each knows of the others */
     pass_ms(8400);
-    shard_probe_early(&world.shard, 1500 * NS_PER_MS, world.now_ns);
+    shard_probe_early(&harness.shard, 1500 * NS_PER_MS, harness.now_ns);
     is_int(count_probing(), 0, "a probe is not much earlier than due");
     pass_ms(200);
-    shard_probe_early(&world.shard, 1500 * NS_PER_MS, world.now_ns);
+    shard_probe_early(&harness.shard, 1500 * NS_PER_MS, harness.now_ns);
     is_int(count_probing(), 2,
            "but goes along with what the nodes are asked anyway, where they can be asked");
-    is_int(shard_due_ns(&world.shard) - world.now_ns, NODE_STALLED_MS * NS_PER_MS,
+    is_int(shard_due_ns(&harness.shard) - harness.now_ns, NODE_STALLED_MS * NS_PER_MS,
            "its answer is awaited like that of any other");
 }
 
@@ -216,7 +216,7 @@ static void test_left_alone(void) {
         bool abandoned;
     } cases[] = {{1000, 0, false}, {0, 5000, false}, {0, 0, true}};
 
-    world_begin(1);
+    shard_harness_begin(1);
     for (uint64_t request = 1; request <= 4; request++) {
         contend_with(request, true, request < 4 ? cases[request - 1].heartbeat_ms : 0,
                      request < 4 ? cases[request - 1].max_hold_ms : 0);
@@ -233,26 +233,26 @@ static void test_left_alone(void) {
 
 /* The next one would come after the end of max_hold. */
 static void test_extended_late(void) {
-    world_begin(1);
+    shard_harness_begin(1);
     contend_with(1, true, 0, 12000);
     vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
-    instant_ns begun_ns = world.now_ns, end_ns = begun_ns + 12 * NS_PER_S;
-    for (unsigned tries = 1; world.now_ns - begun_ns < 8500 * NS_PER_MS; tries++) {
-        while (count_sent(OPERATION_EXTEND) < tries && world.now_ns < end_ns)
+    instant_ns begun_ns = harness.now_ns, end_ns = begun_ns + 12 * NS_PER_S;
+    for (unsigned tries = 1; harness.now_ns - begun_ns < 8500 * NS_PER_MS; tries++) {
+        while (count_sent(OPERATION_EXTEND) < tries && harness.now_ns < end_ns)
             pass_ms(1);
         vote(0, last_sent(OPERATION_EXTEND),
-             world.now_ns - begun_ns < 8500 * NS_PER_MS ? VOTE_REFUSED : VOTE_YES);
+             harness.now_ns - begun_ns < 8500 * NS_PER_MS ? VOTE_REFUSED : VOTE_YES);
     }
     ok(last_report(REPORT_EXTENDED) && last_report(REPORT_EXTENDED)->deadline_ns == end_ns,
        "extended at last, up to its max_hold");
-    pass_ms((end_ns - world.now_ns) / NS_PER_MS - 10);
+    pass_ms((end_ns - harness.now_ns) / NS_PER_MS - 10);
     is_int(last_report(REPORT_AT_RISK)->reason, REASON_MAX_HOLD, "rule 13: its holder is told before that");
     pass_ms(20);
     is_int(last_report(REPORT_LOST)->reason, REASON_MAX_HOLD, "and why it is over then");
 }
 
 static void test_extension_fails(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
     instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
     struct sent first = pass_to_extension();
@@ -274,12 +274,12 @@ static void test_extension_fails(void) {
 }
 
 static void test_expiry(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
     instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
     while (!last_report(REPORT_LOST))
         pass_ms(10);
-    ok(world.now_ns >= deadline_ns && world.now_ns <= deadline_ns + 10 * NS_PER_MS,
+    ok(harness.now_ns >= deadline_ns && harness.now_ns <= deadline_ns + 10 * NS_PER_MS,
        "rule 13: lost is told when the deadline passes");
     is_int(last_report(REPORT_LOST)->reason, REASON_NO_QUORUM, "the reason is that no quorum extended it");
     struct sent extension = *last_sent(OPERATION_EXTEND);
@@ -300,8 +300,8 @@ static void test_late_answers_awaited(void) {
                                     .head_length = 1,
                                     .tail_length = 3};
 
-    world_begin(3);
-    shard_command(&world.shard, &command, world.now_ns);
+    shard_harness_begin(3);
+    shard_command(&harness.shard, &command, harness.now_ns);
     struct sent sent = *last_sent(OPERATION_ACQUIRE);
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_YES);
@@ -315,9 +315,9 @@ static void test_late_answers_awaited(void) {
     pass_ms(1000);
     is_int(count_sent(OPERATION_EXTEND), 2, "but soon after an answer that calls for another round");
 
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
-    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "closed", world.now_ns);
+    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
     sent = pass_to_extension();
     vote(0, &sent, VOTE_YES);
     pass_ms(400);
@@ -326,7 +326,7 @@ static void test_late_answers_awaited(void) {
     pass_ms(10);
     is_int(count_sent(OPERATION_EXTEND), 2, "but not when another can be asked meanwhile");
 
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
     sent = pass_to_extension();
     vote(0, &sent, VOTE_YES);
@@ -341,10 +341,10 @@ static void test_refusing_and_slow(void) {
     enum { TTL_MS = 10000 /* of hold() */ };
 
     for (unsigned late = 0; late < 2; late++) {
-        world_begin(3);
+        shard_harness_begin(3);
         hold(1);
         struct sent sent = pass_to_extension();
-        const instant_ns sent_ns = world.now_ns;
+        const instant_ns sent_ns = harness.now_ns;
         vote(2, &sent, VOTE_REFUSED);
         pass_ms(600);
         const struct sent *again = last_sent(OPERATION_EXTEND);
@@ -364,10 +364,10 @@ static void test_refusing_and_slow(void) {
 }
 
 static void test_late_extension(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
     struct sent sent = pass_to_extension();
-    world.now_ns = last_report(REPORT_GRANTED)->deadline_ns; /* the loop was late: no tick came */
+    harness.now_ns = last_report(REPORT_GRANTED)->deadline_ns; /* the loop was late: no tick came */
     vote(0, &sent, VOTE_YES);
     vote(1, &sent, VOTE_YES);
     ok(!last_report(REPORT_EXTENDED) && last_report(REPORT_LOST),
@@ -376,17 +376,17 @@ static void test_late_extension(void) {
 }
 
 static void test_paused(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
-    world.now_ns += 30 * NS_PER_S;
-    shard_tick(&world.shard, world.now_ns);
+    harness.now_ns += 30 * NS_PER_S;
+    shard_tick(&harness.shard, harness.now_ns);
     ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_PAUSED,
        "rule 13: an agent that slept past the deadline says paused");
     is_int(count_sent(OPERATION_EXTEND), 0, "and does not try to extend");
 }
 
 static void test_taken(void) {
-    world_begin(5);
+    shard_harness_begin(5);
     hold(1);
     unsigned releases = count_sent(OPERATION_RELEASE);
     struct sent sent = pass_to_extension();
@@ -402,21 +402,21 @@ static void test_taken(void) {
 }
 
 static void test_bounds(void) {
-    world_begin(1);
+    shard_harness_begin(1);
     contend_with(1, true, 0, 12000);
     vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
-    instant_ns granted_ns = world.now_ns;
+    instant_ns granted_ns = harness.now_ns;
     while (!last_report(REPORT_LOST)) {
         unsigned extensions = count_sent(OPERATION_EXTEND);
         pass_ms(5);
         if (count_sent(OPERATION_EXTEND) > extensions)
             vote(0, last_sent(OPERATION_EXTEND), VOTE_YES);
     }
-    ok(world.now_ns - granted_ns >= 12 * NS_PER_S && world.now_ns - granted_ns <= 12005 * NS_PER_MS,
+    ok(harness.now_ns - granted_ns >= 12 * NS_PER_S && harness.now_ns - granted_ns <= 12005 * NS_PER_MS,
        "rule 9: max_hold ends the lease at its time");
     is_int(last_report(REPORT_LOST)->reason, REASON_MAX_HOLD, "with its reason");
 
-    world_begin(1);
+    shard_harness_begin(1);
     contend_with(1, true, 1000, 0);
     vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
     pass_ms(900);
@@ -441,7 +441,7 @@ static void test_bounds(void) {
 /* --- releasing --- */
 
 static void test_release(void) {
-    world_begin(5);
+    shard_harness_begin(5);
     hold(1);
     command(COMMAND_RELEASE, 1);
     struct sent sent = *last_sent(OPERATION_RELEASE);
@@ -453,14 +453,14 @@ static void test_release(void) {
     ok(last_report(REPORT_RELEASED), "three have");
     vote(3, &sent, VOTE_YES);
     vote(4, &sent, VOTE_YES);
-    is_int(world.shard.leases.taken, 0, "all is forgotten when the last node has confirmed");
+    is_int(harness.shard.leases.taken, 0, "all is forgotten when the last node has confirmed");
     is_int(count_reports(REPORT_RELEASED), 1, "told once");
     command(COMMAND_RELEASE, 1);
     is_int(count_reports(REPORT_RELEASED), 2, "a release of what is not there is confirmed too");
 }
 
 static void test_abandon(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
     command(COMMAND_ABANDON, 1);
     pass_ms(9800);
@@ -473,7 +473,7 @@ static void test_abandon(void) {
 }
 
 static void test_withdraw_under_way(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     contend(1, true);
     struct sent acquire = *last_sent(OPERATION_ACQUIRE);
     command(COMMAND_RELEASE, 1);
@@ -486,7 +486,7 @@ static void test_withdraw_under_way(void) {
 /* --- nodes --- */
 
 static void test_stalled_node(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
     command(COMMAND_RELEASE, 1);
     struct sent release = *last_sent(OPERATION_RELEASE);
@@ -503,7 +503,7 @@ static void test_stalled_node(void) {
     vote(1, &second_release, VOTE_YES);
     is_int(acquire.nodes, 0x3, "a node that is silent for a second is not asked any more");
     pass_ms(4100);
-    is_int(world.cuts, 1, "after five seconds its connection is given up");
+    is_int(harness.cuts, 1, "after five seconds its connection is given up");
     vote(2, &release, VOTE_YES);
     contend(3, false);
     is_int(last_sent(OPERATION_ACQUIRE)->nodes, 0x7, "an answer brings it back");
@@ -519,93 +519,94 @@ static void lose_memory(unsigned node) {
 }
 
 static void probed(unsigned node, const struct probe *probe) {
-    shard_node_probed(&world.shard, node, probe, world.now_ns);
+    shard_node_probed(&harness.shard, node, probe, harness.now_ns);
 }
 
 /* Time passes, and each probe finds our mark. */
 static void pass_marked_ms(int64_t ms) {
-    unsigned before = world.probes[0];
+    unsigned before = harness.probes[0];
 
     trusted_nodes_answer();
     for (; ms > 0; ms -= 500) {
         pass_ms(ms < 500 ? ms : 500);
-        if (world.probes[0] != before)
+        if (harness.probes[0] != before)
             probed(0, &marked_node);
-        before = world.probes[0];
+        before = harness.probes[0];
     }
 }
 
 static void test_quarantine(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     lose_memory(0);
-    ok(world.probes[0] == 2 && world.leaves[0],
+    ok(harness.probes[0] == 2 && harness.leaves[0],
        "rule 10: a node whose epoch has changed is probed and marked at once");
     probed(0, &marked_node);
-    ok(!(shard_askable(&world.shard) & 1), "and is not asked");
+    ok(!(shard_askable(&harness.shard) & 1), "and is not asked");
     trusted_nodes_answer();
-    instant_ns until_ns = shard_node_until_ns(&world.shard, 0);
-    is_int((until_ns - world.now_ns) / NS_PER_MS, 61602, "it is known when its quarantine ends");
+    instant_ns until_ns = shard_node_until_ns(&harness.shard, 0);
+    is_int((until_ns - harness.now_ns) / NS_PER_MS, 61602, "it is known when its quarantine ends");
     pass_marked_ms(61500);
-    is_int(shard_node_until_ns(&world.shard, 0), until_ns, "which stays as long as the mark stands");
-    is_int(world.blessings[0], 0, "rule 10: not blessed before max_ttl, its drift and a margin have passed");
+    is_int(shard_node_until_ns(&harness.shard, 0), until_ns, "which stays as long as the mark stands");
+    is_int(harness.blessings[0], 0,
+           "rule 10: not blessed before max_ttl, its drift and a margin have passed");
     pass_ms(150);
-    is_int(world.blessings[0], 1, "then it is");
+    is_int(harness.blessings[0], 1, "then it is");
     probed(0, &blessed_node);
-    ok(shard_askable(&world.shard) & 1, "and votes");
-    is_int(shard_node_until_ns(&world.shard, 0), INSTANT_NEVER, "then nothing ends");
+    ok(shard_askable(&harness.shard) & 1, "and votes");
+    is_int(shard_node_until_ns(&harness.shard, 0), INSTANT_NEVER, "then nothing ends");
 }
 
 static void test_mark_lost(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     lose_memory(0);
-    uint32_t first = world.marks[0];
+    uint32_t first = harness.marks[0];
     probed(0, &marked_node);
     pass_marked_ms(60400);
     pass_ms(1000);
     probed(0, &new_node);
     pass_ms(1000);
-    ok(world.leaves[0] && world.marks[0] != first, "rule 10: when the mark is gone another one is left");
+    ok(harness.leaves[0] && harness.marks[0] != first, "rule 10: when the mark is gone another one is left");
     probed(0, &marked_node);
     pass_marked_ms(5000);
-    is_int(world.blessings[0], 0, "and the time begins anew");
+    is_int(harness.blessings[0], 0, "and the time begins anew");
 }
 
 static void test_unconfirmed_mark(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     lose_memory(0);
-    uint32_t first = world.marks[0];
-    shard_node_gone(&world.shard, 0, NODE_STATE_CONNECTING, "cut", world.now_ns);
+    uint32_t first = harness.marks[0];
+    shard_node_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
     pass_ms(100000);
-    shard_node_ready(&world.shard, 0, world.now_ns);
-    ok(world.leaves[0] && world.marks[0] != first,
+    shard_node_ready(&harness.shard, 0, harness.now_ns);
+    ok(harness.leaves[0] && harness.marks[0] != first,
        "rule 10: a mark whose leaving was not confirmed proves nothing");
     probed(0, &marked_node);
     pass_marked_ms(5000);
-    is_int(world.blessings[0], 0, "the time begins with the new one");
+    is_int(harness.blessings[0], 0, "the time begins with the new one");
 }
 
 static void test_mark_outlives_connection(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     lose_memory(0);
-    uint32_t first = world.marks[0];
+    uint32_t first = harness.marks[0];
     probed(0, &marked_node);
-    shard_node_gone(&world.shard, 0, NODE_STATE_CONNECTING, "cut", world.now_ns);
+    shard_node_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
     pass_ms(100000);
-    shard_node_ready(&world.shard, 0, world.now_ns);
-    ok(!world.leaves[0] && world.marks[0] == first, "a confirmed mark is looked for after a reconnect");
+    shard_node_ready(&harness.shard, 0, harness.now_ns);
+    ok(!harness.leaves[0] && harness.marks[0] == first, "a confirmed mark is looked for after a reconnect");
     trusted_nodes_answer();
     probed(0, &marked_node);
-    is_int(world.blessings[0], 1, "if it stands, the time goes on meanwhile");
+    is_int(harness.blessings[0], 1, "if it stands, the time goes on meanwhile");
 }
 
 static void test_blessed_by_others(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     lose_memory(0);
     probed(0, &marked_node);
     pass_ms(1100);
-    is_int(world.probes[0], 3, "a node in quarantine is probed each second");
+    is_int(harness.probes[0], 3, "a node in quarantine is probed each second");
     probed(0, &blessed_node);
-    ok(shard_askable(&world.shard) & 1, "another agent's blessing counts");
+    ok(shard_askable(&harness.shard) & 1, "another agent's blessing counts");
 }
 
 /* A foreign key with a ttl of 300 years: as if it had none. */
@@ -613,7 +614,7 @@ static void test_endless_key(void) {
     const struct vote endless = {
         .kind = VOTE_FOREIGN, .text = "x", .text_length = 1, .ttl_left_ms = INT64_C(9223372036900)};
 
-    world_begin(3);
+    shard_harness_begin(3);
     contend(1, true);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     for (unsigned i = 0; i < 3; i++)
@@ -624,55 +625,55 @@ static void test_endless_key(void) {
 }
 
 static void is_told(enum standing standing, const char *reason, const char *why) {
-    is_int(world.standings[0], standing, why);
-    is_string(world.reasons[0], reason, "with the reason");
+    is_int(harness.standings[0], standing, why);
+    is_string(harness.reasons[0], reason, "with the reason");
 }
 
 static void test_standings(void) {
-    world_begin(3);
-    shard_node_gone(&world.shard, 0, NODE_STATE_CONNECTING, "refused", world.now_ns);
+    shard_harness_begin(3);
+    shard_node_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "refused", harness.now_ns);
     is_told(NODE_STATE_CONNECTING, "refused", "a node that is out of reach is told");
-    shard_node_ready(&world.shard, 0, world.now_ns);
+    shard_node_ready(&harness.shard, 0, harness.now_ns);
     is_told(NODE_STATE_PROBING, "being examined", "one that is back is not what it was");
     probed(0, &blessed_node);
     is_told(NODE_STATE_VOTING, "", "one that may be trusted votes");
 }
 
 static void test_operator_blesses(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     lose_memory(0);
     probed(0, &marked_node);
-    shard_node_bless(&world.shard, 0, world.now_ns);
-    is_int(world.blessings[0], 1, "an operator may bless before the time");
+    shard_node_bless(&harness.shard, 0, harness.now_ns);
+    is_int(harness.blessings[0], 1, "an operator may bless before the time");
 
-    world_begin(3);
+    shard_harness_begin(3);
     lose_memory(0);
-    shard_node_bless(&world.shard, 0, world.now_ns);
+    shard_node_bless(&harness.shard, 0, harness.now_ns);
     probed(0, &marked_node);
-    is_int(world.blessings[0], 1, "also while the mark is on its way");
+    is_int(harness.blessings[0], 1, "also while the mark is on its way");
 
-    world_begin(3);
+    shard_harness_begin(3);
     lose_memory(0);
     probed(0, &marked_node);
     pass_ms(1100);
-    shard_node_bless(&world.shard, 0, world.now_ns);
+    shard_node_bless(&harness.shard, 0, harness.now_ns);
     probed(0, &marked_node);
-    is_int(world.blessings[0], 1, "or a probe");
+    is_int(harness.blessings[0], 1, "or a probe");
 
-    world_begin(3);
+    shard_harness_begin(3);
     lose_memory(0);
-    shard_node_bless(&world.shard, 0, world.now_ns);
-    shard_node_gone(&world.shard, 0, NODE_STATE_CONNECTING, "cut", world.now_ns);
-    shard_node_ready(&world.shard, 0, world.now_ns);
+    shard_node_bless(&harness.shard, 0, harness.now_ns);
+    shard_node_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+    shard_node_ready(&harness.shard, 0, harness.now_ns);
     probed(0, &marked_node);
-    is_int(world.blessings[0], 0, "a blessing does not outlive the connection");
+    is_int(harness.blessings[0], 0, "a blessing does not outlive the connection");
 }
 
 static void test_look(void) {
-    world_begin(5);
+    shard_harness_begin(5);
     struct command look = {
         .kind = COMMAND_LOOK, .request = 99, .node_timeout_ms = 100, .text = "x", .head_length = 1};
-    shard_command(&world.shard, &look, world.now_ns);
+    shard_command(&harness.shard, &look, harness.now_ns);
     struct sent sent = *last_sent(OPERATION_LOOK);
     const struct vote one = {.kind = VOTE_FOREIGN, .text = "one", .text_length = 3, .ttl_left_ms = 300};
     const struct vote longer = {.kind = VOTE_FOREIGN, .text = "one", .text_length = 3, .ttl_left_ms = 900};
@@ -685,7 +686,7 @@ static void test_look(void) {
     ok(last_report(REPORT_LOOKED) && last_report(REPORT_LOOKED)->text, "three of one value are the leader");
     is_int(last_report(REPORT_LOOKED)->validity_ms, 300, "valid as long as a majority has it");
     look.request = 100;
-    shard_command(&world.shard, &look, world.now_ns);
+    shard_command(&harness.shard, &look, harness.now_ns);
     sent = *last_sent(OPERATION_LOOK);
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_FREE);
@@ -693,7 +694,7 @@ static void test_look(void) {
        "free on a majority: nobody");
     ok(!last_report(REPORT_LOOKED)->undecided, "for certain");
     look.request = 101;
-    shard_command(&world.shard, &look, world.now_ns);
+    shard_command(&harness.shard, &look, harness.now_ns);
     sent = *last_sent(OPERATION_LOOK);
     vote(0, &sent, VOTE_FREE);
     vote_with(1, sent.ticket, &one);
@@ -706,7 +707,7 @@ static void test_look(void) {
     const struct vote type = {
         .kind = VOTE_FOREIGN, .text = "one", .text_length = 3, .ttl_left_ms = -1, .foreign_type = true};
     look.request = 102;
-    shard_command(&world.shard, &look, world.now_ns);
+    shard_command(&harness.shard, &look, harness.now_ns);
     sent = *last_sent(OPERATION_LOOK);
     vote_with(0, sent.ticket, &one);
     vote_with(1, sent.ticket, &for_ever);
@@ -717,7 +718,7 @@ static void test_look(void) {
        "a value has a majority");
     is_int(last_report(REPORT_LOOKED)->validity_ms, 300, "valid until one of that majority is not");
     look.request = 103;
-    shard_command(&world.shard, &look, world.now_ns);
+    shard_command(&harness.shard, &look, harness.now_ns);
     sent = *last_sent(OPERATION_LOOK);
     for (unsigned i = 0; i < 3; i++)
         vote_with(i, sent.ticket, &type);

@@ -1,24 +1,25 @@
 /* Rule 12: fencing tokens. Nodes' clocks are given as our instant and a fixed start. */
 
 #include "tap.h"
-#include "world.h"
+#include "shard-harness.h"
 
 static const int64_t epoch_us = INT64_C(1700000000) * 1000000; /* the nodes' clocks when ours says 0 */
 
 enum { SKEW_MS = 60000 };
 
 static int64_t clock_us(int64_t ahead_ms) {
-    return epoch_us + world.now_ns / NS_PER_US + ahead_ms * 1000;
+    return epoch_us + harness.now_ns / NS_PER_US + ahead_ms * 1000;
 }
 
 /* All nodes vote, with clocks that are this far ahead of the first one's. */
 static void begin(unsigned nodes, const int64_t *ahead_ms) {
-    world_begin(nodes);
-    world.fencing = true;
-    world.shard.config.fence_skew_ms = SKEW_MS;
+    shard_harness_begin(nodes);
+    harness.fencing = true;
+    harness.shard.config.fence_skew_ms = SKEW_MS;
     pass_ms(1);
     for (unsigned i = 0; i < nodes; i++)
-        shard_node_time(&world.shard, i, clock_us(ahead_ms ? ahead_ms[i] : 0), world.now_ns, world.now_ns);
+        shard_node_time(&harness.shard, i, clock_us(ahead_ms ? ahead_ms[i] : 0), harness.now_ns,
+                        harness.now_ns);
 }
 
 static void answer(unsigned node, const struct sent *sent, enum vote_kind kind, enum token_verdict verdict,
@@ -56,14 +57,14 @@ static void test_clocks_set_back(void) {
         vote(i, &sent, VOTE_YES);
     pass_ms(50);
     for (unsigned i = 0; i < 3; i++)
-        shard_node_time(&world.shard, i, clock_us(-3600000), world.now_ns, world.now_ns);
+        shard_node_time(&harness.shard, i, clock_us(-3600000), harness.now_ns, harness.now_ns);
     for (unsigned i = 0; i < 1400; i++) {
         pass_ms(50);
         for (unsigned node = 0; node < 3; node++)
-            if (world.shard.nodes[node].probing)
-                shard_node_probed(&world.shard, node, &blessed_node, world.now_ns);
+            if (harness.shard.nodes[node].probing)
+                shard_node_probed(&harness.shard, node, &blessed_node, harness.now_ns);
     }
-    is_int(shard_askable(&world.shard), 7, "after a while they vote again");
+    is_int(shard_askable(&harness.shard), 7, "after a while they vote again");
     contend(2, true);
     sent = *last_sent(OPERATION_ACQUIRE);
     ok(sent.token - clock_us(-3600000) < 60000000,
@@ -104,7 +105,7 @@ static void test_raised_too_late(void) {
     answer(1, &sent, VOTE_YES, TOKEN_SMALL, sent.token);
     const struct sent raise = *last_sent(OPERATION_RAISE);
     answer(0, &raise, VOTE_YES, TOKEN_ACCEPTED, raise.token);
-    world.now_ns += INT64_C(9898) * NS_PER_MS; /* as if stopped */
+    harness.now_ns += INT64_C(9898) * NS_PER_MS; /* as if stopped */
     answer(1, &raise, VOTE_YES, TOKEN_ACCEPTED, raise.token);
     ok(!last_report(REPORT_GRANTED), "rule 6: the deadline counts from the first request");
     ok(last_report(REPORT_FAILED) && last_sent(OPERATION_RELEASE), "the attempt fails and lets go");
@@ -140,7 +141,8 @@ static void test_far_clock(void) {
     contend(1, false);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     answer(0, &sent, VOTE_YES, TOKEN_FAR, sent.token - 900);
-    ok(strstr(world.shard.nodes[0].trouble, "clock") != NULL, "a node whose clock is too far away is told");
+    ok(strstr(harness.shard.nodes[0].trouble, "clock") != NULL,
+       "a node whose clock is too far away is told");
     answer(1, &sent, VOTE_YES, TOKEN_SMALL, clock_us(SKEW_MS + 1000));
     const struct sent raise = *last_sent(OPERATION_RAISE);
     is_int(raise.token, sent.token + 1, "a token from too far in the future is not followed");
@@ -150,9 +152,9 @@ static void bless_again(unsigned node, int64_t floor_us) {
     struct probe probe = blessed_node;
 
     probe.floor_us = floor_us;
-    shard_node_gone(&world.shard, node, NODE_STATE_CONNECTING, "cut", world.now_ns);
-    shard_node_ready(&world.shard, node, world.now_ns);
-    shard_node_probed(&world.shard, node, &probe, world.now_ns);
+    shard_node_gone(&harness.shard, node, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+    shard_node_ready(&harness.shard, node, harness.now_ns);
+    shard_node_probed(&harness.shard, node, &probe, harness.now_ns);
 }
 
 /* What an agent that knows of no token proposes first when the nodes were blessed so long ago: how far it is
@@ -221,7 +223,7 @@ static void contend_for_block(uint64_t request, int64_t known) {
                                     .text = "x42:",
                                     .head_length = 1,
                                     .tail_length = 3};
-    shard_command(&world.shard, &command, world.now_ns);
+    shard_command(&harness.shard, &command, harness.now_ns);
 }
 
 static void test_block(void) {
@@ -271,7 +273,7 @@ static void test_block(void) {
 }
 
 static void test_without(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     contend(1, false);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     is_int(sent.token, 0, "fencing = no: no token");

@@ -5,17 +5,17 @@
 
 #include "core/validity.h"
 #include "tap.h"
-#include "world.h"
+#include "shard-harness.h"
 
 static void answer_all(const struct sent *sent, node_set nodes, enum vote_kind kind) {
-    for (unsigned i = 0; i < world.shard.config.nodes; i++)
+    for (unsigned i = 0; i < harness.shard.config.nodes; i++)
         if (sent->nodes & nodes & node_set_of(i))
             vote(i, sent, kind);
 }
 
 static void test_attempts(void) {
-    world_begin(3);
-    world.shard.attempts_max = 2;
+    shard_harness_begin(3);
+    harness.shard.attempts_max = 2;
     contend(1, false);
     struct sent first = *last_sent(OPERATION_ACQUIRE);
     contend(2, false);
@@ -33,9 +33,9 @@ static void test_attempts(void) {
 }
 
 static void test_held_back_too_long(void) {
-    world_begin(3);
-    world.shard.attempts_max = 1;
-    world.shard.releases_max = 1;
+    shard_harness_begin(3);
+    harness.shard.attempts_max = 1;
+    harness.shard.releases_max = 1;
     contend(1, true);
     contend(2, false);
     pass_ms(190);
@@ -48,11 +48,11 @@ static void test_held_back_too_long(void) {
 }
 
 static void test_extensions(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
     pass_ms(3300);
-    world.shard.attempts_max = 2;
-    world.shard.releases_max = 16;
+    harness.shard.attempts_max = 2;
+    harness.shard.releases_max = 16;
     contend(2, true);
     contend(3, true);
     contend(4, true);
@@ -64,10 +64,10 @@ static void test_extensions(void) {
 }
 
 static void test_release_order(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     hold(1);
-    world.shard.attempts_max = 1;
-    world.shard.releases_max = 1;
+    harness.shard.attempts_max = 1;
+    harness.shard.releases_max = 1;
     contend(2, true);
     struct sent under_way = *last_sent(OPERATION_ACQUIRE);
     command(COMMAND_RELEASE, 1);
@@ -89,9 +89,9 @@ static void test_release_order(void) {
 static void test_owed(void) {
     unsigned granted = 0;
 
-    world_begin(3);
+    shard_harness_begin(3);
     for (uint64_t request = 1; request <= 300; request++) {
-        world.n_sends = world.n_reports = 0;
+        harness.n_sends = harness.n_reports = 0;
         contend(request, false);
         if (!last_sent(OPERATION_ACQUIRE))
             break;
@@ -102,19 +102,19 @@ static void test_owed(void) {
         struct sent release = *last_sent(OPERATION_RELEASE);
         answer_all(&release, 0x3, VOTE_YES);
         vote(2, &sent, VOTE_YES); /* of the attempt; the release's answer never comes */
-        world.now_ns += NS_PER_MS;
+        harness.now_ns += NS_PER_MS;
     }
     is_int(granted, 300, "what is owed to a node leaves room for requests: 16 at a time, 300 in a row");
-    ok(world.shard.leases.taken <= 32, "the oldest is left to its ttl");
+    ok(harness.shard.leases.taken <= 32, "the oldest is left to its ttl");
 }
 
 static void test_slow(void) {
     struct sent sents[100];
     unsigned sent = 0, answered = 0, asked = 0;
 
-    world_begin(3);
+    shard_harness_begin(3);
     for (uint64_t request = 1; sent < 100; request++, sent++) {
-        world.n_sends = world.n_reports = 0;
+        harness.n_sends = harness.n_reports = 0;
         contend(request, false);
         assert(last_sent(OPERATION_ACQUIRE));
         sents[sent] = *last_sent(OPERATION_ACQUIRE);
@@ -128,17 +128,18 @@ static void test_slow(void) {
             vote(2, &sents[answered++], VOTE_YES); /* a tenth of what it is asked */
         pass_ms(40);
     }
-    ok(world.shard.nodes[2].slow && asked < 60,
+    ok(harness.shard.nodes[2].slow && asked < 60,
        "a node that answers steadily but too slowly is not asked for "
        "new leases: it was for %u of 100",
        asked);
-    ok(strncmp(world.reasons[2], "slow: ", 6) == 0 && world.standings[2] == NODE_STATE_VOTING,
+    ok(strncmp(harness.reasons[2], "slow: ", 6) == 0 && harness.standings[2] == NODE_STATE_VOTING,
        "and that is told");
-    while (world.shard.nodes[2].outstanding > 0)
+    while (harness.shard.nodes[2].outstanding > 0)
         vote(2, &sents[0], VOTE_YES);
     pass_ms(PROBE_MS + 100);
-    ok(!world.shard.nodes[2].slow, "when it has caught up, and answers a probe at once, it is asked again");
-    is_string(world.reasons[2], "", "which is told, too");
+    ok(!harness.shard.nodes[2].slow,
+       "when it has caught up, and answers a probe at once, it is asked again");
+    is_string(harness.reasons[2], "", "which is told, too");
 }
 
 int main(void) {

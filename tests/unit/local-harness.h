@@ -7,16 +7,16 @@
 
 enum { LISTENERS = 8, SESSIONS_MAX = 1008, OUTPUT_MAX = 400 * 1024 };
 
-extern struct front {
+extern struct local_harness {
     struct front_state service;
     struct session sessions[SESSIONS_MAX];
     char output[LISTENERS][OUTPUT_MAX]; /* of the first sessions */
     size_t output_length[LISTENERS];
     unsigned crowd_pushes; /* to the others */
     instant_ns now_ns;
-} front;
+} harness;
 
-struct front_setup {
+struct local_harness_setup {
     struct front_state_identity identity;
     struct front_state_sink sink;       /* but write */
     struct registry_sink registry_sink; /* but outcome and userdata */
@@ -24,7 +24,7 @@ struct front_setup {
     unsigned sessions;
 };
 
-void front_begin(const struct front_setup *setup);
+void local_harness_begin(const struct local_harness_setup *setup);
 
 /* One request of a session. */
 void ask(unsigned session, const char *line);

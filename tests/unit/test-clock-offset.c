@@ -2,7 +2,7 @@
 
 #include "core/clock-offset.h"
 #include "tap.h"
-#include "world.h"
+#include "shard-harness.h"
 
 static const int64_t epoch_us = INT64_C(1700000000) * 1000000; /* the nodes' clocks when ours says 0 */
 
@@ -60,12 +60,12 @@ static void test_small_steps(void) {
 
 /* An answer of this node, on its way for 1 ms, by a clock that is `set_ms` ahead. */
 static void tell_clock(unsigned node, int64_t set_ms) {
-    shard_node_time(&world.shard, node, epoch_us + world.now_ns / NS_PER_US + set_ms * 1000,
-                    world.now_ns - NS_PER_MS, world.now_ns);
+    shard_node_time(&harness.shard, node, epoch_us + harness.now_ns / NS_PER_US + set_ms * 1000,
+                    harness.now_ns - NS_PER_MS, harness.now_ns);
 }
 
 static void tell_clocks(void) {
-    for (unsigned i = 0; i < world.shard.config.nodes; i++)
+    for (unsigned i = 0; i < harness.shard.config.nodes; i++)
         tell_clock(i, 0);
 }
 
@@ -74,15 +74,15 @@ static void probed_with(unsigned node, int64_t floor_us) {
     struct probe probe = blessed_node;
 
     probe.floor_us = floor_us;
-    shard_node_probed(&world.shard, node, &probe, world.now_ns);
+    shard_node_probed(&harness.shard, node, &probe, harness.now_ns);
 }
 
 static bool is_asked(unsigned node) {
-    return shard_askable(&world.shard) & node_set_of(node);
+    return shard_askable(&harness.shard) & node_set_of(node);
 }
 
 static void begin_with_clocks(unsigned nodes) {
-    world_begin(nodes);
+    shard_harness_begin(nodes);
     pass_ms(1);
     tell_clocks();
     pass_ms(100);
@@ -94,19 +94,19 @@ static void test_step_of_a_node(void) {
     unsigned extensions = count_sent(OPERATION_EXTEND);
     tell_clock(2, 3600000);
     ok(!is_asked(2), "rule 11: a node whose clock was set does not vote");
-    ok(strstr(world.shard.nodes[2].trouble, "set forward by 3599.") != NULL, "it is told why");
+    ok(strstr(harness.shard.nodes[2].trouble, "set forward by 3599.") != NULL, "it is told why");
     pass_ms(6);
     is_int(count_sent(OPERATION_EXTEND) - extensions, 1, "rule 11: extensions are brought forward");
     is_int(last_sent(OPERATION_EXTEND)->nodes, 0x1b, "at the others");
-    is_int(world.probes[2], 1, "whose doing it was is not known before the others have told their clocks");
+    is_int(harness.probes[2], 1, "whose doing it was is not known before the others have told their clocks");
     for (unsigned i = 0; i < 5; i++)
         if (i != 2)
             tell_clock(i, 0);
     probed_with(2, 77);
     ok(!is_asked(2), "the blessing that it had does not count");
     pass_ms(1);
-    is_int(world.withdrawn_us[2], 77, "rule 11: and is withdrawn");
-    shard_node_probed(&world.shard, 2, &marked_node, world.now_ns);
+    is_int(harness.withdrawn_us[2], 77, "rule 11: and is withdrawn");
+    shard_node_probed(&harness.shard, 2, &marked_node, harness.now_ns);
     probed_with(2, 78);
     ok(!last_report(REPORT_LOST), "the lease goes on");
 }
@@ -153,7 +153,7 @@ static void test_votes_before_a_step(void) {
                                    .text = "x42:",
                                    .head_length = 1,
                                    .tail_length = 3};
-    shard_command(&world.shard, &resume, world.now_ns);
+    shard_command(&harness.shard, &resume, harness.now_ns);
     const struct sent adopt = *last_sent(OPERATION_ADOPT);
     pass_ms(1);
     tell_clock(0, 0);
@@ -171,8 +171,8 @@ static void test_answers_from_before(void) {
     tell_clock(2, 30000);
     tell_clock(0, 0);
     tell_clock(1, 0);
-    ok(!world.shard.nodes[2].judged, "answers to what was asked before a step don't tell whose it was");
-    ok(world.shard.nodes[0].probing && world.shard.nodes[1].probing, "they are asked again");
+    ok(!harness.shard.nodes[2].judged, "answers to what was asked before a step don't tell whose it was");
+    ok(harness.shard.nodes[0].probing && harness.shard.nodes[1].probing, "they are asked again");
     tell_clock(0, 30000);
     tell_clock(1, 30000);
     const struct report *lost = last_report(REPORT_LOST);
@@ -208,12 +208,12 @@ static void test_step_of_ours(void) {
     for (unsigned i = 0; i < 3; i++)
         probed_with(i, 77);
     pass_ms(1100);
-    ok(world.withdrawn_us[0] == 0 && world.withdrawn_us[1] == 0, "their blessings stay");
+    ok(harness.withdrawn_us[0] == 0 && harness.withdrawn_us[1] == 0, "their blessings stay");
     ok(!is_asked(0) && !is_asked(1) && !is_asked(2), "but do not count for us");
     for (unsigned i = 0; i < 70; i++) {
         pass_ms(1000);
         for (unsigned node = 0; node < 3; node++)
-            if (world.shard.nodes[node].probing)
+            if (harness.shard.nodes[node].probing)
                 probed_with(node, 77);
     }
     ok(is_asked(0) && is_asked(1) && is_asked(2), "before all that they may have forgotten has ended");
@@ -222,54 +222,54 @@ static void test_step_of_ours(void) {
 /* While we were away others may have blessed it and been granted leases, which ended with the step. */
 static void test_step_in_quarantine(void) {
     begin_with_clocks(3);
-    shard_node_gone(&world.shard, 0, NODE_STATE_CONNECTING, "cut", world.now_ns);
-    shard_node_ready(&world.shard, 0, world.now_ns);
-    shard_node_probed(&world.shard, 0, &marked_node, world.now_ns);
-    uint32_t mark = world.marks[0];
-    shard_node_gone(&world.shard, 0, NODE_STATE_CONNECTING, "cut", world.now_ns);
+    shard_node_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+    shard_node_ready(&harness.shard, 0, harness.now_ns);
+    shard_node_probed(&harness.shard, 0, &marked_node, harness.now_ns);
+    uint32_t mark = harness.marks[0];
+    shard_node_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
     pass_ms(100000);
-    shard_node_ready(&world.shard, 0, world.now_ns);
+    shard_node_ready(&harness.shard, 0, harness.now_ns);
     tell_clock(0, 5000);
-    shard_node_probed(&world.shard, 0, &marked_node, world.now_ns);
+    shard_node_probed(&harness.shard, 0, &marked_node, harness.now_ns);
     pass_ms(1000);
-    ok(world.blessings[0] == 0 && world.leaves[0] && world.marks[0] != mark,
+    ok(harness.blessings[0] == 0 && harness.leaves[0] && harness.marks[0] != mark,
        "rule 11: a mark from before the step proves nothing: the time begins anew");
 }
 
 /* A connection to another process, which answers that it may inherit. */
 static void comes_back_as_heir(unsigned node, int64_t set_ms) {
     const struct probe probe = {.heir = true,
-                                .time_us = epoch_us + world.now_ns / NS_PER_US + set_ms * 1000,
-                                .sent_ns = world.now_ns - NS_PER_MS};
+                                .time_us = epoch_us + harness.now_ns / NS_PER_US + set_ms * 1000,
+                                .sent_ns = harness.now_ns - NS_PER_MS};
 
-    shard_node_gone(&world.shard, node, NODE_STATE_FAILED, "gone", world.now_ns);
+    shard_node_gone(&harness.shard, node, NODE_STATE_FAILED, "gone", harness.now_ns);
     pass_ms(500);
-    shard_node_ready(&world.shard, node, world.now_ns);
-    shard_node_probed(&world.shard, node, &probe, world.now_ns);
+    shard_node_ready(&harness.shard, node, harness.now_ns);
+    shard_node_probed(&harness.shard, node, &probe, harness.now_ns);
 }
 
 static void test_heir(void) {
     begin_with_clocks(3);
     comes_back_as_heir(1, 0);
-    is_int(world.blessings[1], 1, "rule 10: one with all data of a blessed process is blessed at once");
+    is_int(harness.blessings[1], 1, "rule 10: one with all data of a blessed process is blessed at once");
     ok(!is_asked(1), "but not before");
-    shard_node_probed(&world.shard, 1, &blessed_node, world.now_ns);
+    shard_node_probed(&harness.shard, 1, &blessed_node, harness.now_ns);
     ok(is_asked(1), "then it votes");
 
     comes_back_as_heir(2, 9000);
-    is_int(world.blessings[2], 0, "rule 11: not when its clock was set meanwhile");
+    is_int(harness.blessings[2], 0, "rule 11: not when its clock was set meanwhile");
     pass_ms(1000);
-    ok(world.disowned[2] && world.leaves[2], "then it is disowned, and rests");
-    shard_node_probed(&world.shard, 2, &new_node, world.now_ns);
+    ok(harness.disowned[2] && harness.leaves[2], "then it is disowned, and rests");
+    shard_node_probed(&harness.shard, 2, &new_node, harness.now_ns);
     pass_ms(1000);
-    ok(!world.disowned[2], "once");
-    is_int(world.blessings[2], 0, "for the whole of the quarantine");
+    ok(!harness.disowned[2], "once");
+    is_int(harness.blessings[2], 0, "for the whole of the quarantine");
 }
 
 static void from_new_connection(unsigned node, const struct probe *probe) {
-    shard_node_gone(&world.shard, node, NODE_STATE_FAILED, "gone", world.now_ns);
-    shard_node_ready(&world.shard, node, world.now_ns);
-    shard_node_probed(&world.shard, node, probe, world.now_ns);
+    shard_node_gone(&harness.shard, node, NODE_STATE_FAILED, "gone", harness.now_ns);
+    shard_node_ready(&harness.shard, node, harness.now_ns);
+    shard_node_probed(&harness.shard, node, probe, harness.now_ns);
 }
 
 static void test_heir_of_others(void) {
@@ -279,7 +279,7 @@ static void test_heir_of_others(void) {
     tell_clock(0, 0);
     tell_clock(1, 0);
     pass_ms(1000);
-    shard_node_probed(&world.shard, 2, &blessed_node, world.now_ns); /* another agent let it inherit */
+    shard_node_probed(&harness.shard, 2, &blessed_node, harness.now_ns); /* another agent let it inherit */
     ok(!is_asked(2), "rule 11: what another agent lets a node inherit whose clock was set does not count");
 }
 
@@ -289,12 +289,12 @@ static int64_t withdrawn_in_the_end(unsigned node, const struct probe *probe) {
     for (unsigned i = 0; i < 3; i++)
         if (i != node)
             tell_clock(i, 0);
-    for (unsigned i = 0; i < 200 && world.withdrawn_us[node] == 0; i++) {
+    for (unsigned i = 0; i < 200 && harness.withdrawn_us[node] == 0; i++) {
         pass_ms(100);
-        if (world.shard.nodes[node].probing)
-            shard_node_probed(&world.shard, node, probe, world.now_ns);
+        if (harness.shard.nodes[node].probing)
+            shard_node_probed(&harness.shard, node, probe, harness.now_ns);
     }
-    return world.withdrawn_us[node];
+    return harness.withdrawn_us[node];
 }
 
 static void test_step_that_matters_to_others(void) {
@@ -310,9 +310,9 @@ static void test_step_that_matters_to_others(void) {
     begin_with_clocks(3);
     comes_back_as_heir(2, 0);
     pass_ms(2);
-    late.sent_ns = world.now_ns - NS_PER_MS;
-    late.time_us = epoch_us + world.now_ns / NS_PER_US + 9000 * 1000;
-    shard_node_probed(&world.shard, 2, &late, world.now_ns);
+    late.sent_ns = harness.now_ns - NS_PER_MS;
+    late.time_us = epoch_us + harness.now_ns / NS_PER_US + 9000 * 1000;
+    shard_node_probed(&harness.shard, 2, &late, harness.now_ns);
     is_int(withdrawn_in_the_end(2, &blessed_node), blessed_node.floor_us,
            "and an inheritance that was written after the step");
 }
@@ -323,17 +323,17 @@ static void test_asked_again_at_once(void) {
 
     begin_with_clocks(3);
     for (unsigned i = 0; i < 3; i++)
-        world.shard.nodes[i].probe_ns = INSTANT_NEVER;
-    world.shard.nodes[1].probe_ns = world.now_ns;
-    shard_tick(&world.shard, world.now_ns);
-    late.sent_ns = world.now_ns;
-    late.time_us = epoch_us + world.now_ns / NS_PER_US;
-    world.now_ns += NS_PER_MS;
+        harness.shard.nodes[i].probe_ns = INSTANT_NEVER;
+    harness.shard.nodes[1].probe_ns = harness.now_ns;
+    shard_tick(&harness.shard, harness.now_ns);
+    late.sent_ns = harness.now_ns;
+    late.time_us = epoch_us + harness.now_ns / NS_PER_US;
+    harness.now_ns += NS_PER_MS;
     tell_clock(2, 3600000);
-    world.now_ns += 2 * NS_PER_MS;
+    harness.now_ns += 2 * NS_PER_MS;
     tell_clock(0, 0);
-    shard_node_probed(&world.shard, 1, &late, world.now_ns);
-    ok(world.shard.nodes[1].probing, "who may tell whose step it was is asked again at once");
+    shard_node_probed(&harness.shard, 1, &late, harness.now_ns);
+    ok(harness.shard.nodes[1].probing, "who may tell whose step it was is asked again at once");
 }
 
 /* Without quarantine a node whose clock was set votes on: that is told too. */
@@ -341,38 +341,38 @@ static void test_step_without_quarantine(void) {
     struct probe late = blessed_node;
 
     begin_with_clocks(3);
-    world.shard.config.quarantine = false;
-    world.shard.nodes[1].probe_ns = world.now_ns;
-    shard_tick(&world.shard, world.now_ns);
-    late.sent_ns = world.now_ns;
-    world.now_ns += NS_PER_MS;
-    late.time_us = epoch_us + world.now_ns / NS_PER_US + 3600000 * 1000LL;
-    shard_node_probed(&world.shard, 1, &late, world.now_ns);
+    harness.shard.config.quarantine = false;
+    harness.shard.nodes[1].probe_ns = harness.now_ns;
+    shard_tick(&harness.shard, harness.now_ns);
+    late.sent_ns = harness.now_ns;
+    harness.now_ns += NS_PER_MS;
+    late.time_us = epoch_us + harness.now_ns / NS_PER_US + 3600000 * 1000LL;
+    shard_node_probed(&harness.shard, 1, &late, harness.now_ns);
     pass_ms(100);
-    ok(is_asked(1) && world.standings[1] == NODE_STATE_VOTING, "a node that is asked is told to vote");
+    ok(is_asked(1) && harness.standings[1] == NODE_STATE_VOTING, "a node that is asked is told to vote");
 }
 
 /* Ours stood still; one node was not there before, so its clock tells nothing. */
 static void test_new_node_is_no_witness(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     pass_ms(1);
     tell_clock(0, 0);
     tell_clock(2, 0);
-    shard_node_gone(&world.shard, 1, NODE_STATE_CONNECTING, "down", world.now_ns);
+    shard_node_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "down", harness.now_ns);
     pass_ms(50);
     contend(1, true);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     vote(0, &sent, VOTE_YES);
     vote(2, &sent, VOTE_YES);
-    shard_node_gone(&world.shard, 2, NODE_STATE_CONNECTING, "down", world.now_ns);
+    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
     pass_ms(2);
     struct probe first = blessed_node;
-    first.time_us = epoch_us + world.now_ns / NS_PER_US + 30000 * 1000;
-    first.sent_ns = world.now_ns;
+    first.time_us = epoch_us + harness.now_ns / NS_PER_US + 30000 * 1000;
+    first.sent_ns = harness.now_ns;
     from_new_connection(1, &first);
     pass_ms(2);
     tell_clock(0, 30000);
-    world.now_ns += 2 * NS_PER_MS;
+    harness.now_ns += 2 * NS_PER_MS;
     tell_clock(1, 30000);
     ok(last_report(REPORT_LOST) != NULL,
        "rule 11: when all clocks that were known before have stepped, it was ours");
@@ -380,11 +380,12 @@ static void test_new_node_is_no_witness(void) {
 
 static void test_trusted_nodes_are_looked_at(void) {
     begin_with_clocks(3);
-    instant_ns due_ns = shard_due_ns(&world.shard);
-    ok(due_ns <= world.now_ns + 10 * NS_PER_S, "a trusted node is looked at every 10 s");
+    instant_ns due_ns = shard_due_ns(&harness.shard);
+    ok(due_ns <= harness.now_ns + 10 * NS_PER_S, "a trusted node is looked at every 10 s");
     pass_ms(9000);
     tell_clocks();
-    ok(shard_due_ns(&world.shard) >= world.now_ns + 9 * NS_PER_S, "unless it has told its clock meanwhile");
+    ok(shard_due_ns(&harness.shard) >= harness.now_ns + 9 * NS_PER_S,
+       "unless it has told its clock meanwhile");
 }
 
 int main(void) {

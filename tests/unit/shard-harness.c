@@ -1,11 +1,11 @@
-#include "world.h"
+#include "shard-harness.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-struct world world;
+struct shard_harness harness;
 
 const struct probe new_node = {.time_us = -1}, marked_node = {.marked = true, .time_us = -1},
                    blessed_node = {.blessed = true,
@@ -18,8 +18,8 @@ const struct probe new_node = {.time_us = -1}, marked_node = {.marked = true, .t
 
 static void on_send(void *userdata, const struct send *send) {
     (void) userdata;
-    assert(world.n_sends < SENDS_MAX);
-    struct sent *sent = &world.sends[world.n_sends++];
+    assert(harness.n_sends < SENDS_MAX);
+    struct sent *sent = &harness.sends[harness.n_sends++];
     *sent = (struct sent){.operation = send->operation,
                           .nodes = send->nodes,
                           .quiet = send->quiet,
@@ -39,68 +39,68 @@ static void on_send(void *userdata, const struct send *send) {
 
 static void on_report(void *userdata, const struct report *report) {
     (void) userdata;
-    world.strangers += report->kind == REPORT_FOREIGN;
+    harness.strangers += report->kind == REPORT_FOREIGN;
     if (report->kind == REPORT_NODE) {
-        world.standings[report->node] = report->standing;
-        (void) snprintf(world.reasons[report->node], sizeof(world.reasons[0]), "%.*s",
+        harness.standings[report->node] = report->standing;
+        (void) snprintf(harness.reasons[report->node], sizeof(harness.reasons[0]), "%.*s",
                         (int) report->text_length, report->text);
     }
     if (report->kind == REPORT_NODE || report->kind == REPORT_FOREIGN)
         return;
-    assert(world.n_reports < REPORTS_MAX);
-    (void) snprintf(world.texts[world.n_reports], sizeof(world.texts[0]), "%.*s", (int) report->text_length,
-                    report->text ? report->text : "");
-    world.reports[world.n_reports++] = *report;
+    assert(harness.n_reports < REPORTS_MAX);
+    (void) snprintf(harness.texts[harness.n_reports], sizeof(harness.texts[0]), "%.*s",
+                    (int) report->text_length, report->text ? report->text : "");
+    harness.reports[harness.n_reports++] = *report;
 }
 
 static void on_probe(void *userdata, unsigned node, const struct inquiry *inquiry) {
     (void) userdata;
-    if (world.shard.nodes[node].trust == NODE_TRUSTED)
+    if (harness.shard.nodes[node].trust == NODE_TRUSTED)
         return; /* as from time to time: pass_ms() answers */
-    world.probes[node]++;
-    world.marks[node] = inquiry->mark;
-    world.leaves[node] = inquiry->leave;
-    world.disowned[node] = inquiry->disown;
-    world.withdrawn_us[node] = inquiry->withdraw_us;
+    harness.probes[node]++;
+    harness.marks[node] = inquiry->mark;
+    harness.leaves[node] = inquiry->leave;
+    harness.disowned[node] = inquiry->disown;
+    harness.withdrawn_us[node] = inquiry->withdraw_us;
 }
 
 static void on_bless(void *userdata, unsigned node, const struct blessing *blessing) {
     (void) userdata;
-    world.marks[node] = blessing->mark;
-    world.blessed[node] = *blessing;
-    world.blessings[node]++;
+    harness.marks[node] = blessing->mark;
+    harness.blessed[node] = *blessing;
+    harness.blessings[node]++;
 }
 
 static void on_amend(void *userdata, unsigned node, const struct amendment *amendment) {
     (void) userdata;
-    world.amended[node] = *amendment;
-    world.amendments[node]++;
+    harness.amended[node] = *amendment;
+    harness.amendments[node]++;
 }
 
 static void on_cut(void *userdata, unsigned node) {
     (void) userdata;
     (void) node;
-    world.cuts++;
+    harness.cuts++;
 }
 
 static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     (void) userdata;
-    memset(secret, ++world.secrets, SECRET_BYTES);
+    memset(secret, ++harness.secrets, SECRET_BYTES);
 }
 
 static void on_listen(void *userdata, uint64_t request, const struct shared_string *name, bool wanted) {
     (void) userdata;
-    assert(wanted ? world.listens == 0 : world.listens == request);
+    assert(wanted ? harness.listens == 0 : harness.listens == request);
     assert(name->head_length == 1 && name->bytes[0] == 'x');
-    world.listens = wanted ? request : 0;
+    harness.listens = wanted ? request : 0;
 }
 
 void node_joins(unsigned node) {
-    shard_node_ready(&world.shard, node, world.now_ns);
-    shard_node_probed(&world.shard, node, &blessed_node, world.now_ns);
+    shard_node_ready(&harness.shard, node, harness.now_ns);
+    shard_node_probed(&harness.shard, node, &blessed_node, harness.now_ns);
 }
 
-void world_begin(unsigned nodes) {
+void shard_harness_begin(unsigned nodes) {
     static const char *const names[] = {"a", "b", "c", "d", "e"};
     const struct shard_config config = {
         .nodes = nodes,
@@ -121,22 +121,22 @@ void world_begin(unsigned nodes) {
         .listen = on_listen,
     };
 
-    if (world.memory)
-        (void) munmap(world.memory, world.memory_bytes);
-    memset(&world, 0, sizeof(world));
-    world.now_ns = 1000 * NS_PER_S;
-    world.memory_bytes = shard_memory_bytes(&config);
-    world.memory =
-        mmap(NULL, world.memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert(world.memory != MAP_FAILED);
-    shard_init(&world.shard, &config, &sink, world.memory);
+    if (harness.memory)
+        (void) munmap(harness.memory, harness.memory_bytes);
+    memset(&harness, 0, sizeof(harness));
+    harness.now_ns = 1000 * NS_PER_S;
+    harness.memory_bytes = shard_memory_bytes(&config);
+    harness.memory =
+        mmap(NULL, harness.memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert(harness.memory != MAP_FAILED);
+    shard_init(&harness.shard, &config, &sink, harness.memory);
     for (unsigned i = 0; i < nodes; i++)
         node_joins(i);
 }
 
 void command(enum command_kind kind, uint64_t request) {
     const struct command command = {.kind = kind, .request = request};
-    shard_command(&world.shard, &command, world.now_ns);
+    shard_command(&harness.shard, &command, harness.now_ns);
 }
 
 /* Asks for the name "x" with a ttl of 10 s and a node time-out of 100 ms. */
@@ -144,7 +144,7 @@ void contend_with(uint64_t request, bool persist, uint32_t heartbeat_ms, int64_t
     const struct command command = {
         .kind = COMMAND_CONTEND,
         .persist = persist,
-        .fencing = world.fencing,
+        .fencing = harness.fencing,
         .request = request,
         .ttl_ms = 10000,
         .node_timeout_ms = 100,
@@ -154,7 +154,7 @@ void contend_with(uint64_t request, bool persist, uint32_t heartbeat_ms, int64_t
         .head_length = 1,
         .tail_length = 3,
     };
-    shard_command(&world.shard, &command, world.now_ns);
+    shard_command(&harness.shard, &command, harness.now_ns);
 }
 
 void contend(uint64_t request, bool persist) {
@@ -162,7 +162,7 @@ void contend(uint64_t request, bool persist) {
 }
 
 void vote_with(unsigned node, uint64_t ticket, const struct vote *vote) {
-    shard_vote(&world.shard, node, ticket, vote, world.now_ns);
+    shard_vote(&harness.shard, node, ticket, vote, harness.now_ns);
 }
 
 void vote(unsigned node, const struct sent *sent, enum vote_kind kind) {
@@ -174,20 +174,20 @@ void vote(unsigned node, const struct sent *sent, enum vote_kind kind) {
 }
 
 void trusted_nodes_answer(void) {
-    for (unsigned i = 0; i < world.shard.config.nodes; i++)
-        if (world.shard.nodes[i].trust == NODE_TRUSTED && world.shard.nodes[i].probing)
-            shard_node_probed(&world.shard, i, &blessed_node, world.now_ns);
+    for (unsigned i = 0; i < harness.shard.config.nodes; i++)
+        if (harness.shard.nodes[i].trust == NODE_TRUSTED && harness.shard.nodes[i].probing)
+            shard_node_probed(&harness.shard, i, &blessed_node, harness.now_ns);
 }
 
 void pass_ms(int64_t ms) {
-    instant_ns until_ns = world.now_ns + ms * NS_PER_MS;
+    instant_ns until_ns = harness.now_ns + ms * NS_PER_MS;
 
-    while (shard_due_ns(&world.shard) <= until_ns) {
-        world.now_ns = instant_max(world.now_ns, shard_due_ns(&world.shard));
-        shard_tick(&world.shard, world.now_ns);
+    while (shard_due_ns(&harness.shard) <= until_ns) {
+        harness.now_ns = instant_max(harness.now_ns, shard_due_ns(&harness.shard));
+        shard_tick(&harness.shard, harness.now_ns);
         trusted_nodes_answer();
     }
-    world.now_ns = until_ns;
+    harness.now_ns = until_ns;
 }
 
 /* Lets time pass until the first extension is asked for. */
@@ -198,39 +198,39 @@ struct sent pass_to_extension(void) {
 }
 
 const struct sent *last_sent(enum operation operation) {
-    for (unsigned i = world.n_sends; i-- > 0;)
-        if (world.sends[i].operation == operation)
-            return &world.sends[i];
+    for (unsigned i = harness.n_sends; i-- > 0;)
+        if (harness.sends[i].operation == operation)
+            return &harness.sends[i];
     return NULL;
 }
 
 unsigned count_sent(enum operation operation) {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < world.n_sends; i++)
-        count += world.sends[i].operation == operation;
+    for (unsigned i = 0; i < harness.n_sends; i++)
+        count += harness.sends[i].operation == operation;
     return count;
 }
 
 const struct report *last_report(enum report_kind kind) {
-    for (unsigned i = world.n_reports; i-- > 0;)
-        if (world.reports[i].kind == kind)
-            return &world.reports[i];
+    for (unsigned i = harness.n_reports; i-- > 0;)
+        if (harness.reports[i].kind == kind)
+            return &harness.reports[i];
     return NULL;
 }
 
 unsigned count_reports(enum report_kind kind) {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < world.n_reports; i++)
-        count += world.reports[i].kind == kind;
+    for (unsigned i = 0; i < harness.n_reports; i++)
+        count += harness.reports[i].kind == kind;
     return count;
 }
 
 void hold(uint64_t request) {
     contend(request, true);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
-    for (unsigned i = 0; i < world.shard.config.nodes; i++)
+    for (unsigned i = 0; i < harness.shard.config.nodes; i++)
         vote(i, &sent, VOTE_YES);
     assert(last_report(REPORT_GRANTED));
 }

@@ -1,4 +1,4 @@
-#include "scripted.h"
+#include "scripted-agent.h"
 
 #include <assert.h>
 #include <poll.h>

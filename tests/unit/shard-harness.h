@@ -19,7 +19,7 @@ struct sent {
 };
 
 /* One shard, what it asked for, and the time. */
-struct world {
+struct shard_harness {
     struct shard shard;
     struct sent sends[SENDS_MAX];
     unsigned n_sends;
@@ -45,13 +45,13 @@ struct world {
     size_t memory_bytes;
 };
 
-extern struct world world;
+extern struct shard_harness harness;
 
 /* What nodes say of themselves; none of these tells its clock. */
 extern const struct probe new_node, marked_node, blessed_node, shortly_blessed_node;
 
 void node_joins(unsigned node);
-void world_begin(unsigned nodes);
+void shard_harness_begin(unsigned nodes);
 void command(enum command_kind kind, uint64_t request);
 void contend_with(uint64_t request, bool persist, uint32_t heartbeat_ms, int64_t max_hold_ms);
 void contend(uint64_t request, bool persist);

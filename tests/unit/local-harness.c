@@ -1,28 +1,28 @@
-#include "front.h"
+#include "local-harness.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-struct front front;
+struct local_harness harness;
 
 static char reply_buffer[REPLY_BYTES_MAX];
 static void *registry_memory, *observe_memory;
 static size_t registry_bytes;
 
 static void on_write(void *userdata, struct session *session, const char *bytes, size_t length) {
-    size_t i = (size_t) (session - front.sessions);
+    size_t i = (size_t) (session - harness.sessions);
 
     (void) userdata;
     if (i >= LISTENERS) {
-        front.crowd_pushes += bytes[0] == '>' || bytes[0] == '*';
+        harness.crowd_pushes += bytes[0] == '>' || bytes[0] == '*';
         return;
     }
-    assert(front.output_length[i] + length < OUTPUT_MAX);
-    memcpy(front.output[i] + front.output_length[i], bytes, length);
-    front.output_length[i] += length;
-    front.output[i][front.output_length[i]] = '\0';
+    assert(harness.output_length[i] + length < OUTPUT_MAX);
+    memcpy(harness.output[i] + harness.output_length[i], bytes, length);
+    harness.output_length[i] += length;
+    harness.output[i][harness.output_length[i]] = '\0';
 }
 
 static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
@@ -36,7 +36,7 @@ static void *reserve(size_t bytes) {
     return memory;
 }
 
-void front_begin(const struct front_setup *setup) {
+void local_harness_begin(const struct local_harness_setup *setup) {
     const struct policy policy = {.terms = {.default_ttl_ms = 10000, .fencing = true}, .max_ttl_ms = 60000};
     struct front_state_sink sink = setup->sink;
     struct registry_sink registry_sink = setup->registry_sink;
@@ -46,21 +46,21 @@ void front_begin(const struct front_setup *setup) {
         (void) munmap(registry_memory, registry_bytes);
         (void) munmap(observe_memory, observe_memory_bytes());
     }
-    memset(&front, 0, sizeof(front));
-    front.now_ns = 1000 * NS_PER_S;
+    memset(&harness, 0, sizeof(harness));
+    harness.now_ns = 1000 * NS_PER_S;
     sink.write = on_write;
     registry_sink.outcome = on_outcome;
-    registry_sink.userdata = &front.service;
+    registry_sink.userdata = &harness.service;
     registry_bytes = registry_memory_bytes(setup->requests_max);
     registry_memory = reserve(registry_bytes);
     observe_memory = reserve(observe_memory_bytes());
-    registry_init(&front.service.registry, &registry_sink, setup->requests_max, setup->limit, key,
+    registry_init(&harness.service.registry, &registry_sink, setup->requests_max, setup->limit, key,
                   registry_memory);
-    observe_init(&front.service.observatory, 7, observe_memory);
-    front_state_init(&front.service, &policy, &setup->identity, &sink, reply_buffer, front.now_ns);
+    observe_init(&harness.service.observatory, 7, observe_memory);
+    front_state_init(&harness.service, &policy, &setup->identity, &sink, reply_buffer, harness.now_ns);
     assert(setup->sessions <= SESSIONS_MAX);
     for (unsigned i = 0; i < setup->sessions; i++)
-        session_init(&front.sessions[i], &front.service, i + 1, (pid_t) (100 + i), 1000);
+        session_init(&harness.sessions[i], &harness.service, i + 1, (pid_t) (100 + i), 1000);
 }
 
 void ask_bytes(unsigned session, const char *bytes, size_t length) {
@@ -69,13 +69,13 @@ void ask_bytes(unsigned session, const char *bytes, size_t length) {
     size_t n;
 
     if (session < LISTENERS) {
-        front.output_length[session] = 0;
-        front.output[session][0] = '\0';
+        harness.output_length[session] = 0;
+        harness.output[session][0] = '\0';
     }
     long used = resp_parse_request(bytes, length, &limits, tokens, &n);
     assert(used == (long) length && n > 0);
-    session_request(&front.sessions[session], &front.service, tokens, n, front.now_ns);
-    observe_tick(&front.service, front.now_ns);
+    session_request(&harness.sessions[session], &harness.service, tokens, n, harness.now_ns);
+    observe_tick(&harness.service, harness.now_ns);
 }
 
 void ask(unsigned session, const char *line) {

@@ -11,7 +11,7 @@ import subprocess
 
 from tap import equal, note, ok, skip
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PLACES = ("agent", "client-lib", "units")
 
 

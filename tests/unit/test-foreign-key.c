@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "tap.h"
-#include "world.h"
+#include "shard-harness.h"
 
 #define HEX "0001020304050607ff090a0b0c0d0e0f10111213"
 #define REST ":web1:00c0ffee:42:1000:data"
@@ -13,10 +13,10 @@
 static void succeed(instant_ns from_ns) {
     static const char identity[] = ":web1:00c0ffee:";
     struct foreign_key_predecessor predecessor = {
-        .length = strlen(identity), .from_ns = from_ns, .until_ns = world.now_ns + 20 * NS_PER_S};
+        .length = strlen(identity), .from_ns = from_ns, .until_ns = harness.now_ns + 20 * NS_PER_S};
 
     memcpy(predecessor.identity, identity, sizeof(identity));
-    shard_succeed(&world.shard, &predecessor);
+    shard_succeed(&harness.shard, &predecessor);
 }
 
 static void meet(unsigned node, const struct sent *sent, const char *value) {
@@ -33,7 +33,7 @@ static unsigned deleted(const char *value) {
 }
 
 static void test_deleted(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     succeed(0);
     is_int(deleted(HEX REST), 1, "a key of the former process, which nobody believes in, is deleted");
     const struct sent release = *last_sent(OPERATION_RELEASE);
@@ -51,7 +51,7 @@ static void test_deleted(void) {
 }
 
 static void test_one_try(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     succeed(0);
     contend(1, false);
     struct sent attempt = *last_sent(OPERATION_ACQUIRE);
@@ -65,7 +65,7 @@ static void test_one_try(void) {
         vote(node, &again, VOTE_YES);
     ok(last_report(REPORT_GRANTED), "and finds the name free");
 
-    world_begin(3);
+    shard_harness_begin(3);
     succeed(0);
     contend(1, false);
     attempt = *last_sent(OPERATION_ACQUIRE);
@@ -90,24 +90,24 @@ static void test_left_alone(void) {
     };
 
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        world_begin(3);
+        shard_harness_begin(3);
         succeed(0);
         is_int(deleted(others[i].value), 0, "rule 8: left alone: a key");
         (void) printf("#   %s\n", others[i].whose);
     }
-    world_begin(3);
+    shard_harness_begin(3);
     is_int(deleted(HEX REST), 0, "without a former process nothing is deleted");
-    world_begin(3);
-    succeed(world.now_ns + 5 * NS_PER_S);
+    shard_harness_begin(3);
+    succeed(harness.now_ns + 5 * NS_PER_S);
     is_int(deleted(HEX REST), 0, "nor while some of its leases may be believed in");
     pass_ms(5000);
     meet(1, last_sent(OPERATION_ACQUIRE), HEX REST);
     is_int(count_sent(OPERATION_RELEASE) > 0, 1, "but from then on");
-    world_begin(3);
+    shard_harness_begin(3);
     succeed(0);
-    world.now_ns += 20 * NS_PER_S;
+    harness.now_ns += 20 * NS_PER_S;
     is_int(deleted(HEX REST), 0, "nor when its last key has ended: whoever answers so does not delete");
-    world_begin(3);
+    shard_harness_begin(3);
     succeed(0);
     contend(1, true);
     vote_with(1, last_sent(OPERATION_ACQUIRE)->ticket,
@@ -124,18 +124,18 @@ static void test_long_value(void) {
 
     memset(value, 'x', sizeof(value) - 1);
     memcpy(value, HEX REST, strlen(HEX REST));
-    world_begin(3);
+    shard_harness_begin(3);
     succeed(0);
     is_int(deleted(value), 0, "a value that is too long is left alone");
     value[SHARED_STRING_BYTES_MAX - 1 + strlen(HEX)] = '\0';
-    world_begin(3);
+    shard_harness_begin(3);
     succeed(0);
     is_int(deleted(value), 1, "the longest that can be is deleted");
 }
 
 /* While the nodes' answers are late, each attempt meets it again. */
 static void test_many(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     succeed(0);
     contend(1, true);
     for (unsigned i = 0; i < 60; i++) {
@@ -144,42 +144,42 @@ static void test_many(void) {
         vote(1, attempt, VOTE_FOREIGN);
         vote(2, attempt, VOTE_YES);                      /* too late; without it, the node would be slow */
         vote(2, last_sent(OPERATION_RELEASE), VOTE_YES); /* an undo */
-        world.n_sends = 0;
+        harness.n_sends = 0;
         while (!last_sent(OPERATION_ACQUIRE))
             pass_ms(1);
     }
-    is_int(world.shard.leases.taken, 2, "a deletion without an answer is one, however often it is met");
+    is_int(harness.shard.leases.taken, 2, "a deletion without an answer is one, however often it is met");
     meet(1, last_sent(OPERATION_ACQUIRE), HEX REST);
     is_int(last_sent(OPERATION_RELEASE)->nodes, 1 << 1, "at another node, too");
-    is_int(world.shard.leases.taken, 2, "and is still one");
+    is_int(harness.shard.leases.taken, 2, "and is still one");
     pass_ms(20000);
 }
 
 static void test_held(void) {
-    world_begin(3);
+    shard_harness_begin(3);
     succeed(0);
     hold(1);
     struct sent extension = pass_to_extension();
     vote(0, &extension, VOTE_YES);
     meet(2, &extension, HEX REST);
     is_int(count_sent(OPERATION_RELEASE), 1, "met under a held lease it is deleted, too");
-    is_int(world.strangers, 0, "and nobody is told of a stranger");
+    is_int(harness.strangers, 0, "and nobody is told of a stranger");
     vote(1, &extension, VOTE_YES);
 
-    world_begin(3);
+    shard_harness_begin(3);
     succeed(0);
     hold(1);
     extension = pass_to_extension();
     vote(0, &extension, VOTE_YES);
     meet(2, &extension, "");
-    is_int(world.strangers, 0, "a value that is not told is likely one, for a while");
-    world_begin(3);
+    is_int(harness.strangers, 0, "a value that is not told is likely one, for a while");
+    shard_harness_begin(3);
     succeed(0);
     hold(1);
     extension = pass_to_extension();
     vote(0, &extension, VOTE_YES);
     meet(2, &extension, "somebody");
-    is_int(world.strangers, 1, "another's is told of");
+    is_int(harness.strangers, 1, "another's is told of");
 }
 
 int main(void) {
