@@ -45,3 +45,8 @@ void pool_give_last(struct pool *pool, uint32_t index);
 static inline void *pool_at(const struct pool *pool, uint32_t index) {
     return pool->memory + (size_t) index * pool->item_bytes;
 }
+
+/* The index of an item of this type, which is the pool's. A subtraction of typed pointers: its divisor is a
+ * constant. */
+#define pool_index(pool, type, item) \
+    ((uint32_t) ((item) - (const type *) (const void *) (pool)->memory))

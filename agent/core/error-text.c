@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/lock-value.h"
 #include "core/shard.h"
-
-enum { HEX_BYTES = 2 * SECRET_BYTES };
 
 static void append(char *buffer, size_t size, size_t *length, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -24,45 +23,6 @@ static void append(char *buffer, size_t size, size_t *length, const char *format
         *length = node_cut_text(buffer, size);
 }
 
-static bool is_hex(char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-}
-
-/* What begins behind the given colon of a lock value of ours: ":host" ":agent" ":pid" ":uid" ":" data. 0
- * when it is none. */
-static size_t value_offset(const char *value, size_t length, unsigned colon) {
-    if (length <= HEX_BYTES || value[HEX_BYTES] != ':')
-        return 0;
-    for (size_t i = 0; i < HEX_BYTES; i++)
-        if (!is_hex(value[i]))
-            return 0;
-    for (size_t at = HEX_BYTES; at < length; at++)
-        if (value[at] == ':' && --colon == 0)
-            return at + 1;
-    return 0;
-}
-
-size_t error_text_data_offset(const char *value, size_t length) {
-    return value_offset(value, length, 5);
-}
-
-size_t error_text_holder(const char *value, size_t length, char *buffer, size_t size) {
-    size_t uid = error_text_data_offset(value, length) ? value_offset(value, length, 4) : 0;
-    size_t from = uid ? HEX_BYTES + 1 : 0, to = uid ? uid - 1 : length;
-    size_t used = 0;
-
-    assert(size > 0);
-    for (size_t i = from; i < to && size - used > 4; i++) {
-        unsigned char c = (unsigned char) value[i];
-        if (c > ' ' && c < 0x7f && c != '\\')
-            buffer[used++] = (char) c;
-        else
-            append(buffer, size, &used, "\\x%02x", c);
-    }
-    buffer[used] = '\0';
-    return used;
-}
-
 size_t error_text_busy(const struct lease *lease, char buffer[ERROR_TEXT_BYTES]) {
     char holder[256];
     size_t length = 0;
@@ -71,7 +31,7 @@ size_t error_text_busy(const struct lease *lease, char buffer[ERROR_TEXT_BYTES])
         append(buffer, ERROR_TEXT_BYTES, &length, "several contend for it at this moment");
         return length;
     }
-    (void) error_text_holder(lease->seen->bytes, lease->seen->head_length, holder, sizeof(holder));
+    (void) lock_value_print(lease->seen->bytes, lease->seen->head_length, holder, sizeof(holder));
     if (lease->seen_type)
         append(buffer, ERROR_TEXT_BYTES, &length, "its Redis key holds a %s, which is no lock of ours",
                holder);

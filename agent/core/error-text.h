@@ -20,11 +20,3 @@ size_t error_text_no_quorum(const struct shard *shard, node_set voted, node_set 
 
 /* "it has ended: 2 of 3 nodes have its key no more". Returns the length. */
 size_t error_text_ended(const struct shard *shard, node_set gone, char buffer[ERROR_TEXT_BYTES]);
-
-/* The part of a lock value that people read: "host:agent:pid" of ours, else the value, with other bytes than
- * printable ASCII as \xNN, cut to fit. Returns the length. */
-size_t error_text_holder(const char *value, size_t length, char *buffer, size_t size);
-
-/* Where a value of our own form ends its "host:agent:pid:uid" part and the data begins; 0 when it is not of
- * our form. */
-size_t error_text_data_offset(const char *value, size_t length);

@@ -2,26 +2,9 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
+#include "core/lock-value.h"
 #include "core/shard.h"
-
-enum { HEX_BYTES = 2 * SECRET_BYTES };
-
-static int digit_of(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* The random part of a lock value. */
-static bool read_secret(const char *hex, uint8_t secret[SECRET_BYTES]) {
-    for (unsigned i = 0; i < SECRET_BYTES; i++) {
-        int high = digit_of(hex[2 * i]), low = digit_of(hex[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        secret[i] = (uint8_t) (high << 4 | low);
-    }
-    return true;
-}
 
 /* The one that this value is being deleted by already, or NULL. */
 static struct lease *find_among(const struct list *leases, const struct lease *lease, const uint8_t *secret,
@@ -30,9 +13,8 @@ static struct lease *find_among(const struct list *leases, const struct lease *l
         struct lease *orphan = list_entry(at, struct lease, ending_link);
         const struct shared_string *text = orphan->text;
         if (orphan->orphan && memcmp(orphan->secret, secret, SECRET_BYTES) == 0 &&
-            text->tail_length == length && memcmp(shared_string_tail(text), rest, length) == 0 &&
-            text->head_length == lease->text->head_length &&
-            memcmp(text->bytes, lease->text->bytes, text->head_length) == 0)
+            bytes_equal(shared_string_tail(text), text->tail_length, rest, length) &&
+            bytes_equal(text->bytes, text->head_length, lease->text->bytes, lease->text->head_length))
             return orphan;
     }
     return NULL;
@@ -68,14 +50,15 @@ static struct lease *orphan_new(struct shard *shard, const struct lease *lease, 
 bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsigned node,
                            const struct vote *vote, instant_ns now_ns) {
     const struct foreign_key_predecessor *predecessor = &shard->predecessor;
-    const char *rest = vote->text + HEX_BYTES;
-    size_t length = vote->text_length - HEX_BYTES;
     uint8_t secret[SECRET_BYTES];
 
-    if (predecessor->length == 0 || now_ns < predecessor->from_ns || now_ns >= predecessor->until_ns ||
-        vote->foreign_type || vote->text_length < HEX_BYTES + predecessor->length ||
-        lease->text->head_length + length > SHARED_STRING_BYTES_MAX ||
-        memcmp(rest, predecessor->identity, predecessor->length) != 0 || !read_secret(vote->text, secret))
+    if (predecessor->identity.length == 0 || now_ns < predecessor->from_ns ||
+        now_ns >= predecessor->until_ns || vote->foreign_type ||
+        !lock_value_is_of(vote->text, vote->text_length, &predecessor->identity, secret))
+        return false;
+    const char *rest = vote->text + LOCK_VALUE_HEX_BYTES;
+    size_t length = vote->text_length - LOCK_VALUE_HEX_BYTES;
+    if (lease->text->head_length + length > SHARED_STRING_BYTES_MAX)
         return false;
     struct lease *orphan = find_orphan(shard, lease, secret, rest, length);
     if (orphan) {

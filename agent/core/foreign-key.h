@@ -11,14 +11,14 @@
 
 #include "base/instant.h"
 #include "core/event.h"
+#include "core/lock-value.h"
 
 struct shard;
 struct lease;
 
 /* Who left them. */
 struct foreign_key_predecessor {
-    char identity[IDENTITY_BYTES_MAX + 1]; /* ":host:agent:", as in its lock values */
-    size_t length;                         /* 0: there was none */
+    struct lock_value_identity identity; /* of length 0: there was none */
     instant_ns
         from_ns; /* before, some of its keys may be those of leases that were lost, and not yet over */
     instant_ns until_ns; /* by then its last key has ended */

@@ -10,7 +10,7 @@
 #define FOR_EVER_MS INT64_MAX
 
 static void leader_query_end(struct shard *shard, struct leader_query *look) {
-    uint32_t index = (uint32_t) (look - (struct leader_query *) (void *) shard->looks.memory);
+    uint32_t index = pool_index(&shard->looks, struct leader_query, look);
 
     look->request = 0;
     look->serial++;
@@ -62,7 +62,7 @@ void leader_query_begin(struct shard *shard, const struct command *command, inst
 
 void leader_query_node_judged(struct shard *shard, struct leader_query *look, instant_ns now_ns) {
     node_set nodes = shard_askable(shard);
-    uint32_t index = (uint32_t) (look - (struct leader_query *) (void *) shard->looks.memory);
+    uint32_t index = pool_index(&shard->looks, struct leader_query, look);
 
     if (look->request == 0 || !look->unsent || shard_may_gain_quorum(shard))
         return;

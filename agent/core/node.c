@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "core/validity.h"
 
 void node_init(struct node *node) {
@@ -467,7 +468,7 @@ bool node_refuses_keys(const char *error, size_t length) {
     static const char *const words[] = {"OOM ", "MISCONF "};
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (length >= strlen(words[i]) && memcmp(error, words[i], strlen(words[i])) == 0)
+        if (bytes_begin_with(error, length, words[i], strlen(words[i])))
             return true;
     return false;
 }

@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #include "base/hash.h"
-#include "core/error-text.h"
+#include "core/lock-value.h"
 #include "core/shard.h"
 
 /* Delays between attempts: random, so that contenders of several hosts drift apart. Polling's are large
@@ -114,7 +114,7 @@ static bool met_holder(const struct lease *lease) {
 /* What is not an agent's may be deleted without a word. */
 static bool met_agent(const struct lease *lease) {
     return met_holder(lease) && lease->seen && !lease->seen_type &&
-           error_text_data_offset(lease->seen->bytes, lease->seen->head_length) > 0;
+           lock_value_is_agents(lease->seen->bytes, lease->seen->head_length);
 }
 
 /* Until so many of the keys that were met have expired that an attempt may win; where more must than are

@@ -67,7 +67,7 @@ void shard_init(struct shard *shard, const struct shard_config *config, const st
 }
 
 static uint32_t lease_index(const struct shard *shard, const struct lease *lease) {
-    return (uint32_t) (lease - (const struct lease *) (const void *) shard->leases.memory);
+    return pool_index(&shard->leases, struct lease, lease);
 }
 
 static uint32_t *request_slot(const struct shard *shard, uint64_t request) {
@@ -312,7 +312,7 @@ static void take_on(struct shard *shard, const struct command *command, instant_
 }
 
 void shard_succeed(struct shard *shard, const struct foreign_key_predecessor *predecessor) {
-    assert(predecessor->length < sizeof(predecessor->identity));
+    assert(predecessor->identity.length < sizeof(predecessor->identity.bytes));
 
     shard->predecessor = *predecessor;
 }

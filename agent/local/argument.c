@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "core/limits.h"
 #include "resp.h"
 
@@ -77,7 +78,7 @@ const char *argument_name_trouble(const char *name, size_t length) {
         return "a name has at least one byte";
     if (length > NAME_BYTES_MAX)
         return "a name has at most 512 bytes";
-    if (length >= strlen(RESERVED) && memcmp(name, RESERVED, strlen(RESERVED)) == 0)
+    if (bytes_begin_with(name, length, RESERVED, strlen(RESERVED)))
         return "names that begin with '" RESERVED "' are the agent's own";
     for (; length > 0; at += bytes, length -= bytes) {
         bytes = utf8_sequence(at, length, &code);

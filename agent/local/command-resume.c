@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/lock-value.h"
 #include "local/argument.h"
 #include "local/command.h"
 #include "local/resume-token.h"
@@ -39,7 +40,7 @@ void command_resume(struct session *session, struct front_state *service, const 
     const char *trouble = argument_name_trouble(arguments[0].text, arguments[0].length);
     struct option_value options[RESUME_OPTIONS] = {0};
     struct resume_token secret;
-    char tail[TAIL_BYTES_MAX];
+    char tail[LOCK_VALUE_TAIL_BYTES_MAX];
 
     if (trouble) {
         session_error(session, service, "BADNAME", "%s", trouble);
@@ -56,7 +57,8 @@ void command_resume(struct session *session, struct front_state *service, const 
         .name = arguments[0].text,
         .name_length = arguments[0].length,
         .tail = tail,
-        .tail_length = command_tail(session, secret.data, secret.data_length, tail),
+        .tail_length =
+            lock_value_put_tail(tail, session->pid, session->uid, secret.data, secret.data_length),
         .ttl_ms = secret.ttl_ms,
         .node_timeout_ms = policy_node_timeout_ms(&service->policy, secret.ttl_ms),
         .heartbeat_ms = secret.heartbeat_ms,

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
+#include "core/lock-value.h"
 #include "local/argument.h"
 #include "local/recovery/ledger-writer.h"
 #include "local/observe.h"
@@ -107,7 +109,7 @@ static_assert(2 + 2 * ACQUIRE_OPTIONS <= REQUEST_ITEMS_MAX, "a request has room 
 static void handle_acquire(struct session *session, struct front_state *service,
                            const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns) {
     struct option_value options[ACQUIRE_OPTIONS] = {0};
-    char tail[TAIL_BYTES_MAX];
+    char tail[LOCK_VALUE_TAIL_BYTES_MAX];
 
     if (!command_name_is_fine(session, service, &arguments[0]))
         return;
@@ -123,7 +125,7 @@ static void handle_acquire(struct session *session, struct front_state *service,
         .name = arguments[0].text,
         .name_length = arguments[0].length,
         .tail = tail,
-        .tail_length = command_tail(session, data->bytes, data->length, tail),
+        .tail_length = lock_value_put_tail(tail, session->pid, session->uid, data->bytes, data->length),
         .wait_ms = options[ACQUIRE_WAIT].ms,
         .ttl_ms = ttl_ms,
         .node_timeout_ms = policy_node_timeout_ms(&service->policy, ttl_ms),
@@ -138,17 +140,6 @@ static void handle_acquire(struct session *session, struct front_state *service,
         .page = session->page,
     };
     command_ask(session, service, &ask, now_ns);
-}
-
-size_t command_tail(const struct session *session, const char *data, size_t data_length,
-                    char tail[TAIL_BYTES_MAX]) {
-    int prefix =
-        snprintf(tail, TAIL_BYTES_MAX, "%ld:%lu:", (long) session->pid, (unsigned long) session->uid);
-
-    assert(prefix > 0 && (size_t) prefix + data_length <= TAIL_BYTES_MAX);
-    if (data_length > 0)
-        memcpy(tail + prefix, data, data_length);
-    return (size_t) prefix + data_length;
 }
 
 void command_ask(struct session *session, struct front_state *service, const struct registry_ask *ask,
@@ -491,8 +482,8 @@ static void handle_bless(struct session *session, struct front_state *service,
         return;
     }
     for (unsigned i = 0; i < identity->n_nodes; i++) {
-        if (arguments[0].length == strlen(identity->node_names[i]) &&
-            memcmp(arguments[0].text, identity->node_names[i], arguments[0].length) == 0) {
+        if (bytes_equal(arguments[0].text, arguments[0].length, identity->node_names[i],
+                        strlen(identity->node_names[i]))) {
             service->sink.bless(service->sink.userdata, i);
             reply_string(session, service, "OK");
             return;

@@ -31,12 +31,6 @@ void command_put_grant(struct front_state *service, const struct session *sessio
                        const struct request *request, const struct request_outcome *outcome,
                        struct resp_writer *writer, instant_ns now_ns);
 
-enum { TAIL_BYTES_MAX = 32 + DATA_BYTES_MAX };
-
-/* Writes "pid:uid:data", as it goes into the lock value. Returns the length. */
-size_t command_tail(const struct session *session, const char *data, size_t data_length,
-                    char tail[TAIL_BYTES_MAX]);
-
 /* Makes the request and tells the session where it stands, unless its outcome does. */
 void command_ask(struct session *session, struct front_state *service, const struct registry_ask *ask,
                  instant_ns now_ns);

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/bytes.h"
+#include "core/lock-value.h"
 #include "local/registry.h"
 
 enum {
@@ -35,14 +37,13 @@ static bool terms_are_the_same(const struct request *holder, const struct reques
            next->max_hold_ms == holder->max_hold_ms;
 }
 
-/* Behind the pid: user and data. */
+/* The same user and data. */
 static bool tails_are_alike(const struct shared_string *one, const struct shared_string *other) {
-    const char *rest = memchr(one->bytes, ':', one->head_length);
-    const char *same = memchr(other->bytes, ':', other->head_length);
-    size_t length = one->head_length - (size_t) (rest - one->bytes);
+    struct lock_value_tail tail, other_tail;
 
-    assert(rest && same);
-    return length == other->head_length - (size_t) (same - other->bytes) && memcmp(rest, same, length) == 0;
+    return lock_value_read_tail(one->bytes, one->head_length, &tail) &&
+           lock_value_read_tail(other->bytes, other->head_length, &other_tail) &&
+           bytes_equal(tail.user, tail.user_length, other_tail.user, other_tail.user_length);
 }
 
 bool handoff_is_fine(const struct request *holder, const struct request *next, bool kept,

@@ -17,7 +17,7 @@ void keeper_handle_table_init(struct keeper_handle_table *numbers, void *memory,
 }
 
 static uint32_t index_of(const struct keeper_handle_table *numbers, const struct request *request) {
-    return (uint32_t) (request - (const struct request *) (const void *) numbers->requests->memory);
+    return pool_index(numbers->requests, struct request, request);
 }
 
 static struct keeper_handle_slot *slot_of(const struct keeper_handle_table *numbers, uint64_t number) {

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/hash.h"
 
 void name_table_init(struct name_table *names, uint32_t count, void *memory, uint32_t *buckets,
@@ -29,8 +30,7 @@ static struct name_table_entry *find(const struct name_table *names, uint64_t ha
                                      size_t length) {
     for (uint32_t at = *bucket_of(names, hash); at != 0;) {
         struct name_table_entry *name = pool_at(&names->pool, at - 1);
-        if (name->hash == hash && name->text->head_length == length &&
-            memcmp(name->text->bytes, bytes, length) == 0)
+        if (name->hash == hash && bytes_equal(name->text->bytes, name->text->head_length, bytes, length))
             return name;
         at = name->next_in_bucket;
     }
@@ -62,7 +62,7 @@ struct name_table_entry *name_table_get(struct name_table *names, const char *by
 }
 
 void name_table_free(struct name_table *names, struct name_table_entry *name) {
-    uint32_t index = (uint32_t) (name - (struct name_table_entry *) (void *) names->pool.memory);
+    uint32_t index = pool_index(&names->pool, struct name_table_entry, name);
     uint32_t *link = bucket_of(names, name->hash);
 
     assert(list_is_empty(&name->queue));

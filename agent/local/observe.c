@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/memory-layout.h"
-#include "core/error-text.h"
+#include "base/bytes.h"
+#include "core/lock-value.h"
 #include "local/argument.h"
 #include "local/command.h"
 #include "local/recovery/ledger-writer.h"
@@ -20,7 +21,6 @@ enum {
     EXPIRY_SLACK_MS = 5,   /* after the keys' end: the nodes' clocks differ */
     UNKNOWN_MS = 5 * 1000, /* from the first question that no majority answered, until observers are told */
     BUCKETS = OBSERVED_NAMES_MAX,
-    HEX_BYTES = 2 * SECRET_BYTES,
 };
 
 static_assert((BUCKETS & (BUCKETS - 1)) == 0, "a hash's low bits are its bucket");
@@ -69,15 +69,15 @@ void observe_init(struct observe_table *observatory, uint64_t seed, void *memory
 /* --- names --- */
 
 static uint32_t index_of(const struct observe_table *observatory, const struct observe_name *observed) {
-    return (uint32_t) (observed - (const struct observe_name *) (const void *) observatory->names.memory);
+    return pool_index(&observatory->names, struct observe_name, observed);
 }
 
 static struct observe_name *find(const struct observe_table *observatory, uint64_t hash, const char *name,
                                  size_t length) {
     for (uint32_t at = observatory->buckets[hash & (BUCKETS - 1)]; at != 0;) {
         struct observe_name *observed = pool_at(&observatory->names, at - 1);
-        if (observed->hash == hash && observed->name->head_length == length &&
-            memcmp(observed->name->bytes, name, length) == 0)
+        if (observed->hash == hash &&
+            bytes_equal(observed->name->bytes, observed->name->head_length, name, length))
             return observed;
         at = observed->next_in_bucket;
     }
@@ -179,7 +179,7 @@ static void observation_end(struct front_state *service, struct observe_entry *o
     list_unlink(&observation->observed_link);
     observation->session->n_observations--;
     pool_give(&observatory->observations,
-              (uint32_t) (observation - (struct observe_entry *) (void *) observatory->observations.memory));
+              pool_index(&observatory->observations, struct observe_entry, observation));
     drop_unless_needed(observatory, observed);
 }
 
@@ -337,25 +337,15 @@ static void plan(struct observe_table *observatory, struct observe_name *observe
                     instant_max(now_ns + delay_ms * NS_PER_MS, observed->looked_ns + GAP_MS * NS_PER_MS));
 }
 
-static bool is_ours(const char *value, size_t length) {
-    return error_text_data_offset(value, length) != 0;
-}
-
-/* A lease that was resumed at another agent has a new agent in its value, and is the same. */
-static bool is_same_lease(const struct shared_string *told, const char *value, size_t length) {
-    if (is_ours(told->bytes, told->head_length) && is_ours(value, length))
-        return memcmp(told->bytes, value, HEX_BYTES) == 0;
-    return told->head_length == length && memcmp(told->bytes, value, length) == 0;
-}
-
 /* Whether there is something to tell. */
 static bool take_holder(struct observe_table *observatory, struct observe_name *observed,
                         const struct report *report, instant_ns now_ns) {
     size_t length =
         report->text_length < SHARED_STRING_BYTES_MAX ? report->text_length : SHARED_STRING_BYTES_MAX;
-    int64_t token = is_ours(report->text, length) ? report->token : 0;
-    bool same = observed->leadership == LEADERSHIP_HELD && observed->foreign_type == report->foreign_type &&
-                is_same_lease(observed->value, report->text, length);
+    int64_t token = lock_value_is_agents(report->text, length) ? report->token : 0;
+    bool same =
+        observed->leadership == LEADERSHIP_HELD && observed->foreign_type == report->foreign_type &&
+        lock_value_is_same_lease(observed->value->bytes, observed->value->head_length, report->text, length);
     bool news = !same || (token != 0 && token != observed->token);
 
     struct shared_string *value = shared_string_new(&observatory->texts, report->text, length, NULL, 0);

@@ -11,7 +11,7 @@ static_assert(REQUESTS_MAX == 1 << REQUEST_INDEX_BITS, "an id is a slot's index 
 enum { DEADLINE_STEPS = 256 }; /* of the ttl: how exact the timer is for leases that are extended */
 
 static uint32_t request_index(const struct registry *registry, const struct request *request) {
-    return (uint32_t) (request - (const struct request *) (const void *) registry->requests.memory);
+    return pool_index(&registry->requests, struct request, request);
 }
 
 /* --- ids --- */
@@ -115,9 +115,8 @@ struct request_secrets *request_secrets(struct registry *registry, struct reques
 void request_drop_secrets(struct registry *registry, struct request *request) {
     if (!request->secrets)
         return;
-    pool_give(
-        &registry->secrets_pool,
-        (uint32_t) (request->secrets - (struct request_secrets *) (void *) registry->secrets_pool.memory));
+    pool_give(&registry->secrets_pool,
+              pool_index(&registry->secrets_pool, struct request_secrets, request->secrets));
     request->secrets = NULL;
 }
 

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/hex.h"
+#include "core/lock-value.h"
 
 /* "1-" value "-" ttl "-" heartbeat "-" end "-" token "-" data "-" sum: the version, numbers in hexadecimal,
  * bytes as pairs of digits. A lease that lingers has version 2, with "-" linger behind the token: earlier
@@ -19,31 +21,22 @@ static uint64_t sum_of(const char *text, size_t length) {
     return hash_bytes(key, text, length);
 }
 
-static size_t put_bytes(char *at, const void *bytes, size_t length) {
-    static const char digits[] = "0123456789abcdef";
-    const unsigned char *byte = bytes;
-
-    for (size_t i = 0; i < length; i++) {
-        at[2 * i] = digits[byte[i] >> 4];
-        at[2 * i + 1] = digits[byte[i] & 15];
-    }
-    return 2 * length;
-}
-
 size_t resume_token_write(const struct resume_token *secret, char text[RESUME_TOKEN_BYTES_MAX]) {
     uint64_t end = secret->hold_until_ns == INSTANT_NEVER ? 0 : (uint64_t) secret->hold_until_ns;
     size_t length = PREFIX_LENGTH;
 
     assert(secret->data_length <= DATA_BYTES_MAX);
     memcpy(text, secret->linger_ms > 0 ? lingering : plain, length);
-    length += put_bytes(text + length, secret->value, sizeof(secret->value));
+    hex_write(secret->value, sizeof(secret->value), text + length);
+    length += 2 * sizeof(secret->value);
     length +=
         (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "-%x-%x-%" PRIx64 "-%" PRIx64 "-",
                           secret->ttl_ms, secret->heartbeat_ms, end, (uint64_t) secret->token);
     if (secret->linger_ms > 0)
         length +=
             (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "%x-", secret->linger_ms);
-    length += put_bytes(text + length, secret->data, secret->data_length);
+    hex_write(secret->data, secret->data_length, text + length);
+    length += 2 * secret->data_length;
     text[length++] = '-';
     length += (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "%016" PRIx64,
                                 sum_of(text, length));
@@ -57,17 +50,11 @@ struct reader {
     size_t left;
 };
 
-static int digit_of(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Up to the next dash, which is passed over too; the digits' number, or -1. */
 static int field(struct reader *reader, const char **ret) {
     size_t length = 0;
 
-    while (length < reader->left && digit_of(reader->at[length]) >= 0)
+    while (length < reader->left && hex_digit(reader->at[length]) >= 0)
         length++;
     if (length == reader->left || reader->at[length] != '-')
         return -1;
@@ -85,7 +72,7 @@ static bool number(struct reader *reader, uint64_t *ret) {
     if (length < 1 || length > NUMBER_DIGITS_MAX)
         return false;
     for (int i = 0; i < length; i++)
-        value = value << 4 | (unsigned) digit_of(digits[i]);
+        value = value << 4 | (unsigned) hex_digit(digits[i]);
     *ret = value;
     return true;
 }
@@ -93,14 +80,11 @@ static bool number(struct reader *reader, uint64_t *ret) {
 static bool bytes(struct reader *reader, size_t most, void *ret, size_t *ret_length) {
     const char *digits;
     int length = field(reader, &digits);
-    unsigned char *to = ret;
 
     if (length < 0 || length % 2 != 0 || (size_t) length / 2 > most)
         return false;
     *ret_length = (size_t) length / 2;
-    for (size_t i = 0; i < *ret_length; i++)
-        to[i] = (unsigned char) (digit_of(digits[2 * i]) << 4 | digit_of(digits[2 * i + 1]));
-    return true;
+    return hex_read(digits, *ret_length, ret);
 }
 
 bool resume_token_read(const char *text, size_t length, struct resume_token *ret) {
@@ -137,8 +121,7 @@ bool resume_token_read(const char *text, size_t length, struct resume_token *ret
 
 size_t resume_token_of_grant(const struct request *request, const struct request_outcome *outcome,
                              char text[RESUME_TOKEN_BYTES_MAX]) {
-    const char *tail = request->tail->bytes;
-    size_t colons = 0, data = 0, length = request->tail->head_length;
+    struct lock_value_tail tail = {.data = NULL};
     struct resume_token secret = {.ttl_ms = request->ttl_ms,
                                   .heartbeat_ms = request->heartbeat_ms,
                                   .linger_ms = request->linger_ms,
@@ -147,10 +130,9 @@ size_t resume_token_of_grant(const struct request *request, const struct request
 
     assert(outcome->text_length == SECRET_BYTES);
     memcpy(secret.value, outcome->text, SECRET_BYTES);
-    while (colons < 2)
-        colons += tail[data++] == ':';
-    assert(data <= length);
-    secret.data_length = length - data;
-    memcpy(secret.data, tail + data, secret.data_length);
+    bool read = lock_value_read_tail(request->tail->bytes, request->tail->head_length, &tail);
+    assert(read);
+    secret.data_length = tail.data_length;
+    memcpy(secret.data, tail.data, tail.data_length);
     return resume_token_write(&secret, text);
 }

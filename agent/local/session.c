@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/error-text.h"
+#include "base/bytes.h"
+#include "core/lock-value.h"
 #include "local/command.h"
 #include "local/recovery/ledger-writer.h"
 #include "local/observe.h"
@@ -246,7 +247,7 @@ void session_request(struct session *session, struct front_state *service, const
     size_t n_arguments = n_tokens - 1, most = entry ? command_arguments_max(entry) : 0;
     if (!entry) {
         char shown[64];
-        (void) error_text_holder(tokens[0].text, tokens[0].length, shown, sizeof(shown));
+        (void) bytes_escape(tokens[0].text, tokens[0].length, shown, sizeof(shown));
         session_error(session, service, "ERR", "unknown command '%s'; COMMAND lists those there are", shown);
         return;
     }
@@ -269,20 +270,19 @@ size_t session_holder_pairs(const struct session_holder *holder) {
 
 /* A token stands beside the key for whoever held the name last: a value that is not ours has none. */
 void session_put_holder(struct resp_writer *writer, const struct session_holder *holder) {
-    size_t length = holder->foreign_type ? 0 : holder->length,
-           data = error_text_data_offset(holder->value, length);
+    size_t length = holder->foreign_type ? 0 : holder->length;
+    struct lock_value parts = {.data = ""};
+    bool agents = lock_value_read(holder->value, length, &parts);
     char shown[NAME_BYTES_MAX];
-    size_t shown_length = error_text_holder(holder->value, length, shown, sizeof(shown));
-    const char *colon = data ? memchr(shown, ':', shown_length) : NULL;
 
     put_bulk_text(writer, "holder");
-    resp_put_bulk(writer, shown, shown_length);
+    resp_put_bulk(writer, shown, lock_value_print(holder->value, length, shown, sizeof(shown)));
     put_bulk_text(writer, "host");
-    resp_put_bulk(writer, shown, colon ? (size_t) (colon - shown) : 0);
+    resp_put_bulk(writer, shown, bytes_escape(parts.host, parts.host_length, shown, sizeof(shown)));
     put_bulk_text(writer, "fence");
-    resp_put_integer(writer, data ? holder->token : 0);
+    resp_put_integer(writer, agents ? holder->token : 0);
     put_bulk_text(writer, "data");
-    resp_put_bulk(writer, holder->value + data, data ? length - data : 0);
+    resp_put_bulk(writer, parts.data, parts.data_length);
     if (holder->foreign_type) {
         put_bulk_text(writer, "type");
         resp_put_bulk(writer, holder->value, holder->length);

@@ -11,11 +11,10 @@
 
 /* The process before this one; now and then some of its leases are not over yet. */
 static void succeed(instant_ns from_ns) {
-    static const char identity[] = ":web1:00c0ffee:";
-    struct foreign_key_predecessor predecessor = {
-        .length = strlen(identity), .from_ns = from_ns, .until_ns = harness.now_ns + 20 * NS_PER_S};
+    struct foreign_key_predecessor predecessor = {.from_ns = from_ns,
+                                                  .until_ns = harness.now_ns + 20 * NS_PER_S};
 
-    memcpy(predecessor.identity, identity, sizeof(identity));
+    lock_value_identify(&predecessor.identity, "web1", "00c0ffee");
     shard_succeed(&harness.shard, &predecessor);
 }
 

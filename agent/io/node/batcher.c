@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "core/call-plan.h"
+#include "core/lock-value.h"
 #include "io/loop/multi-write.h"
 #include "io/node/evalsha.h"
 #include "io/node/script-replies.h"
@@ -124,8 +125,7 @@ struct batch {
 
 struct batcher {
     const struct config *config;
-    char identity[IDENTITY_BYTES_MAX + 1]; /* ":host:agent:" */
-    size_t identity_length;
+    struct lock_value_identity identity;
     char skew_us[TOKEN_DIGITS], retention_ms[TOKEN_DIGITS];
     char *arena;
     size_t arena_used, arena_room;
@@ -149,10 +149,7 @@ int batcher_new(const struct config *config, const char *agent_id, struct batche
         return -ENOMEM;
     batcher->config = config;
     multi_write_init(&batcher->burst);
-    int length =
-        snprintf(batcher->identity, sizeof(batcher->identity), ":%.64s:%s:", config->host, agent_id);
-    assert(length > 0 && (size_t) length < sizeof(batcher->identity));
-    batcher->identity_length = (size_t) length;
+    lock_value_identify(&batcher->identity, config->host, agent_id);
     (void) snprintf(batcher->skew_us, sizeof(batcher->skew_us), "%lld",
                     (long long) config->fence_skew_ms * 1000);
     (void) snprintf(batcher->retention_ms, sizeof(batcher->retention_ms), "%lld",
@@ -198,30 +195,31 @@ static void *grow(void *memory, size_t *room, size_t wanted, size_t each) {
     return memory;
 }
 
-static size_t put(struct batcher *batcher, const void *bytes, size_t length) {
+/* The offset of `length` bytes to be filled in. */
+static size_t reserve(struct batcher *batcher, size_t length) {
     size_t offset = batcher->arena_used;
 
     batcher->arena = grow(batcher->arena, &batcher->arena_room, offset + length, 1);
+    batcher->arena_used += length;
+    return offset;
+}
+
+static size_t put(struct batcher *batcher, const void *bytes, size_t length) {
+    size_t offset = reserve(batcher, length);
+
     if (length > 0)
         memcpy(batcher->arena + offset, bytes, length);
-    batcher->arena_used += length;
     return offset;
 }
 
 static struct piece put_value(struct batcher *batcher, const uint8_t *secret,
                               const struct shared_string *text, bool orphan) {
-    static const char digits[] = "0123456789abcdef";
-    char hex[2 * SECRET_BYTES];
+    static const struct lock_value_identity in_tail = {.length = 0};
+    const struct lock_value_identity *identity = orphan ? &in_tail : &batcher->identity;
+    size_t length = lock_value_bytes(identity, text->tail_length), offset = reserve(batcher, length);
 
-    for (unsigned i = 0; i < SECRET_BYTES; i++) {
-        hex[2 * i] = digits[secret[i] >> 4];
-        hex[2 * i + 1] = digits[secret[i] & 15];
-    }
-    size_t offset = put(batcher, hex, sizeof(hex));
-    if (!orphan)
-        (void) put(batcher, batcher->identity, batcher->identity_length);
-    (void) put(batcher, shared_string_tail(text), text->tail_length);
-    return (struct piece){offset, batcher->arena_used - offset};
+    lock_value_put(batcher->arena + offset, secret, identity, shared_string_tail(text), text->tail_length);
+    return (struct piece){offset, length};
 }
 
 static struct piece put_number(struct batcher *batcher, struct number *number, int64_t value) {

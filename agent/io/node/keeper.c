@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 
 #include "base/cleanup.h"
-#include "core/error-text.h"
+#include "base/bytes.h"
 #include "core/token.h"
 #include "io/node/batcher.h"
 #include "io/loop/clock.h"
@@ -111,7 +111,7 @@ static void log_node(struct keeper *keeper, const struct report *report) {
 static void log_stranger(struct keeper *keeper, const struct report *report) {
     char name[4 * NAME_BYTES_MAX + 1];
 
-    (void) error_text_holder(report->text, report->text_length, name, sizeof(name));
+    (void) bytes_escape(report->text, report->text_length, name, sizeof(name));
     log_limit_write(&keeper->strangers, clock_now_ns(),
                     "lease %s: node %s has somebody else's value under its key, which does not count and is "
                     "not touched: find out who writes there",
@@ -121,7 +121,7 @@ static void log_stranger(struct keeper *keeper, const struct report *report) {
 static void log_loss(struct keeper *keeper, const struct report *report) {
     char name[4 * NAME_BYTES_MAX + 1];
 
-    (void) error_text_holder(report->text, report->text_length, name, sizeof(name));
+    (void) bytes_escape(report->text, report->text_length, name, sizeof(name));
     log_limit_write(&keeper->losses, clock_now_ns(), "lease %s: lost: %s", name,
                     session_reason_word(report->reason));
 }

@@ -10,6 +10,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
+#include "base/bytes.h"
 #include "base/random.h"
 #include "io/loop/clock.h"
 #include "io/loop/log.h"
@@ -290,7 +291,7 @@ static bool begins(const redisReply *reply, const char *prefix, size_t *ret_leng
     size_t length = strlen(prefix);
 
     *ret_length = length;
-    return (size_t) reply->len >= length && memcmp(reply->str, prefix, length) == 0;
+    return bytes_begin_with(reply->str, (size_t) reply->len, prefix, length);
 }
 
 /* What a keyspace notification says that ends a lock. */

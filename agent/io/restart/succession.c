@@ -185,9 +185,7 @@ static void set_predecessor(struct succession *succession, const struct front_st
 
     if (header->leaky || strcmp(header->host, service->identity.host) != 0)
         return;
-    int length = snprintf(predecessor->identity, sizeof(predecessor->identity), ":%.64s:%s:", header->host,
-                          header->agent);
-    predecessor->length = (size_t) length;
+    lock_value_identify(&predecessor->identity, header->host, header->agent);
     predecessor->from_ns = instant_max(header->lost_until_ns, result->believed_until_ns);
     predecessor->until_ns = clock_now_ns() + 2 * (int64_t) service->policy.max_ttl_ms * NS_PER_MS;
 }

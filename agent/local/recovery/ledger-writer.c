@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/generation.h"
+#include "core/lock-value.h"
 #include "local/command.h"
 #include "local/observe.h"
 #include "local/recovery/restore.h"
@@ -228,17 +229,10 @@ static bool restored_of(const struct front_state *service, const struct ledger_w
     return true;
 }
 
-/* "pid:uid:data" */
-static bool is_tail(const char *tail, size_t length) {
-    const char *pid_end = memchr(tail, ':', length);
-    const char *uid_end = pid_end ? memchr(pid_end + 1, ':', length - (size_t) (pid_end + 1 - tail)) : NULL;
-
-    return uid_end && length <= TAIL_BYTES_MAX && length - (size_t) (uid_end + 1 - tail) <= DATA_BYTES_MAX;
-}
-
 /* Nothing that can't be: whatever wrote it. */
 static bool is_sound(const struct ledger_entry_view *view, instant_ns now_ns) {
     const struct ledger_entry *entry = &view->entry;
+    struct lock_value_tail tail;
     uint64_t generation = entry->request >> REQUEST_INDEX_BITS;
     instant_ns longest_ns = now_ns + (int64_t) entry->ttl_ms * NS_PER_MS;
 
@@ -248,7 +242,7 @@ static bool is_sound(const struct ledger_entry_view *view, instant_ns now_ns) {
            entry->max_hold_ms >= 0 && entry->max_hold_ms <= INT64_MAX / NS_PER_MS && entry->token >= 0 &&
            entry->token < INT64_C(1) << 53 && entry->asked_ns >= 0 && entry->wait_until_ns >= 0 &&
            entry->hold_until_ns >= 0 && entry->deadline_ns >= 0 && entry->deadline_ns <= longest_ns &&
-           is_tail(view->tail, view->tail_length);
+           lock_value_read_tail(view->tail, view->tail_length, &tail);
 }
 
 /* What its client knows of it stands in the new ledger too. */

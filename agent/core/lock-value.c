@@ -1,0 +1,100 @@
+#include "core/lock-value.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+enum { HOST_COLON = 1, AGENT_COLON, PID_COLON, UID_COLON, DATA_COLON };
+
+void lock_value_identify(struct lock_value_identity *ret, const char *host, const char *agent) {
+    int length =
+        snprintf(ret->bytes, sizeof(ret->bytes), ":%.64s:%.*s:", host, IDENTITY_BYTES_MAX - 67, agent);
+
+    assert(length > 0 && (size_t) length < sizeof(ret->bytes));
+    ret->length = (size_t) length;
+}
+
+size_t lock_value_put_tail(char ret[LOCK_VALUE_TAIL_BYTES_MAX], int64_t pid, uint64_t uid, const void *data,
+                           size_t data_length) {
+    int prefix =
+        snprintf(ret, LOCK_VALUE_TAIL_BYTES_MAX, "%lld:%llu:", (long long) pid, (unsigned long long) uid);
+
+    assert(prefix > 0 && (size_t) prefix + data_length <= LOCK_VALUE_TAIL_BYTES_MAX);
+    if (data_length > 0)
+        memcpy(ret + prefix, data, data_length);
+    return (size_t) prefix + data_length;
+}
+
+bool lock_value_read_tail(const char *tail, size_t length, struct lock_value_tail *ret) {
+    const char *end = tail + length, *user = memchr(tail, ':', length);
+    const char *data = user ? memchr(user + 1, ':', (size_t) (end - user - 1)) : NULL;
+
+    if (!data || length > LOCK_VALUE_TAIL_BYTES_MAX || (size_t) (end - data - 1) > DATA_BYTES_MAX)
+        return false;
+    data++;
+    *ret = (struct lock_value_tail){.user = user,
+                                    .user_length = (size_t) (end - user),
+                                    .data = data,
+                                    .data_length = (size_t) (end - data)};
+    return true;
+}
+
+/* Where the n-th colon of a value is; 0 when there are fewer. */
+static size_t colon_at(const char *value, size_t length, unsigned n) {
+    for (size_t at = LOCK_VALUE_HEX_BYTES; at < length; at++)
+        if (value[at] == ':' && --n == 0)
+            return at;
+    return 0;
+}
+
+/* Where the colon before the data is; 0: the value is not an agent's. */
+static size_t data_colon(const char *value, size_t length) {
+    if (length <= LOCK_VALUE_HEX_BYTES || value[LOCK_VALUE_HEX_BYTES] != ':')
+        return 0;
+    for (size_t i = 0; i < LOCK_VALUE_HEX_BYTES; i++)
+        if (hex_digit(value[i]) < 0)
+            return 0;
+    return colon_at(value, length, DATA_COLON);
+}
+
+bool lock_value_is_agents(const char *value, size_t length) {
+    return data_colon(value, length) != 0;
+}
+
+bool lock_value_read(const char *value, size_t length, struct lock_value *ret) {
+    const size_t host = LOCK_VALUE_HEX_BYTES + 1, data = data_colon(value, length);
+
+    if (data == 0)
+        return false;
+    *ret = (struct lock_value){.host = value + host,
+                               .host_length = colon_at(value, length, AGENT_COLON) - host,
+                               .holder = value + host,
+                               .holder_length = colon_at(value, length, UID_COLON) - host,
+                               .data = value + data + 1,
+                               .data_length = length - data - 1};
+    return true;
+}
+
+bool lock_value_is_of(const char *value, size_t length, const struct lock_value_identity *identity,
+                      uint8_t ret_secret[SECRET_BYTES]) {
+    return length > LOCK_VALUE_HEX_BYTES &&
+           bytes_begin_with(value + LOCK_VALUE_HEX_BYTES, length - LOCK_VALUE_HEX_BYTES, identity->bytes,
+                            identity->length) &&
+           hex_read(value, SECRET_BYTES, ret_secret);
+}
+
+bool lock_value_is_same_lease(const char *one, size_t one_length, const char *other, size_t other_length) {
+    if (lock_value_is_agents(one, one_length) && lock_value_is_agents(other, other_length))
+        return memcmp(one, other, LOCK_VALUE_HEX_BYTES) == 0;
+    return bytes_equal(one, one_length, other, other_length);
+}
+
+size_t lock_value_print(const char *value, size_t length, char *buffer, size_t size) {
+    struct lock_value parts;
+
+    if (!lock_value_read(value, length, &parts))
+        return bytes_escape(value, length, buffer, size);
+    return bytes_escape(parts.holder, parts.holder_length, buffer, size);
+}

@@ -1,0 +1,92 @@
+/* The lock value: what a holder stores under the lock's key on the nodes.
+ *
+ *     <40 hex digits>:<host>:<agent>:<pid>:<uid>:<data>
+ *
+ * The digits are 20 random bytes, fresh for each attempt. ":host:agent:" is the agent's identity, the same
+ * in all of its values. The rest, the tail, is the front's: process and user of the holder, and the DATA of
+ * its request. Other programs' values are arbitrary bytes. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/hex.h"
+#include "core/limits.h"
+
+enum {
+    LOCK_VALUE_HEX_BYTES = 2 * SECRET_BYTES,
+    LOCK_VALUE_TAIL_BYTES_MAX = 32 + DATA_BYTES_MAX,
+};
+
+/* ":host:agent:" */
+struct lock_value_identity {
+    char bytes[IDENTITY_BYTES_MAX + 1];
+    size_t length; /* 0: none */
+};
+
+/* Cuts the host to 64 bytes, the agent's id to what fits. */
+void lock_value_identify(struct lock_value_identity *ret, const char *host, const char *agent);
+
+/* --- composing --- */
+
+/* Composes the tail, "pid:uid:data". Returns its length. */
+size_t lock_value_put_tail(char ret[LOCK_VALUE_TAIL_BYTES_MAX], int64_t pid, uint64_t uid, const void *data,
+                           size_t data_length);
+
+/* The length of a value with this identity and tail. */
+static inline size_t lock_value_bytes(const struct lock_value_identity *identity, size_t tail_length) {
+    return LOCK_VALUE_HEX_BYTES + identity->length + tail_length;
+}
+
+/* Composes the value, lock_value_bytes() long. */
+static inline void lock_value_put(char *ret, const uint8_t secret[SECRET_BYTES],
+                                  const struct lock_value_identity *identity, const char *tail,
+                                  size_t tail_length) {
+    hex_write(secret, SECRET_BYTES, ret);
+    memcpy(ret + LOCK_VALUE_HEX_BYTES, identity->bytes, identity->length);
+    if (tail_length > 0)
+        memcpy(ret + LOCK_VALUE_HEX_BYTES + identity->length, tail, tail_length);
+}
+
+/* --- parsing --- */
+
+/* A tail's parts. */
+struct lock_value_tail {
+    const char *user; /* ":uid:data": equal for two processes of one user with the same data */
+    size_t user_length;
+    const char *data;
+    size_t data_length;
+};
+
+/* False: no such tail. */
+bool lock_value_read_tail(const char *tail, size_t length, struct lock_value_tail *ret);
+
+/* The parts of a value of an agent, as pointers into the value. */
+struct lock_value {
+    const char *host;
+    size_t host_length;
+    const char *holder; /* "host:agent:pid" */
+    size_t holder_length;
+    const char *data;
+    size_t data_length;
+};
+
+/* False, and `ret` is untouched: the value is not an agent's. */
+bool lock_value_read(const char *value, size_t length, struct lock_value *ret);
+
+/* True if the value has an agent's form. */
+bool lock_value_is_agents(const char *value, size_t length);
+
+/* True if the value belongs to the agent with this identity; `ret_secret` has its random part then. */
+bool lock_value_is_of(const char *value, size_t length, const struct lock_value_identity *identity,
+                      uint8_t ret_secret[SECRET_BYTES]);
+
+/* True if both values are those of one lease: a lease keeps its random part when another agent resumes it.
+ */
+bool lock_value_is_same_lease(const char *one, size_t one_length, const char *other, size_t other_length);
+
+/* The part of a value that people read, escaped and cut to fit: "host:agent:pid" of an agent's, any other
+ * value whole. Returns the text's length. */
+size_t lock_value_print(const char *value, size_t length, char *buffer, size_t size);

@@ -1,0 +1,76 @@
+/* The lock value: composed by the agent, parsed from its own and from other programs' keys. */
+
+#include "core/lock-value.h"
+#include "tap.h"
+
+#define HEX "0001020304050607ff090a0b0c0d0e0f10111213"
+
+static const uint8_t secret[SECRET_BYTES] = {0,  1,  2,  3,  4,  5,  6,  7,  255, 9,
+                                             10, 11, 12, 13, 14, 15, 16, 17, 18,  19};
+
+static void test_composed(void) {
+    struct lock_value_identity identity;
+    char tail[LOCK_VALUE_TAIL_BYTES_MAX], value[256];
+
+    lock_value_identify(&identity, "web1", "00c0ffee");
+    size_t tail_length = lock_value_put_tail(tail, 42, 1000, "a:b", 3);
+    size_t length = lock_value_bytes(&identity, tail_length);
+    lock_value_put(value, secret, &identity, tail, tail_length);
+    value[length] = '\0';
+    is_string(value, HEX ":web1:00c0ffee:42:1000:a:b", "a value is composed of digits, identity and tail");
+
+    struct lock_value parts;
+    ok(lock_value_read(value, length, &parts) && parts.host_length == 4 && parts.data_length == 3 &&
+           memcmp(parts.data, "a:b", 3) == 0,
+       "its parts are read again, data with colons included");
+    uint8_t read[SECRET_BYTES];
+    ok(lock_value_is_of(value, length, &identity, read) && memcmp(read, secret, SECRET_BYTES) == 0,
+       "the agent's identity and the random part are recognized");
+    char text[256];
+    is_int(lock_value_print(value, length, text, sizeof(text)), strlen("web1:00c0ffee:42"),
+           "people read the holder's part");
+    is_string(text, "web1:00c0ffee:42", "which is host, agent and pid");
+}
+
+static void test_foreign(void) {
+    static const char *const foreign[] = {
+        "",
+        HEX,
+        HEX ":web1:00c0ffee:42:1000",
+        "0001020304050607FF090a0b0c0d0e0f10111213:web1:00c0ffee:42:1000:",
+        "0001020304050607ff090a0b0c0d0e0f1011121:web1:00c0ffee:42:1000:",
+    };
+    char text[64];
+
+    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
+        ok(!lock_value_is_agents(foreign[i], strlen(foreign[i])), "not an agent's value: %s", foreign[i]);
+    (void) lock_value_print("a b\\\x01", 5, text, sizeof(text));
+    is_string(text, "a\\x20b\\x5c\\x01", "a foreign value is printed whole, escaped");
+    (void) lock_value_print("aaaaaaaaaa", 10, text, 8);
+    is_string(text, "aaaa", "and is cut to the buffer");
+}
+
+static void test_same_lease(void) {
+    static const char one[] = HEX ":web1:00c0ffee:42:1000:", other[] = HEX ":web2:00facade:7:0:data";
+
+    ok(lock_value_is_same_lease(one, strlen(one), other, strlen(other)),
+       "a lease that another agent resumed has the same random part");
+    ok(!lock_value_is_same_lease(HEX, strlen(HEX), one, strlen(one)), "a foreign value is no such lease");
+    ok(lock_value_is_same_lease("x", 1, "x", 1), "equal foreign values are the same");
+}
+
+static void test_tail(void) {
+    struct lock_value_tail tail;
+
+    ok(lock_value_read_tail("42:1000:", 8, &tail) && tail.data_length == 0 && tail.user_length == 6,
+       "a tail without data");
+    ok(!lock_value_read_tail("42:1000", 7, &tail), "a tail without its second colon is rejected");
+}
+
+int main(void) {
+    test_composed();
+    test_foreign();
+    test_same_lease();
+    test_tail();
+    return done_testing();
+}
