@@ -1,42 +1,47 @@
-/* A client's connection from the inside: for conn.c, and conn-adopt.c beside it. */
+/* A client connection from the inside: for conn.c and its children conn-*.c. */
 #pragma once
 
 #include "io/client/conn.h"
 #include "io/client/send-buffer.h"
-#include "local/recovery/ledger.h"
+#include "resp.h"
 
 struct conn {
-    struct session session; /* first: the service hands it back */
-    struct conn_host *host;
-    uint64_t id; /* the session's, also when it has ended */
+    struct session session; /* first: see conn_of() */
+    struct conn_table *table;
+    uint64_t id; /* the session's, also when the session has ended */
     uint32_t slot;
-    int fd;     /* -1 once closed; then only the process is watched */
-    int pid_fd; /* -1 when the kernel has none to give */
+    int fd;     /* -1 once closed */
+    int pid_fd; /* -1: the kernel has no pidfd */
     struct poller_target target;
     struct poller_target pid_target;
-    bool readable;    /* edge-triggered: until read() says otherwise */
-    bool half_closed; /* nothing will come any more */
-    bool hung_up;     /* and nobody reads any more */
-    int send_error;   /* nothing can be sent any more, by this errno; 0: all is well */
-    bool blocked;     /* the socket is full, EPOLLOUT is awaited */
-    char *input;      /* what was read and not yet parsed; NULL when nothing */
-    size_t input_used;
-    size_t input_length;
-    struct resp_skip skip; /* of the request under way, which is over a limit */
-    bool skipping;
-    size_t skipped; /* bytes of it */
-    struct send_buffer output;
-    int own_page_fd;               /* the manager has yet to get it; -1: no */
-    bool only_last;                /* what is unsent was written at once */
-    instant_ns unhurried_until_ns; /* its output waits until then for more; 0: it does not */
-    struct list link;              /* host->conns, or host->closed */
+    bool readable;    /* edge-triggered: until recv(2) has nothing more */
+    bool half_closed; /* the client sends nothing more */
+    bool hung_up;     /* the client reads nothing more either */
+    struct list link; /* of table->open, expelled or closed */
     struct list ready_link;
+
+    /* conn-input.c */
+    char *input; /* bytes read and not parsed; NULL: none */
+    size_t input_used, input_length;
+    bool skipping; /* a request over a limit */
+    struct resp_skip skip;
+    size_t skipped_bytes;
+    uint64_t received, parsed; /* positions in the stream of requests */
+    uint64_t request_at;       /* position of the last request taken */
+
+    /* conn-output.c */
+    struct send_buffer output;
+    int send_error;              /* errno that ended sending; 0: none */
+    bool blocked;                /* the socket is full: EPOLLOUT is awaited */
+    bool one_write;              /* the unsent output comes from one conn_output_write() */
+    instant_ns delayed_until_ns; /* 0: not delayed */
     struct list unsent_link;
-    bool stored; /* the manager has it too */
+
+    /* conn-store.c */
+    bool stored;     /* the service manager has a copy of the socket */
+    int own_page_fd; /* to be stored; -1: none */
+    instant_ns store_due_ns;
     struct list unstored_link;
-    instant_ns opened_ns;
-    uint64_t received, parsed; /* how far we are in the stream of requests */
-    uint64_t request_at;       /* where the last request that was taken begins */
 };
 
 struct conn_slot {
@@ -49,14 +54,18 @@ static inline struct conn *conn_of(struct session *session) {
     return (struct conn *) (void *) session;
 }
 
-/* A connection in the slot with this index, which is taken already. 0 or a negative errno. */
-int conn_make(struct conn_host *host, int fd, uint32_t index, uint32_t generation, struct conn **ret);
+/* Creates a connection in a slot that is taken already; the slot is given back on failure. Owns the
+ * descriptor in any case. 0 or a negative errno. */
+int conn_make(struct conn_table *table, int fd, uint32_t index, uint32_t generation, struct conn **ret);
 
-/* Keeps what was read and not parsed. */
-void conn_keep_input(struct conn *conn, const char *bytes, size_t length);
+/* Queues the connection for conn_work(), whatever input there is. */
+static inline void conn_queue(struct conn *conn) {
+    if (list_is_empty(&conn->ready_link))
+        list_append(&conn->table->ready, &conn->ready_link);
+}
 
-/* Requests that were held back may be taken. */
-void conn_wake(struct conn *conn);
-
-/* What the client knows once all of the output is sent. */
-struct ledger_state conn_state(const struct conn *conn);
+/* The same, if there is input. */
+static inline void conn_wake(struct conn *conn) {
+    if (conn->fd >= 0 && (conn->input_length > 0 || conn->readable))
+        conn_queue(conn);
+}

@@ -13,6 +13,8 @@
 
 #include "base/cleanup.h"
 #include "io/loop/clock.h"
+#include "io/client/conn-output.h"
+#include "io/client/conn-store.h"
 #include "io/client/conn.h"
 #include "io/node/keeper-message.h"
 #include "io/node/keeper.h"
@@ -41,7 +43,7 @@ struct front {
     struct poller *poller;
     struct listener *listener;
     struct front_state service;
-    struct conn_host conns;
+    struct conn_table conns;
     struct succession succession;
     struct keeper *keepers[KEEPERS_MAX];
     unsigned n_keepers;
@@ -78,7 +80,7 @@ static void on_command(void *userdata, uint64_t name_hash, const struct command 
 
 static void on_write(void *userdata, struct session *session, const char *bytes, size_t length) {
     (void) userdata;
-    conn_write(session, bytes, length);
+    conn_output_write(session, bytes, length);
 }
 
 static void tell_keepers(struct front *front, const struct keeper_command *errand) {
@@ -123,7 +125,7 @@ static void on_changed(void *userdata, uint64_t name_hash, const char *name, siz
 
 static bool on_has_read(void *userdata, const struct request *request) {
     (void) userdata;
-    return conn_has_read(request->session, request->tenure.told_at);
+    return conn_output_is_read(request->session, request->tenure.told_at);
 }
 
 static void on_ready(void *userdata, struct session *session) {
@@ -229,21 +231,21 @@ static void on_client(void *userdata, int fd) {
     struct front *front = userdata;
     const struct config *config = front->reloaded ? front->reloaded : front->config.config;
 
-    if (front->conns.open >= config->max_sessions) {
-        conn_refuse(&front->conns, fd,
+    if (front->conns.n_open >= config->max_sessions) {
+        conn_reject(&front->conns, fd,
                     "-QUOTA the agent has as many connections as it may (max_sessions)\r\n");
         return;
     }
     int r = conn_new(&front->conns, fd);
     if (r < 0)
-        log_limit_write(&front->conns.logs[CONN_LOG_REFUSED], clock_now_ns(), "refused a connection: %s",
+        log_limit_write(&front->conns.logs[CONN_LOG_REJECTED], clock_now_ns(), "refused a connection: %s",
                         strerror(-r));
 }
 
 static void on_full(void *userdata, int fd) {
     struct front *front = userdata;
 
-    conn_refuse(&front->conns, fd, "-QUOTA the agent has no descriptor left for another connection\r\n");
+    conn_reject(&front->conns, fd, "-QUOTA the agent has no descriptor left for another connection\r\n");
 }
 
 /* --- what ends every handler --- */
@@ -276,10 +278,10 @@ static int settle(void *userdata) {
     due_ns = instant_min(due_ns, observe_due_ns(&front->service));
     due_ns = instant_min(due_ns, instant_min(front->survey_until_ns, front->start_ns));
     due_ns = instant_min(due_ns, notify_due_ns(&front->notify));
-    due_ns = instant_min(due_ns, conn_store(&front->conns, now_ns));
-    due_ns = instant_min(due_ns, conn_due_ns(&front->conns));
+    due_ns = instant_min(due_ns, conn_store_tick(&front->conns, now_ns));
+    due_ns = instant_min(due_ns, conn_output_due_ns(&front->conns));
     due_ns = instant_min(due_ns, heap_trim_due_ns(&front->conns.trim, now_ns));
-    due_ns = instant_min(due_ns, conn_settle(&front->conns, now_ns));
+    due_ns = instant_min(due_ns, conn_tick(&front->conns, now_ns));
     if (front->backlog)
         due_ns = instant_min(due_ns, now_ns + NS_PER_MS);
     if (front->work_left)
@@ -327,7 +329,7 @@ static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *
     notify_stopping(&front->notify);
     if (front->service.ledger) {
         log_notice("stopping on signal %u: %u connections with %u held leases are left to the next process",
-                   info->ssi_signo, front->conns.open, front->service.registry.held);
+                   info->ssi_signo, front->conns.n_open, front->service.registry.held);
         return loop_exit(front->event, 0);
     }
     log_notice("stopping on signal %u: %u held leases are left to their ttl", info->ssi_signo,
@@ -479,8 +481,8 @@ static int set_up_service(struct front *front, uint32_t requests_max) {
     registry_begin_ids(&front->service.registry, now_ns);
     observe_init(&front->service.observatory, hash_key[0], front->observe_memory);
     front_state_init(&front->service, &policy, &identity, &sink, front->reply, now_ns);
-    conn_host_init(&front->conns, front->poller, &front->service, front->scratch, front->slots_memory,
-                   config->max_sessions);
+    conn_table_init(&front->conns, front->poller, &front->service, front->scratch, front->slots_memory,
+                    config->max_sessions);
     return 0;
 }
 
@@ -563,11 +565,7 @@ int front_new(const struct front_config *config, struct front **ret) {
     front->notify = (struct notify){
         .ping_ns = INSTANT_NEVER, .status_ns = INSTANT_NEVER, .ready_latest_ns = INSTANT_NEVER};
     front->survey_until_ns = front->start_ns = front->timer_ns = INSTANT_NEVER;
-    list_init(&front->conns.conns);
-    list_init(&front->conns.expelled);
-    list_init(&front->conns.closed);
-    list_init(&front->conns.unstored);
-    lingering_close_init(&front->conns.closer, NULL);
+    conn_table_clear(&front->conns);
     int r = set_up(front);
     if (r < 0) {
         front_free(front);

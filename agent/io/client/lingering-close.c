@@ -2,12 +2,12 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <linux/sockios.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "io/client/socket-queue.h"
 
 enum { DISCARDED_BYTES = 16 * 1024, DISCARDS_PER_EVENT = 16 };
 
@@ -53,13 +53,6 @@ static int send_rest(struct closing *closing) {
     return 1;
 }
 
-/* The kernel counts one byte until it has told us that the last ones were read. */
-static bool has_read(int fd) {
-    int unread = 0;
-
-    return ioctl(fd, SIOCOUTQ, &unread) < 0 || unread <= 1;
-}
-
 /* What is left unread here would make the client's end an error. */
 static void discard(int fd) {
     char bytes[DISCARDED_BYTES];
@@ -72,7 +65,7 @@ static void discard(int fd) {
 /* Whether nothing is left to do here. What the client wrote before it read is thrown away behind that. */
 static bool is_over(struct closing *closing) {
     int sent = send_rest(closing);
-    bool over = sent < 0 || (sent > 0 && has_read(closing->fd));
+    bool over = sent < 0 || (sent > 0 && socket_queue_is_read(closing->fd));
 
     discard(closing->fd);
     return over;

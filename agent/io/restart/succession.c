@@ -16,7 +16,7 @@
 #include "io/loop/clock.h"
 #include "io/loop/log.h"
 #include "io/client/peer-cred.h"
-#include "io/client/page-memory.h"
+#include "io/client/conn-adopt.h"
 #include "local/recovery/ledger-writer.h"
 
 /* --- the ledger --- */
@@ -116,13 +116,13 @@ static const struct fd_store_inherited_session *find_inherited(const struct fd_s
 }
 
 struct resume_progress {
-    struct conn_host *host;
+    struct conn_table *table;
     struct past past;
 };
 
 static struct session *session_here(void *userdata, uint64_t id) {
     const struct resume_progress *takeover = userdata;
-    return conn_find(takeover->host, id);
+    return conn_find(takeover->table, id);
 }
 
 static bool session_whole(void *userdata, uint64_t id) {
@@ -157,7 +157,7 @@ static unsigned adopt_sessions(struct resume_progress *takeover,
         const struct fd_store_inherited_session *inherited = find_inherited(inheritance, view.id);
         bool stays = inherited && inherited->fd >= 0 && view.whole && !client_is_dead(inherited->fd);
         int fd = stays ? fcntl(inherited->fd, F_DUPFD_CLOEXEC, 0) : -1;
-        if (fd < 0 || !conn_adopt(takeover->host, fd, inherited->page_fd, &view))
+        if (fd < 0 || !conn_adopt(takeover->table, fd, inherited->page_fd, &view))
             refused++;
     }
     return refused;
@@ -167,13 +167,11 @@ static void finish_sessions(struct resume_progress *takeover, struct fd_store *s
                             const struct fd_store_inherited *inheritance) {
     for (size_t i = 0; i < inheritance->n_sessions; i++) {
         const struct fd_store_inherited_session *inherited = &inheritance->sessions[i];
-        struct session *session = conn_find(takeover->host, inherited->id);
+        struct session *session = conn_find(takeover->table, inherited->id);
         if (session)
-            conn_adopted(session, session->page ? page_memory_used_bytes(inherited->page_fd) : 0);
-        if (!session || (!session->page && inherited->page_fd >= 0))
+            conn_adopt_finish(session, inherited->page_fd);
+        else
             fd_store_drop(store, inherited->id);
-        if (session && !session->page && inherited->page_fd >= 0)
-            conn_store_again(session); /* a page that its client never got goes: another may follow */
     }
 }
 
@@ -203,18 +201,18 @@ static void take_over(struct succession *succession, struct resume_progress *tak
 
     if (!order)
         return;
-    takeover->host->generation = generation_latest(takeover->host->generation, header->session_generation);
+    takeover->table->generation = generation_latest(takeover->table->generation, header->session_generation);
     unsigned refused = adopt_sessions(takeover, inheritance);
     const struct ledger_writer_result result = ledger_writer_restore(service, &past, clock_now_ns());
     set_predecessor(succession, service, header, &result);
     finish_sessions(takeover, succession->store, inheritance);
     log_notice("goes on for agent %s: %u connections with %u leases; %u other connections have ended",
-               header->agent, takeover->host->open, result.held, refused);
+               header->agent, takeover->table->n_open, result.held, refused);
 }
 
-int succession_begin(struct succession *succession, struct conn_host *host, struct front_state *service,
+int succession_begin(struct succession *succession, struct conn_table *table, struct front_state *service,
                      const struct fd_store_inherited *inheritance, uint32_t sessions_max) {
-    struct resume_progress takeover = {.host = host};
+    struct resume_progress takeover = {.table = table};
     uint64_t sequence = 1;
 
     int r = fd_store_new(&succession->store);
@@ -227,9 +225,9 @@ int succession_begin(struct succession *succession, struct conn_host *host, stru
     r = make_ledger(succession, service, sequence, sessions_max);
     if (r >= 0) {
         service->ledger = &succession->ledger;
-        host->store = succession->store;
-        host->scratch = (char *) succession->ledger.header->scratch;
-        host->paused = true;
+        table->store = succession->store;
+        table->scratch = (char *) succession->ledger.header->scratch;
+        table->paused = true;
         if (any)
             take_over(succession, &takeover, service, inheritance);
         else

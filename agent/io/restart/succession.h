@@ -19,7 +19,7 @@ struct succession {
  * of the newest ledger in the inheritance, which stays the caller's. What can't be brought back is dropped
  * from the manager's store. The host is paused: conn_serve() is the caller's. The keepers must run. 0 or a
  * negative errno; -ENOTCONN: there is no manager to keep anything. */
-int succession_begin(struct succession *succession, struct conn_host *host, struct front_state *service,
+int succession_begin(struct succession *succession, struct conn_table *table, struct front_state *service,
                      const struct fd_store_inherited *inheritance, uint32_t sessions_max);
 
 /* What is in the manager's store stays there. Fine for all zeroes. */

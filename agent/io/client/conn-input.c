@@ -1,0 +1,214 @@
+#include "io/client/conn-input.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "io/client/conn-internal.h"
+#include "io/client/conn-output.h"
+#include "io/loop/clock.h"
+#include "io/restart/logged-io.h"
+
+enum {
+    LOG_ROOM_BYTES_MIN = 256,
+    OUTPUT_PAUSE_BYTES = SESSION_OUTPUT_BYTES_MAX / 2, /* with more unread, no requests are taken */
+};
+
+static_assert((int) CONN_SCRATCH_BYTES == (int) LEDGER_SCRATCH_BYTES, "recv(2) uses either of them");
+
+static void drop_input(struct conn *conn) {
+    heap_trim_note(&conn->table->trim, conn->input_length);
+    free(conn->input);
+    conn->input = NULL;
+    conn->input_used = conn->input_length = 0;
+}
+
+void conn_input_deinit(struct conn *conn) {
+    drop_input(conn);
+}
+
+void conn_input_keep(struct conn *conn, const char *bytes, size_t length) {
+    if (length == 0)
+        return;
+    char *larger = realloc(conn->input, conn->input_length + length);
+    if (!larger)
+        abort();
+    memcpy(larger + conn->input_length, bytes, length);
+    conn->input = larger;
+    conn->input_length += length;
+}
+
+static void drop_parsed_input(struct conn *conn) {
+    if (conn->input_used == conn->input_length) {
+        drop_input(conn);
+        return;
+    }
+    memmove(conn->input, conn->input + conn->input_used, conn->input_length - conn->input_used);
+    conn->input_length -= conn->input_used;
+    conn->input_used = 0;
+}
+
+bool conn_input_may_take(struct conn *conn) {
+    return conn->fd >= 0 && session_ready(&conn->session) &&
+           conn_output_unsent_bytes(conn) <= OUTPUT_PAUSE_BYTES &&
+           session_may_ask(&conn->session, conn->table->local);
+}
+
+/* --- parsing --- */
+
+static void begin_skipping(struct conn *conn) {
+    resp_skip_begin(&conn->skip, REQUEST_SKIPPED_BYTES_MAX);
+    conn->skipping = true;
+    conn->skipped_bytes = 0;
+    conn->request_at = conn->parsed;
+}
+
+/* Skips a request over a limit, and replies at its end; until then the ledger has it as not taken. The
+ * number of bytes skipped, or a negative outcome of resp_skip(). */
+static long skip_request(struct conn *conn, const char *bytes, size_t length) {
+    bool done;
+    long n = resp_skip(&conn->skip, bytes, length, &done);
+
+    if (n < 0)
+        return n;
+    conn->skipped_bytes += (size_t) n;
+    if (!done)
+        return n;
+    conn->skipping = false;
+    conn->parsed += conn->skipped_bytes;
+    session_error(&conn->session, conn->table->local, "BADARG",
+                  "a request has at most %d items of at most %d bytes each, a line as many: this one was "
+                  "passed over",
+                  REQUEST_ITEMS_MAX, REQUEST_ITEM_BYTES_MAX);
+    return n;
+}
+
+/* The number of bytes taken, or RESP_INCOMPLETE (0) or a negative outcome of the parser. */
+static long take_request(struct conn *conn, const char *bytes, size_t length, unsigned *budget,
+                         instant_ns now_ns) {
+    static const struct resp_limits limits = {
+        .bulk_bytes_max = REQUEST_ITEM_BYTES_MAX, .tokens_max = REQUEST_ITEMS_MAX, .depth_max = 1};
+    struct resp_token tokens[REQUEST_ITEMS_MAX];
+    size_t n_tokens = 0;
+    long n = 0;
+
+    if (!conn->skipping)
+        n = resp_parse_request(bytes, length, &limits, tokens, &n_tokens);
+    if (n == RESP_TOO_LARGE)
+        begin_skipping(conn);
+    if (conn->skipping) {
+        n = skip_request(conn, bytes, length);
+        *budget -= n > 0 && !conn->skipping;
+        return n;
+    }
+    if (n <= 0)
+        return n;
+    conn->request_at = conn->parsed;
+    conn->parsed += (size_t) n;
+    --*budget;
+    if (n_tokens > 0)
+        session_request(&conn->session, conn->table->local, tokens, n_tokens, now_ns);
+    return n;
+}
+
+/* Takes requests while the session is ready for them. The number of bytes taken, or -1 after an error reply
+ * for a malformed request. */
+static ssize_t take_requests(struct conn *conn, const char *bytes, size_t length, unsigned *budget,
+                             instant_ns now_ns) {
+    size_t used = 0;
+
+    while (used<length && * budget> 0 && conn_input_may_take(conn)) {
+        long n = take_request(conn, bytes + used, length - used, budget, now_ns);
+        if (n == 0)
+            break;
+        if (n < 0) {
+            session_error(&conn->session, conn->table->local, "ERR", "protocol: %s",
+                          n == RESP_TOO_LARGE ? "a request has at most 32 items of at most 4096 bytes"
+                                              : "expected an array of bulk strings, or a line of words");
+            return -1;
+        }
+        used += (size_t) n;
+    }
+    return (ssize_t) used;
+}
+
+static bool take_kept(struct conn *conn, unsigned *budget, instant_ns now_ns) {
+    ssize_t used = take_requests(conn, conn->input, conn->input_length, budget, now_ns);
+
+    if (used < 0)
+        return false;
+    conn->input_used = (size_t) used;
+    drop_parsed_input(conn);
+    return true;
+}
+
+/* Takes requests from the `length` bytes in the scratch, and keeps the rest. False after a malformed one. */
+static bool take_received(struct conn *conn, size_t length, unsigned *budget, instant_ns now_ns) {
+    const char *bytes = conn->table->scratch;
+
+    if (conn->input_length > 0) {
+        conn_input_keep(conn, bytes, length);
+        return take_kept(conn, budget, now_ns);
+    }
+    ssize_t used = take_requests(conn, bytes, length, budget, now_ns);
+    if (used < 0)
+        return false;
+    conn_input_keep(conn, bytes + used, length - (size_t) used);
+    return true;
+}
+
+/* --- receiving --- */
+
+/* How many bytes to receive at a time: no more than the ledger can keep until they are answered. 0: none
+ * before the replies so far are sent. */
+static size_t receive_room(const struct conn *conn) {
+    const struct ledger *ledger = conn->table->local->ledger;
+    size_t room = ledger ? ledger_log_room(ledger, conn->slot) : CONN_SCRATCH_BYTES;
+
+    if (room >= LOG_ROOM_BYTES_MIN)
+        return room;
+    return conn_output_unsent_bytes(conn) > 0 ? 0 : CONN_SCRATCH_BYTES;
+}
+
+/* Receives into the scratch, and records the bytes in the ledger. */
+static ssize_t receive(struct conn *conn, size_t room, instant_ns now_ns) {
+    struct ledger *ledger = conn->table->local->ledger;
+
+    if (!ledger)
+        return recv(conn->fd, conn->table->scratch, room, MSG_DONTWAIT);
+    ssize_t n = logged_io_receive(conn->fd, room, ledger, conn->slot, conn->received, now_ns);
+    if (n > 0)
+        conn->received += (size_t) n;
+    return n;
+}
+
+enum conn_input_outcome conn_input_take(struct conn *conn, unsigned *budget, instant_ns now_ns) {
+    if (conn->input_length > 0 && !take_kept(conn, budget, now_ns))
+        return CONN_INPUT_MALFORMED;
+    while (conn->readable && *budget > 0 && conn_input_may_take(conn)) {
+        size_t room = receive_room(conn);
+        if (room == 0)
+            break; /* conn_wake() follows when the output is sent */
+        ssize_t n = receive(conn, room, now_ns);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN) {
+            conn->readable = false;
+            break;
+        }
+        if (n <= 0)
+            return n == 0 ? CONN_INPUT_END : CONN_INPUT_ERROR;
+        if ((size_t) n < room && !conn->half_closed)
+            conn->readable = false; /* the next byte makes a new edge */
+        now_ns = clock_now_ns();    /* validity must not count from before the request was sent */
+        if (!take_received(conn, (size_t) n, budget, now_ns))
+            return CONN_INPUT_MALFORMED;
+    }
+    return CONN_INPUT_OK;
+}
+
+bool conn_input_has_more(struct conn *conn, unsigned budget) {
+    return conn_input_may_take(conn) && ((conn->readable && receive_room(conn) > 0) || budget == 0);
+}

@@ -1,0 +1,225 @@
+#include "io/client/conn-output.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "io/client/conn-internal.h"
+#include "io/client/socket-queue.h"
+#include "io/loop/clock.h"
+#include "io/restart/logged-io.h"
+
+enum {
+    DELAY_NS = 1000 * 1000,
+    MULTI_WRITE_MIN = 3, /* for two sockets, io_submit(2) costs as much as it saves */
+};
+
+void conn_output_init(struct conn *conn) {
+    send_buffer_init(&conn->output);
+    list_init(&conn->unsent_link);
+}
+
+void conn_output_deinit(struct conn *conn) {
+    list_unlink(&conn->unsent_link);
+    heap_trim_note(&conn->table->trim, conn->output.room);
+    send_buffer_deinit(&conn->output);
+}
+
+size_t conn_output_unsent_bytes(const struct conn *conn) {
+    return send_buffer_unsent(&conn->output);
+}
+
+/* Sends the output at the end of this turn. */
+static void queue(struct conn *conn) {
+    conn->session.unhurried = false;
+    if (conn->delayed_until_ns != 0)
+        list_unlink(&conn->unsent_link);
+    conn->delayed_until_ns = 0;
+    if (list_is_empty(&conn->unsent_link))
+        list_append(&conn->table->unsent, &conn->unsent_link);
+}
+
+void conn_output_write(struct session *session, const char *bytes, size_t length) {
+    struct conn *conn = conn_of(session);
+
+    if (conn->fd < 0 || conn->send_error != 0)
+        return;
+    conn->one_write = conn_output_unsent_bytes(conn) == 0;
+    send_buffer_append(&conn->output, bytes, length);
+    queue(conn);
+    if (session_ready(session))
+        conn_wake(conn);
+}
+
+bool conn_output_delay(struct conn *conn, instant_ns now_ns) {
+    if (!conn->session.unhurried || !conn->one_write || conn->session.state == SESSION_QUITTING)
+        return false;
+    conn->session.unhurried = false;
+    conn->delayed_until_ns = now_ns + DELAY_NS;
+    list_unlink(&conn->unsent_link);
+    list_append(&conn->table->delayed, &conn->unsent_link);
+    return true;
+}
+
+instant_ns conn_output_due_ns(const struct conn_table *table) {
+    if (list_is_empty(&table->delayed))
+        return INSTANT_NEVER;
+    return list_entry(table->delayed.next, const struct conn, unsent_link)->delayed_until_ns;
+}
+
+void conn_output_end_delays(struct conn_table *table, instant_ns now_ns) {
+    while (conn_output_due_ns(table) <= now_ns)
+        queue(list_entry(table->delayed.next, struct conn, unsent_link));
+}
+
+bool conn_output_is_read(struct session *session, uint32_t written) {
+    const struct conn *conn = conn_of(session);
+    size_t behind = (uint32_t) (session->written - written);
+
+    if (conn->fd < 0 || conn->send_error != 0 || conn_output_unsent_bytes(conn) > behind)
+        return false;
+    return behind > 0 || socket_queue_is_read(conn->fd);
+}
+
+struct ledger_state conn_output_state(const struct conn *conn) {
+    const struct session *session = &conn->session;
+    bool answered = session_ready(session) || session->state == SESSION_QUITTING;
+
+    return (struct ledger_state){.answered = answered ? conn->parsed : conn->request_at,
+                                 .protocol = (uint8_t) session->protocol,
+                                 .pushes = session->pushes,
+                                 .page = session->page != NULL};
+}
+
+/* --- sending --- */
+
+static void set_blocked(struct conn *conn, bool blocked) {
+    if (conn->blocked == blocked)
+        return;
+    conn->blocked = blocked;
+    int r =
+        poller_modify(conn->table->poller, conn->fd,
+                      EPOLLIN | EPOLLRDHUP | EPOLLET | (blocked ? (uint32_t) EPOLLOUT : 0u), &conn->target);
+    if (r < 0)
+        log_limit_write(&conn->table->logs[CONN_LOG_WATCH], clock_now_ns(),
+                        "can't watch the connection of process %ld: %s", (long) conn->session.pid,
+                        strerror(-r));
+}
+
+void conn_output_unblock(struct conn *conn) {
+    set_blocked(conn, false);
+    if (conn_output_unsent_bytes(conn) > 0 && list_is_empty(&conn->unsent_link))
+        list_append(&conn->table->unsent, &conn->unsent_link);
+}
+
+/* One system call. How many bytes were sent, or -1 and errno. */
+static ssize_t send_part(struct conn *conn, const struct ledger_state *state) {
+    struct ledger *ledger = conn->table->local->ledger;
+    const struct send_buffer_part part = send_buffer_part(&conn->output);
+    struct logged_io transfer = {
+        .socket = conn->fd, .bytes = part.bytes, .length = part.length, .passed_fd = part.fd};
+
+    if (ledger && part.whole)
+        logged_io_note_whole(&transfer, ledger, conn->slot, state);
+    else if (ledger)
+        ledger_tear(ledger, conn->slot);
+    ssize_t n = logged_io_send(&transfer);
+    if (n > 0)
+        send_buffer_advance(&conn->output, (size_t) n);
+    return n;
+}
+
+static bool is_disconnect(int error) {
+    return error == EPIPE || error == ECONNRESET || error == ENOTCONN;
+}
+
+/* The kernel doesn't pass the descriptor (too many are in flight, for example): sends the reply without it,
+ * because the bytes behind it must not wait for other clients to read. */
+static bool drop_descriptor(struct conn *conn, int error) {
+    if (is_disconnect(error) || !send_buffer_detach(&conn->output))
+        return false;
+    log_limit_write(&conn->table->logs[CONN_LOG_PAGE], clock_now_ns(),
+                    "can't pass the page to process %ld, which does without: %s", (long) conn->session.pid,
+                    strerror(error));
+    return true;
+}
+
+/* Drops the output for good. After a disconnect, requests that were sent before are still served. */
+static void fail(struct conn *conn, int error) {
+    conn->send_error = error;
+    send_buffer_clear(&conn->output);
+    if (conn->table->local->ledger)
+        ledger_tear(conn->table->local->ledger, conn->slot);
+    if (!is_disconnect(error))
+        return; /* conn_output_failure() says why the session ends */
+    conn->hung_up = true;
+    conn_queue(conn);
+}
+
+void conn_output_flush(struct conn *conn) {
+    struct ledger *ledger = conn->table->local->ledger;
+    const struct ledger_state state = conn_output_state(conn);
+
+    while (conn_output_unsent_bytes(conn) > 0) {
+        ssize_t n = send_part(conn, &state);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN) {
+            set_blocked(conn, true);
+            return;
+        }
+        if (n < 0 && drop_descriptor(conn, errno))
+            continue;
+        if (n < 0) {
+            fail(conn, errno);
+            break;
+        }
+        if (ledger && conn_output_unsent_bytes(conn) == 0)
+            ledger_sent(ledger, conn->slot, &state);
+    }
+    set_blocked(conn, false);
+    send_buffer_clear(&conn->output);
+}
+
+/* Sends to several clients by one system call: otherwise the first client that wakes may take the core
+ * before the next one has its reply. Leaves to conn_output_flush() what is recorded in a ledger or carries a
+ * descriptor. */
+static void send_together(struct conn_table *table, struct conn *const conns[], size_t n) {
+    struct multi_write_write writes[MULTI_WRITE_MAX];
+    struct iovec pieces[MULTI_WRITE_MAX];
+    struct conn *written[MULTI_WRITE_MAX];
+    size_t n_writes = 0;
+
+    for (size_t i = 0; i < n && !table->local->ledger; i++) {
+        if (conns[i]->blocked || conns[i]->output.fd >= 0 || conn_output_unsent_bytes(conns[i]) == 0)
+            continue;
+        const struct send_buffer_part part = send_buffer_part(&conns[i]->output);
+        written[n_writes] = conns[i];
+        pieces[n_writes] =
+            (struct iovec){.iov_base = (char *) (uintptr_t) part.bytes, .iov_len = part.length};
+        writes[n_writes] =
+            (struct multi_write_write){.socket = conns[i]->fd, .pieces = &pieces[n_writes], .n_pieces = 1};
+        n_writes++;
+    }
+    if (n_writes < MULTI_WRITE_MIN || multi_write_write(&table->multi_write, writes, n_writes) < 0)
+        return;
+    for (size_t i = 0; i < n_writes; i++)
+        if (writes[i].done > 0)
+            send_buffer_advance(&written[i]->output, (size_t) writes[i].done);
+}
+
+void conn_output_flush_all(struct conn_table *table, struct conn *const conns[], size_t n) {
+    send_together(table, conns, n);
+    for (size_t i = 0; i < n; i++)
+        if (!conns[i]->blocked)
+            conn_output_flush(conns[i]);
+}
+
+const char *conn_output_failure(const struct conn *conn) {
+    if (conn->send_error != 0 && !is_disconnect(conn->send_error))
+        return "its answers can't be sent";
+    return conn_output_unsent_bytes(conn) > SESSION_OUTPUT_BYTES_MAX + REPLY_BYTES_MAX
+               ? "it leaves too much unread"
+               : NULL;
+}

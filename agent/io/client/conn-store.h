@@ -1,0 +1,34 @@
+/* Which connections the service manager keeps for a restart, and when it gets them: those with a lease, a
+ * waiting request or an observation before the reply that says so, others after a second. */
+#pragma once
+
+#include "io/client/conn.h"
+
+struct conn;
+
+void conn_store_init(struct conn *conn);
+void conn_store_deinit(struct conn *conn);
+
+/* Queues a new connection. Nothing without a store. */
+void conn_store_add(struct conn *conn, instant_ns now_ns);
+
+/* The connection is next in the queue: its state is lost when the connection is. */
+void conn_store_urge(struct conn *conn);
+
+/* The manager has the socket already. */
+void conn_store_adopt(struct conn *conn);
+
+/* The manager closes its copies, and gets the socket again: without a page. */
+void conn_store_replace(struct conn *conn);
+
+/* Stores the descriptor of the session's page too, and owns it. */
+void conn_store_add_page(struct conn *conn, int page_fd);
+
+/* Stores a connection that would lose something, before its client learns what. */
+void conn_store_before_reply(struct conn *conn, instant_ns now_ns);
+
+/* The session has ended: the manager closes its copies. Whether it has one of the socket. */
+bool conn_store_remove(struct conn *conn);
+
+/* Stores connections that are due. When to call next; INSTANT_NEVER without a store. */
+instant_ns conn_store_tick(struct conn_table *table, instant_ns now_ns);

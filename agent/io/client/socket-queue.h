@@ -1,0 +1,14 @@
+/* The send queue of a Unix stream socket, see unix(7), SIOCOUTQ. */
+#pragma once
+
+#include <linux/sockios.h>
+#include <stdbool.h>
+#include <sys/ioctl.h>
+
+/* Whether the peer has read everything, or the kernel can't tell. The kernel counts its own overhead, and
+ * one byte until it has seen that the last bytes were read. */
+static inline bool socket_queue_is_read(int fd) {
+    int unread = 0;
+
+    return ioctl(fd, SIOCOUTQ, &unread) < 0 || unread <= 1;
+}
