@@ -78,7 +78,7 @@ struct call_plan_answer {
 static inline void call_plan_answered(const struct call_plan_answer *answer, struct shard *shard,
                                       instant_ns now_ns) {
     if (answer->time_us >= 0)
-        shard_node_time(shard, answer->node, answer->time_us, answer->sent_ns, now_ns);
+        node_trust_time(shard, answer->node, answer->time_us, answer->sent_ns, now_ns);
     for (uint32_t i = 0; i < answer->count; i++) {
         if (i + CALL_PLAN_EXPECTED < answer->count)
             shard_expect(shard, answer->tickets[i + CALL_PLAN_EXPECTED]);

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "core/lock-value.h"
-#include "core/shard.h"
+#include "core/lease.h"
+#include "core/shard-state.h"
 
 static void append(char *buffer, size_t size, size_t *length, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -1,7 +1,8 @@
 #include "core/extension-schedule.h"
 
 #include "base/prefetch.h"
-#include "core/shard.h"
+#include "core/lease.h"
+#include "core/shard-state.h"
 
 /* An interval: this share of the ttl. Longer ones cost less; but a failure wants time for more tries, and
  * for a holder that is at risk to finish. */
@@ -43,7 +44,7 @@ instant_ns extension_schedule_first_ns(struct shard *shard, const struct lease *
  * and this distance come to less than usual, there is room, and the time is random. If they come to more
  * than is allowed, there is a crowd, whose turns are laid evenly from the middle on. */
 static void turn_begins(struct shard *shard, int64_t interval_us, instant_ns now_ns) {
-    struct extension_schedule *pace = &shard->pace;
+    struct shard_schedule *pace = &shard->pace;
     int64_t passed_us = instant_min((now_ns - pace->turn_ns) / NS_PER_US, interval_us);
 
     pace->lag -= passed_us * LAG_ONE / interval_us;
@@ -61,7 +62,7 @@ static void turn_begins(struct shard *shard, int64_t interval_us, instant_ns now
 
 instant_ns extension_schedule_next_ns(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     int64_t interval_us = interval_ns(lease) / NS_PER_US;
-    struct extension_schedule *pace = &shard->pace;
+    struct shard_schedule *pace = &shard->pace;
 
     if (pace->names++ % EXTENSION_TURN_NAMES == 0)
         turn_begins(shard, interval_us, now_ns);

@@ -15,15 +15,6 @@
 struct lease;
 struct shard;
 
-struct extension_schedule {
-    uint32_t names;     /* extended in this turn */
-    bool in_turn;       /* among them one that was due: not only tries after a failure, and hand-overs */
-    int64_t turn_lag;   /* from an extension to the next one, for the names of this turn */
-    int64_t lag;        /* the same for the turn that comes next, at turn_ns */
-    instant_ns turn_ns; /* when this turn began */
-    bool crowd;         /* a crowd's turns are being laid */
-};
-
 /* When a lease that has just been taken is extended, if it began at `started_ns`. */
 instant_ns extension_schedule_first_ns(struct shard *shard, const struct lease *lease);
 

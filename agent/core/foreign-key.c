@@ -4,7 +4,8 @@
 
 #include "base/bytes.h"
 #include "core/lock-value.h"
-#include "core/shard.h"
+#include "core/lease.h"
+#include "core/shard-state.h"
 
 /* The one that this value is being deleted by already, or NULL. */
 static struct lease *find_among(const struct list *leases, const struct lease *lease, const uint8_t *secret,
@@ -49,7 +50,7 @@ static struct lease *orphan_new(struct shard *shard, const struct lease *lease, 
 
 bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsigned node,
                            const struct vote *vote, instant_ns now_ns) {
-    const struct foreign_key_predecessor *predecessor = &shard->predecessor;
+    const struct shard_predecessor *predecessor = &shard->predecessor;
     uint8_t secret[SECRET_BYTES];
 
     if (predecessor->identity.length == 0 || now_ns < predecessor->from_ns ||

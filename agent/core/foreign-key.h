@@ -11,18 +11,9 @@
 
 #include "base/instant.h"
 #include "core/event.h"
-#include "core/lock-value.h"
 
 struct shard;
 struct lease;
-
-/* Who left them. */
-struct foreign_key_predecessor {
-    struct lock_value_identity identity; /* of length 0: there was none */
-    instant_ns
-        from_ns; /* before, some of its keys may be those of leases that were lost, and not yet over */
-    instant_ns until_ns; /* by then its last key has ended */
-};
 
 /* An attempt has met this value. True when it was an orphan, which is being deleted. */
 bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsigned node,

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-#include "core/shard.h"
+#include "core/lease.h"
+#include "core/shard-state.h"
 #include "core/validity.h"
 
 static void drop_former(struct shard *shard, struct lease *lease) {

@@ -5,7 +5,8 @@
 
 #include "base/hash.h"
 #include "core/error-text.h"
-#include "core/shard.h"
+#include "core/lease.h"
+#include "core/shard-state.h"
 
 #define FOR_EVER_MS INT64_MAX
 

@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "core/error-text.h"
+#include "core/extension-schedule.h"
 #include "core/key-refresh.h"
 #include "core/retry.h"
-#include "core/shard.h"
+#include "core/shard-state.h"
 #include "core/foreign-key.h"
 #include "core/resume.h"
 #include "core/token.h"

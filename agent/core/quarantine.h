@@ -33,7 +33,7 @@
  * it. */
 #pragma once
 
-#include "core/shard.h"
+#include "core/shard-state.h"
 
 enum { QUARANTINE_TEXT_BYTES = 200 };
 

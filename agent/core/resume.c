@@ -2,7 +2,8 @@
 
 #include "core/error-text.h"
 #include "core/retry.h"
-#include "core/shard.h"
+#include "core/lease.h"
+#include "core/shard-state.h"
 #include "core/validity.h"
 
 static enum resume_progress report_failed(struct shard *shard, const struct lease *lease,

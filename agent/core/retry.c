@@ -4,7 +4,8 @@
 
 #include "base/hash.h"
 #include "core/lock-value.h"
-#include "core/shard.h"
+#include "core/lease.h"
+#include "core/shard-state.h"
 
 /* Delays between attempts: random, so that contenders of several hosts drift apart. Polling's are large
  * against a round trip. The first ones after a split need not be, and grow; the grace is one or two. */

@@ -5,9 +5,10 @@
 
 #include "base/memory-layout.h"
 #include "base/prefetch.h"
+#include "core/extension-schedule.h"
 #include "core/key-refresh.h"
 #include "core/leader-query.h"
-#include "core/quarantine.h"
+#include "core/lease.h"
 #include "core/retry.h"
 #include "core/token.h"
 #include "core/validity.h"
@@ -252,15 +253,6 @@ void shard_send_look(struct shard *shard, struct leader_query *look, uint32_t it
     send_to(shard, &send, now_ns);
 }
 
-/* A former process of this agent granted longer leases than are configured now, and they go on. */
-static void grant_longer(struct shard *shard, uint32_t ttl_ms) {
-    if (ttl_ms <= shard->max_ttl_ms)
-        return;
-    shard->max_ttl_ms = ttl_ms;
-    for (unsigned i = 0; i < shard->config.nodes; i++)
-        node_outgrow(&shard->nodes[i], ttl_ms);
-}
-
 /* Its text; records that are owed give way to it, too. */
 static struct shared_string *text_for(struct shard *shard, const struct command *command) {
     struct shared_string *text;
@@ -305,13 +297,13 @@ static void take_on(struct shard *shard, const struct command *command, instant_
         return;
     }
     memcpy(lease->secret, command->secret, sizeof(lease->secret));
-    grant_longer(shard, command->ttl_ms);
+    node_trust_outgrow(shard, command->ttl_ms);
     lease->hold_until_ns = command->hold_until_ns;
     lease->token = command->token; /* of the holder's own word: nothing but the holder relies on it */
     lease_resume(shard, lease, now_ns);
 }
 
-void shard_succeed(struct shard *shard, const struct foreign_key_predecessor *predecessor) {
+void shard_succeed(struct shard *shard, const struct shard_predecessor *predecessor) {
     assert(predecessor->identity.length < sizeof(predecessor->identity.bytes));
 
     shard->predecessor = *predecessor;
@@ -354,317 +346,6 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
     }
 }
 
-static void node_report(struct shard *shard, unsigned node, enum standing standing, const char *reason) {
-    shard_report(shard, &(struct report){.kind = REPORT_NODE,
-                                         .stepped = shard->nodes[node].stepped,
-                                         .node = node,
-                                         .standing = standing,
-                                         .text = reason,
-                                         .text_length = (uint16_t) strlen(reason)});
-}
-
-/* What waited for this node goes on: releases that it is owed, extensions and attempts that lacked it. */
-static void node_back(struct shard *shard, unsigned node, instant_ns now_ns) {
-    if (shard->nodes[node].refuses)
-        node_report(shard, node, NODE_STATE_FAILED, shard->nodes[node].trouble);
-    else
-        node_report(shard, node, NODE_STATE_VOTING, "");
-    for (uint32_t index = 0; index < shard->leases.touched; index++) {
-        struct lease *lease = pool_at(&shard->leases, index);
-        if (lease->state != LEASE_FREE)
-            lease_node_back(shard, lease, node, now_ns);
-    }
-    for (uint32_t index = 0; index < shard->looks.touched; index++)
-        leader_query_node_judged(shard, pool_at(&shard->looks, index), now_ns);
-}
-
-/* What waited for a node that was not known goes on without it. */
-static void node_out(struct shard *shard, unsigned node, instant_ns now_ns) {
-    if (shard->nodes[node].known)
-        return;
-    shard->nodes[node].known = true;
-    for (uint32_t index = 0; index < shard->leases.touched; index++) {
-        struct lease *lease = pool_at(&shard->leases, index);
-        if (lease->state != LEASE_FREE)
-            lease_node_out(shard, lease, now_ns);
-    }
-    for (uint32_t index = 0; index < shard->looks.touched; index++)
-        leader_query_node_judged(shard, pool_at(&shard->looks, index), now_ns);
-}
-
-/* --- trust --- */
-
-static struct node_terms terms_of(const struct shard *shard, unsigned index) {
-    struct node_terms terms = {.max_ttl_ms = shard->max_ttl_ms, .quarantine = shard->config.quarantine};
-
-    terms.bless_ns = quarantine_until_ns(shard, index, &terms.covered_ms);
-    return terms;
-}
-
-/* Those that all agents of the fleet trust. */
-static node_set known_nodes(const struct shard *shard) {
-    node_set set = 0;
-
-    for (unsigned i = 0; i < shard->config.nodes; i++)
-        if (shard->nodes[i].trust == NODE_TRUSTED && shard->nodes[i].reading == NODE_READ_EPOCH)
-            set |= node_set_of(i);
-    return set;
-}
-
-/* Asks for what the node's trust wants now. */
-static void see_to_trust(struct shard *shard, unsigned index, instant_ns now_ns) {
-    struct node *node = &shard->nodes[index];
-    const struct node_terms terms = terms_of(shard, index);
-    enum node_wish wish = node_wish(node, &terms, now_ns);
-
-    if (wish == NODE_WANTS_NOTHING)
-        return;
-    node_asked(node, wish, now_ns);
-    if (wish == NODE_WANTS_BLESSING) {
-        const struct blessing blessing = node_blessing(node, &terms);
-        shard->sink.bless(shard->sink.userdata, index, &blessing);
-    } else if (wish == NODE_WANTS_AMENDMENT) {
-        const struct amendment amendment = node_amendment(node, &terms, now_ns);
-        shard->sink.amend(shard->sink.userdata, index, &amendment);
-    } else {
-        const struct inquiry inquiry = node_inquiry(node, shard->max_ttl_ms, known_nodes(shard));
-        node->noted = inquiry.known;
-        shard->sink.probe(shard->sink.userdata, index, &inquiry);
-    }
-}
-
-/* What a quarantine waits to hear is asked for at once, and soon all nodes know where we reach the others.
- * Why a quarantine has no end yet, people hear. */
-static void see_to_quarantines(struct shard *shard, instant_ns now_ns) {
-    node_set known = known_nodes(shard);
-    char text[QUARANTINE_TEXT_BYTES];
-
-    for (unsigned i = 0; i < shard->config.nodes; i++) {
-        struct node *node = &shard->nodes[i];
-        if (node->trust == NODE_TRUSTED && !node->probing && quarantine_wants(shard, i))
-            node_ask_time(node, now_ns);
-        else if (node->trust == NODE_TRUSTED && (known & (node_set) ~node->noted))
-            node->probe_ns = instant_min(node->probe_ns, now_ns + PROBE_MS * NS_PER_MS);
-        see_to_trust(shard, i, now_ns);
-        bool explains = quarantine_explain(shard, i, now_ns, text);
-        if (explains)
-            node_note_trouble(node, text, strlen(text));
-        if (explains != node->explained && node->trust == NODE_QUARANTINED)
-            node_report(shard, i, NODE_STATE_QUARANTINED, node->trouble);
-        node->explained = explains;
-    }
-}
-
-void shard_node_ready(struct shard *shard, unsigned node, instant_ns now_ns) {
-    assert(node < shard->config.nodes);
-
-    node_ready(&shard->nodes[node], now_ns);
-    node_report(shard, node, NODE_STATE_PROBING, shard->nodes[node].trouble);
-    see_to_trust(shard, node, now_ns);
-}
-
-static void report_distrust(struct shard *shard, unsigned index) {
-    const struct node *node = &shard->nodes[index];
-    enum standing standing = node->trust == NODE_QUARANTINED                     ? NODE_STATE_QUARANTINED
-                             : node->blessed && !node->foreign && !node->stepped ? NODE_STATE_PROBING
-                                                                                 : NODE_STATE_FAILED;
-    node_report(shard, index, standing, node->trouble);
-}
-
-static void judge_steps(struct shard *shard, instant_ns now_ns);
-
-static const char of_others[] = "another node of this agent belongs to agents with other nodes: see there";
-
-static void node_counts(struct shard *shard, unsigned index, instant_ns now_ns) {
-    struct node *node = &shard->nodes[index];
-
-    if (!node->barred) {
-        node_back(shard, index, now_ns);
-        return;
-    }
-    node_note_trouble(node, of_others, sizeof(of_others) - 1);
-    node_report(shard, index, NODE_STATE_FAILED, node->trouble);
-}
-
-/* An agent with another set of nodes may have a majority without the one that tells of it: no node is asked
- * while one tells. */
-static void bar_nodes(struct shard *shard, instant_ns now_ns) {
-    bool barred = false;
-
-    for (unsigned i = 0; i < shard->config.nodes; i++)
-        barred |= shard->nodes[i].foreign;
-    if (barred == shard->barred)
-        return;
-    shard->barred = barred;
-    for (unsigned i = 0; i < shard->config.nodes; i++) {
-        struct node *node = &shard->nodes[i];
-        node->barred = barred;
-        if (node->trust != NODE_TRUSTED)
-            continue;
-        node->trouble[0] = '\0';
-        node_counts(shard, i, now_ns);
-    }
-}
-
-/* In a moment it is blessed, or its epoch agreed on. */
-static bool trust_is_near(const struct shard *shard, const struct node *node, const struct probe *probe) {
-    if (node->trust == NODE_QUARANTINED)
-        return !shard->config.quarantine || node->hurry;
-    return !probe->error && node->blessed && !node->foreign && !node->stepped;
-}
-
-void shard_node_probed(struct shard *shard, unsigned index, const struct probe *probe, instant_ns now_ns) {
-    assert(index < shard->config.nodes);
-
-    struct node *node = &shard->nodes[index];
-    if (!node->ready || !node->probing)
-        return;
-    bool recovered = node_answered(node, true, now_ns) == NODE_RECOVERED;
-    if (probe->time_us >= 0)
-        shard_node_time(shard, index, probe->time_us, probe->sent_ns, now_ns);
-    enum node_trust before = (enum node_trust) node->trust; /* its time may have told of a step */
-    const struct node_terms terms = terms_of(shard, index);
-    node_probed(node, probe, &terms, now_ns);
-    for (unsigned i = 0; i < shard->config.nodes; i++)
-        if (probe->elsewhere & node_set_of(i))
-            shard->nodes[i].elsewhere_ns = now_ns;
-    judge_steps(shard, now_ns);
-    if (node->trust == NODE_TRUSTED)
-        node->known = true;
-    else if (!trust_is_near(shard, node, probe))
-        node_out(shard, index, now_ns);
-    if (node->trust == NODE_TRUSTED && (before != NODE_TRUSTED || recovered))
-        node_counts(shard, index, now_ns);
-    else if (node->trust == NODE_TRUSTED)
-        ; /* as it was */
-    else if (before != NODE_QUARANTINED || probe->error || recovered)
-        report_distrust(shard, index);
-    bar_nodes(shard, now_ns);
-    see_to_quarantines(shard, now_ns);
-}
-
-void shard_probe_early(struct shard *shard, int64_t early_ns, instant_ns now_ns) {
-    for (unsigned i = 0; i < shard->config.nodes; i++) {
-        const struct node_terms terms = terms_of(shard, i);
-        if (node_wish_due_ns(&shard->nodes[i], &terms) - now_ns > early_ns)
-            continue;
-        node_ask_time(&shard->nodes[i], now_ns);
-        see_to_trust(shard, i, now_ns);
-    }
-}
-
-/* --- clocks --- */
-
-/* Our own clock may have stood still: then every deadline is later than the keys' end. */
-static void lose_all(struct shard *shard, instant_ns now_ns) {
-    for (uint32_t index = 0; index < shard->leases.touched; index++) {
-        struct lease *lease = pool_at(&shard->leases, index);
-        if (lease->state == LEASE_HELD)
-            lease_outlived(shard, lease, now_ns);
-    }
-}
-
-/* Whose clock was set: a node's, or ours? The others' answers since then tell. */
-static void judge_steps(struct shard *shard, instant_ns now_ns) {
-    unsigned steady = 0, stepped = 0, forward = 0;
-    instant_ns since_ns = INSTANT_NEVER, after_ns = INSTANT_LONG_AGO;
-
-    if (!shard->judging)
-        return;
-    for (unsigned i = 0; i < shard->config.nodes; i++) {
-        const struct node *node = &shard->nodes[i];
-        if (!node->stepped || node->judged)
-            continue;
-        stepped++;
-        forward += node->step_ns > 0;
-        since_ns = instant_min(since_ns, node->stepped_ns);
-        after_ns = instant_max(after_ns, node->step_after_ns);
-    }
-    if (stepped == 0) {
-        shard->judging = false;
-        return;
-    }
-    for (unsigned i = 0; i < shard->config.nodes; i++) {
-        const struct clock_offset *offset = &shard->nodes[i].offset;
-        if (!node_can_be_asked(&shard->nodes[i]) || !offset->known || offset->known_since_ns > after_ns)
-            continue; /* who has not heard the clock before the step can't tell */
-        if (offset->sent_ns < since_ns) {
-            node_ask_time(&shard->nodes[i], now_ns); /* what was under way may be from before */
-            return;
-        }
-        steady++;
-    }
-    for (unsigned i = 0; i < shard->config.nodes; i++) {
-        struct node *node = &shard->nodes[i];
-        if (node->stepped && !node->judged)
-            node_judge(node, steady >= stepped, now_ns);
-    }
-    shard->judging = false;
-    if (stepped > steady && forward > 0)
-        lose_all(shard, now_ns);
-}
-
-/* What was granted with the node's vote may stand on one leg less than it seems. */
-static void votes_are_void(struct shard *shard, unsigned node, instant_ns now_ns) {
-    for (uint32_t index = 0; index < shard->leases.touched; index++) {
-        struct lease *lease = pool_at(&shard->leases, index);
-        if (lease->state != LEASE_FREE && lease->state != LEASE_RELEASING)
-            lease_vote_is_void(shard, lease, node, now_ns);
-    }
-}
-
-void shard_node_time(struct shard *shard, unsigned index, int64_t time_us, instant_ns sent_ns,
-                     instant_ns now_ns) {
-    assert(index < shard->config.nodes);
-
-    struct node *node = &shard->nodes[index];
-    if (node_told_time(node, time_us, sent_ns, now_ns, quarantine_longest_ns(shard))) {
-        node_report(shard, index, NODE_STATE_FAILED, node->trouble);
-        for (unsigned i = 0; i < shard->config.nodes; i++)
-            node_ask_time(&shard->nodes[i], now_ns);
-        votes_are_void(shard, index, now_ns);
-        shard->judging = true;
-    }
-    if (!shard->judging)
-        return;
-    judge_steps(shard, now_ns);
-    for (unsigned i = 0; i < shard->config.nodes; i++)
-        see_to_trust(shard, i, now_ns);
-}
-
-void shard_node_bless(struct shard *shard, unsigned index, instant_ns now_ns) {
-    assert(index < shard->config.nodes);
-
-    const struct node_terms terms = terms_of(shard, index);
-    node_hurry(&shard->nodes[index], &terms, now_ns);
-    see_to_trust(shard, index, now_ns);
-}
-
-instant_ns shard_node_until_ns(const struct shard *shard, unsigned node) {
-    assert(node < shard->config.nodes);
-
-    int64_t most_ns = validity_quarantine_ns(TTL_MS_MAX);
-    uint32_t covered_ms;
-    instant_ns until_ns = quarantine_until_ns(shard, node, &covered_ms);
-    if (!shard->nodes[node].ready || until_ns == INSTANT_NEVER)
-        return INSTANT_NEVER;
-    /* Others are to be heard first: it need not take as long as any lease may last. */
-    bool open = shard->config.quarantine && until_ns >= shard->nodes[node].marked_ns + most_ns &&
-                quarantine_longest_ns(shard) < most_ns;
-    return open ? INSTANT_NEVER : until_ns;
-}
-
-void shard_node_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason,
-                     instant_ns now_ns) {
-    assert(node < shard->config.nodes);
-
-    node_gone(&shard->nodes[node], reason);
-    node_report(shard, node, standing, reason);
-    if (standing != NODE_STATE_PROBING)
-        node_out(shard, node, now_ns);
-    judge_steps(shard, now_ns);
-}
-
 void shard_expect(const struct shard *shard, uint64_t ticket) {
     uint32_t item = (uint32_t) ticket;
 
@@ -674,42 +355,11 @@ void shard_expect(const struct shard *shard, uint64_t ticket) {
     timer_queue_expect(&shard->due, item);
 }
 
-void shard_node_refuses(struct shard *shard, unsigned index, const char *why) {
-    struct node *node = &shard->nodes[index];
-    bool refused = node->refuses;
-
-    if (!node_can_be_asked(node) || refused == (why != NULL))
-        return;
-    node->refuses = why != NULL;
-    if (node->slow)
-        return; /* that is what is shown */
-    if (why && why != node->trouble)
-        node_note_trouble(node, why, strlen(why));
-    else if (!why)
-        node->trouble[0] = '\0';
-    node_report(shard, index, why ? NODE_STATE_FAILED : NODE_STATE_VOTING, node->trouble);
-}
-
 void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
                 instant_ns now_ns) {
-    assert(node < shard->config.nodes);
-
     uint32_t item = (uint32_t) ticket, serial = (uint32_t) (ticket >> 32);
-    enum node_change change = node_answered(&shard->nodes[node], vote->kind != VOTE_CUT, now_ns);
+    bool recovered = node_trust_answered(shard, node, vote, now_ns);
 
-    if (vote->kind == VOTE_EPOCH) {
-        bool trusted = shard->nodes[node].trust == NODE_TRUSTED;
-        node_doubt(&shard->nodes[node]);
-        if (trusted)
-            node_report(shard, node, NODE_STATE_PROBING, shard->nodes[node].trouble);
-        see_to_trust(shard, node, now_ns);
-    } else if (vote->kind == VOTE_REFUSED) {
-        node_note_trouble(&shard->nodes[node], vote->text, vote->text_length);
-        if (!shard->nodes[node].refuses && node_refuses_keys(vote->text, vote->text_length))
-            shard_node_refuses(shard, node, shard->nodes[node].trouble);
-    } else if (vote->kind != VOTE_CUT && shard->nodes[node].trust == NODE_TRUSTED &&
-               !shard->nodes[node].refuses && !shard->nodes[node].slow)
-        shard->nodes[node].trouble[0] = '\0'; /* otherwise it says why the node is not trusted */
     if (item < shard->leases.capacity) {
         struct lease *lease = pool_at(&shard->leases, item);
         if (lease->state != LEASE_FREE && lease->serial == serial)
@@ -719,8 +369,8 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
         if (look->request != 0 && look->serial == serial)
             leader_query_vote(shard, look, node, vote);
     }
-    if (change == NODE_RECOVERED && node_can_be_asked(&shard->nodes[node]))
-        node_back(shard, node, now_ns);
+    if (recovered && node_can_be_asked(&shard->nodes[node]))
+        node_trust_recovered(shard, node, now_ns);
     lease_release_backlog(shard, now_ns);
 }
 
@@ -751,28 +401,6 @@ void shard_freed(struct shard *shard, unsigned node, uint64_t request, instant_n
         lease_freed(shard, lease, node, now_ns);
 }
 
-static void tick_nodes(struct shard *shard, instant_ns now_ns) {
-    judge_steps(shard, now_ns);
-    for (unsigned i = 0; i < shard->config.nodes; i++) {
-        switch (node_tick(&shard->nodes[i], now_ns)) {
-        case NODE_STALLED:
-            node_report(shard, i, NODE_STATE_FAILED, shard->nodes[i].trouble);
-            break;
-        case NODE_SLOW:
-            if (shard->nodes[i].trust == NODE_TRUSTED)
-                node_report(shard, i, NODE_STATE_VOTING, shard->nodes[i].trouble);
-            break;
-        case NODE_CUT:
-            shard->sink.cut(shard->sink.userdata, i);
-            break;
-        case NODE_SAME:
-        case NODE_RECOVERED:
-            break;
-        }
-        see_to_trust(shard, i, now_ns);
-    }
-}
-
 /* Those due at the same instant come next: the second one's text, and the third one. */
 static void expect_neighbours(const struct shard *shard, uint32_t item) {
     uint32_t second = timer_queue_neighbour(&shard->due, item),
@@ -787,7 +415,7 @@ static void expect_neighbours(const struct shard *shard, uint32_t item) {
 
 void shard_tick(struct shard *shard, instant_ns now_ns) {
     extension_schedule_begin(shard);
-    tick_nodes(shard, now_ns);
+    node_trust_tick(shard, now_ns);
     while (timer_queue_earliest(&shard->due) <= now_ns) {
         uint32_t item = timer_queue_first(&shard->due);
         expect_neighbours(shard, item);
@@ -801,12 +429,5 @@ void shard_tick(struct shard *shard, instant_ns now_ns) {
 }
 
 instant_ns shard_due_ns(const struct shard *shard) {
-    instant_ns due_ns = timer_queue_earliest(&shard->due);
-
-    for (unsigned i = 0; i < shard->config.nodes; i++) {
-        due_ns = instant_min(due_ns, node_due_ns(&shard->nodes[i]));
-        const struct node_terms terms = terms_of(shard, i);
-        due_ns = instant_min(due_ns, node_wish_due_ns(&shard->nodes[i], &terms));
-    }
-    return due_ns;
+    return instant_min(timer_queue_earliest(&shard->due), node_trust_due_ns(shard));
 }

@@ -6,82 +6,8 @@
  * the shard. */
 #pragma once
 
-#include "base/timer-queue.h"
-#include "base/pool.h"
-#include "base/random.h"
-#include "base/shared-string.h"
-#include "core/event.h"
-#include "core/lease.h"
-#include "core/node.h"
-#include "core/extension-schedule.h"
-#include "core/foreign-key.h"
-
-struct shard_config {
-    unsigned nodes;
-    uint32_t requests_max;         /* commands' request numbers modulo this are unique among the living */
-    const char *const *node_names; /* must outlive the shard */
-    uint32_t max_ttl_ms;           /* the longest that a command to contend asks for */
-    uint32_t fence_skew_ms;        /* how far a token may be from a node's clock */
-    bool quarantine; /* nodes that lost their memory rest for that long; otherwise they vote at once */
-    uint64_t seed;   /* for delays and jitter */
-};
-
-struct shard_sink {
-    /* Ask these nodes. */
-    void (*send)(void *userdata, const struct send *send);
-    /* Tell the front. */
-    void (*report)(void *userdata, const struct report *report);
-    /* Ask the node whether its epoch key names its process, and if not whether this mark of ours stands, or
-     * to leave it; or bless it if the mark stands. shard_node_probed() has the answer. */
-    void (*probe)(void *userdata, unsigned node, const struct inquiry *inquiry);
-    void (*bless)(void *userdata, unsigned node, const struct blessing *blessing);
-    /* Change its epoch, if that is the one that was found last. The same has the answer. */
-    void (*amend)(void *userdata, unsigned node, const struct amendment *amendment);
-    /* Give the connection to this silent node up. */
-    void (*cut)(void *userdata, unsigned node);
-    /* Fresh random bytes for a lock value: from getrandom(2), except in a simulation. */
-    void (*secret)(void *userdata, uint8_t secret[SECRET_BYTES]);
-    /* Listen on all nodes for the end of this name's keys, or no more; shard_listening() tells where that
-     * stands, shard_freed() what is heard. */
-    void (*listen)(void *userdata, uint64_t request, const struct shared_string *name, bool wanted);
-    void *userdata;
-};
-
-/* Totals since the start, for people. */
-struct shard_counters {
-    uint64_t grants, releases, losses, extensions, extensions_failed;
-    int64_t extension_late_ns;          /* the latest that an extension was sent after it was due */
-    uint32_t extension_margin_permille; /* of the ttl that was left at the closest extension */
-    uint32_t held;
-};
-
-struct leader_query;
-
-struct shard {
-    struct shard_config config;
-    struct shard_sink sink;
-    struct random random;
-    struct node nodes[NODES_MAX];
-    struct pool leases;
-    struct pool looks;
-    struct timer_queue due;     /* leases, then looks */
-    uint32_t *lease_of_request; /* by request modulo requests_max: slot + 1 */
-    struct shared_string_pool texts;
-    struct list ending; /* leases whose keys are about to be deleted: lost, or the front waits for the end */
-    struct list owing;  /* the same, but for nobody: the oldest gives way to a request, see core/window.h */
-    struct list backlog;                 /* releases that are held back */
-    uint32_t attempts_max, releases_max; /* names under way to a node: NODE_…_MAX; a test may have less */
-    instant_ns place_ns;                 /* the last place in the queue of what is held back */
-    bool judging;                        /* a clock was set, and it is not known whose */
-    struct extension_schedule pace;
-    struct foreign_key_predecessor predecessor;
-    int64_t token_high;  /* the largest token granted here */
-    uint32_t max_ttl_ms; /* the longest lease here: as configured, or resumed with a longer ttl */
-    bool barred;         /* a node is of another fleet: none is asked */
-    uint32_t waiting;    /* leases in LEASE_WAITING: spreads their retries */
-    int64_t trip_ns;     /* how long an attempt takes, smoothed; 0: none yet */
-    struct shard_counters counters;
-};
+#include "core/node-trust.h"
+#include "core/shard-state.h"
 
 /* How much memory shard_init() wants for this configuration. Most of it is never touched. */
 size_t shard_memory_bytes(const struct shard_config *config);
@@ -98,26 +24,8 @@ void shard_expect(const struct shard *shard, uint64_t ticket);
 void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
                 instant_ns now_ns);
 
-/* The node is connected and greeted: it is probed, and votes when it is trusted. Or it is not (any more) and
- * why: votes of what was under way come before. */
-void shard_node_ready(struct shard *shard, unsigned node, instant_ns now_ns);
-void shard_node_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason,
-                     instant_ns now_ns);
-
-/* A trusted node that takes no new keys (NULL: it does again) is asked as before, for it extends those that
- * it has, but does not count as voting. */
-void shard_node_refuses(struct shard *shard, unsigned node, const char *why);
-void shard_node_probed(struct shard *shard, unsigned node, const struct probe *probe, instant_ns now_ns);
-
-/* The nodes are being asked something else: trusted ones that are to be probed within this time are now. */
-void shard_probe_early(struct shard *shard, int64_t early_ns, instant_ns now_ns);
-
-/* The node told its TIME in an answer to what was sent at `sent_ns`. Before the votes in that answer. */
-void shard_node_time(struct shard *shard, unsigned node, int64_t time_us, instant_ns sent_ns,
-                     instant_ns now_ns);
-
 /* The front goes on from this process's ledger: its leases stand in the front's lines already. */
-void shard_succeed(struct shard *shard, const struct foreign_key_predecessor *predecessor);
+void shard_succeed(struct shard *shard, const struct shard_predecessor *predecessor);
 
 /* The node is listened to for the request's name, since then. Or for no name any more. */
 void shard_listening(struct shard *shard, unsigned node, uint64_t request, instant_ns since_ns,
@@ -127,49 +35,8 @@ void shard_deaf(struct shard *shard, unsigned node, instant_ns now_ns);
 /* It tells that the key of the request's name may be gone: a hint. */
 void shard_freed(struct shard *shard, unsigned node, uint64_t request, instant_ns now_ns);
 
-/* An operator knows that the node has forgotten nothing that still counts. */
-void shard_node_bless(struct shard *shard, unsigned node, instant_ns now_ns);
-
-/* When its quarantine ends as far as is known; or INSTANT_NEVER. */
-instant_ns shard_node_until_ns(const struct shard *shard, unsigned node);
-
 /* Does what is due by now. */
 void shard_tick(struct shard *shard, instant_ns now_ns);
 
 /* When shard_tick() has something to do. */
 instant_ns shard_due_ns(const struct shard *shard);
-
-/* --- for the other files of core --- */
-
-/* Nodes that can be asked now. */
-node_set shard_askable(const struct shard *shard);
-
-/* Too few can be asked now, but with those that are not known yet there may be a quorum. */
-bool shard_may_gain_quorum(const struct shard *shard);
-
-/* Asks `nodes` (all askable) for the lease's `operation` under a new serial. */
-void shard_send(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
-                instant_ns now_ns);
-
-/* Asks `nodes` once more within the round under way: the answers of the others go on counting. */
-void shard_send_again(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
-                      instant_ns now_ns);
-
-/* Asks `nodes` (all askable) who holds the look's name. `item`: its place in `due`. */
-void shard_send_look(struct shard *shard, struct leader_query *look, uint32_t item, node_set nodes,
-                     instant_ns now_ns);
-
-void shard_report(struct shard *shard, const struct report *report);
-void shard_set_due(struct shard *shard, struct lease *lease, instant_ns due_ns);
-instant_ns shard_lease_due_ns(const struct shard *shard, const struct lease *lease);
-struct lease *shard_lease_new(struct shard *shard); /* NULL when all slots are taken */
-
-/* It has got past its attempts: what they knew gives way to what is known of it from now on. */
-void shard_lease_leave_attempts(struct shard *shard, struct lease *lease);
-
-/* The front wants to hear no more of this lease. */
-void shard_lease_detach(struct shard *shard, struct lease *lease);
-
-/* Whether a lease with this secret has ended here and its keys may not all be gone. */
-bool shard_is_ending(const struct shard *shard, const uint8_t secret[SECRET_BYTES]);
-void shard_lease_free(struct shard *shard, struct lease *lease);

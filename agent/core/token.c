@@ -1,6 +1,7 @@
 #include "core/token.h"
 
-#include "core/shard.h"
+#include "core/lease.h"
+#include "core/shard-state.h"
 
 enum {
     BLOCKS_ROOM_DIVISOR = 4,

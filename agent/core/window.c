@@ -2,7 +2,8 @@
 
 #include <assert.h>
 
-#include "core/shard.h"
+#include "core/lease.h"
+#include "core/shard-state.h"
 
 enum {
     WINDOW_STEP_NS = 2000,         /* between two places: a node takes about as long for a release */

@@ -153,7 +153,7 @@ static void break_connection(struct sim_keeper *keeper, unsigned node) {
     connection->life++;
     calls_cut(keeper, node);
     ears_close(keeper, node);
-    shard_node_gone(&keeper->shard, node, NODE_STATE_CONNECTING, "cut", keeper_now(keeper));
+    node_trust_gone(&keeper->shard, node, NODE_STATE_CONNECTING, "cut", keeper_now(keeper));
     struct event event =
         event_of(keeper->agent, EVENT_CONNECTED, sim_now_ns + pick(1, sim_calm ? 20 : 800) * NS_PER_MS);
     event.keeper = (uint8_t) keeper->index;
@@ -225,7 +225,7 @@ static void keeper_probed(struct sim_keeper *keeper, const struct event *event) 
     connection->generation = answer->generation;
     if (answer->blessed)
         connection->blessed_process = event->as.probe.epoch;
-    shard_node_probed(&keeper->shard, event->node, answer, keeper_now(keeper));
+    node_trust_probed(&keeper->shard, event->node, answer, keeper_now(keeper));
 }
 
 static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
@@ -240,7 +240,7 @@ static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
     } else if (event->kind == EVENT_CONNECTED) {
         keeper->connections[event->node].up = true;
         ears_open(keeper, event->node);
-        shard_node_ready(&keeper->shard, event->node, keeper_now(keeper));
+        node_trust_ready(&keeper->shard, event->node, keeper_now(keeper));
     } else if (event->kind == EVENT_TURN) {
         end_turn(keeper);
     } else if (is_of_ears(event)) {
@@ -423,7 +423,7 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
         connection->request_ns = connection->reply_ns = 0;
         keeper->ears[i] = (struct sim_ear){.life = keeper->ears[i].life + 1};
         ears_open(keeper, i);
-        shard_node_ready(&keeper->shard, i, keeper_now(keeper));
+        node_trust_ready(&keeper->shard, i, keeper_now(keeper));
     }
     keeper_settle(keeper);
 }

@@ -250,7 +250,7 @@ MUTATIONS = [
      "    if (answer->time_us >= 0)\n", "    if (false)\n", "agent/core/call-plan.h",
      "answer->tickets[i], &vote, now_ns);\n    }\n",
      "answer->tickets[i], &vote, now_ns);\n    }\n    if (answer->time_us >= 0)\n"
-     "        shard_node_time(shard, answer->node, answer->time_us, answer->sent_ns, now_ns);\n"),
+     "        node_trust_time(shard, answer->node, answer->time_us, answer->sent_ns, now_ns);\n"),
     ("the epoch of a node that is not blessed goes out (connection)", "tests/sim/agent.c",
      "answer->blessed ? event->as.probe.epoch : EPOCH_OF_NONE", "event->as.probe.epoch"),
 ]

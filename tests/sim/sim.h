@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "core/call-plan.h"
+#include "core/lease.h"
 #include "core/shard.h"
 #include "local/registry.h"
 

@@ -96,8 +96,8 @@ static void on_listen(void *userdata, uint64_t request, const struct shared_stri
 }
 
 void node_joins(unsigned node) {
-    shard_node_ready(&harness.shard, node, harness.now_ns);
-    shard_node_probed(&harness.shard, node, &blessed_node, harness.now_ns);
+    node_trust_ready(&harness.shard, node, harness.now_ns);
+    node_trust_probed(&harness.shard, node, &blessed_node, harness.now_ns);
 }
 
 void shard_harness_begin(unsigned nodes) {
@@ -176,7 +176,7 @@ void vote(unsigned node, const struct sent *sent, enum vote_kind kind) {
 void trusted_nodes_answer(void) {
     for (unsigned i = 0; i < harness.shard.config.nodes; i++)
         if (harness.shard.nodes[i].trust == NODE_TRUSTED && harness.shard.nodes[i].probing)
-            shard_node_probed(&harness.shard, i, &blessed_node, harness.now_ns);
+            node_trust_probed(&harness.shard, i, &blessed_node, harness.now_ns);
 }
 
 void pass_ms(int64_t ms) {

@@ -234,11 +234,11 @@ static void probe_answered(unsigned node) {
 
     if (is_faulty(node) && world.fault == QUARANTINED)
         probe = (struct probe){.time_us = -1};
-    shard_node_probed(&world.shard, node, &probe, world.now_ns);
+    node_trust_probed(&world.shard, node, &probe, world.now_ns);
 }
 
 static void node_breaks(unsigned node) {
-    shard_node_gone(&world.shard, node, NODE_STATE_CONNECTING, "connection refused", world.now_ns);
+    node_trust_gone(&world.shard, node, NODE_STATE_CONNECTING, "connection refused", world.now_ns);
 }
 
 /* --- time --- */
@@ -415,7 +415,7 @@ static void join_nodes(enum fault fault, node_set faulty) {
     }
     for (unsigned i = 0; i < world.n_nodes; i++)
         if (!is_faulty(i) || fault != CONNECTING)
-            shard_node_ready(&world.shard, i, world.now_ns);
+            node_trust_ready(&world.shard, i, world.now_ns);
     pass_ms(5);
 }
 
@@ -600,11 +600,11 @@ static void test_start(bool resume) {
         world.faulty = node_set_of(1);
         ask_for(0, "x", wait ? LONG_MS : 0, resume);
         pass_ms(5);
-        shard_node_ready(&world.shard, 0, world.now_ns);
+        node_trust_ready(&world.shard, 0, world.now_ns);
         pass_ms(5);
         is_string(askers[0].word, "", "one of three nodes votes");
         instant_ns begun_ns = world.now_ns;
-        shard_node_ready(&world.shard, 2, world.now_ns);
+        node_trust_ready(&world.shard, 2, world.now_ns);
         pass_ms(50);
         is_string(askers[0].word, "granted", what);
         ok(askers[0].answered_ns - begun_ns < 3 * NS_PER_MS, "as soon as the second one does");

@@ -138,7 +138,7 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
     cuts += vote->kind == VOTE_CUT;
 }
 
-void shard_node_time(struct shard *shard, unsigned node, int64_t time_us, instant_ns sent_ns,
+void node_trust_time(struct shard *shard, unsigned node, int64_t time_us, instant_ns sent_ns,
                      instant_ns now_ns) {
     (void) shard;
     (void) node;

@@ -164,7 +164,7 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
     votes[n_votes++] = (struct seen_vote){ticket, *vote};
 }
 
-void shard_node_time(struct shard *shard, unsigned node, int64_t time_us, instant_ns sent_ns,
+void node_trust_time(struct shard *shard, unsigned node, int64_t time_us, instant_ns sent_ns,
                      instant_ns now_ns) {
     (void) shard;
     (void) node;

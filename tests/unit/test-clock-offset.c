@@ -60,7 +60,7 @@ static void test_small_steps(void) {
 
 /* An answer of this node, on its way for 1 ms, by a clock that is `set_ms` ahead. */
 static void tell_clock(unsigned node, int64_t set_ms) {
-    shard_node_time(&harness.shard, node, epoch_us + harness.now_ns / NS_PER_US + set_ms * 1000,
+    node_trust_time(&harness.shard, node, epoch_us + harness.now_ns / NS_PER_US + set_ms * 1000,
                     harness.now_ns - NS_PER_MS, harness.now_ns);
 }
 
@@ -74,7 +74,7 @@ static void probed_with(unsigned node, int64_t floor_us) {
     struct probe probe = blessed_node;
 
     probe.floor_us = floor_us;
-    shard_node_probed(&harness.shard, node, &probe, harness.now_ns);
+    node_trust_probed(&harness.shard, node, &probe, harness.now_ns);
 }
 
 static bool is_asked(unsigned node) {
@@ -106,7 +106,7 @@ static void test_step_of_a_node(void) {
     ok(!is_asked(2), "the blessing that it had does not count");
     pass_ms(1);
     is_int(harness.withdrawn_us[2], 77, "rule 11: and is withdrawn");
-    shard_node_probed(&harness.shard, 2, &marked_node, harness.now_ns);
+    node_trust_probed(&harness.shard, 2, &marked_node, harness.now_ns);
     probed_with(2, 78);
     ok(!last_report(REPORT_LOST), "the lease goes on");
 }
@@ -222,15 +222,15 @@ static void test_step_of_ours(void) {
 /* While we were away others may have blessed it and been granted leases, which ended with the step. */
 static void test_step_in_quarantine(void) {
     begin_with_clocks(3);
-    shard_node_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
-    shard_node_ready(&harness.shard, 0, harness.now_ns);
-    shard_node_probed(&harness.shard, 0, &marked_node, harness.now_ns);
+    node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+    node_trust_ready(&harness.shard, 0, harness.now_ns);
+    node_trust_probed(&harness.shard, 0, &marked_node, harness.now_ns);
     uint32_t mark = harness.marks[0];
-    shard_node_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+    node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
     pass_ms(100000);
-    shard_node_ready(&harness.shard, 0, harness.now_ns);
+    node_trust_ready(&harness.shard, 0, harness.now_ns);
     tell_clock(0, 5000);
-    shard_node_probed(&harness.shard, 0, &marked_node, harness.now_ns);
+    node_trust_probed(&harness.shard, 0, &marked_node, harness.now_ns);
     pass_ms(1000);
     ok(harness.blessings[0] == 0 && harness.leaves[0] && harness.marks[0] != mark,
        "rule 11: a mark from before the step proves nothing: the time begins anew");
@@ -242,10 +242,10 @@ static void comes_back_as_heir(unsigned node, int64_t set_ms) {
                                 .time_us = epoch_us + harness.now_ns / NS_PER_US + set_ms * 1000,
                                 .sent_ns = harness.now_ns - NS_PER_MS};
 
-    shard_node_gone(&harness.shard, node, NODE_STATE_FAILED, "gone", harness.now_ns);
+    node_trust_gone(&harness.shard, node, NODE_STATE_FAILED, "gone", harness.now_ns);
     pass_ms(500);
-    shard_node_ready(&harness.shard, node, harness.now_ns);
-    shard_node_probed(&harness.shard, node, &probe, harness.now_ns);
+    node_trust_ready(&harness.shard, node, harness.now_ns);
+    node_trust_probed(&harness.shard, node, &probe, harness.now_ns);
 }
 
 static void test_heir(void) {
@@ -253,23 +253,23 @@ static void test_heir(void) {
     comes_back_as_heir(1, 0);
     is_int(harness.blessings[1], 1, "rule 10: one with all data of a blessed process is blessed at once");
     ok(!is_asked(1), "but not before");
-    shard_node_probed(&harness.shard, 1, &blessed_node, harness.now_ns);
+    node_trust_probed(&harness.shard, 1, &blessed_node, harness.now_ns);
     ok(is_asked(1), "then it votes");
 
     comes_back_as_heir(2, 9000);
     is_int(harness.blessings[2], 0, "rule 11: not when its clock was set meanwhile");
     pass_ms(1000);
     ok(harness.disowned[2] && harness.leaves[2], "then it is disowned, and rests");
-    shard_node_probed(&harness.shard, 2, &new_node, harness.now_ns);
+    node_trust_probed(&harness.shard, 2, &new_node, harness.now_ns);
     pass_ms(1000);
     ok(!harness.disowned[2], "once");
     is_int(harness.blessings[2], 0, "for the whole of the quarantine");
 }
 
 static void from_new_connection(unsigned node, const struct probe *probe) {
-    shard_node_gone(&harness.shard, node, NODE_STATE_FAILED, "gone", harness.now_ns);
-    shard_node_ready(&harness.shard, node, harness.now_ns);
-    shard_node_probed(&harness.shard, node, probe, harness.now_ns);
+    node_trust_gone(&harness.shard, node, NODE_STATE_FAILED, "gone", harness.now_ns);
+    node_trust_ready(&harness.shard, node, harness.now_ns);
+    node_trust_probed(&harness.shard, node, probe, harness.now_ns);
 }
 
 static void test_heir_of_others(void) {
@@ -279,7 +279,7 @@ static void test_heir_of_others(void) {
     tell_clock(0, 0);
     tell_clock(1, 0);
     pass_ms(1000);
-    shard_node_probed(&harness.shard, 2, &blessed_node, harness.now_ns); /* another agent let it inherit */
+    node_trust_probed(&harness.shard, 2, &blessed_node, harness.now_ns); /* another agent let it inherit */
     ok(!is_asked(2), "rule 11: what another agent lets a node inherit whose clock was set does not count");
 }
 
@@ -292,7 +292,7 @@ static int64_t withdrawn_in_the_end(unsigned node, const struct probe *probe) {
     for (unsigned i = 0; i < 200 && harness.withdrawn_us[node] == 0; i++) {
         pass_ms(100);
         if (harness.shard.nodes[node].probing)
-            shard_node_probed(&harness.shard, node, probe, harness.now_ns);
+            node_trust_probed(&harness.shard, node, probe, harness.now_ns);
     }
     return harness.withdrawn_us[node];
 }
@@ -312,7 +312,7 @@ static void test_step_that_matters_to_others(void) {
     pass_ms(2);
     late.sent_ns = harness.now_ns - NS_PER_MS;
     late.time_us = epoch_us + harness.now_ns / NS_PER_US + 9000 * 1000;
-    shard_node_probed(&harness.shard, 2, &late, harness.now_ns);
+    node_trust_probed(&harness.shard, 2, &late, harness.now_ns);
     is_int(withdrawn_in_the_end(2, &blessed_node), blessed_node.floor_us,
            "and an inheritance that was written after the step");
 }
@@ -332,7 +332,7 @@ static void test_asked_again_at_once(void) {
     tell_clock(2, 3600000);
     harness.now_ns += 2 * NS_PER_MS;
     tell_clock(0, 0);
-    shard_node_probed(&harness.shard, 1, &late, harness.now_ns);
+    node_trust_probed(&harness.shard, 1, &late, harness.now_ns);
     ok(harness.shard.nodes[1].probing, "who may tell whose step it was is asked again at once");
 }
 
@@ -347,7 +347,7 @@ static void test_step_without_quarantine(void) {
     late.sent_ns = harness.now_ns;
     harness.now_ns += NS_PER_MS;
     late.time_us = epoch_us + harness.now_ns / NS_PER_US + 3600000 * 1000LL;
-    shard_node_probed(&harness.shard, 1, &late, harness.now_ns);
+    node_trust_probed(&harness.shard, 1, &late, harness.now_ns);
     pass_ms(100);
     ok(is_asked(1) && harness.standings[1] == NODE_STATE_VOTING, "a node that is asked is told to vote");
 }
@@ -358,13 +358,13 @@ static void test_new_node_is_no_witness(void) {
     pass_ms(1);
     tell_clock(0, 0);
     tell_clock(2, 0);
-    shard_node_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "down", harness.now_ns);
+    node_trust_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "down", harness.now_ns);
     pass_ms(50);
     contend(1, true);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     vote(0, &sent, VOTE_YES);
     vote(2, &sent, VOTE_YES);
-    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
     pass_ms(2);
     struct probe first = blessed_node;
     first.time_us = epoch_us + harness.now_ns / NS_PER_US + 30000 * 1000;

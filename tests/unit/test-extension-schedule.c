@@ -95,8 +95,8 @@ static void world_begin(void) {
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert(world.memory != MAP_FAILED);
     shard_init(&world.shard, &config, &sink, world.memory);
-    shard_node_ready(&world.shard, 0, world.now_ns);
-    shard_node_probed(&world.shard, 0, &blessed, world.now_ns);
+    node_trust_ready(&world.shard, 0, world.now_ns);
+    node_trust_probed(&world.shard, 0, &blessed, world.now_ns);
 }
 
 static void answer_all(void) {
@@ -138,7 +138,7 @@ static struct span pass(int64_t duration_ns) {
         world.names = 0;
         shard_tick(&world.shard, world.now_ns);
         if (world.shard.nodes[0].probing)
-            shard_node_probed(&world.shard, 0, &blessed, world.now_ns);
+            node_trust_probed(&world.shard, 0, &blessed, world.now_ns);
         count_slot(&shorter, &span.most_in_10_ms);
         count_slot(&longer, &span.most_in_100_ms);
         span.turns += world.names > 0 ? 1 : 0;
@@ -266,7 +266,7 @@ static void test_slow_node(uint32_t ttl_ms, uint32_t slow_ms) {
         else
             shard_tick(&world.shard, world.now_ns);
         if (world.shard.nodes[0].probing)
-            shard_node_probed(&world.shard, 0, &blessed, world.now_ns);
+            node_trust_probed(&world.shard, 0, &blessed, world.now_ns);
         for (uint32_t i = 0; i < world.n_tickets && last < LEASES_MAX; i++) {
             answers[last].ticket = world.tickets[i];
             answers[last++].at_ns = world.now_ns + slow_ms * NS_PER_MS;

@@ -11,7 +11,7 @@
 
 /* The process before this one; now and then some of its leases are not over yet. */
 static void succeed(instant_ns from_ns) {
-    struct foreign_key_predecessor predecessor = {.from_ns = from_ns,
+    struct shard_predecessor predecessor = {.from_ns = from_ns,
                                                   .until_ns = harness.now_ns + 20 * NS_PER_S};
 
     lock_value_identify(&predecessor.identity, "web1", "00c0ffee");

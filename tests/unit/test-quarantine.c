@@ -25,7 +25,7 @@ static struct probe mark_of(uint32_t longest_ms) {
 }
 
 static void probed(unsigned node, struct probe probe) {
-    shard_node_probed(&harness.shard, node, &probe, harness.now_ns);
+    node_trust_probed(&harness.shard, node, &probe, harness.now_ns);
 }
 
 /* A request finds that its epoch is gone; our mark is left. */
@@ -58,7 +58,7 @@ static void test_longest_of_others(void) {
     shard_harness_begin(5);
     forgets(0);
     is_int(rests_ms(0), rest_of(DAY_MS), "nobody was asked yet: it takes as long as any lease may last");
-    is_int(shard_node_until_ns(&harness.shard, 0), INSTANT_NEVER, "which is not what people hear");
+    is_int(node_trust_until_ns(&harness.shard, 0), INSTANT_NEVER, "which is not what people hear");
     ok(harness.shard.nodes[1].probing && harness.shard.nodes[4].probing, "the others are asked at once");
     probed(1, epoch_of(MINUTE_MS, 0));
     probed(2, epoch_of(DAY_MS / 2, 0));
@@ -88,7 +88,7 @@ static void test_read_before(void) {
 
 static void test_unreachable(void) {
     shard_harness_begin(3);
-    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
     forgets(0);
     for (unsigned second = 0; second < 70; second++) {
         pass_ms(SECOND_MS);
@@ -98,12 +98,12 @@ static void test_unreachable(void) {
     is_int(harness.blessings[0], 0, "rule 10: a node that can't be asked may know of longer leases");
     ok(strstr(harness.reasons[0], "2 other nodes have to tell the longest max_ttl") != NULL,
        "people are told");
-    shard_node_bless(&harness.shard, 0, harness.now_ns);
+    node_trust_bless(&harness.shard, 0, harness.now_ns);
     is_int(harness.blessings[0], 1, "an operator may know better");
     ok(harness.blessed[0].rested, "that counts for all");
 
     shard_harness_begin(3);
-    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
     forgets(0);
     pass_ms(5000);
     node_joins(2);
@@ -115,8 +115,8 @@ static void test_all_forget(void) {
     shard_harness_begin(3);
     harness.shard.max_ttl_ms = SECOND_MS;
     for (unsigned i = 0; i < 3; i++) {
-        shard_node_gone(&harness.shard, i, NODE_STATE_CONNECTING, "gone", harness.now_ns);
-        shard_node_ready(&harness.shard, i, harness.now_ns);
+        node_trust_gone(&harness.shard, i, NODE_STATE_CONNECTING, "gone", harness.now_ns);
+        node_trust_ready(&harness.shard, i, harness.now_ns);
     }
     for (unsigned i = 0; i < 3; i++)
         probed(i, marked_node);
@@ -134,8 +134,8 @@ static void test_all_forget(void) {
 static void test_single_node(void) {
     shard_harness_begin(1);
     harness.shard.max_ttl_ms = SECOND_MS;
-    shard_node_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "gone", harness.now_ns);
-    shard_node_ready(&harness.shard, 0, harness.now_ns);
+    node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "gone", harness.now_ns);
+    node_trust_ready(&harness.shard, 0, harness.now_ns);
     probed(0, marked_node);
     is_int(rests_ms(0), 11100, "of a single node there is nobody to ask: those who are connected are heard");
     harness.shard.config.quarantine = false;
@@ -278,12 +278,12 @@ static void test_veto(void) {
 static void test_operator_shortens(void) {
     shard_harness_begin(3);
     changes(0, epoch_of(DAY_MS, 1));
-    shard_node_bless(&harness.shard, 0, harness.now_ns);
+    node_trust_bless(&harness.shard, 0, harness.now_ns);
     is_int(harness.amendments[0], 1, "an operator's word makes an epoch shorter at once");
     is_int(harness.amended[0].max_ttl_ms, MINUTE_MS, "as short as ours");
     probed(0, epoch_of(MINUTE_MS, 2));
     ok(votes(0), "the node goes on voting");
-    shard_node_bless(&harness.shard, 0, harness.now_ns);
+    node_trust_bless(&harness.shard, 0, harness.now_ns);
     forgets(0);
     is_int(harness.blessings[0], 0, "of a node that votes an operator's word says nothing for later");
 }
@@ -349,14 +349,14 @@ static void test_foreign(void) {
            "rule 10: while one node is of another fleet, no other node is asked");
     is_string(harness.reasons[2], whose, "people are told whose it is");
     is_int(harness.standings[0], NODE_STATE_FAILED, "and that the others don't vote");
-    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
     pass_ms(2000);
     is_int(shard_askable(&harness.shard), 0, "also when it can't be reached");
     node_joins(2);
     is_int(shard_askable(&harness.shard), 7, "until it is ours");
     is_int(harness.standings[0], NODE_STATE_VOTING, "then all vote again");
     changes(2, of_others());
-    shard_node_bless(&harness.shard, 2, harness.now_ns);
+    node_trust_bless(&harness.shard, 2, harness.now_ns);
     is_int(harness.amendments[2], 1, "an operator's word makes it ours");
     probed(2, blessed_node);
     is_int(shard_askable(&harness.shard), 7, "then it votes");
@@ -387,8 +387,8 @@ static void test_rival(void) {
     shard_harness_begin(3);
     harness.shard.max_ttl_ms = SECOND_MS;
     for (unsigned i = 0; i < 3; i++) {
-        shard_node_gone(&harness.shard, i, NODE_STATE_CONNECTING, "gone", harness.now_ns);
-        shard_node_ready(&harness.shard, i, harness.now_ns);
+        node_trust_gone(&harness.shard, i, NODE_STATE_CONNECTING, "gone", harness.now_ns);
+        node_trust_ready(&harness.shard, i, harness.now_ns);
     }
     for (unsigned i = 0; i < 3; i++)
         probed(i, marked_node);
@@ -417,7 +417,7 @@ static void test_elsewhere(void) {
                 probed(node, node == 0 ? marked_node : other);
     }
     ok(strstr(harness.reasons[0], "at another address") != NULL, "people are told");
-    shard_node_bless(&harness.shard, 0, harness.now_ns);
+    node_trust_bless(&harness.shard, 0, harness.now_ns);
     is_int(harness.blessings[0], 1, "it takes an operator's word");
 }
 

@@ -76,8 +76,8 @@ static void test_ended(void) {
 
 static void test_out_of_reach(void) {
     shard_harness_begin(3);
-    shard_node_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "connection refused", harness.now_ns);
-    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "connection refused", harness.now_ns);
+    node_trust_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "connection refused", harness.now_ns);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "connection refused", harness.now_ns);
     resume(1, false);
     ok(failed_with(FAILURE_NO_QUORUM), "one try with one of three nodes: no quorum, which is not the end");
     harness.n_reports = 0;

@@ -232,13 +232,13 @@ static void test_expiries(void) {
     ok(!tries_within_ms(151) && tries_within_ms(2), "on four when the second of three does");
 
     wait_covered(3);
-    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
     meet_expiries(0, 150, 20, 0);
     ok(!tries_within_ms(151) && tries_within_ms(2), "on three, one of which is down, too");
 
     wait_covered(5);
-    shard_node_gone(&harness.shard, 3, NODE_STATE_CONNECTING, "closed", harness.now_ns);
-    shard_node_gone(&harness.shard, 4, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    node_trust_gone(&harness.shard, 3, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    node_trust_gone(&harness.shard, 4, NODE_STATE_CONNECTING, "closed", harness.now_ns);
     meet_expiries(0, 150, 20, 200);
     ok(!tries_within_ms(201) && tries_within_ms(2), "on five without two when all three do");
     meet_expiries(0, -1, -1, -1);
@@ -413,7 +413,7 @@ static void epochs_change(node_set nodes) {
 }
 
 static void known_again(unsigned node) {
-    shard_node_probed(&harness.shard, node, &blessed_node, harness.now_ns);
+    node_trust_probed(&harness.shard, node, &blessed_node, harness.now_ns);
 }
 
 static void test_epochs_change(void) {

@@ -30,7 +30,7 @@ static void test_grant(void) {
 static void test_quorum_is_of_the_configured(void) {
     shard_harness_begin(5);
     for (unsigned i = 2; i < 5; i++)
-        shard_node_gone(&harness.shard, i, NODE_STATE_CONNECTING, "connection refused", harness.now_ns);
+        node_trust_gone(&harness.shard, i, NODE_STATE_CONNECTING, "connection refused", harness.now_ns);
     contend(1, false);
     ok(last_report(REPORT_FAILED), "rule 1: with two of five reachable the attempt fails at once");
     is_int(last_report(REPORT_FAILED)->failure, FAILURE_NO_QUORUM, "and it says no quorum");
@@ -38,7 +38,7 @@ static void test_quorum_is_of_the_configured(void) {
               "with the reason, once for all nodes that share it");
     shard_harness_begin(5);
     for (unsigned i = 2; i < 5; i++)
-        shard_node_gone(&harness.shard, i, NODE_STATE_CONNECTING, i == 3 ? "no route" : "refused",
+        node_trust_gone(&harness.shard, i, NODE_STATE_CONNECTING, i == 3 ? "no route" : "refused",
                         harness.now_ns);
     contend(1, false);
     is_string(harness.texts[0], "0 of 5 nodes voted, 3 are needed; c: refused; d: no route; e: refused",
@@ -91,7 +91,7 @@ static void test_release_owed(void) {
     struct sent release = *last_sent(OPERATION_RELEASE);
     vote(1, &release, VOTE_CUT);
     vote(2, &release, VOTE_YES);
-    shard_node_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    node_trust_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "closed", harness.now_ns);
     command(COMMAND_RELEASE, 1);
     node_joins(1);
     ok(last_sent(OPERATION_RELEASE) && last_sent(OPERATION_RELEASE)->nodes == 0x2,
@@ -195,13 +195,13 @@ static unsigned count_probing(void) {
 
 static void test_probed_along(void) {
     shard_harness_begin(3);
-    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
     pass_ms(1000); /* then each knows of the others */
     pass_ms(8400);
-    shard_probe_early(&harness.shard, 1500 * NS_PER_MS, harness.now_ns);
+    node_trust_probe_early(&harness.shard, 1500 * NS_PER_MS, harness.now_ns);
     is_int(count_probing(), 0, "a probe is not much earlier than due");
     pass_ms(200);
-    shard_probe_early(&harness.shard, 1500 * NS_PER_MS, harness.now_ns);
+    node_trust_probe_early(&harness.shard, 1500 * NS_PER_MS, harness.now_ns);
     is_int(count_probing(), 2,
            "but goes along with what the nodes are asked anyway, where they can be asked");
     is_int(shard_due_ns(&harness.shard) - harness.now_ns, NODE_STALLED_MS * NS_PER_MS,
@@ -317,7 +317,7 @@ static void test_late_answers_awaited(void) {
 
     shard_harness_begin(3);
     hold(1);
-    shard_node_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
     sent = pass_to_extension();
     vote(0, &sent, VOTE_YES);
     pass_ms(400);
@@ -519,7 +519,7 @@ static void lose_memory(unsigned node) {
 }
 
 static void probed(unsigned node, const struct probe *probe) {
-    shard_node_probed(&harness.shard, node, probe, harness.now_ns);
+    node_trust_probed(&harness.shard, node, probe, harness.now_ns);
 }
 
 /* Time passes, and each probe finds our mark. */
@@ -543,17 +543,17 @@ static void test_quarantine(void) {
     probed(0, &marked_node);
     ok(!(shard_askable(&harness.shard) & 1), "and is not asked");
     trusted_nodes_answer();
-    instant_ns until_ns = shard_node_until_ns(&harness.shard, 0);
+    instant_ns until_ns = node_trust_until_ns(&harness.shard, 0);
     is_int((until_ns - harness.now_ns) / NS_PER_MS, 61602, "it is known when its quarantine ends");
     pass_marked_ms(61500);
-    is_int(shard_node_until_ns(&harness.shard, 0), until_ns, "which stays as long as the mark stands");
+    is_int(node_trust_until_ns(&harness.shard, 0), until_ns, "which stays as long as the mark stands");
     is_int(harness.blessings[0], 0,
            "rule 10: not blessed before max_ttl, its drift and a margin have passed");
     pass_ms(150);
     is_int(harness.blessings[0], 1, "then it is");
     probed(0, &blessed_node);
     ok(shard_askable(&harness.shard) & 1, "and votes");
-    is_int(shard_node_until_ns(&harness.shard, 0), INSTANT_NEVER, "then nothing ends");
+    is_int(node_trust_until_ns(&harness.shard, 0), INSTANT_NEVER, "then nothing ends");
 }
 
 static void test_mark_lost(void) {
@@ -575,9 +575,9 @@ static void test_unconfirmed_mark(void) {
     shard_harness_begin(3);
     lose_memory(0);
     uint32_t first = harness.marks[0];
-    shard_node_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+    node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
     pass_ms(100000);
-    shard_node_ready(&harness.shard, 0, harness.now_ns);
+    node_trust_ready(&harness.shard, 0, harness.now_ns);
     ok(harness.leaves[0] && harness.marks[0] != first,
        "rule 10: a mark whose leaving was not confirmed proves nothing");
     probed(0, &marked_node);
@@ -590,9 +590,9 @@ static void test_mark_outlives_connection(void) {
     lose_memory(0);
     uint32_t first = harness.marks[0];
     probed(0, &marked_node);
-    shard_node_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+    node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
     pass_ms(100000);
-    shard_node_ready(&harness.shard, 0, harness.now_ns);
+    node_trust_ready(&harness.shard, 0, harness.now_ns);
     ok(!harness.leaves[0] && harness.marks[0] == first, "a confirmed mark is looked for after a reconnect");
     trusted_nodes_answer();
     probed(0, &marked_node);
@@ -631,9 +631,9 @@ static void is_told(enum standing standing, const char *reason, const char *why)
 
 static void test_standings(void) {
     shard_harness_begin(3);
-    shard_node_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "refused", harness.now_ns);
+    node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "refused", harness.now_ns);
     is_told(NODE_STATE_CONNECTING, "refused", "a node that is out of reach is told");
-    shard_node_ready(&harness.shard, 0, harness.now_ns);
+    node_trust_ready(&harness.shard, 0, harness.now_ns);
     is_told(NODE_STATE_PROBING, "being examined", "one that is back is not what it was");
     probed(0, &blessed_node);
     is_told(NODE_STATE_VOTING, "", "one that may be trusted votes");
@@ -643,12 +643,12 @@ static void test_operator_blesses(void) {
     shard_harness_begin(3);
     lose_memory(0);
     probed(0, &marked_node);
-    shard_node_bless(&harness.shard, 0, harness.now_ns);
+    node_trust_bless(&harness.shard, 0, harness.now_ns);
     is_int(harness.blessings[0], 1, "an operator may bless before the time");
 
     shard_harness_begin(3);
     lose_memory(0);
-    shard_node_bless(&harness.shard, 0, harness.now_ns);
+    node_trust_bless(&harness.shard, 0, harness.now_ns);
     probed(0, &marked_node);
     is_int(harness.blessings[0], 1, "also while the mark is on its way");
 
@@ -656,15 +656,15 @@ static void test_operator_blesses(void) {
     lose_memory(0);
     probed(0, &marked_node);
     pass_ms(1100);
-    shard_node_bless(&harness.shard, 0, harness.now_ns);
+    node_trust_bless(&harness.shard, 0, harness.now_ns);
     probed(0, &marked_node);
     is_int(harness.blessings[0], 1, "or a probe");
 
     shard_harness_begin(3);
     lose_memory(0);
-    shard_node_bless(&harness.shard, 0, harness.now_ns);
-    shard_node_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
-    shard_node_ready(&harness.shard, 0, harness.now_ns);
+    node_trust_bless(&harness.shard, 0, harness.now_ns);
+    node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+    node_trust_ready(&harness.shard, 0, harness.now_ns);
     probed(0, &marked_node);
     is_int(harness.blessings[0], 0, "a blessing does not outlive the connection");
 }

@@ -18,7 +18,7 @@ static void begin(unsigned nodes, const int64_t *ahead_ms) {
     harness.shard.config.fence_skew_ms = SKEW_MS;
     pass_ms(1);
     for (unsigned i = 0; i < nodes; i++)
-        shard_node_time(&harness.shard, i, clock_us(ahead_ms ? ahead_ms[i] : 0), harness.now_ns,
+        node_trust_time(&harness.shard, i, clock_us(ahead_ms ? ahead_ms[i] : 0), harness.now_ns,
                         harness.now_ns);
 }
 
@@ -57,12 +57,12 @@ static void test_clocks_set_back(void) {
         vote(i, &sent, VOTE_YES);
     pass_ms(50);
     for (unsigned i = 0; i < 3; i++)
-        shard_node_time(&harness.shard, i, clock_us(-3600000), harness.now_ns, harness.now_ns);
+        node_trust_time(&harness.shard, i, clock_us(-3600000), harness.now_ns, harness.now_ns);
     for (unsigned i = 0; i < 1400; i++) {
         pass_ms(50);
         for (unsigned node = 0; node < 3; node++)
             if (harness.shard.nodes[node].probing)
-                shard_node_probed(&harness.shard, node, &blessed_node, harness.now_ns);
+                node_trust_probed(&harness.shard, node, &blessed_node, harness.now_ns);
     }
     is_int(shard_askable(&harness.shard), 7, "after a while they vote again");
     contend(2, true);
@@ -152,9 +152,9 @@ static void bless_again(unsigned node, int64_t floor_us) {
     struct probe probe = blessed_node;
 
     probe.floor_us = floor_us;
-    shard_node_gone(&harness.shard, node, NODE_STATE_CONNECTING, "cut", harness.now_ns);
-    shard_node_ready(&harness.shard, node, harness.now_ns);
-    shard_node_probed(&harness.shard, node, &probe, harness.now_ns);
+    node_trust_gone(&harness.shard, node, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+    node_trust_ready(&harness.shard, node, harness.now_ns);
+    node_trust_probed(&harness.shard, node, &probe, harness.now_ns);
 }
 
 /* What an agent that knows of no token proposes first when the nodes were blessed so long ago: how far it is

@@ -256,7 +256,7 @@ static struct front_state_node_times figures(struct keeper *keeper, unsigned nod
         .rtt_p50_us = redis_rtt_percentile_us(redis, 500),
         .rtt_p99_us = redis_rtt_percentile_us(redis, 990),
         .clock_us = token_clock_ahead_us(&keeper->shard, node, clock_now_ns()),
-        .until_ns = shard_node_until_ns(&keeper->shard, node),
+        .until_ns = node_trust_until_ns(&keeper->shard, node),
         .evicted_keys = facts->evicted_keys,
         .known = facts->run_id[0] != '\0',
         .aof_enabled = facts->aof_enabled,
@@ -303,10 +303,10 @@ static void take_errands(void *userdata) {
             keeper_message_pong(&keeper->dispatcher, errand->number);
             break;
         case KEEPER_COMMAND_BLESS:
-            shard_node_bless(&keeper->shard, errand->node, now_ns);
+            node_trust_bless(&keeper->shard, errand->node, now_ns);
             break;
         case KEEPER_COMMAND_SUCCEED: {
-            struct foreign_key_predecessor predecessor;
+            struct shard_predecessor predecessor;
             memcpy(&predecessor, errand + 1, sizeof(predecessor));
             shard_succeed(&keeper->shard, &predecessor);
             break;
@@ -367,7 +367,7 @@ static void refuse_twin(struct keeper *keeper, unsigned node, unsigned twin, ins
         "own",
         keeper->node_names[twin]);
     keeper->twins |= node_set_of(node);
-    shard_node_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
+    node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
 }
 
 /* What was refused may be what is left of its server. */
@@ -379,7 +379,7 @@ static void examine_twins(struct keeper *keeper, instant_ns now_ns) {
             continue;
         keeper->twins &= (node_set) ~node_set_of(i);
         if (redis_state(keeper->nodes[i]) == REDIS_READY)
-            shard_node_ready(&keeper->shard, i, now_ns);
+            node_trust_ready(&keeper->shard, i, now_ns);
     }
 }
 
@@ -394,19 +394,19 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
         wakeup_node_gone(keeper->ears, node);
     switch (state) {
     case REDIS_CONNECTING:
-        shard_node_gone(&keeper->shard, node, NODE_STATE_CONNECTING, reason, now_ns);
+        node_trust_gone(&keeper->shard, node, NODE_STATE_CONNECTING, reason, now_ns);
         break;
     case REDIS_PROBING:
-        shard_node_gone(&keeper->shard, node, NODE_STATE_PROBING, reason, now_ns);
+        node_trust_gone(&keeper->shard, node, NODE_STATE_PROBING, reason, now_ns);
         break;
     case REDIS_UNFIT:
-        shard_node_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
+        node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
         break;
     case REDIS_READY:
         if (find_twin(keeper, node, &twin))
             refuse_twin(keeper, node, twin, now_ns);
         else
-            shard_node_ready(&keeper->shard, node, now_ns);
+            node_trust_ready(&keeper->shard, node, now_ns);
         break;
     }
     if (state != REDIS_READY) {
@@ -429,7 +429,7 @@ static void on_node_probe(void *userdata, struct redis *redis, const struct prob
     struct keeper *keeper = userdata;
 
     log_difference(keeper, redis);
-    shard_node_probed(&keeper->shard, redis_index(redis), probe, clock_now_ns());
+    node_trust_probed(&keeper->shard, redis_index(redis), probe, clock_now_ns());
 }
 
 static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisReply *reply) {
@@ -443,7 +443,7 @@ static void on_node_facts(void *userdata, struct redis *redis) {
 
     const char *refusal = server_info_refusal(redis_facts(redis), &sure);
     if (sure)
-        shard_node_refuses(&keeper->shard, redis_index(redis), refusal);
+        node_trust_refuses(&keeper->shard, redis_index(redis), refusal);
 }
 
 /* All nodes are looked after in one turn, so that an idle keeper sleeps until the next. */
@@ -453,7 +453,7 @@ static void on_node_look(void *userdata, struct redis *redis) {
     for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
         if (redis_look_along(keeper->nodes[i], redis))
             keeper->probed |= node_set_of(i);
-    shard_probe_early(&keeper->shard, LOOK_EARLY_MS * NS_PER_MS, clock_now_ns());
+    node_trust_probe_early(&keeper->shard, LOOK_EARLY_MS * NS_PER_MS, clock_now_ns());
     (void) log_limit_settle(&keeper->strangers, clock_now_ns());
     (void) log_limit_settle(&keeper->losses, clock_now_ns());
 }

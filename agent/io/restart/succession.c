@@ -179,7 +179,7 @@ static void finish_sessions(struct resume_progress *takeover, struct fd_store *s
  * the host is in their values. */
 static void set_predecessor(struct succession *succession, const struct front_state *service,
                             const struct ledger_header *header, const struct ledger_writer_result *result) {
-    struct foreign_key_predecessor *predecessor = &succession->predecessor;
+    struct shard_predecessor *predecessor = &succession->predecessor;
 
     if (header->leaky || strcmp(header->host, service->identity.host) != 0)
         return;

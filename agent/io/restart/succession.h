@@ -12,7 +12,7 @@ struct succession {
     void *memory;
     size_t bytes;
     int fd;
-    struct foreign_key_predecessor predecessor; /* for the keepers */
+    struct shard_predecessor predecessor; /* for the keepers */
 };
 
 /* Makes a ledger for so many sessions, tells host and service of it, and brings back the sessions and leases

@@ -1,0 +1,429 @@
+#include "core/node-trust.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/leader-query.h"
+#include "core/lease.h"
+#include "core/quarantine.h"
+#include "core/validity.h"
+
+static void report_state(struct shard *shard, unsigned index, enum standing standing, const char *reason) {
+    shard_report(shard, &(struct report){.kind = REPORT_NODE,
+                                         .stepped = shard->nodes[index].stepped,
+                                         .node = index,
+                                         .standing = standing,
+                                         .text = reason,
+                                         .text_length = (uint16_t) strlen(reason)});
+}
+
+/* --- what the leases learn --- */
+
+static void queries_node_judged(struct shard *shard, instant_ns now_ns) {
+    for (uint32_t index = 0; index < shard->looks.touched; index++)
+        leader_query_node_judged(shard, pool_at(&shard->looks, index), now_ns);
+}
+
+/* Work that waited for this node goes on: releases, extensions and attempts. */
+void node_trust_recovered(struct shard *shard, unsigned index, instant_ns now_ns) {
+    const struct node *node = &shard->nodes[index];
+
+    report_state(shard, index, node->refuses ? NODE_STATE_FAILED : NODE_STATE_VOTING,
+                 node->refuses ? node->trouble : "");
+    for (uint32_t item = 0; item < shard->leases.touched; item++) {
+        struct lease *lease = pool_at(&shard->leases, item);
+        if (lease->state != LEASE_FREE)
+            lease_node_back(shard, lease, index, now_ns);
+    }
+    queries_node_judged(shard, now_ns);
+}
+
+/* Work that waited for the node's first examination goes on without the node. */
+static void examined_without_trust(struct shard *shard, unsigned index, instant_ns now_ns) {
+    if (shard->nodes[index].known)
+        return;
+    shard->nodes[index].known = true;
+    for (uint32_t item = 0; item < shard->leases.touched; item++) {
+        struct lease *lease = pool_at(&shard->leases, item);
+        if (lease->state != LEASE_FREE)
+            lease_node_out(shard, lease, now_ns);
+    }
+    queries_node_judged(shard, now_ns);
+}
+
+/* Leases that were granted with the node's vote may have one key less than their votes say. */
+static void void_votes(struct shard *shard, unsigned index, instant_ns now_ns) {
+    for (uint32_t item = 0; item < shard->leases.touched; item++) {
+        struct lease *lease = pool_at(&shard->leases, item);
+        if (lease->state != LEASE_FREE && lease->state != LEASE_RELEASING)
+            lease_vote_is_void(shard, lease, index, now_ns);
+    }
+}
+
+static void lose_all(struct shard *shard, instant_ns now_ns) {
+    for (uint32_t item = 0; item < shard->leases.touched; item++) {
+        struct lease *lease = pool_at(&shard->leases, item);
+        if (lease->state == LEASE_HELD)
+            lease_outlived(shard, lease, now_ns);
+    }
+}
+
+/* --- probes, marks, blessings --- */
+
+static struct node_terms terms_of(const struct shard *shard, unsigned index) {
+    struct node_terms terms = {.max_ttl_ms = shard->max_ttl_ms, .quarantine = shard->config.quarantine};
+
+    terms.bless_ns = quarantine_until_ns(shard, index, &terms.covered_ms);
+    return terms;
+}
+
+/* Trusted nodes whose epoch is that of our fleet. */
+static node_set fleet_nodes(const struct shard *shard) {
+    node_set set = 0;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        if (shard->nodes[i].trust == NODE_TRUSTED && shard->nodes[i].reading == NODE_READ_EPOCH)
+            set |= node_set_of(i);
+    return set;
+}
+
+/* Sends what the node's trust needs now. */
+static void ask(struct shard *shard, unsigned index, instant_ns now_ns) {
+    struct node *node = &shard->nodes[index];
+    const struct node_terms terms = terms_of(shard, index);
+    enum node_wish wish = node_wish(node, &terms, now_ns);
+
+    if (wish == NODE_WANTS_NOTHING)
+        return;
+    node_asked(node, wish, now_ns);
+    if (wish == NODE_WANTS_BLESSING) {
+        const struct blessing blessing = node_blessing(node, &terms);
+        shard->sink.bless(shard->sink.userdata, index, &blessing);
+    } else if (wish == NODE_WANTS_AMENDMENT) {
+        const struct amendment amendment = node_amendment(node, &terms, now_ns);
+        shard->sink.amend(shard->sink.userdata, index, &amendment);
+    } else {
+        const struct inquiry inquiry = node_inquiry(node, shard->max_ttl_ms, fleet_nodes(shard));
+        node->noted = inquiry.known;
+        shard->sink.probe(shard->sink.userdata, index, &inquiry);
+    }
+}
+
+/* Reports why a quarantine has no end yet, and that it has one again. */
+static void explain_quarantine(struct shard *shard, unsigned index, instant_ns now_ns) {
+    struct node *node = &shard->nodes[index];
+    char text[QUARANTINE_TEXT_BYTES];
+    bool explains = quarantine_explain(shard, index, now_ns, text);
+
+    if (explains)
+        node_note_trouble(node, text, strlen(text));
+    if (explains != node->explained && node->trust == NODE_QUARANTINED)
+        report_state(shard, index, NODE_STATE_QUARANTINED, node->trouble);
+    node->explained = explains;
+}
+
+/* Probes the nodes whose answers a quarantine waits for at once. Soon every node has noted where we reach
+ * the others. */
+static void ask_for_quarantines(struct shard *shard, instant_ns now_ns) {
+    node_set known = fleet_nodes(shard);
+
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        struct node *node = &shard->nodes[i];
+        if (node->trust == NODE_TRUSTED && !node->probing && quarantine_wants(shard, i))
+            node_ask_time(node, now_ns);
+        else if (node->trust == NODE_TRUSTED && (known & (node_set) ~node->noted))
+            node->probe_ns = instant_min(node->probe_ns, now_ns + PROBE_MS * NS_PER_MS);
+        ask(shard, i, now_ns);
+        explain_quarantine(shard, i, now_ns);
+    }
+}
+
+/* --- clocks --- */
+
+/* The nodes' clocks that disagree with ours, and are not judged yet. */
+struct disagreement {
+    unsigned nodes, forward;
+    instant_ns since_ns; /* the first was noticed then */
+    instant_ns after_ns; /* until then the last agreed */
+};
+
+static struct disagreement disagreement_of(const struct shard *shard) {
+    struct disagreement all = {.since_ns = INSTANT_NEVER, .after_ns = INSTANT_LONG_AGO};
+
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        const struct node *node = &shard->nodes[i];
+        if (!node->stepped || node->judged)
+            continue;
+        all.nodes++;
+        all.forward += node->step_ns > 0;
+        all.since_ns = instant_min(all.since_ns, node->stepped_ns);
+        all.after_ns = instant_max(all.after_ns, node->step_after_ns);
+    }
+    return all;
+}
+
+/* The nodes whose clocks agree with ours since then; -1 while an answer is missing, which is asked for. Only
+ * a node whose clock was known before the step can agree. */
+static int count_agreeing(struct shard *shard, const struct disagreement *all, instant_ns now_ns) {
+    int agreeing = 0;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        const struct clock_offset *offset = &shard->nodes[i].offset;
+        if (!node_can_be_asked(&shard->nodes[i]) || !offset->known || offset->known_since_ns > all->after_ns)
+            continue;
+        if (offset->sent_ns < all->since_ns) {
+            node_ask_time(&shard->nodes[i], now_ns); /* its answer under way may be older than the step */
+            return -1;
+        }
+        agreeing++;
+    }
+    return agreeing;
+}
+
+static void judge_clocks(struct shard *shard, instant_ns now_ns) {
+    if (!shard->judging)
+        return;
+    const struct disagreement all = disagreement_of(shard);
+    int agreeing = all.nodes == 0 ? 0 : count_agreeing(shard, &all, now_ns);
+    if (agreeing < 0)
+        return;
+    shard->judging = false;
+    bool ours_is_right = (unsigned) agreeing >= all.nodes;
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        struct node *node = &shard->nodes[i];
+        if (node->stepped && !node->judged)
+            node_judge(node, ours_is_right, now_ns);
+    }
+    if (!ours_is_right && all.forward > 0)
+        lose_all(shard, now_ns);
+}
+
+void node_trust_time(struct shard *shard, unsigned index, int64_t time_us, instant_ns sent_ns,
+                     instant_ns now_ns) {
+    assert(index < shard->config.nodes);
+
+    struct node *node = &shard->nodes[index];
+    if (node_told_time(node, time_us, sent_ns, now_ns, quarantine_longest_ns(shard))) {
+        report_state(shard, index, NODE_STATE_FAILED, node->trouble);
+        for (unsigned i = 0; i < shard->config.nodes; i++)
+            node_ask_time(&shard->nodes[i], now_ns);
+        void_votes(shard, index, now_ns);
+        shard->judging = true;
+    }
+    if (!shard->judging)
+        return;
+    judge_clocks(shard, now_ns);
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        ask(shard, i, now_ns);
+}
+
+/* --- connections and probes --- */
+
+void node_trust_ready(struct shard *shard, unsigned index, instant_ns now_ns) {
+    assert(index < shard->config.nodes);
+
+    node_ready(&shard->nodes[index], now_ns);
+    report_state(shard, index, NODE_STATE_PROBING, shard->nodes[index].trouble);
+    ask(shard, index, now_ns);
+}
+
+void node_trust_gone(struct shard *shard, unsigned index, enum standing standing, const char *reason,
+                     instant_ns now_ns) {
+    assert(index < shard->config.nodes);
+
+    node_gone(&shard->nodes[index], reason);
+    report_state(shard, index, standing, reason);
+    if (standing != NODE_STATE_PROBING)
+        examined_without_trust(shard, index, now_ns);
+    judge_clocks(shard, now_ns);
+}
+
+void node_trust_refuses(struct shard *shard, unsigned index, const char *reason) {
+    struct node *node = &shard->nodes[index];
+    bool refused = node->refuses;
+
+    if (!node_can_be_asked(node) || refused == (reason != NULL))
+        return;
+    node->refuses = reason != NULL;
+    if (node->slow)
+        return; /* slowness is what is reported */
+    if (reason && reason != node->trouble)
+        node_note_trouble(node, reason, strlen(reason));
+    else if (!reason)
+        node->trouble[0] = '\0';
+    report_state(shard, index, reason ? NODE_STATE_FAILED : NODE_STATE_VOTING, node->trouble);
+}
+
+static void report_distrust(struct shard *shard, unsigned index) {
+    const struct node *node = &shard->nodes[index];
+    enum standing standing = node->trust == NODE_QUARANTINED                     ? NODE_STATE_QUARANTINED
+                             : node->blessed && !node->foreign && !node->stepped ? NODE_STATE_PROBING
+                                                                                 : NODE_STATE_FAILED;
+    report_state(shard, index, standing, node->trouble);
+}
+
+/* A trusted node votes, unless another node belongs to another fleet. */
+static void report_trust(struct shard *shard, unsigned index, instant_ns now_ns) {
+    static const char barred[] = "another node of this agent belongs to agents with other nodes: see there";
+    struct node *node = &shard->nodes[index];
+
+    if (!node->barred) {
+        node_trust_recovered(shard, index, now_ns);
+        return;
+    }
+    node_note_trouble(node, barred, sizeof(barred) - 1);
+    report_state(shard, index, NODE_STATE_FAILED, node->trouble);
+}
+
+/* Agents with another set of nodes may have a majority without the node whose epoch shows them: no node is
+ * asked while any epoch is another fleet's. */
+static void bar_nodes(struct shard *shard, instant_ns now_ns) {
+    bool barred = false;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        barred |= shard->nodes[i].foreign;
+    if (barred == shard->barred)
+        return;
+    shard->barred = barred;
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        struct node *node = &shard->nodes[i];
+        node->barred = barred;
+        if (node->trust != NODE_TRUSTED)
+            continue;
+        node->trouble[0] = '\0';
+        report_trust(shard, i, now_ns);
+    }
+}
+
+/* The next answer, to a blessing or an amendment, ends in trust. */
+static bool trust_is_near(const struct shard *shard, const struct node *node, const struct probe *probe) {
+    if (node->trust == NODE_QUARANTINED)
+        return !shard->config.quarantine || node->hurry;
+    return !probe->error && node->blessed && !node->foreign && !node->stepped;
+}
+
+void node_trust_probed(struct shard *shard, unsigned index, const struct probe *probe, instant_ns now_ns) {
+    assert(index < shard->config.nodes);
+
+    struct node *node = &shard->nodes[index];
+    if (!node->ready || !node->probing)
+        return;
+    bool recovered = node_answered(node, true, now_ns) == NODE_RECOVERED;
+    if (probe->time_us >= 0)
+        node_trust_time(shard, index, probe->time_us, probe->sent_ns, now_ns);
+    enum node_trust before = (enum node_trust) node->trust; /* after its time, which may have ended it */
+    const struct node_terms terms = terms_of(shard, index);
+    node_probed(node, probe, &terms, now_ns);
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        if (probe->elsewhere & node_set_of(i))
+            shard->nodes[i].elsewhere_ns = now_ns;
+    judge_clocks(shard, now_ns);
+    if (node->trust == NODE_TRUSTED)
+        node->known = true;
+    else if (!trust_is_near(shard, node, probe))
+        examined_without_trust(shard, index, now_ns);
+    if (node->trust == NODE_TRUSTED) {
+        if (before != NODE_TRUSTED || recovered)
+            report_trust(shard, index, now_ns);
+    } else if (before != NODE_QUARANTINED || probe->error || recovered) {
+        report_distrust(shard, index);
+    }
+    bar_nodes(shard, now_ns);
+    ask_for_quarantines(shard, now_ns);
+}
+
+bool node_trust_answered(struct shard *shard, unsigned index, const struct vote *vote, instant_ns now_ns) {
+    assert(index < shard->config.nodes);
+
+    struct node *node = &shard->nodes[index];
+    bool recovered = node_answered(node, vote->kind != VOTE_CUT, now_ns) == NODE_RECOVERED;
+
+    if (vote->kind == VOTE_EPOCH) {
+        bool trusted = node->trust == NODE_TRUSTED;
+        node_doubt(node);
+        if (trusted)
+            report_state(shard, index, NODE_STATE_PROBING, node->trouble);
+        ask(shard, index, now_ns);
+    } else if (vote->kind == VOTE_REFUSED) {
+        node_note_trouble(node, vote->text, vote->text_length);
+        if (!node->refuses && node_refuses_keys(vote->text, vote->text_length))
+            node_trust_refuses(shard, index, node->trouble);
+    } else if (vote->kind != VOTE_CUT && node->trust == NODE_TRUSTED && !node->refuses && !node->slow)
+        node->trouble[0] = '\0'; /* otherwise its trouble says why it is not trusted */
+    return recovered;
+}
+
+void node_trust_probe_early(struct shard *shard, int64_t early_ns, instant_ns now_ns) {
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        const struct node_terms terms = terms_of(shard, i);
+        if (node_wish_due_ns(&shard->nodes[i], &terms) - now_ns > early_ns)
+            continue;
+        node_ask_time(&shard->nodes[i], now_ns);
+        ask(shard, i, now_ns);
+    }
+}
+
+void node_trust_bless(struct shard *shard, unsigned index, instant_ns now_ns) {
+    assert(index < shard->config.nodes);
+
+    const struct node_terms terms = terms_of(shard, index);
+    node_hurry(&shard->nodes[index], &terms, now_ns);
+    ask(shard, index, now_ns);
+}
+
+void node_trust_outgrow(struct shard *shard, uint32_t ttl_ms) {
+    if (ttl_ms <= shard->max_ttl_ms)
+        return;
+    shard->max_ttl_ms = ttl_ms;
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        node_outgrow(&shard->nodes[i], ttl_ms);
+}
+
+instant_ns node_trust_until_ns(const struct shard *shard, unsigned index) {
+    assert(index < shard->config.nodes);
+
+    int64_t most_ns = validity_quarantine_ns(TTL_MS_MAX);
+    uint32_t covered_ms;
+    instant_ns until_ns = quarantine_until_ns(shard, index, &covered_ms);
+    if (!shard->nodes[index].ready || until_ns == INSTANT_NEVER)
+        return INSTANT_NEVER;
+    /* As long as the others' epochs are unread the end is that of the longest possible lease: not the one to
+     * show. */
+    bool open = shard->config.quarantine && until_ns >= shard->nodes[index].marked_ns + most_ns &&
+                quarantine_longest_ns(shard) < most_ns;
+    return open ? INSTANT_NEVER : until_ns;
+}
+
+void node_trust_tick(struct shard *shard, instant_ns now_ns) {
+    judge_clocks(shard, now_ns);
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        struct node *node = &shard->nodes[i];
+        switch (node_tick(node, now_ns)) {
+        case NODE_STALLED:
+            report_state(shard, i, NODE_STATE_FAILED, node->trouble);
+            break;
+        case NODE_SLOW:
+            if (node->trust == NODE_TRUSTED)
+                report_state(shard, i, NODE_STATE_VOTING, node->trouble);
+            break;
+        case NODE_CUT:
+            shard->sink.cut(shard->sink.userdata, i);
+            break;
+        case NODE_SAME:
+        case NODE_RECOVERED:
+            break;
+        }
+        ask(shard, i, now_ns);
+    }
+}
+
+instant_ns node_trust_due_ns(const struct shard *shard) {
+    instant_ns due_ns = INSTANT_NEVER;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        const struct node_terms terms = terms_of(shard, i);
+        due_ns = instant_min(due_ns, node_due_ns(&shard->nodes[i]));
+        due_ns = instant_min(due_ns, node_wish_due_ns(&shard->nodes[i], &terms));
+    }
+    return due_ns;
+}

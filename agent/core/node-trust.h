@@ -1,0 +1,52 @@
+/* Trust in the nodes of a shard: which nodes may be asked, and what the leases learn when that changes.
+ *
+ * A node is trusted after a probe that finds its epoch key in order (core/node.h); before that it is marked,
+ * waits out its quarantine (core/quarantine.h) and is blessed. Three things end the trust: the connection
+ * breaks, a request finds another epoch, or an answer shows that the node's clock was set. Trust, and its
+ * end, are reported to the front, and passed on to the leases and leader queries that wait for the node.
+ *
+ * A clock that was set. A node's clock and ours disagree: one of them was set, or ours stood still. The
+ * answers that the other nodes send from then on decide. If at least as many of them agree with our clock
+ * as disagree, the nodes that disagree were set: their blessings are withdrawn. Otherwise ours stood still,
+ * and all leases are lost, since every deadline is later than the keys' end. */
+#pragma once
+
+#include "core/shard-state.h"
+
+/* The node is connected, and its scripts are loaded: it is probed, and votes once it is trusted. */
+void node_trust_ready(struct shard *shard, unsigned node, instant_ns now_ns);
+
+/* The node is not connected (any more), for this reason. The votes of requests under way come before. */
+void node_trust_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason,
+                     instant_ns now_ns);
+
+/* A trusted node takes no new keys, for this reason; NULL: it does again. It is asked as before, since it
+ * extends the keys that it has, but is reported as failed. */
+void node_trust_refuses(struct shard *shard, unsigned node, const char *reason);
+
+/* The answer to a probe, a blessing or an amendment. */
+void node_trust_probed(struct shard *shard, unsigned node, const struct probe *probe, instant_ns now_ns);
+
+/* A request was answered, or cut off. True: node_trust_recovered() is due once the vote is counted. */
+bool node_trust_answered(struct shard *shard, unsigned node, const struct vote *vote, instant_ns now_ns);
+void node_trust_recovered(struct shard *shard, unsigned node, instant_ns now_ns);
+
+/* The node's TIME in an answer to a request of `sent_ns`. Comes before the votes in that answer. */
+void node_trust_time(struct shard *shard, unsigned node, int64_t time_us, instant_ns sent_ns,
+                     instant_ns now_ns);
+
+/* The nodes are asked something anyway: probes that are due within `early_ns` are sent now. */
+void node_trust_probe_early(struct shard *shard, int64_t early_ns, instant_ns now_ns);
+
+/* An operator's word that the node has forgotten nothing that counts. */
+void node_trust_bless(struct shard *shard, unsigned node, instant_ns now_ns);
+
+/* When the node's quarantine ends, as far as known; INSTANT_NEVER otherwise. */
+instant_ns node_trust_until_ns(const struct shard *shard, unsigned node);
+
+/* This agent grants leases of up to this ttl from now on. */
+void node_trust_outgrow(struct shard *shard, uint32_t ttl_ms);
+
+/* Does what is due: silent and slow nodes, probes, blessings. */
+void node_trust_tick(struct shard *shard, instant_ns now_ns);
+instant_ns node_trust_due_ns(const struct shard *shard);
