@@ -23,6 +23,7 @@
 #include "io/client/front.h"
 #include "io/client/listener.h"
 #include "io/loop/log.h"
+#include "io/restart/inherited-fds.h"
 
 enum { EXIT_USAGE = 64, EXIT_UNAVAILABLE = 69, EXIT_SYSTEM = 71, EXIT_CONFIGURATION = 78 };
 
@@ -183,13 +184,13 @@ static int inherit_socket(struct config *config, int fd) {
 }
 
 /* The socket of systemd if it gave one, else our own. A descriptor or a negative errno, told. */
-static int open_socket(struct config *config, const struct fd_store_inherited *inheritance) {
-    if (inheritance->n_listen > 1) {
-        log_error("systemd passed %u sockets, one was expected: see redlockd.socket", inheritance->n_listen);
+static int open_socket(struct config *config, const struct inherited_fds *inherited) {
+    if (inherited->n_listen > 1) {
+        log_error("systemd passed %u sockets, one was expected: see redlockd.socket", inherited->n_listen);
         return -EINVAL;
     }
-    if (inheritance->n_listen == 1)
-        return inherit_socket(config, inheritance->listen_fd);
+    if (inherited->n_listen == 1)
+        return inherit_socket(config, inherited->listen_fd);
     int fd = listener_bind(config->socket_path, config->socket_mode, config->socket_group);
     if (fd == -EADDRINUSE)
         log_error("%s: another agent listens there already", config->socket_path);
@@ -244,7 +245,7 @@ static int make_agent_id(char ret[9]) {
 
 static int serve(const struct options *options, struct config *config) {
     _cleanup_(cleanup_dev) struct dev *dev = NULL;
-    _cleanup_(fd_store_inherited_close) struct fd_store_inherited inheritance = {.listen_fd = -1};
+    _cleanup_(inherited_fds_close) struct inherited_fds inherited = {.listen_fd = -1};
     struct front *front = NULL;
     char agent_id[9];
 
@@ -263,14 +264,14 @@ static int serve(const struct options *options, struct config *config) {
     /* Children before threads: their parent-death signal hangs on this thread. */
     if (options->dev_nodes > 0 && dev_start(options->dev_nodes, config, &dev) < 0)
         return EXIT_UNAVAILABLE;
-    r = fd_store_inherited_take(&inheritance);
+    r = inherited_fds_take(&inherited);
     if (r < 0) {
         log_error("can't take what systemd passed: %s", strerror(-r));
         return EXIT_SYSTEM;
     }
     if (!options->store)
-        fd_store_inherited_drop(&inheritance);
-    int listen_fd = open_socket(config, &inheritance);
+        inherited_fds_drop(&inherited);
+    int listen_fd = open_socket(config, &inherited);
     if (listen_fd < 0)
         return EXIT_UNAVAILABLE;
     const struct front_config front_config = {
@@ -280,14 +281,14 @@ static int serve(const struct options *options, struct config *config) {
                                               : default_config_path,
         .agent_id = agent_id,
         .listen_fd = listen_fd,
-        .inheritance = options->store ? &inheritance : NULL,
+        .inherited = options->store ? &inherited : NULL,
     };
     r = front_new(&front_config, &front);
-    fd_store_inherited_close(&inheritance); /* who was not taken over learns it now */
+    inherited_fds_close(&inherited); /* who was not taken over learns it now */
     if (r >= 0)
         r = front_run(front);
     front_free(front);
-    if (inheritance.n_listen == 0)
+    if (inherited.n_listen == 0)
         (void) listener_remove_stale(config->socket_path);
     if (r < 0)
         log_error("the agent ends: %s", strerror(-r));

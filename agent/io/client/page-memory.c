@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "io/loop/sealed-memfd.h"
 
-/* 0, and the page over the descriptor's memory, or a negative errno. */
+/* 0 and the page in the descriptor's memory, or a negative errno. */
 static int map_page(int fd, struct deadline_page **ret) {
     struct deadline_page *page = malloc(sizeof(*page));
 
@@ -27,7 +27,7 @@ static int map_page(int fd, struct deadline_page **ret) {
     return 0;
 }
 
-/* The same file for reading alone: what the client gets can't be mapped for writing. */
+/* The client's descriptor of the same file: it can't be mapped for writing. */
 static int reopen_for_reading(int fd) {
     char path[40];
 
@@ -37,12 +37,11 @@ static int reopen_for_reading(int fd) {
 }
 
 int page_memory_new(struct deadline_page **ret, int *ret_fd, int *ret_client_fd) {
-    _cleanup_close_ int fd = memfd_create("redlockd-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    _cleanup_close_ int fd = sealed_memfd_new("redlockd-page", DEADLINE_PAGE_BYTES);
     struct deadline_page *page = NULL;
 
-    if (fd < 0 || ftruncate(fd, DEADLINE_PAGE_BYTES) < 0 || fchmod(fd, S_IRUSR | S_IWUSR) < 0 ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-        return -errno;
+    if (fd < 0)
+        return fd;
     _cleanup_close_ int client_fd = reopen_for_reading(fd);
     if (client_fd < 0)
         return client_fd;
@@ -57,11 +56,9 @@ int page_memory_new(struct deadline_page **ret, int *ret_fd, int *ret_client_fd)
 }
 
 int page_memory_adopt(int fd, struct deadline_page **ret) {
-    struct stat status;
     struct deadline_page *page = NULL;
 
-    if (fd < 0 || fstat(fd, &status) < 0 || status.st_size != DEADLINE_PAGE_BYTES ||
-        !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
+    if (fd < 0 || sealed_memfd_bytes(fd) != DEADLINE_PAGE_BYTES)
         return -EBADMSG;
     int r = map_page(fd, &page);
     if (r < 0)

@@ -1,10 +1,14 @@
 #include "io/client/reload.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Both may be missing. */
+#include "base/cleanup.h"
+#include "io/loop/log.h"
+
+/* NULL equals NULL. */
 static bool same(const char *a, const char *b) {
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
@@ -46,8 +50,8 @@ int reload_restart_needed(const struct config *running, const struct config *fre
     size_t length = 0;
 
     if (size > 0)
-        buffer[0] = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        buffer[0] = '\0';
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         if (parts[i].same)
             continue;
         length +=
@@ -55,4 +59,41 @@ int reload_restart_needed(const struct config *running, const struct config *fre
                               "%s%s", length > 0 ? ", " : "", parts[i].name);
     }
     return (int) length;
+}
+
+/* The epoch keys of the nodes have the max_ttl of the start: longer leases need a restart. */
+static void limit(const struct config *running, struct config *fresh) {
+    if (fresh->max_ttl_ms > running->max_ttl_ms)
+        fresh->max_ttl_ms = running->max_ttl_ms;
+    if (fresh->default_ttl_ms > fresh->max_ttl_ms)
+        fresh->default_ttl_ms = fresh->max_ttl_ms;
+    for (unsigned i = 0; i < fresh->n_rules; i++)
+        if (fresh->rules[i].terms.default_ttl_ms > fresh->max_ttl_ms)
+            fresh->rules[i].terms.default_ttl_ms = fresh->max_ttl_ms;
+    if (fresh->max_sessions > running->max_sessions)
+        fresh->max_sessions = running->max_sessions;
+}
+
+int reload_read(const char *path, const struct config *running, struct config **ret) {
+    _cleanup_free_ char *diagnostics = NULL;
+    struct config *fresh = NULL;
+    size_t length = 0;
+    char differences[256];
+
+    FILE *errors = open_memstream(&diagnostics, &length);
+    if (!errors)
+        return -errno;
+    int r = config_read(path, true, errors, &fresh);
+    (void) fclose(errors);
+    for (char *line = diagnostics, *end; (end = strchr(line, '\n')); line = end + 1)
+        log_write(r < 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING, "%.*s", (int) (end - line), line);
+    if (r < 0) {
+        log_error("reload: %s has mistakes; the agent goes on with what it has", path);
+        return r;
+    }
+    if (reload_restart_needed(running, fresh, differences, sizeof(differences)) > 0)
+        log_warning("reload: these changes wait for a restart: %s", differences);
+    limit(running, fresh);
+    *ret = fresh;
+    return 0;
 }

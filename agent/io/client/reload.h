@@ -1,11 +1,15 @@
-/* What a running agent takes over from a new configuration. */
+/* What a running agent takes from a new configuration file. */
 #pragma once
 
 #include <stddef.h>
 
 #include "config/config.h"
 
-/* Names what differs between the two and wants a restart, such as "node, keepers"; empty when a reload can
- * apply everything. Returns the length that the text needs, like snprintf. */
+/* Lists the differences that need a restart, such as "node, keepers"; empty when there is none. The length
+ * of the whole list, as of snprintf(3). */
 int reload_restart_needed(const struct config *running, const struct config *fresh, char *buffer,
                           size_t size);
+
+/* Reads the file again, and logs what is wrong or needs a restart. Values that only a restart could raise
+ * are limited to those of the running configuration. 0 and a configuration to free, or a negative errno. */
+int reload_read(const char *path, const struct config *running, struct config **ret);

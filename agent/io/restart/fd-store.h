@@ -1,66 +1,42 @@
-/* The service manager's descriptor store: what is put there comes back to the next process of the service,
- * however this one ends. See sd_notify(3), FDSTORE=1, and FileDescriptorStoreMax= in systemd.service(5).
+/* The service manager's descriptor store, see sd_notify(3), FDSTORE=1, and FileDescriptorStoreMax= in
+ * systemd.service(5). The next process of the service inherits its descriptors (io/restart/inherited-fds.h),
+ * however this process ends.
  *
- * Sessions are put and dropped without waiting: a manager that is slow must not hold the front up, so what
- * it does not take now is tried again: soon when it is only slow, seldom when the kernel lets no more
- * descriptors be in flight (which other programs' clients may cause) or no manager is there. The manager
- * drops a socket by itself when its peer has closed it. */
+ * Session descriptors are stored and removed without waiting, so that a slow manager can't delay the front.
+ * What the manager doesn't take is tried again: after STORE_RETRY_MS when the manager is slow, after
+ * STORE_RETRY_LATER_MS when too many descriptors are in flight (other programs can cause that) or the
+ * manager is away. The manager removes a socket by itself when the peer closes it. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/instant.h"
 
-struct fd_store;
+/* Names in the store: the prefix and 16 hex digits. A session's socket and page have one name. */
+#define FD_STORE_SESSION "session-"
+#define FD_STORE_LEDGER "ledger-"
 
 enum { STORE_RETRY_MS = 20, STORE_RETRY_LATER_MS = 1000 };
 
-/* 0, or a negative errno: -ENOTCONN when no manager listens. */
+struct fd_store;
+
+/* 0, -ENOTCONN without a service manager, or another negative errno. */
 int fd_store_new(struct fd_store **ret);
 
-/* NULL is fine. Returns NULL. What is in the store stays there. */
+/* The store keeps its descriptors. NULL is fine. Returns NULL. */
 struct fd_store *fd_store_free(struct fd_store *store);
 
-/* Gives the manager a copy of a session's descriptor: its socket or its page. 0, or a negative errno:
- * -EAGAIN when the manager is slow; -ETOOMANYREFS, -ECONNREFUSED or -ENOENT when later tries may succeed;
- * others stay. */
+/* Copies a session's socket or page into the store. 0; -EAGAIN: the manager is slow; -ETOOMANYREFS,
+ * -ECONNREFUSED or -ENOENT: a later try may succeed; or another negative errno. */
 int fd_store_put(struct fd_store *store, uint64_t session, int fd);
 
-/* The session is over: the manager closes all of its copies. */
+/* Removes a session's socket and page, now or by fd_store_settle(). */
 void fd_store_drop(struct fd_store *store, uint64_t session);
 
-/* Says again what the manager has not taken; when to call next, INSTANT_NEVER: nothing is left. */
+/* Sends the removals that the manager has not taken. When to call next, INSTANT_NEVER: none is left. */
 instant_ns fd_store_settle(struct fd_store *store, instant_ns now_ns);
 
-/* The same for the ledger, by its number; these wait for the manager, and are for the start. */
-int fd_store_put_ledger(struct fd_store *store, uint64_t sequence, int fd);
-int fd_store_drop_ledger(struct fd_store *store, uint64_t sequence);
-
-/* What a former process has put there. */
-struct fd_store_inherited_session {
-    uint64_t id;
-    int fd, page_fd; /* -1: it is not there */
-};
-
-struct fd_store_inherited {
-    int listen_fd; /* what a socket unit passed; -1: none */
-    unsigned n_listen;
-    struct fd_store_inherited_session *sessions; /* by id */
-    size_t n_sessions;
-    struct fd_store_inherited_ledger {
-        uint64_t sequence;
-        int fd;
-    } ledgers[4];
-    size_t n_ledgers;
-};
-
-/* Takes what systemd passed, once per process. 0 or a negative errno. */
-int fd_store_inherited_take(struct fd_store_inherited *ret);
-
-/* Tells the manager to drop all of it but the listening socket: nobody goes on with it. */
-void fd_store_inherited_drop(const struct fd_store_inherited *inheritance);
-
-/* Closes what is in it; but listen_fd is the caller's. Idempotent. */
-void fd_store_inherited_close(struct fd_store_inherited *inheritance);
+/* The same for a ledger, by its sequence number. These wait for the manager: only for the agent's start. */
+int fd_store_put_ledger(uint64_t sequence, int fd);
+int fd_store_drop_ledger(uint64_t sequence);

@@ -1,0 +1,28 @@
+/* Restarts without a break: a process continues the sessions and leases of the former process, and keeps a
+ * ledger (local/recovery/ledger.h) for the next one. Owned by the front thread. */
+#pragma once
+
+#include "io/client/conn.h"
+#include "io/restart/fd-store.h"
+#include "io/restart/inherited-fds.h"
+#include "local/recovery/ledger.h"
+
+struct adopt {
+    struct fd_store *store;
+    struct ledger ledger;
+    void *memory; /* the ledger's */
+    size_t bytes;
+    int fd;
+    struct shard_predecessor predecessor; /* for the keepers */
+};
+
+/* Makes a ledger for `sessions_max` sessions, gives it and the store to table and registry, and restores the
+ * sessions and leases of the newest inherited ledger. What can't be restored is removed from the store. The
+ * table is paused until conn_serve(). The keepers must run; `inherited` stays the caller's.
+ *
+ * 0 or a negative errno; -ENOTCONN without a service manager: then table and registry are as before. */
+int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_state *local,
+                const struct inherited_fds *inherited, uint32_t sessions_max);
+
+/* Frees the memory; the store keeps its descriptors. Fine for all zeroes. */
+void adopt_end(struct adopt *adopt);

@@ -1,0 +1,131 @@
+#include "io/restart/inherited-fds.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "io/restart/fd-store.h"
+
+/* The number behind the prefix; false for another name. */
+static bool parse_name(const char *name, const char *prefix, uint64_t *ret) {
+    size_t length = strlen(prefix);
+    char *end;
+
+    if (strncmp(name, prefix, length) != 0)
+        return false;
+    errno = 0;
+    *ret = strtoull(name + length, &end, 16);
+    return errno == 0 && end != name + length && *end == '\0';
+}
+
+static int by_id(const void *a, const void *b) {
+    const struct inherited_fds_session *one = a, *other = b;
+
+    return one->id < other->id ? -1 : one->id > other->id;
+}
+
+static void close_fd(int fd) {
+    if (fd >= 0)
+        (void) close(fd);
+}
+
+/* Keeps the first of each; a descriptor may have been stored twice. */
+static void merge(struct inherited_fds_session *into, const struct inherited_fds_session *from) {
+    if (into->fd < 0)
+        into->fd = from->fd;
+    else
+        close_fd(from->fd);
+    if (into->page_fd < 0)
+        into->page_fd = from->page_fd;
+    else
+        close_fd(from->page_fd);
+}
+
+/* Makes one entry of a session's socket and page. */
+static void merge_sessions(struct inherited_fds *inherited) {
+    struct inherited_fds_session *sessions = inherited->sessions;
+    size_t n = 0;
+
+    if (inherited->n_sessions == 0)
+        return;
+    qsort(sessions, inherited->n_sessions, sizeof(sessions[0]), by_id);
+    for (size_t i = 0; i < inherited->n_sessions; i++)
+        if (n > 0 && sessions[n - 1].id == sessions[i].id)
+            merge(&sessions[n - 1], &sessions[i]);
+        else
+            sessions[n++] = sessions[i];
+    inherited->n_sessions = n;
+}
+
+static void take_one(struct inherited_fds *inherited, int fd, const char *name) {
+    struct stat status;
+    uint64_t number;
+
+    if (parse_name(name, FD_STORE_SESSION, &number) && fstat(fd, &status) == 0) {
+        bool is_socket = S_ISSOCK(status.st_mode);
+        inherited->sessions[inherited->n_sessions++] = (struct inherited_fds_session){
+            .id = number, .fd = is_socket ? fd : -1, .page_fd = is_socket ? -1 : fd};
+    } else if (parse_name(name, FD_STORE_LEDGER, &number)) {
+        size_t room = sizeof(inherited->ledgers) / sizeof(inherited->ledgers[0]);
+        if (inherited->n_ledgers < room)
+            inherited->ledgers[inherited->n_ledgers++] = (struct inherited_fds_ledger){number, fd};
+        else
+            (void) close(fd);
+    } else if (inherited->n_listen++ == 0) {
+        inherited->listen_fd = fd;
+    } else {
+        (void) close(fd);
+    }
+}
+
+int inherited_fds_take(struct inherited_fds *ret) {
+    char **names = NULL;
+    int n = sd_listen_fds_with_names(1, &names);
+
+    *ret = (struct inherited_fds){.listen_fd = -1};
+    if (n <= 0)
+        return n;
+    ret->sessions = calloc((size_t) n, sizeof(ret->sessions[0]));
+    for (int i = 0; ret->sessions && i < n; i++)
+        take_one(ret, SD_LISTEN_FDS_START + i, names[i]);
+    for (int i = 0; i < n; i++)
+        free(names[i]);
+    free(names);
+    if (!ret->sessions)
+        return -ENOMEM;
+    merge_sessions(ret);
+    return 0;
+}
+
+const struct inherited_fds_session *inherited_fds_find(const struct inherited_fds *inherited, uint64_t id) {
+    const struct inherited_fds_session key = {.id = id};
+
+    if (inherited->n_sessions == 0)
+        return NULL;
+    return bsearch(&key, inherited->sessions, inherited->n_sessions, sizeof(key), by_id);
+}
+
+void inherited_fds_drop(const struct inherited_fds *inherited) {
+    for (size_t i = 0; i < inherited->n_sessions; i++)
+        (void) sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=" FD_STORE_SESSION "%016" PRIx64,
+                          inherited->sessions[i].id);
+    for (size_t i = 0; i < inherited->n_ledgers; i++)
+        (void) fd_store_drop_ledger(inherited->ledgers[i].sequence);
+}
+
+void inherited_fds_close(struct inherited_fds *inherited) {
+    for (size_t i = 0; i < inherited->n_sessions; i++) {
+        close_fd(inherited->sessions[i].fd);
+        close_fd(inherited->sessions[i].page_fd);
+    }
+    for (size_t i = 0; i < inherited->n_ledgers; i++)
+        (void) close(inherited->ledgers[i].fd);
+    free(inherited->sessions);
+    inherited->sessions = NULL;
+    inherited->n_sessions = inherited->n_ledgers = 0;
+}
