@@ -1,4 +1,4 @@
-/* Scope-bound clean-up, as systemd and dbus-broker write it. */
+/* Clean-up at the end of a scope, in the idiom of systemd and dbus-broker. */
 #pragma once
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static inline void cleanup_fclose(FILE **file) {
 #define _cleanup_close_ _cleanup_(cleanup_close)
 #define _cleanup_fclose_ _cleanup_(cleanup_fclose)
 
-/* Hands a descriptor over: gives its number and leaves -1 behind. */
+/* Moves a descriptor out of a variable that is cleaned up: returns it, and leaves -1 behind. */
 static inline int cleanup_steal_fd(int *fd) {
     int taken = *fd;
     *fd = -1;

@@ -1,6 +1,6 @@
-/* Generations: what tells one use of a slot from the next, within an id. They begin at a time, so that no
- * two processes of one boot give the same: the 2^24 ns (17 ms) since the boot, which come round after two
- * years. 0 is none. */
+/* Generations: the part of an id that tells one use of a slot from the next. A process starts with the time
+ * since the boot in units of 2^24 ns (17 ms), so two processes of one boot use different generations. The
+ * numbers wrap after two years. 0: none. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,7 +28,8 @@ static inline uint32_t generation_next(uint32_t generation) {
     return generation + 1 + (generation == UINT32_MAX);
 }
 
-/* Later than any that a process can have used until now which has kept to the time: see is_ahead() there. */
+/* Later than any generation that a process can have used until now, if its generations do not run ahead of
+ * the time. */
 static inline uint32_t generation_first(instant_ns now_ns) {
     return generation_next(generation_of(now_ns));
 }

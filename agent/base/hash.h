@@ -1,4 +1,4 @@
-/* SipHash-2-4 (Aumasson and Bernstein), keyed so that clients can't choose names that collide. */
+/* SipHash-2-4 (Aumasson and Bernstein). With a secret key, clients cannot choose names that collide. */
 #pragma once
 
 #include <stddef.h>

@@ -101,7 +101,7 @@ static void frontier_add(struct heap_walk *walk, uint32_t position) {
     walk->frontier[i] = position;
 }
 
-/* In the place of the first. */
+/* Replaces the first position. */
 static void frontier_replace(struct heap_walk *walk, uint32_t position) {
     uint32_t i = 0;
 

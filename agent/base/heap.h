@@ -1,6 +1,6 @@
-/* A binary min-heap of instants over items named by index, in memory that the caller gives. Each item keeps
- * its position, so that it can be moved and removed in O(log n). One timer a loop, armed for the root,
- * serves any number of leases. */
+/* A binary min-heap of instants over items with indices, in the caller's memory. The heap knows the position
+ * of each item, so an item moves and leaves in O(log n). One timer of a loop, armed for the root, serves any
+ * number of items. */
 #pragma once
 
 #include <stdint.h>
@@ -12,44 +12,44 @@
 struct heap_entry {
     instant_ns at;
     uint32_t item;
-} __attribute__((packed, aligned(4))); /* there is one for each lease, here and there: 12 bytes, not 16 */
+} __attribute__((packed, aligned(4))); /* 12 bytes, not 16: there is one a lease in two threads */
 
 struct heap {
     struct heap_entry *entries;
-    uint32_t *positions; /* by item: position + 1, so that zeroed memory means absent */
+    uint32_t *positions; /* by item: position + 1; 0: absent */
     uint32_t count;
     uint32_t capacity;
 };
 
-/* Uses `entries` and zeroed `positions`, `capacity` of each; items are 0..capacity-1. */
+/* `capacity` entries, and as many zeroed positions. Items are 0..capacity-1. */
 void heap_init(struct heap *heap, struct heap_entry *entries, uint32_t *positions, uint32_t capacity);
 
-/* Puts `item` at `at`, moving it when it is there already. */
+/* Adds the item, or moves it, to this instant. */
 void heap_set(struct heap *heap, uint32_t item, instant_ns at);
 
-/* Takes `item` out; nothing happens when it is not in. */
+/* Removes the item, if it is in the heap. */
 void heap_remove(struct heap *heap, uint32_t item);
 
-/* When `item` is due; INSTANT_NEVER when it is not in. */
+/* The item's instant; INSTANT_NEVER: absent. */
 instant_ns heap_at(const struct heap *heap, uint32_t item);
 
-/* The earliest instant; INSTANT_NEVER when empty. */
+/* The earliest instant; INSTANT_NEVER: the heap is empty. */
 instant_ns heap_earliest(const struct heap *heap);
 
-/* The item at the root; HEAP_ABSENT when empty. */
+/* The item at the root; HEAP_ABSENT: the heap is empty. */
 uint32_t heap_first(const struct heap *heap);
 
-/* The items in the order of their instants, without taking them out. A walk ends after some HEAP_WALK_MAX
- * items, or when the heap changes. */
+/* A walk over the items in the order of their instants, which removes none. It ends after about
+ * HEAP_WALK_MAX items, and is invalid once the heap changes. */
 enum { HEAP_WALK_MAX = 1024 };
 
 struct heap_walk {
     const struct heap *heap;
     uint32_t count;
-    uint32_t frontier[HEAP_WALK_MAX]; /* positions of those that may be next, a heap of its own */
+    uint32_t frontier[HEAP_WALK_MAX]; /* positions that may be next: a heap, too */
 };
 
 void heap_walk_begin(struct heap_walk *walk, const struct heap *heap);
 
-/* HEAP_ABSENT at the end. */
+/* The next item; HEAP_ABSENT: the end. */
 uint32_t heap_walk_next(struct heap_walk *walk);

@@ -1,5 +1,5 @@
-/* Instants and durations: signed nanoseconds on CLOCK_BOOTTIME, which goes on during suspend as the nodes'
- * ttl does. */
+/* Instants and durations: signed nanoseconds of CLOCK_BOOTTIME, which goes on during suspend, as the ttl of
+ * a key does. */
 #pragma once
 
 #include <stdint.h>
@@ -21,7 +21,7 @@ static inline instant_ns instant_max(instant_ns a, instant_ns b) {
     return a > b ? a : b;
 }
 
-/* `at` + `duration_ns`, or never when that is beyond the end of time. Both at least 0. */
+/* `at` + `duration_ns`, at most INSTANT_NEVER. Both at least 0. */
 static inline instant_ns instant_add(instant_ns at, int64_t duration_ns) {
     return at > INSTANT_NEVER - duration_ns ? INSTANT_NEVER : at + duration_ns;
 }

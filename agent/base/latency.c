@@ -16,7 +16,7 @@ static void turn_windows(struct latency *latency, instant_ns now_ns) {
     latency->began_ns = now_ns;
 }
 
-/* The bucket of [2^k (1 + i/4), 2^k (1 + (i + 1)/4)); what is longer than all of them counts in the last. */
+/* Bucket 4k + i is [2^k (1 + i/4), 2^k (1 + (i + 1)/4)). Longer latencies count in the last one. */
 static unsigned bucket_of(uint32_t us) {
     unsigned k = 0;
 
@@ -29,7 +29,7 @@ static unsigned bucket_of(uint32_t us) {
     return bucket < LATENCY_BUCKETS ? bucket : LATENCY_BUCKETS - 1;
 }
 
-/* The largest us in it. */
+/* The largest latency of the bucket. */
 static uint32_t bucket_end_us(unsigned bucket) {
     unsigned k = bucket / LATENCY_STEPS, quarter = bucket % LATENCY_STEPS;
 

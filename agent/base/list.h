@@ -1,4 +1,4 @@
-/* A circular doubly linked list whose nodes are embedded in the elements (after c-util's c-list). Unlinking
+/* A circular doubly linked list. Its nodes are embedded in the elements (after c-util's c-list). Unlinking
  * is idempotent. */
 #pragma once
 

@@ -1,5 +1,5 @@
-/* Seeded random numbers for delays and jitter: xoshiro256** (Blackman and Vigna). Deterministic from the
- * seed, so that a simulation replays. Not for secrets. Not thread-safe. */
+/* Random numbers for delays and jitter: xoshiro256** (Blackman and Vigna). The seed determines them, so a
+ * simulation replays. Not for secrets. Not thread-safe. */
 #pragma once
 
 #include <stddef.h>
@@ -13,5 +13,5 @@ void random_init(struct random *random, uint64_t seed);
 
 uint64_t random_next(struct random *random);
 
-/* Uniform in low..high, both included. */
+/* Uniform in [low, high]. */
 int64_t random_between(struct random *random, int64_t low, int64_t high);

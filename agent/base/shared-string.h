@@ -1,6 +1,6 @@
-/* Byte strings of up to SHARED_STRING_BYTES_MAX in a store of given memory: names and what goes with them,
- * shared by counting references within one thread. Blocks of the memory are dedicated to a size class when
- * first needed, so short names cost little and nothing is allocated. */
+/* Byte strings with reference counts, in a pool in the caller's memory, for one thread. A string has two
+ * parts, a head and a tail: a name, say, and what belongs to it. The pool's blocks are assigned to a size
+ * class when first needed, so short strings take little memory. */
 #pragma once
 
 #include <stddef.h>
@@ -10,40 +10,40 @@ enum {
     SHARED_STRING_BYTES_MAX = 2032,
     SHARED_STRING_CLASSES = 9,
     SHARED_STRING_BLOCK_BYTES = 16384,
-    SHARED_STRING_USUAL_BYTES = 128, /* few are longer, with the header */
+    SHARED_STRING_USUAL_BYTES = 128, /* few strings are longer, header included */
 };
 
 struct shared_string {
     uint32_t references;
     uint16_t size_class;
     uint16_t head_length; /* bytes[0..head_length) */
-    uint16_t tail_length; /* the rest, after the head */
+    uint16_t tail_length; /* behind the head */
     char bytes[];
 };
 
 struct shared_string_pool {
     unsigned char *memory;
     size_t size;
-    size_t used; /* blocks given to classes */
+    size_t used; /* of `memory`: in blocks that have a class */
     struct shared_string_class {
         struct shared_string *first_free;
-        unsigned char *fresh, *fresh_end; /* the rest of the class's newest block */
+        unsigned char *fresh, *fresh_end; /* unused part of its newest block */
     } classes[SHARED_STRING_CLASSES];
 };
 
-/* Uses `memory` of `size` bytes (a multiple of SHARED_STRING_BLOCK_BYTES), aligned for pointers. */
-void shared_string_pool_init(struct shared_string_pool *store, void *memory, size_t size);
+/* `size`: a multiple of SHARED_STRING_BLOCK_BYTES. `memory` is aligned for pointers. */
+void shared_string_pool_init(struct shared_string_pool *pool, void *memory, size_t size);
 
-/* A text with one reference, or NULL when the store is full. head_length + tail_length at most
+/* A string with one reference; NULL: the pool is full. head_length + tail_length: at most
  * SHARED_STRING_BYTES_MAX. */
-struct shared_string *shared_string_new(struct shared_string_pool *store, const void *head,
+struct shared_string *shared_string_new(struct shared_string_pool *pool, const void *head,
                                         size_t head_length, const void *tail, size_t tail_length);
 
-struct shared_string *shared_string_ref(struct shared_string *text);
+struct shared_string *shared_string_ref(struct shared_string *string);
 
-/* Drops a reference. NULL is fine. Returns NULL. */
-struct shared_string *shared_string_unref(struct shared_string_pool *store, struct shared_string *text);
+/* Drops a reference; the last one frees the string. NULL is fine. Returns NULL. */
+struct shared_string *shared_string_unref(struct shared_string_pool *pool, struct shared_string *string);
 
-static inline const char *shared_string_tail(const struct shared_string *text) {
-    return text->bytes + text->head_length;
+static inline const char *shared_string_tail(const struct shared_string *string) {
+    return string->bytes + string->head_length;
 }

@@ -1,7 +1,7 @@
-/* What is due when: items named by index, each at one instant at most, in memory that the caller gives. Many
- * are due at the same instant (the names of one call are), so a heap orders the instants, and each has a
- * list of its items: to move a call's names on costs one step of the heap and a few links. One timer a loop,
- * armed for the earliest instant, serves any number of items. */
+/* A timer queue: items with indices, each due at one instant at most, in the caller's memory. Many items are
+ * due at the same instant (the names of one script call), so a heap orders the instants, and each instant
+ * has a list of its items: moving all names of a call costs one step of the heap and a few links. One timer
+ * of a loop, armed for the earliest instant, serves any number of items. */
 #pragma once
 
 #include <stddef.h>
@@ -13,59 +13,57 @@
 
 #define TIMER_QUEUE_ABSENT UINT32_MAX
 
-enum { TIMER_QUEUE_RECENT = 16 };
+enum { TIMER_QUEUE_RECENT = 16 }; /* instants that are found without a search */
 
 struct timer_queue_item {
-    uint32_t moment; /* index + 1, so that zeroed memory means absent */
+    uint32_t slot; /* of its instant: index + 1; 0: absent */
     uint32_t next, previous;
 };
 
 struct timer_queue {
     struct timer_queue_item *items;
     uint32_t capacity;
-    struct pool moments;                 /* each has the index of its first item */
-    struct heap heap;                    /* of moments */
-    uint32_t recent[TIMER_QUEUE_RECENT]; /* moments that were used of late, by a hash of their instant: index
-                                            + 1 */
+    struct pool slots;                   /* one for each instant: the index of its first item */
+    struct heap heap;                    /* of slots */
+    uint32_t recent[TIMER_QUEUE_RECENT]; /* recently used slots, by a hash of the instant: index + 1 */
 };
 
-/* How much memory `capacity` items want. Most of it is touched only as they are used. */
+/* The memory for `capacity` items. Most of it is touched only as items are used. */
 size_t timer_queue_memory_bytes(uint32_t capacity);
 
-/* `memory`: that many zeroed bytes, aligned for pointers; items are 0..capacity-1. */
-void timer_queue_init(struct timer_queue *agenda, void *memory, uint32_t capacity);
+/* `memory`: zeroed, aligned for pointers. Items are 0..capacity-1. */
+void timer_queue_init(struct timer_queue *queue, void *memory, uint32_t capacity);
 
-/* Puts `item` at `at`, moving it when it is there already. */
-void timer_queue_set(struct timer_queue *agenda, uint32_t item, instant_ns at);
+/* Adds the item, or moves it, to this instant. */
+void timer_queue_set(struct timer_queue *queue, uint32_t item, instant_ns at);
 
-/* Takes `item` out; nothing happens when it is not in. */
-void timer_queue_remove(struct timer_queue *agenda, uint32_t item);
+/* Removes the item, if it is in the queue. */
+void timer_queue_remove(struct timer_queue *queue, uint32_t item);
 
-/* When `item` is due; INSTANT_NEVER when it is not in. */
-instant_ns timer_queue_at(const struct timer_queue *agenda, uint32_t item);
+/* When the item is due; INSTANT_NEVER: absent. */
+instant_ns timer_queue_at(const struct timer_queue *queue, uint32_t item);
 
-/* The earliest instant; INSTANT_NEVER when empty. */
-instant_ns timer_queue_earliest(const struct timer_queue *agenda);
+/* The earliest instant; INSTANT_NEVER: the queue is empty. */
+instant_ns timer_queue_earliest(const struct timer_queue *queue);
 
-/* An item of the earliest instant; TIMER_QUEUE_ABSENT when empty. */
-uint32_t timer_queue_first(const struct timer_queue *agenda);
+/* An item of the earliest instant; TIMER_QUEUE_ABSENT: the queue is empty. */
+uint32_t timer_queue_first(const struct timer_queue *queue);
 
-/* The item behind this one at the same instant, or the first one again: for prefetching, which begins with
- * that item's links. */
-uint32_t timer_queue_neighbour(const struct timer_queue *agenda, uint32_t item);
+/* The item behind this one at the same instant; behind the last comes the first. Prefetches its links. */
+uint32_t timer_queue_neighbour(const struct timer_queue *queue, uint32_t item);
 
-/* `item` will be moved soon: its links are fetched from memory meanwhile. */
-void timer_queue_expect(const struct timer_queue *agenda, uint32_t item);
+/* Prefetches the links of an item that is moved soon. */
+void timer_queue_expect(const struct timer_queue *queue, uint32_t item);
 
-/* The items in the order of their instants, without taking them out. A walk ends after some HEAP_WALK_MAX
- * instants, or when the agenda changes. */
+/* A walk over the items in the order of their instants, which removes none. It ends after about
+ * HEAP_WALK_MAX instants, and is invalid once the queue changes. */
 struct timer_queue_walk {
-    const struct timer_queue *agenda;
-    struct heap_walk moments;
-    uint32_t first, next; /* of the present instant; next is TIMER_QUEUE_ABSENT at its end */
+    const struct timer_queue *queue;
+    struct heap_walk instants;
+    uint32_t first, next; /* of the current instant; next: TIMER_QUEUE_ABSENT at its end */
 };
 
-void timer_queue_walk_begin(struct timer_queue_walk *walk, const struct timer_queue *agenda);
+void timer_queue_walk_begin(struct timer_queue_walk *walk, const struct timer_queue *queue);
 
-/* TIMER_QUEUE_ABSENT at the end, and from then on. */
+/* The next item; TIMER_QUEUE_ABSENT: the end. */
 uint32_t timer_queue_walk_next(struct timer_queue_walk *walk);

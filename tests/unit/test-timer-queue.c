@@ -1,4 +1,4 @@
-/* What is due when, beside a list that is searched from end to end. */
+/* The timer queue, compared with a plain list. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { ITEMS = 900, STEPS = 60000 };
 
-static struct timer_queue agenda;
+static struct timer_queue queue;
 static instant_ns plain[ITEMS];
 static struct random randomness;
 
@@ -18,13 +18,13 @@ static void begin(void) {
 
     if (!memory)
         abort();
-    timer_queue_init(&agenda, memory, ITEMS);
+    timer_queue_init(&queue, memory, ITEMS);
     for (uint32_t i = 0; i < ITEMS; i++)
         plain[i] = INSTANT_NEVER;
 }
 
 static void end(void) {
-    free(agenda.items); /* the first of its memory */
+    free(queue.items); /* its memory begins there */
 }
 
 static uint32_t below(uint32_t bound) {
@@ -32,12 +32,12 @@ static uint32_t below(uint32_t bound) {
 }
 
 static void put(uint32_t item, instant_ns at) {
-    timer_queue_set(&agenda, item, at);
+    timer_queue_set(&queue, item, at);
     plain[item] = at;
 }
 
 static void drop(uint32_t item) {
-    timer_queue_remove(&agenda, item);
+    timer_queue_remove(&queue, item);
     plain[item] = INSTANT_NEVER;
 }
 
@@ -49,7 +49,7 @@ static instant_ns plain_earliest(void) {
     return earliest;
 }
 
-/* Each item once, at its instant, the instants in order. */
+/* A walk visits each item once, in the order of the instants. */
 static bool walk_is_right(void) {
     static bool seen[ITEMS];
     struct timer_queue_walk walk;
@@ -59,7 +59,7 @@ static bool walk_is_right(void) {
     memset(seen, 0, sizeof(seen));
     for (uint32_t i = 0; i < ITEMS; i++)
         there += plain[i] != INSTANT_NEVER;
-    timer_queue_walk_begin(&walk, &agenda);
+    timer_queue_walk_begin(&walk, &queue);
     while ((item = timer_queue_walk_next(&walk)) != TIMER_QUEUE_ABSENT) {
         if (item >= ITEMS || seen[item] || plain[item] < last || plain[item] == INSTANT_NEVER)
             return false;
@@ -78,12 +78,12 @@ static bool neighbours_are_right(uint32_t item) {
     do {
         if (plain[at] != plain[item])
             return false;
-        at = timer_queue_neighbour(&agenda, at);
+        at = timer_queue_neighbour(&queue, at);
     } while (at != item && ++n < ITEMS);
     return n < same;
 }
 
-/* `instants`: how many there are; with few, many items share one. */
+/* With few instants, many items share each. */
 static void test_against_plain(uint32_t instants) {
     uint32_t wrong = 0;
 
@@ -94,10 +94,10 @@ static void test_against_plain(uint32_t instants) {
             put(item, 1000 + below(instants));
         else
             drop(item);
-        wrong += timer_queue_at(&agenda, item) != plain[item];
+        wrong += timer_queue_at(&queue, item) != plain[item];
         if (step % 16 == 0) {
-            uint32_t first = timer_queue_first(&agenda);
-            wrong += timer_queue_earliest(&agenda) != plain_earliest();
+            uint32_t first = timer_queue_first(&queue);
+            wrong += timer_queue_earliest(&queue) != plain_earliest();
             wrong += first != TIMER_QUEUE_ABSENT && plain[first] != plain_earliest();
             wrong += first != TIMER_QUEUE_ABSENT && !neighbours_are_right(first);
         }
@@ -107,44 +107,44 @@ static void test_against_plain(uint32_t instants) {
     ok(wrong == 0, "%u steps with %u instants (%u wrong)", STEPS, instants, wrong);
     for (uint32_t i = 0; i < ITEMS; i++)
         drop(i);
-    ok(timer_queue_first(&agenda) == TIMER_QUEUE_ABSENT && timer_queue_earliest(&agenda) == INSTANT_NEVER &&
-           agenda.moments.taken == 0,
+    ok(timer_queue_first(&queue) == TIMER_QUEUE_ABSENT && timer_queue_earliest(&queue) == INSTANT_NEVER &&
+           queue.slots.taken == 0,
        "and nothing is left in the end");
     end();
 }
 
-/* As leases go: those of a call are moved together, from one instant to the next. */
+/* The leases of one script call move together, from one instant to the next. */
 static void test_groups(void) {
     uint32_t wrong = 0;
 
     begin();
     for (uint32_t i = 0; i < ITEMS; i++)
         put(i, 1000 + i / 100);
-    is_int(agenda.moments.taken, 9, "items that are due together share an instant");
+    is_int(queue.slots.taken, 9, "items that are due together share a slot");
     for (uint32_t turn = 0; turn < 90; turn++) {
-        instant_ns now = timer_queue_earliest(&agenda);
+        instant_ns now = timer_queue_earliest(&queue);
         uint32_t moved = 0;
-        while (timer_queue_earliest(&agenda) == now) {
-            put(timer_queue_first(&agenda), now + 500);
+        while (timer_queue_earliest(&queue) == now) {
+            put(timer_queue_first(&queue), now + 500);
             moved++;
         }
         wrong += moved != 100;
     }
-    is_int(wrong, 0, "they go on together");
-    is_int(agenda.moments.taken, 9, "and are no more instants than before");
+    is_int(wrong, 0, "the items move together");
+    is_int(queue.slots.taken, 9, "and use no more slots");
     end();
 }
 
 static void test_never(void) {
     begin();
     put(1, 5);
-    timer_queue_set(&agenda, 2, INSTANT_NEVER);
-    timer_queue_remove(&agenda, 2);
-    timer_queue_set(&agenda, 3, INSTANT_NEVER);
-    ok(timer_queue_first(&agenda) == 1 && timer_queue_earliest(&agenda) == 5,
+    timer_queue_set(&queue, 2, INSTANT_NEVER);
+    timer_queue_remove(&queue, 2);
+    timer_queue_set(&queue, 3, INSTANT_NEVER);
+    ok(timer_queue_first(&queue) == 1 && timer_queue_earliest(&queue) == 5,
        "what is never due comes last");
-    timer_queue_remove(&agenda, 1);
-    is_int(timer_queue_first(&agenda), 3, "but it is there");
+    timer_queue_remove(&queue, 1);
+    is_int(timer_queue_first(&queue), 3, "the other item follows");
     end();
 }
 
