@@ -2,10 +2,9 @@
 
 #include <assert.h>
 
-/* Calls that are put together at a time; with more kinds in one turn, they go out earlier. */
-enum { DRAFTS_MAX = 8 };
+enum { DRAFTS_MAX = 8 }; /* calls that are filled at a time: with more kinds, calls are sent earlier */
 
-/* In one call. */
+/* Names in one call. */
 static const uint32_t names_max[CALL_PLAN_OPERATIONS] = {
     [OPERATION_ACQUIRE] = BATCH_ACQUIRES_MAX, [OPERATION_RAISE] = 1,
     [OPERATION_EXTEND] = BATCH_NAMES_MAX,     [OPERATION_REFRESH] = 1,
@@ -13,7 +12,7 @@ static const uint32_t names_max[CALL_PLAN_OPERATIONS] = {
     [OPERATION_ADOPT] = BATCH_NAMES_MAX,
 };
 
-/* Those that some nodes are to get, in the order in which they will go out. */
+/* The calls being filled for some nodes, in the order in which they are sent. */
 struct drafts {
     const struct call_plan_turn *turn;
     const struct call_plan_sink *sink;
@@ -22,11 +21,11 @@ struct drafts {
     struct call_plan_call all[DRAFTS_MAX];
 };
 
-static bool tells_former(const struct send *send) {
+static bool sends_former(const struct send *send) {
     return send->former && (send->operation == OPERATION_REFRESH || send->operation == OPERATION_RELEASE);
 }
 
-static bool tells_token(const struct send *send) {
+static bool sends_token(const struct send *send) {
     return send->token != 0 && send->operation != OPERATION_EXTEND && send->operation != OPERATION_RELEASE &&
            send->operation != OPERATION_ADOPT;
 }
@@ -43,8 +42,8 @@ const struct call_plan_item *call_plan_add(struct call_plan_turn *turn, const st
         .operation = send->operation,
         .nodes = send->nodes,
         .quiet = send->quiet,
-        .has_former = tells_former(send),
-        .has_token = tells_token(send),
+        .has_former = sends_former(send),
+        .has_token = sends_token(send),
         .again = *keys & bit,
         .ticket = send->ticket,
         .key_hash = key_hash,
@@ -56,43 +55,43 @@ const struct call_plan_item *call_plan_add(struct call_plan_turn *turn, const st
     return item;
 }
 
-/* --- putting calls together --- */
+/* --- batching --- */
 
-static bool goes_along(const struct call_plan_item *item, const struct call_plan_item *first) {
+static bool may_share_call(const struct call_plan_item *item, const struct call_plan_item *first) {
     return item->operation == first->operation && names_max[item->operation] > 1 &&
            item->quiet == first->quiet && item->has_former == first->has_former &&
            item->has_token == first->has_token && item->has_block == first->has_block;
 }
 
-/* May it have the item's key? */
-static bool knows(const struct call_plan_call *draft, const struct call_plan_item *item) {
+/* True if the call may have the item's key. */
+static bool may_have_key(const struct call_plan_call *draft, const struct call_plan_item *item) {
     for (uint32_t i = 0; item->again && i < draft->count; i++)
         if (draft->items[i]->key_hash == item->key_hash)
             return true;
     return false;
 }
 
-static void hand_out(struct drafts *drafts) {
+static void send_all(struct drafts *drafts) {
     for (unsigned i = 0; i < drafts->count; i++)
         drafts->sink->call(drafts->sink->userdata, drafts->nodes, &drafts->all[i]);
     drafts->count = 0;
 }
 
-/* An item joins the draft of its kind, unless that, or one that goes out behind it, has the item's key: so
- * what was asked of the key before is in a draft that goes out earlier, and no call has a key twice. If it
- * may not join, all drafts go out; if there is none of its kind, it begins the last one. */
-static void take(struct drafts *drafts, const struct call_plan_item *item) {
+/* An item joins the draft of its kind, unless that draft, or one behind it, has the item's key: so earlier
+ * requests of the key are in drafts that are sent earlier, and no call has a key twice. An item that may not
+ * join makes all drafts be sent. Without a draft of its kind, it begins a new one at the end. */
+static void add(struct drafts *drafts, const struct call_plan_item *item) {
     bool alone = drafts->turn->alone[item->operation] & drafts->nodes;
     unsigned own = 0;
 
-    while (own < drafts->count && (alone || !goes_along(item, drafts->all[own].items[0])))
+    while (own < drafts->count && (alone || !may_share_call(item, drafts->all[own].items[0])))
         own++;
     bool fits = own < drafts->count ? drafts->all[own].count < names_max[item->operation]
                                     : drafts->count < DRAFTS_MAX;
     for (unsigned i = own; fits && i < drafts->count; i++)
-        fits = !knows(&drafts->all[i], item);
+        fits = !may_have_key(&drafts->all[i], item);
     if (!fits) {
-        hand_out(drafts);
+        send_all(drafts);
         own = 0;
     }
     if (own == drafts->count)
@@ -102,7 +101,7 @@ static void take(struct drafts *drafts, const struct call_plan_item *item) {
     draft->items[draft->count++] = item;
 }
 
-static void call_plan_to(const struct call_plan_turn *turn, const struct call_plan_sink *sink, node_set to) {
+static void plan_for(const struct call_plan_turn *turn, const struct call_plan_sink *sink, node_set to) {
     struct drafts drafts;
 
     drafts.turn = turn;
@@ -111,16 +110,16 @@ static void call_plan_to(const struct call_plan_turn *turn, const struct call_pl
     drafts.count = 0;
     for (uint32_t i = 0; i < turn->count; i++)
         if (turn->items[i].nodes & to)
-            take(&drafts, &turn->items[i]);
-    hand_out(&drafts);
+            add(&drafts, &turn->items[i]);
+    send_all(&drafts);
 }
 
 static node_set side_of(node_set set, node_set node) {
     return set & node ? set : (node_set) ~set;
 }
 
-/* Of `nodes`, those that are to get the same calls as the first of them: the same of this turn's requests,
- * put together in the same way. */
+/* Of `nodes`, those that get the same calls as the first: the same requests of this turn, batched in the
+ * same way. */
 static node_set alike(const struct call_plan_turn *turn, node_set nodes) {
     node_set first = nodes & (node_set) -nodes;
 
@@ -141,7 +140,7 @@ node_set call_plan_all(struct call_plan_turn *turn, const struct call_plan_sink 
     }
     for (node_set left = asked, to; left != 0; left &= (node_set) ~to) {
         to = alike(turn, left);
-        call_plan_to(turn, sink, to);
+        plan_for(turn, sink, to);
     }
     assert(turn->count == count);
     turn->count = 0;

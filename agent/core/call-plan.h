@@ -1,14 +1,14 @@
-/* What one turn asks of the nodes, put together into script calls, and their answers taken apart again.
+/* The call plan of a turn of the loop: batches the turn's requests to the nodes into script calls, and
+ * gives the answers back to the shard name by name.
  *
- * What is alike goes together, in as few calls as the order of each key allows. For each node:
- *  - all that is asked of it goes out, once, and nothing else;
- *  - what is asked of one key goes out in the order in which it was asked;
- *  - no call has a key twice, nor more names than its operation may have.
- * Keys are known by their hashes here: two that are equal by chance, or by somebody's choice, make another
- * call, and nothing wrong.
+ * Requests of one kind share calls, as few as the order of each key allows. For each node:
+ *  - all of its requests are sent, once, and no others;
+ *  - the requests of one key are sent in their order;
+ *  - no call has a key twice, nor more names than its operation allows.
+ * Keys are compared by hashes: two equal hashes cost another call, and do no harm.
  *
- * Nodes that are to get the same calls get them together, so that each is written only once. The agent makes
- * bytes of a call (io/node/batcher.h); the simulator carries it to its nodes as it is. */
+ * Nodes with the same calls share them, so each call is encoded once. The agent encodes a call for the wire
+ * (io/node/batcher.h); the simulator passes it to its nodes as it is. */
 #pragma once
 
 #include "core/shard.h"
@@ -16,18 +16,18 @@
 enum {
     CALL_PLAN_OPERATIONS = OPERATION_ADOPT + 1,
     CALL_PLAN_KEYS_BITS = 4096, /* a power of two */
-    CALL_PLAN_EXPECTED = 4,     /* votes: as many are counted while a lease is fetched from memory */
+    CALL_PLAN_EXPECTED = 4,     /* a lease is prefetched so many votes ahead */
 };
 
-/* Something that is asked: as much as decides what it goes along with. */
+/* A request: the properties that decide which requests share a call. */
 struct call_plan_item {
     enum operation operation;
     node_set nodes;
     bool quiet;
-    bool has_former; /* another value that may stand there */
+    bool has_former; /* a second value of ours may be in the key */
     bool has_token;
-    bool has_block; /* of tokens: more than one */
-    bool again;     /* something may have been asked of this key in this turn before */
+    bool has_block; /* reserves more than one token */
+    bool again;     /* an earlier request of this turn may have the same key */
     uint64_t ticket;
     uint64_t key_hash;
 };
@@ -35,30 +35,29 @@ struct call_plan_item {
 /* A script call. */
 struct call_plan_call {
     uint32_t count;
-    const struct call_plan_item *items[BATCH_NAMES_MAX]; /* of the turn; the names go in this order */
+    const struct call_plan_item *items[BATCH_NAMES_MAX]; /* of the turn, in the order of the names */
 };
 
 struct call_plan_turn {
-    struct call_plan_item *items; /* the caller's, who sees to it that there is room */
+    struct call_plan_item *items; /* the caller's memory, with room for the next one */
     uint32_t count;
-    uint64_t keys[CALL_PLAN_KEYS_BITS / 64]; /* of the items: a bit for each, by its hash */
-    /* Nodes that have refused such a call for one of its keys: each name in a call of its own. What is held
-     * there may be used there: extensions still go together. */
+    uint64_t keys[CALL_PLAN_KEYS_BITS / 64]; /* the bits of the items' hashes */
+    /* By operation: nodes whose ACL refused a call for one of its keys. Each name has a call of its own
+     * there. */
     node_set alone[CALL_PLAN_OPERATIONS];
 };
 
 struct call_plan_sink {
-    /* This call goes to these nodes now. Must not add to the turn. */
-    void (*call)(void *userdata, node_set to, const struct call_plan_call *draft);
+    /* Send this call to these nodes. Must not add to the turn. */
+    void (*call)(void *userdata, node_set to, const struct call_plan_call *call);
     void *userdata;
 };
 
-/* Takes it in, as the last one; there must be room for it. A turn begins zeroed. Returns what is kept of
- * it. */
+/* Adds a request to the turn, which begins zeroed and must have room. */
 const struct call_plan_item *call_plan_add(struct call_plan_turn *turn, const struct send *send,
                                            uint64_t key_hash);
 
-/* Gives all calls to the sink, and begins the turn anew. Returns the nodes that something was asked of. */
+/* Gives all calls to the sink, and empties the turn. Returns the nodes that were sent a request. */
 node_set call_plan_all(struct call_plan_turn *turn, const struct call_plan_sink *sink);
 
 /* A node's answer to a call. */
@@ -67,14 +66,14 @@ struct call_plan_answer {
     uint32_t count;
     const uint64_t *tickets; /* of the call's names, in their order */
     instant_ns sent_ns;
-    int64_t time_us; /* the node's; negative: it does not tell */
-    /* The vote for the name at this place; it is used before the next one is asked for. */
+    int64_t time_us; /* the node's TIME; negative: not in this answer */
+    /* The vote for the name at this index. It is used before the next call. */
     struct vote (*vote)(void *userdata, uint32_t index);
     void *userdata;
 };
 
-/* Gives each name's vote to the shard. One that was cut off is an answer too: it cuts off each name. It is
- * here so that a vote costs no call through a pointer. */
+/* Gives the vote of each name to the shard. A call that was cut off has an answer, too, which cuts off each
+ * name. Inline, so that `vote` is no call through a pointer. */
 static inline void call_plan_answered(const struct call_plan_answer *answer, struct shard *shard,
                                       instant_ns now_ns) {
     if (answer->time_us >= 0)

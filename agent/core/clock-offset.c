@@ -4,13 +4,13 @@
 
 #include "core/limits.h"
 
-/* By how much two clocks may run apart in that time. */
+/* How far two clocks may run apart in that time. */
 static int64_t drift_ns(int64_t elapsed_ns) {
     return elapsed_ns / DRIFT_DIVISOR;
 }
 
-/* Small steps are within every lease's allowance, but not one after the other: what they have used up of it
- * comes back in the time of the longest lease. True when this one is small enough. */
+/* Small steps are within the drift allowance of each lease, but their sum need not be: what they use up of
+ * CLOCK_SLACK_MS is restored over the longest ttl. True if this step is small enough. */
 static bool spend(struct clock_offset *offset, int64_t step_ns, int64_t elapsed_ns) {
     static const int64_t back_divisor = (int64_t) TTL_MS_MAX / CLOCK_SLACK_MS;
 
@@ -22,16 +22,16 @@ static bool spend(struct clock_offset *offset, int64_t step_ns, int64_t elapsed_
 int64_t clock_offset_update(struct clock_offset *offset, int64_t time_us, instant_ns sent_ns,
                             instant_ns received_ns) {
     /* TIME is cut to whole microseconds. */
-    int64_t doubt_ns = drift_ns(received_ns - sent_ns);
-    int64_t low_ns = time_us * NS_PER_US - received_ns - doubt_ns;
-    int64_t high_ns = (time_us + 1) * NS_PER_US - sent_ns + doubt_ns;
+    int64_t error_ns = drift_ns(received_ns - sent_ns);
+    int64_t low_ns = time_us * NS_PER_US - received_ns - error_ns;
+    int64_t high_ns = (time_us + 1) * NS_PER_US - sent_ns + error_ns;
     int64_t step_ns = 0, spent_ns = 0;
     instant_ns known_since_ns = offset->known ? offset->known_since_ns : received_ns;
 
     assert(sent_ns <= received_ns && (!offset->known || offset->at_ns <= received_ns));
     if (offset->known) {
-        int64_t wider_ns = drift_ns(received_ns - offset->at_ns);
-        int64_t known_low_ns = offset->low_ns - wider_ns, known_high_ns = offset->high_ns + wider_ns;
+        int64_t widening_ns = drift_ns(received_ns - offset->at_ns);
+        int64_t known_low_ns = offset->low_ns - widening_ns, known_high_ns = offset->high_ns + widening_ns;
         if (low_ns > known_high_ns) {
             step_ns = low_ns - known_high_ns;
         } else if (high_ns < known_low_ns) {

@@ -49,7 +49,7 @@ static const char *trouble_of(const struct shard *shard, unsigned node) {
     return shard->nodes[node].trouble[0] ? shard->nodes[node].trouble : "no answer in time";
 }
 
-/* Whether all of these nodes have one trouble in common. */
+/* True if all of these nodes have the same trouble. */
 static bool are_alike(const struct shard *shard, node_set nodes) {
     const char *first = NULL;
 
@@ -63,7 +63,6 @@ static bool are_alike(const struct shard *shard, node_set nodes) {
     return true;
 }
 
-/* "; a: why; b: why else", or "; a, b: why" when it is the same for all. */
 size_t error_text_no_quorum(const struct shard *shard, node_set voted, node_set open,
                             char buffer[ERROR_TEXT_BYTES]) {
     unsigned nodes = shard->config.nodes;

@@ -25,7 +25,7 @@ enum command_kind {
 struct command {
     enum command_kind kind;
     bool persist;
-    bool fencing;          /* contend: the grant gets a token; look: it is wanted */
+    bool fencing;          /* contend: the grant gets a token; query: it is wanted */
     uint16_t head_length;  /* of text: the name */
     uint16_t tail_length;  /* then pid, uid and data, as they go into the lock value */
     uint16_t spare_tokens; /* contend: to be reserved with the grant's, for hand-offs */
@@ -126,10 +126,10 @@ struct send {
     bool quiet; /* release: without telling those that wait */
     uint32_t ttl_ms;
     uint64_t ticket; /* comes back with each node's vote */
-    int64_t token;   /* to acquire and to raise: proposed; to refresh: the holder's; 0: no fencing. To look:
+    int64_t token;   /* to acquire and to raise: proposed; to refresh: the holder's; 0: no fencing. To query:
                       * not 0 if it is wanted */
     int64_t token_last;    /* to acquire and to raise: all from `token` to this one are reserved */
-    const uint8_t *secret; /* SECRET_BYTES; NULL for a look */
+    const uint8_t *secret; /* SECRET_BYTES; NULL for a query */
     const struct shared_string *text; /* name, and the value's tail */
     const uint8_t *former; /* to refresh and release: of a value that may stand there too, or NULL */
     const struct shared_string *former_text; /* its tail */
@@ -141,7 +141,7 @@ enum vote_kind {
     VOTE_BEHIND,   /* raise: the token was not accepted, see there */
     VOTE_REPAIRED, /* the key was missing and is set again */
     VOTE_FOREIGN,  /* the key stands for another; text: its value or type */
-    VOTE_FREE,     /* look, adopt: no key */
+    VOTE_FREE,     /* query, adopt: no key */
     VOTE_REFUSED,  /* the node answered with an error; text: which */
     VOTE_EPOCH,    /* the node lost its memory since it was trusted: nothing was done */
     VOTE_CUT,      /* the connection broke: it may or may not have been executed */
@@ -157,7 +157,7 @@ enum token_verdict {
 struct vote {
     enum vote_kind kind;
     enum token_verdict token_verdict; /* of a vote to acquire, VOTE_YES, and of VOTE_BEHIND */
-    int64_t token;     /* unless it was accepted, the largest that the node has; look: 0 without */
+    int64_t token;     /* unless it was accepted, the largest that the node has; query: 0 without */
     bool foreign_type; /* text is a type, the key is no lock */
     const char *text;
     size_t text_length;

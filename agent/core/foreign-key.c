@@ -7,7 +7,7 @@
 #include "core/lease.h"
 #include "core/shard-state.h"
 
-/* The one that this value is being deleted by already, or NULL. */
+/* The record that deletes this value already, or NULL. */
 static struct lease *find_among(const struct list *leases, const struct lease *lease, const uint8_t *secret,
                                 const char *rest, size_t length) {
     for (struct list *at = leases->next; at != leases; at = at->next) {
@@ -74,7 +74,6 @@ bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsig
     return true;
 }
 
-/* Somebody writes over our keys: once for each node, until it says yes again. */
 void foreign_key_seen(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                       instant_ns now_ns) {
     node_set bit = node_set_of(node);
@@ -85,9 +84,9 @@ void foreign_key_seen(struct shard *shard, struct lease *lease, unsigned node, c
         foreign_key_is_orphan(shard, lease, node, vote, now_ns))
         return;
     if (vote->text_length == 0 && now_ns < shard->predecessor.until_ns)
-        return; /* likely an orphan: extensions don't tell the value */
+        return; /* likely an orphan: the answer to an extension has no value */
     if (!lease->extends)
-        return; /* when it was acquired, somebody may have been about to let go */
+        return; /* the previous holder may have released it since */
     lease->strangers |= bit;
     shard_report(shard, &(struct report){.kind = REPORT_FOREIGN,
                                          .node = node,

@@ -1,10 +1,10 @@
-/* Others' values under our keys. Some are orphans: a former process of this agent was killed between setting
- * them and telling a client. What its clients do believe in is in the ledger, and stands in this agent's
- * lines. So a key that an attempt meets here, with the former process's identity in its value, is nobody's:
- * it is deleted, rather than waited for.
+/* Foreign keys: keys of our leases that have another's value.
  *
- * Only the very value that was seen is deleted: a lease that was resumed at another agent since has another.
- */
+ * Some are orphans: a former process of this agent was killed after it had set them, and before it told a
+ * client. The leases that its clients know of are in the ledger, and the new process has them. So an
+ * attempt that meets a key with the former process's identity deletes it, instead of waiting for its ttl.
+ *
+ * Only the very value that was met is deleted: a lease that was resumed at another agent has another. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,10 +15,11 @@
 struct shard;
 struct lease;
 
-/* An attempt has met this value. True when it was an orphan, which is being deleted. */
+/* An attempt met this value. True: it is an orphan, whose deletion has begun. */
 bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsigned node,
                            const struct vote *vote, instant_ns now_ns);
 
-/* A node's answer about a held lease: an orphan is deleted, and of another's value the front is told. */
+/* A node's answer to an extension: deletes an orphan, and reports another's value, once for each node until
+ * the node says yes again. */
 void foreign_key_seen(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                       instant_ns now_ns);

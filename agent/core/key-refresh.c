@@ -17,21 +17,21 @@ void key_refresh_begin(struct shard *shard, struct lease *lease, const struct co
         return;
     lease->hold_until_ns = command->hold_until_ns;
     lease->token = command->token;
-    lease->token_more = 0; /* the block is the front's */
+    lease->token_more = 0; /* the front has the block */
     if (lease->former)
-        return; /* a node would have one of three values: the next extension, or resume, is the former's */
+        return; /* a third value would be possible: the keys keep the former until the next refresh */
     struct shared_string *text =
         shared_string_new(&shard->texts, command->text, command->head_length,
                           command->text + command->head_length, command->tail_length);
     if (!text)
-        return; /* the nodes go on telling of the holder before; and this one can't resume */
+        return; /* no memory: the keys name the previous holder, and the present one cannot resume */
     lease->former = lease->text;
     lease->text = text;
     memcpy(lease->former_secret, lease->secret, sizeof(lease->former_secret));
     memcpy(lease->secret, command->secret, sizeof(lease->secret));
     lease->stale = lease->maybe;
     lease->former_gone_ns = validity_key_gone_ns(now_ns, lease->ttl_ms);
-    /* Answers to a round under way are about the former value: what it asked for is asked once more. */
+    /* The outstanding answers are about the former value: the nodes are asked again. */
     lease->under_way = lease->undecided = false;
     quorum_begin(&lease->round, 0);
     lease->extend_ns = now_ns;

@@ -342,7 +342,7 @@ static void attempt_begin(struct shard *shard, struct lease *lease, instant_ns n
         return;
     enter(shard, lease, LEASE_ACQUIRING);
     lease->started_ns = now_ns;
-    retry_begun(lease);
+    retry_begin_attempt(lease);
     lease->seen = shared_string_unref(&shard->texts, lease->seen);
     lease->seen_ttl_ms = -1;
     if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {

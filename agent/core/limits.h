@@ -1,4 +1,4 @@
-/* Every number that bounds redlockd, in one place, with the relations that must hold between them. */
+/* All limits of redlockd, and the relations between them. */
 #pragma once
 
 #include <assert.h>

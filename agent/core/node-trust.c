@@ -20,8 +20,8 @@ static void report_state(struct shard *shard, unsigned index, enum standing stan
 /* --- what the leases learn --- */
 
 static void queries_node_judged(struct shard *shard, instant_ns now_ns) {
-    for (uint32_t index = 0; index < shard->looks.touched; index++)
-        leader_query_node_judged(shard, pool_at(&shard->looks, index), now_ns);
+    for (uint32_t index = 0; index < shard->queries.touched; index++)
+        leader_query_node_judged(shard, pool_at(&shard->queries, index), now_ns);
 }
 
 /* Work that waited for this node goes on: releases, extensions and attempts. */

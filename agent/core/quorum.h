@@ -1,4 +1,4 @@
-/* One round of one request over the nodes: counts the answers of this round only. */
+/* A round: one request to a set of nodes. Counts the answers of this round only. */
 #pragma once
 
 #include <assert.h>
@@ -6,18 +6,18 @@
 #include "core/event.h"
 
 enum quorum_verdict {
-    VERDICT_OPEN,       /* more answers may decide it */
+    VERDICT_OPEN,       /* more answers may decide */
     VERDICT_REACHED,    /* a majority of the configured nodes said yes */
-    VERDICT_IMPOSSIBLE, /* not enough nodes are left to say yes */
+    VERDICT_IMPOSSIBLE, /* too few nodes are left for a majority */
 };
 
 struct quorum_round {
-    node_set asked; /* still to answer */
+    node_set asked; /* answers are outstanding */
     node_set yes;
-    node_set repaired; /* set again in this round: counts from the next one on */
-    node_set foreign;  /* another's value */
+    node_set repaired; /* the missing key was set again: counts from the next round on */
+    node_set foreign;  /* the key has another's value */
     node_set free;     /* no key */
-    node_set refused;  /* the node answered with an error, such as that it is read-only */
+    node_set refused;  /* the node answered with an error, such as READONLY */
 };
 
 /* The majority of `nodes` configured nodes. */
@@ -25,12 +25,12 @@ static inline unsigned quorum_of(unsigned nodes) {
     return nodes / 2 + 1;
 }
 
-/* Starts anew: nothing that came before counts. */
+/* Begins a round: earlier answers no longer count. */
 static inline void quorum_begin(struct quorum_round *round, node_set asked) {
     *round = (struct quorum_round){.asked = asked};
 }
 
-/* Takes one node's answer. A second answer of a node that is not awaited changes nothing. */
+/* Counts a node's answer. An answer that is not outstanding changes nothing. */
 static inline void quorum_answer(struct quorum_round *round, unsigned node, enum vote_kind vote) {
     assert(node < NODES_MAX);
 

@@ -20,15 +20,15 @@ static node_set gone(const struct lease *lease) {
     return lease->round.foreign | lease->round.free;
 }
 
-/* That the lease has ended is certain once no majority can have its key. Otherwise nodes that are out of
- * reach may have it: a new agent's connections come one by one. */
+/* The lease has ended for certain once no majority can have its key. Before, nodes that are not connected
+ * yet may have it. */
 static bool has_ended(const struct shard *shard, const struct lease *lease) {
     unsigned nodes = shard->config.nodes;
     return node_set_count(gone(lease)) > nodes - quorum_of(nodes);
 }
 
-/* Whether the answers that are awaited may show that it stands, or that it has ended. */
-static bool may_tell(const struct shard *shard, const struct lease *lease) {
+/* True if the outstanding answers may prove that the lease stands, or that it has ended. */
+static bool may_decide(const struct shard *shard, const struct lease *lease) {
     unsigned nodes = shard->config.nodes, open = node_set_count(lease->round.asked);
 
     return node_set_count(lease->round.yes) + open >= quorum_of(nodes) ||
@@ -40,7 +40,7 @@ static enum resume_progress report_ended(struct shard *shard, const struct lease
     return report_failed(shard, lease, FAILURE_NOT_HELD, text, error_text_ended(shard, gone(lease), text));
 }
 
-/* This try tells nothing. */
+/* The try proved neither. */
 static enum resume_progress try_failed(struct shard *shard, struct lease *lease, bool timed_out,
                                        instant_ns now_ns) {
     node_set open = timed_out ? 0 : lease->round.asked;
@@ -83,7 +83,7 @@ static enum resume_progress try_begin(struct shard *shard, struct lease *lease, 
             shard_set_due(shard, lease, now_ns + (int64_t) lease->node_timeout_ms * NS_PER_MS * 11 / 4);
             return RESUME_OPEN;
         }
-        quorum_begin(&lease->round, nodes); /* these are not to blame */
+        quorum_begin(&lease->round, nodes); /* the message blames the other nodes */
         return try_failed(shard, lease, false, now_ns);
     }
     lease->started_ns = now_ns;
@@ -107,7 +107,7 @@ enum resume_progress resume_vote(struct shard *shard, struct lease *lease, insta
         return try_reached(shard, lease, now_ns);
     if (has_ended(shard, lease))
         return report_ended(shard, lease);
-    if (lease->under_way && !may_tell(shard, lease))
+    if (lease->under_way && !may_decide(shard, lease))
         return try_failed(shard, lease, false, now_ns);
     return RESUME_OPEN; /* late answers still count, until the next try */
 }

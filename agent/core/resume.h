@@ -1,13 +1,13 @@
-/* Resuming: a lease whose holder has outlived the agent that granted it is taken over.
+/* Resuming a lease whose holder has outlived the agent that granted it.
  *
- * What proves that it still stands is a majority of nodes on which its key was found, never what the holder
- * says. On each of them the key is *taken over* in one step: the random part of the value stays, agent and
- * process become ours. So whatever the earlier agent still does or has under way finds another's value: it
- * can neither delete the key nor extend it, be it dead, or alive and about to release what its client left.
- * (What this agent itself is about to delete it does not resume.) And of two agents that resume one lease,
- * one has the majority. A resume sets no missing key: what had ended does not begin again.
- * If it fails, its keys are left to their ttl, since the holder may go on believing until its last deadline
- * and try again. A node that was out of reach has the old value until it expires, and is repaired then. */
+ * The proof that the lease stands is a majority of nodes that have its key, never the word of its holder.
+ * Each of them *adopts* the key in one step: the random part of its value stays, agent and process become
+ * ours. So the requests of the earlier agent, dead or alive, find another's value: they can neither delete
+ * nor extend the key. (A lease that this agent is about to delete is not resumed.) Of two agents that resume
+ * one lease, one has the majority. A resume sets no missing key: a lease that has ended does not begin
+ * again. A failed resume leaves the keys to their ttl, since the holder may consider the lease valid until
+ * its deadline, and try again. A node that was out of reach keeps the old value until it expires; an
+ * extension repairs it then. */
 #pragma once
 
 #include "base/instant.h"
@@ -15,18 +15,18 @@
 struct lease;
 struct shard;
 
-/* What the lease's life is to make of it. */
+/* The outcome so far. */
 enum resume_progress {
-    RESUME_OPEN,   /* under way, or about to try again */
-    RESUME_DONE,   /* it is held from now on, until `deadline_ns` */
-    RESUME_FAILED, /* which was reported: it is to be forgotten */
+    RESUME_OPEN,   /* answers are outstanding, or the next try is scheduled */
+    RESUME_DONE,   /* the lease is held, until its `deadline_ns` */
+    RESUME_FAILED, /* which was reported: the lease is forgotten */
 };
 
-/* Tries for the first time. */
+/* The first try. */
 enum resume_progress resume_begin(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
-/* A node has answered, which the round has counted. */
+/* A node answered, and the round has counted the answer. */
 enum resume_progress resume_vote(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
-/* Something is due: the time-out, or another try. */
+/* The time-out, or the next try, is due. */
 enum resume_progress resume_tick(struct shard *shard, struct lease *lease, instant_ns now_ns);

@@ -7,19 +7,18 @@
 #include "core/lease.h"
 #include "core/shard-state.h"
 
-/* Delays between attempts: random, so that contenders of several hosts drift apart. Polling's are large
- * against a round trip. The first ones after a split need not be, and grow; the grace is one or two. */
+/* Delays between attempts: random, so that the contenders of several hosts drift apart. Polling delays are
+ * long compared to a round trip. Delays after a split begin short, and grow. */
 enum {
     POLL_MS_MIN = 25,
     POLL_MS_MAX = 75,
-    POLL_PER_WAITER_US =
-        250, /* many waiters ask less often each: a keeper's polling stays below 4,000 a second */
-    POLL_COVERED_MS_MIN = 300, /* who is told of releases asks rarely, and of many each still less */
+    POLL_PER_WAITER_US = 250,  /* added for each waiter: a keeper polls less than 4,000 times a second */
+    POLL_COVERED_MS_MIN = 300, /* while a majority is covered */
     POLL_COVERED_MS_MAX = 700,
     POLL_COVERED_PER_WAITER_US = 1000,
     SPLIT_MS_MIN = 2,
     SPLIT_MS_STEP = 8,
-    GRACE_US_MIN = 100, /* a round trip's share after the first message: for the others to come */
+    GRACE_US_MIN = 100, /* one to two round trips after the first message, for the others to arrive */
     GRACE_US_MAX = 2000,
     TRIP_WEIGHT = 8,
     SEEN_BYTES_MAX = 200,
@@ -37,7 +36,7 @@ int64_t retry_ordinary_ns(struct shard *shard) {
     return random_ns(shard, POLL_MS_MIN * NS_PER_MS, POLL_MS_MAX * NS_PER_MS);
 }
 
-void retry_begun(struct lease *lease) {
+void retry_begin_attempt(struct lease *lease) {
     lease->covered = lease->listening;
     lease->freed = 0;
     for (unsigned i = 0; i < LEAST_LEFT; i++)
@@ -77,7 +76,7 @@ void retry_met(struct shard *shard, struct lease *lease, unsigned node, const st
     lease->seen = shared_string_new(&shard->texts, vote->text, length, NULL, 0);
 }
 
-/* So many nodes have the foreign value that most of them have. */
+/* The number of nodes that have the most frequent foreign value. */
 static unsigned most_alike(const struct shard *shard, const struct lease *lease) {
     unsigned most = 0;
 
@@ -96,7 +95,7 @@ enum retry_obstacle retry_obstacle(const struct shard *shard, const struct lease
     unsigned quorum = quorum_of(shard->config.nodes),
              open = timed_out ? 0 : node_set_count(lease->round.asked);
     unsigned voted = node_set_count(lease->round.yes | lease->round.foreign);
-    /* To raise a token is not to be told whose the key is meanwhile. */
+    /* The answers to a raise have no foreign values. */
     unsigned alike = lease->raises > 0 ? node_set_count(lease->round.foreign) : most_alike(shard, lease);
 
     if (alike >= quorum)
@@ -112,14 +111,14 @@ static bool met_holder(const struct lease *lease) {
     return lease->failure == 1 + FAILURE_BUSY && !lease->split;
 }
 
-/* What is not an agent's may be deleted without a word. */
+/* Only an agent's release publishes. */
 static bool met_agent(const struct lease *lease) {
     return met_holder(lease) && lease->seen && !lease->seen_type &&
            lock_value_is_agents(lease->seen->bytes, lease->seen->head_length);
 }
 
-/* Until so many of the keys that were met have expired that an attempt may win; where more must than are
- * remembered, until all have. */
+/* The time until so many of the met keys have expired that an attempt may win; until all have, if more keys
+ * must expire than are remembered. */
 static int64_t time_left_ms(const struct shard *shard, const struct lease *lease) {
     unsigned hoped = node_set_count(lease->round.yes | lease->round.asked);
     unsigned quorum = quorum_of(shard->config.nodes);
@@ -139,21 +138,21 @@ static int64_t poll_delay_ns(struct shard *shard, const struct lease *lease) {
 
     delay_ns +=
         (int64_t) shard->waiting * (covered ? POLL_COVERED_PER_WAITER_US : POLL_PER_WAITER_US) * NS_PER_US;
-    /* PTTL is rounded, so a millisecond later. */
+    /* A millisecond later, since PTTL is rounded. */
     if (left_ms < TTL_MS_MAX)
         delay_ns = instant_min(delay_ns, (left_ms + 1) * NS_PER_MS + random_ns(shard, 0, NS_PER_MS));
     return delay_ns;
 }
 
-/* What stood in the way is about to go: an epoch is learned, an orphan deleted. */
-static int64_t impatient_delay_ns(struct shard *shard, const struct lease *lease) {
+/* The obstacle is about to go: an epoch is being read, an orphan deleted. */
+static int64_t short_delay_ns(struct shard *shard, const struct lease *lease) {
     int64_t timeout_ns = (int64_t) lease->node_timeout_ms * NS_PER_MS;
 
     return random_ns(shard, timeout_ns / 4, timeout_ns / 2);
 }
 
-/* Contenders that cancelled each other out, be it that one release woke them all, part by chance. Those that
- * do not wait have three node time-outs for all of their attempts. */
+/* Contenders that cancelled each other out drift apart by random delays. A request that does not wait has
+ * three node time-outs for all of its attempts. */
 static int64_t split_delay_ns(struct shard *shard, const struct lease *lease) {
     int64_t least_ns = SPLIT_MS_MIN * NS_PER_MS;
     int64_t most_ns = least_ns + SPLIT_MS_STEP * NS_PER_MS * (lease->splits < 8 ? lease->splits : 8);
@@ -173,8 +172,8 @@ static int64_t grace_ns(struct shard *shard) {
     return random_ns(shard, trip_ns, 2 * trip_ns);
 }
 
-/* A majority is free as far as is known; or the name may have become free before it was listened for. */
-static bool is_time(const struct shard *shard, const struct lease *lease) {
+/* True if a majority is free; or if the name may have become free before the subscriptions began. */
+static bool is_due_now(const struct shard *shard, const struct lease *lease) {
     if (!met_holder(lease))
         return false;
     return is_majority(shard, lease->freed | lease->round.yes) ||
@@ -194,14 +193,14 @@ void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         lease->listens = true;
         shard->sink.listen(shard->sink.userdata, lease->request, lease->text, true);
     }
-    if (is_time(shard, lease))
+    if (is_due_now(shard, lease))
         shard_set_due(shard, lease, now_ns);
     else if (met_holder(lease) && lease->freed != 0)
         shard_set_due(shard, lease, now_ns + grace_ns(shard));
     else if (lease->failure == 1 + FAILURE_BUSY && lease->split)
         shard_set_due(shard, lease, now_ns + split_delay_ns(shard, lease));
     else if (!lease->persist)
-        shard_set_due(shard, lease, now_ns + impatient_delay_ns(shard, lease));
+        shard_set_due(shard, lease, now_ns + short_delay_ns(shard, lease));
     else
         shard_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
 }
@@ -212,7 +211,7 @@ bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instan
     lease->freed |= node_set_of(node);
     if (lease->state != LEASE_WAITING || !met_holder(lease))
         return false;
-    if (is_time(shard, lease))
+    if (is_due_now(shard, lease))
         return true;
     retry_by(shard, lease, now_ns + grace_ns(shard));
     return false;
@@ -232,7 +231,7 @@ bool retry_listening(struct shard *shard, struct lease *lease, unsigned node, in
         return false;
     if (!covered && is_majority(shard, lease->covered) && met_agent(lease) && lease->freed == 0)
         shard_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
-    return is_time(shard, lease);
+    return is_due_now(shard, lease);
 }
 
 void retry_deaf(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
@@ -254,7 +253,7 @@ void retry_heard(struct shard *shard, struct lease *lease, const struct vote *vo
                                          .text_length = lease->text->head_length});
 }
 
-void retry_over(struct shard *shard, struct lease *lease) {
+void retry_stop(struct shard *shard, struct lease *lease) {
     if (!lease->listens)
         return;
     lease->listens = false;

@@ -1,26 +1,24 @@
-/* When a request that waits tries again.
+/* Retries: when a waiting request starts its next attempt.
  *
- * An attempt is lost as soon as no majority can say yes, and takes its keys back at once. Why it is lost may
- * not be known by then: the answers still under way tell a holder from a split from a missing quorum. Until
- * they have come, or the node time-out has passed, the lease waits *undecided*, and nothing is reported.
+ * An attempt fails as soon as no majority can say yes, and its keys are released at once. The obstacle may
+ * still be unknown: the outstanding answers tell a holder from a split from a missing quorum. Until they
+ * arrive, or the node time-out passes, the lease waits *undecided*, and nothing is reported.
  *
- * A release tells all nodes' subscribers of the name (see agent/scripts/release.lua), and so does a key that
- * a node deletes or lets expire, where it sends keyspace notifications. A request that has found a holder
- * listens on all nodes. What it hears is a hint: it brings the next attempt forward, and counts for nothing
- * in it. It tries as soon as a majority is free as far as it has heard, or had let it in the last time; or a
- * little after the first message, since the others may never come.
+ * A release publishes on the name's channel (agent/scripts/release.lua), and so does a node that deletes or
+ * expires the key, if its keyspace notifications are on. A request that met a holder subscribes on all
+ * nodes. A message is a hint: it brings the next attempt forward, and counts for nothing in it. The attempt
+ * starts as soon as a majority of nodes is free, by messages and by its last votes; or a short grace after
+ * the first message, since the other messages may never come.
  *
- * No wake-up is lost. A node is *covered* when it was listened to before the last attempt began. That
- * attempt met one value on a majority of nodes (otherwise it was a split, and its next one is due in
- * milliseconds). If a majority is covered, both share a node, and what deletes the value there is heard.
- * Until then there is polling; when a majority comes to be listened to without being covered, one more
- * attempt covers it; and when a node is no longer listened to, it is not covered either. So a failed attempt
- * need not tell that it takes its keys back unless they may have been a majority: only then has anybody met
- * its value as a holder's.
+ * No wake-up is lost. A node is *covered* if the subscription there began before the last attempt. That
+ * attempt met one value on a majority of nodes (otherwise it was a split, which is retried in milliseconds).
+ * If a majority is covered, both majorities share a node, whose message about that value arrives. Until then
+ * the request polls. When a majority is subscribed but not covered, one more attempt covers it; a node whose
+ * subscription ends is no longer covered. Therefore a failed attempt releases its keys *quietly*, without a
+ * message, unless they may have been a majority: only then can a request have met its value as a holder's.
  *
- * Polling goes on all the same, rarely while a majority is covered and the holder is one of those that tell:
- * another agent. And what expires need not be told: a request tries when so many of the keys that it met
- * have expired that it may win. */
+ * Polling goes on, rarely while a majority is covered and the holder is an agent, which publishes. Expiry
+ * needs no message: a request tries when so many of the keys that it met have expired that it may win. */
 #pragma once
 
 #include <stdbool.h>
@@ -31,45 +29,45 @@ struct lease;
 struct shard;
 struct vote;
 
-/* The same for all that tries again without knowing better. */
+/* The delay of an ordinary poll. */
 int64_t retry_ordinary_ns(struct shard *shard);
 
 /* An attempt begins. */
-void retry_begun(struct lease *lease);
+void retry_begin_attempt(struct lease *lease);
 
-/* It is decided, by answers and not by a time-out: so long it took. */
+/* An attempt was decided by answers, not by a time-out: measures how long that took. */
 void retry_note_trip(struct shard *shard, const struct lease *lease, instant_ns now_ns);
 
-/* A node has another's value, so not ours: remembers whose the key is, for messages and for the time of the
- * next try. */
+/* A node has another's value, and so not ours. Remembers the value, for messages, and its time left, for the
+ * next attempt. */
 void retry_met(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote);
 
-/* Why an attempt fails. */
+/* Why an attempt failed. */
 enum retry_obstacle {
-    OBSTACLE_UNKNOWN,   /* answers are awaited that may tell */
+    OBSTACLE_UNKNOWN,   /* outstanding answers may decide */
     OBSTACLE_HOLDER,    /* one foreign value has a majority */
-    OBSTACLE_SPLIT,     /* none has: a majority votes, and contenders cancel each other out */
+    OBSTACLE_SPLIT,     /* a majority votes, but no value has one: contenders cancel each other out */
     OBSTACLE_NO_QUORUM, /* no majority votes */
 };
 
-/* `timed_out`: a node that has not answered by now does not vote. */
+/* `timed_out`: outstanding answers count as no votes. */
 enum retry_obstacle retry_obstacle(const struct shard *shard, const struct lease *lease, bool timed_out);
 
-/* The attempt has failed, the reason is known, and the lease waits: arms its next one. */
+/* The attempt failed, and its obstacle is known: schedules the next attempt. */
 void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
-/* No later than that. */
+/* The next attempt starts at this instant at the latest. */
 void retry_by(struct shard *shard, struct lease *lease, instant_ns at_ns);
 
-/* The node tells that its key may be gone; that it is listened to, since then; that it is not. True: try
- * now. */
+/* A node's message that the key may be gone; a subscription that began at `since_ns`; a subscription that
+ * ended. True: an attempt is due now. */
 bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
 bool retry_listening(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
                      instant_ns now_ns);
 void retry_deaf(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
 
-/* A node's answer to a release: who holds next on this host is to know that others wait. */
+/* A node's answer to a release. Reports that requests of other hosts wait for the name. */
 void retry_heard(struct shard *shard, struct lease *lease, const struct vote *vote);
 
-/* It waits no longer. */
-void retry_over(struct shard *shard, struct lease *lease);
+/* The request waits no longer. */
+void retry_stop(struct shard *shard, struct lease *lease);

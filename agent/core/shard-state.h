@@ -77,8 +77,8 @@ struct shard {
     struct random random;
     struct node nodes[NODES_MAX];
     struct pool leases;
-    struct pool looks;
-    struct timer_queue due;     /* leases, then looks */
+    struct pool queries;
+    struct timer_queue due;     /* leases, then queries */
     uint32_t *lease_of_request; /* by request modulo requests_max: slot + 1 */
     struct shared_string_pool texts;
     struct list ending; /* leases whose keys are about to be deleted: lost, or the front waits for the end */
@@ -87,7 +87,7 @@ struct shard {
     uint32_t attempts_max, releases_max; /* names under way to a node: NODE_…_MAX; a test may have less */
     instant_ns place_ns;                 /* the last place in the queue of what is held back */
     bool judging;                        /* a clock was set, and it is not known whose */
-    struct shard_schedule pace;
+    struct shard_schedule schedule;
     struct shard_predecessor predecessor;
     int64_t token_high;  /* the largest token granted here */
     uint32_t max_ttl_ms; /* the longest lease here: as configured, or resumed with a longer ttl */
@@ -111,9 +111,9 @@ void shard_send(struct shard *shard, struct lease *lease, enum operation operati
 void shard_send_again(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
                       instant_ns now_ns);
 
-/* Asks `nodes` (all askable) who holds the look's name. `item`: its place in `due`. */
-void shard_send_look(struct shard *shard, struct leader_query *look, uint32_t item, node_set nodes,
-                     instant_ns now_ns);
+/* Asks `nodes` (all askable) who holds the query's name. `item`: its place in `due`. */
+void shard_send_query(struct shard *shard, struct leader_query *query, uint32_t item, node_set nodes,
+                      instant_ns now_ns);
 
 void shard_report(struct shard *shard, const struct report *report);
 void shard_set_due(struct shard *shard, struct lease *lease, instant_ns due_ns);

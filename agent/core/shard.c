@@ -28,7 +28,7 @@ static size_t lay_out(struct shard *shard, const struct shard_config *config, un
     size_t offset = 0;
 
     void *lease_memory = memory_layout_next(memory, &offset, (size_t) leases * sizeof(struct lease));
-    void *look_memory =
+    void *query_memory =
         memory_layout_next(memory, &offset, LEADER_QUERIES_MAX * sizeof(struct leader_query));
     void *due_memory = memory_layout_next(memory, &offset, timer_queue_memory_bytes(items));
     void *request_memory =
@@ -37,7 +37,7 @@ static size_t lay_out(struct shard *shard, const struct shard_config *config, un
 
     if (memory) {
         pool_init(&shard->leases, lease_memory, sizeof(struct lease), leases);
-        pool_init(&shard->looks, look_memory, sizeof(struct leader_query), LEADER_QUERIES_MAX);
+        pool_init(&shard->queries, query_memory, sizeof(struct leader_query), LEADER_QUERIES_MAX);
         timer_queue_init(&shard->due, due_memory, items);
         shard->lease_of_request = request_memory;
         shared_string_pool_init(&shard->texts, text_memory, text_bytes(config));
@@ -106,7 +106,7 @@ struct lease *shard_lease_new(struct shard *shard) {
 void shard_lease_leave_attempts(struct shard *shard, struct lease *lease) {
     assert(lease_is_past_attempts(lease));
 
-    retry_over(shard, lease);
+    retry_stop(shard, lease);
     lease->seen = shared_string_unref(&shard->texts, lease->seen);
     lease->former = NULL;
     lease->former_gone_ns = lease->extend_ns = lease->beat_until_ns = 0;
@@ -196,7 +196,7 @@ bool shard_may_gain_quorum(const struct shard *shard) {
     return askable < quorum && askable + unknown >= quorum;
 }
 
-/* Tickets tell leases from looks by their slot, and rounds by their serial. */
+/* Tickets tell leases from queries by their slot, and rounds by their serial. */
 static uint64_t ticket_of(uint32_t item, uint32_t serial) {
     return (uint64_t) serial << 32 | item;
 }
@@ -241,14 +241,14 @@ void shard_send_again(struct shard *shard, struct lease *lease, enum operation o
     send_to(shard, &send, now_ns);
 }
 
-void shard_send_look(struct shard *shard, struct leader_query *look, uint32_t item, node_set nodes,
-                     instant_ns now_ns) {
+void shard_send_query(struct shard *shard, struct leader_query *query, uint32_t item, node_set nodes,
+                      instant_ns now_ns) {
     struct send send = {
         .operation = OPERATION_LOOK,
         .nodes = nodes,
-        .token = look->fencing,
-        .ticket = ticket_of(item, look->serial),
-        .text = look->text,
+        .token = query->fencing,
+        .ticket = ticket_of(item, query->serial),
+        .text = query->text,
     };
     send_to(shard, &send, now_ns);
 }
@@ -365,9 +365,9 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
         if (lease->state != LEASE_FREE && lease->serial == serial)
             lease_vote(shard, lease, node, vote, now_ns);
     } else {
-        struct leader_query *look = pool_at(&shard->looks, item - shard->leases.capacity);
-        if (look->request != 0 && look->serial == serial)
-            leader_query_vote(shard, look, node, vote);
+        struct leader_query *query = pool_at(&shard->queries, item - shard->leases.capacity);
+        if (query->request != 0 && query->serial == serial)
+            leader_query_vote(shard, query, node, vote);
     }
     if (recovered && node_can_be_asked(&shard->nodes[node]))
         node_trust_recovered(shard, node, now_ns);
@@ -413,6 +413,15 @@ static void expect_neighbours(const struct shard *shard, uint32_t item) {
     prefetch(pool_at(&shard->leases, third), sizeof(struct lease));
 }
 
+/* Leases that are due soon share the calls of those that were due. */
+static void extend_early(struct shard *shard, instant_ns now_ns) {
+    uint32_t slots[EXTENSION_TURN_NAMES];
+    uint32_t count = extension_schedule_fill(shard, slots, now_ns);
+
+    for (uint32_t i = 0; i < count; i++)
+        lease_extend(shard, pool_at(&shard->leases, slots[i]), now_ns);
+}
+
 void shard_tick(struct shard *shard, instant_ns now_ns) {
     extension_schedule_begin(shard);
     node_trust_tick(shard, now_ns);
@@ -422,9 +431,9 @@ void shard_tick(struct shard *shard, instant_ns now_ns) {
         if (item < shard->leases.capacity)
             lease_tick(shard, pool_at(&shard->leases, item), now_ns);
         else
-            leader_query_tick(shard, pool_at(&shard->looks, item - shard->leases.capacity));
+            leader_query_tick(shard, pool_at(&shard->queries, item - shard->leases.capacity));
     }
-    extension_schedule_fill(shard, now_ns);
+    extend_early(shard, now_ns);
     lease_release_backlog(shard, now_ns);
 }
 

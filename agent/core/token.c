@@ -8,8 +8,7 @@ enum {
     FLOOR_PACE_DIVISOR = 4,
 };
 
-/* What the clocks of the nodes that can be asked say by now, in microseconds since 1970; 0 while none is
- * known. */
+/* The clocks of the nodes that can be asked, in microseconds since 1970; 0: none is known. */
 struct clocks {
     int64_t lowest_us, median_us;
 };
@@ -44,13 +43,13 @@ static int64_t skew_us(const struct shard *shard) {
     return (int64_t) shard->config.fence_skew_ms * 1000;
 }
 
-/* Whether a token that a node has accepted leaves room for a larger one that most nodes would accept. One
- * whose clock is far ahead may be beyond it. */
+/* True if most nodes would accept a larger token. A token of a node whose clock is far ahead may be too
+ * large for that. */
 static bool is_near(const struct shard *shard, const struct clocks *clocks, int64_t token) {
     return token < clocks->median_us + skew_us(shard);
 }
 
-/* The largest floor of the nodes' blessings beyond which most nodes would accept a token by now; 0: none. */
+/* The largest floor of the nodes' blessings beyond which most nodes accept tokens now; 0: none. */
 static int64_t largest_floor_us(const struct shard *shard, const struct clocks *clocks) {
     int64_t largest_us = 0;
 
@@ -63,13 +62,13 @@ static int64_t largest_floor_us(const struct shard *shard, const struct clocks *
     return largest_us;
 }
 
-/* What a token must be at least: the nodes' time, and beyond their floors.
+/* The least proposal: the nodes' time, and beyond their floors.
  *
- * A floor is fence_skew ahead of the clock that wrote it, and so proposals are ahead until time has caught
- * up. They grow with it all the same: were they counted up from the floor, each agent's next one would be
- * too small for the nodes if another agent was there meanwhile, and cost a round trip more. The more slowly
- * they grow, the sooner they are times again, and the more room is left for those that are raised, and for
- * blocks. By the lowest clock, so that a node that would accept the floor + 1 accepts them. */
+ * A floor is fence_skew ahead of the clock that wrote it, so proposals are ahead of the clocks until time
+ * has caught up. Beyond the floor they grow with time, but slowly. If they counted up by one instead, a
+ * proposal would be too small, and cost another round trip, whenever another agent had acquired the name
+ * meanwhile. Slow growth leaves room for raised tokens and for blocks. The lowest clock counts, so that a
+ * node that accepts the floor + 1 accepts the proposals. */
 static int64_t base_us(const struct shard *shard, const struct clocks *clocks) {
     int64_t floor_us = largest_floor_us(shard, clocks);
     if (floor_us == 0)
@@ -102,7 +101,7 @@ void token_propose(const struct shard *shard, struct lease *lease, instant_ns no
     struct clocks clocks = nodes_clocks(shard, now_ns);
     int64_t token = clocks.median_us, base = base_us(shard, &clocks);
 
-    /* It saves a round trip; but when the clocks have been set back no node accepts it. */
+    /* A known token saves a round trip, unless the clocks were set back: then no node accepts it. */
     if (lease->token_known >= token && is_near(shard, &clocks, lease->token_known))
         token = lease->token_known + 1;
     if (shard->token_high >= token && is_near(shard, &clocks, shard->token_high))

@@ -1,18 +1,19 @@
-/* Fencing tokens: which number to propose for a new holder.
+/* Fencing tokens: which number to propose for a new holder. (Leases with a fencing token: Kleppmann, "How to
+ * do distributed locking". The rule for a majority of independent counters is ours: tests/model/fence.pml.)
  *
- * A node accepts a number only if it is larger than every one that it accepted before for the name, only
- * while the lock is the proposer's, and only near its own clock. A holder's token is a number that a
- * majority has accepted for it: so two majorities share a node that saw the smaller number first. Which
- * number is proposed decides how soon a majority agrees, and nothing else: a time is larger than all before,
- * mostly.
+ * A node accepts a number only if it is larger than all that it accepted for the name before, only while the
+ * lock is the proposer's, and only near its own clock. A token is a number that a majority has accepted for
+ * its holder. Two majorities share a node, which accepted the smaller number first: so tokens grow. The
+ * choice of the proposal decides only how soon a majority agrees. A time is mostly larger than all earlier
+ * proposals.
  *
- * With its own token a holder may have a block of the next ones reserved, for whom the lease is handed over
- * to on its host. The proposal T then stands for all from T to T + block: a node accepts it if T is larger
- * than all before, remembers T + block, and wants that one near its clock too, since a floor must be at
- * least the largest that can exist. So whoever acquires next has a larger one than each of the block, and no
- * two blocks have a number in common; what is not used of a block is a gap. Blocks can't carry a name's
- * tokens away from the clock: none is reserved beyond the first quarter of what is between the time (or what
- * stands for it after a blessing, beyond the floor) and the largest token that nodes accept. */
+ * A holder may reserve a block of tokens behind its own, for hand-offs on its host. The proposal T then
+ * stands for T to T + block: a node accepts it if T is larger than all before, remembers T + block, and
+ * wants T + block near its clock, too, since a floor must be at least the largest token that can exist. So
+ * the next acquisition has a token larger than the block, and no two blocks overlap. Unused tokens are a
+ * gap. Blocks cannot carry a name's tokens away from the clock: none is reserved beyond the first quarter
+ * between the time (after a blessing: the floor and what has been added since) and the largest token that
+ * nodes accept. */
 #pragma once
 
 #include "base/instant.h"
@@ -21,20 +22,20 @@ struct lease;
 struct shard;
 struct vote;
 
-/* The last one of the lease's block. */
+/* The last token of the lease's block. */
 int64_t token_last(const struct lease *lease);
 
-/* A first proposal: by the median of the nodes' clocks, beyond the floors of their blessings, this shard's
- * own tokens and what is known of the name. 0 without fencing. */
+/* Sets the lease's first proposal: the median of the nodes' clocks, but beyond the floors of their
+ * blessings, this shard's tokens, and the largest token that is known of the name. 0 without fencing. */
 void token_propose(const struct shard *shard, struct lease *lease, instant_ns now_ns);
 
-/* The next one, when it was too small for some nodes. Those who have accepted it have accepted its whole
- * block. */
+/* Sets the next proposal, after some nodes found the last one too small. A node that accepted it accepted
+ * its whole block. */
 void token_raise(const struct shard *shard, struct lease *lease, instant_ns now_ns);
 
-/* What a node made of the proposed one. */
+/* Counts a node's verdict on the proposal. */
 void token_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                 instant_ns now_ns);
 
-/* How far the node's clock is ahead of the median of all; 0 when it is not known. */
+/* How far the node's clock is ahead of the median of all clocks; 0: unknown. */
 int64_t token_clock_ahead_us(const struct shard *shard, unsigned node, instant_ns now_ns);

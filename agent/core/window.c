@@ -6,15 +6,15 @@
 #include "core/shard-state.h"
 
 enum {
-    WINDOW_STEP_NS = 2000,         /* between two places: a node takes about as long for a release */
-    WINDOW_FIRST_NS = 1000 * 1000, /* to the first one: a full window takes several times as long */
+    WINDOW_STEP_NS = 2000,         /* between two places: about what a release takes a node */
+    WINDOW_FIRST_NS = 1000 * 1000, /* to the first place: a fraction of what a full window takes */
 };
 
-/* How much of the queue at a node a kind of request may fill. */
+/* The share of a window that a kind of request may fill. */
 struct share {
     uint32_t names_max;
-    bool aged; /* also if its answers take long */
-    bool slow; /* also if it is slow */
+    bool aged; /* also if the node's answers take long */
+    bool slow; /* also if the node is slow */
 };
 
 static bool has_room(const struct node *node, const struct share *share, instant_ns now_ns) {

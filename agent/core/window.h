@@ -1,23 +1,21 @@
-/* How much is under way to the nodes at a time.
+/* The window: how many names are under way to a node at a time (as in flow control of a transport).
  *
- * A node answers in order, so each request waits for all that were sent before it. Therefore what is under
- * way is bounded, with more room for what matters more: no attempt begins at a node with `attempts_max`
- * names under way; no release, and no extension, is sent to a node with twice as many; and an extension of a
- * lease that ends within WINDOW_URGENT_MS is sent as long as there are fewer than four times as many. So
- * nothing waits at a node for longer than the node takes for that: tens of milliseconds.
+ * A node answers in order, so each request waits for all earlier ones. Therefore the names under way to a
+ * node are bounded, with more room for what matters more: below `attempts_max`, all is sent; below twice as
+ * many, releases and extensions; below four times as many, extensions of leases that end within
+ * WINDOW_URGENT_MS. A full window takes a node tens of milliseconds.
  *
- * Releases that are held back wait in shard->backlog, and go when answers come, as long as fewer names than
- * half of `attempts_max` are under way: a session that ends with very many leases leaves room for others.
- * Attempts and extensions that are held back try again at places of one queue. Places are moments,
- * WINDOW_STEP_NS apart: so a place costs no memory, and a lease that is withdrawn leaves no trace. A request
- * that does not wait fails if it has been held back for two time-outs of its nodes.
+ * Releases that are held back wait in shard->backlog. They are sent as answers arrive, while fewer names
+ * than half of `attempts_max` are under way: a session that ends with very many leases leaves room for
+ * others. Attempts and extensions that are held back try again at a place in one queue. Places are instants
+ * WINDOW_STEP_NS apart, so a place takes no memory, and needs no removal. A request that does not wait fails
+ * after two node time-outs without a place.
  *
- * A slow node (core/node.h) is asked for nothing but extensions, as long as a majority is prompt: what it is
- * owed waits until it is prompt again. Time-outs of nodes begin when the request is sent.
+ * A slow node (core/node.h) gets nothing but extensions while a majority is prompt; releases wait until the
+ * node is prompt again. A node time-out starts when the request is sent.
  *
- * A failed attempt or a lease that was let go is *owed* to nodes which have not confirmed its end. This is
- * an optimisation beyond the keys' ttl, so the oldest such record gives way when a request needs its slot.
- */
+ * A release is *owed* to the nodes that have not confirmed it. Keys end by their ttl anyway, so the oldest
+ * owed release is dropped when a new request needs the slot. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,22 +27,22 @@ enum { WINDOW_URGENT_MS = 1500 };
 struct lease;
 struct shard;
 
-/* The nodes that an attempt asks now; none: it is held back. At least a majority can be asked. */
+/* The nodes for an attempt; none: the attempt is held back. At least a majority can be asked. */
 node_set window_for_attempt(const struct shard *shard, instant_ns now_ns);
 
-/* The nodes that an extension goes to now; none: it is held back. At least one can be asked. */
+/* The nodes for an extension; none: the extension is held back. At least one can be asked. */
 node_set window_for_extension(const struct shard *shard, const struct lease *lease, instant_ns now_ns);
 
-/* Those of `nodes` that a release is sent to now. */
+/* The nodes of these that have room for a release. */
 node_set window_for_release(const struct shard *shard, node_set nodes, instant_ns now_ns);
 
-/* The same for one from the backlog. */
+/* The same for a release from the backlog. */
 node_set window_for_backlog(const struct shard *shard, node_set nodes, instant_ns now_ns);
 
-/* Those of `nodes` for which it is worth waiting: they have no room now, and are not slow. */
+/* The nodes of these that will have room soon: no room now, but not slow. */
 node_set window_is_full(const struct shard *shard, node_set nodes, instant_ns now_ns);
 
-/* Those of `nodes` that are not slow. */
+/* The nodes of these that are not slow. */
 node_set window_prompt(const struct shard *shard, node_set nodes);
 
 /* The next place in the queue. */
