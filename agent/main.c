@@ -1,5 +1,5 @@
-/* redlockd: one agent a host, keeping Redlock leases for local processes. argv, signals, socket, nodes; the
- * rest is in front.c. */
+/* redlockd: the agent that keeps Redlock leases for the processes of this host. Options, signals, socket and
+ * the nodes of --dev; io/client/front.c does the rest. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +62,7 @@ static void print_help(void) {
         default_config_path);
 }
 
-/* Reads the options. 0, or an exit status + 1 when the process is to end. */
+/* 0, or 1 + an exit status: the process must end. */
 static int parse_options(int argc, char **argv, struct options *ret) {
     enum {
         OPTION_CONFIG = 256,
@@ -143,37 +143,37 @@ static int set_string(char **string, const char *value) {
     return 0;
 }
 
-/* With --dev there is no file: the nodes are our own, the rest is as by default. */
+/* With --dev: no file, but the defaults and new private nodes, which need no quarantine. */
 static int read_config(const struct options *options, struct config **ret) {
     if (options->dev_nodes > 0) {
         int r = config_read(NULL, true, stderr, ret);
         if (r >= 0)
-            (*ret)->quarantine = false; /* its nodes are new, and nobody else's */
+            (*ret)->quarantine = false;
         return r;
     }
     return config_read(options->config_path ? options->config_path : default_config_path,
                        !options->check_config, stderr, ret);
 }
 
-/* Takes over the socket that systemd passed. It may be blocking (see NonBlocking= in systemd.service(5)),
- * but accepting must never hold the front up. */
+/* Takes the socket of systemd. It may be blocking (NonBlocking= in systemd.service(5)); accept(2) must never
+ * block the front. */
 static int inherit_socket(struct config *config, int fd) {
     struct sockaddr_un address;
     socklen_t length = sizeof(address);
     int r = sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0);
 
     if (r <= 0) {
-        log_error("systemd passed something other than a listening Unix stream socket: see ListenStream= in "
+        log_error("socket of systemd: expected a listening Unix stream socket: see ListenStream= in "
                   "redlockd.socket");
         return r < 0 ? r : -EINVAL;
     }
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
         r = -errno;
-        log_error("can't use the socket that systemd passed: %s", strerror(errno));
+        log_error("socket of systemd: can't be used: %s", strerror(errno));
         return r;
     }
-    /* What messages and a reload speak of is the socket that is served. */
+    /* The socket path of messages and reloads is the one that is served. */
     if (getsockname(fd, (struct sockaddr *) &address, &length) == 0 &&
         length > offsetof(struct sockaddr_un, sun_path) && address.sun_path[0] == '/') {
         r = set_string(&config->socket_path, address.sun_path);
@@ -183,33 +183,31 @@ static int inherit_socket(struct config *config, int fd) {
     return fd;
 }
 
-/* The socket of systemd if it gave one, else our own. A descriptor or a negative errno, told. */
+/* The socket of systemd, or else a new one. A descriptor, or a negative errno that is logged. */
 static int open_socket(struct config *config, const struct inherited_fds *inherited) {
     if (inherited->n_listen > 1) {
-        log_error("systemd passed %u sockets, one was expected: see redlockd.socket", inherited->n_listen);
+        log_error("systemd passed %u sockets: expected one: see redlockd.socket", inherited->n_listen);
         return -EINVAL;
     }
     if (inherited->n_listen == 1)
         return inherit_socket(config, inherited->listen_fd);
     int fd = listener_bind(config->socket_path, config->socket_mode, config->socket_group);
     if (fd == -EADDRINUSE)
-        log_error("%s: another agent listens there already", config->socket_path);
+        log_error("%s: another agent listens", config->socket_path);
     else if (fd == -ENOTSOCK)
-        log_error(
-            "%s: a file that is no socket is there, which the agent leaves alone: remove it, or choose "
-            "another path for the socket",
-            config->socket_path);
+        log_error("%s: exists and is no socket: remove the file, or choose another path",
+                  config->socket_path);
     else if (fd == -ENOENT)
-        log_error("%s: its directory does not exist; make it, or choose another place with --socket",
+        log_error("%s: its directory does not exist: create it, or choose another path with --socket",
                   config->socket_path);
     else if (fd < 0)
-        log_error("%s: can't listen there: %s", config->socket_path, strerror(-fd));
+        log_error("%s: can't listen: %s", config->socket_path, strerror(-fd));
     return fd;
 }
 
-/* Who a client is, is told by its uid. In a user namespace that does not map all of them (PrivateUsers= of a
- * unit, say) all strangers would look the same. */
-static bool all_uids_are_seen(void) {
+/* Clients are authorised by uid. In a user namespace that does not map all uids (PrivateUsers= of a unit)
+ * all unmapped users are the same uid. */
+static bool all_uids_are_mapped(void) {
     FILE *map = fopen("/proc/self/uid_map", "re");
     unsigned long inside, outside, count;
 
@@ -223,7 +221,7 @@ static bool all_uids_are_seen(void) {
 static int block_signals(void) {
     sigset_t signals;
 
-    /* A client that goes away in the middle of a reply is not our end. */
+    /* Writing to a closed connection must not end the process. */
     if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
         return -errno;
     (void) sigemptyset(&signals);
@@ -233,7 +231,7 @@ static int block_signals(void) {
     return sigprocmask(SIG_BLOCK, &signals, NULL) < 0 ? -errno : 0;
 }
 
-/* 8 hex digits that tell this process's leases from those of its predecessor. */
+/* 8 hex digits that distinguish this process's leases from those of a former one. */
 static int make_agent_id(char ret[9]) {
     uint32_t number;
 
@@ -249,8 +247,8 @@ static int serve(const struct options *options, struct config *config) {
     struct front *front = NULL;
     char agent_id[9];
 
-    if (!all_uids_are_seen()) {
-        log_error("this user namespace hides the users of clients from each other: run the agent outside, "
+    if (!all_uids_are_mapped()) {
+        log_error("user namespace: doesn't map all users, so clients can't be told apart: run the agent "
                   "without PrivateUsers=");
         return EXIT_UNAVAILABLE;
     }
@@ -258,15 +256,15 @@ static int serve(const struct options *options, struct config *config) {
     if (r >= 0)
         r = make_agent_id(agent_id);
     if (r < 0) {
-        log_error("can't start: %s", strerror(-r));
+        log_error("the agent can't start: %s", strerror(-r));
         return EXIT_SYSTEM;
     }
-    /* Children before threads: their parent-death signal hangs on this thread. */
+    /* Children before threads: their parent-death signal is bound to this thread. */
     if (options->dev_nodes > 0 && dev_start(options->dev_nodes, config, &dev) < 0)
         return EXIT_UNAVAILABLE;
     r = inherited_fds_take(&inherited);
     if (r < 0) {
-        log_error("can't take what systemd passed: %s", strerror(-r));
+        log_error("descriptors of systemd: can't be taken: %s", strerror(-r));
         return EXIT_SYSTEM;
     }
     if (!options->store)
@@ -284,14 +282,14 @@ static int serve(const struct options *options, struct config *config) {
         .inherited = options->store ? &inherited : NULL,
     };
     r = front_new(&front_config, &front);
-    inherited_fds_close(&inherited); /* who was not taken over learns it now */
+    inherited_fds_close(&inherited); /* clients of sessions that were not restored see the end now */
     if (r >= 0)
         r = front_run(front);
     front_free(front);
     if (inherited.n_listen == 0)
         (void) listener_remove_stale(config->socket_path);
     if (r < 0)
-        log_error("the agent ends: %s", strerror(-r));
+        log_error("the agent stops: %s", strerror(-r));
     return r < 0 ? EXIT_SYSTEM : EXIT_SUCCESS;
 }
 

@@ -1,7 +1,6 @@
-/* Reads the configuration file, through libconfuse: each option is a string to it, and is given its meaning
- * when the file has been parsed, so that a wrong value does not end the reading. cfg_opt_t.def.number, the
- * default that a string does not have, keeps the line of an option: 0 if it is not given, negative if its
- * value is wrong. */
+/* Reads the configuration file through libconfuse. Each option is a string to libconfuse, and is parsed
+ * after the whole file, so that a wrong value does not end the reading. cfg_opt_t.def.number, which strings
+ * don't use, has an option's line: 0 if the option is not given, negative if its value is wrong. */
 #include <confuse.h>
 #include <ctype.h>
 #include <errno.h>
@@ -61,7 +60,7 @@ static const struct value_option node_options[] = {
     {"tls_name", NULL, value_tls_name, NODE_AT(tls_name), 1, 253, NULL},
     {0},
 };
-/* Nothing initial: what a rule does not say is as outside. */
+/* No defaults: an option that a rule lacks has the value outside of the rule. */
 static const struct value_option rule_options[] = {
     {"default_ttl", NULL, value_duration, TERMS_AT(default_ttl_ms), TTL_MS_MIN, TTL_MS_MAX, NULL},
     {"max_hold", NULL, value_duration, TERMS_AT(max_hold_ms), TTL_MS_MIN, INT32_MAX, "0"},
@@ -69,14 +68,14 @@ static const struct value_option rule_options[] = {
     {0},
 };
 
-/* The sections, and the top level under libconfuse's name for it. */
+/* The sections, and the top level, which libconfuse calls root. */
 enum { ROOT, NODE, RULE, SOCKET, KINDS };
 #define TITLED (CFGF_MULTI | CFGF_TITLE)
 static const struct {
     const char *name, *place;
     const struct value_option *options;
     cfg_flag_t flags;
-    unsigned max; /* of them */
+    unsigned max; /* sections of this kind */
     struct value_option title;
 } kinds[KINDS] = {
     {"root", "outside of sections", top_options, CFGF_NONE, 1, {0}},
@@ -91,25 +90,24 @@ static const struct {
 };
 
 struct reader {
-    bool to_use;       /* not just to be checked: credentials must be there */
-    bool unknown;      /* libconfuse ended at an unknown option */
+    bool to_use;       /* and not only checked: credentials must exist */
+    bool unknown;      /* libconfuse stopped at an unknown option */
     bool has_password; /* in the file itself */
     cfg_t *root;
     unsigned n_sections[KINDS]; /* with different titles, so far */
-    cfg_opt_t *last;            /* the option whose value came last in this section */
+    cfg_opt_t *last;            /* the option last parsed in this section */
     cfg_opt_t options[KINDS][OPTIONS_MAX];
     struct diagnostics diagnostics;
 };
 
-static _Thread_local struct reader *reader; /* libconfuse's callbacks have no argument of ours */
+static _Thread_local struct reader *reader; /* libconfuse's callbacks have no user data */
 
-/* Where a credential would be that can't be had while the file is only checked. */
+/* The path of a credential that does not exist while the file is only checked. */
 static const char unknown_file[] = "/run/credentials/unknown";
 
 #define error(line, ...) diagnostics_add(&reader->diagnostics, (line), false, __VA_ARGS__)
 #define warn(line, ...) diagnostics_add(&reader->diagnostics, (line), true, __VA_ARGS__)
 
-/* The line of an option: 0 if it is not given, negative if its value is wrong. */
 static long line_of(cfg_t *section, const char *name) {
     return cfg_getopt(section, name)->def.number;
 }
@@ -137,7 +135,7 @@ static int take_value(cfg_t *section, cfg_opt_t *option, const char *value, void
     return 0;
 }
 
-/* The beginning of a section (prepare.h). */
+/* The line after '{' (prepare.h) begins a section. */
 static int take_line(cfg_t *section, cfg_opt_t *option, const char *value, void *result) {
     unsigned kind = kind_of(section), n = cfg_size(reader->root, section->name);
 
@@ -153,7 +151,8 @@ static int take_line(cfg_t *section, cfg_opt_t *option, const char *value, void 
     return 0;
 }
 
-/* The value of the last option, which is "" until now (prepare.h). One that wants a file gets its path. */
+/* Sets the value of the last option, "" so far (prepare.h). Options that are files get the credential's
+ * path. */
 static int take_credential(cfg_t *section, cfg_opt_t *function, int argc, const char **argv) {
     cfg_opt_t *option = reader->last;
     bool usable = argc == 1 && option && !cfg_opt_getnstr(option, 0)[0];
@@ -167,9 +166,10 @@ static int take_credential(cfg_t *section, cfg_opt_t *function, int argc, const 
     if (!usable)
         error(section->line, "credential(...): expected OPTION = credential(\"name\")");
     else if (!reader->to_use && !getenv("CREDENTIALS_DIRECTORY"))
-        warn(section->line,
-             "%s = credential(\"%.40s\"): not checked, for it is there only while systemd runs the service",
-             option->name, argv[0]);
+        warn(
+            section->line,
+            "%s = credential(\"%.40s\"): not checked: credentials exist only while systemd runs the service",
+            option->name, argv[0]);
     else
         expected = credential_read(argv[0], file, text);
     if (expected)
@@ -181,12 +181,12 @@ static int take_credential(cfg_t *section, cfg_opt_t *function, int argc, const 
 }
 
 static void report_unknown(const cfg_t *section, const char *name) {
-    const char *nearest = NULL; /* begins with as much of the name as any, and two letters at least */
+    const char *nearest = NULL; /* has the longest prefix in common, at least two letters */
 
     for (size_t n = strlen(name); n >= 2 && !nearest; n--)
         for (const cfg_opt_t *known = section->opts; known->name && !nearest; known++)
             nearest = strncmp(known->name, name, n) == 0 ? known->name : NULL;
-    /* Not quoted on the line of a value: it may be the rest of a password. */
+    /* Text on the line of a value may be the rest of a password: it is not quoted. */
     if (reader->last && reader->last->def.number == section->line)
         error(section->line, "more text after the value of '%s': expected quotes around it, or an option",
               reader->last->name);
@@ -224,7 +224,7 @@ static void make_options(cfg_opt_t options[KINDS][OPTIONS_MAX]) {
     }
 }
 
-/* False after a syntax error. After an unknown option the text is parsed once more, for its values. */
+/* False after a syntax error. After an unknown option the text is parsed again, to check its values. */
 static bool parse(const char *text, cfg_flag_t flags) {
     reader->last = NULL;
     memset(reader->n_sections, 0, sizeof reader->n_sections);
@@ -269,7 +269,7 @@ static void read_rule(cfg_t *section, const struct config *config, struct policy
               cfg_getstr(section, "default_ttl"), section->title, cfg_getstr(reader->root, "max_ttl"));
 }
 
-/* The files are read now, to say now and not at the first connection what is wrong with them. */
+/* Loads the files, so that mistakes show now and not at the first connection. */
 static void check_tls(cfg_t *section, const struct config_node *node) {
     static const char *const names[] = {"tls_ca", "tls_cert", "tls_key", "tls_name"};
     const char *option = line_of(section, "tls_cert") ? "tls_cert" : "tls_key";
@@ -328,7 +328,7 @@ static void check_times(cfg_t *root, const struct config *config) {
               cfg_getstr(root, "node_timeout"), ttl);
 }
 
-/* `n_lines` of 0: there is no file. */
+/* `n_lines` of 0: no file. */
 static void read_root(struct config *config, unsigned n_lines) {
     cfg_t *root = reader->root;
 
@@ -348,7 +348,7 @@ static void read_root(struct config *config, unsigned n_lines) {
     (void) cfg_free(root);
 }
 
-/* With what is not for libconfuse to say. NULL without memory. */
+/* With the defaults that libconfuse has not. NULL without memory. */
 static struct config *new_config(void) {
     char host[HOST_NAME_MAX + 1] = "";
     struct config *config = calloc(1, sizeof *config);
@@ -364,7 +364,7 @@ static struct config *new_config(void) {
     return config && config->host ? config : config_free(config);
 }
 
-/* Reads a regular file of bounded size: a FIFO or a device would make the agent wait. Gives its length. */
+/* Reads a regular file of limited size (a FIFO or a device could block). Its length or a negative errno. */
 static ssize_t read_file(const char *path, char *ret, mode_t *ret_mode) {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat status;
@@ -379,13 +379,13 @@ static ssize_t read_file(const char *path, char *ret, mode_t *ret_mode) {
     return length < 0 ? -errno : length > FILE_BYTES_MAX ? -EFBIG : length;
 }
 
-/* Without a path: the defaults. */
+/* A NULL path gives the defaults. */
 static int read_path(struct reader *r, const char *path, bool to_use, struct config *config) {
     _cleanup_free_ char *text = malloc(FILE_BYTES_MAX + 1),
                         *prepared = malloc(FILE_BYTES_MAX * PREPARE_GROWTH + 1);
     mode_t mode = 0;
     ssize_t length = !text || !prepared ? -ENOMEM : path ? read_file(path, text, &mode) : 0;
-    const char *wrong;
+    const char *error_text;
     unsigned line;
 
     if (length < 0)
@@ -393,13 +393,13 @@ static int read_path(struct reader *r, const char *path, bool to_use, struct con
     reader = r;
     r->to_use = to_use;
     make_options(r->options);
-    wrong = prepare_text(text, (size_t) length, prepared, &line);
-    if (wrong)
-        error(line, "syntax error: %s", wrong);
+    error_text = prepare_text(text, (size_t) length, prepared, &line);
+    if (error_text)
+        error(line, "syntax error: %s", error_text);
     else if (parse(prepared, CFGF_NONE))
         read_root(config, path ? line : 0);
     if (r->has_password && (mode & S_IROTH))
-        warn(1, "the file has a password and everybody may read it: chgrp redlockd; chmod 640");
+        warn(1, "the file has a password and is readable by all users: chgrp redlockd; chmod 640");
     explicit_bzero(text, (size_t) length);
     explicit_bzero(prepared, strlen(prepared));
     return r->diagnostics.failed ? -EINVAL : 0;
@@ -413,7 +413,7 @@ int config_read(const char *path, bool to_use, FILE *errors, struct config **ret
     if (result == 0 || result == -EINVAL)
         diagnostics_print(&r->diagnostics, path, errors);
     else
-        (void) fprintf(errors, "%s: can't read it: %s\n", path ? path : "defaults",
+        (void) fprintf(errors, "%s: can't be read: %s\n", path ? path : "defaults",
                        result == -ENOTSUP ? "not a regular file"
                        : result == -EFBIG ? "larger than 1 MiB"
                                           : strerror(-result));

@@ -1,4 +1,3 @@
-/* The configuration in memory. config-read.c makes it. */
 #include "config/config.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What the configuration file says, validated. Immutable once read; a reload reads a new one. */
+/* The validated configuration. Immutable; a reload reads a new one. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,18 +11,18 @@
 
 struct config_node {
     char *name;
-    char *address;   /* as configured, for people */
-    char *unix_path; /* or NULL, then: */
+    char *address;   /* as configured, for messages */
+    char *unix_path; /* NULL: host and port */
     char *host;      /* name or numeric address, without brackets */
     uint16_t port;
     char *user;     /* NULL: AUTH with the password alone */
     char *password; /* NULL: no AUTH */
     int database;
     bool tls;
-    char *tls_ca;             /* path; NULL: what the system trusts */
-    char *tls_cert, *tls_key; /* paths; NULL: the server wants none of us */
-    char *tls_name;           /* in its certificate; NULL: the host */
-    bool durable;             /* what it has answered is on its disk: a restart loses nothing */
+    char *tls_ca;             /* path; NULL: the system's certificates */
+    char *tls_cert, *tls_key; /* paths; NULL: no client certificate */
+    char *tls_name;           /* in the server's certificate; NULL: the host */
+    bool durable;             /* a restart loses no write that the node has acknowledged */
 };
 
 struct config {
@@ -33,25 +33,25 @@ struct config {
     int64_t node_timeout_ms;             /* 0: ttl/20 within NODE_TIMEOUT_MS_MIN..MAX */
     int64_t max_hold_ms;                 /* 0: no bound */
     bool fencing;                        /* each grant gets a fencing token */
-    int64_t fence_skew_ms;               /* how far a token may be from a node's clock */
-    int64_t fence_retention_ms;          /* how long a node keeps a name's token after its last use */
-    bool quarantine;                     /* nodes that lost their memory rest before they vote */
-    struct policy_rule rules[RULES_MAX]; /* in the order of the file; what they don't say is as above */
+    int64_t fence_skew_ms;               /* between a token and a node's clock, at most */
+    int64_t fence_retention_ms;          /* of a name's token at a node, after its last use */
+    bool quarantine;                     /* of nodes that may have lost data */
+    struct policy_rule rules[RULES_MAX]; /* in the order of the file, with defaults filled in */
     unsigned n_rules;
     char *key_prefix, *key_suffix; /* key_format around "{name}" */
-    char *host;                    /* in lock values, for people: default the host name */
+    char *host;                    /* in lock values, for operators; default: the host name */
     char *socket_path;
     mode_t socket_mode;
-    gid_t socket_group; /* (gid_t) -1: leave as created */
+    gid_t socket_group; /* (gid_t) -1: the process's own */
     unsigned max_sessions;
-    unsigned max_leases; /* held and waiting, in all */
+    unsigned max_leases; /* held and waiting together */
 };
 
-/* Reads and validates the file; without a path, gives the defaults and no nodes. `to_use`: not just to be
- * checked, so credentials must be there. What is wrong goes to `errors`, one a line: "FILE:LINE: what, and
- * what was expected". Returns 0 and a configuration to free, -EINVAL when something is wrong with the text,
- * or another negative errno when the file can't be read, which is said too. */
+/* Reads and validates the file; a NULL path gives the defaults, without nodes. `to_use`: the agent will use
+ * the configuration, so credentials must exist. Errors and warnings go to `errors`, one a line: "FILE:LINE:
+ * the mistake: what is expected". 0 and a configuration to free; -EINVAL for mistakes in the file; or
+ * another negative errno, also written to `errors`, when the file can't be read. */
 int config_read(const char *path, bool to_use, FILE *errors, struct config **ret);
 
-/* Frees it, passwords wiped. NULL is fine. Returns NULL. */
+/* Wipes passwords. NULL is fine. Returns NULL. */
 struct config *config_free(struct config *config);

@@ -14,17 +14,17 @@ const char *credential_read(const char *name, bool path, char ret[static CREDENT
     ssize_t length;
 
     if (!directory || directory[0] != '/')
-        return "expected to be run by systemd with LoadCredential=NAME:/path in the service";
+        return "expected the agent to be run by systemd, with LoadCredential=NAME:/path in the service";
     if (!name[0] || name[0] == '.' || strchr(name, '/'))
         return "expected a credential's name, as in LoadCredential=NAME:/path of the service";
     if (snprintf(text, sizeof text, "%s/%s", directory, name) > CREDENTIAL_BYTES_MAX)
         return "expected a shorter name";
     fd = path ? -1 : open(text, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW);
     if (!path && fd < 0 && errno == ENOENT)
-        return "the service manager did not pass it: expected LoadCredential=NAME:/path in the service";
+        return "not passed by the service manager: expected LoadCredential=NAME:/path in the service";
     length = path ? (ssize_t) strlen(text) : fd < 0 ? -1 : read(fd, text, sizeof text);
     if (length < 0)
-        return "it can't be read";
+        return "can't be read";
     if (length > 0 && text[length - 1] == '\n')
         length--;
     if (length == 0 || length > CREDENTIAL_BYTES_MAX)

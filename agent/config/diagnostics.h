@@ -1,15 +1,15 @@
-/* What is wrong with the configuration file: collected while the file is read, printed at once in the order
- * of the lines. Everything has a fixed size, so that adding one never fails. */
+/* Errors and warnings about the configuration file: collected while the file is read, printed in the order
+ * of the lines. Fixed in size, so that adding never fails. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
 
-enum { DIAGNOSTICS_MAX = 100 /* more are counted, not kept */, DIAGNOSTICS_TEXT_BYTES_MAX = 400 };
+enum { DIAGNOSTICS_MAX = 100 /* further ones are only counted */, DIAGNOSTICS_TEXT_BYTES_MAX = 400 };
 
 struct diagnostics {
     unsigned n, n_more;
-    bool failed; /* has an error, not just warnings */
+    bool failed; /* there is an error, not only warnings */
     struct {
         long line;
         bool warning;
@@ -17,9 +17,9 @@ struct diagnostics {
     } list[DIAGNOSTICS_MAX];
 };
 
-/* Adds one. The text may quote the file: it is made printable, but has to be kept short ("%.40s"). */
+/* Adds an error or a warning. Text of the file becomes printable; the caller limits its length ("%.40s"). */
 void diagnostics_add(struct diagnostics *diagnostics, long line, bool warning, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Writes "PATH:LINE: text" for each; warnings only when there is no error. */
+/* Writes "PATH:LINE: text" for each; warnings only without errors. */
 void diagnostics_print(const struct diagnostics *diagnostics, const char *path, FILE *output);

@@ -10,7 +10,7 @@ static const char no_value[] = "no value after '=': expected one on the same lin
 static const char open_section[] =
     "the section is not closed: expected '}' before the next one, or the end of the file";
 
-/* What is wrong with the byte at `at`, within quotes; or NULL. */
+/* The error in the byte at `at`, within quotes, or NULL. */
 static const char *check_quoted(const char *at, const char *end, char quote) {
     char next = at + 1 < end ? at[1] : '\n';
 
@@ -26,7 +26,7 @@ static const char *check_quoted(const char *at, const char *end, char quote) {
     return "a backslash in a string: expected \\\\, \\\", \\', \\$ or \\xHH, and no control character";
 }
 
-/* The same beside quotes and comments; `last` is the one before it that was no blank. */
+/* The same outside quotes and comments; `last` is the former byte that is not blank. */
 static const char *check_bare(char c, char next, char last, bool within) {
     if (c == '\n' && last == '=')
         return no_value;
@@ -37,7 +37,7 @@ static const char *check_bare(char c, char next, char last, bool within) {
     return c == '{' && within ? open_section : NULL;
 }
 
-/* Skips a comment up to its last byte, or the one before the line's end. */
+/* Skips a comment, except for its last byte or the newline. */
 static const char *skip_comment(const char **at, const char *end, char **out, unsigned *line) {
     bool block = (*at)[0] == '/' && (*at)[1] == '*';
     size_t left = (size_t) (end - *at);
@@ -55,8 +55,8 @@ static const char *skip_comment(const char **at, const char *end, char **out, un
     return NULL;
 }
 
-/* Behind '=': writes an empty value if there is a call. libconfuse leaks what is in a call with a mistake.
- */
+/* After '=': writes an empty value if a call follows. Checks the call, because libconfuse leaks memory for a
+ * error one. */
 static const char *take_call(const char *at, const char *end, char **out) {
     static const char function[] = "credential(\"";
     size_t begin = strlen(function), left = (size_t) (end - at);
@@ -71,44 +71,44 @@ static const char *take_call(const char *at, const char *end, char **out) {
 }
 
 const char *prepare_text(const char *text, size_t length, char *out, unsigned *ret_line) {
-    const char *end = text + length, *wrong = NULL;
+    const char *end = text + length, *error = NULL;
     char quote = 0, last = 0;
     unsigned line = 1, section = 0;
 
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
-        text += 3; /* the byte order mark that some editors write */
-    for (const char *at = text; at < end && !wrong; at++) {
+        text += 3; /* a byte order mark */
+    for (const char *at = text; at < end && !error; at++) {
         char c = *at, next = at + 1 < end ? at[1] : '\n';
 
         if (quote) {
-            wrong = check_quoted(at, end, quote);
-            if (!wrong && c == '\\' && (next == '\\' || next == quote || (quote == '"' && next != 'x')))
+            error = check_quoted(at, end, quote);
+            if (!error && c == '\\' && (next == '\\' || next == quote || (quote == '"' && next != 'x')))
                 *out++ = *at++;
             else if (c == '$' && quote == '"')
                 *out++ = '\\';
             else if (c == quote)
                 quote = 0;
         } else if (c == '#' || (c == '/' && (next == '/' || next == '*'))) {
-            wrong = skip_comment(&at, end, &out, &line);
+            error = skip_comment(&at, end, &out, &line);
             *out++ = ' ';
             continue;
         } else {
-            wrong = check_bare(c, next, last, section > 0);
-            if (last == '=' && !wrong)
-                wrong = take_call(at, end, &out);
-            if (c == '{' && !wrong)
+            error = check_bare(c, next, last, section > 0);
+            if (last == '=' && !error)
+                error = take_call(at, end, &out);
+            if (c == '{' && !error)
                 out += sprintf(out, "{\"" PREPARE_LINE "\"=%u", line);
-            if ((c == '{' || c == '}') && !wrong)
+            if ((c == '{' || c == '}') && !error)
                 section = c == '{' ? line : 0;
             quote = c == '"' || c == '\'' ? c : 0;
             last = c == ' ' || c == '\t' || c == '\r' ? last : c;
         }
         *out++ = c == '{' && !quote ? ' ' : *at;
-        line += *at == '\n' && !wrong;
+        line += *at == '\n' && !error;
     }
     *out = 0;
-    if (!wrong)
-        wrong = quote ? unclosed : last == '=' ? no_value : section ? open_section : NULL;
-    *ret_line = wrong == open_section ? section : line;
-    return wrong;
+    if (!error)
+        error = quote ? unclosed : last == '=' ? no_value : section ? open_section : NULL;
+    *ret_line = error == open_section ? section : line;
+    return error;
 }

@@ -41,7 +41,7 @@ static const struct unit times[] = {{"d", INT64_C(86400000000)},
 static const struct unit plain[] = {{"", 1}, {NULL, 0}};
 static const struct unit counts[] = {{"", 1}, {"k", 1000}, {"M", 1000000}, {NULL, 0}};
 
-/* Digits and a unit; INT64_MAX: more than any option takes; -1: something else. */
+/* Parses digits and a unit. INT64_MAX: too large for any option; -1: not a number. */
 static int64_t number(const char *text, const struct unit *unit) {
     size_t digits = strspn(text, DIGITS);
     int64_t value = strtoll(text, NULL, 10);
@@ -155,14 +155,14 @@ VALUE_FUNCTION(value_key_format) {
     if (!name || strstr(suffix, "{name}"))
         return expect(expected, "\"{name}\" in it once, such as \"redlock:{name}\"");
     if (name - text > KEY_AFFIX_BYTES_MAX || strlen(suffix) > KEY_AFFIX_BYTES_MAX)
-        return expect(expected, "at most %d bytes before \"{name}\", and behind it", KEY_AFFIX_BYTES_MAX);
+        return expect(expected, "at most %d bytes before \"{name}\", and after it", KEY_AFFIX_BYTES_MAX);
     if (strncmp(text, "redlockd:", strlen("redlockd:")) == 0)
-        return expect(expected, "another beginning: keys that begin with \"redlockd:\" are the agent's own");
+        return expect(expected, "another prefix: keys that begin with \"redlockd:\" are the agent's own");
     return copy(text, (size_t) (name - text), &config->key_prefix, expected) &&
            copy(suffix, strlen(suffix), &config->key_suffix, expected);
 }
 
-/* Makes an IPv6 address, maybe with "%interface" behind it, what inet_ntop(3) writes. */
+/* Writes an IPv6 address, with or without "%interface", in the form of inet_ntop(3). */
 static bool normalize_ipv6(char host[static HOST_BYTES_MAX + 1]) {
     char *scope = strchrnul(host, '%'), copied[32], usual[INET6_ADDRSTRLEN];
     struct in6_addr binary;

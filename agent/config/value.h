@@ -1,4 +1,4 @@
-/* The options of the configuration file, and what their values mean. */
+/* The types of the configuration file's options: parsing and limits. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,15 +7,15 @@
 
 struct value_option {
     const char *name;
-    const char *initial; /* the value of an option that is not given; or NULL: nothing is set */
+    const char *initial; /* the default; NULL: none */
     bool (*read)(const char *text, const struct value_option *option, void *ret, char *expected);
     size_t offset;    /* of *ret in its struct */
     int64_t min, max; /* of a number, or of the length of a string */
-    const char *zero; /* the text for 0, where that is less than min; or NULL */
+    const char *zero; /* the text for 0 where 0 is below min; or NULL */
 };
 
-/* Each function reads a value and sets *ret, of the type beside it; or returns false and says in `expected`
- * what the value should be. A string is a copy to free; the one that was there before is freed. */
+/* Each function parses a value and sets *ret, of the type beside it; or returns false and writes into
+ * `expected` what the value should be. A string is copied, and a former one freed. */
 enum { VALUE_EXPECTED_BYTES_MAX = 160 };
 #define VALUE_FUNCTION(name) \
     bool name(const char *text, const struct value_option *option, void *ret, char *expected)

@@ -1,5 +1,5 @@
-/* Everything under /tmp is reached by descriptors and no symbolic link is followed: others may write there.
- */
+/* Other users can write to /tmp: everything below is opened relative to descriptors, and no symbolic link is
+ * followed. */
 #include "dev/dev-directory.h"
 
 #include <dirent.h>
@@ -41,7 +41,7 @@ int dev_directory_make(char ret_path[static DEV_DIRECTORY_BYTES_MAX], int *ret_f
     return 0;
 }
 
-/* Removes what is in the directory `fd`, which is left open. */
+/* Removes the contents of the directory; `fd` stays open. */
 static void empty(int fd, unsigned depth) {
     DIR *directory;
     struct dirent *entry;
@@ -77,7 +77,7 @@ void dev_directory_remove(const char *path, int fd) {
     (void) close(fd);
 }
 
-/* The process id in the name of such a directory, or 0 when it is no such name. */
+/* The process id in a directory's name, or 0 for another name. */
 static pid_t owner_of(const char *name) {
     char *end;
     long pid;
@@ -94,8 +94,8 @@ static pid_t owner_of(const char *name) {
     return (pid_t) pid;
 }
 
-/* Its process must be gone *and* its lock free: the first alone would be wrong for an agent of another pid
- * namespace, the second for one that has just made its directory and not locked it yet. */
+/* Removes the directory if its process has ended *and* its lock is free. The process may be in another pid
+ * namespace; the directory of a new agent is not locked at once. */
 static void sweep_one(int parent_fd, const char *name, pid_t owner) {
     _cleanup_close_ int fd = -1;
     struct stat status;

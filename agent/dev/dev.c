@@ -1,8 +1,3 @@
-/* The nodes of --dev.
- *
- * A node never outlives the agent, however that ends: the kernel sends it SIGKILL (a stopped or busy Redis
- * heeds nothing less; there are no data to lose). What can stay behind is the directory. It is locked
- * (flock) while its agent lives; the next one to start removes those of dead agents. */
 #include "dev/dev.h"
 
 #include <errno.h>
@@ -19,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/instant.h"
 #include "dev/dev-directory.h"
+#include "io/loop/clock.h"
 #include "io/loop/log.h"
 
 enum {
@@ -44,27 +40,21 @@ static void cleanup_dev(struct dev **dev) {
     dev_stop(*dev);
 }
 
-static instant_ns now(void) {
-    struct timespec t;
-
-    (void) clock_gettime(CLOCK_BOOTTIME, &t);
-    return t.tv_sec * NS_PER_S + t.tv_nsec;
-}
-
 static void pause_ms(int64_t ms) {
     (void) nanosleep(&(struct timespec){.tv_nsec = ms * NS_PER_MS}, NULL);
 }
 
-/* In the child, before the program: nothing of the agent goes on but standard streams to nowhere, and
- * *report_fd, which the exec closes. Only async-signal-safe calls. */
+/* In the child, before exec: drops everything of the agent but *report_fd, which exec closes. Only
+ * async-signal-safe calls. */
 static int become_node(pid_t agent, int *report_fd) {
     sigset_t none;
     int null_fd;
 
-    /* Not in the terminal's foreground group: Ctrl-C is for the agent, which then stops its nodes itself. */
+    /* A group of its own: Ctrl-C signals the agent alone, which then stops its nodes. SIGKILL, because a
+     * stopped or busy Redis doesn't react to less. */
     if (setpgid(0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return -errno;
-    if (getppid() != agent) /* it died before the line above */
+    if (getppid() != agent) /* the agent died before prctl(2) */
         return -ESRCH;
     for (int i = 1; i < NSIG; i++)
         (void) signal(i, SIG_DFL);
@@ -136,10 +126,10 @@ static int spawn_node(struct dev *dev, struct dev_node *node) {
     do
         n = read(report_read, &error, sizeof error);
     while (n < 0 && errno == EINTR);
-    return n == (ssize_t) sizeof error ? error : 0; /* nothing to read: the exec has closed it */
+    return n == (ssize_t) sizeof error ? error : 0; /* exec has closed the pipe */
 }
 
-/* Whether it can be connected to: 1, 0 or a negative errno. */
+/* 1 when the node accepts connections, 0 when it doesn't yet, or a negative errno. */
 static int node_accepts(const struct dev_node *node) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     _cleanup_close_ int fd = -1;
@@ -155,8 +145,8 @@ static int node_accepts(const struct dev_node *node) {
     return errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR ? 0 : -errno;
 }
 
-/* The last line that the node has logged, to say why it ended. */
-static void last_words(const struct dev *dev, const struct dev_node *node, char *ret, size_t size) {
+/* The last line that the node has logged. */
+static void last_log_line(const struct dev *dev, const struct dev_node *node, char *ret, size_t size) {
     char path[DEV_DIRECTORY_BYTES_MAX + 16], text[2048];
     _cleanup_close_ int fd = -1;
     ssize_t n = 0;
@@ -177,14 +167,14 @@ static void last_words(const struct dev *dev, const struct dev_node *node, char 
     (void) snprintf(ret, size, "%.300s", *line ? line : "it logged nothing");
 }
 
-static int wait_for_node(const struct dev *dev, struct dev_node *node, instant_ns deadline) {
-    char words[320];
+static int wait_for_node(const struct dev *dev, struct dev_node *node, instant_ns deadline_ns) {
+    char line[320];
     int r;
 
     for (;;) {
         r = node_accepts(node);
         if (r < 0) {
-            log_error("node %s of --dev can't be reached at %s: %s", node->name, node->socket_path,
+            log_error("--dev: node %s: can't connect to %s: %s", node->name, node->socket_path,
                       strerror(-r));
             return r;
         }
@@ -192,14 +182,14 @@ static int wait_for_node(const struct dev *dev, struct dev_node *node, instant_n
             return 0;
         if (waitpid(node->pid, NULL, WNOHANG) == node->pid) {
             node->pid = 0;
-            last_words(dev, node, words, sizeof words);
-            log_error("node %s of --dev ended as soon as it was started: %s", node->name, words);
+            last_log_line(dev, node, line, sizeof line);
+            log_error("--dev: node %s: redis-server has ended: %s", node->name, line);
             return -ECHILD;
         }
-        if (now() >= deadline) {
-            last_words(dev, node, words, sizeof words);
-            log_error("node %s of --dev does not answer within %d ms: %s", node->name, READY_WITHIN_MS,
-                      words);
+        if (clock_now_ns() >= deadline_ns) {
+            last_log_line(dev, node, line, sizeof line);
+            log_error("--dev: node %s: does not accept connections within %d ms: %s", node->name,
+                      READY_WITHIN_MS, line);
             return -ETIMEDOUT;
         }
         pause_ms(POLL_MS);
@@ -216,13 +206,12 @@ static int start_nodes(struct dev *dev, unsigned n_nodes) {
         node->name[0] = (char) ('a' + dev->n_nodes);
         (void) snprintf(path, sizeof path, "%s/%s.sock", dev->directory, node->name);
         memcpy(node->socket_path, path, sizeof path);
-        dev->n_nodes++; /* dev_stop() takes care of it from here on */
+        dev->n_nodes++; /* dev_stop() stops it from here on */
         r = spawn_node(dev, node);
         if (r == -ENOENT)
-            log_error(
-                "--dev needs redis-server, which is not on the PATH: install the package redis-server");
+            log_error("--dev: redis-server is not on the PATH: install the package redis-server");
         else if (r < 0)
-            log_error("node %s of --dev can't be started: redis-server: %s", node->name, strerror(-r));
+            log_error("--dev: node %s: can't start redis-server: %s", node->name, strerror(-r));
         if (r < 0)
             return r;
     }
@@ -244,7 +233,7 @@ static int configure_node(struct config *config, const struct dev_node *node) {
 
 int dev_start(unsigned n_nodes, struct config *config, struct dev **ret) {
     _cleanup_(cleanup_dev) struct dev *dev = NULL;
-    instant_ns deadline;
+    instant_ns deadline_ns;
     int r;
 
     if (n_nodes < 1 || n_nodes > NODES_MAX) {
@@ -260,20 +249,19 @@ int dev_start(unsigned n_nodes, struct config *config, struct dev **ret) {
     dev_directory_sweep();
     r = dev_directory_make(dev->directory, &dev->lock_fd);
     if (r < 0) {
-        log_error("--dev can't make its directory %s: %s", dev->directory, strerror(-r));
+        log_error("--dev: can't create the directory %s: %s", dev->directory, strerror(-r));
         return r;
     }
     r = start_nodes(dev, n_nodes);
-    deadline = instant_add(now(), READY_WITHIN_MS * NS_PER_MS);
+    deadline_ns = instant_add(clock_now_ns(), READY_WITHIN_MS * NS_PER_MS);
     for (unsigned i = 0; i < n_nodes && r == 0; i++)
-        r = wait_for_node(dev, &dev->nodes[i], deadline);
+        r = wait_for_node(dev, &dev->nodes[i], deadline_ns);
     if (r < 0)
         return r;
     for (unsigned i = 0; i < n_nodes; i++) {
         r = configure_node(config, &dev->nodes[i]);
         if (r < 0) {
-            log_error("--dev can't add node %s to the configured ones: %s", dev->nodes[i].name,
-                      strerror(-r));
+            log_error("--dev: node %s: can't be configured: %s", dev->nodes[i].name, strerror(-r));
             return r;
         }
     }
@@ -290,7 +278,7 @@ const char *dev_directory(const struct dev *dev) {
     return dev->directory;
 }
 
-/* Takes up those that have ended. Gives whether one is left. */
+/* Reaps nodes that have ended. True when others are left. */
 static bool reap(struct dev *dev, int flags) {
     bool left = false;
 
@@ -317,14 +305,14 @@ static void signal_nodes(const struct dev *dev, int signal_number) {
 }
 
 struct dev *dev_stop(struct dev *dev) {
-    instant_ns deadline;
+    instant_ns deadline_ns;
 
     if (!dev)
         return NULL;
     signal_nodes(dev, SIGTERM);
-    signal_nodes(dev, SIGCONT); /* for one that is stopped */
-    deadline = instant_add(now(), STOPPED_WITHIN_MS * NS_PER_MS);
-    while (reap(dev, WNOHANG) && now() < deadline)
+    signal_nodes(dev, SIGCONT); /* a stopped node gets SIGTERM then */
+    deadline_ns = instant_add(clock_now_ns(), STOPPED_WITHIN_MS * NS_PER_MS);
+    while (reap(dev, WNOHANG) && clock_now_ns() < deadline_ns)
         pause_ms(POLL_MS);
     signal_nodes(dev, SIGKILL);
     (void) reap(dev, 0);

@@ -25,7 +25,7 @@ LAYERS = {
                      "core/lock-value.h"), PURE_SYSTEM),
     "agent/io": (("base/", "core/", "local/", "io/", "resp.h", "spin-budget.h", "config/config.h"), None),
     "agent/config": (("base/", "core/limits.h", "local/policy.h", "io/node/tls.h", "config/"), None),
-    "agent/dev": (("base/", "config/config.h", "io/loop/log.h", "dev/"), None),
+    "agent/dev": (("base/", "config/config.h", "io/loop/clock.h", "io/loop/log.h", "dev/"), None),
     "agent": (("base/", "io/", "config/config.h", "dev/dev.h"), None),
     "client-lib": (LIBRARY, None),
     "client-lib/cli": (LIBRARY + ("cli.h", "group-witness.h", "guard.h", "job.h", "json.h",

@@ -458,7 +458,7 @@ def test_other_version():
         with mmap.mmap(ledger, 4096) as memory:
             memory[8:12] = struct.pack("<I", 99)
     replace()
-    ok("ledger of the former process is not one of this version" in agent.log_text(),
+    ok("ledger of the former process: not of this version" in agent.log_text(),
        "a ledger of another version is not guessed at")
     try:
         client.read()
@@ -524,7 +524,7 @@ def test_many():
         except (ConnectionError, OSError):
             pass
     within(alive, 30, 40, "with room for 40, so many go on")
-    ok("goes on for agent" in agent.log_text(), "and the agent says so")
+    ok("restart: continues agent" in agent.log_text(), "and the agent says so")
     for client in clients:
         client.close()
     agent.write_config(CONFIG)
@@ -565,7 +565,7 @@ def test_without_manager():
     alone.process = lab.spawn([lab.REDLOCKD, "--config", alone.config_path, "--store"], stderr=log,
                               env=environment)
     lab.wait_for(lambda: "serving" in alone.log_text(), what="its start")
-    ok("no service manager listens" in alone.log_text(), "without a manager it says that nothing is kept")
+    ok("--store: no service manager" in alone.log_text(), "without a manager it says that nothing is kept")
     client = alone.client(3)
     ok(isinstance(client.acquire("alone"), dict), "and serves")
     client.close()

@@ -1,5 +1,5 @@
-/* The configuration: every kind of mistake with its line, all at once; libconfuse's traps; defaults, units,
- * reloads. */
+/* The configuration: mistakes of every kind, reported all at once with their lines; libconfuse's pitfalls;
+ * defaults, units, reloads. */
 #include <errno.h>
 #include <grp.h>
 #include <limits.h>
@@ -28,61 +28,61 @@ static void write_file(const char *text, size_t length) {
     }
 }
 
-/* Gives what config_read() gives, and what it has told: to be freed. */
-static int read_path(const char *path, bool to_use, struct config **ret, char **ret_told) {
+/* Calls config_read(). The caller frees its output. */
+static int read_path(const char *path, bool to_use, struct config **ret, char **ret_output) {
     size_t length;
-    FILE *told = open_memstream(ret_told, &length);
+    FILE *output = open_memstream(ret_output, &length);
     int r;
 
-    if (!told)
+    if (!output)
         exit(EXIT_FAILURE);
-    r = config_read(path, to_use, told, ret);
-    (void) fclose(told);
+    r = config_read(path, to_use, output, ret);
+    (void) fclose(output);
     return r;
 }
 
-static int read_bytes(const char *text, size_t length, struct config **ret, char **ret_told) {
+static int read_bytes(const char *text, size_t length, struct config **ret, char **ret_output) {
     write_file(text, length);
-    return read_path(FILE_NAME, true, ret, ret_told);
+    return read_path(FILE_NAME, true, ret, ret_output);
 }
 
-/* `expected` has a line "N: fragment" for each line that must be told, in order: N is that of the file. */
-static bool is_told(const char *told, const char *expected) {
+/* `expected` has a line "N: fragment" for each line of output, in order; N is the line of the file. */
+static bool is_expected(const char *output, const char *expected) {
     char line[512], number[32];
 
     while (*expected) {
         size_t length = strcspn(expected, "\n"), digits = strspn(expected, "0123456789");
-        size_t told_length = strcspn(told, "\n");
+        size_t output_length = strcspn(output, "\n");
 
-        (void) snprintf(line, sizeof line, "%.*s", (int) told_length, told);
+        (void) snprintf(line, sizeof line, "%.*s", (int) output_length, output);
         (void) snprintf(number, sizeof number, "%s:%.*s: ", FILE_NAME, (int) digits, expected);
         if (strncmp(line, number, strlen(number)) != 0)
             return false;
         if (!memmem(line, strlen(line), expected + digits + 2, length - digits - 2))
             return false;
         expected += length + (expected[length] == '\n');
-        told += told_length + (told[told_length] == '\n');
+        output += output_length + (output[output_length] == '\n');
     }
-    return !*told;
+    return !*output;
 }
 
 static void refuses(const char *what, const char *text, const char *expected) {
     _cleanup_(cleanup_config) struct config *config = NULL;
-    _cleanup_free_ char *told = NULL;
-    int r = read_bytes(text, strlen(text), &config, &told);
+    _cleanup_free_ char *output = NULL;
+    int r = read_bytes(text, strlen(text), &config, &output);
 
-    if (!ok(r == -EINVAL && !config && is_told(told, expected), "refused: %s", what))
-        (void) printf("# %d, told:\n# %s\n", r, told);
+    if (!ok(r == -EINVAL && !config && is_expected(output, expected), "refused: %s", what))
+        (void) printf("# %d, output:\n# %s\n", r, output);
 }
 
-/* Gives the configuration, NULL if it was refused. `expected` are warnings. */
+/* The configuration, or NULL if it is refused. `expected` has warnings. */
 static struct config *accepts(const char *what, const char *text, const char *expected) {
-    _cleanup_free_ char *told = NULL;
+    _cleanup_free_ char *output = NULL;
     struct config *config = NULL;
-    int r = read_bytes(text, strlen(text), &config, &told);
+    int r = read_bytes(text, strlen(text), &config, &output);
 
-    if (!ok(r == 0 && config && is_told(told, expected), "accepted: %s", what))
-        (void) printf("# %d, told:\n# %s\n", r, told);
+    if (!ok(r == 0 && config && is_expected(output, expected), "accepted: %s", what))
+        (void) printf("# %d, output:\n# %s\n", r, output);
     return config;
 }
 
@@ -135,13 +135,13 @@ static void test_rules(void) {
     is_string(config->rules[0].pattern, "a b/*", "in the order of the file");
     ok(!config->rules[0].terms.fencing && config->rules[1].terms.fencing, "the first is without fencing");
     is_int(config->rules[0].terms.default_ttl_ms, 5000,
-           "what it does not say is as outside, though that comes later");
-    is_int(config->rules[0].terms.max_hold_ms, 3600000, "the same");
-    is_int(config->rules[1].terms.default_ttl_ms, 1000, "the second has its ttl");
-    is_int(config->rules[1].terms.max_hold_ms, 0, "and no bound");
+           "an option that a rule lacks has the value outside, even if that follows");
+    is_int(config->rules[0].terms.max_hold_ms, 3600000, "and so has max_hold");
+    is_int(config->rules[1].terms.default_ttl_ms, 1000, "the second rule has its own ttl");
+    is_int(config->rules[1].terms.max_hold_ms, 0, "and no max_hold");
     for (unsigned i = 0; i <= RULES_MAX; i++)
         (void) sprintf(many + strlen(many), "rule r%u { }\n", i);
-    refuses("a rule too many", many, "66: one rule too many: expected at most 64");
+    refuses("one rule too many", many, "66: one rule too many: expected at most 64");
 }
 
 static void test_everything(void) {
@@ -167,11 +167,11 @@ static void test_everything(void) {
     is_string(config->nodes[0].password, "it's \\n ${HOME}", "single quotes: only \\' and \\\\ are escapes");
     is_int(config->nodes[0].database, 3, "database");
     is_string(config->nodes[1].host, "::1", "IPv6 address without brackets");
-    is_int(config->nodes[1].port, 7000, "port behind brackets");
+    is_int(config->nodes[1].port, 7000, "port after brackets");
     is_string(config->nodes[1].password, "\"\\$A\xc3\xa4 $HOME ${HOME} #",
               "double quotes: escapes, and $ stays as it is");
     ok(!config->nodes[1].user, "a password alone");
-    is_string(config->nodes[2].name, "c.c-c_", "a name with signs");
+    is_string(config->nodes[2].name, "c.c-c_", "a name with punctuation");
     is_string(config->nodes[2].unix_path, "/run/redis/c.sock", "Unix socket");
     ok(!config->nodes[2].host, "no host beside it");
     is_int(config->default_ttl_ms, 120000, "minutes");
@@ -191,7 +191,7 @@ static void test_everything(void) {
 
 static void test_values(void) {
     refuses("a number without a unit", NODE "default_ttl = \"10\"", "2: unit");
-    config_free(accepts("zero, written longer", NODE "max_hold = 00 rule x { max_hold = 0s }", ""));
+    config_free(accepts("zero in other forms", NODE "max_hold = 00 rule x { max_hold = 0s }", ""));
     refuses("a bare number without a unit", NODE "default_ttl = 10", "2: unit");
     refuses("an unknown unit", NODE "max_hold = \"10w\"", "2: one unit of us, ms, s, m, h, d");
     refuses("a unit alone", NODE "max_hold = \"s\"", "2: whole number");
@@ -217,7 +217,7 @@ static void test_values(void) {
             "2: rule name '': expected 1 to 512 bytes");
     refuses("a rule given twice", NODE "rule x { fencing = no }\nrule x { fencing = yes }",
             "3: rule x is given twice: expected once");
-    refuses("what is no matter of rules", NODE "rule x { keepers = 2 }",
+    refuses("an option that rules don't have", NODE "rule x { keepers = 2 }",
             "2: unknown option 'keepers' within a rule");
     refuses("max_hold too short", NODE "max_hold = \"1ms\"", "2: expected 100ms to 2147483647ms, or 0");
     refuses("default_ttl above max_ttl", NODE "max_ttl = \"20s\"\ndefault_ttl = \"30s\"",
@@ -233,14 +233,14 @@ static void test_values(void) {
     refuses("too many keepers", NODE "keepers = 17", "2: expected 1 to 16");
     refuses("not a number", NODE "keepers = two", "2: whole number");
     refuses("an empty number", NODE "keepers = \"\"", "2: whole number");
-    refuses("a number with more behind it", NODE "keepers = 2x", "2: whole number");
+    refuses("a number with text after it", NODE "keepers = 2x", "2: whole number");
     refuses("too many leases", NODE "max_leases = 2M", "2: expected 1 to 1048576");
     refuses("a number too large to count", NODE "max_leases = 99999999999999999999M",
             "2: expected 1 to 1048576");
     refuses("no sessions", NODE "max_sessions = 0", "2: expected 1 to");
     refuses("key_format without {name}", NODE "key_format = \"redlock:{r}\"", "2: {name}");
     refuses("key_format with two", NODE "key_format = \"{name}{name}\"", "2: {name}");
-    refuses("key_format of our own keys", NODE "key_format = \"redlockd:{name}\"", "2: redlockd:");
+    refuses("key_format of the agent's own keys", NODE "key_format = \"redlockd:{name}\"", "2: redlockd:");
     refuses("key_format too long",
             NODE "key_format = \"0123456789012345678901234567890123456789012345678901234567890123x{name}\"",
             "2: at most 64 bytes");
@@ -263,7 +263,7 @@ static void test_values(void) {
 }
 
 static void test_nodes(void) {
-    char many[2048] = "", told[128];
+    char many[2048] = "", output[128];
     size_t length = 0;
 
     refuses("an empty file", "", "1: no node: expected at least one");
@@ -272,7 +272,7 @@ static void test_nodes(void) {
     refuses("an empty address", "node \"a\" { address = \"\" }", "1: \"host:port\"");
     refuses("port 0", "node \"a\" { address = \"h:0\" }", "1: port from 1 to 65535");
     refuses("port too large", "node \"a\" { address = \"h:65536\" }", "1: port from 1 to 65535");
-    refuses("no port behind the colon", "node \"a\" { address = \"h:\" }", "1: port from 1 to 65535");
+    refuses("no port after the colon", "node \"a\" { address = \"h:\" }", "1: port from 1 to 65535");
     refuses("IPv6 without brackets", "node \"a\" { address = \"::1\" }", "1: \"[::1]:port\"");
     refuses("IPv6 wrong", "node \"a\" { address = \"[::g]:1\" }", "1: IPv6 address in brackets");
     refuses("IPv6 bracket open", "node \"a\" { address = \"[::1\" }", "1: IPv6 address in brackets");
@@ -312,17 +312,17 @@ static void test_nodes(void) {
     for (int i = 0; i < NODES_MAX; i++)
         length +=
             (size_t) snprintf(many + length, sizeof many - length, "node n%d { address = \"h%d\" }\n", i, i);
-    config_free(accepts("as many nodes as there may be", many, ""));
+    config_free(accepts("the maximum of nodes", many, ""));
     (void) snprintf(many + length, sizeof many - length, "node more { address = \"more\" bad = 1 }\n");
-    (void) snprintf(told, sizeof told,
+    (void) snprintf(output, sizeof output,
                     "%d: more text after the value of 'address'\n%d: one node too many: expected at most %d",
                     NODES_MAX + 1, NODES_MAX + 1, NODES_MAX);
-    refuses("one node more", many, told);
+    refuses("one node more", many, output);
 }
 
 static void test_tls(void) {
     refuses("tls: neither yes nor no", "node a { address = h tls = on }", "1: expected yes or no");
-    refuses("the rest without tls = yes", "node a { address = h\ntls_ca = /c\ntls_name = n }",
+    refuses("TLS options without tls = yes", "node a { address = h\ntls_ca = /c\ntls_name = n }",
             "2: tls_ca of node \"a\": expected tls = yes\n3: tls_name of node \"a\": expected");
     refuses("a certificate without its key", "node a { address = h tls = no\ntls_cert = /c }",
             "2: expected tls = yes\n2: tls_cert of node \"a\": expected tls_cert and tls_key");
@@ -355,14 +355,14 @@ static void test_tls(void) {
     ok(config->nodes[0].tls && !config->nodes[0].tls_ca && !config->nodes[0].tls_cert, "the system's CAs");
     is_string(config->nodes[0].tls_name, "r.example", "the name");
     (void) reload_restart_needed(config, other, needed, sizeof needed);
-    is_string(needed, "node", "a change wants a restart");
+    is_string(needed, "node", "a changed tls_name needs a restart");
 }
 
-/* What is wrong with an option does not end the reading. */
+/* A mistake in an option does not end the reading. */
 static void test_options(void) {
     refuses("a misspelt option", NODE "default_tll = \"10s\"",
             "2: unknown option 'default_tll': expected 'default_ttl'?");
-    refuses("a misspelt option, and wrong values before and behind it",
+    refuses("a misspelt option, and wrong values before and after it",
             NODE "keepers = 99\ndefault_tll = \"10s\"\nmax_sessions = 0",
             "2: expected 1 to 16\n3: expected 'default_ttl'?\n4: expected 1 to 1000000");
     refuses("a misspelt option in a section", "node a { adress = h\n address = h }",
@@ -392,7 +392,7 @@ static void test_options(void) {
     config_free(accepts("the name of an option in quotes", NODE "\"keepers\" = 2", ""));
 }
 
-/* Something that libconfuse can't parse, or must not, ends the reading. */
+/* A syntax error ends the reading. */
 static void test_syntax(void) {
     refuses("a misspelt section", NODE "sockte { path = \"/x\" }\nkeepers = 99",
             "2: unknown option 'sockte': expected 'socket'?");
@@ -409,7 +409,7 @@ static void test_syntax(void) {
             "2: syntax error: missing opening brace for section 'socket'");
     refuses("an option with a block", NODE "keepers { x = 1 }",
             "2: syntax error: missing equal sign after option 'keepers'");
-    refuses("a section with a name it has not", NODE "socket \"x\" { }",
+    refuses("a title on a section without titles", NODE "socket \"x\" { }",
             "2: syntax error: missing opening brace for section 'socket'");
     refuses("a missing '='", NODE "keepers 3\nmax_leases = 0",
             "2: syntax error: missing equal sign after option 'keepers'");
@@ -450,39 +450,40 @@ static void test_syntax(void) {
 static void test_text(void) {
     static const char nul[] = NODE "keepers = 99 \0 max_leases = 0\nmax_sessions = 0";
     _cleanup_(cleanup_config) struct config *config = NULL;
-    _cleanup_free_ char *told = NULL, *large = NULL;
+    _cleanup_free_ char *output = NULL, *large = NULL;
 
     refuses("a line after comments over lines",
             "/* 1\n 2 */ /* x */ // y\n#\nnode a { address = h }\n/*\n*/keepers = 0", "6: expected 1 to 16");
     config_free(accepts("a byte order mark, and lines that end by CR LF",
                         "\xef\xbb\xbf" NODE "keepers = 2\r\n", ""));
 
-    is_int(read_bytes(nul, sizeof nul - 1, &config, &told), -EINVAL, "a NUL byte is a mistake");
-    ok(is_told(told, "2: syntax error: '$', '*', '+' or a NUL"), "and ends the reading");
-    free(told);
-    told = NULL;
+    is_int(read_bytes(nul, sizeof nul - 1, &config, &output), -EINVAL, "a NUL byte is a mistake");
+    ok(is_expected(output, "2: syntax error: '$', '*', '+' or a NUL"), "and ends the reading");
+    free(output);
+    output = NULL;
 
     large = malloc(2 * 1024 * 1024);
     if (!large)
         exit(EXIT_FAILURE);
     memset(large, '\n', 2 * 1024 * 1024);
-    is_int(read_bytes(large, 1024 * 1024, &config, &told), -EINVAL, "1 MiB is read");
-    ok(is_told(told, "1048577: no node"), "to its last line");
-    free(told);
-    told = NULL;
-    is_int(read_bytes(large, 1024 * 1024 + 1, &config, &told), -EFBIG, "more is not");
-    ok(strstr(told, "larger than 1 MiB"), "and why is told");
-    free(told);
-    told = NULL;
+    is_int(read_bytes(large, 1024 * 1024, &config, &output), -EINVAL, "1 MiB is read");
+    ok(is_expected(output, "1048577: no node"), "to its last line");
+    free(output);
+    output = NULL;
+    is_int(read_bytes(large, 1024 * 1024 + 1, &config, &output), -EFBIG, "a larger file is not");
+    ok(strstr(output, "larger than 1 MiB"), "with the reason");
+    free(output);
+    output = NULL;
     for (size_t i = 0; i < 1024 * 1024 / 16; i++)
         memcpy(large + i * 16, "node a{db=1;}\n  ", 16);
-    is_int(read_bytes(large, 1024 * 1024, &config, &told), -EINVAL, "tens of thousands of mistakes");
-    ok(strstr(told, FILE_NAME ": and 65437 more\n"), "are told in part and counted");
-    ok(!config, "nothing of all that gave a configuration");
+    is_int(read_bytes(large, 1024 * 1024, &config, &output), -EINVAL,
+           "a file with tens of thousands of mistakes");
+    ok(strstr(output, FILE_NAME ": and 65437 more\n"), "the first are printed, the rest is counted");
+    ok(!config, "no configuration results");
 }
 
 static void test_all_at_once(void) {
-    refuses("seven mistakes, told in the order of their lines",
+    refuses("seven mistakes, in the order of their lines",
             "max_ttl = \"1s\"\ndefault_ttl = \"2s\"\nnode a {\n}\nnode b { address = \"h:x\" }\nkeeper = 3\n"
             "socket { mode = \"8\"\nmode = 9\n}\nhost = \"\"",
             "2: default_ttl\n3: no address\n5: port\n6: 'keepers'?\n8: given twice\n8: octal\n10: host");
@@ -490,11 +491,11 @@ static void test_all_at_once(void) {
 
 static void refuses_path(const char *path, int error, const char *fragment) {
     _cleanup_(cleanup_config) struct config *config = NULL;
-    _cleanup_free_ char *told = NULL;
-    int r = read_path(path, true, &config, &told);
+    _cleanup_free_ char *output = NULL;
+    int r = read_path(path, true, &config, &output);
 
-    ok(r == error && !config && strncmp(told, path, strlen(path)) == 0 && strstr(told, fragment), "%s: %s",
-       path, fragment);
+    ok(r == error && !config && strncmp(output, path, strlen(path)) == 0 && strstr(output, fragment),
+       "%s: %s", path, fragment);
 }
 
 static void test_files(void) {
@@ -509,10 +510,10 @@ static void test_files(void) {
 
     (void) unlink(FILE_NAME);
     (void) umask(0);
-    config =
-        accepts("a password that everybody may read, with a warning", "node a { address = h password = x }",
-                "1: warning: the file has a password and everybody may read it: chgrp redlockd; "
-                "chmod 640");
+    config = accepts("a file with a password that all users can read, with a warning",
+                     "node a { address = h password = x }",
+                     "1: warning: the file has a password and is readable by all users: chgrp redlockd; "
+                     "chmod 640");
     (void) umask(077);
     (void) unlink(FILE_NAME);
 }
@@ -548,14 +549,14 @@ static void test_reload(void) {
     is_string(difference(NODE "rule x { fencing = no }", NODE "fencing = no rule y { max_hold = 1h }"), "",
               "fencing and rules can");
     is_string(difference(NODE, NODE "max_ttl = 2m quarantine = no"), "quarantine, a larger max_ttl",
-              "nor what the nodes' epochs speak of");
+              "options in the nodes' epoch keys can't");
     is_string(difference(NODE, "node b { address = host }"), "node", "a node's name");
     is_string(difference(NODE, "node a { address = host2 }"), "node", "a node's address");
     is_string(difference(NODE, "node a { address = host:6380 }"), "node", "a node's port");
     is_string(difference(NODE, "node a { address = \"unix:/h\" }"), "node", "a node's kind of address");
     is_string(difference(NODE, "node a { address = host password = x }"), "node", "a node's password");
     is_string(difference(NODE, "node a { address = host db = 1 }"), "node", "a node's database");
-    is_string(difference(NODE, "node a { address = host durable = yes }"), "node", "whether it is durable");
+    is_string(difference(NODE, "node a { address = host durable = yes }"), "node", "a node's durability");
     is_string(difference(NODE, NODE "node b { address = b } node c { address = c }"), "node",
               "the number of nodes");
 
@@ -563,18 +564,18 @@ static void test_reload(void) {
     b = accepts("after", NODE "keepers = 3 host = x", "");
     if (a && b) {
         is_int(reload_restart_needed(a, b, short_buffer, sizeof short_buffer), 13,
-               "the length that it takes");
-        is_string(short_buffer, "keepers", "what fits");
+               "the result is the whole length");
+        is_string(short_buffer, "keepers", "the text is cut");
     }
 }
 
 static void test_without_a_file(void) {
     _cleanup_(cleanup_config) struct config *config = NULL;
 
-    is_int(config_read(NULL, true, stderr, &config), 0, "a configuration without a file");
-    is_int(config->n_nodes, 0, "has no nodes");
-    is_int(config->default_ttl_ms, 10000, "and the defaults");
-    ok(!config_free(NULL), "freeing nothing is fine");
+    is_int(config_read(NULL, true, stderr, &config), 0, "defaults, without a file");
+    is_int(config->n_nodes, 0, "no nodes");
+    is_int(config->default_ttl_ms, 10000, "default_ttl has its default");
+    ok(!config_free(NULL), "freeing NULL is fine");
 }
 
 static void write_credential(const char *text) {
@@ -586,21 +587,21 @@ static void write_credential(const char *text) {
 
 #define WITH_CREDENTIAL "node a { address = h password = credential(\"secret\") db = 2 }\n"
 
-/* As --check-config does. `expected` are warnings and mistakes. */
+/* Reads as --check-config does. `expected` has warnings and mistakes. */
 static void checks(const char *what, const char *text, int expected_result, const char *expected) {
     _cleanup_(cleanup_config) struct config *config = NULL;
-    _cleanup_free_ char *told = NULL;
+    _cleanup_free_ char *output = NULL;
 
     write_file(text, strlen(text));
-    int r = read_path(FILE_NAME, false, &config, &told);
-    if (!ok(r == expected_result && is_told(told, expected), "checked: %s", what))
-        (void) printf("# %d, told:\n# %s\n", r, told);
+    int r = read_path(FILE_NAME, false, &config, &output);
+    if (!ok(r == expected_result && is_expected(output, expected), "checked: %s", what))
+        (void) printf("# %d, output:\n# %s\n", r, output);
 }
 
 /* Without a service manager. */
 static void test_unchecked(void) {
     checks("a credential", WITH_CREDENTIAL, 0, "1: password = credential(\"secret\"): not checked");
-    checks("the path of one", "node a { address = h\ntls_ca = credential(\"x\") }", -EINVAL,
+    checks("the path of a credential", "node a { address = h\ntls_ca = credential(\"x\") }", -EINVAL,
            "2: tls_ca of node \"a\": expected tls = yes");
     if (!tls_built_in())
         return;
@@ -608,7 +609,7 @@ static void test_unchecked(void) {
            "node a { address = h tls = yes\ntls_ca = credential(\"x\")\n"
            "tls_cert = credential(\"y\")\ntls_key = credential(\"z\") }",
            0, "2: not checked\n3: not checked\n4: not checked");
-    checks("a file beside another's and a password that are",
+    checks("a missing file, beside a file and a password that are credentials",
            "node a { address = h tls = yes tls_ca = credential(\"x\") }\n"
            "node b { address = i tls = yes password = credential(\"y\")\ntls_ca = /nonesuch }\n"
            "node c { address = j }",
@@ -617,27 +618,28 @@ static void test_unchecked(void) {
 
 static void test_credentials(const char *directory) {
     _cleanup_(cleanup_config) struct config *config = NULL;
-    _cleanup_free_ char *told = NULL;
+    _cleanup_free_ char *output = NULL;
 
-    refuses("a credential without a service manager", WITH_CREDENTIAL, "1: expected to be run by systemd");
+    refuses("a credential without a service manager", WITH_CREDENTIAL,
+            "1: expected the agent to be run by systemd");
     (void) setenv("CREDENTIALS_DIRECTORY", directory, 1);
-    refuses("a credential that was not passed", WITH_CREDENTIAL, "1: the service manager did not pass it");
+    refuses("a credential that was not passed", WITH_CREDENTIAL, "1: not passed by the service manager");
     write_credential("two\nlines\n");
     refuses("a credential of two lines", WITH_CREDENTIAL, "1: expected one line of text in it");
     write_credential("\n");
     refuses("an empty credential", WITH_CREDENTIAL, "1: expected 1 to 1024 bytes in it");
     write_credential("a \"$pass{word}\n");
-    is_int(read_bytes(WITH_CREDENTIAL, strlen(WITH_CREDENTIAL), &config, &told), 0, "a credential");
+    is_int(read_bytes(WITH_CREDENTIAL, strlen(WITH_CREDENTIAL), &config, &output), 0, "a credential");
     is_string(config ? config->nodes[0].password : "", "a \"$pass{word}",
-              "is the password, without its line's end");
-    is_int(config ? config->nodes[0].database : 0, 2, "and what follows is read");
-    refuses("a credential by a path", "node a { address = h password = credential(\"../x\") }",
+              "is the password, without the newline");
+    is_int(config ? config->nodes[0].database : 0, 2, "and options after it are read");
+    refuses("a credential with a path", "node a { address = h password = credential(\"../x\") }",
             "1: expected a credential's name");
     refuses("a credential without a name", "node a { address = h password = credential() }",
             "1: syntax error: a call behind '=': expected credential(\"name\")");
-    refuses("a credential without an end", "node a { address = h password = credential(\"x\" }",
+    refuses("a credential without ')'", "node a { address = h password = credential(\"x\" }",
             "1: syntax error: a call behind '=': expected credential(\"name\")");
-    refuses("a credential that is no value", "credential(\"x\") node a { address = h }",
+    refuses("a credential outside of a value", "credential(\"x\") node a { address = h }",
             "1: credential(...): expected OPTION = credential(\"name\")");
     (void) unlink("secret");
     (void) unsetenv("CREDENTIALS_DIRECTORY");
@@ -646,10 +648,10 @@ static void test_credentials(const char *directory) {
 /* The example that is installed, given as the argument. */
 static void test_example(const char *path) {
     _cleanup_(cleanup_config) struct config *config = NULL;
-    _cleanup_free_ char *told = NULL;
+    _cleanup_free_ char *output = NULL;
 
-    is_int(read_path(path, true, &config, &told), 0, "the example is valid");
-    is_string(told, "", "without a warning");
+    is_int(read_path(path, true, &config, &output), 0, "the example is valid");
+    is_string(output, "", "without a warning");
     ok(config && config->n_nodes == 3, "and has three nodes");
 }
 

@@ -1,4 +1,4 @@
-/* The nodes of --dev: they answer, they go with the agent however it ends, and nothing of them is left. */
+/* The nodes of --dev: they reply, end with the agent however it ends, and leave no files. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ static bool have_redis(void) {
     return status == 0;
 }
 
-/* PING over a connection of its own. */
+/* Sends PING over a new connection. */
 static bool answers(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -38,7 +38,7 @@ static bool exists(const char *path) {
     return lstat(path, &status) == 0;
 }
 
-/* Whether the process is there and no zombie. */
+/* Whether the process exists and is no zombie. */
 static bool is_alive(pid_t pid) {
     char path[64], line[256] = "";
     _cleanup_fclose_ FILE *file = NULL;
@@ -70,13 +70,13 @@ static void test_start_and_stop(void) {
     is_int(dev_start(3, config, &dev), 0, "three nodes start");
     if (!dev)
         exit(EXIT_FAILURE);
-    is_int(config->n_nodes, 3, "and are configured");
+    is_int(config->n_nodes, 3, "and they are configured");
     is_string(config->nodes[0].name, "a", "the first is a");
     is_string(config->nodes[2].name, "c", "the third is c");
     for (unsigned i = 0; i < 3; i++) {
         pids[i] = dev_node_pid(dev, i);
-        ok(pids[i] > 0 && is_alive(pids[i]) && answers(config->nodes[i].unix_path), "node %u answers", i);
-        ok(getpgid(pids[i]) != getpgrp(), "node %u does not hear Ctrl-C", i);
+        ok(pids[i] > 0 && is_alive(pids[i]) && answers(config->nodes[i].unix_path), "node %u replies", i);
+        ok(getpgid(pids[i]) != getpgrp(), "node %u gets no Ctrl-C", i);
     }
     is_int(dev_node_pid(dev, 3), -1, "there is no fourth");
     (void) snprintf(directory, sizeof directory, "%s", dev_directory(dev));
@@ -87,20 +87,20 @@ static void test_start_and_stop(void) {
     (void) kill(pids[2], SIGKILL);
     ok(!dev_stop(dev), "stopping, with one node stopped and one dead");
     for (unsigned i = 0; i < 3; i++)
-        ok(!is_alive(pids[i]) && waitpid(pids[i], NULL, WNOHANG) < 0, "node %u is gone, and no zombie", i);
-    ok(!exists(directory), "the directory is gone");
-    ok(!dev_stop(NULL), "stopping nothing is fine");
+        ok(!is_alive(pids[i]) && waitpid(pids[i], NULL, WNOHANG) < 0, "node %u has ended and is reaped", i);
+    ok(!exists(directory), "the directory is removed");
+    ok(!dev_stop(NULL), "stopping NULL is fine");
     config_free(config);
 }
 
-struct told {
+struct leftovers {
     pid_t agent;
     pid_t pids[2];
     char directory[64];
 };
 
-/* Starts two nodes in a child that is then killed, and gives what it told. */
-static bool start_and_kill(struct told *ret) {
+/* Starts two nodes in a child process, kills it, and gives what is left. */
+static bool start_and_kill(struct leftovers *ret) {
     int fds[2];
     ssize_t n;
     pid_t agent;
@@ -109,7 +109,7 @@ static bool start_and_kill(struct told *ret) {
         return false;
     agent = fork();
     if (agent == 0) {
-        struct told told = {.agent = getpid()};
+        struct leftovers leftovers = {.agent = getpid()};
         struct config *config = NULL;
         struct dev *dev = NULL;
         sigset_t all;
@@ -119,10 +119,10 @@ static bool start_and_kill(struct told *ret) {
         if (config_read(NULL, true, stderr, &config) < 0 || dev_start(2, config, &dev) < 0)
             _exit(EXIT_FAILURE);
         for (unsigned i = 0; i < 2; i++)
-            told.pids[i] = dev_node_pid(dev, i);
-        (void) snprintf(told.directory, sizeof told.directory, "%s", dev_directory(dev));
-        (void) kill(told.pids[1], SIGSTOP);
-        n = write(fds[1], &told, sizeof told);
+            leftovers.pids[i] = dev_node_pid(dev, i);
+        (void) snprintf(leftovers.directory, sizeof leftovers.directory, "%s", dev_directory(dev));
+        (void) kill(leftovers.pids[1], SIGSTOP);
+        n = write(fds[1], &leftovers, sizeof leftovers);
         for (;;)
             (void) pause();
     }
@@ -136,25 +136,25 @@ static bool start_and_kill(struct told *ret) {
     return n == (ssize_t) sizeof *ret;
 }
 
-/* What a sweep must not follow, with a file in it. */
+/* Links that the removal of old directories must not follow, to a directory with a file. */
 struct trap {
     char directory[32];
     char file[64];
-    char inner[96]; /* a directory within the swept one, with a link in it */
+    char inner[96]; /* a directory in the one to be removed, with a link in it */
     char inner_link[128];
-    char link[64]; /* beside it, named like the directory of a dead agent */
+    char link[64]; /* beside it, with the name of a dead agent's directory */
 };
 
-static void trap_init(struct trap *trap, const struct told *told) {
+static void trap_init(struct trap *trap, const struct leftovers *leftovers) {
     FILE *file;
 
     (void) snprintf(trap->directory, sizeof trap->directory, "/tmp/test-dev-XXXXXX");
     if (!mkdtemp(trap->directory))
         exit(EXIT_FAILURE);
     (void) snprintf(trap->file, sizeof trap->file, "%s/file", trap->directory);
-    (void) snprintf(trap->inner, sizeof trap->inner, "%s/inner", told->directory);
+    (void) snprintf(trap->inner, sizeof trap->inner, "%s/inner", leftovers->directory);
     (void) snprintf(trap->inner_link, sizeof trap->inner_link, "%s/link", trap->inner);
-    (void) snprintf(trap->link, sizeof trap->link, "/tmp/redlockd-dev-%ld-linked", (long) told->agent);
+    (void) snprintf(trap->link, sizeof trap->link, "/tmp/redlockd-dev-%ld-linked", (long) leftovers->agent);
     file = fopen(trap->file, "we");
     if (!file || fclose(file) != 0 || mkdir(trap->inner, 0700) < 0 ||
         symlink(trap->directory, trap->inner_link) < 0 || symlink(trap->directory, trap->link) < 0)
@@ -170,39 +170,39 @@ static void trap_deinit(const struct trap *trap) {
 static void test_killed(void) {
     struct config *config = NULL, *other_config = NULL;
     struct dev *dev = NULL, *other = NULL;
-    struct told told = {0};
+    struct leftovers leftovers = {0};
     struct trap trap;
 
-    ok(start_and_kill(&told), "an agent with two nodes, killed");
-    ok(is_gone_soon(told.pids[0]), "its running node is gone");
-    ok(is_gone_soon(told.pids[1]), "its stopped node is gone");
-    ok(exists(told.directory), "its directory is left");
+    ok(start_and_kill(&leftovers), "an agent with two nodes, killed");
+    ok(is_gone_soon(leftovers.pids[0]), "its running node has ended");
+    ok(is_gone_soon(leftovers.pids[1]), "its stopped node has ended");
+    ok(exists(leftovers.directory), "its directory is left");
     if (config_read(NULL, true, stderr, &config) < 0 || config_read(NULL, true, stderr, &other_config) < 0)
         exit(EXIT_FAILURE);
 
-    trap_init(&trap, &told);
+    trap_init(&trap, &leftovers);
     is_int(dev_start(1, config, &dev), 0, "the next agent starts");
-    ok(!exists(told.directory), "and has removed the directory with all that was in it");
-    ok(exists(trap.file), "not what links lead to");
-    ok(exists(trap.link), "nor a link of such a name");
+    ok(!exists(leftovers.directory), "and removes the directory with its contents");
+    ok(exists(trap.file), "the file that a link leads to stays");
+    ok(exists(trap.link), "and a link with such a name");
     trap_deinit(&trap);
 
     is_int(dev_start(1, other_config, &other), 0, "a second agent starts beside it");
     ok(dev && exists(dev_directory(dev)) && answers(config->nodes[0].unix_path),
-       "and leaves the first one's alone");
+       "and the first agent's nodes stay");
     dev_stop(other);
     dev_stop(dev);
     config_free(other_config);
     config_free(config);
 }
 
-/* What dev_start() says on standard error without redis-server on the PATH; to be freed. */
-static char *say_without_redis(int *ret) {
+/* The standard error of dev_start() without redis-server on the PATH; the caller frees it. */
+static char *start_without_redis(int *ret) {
     char *path = strdup(getenv("PATH"));
     int fds[2], saved = dup(STDERR_FILENO);
     struct config *config = NULL;
     struct dev *dev = NULL;
-    char said[512] = "";
+    char errors[512] = "";
 
     if (!path || saved < 0 || pipe2(fds, O_CLOEXEC) < 0 || config_read(NULL, true, stderr, &config) < 0)
         exit(EXIT_FAILURE);
@@ -211,14 +211,14 @@ static char *say_without_redis(int *ret) {
     *ret = dev_start(2, config, &dev);
     (void) dup2(saved, STDERR_FILENO);
     (void) setenv("PATH", path, 1);
-    if (read(fds[0], said, sizeof said - 1) < 0)
-        said[0] = 0;
+    if (read(fds[0], errors, sizeof errors - 1) < 0)
+        errors[0] = 0;
     (void) close(fds[0]);
     (void) close(fds[1]);
     (void) close(saved);
     free(path);
     config_free(config);
-    return strdup(said);
+    return strdup(errors);
 }
 
 static unsigned n_directories(void) {
@@ -236,20 +236,20 @@ static unsigned n_directories(void) {
 }
 
 static void test_failures(void) {
-    _cleanup_free_ char *said = NULL;
+    _cleanup_free_ char *errors = NULL;
     struct config *config = NULL;
     struct dev *dev = NULL;
     int r;
 
-    said = say_without_redis(&r);
+    errors = start_without_redis(&r);
     is_int(r, -ENOENT, "without redis-server");
-    ok(said && strncmp(said, "<3>", 3) == 0 && strstr(said, "install the package redis-server"),
-       "says what to install");
+    ok(errors && strncmp(errors, "<3>", 3) == 0 && strstr(errors, "install the package redis-server"),
+       "the message names the package");
     if (config_read(NULL, true, stderr, &config) < 0)
         exit(EXIT_FAILURE);
     is_int(dev_start(0, config, &dev), -EINVAL, "no nodes");
     is_int(dev_start(NODES_MAX + 1, config, &dev), -EINVAL, "too many nodes");
-    ok(!dev, "nothing was given");
+    ok(!dev, "nothing is returned");
     is_int(n_directories(), 0, "no directory is left");
     config_free(config);
 }

@@ -1,4 +1,4 @@
-/* Log lines that others can cause: some are written, the others are counted. */
+/* Limited log lines: the first are written, the others counted. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -29,15 +29,15 @@ static void test_flood(void) {
 
     for (unsigned i = 0; i < 22522; i++)
         log_limit_write(&limit, begin_ns + i * NS_PER_US, "ended %u", i);
-    is_int(lines(written()), LOG_LIMIT_LINES, "of 22,522 lines within a window some are written");
-    ok(strncmp(got, "<5>ended 0\n<5>ended 1\n", 22) == 0, "the first ones, at their level");
-    is_int(log_limit_settle(&limit, end_ns - 1), end_ns, "the count is due at the window's end");
-    is_string(written(), "", "not before");
-    is_int(log_limit_settle(&limit, end_ns), INSTANT_NEVER, "then it is told");
-    is_string(written(), "<5>22512 more messages about sessions that were ended were left out in 10 s\n",
-              "with what was left out");
-    is_int(log_limit_settle(&limit, 2 * end_ns), INSTANT_NEVER, "once");
-    is_string(written(), "", "and nothing is made up");
+    is_int(lines(written()), LOG_LIMIT_LINES, "of 22,522 lines in a window, the first are written");
+    ok(strncmp(got, "<5>ended 0\n<5>ended 1\n", 22) == 0, "with their level");
+    is_int(log_limit_settle(&limit, end_ns - 1), end_ns, "the count is due at the end of the window");
+    is_string(written(), "", "and not written before");
+    is_int(log_limit_settle(&limit, end_ns), INSTANT_NEVER, "then the count is written");
+    is_string(written(), "<5>22512 more messages about sessions that were ended were suppressed in 10 s\n",
+              "with the number of suppressed lines");
+    is_int(log_limit_settle(&limit, 2 * end_ns), INSTANT_NEVER, "only once");
+    is_string(written(), "", "no line follows");
 }
 
 static void test_a_line_before_the_count(void) {
@@ -47,8 +47,8 @@ static void test_a_line_before_the_count(void) {
         log_limit_write(&limit, NS_PER_S, "x");
     (void) written();
     log_limit_write(&limit, 60 * NS_PER_S, "y");
-    is_string(written(), "<4>3 more messages about things were left out in 59 s\n<4>y\n",
-              "the count comes before the next line, if nobody asked for it");
+    is_string(written(), "<4>3 more messages about things were suppressed in 59 s\n<4>y\n",
+              "the count precedes the next line");
 }
 
 static void test_few(void) {
@@ -56,9 +56,10 @@ static void test_few(void) {
 
     for (unsigned i = 0; i < 100; i++) {
         log_limit_write(&limit, (i + 1) * 2 * NS_PER_S, "x");
-        is_int(log_limit_settle(&limit, (i + 1) * 2 * NS_PER_S), INSTANT_NEVER, "few lines are all written");
+        is_int(log_limit_settle(&limit, (i + 1) * 2 * NS_PER_S), INSTANT_NEVER,
+               "few lines: none is suppressed");
     }
-    is_int(lines(written()), 100, "each of them");
+    is_int(lines(written()), 100, "and all are written");
 }
 
 int main(void) {

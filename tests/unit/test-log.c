@@ -1,4 +1,4 @@
-/* Messages: one line, one write, bounded, printable, with the journal's prefix; errno untouched. */
+/* Log messages: one line, one write, limited, printable, with the journal's prefix; errno unchanged. */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 static int read_fd;
 static char got[4096];
 
-/* What the last message has written. */
+/* The output of the last message. */
 static const char *written(void) {
     ssize_t n = read(read_fd, got, sizeof got - 1);
 
@@ -31,22 +31,22 @@ int main(void) {
     log_notice("n");
     is_string(written(), "<5>n\n", "a notice");
     log_info("i");
-    is_string(written(), "<6>i\n", "an information");
+    is_string(written(), "<6>i\n", "an informational message");
     log_info("one\ntwo\x1b[31m\x7f \xc3\xa4");
     is_string(written(), "<6>one?two?[31m? \xc3\xa4\n", "control characters are replaced");
     errno = ENOENT;
     log_info("%m");
-    is_int(errno, ENOENT, "errno is left alone");
-    is_string(written(), "<6>No such file or directory\n", "and can be told");
+    is_int(errno, ENOENT, "errno is unchanged");
+    is_string(written(), "<6>No such file or directory\n", "and %m is its text");
 
     memset(large, 'x', sizeof large - 1);
     large[sizeof large - 1] = 0;
     log_info("%s", large);
     is_int(strlen(written()), 1024, "a long message is cut");
-    is_int(got[1023], '\n', "and still a line");
+    is_int(got[1023], '\n', "and ends with a newline");
     large[1020] = 0;
     log_info("%s", large);
-    is_int(strlen(written()), 1024, "the longest that is not, less one");
+    is_int(strlen(written()), 1024, "a message of the maximal length is one line");
     (void) close(fds[0]);
     return done_testing();
 }

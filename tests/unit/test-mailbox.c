@@ -1,4 +1,5 @@
-/* The mailbox between two real threads: order is kept, nothing is lost, and who sleeps is woken. */
+/* The mailbox between two real threads: records arrive in order, none is lost, and a sleeping consumer
+ * wakes. */
 
 #include <poll.h>
 #include <pthread.h>
@@ -12,12 +13,12 @@ enum { RING_BYTES = 64 * 1024, RECORDS = 200000, WAKE_MS = 30000 };
 
 struct letter {
     uint64_t number;
-    uint64_t length; /* of what follows */
+    uint64_t length; /* of the bytes that follow */
 };
 
 static struct mailbox mailbox;
 
-/* Sizes that hit the ring's end in every way. */
+/* Lengths that meet the ring's end in every way. */
 static size_t length_of(uint64_t number) {
     return number * 2654435761u % 601;
 }
@@ -30,7 +31,7 @@ static void post(uint64_t number) {
     mailbox_post(&mailbox, &letter, sizeof(letter), bytes, letter.length);
 }
 
-/* Posts far more than the ring holds, sometimes many at once, sometimes one by one. */
+/* Posts far more than the ring holds, in bursts and one by one. */
 static void *produce(void *userdata) {
     (void) userdata;
     for (uint64_t number = 0; number < RECORDS; number++) {
@@ -54,7 +55,7 @@ static bool is_intact(const struct letter *letter, size_t length, uint64_t numbe
     return true;
 }
 
-/* Sleeps until the producer wakes us; false when it does not. */
+/* False when the producer doesn't wake the consumer in time. */
 static bool sleep_until_woken(void) {
     struct pollfd poll_fd = {.fd = mailbox.wake_fds[0], .events = POLLIN};
     char bytes[16];
@@ -78,7 +79,7 @@ static void test_threads(void) {
     while (expected < RECORDS && woken) {
         while ((letter = mailbox_next(&mailbox, &length)))
             wrong += !is_intact(letter, length, expected++);
-        /* Half of the time like a poller that looks around before it sleeps. */
+        /* Half of the time the consumer spins before it sleeps, as the poller does. */
         for (unsigned i = 0; i < 100 && expected % 2 == 0 && !mailbox_waits(&mailbox, false); i++)
             continue;
         if (expected < RECORDS && !mailbox_waits(&mailbox, true)) {
@@ -87,10 +88,10 @@ static void test_threads(void) {
         }
     }
     (void) pthread_join(producer, NULL);
-    ok(woken, "a consumer that sleeps is woken, each of %llu times", (unsigned long long) sleeps);
+    ok(woken, "a sleeping consumer wakes, each of %llu times", (unsigned long long) sleeps);
     is_int(expected, RECORDS, "every record arrives");
-    is_int(wrong, 0, "whole, and in order");
-    ok(!mailbox_next(&mailbox, &length), "and nothing else");
+    is_int(wrong, 0, "intact and in order");
+    ok(!mailbox_next(&mailbox, &length), "and no other record");
     mailbox_deinit(&mailbox);
 }
 
@@ -99,21 +100,21 @@ static void test_overflow(void) {
     uint64_t expected = 0, wrong = 0;
     size_t length;
 
-    is_int(mailbox_init(&mailbox, RING_BYTES), 0, "a mailbox that nobody empties");
+    is_int(mailbox_init(&mailbox, RING_BYTES), 0, "a mailbox without a consumer");
     for (uint64_t number = 0; number < 5000; number++)
         post(number);
-    ok(mailbox_flush(&mailbox), "keeps what the ring can't take, and says so");
+    ok(mailbox_flush(&mailbox), "a full ring: the producer keeps the rest");
     do
         while ((letter = mailbox_next(&mailbox, &length)))
             wrong += !is_intact(letter, length, expected++);
     while (mailbox_flush(&mailbox) || mailbox_waits(&mailbox, false));
-    is_int(expected, 5000, "and delivers it later");
+    is_int(expected, 5000, "every record is delivered later");
     is_int(wrong, 0, "in order");
     for (uint64_t number = 0; number < 5000; number++)
         post(number);
     mailbox_deinit(&mailbox);
     mailbox_deinit(&mailbox);
-    ok(!mailbox.ring && !mailbox.first, "what is never taken goes with it");
+    ok(!mailbox.ring && !mailbox.first, "deinit frees records that were never taken");
 }
 
 int main(void) {

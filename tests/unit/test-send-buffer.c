@@ -1,4 +1,4 @@
-/* What is sent is what was composed, in order, whatever goes by one call: a random run against a model. */
+/* The send buffer: bytes come out in order, whatever one system call sends; a random run against a model. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -21,32 +21,33 @@ static void test_parts(void) {
     send_buffer_attach(&buffer, fd);
     send_buffer_append(&buffer, "behind", 6);
     struct send_buffer_part part = send_buffer_part(&buffer);
-    ok(part.length == 6 && part.fd < 0 && !part.whole, "first what stands before the descriptor");
+    ok(part.length == 6 && part.fd < 0 && !part.whole, "the first part is the bytes before the descriptor");
     send_buffer_advance(&buffer, 4);
     send_buffer_advance(&buffer, 2);
     part = send_buffer_part(&buffer);
-    ok(part.length == 6 && part.fd == fd && memcmp(part.bytes, "behind", 6) == 0, "then it, with its byte");
+    ok(part.length == 6 && part.fd == fd && memcmp(part.bytes, "behind", 6) == 0,
+       "the descriptor goes with its byte");
     send_buffer_advance(&buffer, 1);
-    ok(!is_open(fd), "which takes it along");
+    ok(!is_open(fd), "a descriptor that was sent is closed");
     part = send_buffer_part(&buffer);
-    ok(part.length == 5 && part.fd < 0 && !part.whole, "the rest goes alone");
+    ok(part.length == 5 && part.fd < 0 && !part.whole, "the rest goes without a descriptor");
     send_buffer_clear(&buffer);
-    is_int(send_buffer_unsent(&buffer), 0, "what is dropped is dropped as a whole");
+    is_int(send_buffer_unsent(&buffer), 0, "clearing drops everything");
     send_buffer_append(&buffer, "x", 1);
     part = send_buffer_part(&buffer);
-    ok(part.length == 1 && part.bytes[0] == 'x' && part.whole, "and what comes then begins anew");
+    ok(part.length == 1 && part.bytes[0] == 'x' && part.whole, "bytes appended then are a whole");
     fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     send_buffer_attach(&buffer, fd);
-    ok(send_buffer_part(&buffer).fd < 0, "a descriptor without its byte waits");
-    ok(send_buffer_detach(&buffer) && !is_open(fd), "one that is not passed is closed");
-    ok(!send_buffer_detach(&buffer), "once");
+    ok(send_buffer_part(&buffer).fd < 0, "a descriptor without a byte waits");
+    ok(send_buffer_detach(&buffer) && !is_open(fd), "detaching closes the descriptor");
+    ok(!send_buffer_detach(&buffer), "only once");
     fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     send_buffer_attach(&buffer, fd);
     send_buffer_deinit(&buffer);
-    ok(!is_open(fd), "and so is that of a connection that ends");
+    ok(!is_open(fd), "deinit closes the descriptor");
 }
 
-/* Byte number n is n mod 251: what comes out must go on where it stopped. */
+/* Byte number n is n mod 251: each part must continue the former one. */
 static void test_random(void) {
     struct send_buffer buffer;
     struct random random;
@@ -78,7 +79,7 @@ static void test_random(void) {
             taken = put;
         }
     }
-    ok(good, "%d rounds: each byte that is sent is the one behind the last", ROUNDS);
+    ok(good, "%d rounds: the bytes are sent in order, each once", ROUNDS);
     send_buffer_deinit(&buffer);
 }
 

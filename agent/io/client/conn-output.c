@@ -103,7 +103,7 @@ static void set_blocked(struct conn *conn, bool blocked) {
                       EPOLLIN | EPOLLRDHUP | EPOLLET | (blocked ? (uint32_t) EPOLLOUT : 0u), &conn->target);
     if (r < 0)
         log_limit_write(&conn->table->logs[CONN_LOG_WATCH], clock_now_ns(),
-                        "can't watch the connection of process %ld: %s", (long) conn->session.pid,
+                        "connection of process %ld: can't be watched: %s", (long) conn->session.pid,
                         strerror(-r));
 }
 
@@ -117,14 +117,14 @@ void conn_output_unblock(struct conn *conn) {
 static ssize_t send_part(struct conn *conn, const struct ledger_state *state) {
     struct ledger *ledger = conn->table->local->ledger;
     const struct send_buffer_part part = send_buffer_part(&conn->output);
-    struct logged_io transfer = {
+    struct logged_io io = {
         .socket = conn->fd, .bytes = part.bytes, .length = part.length, .passed_fd = part.fd};
 
     if (ledger && part.whole)
-        logged_io_note_whole(&transfer, ledger, conn->slot, state);
+        logged_io_record(&io, ledger, conn->slot, state);
     else if (ledger)
         ledger_tear(ledger, conn->slot);
-    ssize_t n = logged_io_send(&transfer);
+    ssize_t n = logged_io_send(&io);
     if (n > 0)
         send_buffer_advance(&conn->output, (size_t) n);
     return n;
@@ -140,8 +140,8 @@ static bool drop_descriptor(struct conn *conn, int error) {
     if (is_disconnect(error) || !send_buffer_detach(&conn->output))
         return false;
     log_limit_write(&conn->table->logs[CONN_LOG_PAGE], clock_now_ns(),
-                    "can't pass the page to process %ld, which does without: %s", (long) conn->session.pid,
-                    strerror(error));
+                    "session of process %ld: can't pass the deadline page: %s; the client works without",
+                    (long) conn->session.pid, strerror(error));
     return true;
 }
 
@@ -218,8 +218,8 @@ void conn_output_flush_all(struct conn_table *table, struct conn *const conns[],
 
 const char *conn_output_failure(const struct conn *conn) {
     if (conn->send_error != 0 && !is_disconnect(conn->send_error))
-        return "its answers can't be sent";
+        return "its replies can't be sent";
     return conn_output_unsent_bytes(conn) > SESSION_OUTPUT_BYTES_MAX + REPLY_BYTES_MAX
-               ? "it leaves too much unread"
+               ? "it reads too slowly"
                : NULL;
 }

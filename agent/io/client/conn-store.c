@@ -91,15 +91,15 @@ static void try_store(struct conn *conn, instant_ns now_ns) {
         return;
     int r = put(conn);
     if (r == -EAGAIN) {
-        table->store_retry_ns = now_ns + STORE_RETRY_MS * NS_PER_MS;
+        table->store_retry_ns = now_ns + FD_STORE_RETRY_MS * NS_PER_MS;
         return;
     }
     if (r < 0)
         log_limit_write(&table->logs[CONN_LOG_STORE], now_ns,
-                        "can't store the session of process %ld, which would end with this agent: %s",
+                        "session of process %ld: can't store it: %s; it ends with this agent",
                         (long) conn->session.pid, strerror(-r));
     if (r == -ETOOMANYREFS || r == -ECONNREFUSED || r == -ENOENT)
-        table->store_retry_ns = now_ns + STORE_RETRY_LATER_MS * NS_PER_MS;
+        table->store_retry_ns = now_ns + FD_STORE_RETRY_LATER_MS * NS_PER_MS;
     else
         list_unlink(&conn->unstored_link);
 }

@@ -38,8 +38,8 @@ void conn_table_clear(struct conn_table *table) {
 void conn_table_init(struct conn_table *table, struct poller *poller, struct front_state *local,
                      char *scratch, void *slots_memory, uint32_t slots) {
     static const struct log_limit logs[CONN_LOGS] = {
-        [CONN_LOG_ENDED] = {.kind = "sessions that were ended", .level = LOG_LEVEL_NOTICE},
-        [CONN_LOG_REJECTED] = {.kind = "refused connections", .level = LOG_LEVEL_WARNING},
+        [CONN_LOG_ENDED] = {.kind = "ended sessions", .level = LOG_LEVEL_NOTICE},
+        [CONN_LOG_REJECTED] = {.kind = "rejected connections", .level = LOG_LEVEL_WARNING},
         [CONN_LOG_PAGE] = {.kind = "pages that can't be passed", .level = LOG_LEVEL_WARNING},
         [CONN_LOG_STORE] = {.kind = "sessions that can't be stored", .level = LOG_LEVEL_WARNING},
         [CONN_LOG_WATCH] = {.kind = "connections that can't be watched", .level = LOG_LEVEL_ERROR},
@@ -161,7 +161,7 @@ static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
     list_append(&table->expelled, &conn->link);
     log_limit_write(
         &table->logs[CONN_LOG_ENDED], now_ns,
-        "session of process %ld ended: %s. Its leases end by their deadlines, or with the process",
+        "session of process %ld: ended: %s; its leases end by their deadlines, or with the process",
         (long) conn->session.pid, why);
 }
 

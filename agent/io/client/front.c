@@ -217,7 +217,7 @@ static void on_client(void *userdata, int fd) {
     }
     int r = conn_new(&front->table, fd);
     if (r < 0)
-        log_limit_write(&front->table.logs[CONN_LOG_REJECTED], clock_now_ns(), "refused a connection: %s",
+        log_limit_write(&front->table.logs[CONN_LOG_REJECTED], clock_now_ns(), "connection rejected: %s",
                         strerror(-r));
 }
 
@@ -230,12 +230,12 @@ static void start_serving(struct front *front) {
     front->start_ns = INSTANT_NEVER;
     int r = listener_enable(front->listener);
     if (r < 0) {
-        log_error("can't watch the listening socket: %s", strerror(-r));
+        log_error("socket: can't be watched: %s; the agent stops", strerror(-r));
         (void) loop_exit(front->event, r);
         return;
     }
     conn_serve(&front->table);
-    log_notice("serving %s", front->config.config->socket_path);
+    log_notice("%s: serving clients", front->config.config->socket_path);
     notify_serving(&front->notify, &front->local, clock_now_ns());
 }
 
@@ -324,11 +324,11 @@ static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *
     (void) source;
     notify_stopping(&front->notify);
     if (front->local.ledger) {
-        log_notice("stopping on signal %u: %u connections with %u held leases are left to the next process",
+        log_notice("stopping on signal %u: the next process continues %u connections with %u held leases",
                    info->ssi_signo, front->table.n_open, front->local.registry.held);
         return loop_exit(front->event, 0);
     }
-    log_notice("stopping on signal %u: %u held leases are left to their ttl", info->ssi_signo,
+    log_notice("stopping on signal %u: %u held leases end by their ttl", info->ssi_signo,
                front->local.registry.held);
     front->local.draining = true;
     conn_for_each(&front->table, push_draining, front);
@@ -352,10 +352,11 @@ static void apply_reload(struct front *front, struct config *fresh) {
     front->local.policy = policy_of(fresh);
     int r = listener_set_access(front->config.config->socket_path, fresh->socket_mode, fresh->socket_group);
     if (r < 0)
-        log_warning("reload: the socket keeps its mode and group: %s", strerror(-r));
+        log_warning("reload: can't change the socket's mode and group: %s; they stay as they were",
+                    strerror(-r));
     config_free(front->reloaded);
     front->reloaded = fresh;
-    log_notice("reloaded %s", front->config.config_path);
+    log_notice("reload: %s applied", front->config.config_path);
 }
 
 static int on_reload(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
@@ -365,7 +366,7 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
     (void) source;
     (void) info;
     if (!front->config.config_path) {
-        log_notice("reload: there is no configuration file to read");
+        log_notice("reload: ignored, because the agent has no configuration file");
         return 0;
     }
     notify_reloading(&front->notify);
@@ -466,7 +467,7 @@ static int continue_sessions(struct front *front) {
 
     if (r == -ENOTCONN) {
         log_warning(
-            "--store: no service manager listens ($NOTIFY_SOCKET): connections end with this process");
+            "--store: no service manager ($NOTIFY_SOCKET is not set); connections end with this process");
         return 0;
     }
     if (r >= 0)

@@ -26,7 +26,7 @@ void lingering_close_init(struct lingering_close *closer, struct poller *poller)
     list_init(&closer->closed);
 }
 
-/* The service manager may have a copy of it. */
+/* shutdown(2) because the service manager may have a copy. */
 static void finish(struct closing *closing) {
     poller_remove(closing->closer->poller, closing->fd);
     (void) shutdown(closing->fd, SHUT_RDWR);
@@ -38,7 +38,7 @@ static void finish(struct closing *closing) {
     closing->closer->n_open--;
 }
 
-/* 1 when all of it is sent, 0 when not yet, -1 when nobody reads it. */
+/* 1 when all is sent, 0 when the socket is full, -1 when the client has gone. */
 static int send_rest(struct closing *closing) {
     while (send_buffer_unsent(&closing->output) > 0) {
         const struct send_buffer_part part = send_buffer_part(&closing->output);
@@ -53,7 +53,7 @@ static int send_rest(struct closing *closing) {
     return 1;
 }
 
-/* What is left unread here would make the client's end an error. */
+/* Input that is unread at close(2) gives the client ECONNRESET. */
 static void discard(int fd) {
     char bytes[DISCARDED_BYTES];
 
@@ -62,7 +62,7 @@ static void discard(int fd) {
             return;
 }
 
-/* Whether nothing is left to do here. What the client wrote before it read is thrown away behind that. */
+/* Whether the connection can be closed. */
 static bool is_over(struct closing *closing) {
     int sent = send_rest(closing);
     bool over = sent < 0 || (sent > 0 && socket_queue_is_read(closing->fd));

@@ -19,7 +19,7 @@ enum { ACCEPTS_PER_TURN = 64, BACKLOG = 4096, PAUSE_MS = 100 };
 
 struct listener {
     int fd;
-    int reserve_fd; /* given up for a moment when descriptors run out, so that the client can be told */
+    int reserve_fd; /* closed to accept and reject a client when descriptors have run out */
     sd_event_source *source;
     sd_event_source *resume;
     struct log_limit log;
@@ -65,8 +65,8 @@ int listener_set_access(const char *path, mode_t mode, gid_t group) {
     return 0;
 }
 
-/* The directory of the socket, as RuntimeDirectory= of systemd would make it. One level: a deeper one that
- * is missing is more likely a mistake in the path. */
+/* Creates the socket's directory as RuntimeDirectory= of systemd does. One level: a longer missing path is
+ * more likely a mistake. */
 static int make_directory_of(const char *path) {
     char directory[sizeof(((struct sockaddr_un *) NULL)->sun_path)];
     const char *slash = strrchr(path, '/');
@@ -104,7 +104,7 @@ int listener_bind(const char *path, mode_t mode, gid_t group) {
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
-    /* Nobody gets in before mode and group are set: the process's umask is 0077. */
+    /* The umask is 0077: other users can't connect before mode and group are set. */
     r = bind_to(fd, path, &address);
     if (r < 0)
         return r;
@@ -116,13 +116,12 @@ int listener_bind(const char *path, mode_t mode, gid_t group) {
     return cleanup_steal_fd(&fd);
 }
 
-/* One client is told why it can't be served, with the descriptor kept for this, which comes back when it has
- * read that. */
-static void refuse_one(struct listener *listener) {
+/* Rejects a client by means of the reserve, which is opened again when the client has read the error. */
+static void reject_one(struct listener *listener) {
     if (listener->reserve_fd < 0)
         listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (listener->reserve_fd < 0)
-        return; /* those that were refused before have not read it */
+        return; /* clients that were rejected before still have it */
     (void) close(listener->reserve_fd);
     int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0)
@@ -144,11 +143,13 @@ static int on_resume(sd_event_source *source, uint64_t usec, void *userdata) {
     return sd_event_source_set_enabled(listener->source, SD_EVENT_ON);
 }
 
-/* The system has no room now: rest for a moment instead of spinning. */
+/* The listener stays readable, but accept(2) fails: pauses instead of spinning. */
 static int pause_listening(struct listener *listener, int error) {
-    log_limit_write(&listener->log, clock_now_ns(), "can't accept connections now: %s", strerror(error));
+    log_limit_write(&listener->log, clock_now_ns(),
+                    "socket: can't accept connections: %s; the next try is in %d ms", strerror(error),
+                    PAUSE_MS);
     if (error == EMFILE || error == ENFILE)
-        refuse_one(listener);
+        reject_one(listener);
     int r = sd_event_source_set_enabled(listener->source, SD_EVENT_OFF);
     if (r < 0)
         return r;

@@ -1,4 +1,4 @@
-/* The listening Unix socket: made or inherited, and watched. */
+/* The listening Unix socket: bound by the agent or passed by systemd, and accepted from. */
 #pragma once
 
 #include <sys/types.h>
@@ -6,21 +6,20 @@
 
 struct listener;
 
-/* Binds and listens on `path` with this mode and group ((gid_t) -1: the process's own). A stale socket file,
- * on which nobody listens, is replaced. Returns the descriptor, or a negative errno as of
- * listener_remove_stale(). */
+/* Listens on `path` with this mode and group ((gid_t) -1: the process's own), in place of a stale socket
+ * file. A descriptor, or a negative errno as of listener_remove_stale(). */
 int listener_bind(const char *path, mode_t mode, gid_t group);
 
-/* Removes a socket file on which nobody listens, and nothing else. 0, also when nothing is there;
- * -EADDRINUSE: somebody listens there; -ENOTSOCK: something else is there; or another negative errno. */
+/* Removes a socket file without a listener. 0, also without a file; -EADDRINUSE: a process listens there;
+ * -ENOTSOCK: the file is no socket; or another negative errno. */
 int listener_remove_stale(const char *path);
 
-/* Sets the socket file's mode and group. 0 or a negative errno. */
+/* Sets mode and group of the socket file. 0 or a negative errno. */
 int listener_set_access(const char *path, mode_t mode, gid_t group);
 
-/* Takes the listening descriptor over in any case; watches nothing before listener_enable(). `on_client`
- * gets each accepted connection and owns it; `on_full` one that can't be served, since descriptors have run
- * out. 0 or a negative errno. */
+/* Owns the listening descriptor in any case; accepts nothing before listener_enable(). `on_client` gets each
+ * connection, `on_full` a connection that can't be served for want of descriptors; each owns it. 0 or a
+ * negative errno. */
 int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int fd),
                  void (*on_full)(void *userdata, int fd), void *userdata, struct listener **ret);
 int listener_enable(struct listener *listener);

@@ -8,9 +8,9 @@
 #include <time.h>
 
 enum {
-    READY_WAIT_MS = 1000,  /* for a quorum, before the manager is told that there is none */
-    STATUS_MS = 10 * 1000, /* how often the status is looked at */
-    STATUS_GAP_MS = 1000,  /* and when something has changed */
+    READY_WAIT_MS = 1000,  /* for a quorum of nodes, before READY=1 */
+    STATUS_MS = 10 * 1000, /* between two statuses */
+    STATUS_GAP_MS = 1000,  /* the same after a change */
     PINGS_A_PERIOD = 4,
 };
 
@@ -30,7 +30,7 @@ void notify_init(struct notify *notify, instant_ns now_ns) {
     notify->ping_ns = now_ns + notify->ping_every_ns;
 }
 
-/* Appends, as far as there is room. */
+/* Appends, and cuts what has no room. */
 static void append(char text[NOTIFY_STATUS_BYTES], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -43,28 +43,32 @@ static void append(char text[NOTIFY_STATUS_BYTES], const char *format, ...) {
     va_end(arguments);
 }
 
-/* One line: the manager cuts what comes behind a line's end. */
-static void describe(const struct front_state *service, char text[NOTIFY_STATUS_BYTES]) {
-    unsigned voting = front_state_voting(service), n_nodes = service->identity.n_nodes;
+static bool has_quorum(const struct front_state *local) {
+    return front_state_voting(local) > local->identity.n_nodes / 2;
+}
+
+/* One line: the manager ignores what follows a newline. */
+static void compose_status(const struct front_state *local, char text[NOTIFY_STATUS_BYTES]) {
+    unsigned voting = front_state_voting(local), n_nodes = local->identity.n_nodes;
 
     text[0] = '\0';
     append(text, "%u of %u nodes vote%s; %u leases held, %u waited for, %u connections", voting, n_nodes,
-           voting > n_nodes / 2 ? "" : ", no quorum", service->registry.held, service->registry.waiting,
-           service->sessions);
+           has_quorum(local) ? "" : ", no quorum", local->registry.held, local->registry.waiting,
+           local->sessions);
     for (unsigned i = 0; i < n_nodes && voting < n_nodes; i++) {
-        const struct front_state_node node = front_state_node(service, i);
+        const struct front_state_node node = front_state_node(local, i);
         if (node.standing != NODE_STATE_VOTING)
-            append(text, "; %s %s", service->identity.node_names[i], node.reason);
+            append(text, "; %s %s", local->identity.node_names[i], node.reason);
     }
     for (char *end = strchr(text, '\n'); end; end = strchr(end, '\n'))
         *end = ' ';
 }
 
-static void send_status(struct notify *notify, const struct front_state *service, const char *before,
+static void send_status(struct notify *notify, const struct front_state *local, const char *before,
                         instant_ns now_ns) {
     char status[NOTIFY_STATUS_BYTES];
 
-    describe(service, status);
+    compose_status(local, status);
     notify->changed = false;
     notify->status_ns = now_ns + STATUS_MS * NS_PER_MS;
     if (before[0] == '\0' && strcmp(status, notify->status) == 0)
@@ -73,48 +77,44 @@ static void send_status(struct notify *notify, const struct front_state *service
     (void) sd_notifyf(0, "%sSTATUS=%s", before, status);
 }
 
-static void become_ready(struct notify *notify, const struct front_state *service, instant_ns now_ns) {
+static void become_ready(struct notify *notify, const struct front_state *local, instant_ns now_ns) {
     notify->ready = true;
     notify->ready_latest_ns = INSTANT_NEVER;
-    send_status(notify, service, "READY=1\n", now_ns);
+    send_status(notify, local, "READY=1\n", now_ns);
 }
 
-static bool has_quorum(const struct front_state *service) {
-    return front_state_voting(service) > service->identity.n_nodes / 2;
-}
-
-void notify_serving(struct notify *notify, const struct front_state *service, instant_ns now_ns) {
+void notify_serving(struct notify *notify, const struct front_state *local, instant_ns now_ns) {
     if (!notify->wanted)
         return;
     notify->status_ns = now_ns;
-    if (has_quorum(service))
-        become_ready(notify, service, now_ns);
+    if (has_quorum(local))
+        become_ready(notify, local, now_ns);
 }
 
-void notify_changed(struct notify *notify, const struct front_state *service, instant_ns now_ns) {
+void notify_changed(struct notify *notify, const struct front_state *local, instant_ns now_ns) {
     if (notify->status_ns == INSTANT_NEVER)
-        return; /* not wanted, or not serving yet */
-    if (!notify->ready && has_quorum(service)) {
-        become_ready(notify, service, now_ns);
+        return; /* no service manager, or not serving yet */
+    if (!notify->ready && has_quorum(local)) {
+        become_ready(notify, local, now_ns);
     } else if (!notify->changed) {
         notify->changed = true;
         notify->status_ns = instant_min(notify->status_ns, now_ns + STATUS_GAP_MS * NS_PER_MS);
     }
 }
 
-bool notify_tick(struct notify *notify, const struct front_state *service, instant_ns now_ns) {
+bool notify_tick(struct notify *notify, const struct front_state *local, instant_ns now_ns) {
     if (now_ns >= notify->ready_latest_ns)
-        become_ready(notify, service, now_ns);
+        become_ready(notify, local, now_ns);
     else if (now_ns >= notify->status_ns)
-        send_status(notify, service, "", now_ns);
+        send_status(notify, local, "", now_ns);
     if (now_ns < notify->ping_ns)
         return false;
     notify->ping_ns = now_ns + notify->ping_every_ns;
-    if (notify->awaited > 0)
+    if (notify->n_awaited > 0)
         return false;
     (void) sd_notify(0, "WATCHDOG=1");
     notify->ping++;
-    notify->awaited = service->identity.n_keepers;
+    notify->n_awaited = local->identity.n_keepers;
     return true;
 }
 
@@ -123,8 +123,8 @@ instant_ns notify_due_ns(const struct notify *notify) {
 }
 
 void notify_pong(struct notify *notify, uint32_t ping) {
-    if (ping == notify->ping && notify->awaited > 0)
-        notify->awaited--;
+    if (ping == notify->ping && notify->n_awaited > 0)
+        notify->n_awaited--;
 }
 
 void notify_reloading(const struct notify *notify) {
@@ -137,7 +137,7 @@ void notify_reloading(const struct notify *notify) {
 }
 
 void notify_reloaded(const struct notify *notify) {
-    if (notify->ready) /* else it would be told too early */
+    if (notify->ready) /* READY=1 also ends the start */
         (void) sd_notify(0, "READY=1");
 }
 

@@ -1,8 +1,7 @@
-/* What the service manager is told (sd_notify(3)): that the agent serves, how it is, and that all of its
- * threads turn.
+/* Notifications to the service manager, see sd_notify(3): readiness, the status line, and the watchdog.
  *
- * sd_event_set_watchdog() would go on while a keeper is stuck. So the front mails all keepers a ping, four
- * times in a period of the watchdog, and tells the manager only when every one has answered the last. */
+ * sd_event_set_watchdog() watches one thread. Instead the front sends a ping to all keepers, four times in a
+ * watchdog period, and feeds the watchdog when every keeper has replied to the last ping. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,36 +13,36 @@
 enum { NOTIFY_STATUS_BYTES = 512 };
 
 struct notify {
-    bool wanted; /* a manager listens */
-    bool ready;  /* it was told */
-    bool changed;
-    unsigned awaited;           /* keepers that have not answered the last ping */
-    uint32_t ping;              /* its number */
+    bool wanted;                /* there is a service manager */
+    bool ready;                 /* READY=1 is sent */
+    bool changed;               /* the status, since the last one sent */
+    unsigned n_awaited;         /* keepers that have not replied to the last ping */
+    uint32_t ping;              /* number of the last ping */
     int64_t ping_every_ns;      /* 0: no watchdog */
-    instant_ns ping_ns;         /* when the next one is due; INSTANT_NEVER: never */
-    instant_ns status_ns;       /* when the status is looked at next */
-    instant_ns ready_latest_ns; /* then the manager is told, with or without a quorum; INSTANT_NEVER: done */
+    instant_ns ping_ns;         /* when the next ping is due; INSTANT_NEVER: no watchdog */
+    instant_ns status_ns;       /* when the status is composed next */
+    instant_ns ready_latest_ns; /* READY=1 is sent then, even without a quorum; INSTANT_NEVER: it is sent */
     char status[NOTIFY_STATUS_BYTES];
 };
 
 void notify_init(struct notify *notify, instant_ns now_ns);
 
-/* Clients are served: the manager is told as soon as a quorum votes, or after a while without one. */
-void notify_serving(struct notify *notify, const struct front_state *service, instant_ns now_ns);
+/* Clients are served: READY=1 follows when a quorum of nodes votes, or after a second. */
+void notify_serving(struct notify *notify, const struct front_state *local, instant_ns now_ns);
 
-/* A node has changed. */
-void notify_changed(struct notify *notify, const struct front_state *service, instant_ns now_ns);
+/* A node's state has changed. */
+void notify_changed(struct notify *notify, const struct front_state *local, instant_ns now_ns);
 
-/* Does what is due. True when a ping with the number notify->ping is to be sent to all keepers. */
-bool notify_tick(struct notify *notify, const struct front_state *service, instant_ns now_ns);
+/* Sends what is due. True when the caller must send a ping with the number notify->ping to all keepers. */
+bool notify_tick(struct notify *notify, const struct front_state *local, instant_ns now_ns);
 instant_ns notify_due_ns(const struct notify *notify);
 
-/* A keeper has answered the ping with this number. */
+/* A keeper has replied to the ping with this number. */
 void notify_pong(struct notify *notify, uint32_t ping);
 
-/* The configuration is about to be read again, or was. */
+/* Around the reading of a new configuration. */
 void notify_reloading(const struct notify *notify);
 void notify_reloaded(const struct notify *notify);
 
-/* The end has begun. */
+/* The agent stops. */
 void notify_stopping(const struct notify *notify);

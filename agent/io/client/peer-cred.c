@@ -24,18 +24,18 @@ int peer_cred_identify(int fd, struct ucred *ret) {
     return 0;
 }
 
-int peer_cred_open(int fd, pid_t pid, bool *told) {
+int peer_cred_open(int fd, pid_t pid, bool *logged) {
     int pid_fd = -1;
     socklen_t length = sizeof(pid_fd);
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pid_fd, &length) == 0)
         return pid_fd;
     pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
-    if (pid_fd < 0 && errno != ESRCH && !*told) {
-        log_warning(
-            "can't watch client processes (pidfd_open: %s): leases are released when the connection closes",
-            strerror(errno));
-        *told = true;
+    if (pid_fd < 0 && errno != ESRCH && !*logged) {
+        log_warning("clients: can't watch their processes (pidfd_open: %s); leases are released when "
+                    "connections close",
+                    strerror(errno));
+        *logged = true;
     }
     return pid_fd;
 }

@@ -1,15 +1,15 @@
-/* The process at a client's end of a connection. */
+/* The process that has connected, see unix(7), SO_PEERCRED. */
 #pragma once
 
 #include <stdbool.h>
 #include <sys/socket.h>
 
-/* Who connected: process, user and group then. Who can't be identified is denied: 0 or a negative errno. */
+/* Process, user and group at the time of connect(2). 0, or a negative errno: the client must be rejected. */
 int peer_cred_identify(int fd, struct ucred *ret);
 
-/* A descriptor that polls readable when the process ends; -1 when the kernel has none to give, which is told
- * once (`told`). */
-int peer_cred_open(int fd, pid_t pid, bool *told);
+/* A pidfd, which becomes readable when the process ends. -1 when the kernel has none; *logged is set when
+ * that is logged, once. */
+int peer_cred_open(int fd, pid_t pid, bool *logged);
 
-/* Whether it has ended for sure: a process that is not seen from here counts as alive. */
+/* Whether the process has certainly ended; one of another pid namespace (pid 0) counts as alive. */
 bool peer_cred_is_dead(pid_t pid);

@@ -88,11 +88,11 @@ int reload_read(const char *path, const struct config *running, struct config **
     for (char *line = diagnostics, *end; (end = strchr(line, '\n')); line = end + 1)
         log_write(r < 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING, "%.*s", (int) (end - line), line);
     if (r < 0) {
-        log_error("reload: %s has mistakes; the agent goes on with what it has", path);
+        log_error("reload: %s has mistakes; the agent keeps its configuration", path);
         return r;
     }
     if (reload_restart_needed(running, fresh, differences, sizeof(differences)) > 0)
-        log_warning("reload: these changes wait for a restart: %s", differences);
+        log_warning("reload: these changes need a restart: %s", differences);
     limit(running, fresh);
     *ret = fresh;
     return 0;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FIRST_BYTES = 512, KEPT_BYTES = 1024 /* between replies */ };
+enum { FIRST_BYTES = 512, KEPT_BYTES = 1024 /* after send_buffer_clear() */ };
 
 void send_buffer_init(struct send_buffer *buffer) {
     *buffer = (struct send_buffer){.fd = -1};

@@ -2,7 +2,7 @@
 
 #include <malloc.h>
 
-enum { WORTH_BYTES = 4 << 20, PAUSE_MS = 1000 };
+enum { TRIM_BYTES_MIN = 4 << 20, DELAY_MS = 1000 };
 
 void heap_trim_init(struct heap_trim *trim) {
     *trim = (struct heap_trim){.due_ns = INSTANT_NEVER};
@@ -13,8 +13,8 @@ void heap_trim_note(struct heap_trim *trim, size_t bytes) {
 }
 
 instant_ns heap_trim_due_ns(struct heap_trim *trim, instant_ns now_ns) {
-    if (trim->due_ns == INSTANT_NEVER && trim->freed_bytes >= WORTH_BYTES)
-        trim->due_ns = now_ns + PAUSE_MS * NS_PER_MS;
+    if (trim->due_ns == INSTANT_NEVER && trim->freed_bytes >= TRIM_BYTES_MIN)
+        trim->due_ns = now_ns + DELAY_MS * NS_PER_MS;
     return trim->due_ns;
 }
 

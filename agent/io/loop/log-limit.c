@@ -2,19 +2,19 @@
 
 #include <stdarg.h>
 
-static instant_ns window_ends_ns(const struct log_limit *limit) {
+static instant_ns window_end_ns(const struct log_limit *limit) {
     return limit->window_ns + LOG_LIMIT_WINDOW_MS * NS_PER_MS;
 }
 
 instant_ns log_limit_settle(struct log_limit *limit, instant_ns now_ns) {
-    if (limit->left_out == 0)
+    if (limit->suppressed == 0)
         return INSTANT_NEVER;
-    if (now_ns < window_ends_ns(limit))
-        return window_ends_ns(limit);
-    log_write(limit->level, "%u more messages about %s were left out in %lld s", limit->left_out,
+    if (now_ns < window_end_ns(limit))
+        return window_end_ns(limit);
+    log_write(limit->level, "%u more messages about %s were suppressed in %lld s", limit->suppressed,
               limit->kind, (long long) ((now_ns - limit->window_ns) / NS_PER_S));
     limit->window_ns = now_ns;
-    limit->written = limit->left_out = 0;
+    limit->written = limit->suppressed = 0;
     return INSTANT_NEVER;
 }
 
@@ -22,12 +22,12 @@ void log_limit_write(struct log_limit *limit, instant_ns now_ns, const char *for
     va_list arguments;
 
     (void) log_limit_settle(limit, now_ns);
-    if (limit->window_ns == 0 || now_ns >= window_ends_ns(limit)) {
+    if (limit->window_ns == 0 || now_ns >= window_end_ns(limit)) {
         limit->window_ns = now_ns;
         limit->written = 0;
     }
     if (limit->written == LOG_LIMIT_LINES) {
-        limit->left_out++;
+        limit->suppressed++;
         return;
     }
     limit->written++;

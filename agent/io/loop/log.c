@@ -16,17 +16,16 @@ void log_write(enum log_level level, const char *format, ...) {
 }
 
 void log_write_list(enum log_level level, const char *format, va_list arguments) {
-    char line[LINE_BYTES_MAX + 1]; /* the newline takes the place of the last NUL */
-    int saved_errno = errno, prefix = 0, text;
-    size_t length;
+    char line[LINE_BYTES_MAX + 1]; /* the newline replaces the NUL */
+    int saved_errno = errno, prefix = 0;
 
     if (!isatty(STDERR_FILENO))
-        prefix = snprintf(line, sizeof line, "<%d>", (int) level);
+        prefix = snprintf(line, sizeof(line), "<%d>", (int) level);
     errno = saved_errno; /* for %m */
-    text = vsnprintf(line + prefix, sizeof line - (size_t) prefix, format, arguments);
+    int text = vsnprintf(line + prefix, sizeof(line) - (size_t) prefix, format, arguments);
     if (text < 0)
-        line[prefix] = 0;
-    length = strlen(line);
+        line[prefix] = '\0';
+    size_t length = strlen(line);
     if (length == LINE_BYTES_MAX)
         length--;
     for (size_t i = 0; i < length; i++)

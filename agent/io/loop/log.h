@@ -1,5 +1,5 @@
-/* Messages for people: standard error with the "<N>" prefixes that the journal reads (sd-daemon(3)).
- * Thread-safe: one write a line. */
+/* Messages to the operator: standard error, with the "<N>" prefix that the journal reads as the priority
+ * (sd-daemon(3)). Thread-safe: one write(2) a line. */
 #pragma once
 
 #include <stdarg.h>
@@ -12,11 +12,9 @@ enum log_level {
     LOG_LEVEL_DEBUG = 7
 };
 
-/* Writes one line, cut at 1,024 bytes; control characters in it become '?'. Prefixed only when standard
- * error is not a terminal. */
+/* Writes one line, cut at 1,024 bytes; control characters become '?'. A terminal gets no prefix. errno stays
+ * as it was. */
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* The same with its arguments as a list. */
 void log_write_list(enum log_level level, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
 

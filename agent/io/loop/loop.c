@@ -16,7 +16,7 @@ bool loop_touched(void) {
 int loop_add_timer(sd_event *event, sd_event_time_handler_t handler, void *userdata, sd_event_source **ret) {
     sd_event_source *source = NULL;
 
-    /* An accuracy of 0 would mean the default of 250 ms. */
+    /* An accuracy of 0 means sd-event's default, 250 ms. */
     int r = sd_event_add_time(event, &source, CLOCK_BOOTTIME, UINT64_MAX, 1, handler, userdata);
     if (r < 0)
         return r;

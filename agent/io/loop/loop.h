@@ -1,5 +1,5 @@
-/* The habits of an sd-event loop here: priorities, exact timers. All timers are armed
- * here: poller.c relies on loop_touched(). */
+/* How sd-event is used: priorities, and timers that are exact. All timers are set and loops ended here,
+ * because poller.c relies on loop_touched(). */
 #pragma once
 
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 
 #include "base/instant.h"
 
-/* The order in which sd-event serves what is ready. */
+/* The order in which sd-event dispatches ready sources. */
 enum loop_priority {
     LOOP_PRIORITY_TIMER = -40,
     LOOP_PRIORITY_SIGNAL = -20,
@@ -15,19 +15,19 @@ enum loop_priority {
     LOOP_PRIORITY_LISTENER = 10,
 };
 
-/* A disabled timer on CLOCK_BOOTTIME with an accuracy of 1 µs. The source is the caller's to unref. 0 or a
+/* Creates a disabled timer on CLOCK_BOOTTIME with an accuracy of 1 µs. The caller unrefs the source. 0 or a
  * negative errno. */
 int loop_add_timer(sd_event *event, sd_event_time_handler_t handler, void *userdata, sd_event_source **ret);
 
-/* Arms it for this instant (not early: rounded up), or disarms it for INSTANT_NEVER. */
+/* Sets the timer to this instant, rounded up, or disables it for INSTANT_NEVER. 0 or a negative errno. */
 int loop_set_timer(sd_event_source *timer, instant_ns at_ns);
 
 /* Ends poller_run() after this turn, with this code: 0 or a negative errno. */
 int loop_exit(sd_event *event, int code);
 
-/* Whether this thread has armed anything since it was asked last: then sd_event_prepare() has work. */
+/* Whether this thread has used one of the above since the last call: then sd_event_prepare() has work. */
 bool loop_touched(void);
 
-/* Address space whose pages cost nothing until touched, zeroed; NULL when there is none. To be unmapped with
+/* Zeroed memory whose pages cost nothing until they are touched, or NULL. The caller unmaps it with
  * munmap(2). */
 void *loop_reserve(size_t bytes);

@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A record in the ring: its length, its bytes, padding to 8. A length of SKIP sends the consumer to the
- * ring's start. */
+/* A record in the ring: its length, its bytes, padding to 8 bytes. After a length of SKIP the next record is
+ * at the ring's start. */
 struct record {
     uint64_t length;
 };
@@ -51,7 +51,7 @@ void mailbox_deinit(struct mailbox *mailbox) {
         mailbox->first = next;
     }
     if (!mailbox->ring)
-        return; /* never made */
+        return; /* not initialised */
     (void) munmap(mailbox->ring, mailbox->size);
     for (unsigned i = 0; i < 2; i++) {
         if (mailbox->wake_fds[i] >= 0)
@@ -61,7 +61,7 @@ void mailbox_deinit(struct mailbox *mailbox) {
     mailbox->ring = NULL;
 }
 
-/* Only takes the bytes that woke the consumer: a turn looks into its mailboxes anyway. */
+/* Discards the bytes that woke the consumer: each turn reads the mailboxes anyway. */
 static void on_woken(struct poller_target *target, uint32_t events) {
     struct mailbox *mailbox = (void *) ((char *) target - offsetof(struct mailbox, target));
     char bytes[16];
@@ -75,7 +75,7 @@ int mailbox_attach(struct mailbox *mailbox, struct poller *poller) {
     return poller_add(poller, mailbox->wake_fds[0], EPOLLIN, &mailbox->target);
 }
 
-/* Puts the record into the ring, or returns false when it has no room. */
+/* False when the ring has no room. */
 static bool put(struct mailbox *mailbox, const void *head, size_t head_length, const void *tail,
                 size_t tail_length) {
     size_t written = atomic_load_explicit(&mailbox->written, memory_order_relaxed);
@@ -101,22 +101,22 @@ static bool put(struct mailbox *mailbox, const void *head, size_t head_length, c
     return true;
 }
 
-static void keep(struct mailbox *mailbox, const void *head, size_t head_length, const void *tail,
-                 size_t tail_length) {
-    struct mailbox_overflow *kept = malloc(sizeof(*kept) + head_length + tail_length);
+static void queue_overflow(struct mailbox *mailbox, const void *head, size_t head_length, const void *tail,
+                           size_t tail_length) {
+    struct mailbox_overflow *overflow = malloc(sizeof(*overflow) + head_length + tail_length);
 
-    if (!kept)
-        abort(); /* a lost message would be a lost lease: better to start anew */
-    kept->next = NULL;
-    kept->length = head_length + tail_length;
-    memcpy(kept->bytes, head, head_length);
+    if (!overflow)
+        abort(); /* a lost message loses a lease; a restart doesn't */
+    overflow->next = NULL;
+    overflow->length = head_length + tail_length;
+    memcpy(overflow->bytes, head, head_length);
     if (tail_length > 0)
-        memcpy(kept->bytes + head_length, tail, tail_length);
+        memcpy(overflow->bytes + head_length, tail, tail_length);
     if (mailbox->last)
-        mailbox->last->next = kept;
+        mailbox->last->next = overflow;
     else
-        mailbox->first = kept;
-    mailbox->last = kept;
+        mailbox->first = overflow;
+    mailbox->last = overflow;
 }
 
 void mailbox_post(struct mailbox *mailbox, const void *head, size_t head_length, const void *tail,
@@ -124,7 +124,7 @@ void mailbox_post(struct mailbox *mailbox, const void *head, size_t head_length,
     assert(head_length + tail_length <= MAILBOX_RECORD_BYTES_MAX);
 
     if (mailbox->first || !put(mailbox, head, head_length, tail, tail_length))
-        keep(mailbox, head, head_length, tail, tail_length);
+        queue_overflow(mailbox, head, head_length, tail, tail_length);
 }
 
 bool mailbox_flush(struct mailbox *mailbox) {
@@ -137,7 +137,7 @@ bool mailbox_flush(struct mailbox *mailbox) {
     }
     if (mailbox->posted && atomic_exchange(&mailbox->sleeping, false)) {
         if (send(mailbox->wake_fds[1], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1) {
-            /* The kernel is out of memory: the consumer must be woken by the next try. */
+            /* The kernel has no memory: the next flush wakes the consumer. */
             atomic_store(&mailbox->sleeping, true);
             return true;
         }
@@ -149,7 +149,7 @@ bool mailbox_flush(struct mailbox *mailbox) {
 bool mailbox_waits(struct mailbox *mailbox, bool sleeping) {
     size_t taken = atomic_load_explicit(&mailbox->taken, memory_order_relaxed) + mailbox->reading;
 
-    /* Said first, then looked: a record posted in between is seen by one of the two sides. */
+    /* First the flag, then the check: producer or consumer sees a record posted in between. */
     if (atomic_load_explicit(&mailbox->sleeping, memory_order_relaxed) != sleeping)
         atomic_store(&mailbox->sleeping, sleeping);
     return atomic_load(&mailbox->written) != taken;
@@ -159,14 +159,13 @@ const void *mailbox_next(struct mailbox *mailbox, size_t *ret_length) {
     size_t taken = atomic_load_explicit(&mailbox->taken, memory_order_relaxed);
     struct record record;
 
-    /* The record that the caller had until now is done with. */
+    /* The caller has finished the former record. */
     taken += mailbox->reading;
     mailbox->reading = 0;
     atomic_store_explicit(&mailbox->taken, taken, memory_order_release);
 
     if (atomic_load_explicit(&mailbox->written, memory_order_acquire) == taken) {
-        /* Ask to be woken first, then look again: a record posted in between is seen by one of the two
-         * sides. */
+        /* The same order as in mailbox_waits(). */
         atomic_store(&mailbox->sleeping, true);
         if (atomic_load(&mailbox->written) == taken)
             return NULL;

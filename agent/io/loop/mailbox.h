@@ -1,11 +1,10 @@
-/* One way between two threads: one producer, one consumer, no lock. Records of any length up to
- * MAILBOX_RECORD_BYTES_MAX travel in order through a ring of bytes; a byte on a socket pair wakes the
- * consumer, and is sent only when it sleeps. (Not an eventfd: that the kernel takes for a wake-up from
- * anywhere, and may run the consumer on another core, while a socket's reader is run where the writer is
- * about to sleep.)
+/* A queue from one thread to another: one producer, one consumer, no lock. Records of up to
+ * MAILBOX_RECORD_BYTES_MAX travel in order through a ring of bytes. A byte on a socket pair wakes the
+ * consumer, and is sent only when the consumer sleeps. (With an eventfd the kernel may run the consumer on
+ * another core; a socket's reader runs on the core of the writer, which is about to sleep.)
  *
- * Posting never waits and never fails: what the ring can't take stays with the producer, which tries again
- * at its next mailbox_flush(). This is the only place where threads share memory. */
+ * Posting never waits and never fails: records that the ring has no room for stay with the producer until
+ * its next mailbox_flush(). This is the only place where threads share memory. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,9 +24,10 @@ struct mailbox {
 
     _Alignas(64) _Atomic size_t written; /* bytes, by the producer */
     _Alignas(64) _Atomic size_t taken;   /* bytes, by the consumer */
-    _Alignas(64) _Atomic bool sleeping;  /* the consumer wants to be woken */
+    _Alignas(64) _Atomic bool sleeping;  /* the consumer needs a wake-up */
 
-    size_t reading; /* the consumer's own: bytes of the record that it has */
+    /* The consumer's own. */
+    size_t reading; /* bytes of the record that mailbox_next() returned last */
 
     /* The producer's own. */
     bool posted; /* since the last flush */
@@ -38,21 +38,21 @@ struct mailbox {
 int mailbox_init(struct mailbox *mailbox, size_t size);
 void mailbox_deinit(struct mailbox *mailbox);
 
-/* Consumer: from now on a turn of this poller begins when a record comes. 0 or a negative errno. */
+/* Consumer: records wake this poller from now on. 0 or a negative errno. */
 int mailbox_attach(struct mailbox *mailbox, struct poller *poller);
 
-/* Producer: appends a record made of two pieces. */
+/* Producer: appends a record, made of head and tail. */
 void mailbox_post(struct mailbox *mailbox, const void *head, size_t head_length, const void *tail,
                   size_t tail_length);
 
-/* Producer: wakes the consumer if it sleeps. True when there is more to do: call again in a millisecond.
- */
+/* Producer: wakes the consumer if it sleeps. True when records are left, or the wake-up failed: call again
+ * in a millisecond. */
 bool mailbox_flush(struct mailbox *mailbox);
 
-/* Consumer: whether a record waits, without a system call. With `sleeping`, the next record wakes the
- * poller; otherwise nobody needs to, since the consumer will look again. */
+/* Consumer: whether there is a record; no system call. With `sleeping`, the next record wakes the poller;
+ * without, the consumer calls again by itself. */
 bool mailbox_waits(struct mailbox *mailbox, bool sleeping);
 
-/* Consumer: the next record, aligned to 8, valid until mailbox_next() is called again; NULL when there is
- * none: then the consumer counts as sleeping, and the next record wakes its poller. */
+/* Consumer: the next record, aligned to 8 bytes, valid until the next call. NULL when there is none; then
+ * the consumer counts as sleeping, and the next record wakes its poller. */
 const void *mailbox_next(struct mailbox *mailbox, size_t *ret_length);

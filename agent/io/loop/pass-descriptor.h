@@ -1,4 +1,4 @@
-/* A descriptor that goes along with a message on a Unix socket, see unix(7), SCM_RIGHTS. */
+/* A descriptor passed with a message on a Unix socket, see unix(7), SCM_RIGHTS. */
 #pragma once
 
 #include <string.h>
@@ -9,7 +9,7 @@ union pass_descriptor_room {
     char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-/* `room`, zeroed, is where the message keeps it until it is sent. */
+/* Attaches the descriptor. `room`, zeroed, must live until the message is sent. */
 static inline void pass_descriptor(struct msghdr *message, union pass_descriptor_room *room, int fd) {
     message->msg_control = room;
     message->msg_controllen = sizeof(room->bytes);

@@ -5,19 +5,20 @@
 #include <string.h>
 #include <sys/random.h>
 
-void random_bytes_take(struct random_bytes *secrets, uint8_t secret[SECRET_BYTES]) {
-    if (secrets->left == 0) {
+void random_bytes_take(struct random_bytes *random_bytes, uint8_t secret[SECRET_BYTES]) {
+    if (random_bytes->left == 0) {
         size_t filled = 0;
-        while (filled < sizeof(secrets->bytes)) {
-            ssize_t n = getrandom((uint8_t *) secrets->bytes + filled, sizeof(secrets->bytes) - filled, 0);
+        while (filled < sizeof(random_bytes->bytes)) {
+            ssize_t n =
+                getrandom((uint8_t *) random_bytes->bytes + filled, sizeof(random_bytes->bytes) - filled, 0);
             if (n < 0 && errno != EINTR)
-                abort(); /* without unique lock values there are no leases */
+                abort();
             if (n > 0)
                 filled += (size_t) n;
         }
-        secrets->left = SECRETS;
+        random_bytes->left = RANDOM_BYTES_BATCH;
     }
-    uint8_t *taken = secrets->bytes[--secrets->left];
+    uint8_t *taken = random_bytes->bytes[--random_bytes->left];
     memcpy(secret, taken, SECRET_BYTES);
     memset(taken, 0, SECRET_BYTES);
 }

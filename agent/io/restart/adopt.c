@@ -92,8 +92,8 @@ static bool find_ledger(const struct inherited_fds *inherited, struct former_led
 
     for (size_t i = 0; i < inherited->n_ledgers; i++) {
         if (!map_ledger(inherited->ledgers[i].fd, &other)) {
-            log_warning("the ledger of the former process is not one of this version: its connections are "
-                        "closed, and clients resume their leases by themselves if they can");
+            log_warning("ledger of the former process: not of this version; its connections are closed, and "
+                        "clients that can resume their leases do so");
             continue;
         }
         if (newest.memory && other.reader.header->sequence < newest.reader.header->sequence) {
@@ -174,8 +174,8 @@ static unsigned restore_sessions(struct conn_table *table, const struct ledger_r
 
 /* Keys of the former process may be deleted after `ended_ns`, when its leases that were not restored have
  * ended. Not if the ledger lacks leases, or lock values have another host. */
-static struct shard_predecessor
-find_predecessor(const struct front_state *local, const struct ledger_header *header, instant_ns ended_ns) {
+static struct shard_predecessor find_predecessor(const struct front_state *local,
+                                                 const struct ledger_header *header, instant_ns ended_ns) {
     struct shard_predecessor predecessor = {0};
 
     if (header->leaky || strcmp(header->host, local->identity.host) != 0)
@@ -215,7 +215,7 @@ static void restore(struct adopt *adopt, const struct former_ledger *former, str
     unsigned ended = restore_sessions(table, &former->reader, inherited);
     const struct ledger_writer_result result = ledger_writer_restore(local, &past, clock_now_ns());
     adopt->predecessor = find_predecessor(local, header, result.believed_until_ns);
-    log_notice("goes on for agent %s: %u connections with %u leases; %u other connections have ended",
+    log_notice("restart: continues agent %s: %u connections with %u leases; %u other connections ended",
                header->agent, table->n_open, result.held, ended);
 }
 

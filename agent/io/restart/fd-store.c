@@ -113,7 +113,7 @@ void fd_store_drop(struct fd_store *store, uint64_t session) {
 instant_ns fd_store_settle(struct fd_store *store, instant_ns now_ns) {
     while (store->n_drops > 0 && notify_drop(store, store->drops[store->n_drops - 1]) != -EAGAIN)
         store->n_drops--;
-    return store->n_drops > 0 ? now_ns + STORE_RETRY_MS * NS_PER_MS : INSTANT_NEVER;
+    return store->n_drops > 0 ? now_ns + FD_STORE_RETRY_MS * NS_PER_MS : INSTANT_NEVER;
 }
 
 int fd_store_put_ledger(uint64_t sequence, int fd) {

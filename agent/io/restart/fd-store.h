@@ -3,8 +3,8 @@
  * however this process ends.
  *
  * Session descriptors are stored and removed without waiting, so that a slow manager can't delay the front.
- * What the manager doesn't take is tried again: after STORE_RETRY_MS when the manager is slow, after
- * STORE_RETRY_LATER_MS when too many descriptors are in flight (other programs can cause that) or the
+ * What the manager doesn't take is tried again: after FD_STORE_RETRY_MS when the manager is slow, after
+ * FD_STORE_RETRY_LATER_MS when too many descriptors are in flight (other programs can cause that) or the
  * manager is away. The manager removes a socket by itself when the peer closes it. */
 #pragma once
 
@@ -17,7 +17,7 @@
 #define FD_STORE_SESSION "session-"
 #define FD_STORE_LEDGER "ledger-"
 
-enum { STORE_RETRY_MS = 20, STORE_RETRY_LATER_MS = 1000 };
+enum { FD_STORE_RETRY_MS = 20, FD_STORE_RETRY_LATER_MS = 1000 };
 
 struct fd_store;
 

@@ -5,41 +5,41 @@
 
 #include "io/loop/pass-descriptor.h"
 
-static_assert(sizeof(struct mmsghdr) <= LEDGER_MESSAGE_BYTES, "the kernel's note fits into the ledger");
+static_assert(sizeof(struct mmsghdr) <= LEDGER_MESSAGE_BYTES, "the kernel's count fits into the ledger");
 
-void logged_io_note_whole(struct logged_io *transfer, struct ledger *ledger, uint32_t slot,
-                          const struct ledger_state *state) {
-    transfer->ledger = ledger;
-    transfer->slot = slot;
-    transfer->note = ledger_send(ledger, slot, state, transfer->length);
+void logged_io_record(struct logged_io *io, struct ledger *ledger, uint32_t slot,
+                      const struct ledger_state *state) {
+    io->ledger = ledger;
+    io->slot = slot;
+    io->record = ledger_send(ledger, slot, state, io->length);
 }
 
-/* The kernel counts in *message. */
-static ssize_t send_counted(const struct logged_io *transfer, struct mmsghdr *message) {
+/* The kernel writes the number of bytes into *message. */
+static ssize_t send_counted(const struct logged_io *io, struct mmsghdr *message) {
     union pass_descriptor_room passing = {0};
-    struct iovec bytes = {.iov_base = (char *) (uintptr_t) transfer->bytes, .iov_len = transfer->length};
+    struct iovec bytes = {.iov_base = (char *) (uintptr_t) io->bytes, .iov_len = io->length};
 
     *message = (struct mmsghdr){.msg_hdr = {.msg_iov = &bytes, .msg_iovlen = 1}};
-    if (transfer->passed_fd >= 0)
-        pass_descriptor(&message->msg_hdr, &passing, transfer->passed_fd);
-    if (sendmmsg(transfer->socket, message, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    if (io->passed_fd >= 0)
+        pass_descriptor(&message->msg_hdr, &passing, io->passed_fd);
+    if (sendmmsg(io->socket, message, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         return -1;
     return (ssize_t) message->msg_len;
 }
 
-ssize_t logged_io_send(struct logged_io *transfer) {
-    struct mmsghdr unnoted;
+ssize_t logged_io_send(struct logged_io *io) {
+    struct mmsghdr unrecorded;
 
-    if (!transfer->ledger && transfer->passed_fd < 0)
-        return send(transfer->socket, transfer->bytes, transfer->length, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (!transfer->ledger)
-        return send_counted(transfer, &unnoted);
-    ssize_t n = send_counted(transfer, (void *) transfer->note->message);
-    if (n >= 0 && (size_t) n == transfer->length)
+    if (!io->ledger && io->passed_fd < 0)
+        return send(io->socket, io->bytes, io->length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!io->ledger)
+        return send_counted(io, &unrecorded);
+    ssize_t n = send_counted(io, (void *) io->record->message);
+    if (n >= 0 && (size_t) n == io->length)
         return n;
     if (n > 0)
-        ledger_tear(transfer->ledger, transfer->slot);
-    ledger_not_sent(transfer->ledger);
+        ledger_tear(io->ledger, io->slot);
+    ledger_not_sent(io->ledger);
     return n;
 }
 
