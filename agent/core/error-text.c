@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/lock-value.h"
-#include "core/lease.h"
 #include "core/shard-state.h"
 
 static void append(char *buffer, size_t size, size_t *length, const char *format, ...)

@@ -1,7 +1,6 @@
 #include "core/extension-schedule.h"
 
 #include "base/prefetch.h"
-#include "core/lease.h"
 #include "core/shard-state.h"
 
 /* The interval: this share of the ttl. A longer one costs less, but leaves less time for further tries after
@@ -25,12 +24,8 @@ enum {
     AHEAD = 8,           /* leases prefetched */
 };
 
-static int64_t ttl_ns(const struct lease *lease) {
-    return (int64_t) lease->ttl_ms * NS_PER_MS;
-}
-
 static int64_t interval_ns(const struct lease *lease) {
-    return ttl_ns(lease) / 8 * INTERVAL_EIGHTHS;
+    return lease_state_ttl_ns(lease) / 8 * INTERVAL_EIGHTHS;
 }
 
 instant_ns extension_schedule_first_ns(struct shard *shard, const struct lease *lease) {
@@ -123,7 +118,7 @@ uint32_t extension_schedule_fill(const struct shard *shard, uint32_t ret_slots[E
             passed++;
             continue;
         }
-        if (lease->extend_ns - now_ns > ttl_ns(lease) / divisor)
+        if (lease->extend_ns - now_ns > lease_state_ttl_ns(lease) / divisor)
             break;
         prefetch(lease->text, SHARED_STRING_USUAL_BYTES);
         ret_slots[count++] = item;

@@ -4,8 +4,8 @@
 
 #include "base/bytes.h"
 #include "core/lock-value.h"
-#include "core/lease.h"
-#include "core/shard-state.h"
+#include "core/lease-table.h"
+#include "core/release.h"
 
 /* The record that deletes this value already, or NULL. */
 static struct lease *find_among(const struct list *leases, const struct lease *lease, const uint8_t *secret,
@@ -29,15 +29,14 @@ static struct lease *find_orphan(const struct shard *shard, const struct lease *
 
 static struct lease *orphan_new(struct shard *shard, const struct lease *lease, const uint8_t *secret,
                                 const char *rest, size_t length, instant_ns now_ns) {
-    struct lease *orphan = shard_lease_new(shard);
+    struct lease *orphan = lease_table_new(shard);
 
     if (!orphan)
         return NULL;
     orphan->text =
         shared_string_new(&shard->texts, lease->text->bytes, lease->text->head_length, rest, length);
     if (!orphan->text) {
-        orphan->state = LEASE_WAITING;
-        shard_lease_free(shard, orphan);
+        lease_table_free(shard, orphan);
         return NULL;
     }
     memcpy(orphan->secret, secret, sizeof(orphan->secret));
@@ -63,14 +62,14 @@ bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsig
         return false;
     struct lease *orphan = find_orphan(shard, lease, secret, rest, length);
     if (orphan) {
-        lease_discard_at(shard, orphan, node, now_ns);
+        release_add_node(shard, orphan, node, now_ns);
         return true;
     }
     orphan = orphan_new(shard, lease, secret, rest, length, now_ns);
     if (!orphan)
         return false;
     orphan->maybe = node_set_of(node);
-    lease_discard(shard, orphan, now_ns);
+    release_begin(shard, orphan, now_ns);
     return true;
 }
 
@@ -79,15 +78,15 @@ void foreign_key_seen(struct shard *shard, struct lease *lease, unsigned node, c
     node_set bit = node_set_of(node);
 
     if (vote->kind == VOTE_YES)
-        lease->strangers &= (node_set) ~bit;
-    if (vote->kind != VOTE_FOREIGN || (lease->strangers & bit) ||
+        lease->foreign_reported &= (node_set) ~bit;
+    if (vote->kind != VOTE_FOREIGN || (lease->foreign_reported & bit) ||
         foreign_key_is_orphan(shard, lease, node, vote, now_ns))
         return;
     if (vote->text_length == 0 && now_ns < shard->predecessor.until_ns)
         return; /* likely an orphan: the answer to an extension has no value */
     if (!lease->extends)
         return; /* the previous holder may have released it since */
-    lease->strangers |= bit;
+    lease->foreign_reported |= bit;
     shard_report(shard, &(struct report){.kind = REPORT_FOREIGN,
                                          .node = node,
                                          .text = lease->text->bytes,

@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-#include "core/lease.h"
-#include "core/shard-state.h"
+#include "core/lease-table.h"
 #include "core/validity.h"
 
 static void drop_former(struct shard *shard, struct lease *lease) {
@@ -35,7 +34,7 @@ void key_refresh_begin(struct shard *shard, struct lease *lease, const struct co
     lease->under_way = lease->undecided = false;
     quorum_begin(&lease->round, 0);
     lease->extend_ns = now_ns;
-    shard_set_due(shard, lease, now_ns);
+    lease_table_set_due(shard, lease, now_ns);
 }
 
 enum operation key_refresh_operation(struct shard *shard, struct lease *lease, instant_ns now_ns) {

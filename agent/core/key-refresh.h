@@ -14,8 +14,8 @@
 #pragma once
 
 #include "core/event.h"
-#include "core/lease.h"
 
+struct lease;
 struct shard;
 
 /* Gives the lease its new holder. Does nothing if the lease is not held. */

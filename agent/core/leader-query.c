@@ -5,8 +5,7 @@
 
 #include "base/hash.h"
 #include "core/error-text.h"
-#include "core/lease.h"
-#include "core/shard-state.h"
+#include "core/send.h"
 
 #define FOR_EVER_MS INT64_MAX
 
@@ -58,12 +57,11 @@ void leader_query_begin(struct shard *shard, const struct command *command, inst
         leader_query_tick(shard, query);
         return;
     }
-    shard_send_query(shard, query, item, nodes, now_ns);
+    send_query(shard, query, nodes, now_ns);
 }
 
 void leader_query_node_judged(struct shard *shard, struct leader_query *query, instant_ns now_ns) {
     node_set nodes = shard_askable(shard);
-    uint32_t index = pool_index(&shard->queries, struct leader_query, query);
 
     if (query->request == 0 || !query->unsent || shard_may_gain_quorum(shard))
         return;
@@ -72,7 +70,7 @@ void leader_query_node_judged(struct shard *shard, struct leader_query *query, i
     if (node_set_count(nodes) < quorum_of(shard->config.nodes))
         leader_query_tick(shard, query);
     else
-        shard_send_query(shard, query, shard->leases.capacity + index, nodes, now_ns);
+        send_query(shard, query, nodes, now_ns);
 }
 
 /* How long a majority has this value: the quorum-th longest time left. -1: no expiry. */

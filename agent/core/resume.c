@@ -2,8 +2,8 @@
 
 #include "core/error-text.h"
 #include "core/retry.h"
-#include "core/lease.h"
-#include "core/shard-state.h"
+#include "core/lease-table.h"
+#include "core/send.h"
 #include "core/validity.h"
 
 static enum resume_progress report_failed(struct shard *shard, const struct lease *lease,
@@ -54,14 +54,14 @@ static enum resume_progress try_failed(struct shard *shard, struct lease *lease,
     if (!lease->persist)
         return report_failed(shard, lease, FAILURE_NO_QUORUM, text, length);
     lease->under_way = false;
-    shard_set_due(shard, lease, now_ns + retry_ordinary_ns(shard));
-    if (lease->told_failure != 1 + FAILURE_NO_QUORUM)
+    lease_table_set_due(shard, lease, now_ns + retry_ordinary_ns(shard));
+    if (lease->reported_failure != 1 + FAILURE_NO_QUORUM)
         shard_report(shard, &(struct report){.kind = REPORT_CONTENDED,
                                              .request = lease->request,
                                              .failure = FAILURE_NO_QUORUM,
                                              .text = text,
                                              .text_length = (uint16_t) length});
-    lease->told_failure = 1 + FAILURE_NO_QUORUM;
+    lease->reported_failure = 1 + FAILURE_NO_QUORUM;
     return RESUME_OPEN;
 }
 
@@ -78,9 +78,10 @@ static enum resume_progress try_begin(struct shard *shard, struct lease *lease, 
     node_set nodes = shard_askable(shard);
 
     if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
-        if (!lease->hoped && shard_may_gain_quorum(shard)) {
-            lease->hoped = true;
-            shard_set_due(shard, lease, now_ns + (int64_t) lease->node_timeout_ms * NS_PER_MS * 11 / 4);
+        if (!lease->waited_for_nodes && shard_may_gain_quorum(shard)) {
+            lease->waited_for_nodes = true;
+            lease_table_set_due(shard, lease,
+                                now_ns + (int64_t) lease->node_timeout_ms * NS_PER_MS * 11 / 4);
             return RESUME_OPEN;
         }
         quorum_begin(&lease->round, nodes); /* the message blames the other nodes */
@@ -89,15 +90,15 @@ static enum resume_progress try_begin(struct shard *shard, struct lease *lease, 
     lease->started_ns = now_ns;
     lease->maybe |= nodes;
     lease->under_way = true;
-    shard_set_due(shard, lease, now_ns + (int64_t) lease->node_timeout_ms * NS_PER_MS);
-    shard_send(shard, lease, OPERATION_ADOPT, nodes, now_ns);
+    lease_table_set_due(shard, lease, now_ns + (int64_t) lease->node_timeout_ms * NS_PER_MS);
+    send_round(shard, lease, OPERATION_ADOPT, nodes, now_ns);
     return RESUME_OPEN;
 }
 
 enum resume_progress resume_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     static const char ended[] = "it was released or lost at this agent";
 
-    if (shard_is_ending(shard, lease->secret))
+    if (lease_table_is_ending(shard, lease->secret))
         return report_failed(shard, lease, FAILURE_NOT_HELD, ended, sizeof(ended) - 1);
     return try_begin(shard, lease, now_ns);
 }

@@ -4,8 +4,7 @@
 
 #include "base/hash.h"
 #include "core/lock-value.h"
-#include "core/lease.h"
-#include "core/shard-state.h"
+#include "core/lease-table.h"
 
 /* Delays between attempts: random, so that the contenders of several hosts drift apart. Polling delays are
  * long compared to a round trip. Delays after a split begin short, and grow. */
@@ -24,22 +23,14 @@ enum {
     SEEN_BYTES_MAX = 200,
 };
 
-static int64_t random_ns(struct shard *shard, int64_t low_ns, int64_t high_ns) {
-    return random_between(&shard->random, low_ns, high_ns);
-}
-
-static bool is_majority(const struct shard *shard, node_set nodes) {
-    return node_set_count(nodes) >= quorum_of(shard->config.nodes);
-}
-
 int64_t retry_ordinary_ns(struct shard *shard) {
-    return random_ns(shard, POLL_MS_MIN * NS_PER_MS, POLL_MS_MAX * NS_PER_MS);
+    return random_between(&shard->random, POLL_MS_MIN * NS_PER_MS, POLL_MS_MAX * NS_PER_MS);
 }
 
 void retry_begin_attempt(struct lease *lease) {
     lease->covered = lease->listening;
     lease->freed = 0;
-    for (unsigned i = 0; i < LEAST_LEFT; i++)
+    for (unsigned i = 0; i < LEASE_LEAST_LEFT; i++)
         lease->least_left_ms[i] = UINT16_MAX;
 }
 
@@ -51,7 +42,7 @@ void retry_note_trip(struct shard *shard, const struct lease *lease, instant_ns 
 }
 
 static void note_time_left(struct lease *lease, int64_t left_ms) {
-    for (unsigned i = 0; i < LEAST_LEFT; i++) {
+    for (unsigned i = 0; i < LEASE_LEAST_LEFT; i++) {
         if (left_ms >= lease->least_left_ms[i])
             continue;
         uint16_t next_ms = lease->least_left_ms[i];
@@ -124,23 +115,24 @@ static int64_t time_left_ms(const struct shard *shard, const struct lease *lease
     unsigned quorum = quorum_of(shard->config.nodes);
     unsigned missing = quorum > hoped ? quorum - hoped : 1;
 
-    if (missing > LEAST_LEFT)
+    if (missing > LEASE_LEAST_LEFT)
         return lease->seen_ttl_ms >= 0 ? lease->seen_ttl_ms : INT64_MAX;
     return lease->least_left_ms[missing - 1];
 }
 
 static int64_t poll_delay_ns(struct shard *shard, const struct lease *lease) {
-    bool covered = met_agent(lease) && is_majority(shard, lease->covered);
-    int64_t delay_ns =
-        covered ? random_ns(shard, POLL_COVERED_MS_MIN * NS_PER_MS, POLL_COVERED_MS_MAX * NS_PER_MS)
-                : retry_ordinary_ns(shard);
+    bool covered = met_agent(lease) && shard_is_majority(shard, lease->covered);
+    int64_t delay_ns = covered ? random_between(&shard->random, POLL_COVERED_MS_MIN * NS_PER_MS,
+                                                POLL_COVERED_MS_MAX * NS_PER_MS)
+                               : retry_ordinary_ns(shard);
     int64_t left_ms = lease->failure == 1 + FAILURE_BUSY ? time_left_ms(shard, lease) : INT64_MAX;
 
     delay_ns +=
         (int64_t) shard->waiting * (covered ? POLL_COVERED_PER_WAITER_US : POLL_PER_WAITER_US) * NS_PER_US;
     /* A millisecond later, since PTTL is rounded. */
     if (left_ms < TTL_MS_MAX)
-        delay_ns = instant_min(delay_ns, (left_ms + 1) * NS_PER_MS + random_ns(shard, 0, NS_PER_MS));
+        delay_ns =
+            instant_min(delay_ns, (left_ms + 1) * NS_PER_MS + random_between(&shard->random, 0, NS_PER_MS));
     return delay_ns;
 }
 
@@ -148,7 +140,7 @@ static int64_t poll_delay_ns(struct shard *shard, const struct lease *lease) {
 static int64_t short_delay_ns(struct shard *shard, const struct lease *lease) {
     int64_t timeout_ns = (int64_t) lease->node_timeout_ms * NS_PER_MS;
 
-    return random_ns(shard, timeout_ns / 4, timeout_ns / 2);
+    return random_between(&shard->random, timeout_ns / 4, timeout_ns / 2);
 }
 
 /* Contenders that cancelled each other out drift apart by random delays. A request that does not wait has
@@ -162,28 +154,28 @@ static int64_t split_delay_ns(struct shard *shard, const struct lease *lease) {
         least_ns = instant_min(least_ns, timeout_ns / 4);
         most_ns = instant_min(most_ns, timeout_ns);
     }
-    return random_ns(shard, least_ns, most_ns);
+    return random_between(&shard->random, least_ns, most_ns);
 }
 
 static int64_t grace_ns(struct shard *shard) {
     int64_t trip_ns =
         instant_max(GRACE_US_MIN * NS_PER_US, instant_min(shard->trip_ns, GRACE_US_MAX * NS_PER_US));
 
-    return random_ns(shard, trip_ns, 2 * trip_ns);
+    return random_between(&shard->random, trip_ns, 2 * trip_ns);
 }
 
 /* True if a majority is free; or if the name may have become free before the subscriptions began. */
 static bool is_due_now(const struct shard *shard, const struct lease *lease) {
     if (!met_holder(lease))
         return false;
-    return is_majority(shard, lease->freed | lease->round.yes) ||
-           (is_majority(shard, lease->listening) && !is_majority(shard, lease->covered));
+    return shard_is_majority(shard, lease->freed | lease->round.yes) ||
+           (shard_is_majority(shard, lease->listening) && !shard_is_majority(shard, lease->covered));
 }
 
 void retry_by(struct shard *shard, struct lease *lease, instant_ns at_ns) {
     assert(lease->state == LEASE_WAITING);
 
-    shard_set_due(shard, lease, instant_min(shard_lease_due_ns(shard, lease), at_ns));
+    lease_table_set_due(shard, lease, instant_min(lease_table_due_ns(shard, lease), at_ns));
 }
 
 void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -194,15 +186,15 @@ void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         shard->sink.listen(shard->sink.userdata, lease->request, lease->text, true);
     }
     if (is_due_now(shard, lease))
-        shard_set_due(shard, lease, now_ns);
+        lease_table_set_due(shard, lease, now_ns);
     else if (met_holder(lease) && lease->freed != 0)
-        shard_set_due(shard, lease, now_ns + grace_ns(shard));
+        lease_table_set_due(shard, lease, now_ns + grace_ns(shard));
     else if (lease->failure == 1 + FAILURE_BUSY && lease->split)
-        shard_set_due(shard, lease, now_ns + split_delay_ns(shard, lease));
+        lease_table_set_due(shard, lease, now_ns + split_delay_ns(shard, lease));
     else if (!lease->persist)
-        shard_set_due(shard, lease, now_ns + short_delay_ns(shard, lease));
+        lease_table_set_due(shard, lease, now_ns + short_delay_ns(shard, lease));
     else
-        shard_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
+        lease_table_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
 }
 
 bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
@@ -221,7 +213,7 @@ bool retry_listening(struct shard *shard, struct lease *lease, unsigned node, in
                      instant_ns now_ns) {
     if (!lease->listens)
         return false;
-    bool covered = is_majority(shard, lease->covered);
+    bool covered = shard_is_majority(shard, lease->covered);
     lease->listening |= node_set_of(node);
     if (since_ns <= lease->started_ns)
         lease->covered |= node_set_of(node);
@@ -229,34 +221,17 @@ bool retry_listening(struct shard *shard, struct lease *lease, unsigned node, in
         lease->covered &= (node_set) ~node_set_of(node);
     if (lease->state != LEASE_WAITING)
         return false;
-    if (!covered && is_majority(shard, lease->covered) && met_agent(lease) && lease->freed == 0)
-        shard_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
+    if (!covered && shard_is_majority(shard, lease->covered) && met_agent(lease) && lease->freed == 0)
+        lease_table_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
     return is_due_now(shard, lease);
 }
 
 void retry_deaf(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
-    bool covered = is_majority(shard, lease->covered);
+    bool covered = shard_is_majority(shard, lease->covered);
 
     lease->listening &= (node_set) ~node_set_of(node);
     lease->covered &= (node_set) ~node_set_of(node);
-    if (covered && !is_majority(shard, lease->covered) && lease->state == LEASE_WAITING && !lease->undecided)
+    if (covered && !shard_is_majority(shard, lease->covered) && lease->state == LEASE_WAITING &&
+        !lease->undecided)
         retry_by(shard, lease, now_ns + poll_delay_ns(shard, lease));
-}
-
-void retry_heard(struct shard *shard, struct lease *lease, const struct vote *vote) {
-    if (!vote->heard || lease->heard || lease->request == 0)
-        return;
-    lease->heard = true;
-    shard_report(shard, &(struct report){.kind = REPORT_AWAITED,
-                                         .request = lease->request,
-                                         .text = lease->text->bytes,
-                                         .text_length = lease->text->head_length});
-}
-
-void retry_stop(struct shard *shard, struct lease *lease) {
-    if (!lease->listens)
-        return;
-    lease->listens = false;
-    lease->listening = lease->covered = lease->freed = 0;
-    shard->sink.listen(shard->sink.userdata, lease->request, lease->text, false);
 }

@@ -65,9 +65,3 @@ bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instan
 bool retry_listening(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
                      instant_ns now_ns);
 void retry_deaf(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
-
-/* A node's answer to a release. Reports that requests of other hosts wait for the name. */
-void retry_heard(struct shard *shard, struct lease *lease, const struct vote *vote);
-
-/* The request waits no longer. */
-void retry_stop(struct shard *shard, struct lease *lease);

@@ -8,11 +8,11 @@
 #include "base/shared-string.h"
 #include "base/timer-queue.h"
 #include "core/event.h"
+#include "core/lease-state.h"
 #include "core/lock-value.h"
 #include "core/node.h"
 #include "core/quorum.h"
 
-struct lease;
 struct leader_query;
 
 struct shard_config {
@@ -98,34 +98,50 @@ struct shard {
 };
 
 /* Nodes that can be asked now. */
-node_set shard_askable(const struct shard *shard);
+static inline node_set shard_askable(const struct shard *shard) {
+    node_set set = 0;
 
-/* Too few can be asked now, but with those that are not known yet there may be a quorum. */
-bool shard_may_gain_quorum(const struct shard *shard);
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        if (node_can_be_asked(&shard->nodes[i]))
+            set |= node_set_of(i);
+    return set;
+}
 
-/* Asks `nodes` (all askable) for the lease's `operation` under a new serial. */
-void shard_send(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
-                instant_ns now_ns);
+static inline bool shard_is_majority(const struct shard *shard, node_set nodes) {
+    return node_set_count(nodes) >= quorum_of(shard->config.nodes);
+}
 
-/* Asks `nodes` once more within the round under way: the answers of the others go on counting. */
-void shard_send_again(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
-                      instant_ns now_ns);
+/* A majority can be asked now. */
+static inline bool shard_has_quorum(const struct shard *shard) {
+    return shard_is_majority(shard, shard_askable(shard));
+}
 
-/* Asks `nodes` (all askable) who holds the query's name. `item`: its place in `due`. */
-void shard_send_query(struct shard *shard, struct leader_query *query, uint32_t item, node_set nodes,
-                      instant_ns now_ns);
+/* No majority can be asked now, but with the nodes that were never examined there may be one. */
+static inline bool shard_may_gain_quorum(const struct shard *shard) {
+    unsigned quorum = quorum_of(shard->config.nodes), askable = node_set_count(shard_askable(shard));
+    unsigned unknown = 0;
 
-void shard_report(struct shard *shard, const struct report *report);
-void shard_set_due(struct shard *shard, struct lease *lease, instant_ns due_ns);
-instant_ns shard_lease_due_ns(const struct shard *shard, const struct lease *lease);
-struct lease *shard_lease_new(struct shard *shard); /* NULL when all slots are taken */
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        unknown += !shard->nodes[i].known;
+    return askable < quorum && askable + unknown >= quorum;
+}
 
-/* It has got past its attempts: what they knew gives way to what is known of it from now on. */
-void shard_lease_leave_attempts(struct shard *shard, struct lease *lease);
+static inline void shard_report(struct shard *shard, const struct report *report) {
+    shard->sink.report(shard->sink.userdata, report);
+}
 
-/* The front wants to hear no more of this lease. */
-void shard_lease_detach(struct shard *shard, struct lease *lease);
+/* Reports about a lease, if the front waits for reports. */
+static inline void shard_report_reason(struct shard *shard, const struct lease *lease, enum report_kind kind,
+                                       enum reason reason) {
+    if (lease->request != 0)
+        shard_report(shard, &(struct report){.kind = kind,
+                                             .reason = reason,
+                                             .request = lease->request,
+                                             .deadline_ns = lease->deadline_ns,
+                                             .token = lease->token});
+}
 
-/* Whether a lease with this secret has ended here and its keys may not all be gone. */
-bool shard_is_ending(const struct shard *shard, const uint8_t secret[SECRET_BYTES]);
-void shard_lease_free(struct shard *shard, struct lease *lease);
+static inline void shard_report_lease(struct shard *shard, const struct lease *lease,
+                                      enum report_kind kind) {
+    shard_report_reason(shard, lease, kind, (enum reason) 0);
+}

@@ -8,10 +8,13 @@
 #include "core/extension-schedule.h"
 #include "core/key-refresh.h"
 #include "core/leader-query.h"
+#include "core/attempt.h"
+#include "core/held-lease.h"
+#include "core/lease-table.h"
 #include "core/lease.h"
+#include "core/release.h"
+#include "core/send.h"
 #include "core/retry.h"
-#include "core/token.h"
-#include "core/validity.h"
 
 /* Requests, and as many undo records. */
 static uint32_t leases_max(const struct shard_config *config) {
@@ -67,192 +70,6 @@ void shard_init(struct shard *shard, const struct shard_config *config, const st
     (void) lay_out(shard, config, memory);
 }
 
-static uint32_t lease_index(const struct shard *shard, const struct lease *lease) {
-    return pool_index(&shard->leases, struct lease, lease);
-}
-
-static uint32_t *request_slot(const struct shard *shard, uint64_t request) {
-    return &shard->lease_of_request[request % shard->config.requests_max];
-}
-
-/* The record that has been owed for longest. What is left of its keys is left to their ttl. */
-static bool drop_oldest(struct shard *shard) {
-    struct list *first = list_first(&shard->owing);
-
-    if (!first)
-        first = list_first(&shard->backlog);
-    if (!first)
-        return false;
-    struct lease *lease = list_entry(first, struct lease, ending_link);
-    if (lease->request != 0)
-        shard_report(shard, &(struct report){.kind = REPORT_RELEASED, .request = lease->request});
-    shard_lease_free(shard, lease);
-    return true;
-}
-
-struct lease *shard_lease_new(struct shard *shard) {
-    if (shard->leases.taken == shard->leases.capacity)
-        (void) drop_oldest(shard);
-    uint32_t index = pool_take(&shard->leases);
-    if (index == POOL_NONE)
-        return NULL;
-    struct lease *lease = pool_at(&shard->leases, index);
-    uint32_t serial = lease->serial;
-    assert(lease->state == LEASE_FREE);
-    *lease = (struct lease){.serial = serial + 1};
-    return lease;
-}
-
-void shard_lease_leave_attempts(struct shard *shard, struct lease *lease) {
-    assert(lease_is_past_attempts(lease));
-
-    retry_stop(shard, lease);
-    lease->seen = shared_string_unref(&shard->texts, lease->seen);
-    lease->former = NULL;
-    lease->former_gone_ns = lease->extend_ns = lease->beat_until_ns = 0;
-    lease->failures = lease->risk = 0;
-    lease->stale = lease->strangers = lease->confirmed = 0;
-    list_init(&lease->ending_link);
-}
-
-void shard_lease_detach(struct shard *shard, struct lease *lease) {
-    if (lease->request == 0)
-        return;
-    uint32_t *slot = request_slot(shard, lease->request);
-    if (*slot == lease_index(shard, lease) + 1)
-        *slot = 0;
-    lease->request = 0;
-    if (lease->state == LEASE_RELEASING && !lease->held_back) {
-        list_unlink(&lease->ending_link);
-        list_append(&shard->owing, &lease->ending_link);
-    }
-}
-
-void shard_lease_free(struct shard *shard, struct lease *lease) {
-    uint32_t index = lease_index(shard, lease);
-
-    assert(lease->state != LEASE_FREE);
-    shard_lease_detach(shard, lease);
-    if (lease_is_past_attempts(lease)) {
-        list_unlink(&lease->ending_link);
-        lease->former = shared_string_unref(&shard->texts, lease->former);
-    } else {
-        lease->seen = shared_string_unref(&shard->texts, lease->seen);
-    }
-    lease->text = shared_string_unref(&shard->texts, lease->text);
-    lease->state = LEASE_FREE;
-    lease->serial++;
-    timer_queue_remove(&shard->due, index);
-    pool_give(&shard->leases, index);
-}
-
-static bool has_secret(const struct list *leases, const uint8_t secret[SECRET_BYTES]) {
-    for (const struct list *at = leases->next; at != leases; at = at->next)
-        if (memcmp(list_entry(at, const struct lease, ending_link)->secret, secret, SECRET_BYTES) == 0)
-            return true;
-    return false;
-}
-
-bool shard_is_ending(const struct shard *shard, const uint8_t secret[SECRET_BYTES]) {
-    return has_secret(&shard->ending, secret) || has_secret(&shard->owing, secret) ||
-           has_secret(&shard->backlog, secret);
-}
-
-static struct lease *lease_of(const struct shard *shard, uint64_t request) {
-    uint32_t slot = *request_slot(shard, request);
-    if (slot == 0)
-        return NULL;
-    struct lease *lease = pool_at(&shard->leases, slot - 1);
-    return lease->request == request ? lease : NULL;
-}
-
-void shard_report(struct shard *shard, const struct report *report) {
-    shard->sink.report(shard->sink.userdata, report);
-}
-
-void shard_set_due(struct shard *shard, struct lease *lease, instant_ns due_ns) {
-    timer_queue_set(&shard->due, lease_index(shard, lease), due_ns);
-}
-
-instant_ns shard_lease_due_ns(const struct shard *shard, const struct lease *lease) {
-    return timer_queue_at(&shard->due, lease_index(shard, lease));
-}
-
-node_set shard_askable(const struct shard *shard) {
-    node_set set = 0;
-
-    for (unsigned i = 0; i < shard->config.nodes; i++)
-        if (node_can_be_asked(&shard->nodes[i]))
-            set |= node_set_of(i);
-    return set;
-}
-
-bool shard_may_gain_quorum(const struct shard *shard) {
-    unsigned quorum = quorum_of(shard->config.nodes), askable = node_set_count(shard_askable(shard));
-    unsigned unknown = 0;
-
-    for (unsigned i = 0; i < shard->config.nodes; i++)
-        unknown += !shard->nodes[i].known;
-    return askable < quorum && askable + unknown >= quorum;
-}
-
-/* Tickets tell leases from queries by their slot, and rounds by their serial. */
-static uint64_t ticket_of(uint32_t item, uint32_t serial) {
-    return (uint64_t) serial << 32 | item;
-}
-
-static void send_to(struct shard *shard, const struct send *send, instant_ns now_ns) {
-    assert((send->nodes & shard_askable(shard)) == send->nodes);
-
-    for (unsigned i = 0; i < shard->config.nodes; i++)
-        if (send->nodes & node_set_of(i))
-            node_sent(&shard->nodes[i], now_ns);
-    if (send->nodes != 0)
-        shard->sink.send(shard->sink.userdata, send);
-}
-
-void shard_send(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
-                instant_ns now_ns) {
-    lease->serial++;
-    quorum_begin(&lease->round, 0);
-    shard_send_again(shard, lease, operation, nodes, now_ns);
-}
-
-void shard_send_again(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
-                      instant_ns now_ns) {
-    bool has_former = lease_is_past_attempts(lease) && lease->former;
-    struct send send = {
-        .operation = operation,
-        .orphan = lease->orphan,
-        .nodes = nodes,
-        .quiet = lease->quiet,
-        .ttl_ms = lease->ttl_ms,
-        .ticket = ticket_of(lease_index(shard, lease), lease->serial),
-        .secret = lease->secret,
-        .text = lease->text,
-        .token = lease->token,
-        .token_last = token_last(lease),
-        .former = has_former ? lease->former_secret : NULL,
-        .former_text = has_former ? lease->former : NULL,
-    };
-    assert(!(lease->round.asked & nodes));
-
-    lease->round.asked |= nodes;
-    send_to(shard, &send, now_ns);
-}
-
-void shard_send_query(struct shard *shard, struct leader_query *query, uint32_t item, node_set nodes,
-                      instant_ns now_ns) {
-    struct send send = {
-        .operation = OPERATION_LOOK,
-        .nodes = nodes,
-        .token = query->fencing,
-        .ticket = ticket_of(item, query->serial),
-        .text = query->text,
-    };
-    send_to(shard, &send, now_ns);
-}
-
 /* Its text; records that are owed give way to it, too. */
 static struct shared_string *text_for(struct shard *shard, const struct command *command) {
     struct shared_string *text;
@@ -260,13 +77,13 @@ static struct shared_string *text_for(struct shard *shard, const struct command 
     do
         text = shared_string_new(&shard->texts, command->text, command->head_length,
                                  command->text + command->head_length, command->tail_length);
-    while (!text && drop_oldest(shard));
+    while (!text && lease_table_drop_owed(shard));
     return text;
 }
 
 /* A new lease for the front's request. */
 static void take_on(struct shard *shard, const struct command *command, instant_ns now_ns) {
-    struct lease *lease = shard_lease_new(shard);
+    struct lease *lease = lease_table_new(shard);
     struct shared_string *text = lease ? text_for(shard, command) : NULL;
     if (!text) {
         static const char full[] = "the agent has no room for another lease";
@@ -275,14 +92,12 @@ static void take_on(struct shard *shard, const struct command *command, instant_
                                              .request = command->request,
                                              .text = full,
                                              .text_length = sizeof(full) - 1});
-        if (lease) {
-            lease->state = LEASE_WAITING;
-            shard_lease_free(shard, lease);
-        }
+        if (lease)
+            lease_table_free(shard, lease);
         return;
     }
     lease->text = text;
-    lease->request = command->request;
+    lease_table_attach(shard, lease, command->request);
     lease->persist = command->persist;
     lease->fencing = command->fencing;
     lease->spare_tokens = command->spare_tokens;
@@ -291,7 +106,6 @@ static void take_on(struct shard *shard, const struct command *command, instant_
     lease->node_timeout_ms = command->node_timeout_ms;
     lease->heartbeat_ms = command->heartbeat_ms;
     lease->max_hold_ms = command->max_hold_ms;
-    *request_slot(shard, command->request) = lease_index(shard, lease) + 1;
     if (command->kind == COMMAND_CONTEND) {
         lease_begin(shard, lease, command->pause_ns, now_ns);
         return;
@@ -312,7 +126,7 @@ void shard_succeed(struct shard *shard, const struct shard_predecessor *predeces
 void shard_command(struct shard *shard, const struct command *command, instant_ns now_ns) {
     assert(command->request != 0);
 
-    struct lease *lease = lease_of(shard, command->request);
+    struct lease *lease = lease_table_find(shard, command->request);
     switch (command->kind) {
     case COMMAND_CONTEND:
     case COMMAND_RESUME:
@@ -347,7 +161,7 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
 }
 
 void shard_expect(const struct shard *shard, uint64_t ticket) {
-    uint32_t item = (uint32_t) ticket;
+    uint32_t item = send_ticket_slot(ticket);
 
     if (item >= shard->leases.capacity)
         return;
@@ -357,7 +171,7 @@ void shard_expect(const struct shard *shard, uint64_t ticket) {
 
 void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
                 instant_ns now_ns) {
-    uint32_t item = (uint32_t) ticket, serial = (uint32_t) (ticket >> 32);
+    uint32_t item = send_ticket_slot(ticket), serial = send_ticket_serial(ticket);
     bool recovered = node_trust_answered(shard, node, vote, now_ns);
 
     if (item < shard->leases.capacity) {
@@ -371,16 +185,16 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
     }
     if (recovered && node_can_be_asked(&shard->nodes[node]))
         node_trust_recovered(shard, node, now_ns);
-    lease_release_backlog(shard, now_ns);
+    release_backlog(shard, now_ns);
 }
 
 void shard_listening(struct shard *shard, unsigned node, uint64_t request, instant_ns since_ns,
                      instant_ns now_ns) {
     assert(node < shard->config.nodes);
 
-    struct lease *lease = lease_of(shard, request);
+    struct lease *lease = lease_table_find(shard, request);
     if (lease)
-        lease_listening(shard, lease, node, since_ns, now_ns);
+        attempt_listening(shard, lease, node, since_ns, now_ns);
 }
 
 void shard_deaf(struct shard *shard, unsigned node, instant_ns now_ns) {
@@ -396,9 +210,9 @@ void shard_deaf(struct shard *shard, unsigned node, instant_ns now_ns) {
 void shard_freed(struct shard *shard, unsigned node, uint64_t request, instant_ns now_ns) {
     assert(node < shard->config.nodes);
 
-    struct lease *lease = lease_of(shard, request);
+    struct lease *lease = lease_table_find(shard, request);
     if (lease)
-        lease_freed(shard, lease, node, now_ns);
+        attempt_freed(shard, lease, node, now_ns);
 }
 
 /* Those due at the same instant come next: the second one's text, and the third one. */
@@ -419,7 +233,7 @@ static void extend_early(struct shard *shard, instant_ns now_ns) {
     uint32_t count = extension_schedule_fill(shard, slots, now_ns);
 
     for (uint32_t i = 0; i < count; i++)
-        lease_extend(shard, pool_at(&shard->leases, slots[i]), now_ns);
+        held_lease_extend(shard, pool_at(&shard->leases, slots[i]), now_ns);
 }
 
 void shard_tick(struct shard *shard, instant_ns now_ns) {
@@ -434,7 +248,7 @@ void shard_tick(struct shard *shard, instant_ns now_ns) {
             leader_query_tick(shard, pool_at(&shard->queries, item - shard->leases.capacity));
     }
     extend_early(shard, now_ns);
-    lease_release_backlog(shard, now_ns);
+    release_backlog(shard, now_ns);
 }
 
 instant_ns shard_due_ns(const struct shard *shard) {

@@ -1,6 +1,5 @@
 #include "core/token.h"
 
-#include "core/lease.h"
 #include "core/shard-state.h"
 
 enum {

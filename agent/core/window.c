@@ -2,7 +2,6 @@
 
 #include <assert.h>
 
-#include "core/lease.h"
 #include "core/shard-state.h"
 
 enum {
@@ -36,21 +35,17 @@ static node_set with_room(const struct shard *shard, node_set nodes, const struc
     return set;
 }
 
-static bool is_majority(const struct shard *shard, node_set nodes) {
-    return node_set_count(nodes) >= quorum_of(shard->config.nodes);
-}
-
 node_set window_for_attempt(const struct shard *shard, instant_ns now_ns) {
     node_set askable = shard_askable(shard);
 
-    assert(is_majority(shard, askable));
+    assert(shard_is_majority(shard, askable));
     struct share share = {.names_max = shard->attempts_max};
     node_set nodes = with_room(shard, askable, &share, now_ns);
-    if (!is_majority(shard, nodes)) {
+    if (!shard_is_majority(shard, nodes)) {
         share.slow = true;
         nodes = with_room(shard, askable, &share, now_ns);
     }
-    return is_majority(shard, nodes) ? nodes : 0;
+    return shard_is_majority(shard, nodes) ? nodes : 0;
 }
 
 node_set window_for_extension(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
@@ -61,7 +56,7 @@ node_set window_for_extension(const struct shard *shard, const struct lease *lea
 
     assert(askable != 0);
     node_set nodes = with_room(shard, askable, &share, now_ns);
-    return is_majority(shard, nodes) || !is_majority(shard, askable) ? nodes : 0;
+    return shard_is_majority(shard, nodes) || !shard_is_majority(shard, askable) ? nodes : 0;
 }
 
 node_set window_for_release(const struct shard *shard, node_set nodes, instant_ns now_ns) {

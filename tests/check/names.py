@@ -13,6 +13,7 @@ SOURCE = sys.argv[1]
 EXCEPTIONS = {
     "agent/core/event.h": "the vocabulary of what goes in and out of a shard",
     "client-lib/redlock.h": "the public interface: its prefix is the library's",
+    "agent/core/lease-state.h": "what the files of core share of a lease: its prefix is that of lease.h",
     "agent/core/shard-state.h": "what the files of core share of a shard: its prefix is that of shard.h",
     "agent/io/client/conn-internal.h": "what the files of conn.h share among themselves",
     "client-lib/connection-internal.h": "the same, of connection.h",

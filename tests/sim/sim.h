@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "core/call-plan.h"
-#include "core/lease.h"
 #include "core/shard.h"
 #include "local/registry.h"
 

@@ -1,7 +1,6 @@
 /* What each lease costs in memory: so that who makes it cost more sees it. The benchmark's row has the
  * whole, with what the allocator and the kernel add. */
 
-#include "core/lease.h"
 #include "core/shard.h"
 #include "local/recovery/ledger.h"
 #include "local/registry.h"

@@ -1,0 +1,261 @@
+#include "core/held-lease.h"
+
+#include <assert.h>
+
+#include "core/extension-schedule.h"
+#include "core/key-refresh.h"
+#include "core/lease-table.h"
+#include "core/release.h"
+#include "core/send.h"
+#include "core/validity.h"
+#include "core/window.h"
+
+enum {
+    PATIENCE_DIVISOR = 4,    /* of the ttl: late answers to an extension are awaited for so long, */
+    PATIENCE_STEPS = 20,     /* checked in steps of this share of the ttl, */
+    PATIENCE_STEP_MS = 1000, /* or of this, if shorter: an answer may make another round necessary */
+    NODE_BACK_US_MAX = 5000, /* extensions after a node's return or loss: spread over this time */
+};
+
+static void report_granted(struct shard *shard, const struct lease *lease, int64_t last) {
+    shard_report(shard, &(struct report){.kind = REPORT_GRANTED,
+                                         .request = lease->request,
+                                         .deadline_ns = lease->deadline_ns,
+                                         .token = lease->token,
+                                         .token_last = last,
+                                         .text = (const char *) lease->secret,
+                                         .text_length = SECRET_BYTES});
+}
+
+void held_lease_begin(struct shard *shard, struct lease *lease, int64_t last, instant_ns now_ns) {
+    lease_table_enter(shard, lease, LEASE_HELD);
+    lease->deadline_ns = instant_min(lease->deadline_ns, lease->hold_until_ns);
+    lease->beat_until_ns =
+        lease->heartbeat_ms > 0 ? now_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS : INSTANT_NEVER;
+    lease->extend_ns = extension_schedule_first_ns(shard, lease);
+    if (lease->deadline_ns >= lease->hold_until_ns) /* the holder is told at-risk before the end */
+        lease->extend_ns = instant_min(lease->extend_ns, now_ns + (lease->deadline_ns - now_ns) / 2);
+    lease_table_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
+    shard->counters.grants++;
+    report_granted(shard, lease, last);
+}
+
+/* --- the end --- */
+
+void held_lease_lose(struct shard *shard, struct lease *lease, enum reason reason, instant_ns now_ns) {
+    shard->counters.losses++;
+    if (lease->request != 0)
+        shard_report(shard, &(struct report){.kind = REPORT_LOST,
+                                             .request = lease->request,
+                                             .deadline_ns = lease->deadline_ns,
+                                             .reason = reason,
+                                             .text = lease->text->bytes,
+                                             .text_length = lease->text->head_length});
+    lease_table_detach(shard, lease);
+    if (now_ns >= lease->deadline_ns) {
+        release_begin(shard, lease, now_ns);
+        return;
+    }
+    lease_table_enter(shard, lease, LEASE_LOST);
+    lease_table_set_due(shard, lease, lease->deadline_ns);
+}
+
+static void expire(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    enum reason reason = REASON_PAUSED; /* no extension failed: none was even sent in time */
+
+    if (lease->abandoned)
+        reason = REASON_CLOSED;
+    else if (lease->risk != 0)
+        reason = (enum reason)(lease->risk - 1);
+    else if (lease->under_way)
+        reason = REASON_NO_QUORUM;
+    held_lease_lose(shard, lease, reason, now_ns);
+}
+
+static void put_at_risk(struct shard *shard, struct lease *lease, enum reason reason) {
+    if (lease->risk == 1 + reason)
+        return;
+    lease->risk = (uint8_t) (1 + reason);
+    shard_report_reason(shard, lease, REPORT_AT_RISK, reason);
+}
+
+/* --- extensions --- */
+
+static void extension_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    int64_t delay_ns = lease_state_node_timeout_ns(lease) / 2;
+
+    shard->counters.extensions_failed++;
+    lease->under_way = false; /* late answers still count, until the next round */
+    put_at_risk(shard, lease, REASON_NO_QUORUM);
+    if (lease->round.repaired != 0) {
+        delay_ns = NS_PER_MS; /* the keys exist again: the next round counts them */
+    } else {
+        delay_ns = instant_min(delay_ns << (lease->failures < 6 ? lease->failures : 6),
+                               lease_state_ttl_ns(lease) / 10);
+        delay_ns = random_between(&shard->random, delay_ns / 2, delay_ns);
+    }
+    if (lease->failures < UINT8_MAX)
+        lease->failures++;
+    lease->extend_ns = now_ns + delay_ns;
+    lease_table_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
+}
+
+static void extension_succeeded(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    instant_ns deadline_ns =
+        instant_min(validity_deadline_ns(lease->started_ns, lease->ttl_ms), lease->hold_until_ns);
+    uint32_t margin_permille = (uint32_t) ((lease->deadline_ns - now_ns) * 1000 / lease_state_ttl_ns(lease));
+
+    assert(now_ns < lease->deadline_ns);
+    if (margin_permille < shard->counters.extension_margin_permille)
+        shard->counters.extension_margin_permille = margin_permille;
+    shard->counters.extensions++;
+    lease->deadline_ns = instant_max(lease->deadline_ns, deadline_ns);
+    if (!lease->under_way) /* a late answer: the next try was scheduled */
+        lease->extend_ns = extension_schedule_first_ns(shard, lease);
+    if (lease->extend_ns >=
+        lease->deadline_ns) /* near its max_hold: the holder is told at-risk before the end */
+        lease->extend_ns = now_ns + (lease->deadline_ns - now_ns) / 2;
+    lease->under_way = lease->undecided = false;
+    lease->failures = 0;
+    lease->risk = 0;
+    lease_table_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
+    shard_report_lease(shard, lease, REPORT_EXTENDED);
+}
+
+void held_lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    int64_t late_ns = now_ns - lease->extend_ns;
+
+    if (late_ns > shard->counters.extension_late_ns)
+        shard->counters.extension_late_ns = late_ns;
+    if (shard_askable(shard) == 0) {
+        quorum_begin(&lease->round, 0);
+        extension_failed(shard, lease, now_ns);
+        return;
+    }
+    node_set nodes = window_for_extension(shard, lease, now_ns);
+    if (nodes == 0) {
+        lease_table_set_due(shard, lease, instant_min(window_place_ns(shard, now_ns), lease->deadline_ns));
+        return;
+    }
+    /* Less than a majority cannot extend the lease, but its keys stay alive until the other nodes are back.
+     */
+    lease->started_ns = now_ns;
+    lease->maybe |= nodes;
+    lease->under_way = lease->undecided = lease->extends = true;
+    lease->extend_ns = extension_schedule_next_ns(shard, lease, now_ns);
+    lease_table_set_due(shard, lease,
+                        instant_min(now_ns + lease_state_node_timeout_ns(lease), lease->deadline_ns));
+    send_round(shard, lease, key_refresh_operation(shard, lease, now_ns), nodes, now_ns);
+}
+
+/* A slow node answers in order: asked anew, it is late for the new round, too, and so on. So the outstanding
+ * answers are awaited as long as they can make a majority, and every node that can be asked was asked. This
+ * includes stalled nodes, since the others alone extend nothing. */
+static bool waits_on(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+    node_set hoped = lease->round.yes | lease->round.asked;
+    node_set heard = hoped | lease->round.foreign | lease->round.refused;
+
+    return lease->undecided && now_ns - lease->started_ns < lease_state_ttl_ns(lease) / PATIENCE_DIVISOR &&
+           (shard_askable(shard) & (node_set) ~heard) == 0 &&
+           node_set_count(hoped) >= quorum_of(shard->config.nodes);
+}
+
+/* Meanwhile nodes that refused are asked again, in the same round: the slow nodes may never answer. */
+static void ask_refusing_nodes(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    node_set nodes = lease->round.refused & shard_askable(shard);
+
+    if (nodes == 0)
+        return;
+    lease->round.refused &= (node_set) ~nodes;
+    lease->maybe |= nodes;
+    send_more(shard, lease, key_refresh_operation(shard, lease, now_ns), nodes, now_ns);
+}
+
+void held_lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (now_ns >= lease->deadline_ns) {
+        expire(shard, lease, now_ns);
+        return;
+    }
+    if (lease->under_way) {
+        extension_failed(shard, lease, now_ns);
+        return;
+    }
+    if (lease->abandoned) {
+        lease_table_set_due(shard, lease, lease->deadline_ns);
+    } else if (lease->deadline_ns >= lease->hold_until_ns) {
+        put_at_risk(shard, lease, REASON_MAX_HOLD);
+        lease_table_set_due(shard, lease, lease->deadline_ns);
+    } else if (now_ns >= lease->beat_until_ns) {
+        put_at_risk(shard, lease, REASON_HEARTBEAT);
+        lease_table_set_due(shard, lease, lease->deadline_ns);
+    } else if (waits_on(shard, lease, now_ns)) {
+        ask_refusing_nodes(shard, lease, now_ns);
+        lease->extend_ns =
+            now_ns + instant_min(lease_state_ttl_ns(lease) / PATIENCE_STEPS, PATIENCE_STEP_MS * NS_PER_MS);
+        lease_table_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
+    } else {
+        held_lease_extend(shard, lease, now_ns);
+    }
+}
+
+void held_lease_vote(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (!lease->undecided)
+        return; /* the round was decided before */
+    if (now_ns >= lease->deadline_ns) {
+        expire(shard, lease, now_ns); /* an extension never revives a lease */
+        return;
+    }
+    unsigned nodes = shard->config.nodes;
+    if (node_set_count(lease->round.foreign) > nodes - quorum_of(nodes)) {
+        held_lease_lose(shard, lease, REASON_TAKEN, now_ns);
+        return;
+    }
+    switch (quorum_verdict(&lease->round, nodes)) {
+    case VERDICT_REACHED:
+        extension_succeeded(shard, lease, now_ns);
+        break;
+    case VERDICT_IMPOSSIBLE:
+        if (lease->under_way)
+            extension_failed(shard, lease, now_ns);
+        break;
+    case VERDICT_OPEN:
+        break;
+    }
+}
+
+/* --- events from outside --- */
+
+void held_lease_beat(struct shard *shard, struct lease *lease, instant_ns beat_ns, instant_ns now_ns) {
+    if (lease->heartbeat_ms == 0)
+        return;
+    lease->beat_until_ns = beat_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS;
+    if (now_ns < lease->beat_until_ns && lease->risk == 1 + REASON_HEARTBEAT && !lease->under_way &&
+        now_ns < lease->deadline_ns) {
+        lease->extend_ns = now_ns;
+        lease_table_set_due(shard, lease, now_ns);
+    }
+}
+
+void held_lease_abandon(struct shard *shard, struct lease *lease) {
+    lease->abandoned = true;
+    if (!lease->under_way)
+        lease_table_set_due(shard, lease, lease->deadline_ns);
+}
+
+/* Extends soon, at a random instant: all leases of a node may be told at once. */
+static void extend_soon(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    lease->extend_ns = now_ns + random_between(&shard->random, 0, NODE_BACK_US_MAX * NS_PER_US);
+    lease_table_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
+}
+
+void held_lease_vote_is_void(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (lease->abandoned || lease->deadline_ns >= lease->hold_until_ns || now_ns >= lease->beat_until_ns)
+        return;
+    lease->under_way = lease->undecided = false;
+    extend_soon(shard, lease, now_ns);
+}
+
+void held_lease_node_back(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (lease->risk == 1 + REASON_NO_QUORUM && !lease->under_way)
+        extend_soon(shard, lease, now_ns);
+}

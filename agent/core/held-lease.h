@@ -1,0 +1,34 @@
+/* A held lease: extensions, and the end.
+ *
+ * A lease is extended by a majority, in a round that ends before the deadline. A failed extension changes
+ * nothing but the report: the lease is at risk, and tried again until its deadline. Extensions end before
+ * that when the holder was held for `max_hold`, misses its heartbeat, or is abandoned. A missing key is set
+ * again, and counts from the next round on. A key with another's value is never overwritten; when so many
+ * nodes have one that no majority is left, the lease is lost. */
+#pragma once
+
+#include "core/shard-state.h"
+
+/* The lease is granted, or resumed. `last_token`: of its block; 0: none. */
+void held_lease_begin(struct shard *shard, struct lease *lease, int64_t last_token, instant_ns now_ns);
+
+/* Sends an extension. */
+void held_lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns);
+
+/* The lease is over for its holder. Its keys are deleted when its deadline has passed. */
+void held_lease_lose(struct shard *shard, struct lease *lease, enum reason reason, instant_ns now_ns);
+
+void held_lease_vote(struct shard *shard, struct lease *lease, instant_ns now_ns);
+void held_lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns);
+
+/* The holder sent a heartbeat at `beat_ns`. */
+void held_lease_beat(struct shard *shard, struct lease *lease, instant_ns beat_ns, instant_ns now_ns);
+
+/* No more extensions: the lease ends at its deadline. */
+void held_lease_abandon(struct shard *shard, struct lease *lease);
+
+/* A node's vote no longer counts: the lease is extended soon. */
+void held_lease_vote_is_void(struct shard *shard, struct lease *lease, instant_ns now_ns);
+
+/* A node can be asked again. */
+void held_lease_node_back(struct shard *shard, struct lease *lease, instant_ns now_ns);
