@@ -141,7 +141,9 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
 }
 
 static void on_listen(void *userdata, uint64_t request, const struct shared_string *name, bool wanted) {
-    wakeup_listen(userdata, request, (unsigned) (name->bytes[0] - '0'), wanted);
+    struct sim_keeper *keeper = userdata;
+
+    wakeup_listen(&keeper->wakeup, request, name, wanted, keeper_now(keeper));
 }
 
 static void break_connection(struct sim_keeper *keeper, unsigned node) {
@@ -152,7 +154,7 @@ static void break_connection(struct sim_keeper *keeper, unsigned node) {
     connection->up = false;
     connection->life++;
     calls_cut(keeper, node);
-    ears_close(keeper, node);
+    wakeup_node_gone(&keeper->wakeup, node, keeper_now(keeper));
     node_trust_gone(&keeper->shard, node, NODE_STATE_CONNECTING, "cut", keeper_now(keeper));
     struct event event =
         event_of(keeper->agent, EVENT_CONNECTED, sim_now_ns + pick(1, sim_calm ? 20 : 800) * NS_PER_MS);
@@ -185,14 +187,14 @@ static void begin_turn(struct sim_keeper *keeper) {
 }
 
 static void keeper_settle(struct sim_keeper *keeper) {
-    ears_settle(keeper);
+    wakeup_settle(&keeper->wakeup, keeper_now(keeper));
     if (!keeper->in_turn && (calls_pending(keeper) || keeper->to_cut != 0)) {
         if (sim_turn_us > 0)
             begin_turn(keeper);
         else
             end_turn(keeper);
     }
-    int64_t due_ns = shard_due_ns(&keeper->shard);
+    int64_t due_ns = instant_min(shard_due_ns(&keeper->shard), wakeup_due_ns(&keeper->wakeup));
     if (due_ns >= keeper->timer_ns)
         return;
     keeper->timer_ns = due_ns;
@@ -210,9 +212,9 @@ static void keeper_command(struct sim_keeper *keeper, const struct event *event)
     shard_command(&keeper->shard, &command, keeper_now(keeper));
 }
 
-static bool is_of_ears(const struct event *event) {
-    return event->kind == EVENT_JOINED || event->kind == EVENT_FREED || event->kind == EVENT_EARS_UP ||
-           event->kind == EVENT_EARS_BROKEN;
+static bool is_of_pubsub(const struct event *event) {
+    return event->kind == EVENT_SUBSCRIBED || event->kind == EVENT_MESSAGE ||
+           event->kind == EVENT_PUBSUB_CONNECTED || event->kind == EVENT_PUBSUB_BROKEN;
 }
 
 /* What this turn has asked already goes out with the epoch that is known then. */
@@ -239,15 +241,16 @@ static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
         break_connection(keeper, event->node);
     } else if (event->kind == EVENT_CONNECTED) {
         keeper->connections[event->node].up = true;
-        ears_open(keeper, event->node);
+        wakeup_node_ready(&keeper->wakeup, event->node);
         node_trust_ready(&keeper->shard, event->node, keeper_now(keeper));
     } else if (event->kind == EVENT_TURN) {
         end_turn(keeper);
-    } else if (is_of_ears(event)) {
-        ears_event(keeper, event);
+    } else if (is_of_pubsub(event)) {
+        pubsub_event(keeper, event);
     } else {
         assert(event->kind == EVENT_KEEPER_TIMER);
         keeper->timer_ns = INSTANT_NEVER;
+        wakeup_tick(&keeper->wakeup, keeper_now(keeper));
         shard_tick(&keeper->shard, keeper_now(keeper));
     }
     keeper_settle(keeper);
@@ -333,9 +336,9 @@ void agent_event(struct sim_agent *agent, const struct event *event) {
     int64_t paused_until_ns = of_front ? agent->paused_until_ns : keeper->paused_until_ns;
     bool of_connection =
         event->kind == EVENT_REPLY || event->kind == EVENT_PROBED || event->kind == EVENT_BROKEN;
-    uint32_t life = of_connection       ? keeper->connections[event->node].life
-                    : is_of_ears(event) ? keeper->ears[event->node].life
-                                        : agent->life;
+    uint32_t life = of_connection         ? keeper->connections[event->node].life
+                    : is_of_pubsub(event) ? keeper->subscriptions[event->node].life
+                                          : agent->life;
 
     if (!agent->running || event->life != life)
         return;
@@ -381,8 +384,10 @@ void agents_allocate(void) {
 
     for (unsigned i = 0; i < SIM_AGENTS_MAX; i++) {
         sim_agents[i].memory = map(registry_memory_bytes(SIM_REQUESTS_MAX));
-        for (unsigned j = 0; j < SIM_KEEPERS_MAX; j++)
+        for (unsigned j = 0; j < SIM_KEEPERS_MAX; j++) {
             sim_agents[i].keepers[j].memory = map(shard_memory_bytes(&config));
+            sim_agents[i].keepers[j].wakeup_memory = map(wakeup_memory_bytes(SIM_REQUESTS_MAX));
+        }
     }
 }
 
@@ -408,10 +413,10 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
     keeper->mark = random_next(&sim_random) << 16 | 1; /* then the number */
     keeper->in_turn = false;
     calls_reset(keeper);
-    memset(keeper->wanted, 0, sizeof(keeper->wanted));
     keeper->timer_ns = INSTANT_NEVER;
     keeper->paused_until_ns = keeper->errand_ns = keeper->dispatch_ns = 0;
     shard_init(&keeper->shard, &config, &sink, keeper->memory);
+    pubsub_init(keeper);
     if (chance(10)) { /* attempts and releases are held back */
         keeper->shard.attempts_max = (uint32_t) pick(2, 8);
         keeper->shard.releases_max = 2 * keeper->shard.attempts_max;
@@ -421,8 +426,7 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
         connection->up = true;
         connection->life++;
         connection->request_ns = connection->reply_ns = 0;
-        keeper->ears[i] = (struct sim_ear){.life = keeper->ears[i].life + 1};
-        ears_open(keeper, i);
+        wakeup_node_ready(&keeper->wakeup, i);
         node_trust_ready(&keeper->shard, i, keeper_now(keeper));
     }
     keeper_settle(keeper);
@@ -453,11 +457,10 @@ void agent_kill(struct sim_agent *agent) {
     agent->running = false;
     clients_agent_died(agent);
     for (unsigned i = 0; i < sim_n_keepers; i++)
-        for (unsigned j = 0; j < agent->n_nodes; j++)
-            agent->keepers[i].ears[j].life++,
-                agent->keepers[i]
-                    .connections[j]
-                    .life++; /* what is on its way may be executed all the same */
+        for (unsigned j = 0; j < agent->n_nodes; j++) {
+            agent->keepers[i].subscriptions[j].life++;
+            agent->keepers[i].connections[j].life++; /* what is on its way may be executed all the same */
+        }
     struct event event =
         event_of(agent, EVENT_AGENT_START, sim_now_ns + pick(1, chance(50) ? 200 : 3000) * NS_PER_MS);
     events_add(&event);

@@ -53,7 +53,7 @@ void clients_check_deletion(const uint8_t secret[SECRET_BYTES]) {
 
 static bool told; /* by the simulated node */
 
-void ears_tell(const struct sim_node *of, unsigned name) {
+void pubsub_publish(const struct sim_node *of, unsigned name) {
     (void) of;
     (void) name;
     told = true;

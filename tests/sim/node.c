@@ -64,7 +64,7 @@ void node_load(struct sim_node *node) {
 
 void node_restart(struct sim_node *node) {
     node->process++;
-    memset(node->told, 0, sizeof(node->told));
+    memset(node->subscribers, 0, sizeof(node->subscribers));
 }
 
 void node_bless(struct sim_node *node, uint32_t max_ttl_ms, uint32_t fleet, bool rested) {
@@ -347,7 +347,7 @@ static enum vote_kind execute_on_key(struct sim_node *node, const struct event *
         node->data.keys[request->name].set = false;
         node->data.keys[request->name].let_go = true;
         if (!request->as.request.quiet)
-            ears_tell(node, request->name);
+            pubsub_publish(node, request->name);
         return VOTE_YES;
     case OPERATION_LOOK:
         break;

@@ -10,6 +10,7 @@
 
 #include "core/call-plan.h"
 #include "core/shard.h"
+#include "core/wakeup.h"
 #include "local/registry.h"
 
 enum {
@@ -64,17 +65,17 @@ extern int64_t sim_turn_us; /* the longest turn of a keeper */
 /* --- events --- */
 
 enum event_kind {
-    EVENT_CALL,      /* arrives at a node: for one name or more */
-    EVENT_PROBE,     /* arrives at a node: a probe or a blessing */
-    EVENT_PROBED,    /* its answer arrives at a keeper */
-    EVENT_REPLY,     /* arrives at a keeper */
-    EVENT_BROKEN,    /* a keeper learns that a connection is gone */
-    EVENT_CONNECTED, /* a connection stands again */
-    EVENT_JOIN,      /* arrives at a node: tell when this key is gone, or no more */
-    EVENT_JOINED,    /* its answer arrives at a keeper */
-    EVENT_FREED,     /* that message does */
-    EVENT_EARS_UP,   /* a connection for messages stands, or is gone */
-    EVENT_EARS_BROKEN,
+    EVENT_CALL,             /* arrives at a node: for one name or more */
+    EVENT_PROBE,            /* arrives at a node: a probe or a blessing */
+    EVENT_PROBED,           /* its answer arrives at a keeper */
+    EVENT_REPLY,            /* arrives at a keeper */
+    EVENT_BROKEN,           /* a keeper learns that a connection is gone */
+    EVENT_CONNECTED,        /* a connection stands again */
+    EVENT_SUBSCRIBE,        /* arrives at a node: publish when this key is deleted, or no longer */
+    EVENT_SUBSCRIBED,       /* its answer arrives at a keeper */
+    EVENT_MESSAGE,          /* the published message does */
+    EVENT_PUBSUB_CONNECTED, /* a connection for messages is made, or breaks */
+    EVENT_PUBSUB_BROKEN,
     EVENT_ERRAND,   /* mail for a keeper */
     EVENT_DISPATCH, /* mail for a front */
     EVENT_TURN,     /* of a keeper ends */
@@ -162,7 +163,7 @@ struct event {
         } probe;
         struct {
             bool leave;
-        } join;
+        } subscribe;
         struct command command; /* its text is the name and "1:" */
         struct {
             struct report report; /* without its text */
@@ -217,7 +218,7 @@ struct sim_node {
     int64_t set_back_ns;               /* by how much its clock was set back in all */
     int64_t odd_from_ns, odd_until_ns; /* true time: its clock stands still, or runs backwards */
     bool reversed;
-    uint32_t told[SIM_AGENTS_MAX][SIM_KEEPERS_MAX][SIM_NAMES]; /* lives of the connections to be told */
+    uint32_t subscribers[SIM_AGENTS_MAX][SIM_KEEPERS_MAX][SIM_NAMES]; /* lives of their connections */
     struct node_data data, saved; /* what it has, and what it had when it last wrote it to its disk */
 };
 
@@ -257,12 +258,11 @@ struct sim_connection {
 };
 
 /* A connection for messages. */
-struct sim_ear {
-    bool up;
+struct sim_subscription {
+    bool open; /* connected, or about to be */
+    bool connected;
     uint32_t life;
     int64_t request_ns, reply_ns;
-    bool joined[SIM_NAMES];
-    instant_ns joined_ns[SIM_NAMES];
 };
 
 /* Something that is asked in a turn. */
@@ -279,11 +279,10 @@ struct sim_keeper {
     struct shard shard;
     void *memory;
     struct sim_connection connections[SIM_NODES_MAX];
-    struct sim_ear ears[SIM_NODES_MAX];
-    struct {
-        uint64_t request;
-        bool lingers, to_tell;
-    } wanted[SIM_NAMES];
+    struct sim_subscription subscriptions[SIM_NODES_MAX];
+    struct wakeup wakeup;
+    void *wakeup_memory;
+    int64_t unsubscribed[SIM_NAMES]; /* since when a lease waits without all subscriptions; 0: none does */
     node_set to_cut;
     uint64_t mark; /* that it leaves on nodes */
     bool in_turn;  /* what is asked now goes out when it ends */
@@ -365,19 +364,16 @@ void calls_answered(struct sim_keeper *keeper, const struct event *event);
 
 /* --- messages --- */
 
-void wakeup_listen(struct sim_keeper *keeper, uint64_t request, unsigned name, bool wanted);
-void ears_settle(struct sim_keeper *keeper);
-void ears_open(struct sim_keeper *keeper, unsigned node);
-void ears_close(struct sim_keeper *keeper, unsigned node);
-void ears_cut(struct sim_keeper *keeper, unsigned node);
-void ears_event(struct sim_keeper *keeper, const struct event *event);
-void ears_deliver(const struct event *event); /* at a node */
+void pubsub_init(struct sim_keeper *keeper);
+void pubsub_cut(struct sim_keeper *keeper, unsigned node); /* breaks a connection */
+void pubsub_event(struct sim_keeper *keeper, const struct event *event);
+void pubsub_deliver(const struct event *event); /* at a node */
 
-/* The node tells that the name's key is gone. */
-void ears_tell(const struct sim_node *node, unsigned name);
+/* The node publishes that the name's key is deleted. */
+void pubsub_publish(const struct sim_node *node, unsigned name);
 
-void ears_reset(void);
-void ears_check(int64_t calm_ns);
+void pubsub_reset(void);
+void pubsub_check(int64_t calm_ns);
 
 /* --- clients --- */
 

@@ -14,7 +14,7 @@
 #include "io/node/batcher.h"
 #include "io/loop/clock.h"
 #include "io/node/keeper-message.h"
-#include "io/node/wakeup.h"
+#include "io/node/subscriber.h"
 #include "io/node/fleet.h"
 #include "io/loop/log-limit.h"
 #include "io/loop/loop.h"
@@ -56,7 +56,7 @@ struct keeper {
     size_t memory_bytes;
     struct batcher *batcher;
     struct random_bytes secrets;
-    struct wakeup *ears;
+    struct subscriber *subscriber;
     node_set probed; /* nodes that were sent something outside of a batch */
     char nonce[17];  /* names this keeper's marks on the nodes */
     bool backlog;    /* the outbox is full */
@@ -183,7 +183,7 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
 
 static void on_listen(void *userdata, uint64_t request, const struct shared_string *name, bool wanted) {
     struct keeper *keeper = userdata;
-    wakeup_listen(keeper->ears, request, name, wanted);
+    subscriber_listen(keeper->subscriber, request, name, wanted);
 }
 
 /* --- what ends every handler --- */
@@ -222,11 +222,12 @@ static int settle(void *userdata) {
     struct keeper *keeper = userdata;
 
     /* Flushing may break a connection, which may lead to more to send. */
-    while (keeper->probed != 0 || batcher_pending(keeper->batcher) || wakeup_pending(keeper->ears)) {
+    while (keeper->probed != 0 || batcher_pending(keeper->batcher) ||
+           subscriber_pending(keeper->subscriber)) {
         flush_probed(keeper);
         batcher_flush(keeper->batcher, keeper->nodes, &keeper->shard, clock_now_ns());
-        if (wakeup_pending(keeper->ears))
-            wakeup_flush(keeper->ears);
+        if (subscriber_pending(keeper->subscriber))
+            subscriber_flush(keeper->subscriber);
     }
     keeper->backlog = keeper_message_flush(&keeper->dispatcher);
     instant_ns due_ns = shard_due_ns(&keeper->shard);
@@ -338,7 +339,7 @@ static void node_is_ready(struct keeper *keeper, unsigned node) {
     const struct redis_rights *rights = redis_rights(redis);
 
     if (rights->listen)
-        wakeup_node_ready(keeper->ears, node, redis);
+        subscriber_node_ready(keeper->subscriber, node, redis);
     else if (rights->missing[0] != '\0')
         tell_deaf(keeper, node, rights);
 }
@@ -391,7 +392,7 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
     if (state == REDIS_READY)
         node_is_ready(keeper, node);
     else
-        wakeup_node_gone(keeper->ears, node);
+        subscriber_node_gone(keeper->subscriber, node);
     switch (state) {
     case REDIS_CONNECTING:
         node_trust_gone(&keeper->shard, node, NODE_STATE_CONNECTING, reason, now_ns);
@@ -483,7 +484,8 @@ static int set_up(struct keeper *keeper) {
     r = mailbox_attach(&keeper->inbox, keeper->poller);
     if (r < 0)
         return r;
-    r = wakeup_new(keeper->event, keeper->poller, config, &keeper->shard, &keeper->ears);
+    r = subscriber_new(keeper->event, keeper->poller, config, &keeper->shard, keeper->config.requests_max,
+                       &keeper->subscriber);
     if (r < 0)
         return r;
     for (unsigned i = 0; i < config->n_nodes; i++) {
@@ -499,7 +501,7 @@ static int set_up(struct keeper *keeper) {
 static void tear_down(struct keeper *keeper) {
     for (unsigned i = 0; i < NODES_MAX; i++)
         keeper->nodes[i] = redis_free(keeper->nodes[i]);
-    keeper->ears = wakeup_free(keeper->ears);
+    keeper->subscriber = subscriber_free(keeper->subscriber);
     keeper->poller = poller_free(keeper->poller);
     sd_event_source_unref(keeper->timer);
     sd_event_unref(keeper->event);
