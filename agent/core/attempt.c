@@ -14,8 +14,8 @@
 #include "core/window.h"
 
 enum {
-    SPLITS_MAX = 12, /* split attempts of a request that does not wait */
-    NODE_BACK_US_MAX = 5000,
+    SPLITS_MAX = 12,         /* split attempts of a request that does not wait */
+    NODE_BACK_US_MAX = 5000, /* retries after a node's return: spread over this time */
 };
 
 /* --- failure --- */
@@ -36,8 +36,8 @@ static void report_failed(struct shard *shard, struct lease *lease, bool timed_o
 }
 
 /* The obstacle is known: the request is retried or over. */
-static void attempt_settle(struct shard *shard, struct lease *lease, enum retry_obstacle obstacle,
-                           bool timed_out, instant_ns now_ns) {
+static void settle(struct shard *shard, struct lease *lease, enum retry_obstacle obstacle, bool timed_out,
+                   instant_ns now_ns) {
     assert(lease->state == LEASE_WAITING && obstacle != OBSTACLE_UNKNOWN);
 
     lease->undecided = false;
@@ -47,10 +47,10 @@ static void attempt_settle(struct shard *shard, struct lease *lease, enum retry_
 
     /* An orphan is being deleted, and a changed epoch is being read: the next attempt may succeed, and the
      * failure is not reported. */
-    bool doubted = lease->met_orphan || (lease->epoch_changed && obstacle == OBSTACLE_NO_QUORUM);
-    bool again = lease->persist || doubted || (lease->split && lease->splits < SPLITS_MAX);
+    bool may_pass = lease->met_orphan || (lease->epoch_changed && obstacle == OBSTACLE_NO_QUORUM);
+    bool again = lease->persist || may_pass || (lease->split && lease->splits < SPLITS_MAX);
     lease->met_orphan = lease->epoch_changed = false;
-    if (!again || (!doubted && lease->reported_failure != lease->failure))
+    if (!again || (!may_pass && lease->reported_failure != lease->failure))
         report_failed(shard, lease, timed_out, again);
     if (again)
         retry_failed(shard, lease, now_ns);
@@ -59,7 +59,7 @@ static void attempt_settle(struct shard *shard, struct lease *lease, enum retry_
 }
 
 /* `timed_out`: outstanding answers are too late; otherwise they cannot make the attempt succeed. */
-static void attempt_failed(struct shard *shard, struct lease *lease, bool timed_out, instant_ns now_ns) {
+static void fail(struct shard *shard, struct lease *lease, bool timed_out, instant_ns now_ns) {
     enum retry_obstacle obstacle = retry_obstacle(shard, lease, timed_out);
 
     if (!timed_out)
@@ -67,7 +67,7 @@ static void attempt_failed(struct shard *shard, struct lease *lease, bool timed_
     release_undo(shard, lease, now_ns);
     lease_table_enter(shard, lease, LEASE_WAITING);
     if (obstacle != OBSTACLE_UNKNOWN) {
-        attempt_settle(shard, lease, obstacle, timed_out, now_ns);
+        settle(shard, lease, obstacle, timed_out, now_ns);
         return;
     }
     lease->undecided = true;
@@ -78,10 +78,10 @@ static void attempt_failed(struct shard *shard, struct lease *lease, bool timed_
 
 /* --- grant --- */
 
-static void attempt_granted(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+static void grant(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     lease->deadline_ns = validity_deadline_ns(lease->started_ns, lease->ttl_ms);
     if (now_ns >= lease->deadline_ns) {
-        attempt_failed(shard, lease, true, now_ns);
+        fail(shard, lease, true, now_ns);
         return;
     }
     retry_note_trip(shard, lease, now_ns);
@@ -99,9 +99,9 @@ static void raise_begin(struct shard *shard, struct lease *lease, instant_ns now
     lease_table_enter(shard, lease, LEASE_RAISING);
     lease->raises++;
     token_raise(shard, lease, now_ns);
-    if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
+    if (!shard_is_majority(shard, nodes)) {
         quorum_begin(&lease->round, nodes);
-        attempt_failed(shard, lease, false, now_ns);
+        fail(shard, lease, false, now_ns);
         return;
     }
     lease->under_way = true;
@@ -109,9 +109,9 @@ static void raise_begin(struct shard *shard, struct lease *lease, instant_ns now
     send_round(shard, lease, OPERATION_RAISE, nodes, now_ns);
 }
 
-static void attempt_has_majority(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    if (lease->token == 0 || node_set_count(lease->accepted) >= quorum_of(shard->config.nodes))
-        attempt_granted(shard, lease, now_ns);
+static void grant_or_raise(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    if (lease->token == 0 || shard_is_majority(shard, lease->accepted))
+        grant(shard, lease, now_ns);
     else
         raise_begin(shard, lease, now_ns);
 }
@@ -164,11 +164,11 @@ void attempt_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) 
     retry_begin_attempt(lease);
     lease->seen = shared_string_unref(&shard->texts, lease->seen);
     lease->seen_ttl_ms = -1;
-    if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
+    if (!shard_is_majority(shard, nodes)) {
         if (waits_for_nodes(shard, lease, now_ns))
             return;
         quorum_begin(&lease->round, nodes); /* the message blames the other nodes */
-        attempt_failed(shard, lease, false, now_ns);
+        fail(shard, lease, false, now_ns);
         return;
     }
     shard->sink.secret(shard->sink.userdata, lease->secret);
@@ -202,13 +202,13 @@ void attempt_raise_vote(struct shard *shard, struct lease *lease, unsigned node,
         token_vote(shard, lease, node, vote, now_ns);
     switch (quorum_verdict(&lease->round, shard->config.nodes)) {
     case VERDICT_REACHED:
-        attempt_granted(shard, lease, now_ns);
+        grant(shard, lease, now_ns);
         break;
     case VERDICT_IMPOSSIBLE:
         if (lease->raises < TOKEN_RAISES_MAX && lease->token_seen >= lease->token)
             raise_begin(shard, lease, now_ns);
         else
-            attempt_failed(shard, lease, false, now_ns);
+            fail(shard, lease, false, now_ns);
         break;
     case VERDICT_OPEN:
         break;
@@ -227,7 +227,7 @@ void attempt_late_vote(struct shard *shard, struct lease *lease, unsigned node, 
     enum retry_obstacle obstacle = retry_obstacle(shard, lease, timed_out);
     if (timed_out ? obstacle == OBSTACLE_HOLDER && (lease->split || lease->failure != 1 + FAILURE_BUSY)
                   : obstacle != OBSTACLE_UNKNOWN)
-        attempt_settle(shard, lease, obstacle, timed_out, now_ns);
+        settle(shard, lease, obstacle, timed_out, now_ns);
 }
 
 void attempt_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
@@ -237,10 +237,10 @@ void attempt_vote(struct shard *shard, struct lease *lease, unsigned node, const
         token_vote(shard, lease, node, vote, now_ns);
     switch (quorum_verdict(&lease->round, shard->config.nodes)) {
     case VERDICT_REACHED:
-        attempt_has_majority(shard, lease, now_ns);
+        grant_or_raise(shard, lease, now_ns);
         break;
     case VERDICT_IMPOSSIBLE:
-        attempt_failed(shard, lease, false, now_ns);
+        fail(shard, lease, false, now_ns);
         break;
     case VERDICT_OPEN:
         break;
@@ -271,9 +271,9 @@ static bool waits_for_quorum(struct shard *shard, struct lease *lease, instant_n
 
 void attempt_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     if (lease->state != LEASE_WAITING)
-        attempt_failed(shard, lease, true, now_ns);
+        fail(shard, lease, true, now_ns);
     else if (lease->undecided)
-        attempt_settle(shard, lease, retry_obstacle(shard, lease, true), true, now_ns);
+        settle(shard, lease, retry_obstacle(shard, lease, true), true, now_ns);
     else if (!waits_for_quorum(shard, lease, now_ns))
         attempt_begin(shard, lease, now_ns);
 }

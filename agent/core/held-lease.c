@@ -112,8 +112,7 @@ static void extension_succeeded(struct shard *shard, struct lease *lease, instan
     lease->deadline_ns = instant_max(lease->deadline_ns, deadline_ns);
     if (!lease->under_way) /* a late answer: the next try was scheduled */
         lease->extend_ns = extension_schedule_first_ns(shard, lease);
-    if (lease->extend_ns >=
-        lease->deadline_ns) /* near its max_hold: the holder is told at-risk before the end */
+    if (lease->extend_ns >= lease->deadline_ns) /* near max_hold: the holder is told at-risk before */
         lease->extend_ns = now_ns + (lease->deadline_ns - now_ns) / 2;
     lease->under_way = lease->undecided = false;
     lease->failures = 0;
@@ -137,8 +136,7 @@ void held_lease_extend(struct shard *shard, struct lease *lease, instant_ns now_
         lease_table_set_due(shard, lease, instant_min(window_place_ns(shard, now_ns), lease->deadline_ns));
         return;
     }
-    /* Less than a majority cannot extend the lease, but its keys stay alive until the other nodes are back.
-     */
+    /* Less than a majority extends no lease, but keeps its keys until the other nodes are back. */
     lease->started_ns = now_ns;
     lease->maybe |= nodes;
     lease->under_way = lease->undecided = lease->extends = true;
@@ -152,12 +150,11 @@ void held_lease_extend(struct shard *shard, struct lease *lease, instant_ns now_
  * answers are awaited as long as they can make a majority, and every node that can be asked was asked. This
  * includes stalled nodes, since the others alone extend nothing. */
 static bool waits_on(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
-    node_set hoped = lease->round.yes | lease->round.asked;
-    node_set heard = hoped | lease->round.foreign | lease->round.refused;
+    node_set possible = lease->round.yes | lease->round.asked;
+    node_set all = possible | lease->round.foreign | lease->round.refused;
 
     return lease->undecided && now_ns - lease->started_ns < lease_state_ttl_ns(lease) / PATIENCE_DIVISOR &&
-           (shard_askable(shard) & (node_set) ~heard) == 0 &&
-           node_set_count(hoped) >= quorum_of(shard->config.nodes);
+           (shard_askable(shard) & (node_set) ~all) == 0 && shard_is_majority(shard, possible);
 }
 
 /* Meanwhile nodes that refused are asked again, in the same round: the slow nodes may never answer. */

@@ -53,7 +53,7 @@ void leader_query_begin(struct shard *shard, const struct command *command, inst
     query->unsent = shard_may_gain_quorum(shard);
     if (query->unsent)
         return;
-    if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
+    if (!shard_is_majority(shard, nodes)) {
         leader_query_tick(shard, query);
         return;
     }
@@ -67,7 +67,7 @@ void leader_query_node_judged(struct shard *shard, struct leader_query *query, i
         return;
     query->unsent = false;
     query->asked = nodes;
-    if (node_set_count(nodes) < quorum_of(shard->config.nodes))
+    if (!shard_is_majority(shard, nodes))
         leader_query_tick(shard, query);
     else
         send_query(shard, query, nodes, now_ns);
@@ -171,7 +171,7 @@ static bool is_undecided(const struct shard *shard, const struct leader_query *q
 void leader_query_tick(struct shard *shard, struct leader_query *query) {
     char text[ERROR_TEXT_BYTES];
 
-    if (node_set_count(query->answered) >= quorum_of(shard->config.nodes)) {
+    if (shard_is_majority(shard, query->answered)) {
         shard_report(shard, &(struct report){.kind = REPORT_LOOKED,
                                              .request = query->request,
                                              .undecided = is_undecided(shard, query)});

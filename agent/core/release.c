@@ -14,10 +14,8 @@ static node_set owed(const struct lease *lease) {
     return lease->maybe & (node_set) ~lease->confirmed;
 }
 
-static void release_settle(struct shard *shard, struct lease *lease) {
-    unsigned enough = quorum_of(shard->config.nodes);
-
-    if (owed(lease) != 0 && node_set_count(lease->confirmed) < enough)
+static void settle(struct shard *shard, struct lease *lease) {
+    if (owed(lease) != 0 && !shard_is_majority(shard, lease->confirmed))
         return;
     shard_report_lease(shard, lease, REPORT_RELEASED);
     lease_table_detach(shard, lease);
@@ -26,10 +24,10 @@ static void release_settle(struct shard *shard, struct lease *lease) {
 }
 
 /* A release is held back until a majority has been asked, if more nodes will have room soon. */
-static bool release_is_held_back(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+static bool is_held_back(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     node_set unasked = owed(lease) & shard_askable(shard) & (node_set) ~lease->round.asked;
 
-    return node_set_count(lease->round.asked | lease->confirmed) < quorum_of(shard->config.nodes) &&
+    return !shard_is_majority(shard, lease->round.asked | lease->confirmed) &&
            window_is_full(shard, unasked, now_ns) != 0;
 }
 
@@ -37,10 +35,10 @@ void release_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) 
     lease_table_enter(shard, lease, LEASE_RELEASING);
     lease->confirmed = 0;
     /* The rule is retry.h's; an orphan's nodes are released one by one. */
-    lease->quiet = !lease->orphan && node_set_count(lease->maybe) < quorum_of(shard->config.nodes);
+    lease->quiet = !lease->orphan && !shard_is_majority(shard, lease->maybe);
     send_round(shard, lease, OPERATION_RELEASE,
                window_for_release(shard, lease->maybe & shard_askable(shard), now_ns), now_ns);
-    if (release_is_held_back(shard, lease, now_ns)) {
+    if (is_held_back(shard, lease, now_ns)) {
         lease->held_back = true;
         list_unlink(&lease->ending_link);
         list_append(&shard->backlog, &lease->ending_link);
@@ -48,10 +46,10 @@ void release_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) 
         return;
     }
     lease_table_set_due(shard, lease, now_ns + lease_state_node_timeout_ns(lease));
-    release_settle(shard, lease);
+    settle(shard, lease);
 }
 
-static void release_again(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+static void send_again(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     node_set again = window_for_release(
         shard, owed(lease) & shard_askable(shard) & (node_set) ~lease->round.asked, now_ns);
 
@@ -72,12 +70,12 @@ void release_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         lease_table_set_due(shard, lease, gone_ns);
         return;
     }
-    release_again(shard, lease, now_ns);
+    send_again(shard, lease, now_ns);
     lease_table_set_due(shard, lease, instant_min(gone_ns, now_ns + RELEASE_RETRY_MS * NS_PER_MS));
 }
 
 /* True: the next release of the backlog may be sent, too. */
-static bool release_first_of_backlog(struct shard *shard, instant_ns now_ns) {
+static bool send_first_of_backlog(struct shard *shard, instant_ns now_ns) {
     struct lease *lease = list_entry(list_first(&shard->backlog), struct lease, ending_link);
     node_set unasked = owed(lease) & shard_askable(shard) & (node_set) ~lease->round.asked;
     node_set nodes = window_for_backlog(shard, unasked, now_ns);
@@ -94,7 +92,7 @@ static bool release_first_of_backlog(struct shard *shard, instant_ns now_ns) {
 }
 
 void release_backlog(struct shard *shard, instant_ns now_ns) {
-    while (!list_is_empty(&shard->backlog) && release_first_of_backlog(shard, now_ns))
+    while (!list_is_empty(&shard->backlog) && send_first_of_backlog(shard, now_ns))
         ;
 }
 
@@ -113,7 +111,7 @@ void release_vote(struct shard *shard, struct lease *lease, unsigned node, const
     report_awaited(shard, lease, vote);
     if (vote->kind == VOTE_YES)
         lease->confirmed |= node_set_of(node);
-    release_settle(shard, lease);
+    settle(shard, lease);
 }
 
 void release_undo(struct shard *shard, struct lease *lease, instant_ns now_ns) {

@@ -77,7 +77,7 @@ static enum resume_progress try_reached(struct shard *shard, struct lease *lease
 static enum resume_progress try_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     node_set nodes = shard_askable(shard);
 
-    if (node_set_count(nodes) < quorum_of(shard->config.nodes)) {
+    if (!shard_is_majority(shard, nodes)) {
         if (!lease->waited_for_nodes && shard_may_gain_quorum(shard)) {
             lease->waited_for_nodes = true;
             lease_table_set_due(shard, lease,

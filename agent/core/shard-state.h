@@ -1,5 +1,5 @@
-/* The struct of a shard, which the files of core share, and what all of them ask of it. core/shard.h is its
- * face. */
+/* The struct of a shard, which the files of core share, and the questions that all of them ask. The public
+ * face is core/shard.h. */
 #pragma once
 
 #include "base/list.h"
@@ -17,58 +17,59 @@ struct leader_query;
 
 struct shard_config {
     unsigned nodes;
-    uint32_t requests_max;         /* commands' request numbers modulo this are unique among the living */
+    uint32_t requests_max;         /* request numbers modulo this are unique among the present requests */
     const char *const *node_names; /* must outlive the shard */
-    uint32_t max_ttl_ms;           /* the longest that a command to contend asks for */
+    uint32_t max_ttl_ms;           /* the longest ttl of an acquisition */
     uint32_t fence_skew_ms;        /* how far a token may be from a node's clock */
-    bool quarantine; /* nodes that lost their memory rest for that long; otherwise they vote at once */
-    uint64_t seed;   /* for delays and jitter */
+    bool quarantine;               /* nodes that lost their memory wait before they vote */
+    uint64_t seed;                 /* for delays and jitter */
 };
 
 struct shard_sink {
-    /* Ask these nodes. */
+    /* Send a request to its nodes. */
     void (*send)(void *userdata, const struct send *send);
-    /* Tell the front. */
+    /* Pass a report to the front. */
     void (*report)(void *userdata, const struct report *report);
-    /* Ask the node whether its epoch key names its process, and if not whether this mark of ours stands, or
-     * to leave it; or bless it if the mark stands. node_trust_probed() has the answer. */
+    /* Ask the node whether its epoch key names its process; if not, whether our mark stands, or leave the
+     * mark. Or bless the node, if the mark stands. node_trust_probed() takes the answer. */
     void (*probe)(void *userdata, unsigned node, const struct inquiry *inquiry);
     void (*bless)(void *userdata, unsigned node, const struct blessing *blessing);
-    /* Change its epoch, if that is the one that was found last. The same has the answer. */
+    /* Change the node's epoch, if it is still the last one that was found. node_trust_probed() takes the
+     * answer. */
     void (*amend)(void *userdata, unsigned node, const struct amendment *amendment);
-    /* Give the connection to this silent node up. */
+    /* Close the connection to this silent node. */
     void (*cut)(void *userdata, unsigned node);
-    /* Fresh random bytes for a lock value: from getrandom(2), except in a simulation. */
+    /* Fresh random bytes for a lock value: from getrandom(2), except in simulations. */
     void (*secret)(void *userdata, uint8_t secret[SECRET_BYTES]);
-    /* Listen on all nodes for the end of this name's keys, or no more; shard_listening() tells where that
-     * stands, shard_freed() what is heard. */
+    /* Subscribe on all nodes to the end of this name's keys, or unsubscribe. shard_listening() takes each
+     * subscription, shard_freed() each message. */
     void (*listen)(void *userdata, uint64_t request, const struct shared_string *name, bool wanted);
     void *userdata;
 };
 
-/* Totals since the start, for people. */
+/* Counters since the start, for people. */
 struct shard_counters {
     uint64_t grants, releases, losses, extensions, extensions_failed;
-    int64_t extension_late_ns;          /* the latest that an extension was sent after it was due */
-    uint32_t extension_margin_permille; /* of the ttl that was left at the closest extension */
+    int64_t extension_late_ns;          /* the longest delay of an extension after it was due */
+    uint32_t extension_margin_permille; /* the least share of the ttl that was left at an extension */
     uint32_t held;
 };
 
 /* The state of core/extension-schedule.h. */
 struct shard_schedule {
-    uint32_t names;     /* extended in this turn */
-    bool in_turn;       /* among them one that was due: not only tries after a failure, and hand-overs */
-    int64_t turn_lag;   /* from an extension to the next one, for the names of this turn */
-    int64_t lag;        /* the same for the turn that comes next, at turn_ns */
+    uint32_t names;     /* extensions of this turn */
+    bool in_turn;       /* one of them was due: not only retries and refreshes */
+    int64_t turn_lag;   /* from an extension of this turn to the next one */
+    int64_t lag;        /* where the next turn is placed, from turn_ns on */
     instant_ns turn_ns; /* when this turn began */
-    bool crowd;         /* a crowd's turns are being laid */
+    bool crowd;         /* the turns of a crowd are being placed */
 };
 
-/* The process of this agent before this one, which was killed: core/foreign-key.h. */
+/* The process before this one, which was killed: core/foreign-key.h. */
 struct shard_predecessor {
     struct lock_value_identity identity; /* of length 0: there was none */
-    instant_ns from_ns;                  /* until then some of its keys may be those of lost leases */
-    instant_ns until_ns;                 /* by then its last key has ended */
+    instant_ns from_ns;                  /* until then some of its keys may be of lost leases */
+    instant_ns until_ns;                 /* by then its last key has expired */
 };
 
 struct shard {
@@ -78,22 +79,22 @@ struct shard {
     struct node nodes[NODES_MAX];
     struct pool leases;
     struct pool queries;
-    struct timer_queue due;     /* leases, then queries */
+    struct timer_queue due;     /* slots of leases, then of queries */
     uint32_t *lease_of_request; /* by request modulo requests_max: slot + 1 */
     struct shared_string_pool texts;
-    struct list ending; /* leases whose keys are about to be deleted: lost, or the front waits for the end */
-    struct list owing;  /* the same, but for nobody: the oldest gives way to a request, see core/window.h */
-    struct list backlog;                 /* releases that are held back */
+    struct list ending;                  /* lost or releasing leases, whose end the front waits for */
+    struct list owing;                   /* releasing, and the front does not wait (window.h) */
+    struct list backlog;                 /* releases that are held back (window.h) */
     uint32_t attempts_max, releases_max; /* names under way to a node: NODE_…_MAX; a test may have less */
-    instant_ns place_ns;                 /* the last place in the queue of what is held back */
-    bool judging;                        /* a clock was set, and it is not known whose */
+    instant_ns place_ns;                 /* the last place in the queue (window.h) */
+    bool judging;                        /* a clock was set, and it is unknown which (node-trust.h) */
     struct shard_schedule schedule;
     struct shard_predecessor predecessor;
     int64_t token_high;  /* the largest token granted here */
-    uint32_t max_ttl_ms; /* the longest lease here: as configured, or resumed with a longer ttl */
-    bool barred;         /* a node is of another fleet: none is asked */
-    uint32_t waiting;    /* leases in LEASE_WAITING: spreads their retries */
-    int64_t trip_ns;     /* how long an attempt takes, smoothed; 0: none yet */
+    uint32_t max_ttl_ms; /* the longest ttl: as configured, or of a resumed lease */
+    bool barred;         /* a node belongs to another fleet: none is asked */
+    uint32_t waiting;    /* leases in LEASE_WAITING */
+    int64_t trip_ns;     /* the time of an attempt, smoothed; 0: unknown */
     struct shard_counters counters;
 };
 

@@ -5,16 +5,16 @@
 
 #include "base/memory-layout.h"
 #include "base/prefetch.h"
+#include "core/attempt.h"
 #include "core/extension-schedule.h"
+#include "core/held-lease.h"
 #include "core/key-refresh.h"
 #include "core/leader-query.h"
-#include "core/attempt.h"
-#include "core/held-lease.h"
 #include "core/lease-table.h"
 #include "core/lease.h"
 #include "core/release.h"
-#include "core/send.h"
 #include "core/retry.h"
+#include "core/send.h"
 
 /* Requests, and as many undo records. */
 static uint32_t leases_max(const struct shard_config *config) {
@@ -70,7 +70,7 @@ void shard_init(struct shard *shard, const struct shard_config *config, const st
     (void) lay_out(shard, config, memory);
 }
 
-/* Its text; records that are owed give way to it, too. */
+/* The name and the tail of the lock value. Owed releases give way to it. */
 static struct shared_string *text_for(struct shard *shard, const struct command *command) {
     struct shared_string *text;
 
@@ -81,8 +81,7 @@ static struct shared_string *text_for(struct shard *shard, const struct command 
     return text;
 }
 
-/* A new lease for the front's request. */
-static void take_on(struct shard *shard, const struct command *command, instant_ns now_ns) {
+static void begin_lease(struct shard *shard, const struct command *command, instant_ns now_ns) {
     struct lease *lease = lease_table_new(shard);
     struct shared_string *text = lease ? text_for(shard, command) : NULL;
     if (!text) {
@@ -113,7 +112,7 @@ static void take_on(struct shard *shard, const struct command *command, instant_
     memcpy(lease->secret, command->secret, sizeof(lease->secret));
     node_trust_outgrow(shard, command->ttl_ms);
     lease->hold_until_ns = command->hold_until_ns;
-    lease->token = command->token; /* of the holder's own word: nothing but the holder relies on it */
+    lease->token = command->token; /* the client's word: only the holder relies on it */
     lease_resume(shard, lease, now_ns);
 }
 
@@ -131,7 +130,7 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
     case COMMAND_CONTEND:
     case COMMAND_RESUME:
         assert(!lease);
-        take_on(shard, command, now_ns);
+        begin_lease(shard, command, now_ns);
         return;
     case COMMAND_LOOK:
         leader_query_begin(shard, command, now_ns);
@@ -156,7 +155,7 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
     case COMMAND_HAND_OVER:
         if (lease)
             key_refresh_begin(shard, lease, command, now_ns);
-        return; /* otherwise it is lost, and the front about to hear it */
+        return; /* otherwise the lease is lost, which the report tells the front */
     }
 }
 
@@ -215,8 +214,8 @@ void shard_freed(struct shard *shard, unsigned node, uint64_t request, instant_n
         attempt_freed(shard, lease, node, now_ns);
 }
 
-/* Those due at the same instant come next: the second one's text, and the third one. */
-static void expect_neighbours(const struct shard *shard, uint32_t item) {
+/* The next leases are those of the same instant: prefetches the second one's text, and the third one. */
+static void prefetch_neighbours(const struct shard *shard, uint32_t item) {
     uint32_t second = timer_queue_neighbour(&shard->due, item),
              third = timer_queue_neighbour(&shard->due, second);
 
@@ -241,7 +240,7 @@ void shard_tick(struct shard *shard, instant_ns now_ns) {
     node_trust_tick(shard, now_ns);
     while (timer_queue_earliest(&shard->due) <= now_ns) {
         uint32_t item = timer_queue_first(&shard->due);
-        expect_neighbours(shard, item);
+        prefetch_neighbours(shard, item);
         if (item < shard->leases.capacity)
             lease_tick(shard, pool_at(&shard->leases, item), now_ns);
         else

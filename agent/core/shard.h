@@ -1,42 +1,42 @@
-/* A keeper's leases and what it believes of the nodes. Pure: it is given the time, the commands and the
- * votes, and gives requests and reports to its sink. Owned by one thread; the simulator drives the same
- * object files.
+/* A shard: the leases of one keeper, and its trust in the nodes. Passes each event to the lease, the leader
+ * query or the node that the event is for.
  *
- * All memory is given at the start, none is allocated later. The sink's functions must not call back into
- * the shard. */
+ * Pure: time, commands and votes come as arguments; requests and reports go to the sink, whose functions
+ * must not call the shard. Memory is given at the start, and none is allocated later. For one thread; the
+ * simulator runs the same object files. */
 #pragma once
 
 #include "core/node-trust.h"
 #include "core/shard-state.h"
 
-/* How much memory shard_init() wants for this configuration. Most of it is never touched. */
+/* The memory for this configuration. Most of it is never touched. */
 size_t shard_memory_bytes(const struct shard_config *config);
 
-/* `memory`: that many zeroed bytes, aligned to 4,096, to be freed by the caller after the shard's last use.
- */
+/* `memory`: zeroed, aligned to 4,096. The caller frees it after the last use of the shard. */
 void shard_init(struct shard *shard, const struct shard_config *config, const struct shard_sink *sink,
                 void *memory);
 
 void shard_command(struct shard *shard, const struct command *command, instant_ns now_ns);
-/* A vote for this ticket is about to come: what it touches may be fetched. */
+
+/* Prefetches the lease of this ticket, whose vote follows soon. */
 void shard_expect(const struct shard *shard, uint64_t ticket);
 
 void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
                 instant_ns now_ns);
 
-/* The front goes on from this process's ledger: its leases stand in the front's lines already. */
+/* The front has the leases of this former process: its other keys are orphans (core/foreign-key.h). */
 void shard_succeed(struct shard *shard, const struct shard_predecessor *predecessor);
 
-/* The node is listened to for the request's name, since then. Or for no name any more. */
+/* A subscription to the request's name began at `since_ns`; all subscriptions on the node ended. */
 void shard_listening(struct shard *shard, unsigned node, uint64_t request, instant_ns since_ns,
                      instant_ns now_ns);
 void shard_deaf(struct shard *shard, unsigned node, instant_ns now_ns);
 
-/* It tells that the key of the request's name may be gone: a hint. */
+/* A message on the node: the key of the request's name may be gone. */
 void shard_freed(struct shard *shard, unsigned node, uint64_t request, instant_ns now_ns);
 
-/* Does what is due by now. */
+/* Does what is due. */
 void shard_tick(struct shard *shard, instant_ns now_ns);
 
-/* When shard_tick() has something to do. */
+/* When shard_tick() is due. */
 instant_ns shard_due_ns(const struct shard *shard);

@@ -125,12 +125,12 @@ MUTATIONS = [
      "request->as.request.epoch != data->epoch || request->as.request.floor_us != data->floor_us ||\n"
      "            request->as.request.generation != data->generation", "data->epoch == UINT32_MAX"),
     ("a token is granted though no majority has accepted it", "agent/core/attempt.c",
-     "if (lease->token == 0 || node_set_count(lease->accepted) >= quorum_of(shard->config.nodes))",
+     "if (lease->token == 0 || shard_is_majority(shard, lease->accepted))",
      "if (now_ns > 0)"),
     ("the largest token seen and one more, without asking again", "agent/core/attempt.c",
      "    else\n        raise_begin(shard, lease, now_ns);\n}",
      "    else {\n        if (lease->token_seen >= lease->token) lease->token = lease->token_seen + 1;\n"
-     "        attempt_granted(shard, lease, now_ns);\n    }\n}"),
+     "        grant(shard, lease, now_ns);\n    }\n}"),
     ("a client believes the agent alone, without a deadline of its own (client)", "tests/sim/client.c",
      "return client->holding && clock_read(&agent_of(client)->clock) < client->deadline_ns;",
      "return client->holding;"),
@@ -189,7 +189,7 @@ MUTATIONS = [
      "            wakeup->sink.subscribe(wakeup->sink.userdata, i, name->text);\n    return name;\n",
      "            wakeup->pending = true;\n    return name;\n"),
     ("releases tell nobody", "agent/core/release.c",
-     "!lease->orphan && node_set_count(lease->maybe) < quorum_of(shard->config.nodes);", "true;"),
+     "!lease->orphan && !shard_is_majority(shard, lease->maybe);", "true;"),
     ("a clock that was set goes unnoticed", "agent/core/clock-offset.c",
      "if (spend(offset, step_ns, received_ns - offset->at_ns)) {", "if (received_ns > 0) {"),
     ("votes of a node whose clock was set count", "agent/core/lease.c", "vote = &no_vote;", ";"),
