@@ -22,14 +22,22 @@ enum command_kind {
     COMMAND_LOOK,      /* who holds the name? */
 };
 
+/* Whose question a report answers. */
+enum report_origin {
+    REPORT_ORIGIN_REQUEST, /* `request` is a request's number */
+    REPORT_ORIGIN_LEADER,  /* COMMAND_LOOK of a session's LEADER: `request` is as in the command */
+    REPORT_ORIGIN_OBSERVE, /* the same of OBSERVE */
+};
+
 struct command {
     enum command_kind kind;
+    enum report_origin origin;
     bool persist;
     bool fencing;          /* contend: the grant gets a token; query: it is wanted */
     uint16_t head_length;  /* of text: the name */
     uint16_t tail_length;  /* then pid, uid and data, as they go into the lock value */
     uint16_t spare_tokens; /* contend: to be reserved with the grant's, for hand-offs */
-    uint64_t request;      /* the front's number for it; never 0, never used twice */
+    uint64_t request;      /* the front's number for it; never 0, for a request's lease never used twice */
     uint32_t ttl_ms;
     uint32_t node_timeout_ms;
     uint32_t heartbeat_ms;        /* 0: none asked */
@@ -63,6 +71,7 @@ enum failure {
     FAILURE_NO_QUORUM,
     FAILURE_QUOTA,
     FAILURE_NOT_HELD, /* resume: the lease has ended */
+    FAILURE_COUNT
 };
 
 enum reason {
@@ -73,7 +82,7 @@ enum reason {
     REASON_MAX_HOLD,
     REASON_CLOSED,
     REASON_UNREAD, /* the front's alone */
-    REASON_LAST = REASON_UNREAD,
+    REASON_COUNT
 };
 
 enum standing {
@@ -86,6 +95,7 @@ enum standing {
 
 struct report {
     enum report_kind kind;
+    enum report_origin origin;
     enum failure failure;
     enum reason reason;
     enum standing standing;

@@ -19,9 +19,10 @@ static void leader_query_end(struct shard *shard, struct leader_query *query) {
     pool_give(&shard->queries, index);
 }
 
-static void fail(struct shard *shard, uint64_t request, enum failure failure, const char *text,
-                 size_t length) {
+static void fail(struct shard *shard, uint64_t request, enum report_origin origin, enum failure failure,
+                 const char *text, size_t length) {
     shard_report(shard, &(struct report){.kind = REPORT_FAILED,
+                                         .origin = origin,
                                          .failure = failure,
                                          .request = request,
                                          .text = text,
@@ -39,12 +40,13 @@ void leader_query_begin(struct shard *shard, const struct command *command, inst
     if (!text) {
         if (index != POOL_NONE)
             pool_give(&shard->queries, index);
-        fail(shard, command->request, FAILURE_QUOTA, full, sizeof(full) - 1);
+        fail(shard, command->request, command->origin, FAILURE_QUOTA, full, sizeof(full) - 1);
         return;
     }
     struct leader_query *query = pool_at(&shard->queries, index);
     *query = (struct leader_query){.serial = query->serial + 1,
                                    .request = command->request,
+                                   .origin = (uint8_t) command->origin,
                                    .text = text,
                                    .fencing = command->fencing,
                                    .asked = nodes};
@@ -135,6 +137,7 @@ void leader_query_vote(struct shard *shard, struct leader_query *query, unsigned
                 same++;
         if (same >= quorum) {
             shard_report(shard, &(struct report){.kind = REPORT_LOOKED,
+                                                 .origin = (enum report_origin) query->origin,
                                                  .request = query->request,
                                                  .foreign_type = vote->foreign_type,
                                                  .text = vote->text,
@@ -173,11 +176,12 @@ void leader_query_tick(struct shard *shard, struct leader_query *query) {
 
     if (shard_is_majority(shard, query->answered)) {
         shard_report(shard, &(struct report){.kind = REPORT_LOOKED,
+                                             .origin = (enum report_origin) query->origin,
                                              .request = query->request,
                                              .undecided = is_undecided(shard, query)});
     } else {
         size_t length = error_text_no_quorum(shard, query->answered, 0, text);
-        fail(shard, query->request, FAILURE_NO_QUORUM, text, length);
+        fail(shard, query->request, (enum report_origin) query->origin, FAILURE_NO_QUORUM, text, length);
     }
     leader_query_end(shard, query);
 }

@@ -15,6 +15,7 @@ struct leader_query {
     uint32_t pool_link;
     uint32_t serial;
     uint64_t request; /* the front's number; 0: the slot is free */
+    uint8_t origin;   /* enum report_origin */
     struct shared_string *text;
     bool fencing; /* the answer has the token */
     bool unsent;  /* waits until each node was examined once */

@@ -31,7 +31,7 @@ bool argument_integer(const struct resp_token *token, int64_t low, int64_t high,
             __builtin_sub_overflow(value, c - '0', &value))
             return false;
     }
-    /* Summed up below zero, where there is one more number. */
+    /* The sum is negative: INT64_MIN has no positive counterpart. */
     if (!negative && __builtin_sub_overflow(0, value, &value))
         return false;
     if (value < low || value > high)
@@ -40,8 +40,8 @@ bool argument_integer(const struct resp_token *token, int64_t low, int64_t high,
     return true;
 }
 
-/* The length of the well-formed UTF-8 sequence at the front (RFC 3629, table of section 4), its code point
- * in *ret; else 0. */
+/* The length of the well-formed UTF-8 sequence at the start (RFC 3629, section 4), or 0. Its code point is
+ * in *ret. */
 static size_t utf8_sequence(const unsigned char *s, size_t length, uint32_t *ret) {
     static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t bytes = s[0] < 0x80             ? 1
@@ -66,10 +66,10 @@ static size_t utf8_sequence(const unsigned char *s, size_t length, uint32_t *ret
     return bytes;
 }
 
-/* The agent's own keys stand beside the leases: see agent/scripts/probe.lua. */
+/* The agent keeps keys of its own beside the leases: agent/scripts/probe.lua. */
 #define RESERVED "redlockd:"
 
-const char *argument_name_trouble(const char *name, size_t length) {
+const char *argument_name_fault(const char *name, size_t length) {
     const unsigned char *at = (const unsigned char *) name;
     size_t bytes;
     uint32_t code;

@@ -1,4 +1,4 @@
-/* Reading and judging the arguments of requests. Nothing here trusts its input. */
+/* Arguments of requests: parsing and checks. The input is not trusted. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,11 +7,14 @@
 
 struct resp_token;
 
-/* Whether the token is this word, whatever its case. `word` in capitals. */
+/* Ids are integers that a double holds exactly. */
+#define ARGUMENT_ID_MAX ((INT64_C(1) << 53) - 1)
+
+/* True if the token is this word, in capitals or not. `word` is in capitals. */
 bool argument_is(const struct resp_token *token, const char *word);
 
-/* A decimal integer without blanks or plus sign within low..high. */
+/* Parses a decimal integer within low..high, without blanks or plus sign. */
 bool argument_integer(const struct resp_token *token, int64_t low, int64_t high, int64_t *ret);
 
-/* What is wrong with this name, as a sentence; NULL when nothing is. */
-const char *argument_name_trouble(const char *name, size_t length);
+/* NULL if the name is allowed; otherwise a sentence about its fault. */
+const char *argument_name_fault(const char *name, size_t length);

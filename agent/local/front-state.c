@@ -3,34 +3,31 @@
 #include <assert.h>
 #include <string.h>
 
-#include "local/command.h"
-#include "local/session.h"
-
-void front_state_init(struct front_state *service, const struct policy *policy,
+void front_state_init(struct front_state *front, const struct policy *policy,
                       const struct front_state_identity *identity, const struct front_state_sink *sink,
                       char *reply, instant_ns now_ns) {
     assert(identity->n_keepers <= KEEPERS_MAX && identity->n_nodes <= NODES_MAX);
 
-    service->policy = *policy;
-    service->identity = *identity;
-    service->sink = *sink;
-    service->reply = reply;
-    list_init(&service->surveyors);
+    front->policy = *policy;
+    front->identity = *identity;
+    front->sink = *sink;
+    front->reply = reply;
+    list_init(&front->listings);
     for (unsigned i = 0; i < KEEPERS_MAX; i++) {
-        service->keepers[i] = (struct front_state_keeper){.counters.extension_margin_permille = 1000};
+        front->keepers[i] = (struct front_state_keeper){.counters.extension_margin_permille = 1000};
         for (unsigned j = 0; j < NODES_MAX; j++) {
-            service->keepers[i].nodes[j] =
+            front->keepers[i].nodes[j] =
                 (struct front_state_node){.since_ns = now_ns, .reason = "not connected yet"};
-            service->keepers[i].figures[j].until_ns = INSTANT_NEVER;
+            front->keepers[i].figures[j].until_ns = INSTANT_NEVER;
         }
     }
 }
 
-void front_state_node_report(struct front_state *service, unsigned keeper, const struct report *report,
+void front_state_node_report(struct front_state *front, unsigned keeper, const struct report *report,
                              instant_ns now_ns) {
-    assert(keeper < service->identity.n_keepers && report->node < service->identity.n_nodes);
+    assert(keeper < front->identity.n_keepers && report->node < front->identity.n_nodes);
 
-    struct front_state_node *view = &service->keepers[keeper].nodes[report->node];
+    struct front_state_node *view = &front->keepers[keeper].nodes[report->node];
     size_t length =
         report->text_length < sizeof(view->reason) ? report->text_length : sizeof(view->reason) - 1;
     if (view->standing != report->standing)
@@ -41,14 +38,6 @@ void front_state_node_report(struct front_state *service, unsigned keeper, const
     view->reason[length] = '\0';
 }
 
-void front_state_surveyed(struct front_state *service, instant_ns now_ns) {
-    list_for_each_safe(node, &service->surveyors) {
-        struct session *session = list_entry(node, struct session, surveyor_link);
-        list_unlink(node);
-        command_surveyed(service, session, now_ns);
-    }
-}
-
 static unsigned badness(enum standing standing) {
     static const unsigned order[] = {
         [NODE_STATE_VOTING] = 0,     [NODE_STATE_PROBING] = 1, [NODE_STATE_QUARANTINED] = 2,
@@ -57,11 +46,11 @@ static unsigned badness(enum standing standing) {
     return order[standing];
 }
 
-struct front_state_node front_state_node(const struct front_state *service, unsigned node) {
-    struct front_state_node worst = service->keepers[0].nodes[node];
+struct front_state_node front_state_node(const struct front_state *front, unsigned node) {
+    struct front_state_node worst = front->keepers[0].nodes[node];
 
-    for (unsigned i = 1; i < service->identity.n_keepers; i++) {
-        const struct front_state_node *view = &service->keepers[i].nodes[node];
+    for (unsigned i = 1; i < front->identity.n_keepers; i++) {
+        const struct front_state_node *view = &front->keepers[i].nodes[node];
         unsigned more = badness(view->standing), most = badness(worst.standing);
         if (more > most || (more == most && worst.reason[0] == '\0'))
             worst = *view;
@@ -73,11 +62,11 @@ static uint32_t larger(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
-struct front_state_node_times front_state_figures(const struct front_state *service, unsigned node) {
-    struct front_state_node_times all = service->keepers[0].figures[node];
+struct front_state_node_times front_state_figures(const struct front_state *front, unsigned node) {
+    struct front_state_node_times all = front->keepers[0].figures[node];
 
-    for (unsigned i = 1; i < service->identity.n_keepers; i++) {
-        const struct front_state_node_times *one = &service->keepers[i].figures[node];
+    for (unsigned i = 1; i < front->identity.n_keepers; i++) {
+        const struct front_state_node_times *one = &front->keepers[i].figures[node];
         const struct front_state_node_times sum = all;
         if (!all.known)
             all = *one;
@@ -95,10 +84,10 @@ struct front_state_node_times front_state_figures(const struct front_state *serv
     return all;
 }
 
-unsigned front_state_voting(const struct front_state *service) {
+unsigned front_state_voting(const struct front_state *front) {
     unsigned voting = 0;
 
-    for (unsigned i = 0; i < service->identity.n_nodes; i++)
-        voting += front_state_node(service, i).standing == NODE_STATE_VOTING;
+    for (unsigned i = 0; i < front->identity.n_nodes; i++)
+        voting += front_state_node(front, i).standing == NODE_STATE_VOTING;
     return voting;
 }

@@ -55,7 +55,7 @@ struct front_state_sink {
     void (*write)(void *userdata, struct session *session, const char *bytes, size_t length);
     /* LEADER, OBSERVE: ask the name's keeper. `request` comes back in the report. */
     void (*look)(void *userdata, uint64_t name_hash, const struct command *command);
-    /* Ask all keepers for their counters; front_state_surveyed() follows. */
+    /* Ask all keepers for their counters; listing_counted() follows. */
     void (*survey)(void *userdata);
     /* PAGE: makes the session's page, and sends its descriptor with the first byte that is written next. 0,
      * or a negative errno. */
@@ -69,37 +69,34 @@ enum { REPLY_BYTES_MAX = 300 * 1024 };
 
 struct front_state {
     struct registry registry;
-    struct observe_table observatory;
+    struct observe_table observers;
     struct policy policy;
     struct front_state_identity identity;
     struct front_state_sink sink;
     struct front_state_keeper keepers[KEEPERS_MAX];
-    struct list surveyors; /* sessions that wait for the keepers' counters */
+    struct list listings; /* sessions that wait for the keepers' counters: listing.h */
     uint32_t sessions;
     struct ledger *ledger; /* NULL: nothing is kept for a successor */
     bool draining;
     char *reply; /* REPLY_BYTES_MAX, where replies are composed; the caller's */
 };
 
-/* The registry and the observatory are initialised by the caller, with session_outcome() and observe_hint()
+/* The registry and the observatory are initialised by the caller, with outcome_deliver() and observe_hint()
  * as the registry's sink. */
-void front_state_init(struct front_state *service, const struct policy *policy,
+void front_state_init(struct front_state *front, const struct policy *policy,
                       const struct front_state_identity *identity, const struct front_state_sink *sink,
                       char *reply, instant_ns now_ns);
 
 /* A keeper's word about a node. */
-void front_state_node_report(struct front_state *service, unsigned keeper, const struct report *report,
+void front_state_node_report(struct front_state *front, unsigned keeper, const struct report *report,
                              instant_ns now_ns);
 
-/* All keepers have told their counters (or will not): the sessions that asked get their replies. */
-void front_state_surveyed(struct front_state *service, instant_ns now_ns);
-
 /* A node as the keepers together see it: the least good standing among them. */
-struct front_state_node front_state_node(const struct front_state *service, unsigned node);
+struct front_state_node front_state_node(const struct front_state *front, unsigned node);
 
 /* And its figures: the longest times of all keepers; but the first of them that may bless it does it for
  * all. */
-struct front_state_node_times front_state_figures(const struct front_state *service, unsigned node);
+struct front_state_node_times front_state_figures(const struct front_state *front, unsigned node);
 
 /* How many nodes vote for every keeper. */
-unsigned front_state_voting(const struct front_state *service);
+unsigned front_state_voting(const struct front_state *front);

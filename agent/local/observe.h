@@ -1,30 +1,29 @@
-/* Who observes which names (OBSERVE), and what was last told of each name's leader. Pure, owned by the front
- * thread.
+/* Observation of leaders (OBSERVE): which sessions observe which names, and the last known leader of each
+ * name. Owned by the front thread.
  *
- * Each observed name has one entry, whatever the number of its observers. Its keeper is asked who holds it
- * (COMMAND_LOOK, as for LEADER) from time to time, at the end of the validity that was seen, and at once
- * when the registry hints at a change on this host; one question at a time. Observers are told what a
- * majority says, when it differs from what they were told. */
+ * Each observed name has one entry for all its observers. The name's keeper is queried as for LEADER:
+ * periodically, at the end of the validity that the last answer showed, and at once after a hint that the
+ * leader has changed on this host; one query a name at a time. Observers get a push when the majority's
+ * answer differs from the last push. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/timer-queue.h"
 #include "base/list.h"
 #include "base/pool.h"
 #include "base/random.h"
 #include "base/shared-string.h"
+#include "base/timer-queue.h"
 #include "core/event.h"
 
+struct call;
 struct front_state;
 struct session;
-struct resp_token;
 
-/* What is known of a name's leader. */
 enum observe_leadership {
-    LEADERSHIP_NEW,     /* nothing yet: nobody was told anything */
-    LEADERSHIP_UNKNOWN, /* no majority has answered for a while */
+    LEADERSHIP_NEW,     /* no answer yet, no push yet */
+    LEADERSHIP_UNKNOWN, /* no majority has answered for UNKNOWN_MS */
     LEADERSHIP_FREE,
     LEADERSHIP_HELD,
 };
@@ -36,20 +35,20 @@ struct observe_name {
     struct shared_string *name;
     struct list observers;
     struct shared_string *value; /* LEADERSHIP_HELD: the holder's lock value, or: */
-    bool foreign_type;           /* the type of what is no lock */
+    bool foreign_type;           /* the type of a key that is no string */
     int64_t token;
-    instant_ns since_ns;   /* this leadership was first seen */
-    instant_ns unheard_ns; /* of the first question that no majority answered; INSTANT_NEVER: none since */
-    instant_ns looked_ns;  /* the last question went out */
-    uint32_t hunt_ms;      /* a change was hinted at and not seen yet: to the next question; 0: none was */
-    uint8_t leadership;    /* enum observe_leadership */
-    bool looking;          /* a question is under way */
-    bool hinted;           /* since the last question */
+    instant_ns since_ns;      /* first answer of this leadership */
+    instant_ns unanswered_ns; /* first query in a row without a majority; INSTANT_NEVER: none */
+    instant_ns queried_ns;    /* last query sent */
+    uint32_t chase_ms;        /* after a hint, until the change shows: delay of the next query; 0: no hint */
+    uint8_t leadership;       /* enum observe_leadership */
+    bool querying;            /* a query is under way */
+    bool hinted;              /* since the last query was sent */
 };
 
 struct observe_entry {
     uint32_t pool_link;
-    uint32_t entry; /* its place in the ledger */
+    uint32_t entry; /* its entry in the ledger */
     struct session *session;
     struct observe_name *observed;
     struct list session_link;
@@ -58,44 +57,38 @@ struct observe_entry {
 
 struct observe_table {
     struct pool names;
-    struct pool observations;
-    struct timer_queue due; /* names without a question under way */
+    struct pool entries;
+    struct timer_queue due; /* names without a query under way */
     struct shared_string_pool texts;
     uint32_t *buckets; /* index + 1 */
     struct random random;
-    unsigned looking; /* questions under way */
+    unsigned querying; /* queries under way */
 };
 
 size_t observe_memory_bytes(void);
 
-/* `memory`: that many zeroed bytes, aligned to 4,096, to be freed by the caller after the last use. `seed`:
- * for jitter. */
-void observe_init(struct observe_table *observatory, uint64_t seed, void *memory);
+/* `memory`: that many zeroed bytes, aligned to 4,096, which the caller frees after the last use. `seed`: for
+ * jitter. */
+void observe_init(struct observe_table *table, uint64_t seed, void *memory);
 
 /* OBSERVE and UNOBSERVE. */
-void observe_command(struct session *session, struct front_state *service,
-                     const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns);
-void observe_command_end(struct session *session, struct front_state *service,
-                         const struct resp_token *arguments, size_t n_arguments, instant_ns now_ns);
+void observe_command(const struct call *call);
+void observe_command_end(const struct call *call);
 
-/* The session of a former process goes on observing it: it is told who leads, anew. */
-void observe_restore(struct front_state *service, struct session *session, const char *name, size_t length,
-                     instant_ns now_ns);
+/* The session of a former process goes on observing the name: the leader is pushed again. */
+void observe_restore(struct session *session, const char *name, size_t length, instant_ns now_ns);
 
-/* The session observes no more. */
-void observe_end(struct session *session, struct front_state *service);
+/* Ends all observations of the session. */
+void observe_end(struct session *session);
 
-/* A request of this host has got the name, or has it no more: who leads is asked at once. */
-void observe_hint(struct front_state *service, uint64_t name_hash, const char *name, size_t length);
+/* A request of this host has acquired or released the name: its leader is queried at once. */
+void observe_hint(struct front_state *front, uint64_t name_hash, const char *name, size_t length);
 
-/* Whether a report answers a question of ours, rather than LEADER's. */
-bool observe_asked(uint64_t request);
+/* The answer to a query. */
+void observe_report(struct front_state *front, const struct report *report, instant_ns now_ns);
 
-/* It does: observers are told what is new. */
-void observe_looked(struct front_state *service, const struct report *report, instant_ns now_ns);
+/* Sends the queries that are due. */
+void observe_tick(struct front_state *front, instant_ns now_ns);
 
-/* Asks what is due. */
-void observe_tick(struct front_state *service, instant_ns now_ns);
-
-/* When observe_tick() has something to do. */
-instant_ns observe_due_ns(const struct front_state *service);
+/* When observe_tick() is due next. */
+instant_ns observe_due_ns(const struct front_state *front);

@@ -1,22 +1,20 @@
-/* The options of commands: a table for each command says which there are, and from it follow how a request
- * is read, how many arguments it may have, and what is said of a wrong one. */
+/* The options of commands. Each command has a table of its options, from which follow how a request is
+ * parsed, how many arguments it may have, and the error for a wrong one. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct resp_token;
-struct front_state;
-struct session;
+struct call;
 
 enum option_kind {
     OPTION_FLAG,         /* the word alone */
-    OPTION_MILLISECONDS, /* a number behind it */
-    OPTION_BYTES,        /* at most DATA_BYTES_MAX behind it */
+    OPTION_MILLISECONDS, /* the word and a number */
+    OPTION_BYTES,        /* the word and at most DATA_BYTES_MAX bytes */
 };
 
-/* In place of a bound: the agent's max_ttl. */
+/* As a bound: the agent's max_ttl. */
 enum { OPTION_MAX_TTL = -2 };
 
 struct option {
@@ -27,16 +25,15 @@ struct option {
 
 struct option_value {
     bool given;
-    int64_t ms; /* untouched when it is not given */
+    int64_t ms; /* unchanged when the option is not given */
     const char *bytes;
     size_t length;
 };
 
-/* As many as a request of the most options has arguments. */
+/* The number of arguments of a request with all options. */
 size_t option_arguments_max(const struct option *options, size_t n_options);
 
-/* Reads options in any order, each at most once, into `values`, which are in the table's order. False when
- * one is wrong: the session has got the error. */
-bool option_read(struct session *session, struct front_state *service, const struct option *options,
-                 size_t n_options, const struct resp_token *arguments, size_t n_arguments,
+/* Parses the call's arguments behind the first `n_skipped`: options in any order, each at most once.
+ * `values` are in the table's order. False: an option is wrong, and the session has got the error. */
+bool option_read(const struct call *call, size_t n_skipped, const struct option *options, size_t n_options,
                  struct option_value *values);

@@ -5,6 +5,7 @@
 
 #include "base/prefetch.h"
 #include "local/wait-queue.h"
+#include "local/rejection.h"
 #include "local/request.h"
 #include "local/recovery/restore.h"
 
@@ -325,13 +326,6 @@ static void contended(struct registry *registry, struct request *request, const 
 
 static void failed(struct registry *registry, struct request *request, const struct report *report,
                    instant_ns now_ns) {
-    static const char *const errors[] = {
-        [FAILURE_BUSY] = "BUSY",
-        [FAILURE_NO_QUORUM] = "NOQUORUM",
-        [FAILURE_QUOTA] = "QUOTA",
-        [FAILURE_NOT_HELD] = "NOTHELD",
-    };
-
     if (request->state == REQUEST_HELD && request->restored && !request->abandoned) {
         restore_not_found(registry, request, now_ns);
         return;
@@ -344,7 +338,7 @@ static void failed(struct registry *registry, struct request *request, const str
     }
     request_tell(registry, request,
                  &(struct request_outcome){.kind = OUTCOME_FAILED,
-                                           .error = errors[report->failure],
+                                           .error = rejection_word(report->failure),
                                            .text = report->text,
                                            .text_length = report->text_length},
                  now_ns);

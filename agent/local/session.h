@@ -1,98 +1,71 @@
-/* One client connection's protocol state: who it is, what it holds, what it waits for. Pure, owned by the
- * front thread. Requests are answered in order: while one is under way, session_ready() is false and the
- * caller feeds no more. */
+/* A session: one client connection, as the front knows it. Owned by the front thread.
+ *
+ * The session answers requests in order: while a request is under way, session_ready() is false, and the
+ * connection passes no further request to command_run(). */
 #pragma once
 
 #include <stdbool.h>
 
 #include "local/front-state.h"
-#include "resp.h"
 
 enum session_state {
     SESSION_READY,
-    SESSION_ACQUIRING,
-    SESSION_RELEASING,
-    SESSION_LOOKING,
-    SESSION_SURVEYING,
-    SESSION_QUITTING, /* QUIT was answered: close when the output is sent */
+    SESSION_ACQUIRING, /* waits for the outcome of `awaited` */
+    SESSION_RELEASING, /* the same */
+    SESSION_QUERYING,  /* LEADER: waits for the keeper's report */
+    SESSION_LISTING,   /* STATUS, NODES, INFO: waits for the keepers' counters */
+    SESSION_QUITTING,  /* closes when its output is sent */
 };
 
 enum { SESSION_NAME_BYTES_MAX = 64 };
 
 struct session {
-    struct admission_requester requester; /* first: the registry's */
-    uint64_t id;
-    uint64_t looking; /* the LEADER request under way */
-    int protocol;     /* 2 or 3 */
+    struct admission_requester requester; /* first: the registry's part */
+    struct front_state *front;
+    uint64_t id;  /* 0: the session has ended */
+    int protocol; /* RESP 2 or 3 */
     pid_t pid;
     uid_t uid;
     enum session_state state;
-    bool pushes;                /* RESP2: ASYNC or OBSERVE was used */
-    bool unhurried;             /* what was written last may wait a moment for what follows it */
-    uint32_t written;           /* bytes that it was told so far, modulo 2^32 */
-    uint8_t surveying;          /* enum command_survey: which listing waits */
-    struct deadline_page *page; /* the caller's; NULL until PAGE */
-    struct request *awaited;    /* of SESSION_ACQUIRING and SESSION_RELEASING */
-    struct list observations;   /* of names' leaders, see observe.h */
+    bool pushes;                /* RESP2: the client used ASYNC or OBSERVE, so expects pushes */
+    bool unhurried;             /* the last output may wait a moment for what follows */
+    uint32_t written;           /* bytes of output so far, modulo 2^32 */
+    uint8_t listing;            /* enum listing_kind, in SESSION_LISTING */
+    struct deadline_page *page; /* the connection's; NULL until PAGE */
+    struct request *awaited;    /* in SESSION_ACQUIRING and SESSION_RELEASING */
+    struct list observations;   /* see observe.h */
     unsigned n_observations;
-    struct list surveyor_link;
-    instant_ns asked_ns; /* of a request that a former process has left unanswered; 0: none */
+    struct list listing_link; /* in the front's `listings` */
+    instant_ns asked_ns;      /* of a request that a former process left unanswered; 0: none */
     char name[SESSION_NAME_BYTES_MAX + 1];
 };
 
-void session_init(struct session *session, struct front_state *service, uint64_t id, pid_t pid, uid_t uid);
-
-/* Ends it. Its leases are released at once, its requests withdrawn. Idempotent. */
-void session_end(struct session *session, struct front_state *service, instant_ns now_ns);
-
-/* Ends it because the agent closes the connection while the client's process may live: tells `lost` for each
- * lease and deletes nothing before its deadline. Returns true when leases stay that session_end() must
- * release when the process dies. */
-bool session_expel(struct session *session, struct front_state *service, const char *why, instant_ns now_ns);
+void session_init(struct session *session, struct front_state *front, uint64_t id, pid_t pid, uid_t uid);
 
 static inline bool session_ready(const struct session *session) {
     return session->state == SESSION_READY;
 }
 
-/* It has no more on the way than it may: otherwise nothing is to be taken from it until the registry says
- * so. */
-static inline bool session_may_ask(struct session *session, struct front_state *service) {
-    return registry_may_ask(&service->registry, session, session->uid);
+/* The session waits for the outcome of this request, in the state given. */
+static inline void session_await(struct session *session, struct request *request,
+                                 enum session_state state) {
+    session->state = state;
+    session->awaited = request;
 }
 
-/* One request: `tokens` are its items, at least one. */
-void session_request(struct session *session, struct front_state *service, const struct resp_token *tokens,
-                     size_t n_tokens, instant_ns now_ns);
+/* The session has its answer and takes the next request. */
+static inline void session_proceed(struct session *session) {
+    session->state = SESSION_READY;
+    session->awaited = NULL;
+}
 
-/* The registry's sink. */
-void session_outcome(void *service, struct request *request, const struct request_outcome *outcome,
-                     instant_ns now_ns);
+/* False: the session, or its user, has as many requests under way as it may. The connection reads nothing
+ * until the registry's sink reports `ready`. */
+static inline bool session_may_ask(struct session *session) {
+    return registry_may_ask(&session->front->registry, session, session->uid);
+}
 
-/* The answer to a LEADER. */
-void session_looked(struct session *session, struct front_state *service, const struct report *report);
-
-/* Who has a name's key: its lock value, or (foreign_type) the type of what is no lock. */
-struct session_holder {
-    const char *value;
-    size_t length;
-    bool foreign_type;
-    int64_t token;
-};
-
-/* Pairs of a map, so many: holder, host, fence and data, as they stand in the lock value; and the type,
- * where there is no such value. */
-size_t session_holder_pairs(const struct session_holder *holder);
-void session_put_holder(struct resp_writer *writer, const struct session_holder *holder);
-
-/* Tells that the agent is about to stop. */
-void session_tell_draining(struct session *session, struct front_state *service);
-
-/* An error reply: "WORD text". */
-void session_error(struct session *session, struct front_state *service, const char *word,
-                   const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-/* The reply under composition in service->reply: begin, put, send. */
-struct resp_writer session_compose(struct front_state *service);
-void session_send(struct session *session, struct front_state *service, const struct resp_writer *writer);
-
-const char *session_reason_word(enum reason reason);
+/* True if the client accepts pushes. */
+static inline bool session_takes_pushes(const struct session *session) {
+    return session->protocol == 3 || session->pushes;
+}

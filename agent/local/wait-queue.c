@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "local/refusal-text.h"
+#include "local/rejection.h"
 #include "local/request.h"
 
 struct request *wait_queue_first(const struct name_table_entry *name) {
@@ -102,8 +102,8 @@ void wait_queue_withdraw(struct registry *registry, struct request *request) {
 }
 
 void wait_queue_turn_away(struct registry *registry, struct request *request, instant_ns now_ns) {
-    char text[REFUSAL_TEXT_BYTES];
-    const char *error = refusal_text(request, holder_of(request->name), now_ns, text);
+    char text[REJECTION_TEXT_BYTES];
+    const char *error = rejection_text(request, holder_of(request->name), now_ns, text);
 
     request_tell_failed(registry, request, error, text, now_ns);
     request_silence(registry, request);

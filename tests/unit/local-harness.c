@@ -5,6 +5,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "local/command.h"
+#include "local/outcome.h"
+#include "resp.h"
+
 struct local_harness harness;
 
 static char reply_buffer[REPLY_BYTES_MAX];
@@ -27,7 +31,8 @@ static void on_write(void *userdata, struct session *session, const char *bytes,
 
 static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
                        instant_ns now_ns) {
-    session_outcome(userdata, request, outcome, now_ns);
+    (void) userdata;
+    outcome_deliver(request, outcome, now_ns);
 }
 
 static void *reserve(size_t bytes) {
@@ -50,17 +55,17 @@ void local_harness_begin(const struct local_harness_setup *setup) {
     harness.now_ns = 1000 * NS_PER_S;
     sink.write = on_write;
     registry_sink.outcome = on_outcome;
-    registry_sink.userdata = &harness.service;
+    registry_sink.userdata = &harness.front;
     registry_bytes = registry_memory_bytes(setup->requests_max);
     registry_memory = reserve(registry_bytes);
     observe_memory = reserve(observe_memory_bytes());
-    registry_init(&harness.service.registry, &registry_sink, setup->requests_max, setup->limit, key,
+    registry_init(&harness.front.registry, &registry_sink, setup->requests_max, setup->limit, key,
                   registry_memory);
-    observe_init(&harness.service.observatory, 7, observe_memory);
-    front_state_init(&harness.service, &policy, &setup->identity, &sink, reply_buffer, harness.now_ns);
+    observe_init(&harness.front.observers, 7, observe_memory);
+    front_state_init(&harness.front, &policy, &setup->identity, &sink, reply_buffer, harness.now_ns);
     assert(setup->sessions <= SESSIONS_MAX);
     for (unsigned i = 0; i < setup->sessions; i++)
-        session_init(&harness.sessions[i], &harness.service, i + 1, (pid_t) (100 + i), 1000);
+        session_init(&harness.sessions[i], &harness.front, i + 1, (pid_t) (100 + i), 1000);
 }
 
 void ask_bytes(unsigned session, const char *bytes, size_t length) {
@@ -74,8 +79,8 @@ void ask_bytes(unsigned session, const char *bytes, size_t length) {
     }
     long used = resp_parse_request(bytes, length, &limits, tokens, &n);
     assert(used == (long) length && n > 0);
-    session_request(&harness.sessions[session], &harness.service, tokens, n, harness.now_ns);
-    observe_tick(&harness.service, harness.now_ns);
+    command_run(&harness.sessions[session], tokens, n, harness.now_ns);
+    observe_tick(&harness.front, harness.now_ns);
 }
 
 void ask(unsigned session, const char *line) {

@@ -2,13 +2,16 @@
  * and pushes come out as bytes. The keeper is the test's. */
 #pragma once
 
-#include "local/command.h"
+#include "local/disconnect.h"
+#include "local/leader.h"
+#include "local/listing.h"
+#include "local/observe.h"
 #include "local/session.h"
 
 enum { LISTENERS = 8, SESSIONS_MAX = 1008, OUTPUT_MAX = 400 * 1024 };
 
 extern struct local_harness {
-    struct front_state service;
+    struct front_state front;
     struct session sessions[SESSIONS_MAX];
     char output[LISTENERS][OUTPUT_MAX]; /* of the first sessions */
     size_t output_length[LISTENERS];

@@ -376,7 +376,7 @@ static void begin_service(void) {
     memset(next_memory, 0, bytes);
     ledger_init(&next, &size, COUNT_AT, &identity, next_memory);
     local_harness_begin(&setup);
-    harness.service.ledger = &next;
+    harness.front.ledger = &next;
     for (unsigned i = 0; i < SESSIONS; i++) {
         harness.sessions[i].id = session_id(i);
         ledger_open(&next, i, session_id(i));
@@ -390,7 +390,7 @@ static void report(uint64_t request, enum report_kind kind) {
                                   .deadline_ns = harness.now_ns + NS_PER_S,
                                   .text = secret,
                                   .text_length = SECRET_BYTES};
-    registry_report(&harness.service.registry, &report, harness.now_ns);
+    registry_report(&harness.front.registry, &report, harness.now_ns);
 }
 
 /* All that a successor does with it; each lease is found, or not, and all come to their ends. */
@@ -401,20 +401,20 @@ static unsigned live_on(const struct ledger_reader *reader, unsigned luck) {
                                             .whole = session_whole,
                                             .dead = process_dead,
                                             .order = order};
-    struct registry *registry = &harness.service.registry;
+    struct registry *registry = &harness.front.registry;
     const struct request *request;
 
     begin_service();
     memset(order, 0, sizeof(order));
-    unsigned held = ledger_writer_restore(&harness.service, &past, harness.now_ns).held;
+    unsigned held = ledger_writer_restore(&harness.front, &past, harness.now_ns).held;
     for (uint32_t slot = 0; (request = registry_next(registry, &slot)); luck = luck * 5 + 1)
         report(registry_id(registry, request), luck & 4 ? REPORT_GRANTED : REPORT_FAILED);
     restore_end(registry, harness.now_ns);
     for (unsigned i = 0; i < 3; i++)
-        session_end(&harness.sessions[i], &harness.service, harness.now_ns);
+        disconnect_end(&harness.sessions[i], harness.now_ns);
     registry_tick(registry, harness.now_ns + 48 * 3600 * NS_PER_S);
     for (unsigned i = 3; i < SESSIONS; i++)
-        session_end(&harness.sessions[i], &harness.service, harness.now_ns);
+        disconnect_end(&harness.sessions[i], harness.now_ns);
     return held;
 }
 

@@ -40,7 +40,7 @@ static void begin(void) {
 static void report(uint64_t request, enum report_kind kind) {
     const struct report report = {
         .kind = kind, .request = request, .deadline_ns = harness.now_ns + 9898 * NS_PER_MS, .token = 7};
-    registry_report(&harness.service.registry, &report, harness.now_ns);
+    registry_report(&harness.front.registry, &report, harness.now_ns);
 }
 
 static uint64_t hold(unsigned session, const char *line) {
@@ -51,12 +51,12 @@ static uint64_t hold(unsigned session, const char *line) {
 }
 
 static void end(unsigned session) {
-    session_end(&harness.sessions[session], &harness.service, harness.now_ns);
+    disconnect_end(&harness.sessions[session], harness.now_ns);
 }
 
 static void pass_ms(int64_t ms) {
     harness.now_ns += ms * NS_PER_MS;
-    registry_tick(&harness.service.registry, harness.now_ns);
+    registry_tick(&harness.front.registry, harness.now_ns);
 }
 
 static void test_session_ends(void) {
@@ -78,7 +78,7 @@ static void test_session_ends(void) {
        "but when its time is over, extended or not");
     is_int(commands[2].kind, COMMAND_CONTEND, "then the next in line contends");
     report(id, REPORT_RELEASED);
-    is_int(harness.service.registry.requests.taken, 1, "nothing is left of it");
+    is_int(harness.front.registry.requests.taken, 1, "nothing is left of it");
 }
 
 static void test_released(void) {
@@ -124,7 +124,7 @@ static void test_nothing_is_kept(void) {
 
     begin();
     uint64_t id = hold(0, "ACQUIRE job LINGER 250");
-    registry_find(&harness.service.registry, id)->kept_ns = &kept_ns;
+    registry_find(&harness.front.registry, id)->kept_ns = &kept_ns;
     end(0);
     pass_ms(100);
     report(id, REPORT_EXTENDED);
@@ -134,7 +134,7 @@ static void test_nothing_is_kept(void) {
 static void test_expelled(void) {
     begin();
     (void) hold(0, "ACQUIRE job LINGER 250");
-    (void) session_expel(&harness.sessions[0], &harness.service, "malformed", harness.now_ns);
+    (void) disconnect_expel(&harness.sessions[0], "malformed", harness.now_ns);
     pass_ms(1000);
     end(0);
     is_int(last_command()->kind, COMMAND_ABANDON,

@@ -63,13 +63,13 @@ static const char *heard(unsigned session) {
 
 static void answer_with(const struct report *given) {
     struct report report = *given;
-    uint64_t request = keeper.look.request;
 
-    assert(command_is_look(request) && observe_asked(request));
-    report.request = request;
+    assert(keeper.look.origin == REPORT_ORIGIN_OBSERVE && keeper.look.request != 0);
+    report.origin = keeper.look.origin;
+    report.request = keeper.look.request;
     report.text_length = report.text ? (uint16_t) strlen(report.text) : 0;
-    observe_looked(&harness.service, &report, harness.now_ns);
-    observe_tick(&harness.service, harness.now_ns);
+    observe_report(&harness.front, &report, harness.now_ns);
+    observe_tick(&harness.front, harness.now_ns);
 }
 
 /* The majority's answer to the question under way; NULL: nobody holds it. */
@@ -87,9 +87,9 @@ static bool question_within_ms(int64_t ms) {
     unsigned before = keeper.looks;
     instant_ns until_ns = harness.now_ns + ms * NS_PER_MS;
 
-    while (keeper.looks == before && observe_due_ns(&harness.service) <= until_ns) {
-        harness.now_ns = instant_max(harness.now_ns, observe_due_ns(&harness.service));
-        observe_tick(&harness.service, harness.now_ns);
+    while (keeper.looks == before && observe_due_ns(&harness.front) <= until_ns) {
+        harness.now_ns = instant_max(harness.now_ns, observe_due_ns(&harness.front));
+        observe_tick(&harness.front, harness.now_ns);
     }
     if (keeper.looks == before)
         harness.now_ns = until_ns;
@@ -226,13 +226,13 @@ static void test_hints(void) {
     struct report report = granted;
     report.request = keeper.contender;
     report.deadline_ns = harness.now_ns + 9 * NS_PER_S;
-    registry_report(&harness.service.registry, &report, harness.now_ns);
-    observe_tick(&harness.service, harness.now_ns);
+    registry_report(&harness.front.registry, &report, harness.now_ns);
+    observe_tick(&harness.front, harness.now_ns);
     is_int(keeper.looks, before, "a grant of another name is nothing");
     ask(2, "ACQUIRE job");
     report.request = keeper.contender;
-    registry_report(&harness.service.registry, &report, harness.now_ns);
-    observe_tick(&harness.service, harness.now_ns);
+    registry_report(&harness.front.registry, &report, harness.now_ns);
+    observe_tick(&harness.front, harness.now_ns);
     is_int(keeper.looks, before + 1, "a grant on this host is looked for at once");
     answer(NULL, 0);
     instant_ns from_ns = harness.now_ns;
@@ -242,14 +242,14 @@ static void test_hints(void) {
     answer(value, 7);
     (void) heard(0);
     ok(!question_within_ms(800), "what is found is looked for no more");
-    session_end(&harness.sessions[2], &harness.service, harness.now_ns);
+    disconnect_end(&harness.sessions[2], harness.now_ns);
     before = keeper.looks;
-    observe_tick(&harness.service, harness.now_ns);
+    observe_tick(&harness.front, harness.now_ns);
     is_int(keeper.looks, before + 1, "so is the end of its holder");
     ask(3, "ACQUIRE job WAIT -1");
     report.request = keeper.contender;
-    registry_report(&harness.service.registry, &report, harness.now_ns);
-    observe_tick(&harness.service, harness.now_ns);
+    registry_report(&harness.front.registry, &report, harness.now_ns);
+    observe_tick(&harness.front, harness.now_ns);
     is_int(keeper.looks, before + 1, "one question at a time");
     answer(NULL, 0);
     is_string(heard(0), nobody, "what it finds is told");
@@ -278,7 +278,7 @@ static void test_crowd(void) {
 
 static void test_ends(void) {
     begin_observing();
-    is_int(harness.service.observatory.observations.taken, 1, "an observation");
+    is_int(harness.front.observers.entries.taken, 1, "an observation");
     (void) heard(0);
     ask(0, "OBSERVE job");
     is_string(heard(0), ":0\r\n", "a second OBSERVE of the same name is nothing");
@@ -292,14 +292,14 @@ static void test_ends(void) {
     (void) heard(0);
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
     is_string(heard(0), "", "nothing is told afterwards");
-    is_int(harness.service.observatory.names.taken, 0, "the name is forgotten with its last answer");
+    is_int(harness.front.observers.names.taken, 0, "the name is forgotten with its last answer");
     ok(!question_within_ms(5000), "and asked for no more");
     ask(0, "OBSERVE job");
     ask(0, "OBSERVE other");
     ask(1, "OBSERVE job");
-    (void) session_expel(&harness.sessions[0], &harness.service, "malformed", harness.now_ns);
-    session_end(&harness.sessions[1], &harness.service, harness.now_ns);
-    is_int(harness.service.observatory.observations.taken, 0, "a session's end ends its observations");
+    (void) disconnect_expel(&harness.sessions[0], "malformed", harness.now_ns);
+    disconnect_end(&harness.sessions[1], harness.now_ns);
+    is_int(harness.front.observers.entries.taken, 0, "a session's end ends its observations");
 }
 
 static void test_limits(void) {

@@ -33,14 +33,14 @@ static struct finds {
 
 /* The keeper's number of a request is another than its id: these tests speak of ids alone. */
 static void on_command(void *userdata, uint64_t hash, const struct command *command) {
-    const struct request *request = keeper_handle_find(&harness.service.registry.numbers, command->request);
+    const struct request *request = keeper_handle_find(&harness.front.registry.numbers, command->request);
 
     (void) userdata;
     (void) hash;
     assert(keeper.n_commands < COMMANDS_MAX);
     keeper.commands[keeper.n_commands] = *command;
     if (request)
-        keeper.commands[keeper.n_commands].request = registry_id(&harness.service.registry, request);
+        keeper.commands[keeper.n_commands].request = registry_id(&harness.front.registry, request);
     keeper.n_commands++;
 }
 
@@ -70,7 +70,7 @@ static void begin_process(uint32_t requests_max, instant_ns now_ns) {
     harness.now_ns = now_ns;
     memory = fresh_memory();
     ledger_init(&ledger, &size, 0, &identity, memory);
-    harness.service.ledger = &ledger;
+    harness.front.ledger = &ledger;
     for (unsigned i = 0; i < LISTENERS; i++) {
         harness.sessions[i].id = session_id(i);
         harness.sessions[i].protocol = 3;
@@ -121,16 +121,16 @@ static void replace(void) {
         (void) munmap(past_memory, ledger_bytes(&size));
     past_memory = memory;
     begin_process(finds.requests_max, harness.now_ns);
-    harness.service.policy.max_ttl_ms = finds.max_ttl_ms;
+    harness.front.policy.max_ttl_ms = finds.max_ttl_ms;
     memset(order, 0, sizeof(order));
     assert(ledger_reader_init(&past.reader, past_memory, ledger_bytes(&size)));
-    result = ledger_writer_restore(&harness.service, &past, harness.now_ns);
+    result = ledger_writer_restore(&harness.front, &past, harness.now_ns);
     for (unsigned i = 0; i < LISTENERS; i++)
         flush(i);
 }
 
 static void serve(void) {
-    restore_end(&harness.service.registry, harness.now_ns);
+    restore_end(&harness.front.registry, harness.now_ns);
 }
 
 /* --- */
@@ -164,7 +164,7 @@ static unsigned count_commands(enum command_kind kind, uint64_t request) {
 static void report_with(uint64_t request, enum report_kind kind, enum failure failure) {
     static const char secret[SECRET_BYTES] = "abcdefghijklmnopqrst";
     bool granted = kind == REPORT_GRANTED;
-    const struct request *found = registry_find(&harness.service.registry, request);
+    const struct request *found = registry_find(&harness.front.registry, request);
     const struct report report = {.kind = kind,
                                   .request = found ? found->number : request,
                                   .failure = failure,
@@ -173,7 +173,7 @@ static void report_with(uint64_t request, enum report_kind kind, enum failure fa
                                   .token_last = 71,
                                   .text = granted ? secret : "why",
                                   .text_length = granted ? SECRET_BYTES : 3};
-    registry_report(&harness.service.registry, &report, harness.now_ns);
+    registry_report(&harness.front.registry, &report, harness.now_ns);
 }
 
 static void report(uint64_t request, enum report_kind kind) {
@@ -182,7 +182,7 @@ static void report(uint64_t request, enum report_kind kind) {
 
 static void pass_ms(int64_t ms) {
     harness.now_ns += ms * NS_PER_MS;
-    registry_tick(&harness.service.registry, harness.now_ns);
+    registry_tick(&harness.front.registry, harness.now_ns);
 }
 
 /* Granted, and told. */
@@ -322,7 +322,7 @@ static void test_released_meanwhile(void) {
     id = hold(0, "ACQUIRE job");
     replace();
     serve();
-    session_end(&harness.sessions[0], &harness.service, harness.now_ns);
+    disconnect_end(&harness.sessions[0], harness.now_ns);
     is_int(count_commands(COMMAND_RELEASE, id), 0, "its session ends: it is to be found first");
     report(id, REPORT_GRANTED);
     is_int(count_commands(COMMAND_RELEASE, id), 1, "and is released then");
@@ -615,8 +615,8 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
 }
 
 static void hand_overs_begin(void) {
-    harness.service.registry.sink.secret = on_secret;
-    harness.service.registry.kept = true;
+    harness.front.registry.sink.secret = on_secret;
+    harness.front.registry.kept = true;
 }
 
 /* Session 0 had it, 1 has it from the line, 2 waits for it; the ids of the latter. */
@@ -743,9 +743,9 @@ static void test_other_data(void) {
     ask_id(1, "RELEASE", ids[0]);
     ok(!has(2, "granted") && count_commands(COMMAND_RELEASE, ids[0]) == 1,
        "with a ledger, nothing is handed over to other data: it could not be found again");
-    harness.service.registry.kept = false;
+    harness.front.registry.kept = false;
     contended("ACQUIRE web WAIT -1 ASYNC DATA one", "ACQUIRE web WAIT -1 ASYNC DATA two", ids);
-    harness.service.registry.kept = false;
+    harness.front.registry.kept = false;
     ask_id(1, "RELEASE", ids[0]);
     ok(has(2, "granted"), "without one it is");
 }

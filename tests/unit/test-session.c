@@ -5,6 +5,8 @@
 #include <stdarg.h>
 
 #include "local-harness.h"
+#include "local/rejection.h"
+#include "local/reply.h"
 #include "tap.h"
 
 enum { COMMANDS_MAX = 64 };
@@ -81,7 +83,7 @@ static const struct command *last_command(void) {
 static void report(uint64_t request, enum report_kind kind) {
     const struct report report = {
         .kind = kind, .request = request, .deadline_ns = harness.now_ns + 9898 * NS_PER_MS, .token = 7};
-    registry_report(&harness.service.registry, &report, harness.now_ns);
+    registry_report(&harness.front.registry, &report, harness.now_ns);
 }
 
 static uint64_t hold(unsigned session, const char *line) {
@@ -144,7 +146,7 @@ static void test_acquire_and_release(void) {
     is_string(got(1), ":0\r\n", "and no other session is said to hold it any more");
     ask(0, "ACQUIRE job ASYNC");
     (void) snprintf(line, sizeof(line), "CHECK %lld",
-                    (long long) registry_id(&harness.service.registry,
+                    (long long) registry_id(&harness.front.registry,
                                             list_entry(harness.sessions[0].requester.requests.next,
                                                        struct request, session_link)));
     ask(1, line);
@@ -158,7 +160,7 @@ enum { IDS_SLOTS = 4096, IDS = 200000 };
 static uint64_t id_now(void) {
     const struct session *session = &harness.sessions[0];
 
-    return registry_id(&harness.service.registry,
+    return registry_id(&harness.front.registry,
                        list_entry(session->requester.requests.next, struct request, session_link));
 }
 
@@ -180,7 +182,7 @@ static uint64_t use_ids(void) {
         *before = generation;
         largest = generation > largest ? generation : largest;
         registry_release(
-            &harness.service.registry,
+            &harness.front.registry,
             list_entry(harness.sessions[0].requester.requests.next, struct request, session_link),
             harness.now_ns);
         report(keeper.commands[0].request, REPORT_RELEASED);
@@ -199,7 +201,7 @@ static void begin_ids(instant_ns now_ns) {
     memset(&keeper, 0, sizeof(keeper));
     local_harness_begin(&setup);
     harness.now_ns = now_ns;
-    registry_begin_ids(&harness.service.registry, now_ns);
+    registry_begin_ids(&harness.front.registry, now_ns);
 }
 
 /* A process that knows nothing of the one before: what that one gave is never given again. */
@@ -212,8 +214,8 @@ static void test_ids_after_a_restart(void) {
         begin_ids(begins_ns[i]);
         uint64_t largest = use_ids();
         ok(largest > 0, "%d ids in 5 s, none twice", IDS);
-        ok(harness.service.registry.requests.touched < IDS_SLOTS / 2, "without touching all slots (%u)",
-           harness.service.registry.requests.touched);
+        ok(harness.front.registry.requests.touched < IDS_SLOTS / 2, "without touching all slots (%u)",
+           harness.front.registry.requests.touched);
         now_ns = harness.now_ns + 17 * NS_PER_MS;
         begin_ids(now_ns);
         ask(0, "ACQUIRE job ASYNC");
@@ -227,12 +229,12 @@ static void test_ids_after_a_restart(void) {
         harness.now_ns += 100 * NS_PER_MS;
         ask(0, "ACQUIRE job ASYNC");
         registry_release(
-            &harness.service.registry,
+            &harness.front.registry,
             list_entry(harness.sessions[0].requester.requests.next, struct request, session_link),
             harness.now_ns);
         report(keeper.commands[0].request, REPORT_RELEASED);
     }
-    ok(harness.service.registry.requests.touched <= 2, "who asks at leisure has the same slot each time");
+    ok(harness.front.registry.requests.touched <= 2, "who asks at leisure has the same slot each time");
 }
 
 static void test_bad_arguments(void) {
@@ -276,7 +278,7 @@ static void test_bad_arguments(void) {
             (void) printf("#   got %s", got(0));
     }
     is_int(keeper.n_commands, 0, "nothing of it reached a keeper");
-    is_int(harness.service.registry.requests.taken, 0, "and nothing stays behind");
+    is_int(harness.front.registry.requests.taken, 0, "and nothing stays behind");
 }
 
 static void test_names(void) {
@@ -343,22 +345,22 @@ static void test_waiters_are_fifo(void) {
     ask(3, "ACQUIRE job");
     ok(begins(3, "-BUSY held by process 100 of this host"), "who does not wait is told the holder at once");
     is_int(keeper.n_commands, 1, "only the first in line is with the keeper");
-    session_end(&harness.sessions[0], &harness.service, harness.now_ns);
+    disconnect_end(&harness.sessions[0], harness.now_ns);
     is_int(keeper.commands[1].kind, COMMAND_RELEASE, "a session that ends releases");
     ok(keeper.commands[1].request == first, "its own lease");
     is_int(keeper.commands[2].kind, COMMAND_CONTEND,
            "and the next one contends at once, behind the release");
     report(keeper.commands[2].request, REPORT_GRANTED);
     ok(begins(1, "*12") && !begins(2, "*12"), "the one that asked first gets it");
-    session_end(&harness.sessions[2], &harness.service, harness.now_ns);
-    is_int(harness.service.registry.waiting, 0, "a waiter that leaves leaves nothing behind");
-    session_end(&harness.sessions[1], &harness.service, harness.now_ns);
+    disconnect_end(&harness.sessions[2], harness.now_ns);
+    is_int(harness.front.registry.waiting, 0, "a waiter that leaves leaves nothing behind");
+    disconnect_end(&harness.sessions[1], harness.now_ns);
     for (unsigned i = 0; i < 2; i++)
         report(keeper.commands[i * 3].request, REPORT_RELEASED);
     report(keeper.commands[2].request, REPORT_RELEASED);
     report(first, REPORT_RELEASED);
-    is_int(harness.service.registry.requests.taken, 0, "no request is left");
-    is_int(harness.service.registry.names.pool.taken, 0, "no name either");
+    is_int(harness.front.registry.requests.taken, 0, "no request is left");
+    is_int(harness.front.registry.names.pool.taken, 0, "no name either");
 }
 
 static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
@@ -369,11 +371,10 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
 /* Both sessions below wait for the name that session 1 has got from the line. */
 static void begin_handoff(void) {
     begin(512);
-    harness.service.registry.sink.secret = on_secret;
+    harness.front.registry.sink.secret = on_secret;
     uint64_t first = hold(0, "ACQUIRE job");
     ask(1, "ACQUIRE job WAIT -1");
-    registry_release(&harness.service.registry, registry_find(&harness.service.registry, first),
-                     harness.now_ns);
+    registry_release(&harness.front.registry, registry_find(&harness.front.registry, first), harness.now_ns);
     const struct report granted = {.kind = REPORT_GRANTED,
                                    .request = last_command()->request,
                                    .deadline_ns = harness.now_ns + 9898 * NS_PER_MS,
@@ -381,7 +382,7 @@ static void begin_handoff(void) {
                                    .token_last = 71,
                                    .text = "vvvvvvvvvvvvvvvvvvvv",
                                    .text_length = SECRET_BYTES};
-    registry_report(&harness.service.registry, &granted, harness.now_ns);
+    registry_report(&harness.front.registry, &granted, harness.now_ns);
     ok(begins(1, "*12"), "who is first in line is granted the lease");
     ask(1, "ACQUIRE job WAIT -1");
     ask(2, "ACQUIRE job WAIT -1 RESUMABLE");
@@ -391,20 +392,20 @@ static void begin_handoff(void) {
 static void test_handed_over_at_the_end(void) {
     begin_handoff();
     unsigned commands = keeper.n_commands;
-    session_end(&harness.sessions[1], &harness.service, harness.now_ns);
+    disconnect_end(&harness.sessions[1], harness.now_ns);
     ok(begins(2, "*14") && strstr(got(2), "$5\r\nfence\r\n:8\r\n"),
        "when its session ends the lease is handed over, not to what that session waits for");
     is_string(got(1), "", "which hears nothing");
     is_int(keeper.n_commands, commands, "and the keeper is not told yet");
-    is_int(harness.service.registry.held, 1, "one holds");
-    is_int(harness.service.registry.waiting, 0, "and nobody waits");
+    is_int(harness.front.registry.held, 1, "one holds");
+    is_int(harness.front.registry.waiting, 0, "and nobody waits");
 }
 
 static void test_handed_over_to_itself(void) {
     begin_handoff();
     struct request *held =
         list_entry(harness.sessions[1].requester.requests.next, struct request, session_link);
-    registry_release(&harness.service.registry, held, harness.now_ns);
+    registry_release(&harness.front.registry, held, harness.now_ns);
     ok(begins(1, "*12") && strstr(got(1), "$5\r\nfence\r\n:8\r\n"),
        "a session that waits for what it holds is handed that");
     is_string(got(2), "", "since it asked first");
@@ -415,10 +416,10 @@ static void test_wait_ends(void) {
     (void) hold(0, "ACQUIRE job");
     ask(1, "ACQUIRE job WAIT 1000");
     harness.now_ns += 999 * NS_PER_MS;
-    registry_tick(&harness.service.registry, harness.now_ns);
+    registry_tick(&harness.front.registry, harness.now_ns);
     is_string(got(1), "", "before its time a waiter hears nothing");
     harness.now_ns += NS_PER_MS;
-    registry_tick(&harness.service.registry, harness.now_ns);
+    registry_tick(&harness.front.registry, harness.now_ns);
     ok(begins(1, "-TIMEOUT waited 1000 ms; held by process 100"), "then TIMEOUT, with the holder");
     ok(session_ready(&harness.sessions[1]), "and its session goes on");
 
@@ -429,9 +430,9 @@ static void test_wait_ends(void) {
                                 .failure = FAILURE_BUSY,
                                 .text = "held by web2, 5000 ms left",
                                 .text_length = 26};
-    registry_report(&harness.service.registry, &busy, harness.now_ns);
+    registry_report(&harness.front.registry, &busy, harness.now_ns);
     harness.now_ns += 3000 * NS_PER_MS;
-    registry_tick(&harness.service.registry, harness.now_ns);
+    registry_tick(&harness.front.registry, harness.now_ns);
     is_string(got(1), "-TIMEOUT waited 3000 ms; held by web2, 5000 ms left (3000 ms ago)\r\n",
               "what the nodes said of the holder is told with its age");
 
@@ -442,11 +443,11 @@ static void test_wait_ends(void) {
                                      .failure = FAILURE_NO_QUORUM,
                                      .text = "1 of 3",
                                      .text_length = 6};
-    registry_report(&harness.service.registry, &contended, harness.now_ns);
+    registry_report(&harness.front.registry, &contended, harness.now_ns);
     ask(1, "ACQUIRE job");
     ok(begins(1, "-NOQUORUM 1 of 3"), "who does not wait learns what the first in line met");
     harness.now_ns += NS_PER_S;
-    registry_tick(&harness.service.registry, harness.now_ns);
+    registry_tick(&harness.front.registry, harness.now_ns);
     ok(begins(0, "-NOQUORUM waited 1000 ms; 1 of 3"),
        "a wait without a quorum ends as NOQUORUM, not as TIMEOUT");
     is_int(last_command()->kind, COMMAND_RELEASE, "and is withdrawn from the keeper");
@@ -459,19 +460,19 @@ static void test_late_grant(void) {
     ask(0, "ACQUIRE job");
     const struct report granted = {
         .kind = REPORT_GRANTED, .request = last_command()->request, .deadline_ns = harness.now_ns};
-    registry_report(&harness.service.registry, &granted, harness.now_ns);
+    registry_report(&harness.front.registry, &granted, harness.now_ns);
     ok(begins(0, "-NOQUORUM"), "rule 6: no grant when the answer is given at the deadline");
     is_int(last_command()->kind, COMMAND_RELEASE, "the late grant becomes a release");
 }
 
 static void extend(uint64_t number) {
     const struct extension extension = {.request = number, .deadline_ns = harness.now_ns + 9898 * NS_PER_MS};
-    registry_extended(&harness.service.registry, &extension, 1, harness.now_ns);
+    registry_extended(&harness.front.registry, &extension, 1, harness.now_ns);
 }
 
 static void tick_after(int64_t ms) {
     harness.now_ns += ms * NS_PER_MS;
-    registry_tick(&harness.service.registry, harness.now_ns);
+    registry_tick(&harness.front.registry, harness.now_ns);
 }
 
 /* Who does not read the grant, being stopped or stuck, does not have the lease for ever. */
@@ -484,7 +485,7 @@ static void test_unread_grant(void) {
         ask(1, "ACQUIRE job WAIT -1");
         keeper.nobody_reads = true;
         ask(0, "QUIT");
-        session_end(&harness.sessions[0], &harness.service, harness.now_ns);
+        disconnect_end(&harness.sessions[0], harness.now_ns);
         report(first, REPORT_RELEASED);
         uint64_t number = last_command()->request;
         report(number, REPORT_GRANTED);
@@ -527,7 +528,7 @@ static void test_read_grant(void) {
     ok(strstr(got(2), "at-risk"), "the listing shows it as what it is");
     char line[64];
     (void) snprintf(line, sizeof(line), "RELEASE %lld",
-                    (long long) registry_id(&harness.service.registry,
+                    (long long) registry_id(&harness.front.registry,
                                             list_entry(harness.sessions[2].requester.requests.next,
                                                        struct request, session_link)));
     ask(2, line);
@@ -542,7 +543,7 @@ static void test_own_deadline(void) {
     uint64_t id = hold(0, "ACQUIRE job");
     clear();
     harness.now_ns += 9898 * NS_PER_MS;
-    registry_tick(&harness.service.registry, harness.now_ns);
+    registry_tick(&harness.front.registry, harness.now_ns);
     ok(begins(0, ">4\r\n$4\r\nlost\r\n"), "rule 13: a silent keeper does not delay the news of the loss");
     clear();
     report(id, REPORT_EXTENDED);
@@ -565,7 +566,7 @@ static void test_pushes(void) {
     ok(begins(0, "*3\r\n$7\r\ngranted\r\n"), "the grant is pushed, in RESP2 too");
     clear();
     const struct report risk = {.kind = REPORT_AT_RISK, .request = id, .reason = REASON_NO_QUORUM};
-    registry_report(&harness.service.registry, &risk, harness.now_ns);
+    registry_report(&harness.front.registry, &risk, harness.now_ns);
     ok(begins(0, "*4\r\n$7\r\nat-risk\r\n") && strstr(got(0), ":9898\r\n$9\r\nno-quorum\r\n"),
        "at-risk with the ms left and the reason");
     clear();
@@ -585,6 +586,18 @@ static void test_pushes(void) {
     is_string(got(1), "", "a RESP2 session without ASYNC gets no pushes");
 }
 
+static void test_each_reason_has_its_word(void) {
+    begin(512);
+    for (enum reason reason = 0; reason < REASON_COUNT; reason++) {
+        ok(reply_reason_word(reason) && reply_reason_text(reason), "reason %d has a word and a sentence",
+           (int) reason);
+        for (enum reason other = 0; other < reason; other++)
+            ok(strcmp(reply_reason_word(reason), reply_reason_word(other)) != 0, "and no other has the word");
+    }
+    for (enum failure failure = 0; failure < FAILURE_COUNT; failure++)
+        ok(rejection_word(failure), "failure %d has a word", (int) failure);
+}
+
 static void test_withdraw_async(void) {
     char line[64];
 
@@ -593,11 +606,11 @@ static void test_withdraw_async(void) {
     ask(1, "ACQUIRE job ASYNC WAIT -1");
     const struct list *mine = list_first(&harness.sessions[1].requester.requests);
     assert(mine);
-    uint64_t id = registry_id(&harness.service.registry, list_entry(mine, struct request, session_link));
+    uint64_t id = registry_id(&harness.front.registry, list_entry(mine, struct request, session_link));
     (void) snprintf(line, sizeof(line), "RELEASE %lld", (long long) id);
     ask(1, line);
     is_string(got(1), ":1\r\n", "RELEASE withdraws a waiting request");
-    is_int(harness.service.registry.waiting, 0, "it no longer waits");
+    is_int(harness.front.registry.waiting, 0, "it no longer waits");
 }
 
 static void test_expel(void) {
@@ -605,12 +618,12 @@ static void test_expel(void) {
     ask(0, "HELLO 3");
     uint64_t id = hold(0, "ACQUIRE job");
     clear();
-    bool stays = session_expel(&harness.sessions[0], &harness.service, "malformed", harness.now_ns);
+    bool stays = disconnect_expel(&harness.sessions[0], "malformed", harness.now_ns);
     ok(begins(0, ">4\r\n$4\r\nlost\r\n") && strstr(got(0), "closed"),
        "rule 8: a session that we end is told lost first");
     ok(stays && last_command()->kind == COMMAND_ABANDON,
        "and its key is not deleted while its process lives");
-    session_end(&harness.sessions[0], &harness.service, harness.now_ns);
+    disconnect_end(&harness.sessions[0], harness.now_ns);
     ok(last_command()->kind == COMMAND_RELEASE && last_command()->request == id,
        "but at once when the process dies");
 }
@@ -636,7 +649,7 @@ static void test_leader(void) {
                             .text_length = sizeof(value) - 1,
                             .token = 5,
                             .validity_ms = 77};
-    session_looked(&harness.sessions[0], &harness.service, &looked);
+    leader_report(&harness.sessions[0], &looked);
     is_string(got(0),
               "*10\r\n$6\r\nholder\r\n$18\r\nweb1:00c0ffee:4321\r\n$4\r\nhost\r\n$4\r\nweb1\r\n$"
               "5\r\nfence\r\n:5\r\n$4\r\n"
@@ -644,17 +657,17 @@ static void test_leader(void) {
               "holder, host, token, data, validity");
     clear();
     ask(0, "LEADER job");
-    looked = (struct report){.kind = REPORT_LOOKED, .request = harness.sessions[0].looking};
-    session_looked(&harness.sessions[0], &harness.service, &looked);
+    looked = (struct report){.kind = REPORT_LOOKED, .request = last_command()->request};
+    leader_report(&harness.sessions[0], &looked);
     is_string(got(0), "$-1\r\n", "nil when nobody leads");
     clear();
     ask(0, "LEADER job");
     looked = (struct report){.kind = REPORT_LOOKED,
-                             .request = harness.sessions[0].looking,
+                             .request = last_command()->request,
                              .text = "theirs",
                              .text_length = 6,
                              .token = 5};
-    session_looked(&harness.sessions[0], &harness.service, &looked);
+    leader_report(&harness.sessions[0], &looked);
     ok(strstr(got(0), "$6\r\ntheirs\r\n$4\r\nhost\r\n$0\r\n\r\n$5\r\nfence\r\n:0\r\n"),
        "another library's lock has no host, and not the token of who was before");
 }
@@ -675,7 +688,7 @@ static void test_listings(void) {
     ask(1, "STATUS");
     is_string(got(1), "", "STATUS waits for the keepers");
     is_int(keeper.surveys, 1, "who are asked");
-    front_state_surveyed(&harness.service, harness.now_ns);
+    listing_counted(&harness.front, harness.now_ns);
     ok(begins(1, "*42\r\n") && strstr(got(1), "$7\r\nwaiters\r\n:300\r\n"), "and then tells the numbers");
 }
 
@@ -693,7 +706,7 @@ static const char *integer_of(const char *key) {
 
 static void nodes_reply(void) {
     ask(0, "NODES");
-    front_state_surveyed(&harness.service, harness.now_ns);
+    listing_counted(&harness.front, harness.now_ns);
 }
 
 static void test_nodes(void) {
@@ -704,10 +717,10 @@ static void test_nodes(void) {
     nodes_reply();
     is_string(integer_of("until"), "-1", "NODES: nothing is known of the end of what is no quarantine");
     is_string(integer_of("rtt_p99"), "0", "nor of round trips");
-    front_state_node_report(&harness.service, 0, &quarantined, harness.now_ns);
+    front_state_node_report(&harness.front, 0, &quarantined, harness.now_ns);
     nodes_reply();
     is_string(integer_of("until"), "-1", "nor before the mark is left");
-    harness.service.keepers[0].figures[0] = (struct front_state_node_times){
+    harness.front.keepers[0].figures[0] = (struct front_state_node_times){
         .until_ns = harness.now_ns + 61 * NS_PER_S, .rtt_p50_us = 200, .rtt_p99_us = 900, .evicted_keys = 7};
     nodes_reply();
     is_string(integer_of("until"), "61000", "then until when");
@@ -727,13 +740,13 @@ static void report_granted(uint64_t request) {
                                   .deadline_ns = harness.now_ns + 9898 * NS_PER_MS,
                                   .text = "0123456789abcdefghij",
                                   .text_length = SECRET_BYTES};
-    registry_report(&harness.service.registry, &report, harness.now_ns);
+    registry_report(&harness.front.registry, &report, harness.now_ns);
 }
 
 static void report_failed(uint64_t request, enum failure failure) {
     const struct report report = {
         .kind = REPORT_FAILED, .request = request, .failure = failure, .text = "so", .text_length = 2};
-    registry_report(&harness.service.registry, &report, harness.now_ns);
+    registry_report(&harness.front.registry, &report, harness.now_ns);
 }
 
 /* The secret in the last reply. */
@@ -781,7 +794,7 @@ static void test_resume(void) {
     is_string(again, secret, "with the same secret");
     resume(2, secret, "");
     ok(begins(2, "-NOTHELD another session"), "the secret does not make a second holder");
-    session_end(&harness.sessions[1], &harness.service, harness.now_ns);
+    disconnect_end(&harness.sessions[1], harness.now_ns);
     is_int(last_command()->kind, COMMAND_RELEASE, "what was resumed is released like any other");
     outlive_agent("", secret);
     ask(1, "ACQUIRE job");
@@ -798,12 +811,12 @@ static void test_resume_lingers(void) {
     report_granted(last_command()->request);
     take_secret(1, again);
     is_string(again, secret, "the secret of a lease that lingers is the same again");
-    session_end(&harness.sessions[1], &harness.service, harness.now_ns);
+    disconnect_end(&harness.sessions[1], harness.now_ns);
     is_int(last_command()->kind, COMMAND_RESUME, "and what is resumed lingers as before");
     harness.now_ns += 300 * NS_PER_MS;
-    registry_tick(&harness.service.registry, harness.now_ns);
+    registry_tick(&harness.front.registry, harness.now_ns);
     is_int(last_command()->kind, COMMAND_RELEASE, "for as long");
-    harness.service.policy.max_ttl_ms = 299;
+    harness.front.policy.max_ttl_ms = 299;
     resume(2, secret, "");
     ok(begins(2, "-BADARG the lease's ttl, heartbeat or linger"), "unless the agent no longer grants that");
 }
@@ -825,11 +838,11 @@ static void test_resume_in_line(void) {
     ask(5, "ACQUIRE job");
     ok(begins(5, "-BUSY held by process 103"), "and is the holder");
     unsigned commands = keeper.n_commands;
-    session_end(&harness.sessions[3], &harness.service, harness.now_ns);
+    disconnect_end(&harness.sessions[3], harness.now_ns);
     is_int(keeper.n_commands, commands + 1, "its release lets the one contend that does already");
     report(contender, REPORT_GRANTED);
     ok(begins(1, "*12"), "which gets it");
-    session_end(&harness.sessions[1], &harness.service, harness.now_ns);
+    disconnect_end(&harness.sessions[1], harness.now_ns);
     is_int(last_command()->kind, COMMAND_CONTEND, "then it is the turn of the next");
 
     outlive_agent("", secret);
@@ -852,7 +865,7 @@ static void test_resume_in_line(void) {
        "a contender that wins is the holder, though a resume is tried");
     report_failed(resumer, FAILURE_NOT_HELD);
     ask(2, "ACQUIRE job WAIT -1");
-    session_end(&harness.sessions[1], &harness.service, harness.now_ns);
+    disconnect_end(&harness.sessions[1], harness.now_ns);
     is_int(last_command()->kind, COMMAND_CONTEND, "and the line goes on");
 }
 
@@ -866,10 +879,10 @@ static void test_resume_gives_up(void) {
                                  .failure = FAILURE_NO_QUORUM,
                                  .text = "so",
                                  .text_length = 2};
-    registry_report(&harness.service.registry, &tried, harness.now_ns);
+    registry_report(&harness.front.registry, &tried, harness.now_ns);
     is_string(got(1), "", "a try that tells nothing is not the end");
     harness.now_ns += 500 * NS_PER_MS;
-    registry_tick(&harness.service.registry, harness.now_ns);
+    registry_tick(&harness.front.registry, harness.now_ns);
     ok(begins(1, "-NOQUORUM tried for 500 ms"), "WAIT bounds how long it is tried");
     is_int(last_command()->kind, COMMAND_FORGET, "rule 8: and nothing is deleted");
     resume(2, secret, "WAIT 0 ASYNC");
@@ -878,7 +891,7 @@ static void test_resume_gives_up(void) {
     report_failed(last_command()->request, FAILURE_NO_QUORUM);
     ok(strstr(got(2), "failed") && strstr(got(2), "NOQUORUM so"), "its end comes as a push");
     resume(3, secret, "");
-    session_end(&harness.sessions[3], &harness.service, harness.now_ns);
+    disconnect_end(&harness.sessions[3], harness.now_ns);
     is_int(last_command()->kind, COMMAND_FORGET, "rule 8: nor when its session ends before the outcome");
     resume(4, secret, "ASYNC");
     ask(4, "RELEASE 3145728");
@@ -919,10 +932,10 @@ static void test_bad_secrets(void) {
     ok(begins(1, "-BADARG WAIT wants milliseconds"), "WAIT without its value");
     resume(1, secret, "TTL");
     ok(begins(1, "-BADARG unknown option number 1"), "an unknown option");
-    harness.service.policy.max_ttl_ms = 5000;
+    harness.front.policy.max_ttl_ms = 5000;
     resume(1, secret, "");
     ok(begins(1, "-BADARG the lease's ttl"), "a ttl that the agent no longer grants");
-    harness.service.policy.max_ttl_ms = 60000;
+    harness.front.policy.max_ttl_ms = 60000;
     harness.now_ns += 5 * NS_PER_S;
     resume(1, secret, "");
     ok(begins(1, "-NOTHELD it was held for as long"), "a lease that was to end before now");
@@ -943,6 +956,7 @@ int main(void) {
     test_read_grant();
     test_own_deadline();
     test_pushes();
+    test_each_reason_has_its_word();
     test_withdraw_async();
     test_expel();
     test_quota();

@@ -10,6 +10,8 @@
 #include "io/client/conn-output.h"
 #include "io/loop/clock.h"
 #include "io/restart/logged-io.h"
+#include "local/command.h"
+#include "local/reply.h"
 
 enum {
     LOG_ROOM_BYTES_MIN = 256,
@@ -52,8 +54,7 @@ static void drop_parsed_input(struct conn *conn) {
 
 bool conn_input_may_take(struct conn *conn) {
     return conn->fd >= 0 && session_ready(&conn->session) &&
-           conn_output_unsent_bytes(conn) <= OUTPUT_PAUSE_BYTES &&
-           session_may_ask(&conn->session, conn->table->local);
+           conn_output_unsent_bytes(conn) <= OUTPUT_PAUSE_BYTES && session_may_ask(&conn->session);
 }
 
 /* --- parsing --- */
@@ -78,10 +79,10 @@ static long skip_request(struct conn *conn, const char *bytes, size_t length) {
         return n;
     conn->skipping = false;
     conn->parsed += conn->skipped_bytes;
-    session_error(&conn->session, conn->table->local, "BADARG",
-                  "a request has at most %d items of at most %d bytes each, a line as many: this one was "
-                  "passed over",
-                  REQUEST_ITEMS_MAX, REQUEST_ITEM_BYTES_MAX);
+    reply_error(&conn->session, "BADARG",
+                "a request has at most %d items of at most %d bytes each, a line as many: this one was "
+                "passed over",
+                REQUEST_ITEMS_MAX, REQUEST_ITEM_BYTES_MAX);
     return n;
 }
 
@@ -109,7 +110,7 @@ static long take_request(struct conn *conn, const char *bytes, size_t length, un
     conn->parsed += (size_t) n;
     --*budget;
     if (n_tokens > 0)
-        session_request(&conn->session, conn->table->local, tokens, n_tokens, now_ns);
+        command_run(&conn->session, tokens, n_tokens, now_ns);
     return n;
 }
 
@@ -124,9 +125,9 @@ static ssize_t take_requests(struct conn *conn, const char *bytes, size_t length
         if (n == 0)
             break;
         if (n < 0) {
-            session_error(&conn->session, conn->table->local, "ERR", "protocol: %s",
-                          n == RESP_TOO_LARGE ? "a request has at most 32 items of at most 4096 bytes"
-                                              : "expected an array of bulk strings, or a line of words");
+            reply_error(&conn->session, "ERR", "protocol: %s",
+                        n == RESP_TOO_LARGE ? "a request has at most 32 items of at most 4096 bytes"
+                                            : "expected an array of bulk strings, or a line of words");
             return -1;
         }
         used += (size_t) n;

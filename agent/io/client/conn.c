@@ -18,6 +18,7 @@
 #include "io/client/page-memory.h"
 #include "io/client/peer-cred.h"
 #include "io/loop/clock.h"
+#include "local/disconnect.h"
 
 enum { REQUESTS_PER_TURN = 1024 /* of all connections; then the keepers' messages are read */ };
 
@@ -134,7 +135,7 @@ void conn_reject(struct conn_table *table, int fd, const char *error) {
 static void conn_close(struct conn *conn, instant_ns now_ns) {
     struct front_state *local = conn->table->local;
 
-    session_end(&conn->session, local, now_ns);
+    disconnect_end(&conn->session, now_ns);
     if (local->ledger)
         ledger_close(local->ledger, conn->slot);
     end_socket(conn, now_ns);
@@ -146,7 +147,7 @@ static void conn_close(struct conn *conn, instant_ns now_ns) {
  * process may consider the leases valid. */
 static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
     struct conn_table *table = conn->table;
-    bool has_leases = session_expel(&conn->session, table->local, why, now_ns);
+    bool has_leases = disconnect_expel(&conn->session, why, now_ns);
 
     if (conn->fd >= 0)
         conn_output_flush(conn);
@@ -371,7 +372,7 @@ int conn_make(struct conn_table *table, int fd, uint32_t index, uint32_t generat
     session_init(&conn->session, local, conn->id, peer.pid, peer.uid);
     r = watch(conn);
     if (r < 0) {
-        session_end(&conn->session, local, clock_now_ns());
+        disconnect_end(&conn->session, clock_now_ns());
         conn_free(conn);
         return r;
     }

@@ -23,8 +23,13 @@
 #include "io/loop/poller.h"
 #include "io/loop/random-bytes.h"
 #include "io/restart/adopt.h"
-#include "local/command.h"
+#include "local/disconnect.h"
+#include "local/leader.h"
+#include "local/listing.h"
+#include "local/observe.h"
+#include "local/outcome.h"
 #include "local/recovery/restore.h"
+#include "local/reply.h"
 
 enum {
     SURVEY_TIMEOUT_MS = 200, /* a keeper that has not replied by then is shown as before */
@@ -104,8 +109,8 @@ static void on_bless(void *userdata, unsigned node) {
 
 static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
                        instant_ns now_ns) {
-    struct front *front = userdata;
-    session_outcome(&front->local, request, outcome, now_ns);
+    (void) userdata;
+    outcome_deliver(request, outcome, now_ns);
 }
 
 static void on_changed(void *userdata, uint64_t name_hash, const char *name, size_t length) {
@@ -133,26 +138,30 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
 static void end_survey(struct front *front, instant_ns now_ns) {
     front->survey.n_awaited = 0;
     front->survey.until_ns = INSTANT_NEVER;
-    front_state_surveyed(&front->local, now_ns);
+    listing_counted(&front->local, now_ns);
 }
 
 static void on_report(struct front *front, unsigned keeper, const struct report *report, instant_ns now_ns) {
+    struct session *session;
+
     if (report->kind == REPORT_NODE) {
         front_state_node_report(&front->local, keeper, report, now_ns);
         notify_changed(&front->notify, &front->local, now_ns);
         return;
     }
-    if (command_is_look(report->request) && observe_asked(report->request)) {
-        observe_looked(&front->local, report, now_ns);
-        return;
-    }
-    if (command_is_look(report->request)) {
-        struct session *session = conn_find(&front->table, command_look_session(report->request));
+    switch (report->origin) {
+    case REPORT_ORIGIN_REQUEST:
+        registry_report(&front->local.registry, report, now_ns);
+        break;
+    case REPORT_ORIGIN_LEADER:
+        session = conn_find(&front->table, report->request);
         if (session)
-            session_looked(session, &front->local, report);
-        return;
+            leader_report(session, report);
+        break;
+    case REPORT_ORIGIN_OBSERVE:
+        observe_report(&front->local, report, now_ns);
+        break;
     }
-    registry_report(&front->local.registry, report, now_ns);
 }
 
 static void on_survey_reply(struct front *front, unsigned keeper, const struct keeper_message *message) {
@@ -311,11 +320,10 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
 /* --- signals --- */
 
 static void push_draining(struct session *session, void *userdata) {
-    struct front *front = userdata;
-
+    (void) userdata;
     if (session->state == SESSION_ACQUIRING)
-        session_error(session, &front->local, "DRAINING", "the agent is about to stop");
-    session_tell_draining(session, &front->local);
+        reply_error(session, "DRAINING", "the agent is about to stop");
+    disconnect_announce(session);
 }
 
 static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
@@ -439,7 +447,7 @@ static int set_up_local(struct front *front, uint32_t requests_max) {
     registry_init(&front->local.registry, &registry_sink, requests_max, config->max_leases, hash_key,
                   front->registry_memory);
     registry_begin_ids(&front->local.registry, now_ns);
-    observe_init(&front->local.observatory, hash_key[0], front->observe_memory);
+    observe_init(&front->local.observers, hash_key[0], front->observe_memory);
     front_state_init(&front->local, &policy, &identity, &sink, front->reply, now_ns);
     conn_table_init(&front->table, front->poller, &front->local, front->scratch, front->slots_memory,
                     config->max_sessions);

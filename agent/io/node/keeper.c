@@ -21,7 +21,7 @@
 #include "io/loop/poller.h"
 #include "io/node/redis.h"
 #include "io/loop/random-bytes.h"
-#include "local/session.h"
+#include "local/reply.h"
 
 enum {
     MAILBOX_BYTES = 1 << 18,
@@ -123,7 +123,7 @@ static void log_loss(struct keeper *keeper, const struct report *report) {
 
     (void) bytes_escape(report->text, report->text_length, name, sizeof(name));
     log_limit_write(&keeper->losses, clock_now_ns(), "lease %s: lost: %s", name,
-                    session_reason_word(report->reason));
+                    reply_reason_word(report->reason));
 }
 
 static void on_report(void *userdata, const struct report *report) {

@@ -5,7 +5,6 @@
 
 #include "base/generation.h"
 #include "core/lock-value.h"
-#include "local/command.h"
 #include "local/observe.h"
 #include "local/recovery/restore.h"
 #include "local/session.h"
@@ -16,7 +15,7 @@ static uint32_t slot_of(const struct session *session) {
 
 /* --- keeping --- */
 
-static struct ledger_entry entry_of(const struct front_state *service, const struct request *request,
+static struct ledger_entry entry_of(const struct session *session, const struct request *request,
                                     enum ledger_kind kind) {
     return (struct ledger_entry){
         .kind = (uint8_t) kind,
@@ -32,7 +31,7 @@ static struct ledger_entry entry_of(const struct front_state *service, const str
         .page_slot = request->page_slot,
         .pid = request->pid,
         .uid = request->uid,
-        .request = registry_id(&service->registry, request),
+        .request = registry_id(&session->front->registry, request),
         .max_hold_ms = request->max_hold_ms,
         .token = request->token,
         .handoffs = request->tenure.handoffs,
@@ -43,29 +42,28 @@ static struct ledger_entry entry_of(const struct front_state *service, const str
     };
 }
 
-void ledger_writer_waiting(struct front_state *service, const struct session *session,
-                           struct request *request, const struct registry_ask *ask) {
-    if (!service->ledger)
+void ledger_writer_waiting(const struct session *session, struct request *request,
+                           const struct registry_ask *ask) {
+    if (!session->front->ledger)
         return;
-    struct ledger_entry entry = entry_of(service, request, LEDGER_WAITING);
+    struct ledger_entry entry = entry_of(session, request, LEDGER_WAITING);
     if (ask->resume)
         memcpy(entry.secret, ask->resume, SECRET_BYTES);
     if (request->secrets)
         memcpy(entry.standing, request->secrets->standing, SECRET_BYTES);
-    request->entry = ledger_add(service->ledger, slot_of(session), &entry, ask->name, ask->name_length,
-                                ask->tail, ask->tail_length);
+    request->entry = ledger_add(session->front->ledger, slot_of(session), &entry, ask->name,
+                                ask->name_length, ask->tail, ask->tail_length);
 }
 
-void ledger_writer_granted(struct front_state *service, const struct session *session,
-                           struct request *request, const char *secret) {
-    struct ledger *ledger = service->ledger;
+void ledger_writer_granted(const struct session *session, struct request *request, const char *secret) {
+    struct ledger *ledger = session->front->ledger;
     const void *standing = request->secrets ? (const void *) request->secrets->standing : secret;
 
     if (!ledger)
         return;
     if (request->entry == 0) {
         const struct shared_string *name = request->name->text, *tail = request->tail;
-        struct ledger_entry entry = entry_of(service, request, LEDGER_HELD);
+        struct ledger_entry entry = entry_of(session, request, LEDGER_HELD);
         memcpy(entry.secret, secret, SECRET_BYTES);
         memcpy(entry.standing, standing, SECRET_BYTES);
         request->entry = ledger_add(ledger, slot_of(session), &entry, name->bytes, name->head_length,
@@ -86,58 +84,57 @@ void ledger_writer_granted(struct front_state *service, const struct session *se
     request->kept_ns = &ledger_at(ledger, request->entry)->deadline_ns;
 }
 
-void ledger_writer_risk(struct front_state *service, const struct request *request) {
-    if (service->ledger && request->entry != 0)
-        ledger_at(service->ledger, request->entry)->risk = request->risk;
+void ledger_writer_risk(const struct session *session, const struct request *request) {
+    if (session->front->ledger && request->entry != 0)
+        ledger_at(session->front->ledger, request->entry)->risk = request->risk;
 }
 
-void ledger_writer_ended(struct front_state *service, const struct session *session,
-                         struct request *request) {
-    if (!service->ledger)
+void ledger_writer_ended(const struct session *session, struct request *request) {
+    if (!session->front->ledger)
         return;
     if (request->entry != 0 && request->state == REQUEST_HELD && request->number == 0)
-        ledger_at(service->ledger, request->entry)->handed = true; /* the keys are another's */
-    ledger_end(service->ledger, slot_of(session), request->entry);
+        ledger_at(session->front->ledger, request->entry)->handed = true; /* the keys are another's */
+    ledger_end(session->front->ledger, slot_of(session), request->entry);
     request->entry = 0;
     request->kept_ns = NULL;
 }
 
-void ledger_writer_lost(struct front_state *service, const struct session *session,
-                        struct request *request) {
-    if (!service->ledger)
+void ledger_writer_lost(const struct session *session, struct request *request) {
+    if (!session->front->ledger)
         return;
-    struct ledger_header *header = service->ledger->header;
+    struct ledger_header *header = session->front->ledger->header;
     header->lost_until_ns = instant_max(header->lost_until_ns, request->deadline_ns);
-    ledger_writer_ended(service, session, request);
+    ledger_writer_ended(session, request);
 }
 
-void ledger_writer_lingers(struct front_state *service, const struct request *request, instant_ns now_ns) {
-    if (!service->ledger || request->linger_ms == 0)
+void ledger_writer_lingers(const struct session *session, const struct request *request, instant_ns now_ns) {
+    if (!session->front->ledger || request->linger_ms == 0)
         return;
-    struct ledger_header *header = service->ledger->header;
+    struct ledger_header *header = session->front->ledger->header;
     header->lost_until_ns =
         instant_max(header->lost_until_ns, instant_add(now_ns, (int64_t) request->linger_ms * NS_PER_MS));
 }
 
-void ledger_writer_resuming(struct front_state *service, const struct registry_ask *ask, instant_ns now_ns) {
-    if (!service->ledger)
+void ledger_writer_resuming(const struct session *session, const struct registry_ask *ask,
+                            instant_ns now_ns) {
+    if (!session->front->ledger)
         return;
-    struct ledger_header *header = service->ledger->header;
+    struct ledger_header *header = session->front->ledger->header;
     instant_ns until_ns = instant_add(now_ns, (int64_t) ask->ttl_ms * NS_PER_MS);
     header->lost_until_ns = instant_max(header->lost_until_ns, until_ns);
 }
 
-uint32_t ledger_writer_observed(struct front_state *service, const struct session *session, const char *name,
-                                size_t length) {
+uint32_t ledger_writer_observed(const struct session *session, const char *name, size_t length) {
     static const struct ledger_entry entry = {.kind = LEDGER_OBSERVED};
 
-    return service->ledger ? ledger_add(service->ledger, slot_of(session), &entry, name, length, NULL, 0)
-                           : 0;
+    return session->front->ledger
+               ? ledger_add(session->front->ledger, slot_of(session), &entry, name, length, NULL, 0)
+               : 0;
 }
 
-void ledger_writer_not_observed(struct front_state *service, const struct session *session, uint32_t entry) {
-    if (service->ledger)
-        ledger_end(service->ledger, slot_of(session), entry);
+void ledger_writer_not_observed(const struct session *session, uint32_t entry) {
+    if (session->front->ledger)
+        ledger_end(session->front->ledger, slot_of(session), entry);
 }
 
 /* --- restoring --- */
@@ -156,11 +153,11 @@ static bool goes_on_waiting(const struct ledger_entry_view *view, const struct s
 }
 
 /* Longer ttls than ours were allowed: such a lease is not extended. */
-static bool is_too_long(const struct front_state *service, const struct ledger_entry *entry) {
-    return entry->ttl_ms > service->policy.max_ttl_ms;
+static bool is_too_long(const struct front_state *front, const struct ledger_entry *entry) {
+    return entry->ttl_ms > front->policy.max_ttl_ms;
 }
 
-static struct registry_ask ask_of(const struct front_state *service, const struct ledger_entry_view *view) {
+static struct registry_ask ask_of(const struct front_state *front, const struct ledger_entry_view *view) {
     const struct ledger_entry *entry = &view->entry;
     bool held = entry->granted != 0 && !view->untold;
 
@@ -170,7 +167,7 @@ static struct registry_ask ask_of(const struct front_state *service, const struc
         .tail = view->tail,
         .tail_length = view->tail_length,
         .wait_ms = entry->try_once && !held ? 0 : -1,
-        .ttl_ms = is_too_long(service, entry) && !held ? service->policy.max_ttl_ms : entry->ttl_ms,
+        .ttl_ms = is_too_long(front, entry) && !held ? front->policy.max_ttl_ms : entry->ttl_ms,
         .node_timeout_ms = entry->node_timeout_ms,
         .heartbeat_ms = entry->heartbeat_ms,
         .linger_ms = entry->linger_ms,
@@ -186,14 +183,14 @@ static struct registry_ask ask_of(const struct front_state *service, const struc
 }
 
 /* False when nothing is to be brought back. */
-static bool restored_of(const struct front_state *service, const struct ledger_writer_past *past,
+static bool restored_of(const struct front_state *front, const struct ledger_writer_past *past,
                         const struct ledger_entry_view *view, instant_ns now_ns, struct restored *ret) {
     const struct ledger_entry *entry = &view->entry;
     struct session *session = past->session(past->userdata, entry->session);
     bool granted = entry->granted != 0, waiting = goes_on_waiting(view, session);
     /* Nobody was told, or who was told is dead: so nobody believes in it. But who resumes does. */
     bool untold = view->untold && !waiting && past->whole(past->userdata, entry->session);
-    bool too_long = is_too_long(service, entry);
+    bool too_long = is_too_long(front, entry);
     bool orphaned = !session && !untold && past->dead(past->userdata, entry->pid);
     bool lingers = orphaned && entry->linger_ms > 0 && !too_long;
     bool unwanted = untold || (orphaned && entry->linger_ms == 0);
@@ -206,7 +203,7 @@ static bool restored_of(const struct front_state *service, const struct ledger_w
         return false;
     *ret = (struct restored){
         .session = unwanted ? NULL : session,
-        .ask = ask_of(service, view),
+        .ask = ask_of(front, view),
         .past = {.id = entry->request,
                  .asked_ns = instant_min(entry->asked_ns, now_ns),
                  .wait_until_ns = entry->wait_until_ns,
@@ -236,7 +233,7 @@ static bool is_sound(const struct ledger_entry_view *view, instant_ns now_ns) {
     uint64_t generation = entry->request >> REQUEST_INDEX_BITS;
     instant_ns longest_ns = now_ns + (int64_t) entry->ttl_ms * NS_PER_MS;
 
-    return generation > 0 && generation <= UINT32_MAX && entry->risk <= 1 + REASON_LAST &&
+    return generation > 0 && generation <= UINT32_MAX && entry->risk <= REASON_COUNT &&
            entry->ttl_ms >= TTL_MS_MIN && entry->ttl_ms <= TTL_MS_MAX && entry->node_timeout_ms > 0 &&
            entry->node_timeout_ms <= TTL_MS_MAX && entry->heartbeat_ms <= INT32_MAX &&
            entry->max_hold_ms >= 0 && entry->max_hold_ms <= INT64_MAX / NS_PER_MS && entry->token >= 0 &&
@@ -246,11 +243,11 @@ static bool is_sound(const struct ledger_entry_view *view, instant_ns now_ns) {
 }
 
 /* What its client knows of it stands in the new ledger too. */
-static void note(struct front_state *service, const struct restored *restored, struct request *request) {
-    ledger_writer_waiting(service, restored->session, request, &restored->ask);
+static void note(struct front_state *front, const struct restored *restored, struct request *request) {
+    ledger_writer_waiting(restored->session, request, &restored->ask);
     if (restored->past.held && request->entry != 0) {
-        struct ledger_entry *entry = ledger_at(service->ledger, request->entry);
-        ledger_granted(service->ledger, slot_of(restored->session), request->entry);
+        struct ledger_entry *entry = ledger_at(front->ledger, request->entry);
+        ledger_granted(front->ledger, slot_of(restored->session), request->entry);
         entry->handed = restored->past.handed;
         request->kept_ns = &entry->deadline_ns;
     }
@@ -267,12 +264,12 @@ static void leave_out(struct ledger_writer_result *result, const struct ledger_e
 }
 
 /* The entry of the request with this place; false when there is none that goes on. */
-static bool look_up(const struct front_state *service, const struct ledger_writer_past *past, uint32_t place,
+static bool look_up(const struct front_state *front, const struct ledger_writer_past *past, uint32_t place,
                     instant_ns now_ns, struct restored *ret) {
     struct ledger_entry_view view;
 
     return past->order[place] != 0 && ledger_read_entry(&past->reader, past->order[place] - 1, &view) &&
-           restored_of(service, past, &view, now_ns, ret);
+           restored_of(front, past, &view, now_ns, ret);
 }
 
 /* Of a request that is over, but its client was not told, and of its successor in the same place, the latter
@@ -291,7 +288,7 @@ static void take_place(const struct ledger_writer_past *past, uint32_t place, ui
     past->order[place] = index + 1;
 }
 
-static void sort_out(struct front_state *service, const struct ledger_writer_past *past, instant_ns now_ns,
+static void sort_out(struct front_state *front, const struct ledger_writer_past *past, instant_ns now_ns,
                      struct ledger_writer_result *result) {
     struct ledger_entry_view view;
 
@@ -301,49 +298,49 @@ static void sort_out(struct front_state *service, const struct ledger_writer_pas
         if (view.entry.kind == LEDGER_OBSERVED) {
             struct session *session = past->session(past->userdata, view.entry.session);
             if (session)
-                observe_restore(service, session, view.name, view.name_length, now_ns);
+                observe_restore(session, view.name, view.name_length, now_ns);
             continue;
         }
         uint64_t place = view.entry.request & (REQUESTS_MAX - 1);
-        if (place < service->registry.requests_max && is_sound(&view, now_ns))
+        if (place < front->registry.requests_max && is_sound(&view, now_ns))
             take_place(past, (uint32_t) place, i, &view.entry, now_ns, result);
         else
             leave_out(result, &view.entry, now_ns);
     }
 }
 
-static void restore(struct front_state *service, const struct ledger_writer_past *past, instant_ns now_ns,
+static void restore(struct front_state *front, const struct ledger_writer_past *past, instant_ns now_ns,
                     struct ledger_writer_result *result) {
-    struct registry *registry = &service->registry;
+    struct registry *registry = &front->registry;
     struct ledger_entry_view view;
     struct restored restored;
 
     for (uint32_t place = 0; place < registry->requests_max; place++) {
         struct request *request = NULL;
-        if (look_up(service, past, place, now_ns, &restored))
+        if (look_up(front, past, place, now_ns, &restored))
             request = restore_request(registry, restored.session, &restored.ask, &restored.past);
         if (request && restored.session)
-            note(service, &restored, request);
+            note(front, &restored, request);
         else if (!request && past->order[place] != 0 &&
                  ledger_read_entry(&past->reader, past->order[place] - 1, &view))
             leave_out(result, &view.entry, now_ns);
     }
 }
 
-struct ledger_writer_result ledger_writer_restore(struct front_state *service,
+struct ledger_writer_result ledger_writer_restore(struct front_state *front,
                                                   const struct ledger_writer_past *past, instant_ns now_ns) {
-    struct registry *registry = &service->registry;
+    struct registry *registry = &front->registry;
     struct ledger_writer_result result = {0};
     struct restored restored;
 
-    sort_out(service, past, now_ns, &result);
+    sort_out(front, past, now_ns, &result);
     registry->generation = generation_latest(registry->generation, past->reader.header->generation);
-    if (service->ledger)
-        ledger_succeed(service->ledger, &past->reader);
-    restore(service, past, now_ns, &result);
+    if (front->ledger)
+        ledger_succeed(front->ledger, &past->reader);
+    restore(front, past, now_ns, &result);
     for (uint32_t place = 0; place < registry->requests_max; place++) {
         struct request *request;
-        if (!look_up(service, past, place, now_ns, &restored) ||
+        if (!look_up(front, past, place, now_ns, &restored) ||
             !(request = registry_find(registry, restored.past.id)))
             continue;
         if (restore_queue(registry, request, &restored.ask, &restored.past, now_ns))

@@ -1,11 +1,25 @@
-#include "local/refusal-text.h"
+#include "local/rejection.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { SEEN_JUST_NOW_MS = 100, SEEN_BYTES = REFUSAL_TEXT_BYTES - 100 };
+enum { SEEN_JUST_NOW_MS = 100, SEEN_BYTES = REJECTION_TEXT_BYTES - 100 };
 
-/* Why the first in line has not got it, and when that was if it was not just now. */
+static const char *const words[] = {
+    [FAILURE_BUSY] = "BUSY",
+    [FAILURE_NO_QUORUM] = "NOQUORUM",
+    [FAILURE_QUOTA] = "QUOTA",
+    [FAILURE_NOT_HELD] = "NOTHELD",
+};
+
+static_assert(sizeof(words) / sizeof(words[0]) == FAILURE_COUNT, "each failure has its word");
+
+const char *rejection_word(enum failure failure) {
+    return words[failure];
+}
+
+/* The result of the last attempt for this name, and its age unless it is recent. */
 static void put_seen(const struct name_table_entry *name, instant_ns now_ns, char *text, size_t size) {
     static const char *const unworded[] = {
         [FAILURE_BUSY] = "held elsewhere", [FAILURE_NO_QUORUM] = "no majority of the nodes votes"};
@@ -19,41 +33,42 @@ static void put_seen(const struct name_table_entry *name, instant_ns now_ns, cha
         (void) snprintf(text, size, "%.*s (%lld ms ago)", length, seen, ago_ms);
 }
 
-static const char *refusal_text_held(const struct request *request, const struct request *holder,
-                                     instant_ns now_ns, long long waited_ms, char text[REFUSAL_TEXT_BYTES]) {
+static const char *text_if_held(const struct request *request, const struct request *holder,
+                                instant_ns now_ns, long long waited_ms, char text[REJECTION_TEXT_BYTES]) {
     if (request->try_once) {
-        (void) snprintf(text, REFUSAL_TEXT_BYTES,
+        (void) snprintf(text, REJECTION_TEXT_BYTES,
                         "held by process %ld of this host, %lld ms left if not extended", (long) holder->pid,
                         (long long) ((holder->deadline_ns - now_ns) / NS_PER_MS));
         return "BUSY";
     }
-    (void) snprintf(text, REFUSAL_TEXT_BYTES, "waited %lld ms; held by process %ld of this host", waited_ms,
-                    (long) holder->pid);
+    (void) snprintf(text, REJECTION_TEXT_BYTES, "waited %lld ms; held by process %ld of this host",
+                    waited_ms, (long) holder->pid);
     return "TIMEOUT";
 }
 
-const char *refusal_text(const struct request *request, const struct request *holder, instant_ns now_ns,
-                         char text[REFUSAL_TEXT_BYTES]) {
+const char *rejection_text(const struct request *request, const struct request *holder, instant_ns now_ns,
+                           char text[REJECTION_TEXT_BYTES]) {
     const struct name_table_entry *name = request->name;
     long long waited_ms = (now_ns - request->asked_ns) / NS_PER_MS;
     char seen[SEEN_BYTES];
 
     if (request->resume && !request->restored) {
-        (void) snprintf(text, REFUSAL_TEXT_BYTES,
+        (void) snprintf(text, REJECTION_TEXT_BYTES,
                         "tried for %lld ms; no majority of the nodes tells whether it stands", waited_ms);
         return "NOQUORUM";
     }
     if (holder)
-        return refusal_text_held(request, holder, now_ns, waited_ms, text);
+        return text_if_held(request, holder, now_ns, waited_ms, text);
     if (name->seen_failure == 0) {
-        (void) snprintf(text, REFUSAL_TEXT_BYTES, "no attempt has come to an end within %lld ms", waited_ms);
+        (void) snprintf(text, REJECTION_TEXT_BYTES, "no attempt has come to an end within %lld ms",
+                        waited_ms);
         return "NOQUORUM";
     }
     put_seen(name, now_ns, seen, sizeof(seen));
     if (request->try_once)
-        (void) snprintf(text, REFUSAL_TEXT_BYTES, "%s", seen);
+        (void) snprintf(text, REJECTION_TEXT_BYTES, "%s", seen);
     else
-        (void) snprintf(text, REFUSAL_TEXT_BYTES, "waited %lld ms; %s", waited_ms, seen);
+        (void) snprintf(text, REJECTION_TEXT_BYTES, "waited %lld ms; %s", waited_ms, seen);
     if (name->seen_failure == 1 + FAILURE_NO_QUORUM)
         return "NOQUORUM";
     return request->try_once ? "BUSY" : "TIMEOUT";

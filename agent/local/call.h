@@ -1,0 +1,15 @@
+/* A command's call: what its handler gets. */
+#pragma once
+
+#include "local/session.h"
+#include "resp.h"
+
+struct call {
+    struct session *session;
+    const struct resp_token *arguments; /* without the command's name; as many as its entry allows */
+    size_t n_arguments;
+    instant_ns now_ns;
+};
+
+/* True if the first argument is a lease's name; otherwise replies with an error. */
+bool call_has_name(const struct call *call);

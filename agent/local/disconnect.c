@@ -1,0 +1,62 @@
+#include "local/disconnect.h"
+
+#include <assert.h>
+
+#include "local/observe.h"
+#include "local/outcome.h"
+#include "local/recovery/ledger-writer.h"
+#include "local/reply.h"
+
+static void drop(struct request *request, instant_ns now_ns) {
+    struct session *session = request->session;
+
+    ledger_writer_lingers(session, request, now_ns);
+    registry_drop(&session->front->registry, request, now_ns);
+}
+
+void disconnect_end(struct session *session, instant_ns now_ns) {
+    struct front_state *front = session->front;
+
+    if (session->id == 0)
+        return;
+    list_unlink(&session->listing_link);
+    session_await(session, NULL, SESSION_QUITTING);
+    if (front->sessions > 0)
+        front->sessions--;
+    observe_end(session);
+    /* Waiting requests first: the session's own leases must not be handed off to them. */
+    list_for_each_safe(node, &session->requester.requests) {
+        struct request *request = list_entry(node, struct request, session_link);
+        if (request->state != REQUEST_HELD)
+            drop(request, now_ns);
+    }
+    list_for_each_safe(node, &session->requester.requests)
+        drop(list_entry(node, struct request, session_link), now_ns);
+    assert(list_is_empty(&session->requester.requests));
+    session->id = 0;
+}
+
+bool disconnect_expel(struct session *session, const char *reason, instant_ns now_ns) {
+    bool remains = false;
+
+    list_for_each_safe(node, &session->requester.requests) {
+        struct request *request = list_entry(node, struct request, session_link);
+        if (request->state == REQUEST_HELD)
+            outcome_push_lost(request, REASON_CLOSED, reason);
+        remains |= registry_abandon(&session->front->registry, request, now_ns);
+    }
+    observe_end(session);
+    list_unlink(&session->listing_link);
+    session->state = SESSION_QUITTING;
+    session->pushes = false;
+    session->protocol = 2; /* no more pushes */
+    return remains;
+}
+
+void disconnect_announce(struct session *session) {
+    if (!session_takes_pushes(session))
+        return;
+    struct resp_writer writer = reply_begin_push(session, "draining", 2);
+    reply_put_text(&writer, "the agent is about to stop; leases are no longer extended");
+    reply_send(session, &writer);
+}

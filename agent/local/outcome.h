@@ -1,0 +1,12 @@
+/* Outcomes: what becomes of a request is written to its session as a reply or a push, and noted in the
+ * ledger first. */
+#pragma once
+
+#include "core/event.h"
+#include "local/registry.h"
+
+/* The registry's sink. */
+void outcome_deliver(struct request *request, const struct request_outcome *outcome, instant_ns now_ns);
+
+/* Pushes `lost`, if the client takes pushes. */
+void outcome_push_lost(const struct request *request, enum reason reason, const char *text);

@@ -1,0 +1,74 @@
+#include "local/resume-command.h"
+
+#include "core/lock-value.h"
+#include "local/call.h"
+#include "local/lease-command.h"
+#include "local/reply.h"
+#include "local/resume-token.h"
+
+/* Rejects terms that the policy no longer allows, as ACQUIRE does, and applies the smaller bound on
+ * holding. */
+static bool terms_are_allowed(const struct call *call, int64_t max_hold_ms, struct resume_token *token) {
+    const struct policy *policy = &call->session->front->policy;
+
+    if (token->ttl_ms < TTL_MS_MIN || token->ttl_ms > policy->max_ttl_ms ||
+        (token->heartbeat_ms != 0 && token->heartbeat_ms < TTL_MS_MIN) ||
+        token->linger_ms > policy->max_ttl_ms) {
+        reply_error(call->session, "BADARG", "the lease's ttl, heartbeat or linger is not allowed here");
+        return false;
+    }
+    if (max_hold_ms > 0)
+        token->hold_until_ns =
+            instant_min(token->hold_until_ns, instant_add(call->now_ns, max_hold_ms * NS_PER_MS));
+    if (call->now_ns >= token->hold_until_ns) {
+        reply_error(call->session, "NOTHELD", "it was held for as long as allowed");
+        return false;
+    }
+    return true;
+}
+
+const struct option resume_command_options[RESUME_COMMAND_OPTIONS] = {
+    [RESUME_COMMAND_WAIT] = {"WAIT", OPTION_MILLISECONDS, 0, OPTION_MAX_TTL},
+    [RESUME_COMMAND_ASYNC] = {"ASYNC", OPTION_FLAG, 0, 0},
+};
+
+void resume_command(const struct call *call) {
+    struct session *session = call->session;
+    const struct policy *policy = &session->front->policy;
+    const struct resp_token *name = &call->arguments[0], *text = &call->arguments[1];
+    struct option_value options[RESUME_COMMAND_OPTIONS] = {0};
+    struct resume_token token;
+    char tail[LOCK_VALUE_TAIL_BYTES_MAX];
+
+    if (!call_has_name(call))
+        return;
+    if (!resume_token_read(text->text, text->length, &token)) {
+        reply_error(session, "BADARG", "this is no secret of a lease");
+        return;
+    }
+    const struct policy_limits limits = policy_limits_of(policy, name->text, name->length);
+    options[RESUME_COMMAND_WAIT].ms = token.ttl_ms; /* by then the lease's keys have expired */
+    if (!terms_are_allowed(call, limits.max_hold_ms, &token) ||
+        !option_read(call, 2, resume_command_options, RESUME_COMMAND_OPTIONS, options))
+        return;
+    const struct registry_ask ask = {
+        .name = name->text,
+        .name_length = name->length,
+        .tail = tail,
+        .tail_length = lock_value_put_tail(tail, session->pid, session->uid, token.data, token.data_length),
+        .wait_ms = options[RESUME_COMMAND_WAIT].ms,
+        .ttl_ms = token.ttl_ms,
+        .node_timeout_ms = policy_node_timeout_ms(policy, token.ttl_ms),
+        .heartbeat_ms = token.heartbeat_ms,
+        .linger_ms = token.linger_ms,
+        .async = options[RESUME_COMMAND_ASYNC].given,
+        .resumable = true,
+        .resume = token.value,
+        .hold_until_ns = token.hold_until_ns,
+        .token = token.token,
+        .pid = session->pid,
+        .uid = session->uid,
+        .page = session->page,
+    };
+    lease_command_ask(call, &ask);
+}
