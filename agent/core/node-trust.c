@@ -332,11 +332,8 @@ void node_trust_probed(struct shard *shard, unsigned index, const struct probe *
     ask_for_quarantines(shard, now_ns);
 }
 
-bool node_trust_answered(struct shard *shard, unsigned index, const struct vote *vote, instant_ns now_ns) {
-    assert(index < shard->config.nodes);
-
+void node_trust_rejected(struct shard *shard, unsigned index, const struct vote *vote, instant_ns now_ns) {
     struct node *node = &shard->nodes[index];
-    bool recovered = node_answered(node, vote->kind != VOTE_CUT, now_ns) == NODE_RECOVERED;
 
     if (vote->kind == VOTE_EPOCH) {
         bool trusted = node->trust == NODE_TRUSTED;
@@ -344,13 +341,11 @@ bool node_trust_answered(struct shard *shard, unsigned index, const struct vote 
         if (trusted)
             report_state(shard, index, NODE_STATE_PROBING, node->trouble);
         ask(shard, index, now_ns);
-    } else if (vote->kind == VOTE_REFUSED) {
-        node_note_trouble(node, vote->text, vote->text_length);
-        if (!node->refuses && node_refuses_keys(vote->text, vote->text_length))
-            node_trust_refuses(shard, index, node->trouble);
-    } else if (vote->kind != VOTE_CUT && node->trust == NODE_TRUSTED && !node->refuses && !node->slow)
-        node->trouble[0] = '\0'; /* otherwise its trouble says why it is not trusted */
-    return recovered;
+        return;
+    }
+    node_note_trouble(node, vote->text, vote->text_length);
+    if (!node->refuses && node_refuses_keys(vote->text, vote->text_length))
+        node_trust_refuses(shard, index, node->trouble);
 }
 
 void node_trust_probe_early(struct shard *shard, int64_t early_ns, instant_ns now_ns) {

@@ -27,8 +27,22 @@ void node_trust_refuses(struct shard *shard, unsigned node, const char *reason);
 /* The answer to a probe, a blessing or an amendment. */
 void node_trust_probed(struct shard *shard, unsigned node, const struct probe *probe, instant_ns now_ns);
 
+/* A request was rejected: the epoch is another one, or the node answered with an error. */
+void node_trust_rejected(struct shard *shard, unsigned node, const struct vote *vote, instant_ns now_ns);
+
 /* A request was answered, or cut off. True: node_trust_recovered() is due once the vote is counted. */
-bool node_trust_answered(struct shard *shard, unsigned node, const struct vote *vote, instant_ns now_ns);
+static inline bool node_trust_answered(struct shard *shard, unsigned index, const struct vote *vote,
+                                       instant_ns now_ns) {
+    struct node *node = &shard->nodes[index];
+    bool recovered = node_answered(node, vote->kind != VOTE_CUT, now_ns) == NODE_RECOVERED;
+
+    if (vote->kind == VOTE_EPOCH || vote->kind == VOTE_REFUSED)
+        node_trust_rejected(shard, index, vote, now_ns);
+    else if (vote->kind != VOTE_CUT && node->trust == NODE_TRUSTED && !node->refuses && !node->slow)
+        node->trouble[0] = '\0'; /* otherwise it says why the node does not vote */
+    return recovered;
+}
+
 void node_trust_recovered(struct shard *shard, unsigned node, instant_ns now_ns);
 
 /* The node's TIME in an answer to a request of `sent_ns`. Comes before the votes in that answer. */

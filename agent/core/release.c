@@ -91,7 +91,7 @@ static bool send_first_of_backlog(struct shard *shard, instant_ns now_ns) {
     return true;
 }
 
-void release_backlog(struct shard *shard, instant_ns now_ns) {
+void release_send_backlog(struct shard *shard, instant_ns now_ns) {
     while (!list_is_empty(&shard->backlog) && send_first_of_backlog(shard, now_ns))
         ;
 }

@@ -24,4 +24,9 @@ void release_tick(struct shard *shard, struct lease *lease, instant_ns now_ns);
 void release_node_back(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
 
 /* Sends releases of the backlog, as far as the nodes have room. */
-void release_backlog(struct shard *shard, instant_ns now_ns);
+void release_send_backlog(struct shard *shard, instant_ns now_ns);
+
+static inline void release_backlog(struct shard *shard, instant_ns now_ns) {
+    if (!list_is_empty(&shard->backlog))
+        release_send_backlog(shard, now_ns);
+}

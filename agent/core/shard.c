@@ -170,6 +170,8 @@ void shard_expect(const struct shard *shard, uint64_t ticket) {
 
 void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
                 instant_ns now_ns) {
+    assert(node < shard->config.nodes);
+
     uint32_t item = send_ticket_slot(ticket), serial = send_ticket_serial(ticket);
     bool recovered = node_trust_answered(shard, node, vote, now_ns);
 
