@@ -11,34 +11,34 @@ LOGIN = 'user = "redlockd" password = "a secret"'
 CONFIG = 'quarantine = yes\nmax_ttl = "1s"\ndefault_ttl = "1s"\nnode_timeout = "490ms"\n'
 
 
-# Without these a node votes, but tells nobody of releases.
+# Without these a node votes, but publishes no releases.
 HELPFUL = ["&redlockd:*", "+publish", "+subscribe", "+unsubscribe"]
 
-# Without it a node votes, and is asked for each name of a call.
+# Without this a node votes, but each name of a call is read by itself.
 CHEAPER = ["+mget"]
 
 
 def documented():
-    """The words behind ACL, as a person would paste them."""
+    """The ACL rules of the man page, as an operator pastes them."""
     with open(PAGE) as file:
         line = re.search(r"^ACL (SETUSER .*?)\n\.Ed", file.read(), re.M | re.S).group(1)
     return [">a secret" if word == ">PASSWORD" else word for word in line.replace("\\\n", " ").split()]
 
 
 def allow(node, words):
-    """As on a server whose default user may do nothing any more; the test itself is another."""
+    """Sets the ACL of the agent's user; the test uses another one."""
     answer = node.call("ACL", *words)
     if answer != "OK":
         raise answer
 
 
 def refusals(nodes):
-    """What the servers refused to this user."""
+    """Commands, keys and channels that the servers have denied."""
     return sorted({lab.as_map(entry)["object"] for node in nodes for entry in node.call("ACL", "LOG")})
 
 
 def user_of(node):
-    """Who the agents' connections are."""
+    """The users of the agents' connections."""
     return {re.search(r" user=(\S*)", line).group(1) for line in node.call("CLIENT", "LIST").splitlines()
             if "cmd=client" not in line}
 
@@ -47,15 +47,15 @@ def listeners(node):
     return node.call("PUBSUB", "NUMSUB", "redlockd:free:waited for")[1]
 
 
-def test_all_that_it_does():
+def test_all_operations():
     nodes = lab.nodes(3)
     for node in nodes:
         allow(node, documented())
     agent, other = (lab.Agent(nodes, CONFIG, node_config=LOGIN) for _ in range(2))
     agent.bless_all()
     other.wait_voting(3)
-    ok(True, "its nodes are quarantined, marked and blessed")
-    equal(user_of(nodes[0]), {"redlockd"}, "by that user")
+    ok(True, "nodes are quarantined, marked and blessed")
+    equal(user_of(nodes[0]), {"redlockd"}, "by the user of the man page")
     client, rival = agent.client(3), other.client(3)
     grant = client.acquire("one", "RESUMABLE", "DATA", "here")
     waiting = other.client(3)
@@ -66,9 +66,9 @@ def test_all_that_it_does():
     waiting.call("RELEASE", held["id"])
     client.call("RELEASE", client.reply()["id"])
     lab.wait_for(lambda: not any(listeners(node) for node in nodes), what="the end of subscriptions")
-    ok(grant["fence"] > 0, "acquired, with a token: %s" % grant)
-    begins(rival.acquire("one"), "BUSY", "the other agent is told who has it")
-    equal(rival.call("LEADER", "one")["data"], "here", "and looks it up")
+    ok(grant["fence"] > 0, "a lease is acquired, with a token: %s" % grant)
+    begins(rival.acquire("one"), "BUSY", "the other agent gets BUSY")
+    equal(rival.call("LEADER", "one")["data"], "here", "and LEADER returns the data")
     before = agent.status()["extensions"]
     lab.wait_for(lambda: agent.status()["extensions"] > before + 1, what="extensions")
     nodes[0].call("DEL", "one")
@@ -79,8 +79,8 @@ def test_all_that_it_does():
     agent.start()
     client = agent.client(3)
     grant = client.call("RESUME", "one", grant["secret"])
-    ok(isinstance(grant, dict), "extended, repaired, resumed")
-    equal(client.call("RELEASE", grant["id"]), 1, "released")
+    ok(isinstance(grant, dict), "the lease is extended, repaired, resumed")
+    equal(client.call("RELEASE", grant["id"]), 1, "and released")
     lab.wait_for(lambda: lab.keys_on(nodes, "one") == 0, what="the end of the keys")
     for node in nodes:
         node.call("HSET", "redlockd:fences", "raised", grant["fence"] + 100000)
@@ -89,8 +89,8 @@ def test_all_that_it_does():
     lab.wait_for(lambda: agent.status()["voting"] < 3 or client.acquire("flushed") is None,
                  what="the loss to be seen")
     agent.wait_node("c", "quarantined", "lost its data")
-    ok(True, "a node that was flushed rests")
-    equal(client.call("BLESS", "c"), "OK", "until it is blessed")
+    ok(True, "a flushed node is quarantined")
+    equal(client.call("BLESS", "c"), "OK", "until an operator blesses it")
     agent.wait_voting(3)
     nodes[2].call("SCRIPT", "FLUSH")
     ok(isinstance(client.acquire("loaded"), dict), "scripts are loaded again")
@@ -100,8 +100,8 @@ def test_all_that_it_does():
     nodes[2].call("CONFIG", "SET", "maxmemory-policy", "noeviction")
     nodes[2].call("REPLICAOF", "NO", "ONE")
     agent.wait_voting(3)
-    ok(True, "one that was a replica votes again in the end: its epoch was deleted")
-    equal(refusals(nodes), [], "no server refused anything")
+    ok(True, "a former replica votes again after its quarantine: the epoch key was deleted")
+    equal(refusals(nodes), [], "no server denied anything")
     agent.terminate()
     other.terminate()
 
@@ -119,13 +119,13 @@ def test_one_prefix():
     before = agent.status()["extensions"]
     lab.wait_for(lambda: agent.status()["extensions"] > before, what="an extension")
     equal(client.call("RELEASE", grant["id"]), 1, "released")
-    equal(refusals(nodes), [], "no server refused anything")
+    equal(refusals(nodes), [], "no server denied anything")
     agent.terminate()
     agent = lab.Agent(nodes, CONFIG, node_config=LOGIN)
     agent.wait_voting(3)
     error = agent.client().acquire("elsewhere")
-    begins(error, "NOQUORUM 0 of 3 nodes voted", "a name that the user has no right to")
-    ok("NOPERM" in str(error) or "can't access" in str(error), "is refused, with the reason: %s" % error)
+    begins(error, "NOQUORUM 0 of 3 nodes voted", "a name that the user may not use")
+    ok("NOPERM" in str(error) or "can't access" in str(error), "is denied, with the reason: %s" % error)
     agent.terminate()
 
 
@@ -136,8 +136,8 @@ def test_durable_in_a_database():
     agent = lab.Agent(nodes, CONFIG, node_config=LOGIN + " durable = yes db = 2")
     agent.bless_all()
     ok(isinstance(agent.client().acquire("in database 2"), dict), "durable nodes, another database")
-    equal(refusals(nodes), [], "with two more rights nothing is refused")
-    ok("called durable, but" not in agent.log_text(), "and nothing missed")
+    equal(refusals(nodes), [], "with two more rights nothing is denied")
+    ok("called durable, but" not in agent.log_text(), "and no right is missing")
     agent.terminate()
 
 
@@ -157,11 +157,11 @@ def missing(rights):
         state = agent.wait_node(node.name, reason="NOPERM")
         ok(right.strip("+") in state["reason"] and state["state"] != "voting",
            "without %s: %s" % (right, state["reason"]))
-    equal(agent.status()["voting"], 0, "none of them votes: the line has nothing too much")
+    equal(agent.status()["voting"], 0, "none of them votes: every documented right is necessary")
     for node in nodes:
         allow(node, words)
     agent.bless_all()
-    ok(True, "they vote when they may")
+    ok(True, "with the right they vote")
     agent.terminate()
 
 
@@ -178,13 +178,13 @@ def test_without_channels():
         ok(line and word in line.group(0),
            "without %s a node votes, and the log says: %s" % (word, line and line.group(0)))
     client = agent.client()
-    equal(client.call("RELEASE", client.acquire("told nobody")["id"]), 1, "a release does without")
-    equal(refusals(nodes), [], "and tries nothing that is refused")
+    equal(client.call("RELEASE", client.acquire("without a channel")["id"]), 1, "a release works without it")
+    equal(refusals(nodes), [], "and no command is denied")
     agent.terminate()
 
 
 def test_without_mget():
-    """A user by the line that was documented before."""
+    """A user with the ACL of an older man page."""
     nodes = lab.nodes(3)
     for node in nodes:
         allow(node, [word for word in documented() if word not in CHEAPER])
@@ -196,39 +196,41 @@ def test_without_mget():
         client.send("ACQUIRE", "n%d" % i)
     agent.cont()
     grants = [client.reply() for client in clients]
-    ok(all(isinstance(grant, dict) and grant["fence"] > 0 for grant in grants), "names asked for at once")
+    ok(all(isinstance(grant, dict) and grant["fence"] > 0 for grant in grants),
+       "names acquired in one batch")
     before = agent.status()["extensions"]
     nodes[0].call("DEL", "n0")
     nodes[1].call("EVAL", "redis.call('DEL', 'n1') redis.call('RPUSH', 'n1', \"another's\")", 0)
     lab.wait_for(lambda: agent.status()["extensions"] > before + 60, what="extensions")
     lab.wait_for(lambda: nodes[0].call("EXISTS", "n0") == 1, what="the repair of a key")
-    equal(nodes[1].call("LRANGE", "n1", 0, -1), ["another's"], "extended, repaired, but for another's")
+    equal(nodes[1].call("LRANGE", "n1", 0, -1), ["another's"], "extended and repaired; a foreign key stays")
     agent.stop()
     for client, grant in zip(clients, grants):
         client.send("RELEASE", grant["id"])
     agent.cont()
     equal([client.reply() for client in clients], [1] * 20, "and released")
     lab.wait_for(lambda: nodes[0].call("KEYS", "n*") == [], what="the end of the keys")
-    equal(refusals(nodes), ["mget"], "nothing else is refused")
+    equal(refusals(nodes), ["mget"], "only MGET is denied")
     agent.terminate()
 
 
 def test_wrong_password():
     proxy = lab.Proxy(lab.Node("a"))
     agent = lab.Agent([proxy], CONFIG, keepers=1, node_config=LOGIN)
-    state = agent.wait_node("a", reason="WRONGPASS")
-    begins(state["reason"], "refused", "a user who is not there: %s" % state["reason"])
+    failed = agent.wait_node("a", reason="WRONGPASS")
+    begins(failed["reason"], "refused", "a user that does not exist: %s" % failed["reason"])
     proxy.delay = 0.3
-    looks = []
+    states = []
 
     def tried_again():
-        looks.append(agent.node_states()["a"])
-        return [look["state"] for look in looks].count("probing") >= 3
+        states.append(agent.node_states()["a"])
+        return [state["state"] for state in states].count("probing") >= 3
 
     lab.wait_for(tried_again, what="being tried again")
-    equal({look["reason"] for look in looks}, {state["reason"]}, "which stays the reason meanwhile")
+    equal({state["reason"] for state in states}, {failed["reason"]},
+          "the reason stays the same between tries")
     agent.terminate()
 
 
-main(test_all_that_it_does, test_one_prefix, test_durable_in_a_database, test_missing, test_without_channels,
+main(test_all_operations, test_one_prefix, test_durable_in_a_database, test_missing, test_without_channels,
      test_without_mget, test_wrong_password)

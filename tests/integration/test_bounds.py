@@ -1,4 +1,4 @@
-"""How long a lease lasts: extension, HEARTBEAT, MAXHOLD."""
+"""The bounds of a lease: extension, HEARTBEAT, MAXHOLD."""
 
 import lab
 from tap import begins, equal, main, ok, within
@@ -8,16 +8,16 @@ agent = lab.Agent(nodes, lab.UNHURRIED)
 
 
 def test_extension():
-    hurried = lab.Agent(nodes)
-    client = hurried.client(3)
+    extending = lab.Agent(nodes)
+    client = extending.client(3)
     grant = client.acquire("extended", "TTL", 300)
-    extensions = hurried.status()["extensions"]
-    lab.wait_for(lambda: hurried.status()["extensions"] >= extensions + 20, what="twenty extensions")
-    ok(lab.now() * 1e9 > grant["deadline"] + 1e9, "seconds after its first deadline")
-    ok(client.call("CHECK", grant["id"]) > 0, "a lease of 300 ms is held")
-    equal(client.pushes, [], "and its holder is not bothered")
+    extensions = extending.status()["extensions"]
+    lab.wait_for(lambda: extending.status()["extensions"] >= extensions + 20, what="twenty extensions")
+    ok(lab.now() * 1e9 > grant["deadline"] + 1e9, "a second after its first deadline")
+    ok(client.call("CHECK", grant["id"]) > 0, "a lease of 300 ms is still valid")
+    equal(client.pushes, [], "and its holder gets no pushes")
     client.close()
-    hurried.terminate()
+    extending.terminate()
 
 
 def test_heartbeat():
@@ -25,15 +25,15 @@ def test_heartbeat():
     grant = client.acquire("heart", "TTL", 2000, "HEARTBEAT", 1500)
     for _ in range(4):
         beat = lab.now()
-        equal(client.call("BEAT", grant["id"]), 1, "BEAT")
+        equal(client.call("BEAT", grant["id"]), 1, "BEAT returns 1")
         extensions = agent.status()["extensions"]
         lab.wait_for(lambda: agent.status()["extensions"] > extensions, what="an extension")
     push = client.push("at-risk")
     equal((push[1], push[3]), (grant["id"], "heartbeat"), "without BEAT the lease is at risk")
     push = client.push("lost")
-    equal(push[1:3], [grant["id"], "heartbeat"], "and then lost")
+    equal(push[1:3], [grant["id"], "heartbeat"], "then lost")
     within(lab.now() - beat, 2.2, 3.5 + 0.2 * lab.SCALE, "within heartbeat and ttl")
-    equal(client.call("BEAT", grant["id"]), 0, "a later BEAT comes too late")
+    equal(client.call("BEAT", grant["id"]), 0, "a BEAT after the loss returns 0")
     client.close()
 
 
@@ -42,12 +42,12 @@ def test_max_hold():
     begun = lab.now()
     grant = client.acquire("bounded", "TTL", 1000, "MAXHOLD", 1500)
     push = client.push("at-risk")
-    equal((push[1], push[3]), (grant["id"], "max-hold"), "before its end the holder is told")
+    equal((push[1], push[3]), (grant["id"], "max-hold"), "before the end of MAXHOLD the lease is at risk")
     push = client.push("lost")
-    equal(push[1:3], [grant["id"], "max-hold"], "at its end it is lost")
+    equal(push[1:3], [grant["id"], "max-hold"], "at the end it is lost")
     within(lab.now() - begun, 1.5, 1.5 + 0.2 * lab.SCALE, "MAXHOLD after the grant")
     lab.wait_for(lambda: lab.keys_on(nodes, "bounded") == 0, what="the end of the keys")
-    ok("id" in client.acquire("bounded"), "and free for others")
+    ok("id" in client.acquire("bounded"), "and another client acquires the name")
     client.close()
 
 
@@ -57,12 +57,12 @@ def test_max_hold_configured():
     client = bounded.client(3)
     begun = lab.now()
     client.acquire("by configuration", "MAXHOLD", 60000)
-    equal(client.push("lost")[2], "max-hold", "max_hold counts, though the client asked for more")
-    within(lab.now() - begun, 0.7, 0.7 + 0.2 * lab.SCALE, "at its time")
+    equal(client.push("lost")[2], "max-hold", "max_hold limits a larger MAXHOLD")
+    within(lab.now() - begun, 0.7, 0.7 + 0.2 * lab.SCALE, "at max_hold after the grant")
     begun = lab.now()
     client.acquire("rule")
-    equal(client.push("lost")[2], "max-hold", "max_hold of the name's rule")
-    within(lab.now() - begun, 0.1, 0.1 + 0.2 * lab.SCALE, "at its time, with its reason, though it is short")
+    equal(client.push("lost")[2], "max-hold", "the max_hold of the name's rule applies")
+    within(lab.now() - begun, 0.1, 0.1 + 0.2 * lab.SCALE, "at that time, even if it is short")
     bounded.terminate()
 
 

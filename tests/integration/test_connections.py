@@ -1,4 +1,4 @@
-"""What goes over a client's connection: whole answers or nothing, whatever the kernel refuses."""
+"""Client connections: complete replies or none, whatever the kernel rejects."""
 
 import array
 import fcntl
@@ -12,18 +12,18 @@ import lab
 from descriptor_store import KeptAgent
 from tap import begins, equal, main, ok
 
-LINES = 10  # of one kind in the log, before they are counted only
-DESCRIPTORS = 256  # of the agent, which may be told of as many in flight
+LINES = 10  # of one kind in the log; further ones are counted
+DESCRIPTORS = 256  # of the agent; as many may be in flight
 
 nodes = lab.nodes(1)
-# Whoever may use any amount of the system's resources has no bound on descriptors in flight.
+# With CAP_SYS_RESOURCE or CAP_SYS_ADMIN, descriptors in flight have no limit.
 BOUNDED = ["prlimit", "--nofile=%d" % DESCRIPTORS]
 if os.getuid() == 0:
     BOUNDED += ["setpriv", "--no-new-privs", "--bounding-set=-sys_resource,-sys_admin"]
 
 
 class InFlight:
-    """Descriptors that were sent and not received: the kernel bounds their number by user."""
+    """Descriptors sent and not received: the kernel limits their number by user."""
 
     def __init__(self, count):
         self.pairs = []
@@ -43,7 +43,7 @@ class InFlight:
 
 
 def receive(client, wanted):
-    """What comes until the agent has nothing more to say, and how many descriptors came with it."""
+    """All bytes that the agent sends, and the number of descriptors with them."""
     data, fds = b"", []
     client.socket.settimeout(10 * lab.SCALE)
     while len(data) < wanted:
@@ -83,20 +83,20 @@ def test_page_that_cannot_be_passed():
         client.send_raw(b"ECHO " + before + b"\r\nPAGE\r\nECHO " + behind + b"\r\n")
     for client in clients:
         data, fds = receive(client, len(expected))
-        ok(secret not in data, "nothing of another client's")
-        equal((data, fds), (expected, 0), "every byte that was composed, and no other; without the page")
+        ok(secret not in data, "no bytes of another client")
+        equal((data, fds), (expected, 0), "exactly the composed bytes, without the page's descriptor")
         client.send_raw(b"PING\r\n")
-        equal(receive(client, 7)[0], b"+PONG\r\n", "the session goes on")
+        equal(receive(client, 7)[0], b"+PONG\r\n", "the session continues")
     in_flight.land()
     late = agent.client()
     late.send_raw(b"PAGE\r\n")
-    equal(receive(late, len(PAGE_REPLY)), (PAGE_REPLY, 1), "once they have landed, pages are passed again")
-    equal(agent.log_text().count("can't pass"), LINES, "the log says what could not be done, not each time")
+    equal(receive(late, len(PAGE_REPLY)), (PAGE_REPLY, 1), "with fewer in flight, pages are passed again")
+    equal(agent.log_text().count("can't pass"), LINES, "the log has the failure, limited in lines")
     agent.kill()
 
 
 def switches(agent):
-    """How often the agent's threads have slept so far."""
+    """How often the agent's threads have slept."""
     total = 0
     for task in os.listdir("/proc/%d/task" % agent.process.pid):
         with open("/proc/%d/task/%s/status" % (agent.process.pid, task)) as file:
@@ -116,14 +116,14 @@ def test_store_that_cannot_be_reached():
     begun, before = lab.now(), switches(agent)
     lab.wait_for(lambda: lab.now() - begun > 1.2, what="a second to pass")
     ok((switches(agent) - before) / (lab.now() - begun) < 40 * lab.SCALE,
-       "what the kernel refuses is not tried all the time")
-    ok(client.call("CHECK", grant["id"]) > 0, "and the lease goes on meanwhile")
+       "what the kernel rejects is tried again after a pause")
+    ok(client.call("CHECK", grant["id"]) > 0, "and the lease is valid meanwhile")
     in_flight.land()
     lab.wait_for(lambda: any(name.startswith("session-") for name in agent.names()),
                  what="the session in the store")
     agent.kill()
     agent.start()
-    ok(client.call("CHECK", grant["id"]) > 0, "then it is stored, and goes on at the next process")
+    ok(client.call("CHECK", grant["id"]) > 0, "later it is stored, and the next process continues it")
     agent.kill()
 
 
@@ -138,14 +138,14 @@ def unread(client):
 
 
 def wait_answer(client):
-    """Until something is there to be read, which stays there."""
-    ok(select.select([client.socket], [], [], 10 * lab.SCALE)[0], "the agent has said something")
+    """Waits for a reply without reading it."""
+    ok(select.select([client.socket], [], [], 10 * lab.SCALE)[0], "the agent has replied")
 
 
 def test_half_closed():
     agent = lab.Agent(nodes)
     client = agent.client()
-    for _ in range(320):  # one by one: each answer takes room in the socket
+    for _ in range(320):  # one by one: each reply takes room in the socket
         before = unread(client)
         client.send_raw(b"PING\r\n")
         until = lab.now() + 0.01
@@ -157,11 +157,11 @@ def test_half_closed():
     lab.wait_for(lambda: agent.status()["sessions"] == 1, what="the end of the session")
     data = receive(client, 1 << 30)[0]
     ok(data.startswith(b"+PONG\r\n" * 320 + b"*") and data.endswith(b"$4\r\nlast\r\n"),
-       "who closes the sending side still gets every answer, though the socket was full")
+       "a client that closes its sending side gets every reply, even if the socket was full")
     agent.kill()
 
 
-def test_refused():
+def test_rejected():
     agent = lab.Agent(nodes, "max_sessions = 3\n")
     clients = [agent.client() for _ in range(2)]
     for client in clients:
@@ -169,23 +169,23 @@ def test_refused():
     third = agent.client()
     equal(third.call("PING"), "PONG", "the last session")
     before = descriptors(agent)
-    refused = agent.client()
-    wait_answer(refused)
+    rejected = agent.client()
+    wait_answer(rejected)
     for _ in range(3):
-        refused.send_raw(b"*1\r\n$4\r\nPING\r\n")
-    begins(refused.read(), "QUOTA", "a client that writes before it reads is told why it is refused")
-    equal(refused.socket.recv(100), b"", "and sees the end")
-    lab.wait_for(lambda: descriptors(agent) == before, 0.5, "its connection closed, since it has read")
+        rejected.send_raw(b"*1\r\n$4\r\nPING\r\n")
+    begins(rejected.read(), "QUOTA", "a rejected client that writes before it reads gets the reason")
+    equal(rejected.socket.recv(100), b"", "and the end of the stream")
+    lab.wait_for(lambda: descriptors(agent) == before, 0.5, "its connection closed after it has read")
     silent = [agent.client() for _ in range(300)]
-    lab.wait_for(lambda: descriptors(agent) <= before + 256, 0.5, "a bound on those that do not read")
-    lab.wait_for(lambda: descriptors(agent) == before, 3, "the end of those")
+    lab.wait_for(lambda: descriptors(agent) <= before + 256, 0.5, "the limit of rejected clients")
+    lab.wait_for(lambda: descriptors(agent) == before, 3, "their end")
     for client in silent:
         client.close()
-    equal(third.call("PING"), "PONG", "those who have a session go on")
+    equal(third.call("PING"), "PONG", "sessions that exist continue")
     agent.kill()
 
 
-def test_refused_without_descriptors():
+def test_rejected_without_descriptors():
     if not shutil.which("prlimit"):
         ok(True, "no prlimit here # SKIP")
         return
@@ -197,41 +197,43 @@ def test_refused_without_descriptors():
             break
         if len(clients) < 20:
             equal(clients[-1].call("PING"), "PONG", "served")
-    told = select.select([client.socket for client in clients], [], [], 10 * lab.SCALE)[0]
-    refused = next((client for client in clients if client.socket in told), None)
-    ok(refused, "at the end of its descriptors the agent refuses")
-    refused.send_raw(b"PING\r\n")
-    begins(refused.read(), "QUOTA the agent has no descriptor", "who writes before it reads hears why")
+    readable = select.select([client.socket for client in clients], [], [], 10 * lab.SCALE)[0]
+    rejected = next((client for client in clients if client.socket in readable), None)
+    ok(rejected, "without descriptors the agent rejects clients")
+    rejected.send_raw(b"PING\r\n")
+    begins(rejected.read(), "QUOTA the agent has no descriptor",
+           "a client that writes before it reads gets the reason")
     agent.kill()
 
 
 def test_unread_grant():
-    """A process that is stopped does not read. What is on its way to it may be read at any moment later."""
+    """A stopped process does not read, but may read what was sent at any later moment."""
     agent = lab.Agent(nodes, lab.UNHURRIED)
     holder, stopped, next_one = agent.client(), agent.client(3), agent.client(3)
     pushed = agent.client(3)
     grant = holder.acquire("name", "TTL", 1000)
     stopped.send("ACQUIRE", "name", "TTL", 1000, "WAIT", -1)
-    lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the one that is stopped")
+    lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the stopped client")
     pushed.send("ACQUIRE", "name", "TTL", 1000, "WAIT", -1, "ASYNC")
-    equal(pushed.reply()[0], "waiting", "another one asked with ASYNC, and reads no further")
+    equal(pushed.reply()[0], "waiting", "another client uses ASYNC, and reads no further")
     next_one.send("ACQUIRE", "name", "TTL", 1000, "WAIT", -1)
-    lab.wait_for(lambda: agent.status()["waiters"] == 3, what="all that wait")
+    lab.wait_for(lambda: agent.status()["waiters"] == 3, what="all waiters")
     holder.call("RELEASE", grant["id"])
     begun = lab.now()
     got = next_one.reply(timeout=20)
-    ok("id" in got, "a waiter behind two that don't read has the lease")
+    ok("id" in got, "a waiter behind two that don't read acquires the lease")
     ok(lab.now() - begun < 5 * lab.SCALE, "after twice the ttl of each (%.1f s)" % (lab.now() - begun))
     unread = stopped.reply()
-    ok(unread["deadline"] < begun * 1e9 + 2.5e9 * lab.SCALE, "who reads the grant then has an old deadline")
+    ok(unread["deadline"] < begun * 1e9 + 2.5e9 * lab.SCALE,
+       "a client that reads the grant then gets an old deadline")
     equal([push[3] if push[0] == "at-risk" else push[2] for push in (stopped.read(), stopped.read())],
-          ["unread", "unread"], "and that it is lost, with the reason")
-    equal(stopped.call("CHECK", unread["id"]), 0, "and does not hold it")
-    equal(pushed.push("lost")[2], "unread", "so does one that was to be told by a push")
+          ["unread", "unread"], "and the loss, with the reason")
+    equal(stopped.call("CHECK", unread["id"]), 0, "and does not hold the lease")
+    equal(pushed.push("lost")[2], "unread", "the same for a grant by push")
     until = lab.now() + 2.5
     while lab.now() < until:
         assert next_one.call("CHECK", got["id"]) > 0
-    ok(next_one.pushes == [], "one that reads keeps its lease")
+    ok(next_one.pushes == [], "a client that reads keeps its lease")
     agent.kill()
 
 
@@ -243,15 +245,15 @@ def test_unread_grant_at_the_next_process():
     next_one.send("ACQUIRE", "kept", "TTL", 1000, "WAIT", -1)
     lab.wait_for(lambda: agent.status()["waiters"] == 2, what="the waiters")
     holder.call("RELEASE", grant["id"])
-    lab.wait_for(lambda: agent.status()["leases"] == 1, what="the grant that nobody reads")
+    lab.wait_for(lambda: agent.status()["leases"] == 1, what="the grant that is unread")
     agent.kill()
     agent.start()
-    ok("id" in next_one.reply(timeout=20), "an unread grant is taken back by the agent's next process, too")
+    ok("id" in next_one.reply(timeout=20), "the next process withdraws an unread grant too")
     agent.kill()
 
 
 def test_busy_reader():
-    """There is always something unread, but never the grant."""
+    """Some output is always unread, but never the grant."""
     agent = lab.Agent(nodes, lab.UNHURRIED)
     client = agent.client(3)
     grant = client.acquire("busy", "TTL", 1000)
@@ -263,8 +265,8 @@ def test_busy_reader():
         assert client.reply() == "x" * 1000
     for _ in range(ahead):
         client.reply()
-    equal(client.pushes, [], "a client that is always behind has still read its grant")
-    ok(client.call("CHECK", grant["id"]) > 0, "and keeps it")
+    equal(client.pushes, [], "a client that always has unread replies has read its grant")
+    ok(client.call("CHECK", grant["id"]) > 0, "and keeps the lease")
     agent.kill()
 
 
@@ -275,13 +277,13 @@ def test_malformed():
     client.send_raw(b"*1\r\n:1\r\n")
     wait_answer(client)
     client.send_raw(b"PING\r\n" * 100)
-    begins(client.reply(), "ERR protocol", "a client that goes on writing is told what was malformed")
-    equal(client.push("lost")[1:3], [grant["id"], "closed"], "and that its lease is lost")
+    begins(client.reply(), "ERR protocol", "a client that continues to write gets the error")
+    equal(client.push("lost")[1:3], [grant["id"], "closed"], "and lost for its lease")
     equal(client.socket.recv(100), b"", "before the end")
     agent.kill()
 
 
-def test_nobody_reads():
+def test_reading_side_closed():
     agent = lab.Agent(nodes)
     client = agent.client()
     held = client.acquire("held")["id"]
@@ -290,7 +292,7 @@ def test_nobody_reads():
     client.send("ACQUIRE", "unheard", "TTL", 60000)
     other = agent.client()
     ok("id" in other.acquire("held", "WAIT", 5000),
-       "a client that does not read any more: what it sent before that shows is worked on")
+       "a client that stops reading: requests sent before are served")
     lab.wait_for(lambda: agent.status()["sessions"] == 2, what="the end of its session")
     ok("id" in other.acquire("unheard", "WAIT", 5000), "and its session ends, with its leases")
     agent.kill()
@@ -305,10 +307,10 @@ def test_log_flood():
         client.close()
     lab.wait_for(lambda: agent.status()["sessions"] == 1, what="the end of the sessions")
     equal(agent.log_text().count("malformed"), LINES,
-          "of 300 sessions that end by a malformed request, some are logged; test-log-limit has the rest")
+          "of 300 sessions that end by a malformed request, the first are logged")
     agent.kill()
 
 
-main(test_half_closed, test_refused, test_refused_without_descriptors, test_malformed, test_unread_grant,
-     test_unread_grant_at_the_next_process, test_busy_reader, test_nobody_reads, test_log_flood,
+main(test_half_closed, test_rejected, test_rejected_without_descriptors, test_malformed, test_unread_grant,
+     test_unread_grant_at_the_next_process, test_busy_reader, test_reading_side_closed, test_log_flood,
      test_page_that_cannot_be_passed, test_store_that_cannot_be_reached)

@@ -1,4 +1,4 @@
-"""Holders and waiters that die, hang up, or leave a child behind."""
+"""Holders and waiters that die, disconnect, or leave a child process."""
 
 import os
 import signal
@@ -59,14 +59,15 @@ def test_next_local_waiter():
     times = kill_to_grant(agent, 20)
     note("kill -9 to grant, local waiter: median %.1f ms, longest %.1f ms" % (lab.median(times), max(times)))
     ok(lab.median(times) < 20 * lab.SCALE,
-       "kill -9 of a holder: the next local waiter has it within 20 ms (median of 20)")
+       "kill -9 of a holder: the next local waiter has the lease within 20 ms (median of 20)")
 
 
 def test_next_remote_waiter():
     times = kill_to_grant(other, 20)
     note("kill -9 to grant, waiter on another agent: median %.1f ms, longest %.1f ms" %
          (lab.median(times), max(times)))
-    ok(lab.median(times) < 100 * lab.SCALE, "and a waiter on another agent within 100 ms (median of 20)")
+    ok(lab.median(times) < 100 * lab.SCALE,
+       "kill -9 of a holder: a waiter on another agent has the lease within 100 ms (median of 20)")
 
 
 def test_forked_child():
@@ -78,7 +79,7 @@ def test_forked_child():
     process.wait()
     grant = lab.as_map(waiter.reply())
     ok(isinstance(grant, dict) and lab.now() - begun < 1 * lab.SCALE,
-       "a forked child that still has the descriptor does not keep its dead parent's lease")
+       "a forked child with the descriptor does not keep its dead parent's lease")
     os.kill(int(child), signal.SIGKILL)
     waiter.close()
 
@@ -88,11 +89,11 @@ def test_half_close():
     client.acquire("half closed")
     client.socket.shutdown(socket.SHUT_WR)
     lab.wait_for(lambda: lab.keys_on(nodes, "half closed") == 0, what="the release")
-    ok(True, "closing the sending side is a disconnect")
+    ok(True, "closing the sending side releases the lease")
     asker = agent.client()
     asker.send_raw(b"STATUS\r\n")
     asker.socket.shutdown(socket.SHUT_WR)
-    ok(isinstance(asker.reply(), list), "but a question asked before it is answered")
+    ok(isinstance(asker.reply(), list), "but a request sent before gets its reply")
     waiter_blocked = agent.client()
     holding = agent.client()
     holding.acquire("half waiting")
@@ -100,7 +101,7 @@ def test_half_close():
     lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the waiter")
     waiter_blocked.socket.shutdown(socket.SHUT_WR)
     lab.wait_for(lambda: agent.status()["waiters"] == 0, what="the end of the waiter")
-    ok(True, "a waiter that closes its sending side waits no more")
+    ok(True, "a waiter that closes its sending side is withdrawn")
     holding.close()
 
 
@@ -109,10 +110,10 @@ def test_waiters_leave_nothing():
     holding.acquire("left")
     gone, late = agent.client(), agent.client()
     gone.send("ACQUIRE", "left", "WAIT", -1)
-    begins(late.acquire("left", "WAIT", 300), "TIMEOUT", "a waiter behind another one times out by itself")
+    begins(late.acquire("left", "WAIT", 300), "TIMEOUT", "a waiter behind another one times out on its own")
     gone.close()
     lab.wait_for(lambda: agent.status()["waiters"] == 0, what="the end of the waiters")
-    equal(lab.as_map(late.call("LEASES")), {}, "LEASES shows nothing of them")
+    equal(lab.as_map(late.call("LEASES")), {}, "LEASES doesn't list them")
     holding.close()
     lab.wait_for(lambda: lab.keys_on(nodes, "left") == 0, what="the end of the keys")
     ok(True, "no key is left on any node")
@@ -137,8 +138,8 @@ def test_abrupt_closes():
     with open("/proc/%d/stat" % agent.process.pid) as file:
         ticks = sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) - first
     ok(ticks <= 10, "after a thousand abrupt closes the agent is idle (%d ticks in a second)" % ticks)
-    most = 60 + agent.keepers * len(nodes)  # what listened is closed a little later
-    ok(len(os.listdir("/proc/%d/fd" % agent.process.pid)) < most, "and holds no descriptors of them")
+    most = 60 + agent.keepers * len(nodes)  # subscriptions are closed a little later
+    ok(len(os.listdir("/proc/%d/fd" % agent.process.pid)) < most, "and has closed their descriptors")
 
 
 main(test_next_local_waiter, test_next_remote_waiter, test_forked_child, test_half_close,

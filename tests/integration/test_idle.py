@@ -1,4 +1,4 @@
-"""What an agent costs while nothing is asked of it: wake-ups, CPU time, memory."""
+"""The cost of an idle agent: wake-ups, CPU time, memory."""
 
 import os
 import time
@@ -6,16 +6,16 @@ import time
 import lab
 from tap import main, note, skip, within
 
-SECONDS = 9  # the nodes are left alone for at least as long between two looks
-WINDOWS = 4  # at most: something else may be in one of them, such as what the start left to do
+SECONDS = 9  # at least as long as the pause between two probes of the nodes
+WINDOWS = 4  # at most: one of them may contain other work, such as the end of the start
 SESSIONS = 5
-CPU_PERCENT = 2  # who never sleeps is never woken either
+CPU_PERCENT = 2  # an agent that never sleeps has no wake-ups either
 MEMORY_MIB = 8
 CONNECTIONS = 500
 CONNECTION_KIB = 4
 
 nodes = lab.nodes(5)
-agent = lab.Agent(nodes, lab.UNHURRIED, keepers=1)  # as by default: each one more looks at the nodes too
+agent = lab.Agent(nodes, lab.UNHURRIED, keepers=1)  # the default: each keeper probes the nodes
 agent.wait_voting(5)
 clients = [agent.client() for _ in range(SESSIONS)]
 for each in clients:
@@ -23,14 +23,14 @@ for each in clients:
 
 
 def has_sanitizer(*inits):
-    """By what starts it."""
+    """Whether the agent is built with a sanitizer, by its initialiser."""
     with open(lab.REDLOCKD, "rb") as file:
         program = file.read()
     return any(init in program for init in inits)
 
 
 def of_threads(name, number):
-    """The sum over the agent's threads of a number from this file of theirs."""
+    """The sum of a number in /proc over the agent's threads."""
     directory, total = "/proc/%d/task" % agent.process.pid, 0
     for task in os.listdir(directory):
         with open(os.path.join(directory, task, name)) as file:
@@ -39,7 +39,7 @@ def of_threads(name, number):
 
 
 def wakeups():
-    """Only of those that slept: to be made to leave a core is what others on the machine do."""
+    """Voluntary switches only: other programs of the machine cause the rest."""
     return of_threads("status", lambda text: int(text.split("\nvoluntary_ctxt_switches:")[1].split()[0]))
 
 
@@ -48,11 +48,10 @@ def cpu_seconds():
 
 
 def test_sleeps():
-    """The keeper looks at its nodes every 9 to 10 s. It is woken to ask all of them, and when they are slow
-    by each one's answer alone."""
+    """A keeper probes its nodes every 9 to 10 s: one wake-up to send, and up to one for each reply."""
     what = "at most one wake-up a second"
     if has_sanitizer(b"__tsan_init"):
-        skip(what, "this build has the thread sanitizer, whose own thread wakes ten times a second")
+        skip(what, "the thread sanitizer of this build has a thread that wakes ten times a second")
         return
     woken, percent = [], []
     while len(woken) < WINDOWS and not (woken and min(woken) <= SECONDS and min(percent) <= CPU_PERCENT):
@@ -72,12 +71,12 @@ def memory_kib():
 
 
 def test_memory():
-    what = "MiB of memory, with what it shares with others, and KiB for a connection"
+    what = "MiB of memory (shared included), and KiB for a connection"
     if has_sanitizer(b"__asan_init", b"__tsan_init"):
-        skip(what, "this build has a sanitizer, whose own memory would be counted")
+        skip(what, "the sanitizer of this build has memory of its own")
         return
     before_kib = memory_kib()
-    within(before_kib / 1024, 0, MEMORY_MIB, "MiB of memory, with what it shares with others")
+    within(before_kib / 1024, 0, MEMORY_MIB, "MiB of memory (shared included)")
     idle = [agent.client() for _ in range(CONNECTIONS)]
     for each in idle:
         each.call("PING")

@@ -1,4 +1,4 @@
-"""The agent's start, reload and end."""
+"""Start, reload and end of the agent."""
 
 import os
 import signal
@@ -18,8 +18,8 @@ def run(*arguments):
 
 
 def test_options():
-    equal(run("--version")[0], 0, "--version")
-    ok(run("--version")[1].startswith("redlockd "), "tells the version")
+    equal(run("--version")[0], 0, "--version succeeds")
+    ok(run("--version")[1].startswith("redlockd "), "and prints the version")
     ok("--check-config" in run("--help")[1], "--help lists the options")
     equal(run("--nonsense")[0], 64, "an unknown option: 64")
     equal(run("--dev=0")[0], 64, "--dev of no nodes: 64")
@@ -28,7 +28,7 @@ def test_options():
 
 def test_check_config():
     good = lab.Agent(nodes, start=False)
-    equal(run("--check-config", "--config", good.config_path)[0], 0, "a good configuration: 0")
+    equal(run("--check-config", "--config", good.config_path)[0], 0, "a valid configuration: 0")
     bad = lab.path("bad.conf")
     with open(bad, "w") as file:
         file.write('node "a" { address = "unix:/a.sock" }\n'
@@ -37,12 +37,12 @@ def test_check_config():
                    'keeper = 2\n'
                    'max_leases = "many"\n')
     status, _, errors = run("--check-config", "--config", bad)
-    equal(status, 78, "one with mistakes: 78")
+    equal(status, 78, "a configuration with mistakes: 78")
     for line in (2, 3, 4, 5):
-        ok("%s:%d: " % (bad, line) in errors, "the mistake in line %d is told" % line)
-    ok("keepers" in errors, "a misspelt option with the one that was meant")
-    equal(run("--config", bad)[0], 78, "the agent does not start with it")
-    equal(run("--config", "/nonexistent")[0], 78, "nor without a file")
+        ok("%s:%d: " % (bad, line) in errors, "the mistake in line %d is reported" % line)
+    ok("keepers" in errors, "a misspelt option is reported with the correct one")
+    equal(run("--config", bad)[0], 78, "the agent does not start with mistakes")
+    equal(run("--config", "/nonexistent")[0], 78, "and not without a file")
 
 
 def test_drain():
@@ -55,16 +55,16 @@ def test_drain():
     waiter.send("ACQUIRE", "drained", "WAIT", -1)
     lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the waiter")
     agent.signal(signal.SIGTERM)
-    equal(holder.push("draining")[0], "draining", "SIGTERM: the clients are told draining")
-    begins(waiter.reply(), "DRAINING", "who waits is told DRAINING")
+    equal(holder.push("draining")[0], "draining", "SIGTERM: the clients get draining")
+    begins(waiter.reply(), "DRAINING", "a waiter gets DRAINING")
     equal(agent.process.wait(20), 0, "exit status 0")
-    equal(lab.keys_on(nodes, "drained"), 3, "the keys of a connected holder are left")
-    ok(not os.path.exists(agent.socket_path), "the socket file is gone")
+    equal(lab.keys_on(nodes, "drained"), 3, "the keys of a connected holder stay")
+    ok(not os.path.exists(agent.socket_path), "the socket file is removed")
     contender = other.client()
-    begins(contender.acquire("drained"), "BUSY", "so nobody gets the name before its ttl")
+    begins(contender.acquire("drained"), "BUSY", "so other clients get BUSY before the ttl has passed")
     ok(isinstance(contender.acquire("drained", "WAIT", 10000),
                   dict) and lab.now() * 1e9 >= grant["deadline"],
-       "and somebody gets it afterwards")
+       "and acquire the name afterwards")
     other.terminate()
 
 
@@ -78,33 +78,33 @@ def test_reload():
     agent = lab.Agent(nodes, 'max_ttl = "30s"')
     client = agent.client()
     grant = client.acquire("reloaded", "TTL", 1000)
-    begins(client.acquire("x", "TTL", 35000), "BADARG", "above max_ttl")
+    begins(client.acquire("x", "TTL", 35000), "BADARG", "a ttl above max_ttl")
     agent.write_config('max_ttl = "20s"\ndefault_ttl = "5s"')
     reload(agent)
-    begins(client.acquire("x", "TTL", 25000), "BADARG", "SIGHUP takes a smaller max_ttl over")
-    ok("id" in client.acquire("x", "TTL", 20000), "which is granted")
+    begins(client.acquire("x", "TTL", 25000), "BADARG", "SIGHUP applies a smaller max_ttl")
+    ok("id" in client.acquire("x", "TTL", 20000), "a ttl up to the new max_ttl is granted")
     agent.write_config('max_ttl = "thirty"')
     agent.signal(signal.SIGHUP)
     lab.wait_for(lambda: "has mistakes" in agent.log_text(), what="the refusal")
     ok("max_ttl" in agent.log_text(), "a mistake is logged")
-    ok("id" in client.acquire("y", "TTL", 20000), "and the agent goes on with what it has")
+    ok("id" in client.acquire("y", "TTL", 20000), "and the agent keeps its configuration")
     agent.keepers = 5
     agent.write_config('max_ttl = "40s"')
     agent.signal(signal.SIGHUP)
     lab.wait_for(lambda: "need a restart: " in agent.log_text(), what="the warning")
-    told = agent.log_text().rsplit("need a restart: ", 1)[1]
-    ok("keepers" in told and "a larger max_ttl" in told, "what needs a restart is told")
-    begins(client.acquire("z", "TTL", 35000), "BADARG", "and not taken over")
-    ok(client.call("CHECK", grant["id"]) > 0, "no lease is lost by it")
+    changes = agent.log_text().rsplit("need a restart: ", 1)[1]
+    ok("keepers" in changes and "a larger max_ttl" in changes, "changes that need a restart are logged")
+    begins(client.acquire("z", "TTL", 35000), "BADARG", "and not applied")
+    ok(client.call("CHECK", grant["id"]) > 0, "no lease is lost by a reload")
     agent.terminate()
 
 
 def words(messages):
-    """Which states were told, without what comes with them."""
+    """READY and RELOADING, in order, without the rest of the messages."""
     return [line for message in messages for line in message if line in ("READY=1", "RELOADING=1")]
 
 
-def test_reload_told():
+def test_reload_notified():
     manager = lab.Manager()
     agent = lab.Agent(nodes, start=False)
     agent.start(manager=manager)
@@ -114,11 +114,11 @@ def test_reload_told():
     reload(agent)
     agent.terminate()
     manager.until("STOPPING=1")
-    equal(words(manager.seen), ["RELOADING=1", "READY=1"], "the service manager is told of a reload")
+    equal(words(manager.seen), ["RELOADING=1", "READY=1"], "the service manager is notified of a reload")
 
 
 def test_ready_without_quorum():
-    """A boot does not wait for nodes that can't be reached."""
+    """Unreachable nodes don't delay the boot."""
     manager = lab.Manager()
     agent = lab.Agent([types.SimpleNamespace(name="a", address="unix:/nonexistent")], start=False)
     agent.start(manager=manager)
@@ -127,7 +127,7 @@ def test_ready_without_quorum():
         manager.until("READY=1")
     within(lab.now() - began, 0, 3 * SCALE, "ready after a second without a quorum")
     ok(any("no quorum" in line for message in manager.seen for line in message),
-       "and the status says that there is none")
+       "and the status line has the reason")
     agent.terminate()
 
 
@@ -136,33 +136,33 @@ def test_socket():
     equal(os.stat(agent.socket_path).st_mode & 0o777, 0o666, "the socket has the configured mode")
     status, _, errors = run("--config", agent.config_path)
     ok(status == 69 and "another agent listens" in errors,
-       "a second agent on the socket refuses to start")
-    equal(agent.client().call("PING"), "PONG", "and the first one serves on")
+       "a second agent on the socket does not start")
+    equal(agent.client().call("PING"), "PONG", "and the first one still serves")
     agent.kill()
     ok(os.path.exists(agent.socket_path), "an agent that was killed leaves its socket file")
     agent.start()
-    equal(agent.client().call("PING"), "PONG", "which the next one replaces")
+    equal(agent.client().call("PING"), "PONG", "the next agent replaces the file")
     status, _, errors = run("--config", agent.config_path, "--socket", "/nonexistent/dir/sock")
-    ok(status == 69 and "/nonexistent/dir/sock" in errors, "a socket in no directory is told")
+    ok(status == 69 and "/nonexistent/dir/sock" in errors, "a missing directory of the socket is reported")
     first = agent.client().acquire("first")["id"]
     agent.kill()
     agent.start()
     client, other = agent.client(), agent.client()
     second = client.acquire("second")["id"]
-    ok(second != first, "the next process, which knows nothing of the one before, has other ids")
-    equal(other.call("CHECK", first), 0, "so who remembers one is told that it is over")
+    ok(second != first, "the next process has other ids, even without a ledger")
+    equal(other.call("CHECK", first), 0, "so an id of the former process is not held")
     for command in ("CHECK", "BEAT", "RELEASE"):
         equal(str(other.call(command, second)), "NOTHELD held by another session",
-              "%s by another connection of the user" % command)
-    ok(client.call("CHECK", second) > 0, "does nothing to the lease")
+              "%s by another connection of the user gets NOTHELD" % command)
+    ok(client.call("CHECK", second) > 0, "and the lease stays valid")
     os.unlink(agent.socket_path)
     with lab.listener(agent.socket_path) as other:
         agent.terminate()
         ok(os.path.exists(agent.socket_path) and other.fileno() >= 0,
-           "another program's socket that has taken its place stays when the agent ends")
+           "another program's socket at the path stays when the agent ends")
     os.unlink(agent.socket_path)
     inherited = socket.socket(socket.AF_UNIX)
-    inherited_path = agent.socket_path  # as with redlockd.socket: the configured one
+    inherited_path = agent.socket_path  # as with redlockd.socket: the configured path
     inherited.bind(inherited_path)
     inherited.listen(5)
     process = lab.spawn(["bash", "-c",
@@ -171,13 +171,13 @@ def test_socket():
                         pass_fds=[inherited.fileno()], stderr=subprocess.DEVNULL)
     clients = [lab.Client(inherited_path), lab.Client(inherited_path)]
     equal([client.call("PING") for client in clients], ["PONG", "PONG"],
-          "an inherited socket is served (socket activation), blocking as it may be")
+          "an inherited, blocking socket is served (socket activation)")
     process.terminate()
     process.wait()
-    ok(os.path.exists(inherited_path), "and not removed")
+    ok(os.path.exists(inherited_path), "and stays when the agent ends")
 
 
-def test_what_is_no_stale_socket():
+def test_other_files_at_the_path():
     agent = lab.Agent(nodes, start=False)
     datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     target = lab.path("file")
@@ -192,25 +192,25 @@ def test_what_is_no_stale_socket():
 
     for make, what, word in ((make_file, "a file", "no socket"),
                              (lambda: os.symlink(target, agent.socket_path), "a symbolic link", "no socket"),
-                             (lambda: os.symlink("/nowhere", agent.socket_path), "one to nowhere",
+                             (lambda: os.symlink("/nowhere", agent.socket_path), "a dangling link",
                               "no socket"),
                              (lambda: os.mkfifo(agent.socket_path), "a pipe", "no socket"),
                              (lambda: os.mkdir(agent.socket_path), "a directory", "no socket"),
-                             (make_datagram_socket, "a socket of datagrams", "can't listen")):
+                             (make_datagram_socket, "a datagram socket", "can't listen")):
         make()
         before = os.lstat(agent.socket_path)
         status, _, errors = run("--config", agent.config_path)
         ok(status == 69 and agent.socket_path in errors and word in errors,
-           "%s at the socket's path: the agent does not start, and says why" % what)
+           "%s at the socket's path: the agent does not start, with the reason" % what)
         after = os.lstat(agent.socket_path)
-        equal((after.st_ino, after.st_mode), (before.st_ino, before.st_mode), "and leaves it alone")
+        equal((after.st_ino, after.st_mode), (before.st_ino, before.st_mode), "and the file stays")
         if os.path.isdir(agent.socket_path):
             os.rmdir(agent.socket_path)
         else:
             os.unlink(agent.socket_path)
     datagrams.close()
     with open(target) as file:
-        equal(file.read(), "precious", "also what a link leads to")
+        equal(file.read(), "precious", "and so does the target of a link")
 
 
 def test_dev():
@@ -218,21 +218,21 @@ def test_dev():
     process = lab.spawn([lab.REDLOCKD, "--dev", "--socket", socket_path], stderr=subprocess.DEVNULL)
     lab.wait_for(lambda: answers(socket_path), what="the socket")
     client = lab.Client(socket_path)
-    ok("id" in client.acquire("dev"), "--dev works without anything else")
+    ok("id" in client.acquire("dev"), "--dev works without configuration")
     children = lab.wait_for(lambda: open("/proc/%d/task/%d/children" % (process.pid, process.pid)).read()
                             .split())
-    equal(len(children), 3, "on three servers of its own")
+    equal(len(children), 3, "on three private servers")
     process.kill()
     process.wait()
     lab.wait_for(lambda: not any(lab.alive(int(child)) for child in children), what="their end")
-    ok(True, "which die with it, even by kill -9")
+    ok(True, "which die with the agent, even by kill -9")
     process = lab.spawn([lab.REDLOCKD, "--dev=5", "--socket", socket_path], stderr=subprocess.DEVNULL)
     lab.wait_for(lambda: answers(socket_path), what="the agent")
     children = open("/proc/%d/task/%d/children" % (process.pid, process.pid)).read().split()
-    equal(len(children), 5, "--dev=5 starts five")
+    equal(len(children), 5, "--dev=5 starts five servers")
     process.terminate()
-    equal(process.wait(20), 0, "SIGTERM ends it")
-    ok(not any(lab.alive(int(child)) for child in children), "and them")
+    equal(process.wait(20), 0, "SIGTERM ends the agent")
+    ok(not any(lab.alive(int(child)) for child in children), "and its servers")
 
 
 def answers(socket_path):
@@ -242,5 +242,6 @@ def answers(socket_path):
         return False
 
 
-main(test_options, test_check_config, test_drain, test_reload, test_reload_told, test_ready_without_quorum,
-     test_socket, test_what_is_no_stale_socket, test_dev)
+main(test_options, test_check_config, test_drain, test_reload, test_reload_notified,
+     test_ready_without_quorum,
+     test_socket, test_other_files_at_the_path, test_dev)

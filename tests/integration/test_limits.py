@@ -1,4 +1,4 @@
-"""Input that no honest client sends, and the limits. Meanwhile another client's lease goes on."""
+"""Malformed and excessive input, and the limits. Meanwhile another client keeps its lease."""
 
 import os
 import random
@@ -15,7 +15,7 @@ witnessed = witness.acquire("witness", "TTL", 1000)
 
 
 def witness_is_fine(what):
-    ok(witness.call("CHECK", witnessed["id"]) > 0, "%s: another client's lease goes on" % what)
+    ok(witness.call("CHECK", witnessed["id"]) > 0, "%s: another client keeps its lease" % what)
 
 
 def ended(client):
@@ -46,12 +46,12 @@ def test_protocol_errors():
                       (b"*2\r\n$7\r\nACQUIRE\r\n$1073741824\r\n", "an item of a gigabyte"),
                       (b"*1\r\n$-5\r\n", "a negative length"),
                       (b"*-1\r\n", "a negative count"),
-                      (b"*1\r\n:5\r\n", "an item that is no string"),
-                      (b"*x\r\n", "a count that is no number"),
+                      (b"*1\r\n:5\r\n", "an item that is not a string"),
+                      (b"*x\r\n", "a count that is not a number"),
                       (b"*99999999999999999999999\r\n", "a count beyond 64 bits"),
                       (b"\x00\x01\x02\xff\xfe" * 100, "binary noise"),
                       (b"\x16\x03\x01\x02\x00", "a TLS greeting"),
-                      (b"P" * 5000 + b"\x01\r\n", "a line of 5,000 bytes that is no text"),
+                      (b"P" * 5000 + b"\x01\r\n", "a line of 5,000 bytes that is not text"),
                       (b"P" * (1 << 20) + b"P" * 5000, "a line of more than a megabyte"),
                       (b"*2\r\n$5000\r\n" + b"x" * 5000 + b"xx$1\r\nx\r\n", "a large item without its end"),
                       (b"*40\r\n" + b"$1\r\nx\r\n" * 33 + b":1\r\n", "33 items and a number"),
@@ -73,12 +73,12 @@ def test_too_large_requests():
                       (b"*33\r\n" + b"$1\r\nx\r\n" * 33, "33 items"),
                       (b"P" * 5000 + b"\r\n", "a line of 5,000 bytes")):
         threading.Thread(target=client.send_raw, args=(raw + b"PING\r\n",)).start()
-        begins(client.reply(), "BADARG a request has at most 32 items", "%s is answered" % what)
-        equal(client.reply(), "PONG", "and passed over: what comes behind it is a request")
+        begins(client.reply(), "BADARG a request has at most 32 items", "%s gets BADARG" % what)
+        equal(client.reply(), "PONG", "and is skipped: the next request gets its reply")
     for byte in b"*2\r\n$4\r\nPING\r\n$4097\r\n" + b"x" * 4097 + b"\r\n":
         client.send_raw(bytes([byte]))
-    begins(client.reply(), "BADARG", "also byte by byte")
-    ok(client.call("CHECK", grant["id"]) > 0 and client.pushes == [], "the session's lease goes on")
+    begins(client.reply(), "BADARG", "the same byte by byte")
+    ok(client.call("CHECK", grant["id"]) > 0 and client.pushes == [], "the session keeps its lease")
     client.close()
 
 
@@ -88,12 +88,12 @@ def test_lost_before_the_end():
     client.send_raw(b"*1\r\n:1\r\n")
     begins(client.reply(), "ERR protocol", "a malformed request")
     push = client.push("lost")
-    equal(push[1:3], [grant["id"], "closed"], "rule 8: the session is told that its lease is lost")
-    ok(ended(client), "before it is closed")
-    equal(lab.keys_on(nodes, "expelled"), 3, "its keys stay while its process (this one) lives")
+    equal(push[1:3], [grant["id"], "closed"], "the session gets lost, with the reason")
+    ok(ended(client), "before the connection is closed")
+    equal(lab.keys_on(nodes, "expelled"), 3, "the keys stay while the client's process lives")
     other = agent.client()
-    begins(other.acquire("expelled"), "BUSY", "so nobody else has the name yet")
-    ok("id" in other.acquire("expelled", "WAIT", 5000), "they end by their ttl")
+    begins(other.acquire("expelled"), "BUSY", "so other clients get BUSY")
+    ok("id" in other.acquire("expelled", "WAIT", 5000), "the keys expire by their ttl")
     other.close()
 
 
@@ -109,7 +109,7 @@ def test_half_a_request():
         busy.call("RELEASE", grant["id"])
         times.append(lab.now() - begun)
     ok(lab.median(times) < 0.05 * lab.SCALE,
-       "fifty clients that stall in the middle of a request delay nobody")
+       "fifty clients that stall within a request don't delay others")
     for client in silent:
         client.close()
     busy.close()
@@ -120,7 +120,7 @@ def test_byte_by_byte():
     client = agent.client()
     for byte in b"*2\r\n$7\r\nACQUIRE\r\n$4\r\ndrip\r\n":
         client.send_raw(bytes([byte]))
-    ok("id" in lab.as_map(client.reply()), "a request that comes byte by byte is a request")
+    ok("id" in lab.as_map(client.reply()), "a request sent byte by byte gets its reply")
     client.close()
 
 
@@ -139,7 +139,7 @@ def test_noise():
         except OSError:
             pass
         client.close()
-    ok(agent.process.poll() is None, "300 connections of noise don't bring the agent down")
+    ok(agent.process.poll() is None, "300 connections with noise don't stop the agent")
     witness_is_fine("after the noise")
 
 
@@ -150,11 +150,12 @@ def test_ranges():
            "above max_ttl")
     begins(client.acquire(b"x" * 513), "BADNAME", "a name of 513 bytes")
     begins(client.acquire(b""), "BADNAME", "an empty name")
-    begins(client.acquire(b"a\xffb"), "BADNAME", "a name that is no UTF-8")
+    begins(client.acquire(b"a\xffb"), "BADNAME", "a name that is not UTF-8")
     begins(client.acquire(b"a\nb"), "BADNAME", "a name with a line break")
-    ok("id" in client.acquire(b"x" * 512, "DATA", b"\xff" * 1024), "the longest name with the longest data")
+    ok("id" in client.acquire(b"x" * 512, "DATA", b"\xff" * 1024),
+       "the longest name with the longest data is granted")
     begins(client.call("FLUSHALL"), "ERR unknown command", "an unknown command")
-    equal(client.call("PING"), "PONG", "none of it ends the session")
+    equal(client.call("PING"), "PONG", "errors don't end the session")
     client.close()
 
 
@@ -165,7 +166,7 @@ def test_too_many_connections():
         assert client.call("PING") == "PONG"
     over = agent.client()
     begins(over.read(), "QUOTA the agent has as many connections",
-           "a connection over max_sessions is told so")
+           "a connection over max_sessions gets QUOTA")
     ok(ended(over), "and closed")
     witness_is_fine("at the limit")
     for client in clients:
@@ -180,17 +181,17 @@ def test_too_many_leases():
     def ask():
         for i in range(5200):
             client.send("ACQUIRE", "many %d" % i, "WAIT", -1, "ASYNC")  # however slow the machine is
-    threading.Thread(target=ask, daemon=True).start()  # the agent reads no more than it is read
-    refused = 0
+    threading.Thread(target=ask, daemon=True).start()  # the agent stops reading when its replies are unread
+    rejected = 0
     answered = 0
     while answered < 5200:
         value = client.read()
         if isinstance(value, Exception):
-            refused += 1
+            rejected += 1
         elif value[0] != "waiting":
             continue  # a push
         answered += 1
-    ok(200 <= refused <= 202, "requests over max_leases are told QUOTA (%d of 5200)" % refused)
+    ok(200 <= rejected <= 202, "requests over max_leases get QUOTA (%d of 5200)" % rejected)
     client.close()
     lab.wait_for(lambda: agent.status()["leases"] == 1, what="the releases")
     witness_is_fine("after them")
@@ -208,10 +209,10 @@ def test_slow_reader():
             sent += 1
     except OSError:
         pass
-    ok(sent < 20000, "who asks without reading is made to wait (after %d requests)" % sent)
+    ok(sent < 20000, "the agent stops reading from a client that doesn't read (after %d requests)" % sent)
     with open("/proc/%d/status" % agent.process.pid) as file:
         rss = [int(line.split()[1]) for line in file if line.startswith("VmRSS")][0]
-    ok(rss < 200 * 1024 * lab.SCALE, "and does not fill the agent's memory (%d KiB)" % rss)
+    ok(rss < 200 * 1024 * lab.SCALE, "and the agent's memory stays limited (%d KiB)" % rss)
     client.close()
     witness_is_fine("beside a slow reader")
 
@@ -220,9 +221,9 @@ def test_descriptors():
     client = agent.client()
     left, right = socket.socketpair()
     socket.send_fds(client.socket, [b"PING\r\n"], [left.fileno(), right.fileno()])
-    equal(client.reply(), "PONG", "descriptors that a client sends are not taken")
+    equal(client.reply(), "PONG", "descriptors that a client sends are ignored")
     left.close()
-    ok(right.recv(1) == b"", "nor kept open")
+    ok(right.recv(1) == b"", "and closed")
     client.close()
 
 

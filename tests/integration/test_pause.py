@@ -1,4 +1,4 @@
-"""Processes that are stopped and go on: clients, and the agent itself, for longer than the ttl."""
+"""Processes that are stopped and continued: clients, and the agent itself, for longer than the ttl."""
 
 import os
 import signal
@@ -40,20 +40,21 @@ def test_stopped_agent():
     grant = holder.acquire("agent paused", "TTL", 1000)
     first.stop()
     other = contender.acquire("agent paused", "WAIT", 10000)
-    ok(isinstance(other, dict), "when the agent sleeps for longer than the ttl another one gets the name")
-    ok(lab.now() * 1e9 >= grant["deadline"], "not before the first holder's deadline has passed")
-    # The first value may stand on one node for a moment longer; an extension writes the second there.
+    ok(isinstance(other, dict),
+       "when the agent is stopped for longer than the ttl, another agent acquires the name")
+    ok(lab.now() * 1e9 >= grant["deadline"], "after the first holder's deadline")
+    # The first value may remain on one node until an extension writes the second one.
     lab.wait_for(lambda: len(values()) == 1 and None not in values(), what="one value on all nodes")
     before = values()
     first.cont()
     push = holder.push("lost")
     equal(push[1:3], [grant["id"], "paused"],
-          "the first holder is told lost, with the reason, as soon as its agent wakes")
-    equal(holder.call("CHECK", grant["id"]), 0, "CHECK says so too")
+          "the first holder gets lost, with the reason, when its agent continues")
+    equal(holder.call("CHECK", grant["id"]), 0, "CHECK returns 0")
     ok(isinstance(holder.call("LEADER", "agent paused"), dict),
-       "it asks the nodes, after whatever it has sent them: somebody leads")
-    ok(contender.call("CHECK", other["id"]) > 0, "the second holder's lease goes on")
-    equal(values(), before, "its keys were not touched by the agent that woke")
+       "LEADER asks the nodes, after everything sent before, and finds a holder")
+    ok(contender.call("CHECK", other["id"]) > 0, "the second holder's lease is valid")
+    equal(values(), before, "the first agent has not touched its keys")
     first.terminate()
     second.terminate()
 
@@ -66,7 +67,7 @@ def test_stopped_for_a_moment():
     lab.wait_for(lambda: lab.now() * 1e9 > grant["deadline"] - 2e9, what="half of the ttl")
     agent.cont()
     lab.wait_for(lambda: client.call("CHECK", grant["id"]) > 3000 or None, what="an extension")
-    ok(True, "an agent stopped for less than the ttl catches up and keeps the lease")
+    ok(True, "an agent stopped for less than the ttl extends the lease and keeps it")
     agent.terminate()
 
 

@@ -1,4 +1,4 @@
-"""libredlock and the command across restarts of their agent: restarts.c prints TAP itself and says when to
+"""libredlock and the command across restarts of the agent: restarts.c prints TAP, and asks this program to
 kill and start the agent; then `redlock run`."""
 
 import os
@@ -12,7 +12,7 @@ agent = lab.Agent(nodes, 'node_timeout = "1s"')
 
 
 def follow(process):
-    """Does what the program wants, and passes on what it prints."""
+    """Kills and starts the agent on request, and passes on the TAP lines."""
     number = 0
     for line in process.stdout:
         if line == "# kill\n":
@@ -31,7 +31,7 @@ def follow(process):
 
 
 def run_survives():
-    """A command under `redlock run`, through two kills of the agent; whether all is well."""
+    """A command under `redlock run`, across two kills of the agent; whether it and a waiting one succeed."""
     process = lab.redlock(agent, "run", "-t", "3s", "kept", "--", "sh", "-c",
                           "echo $$; read line; echo $$ again", stdin=subprocess.PIPE)
     pid = process.stdout.readline()
@@ -41,7 +41,7 @@ def run_survives():
         agent.kill()
         agent.start()
         lab.wait_for(lambda: agent.status()["leases"] == 1 and agent.status()["waiters"] == 1,
-                     what="the commands' return")
+                     what="both commands' sessions")
     lab.wait_for(lambda: agent.status()["extensions"] > 3, what="extensions")
     alive = process.poll() is None and waiting.poll() is None
     out, errors = process.communicate("go on\n", timeout=20 * lab.SCALE)
@@ -54,7 +54,7 @@ program = lab.spawn([os.path.join(lab.BUILD, "tests", "integration", "restarts")
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 count, status = follow(program)
 survived = run_survives()
-print("%s %d - redlock run: the command goes on through kill -9 of the agent, and the next one waits on"
+print("%s %d - redlock run: the command runs across kill -9 of the agent, and the next one still waits"
       % ("ok" if survived else "not ok", count + 1))
 print("1..%d" % (count + 1))
 sys.exit(status or not survived)

@@ -1,5 +1,5 @@
-"""Sessions and leases outlive the agent's process: kill -9 and the next process, with a manager that keeps
-what is stored. The same under systemd: tests/systemd/test_units.py."""
+"""Sessions and leases across restarts: kill -9 and the next process, with a service manager that keeps
+descriptors. The same under systemd: tests/systemd/test_units.py."""
 
 import array
 import mmap
@@ -21,7 +21,7 @@ agent = KeptAgent(nodes, CONFIG)
 
 
 def replace(signal=None):
-    """The agent is killed, and the next one begins."""
+    """Kills the agent and starts the next process."""
     if signal is None:
         agent.kill()
     else:
@@ -30,7 +30,7 @@ def replace(signal=None):
 
 
 def session_name(client):
-    """Of the client's connection in the store."""
+    """The name of the client's connection in the store."""
     return "session-%016x" % client.call("CLIENT", "ID")
 
 
@@ -40,7 +40,7 @@ def wait_stored(*clients):
 
 
 def cpu_ms():
-    """Of the agent so far."""
+    """The agent's CPU time so far."""
     with open("/proc/%d/stat" % agent.process.pid) as file:
         return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) * 1000 // os.sysconf("SC_CLK_TCK")
 
@@ -50,11 +50,11 @@ def values(key):
 
 
 def quiet(client):
-    """Whether it has been told nothing but answers."""
+    """Whether the client has got replies only, and no pushes."""
     return client.call("PING") == "PONG" and client.pushes == []
 
 
-def test_lease_goes_on():
+def test_lease_continues():
     client = agent.client(3)
     grant = client.acquire("goes-on", "TTL", 5000, "DATA", "mine", "MAXHOLD", 100000)
     wait_stored(client)
@@ -62,25 +62,25 @@ def test_lease_goes_on():
         lab.wait_for(lambda: len(set(values("goes-on"))) == 1, what="the same value on each node")
         before = values("goes-on")[0]
         replace(how)
-        ok(client.call("CHECK", grant["id"]) > 0, "%s: the connection goes on, and the lease" % what)
+        ok(client.call("CHECK", grant["id"]) > 0, "%s: connection and lease continue" % what)
         lab.wait_for(lambda: len(set(values("goes-on"))) == 1 and values("goes-on")[0] != before,
                      what="the lease in the new agent's name")
-        ok(quiet(client), "the client is told nothing")
+        ok(quiet(client), "the client gets no pushes")
     leader = client.call("LEADER", "goes-on")
-    equal((leader["fence"], leader["data"]), (grant["fence"], "mine"), "token and data are as before")
+    equal((leader["fence"], leader["data"]), (grant["fence"], "mine"), "token and data are unchanged")
     extensions = agent.status()["extensions"]
     lab.wait_for(lambda: agent.status()["extensions"] > extensions, what="an extension")
-    equal(agent.client().acquire("goes-on").args[0].split()[0], "BUSY", "nobody else gets it meanwhile")
-    equal(client.call("RELEASE", grant["id"]), 1, "it is released with the id that it had")
-    equal(values("goes-on"), [None] * 3, "and gone")
+    equal(agent.client().acquire("goes-on").args[0].split()[0], "BUSY", "another client gets BUSY meanwhile")
+    equal(client.call("RELEASE", grant["id"]), 1, "RELEASE works with the same id")
+    equal(values("goes-on"), [None] * 3, "and deletes the keys")
     again = client.acquire("goes-on")
-    ok(again["id"] != grant["id"] and again["fence"] > grant["fence"], "ids and tokens never come again")
+    ok(again["id"] != grant["id"] and again["fence"] > grant["fence"], "ids and tokens don't repeat")
     client.close()
     lab.wait_for(lambda: values("goes-on") == [None] * 3, what="the end with the connection")
 
 
 def test_waiting():
-    """Three wait for one name; each gets it once, in order."""
+    """Three clients wait for one name; each acquires it once, in order."""
     holder = agent.client(3)
     grant = holder.acquire("line")
     first, second, third = agent.client(3), agent.client(), agent.client(3)
@@ -95,25 +95,26 @@ def test_waiting():
     impatient.send("ACQUIRE", "line", "WAIT", 400)
     lab.wait_for(lambda: len([n for n in agent.names() if n.startswith("session")]) >= 5, what="the store")
     replace()
-    begins(impatient.reply(), "TIMEOUT", "a wait is as long as was asked for")
+    begins(impatient.reply(), "TIMEOUT", "a wait ends after its time")
     within(lab.now() - waited, 0.4, 0.4 + 3 * lab.SCALE, "in seconds")
-    equal(agent.status()["waiters"], 3, "the others wait on")
+    equal(agent.status()["waiters"], 3, "the others still wait")
     equal(holder.call("RELEASE", grant["id"]), 1, "the holder releases")
     got = first.reply()
-    ok(got["name"] == "line" and got["fence"] > grant["fence"], "the first in line gets it")
+    ok(got["name"] == "line" and got["fence"] > grant["fence"], "the first waiter acquires the name")
     replace()
-    equal(first.call("RELEASE", got["id"]), 1, "and releases it, at the next agent")
+    equal(first.call("RELEASE", got["id"]), 1, "and releases it at the next process")
     got = lab.as_map(second.reply())
-    equal(got["name"], "line", "the second gets it")
+    equal(got["name"], "line", "the second waiter acquires it")
     second.close()
     push = third.push("granted")
-    equal((push[1], push[2]["name"]), (third_id, "line"), "the third, with the id that it was told")
+    equal((push[1], push[2]["name"]), (third_id, "line"),
+          "the third waiter gets its push, with the id of its reply")
     for client in (holder, first, third, impatient):
         client.close()
 
 
 def test_under_way():
-    """Requests that the nodes keep under way when the agent is killed: each has its answer."""
+    """Requests that are unanswered when the agent is killed: each gets its reply."""
     clients = [agent.client(3) for _ in range(6)]
     held = [client.acquire("way-%d" % i) for i, client in enumerate(clients)]
     wait_stored(*clients)
@@ -134,22 +135,22 @@ def test_under_way():
     for node in nodes:
         node.cont()
     agent.start()
-    equal(clients[0].reply(), 1, "RELEASE is answered")
+    equal(clients[0].reply(), 1, "RELEASE gets its reply")
     equal(clients[1].reply()["name"], "way-more", "and ACQUIRE")
     equal(clients[2].reply()["fence"], held[2]["fence"], "and LEADER")
     ok("leases" in clients[3].reply(), "and STATUS")
     replies = [clients[4].reply() for _ in range(6)]
     ok(replies[0] == "one" and replies[1]["name"] == "way-4-more" and replies[2] == "two" and
-       all(value > 0 for value in replies[3:]), "requests in a row are answered in their order")
+       all(value > 0 for value in replies[3:]), "pipelined requests get replies in order")
     clients[5].send_raw(b"f!\r\n")
-    equal(clients[5].reply(), "half!", "half a request goes on with its other half")
-    ok(all(quiet(client) for client in clients), "each has one answer, and none a word more")
+    equal(clients[5].reply(), "half!", "half a request continues with its other half")
+    ok(all(quiet(client) for client in clients), "each gets exactly one reply")
     for client in clients:
         client.close()
 
 
 def stress(number, ends, problems, counts):
-    """One client's life: whatever it asks, it gets the one answer to it."""
+    """A client whose every request must get its one reply."""
     chance = random.Random(number)
     client = agent.client(3, timeout=60)
     held = client.acquire("keep-%d" % number)
@@ -188,7 +189,7 @@ def stress(number, ends, problems, counts):
             chance.choice([echo, acquire, acquire_later, look])(counts[number])
             expect(client.pushes == [], client.pushes)
             counts[number] += 1
-    except Exception as problem:  # of any kind: it is told
+    except Exception as problem:  # of any kind: it is reported
         problems.append("client %d, turn %d: %r" % (number, counts[number], problem))
     client.close()
 
@@ -215,12 +216,12 @@ def test_exactly_once():
         thread.join(60 * lab.SCALE)
     note("%d turns of %d clients; from kill to service %.0f ms (median), %.0f ms at most" % (
         sum(counts), len(counts), sorted(gaps)[len(gaps) // 2] * 1000, max(gaps) * 1000))
-    equal(problems, [], "25 times kill -9 at any instant: each request has one answer, no lease is lost")
-    ok("aborted" not in agent.log_text() and "Assertion" not in agent.log_text(), "and no agent fell")
+    equal(problems, [], "25 times kill -9 at any instant: each request gets one reply, no lease is lost")
+    ok("aborted" not in agent.log_text() and "Assertion" not in agent.log_text(), "and no agent aborted")
 
 
 def contend(number, ends, problems, seen, lock):
-    """One of several who want one name: nobody else has it meanwhile, and tokens grow."""
+    """One of several clients of one name: one holder at a time, and growing tokens."""
     client = agent.client(3, timeout=60)
     kept = client.acquire("kept-%d" % number)
     try:
@@ -240,13 +241,13 @@ def contend(number, ends, problems, seen, lock):
                 raise AssertionError("released by somebody else")
             if client.pushes or client.call("CHECK", kept["id"]) <= 0:
                 raise AssertionError(client.pushes)
-    except Exception as problem:  # of any kind: it is told
+    except Exception as problem:  # of any kind: it is reported
         problems.append("client %d: %r" % (number, problem))
     client.close()
 
 
 def test_hand_offs():
-    """kill -9 while a name goes from hand to hand without the nodes."""
+    """kill -9 while a lease is handed off between local clients."""
     ends, problems, lock = threading.Event(), [], threading.Lock()
     seen = {"holder": None, "fence": 0, "grants": 0}
     threads = [threading.Thread(target=contend, args=(i, ends, problems, seen, lock), daemon=True)
@@ -264,13 +265,13 @@ def test_hand_offs():
     ends.set()
     for thread in threads:
         thread.join(60 * lab.SCALE)
-    note("%d grants, at least %d of them handed over" % (seen["grants"], handed))
-    equal(problems, [], "20 times kill -9 while 8 clients hand a lease on: one holder, growing tokens")
-    ok(handed > 100, "most of them without the nodes")
+    note("%d grants, at least %d of them by hand-off" % (seen["grants"], handed))
+    equal(problems, [], "20 times kill -9 during hand-offs between 8 clients: one holder, growing tokens")
+    ok(handed > 100, "most grants are hand-offs")
 
 
 def page_of(client):
-    """Asks for the session's page; its map."""
+    """Maps the session's deadline page."""
     client.send("PAGE")
     data, ancillary, _, _ = client.socket.recvmsg(4096, 64)
     client.buffer += data
@@ -295,19 +296,19 @@ def test_page():
 
     equal(slot(grant)[0], grant["id"], "the page shows the lease")
     replace()
-    lab.wait_for(lambda: slot(grant)[1] > grant["deadline"] + 10**9, what="the deadline's way")
-    equal(slot(grant)[0], grant["id"], "the page goes on showing its deadlines")
-    equal(client.call("RELEASE", other["id"]), 1, "one is released")
-    equal(slot(other)[1], 0, "which the page shows")
+    lab.wait_for(lambda: slot(grant)[1] > grant["deadline"] + 10**9, what="the new deadline")
+    equal(slot(grant)[0], grant["id"], "the next process updates the deadlines in the page")
+    equal(client.call("RELEASE", other["id"]), 1, "RELEASE of another lease")
+    equal(slot(other)[1], 0, "clears its slot")
     third = client.acquire("paged-three")
-    ok(third["slot"] != grant["slot"] and slot(third)[0] == third["id"], "and the next one has a slot")
+    ok(third["slot"] != grant["slot"] and slot(third)[0] == third["id"], "and the next lease has a slot")
     name = session_name(client)
     client.close()
-    lab.wait_for(lambda: name not in agent.names(), what="the page's way out of the store")
+    lab.wait_for(lambda: name not in agent.names(), what="the page to leave the store")
 
 
 def test_unread_answers():
-    """Its requests wait for their answers to be read, and nobody waits for it."""
+    """A client that doesn't read its replies delays no other client."""
     client, count = agent.client(), 0
     client.socket.setblocking(False)
     try:
@@ -316,10 +317,10 @@ def test_unread_answers():
     except BlockingIOError:
         pass
     other = agent.client()
-    equal(other.call("PING"), "PONG", "while one leaves its answers unread, others get theirs")
+    equal(other.call("PING"), "PONG", "while one client reads nothing, others get replies")
     before = cpu_ms()
     time.sleep(0.3)
-    ok(cpu_ms() - before < 100, "and the agent rests")
+    ok(cpu_ms() - before < 100, "and the agent is idle")
     client.socket.setblocking(True)
     client.socket.settimeout(20 * lab.SCALE)
     if count % 6 != 0:
@@ -327,7 +328,7 @@ def test_unread_answers():
     wanted, got = (count + 5) // 6 * 7, 0
     while got < wanted:
         got += len(client.socket.recv(65536))
-    equal(got, wanted, "it has them all when it reads them")
+    equal(got, wanted, "the client gets all replies when it reads")
     other.close()
     client.close()
 
@@ -335,17 +336,17 @@ def test_unread_answers():
 def test_observers():
     watcher, holder = agent.client(3), agent.client(3)
     watcher.call("OBSERVE", "watched")
-    equal(watcher.push("leader")[2]["state"], "free", "somebody watches")
+    equal(watcher.push("leader")[2]["state"], "free", "an observer gets the state")
     wait_stored(watcher, holder)
     replace()
     grant = holder.acquire("watched")
-    told = watcher.push("leader")
-    while told[2]["state"] != "held":
-        told = watcher.push("leader")
-    equal(told[2]["fence"], grant["fence"], "and goes on watching at the next agent")
-    equal(watcher.call("UNOBSERVE", "watched"), 1, "until it does not want to")
+    push = watcher.push("leader")
+    while push[2]["state"] != "held":
+        push = watcher.push("leader")
+    equal(push[2]["fence"], grant["fence"], "and pushes from the next process")
+    equal(watcher.call("UNOBSERVE", "watched"), 1, "UNOBSERVE works there")
     replace()
-    equal(watcher.call("UNOBSERVE", "watched"), 0, "which is remembered too")
+    equal(watcher.call("UNOBSERVE", "watched"), 0, "and persists across restarts")
     watcher.close()
     holder.close()
 
@@ -357,16 +358,16 @@ def test_greetings():
     wait_stored(client)
     replace()
     equal((client.call("CLIENT", "GETNAME"), client.call("CLIENT", "ID")), ("the-name", number),
-          "a session keeps its name and number")
-    equal(client.call("STATUS")[0], "version", "and its version of the protocol")
+          "a session keeps its name and id")
+    equal(client.call("STATUS")[0], "version", "and its protocol version")
     newer = agent.client(2)
-    ok(newer.call("CLIENT", "ID") != number, "the number is nobody else's")
+    ok(newer.call("CLIENT", "ID") != number, "the id is not given to another session")
     client.close()
     newer.close()
 
 
 def test_client_dies_meanwhile():
-    """While there is no agent, nobody hears of a client's end."""
+    """A client ends while no agent runs."""
     program = ("import socket, sys, time\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
                "s.sendall(b'ACQUIRE orphaned\\r\\n')\nprint(s.recv(4096)[:1], flush=True)\n"
                "time.sleep(1000)\n")
@@ -379,13 +380,13 @@ def test_client_dies_meanwhile():
     agent.start()
     begun = lab.now()
     client = agent.client(3)
-    ok(isinstance(client.acquire("orphaned", "WAIT", 20000), dict), "its lease is free")
+    ok(isinstance(client.acquire("orphaned", "WAIT", 20000), dict), "its lease is released")
     ok(lab.now() - begun < 4 * lab.SCALE, "before its ttl has passed (%.2f s)" % (lab.now() - begun))
     client.close()
 
 
 def test_child_has_connection():
-    """The process that has the lease dies while no agent runs; a child of it has the connection."""
+    """The holder dies while no agent runs; its child still has the connection."""
     parent, other = socket.socketpair()
     pid = os.fork()
     if pid == 0:
@@ -405,12 +406,12 @@ def test_child_has_connection():
     agent.start()
     begun = lab.now()
     agent.client().acquire("parents", "WAIT", 20000)
-    ok(lab.now() - begun < 4, "its lease is released, not kept until the child ends or the ttl has passed")
+    ok(lab.now() - begun < 4, "its lease is released at once, before the child ends and the ttl passes")
     parent.send(b"!!")
 
 
 def test_page_without_owner():
-    """Killed between giving the page to the manager and telling the client: it asks again, and has one."""
+    """Killed after the page is stored, before its reply is sent: the next process gives the client a page."""
     client = agent.client(3)
     grant = client.acquire("unpaged")
     wait_stored(client)
@@ -420,12 +421,12 @@ def test_page_without_owner():
     replace()
     lab.wait_for(lambda: agent.names().count(name) == 1, what="the connection alone in the store")
     replace()
-    ok(client.call("CHECK", grant["id"]) > 0, "a page that was never told of is dropped, not the connection")
+    ok(client.call("CHECK", grant["id"]) > 0, "the page is dropped, and the connection continues")
     client.close()
 
 
 def test_not_stored():
-    """The manager takes nothing: clients are cut off, and nobody else gets what they believe in."""
+    """A manager that stores nothing: connections end, and their leases exclude others until the deadline."""
     agent.refuse = True
     client = agent.client(3)
     grant = client.acquire("unstored", "TTL", 8000, "RESUMABLE")
@@ -434,17 +435,17 @@ def test_not_stored():
         client.read()
         ok(False, "the connection has ended")
     except ConnectionError:
-        ok(True, "without a store the connection has ended")
-    begins(agent.client().acquire("unstored"), "BUSY", "but the name is not free: its client may live")
+        ok(True, "without a store the connection ends")
+    begins(agent.client().acquire("unstored"), "BUSY", "but the name is not free: its client may be alive")
     back = agent.client(3)
     resumed = lab.as_map(back.call("RESUME", "unstored", grant["secret"], "WAIT", 3000))
-    equal(resumed["fence"], grant["fence"], "and resumes its lease")
-    equal(back.call("RELEASE", resumed["id"]), 1, "which ends as it should")
+    equal(resumed["fence"], grant["fence"], "the client resumes its lease")
+    equal(back.call("RELEASE", resumed["id"]), 1, "and releases it")
     gone = agent.client(3)
     gone.acquire("unstored-too", "TTL", 2000)
     replace()
     got = agent.client(3).acquire("unstored-too", "WAIT", 20000)
-    ok(isinstance(got, dict), "who does not come back loses it with its deadline")
+    ok(isinstance(got, dict), "a lease that is not resumed ends by its deadline")
     agent.refuse = False
     replace()
 
@@ -459,15 +460,15 @@ def test_other_version():
             memory[8:12] = struct.pack("<I", 99)
     replace()
     ok("ledger of the former process: not of this version" in agent.log_text(),
-       "a ledger of another version is not guessed at")
+       "a ledger of another version is not read")
     try:
         client.read()
         ok(False, "its connections are closed")
     except ConnectionError:
         ok(True, "its connections are closed")
-    equal([name.split("-")[0] for name in agent.names()], ["ledger"], "and nothing of it stays in the store")
+    equal([name.split("-")[0] for name in agent.names()], ["ledger"], "and leave the store")
     ok(isinstance(agent.client(3).acquire("versioned", "WAIT", 20000), dict),
-       "its leases end with their ttl")
+       "its leases end by their ttl")
 
 
 def test_store_is_tidy():
@@ -483,36 +484,36 @@ def test_store_is_tidy():
     wait_stored(garbler)
     name = session_name(garbler)
     garbler.send_raw(b"*1\r\n?\r\n")
-    begins(garbler.reply(), "ERR protocol", "one that talks nonsense")
+    begins(garbler.reply(), "ERR protocol", "a session with a malformed request")
     lab.wait_for(lambda: name not in agent.names(), what="the end in the store")
     try:
         while True:
             garbler.read()
     except ConnectionError:
-        ok(True, "is closed, though the manager had it too")
+        ok(True, "is closed, even though the manager had a copy")
     before = len(agent.said)
     for _ in range(50):
         short = agent.client()
         short.call("PING")
         short.close()
     ok(not any("FDSTORE" in said for said in agent.said[before:]),
-       "short connections without a lease are not worth the manager's while")
+       "short connections without a lease are not stored")
     idle = agent.client()
     idle.call("PING")
     wait_stored(idle)
-    ok(True, "one that lasts is stored, whatever it does")
+    ok(True, "a connection that lasts is stored")
     replace()
-    equal(idle.call("PING"), "PONG", "and goes on")
+    equal(idle.call("PING"), "PONG", "and continues")
 
 
 def test_many():
-    """Many connections and leases; and the next process finds a smaller limit in its configuration."""
+    """Many connections and leases; then the next process has a smaller limit."""
     clients = [agent.client(3) for _ in range(60)]
     held = [[client.acquire("many-%d-%d" % (i, j)) for j in range(5)] for i, client in enumerate(clients)]
     wait_stored(*clients)
     replace()
     ok(all(client.call("CHECK", grant["id"]) > 0 for client, grants in zip(clients, held)
-           for grant in grants), "60 clients with 5 leases each go on")
+           for grant in grants), "60 clients with 5 leases each continue")
     lab.wait_for(lambda: agent.status()["extensions"] >= 0 and all(
         node.call("GET", "many-59-4") is not None for node in nodes), what="the leases")
     agent.write_config(CONFIG + "max_sessions = 40\n")
@@ -523,16 +524,16 @@ def test_many():
             alive += client.call("CHECK", grants[0]["id"]) > 0
         except (ConnectionError, OSError):
             pass
-    within(alive, 30, 40, "with room for 40, so many go on")
-    ok("restart: continues agent" in agent.log_text(), "and the agent says so")
+    within(alive, 30, 40, "with a limit of 40, as many continue")
+    ok("restart: continues agent" in agent.log_text(), "and the log has the numbers")
     for client in clients:
         client.close()
     agent.write_config(CONFIG)
     replace()
 
 
-def test_told_late():
-    """kill -9 after a hand-off, before the nodes are told of it."""
+def test_token_late():
+    """kill -9 after a hand-off, before the nodes have the new token."""
     for i in range(50):
         client, name = agent.client(3), "late%d" % i
         client.send_raw(b"ACQUIRE %s WAIT -1 RESUMABLE ASYNC\r\n" % name.encode() * 3)
@@ -544,10 +545,10 @@ def test_told_late():
             if one != ids[-1]:
                 client.call("RELEASE", one)
         replace()
-        if fences[2] == fences[1] + 1:  # it was handed over
+        if fences[2] == fences[1] + 1:  # by a hand-off
             lab.wait_for(lambda: (client.call("LEADER", name) or {}).get("fence") == fences[2],
                          what="the holder's token")
-            ok(True, "LEADER tells the holder's token")
+            ok(True, "LEADER returns the holder's token")
             client.close()
             return
         client.close()
@@ -559,20 +560,20 @@ def test_without_manager():
     process = lab.subprocess.run(
         [lab.REDLOCKD, "--config", alone.config_path, "--store", "--check-config"], capture_output=True,
         text=True)
-    equal(process.returncode, 0, "--store is known")
+    equal(process.returncode, 0, "--store is a known option")
     environment = {key: value for key, value in os.environ.items() if key != "NOTIFY_SOCKET"}
     log = open(alone.log_path, "a")
     alone.process = lab.spawn([lab.REDLOCKD, "--config", alone.config_path, "--store"], stderr=log,
                               env=environment)
     lab.wait_for(lambda: "serving" in alone.log_text(), what="its start")
-    ok("--store: no service manager" in alone.log_text(), "without a manager it says that nothing is kept")
+    ok("--store: no service manager" in alone.log_text(), "without a service manager the log has a warning")
     client = alone.client(3)
-    ok(isinstance(client.acquire("alone"), dict), "and serves")
+    ok(isinstance(client.acquire("alone"), dict), "and the agent serves")
     client.close()
     alone.terminate()
 
 
-main(test_lease_goes_on, test_waiting, test_under_way, test_page, test_unread_answers, test_observers,
+main(test_lease_continues, test_waiting, test_under_way, test_page, test_unread_answers, test_observers,
      test_greetings, test_client_dies_meanwhile, test_child_has_connection, test_page_without_owner,
      test_not_stored, test_other_version, test_store_is_tidy, test_many, test_without_manager,
-     test_exactly_once, test_hand_offs, test_told_late)
+     test_exactly_once, test_hand_offs, test_token_late)
