@@ -15,7 +15,7 @@ EXCEPTIONS = {
     "client-lib/redlock.h": "the public interface: its prefix is the library's",
     "agent/core/lease-state.h": "what the files of core share of a lease: its prefix is that of lease.h",
     "agent/core/shard-state.h": "what the files of core share of a shard: its prefix is that of shard.h",
-    "agent/io/client/conn-internal.h": "what the files of conn.h share among themselves",
+    "agent/io/client/conn-state.h": "the state of conn.c and its children",
     "client-lib/connection-internal.h": "the same, of connection.h",
 }
 # Single names, with the reason.

@@ -4,9 +4,9 @@
 
 #include "base/cleanup.h"
 #include "io/client/conn-input.h"
-#include "io/client/conn-internal.h"
 #include "io/client/conn-output.h"
 #include "io/client/conn-store.h"
+#include "io/client/conn.h"
 #include "io/client/page-memory.h"
 #include "io/loop/clock.h"
 

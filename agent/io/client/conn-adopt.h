@@ -2,7 +2,7 @@
  * answered. */
 #pragma once
 
-#include "io/client/conn.h"
+#include "io/client/conn-state.h"
 #include "local/recovery/ledger.h"
 
 /* Continues a session. Owns `fd` in any case; the page, if the session has one, is mapped. NULL when that

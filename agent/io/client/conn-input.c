@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "io/client/conn-internal.h"
 #include "io/client/conn-output.h"
 #include "io/loop/clock.h"
 #include "io/restart/logged-io.h"

@@ -2,9 +2,7 @@
  * unanswered requests are recorded there (see local/recovery/ledger.h). */
 #pragma once
 
-#include "io/client/conn.h"
-
-struct conn;
+#include "io/client/conn-state.h"
 
 /* More than any connection's share of a turn. */
 enum { CONN_INPUT_REQUESTS_PER_TURN = 64 };

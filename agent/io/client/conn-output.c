@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "io/client/conn-internal.h"
 #include "io/client/socket-queue.h"
 #include "io/loop/clock.h"
 #include "io/restart/logged-io.h"

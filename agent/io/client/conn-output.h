@@ -2,10 +2,8 @@
  * send is recorded there (see local/recovery/ledger.h). */
 #pragma once
 
-#include "io/client/conn.h"
+#include "io/client/conn-state.h"
 #include "local/recovery/ledger.h"
-
-struct conn;
 
 void conn_output_init(struct conn *conn);
 void conn_output_deinit(struct conn *conn);

@@ -4,8 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/client/conn-internal.h"
-
 enum { STORE_AFTER_MS = 1000 /* most connections without a lease are closed before */ };
 
 void conn_store_init(struct conn *conn) {

@@ -2,9 +2,7 @@
  * waiting request or an observation before the reply that says so, others after a second. */
 #pragma once
 
-#include "io/client/conn.h"
-
-struct conn;
+#include "io/client/conn-state.h"
 
 void conn_store_init(struct conn *conn);
 void conn_store_deinit(struct conn *conn);

@@ -12,7 +12,6 @@
 #include "base/cleanup.h"
 #include "base/generation.h"
 #include "io/client/conn-input.h"
-#include "io/client/conn-internal.h"
 #include "io/client/conn-output.h"
 #include "io/client/conn-store.h"
 #include "io/client/page-memory.h"
@@ -36,8 +35,8 @@ void conn_table_clear(struct conn_table *table) {
     lingering_close_init(&table->closer, NULL);
 }
 
-void conn_table_init(struct conn_table *table, struct poller *poller, struct front_state *local,
-                     char *scratch, void *slots_memory, uint32_t slots) {
+int conn_table_init(struct conn_table *table, struct poller *poller, struct front_state *local,
+                    uint32_t slots) {
     static const struct log_limit logs[CONN_LOGS] = {
         [CONN_LOG_ENDED] = {.kind = "ended sessions", .level = LOG_LEVEL_NOTICE},
         [CONN_LOG_REJECTED] = {.kind = "rejected connections", .level = LOG_LEVEL_WARNING},
@@ -51,17 +50,17 @@ void conn_table_init(struct conn_table *table, struct poller *poller, struct fro
     conn_table_clear(table);
     table->poller = poller;
     table->local = local;
-    table->scratch = scratch;
+    table->slots_memory = calloc(slots, sizeof(struct conn_slot));
+    table->scratch = table->own_scratch = malloc(CONN_SCRATCH_BYTES);
+    if (!table->slots_memory || !table->own_scratch)
+        return -ENOMEM;
     table->generation = generation_first(clock_now_ns());
-    pool_init(&table->slots, slots_memory, sizeof(struct conn_slot), slots);
+    pool_init(&table->slots, table->slots_memory, sizeof(struct conn_slot), slots);
     multi_write_init(&table->multi_write);
     heap_trim_init(&table->trim);
     lingering_close_init(&table->closer, poller);
     memcpy(table->logs, logs, sizeof(logs));
-}
-
-size_t conn_slots_bytes(uint32_t slots) {
-    return (size_t) slots * sizeof(struct conn_slot);
+    return 0;
 }
 
 struct session *conn_find(struct conn_table *table, uint64_t id) {
@@ -190,13 +189,15 @@ void conn_sweep(struct conn_table *table, instant_ns now_ns) {
     list_for_each_safe(closed, &table->closed) conn_free(list_entry(closed, struct conn, link));
 }
 
-void conn_free_all(struct conn_table *table) {
+void conn_table_deinit(struct conn_table *table) {
     struct list *const lists[] = {&table->open, &table->expelled, &table->closed};
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         list_for_each_safe(node, lists[i]) conn_free(list_entry(node, struct conn, link));
     multi_write_deinit(&table->multi_write);
     lingering_close_deinit(&table->closer);
+    free(table->slots_memory);
+    free(table->own_scratch);
 }
 
 /* --- the turn: requests, then replies --- */

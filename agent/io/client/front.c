@@ -5,8 +5,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -15,24 +13,22 @@
 #include "io/client/conn.h"
 #include "io/client/keeper-set.h"
 #include "io/client/listener.h"
+#include "io/client/local-layer.h"
 #include "io/client/notify.h"
 #include "io/client/reload.h"
 #include "io/loop/clock.h"
 #include "io/loop/log.h"
 #include "io/loop/loop.h"
 #include "io/loop/poller.h"
-#include "io/loop/random-bytes.h"
 #include "io/restart/adopt.h"
 #include "local/disconnect.h"
 #include "local/leader.h"
 #include "local/listing.h"
 #include "local/observe.h"
-#include "local/outcome.h"
 #include "local/recovery/restore.h"
 #include "local/reply.h"
 
 enum {
-    SURVEY_TIMEOUT_MS = 200, /* a keeper that has not replied by then is shown as before */
     RESTORING_TURNS_MAX = 8, /* by then all unanswered requests of the former process are taken */
 };
 
@@ -44,24 +40,12 @@ struct front {
     instant_ns timer_ns; /* when the timer fires; never later than anything is due */
     struct poller *poller;
     struct listener *listener;
-    struct front_state local;
+    struct local_layer layer;
     struct conn_table table;
     struct adopt adopt;
     struct keeper_set keepers;
-    void *registry_memory;
-    size_t registry_bytes;
-    void *observe_memory;
-    void *slots_memory;
-    char *scratch;
-    char *reply;
-    struct {
-        uint32_t number;    /* of the last one */
-        unsigned n_awaited; /* keepers that have not replied */
-        instant_ns until_ns;
-    } survey;
     instant_ns start_ns; /* when serving begins; INSTANT_NEVER: it has begun */
     struct notify notify;
-    struct random_bytes secrets;
     unsigned restoring_turns; /* since serving began */
     bool work_left;
     bool backlog; /* of messages to the keepers */
@@ -71,87 +55,24 @@ static const struct config *current_config(const struct front *front) {
     return front->reloaded ? front->reloaded : front->config.config;
 }
 
-/* --- the local layer's sinks --- */
-
-static void on_command(void *userdata, uint64_t name_hash, const struct command *command) {
-    struct front *front = userdata;
-    keeper_set_command(&front->keepers, name_hash, command);
-}
-
-static void on_write(void *userdata, struct session *session, const char *bytes, size_t length) {
-    (void) userdata;
-    conn_output_write(session, bytes, length);
-}
-
-static void on_survey(void *userdata) {
-    struct front *front = userdata;
-
-    if (front->survey.n_awaited > 0)
-        return; /* the survey under way serves this session too */
-    const struct keeper_command survey = {.kind = KEEPER_COMMAND_SURVEY, .number = ++front->survey.number};
-    front->survey.n_awaited = front->keepers.n;
-    front->survey.until_ns = clock_now_ns() + SURVEY_TIMEOUT_MS * NS_PER_MS;
-    keeper_set_broadcast(&front->keepers, &survey, NULL, 0);
-}
-
-static int on_page(void *userdata, struct session *session) {
-    (void) userdata;
-    return conn_make_page(session);
-}
-
-static void on_bless(void *userdata, unsigned node) {
-    struct front *front = userdata;
-    const struct keeper_command bless = {.kind = KEEPER_COMMAND_BLESS, .node = node};
-
-    log_notice("node %s: blessed by an operator", front->local.identity.node_names[node]);
-    keeper_set_broadcast(&front->keepers, &bless, NULL, 0);
-}
-
-static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
-                       instant_ns now_ns) {
-    (void) userdata;
-    outcome_deliver(request, outcome, now_ns);
-}
-
-static void on_changed(void *userdata, uint64_t name_hash, const char *name, size_t length) {
-    struct front *front = userdata;
-    observe_hint(&front->local, name_hash, name, length);
-}
-
-static bool on_has_read(void *userdata, const struct request *request) {
-    (void) userdata;
-    return conn_output_is_read(request->session, request->tenure.told_at);
-}
-
-static void on_ready(void *userdata, struct session *session) {
-    (void) userdata;
-    conn_ready(session);
-}
-
-static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
-    struct front *front = userdata;
-    random_bytes_take(&front->secrets, secret);
-}
-
 /* --- the keepers' messages --- */
 
 static void end_survey(struct front *front, instant_ns now_ns) {
-    front->survey.n_awaited = 0;
-    front->survey.until_ns = INSTANT_NEVER;
-    listing_counted(&front->local, now_ns);
+    keeper_set_end_survey(&front->keepers);
+    listing_counted(&front->layer.state, now_ns);
 }
 
 static void on_report(struct front *front, unsigned keeper, const struct report *report, instant_ns now_ns) {
     struct session *session;
 
     if (report->kind == REPORT_NODE) {
-        front_state_node_report(&front->local, keeper, report, now_ns);
-        notify_changed(&front->notify, &front->local, now_ns);
+        front_state_node_report(&front->layer.state, keeper, report, now_ns);
+        notify_changed(&front->notify, &front->layer.state, now_ns);
         return;
     }
     switch (report->origin) {
     case REPORT_ORIGIN_REQUEST:
-        registry_report(&front->local.registry, report, now_ns);
+        registry_report(&front->layer.state.registry, report, now_ns);
         break;
     case REPORT_ORIGIN_LEADER:
         session = conn_find(&front->table, report->request);
@@ -159,7 +80,7 @@ static void on_report(struct front *front, unsigned keeper, const struct report 
             leader_report(session, report);
         break;
     case REPORT_ORIGIN_OBSERVE:
-        observe_report(&front->local, report, now_ns);
+        observe_report(&front->layer.state, report, now_ns);
         break;
     }
 }
@@ -168,10 +89,9 @@ static void on_survey_reply(struct front *front, unsigned keeper, const struct k
     struct keeper_message_survey survey;
 
     memcpy(&survey, message + 1, sizeof(survey));
-    front->local.keepers[keeper].counters = survey.counters;
-    memcpy(front->local.keepers[keeper].figures, survey.figures, sizeof(survey.figures));
-    if (message->number == front->survey.number && front->survey.n_awaited > 0 &&
-        --front->survey.n_awaited == 0)
+    front->layer.state.keepers[keeper].counters = survey.counters;
+    memcpy(front->layer.state.keepers[keeper].figures, survey.figures, sizeof(survey.figures));
+    if (keeper_set_survey_reply(&front->keepers, message->number))
         end_survey(front, clock_now_ns());
 }
 
@@ -187,7 +107,7 @@ static void on_message(struct front *front, unsigned keeper, const struct keeper
         break;
     case KEEPER_MESSAGE_EXTENSIONS:
         assert(length == sizeof(*message) + message->number * sizeof(struct extension));
-        registry_extended(&front->local.registry, (const void *) (message + 1), message->number,
+        registry_extended(&front->layer.state.registry, (const void *) (message + 1), message->number,
                           clock_now_ns());
         break;
     case KEEPER_MESSAGE_PONG:
@@ -245,7 +165,7 @@ static void start_serving(struct front *front) {
     }
     conn_serve(&front->table);
     log_notice("%s: serving clients", front->config.config->socket_path);
-    notify_serving(&front->notify, &front->local, clock_now_ns());
+    notify_serving(&front->notify, &front->layer.state, clock_now_ns());
 }
 
 /* --- the end of each turn --- */
@@ -253,15 +173,15 @@ static void start_serving(struct front *front) {
 /* Restored leases that the nodes no longer have are reported once the unanswered requests are taken: one of
  * these may be the release. */
 static void end_restoring(struct front *front, instant_ns now_ns) {
-    if (front->local.registry.restoring && !front->table.paused &&
+    if (front->layer.state.registry.restoring && !front->table.paused &&
         (!front->work_left || ++front->restoring_turns >= RESTORING_TURNS_MAX))
-        restore_end(&front->local.registry, now_ns);
+        restore_end(&front->layer.state.registry, now_ns);
 }
 
 static instant_ns due_ns(struct front *front, instant_ns now_ns) {
-    const instant_ns all[] = {registry_due_ns(&front->local.registry),
-                              observe_due_ns(&front->local),
-                              front->survey.until_ns,
+    const instant_ns all[] = {registry_due_ns(&front->layer.state.registry),
+                              observe_due_ns(&front->layer.state),
+                              front->keepers.survey_until_ns,
                               front->start_ns,
                               notify_due_ns(&front->notify),
                               conn_store_tick(&front->table, now_ns),
@@ -283,7 +203,7 @@ static int settle(void *userdata) {
 
     front->work_left = conn_work(&front->table, now_ns);
     end_restoring(front, now_ns);
-    observe_tick(&front->local, now_ns);
+    observe_tick(&front->layer.state, now_ns);
     (void) keeper_set_flush(&front->keepers); /* the keepers work while the clients get their replies */
     conn_flush(&front->table, now_ns);
     conn_sweep(&front->table, now_ns);
@@ -304,13 +224,14 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
     (void) source;
     (void) usec;
     front->timer_ns = INSTANT_NEVER;
-    registry_tick(&front->local.registry, now_ns);
+    registry_tick(&front->layer.state.registry, now_ns);
     heap_trim_tick(&front->table.trim, now_ns);
-    if (now_ns >= front->survey.until_ns)
+    if (now_ns >= front->keepers.survey_until_ns)
         end_survey(front, now_ns);
     if (now_ns >= front->start_ns)
         start_serving(front);
-    if (now_ns >= notify_due_ns(&front->notify) && notify_tick(&front->notify, &front->local, now_ns)) {
+    if (now_ns >= notify_due_ns(&front->notify) &&
+        notify_tick(&front->notify, &front->layer.state, now_ns)) {
         const struct keeper_command ping = {.kind = KEEPER_COMMAND_PING, .number = front->notify.ping};
         keeper_set_broadcast(&front->keepers, &ping, NULL, 0);
     }
@@ -331,33 +252,21 @@ static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *
 
     (void) source;
     notify_stopping(&front->notify);
-    if (front->local.ledger) {
+    if (front->layer.state.ledger) {
         log_notice("stopping on signal %u: the next process continues %u connections with %u held leases",
-                   info->ssi_signo, front->table.n_open, front->local.registry.held);
+                   info->ssi_signo, front->table.n_open, front->layer.state.registry.held);
         return loop_exit(front->event, 0);
     }
     log_notice("stopping on signal %u: %u held leases end by their ttl", info->ssi_signo,
-               front->local.registry.held);
-    front->local.draining = true;
+               front->layer.state.registry.held);
+    front->layer.state.draining = true;
     conn_for_each(&front->table, push_draining, front);
     conn_flush(&front->table, clock_now_ns());
     return loop_exit(front->event, 0);
 }
 
-static struct policy policy_of(const struct config *config) {
-    return (struct policy){
-        .terms = {.default_ttl_ms = config->default_ttl_ms,
-                  .max_hold_ms = config->max_hold_ms,
-                  .fencing = config->fencing},
-        .max_ttl_ms = (uint32_t) config->max_ttl_ms,
-        .node_timeout_ms = (uint32_t) config->node_timeout_ms,
-        .rules = config->rules,
-        .n_rules = config->n_rules,
-    };
-}
-
 static void apply_reload(struct front *front, struct config *fresh) {
-    front->local.policy = policy_of(fresh);
+    local_layer_set_policy(&front->layer, fresh);
     int r = listener_set_access(front->config.config->socket_path, fresh->socket_mode, fresh->socket_group);
     if (r < 0)
         log_warning("reload: can't change the socket's mode and group: %s; they stay as they were",
@@ -386,74 +295,6 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 
 /* --- life --- */
 
-static struct front_state_identity identity_of(const struct front *front, instant_ns now_ns) {
-    const struct config *config = front->config.config;
-    struct front_state_identity identity = {
-        .version = REDLOCK_VERSION,
-        .agent = front->config.agent_id,
-        .host = config->host,
-        .pid = getpid(),
-        .uid = getuid(),
-        .started_ns = now_ns,
-        .n_nodes = config->n_nodes,
-        .n_keepers = config->keepers,
-    };
-
-    for (unsigned i = 0; i < config->n_nodes; i++) {
-        identity.node_names[i] = config->nodes[i].name;
-        identity.node_addresses[i] = config->nodes[i].address;
-    }
-    return identity;
-}
-
-static int reserve_memory(struct front *front, uint32_t requests_max) {
-    front->registry_bytes = registry_memory_bytes(requests_max);
-    front->registry_memory = loop_reserve(front->registry_bytes);
-    front->observe_memory = loop_reserve(observe_memory_bytes());
-    front->slots_memory = calloc(1, conn_slots_bytes(front->config.config->max_sessions));
-    front->scratch = malloc(CONN_SCRATCH_BYTES);
-    front->reply = malloc(REPLY_BYTES_MAX);
-    return front->registry_memory && front->observe_memory && front->slots_memory && front->scratch &&
-                   front->reply
-               ? 0
-               : -ENOMEM;
-}
-
-static int set_up_local(struct front *front, uint32_t requests_max) {
-    const struct registry_sink registry_sink = {.command = on_command,
-                                                .outcome = on_outcome,
-                                                .changed = on_changed,
-                                                .has_read = on_has_read,
-                                                .secret = on_secret,
-                                                .ready = on_ready,
-                                                .userdata = front};
-    const struct front_state_sink sink = {.write = on_write,
-                                          .look = on_command,
-                                          .survey = on_survey,
-                                          .page = on_page,
-                                          .bless = on_bless,
-                                          .userdata = front};
-    const struct config *config = front->config.config;
-    instant_ns now_ns = clock_now_ns();
-    const struct policy policy = policy_of(config);
-    const struct front_state_identity identity = identity_of(front, now_ns);
-    uint64_t hash_key[2];
-
-    int r = reserve_memory(front, requests_max);
-    if (r < 0)
-        return r;
-    if (getrandom(hash_key, sizeof(hash_key), 0) != sizeof(hash_key))
-        return -errno;
-    registry_init(&front->local.registry, &registry_sink, requests_max, config->max_leases, hash_key,
-                  front->registry_memory);
-    registry_begin_ids(&front->local.registry, now_ns);
-    observe_init(&front->local.observers, hash_key[0], front->observe_memory);
-    front_state_init(&front->local, &policy, &identity, &sink, front->reply, now_ns);
-    conn_table_init(&front->table, front->poller, &front->local, front->scratch, front->slots_memory,
-                    config->max_sessions);
-    return 0;
-}
-
 static int add_signal(struct front *front, int number, sd_event_signal_handler_t handler) {
     sd_event_source *source = NULL;
 
@@ -470,7 +311,7 @@ static int add_signal(struct front *front, int number, sd_event_signal_handler_t
 /* Continues the former process's sessions. Without a service manager there is no store. */
 static int continue_sessions(struct front *front) {
     const struct keeper_command command = {.kind = KEEPER_COMMAND_SUCCEED};
-    int r = adopt_begin(&front->adopt, &front->table, &front->local, front->config.inherited,
+    int r = adopt_begin(&front->adopt, &front->table, &front->layer.state, front->config.inherited,
                         front->config.config->max_sessions);
 
     if (r == -ENOTCONN) {
@@ -493,7 +334,11 @@ static int set_up(struct front *front) {
     if (r >= 0)
         r = poller_new(front->event, &hooks, front, &front->poller);
     if (r >= 0)
-        r = set_up_local(front, requests_max);
+        r = local_layer_init(&front->layer, front->config.config, front->config.agent_id, requests_max,
+                             &front->keepers);
+    if (r >= 0)
+        r = conn_table_init(&front->table, front->poller, &front->layer.state,
+                            front->config.config->max_sessions);
     if (r >= 0)
         r = loop_add_timer(front->event, on_timer, front, &front->timer);
     if (r >= 0)
@@ -529,8 +374,9 @@ int front_new(const struct front_config *config, struct front **ret) {
     front->config = *config;
     front->notify = (struct notify){
         .ping_ns = INSTANT_NEVER, .status_ns = INSTANT_NEVER, .ready_latest_ns = INSTANT_NEVER};
-    front->survey.until_ns = front->start_ns = front->timer_ns = INSTANT_NEVER;
+    front->start_ns = front->timer_ns = INSTANT_NEVER;
     conn_table_clear(&front->table);
+    keeper_set_init(&front->keepers);
     int r = set_up(front);
     if (r < 0) {
         front_free(front);
@@ -547,22 +393,16 @@ int front_run(struct front *front) {
 struct front *front_free(struct front *front) {
     if (!front)
         return NULL;
-    conn_free_all(&front->table);
+    conn_table_deinit(&front->table);
     adopt_end(&front->adopt);
     keeper_set_deinit(&front->keepers);
+    local_layer_deinit(&front->layer);
     front->poller = poller_free(front->poller);
     front->listener = listener_free(front->listener);
     if (front->config.listen_fd >= 0)
         (void) close(front->config.listen_fd);
     sd_event_source_unref(front->timer);
     sd_event_unref(front->event);
-    if (front->registry_memory)
-        (void) munmap(front->registry_memory, front->registry_bytes);
-    if (front->observe_memory)
-        (void) munmap(front->observe_memory, observe_memory_bytes());
-    free(front->slots_memory);
-    free(front->scratch);
-    free(front->reply);
     config_free(front->reloaded);
     free(front);
     return NULL;

@@ -4,6 +4,12 @@
 #include <errno.h>
 #include <sys/random.h>
 
+enum { SURVEY_TIMEOUT_MS = 200 /* a stuck keeper delays no listing for longer */ };
+
+void keeper_set_init(struct keeper_set *set) {
+    *set = (struct keeper_set){.survey_until_ns = INSTANT_NEVER};
+}
+
 int keeper_set_start(struct keeper_set *set, const struct config *config, const char *agent_id,
                      uint32_t requests_max, struct poller *poller) {
     uint64_t seeds[KEEPERS_MAX];
@@ -70,4 +76,22 @@ const struct keeper_message *keeper_set_next(struct keeper_set *set, unsigned ke
 
     assert(!message || *ret_length >= sizeof(*message));
     return message;
+}
+
+void keeper_set_survey(struct keeper_set *set, instant_ns now_ns) {
+    if (set->n_awaited > 0)
+        return;
+    const struct keeper_command survey = {.kind = KEEPER_COMMAND_SURVEY, .number = ++set->survey};
+    set->n_awaited = set->n;
+    set->survey_until_ns = now_ns + SURVEY_TIMEOUT_MS * NS_PER_MS;
+    keeper_set_broadcast(set, &survey, NULL, 0);
+}
+
+bool keeper_set_survey_reply(struct keeper_set *set, uint32_t number) {
+    return number == set->survey && set->n_awaited > 0 && --set->n_awaited == 0;
+}
+
+void keeper_set_end_survey(struct keeper_set *set) {
+    set->n_awaited = 0;
+    set->survey_until_ns = INSTANT_NEVER;
 }

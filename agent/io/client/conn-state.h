@@ -1,9 +1,57 @@
-/* A client connection from the inside: for conn.c and its children conn-*.c. */
+/* The table of connections, and a connection: the state that conn.c and its children conn-*.c share. */
 #pragma once
 
-#include "io/client/conn.h"
+#include <stdbool.h>
+
+#include "base/list.h"
+#include "base/pool.h"
+#include "io/client/lingering-close.h"
 #include "io/client/send-buffer.h"
+#include "io/loop/heap-trim.h"
+#include "io/loop/log-limit.h"
+#include "io/loop/multi-write.h"
+#include "io/loop/poller.h"
+#include "io/restart/fd-store.h"
+#include "local/session.h"
 #include "resp.h"
+
+/* Kinds of log lines that clients can cause. */
+enum conn_log {
+    CONN_LOG_ENDED,    /* sessions that the agent ends */
+    CONN_LOG_REJECTED, /* connections */
+    CONN_LOG_PAGE,     /* pages that can't be passed */
+    CONN_LOG_STORE,    /* sessions that the service manager doesn't store */
+    CONN_LOG_WATCH,    /* connections that can't be watched */
+    CONN_LOGS,
+};
+
+struct conn_table {
+    struct poller *poller;
+    struct front_state *local;
+    struct pool slots;         /* struct conn_slot: a session's id is its slot and a generation */
+    uint32_t generation;       /* of new sessions, at least: above those of former processes */
+    unsigned n_open;           /* connections with a socket */
+    struct list open;          /* connections with a session */
+    struct list expelled;      /* without a socket; watched until their processes or leases end */
+    struct list closed;        /* freed by conn_sweep() */
+    struct list ready;         /* may have input */
+    struct list unsent;        /* have output */
+    struct list delayed;       /* have output that may wait for more, the oldest first */
+    struct list unstored;      /* not yet in the store, the next one first */
+    struct fd_store *store;    /* NULL: connections end with the process */
+    instant_ns store_retry_ns; /* the store takes nothing before */
+    bool paused;               /* no requests are taken before conn_serve() */
+    char *scratch;             /* CONN_SCRATCH_BYTES for reading: own_scratch, or the ledger's */
+    char *own_scratch;
+    void *slots_memory;
+    struct multi_write multi_write;
+    struct heap_trim trim;
+    struct lingering_close closer;
+    struct log_limit logs[CONN_LOGS];
+    bool pidfd_failure_logged;
+};
+
+enum { CONN_SCRATCH_BYTES = 64 * 1024 };
 
 struct conn {
     struct session session; /* first: see conn_of() */
@@ -53,10 +101,6 @@ struct conn_slot {
 static inline struct conn *conn_of(struct session *session) {
     return (struct conn *) (void *) session;
 }
-
-/* Creates a connection in a slot that is taken already; the slot is given back on failure. Owns the
- * descriptor in any case. 0 or a negative errno. */
-int conn_make(struct conn_table *table, int fd, uint32_t index, uint32_t generation, struct conn **ret);
 
 /* Queues the connection for conn_work(), whatever input there is. */
 static inline void conn_queue(struct conn *conn) {

@@ -1,0 +1,154 @@
+#include "io/client/local-layer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "io/client/conn-output.h"
+#include "io/loop/clock.h"
+#include "io/loop/log.h"
+#include "io/loop/loop.h"
+#include "local/observe.h"
+#include "local/outcome.h"
+
+static void on_command(void *userdata, uint64_t name_hash, const struct command *command) {
+    struct local_layer *layer = userdata;
+    keeper_set_command(layer->keepers, name_hash, command);
+}
+
+static void on_write(void *userdata, struct session *session, const char *bytes, size_t length) {
+    (void) userdata;
+    conn_output_write(session, bytes, length);
+}
+
+static void on_survey(void *userdata) {
+    struct local_layer *layer = userdata;
+    keeper_set_survey(layer->keepers, clock_now_ns());
+}
+
+static int on_page(void *userdata, struct session *session) {
+    (void) userdata;
+    return conn_make_page(session);
+}
+
+static void on_bless(void *userdata, unsigned node) {
+    struct local_layer *layer = userdata;
+    const struct keeper_command bless = {.kind = KEEPER_COMMAND_BLESS, .node = node};
+
+    log_notice("node %s: blessed by an operator", layer->state.identity.node_names[node]);
+    keeper_set_broadcast(layer->keepers, &bless, NULL, 0);
+}
+
+static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
+                       instant_ns now_ns) {
+    (void) userdata;
+    outcome_deliver(request, outcome, now_ns);
+}
+
+static void on_changed(void *userdata, uint64_t name_hash, const char *name, size_t length) {
+    struct local_layer *layer = userdata;
+    observe_hint(&layer->state, name_hash, name, length);
+}
+
+static bool on_has_read(void *userdata, const struct request *request) {
+    (void) userdata;
+    return conn_output_is_read(request->session, request->tenure.told_at);
+}
+
+static void on_ready(void *userdata, struct session *session) {
+    (void) userdata;
+    conn_ready(session);
+}
+
+static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
+    struct local_layer *layer = userdata;
+    random_bytes_take(&layer->random_bytes, secret);
+}
+
+static struct policy policy_of(const struct config *config) {
+    return (struct policy){
+        .terms = {.default_ttl_ms = config->default_ttl_ms,
+                  .max_hold_ms = config->max_hold_ms,
+                  .fencing = config->fencing},
+        .max_ttl_ms = (uint32_t) config->max_ttl_ms,
+        .node_timeout_ms = (uint32_t) config->node_timeout_ms,
+        .rules = config->rules,
+        .n_rules = config->n_rules,
+    };
+}
+
+static struct front_state_identity identity_of(const struct config *config, const char *agent_id,
+                                               instant_ns now_ns) {
+    struct front_state_identity identity = {
+        .version = REDLOCK_VERSION,
+        .agent = agent_id,
+        .host = config->host,
+        .pid = getpid(),
+        .uid = getuid(),
+        .started_ns = now_ns,
+        .n_nodes = config->n_nodes,
+        .n_keepers = config->keepers,
+    };
+
+    for (unsigned i = 0; i < config->n_nodes; i++) {
+        identity.node_names[i] = config->nodes[i].name;
+        identity.node_addresses[i] = config->nodes[i].address;
+    }
+    return identity;
+}
+
+static int reserve_memory(struct local_layer *layer, uint32_t requests_max) {
+    layer->registry_bytes = registry_memory_bytes(requests_max);
+    layer->registry_memory = loop_reserve(layer->registry_bytes);
+    layer->observe_memory = loop_reserve(observe_memory_bytes());
+    layer->reply = malloc(REPLY_BYTES_MAX);
+    return layer->registry_memory && layer->observe_memory && layer->reply ? 0 : -ENOMEM;
+}
+
+int local_layer_init(struct local_layer *layer, const struct config *config, const char *agent_id,
+                     uint32_t requests_max, struct keeper_set *keepers) {
+    const struct registry_sink registry_sink = {.command = on_command,
+                                                .outcome = on_outcome,
+                                                .changed = on_changed,
+                                                .has_read = on_has_read,
+                                                .secret = on_secret,
+                                                .ready = on_ready,
+                                                .userdata = layer};
+    const struct front_state_sink sink = {.write = on_write,
+                                          .look = on_command,
+                                          .survey = on_survey,
+                                          .page = on_page,
+                                          .bless = on_bless,
+                                          .userdata = layer};
+    instant_ns now_ns = clock_now_ns();
+    const struct policy policy = policy_of(config);
+    const struct front_state_identity identity = identity_of(config, agent_id, now_ns);
+    uint64_t hash_key[2];
+
+    layer->keepers = keepers;
+    int r = reserve_memory(layer, requests_max);
+    if (r < 0)
+        return r;
+    if (getrandom(hash_key, sizeof(hash_key), 0) != sizeof(hash_key))
+        return -errno;
+    registry_init(&layer->state.registry, &registry_sink, requests_max, config->max_leases, hash_key,
+                  layer->registry_memory);
+    registry_begin_ids(&layer->state.registry, now_ns);
+    observe_init(&layer->state.observers, hash_key[0], layer->observe_memory);
+    front_state_init(&layer->state, &policy, &identity, &sink, layer->reply, now_ns);
+    return 0;
+}
+
+void local_layer_deinit(struct local_layer *layer) {
+    if (layer->registry_memory)
+        (void) munmap(layer->registry_memory, layer->registry_bytes);
+    if (layer->observe_memory)
+        (void) munmap(layer->observe_memory, observe_memory_bytes());
+    free(layer->reply);
+}
+
+void local_layer_set_policy(struct local_layer *layer, const struct config *config) {
+    layer->state.policy = policy_of(config);
+}
