@@ -411,7 +411,7 @@ def test_child_has_connection():
 
 
 def test_page_without_owner():
-    """Killed after the page is stored, before its reply is sent: the next process gives the client a page."""
+    """Killed after the page is stored, before its reply is sent: the next process makes another."""
     client = agent.client(3)
     grant = client.acquire("unpaged")
     wait_stored(client)
