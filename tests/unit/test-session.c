@@ -592,7 +592,8 @@ static void test_each_reason_has_its_word(void) {
         ok(reply_reason_word(reason) && reply_reason_text(reason), "reason %d has a word and a sentence",
            (int) reason);
         for (enum reason other = 0; other < reason; other++)
-            ok(strcmp(reply_reason_word(reason), reply_reason_word(other)) != 0, "and no other has the word");
+            ok(strcmp(reply_reason_word(reason), reply_reason_word(other)) != 0,
+               "and no other has the word");
     }
     for (enum failure failure = 0; failure < FAILURE_COUNT; failure++)
         ok(rejection_word(failure), "failure %d has a word", (int) failure);
