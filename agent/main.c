@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/version.h"
 #include "config/config.h"
 #include "dev/dev.h"
 #include "io/client/front.h"
@@ -111,7 +112,8 @@ static int parse_options(int argc, char **argv, struct options *ret) {
             ret->check_config = true;
             break;
         case OPTION_VERSION:
-            (void) puts("redlockd " REDLOCK_VERSION);
+            (void) printf("redlockd %s (protocol %d, keys %d)\n", REDLOCK_VERSION, VERSION_PROTOCOL,
+                          VERSION_KEYS);
             return 1 + EXIT_SUCCESS;
         case OPTION_HELP:
             print_help();

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/version.h"
 #include "local/argument.h"
 #include "local/call.h"
 #include "local/recovery/ledger.h"
@@ -62,7 +63,7 @@ static bool set_name(struct session *session, const struct resp_token *token) {
 static void reply_hello(struct session *session, instant_ns now_ns) {
     struct resp_writer writer = reply_begin(session);
 
-    resp_put_map(&writer, 8, session->protocol);
+    resp_put_map(&writer, 9, session->protocol);
     reply_put_text_pair(&writer, "server", "redlockd");
     reply_put_text_pair(&writer, "version", session->front->identity.version);
     reply_put_integer_pair(&writer, "proto", session->protocol);
@@ -72,6 +73,7 @@ static void reply_hello(struct session *session, instant_ns now_ns) {
     reply_put_text(&writer, "modules");
     resp_put_array(&writer, 0);
     reply_put_integer_pair(&writer, "now", now_ns);
+    reply_put_integer_pair(&writer, "protocol", VERSION_PROTOCOL);
     reply_send(session, &writer);
 }
 

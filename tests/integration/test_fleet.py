@@ -248,6 +248,21 @@ def test_settings():
     first.kill()
 
 
+def test_versions():
+    """An agent of another version has noted its settings on one node."""
+    nodes = lab.nodes(3)
+    for settings, shown in (("version=9.9.9 keys=99 max_ttl=60s", "version = 9.9.9 at another agent"),
+                            ("max_ttl=60s", "version = before 0.2.0 at another agent")):
+        seconds, microseconds = nodes[1].call("TIME")
+        nodes[1].call("HSET", "redlockd:nodes", ":settings:2",
+                      "%s%06d %s" % (seconds, int(microseconds), settings))
+        agent = lab.Agent(nodes, LONG)
+        lab.wait_for(lambda: shown in agent.node_states()["b"]["differs"], what="the version in NODES")
+        lab.wait_for(lambda: shown in agent.log_text(), what="the version in the log")
+        ok(shown in lab.redlock_run(agent, "nodes")[1], "redlock nodes, NODES and the log show: %s" % shown)
+        agent.kill()
+
+
 main(test_fresh_agent_reaches_less, test_idle_agent, test_longer_max_ttl_votes_at_once,
      test_quarantine_of_one, test_overlapping_sets, test_one_node_replaced, test_same_name_elsewhere,
-     test_sets_change, test_twins, test_settings)
+     test_sets_change, test_twins, test_settings, test_versions)

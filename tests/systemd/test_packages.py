@@ -62,7 +62,7 @@ def make_newer():
         with open(control) as file:
             text = file.read()
         with open(control, "w") as file:
-            file.write(re.sub(r"0\.1\.0\b", "0.1.0+1", text))
+            file.write(re.sub(r"0\.2\.0\b", "0.2.0+1", text))
         into = os.path.join(machine.SHARED, "2")
         subprocess.run(["dpkg-deb", "--root-owner-group", "--build", tree, into], check=True,
                        stdout=subprocess.DEVNULL)
@@ -119,7 +119,7 @@ def test_upgrade():
     equal(load.stdout.readline(), "held\n", "a load: leases that are held, and others that change hands")
     before = [host.show(unit, "InvocationID") for unit in UNITS + ["backup.service"]]
     install(2)
-    equal(host.must("dpkg-query", "-W", "-f=${Version}", "redlockd"), "0.1.0+1", "an upgrade")
+    equal(host.must("dpkg-query", "-W", "-f=${Version}", "redlockd"), "0.2.0+1", "an upgrade")
     after = [host.show(unit, "InvocationID") for unit in UNITS + ["backup.service"]]
     equal([one == other for one, other in zip(before, after)], [True, False, True],
           "starts the agent anew, neither the socket nor the led service")

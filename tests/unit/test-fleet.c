@@ -95,9 +95,17 @@ static void test_differences(void) {
     const struct fleet prefixed = fleet_of(&other, 0);
     fleet_difference(&first, prefixed.settings, text);
     is_string(text, "key_format = x:{name} at another agent, {name} here", "another key_format");
-    fleet_difference(&first, "max_ttl=5s", text);
+    fleet_difference(&first, "version=" REDLOCK_VERSION " max_ttl=5s", text);
     is_string(text, "max_ttl = 5s at another agent, 60s here",
-              "what another one does not tell is not known");
+              "a setting that another agent does not note is not compared");
+    fleet_difference(&first, "max_ttl=60s", text);
+    is_string(text, "version = before 0.2.0 at another agent, " REDLOCK_VERSION " here",
+              "an agent that does not note its version is an old one");
+    fleet_difference(&first, "version=9.9.9 keys=99", text);
+    is_string(text,
+              "version = 9.9.9 at another agent, " REDLOCK_VERSION
+              " here; keys = 99 at another agent, 2 here",
+              "another version of the program and of the keys");
 }
 
 int main(void) {

@@ -322,7 +322,7 @@ static void test_greetings(void) {
     ask(0, "CLIENT GETNAME");
     is_string(got(0), "$-1\r\n", "a client without a name has nil");
     ask(0, "HELLO 3 AUTH user password SETNAME me");
-    ok(begins(0, "%8\r\n$6\r\nserver\r\n$8\r\nredlockd\r\n"), "HELLO 3 answers with a map");
+    ok(begins(0, "%9\r\n$6\r\nserver\r\n$8\r\nredlockd\r\n"), "HELLO 3 answers with a map");
     ask(0, "CLIENT GETNAME");
     is_string(got(0), "$2\r\nme\r\n", "SETNAME was noted");
     ask(0, "SELECT 0");

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/version.h"
+
+static const char unknown_version[] = "before 0.2.0";
 
 /* In the largest unit that needs no fraction; but 60s, as people write it. */
 static const char *duration(int64_t ms, char buffer[static 24]) {
@@ -53,9 +56,10 @@ static void write_settings(struct fleet *fleet, unsigned node) {
     char max_ttl[24], skew[24], retention[24];
 
     (void) snprintf(fleet->settings, sizeof(fleet->settings),
-                    "max_ttl=%s quarantine=%s fencing=%s fence_skew=%s fence_retention=%s "
+                    "version=" REDLOCK_VERSION
+                    " keys=%d max_ttl=%s quarantine=%s fencing=%s fence_skew=%s fence_retention=%s "
                     "key_format=%s{name}%s name=%s nodes=",
-                    duration(config->max_ttl_ms, max_ttl), yes_or_no(config->quarantine),
+                    VERSION_KEYS, duration(config->max_ttl_ms, max_ttl), yes_or_no(config->quarantine),
                     yes_or_no(config->fencing), duration(config->fence_skew_ms, skew),
                     duration(config->fence_retention_ms, retention),
                     config->key_prefix ? config->key_prefix : "",
@@ -97,7 +101,7 @@ void fleet_explain(const struct fleet *fleet, const char *others, bool blessed, 
         others[0] != '\0' ? others : "of other nodes", fleet->text);
 }
 
-/* The value of "name=value" among words. */
+/* The value of "name=value" among words. Agents before version 0.2.0 do not note theirs. */
 static bool setting_of(const char *settings, const char *word, const char **ret, int *ret_length) {
     int name_length = (int) strcspn(word, "=") + 1;
 
@@ -109,7 +113,11 @@ static bool setting_of(const char *settings, const char *word, const char **ret,
         *ret_length = (int) strcspn(*ret, " ");
         return true;
     }
-    return false;
+    if (settings[0] == '\0' || strncmp(word, "version=", (size_t) name_length) != 0)
+        return false;
+    *ret = unknown_version;
+    *ret_length = (int) strlen(unknown_version);
+    return true;
 }
 
 void fleet_difference(const struct fleet *fleet, const char *others, char buffer[static DIFFERENCE_BYTES]) {

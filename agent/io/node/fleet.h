@@ -15,7 +15,7 @@
 
 enum {
     FLEET_TEXT_BYTES = 640, /* "a of a, b, c with fence_skew 60s" */
-    SETTINGS_BYTES = 384,
+    SETTINGS_BYTES = 416,
     DIFFERENCE_BYTES = 224,
     NODE_ADDRESS_BYTES = 280,
 };
@@ -25,7 +25,7 @@ struct fleet {
     const struct config *config;
     char id[FLEET_BYTES];
     char text[FLEET_TEXT_BYTES];   /* the same for people */
-    char settings[SETTINGS_BYTES]; /* "max_ttl=60s quarantine=yes …" */
+    char settings[SETTINGS_BYTES]; /* "version=0.2.0 keys=2 max_ttl=60s …" */
 };
 
 void fleet_init(struct fleet *fleet, const struct config *config, unsigned node);

@@ -423,7 +423,7 @@ static void log_difference(struct keeper *keeper, const struct redis *redis) {
     if (keeper->config.index != 0 || difference[0] == '\0' || strcmp(keeper->differs, difference) == 0)
         return;
     (void) strcpy(keeper->differs, difference);
-    log_warning("agents of these nodes are configured differently: %s", difference);
+    log_warning("agents of these nodes differ: %s", difference);
 }
 
 static void on_node_probe(void *userdata, struct redis *redis, const struct probe *probe) {

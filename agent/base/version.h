@@ -1,0 +1,9 @@
+/* What agents and clients compare to know what the other one understands. Whoever changes the protocol or
+ * the keys on the nodes counts the number up, gives the project another version (meson.build), and describes
+ * the change in units/doc/CHANGELOG.md; tests/check/versions.py compares these places. */
+#pragma once
+
+enum {
+    VERSION_PROTOCOL = 2, /* of the commands and replies on the socket (protocol.md) */
+    VERSION_KEYS = 2,     /* of the keys on the nodes (protocol.md, section 6) */
+};
