@@ -52,7 +52,7 @@ static void print_help(void) {
         "Keeps Redlock leases for the processes of this host on N independent Redis masters.\n"
         "\n"
         "  --config FILE    read this configuration instead of %s\n"
-        "  --socket PATH    listen here instead of where the configuration says\n"
+        "  --socket PATH    listen here, not at the path of the configuration\n"
         "  --store          hand connections and leases on to the next process, by the service manager\n"
         "  --dev[=N]        start N (3) private Redis servers and use them: for trying and testing\n"
         "  --check-config   report the configuration's mistakes; exit 0 if there are none, 78 otherwise\n"
@@ -250,7 +250,7 @@ static int serve(const struct options *options, struct config *config) {
     char agent_id[9];
 
     if (!all_uids_are_mapped()) {
-        log_error("user namespace: doesn't map all users, so clients can't be told apart: run the agent "
+        log_error("user namespace: doesn't map all users, so clients can't be distinguished: run the agent "
                   "without PrivateUsers=");
         return EXIT_UNAVAILABLE;
     }

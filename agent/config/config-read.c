@@ -281,7 +281,7 @@ static void check_tls(cfg_t *section, const struct config_node *node) {
         const char *text = cfg_getstr(section, names[i]);
 
         if (text && !node->tls)
-            node_error(section, names[i], "expected tls = yes beside it");
+            node_error(section, names[i], "expected tls = yes as well");
         usable = usable && line_of(section, names[i]) >= 0 && (!text || strcmp(text, unknown_file) != 0);
     }
     if (!pair)
@@ -308,7 +308,7 @@ static void read_node(cfg_t *section, const struct config_node *nodes, struct co
         if (same_address(node, other))
             node_error(section, "address", "expected another than that of node \"%s\"", other->name);
     if (line_of(section, "user") && !line_of(section, "password"))
-        node_error(section, "user", "expected a password beside it, or only a password");
+        node_error(section, "user", "expected a password as well, or only a password");
     check_tls(section, node);
 }
 

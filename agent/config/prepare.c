@@ -65,7 +65,7 @@ static const char *take_call(const char *at, const char *end, char **out) {
     if (left < begin || memcmp(at, function, begin - 1) != 0)
         return NULL;
     if (at[begin - 1] != '"' || !close || close + 1 >= end || close[1] != ')')
-        return "a call behind '=': expected credential(\"name\")";
+        return "a call after '=': expected credential(\"name\")";
     *out += sprintf(*out, "\"\"");
     return NULL;
 }

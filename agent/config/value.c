@@ -179,8 +179,8 @@ static bool normalize_ipv6(char host[static HOST_BYTES_MAX + 1]) {
 
 VALUE_FUNCTION(value_address) {
     size_t bracket = text[0] == '[', length = strcspn(text + bracket, bracket ? "]" : ":");
-    const char *behind = text + bracket + length + (bracket && text[bracket + length]);
-    int64_t port = *behind == ':' ? number(behind + 1, plain) : PORT_DEFAULT;
+    const char *after = text + bracket + length + (bracket && text[bracket + length]);
+    int64_t port = *after == ':' ? number(after + 1, plain) : PORT_DEFAULT;
     struct config_node *node = ret;
     char host[HOST_BYTES_MAX + 1];
     struct in_addr binary;
@@ -188,11 +188,11 @@ VALUE_FUNCTION(value_address) {
     if (strncmp(text, "unix:", strlen("unix:")) == 0)
         return value_path(text + strlen("unix:"), option, &node->unix_path, expected) &&
                copy(text, strlen(text), &node->address, expected);
-    if (length == 0 || length > HOST_BYTES_MAX || strchr(text, '/') || (*behind && *behind != ':'))
+    if (length == 0 || length > HOST_BYTES_MAX || strchr(text, '/') || (*after && *after != ':'))
         return expect(expected, "\"host:port\", \"[::1]:port\" or \"unix:/path\"");
     for (size_t i = 0; i <= length; i++)
         host[i] = i < length ? (char) tolower(text[bracket + i]) : 0;
-    if (bracket ? behind[-1] != ']' || !normalize_ipv6(host) : *behind && strchr(behind + 1, ':'))
+    if (bracket ? after[-1] != ']' || !normalize_ipv6(host) : *after && strchr(after + 1, ':'))
         return expect(expected, "an IPv6 address in brackets, such as \"[::1]:6379\"");
     if (!bracket && host[strspn(host, LABEL)])
         return expect(expected, "a host name of letters, digits, '.', '_' or '-'");

@@ -14,7 +14,7 @@ struct value_option {
     const char *zero; /* the text for 0 where 0 is below min; or NULL */
 };
 
-/* Each function parses a value and sets *ret, of the type beside it; or returns false and writes into
+/* Each function parses a value and sets *ret, of the type in the comment; or returns false and writes into
  * `expected` what the value should be. A string is copied, and a former one freed. */
 enum { VALUE_EXPECTED_BYTES_MAX = 160 };
 #define VALUE_FUNCTION(name) \

@@ -299,7 +299,7 @@ static void test_nodes(void) {
             "1: 1 to 32 letters");
     refuses("no name", "node { address = \"h\" }", "1: syntax error: missing title for section 'node'");
     refuses("a user without a password", "node \"a\" { address = \"h\" user = \"u\" }",
-            "1: user of node \"a\": expected a password beside it");
+            "1: user of node \"a\": expected a password as well");
     refuses("an empty user", "node \"a\" { address = \"h\" user = \"\" password = x }",
             "1: user = \"\": expected 1 to 1024 bytes");
     refuses("an empty password", "node \"a\" { address = \"h\" password = \"\" }",
@@ -636,9 +636,9 @@ static void test_credentials(const char *directory) {
     refuses("a credential with a path", "node a { address = h password = credential(\"../x\") }",
             "1: expected a credential's name");
     refuses("a credential without a name", "node a { address = h password = credential() }",
-            "1: syntax error: a call behind '=': expected credential(\"name\")");
+            "1: syntax error: a call after '=': expected credential(\"name\")");
     refuses("a credential without ')'", "node a { address = h password = credential(\"x\" }",
-            "1: syntax error: a call behind '=': expected credential(\"name\")");
+            "1: syntax error: a call after '=': expected credential(\"name\")");
     refuses("a credential outside of a value", "credential(\"x\") node a { address = h }",
             "1: credential(...): expected OPTION = credential(\"name\")");
     (void) unlink("secret");

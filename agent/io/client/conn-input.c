@@ -79,8 +79,8 @@ static long skip_request(struct conn *conn, const char *bytes, size_t length) {
     conn->skipping = false;
     conn->parsed += conn->skipped_bytes;
     reply_error(&conn->session, "BADARG",
-                "a request has at most %d items of at most %d bytes each, a line as many: this one was "
-                "passed over",
+                "a request has at most %d items of at most %d bytes each, a line as many bytes: this "
+                "request was skipped",
                 REQUEST_ITEMS_MAX, REQUEST_ITEM_BYTES_MAX);
     return n;
 }

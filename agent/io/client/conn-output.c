@@ -74,11 +74,11 @@ void conn_output_end_delays(struct conn_table *table, instant_ns now_ns) {
 
 bool conn_output_is_read(struct session *session, uint32_t written) {
     const struct conn *conn = conn_of(session);
-    size_t behind = (uint32_t) (session->written - written);
+    size_t later = (uint32_t) (session->written - written);
 
-    if (conn->fd < 0 || conn->send_error != 0 || conn_output_unsent_bytes(conn) > behind)
+    if (conn->fd < 0 || conn->send_error != 0 || conn_output_unsent_bytes(conn) > later)
         return false;
-    return behind > 0 || socket_queue_is_read(conn->fd);
+    return later > 0 || socket_queue_is_read(conn->fd);
 }
 
 struct ledger_state conn_output_state(const struct conn *conn) {
@@ -134,7 +134,7 @@ static bool is_disconnect(int error) {
 }
 
 /* The kernel doesn't pass the descriptor (too many are in flight, for example): sends the reply without it,
- * because the bytes behind it must not wait for other clients to read. */
+ * because later bytes must not wait for other clients to read. */
 static bool drop_descriptor(struct conn *conn, int error) {
     if (is_disconnect(error) || !send_buffer_detach(&conn->output))
         return false;
@@ -151,7 +151,7 @@ static void fail(struct conn *conn, int error) {
     if (conn->table->local->ledger)
         ledger_tear(conn->table->local->ledger, conn->slot);
     if (!is_disconnect(error))
-        return; /* conn_output_failure() says why the session ends */
+        return; /* conn_output_failure() has the reason for the end */
     conn->hung_up = true;
     conn_queue(conn);
 }

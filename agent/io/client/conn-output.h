@@ -13,8 +13,8 @@ void conn_output_write(struct session *session, const char *bytes, size_t length
 
 size_t conn_output_unsent_bytes(const struct conn *conn);
 
-/* Whether the client has read its output up to the position `written` (of session->written, then). With more
- * output behind it the answer is true: a client that works may leave pushes unread. */
+/* Whether the client has read its output up to the position `written` (of session->written, then). True
+ * when later output is sent: a client that works may leave pushes unread. */
 bool conn_output_is_read(struct session *session, uint32_t written);
 
 /* Queues the output again: the socket takes bytes. */

@@ -1,5 +1,5 @@
 /* Which connections the service manager keeps for a restart, and when it gets them: those with a lease, a
- * waiting request or an observation before the reply that says so, others after a second. */
+ * waiting request or an observation before its reply, others after a second. */
 #pragma once
 
 #include "io/client/conn-state.h"

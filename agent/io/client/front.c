@@ -140,8 +140,7 @@ static void on_client(void *userdata, int fd) {
     struct front *front = userdata;
 
     if (front->table.n_open >= current_config(front)->max_sessions) {
-        conn_reject(&front->table, fd,
-                    "-QUOTA the agent has as many connections as it may (max_sessions)\r\n");
+        conn_reject(&front->table, fd, "-QUOTA the agent has max_sessions connections\r\n");
         return;
     }
     int r = conn_new(&front->table, fd);

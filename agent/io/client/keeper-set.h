@@ -26,7 +26,7 @@ void keeper_set_deinit(struct keeper_set *set);
 /* Posts a command to the keeper of this name. */
 void keeper_set_command(struct keeper_set *set, uint64_t name_hash, const struct command *command);
 
-/* Posts to all keepers; `tail` is what the kind of command says. */
+/* Posts to all keepers; `tail` follows the command, as its kind needs. */
 void keeper_set_broadcast(struct keeper_set *set, const struct keeper_command *command, const void *tail,
                           size_t tail_length);
 

@@ -18,7 +18,7 @@ struct send_buffer_part {
     const char *bytes;
     size_t length; /* at least 1 */
     int fd;        /* goes with the first byte; -1: none */
-    bool whole;    /* the part is everything: nothing was sent before, nothing is left behind it */
+    bool whole;    /* the part is everything: nothing was sent before, nothing is left */
 };
 
 void send_buffer_init(struct send_buffer *buffer);

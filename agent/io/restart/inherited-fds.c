@@ -11,7 +11,7 @@
 
 #include "io/restart/fd-store.h"
 
-/* The number behind the prefix; false for another name. */
+/* The number after the prefix; false for another name. */
 static bool parse_name(const char *name, const char *prefix, uint64_t *ret) {
     size_t length = strlen(prefix);
     char *end;
