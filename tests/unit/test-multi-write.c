@@ -1,4 +1,4 @@
-/* Several sockets by one call: what is written, what is not, and what if there is no such call. */
+/* Writing to several sockets by one system call: full, closed and ready sockets, and no such call. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ int main(void) {
     struct iovec pieces[2] = {{.iov_base = (char[]){"one "}, .iov_len = 4},
                               {.iov_base = (char[]){"two"}, .iov_len = 3}};
     struct multi_write_write writes[SOCKETS];
-    struct multi_write burst;
+    struct multi_write multi_write;
 
     (void) signal(SIGPIPE, SIG_IGN); /* as the agent does */
     open_pairs();
@@ -46,20 +46,20 @@ int main(void) {
     (void) close(pairs[CLOSED][1]);
     for (unsigned i = 0; i < SOCKETS; i++)
         writes[i] = (struct multi_write_write){.socket = pairs[i][0], .pieces = pieces, .n_pieces = 2};
-    multi_write_init(&burst);
-    if (burst.context == 0)
+    multi_write_init(&multi_write);
+    if (multi_write.context == 0)
         skip_all("io_setup(2) can't be had here");
-    for (unsigned round = 0; round < 100; round++) { /* what it takes it gives back */
-        is_int(multi_write_write(&burst, writes, SOCKETS), 0, "all are tried");
-        is_int(writes[OPEN].done, 7, "what takes all has all");
-        is_int(writes[FULL].done, -EAGAIN, "what is full takes nothing, and nobody waits for it");
-        is_int(writes[CLOSED].done, -EPIPE, "who is gone does not disturb");
-        is_int(writes[OTHER].done, 7, "those behind");
+    for (unsigned round = 0; round < 100; round++) { /* each call returns its resources */
+        is_int(multi_write_write(&multi_write, writes, SOCKETS), 0, "every socket is tried");
+        is_int(writes[OPEN].done, 7, "a ready socket gets all bytes");
+        is_int(writes[FULL].done, -EAGAIN, "a full socket gets none, and the call does not wait");
+        is_int(writes[CLOSED].done, -EPIPE, "a closed socket fails alone");
+        is_int(writes[OTHER].done, 7, "sockets after it get all bytes");
         check_text(pairs[OPEN][1], "one two", "all pieces, in order");
-        check_text(pairs[OTHER][1], "one two", "to each");
+        check_text(pairs[OTHER][1], "one two", "to each socket");
     }
-    multi_write_deinit(&burst);
-    is_int(multi_write_write(&burst, writes, SOCKETS), -ENOSYS, "without the call nothing is tried");
-    check_text(pairs[OPEN][1], "", "and nothing is written");
+    multi_write_deinit(&multi_write);
+    is_int(multi_write_write(&multi_write, writes, SOCKETS), -ENOSYS, "without io_submit(2) the call fails");
+    check_text(pairs[OPEN][1], "", "and writes nothing");
     return done_testing();
 }

@@ -1,6 +1,5 @@
-/* A thread's turns: when it looks for work, and when it sleeps. The clock is ours: time passes only where
- * the core is yielded, and asleep. What yielding does is given: it finds somebody who works for himself, or
- * who has something for us. */
+/* When a thread spins, and when it sleeps. The test has the clock: time passes only in yields and in sleep.
+ * A yield runs another thread, with or without an event for this one. */
 
 #include <assert.h>
 #include <errno.h>
@@ -18,36 +17,36 @@
 #define YIELD_NS (5 * NS_PER_US)
 #define SLEEP_NS (20 * NS_PER_US)
 
-enum { LEADER_QUERIES_MAX = 20 /* within 100 us */ };
+enum { YIELDS_MAX = 20 /* within 100 us */ };
 
-static struct world {
+static struct thread {
     int fd;
     struct poller *poller;
     struct poller_target target;
     unsigned turns, sleeps, yields, wanted;
-    bool brings;      /* a yield comes back with an event, */
-    int64_t yield_ns; /* after so long */
-    int64_t sleep_ns; /* until who sleeps is woken */
+    bool brings;      /* a yield returns with an event */
+    int64_t yield_ns; /* duration of a yield */
+    int64_t sleep_ns; /* duration of a sleep */
     instant_ns now_ns;
-} world = {.yield_ns = YIELD_NS, .sleep_ns = SLEEP_NS, .now_ns = NS_PER_S};
+} thread = {.yield_ns = YIELD_NS, .sleep_ns = SLEEP_NS, .now_ns = NS_PER_S};
 
 static void bring(void) {
     const uint64_t one = 1;
-    assert(write(world.fd, &one, sizeof(one)) == sizeof(one));
+    assert(write(thread.fd, &one, sizeof(one)) == sizeof(one));
 }
 
-/* --- in the C library's place --- */
+/* --- in place of the C library --- */
 
 int clock_gettime(clockid_t clock, struct timespec *ret) {
     (void) clock;
-    *ret = (struct timespec){.tv_sec = world.now_ns / NS_PER_S, .tv_nsec = world.now_ns % NS_PER_S};
+    *ret = (struct timespec){.tv_sec = thread.now_ns / NS_PER_S, .tv_nsec = thread.now_ns % NS_PER_S};
     return 0;
 }
 
 int sched_yield(void) {
-    world.yields++;
-    world.now_ns += world.yield_ns;
-    if (world.brings)
+    thread.yields++;
+    thread.now_ns += thread.yield_ns;
+    if (thread.brings)
         bring();
     return 0;
 }
@@ -59,8 +58,8 @@ static void on_events(struct poller_target *target, uint32_t events) {
 
     (void) target;
     (void) events;
-    assert(read(world.fd, &count, sizeof(count)) == sizeof(count));
-    world.turns++;
+    assert(read(thread.fd, &count, sizeof(count)) == sizeof(count));
+    thread.turns++;
 }
 
 static void mail(void *userdata) {
@@ -70,8 +69,8 @@ static void mail(void *userdata) {
 static bool mail_waits(void *userdata, bool sleeping) {
     (void) userdata;
     if (sleeping) {
-        world.sleeps++;
-        world.now_ns += world.sleep_ns;
+        thread.sleeps++;
+        thread.now_ns += thread.sleep_ns;
         bring();
     }
     return false;
@@ -79,104 +78,104 @@ static bool mail_waits(void *userdata, bool sleeping) {
 
 static int settle(void *userdata) {
     (void) userdata;
-    return world.turns >= world.wanted ? -ECANCELED : 0;
+    return thread.turns >= thread.wanted ? -ECANCELED : 0;
 }
 
-/* So many turns are taken. */
+/* Takes this number of turns. */
 static void run(unsigned turns) {
-    world.wanted = turns;
-    world.turns = world.sleeps = world.yields = 0;
-    is_int(poller_run(world.poller), -ECANCELED, "turns are taken until that is over");
+    thread.wanted = turns;
+    thread.turns = thread.sleeps = thread.yields = 0;
+    is_int(poller_run(thread.poller), -ECANCELED, "the poller runs until its hook ends it");
 }
 
-static void test_looks(void) {
-    world.brings = true;
+static void test_spin(void) {
+    thread.brings = true;
     run(1);
-    is_int(world.sleeps, 1, "at first it sleeps");
-    is_int(world.yields, 0, "and looks for nothing");
+    is_int(thread.sleeps, 1, "the first turn sleeps");
+    is_int(thread.yields, 0, "and does not spin");
     run(5);
-    is_int(world.sleeps, 0, "that was short: from then on events are found awake");
-    is_int(world.yields, 5, "while others run");
+    is_int(thread.sleeps, 0, "after a short sleep, events are found by spinning");
+    is_int(thread.yields, 5, "with a yield each");
 }
 
-static void test_looks_in_vain(void) {
-    world.brings = false;
+static void test_spin_in_vain(void) {
+    thread.brings = false;
     run(1);
-    is_int(world.yields, LEADER_QUERIES_MAX, "if nothing comes it looks for 100 us");
-    is_int(world.sleeps, 1, "and sleeps after all");
+    is_int(thread.yields, YIELDS_MAX, "without events the thread spins for 100 us");
+    is_int(thread.sleeps, 1, "and then sleeps");
     run(1);
-    is_int(world.yields, 0, "after a long wait it sleeps at once");
-    world.sleep_ns = 200 * NS_PER_US;
+    is_int(thread.yields, 0, "after a long wait the thread sleeps at once");
+    thread.sleep_ns = 200 * NS_PER_US;
     run(2);
-    is_int(world.yields, LEADER_QUERIES_MAX, "after a short one it looks again");
-    is_int(world.sleeps, 2, "after a long sleep, not");
-    world.sleep_ns = SLEEP_NS;
-    world.brings = true;
+    is_int(thread.yields, YIELDS_MAX, "after a short wait it spins again");
+    is_int(thread.sleeps, 2, "after a long sleep it doesn't");
+    thread.sleep_ns = SLEEP_NS;
+    thread.brings = true;
     run(1);
 }
 
-/* The core is lost for so long by one yield. */
+/* One yield takes this long. */
 static void lose(int64_t lost_ns) {
-    run(1); /* a short wait, so that the next one is begun awake */
-    world.yield_ns = lost_ns;
+    run(1); /* a short wait, so that the next one spins */
+    thread.yield_ns = lost_ns;
     run(1);
-    world.yield_ns = YIELD_NS;
+    thread.yield_ns = YIELD_NS;
 }
 
 static void test_brief_losses(void) {
     for (unsigned i = 0; i < 100; i++)
         lose(400 * NS_PER_US);
-    is_int(world.yields, 1, "that others work for less than half a millisecond is what yielding is for");
+    is_int(thread.yields, 1, "yields of less than half a millisecond cost nothing");
     for (unsigned i = 0; i < 4; i++) {
         lose(2 * NS_PER_MS);
-        is_int(world.yields, 1, "it happens that the core is lost for longer: it goes on looking");
+        is_int(thread.yields, 1, "a few longer yields: the thread still spins");
     }
-    world.now_ns += NS_PER_S;
+    thread.now_ns += NS_PER_S;
 }
 
 static void test_busy_neighbour(void) {
     lose(9 * NS_PER_MS);
     lose(9 * NS_PER_MS);
-    is_int(world.yields, 1, "the core is lost twice for 9 ms");
+    is_int(thread.yields, 1, "two yields take 9 ms each");
     run(20);
-    is_int(world.yields, 0, "together that is too long");
-    is_int(world.sleeps, 20, "events are slept for");
-    world.now_ns += 750 * NS_PER_MS;
+    is_int(thread.yields, 0, "together they exceed the budget: no spinning");
+    is_int(thread.sleeps, 20, "the thread sleeps for events");
+    thread.now_ns += 750 * NS_PER_MS;
     run(2);
-    is_int(world.yields, 0, "for three quarters of a second");
-    world.now_ns += 50 * NS_PER_MS;
+    is_int(thread.yields, 0, "after three quarters of a second");
+    thread.now_ns += 50 * NS_PER_MS;
     run(2);
-    is_int(world.yields, 2, "after that it looks again");
-    world.now_ns += 10 * NS_PER_S;
+    is_int(thread.yields, 2, "after that the thread spins again");
+    thread.now_ns += 10 * NS_PER_S;
 }
 
 static void test_stop(void) {
     lose(3600 * NS_PER_S);
-    is_int(world.yields, 1, "all stops for an hour");
-    world.now_ns += 98 * NS_PER_S;
+    is_int(thread.yields, 1, "the machine stops for an hour");
+    thread.now_ns += 98 * NS_PER_S;
     run(2);
-    is_int(world.yields, 0, "which is as good as a second");
-    world.now_ns += 2 * NS_PER_S;
+    is_int(thread.yields, 0, "an hour's yield counts as a second");
+    thread.now_ns += 2 * NS_PER_S;
     run(2);
-    is_int(world.yields, 2, "it is over");
+    is_int(thread.yields, 2, "then the thread spins again");
 }
 
 int main(void) {
     const struct poller_hooks hooks = {.mail = mail, .mail_waits = mail_waits, .settle = settle};
     sd_event *event = NULL;
 
-    world.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    world.target.on_events = on_events;
-    if (world.fd < 0 || sd_event_new(&event) < 0 || poller_new(event, &hooks, NULL, &world.poller) < 0 ||
-        poller_add(world.poller, world.fd, EPOLLIN, &world.target) < 0)
+    thread.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    thread.target.on_events = on_events;
+    if (thread.fd < 0 || sd_event_new(&event) < 0 || poller_new(event, &hooks, NULL, &thread.poller) < 0 ||
+        poller_add(thread.poller, thread.fd, EPOLLIN, &thread.target) < 0)
         return EXIT_FAILURE;
-    test_looks();
-    test_looks_in_vain();
+    test_spin();
+    test_spin_in_vain();
     test_brief_losses();
     test_busy_neighbour();
     test_stop();
-    world.poller = poller_free(world.poller);
+    thread.poller = poller_free(thread.poller);
     (void) sd_event_unref(event);
-    (void) close(world.fd);
+    (void) close(thread.fd);
     return done_testing();
 }
