@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "job.h"
+#include "linger.h"
 #include "process-tree.h"
 #include "waiting.h"
 
@@ -26,7 +27,6 @@ enum {
     RELEASE_TIMEOUT_MS = 1000,
     ANSWER_TIMEOUT_MS = 10000, /* for a request that does not wait */
     GO_TIMEOUT_MS = 500,       /* a relay that is stopped gives no answer: then the lease goes back */
-    LINGER_MS_MIN = 100,       /* where the agent's max_ttl is less: it is never less than this */
     LOSS_MARGIN_MS = 200,      /* for the agent to tell of a loss after the deadline */
     MAX_HOLD_NOTICE_MS = 500,  /* a deadline so close to the end of --max-hold is due to it */
     PASS_MS_MIN = 1,           /* between two looks for processes that are to end */
@@ -177,12 +177,10 @@ static bool may_start(struct guard *guard) {
 /* 0: held, and the command may start; else the exit status. */
 static int acquire(struct guard *guard) {
     do {
-        ask(guard);
-        if (guard->error == REDLOCK_BAD_ARGUMENT && guard->options.linger_ms == RUN_LINGER_MS &&
-            strstr(redlock_error_text(guard->connection), "LINGER")) {
-            guard->options.linger_ms = LINGER_MS_MIN;
+        do
             ask(guard);
-        }
+        while (guard->run->linger_may_shrink &&
+               linger_shorten(&guard->options, guard->connection, guard->error));
     } while (guard->error == REDLOCK_OK && !guard->relay_is_gone && !may_start(guard));
     if (guard->relay_is_gone)
         return STATUS_SYSTEM;

@@ -17,6 +17,7 @@
 
 #include "cli.h"
 #include "job.h"
+#include "linger.h"
 #include "notify.h"
 #include "unit-guard.h"
 
@@ -62,9 +63,11 @@ struct hold {
     const char *name;
     const char *leader_hook, *follower_hook; /* NULL: none */
     bool once;
-    int64_t grace_ms; /* -1: chosen by the ttl */
-    int64_t pause_ms; /* before the lease is asked for */
-    const char *unit; /* NULL: none */
+    bool linger_may_shrink; /* it comes from the environment, not from this call */
+    bool linger_is_short;   /* by the agent's max_ttl, and this was not yet reported */
+    int64_t grace_ms;       /* -1: chosen by the ttl */
+    int64_t pause_ms;       /* before the lease is asked for */
+    const char *unit;       /* NULL: none */
     struct unit_guard guard;
     struct notify notify;
     int64_t ping_ns; /* when its watchdog wants to hear of us */
@@ -107,6 +110,7 @@ static bool read_environment(struct hold *hold) {
         if (text && *text && !cli_read_duration(known[i].variable, text, known[i].value))
             return false;
     }
+    hold->linger_may_shrink = hold->options.linger_ms > 0;
     return true;
 }
 
@@ -117,6 +121,7 @@ static bool read_option(struct hold *hold, int option) {
     case 'g':
         return cli_read_duration("--grace", optarg, &hold->grace_ms);
     case 'k':
+        hold->linger_may_shrink = false;
         return cli_read_duration("--linger", optarg, &hold->options.linger_ms);
     case 'd':
         hold->options.data = optarg;
@@ -436,6 +441,10 @@ static int request_failed(struct hold *hold) {
     bool fatal = error == REDLOCK_BAD_NAME || error == REDLOCK_BAD_ARGUMENT || error == REDLOCK_DENIED;
 
     hold->error = REDLOCK_OK;
+    if (hold->linger_may_shrink && linger_shorten(&hold->options, hold->connection, error)) {
+        hold->linger_is_short = true;
+        return 0;
+    }
     if (fatal || error != hold->told_error)
         status = cli_failed(hold->connection, error, hold->name);
     hold->told_error = error;
@@ -530,6 +539,12 @@ static bool tell_ready(struct hold *hold) {
     hold->led_ns = cli_now_ns();
     hold->seen_fence = redlock_fence(hold->lease);
     log_change(hold, "this host leads, token %" PRIu64, hold->seen_fence);
+    if (hold->linger_is_short)
+        cli_complain(
+            "%s: the agent's max_ttl is less than the linger that was asked for: the lease lingers %" PRId64
+            " ms",
+            hold->name, hold->options.linger_ms);
+    hold->linger_is_short = false;
     (void) time_text(time(NULL), since);
     (void) snprintf(hold->leading, sizeof(hold->leading), "leader since %s, token %" PRIu64, since,
                     redlock_fence(hold->lease));

@@ -62,6 +62,7 @@ static bool read_option(struct run *run, int option) {
     case 'm':
         return cli_read_duration("--max-hold", optarg, &run->options.max_hold_ms);
     case 'k':
+        run->linger_may_shrink = false;
         return cli_read_duration("--linger", optarg, &run->options.linger_ms);
     case 'd':
         run->options.data = optarg;
@@ -163,6 +164,7 @@ int cli_run(const struct cli *cli, int argc, char **argv) {
         .options = {.size = sizeof(run.options), .wait_ms = -1, .linger_ms = RUN_LINGER_MS},
         .conflict_status = -1,
         .grace_ms = -1,
+        .linger_may_shrink = true,
     };
 
     int status = read_arguments(&run, argc, argv);

@@ -334,6 +334,25 @@ def test_settings():
     victim.kill()
 
 
+def test_linger_above_max_ttl():
+    """The leader units have REDLOCK_LINGER=3s, whatever max_ttl the agent has."""
+    brief = lab.Agent(nodes, 'max_ttl = "1s"\ndefault_ttl = "1s"')
+    brief.bless()
+    brief.wait_voting(3)
+    holder = Holder("brief", at=brief, environment={"REDLOCK_LINGER": "3s"})
+    holder.ready()
+    waiter = brief.client()
+    waiter.send("ACQUIRE", "brief", "WAIT", 20000)
+    killed = lab.now()
+    holder.process.kill()
+    waiter.reply()
+    ok(lab.now() - killed > 0.7, "after kill -9 the lease lingers as long as the agent allows")
+    ok("lingers 750 ms" in holder.errors(), "and a line says for how long")
+    equal(lab.redlock_run(brief, "hold", "--linger", "3s", "brief")[0], 64, "64: --linger above max_ttl")
+    brief.terminate()
+
+
 main(test_usage, test_lead, test_pause, test_hand_over, test_foreign_leader, test_told_who_leads,
      test_agent_stopped, test_without_manager, test_back_in_time, test_quorum_lost, test_agent_restarted,
-     test_agent_away, test_hooks, test_hooks_that_hang, test_watchdog, test_settings)
+     test_agent_away, test_hooks, test_hooks_that_hang, test_watchdog, test_settings,
+     test_linger_above_max_ttl)
