@@ -165,7 +165,7 @@ def test_too_many_connections():
     for client in clients:
         assert client.call("PING") == "PONG"
     over = agent.client()
-    begins(over.read(), "QUOTA the agent has as many connections",
+    begins(over.read(), "QUOTA the agent has max_sessions connections",
            "a connection over max_sessions gets QUOTA")
     ok(ended(over), "and closed")
     witness_is_fine("at the limit")
