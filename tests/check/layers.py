@@ -29,8 +29,8 @@ LAYERS = {
     "agent": (("base/", "io/", "config/config.h", "dev/dev.h"), None),
     "client-lib": (LIBRARY, None),
     "client-lib/cli": (LIBRARY + ("cli.h", "group-witness.h", "guard.h", "job.h", "json.h",
-                                  "leadership.h", "linger.h", "listing.h", "notify.h", "process-tree.h", "run.h",
-                                  "signal-relay.h", "unit-cgroup.h", "unit-guard.h", "utf8.h",
+                                  "leadership.h", "linger.h", "listing.h", "notify.h", "process-tree.h",
+                                  "run.h", "signal-relay.h", "unit-cgroup.h", "unit-guard.h", "utf8.h",
                                   "waiting.h"), None),
 }
 
