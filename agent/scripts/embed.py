@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""embed.py OUT NAME.lua...: writes a C file with redis_scripts[], in the order given."""
+"""embed.py OUT NAME.lua...: writes a C file with script_sources[], in the order given."""
 
 import hashlib
 import os
@@ -18,13 +18,13 @@ def main():
     out, paths = sys.argv[1], sys.argv[2:]
     hashes = []
     with open(out, "w") as c:
-        c.write('#include "io/node/redis.h"\n\n')
+        c.write('#include "io/node/script.h"\n\n')
         for i, path in enumerate(paths):
             with open(path) as file:
                 script = file.read()
             hashes.append(hashlib.sha1(script.encode()).hexdigest())
             c.write("static const char script_%d[] =\n%s;\n\n" % (i, c_string(script)))
-        c.write("const struct redis_script_source redis_scripts[SCRIPTS_COUNT] = {\n")
+        c.write("const struct script_source script_sources[SCRIPTS_COUNT] = {\n")
         for i, path in enumerate(paths):
             name = os.path.splitext(os.path.basename(path))[0]
             c.write('    [SCRIPT_%s] = {"%s", script_%d, sizeof(script_%d) - 1, "%s"},\n' %

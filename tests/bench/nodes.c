@@ -56,10 +56,10 @@ static void read_text(redisReply *reply, char *ret, size_t size, const char *why
 void node_open(struct node *node, const char *place) {
     node->place = place;
     node->context = node_connect(place);
-    read_text(redisCommand(node->context, "GET %s", REDIS_EPOCH_KEY), node->epoch, sizeof(node->epoch),
+    read_text(redisCommand(node->context, "GET %s", EPOCH_KEY), node->epoch, sizeof(node->epoch),
               "is not blessed");
     for (unsigned i = 0; i < SCRIPTS_LOADED; i++)
-        read_text(redisCommand(node->context, "SCRIPT LOAD %s", redis_scripts[i].text), node->shas[i],
+        read_text(redisCommand(node->context, "SCRIPT LOAD %s", script_sources[i].text), node->shas[i],
                   sizeof(node->shas[i]), "does not load a script");
     long long least = atoll(strrchr(node->epoch, ' ') + 1);
     if (last_token < least)
@@ -96,13 +96,13 @@ int node_format(const struct node *node, enum phase phase, const char *name, con
 
     if (phase == ACQUIRE)
         length = redisFormatCommand(ret,
-                                    "EVALSHA %s 4 %s " REDIS_FENCES_KEY " " REDIS_FORMER_FENCES_KEY
-                                    " %s %s %s " SKEW_US " " RETENTION_MS " 0 %s %d %lld",
-                                    node->shas[SCRIPT_ACQUIRE], REDIS_EPOCH_KEY, name, node->epoch,
+                                    "EVALSHA %s 4 %s " FENCES_KEY " " FORMER_FENCES_KEY " %s %s %s " SKEW_US
+                                    " " RETENTION_MS " 0 %s %d %lld",
+                                    node->shas[SCRIPT_ACQUIRE], EPOCH_KEY, name, node->epoch,
                                     strrchr(node->epoch, ' ') + 1, value, TTL_MS, token);
     else
         length = redisFormatCommand(ret, "EVALSHA %s 1 %s %s %s", node->shas[SCRIPT_RELEASE], name, value,
-                                    REDIS_FREE_CHANNEL);
+                                    RELEASE_CHANNEL);
     if (length < 0)
         fail("redisFormatCommand", "failed");
     return length;

@@ -8,7 +8,9 @@
 
 #include "bench.h"
 #include "core/limits.h"
-#include "io/node/redis.h"
+#include "io/node/epoch.h"
+#include "io/node/key-names.h"
+#include "io/node/script.h"
 
 /* As long as the agent's lock values. */
 #define FLOOR_VALUE "0123456789abcdef0123456789abcdef01234567:benchhost:01234567:123456:0:"

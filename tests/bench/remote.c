@@ -39,7 +39,7 @@ static void open_all(char **places) {
         node_open(&nodes[i].holder, places[i]);
         node_open(&nodes[i].waiter, places[i]);
         nodes[i].messages = node_connect(places[i]);
-        freeReplyObject(redisCommand(nodes[i].messages, "SUBSCRIBE " REDIS_FREE_CHANNEL "%s", name));
+        freeReplyObject(redisCommand(nodes[i].messages, "SUBSCRIBE " RELEASE_CHANNEL "%s", name));
     }
 }
 

@@ -46,7 +46,7 @@ static void append_batch(struct node *node, unsigned first, unsigned count, cons
     items[n++] = n_keys;
     for (unsigned i = 0; i < count; i++)
         items[n++] = names[first + i];
-    items[n++] = REDIS_EPOCH_KEY;
+    items[n++] = EPOCH_KEY;
     for (unsigned i = 0; i < count; i++)
         items[n++] = FLOOR_VALUE;
     for (unsigned i = 0; i < count; i++)

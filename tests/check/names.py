@@ -16,6 +16,7 @@ EXCEPTIONS = {
     "agent/core/lease-state.h": "what the files of core share of a lease: its prefix is that of lease.h",
     "agent/core/shard-state.h": "what the files of core share of a shard: its prefix is that of shard.h",
     "agent/io/client/conn-state.h": "the state of conn.c and its children",
+    "agent/io/node/redis-internal.h": "what the files of redis.h share among themselves",
     "client-lib/connection-internal.h": "the same, of connection.h",
 }
 # Single names, with the reason.

@@ -8,7 +8,10 @@
 #include <string.h>
 
 #include "io/node/epoch.h"
+#include "io/node/key-names.h"
 #include "io/node/redis.h"
+#include "io/node/reply-number.h"
+#include "io/node/script.h"
 #include "sim.h"
 
 #define FORMER_RUN_ID "f0123456789"
@@ -73,8 +76,8 @@ static _Noreturn void fail(const char *what) {
     exit(1);
 }
 
-static redisReply *run(enum redis_script script, int argc, const char *const *argv, int n_keys) {
-    const char *all[3 + ITEMS_MAX] = {"EVAL", redis_scripts[script].text};
+static redisReply *run(enum script_id script, int argc, const char *const *argv, int n_keys) {
+    const char *all[3 + ITEMS_MAX] = {"EVAL", script_sources[script].text};
     char keys[12];
 
     (void) snprintf(keys, sizeof(keys), "%d", n_keys);
@@ -147,14 +150,13 @@ static redisReply *run_request(enum operation operation, const char *key, const 
     (void) snprintf(floor_us, sizeof(floor_us), "%lld", (long long) known_floor_us());
     (void) snprintf(token, sizeof(token), "%lld", (long long) (known_floor_us() + token_distance));
     (void) snprintf(last, sizeof(last), "%lld", (long long) (known_floor_us() + last_distance));
-    const char *const raise[] = {key,   REDIS_EPOCH_KEY, REDIS_FENCES_KEY, REDIS_FORMER_FENCES_KEY, value,
-                                 token, known_epoch,     floor_us,         TOKEN_SKEW_US,           last};
-    const char *const refresh[] = {key,   REDIS_EPOCH_KEY, REDIS_FENCES_KEY, REDIS_FORMER_FENCES_KEY,
-                                   value, "100000",        known_epoch,      former,
-                                   token};
-    const char *const channel = quiet ? "" : REDIS_FREE_CHANNEL;
+    const char *const raise[] = {key,   EPOCH_KEY,   FENCES_KEY, FORMER_FENCES_KEY, value,
+                                 token, known_epoch, floor_us,   TOKEN_SKEW_US,     last};
+    const char *const refresh[] = {key,         EPOCH_KEY, FENCES_KEY, FORMER_FENCES_KEY, value, "100000",
+                                   known_epoch, former,    token};
+    const char *const channel = quiet ? "" : RELEASE_CHANNEL;
     const char *const both[] = {key, value, former, channel};
-    const char *const extend[] = {key, REDIS_EPOCH_KEY, value, "100000", known_epoch};
+    const char *const extend[] = {key, EPOCH_KEY, value, "100000", known_epoch};
     const char *const plain[] = {key, value, channel};
     switch (operation) {
     case OPERATION_RAISE:
@@ -189,7 +191,7 @@ static bool same_tokens(const struct wish *wishes, unsigned count) {
 
 static redisReply *run_acquire(const struct wish *wishes, unsigned count, unsigned owner, bool fencing,
                                bool blocks) {
-    static const char *const first[] = {REDIS_EPOCH_KEY, REDIS_FENCES_KEY, REDIS_FORMER_FENCES_KEY};
+    static const char *const first[] = {EPOCH_KEY, FENCES_KEY, FORMER_FENCES_KEY};
     char keys[SIM_NAMES][2], values[SIM_NAMES][VALUE_BYTES], tokens[SIM_NAMES][32], lasts[SIM_NAMES][32],
         floor_us[32];
     const char *items[ITEMS_MAX];
@@ -224,11 +226,11 @@ static redisReply *run_acquire(const struct wish *wishes, unsigned count, unsign
 
 /* The largest token that the node has accepted, and the holder's own. */
 static void read_fence(unsigned name, int64_t ret[2]) {
-    redisReply *reply = redisCommand(server, "HGET " REDIS_FENCES_KEY " %u", name);
+    redisReply *reply = redisCommand(server, "HGET " FENCES_KEY " %u", name);
 
     if (reply && reply->type == REDIS_REPLY_NIL) {
         freeReplyObject(reply);
-        reply = redisCommand(server, "HGET " REDIS_FORMER_FENCES_KEY " %u", name);
+        reply = redisCommand(server, "HGET " FORMER_FENCES_KEY " %u", name);
     }
     if (!reply)
         fail("the server is gone");
@@ -370,7 +372,7 @@ static redisReply *run_together(enum operation operation, const unsigned secrets
         items[i] = keys[i];
     }
     if (!release)
-        items[n_keys++] = REDIS_EPOCH_KEY;
+        items[n_keys++] = EPOCH_KEY;
     n = n_keys;
     for (unsigned i = 0; i < SIM_NAMES; i++) {
         value_of(secrets[i], owner, values[i]);
@@ -378,7 +380,7 @@ static redisReply *run_together(enum operation operation, const unsigned secrets
     }
     for (unsigned i = 0; i < SIM_NAMES && !release; i++)
         items[n++] = "100000";
-    items[n++] = release ? REDIS_FREE_CHANNEL : known_epoch;
+    items[n++] = release ? RELEASE_CHANNEL : known_epoch;
     return run(release                         ? SCRIPT_RELEASE
                : operation == OPERATION_EXTEND ? SCRIPT_EXTEND
                                                : SCRIPT_ADOPT,
@@ -445,7 +447,7 @@ static redisReply *run_probe(const struct event *probe) {
     (void) snprintf(max_ttl, sizeof(max_ttl), "%u", asks->max_ttl_ms);
     (void) snprintf(floor_us, sizeof(floor_us), "%lld",
                     (long long) (asks->withdraw_us != 0 ? known_floor_us() : 0));
-    const char *items[15 + 3 * CONFORMANCE_NODES] = {REDIS_EPOCH_KEY,
+    const char *items[15 + 3 * CONFORMANCE_NODES] = {EPOCH_KEY,
                                                      "redlockd:quarantine",
                                                      "redlockd:nodes",
                                                      probe->keeper ? "1" : "0",
@@ -477,7 +479,7 @@ static redisReply *run_bless(const struct event *probe) {
     (void) snprintf(fleet, sizeof(fleet), "f%u", asks->fleet);
     (void) snprintf(max_ttl, sizeof(max_ttl), "%u", asks->max_ttl_ms);
     (void) snprintf(covered, sizeof(covered), "%u", asks->covered_ms);
-    const char *const items[] = {REDIS_EPOCH_KEY,
+    const char *const items[] = {EPOCH_KEY,
                                  "redlockd:quarantine",
                                  "redlockd:marks",
                                  probe->keeper ? "1" : "0",
@@ -496,7 +498,7 @@ static redisReply *run_amend(const struct event *probe, const struct epoch *epoc
 
     (void) snprintf(fleet, sizeof(fleet), "f%u", probe->as.probe.fleet);
     epoch_amend(epoch, &probe->as.probe.amendment, fleet, amended);
-    const char *const items[] = {REDIS_EPOCH_KEY, known_epoch, amended};
+    const char *const items[] = {EPOCH_KEY, known_epoch, amended};
     return run(SCRIPT_AMEND, 3, items, 1);
 }
 
@@ -588,7 +590,7 @@ static void step_probe(void) {
 static bool grown_old;
 
 static void grow_old(void) {
-    freeReplyObject(redisCommand(server, "HSET " REDIS_FENCES_KEY " %s 1", ""));
+    freeReplyObject(redisCommand(server, "HSET " FENCES_KEY " %s 1", ""));
     grown_old = true;
     (void) strcat(history, " grow old;");
 }
@@ -608,9 +610,9 @@ static void step_disturb(void) {
         node_forget(&node);
         (void) strcat(history, " flush;");
     } else if (chance(50) && node.data.epoch == node.process) {
-        redisReply *epoch = redisCommand(server, "GET " REDIS_EPOCH_KEY);
+        redisReply *epoch = redisCommand(server, "GET " EPOCH_KEY);
         freeReplyObject(
-            redisCommand(server, "SET " REDIS_EPOCH_KEY " %s%s", FORMER_RUN_ID, strchr(epoch->str, ' ')));
+            redisCommand(server, "SET " EPOCH_KEY " %s%s", FORMER_RUN_ID, strchr(epoch->str, ' ')));
         freeReplyObject(epoch);
         node.data.epoch = FORMER_PROCESS;
         (void) strcat(history, " restart;");
@@ -661,7 +663,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     ear = redisConnectUnix(argv[1]);
-    redisReply *listens = redisCommand(ear, "PSUBSCRIBE " REDIS_FREE_CHANNEL "*");
+    redisReply *listens = redisCommand(ear, "PSUBSCRIBE " RELEASE_CHANNEL "*");
     if (!listens || listens->type != REDIS_REPLY_ARRAY)
         fail("nobody can be told");
     freeReplyObject(listens);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "io/node/batcher.h"
+#include "io/node/script.h"
 #include "io/loop/multi-write.h"
 #include "io/node/fleet.h"
 #include "io/loop/loop.h"
@@ -74,8 +75,8 @@ static void answer(int fd, const char *word, const char *text) {
     const char *hash = NULL;
 
     for (unsigned i = 0; i < SCRIPTS_LOADED && strcmp(word, "SCRIPT") == 0; i++)
-        if (strcmp(redis_scripts[i].text, text) == 0)
-            hash = redis_scripts[i].hash;
+        if (strcmp(script_sources[i].text, text) == 0)
+            hash = script_sources[i].hash;
     if (strcmp(word, "INFO") == 0)
         hash = info;
     if (strcmp(word, "EVAL") == 0)
@@ -162,7 +163,7 @@ static void on_reply(void *userdata, struct redis *redis, void *tag, redisReply 
     batcher_answered(batcher, NULL, redis_index(redis), tag, reply, 0);
 }
 
-static void on_look(void *userdata, struct redis *redis) {
+static void on_inspect(void *userdata, struct redis *redis) {
     (void) userdata;
     (void) redis;
 }
@@ -266,7 +267,7 @@ static void make_names(void) {
 int main(void) {
     static const struct poller_hooks hooks = {.mail = take_mail, .mail_waits = mail_waits, .settle = settle};
     static const struct redis_callbacks callbacks = {
-        .on_state = on_state, .on_reply = on_reply, .on_look = on_look};
+        .on_state = on_state, .on_reply = on_reply, .on_inspect = on_inspect};
     static char nothing[] = "", host[] = "host", node_names[NODES][8], paths[NODES][64];
     pthread_t threads[NODES];
     struct poller *poller = NULL;

@@ -1,6 +1,8 @@
 /* What goes to a node together, in which order, and whose the answers are. The node is this file. */
 
 #include "io/node/batcher.h"
+#include "io/node/key-names.h"
+#include "io/node/script.h"
 
 #include <errno.h>
 
@@ -15,10 +17,10 @@ struct redis {
     unsigned index;
     bool down;
     const char *epoch;
-    struct redis_rights rights;
+    struct user_rights rights;
     unsigned n_calls;
     struct sent_call {
-        enum redis_script script;
+        enum script_id script;
         size_t n_keys, n_items;
         void *tag;
         struct redis_call shared;
@@ -80,7 +82,7 @@ static void read_call(struct sent_call *call, const char *bytes, size_t length) 
     if (n < 3 || n - 3 > ITEMS_MAX || strcmp(word, "EVALSHA") != 0)
         abort();
     take_word(&at, word, sizeof(word));
-    for (call->script = 0; strcmp(redis_scripts[call->script].hash, word) != 0;)
+    for (call->script = 0; strcmp(script_sources[call->script].hash, word) != 0;)
         if (++call->script == SCRIPTS_LOADED)
             abort();
     take_word(&at, word, sizeof(word));
@@ -130,7 +132,7 @@ const char *redis_floor(const struct redis *redis) {
     return strrchr(redis->epoch, ' ') + 1;
 }
 
-const struct redis_rights *redis_rights(const struct redis *redis) {
+const struct user_rights *redis_rights(const struct redis *redis) {
     return &redis->rights;
 }
 
@@ -214,7 +216,7 @@ static void flush(void) {
 static size_t first_lock(const struct sent_call *call) {
     if (call->script != SCRIPT_ACQUIRE)
         return 0;
-    return strcmp(call->items[1], REDIS_FENCES_KEY) == 0 ? 3 : 1;
+    return strcmp(call->items[1], FENCES_KEY) == 0 ? 3 : 1;
 }
 
 static size_t count_locks(const struct sent_call *call) {
@@ -359,7 +361,7 @@ static void test_own_words(void) {
         is_string(nodes[i].calls[1].items[7], nodes[i].epoch, "the same to extend");
     }
     is_string(nodes[1].calls[2].items[0], "21", "what one alone is asked");
-    is_string(nodes[1].calls[2].items[4], REDIS_FREE_CHANNEL, "with its channel");
+    is_string(nodes[1].calls[2].items[4], RELEASE_CHANNEL, "with its channel");
     static struct sent_call late;
     late = nodes[1].calls[0];
     for (unsigned i = 0; i < 2; i++)
@@ -415,7 +417,7 @@ static void test_mute(void) {
     ask_nodes(3, OPERATION_RELEASE, 1, 1, FENCED);
     ask_nodes(3, OPERATION_RELEASE, 2, 2, FENCED);
     flush();
-    is_string(nodes[0].calls[0].items[4], REDIS_FREE_CHANNEL, "one node publishes");
+    is_string(nodes[0].calls[0].items[4], RELEASE_CHANNEL, "one node publishes");
     is_string(nodes[1].calls[0].items[4], "", "one has no right to");
     answer_all(&reply);
     is_int(heard(1), 1, "so nobody can tell who has heard of it there, and there alone");
@@ -507,7 +509,7 @@ static bool in_order(const struct redis *node, const unsigned (*asked)[2], unsig
 }
 
 static void test_any_order(void) {
-    static const enum redis_script scripts[] = {
+    static const enum script_id scripts[] = {
         [OPERATION_ACQUIRE] = SCRIPT_ACQUIRE, [OPERATION_RAISE] = SCRIPT_RAISE,
         [OPERATION_EXTEND] = SCRIPT_EXTEND,   [OPERATION_REFRESH] = SCRIPT_REFRESH,
         [OPERATION_RELEASE] = SCRIPT_RELEASE, [OPERATION_LOOK] = SCRIPT_LOOK,

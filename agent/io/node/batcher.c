@@ -11,7 +11,9 @@
 #include "core/lock-value.h"
 #include "io/loop/multi-write.h"
 #include "io/node/evalsha.h"
+#include "io/node/key-names.h"
 #include "io/node/script-replies.h"
+#include "io/node/script.h"
 
 enum {
     TOKEN_DIGITS = 20,
@@ -48,7 +50,7 @@ enum { WORDS_MAX = 15 };
 
 /* As the scripts' heads have it. */
 static const struct layout {
-    enum redis_script script;
+    enum script_id script;
     uint8_t words[WORDS_MAX];
 } layouts[CALL_PLAN_OPERATIONS] = {
     [OPERATION_ACQUIRE] = {SCRIPT_ACQUIRE,
@@ -328,11 +330,11 @@ static const char *common_word(const struct batcher *batcher, const struct words
                                const struct call_plan_item *first, enum word word) {
     switch ((unsigned) word) {
     case WORD_EPOCH_KEY:
-        return REDIS_EPOCH_KEY;
+        return EPOCH_KEY;
     case WORD_FENCES:
-        return first->has_token ? REDIS_FENCES_KEY : NULL;
+        return first->has_token ? FENCES_KEY : NULL;
     case WORD_FORMER_FENCES:
-        return first->has_token ? REDIS_FORMER_FENCES_KEY : NULL;
+        return first->has_token ? FORMER_FENCES_KEY : NULL;
     case WORD_SKEW:
         return batcher->skew_us;
     case WORD_EACH:
@@ -352,7 +354,7 @@ static const char *own_word(const struct redis *redis, const struct call_plan_it
         return first->has_token ? redis_floor(redis) : "";
     default:
         assert(word == WORD_CHANNEL);
-        return first->quiet || !redis_rights(redis)->listen ? "" : REDIS_FREE_CHANNEL;
+        return first->quiet || !redis_rights(redis)->listen ? "" : RELEASE_CHANNEL;
     }
 }
 
@@ -411,7 +413,7 @@ static const uint8_t *compose(struct words *into, const struct batcher *batcher,
 }
 
 /* Writes what all nodes get. */
-static struct redis_call write_call(struct batcher *batcher, struct batch *batch, enum redis_script script,
+static struct redis_call write_call(struct batcher *batcher, struct batch *batch, enum script_id script,
                                     const struct words *words) {
     size_t wanted = EVALSHA_BEGIN_BYTES + evalsha_room(words->items, words->count);
     size_t n_arguments = words->count + words->n_own - words->n_keys;
@@ -419,7 +421,7 @@ static struct redis_call write_call(struct batcher *batcher, struct batch *batch
     if (batcher->n_spares > 0)
         batch->bytes = batcher->spares[--batcher->n_spares];
     char *bytes = batch->bytes.bytes = grow(batch->bytes.bytes, &batch->bytes.room, wanted, 1);
-    size_t split = evalsha_begin(bytes, redis_scripts[script].hash, words->n_keys, n_arguments);
+    size_t split = evalsha_begin(bytes, script_sources[script].hash, words->n_keys, n_arguments);
     split += evalsha_put(bytes + split, words->items, words->own_at);
     size_t length =
         split + evalsha_put(bytes + split, words->items + words->own_at, words->count - words->own_at);

@@ -251,7 +251,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
 
 static struct front_state_node_times figures(struct keeper *keeper, unsigned node) {
     struct redis *redis = keeper->nodes[node];
-    const struct server_info *facts = redis_facts(redis);
+    const struct server_info *facts = redis_server_info(redis);
     struct front_state_node_times figures = {
         .rtt_us = redis_rtt_us(redis),
         .rtt_p50_us = redis_rtt_percentile_us(redis, 500),
@@ -327,7 +327,7 @@ static bool errands_wait(void *userdata, bool sleeping) {
 /* --- the nodes --- */
 
 /* Once: those that wait poll it, and do not hear of its releases. */
-static void tell_deaf(struct keeper *keeper, unsigned node, const struct redis_rights *rights) {
+static void tell_deaf(struct keeper *keeper, unsigned node, const struct user_rights *rights) {
     if (keeper->config.index == 0 && !keeper->told_deaf[node])
         log_notice("node %s: those that wait for a name poll it, since its user lacks %s",
                    keeper->node_names[node], rights->missing);
@@ -336,7 +336,7 @@ static void tell_deaf(struct keeper *keeper, unsigned node, const struct redis_r
 
 static void node_is_ready(struct keeper *keeper, unsigned node) {
     const struct redis *redis = keeper->nodes[node];
-    const struct redis_rights *rights = redis_rights(redis);
+    const struct user_rights *rights = redis_rights(redis);
 
     if (rights->listen)
         subscriber_node_ready(keeper->subscriber, node, redis);
@@ -346,12 +346,12 @@ static void node_is_ready(struct keeper *keeper, unsigned node) {
 
 /* A server that is reached by two names votes once: which of them else has this one's process? */
 static bool find_twin(const struct keeper *keeper, unsigned node, unsigned *ret) {
-    const char *run_id = redis_facts(keeper->nodes[node])->run_id;
+    const char *run_id = redis_server_info(keeper->nodes[node])->run_id;
 
     for (unsigned i = 0; i < keeper->config.config->n_nodes; i++) {
         const struct redis *other = keeper->nodes[i];
         if (i == node || !other || redis_state(other) != REDIS_READY || (keeper->twins & node_set_of(i)) ||
-            strcmp(redis_facts(other)->run_id, run_id) != 0)
+            strcmp(redis_server_info(other)->run_id, run_id) != 0)
             continue;
         *ret = i;
         return true;
@@ -438,23 +438,23 @@ static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisR
     batcher_answered(keeper->batcher, &keeper->shard, redis_index(redis), tag, reply, clock_now_ns());
 }
 
-static void on_node_facts(void *userdata, struct redis *redis) {
+static void on_node_info(void *userdata, struct redis *redis) {
     struct keeper *keeper = userdata;
     bool sure;
 
-    const char *refusal = server_info_refusal(redis_facts(redis), &sure);
+    const char *refusal = server_info_refusal(redis_server_info(redis), &sure);
     if (sure)
         node_trust_refuses(&keeper->shard, redis_index(redis), refusal);
 }
 
 /* All nodes are looked after in one turn, so that an idle keeper sleeps until the next. */
-static void on_node_look(void *userdata, struct redis *redis) {
+static void on_node_inspect(void *userdata, struct redis *redis) {
     struct keeper *keeper = userdata;
 
     for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
-        if (redis_look_along(keeper->nodes[i], redis))
+        if (redis_inspect_along(keeper->nodes[i], redis))
             keeper->probed |= node_set_of(i);
-    node_trust_probe_early(&keeper->shard, LOOK_EARLY_MS * NS_PER_MS, clock_now_ns());
+    node_trust_probe_early(&keeper->shard, INSPECT_EARLY_MS * NS_PER_MS, clock_now_ns());
     (void) log_limit_settle(&keeper->strangers, clock_now_ns());
     (void) log_limit_settle(&keeper->losses, clock_now_ns());
 }
@@ -467,8 +467,8 @@ static int set_up(struct keeper *keeper) {
     static const struct redis_callbacks callbacks = {.on_state = on_node_state,
                                                      .on_probe = on_node_probe,
                                                      .on_reply = on_node_reply,
-                                                     .on_facts = on_node_facts,
-                                                     .on_look = on_node_look};
+                                                     .on_server_info = on_node_info,
+                                                     .on_inspect = on_node_inspect};
     const struct config *config = keeper->config.config;
 
     int r = sd_event_new(&keeper->event);

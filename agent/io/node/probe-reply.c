@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "io/node/reply-number.h"
+
 enum {
     ANSWER_VERDICT,
     ANSWER_TIME,
@@ -80,7 +82,7 @@ struct probe probe_reply_read(const redisReply *reply, instant_ns sent_ns, const
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < ANSWER_LONGEST ||
         !is_integer(reply, ANSWER_VERDICT))
         return strange_answer();
-    probe.time_us = redis_time_us(reply->element[ANSWER_TIME]);
+    probe.time_us = reply_number_time_us(reply->element[ANSWER_TIME]);
     probe.brief = reply->elements < ANSWER_ELSEWHERE;
     if (reply->element[ANSWER_VERDICT]->integer == 1) {
         read_epoch(&probe, fleet, string_at(reply, ANSWER_MARK), notes);

@@ -1,10 +1,11 @@
 /* What the scripts `probe`, `bless` and `amend` answer, which they describe. */
 #pragma once
 
+#include <hiredis/hiredis.h>
+
 #include "core/event.h"
 #include "core/node.h"
 #include "io/node/fleet.h"
-#include "io/node/redis.h"
 
 /* What a probe leaves behind: the rest goes to the shard. */
 struct probe_reply_notes {

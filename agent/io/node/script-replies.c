@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "io/node/reply-number.h"
+
 static struct vote foreign_vote(const redisReply *kind, const redisReply *value, const redisReply *ttl) {
     bool is_type = strcmp(kind->str, "string") != 0;
     const redisReply *text = is_type ? kind : value;
@@ -46,7 +48,7 @@ static struct vote acquire_vote(const redisReply *answer) {
         answer->element[1]->type == REDIS_REPLY_INTEGER)
         return (struct vote){.kind = VOTE_YES,
                              .token_verdict = token_verdict_of(answer->element[0]),
-                             .token = redis_token(answer->element[1])};
+                             .token = reply_number_token(answer->element[1])};
     if (answer->elements != 3 || !describes_key(answer))
         return strange_vote();
     return foreign_vote(answer->element[0], answer->element[1], answer->element[2]);
@@ -63,7 +65,7 @@ static struct vote raise_vote(const redisReply *reply) {
         return (struct vote){.kind = VOTE_FOREIGN, .text = "", .ttl_left_ms = -1};
     return (struct vote){.kind = VOTE_BEHIND,
                          .token_verdict = token_verdict_of(reply->element[0]),
-                         .token = redis_token(reply->element[2])};
+                         .token = reply_number_token(reply->element[2])};
 }
 
 /* {type, value, ttl, largest token}, type "none" when free. */
@@ -74,7 +76,7 @@ static struct vote look_answer(const redisReply *reply) {
     if (strcmp(reply->element[0]->str, "none") == 0)
         return (struct vote){.kind = VOTE_FREE};
     struct vote vote = foreign_vote(reply->element[0], reply->element[1], reply->element[2]);
-    vote.token = redis_token(reply->element[3]);
+    vote.token = reply_number_token(reply->element[3]);
     return vote;
 }
 
@@ -151,5 +153,5 @@ int64_t script_replies_time_us(enum operation operation, const redisReply *reply
     if (operation == OPERATION_RELEASE || operation == OPERATION_LOOK || !reply ||
         reply->type != REDIS_REPLY_ARRAY || reply->elements <= at)
         return -1;
-    return redis_time_us(reply->element[at]);
+    return reply_number_time_us(reply->element[at]);
 }

@@ -3,8 +3,9 @@
 
 #include <stdint.h>
 
+#include <hiredis/hiredis.h>
+
 #include "core/event.h"
-#include "io/node/redis.h"
 
 /* The vote on the name at place `index` of a call with `count` names. `reply` NULL: it was cut off. Texts
  * are the reply's. */

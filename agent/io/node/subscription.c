@@ -16,6 +16,7 @@
 #include "io/loop/log.h"
 #include "io/node/handshake.h"
 #include "io/loop/loop.h"
+#include "io/node/key-names.h"
 #include "io/node/redis.h"
 #include "io/node/reply-memory.h"
 #include "io/node/tls.h"
@@ -31,9 +32,6 @@ enum {
     READS_MAX = 64,
     ADDRESS_BYTES = 64,
 };
-
-/* Nobody publishes here. */
-#define ALIVE_CHANNEL "redlockd:alive"
 
 /* What is asked at first, one after the other; the answers come in that order. */
 enum step { STEP_AUTH, STEP_CONFIG, STEP_ALIVE, STEP_KEYSPACE };
@@ -197,7 +195,7 @@ void subscription_join(struct subscription *subscription, const char *key, size_
     /* The other one's answer comes last, and stands for both. */
     if (subscription->keyspace)
         put_channel(&subscription->keyspace_joins, subscription->keyspace_prefix, key, length);
-    put_channel(&subscription->joins, REDIS_FREE_CHANNEL, key, length);
+    put_channel(&subscription->joins, RELEASE_CHANNEL, key, length);
 }
 
 void subscription_leave(struct subscription *subscription, const char *key, size_t length) {
@@ -205,7 +203,7 @@ void subscription_leave(struct subscription *subscription, const char *key, size
         return;
     if (subscription->keyspace)
         put_channel(&subscription->keyspace_leaves, subscription->keyspace_prefix, key, length);
-    put_channel(&subscription->leaves, REDIS_FREE_CHANNEL, key, length);
+    put_channel(&subscription->leaves, RELEASE_CHANNEL, key, length);
 }
 
 /* --- greeting --- */
@@ -310,7 +308,7 @@ static void on_message(struct subscription *subscription, const redisReply *chan
 
     if (payload->type != REDIS_REPLY_STRING)
         return;
-    if (begins(channel, REDIS_FREE_CHANNEL, &prefix) ||
+    if (begins(channel, RELEASE_CHANNEL, &prefix) ||
         (begins(channel, subscription->keyspace_prefix, &prefix) && is_end(payload->str)))
         subscription->callbacks.on_freed(subscription->userdata, subscription->node, channel->str + prefix,
                                          (size_t) channel->len - prefix);
@@ -334,7 +332,7 @@ static void on_reply(struct subscription *subscription, const redisReply *reply)
     if (strcmp(reply->element[0]->str, "message") == 0) {
         on_message(subscription, channel, reply->element[2]);
     } else if (strcmp(reply->element[0]->str, "subscribe") == 0) {
-        if (begins(channel, REDIS_FREE_CHANNEL, &prefix))
+        if (begins(channel, RELEASE_CHANNEL, &prefix))
             subscription->callbacks.on_joined(subscription->userdata, subscription->node,
                                               channel->str + prefix, (size_t) channel->len - prefix);
         else if (strcmp(channel->str, ALIVE_CHANNEL) == 0)
@@ -513,7 +511,7 @@ struct subscription *subscription_free(struct subscription *subscription) {
 }
 
 void subscription_open(struct subscription *subscription, const struct redis *redis) {
-    const struct redis_rights *rights = redis_rights(redis);
+    const struct user_rights *rights = redis_rights(redis);
 
     if (subscription->stage != CLOSED)
         return;

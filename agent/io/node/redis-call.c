@@ -1,0 +1,148 @@
+/* Calls of the loaded scripts: loading, sending, repeating after NOSCRIPT, and the time that they take. */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "io/loop/clock.h"
+#include "io/node/key-names.h"
+#include "io/node/pending-call.h"
+#include "io/node/redis-internal.h"
+#include "io/node/script.h"
+
+static void on_call_reply(redisAsyncContext *context, void *reply, void *privdata);
+
+static void transmit(struct redis *redis, struct pending_call *call) {
+    call->sent_ns = clock_now_ns();
+    call->on_reply = on_call_reply;
+    pipeline_send(&redis->pipeline, call);
+}
+
+/* --- loading --- */
+
+static void on_load_reply(redisAsyncContext *context, void *data, void *privdata) {
+    struct redis *redis = privdata;
+    const redisReply *reply = data;
+    struct list *first;
+
+    (void) context;
+    if (!reply || redis->closing || redis->state == REDIS_UNFIT)
+        return;
+    /* The replies come in the order of the scripts. */
+    if (reply->type != REDIS_REPLY_STRING ||
+        strcmp(reply->str, script_sources[SCRIPTS_LOADED - redis->loads_left].hash) != 0) {
+        redis_give_up(redis, "did not load our scripts: %s",
+                      reply->type == REDIS_REPLY_ERROR ? reply->str : "their hash did not come back");
+        return;
+    }
+    if (--redis->loads_left > 0)
+        return;
+    if (redis->state != REDIS_READY) {
+        redis_step_done(redis);
+        return;
+    }
+    redis->reloading = false;
+    while ((first = list_first(&redis->held)))
+        transmit(redis, list_entry(first, struct pending_call, link));
+}
+
+/* Errors other than NOPERM are met, and reported, by the commands that follow. */
+static void on_rights_reply(redisAsyncContext *context, void *data, void *privdata) {
+    struct redis *redis = privdata;
+    const redisReply *reply = data;
+
+    (void) context;
+    if (reply && !redis->closing && redis->failure[0] == '\0' && redis->state != REDIS_UNFIT &&
+        reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0)
+        redis_give_up(redis, "%s", reply->str);
+    if (reply && reply->type == REDIS_REPLY_STATUS)
+        user_rights_read(&redis->rights, reply->str);
+}
+
+/* The rights come first: otherwise a missing right, such as that to delete, would show late or never. */
+int redis_call_load(struct redis *redis) {
+    const struct script_source *rights = &script_sources[SCRIPT_RIGHTS];
+
+    redis->loads_left = SCRIPTS_LOADED;
+    int r = pipeline_ask(&redis->pipeline, on_rights_reply, redis,
+                         "EVAL %b 1 %s %s __keyspace@%d__:", rights->text, rights->length, RIGHTS_KEY,
+                         RELEASE_CHANNEL, redis->node->database);
+    for (unsigned i = 0; i < SCRIPTS_LOADED && r >= 0; i++)
+        r = pipeline_ask(&redis->pipeline, on_load_reply, redis, "SCRIPT LOAD %b", script_sources[i].text,
+                         script_sources[i].length);
+    return r;
+}
+
+static void reload_scripts(struct redis *redis) {
+    if (redis->reloading)
+        return;
+    redis->reloading = true;
+    (void) redis_call_load(redis);
+}
+
+/* --- calls --- */
+
+static void answer(struct redis *redis, struct pending_call *call, redisReply *reply) {
+    void *tag = call->tag;
+
+    pending_call_give(&redis->free_calls, call);
+    if (!redis->closing)
+        redis->callbacks.on_reply(redis->userdata, redis, tag, reply);
+}
+
+static bool is_noscript(const redisReply *reply) {
+    return reply && reply->type == REDIS_REPLY_ERROR &&
+           strncmp(reply->str, "NOSCRIPT", strlen("NOSCRIPT")) == 0;
+}
+
+static void note_round_trip(struct redis *redis, const struct pending_call *call) {
+    instant_ns now_ns = clock_now_ns();
+    int64_t us = (now_ns - call->sent_ns) / NS_PER_US;
+    int64_t smoothed = redis->rtt_us == 0 ? us : ((int64_t) redis->rtt_us * 7 + us) / 8;
+
+    redis->rtt_us = (uint32_t) (smoothed < 1 ? 1 : smoothed > UINT32_MAX ? UINT32_MAX : smoothed);
+    latency_note(&redis->latency, (uint32_t) (us < UINT32_MAX ? us : UINT32_MAX), now_ns);
+}
+
+static void on_call_reply(redisAsyncContext *context, void *reply, void *privdata) {
+    struct pending_call *call = privdata;
+    struct redis *redis = call->redis;
+
+    (void) context;
+    if (is_noscript(reply) && !call->repeated && !redis->closing) {
+        /* The calls behind it fail the same way until the scripts are loaded: all are repeated in order. */
+        call->repeated = true;
+        pending_call_hold(&redis->held, call);
+        reload_scripts(redis);
+        return;
+    }
+    if (reply)
+        note_round_trip(redis, call);
+    answer(redis, call, reply);
+}
+
+void redis_call_drop_held(struct redis *redis) {
+    struct list *first;
+
+    while ((first = list_first(&redis->held)))
+        answer(redis, list_entry(first, struct pending_call, link), NULL);
+}
+
+int redis_send(struct redis *redis, const struct redis_call *shared, const struct evalsha_item *own,
+               size_t n_own, void *tag) {
+    assert(shared->split <= shared->length);
+
+    if (!redis_can_send(redis))
+        return -ENOTCONN;
+    struct pending_call *call = pending_call_new(&redis->free_calls, evalsha_room(own, n_own));
+    call->redis = redis;
+    call->length = evalsha_put(call->bytes, own, n_own);
+    assert(call->length <= call->room);
+    call->head = (struct pending_call_piece){shared->bytes, shared->split};
+    call->tail = (struct pending_call_piece){shared->bytes + shared->split, shared->length - shared->split};
+    call->tag = tag;
+    if (redis->reloading)
+        pending_call_hold(&redis->held, call);
+    else
+        transmit(redis, call);
+    return 0;
+}

@@ -1,0 +1,93 @@
+/* A connection to a node from the inside: for redis.c and its children redis-*.c, which do not know each
+ * other. */
+#pragma once
+
+#include <hiredis/async.h>
+
+#include "base/latency.h"
+#include "base/list.h"
+#include "base/random.h"
+#include "core/event.h"
+#include "io/node/pipeline.h"
+#include "io/node/probe-reply.h"
+#include "io/node/redis.h"
+
+enum { REDIS_REASON_BYTES = 160 };
+
+struct redis {
+    struct pipeline pipeline;
+    sd_event *event;
+    const struct config_node *node;
+    unsigned index;
+    const struct fleet *fleet;
+    struct redis_callbacks callbacks;
+    void *userdata;
+
+    redisAsyncContext *context; /* NULL while there is none */
+    sd_event_source *timer;     /* the end of connecting, probing or backing off, the next INFO or its end */
+    struct resolve *resolve;
+    struct tls *tls; /* NULL until the first connection with TLS */
+    bool answered;   /* the server has, on this connection */
+    bool closing;    /* no more callbacks */
+    enum redis_state state;
+    char reason[REDIS_REASON_BYTES];
+    char failure[REDIS_REASON_BYTES]; /* why the connection is being closed; "" while it is not */
+    unsigned steps_left;              /* answers to await before the node is ready */
+    int64_t backoff_ms;
+    instant_ns ready_ns;
+    struct random random;
+
+    /* redis-call.c */
+    bool reloading; /* the scripts are being loaded again: calls are held back */
+    unsigned loads_left;
+    struct list free_calls, held;
+    struct user_rights rights;
+    uint32_t rtt_us;
+    struct latency latency;
+
+    /* redis-inspect.c */
+    struct server_info info;
+    bool inspecting;            /* INFO is under way */
+    instant_ns inspect_ns;      /* when the next inspection is due, if the node is ready */
+    int64_t inspect_ms;         /* until the one after that; the same for all that go together */
+    bool appends, fsync_always; /* according to CONFIG; asked of durable nodes before each INFO */
+    bool warned_volatile;       /* logged that the node is not as durable as configured */
+    const char *lost;           /* how this process lost keys while its epoch key may survive; or NULL */
+    char former[48];            /* run_id of the durable process before, whose data must be here; "": none */
+
+    /* redis-probe.c */
+    struct probe_reply_notes notes; /* of the last probe, blessing or amendment */
+    char floor[24];
+    instant_ns probe_sent_ns; /* of the last probe or blessing; one is under way at a time */
+};
+
+/* --- redis.c --- */
+
+/* Ends the connection for this reason; the disconnect callback continues. */
+void redis_give_up(struct redis *redis, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* One of the answers before the node is ready has come. */
+void redis_step_done(struct redis *redis);
+
+/* INFO was read: judges the server. */
+void redis_judge(struct redis *redis);
+
+/* Whether there is a ready connection. */
+bool redis_can_send(const struct redis *redis);
+
+/* --- redis-call.c --- */
+
+/* Asks for the user's rights, and loads the scripts. 0 or -ENOMEM. */
+int redis_call_load(struct redis *redis);
+
+/* Answers every held call as cut off. */
+void redis_call_drop_held(struct redis *redis);
+
+/* --- redis-inspect.c --- */
+
+/* Sends INFO, and CONFIG GET before it where that matters. 0 or -ENOMEM. */
+int redis_inspect(struct redis *redis);
+
+/* Deletes the epoch key, which would vouch for lost keys: then all agents quarantine the node as if it were
+ * flushed. */
+void redis_inspect_forget(struct redis *redis);

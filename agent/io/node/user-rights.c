@@ -1,0 +1,14 @@
+#include "io/node/user-rights.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void user_rights_read(struct user_rights *rights, const char *answer) {
+    static const char poll[] = "POLL ";
+    bool polls = strncmp(answer, poll, strlen(poll)) == 0;
+
+    rights->listen = !polls;
+    rights->keyspace = !polls && strstr(answer, " keyspace") != NULL;
+    rights->config = !polls && strstr(answer, " config") != NULL;
+    (void) snprintf(rights->missing, sizeof(rights->missing), "%s", polls ? answer + strlen(poll) : "");
+}

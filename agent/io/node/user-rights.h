@@ -1,0 +1,14 @@
+/* What the server permits its user beyond the rights that a vote needs: the answer of rights.lua. Servers
+ * before 7.0 can't be asked, and permit everything. */
+#pragma once
+
+#include <stdbool.h>
+
+struct user_rights {
+    bool listen;       /* publish, subscribe and unsubscribe on the agents' channels */
+    bool keyspace;     /* subscribe to keyspace notifications */
+    bool config;       /* read the configuration */
+    char missing[120]; /* without `listen`: the missing rights */
+};
+
+void user_rights_read(struct user_rights *rights, const char *answer);
