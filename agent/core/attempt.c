@@ -79,14 +79,15 @@ static void fail(struct shard *shard, struct lease *lease, bool timed_out, insta
 /* --- grant --- */
 
 static void grant(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    lease->deadline_ns = validity_deadline_ns(lease->started_ns, lease->ttl_ms);
+    lease->deadline_ns = validity_deadline_ns(lease->started_ns, lease->terms.ttl_ms);
     if (now_ns >= lease->deadline_ns) {
         fail(shard, lease, true, now_ns);
         return;
     }
     retry_note_trip(shard, lease, now_ns);
-    lease->hold_until_ns =
-        lease->max_hold_ms > 0 ? instant_add(now_ns, lease->max_hold_ms * NS_PER_MS) : INSTANT_NEVER;
+    lease->hold_until_ns = lease->terms.max_hold_ms > 0
+                               ? instant_add(now_ns, lease->terms.max_hold_ms * NS_PER_MS)
+                               : INSTANT_NEVER;
     if (lease->token > shard->token_high)
         shard->token_high = lease->token;
     held_lease_begin(shard, lease, token_last(lease), now_ns);

@@ -7,6 +7,7 @@
 
 #include "base/instant.h"
 #include "base/shared-string.h"
+#include "core/lease-terms.h"
 #include "core/limits.h"
 #include "core/node-set.h"
 
@@ -33,20 +34,16 @@ struct command {
     enum command_kind kind;
     enum report_origin origin;
     bool persist;
-    bool fencing;          /* contend: the grant gets a token; query: it is wanted */
     uint16_t head_length;  /* of text: the name */
     uint16_t tail_length;  /* then pid, uid and data, as they go into the lock value */
     uint16_t spare_tokens; /* contend: to be reserved with the grant's, for hand-offs */
     uint64_t request;      /* the front's number for it; never 0, for a request's lease never used twice */
-    uint32_t ttl_ms;
-    uint32_t node_timeout_ms;
-    uint32_t heartbeat_ms;        /* 0: none asked */
-    int64_t max_hold_ms;          /* 0: no bound */
-    instant_ns hold_until_ns;     /* resume, hand over: the same as an instant; INSTANT_NEVER: no bound */
-    instant_ns beat_ns;           /* beat: when it was; 0: now */
-    int64_t pause_ns;             /* contend: before the first attempt */
-    int64_t token;                /* resume, hand over: the lease's, as its holder has it; contend: the
-                                   * largest that the front knows of the name */
+    struct lease_terms terms; /* contend, resume; query: its node time-out, and whether a token is wanted */
+    instant_ns hold_until_ns; /* resume, hand over: the same as an instant; INSTANT_NEVER: no bound */
+    instant_ns beat_ns;       /* beat: when it was; 0: now */
+    int64_t pause_ns;         /* contend: before the first attempt */
+    int64_t token;            /* resume, hand over: the lease's, as its holder has it; contend: the
+                               * largest that the front knows of the name */
     uint8_t secret[SECRET_BYTES]; /* resume, hand over: the random part of the lease's value */
     const char *text;
 };

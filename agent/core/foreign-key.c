@@ -41,8 +41,7 @@ static struct lease *orphan_new(struct shard *shard, const struct lease *lease, 
     }
     memcpy(orphan->secret, secret, sizeof(orphan->secret));
     orphan->orphan = true;
-    orphan->ttl_ms = lease->ttl_ms;
-    orphan->node_timeout_ms = lease->node_timeout_ms;
+    orphan->terms = lease->terms;
     orphan->started_ns = now_ns;
     return orphan;
 }

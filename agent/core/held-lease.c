@@ -30,8 +30,9 @@ static void report_granted(struct shard *shard, const struct lease *lease, int64
 void held_lease_begin(struct shard *shard, struct lease *lease, int64_t last, instant_ns now_ns) {
     lease_table_enter(shard, lease, LEASE_HELD);
     lease->deadline_ns = instant_min(lease->deadline_ns, lease->hold_until_ns);
-    lease->beat_until_ns =
-        lease->heartbeat_ms > 0 ? now_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS : INSTANT_NEVER;
+    lease->beat_until_ns = lease->terms.heartbeat_ms > 0
+                               ? now_ns + (int64_t) lease->terms.heartbeat_ms * NS_PER_MS
+                               : INSTANT_NEVER;
     lease->extend_ns = extension_schedule_first_ns(shard, lease);
     if (lease->deadline_ns >= lease->hold_until_ns) /* the holder is told at-risk before the end */
         lease->extend_ns = instant_min(lease->extend_ns, now_ns + (lease->deadline_ns - now_ns) / 2);
@@ -102,7 +103,7 @@ static void extension_failed(struct shard *shard, struct lease *lease, instant_n
 
 static void extension_succeeded(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     instant_ns deadline_ns =
-        instant_min(validity_deadline_ns(lease->started_ns, lease->ttl_ms), lease->hold_until_ns);
+        instant_min(validity_deadline_ns(lease->started_ns, lease->terms.ttl_ms), lease->hold_until_ns);
     uint32_t margin_permille = (uint32_t) ((lease->deadline_ns - now_ns) * 1000 / lease_state_ttl_ns(lease));
 
     assert(now_ns < lease->deadline_ns);
@@ -223,9 +224,9 @@ void held_lease_vote(struct shard *shard, struct lease *lease, instant_ns now_ns
 /* --- events from outside --- */
 
 void held_lease_beat(struct shard *shard, struct lease *lease, instant_ns beat_ns, instant_ns now_ns) {
-    if (lease->heartbeat_ms == 0)
+    if (lease->terms.heartbeat_ms == 0)
         return;
-    lease->beat_until_ns = beat_ns + (int64_t) lease->heartbeat_ms * NS_PER_MS;
+    lease->beat_until_ns = beat_ns + (int64_t) lease->terms.heartbeat_ms * NS_PER_MS;
     if (now_ns < lease->beat_until_ns && lease->risk == 1 + REASON_HEARTBEAT && !lease->under_way &&
         now_ns < lease->deadline_ns) {
         lease->extend_ns = now_ns;

@@ -48,10 +48,10 @@ void leader_query_begin(struct shard *shard, const struct command *command, inst
                                    .request = command->request,
                                    .origin = (uint8_t) command->origin,
                                    .text = text,
-                                   .fencing = command->fencing,
+                                   .fencing = command->terms.fencing,
                                    .asked = nodes};
     uint32_t item = shard->leases.capacity + index;
-    timer_queue_set(&shard->due, item, now_ns + (int64_t) command->node_timeout_ms * NS_PER_MS);
+    timer_queue_set(&shard->due, item, now_ns + (int64_t) command->terms.node_timeout_ms * NS_PER_MS);
     query->unsent = shard_may_gain_quorum(shard);
     if (query->unsent)
         return;

@@ -6,6 +6,7 @@
 
 #include "base/instant.h"
 #include "base/list.h"
+#include "core/lease-terms.h"
 #include "core/quorum.h"
 
 enum lease_state {
@@ -24,16 +25,15 @@ enum { LEASE_LEAST_LEFT = 2 };
 struct lease {
     union {
         uint32_t pool_link; /* while the slot is free */
-        uint32_t ttl_ms;
+        struct lease_terms terms;
     };
-    uint32_t serial;            /* of its rounds: a vote with another serial is stale. Never goes back */
+    uint32_t serial; /* of its rounds: a vote with another serial is stale. Never goes back */
+    uint8_t secret[SECRET_BYTES];
     uint64_t request;           /* the front's number; 0: the front waits for no report */
     struct shared_string *text; /* name, and the tail of the lock value */
-    uint8_t secret[SECRET_BYTES];
-    uint8_t state;          /* enum lease_state */
-    bool persist : 1;       /* tries until it is withdrawn */
-    bool fencing : 1;       /* the grant gets a token */
-    bool under_way : 1;     /* a round is open: its time-out is due next */
+    uint8_t state;              /* enum lease_state */
+    bool persist : 1;           /* tries until it is withdrawn */
+    bool under_way : 1;         /* a round is open: its time-out is due next */
     bool undecided : 1;     /* held: late votes may still make an extension's majority. Waiting: late votes
                                may show why the attempt failed (retry.h) */
     bool extends : 1;       /* held: the last round is an extension */
@@ -52,14 +52,9 @@ struct lease {
     node_set accepted;         /* acquiring: nodes that have accepted the token, too */
     node_set maybe;            /* nodes that may have our value */
     struct quorum_round round;
-    uint32_t node_timeout_ms;
-    uint32_t heartbeat_ms;
-    uint8_t splits;           /* attempts in a row that were split */
     uint8_t failure;          /* of the last attempt: 1 + enum failure */
     uint8_t reported_failure; /* of the last REPORT_CONTENDED: 1 + enum failure */
-    uint8_t raises;           /* rounds of this attempt that raised the token */
     uint16_t token_more;      /* tokens proposed, or reserved, behind `token` */
-    uint16_t spare_tokens;    /* tokens wanted behind it */
     int64_t token;            /* proposed, then granted; 0: none */
     instant_ns started_ns;    /* just before the first send of the last round that may set or extend a key */
     instant_ns deadline_ns;
@@ -73,12 +68,14 @@ struct lease {
         struct {
             struct shared_string *seen; /* contended: the holder's value, or the key's type; else NULL */
             int64_t seen_ttl_ms;
-            int64_t max_hold_ms;
-            int64_t token_known; /* the largest token of the name that the front knows */
-            int64_t token_seen;  /* the largest that a node had instead of accepting ours */
-            node_set listening;  /* waiting: nodes with a subscription, */
-            node_set covered;    /* which began before the last attempt */
-            node_set freed;      /* nodes whose message says that the key may be gone */
+            int64_t token_known;   /* the largest token of the name that the front knows */
+            int64_t token_seen;    /* the largest that a node had instead of accepting ours */
+            uint16_t spare_tokens; /* tokens wanted behind it */
+            uint8_t splits;        /* attempts in a row that were split */
+            uint8_t raises;        /* rounds of this attempt that raised the token */
+            node_set listening;    /* waiting: nodes with a subscription, */
+            node_set covered;      /* which began before the last attempt */
+            node_set freed;        /* nodes whose message says that the key may be gone */
             /* The least times left of foreign keys. UINT16_MAX: more, or no expiry; polls come sooner. */
             uint16_t least_left_ms[LEASE_LEAST_LEFT];
             uint16_t
@@ -107,9 +104,9 @@ static inline bool lease_state_is_past_attempts(const struct lease *lease) {
 }
 
 static inline int64_t lease_state_ttl_ns(const struct lease *lease) {
-    return (int64_t) lease->ttl_ms * NS_PER_MS;
+    return (int64_t) lease->terms.ttl_ms * NS_PER_MS;
 }
 
 static inline int64_t lease_state_node_timeout_ns(const struct lease *lease) {
-    return (int64_t) lease->node_timeout_ms * NS_PER_MS;
+    return (int64_t) lease->terms.node_timeout_ms * NS_PER_MS;
 }

@@ -58,7 +58,7 @@ static void send_again(struct shard *shard, struct lease *lease, instant_ns now_
 }
 
 void release_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    instant_ns gone_ns = validity_key_gone_ns(lease->started_ns, lease->ttl_ms);
+    instant_ns gone_ns = validity_key_gone_ns(lease->started_ns, lease->terms.ttl_ms);
 
     shard_report_lease(shard, lease, REPORT_RELEASED);
     lease_table_detach(shard, lease);
@@ -122,8 +122,7 @@ void release_undo(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         return; /* no slot: its keys expire */
     undo->text = shared_string_ref(lease->text);
     memcpy(undo->secret, lease->secret, sizeof(undo->secret));
-    undo->ttl_ms = lease->ttl_ms;
-    undo->node_timeout_ms = lease->node_timeout_ms;
+    undo->terms = lease->terms;
     undo->started_ns = lease->started_ns;
     undo->maybe = lease->maybe;
     lease->maybe = 0;

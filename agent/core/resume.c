@@ -66,7 +66,7 @@ static enum resume_progress try_failed(struct shard *shard, struct lease *lease,
 }
 
 static enum resume_progress try_reached(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    instant_ns deadline_ns = validity_deadline_ns(lease->started_ns, lease->ttl_ms);
+    instant_ns deadline_ns = validity_deadline_ns(lease->started_ns, lease->terms.ttl_ms);
 
     if (now_ns >= instant_min(deadline_ns, lease->hold_until_ns))
         return try_failed(shard, lease, true, now_ns);
@@ -81,7 +81,7 @@ static enum resume_progress try_begin(struct shard *shard, struct lease *lease, 
         if (!lease->waited_for_nodes && shard_may_gain_quorum(shard)) {
             lease->waited_for_nodes = true;
             lease_table_set_due(shard, lease,
-                                now_ns + (int64_t) lease->node_timeout_ms * NS_PER_MS * 11 / 4);
+                                now_ns + (int64_t) lease->terms.node_timeout_ms * NS_PER_MS * 11 / 4);
             return RESUME_OPEN;
         }
         quorum_begin(&lease->round, nodes); /* the message blames the other nodes */
@@ -90,7 +90,7 @@ static enum resume_progress try_begin(struct shard *shard, struct lease *lease, 
     lease->started_ns = now_ns;
     lease->maybe |= nodes;
     lease->under_way = true;
-    lease_table_set_due(shard, lease, now_ns + (int64_t) lease->node_timeout_ms * NS_PER_MS);
+    lease_table_set_due(shard, lease, now_ns + (int64_t) lease->terms.node_timeout_ms * NS_PER_MS);
     send_round(shard, lease, OPERATION_ADOPT, nodes, now_ns);
     return RESUME_OPEN;
 }

@@ -138,7 +138,7 @@ static int64_t poll_delay_ns(struct shard *shard, const struct lease *lease) {
 
 /* The obstacle is about to go: an epoch is being read, an orphan deleted. */
 static int64_t short_delay_ns(struct shard *shard, const struct lease *lease) {
-    int64_t timeout_ns = (int64_t) lease->node_timeout_ms * NS_PER_MS;
+    int64_t timeout_ns = (int64_t) lease->terms.node_timeout_ms * NS_PER_MS;
 
     return random_between(&shard->random, timeout_ns / 4, timeout_ns / 2);
 }
@@ -148,7 +148,7 @@ static int64_t short_delay_ns(struct shard *shard, const struct lease *lease) {
 static int64_t split_delay_ns(struct shard *shard, const struct lease *lease) {
     int64_t least_ns = SPLIT_MS_MIN * NS_PER_MS;
     int64_t most_ns = least_ns + SPLIT_MS_STEP * NS_PER_MS * (lease->splits < 8 ? lease->splits : 8);
-    int64_t timeout_ns = (int64_t) lease->node_timeout_ms * NS_PER_MS;
+    int64_t timeout_ns = (int64_t) lease->terms.node_timeout_ms * NS_PER_MS;
 
     if (!lease->persist) {
         least_ns = instant_min(least_ns, timeout_ns / 4);

@@ -35,7 +35,7 @@ void send_more(struct shard *shard, struct lease *lease, enum operation operatio
         .orphan = lease->orphan,
         .nodes = nodes,
         .quiet = lease->quiet,
-        .ttl_ms = lease->ttl_ms,
+        .ttl_ms = lease->terms.ttl_ms,
         .ticket = ticket_of(lease_table_slot(shard, lease), lease->serial),
         .secret = lease->secret,
         .text = lease->text,

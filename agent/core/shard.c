@@ -98,19 +98,15 @@ static void begin_lease(struct shard *shard, const struct command *command, inst
     lease->text = text;
     lease_table_attach(shard, lease, command->request);
     lease->persist = command->persist;
-    lease->fencing = command->fencing;
     lease->spare_tokens = command->spare_tokens;
     lease->token_known = command->token;
-    lease->ttl_ms = command->ttl_ms;
-    lease->node_timeout_ms = command->node_timeout_ms;
-    lease->heartbeat_ms = command->heartbeat_ms;
-    lease->max_hold_ms = command->max_hold_ms;
+    lease->terms = command->terms;
     if (command->kind == COMMAND_CONTEND) {
         lease_begin(shard, lease, command->pause_ns, now_ns);
         return;
     }
     memcpy(lease->secret, command->secret, sizeof(lease->secret));
-    node_trust_outgrow(shard, command->ttl_ms);
+    node_trust_outgrow(shard, command->terms.ttl_ms);
     lease->hold_until_ns = command->hold_until_ns;
     lease->token = command->token; /* the client's word: only the holder relies on it */
     lease_resume(shard, lease, now_ns);

@@ -95,7 +95,7 @@ static void set_proposal(const struct shard *shard, struct lease *lease, int64_t
 void token_propose(const struct shard *shard, struct lease *lease, instant_ns now_ns) {
     lease->token = 0;
     lease->token_more = 0;
-    if (!lease->fencing)
+    if (!lease->terms.fencing)
         return;
     struct clocks clocks = nodes_clocks(shard, now_ns);
     int64_t token = clocks.median_us, base = base_us(shard, &clocks);

@@ -31,12 +31,6 @@ bool handoff_turn_is_over(const struct request *holder, instant_ns now_ns) {
     return holder->tenure.handoffs >= holder->name->handoffs_max || now_ns >= turn_ends_ns(holder);
 }
 
-static bool terms_are_the_same(const struct request *holder, const struct request *next) {
-    return next->ttl_ms == holder->ttl_ms && next->node_timeout_ms == holder->node_timeout_ms &&
-           next->fencing == holder->fencing && next->heartbeat_ms == holder->heartbeat_ms &&
-           next->max_hold_ms == holder->max_hold_ms;
-}
-
 /* The same user and data. */
 static bool tails_are_alike(const struct shared_string *one, const struct shared_string *other) {
     struct lock_value_tail tail, other_tail;
@@ -50,14 +44,15 @@ bool handoff_is_fine(const struct request *holder, const struct request *next, b
                      instant_ns now_ns) {
     assert(holder->state == REQUEST_HELD);
 
-    if (!next || next->state != REQUEST_QUEUED || next->resume || !terms_are_the_same(holder, next))
+    if (!next || next->state != REQUEST_QUEUED || next->resume ||
+        !lease_terms_match(&holder->terms, &next->terms))
         return false;
     if (!holder->tenure.secret || (kept && !tails_are_alike(holder->tail, next->tail)) ||
         holder->risk != 0 || holder->abandoned)
         return false;
-    if (holder->deadline_ns - now_ns < (int64_t) holder->ttl_ms * NS_PER_MS / 2)
+    if (holder->deadline_ns - now_ns < (int64_t) holder->terms.ttl_ms * NS_PER_MS / 2)
         return false;
-    if (holder->fencing && holder->token >= holder->secrets->token_last)
+    if (holder->terms.fencing && holder->token >= holder->secrets->token_last)
         return false;
     return !handoff_turn_is_over(holder, now_ns);
 }
@@ -66,10 +61,10 @@ void handoff_move(const struct request *holder, struct request *next, instant_ns
     next->deadline_ns = holder->deadline_ns;
     next->tenure = holder->tenure;
     next->tenure.handoffs++;
-    next->token = holder->fencing ? holder->token + 1 : 0;
+    next->token = holder->terms.fencing ? holder->token + 1 : 0;
     next->risk = 0;
-    if (next->max_hold_ms > 0)
-        next->hold_until_ns = instant_add(now_ns, next->max_hold_ms * NS_PER_MS);
+    if (next->terms.max_hold_ms > 0)
+        next->hold_until_ns = instant_add(now_ns, next->terms.max_hold_ms * NS_PER_MS);
     assert(next->token <= holder->secrets->token_last && next->deadline_ns <= next->hold_until_ns);
 }
 

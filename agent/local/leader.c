@@ -13,8 +13,8 @@ void leader_ask(struct front_state *front, enum report_origin origin, uint64_t r
         .kind = COMMAND_LOOK,
         .origin = origin,
         .request = request,
-        .fencing = limits.fencing,
-        .node_timeout_ms = policy_node_timeout_ms(&front->policy, (uint32_t) limits.default_ttl_ms),
+        .terms.fencing = limits.fencing,
+        .terms.node_timeout_ms = policy_node_timeout_ms(&front->policy, (uint32_t) limits.default_ttl_ms),
         .text = name,
         .head_length = (uint16_t) length,
     };

@@ -23,6 +23,20 @@ const struct option lease_command_options[LEASE_COMMAND_OPTIONS] = {
 
 static_assert(2 + 2 * LEASE_COMMAND_OPTIONS <= REQUEST_ITEMS_MAX, "a request has room for all options");
 
+static struct lease_terms terms_of(const struct policy *policy, const struct policy_limits *limits,
+                                   const struct option_value options[LEASE_COMMAND_OPTIONS]) {
+    uint32_t ttl_ms = (uint32_t) options[LEASE_COMMAND_TTL].ms;
+
+    return (struct lease_terms){
+        .ttl_ms = ttl_ms,
+        .node_timeout_ms = policy_node_timeout_ms(policy, ttl_ms),
+        .heartbeat_ms = (uint32_t) options[LEASE_COMMAND_HEARTBEAT].ms,
+        .linger_ms = (uint32_t) options[LEASE_COMMAND_LINGER].ms,
+        .max_hold_ms = (uint32_t) policy_hold_ms(limits->max_hold_ms, options[LEASE_COMMAND_MAX_HOLD].ms),
+        .fencing = limits->fencing,
+    };
+}
+
 void lease_command_acquire(const struct call *call) {
     struct session *session = call->session;
     const struct policy *policy = &session->front->policy;
@@ -37,19 +51,13 @@ void lease_command_acquire(const struct call *call) {
     if (!option_read(call, 1, lease_command_options, LEASE_COMMAND_OPTIONS, options))
         return;
     const struct option_value *data = &options[LEASE_COMMAND_DATA];
-    const uint32_t ttl_ms = (uint32_t) options[LEASE_COMMAND_TTL].ms;
     struct registry_ask ask = {
         .name = name->text,
         .name_length = name->length,
         .tail = tail,
         .tail_length = lock_value_put_tail(tail, session->pid, session->uid, data->bytes, data->length),
         .wait_ms = options[LEASE_COMMAND_WAIT].ms,
-        .ttl_ms = ttl_ms,
-        .node_timeout_ms = policy_node_timeout_ms(policy, ttl_ms),
-        .heartbeat_ms = (uint32_t) options[LEASE_COMMAND_HEARTBEAT].ms,
-        .linger_ms = (uint32_t) options[LEASE_COMMAND_LINGER].ms,
-        .max_hold_ms = policy_hold_ms(limits.max_hold_ms, options[LEASE_COMMAND_MAX_HOLD].ms),
-        .fencing = limits.fencing,
+        .terms = terms_of(policy, &limits, options),
         .async = options[LEASE_COMMAND_ASYNC].given,
         .resumable = options[LEASE_COMMAND_RESUMABLE].given,
         .pid = session->pid,

@@ -234,7 +234,7 @@ static void put_lease(struct resp_writer *writer, const struct session *session,
     reply_put_text_pair(writer, "state", lease_state_word(request));
     reply_put_integer_pair(writer, "pid", request->pid);
     reply_put_integer_pair(writer, "uid", request->uid);
-    reply_put_integer_pair(writer, "ttl", request->ttl_ms);
+    reply_put_integer_pair(writer, "ttl", request->terms.ttl_ms);
     reply_put_integer_pair(writer, "validity", left_ns / NS_PER_MS);
     reply_put_integer_pair(writer, "age", (now_ns - request->asked_ns) / NS_PER_MS);
     reply_put_integer_pair(writer, "fence", request->token);

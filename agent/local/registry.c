@@ -133,7 +133,7 @@ static bool hand_over(struct registry *registry, struct request *holder, instant
     request_await_reader(registry, next, now_ns);
     next->page_slot = (int16_t) deadline_page_take(next->page);
     request_set_deadline(registry, next, next->deadline_ns);
-    if (next->heartbeat_ms > 0)
+    if (next->terms.heartbeat_ms > 0)
         request_beat(registry, next, now_ns);
     const struct request_outcome outcome = {
         .kind = OUTCOME_GRANTED, .text = (const char *) next->secrets->told, .text_length = SECRET_BYTES};
@@ -169,7 +169,7 @@ void registry_release(struct registry *registry, struct request *request, instan
 
 void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns) {
     request_silence(registry, request);
-    if (request->state == REQUEST_HELD && request->linger_ms > 0)
+    if (request->state == REQUEST_HELD && request->terms.linger_ms > 0)
         request_linger(registry, request, now_ns);
     else if (request->state == REQUEST_CONTENDING)
         wait_queue_withdraw(registry, request);
@@ -189,7 +189,7 @@ bool registry_abandon(struct registry *registry, struct request *request, instan
 }
 
 void registry_beat(struct registry *registry, struct request *request) {
-    if (request->state == REQUEST_HELD && request->heartbeat_ms > 0)
+    if (request->state == REQUEST_HELD && request->terms.heartbeat_ms > 0)
         request_beat(registry, request, 0);
 }
 
@@ -250,8 +250,8 @@ static void granted(struct registry *registry, struct request *request, const st
     request->page_slot = (int16_t) deadline_page_take(request->page);
     request_await_reader(registry, request, now_ns);
     request_set_deadline(registry, request, deadline_ns);
-    if (!request->resume && request->max_hold_ms > 0)
-        request->hold_until_ns = instant_add(now_ns, request->max_hold_ms * NS_PER_MS);
+    if (!request->resume && request->terms.max_hold_ms > 0)
+        request->hold_until_ns = instant_add(now_ns, request->terms.max_hold_ms * NS_PER_MS);
     if (!request->resume)
         forget_seen(registry, request->name, now_ns);
     list_unlink(&request->queue_link); /* one that resumes in vain may stand before it */
@@ -412,7 +412,7 @@ void registry_report(struct registry *registry, const struct report *report, ins
 
 static void wait_ended(struct registry *registry, struct request *request, instant_ns now_ns) {
     instant_ns latest_ns =
-        instant_add(request->wait_until_ns, (int64_t) request->node_timeout_ms * NS_PER_MS);
+        instant_add(request->wait_until_ns, (int64_t) request->terms.node_timeout_ms * NS_PER_MS);
 
     if (request->overdue || now_ns >= latest_ns || wait_queue_knows(request)) {
         wait_queue_turn_away(registry, request, now_ns);

@@ -87,12 +87,7 @@ struct registry_ask {
     const char *tail; /* "pid:uid:data" */
     size_t tail_length;
     int64_t wait_ms; /* 0: one try, -1: for ever */
-    uint32_t ttl_ms;
-    uint32_t node_timeout_ms;
-    uint32_t heartbeat_ms;
-    uint32_t linger_ms; /* the lease goes on for so long when its session ends without a release */
-    int64_t max_hold_ms;
-    bool fencing;
+    struct lease_terms terms;
     bool async;
     bool resumable;
     const uint8_t *resume;    /* the random part of the value to take over; NULL: to acquire */

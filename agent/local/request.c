@@ -87,7 +87,7 @@ void request_set_wait_due(struct registry *registry, struct request *request, in
     request->overdue = request->try_once;
     request_set_due(registry, request,
                     request->try_once ? instant_add(now_ns, (int64_t) ANSWER_NODE_TIMEOUTS *
-                                                                request->node_timeout_ms * NS_PER_MS)
+                                                                request->terms.node_timeout_ms * NS_PER_MS)
                                       : request->wait_until_ns);
 }
 
@@ -173,13 +173,8 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
         .try_once = ask->wait_ms == 0,
         .async = ask->async,
         .resume = ask->resume != NULL,
-        .fencing = ask->fencing,
         .resumable = ask->resumable,
-        .ttl_ms = ask->ttl_ms,
-        .node_timeout_ms = ask->node_timeout_ms,
-        .heartbeat_ms = ask->heartbeat_ms,
-        .linger_ms = ask->linger_ms,
-        .max_hold_ms = ask->max_hold_ms,
+        .terms = ask->terms,
         .pid = ask->pid,
         .uid = ask->uid,
         .page = ask->page,
@@ -208,7 +203,7 @@ static void set_held_due(struct registry *registry, struct request *request) {
     instant_ns due_ns = held_due_ns(request);
 
     if (due_ns == request->deadline_ns)
-        due_ns -= due_ns % ((int64_t) request->ttl_ms * NS_PER_MS / DEADLINE_STEPS);
+        due_ns -= due_ns % ((int64_t) request->terms.ttl_ms * NS_PER_MS / DEADLINE_STEPS);
     request_set_due(registry, request, due_ns);
 }
 
@@ -221,7 +216,7 @@ void request_set_held_due_after(struct registry *registry, struct request *reque
 /* Many share an instant of the timer's. */
 void request_await_reader(const struct registry *registry, struct request *request, instant_ns now_ns) {
     const int64_t step_ns = INT64_C(1) << 24;
-    uint32_t within_ms = request->ttl_ms < GRANT_READ_MS ? request->ttl_ms : GRANT_READ_MS;
+    uint32_t within_ms = request->terms.ttl_ms < GRANT_READ_MS ? request->terms.ttl_ms : GRANT_READ_MS;
 
     request->unread = false;
     request->read_until_ns = INSTANT_NEVER;
@@ -275,13 +270,9 @@ struct command request_command(struct registry *registry, struct request *reques
         .kind = kind,
         .request = request->number,
         .persist = !request->try_once,
-        .fencing = request->fencing,
         .head_length = name->text->head_length,
         .tail_length = request->tail->head_length,
-        .ttl_ms = request->ttl_ms,
-        .node_timeout_ms = request->node_timeout_ms,
-        .heartbeat_ms = request->heartbeat_ms,
-        .max_hold_ms = request->max_hold_ms,
+        .terms = request->terms,
         .text = text,
     };
 }
@@ -345,14 +336,14 @@ void request_beat(struct registry *registry, const struct request *request, inst
 }
 
 void request_beat_lingering(struct registry *registry, const struct request *request, instant_ns now_ns) {
-    int64_t heartbeat_ns = (int64_t) request->heartbeat_ms * NS_PER_MS;
+    int64_t heartbeat_ns = (int64_t) request->terms.heartbeat_ms * NS_PER_MS;
 
-    if (request->heartbeat_ms > 0)
+    if (request->terms.heartbeat_ms > 0)
         request_beat(registry, request, instant_max(now_ns, request->linger_until_ns - heartbeat_ns));
 }
 
 void request_linger(struct registry *registry, struct request *request, instant_ns now_ns) {
-    request->linger_until_ns = instant_add(now_ns, (int64_t) request->linger_ms * NS_PER_MS);
+    request->linger_until_ns = instant_add(now_ns, (int64_t) request->terms.linger_ms * NS_PER_MS);
     request_beat_lingering(registry, request, now_ns);
     set_held_due(registry, request);
 }

@@ -42,7 +42,7 @@ struct request_secrets {
 struct request {
     union {
         uint32_t pool_link; /* while the slot is free */
-        uint32_t ttl_ms;
+        struct lease_terms terms;
     };
     uint32_t generation; /* of the slot; with its index it is the id */
     uint8_t state;       /* enum request_state */
@@ -52,7 +52,6 @@ struct request {
     bool tried : 1;     /* contending: an attempt has come to an end */
     bool async : 1;     /* for the session: replies go as pushes */
     bool resume : 1;    /* takes over a lease that another agent granted */
-    bool fencing : 1;   /* its grant gets a token */
     bool resumable : 1; /* for the session: it wants to know the secret */
     bool abandoned : 1; /* its session was closed by us: held until its deadline or its process's death */
     bool restored : 1;  /* from a ledger, and the keeper has not yet found it at the nodes */
@@ -67,12 +66,8 @@ struct request {
     bool admitted : 1;  /* it is in its first attempt */
     int16_t page_slot;  /* held: its place in the page, or DEADLINE_PAGE_NO_SLOT */
     uint32_t entry;     /* for the session: its place in the ledger; 0: none */
-    uint32_t node_timeout_ms;
-    uint32_t heartbeat_ms;
-    uint32_t linger_ms;
     pid_t pid;
     uid_t uid;
-    int64_t max_hold_ms;
     struct session *session;       /* NULL: nobody waits for news */
     struct name_table_entry *name; /* NULL once out of the line */
     struct shared_string *tail;    /* "pid:uid:data" for the lock value, until the keeper has it */

@@ -11,9 +11,9 @@
 static bool terms_are_allowed(const struct call *call, int64_t max_hold_ms, struct resume_token *token) {
     const struct policy *policy = &call->session->front->policy;
 
-    if (token->ttl_ms < TTL_MS_MIN || token->ttl_ms > policy->max_ttl_ms ||
-        (token->heartbeat_ms != 0 && token->heartbeat_ms < TTL_MS_MIN) ||
-        token->linger_ms > policy->max_ttl_ms) {
+    if (token->terms.ttl_ms < TTL_MS_MIN || token->terms.ttl_ms > policy->max_ttl_ms ||
+        (token->terms.heartbeat_ms != 0 && token->terms.heartbeat_ms < TTL_MS_MIN) ||
+        token->terms.linger_ms > policy->max_ttl_ms) {
         reply_error(call->session, "BADARG", "the lease's ttl, heartbeat or linger is not allowed here");
         return false;
     }
@@ -46,8 +46,9 @@ void resume_command(const struct call *call) {
         reply_error(session, "BADARG", "this is no secret of a lease");
         return;
     }
+    token.terms.node_timeout_ms = policy_node_timeout_ms(policy, token.terms.ttl_ms);
     const struct policy_limits limits = policy_limits_of(policy, name->text, name->length);
-    options[RESUME_COMMAND_WAIT].ms = token.ttl_ms; /* by then the lease's keys have expired */
+    options[RESUME_COMMAND_WAIT].ms = token.terms.ttl_ms; /* by then the lease's keys have expired */
     if (!terms_are_allowed(call, limits.max_hold_ms, &token) ||
         !option_read(call, 2, resume_command_options, RESUME_COMMAND_OPTIONS, options))
         return;
@@ -57,10 +58,7 @@ void resume_command(const struct call *call) {
         .tail = tail,
         .tail_length = lock_value_put_tail(tail, session->pid, session->uid, token.data, token.data_length),
         .wait_ms = options[RESUME_COMMAND_WAIT].ms,
-        .ttl_ms = token.ttl_ms,
-        .node_timeout_ms = policy_node_timeout_ms(policy, token.ttl_ms),
-        .heartbeat_ms = token.heartbeat_ms,
-        .linger_ms = token.linger_ms,
+        .terms = token.terms,
         .async = options[RESUME_COMMAND_ASYNC].given,
         .resumable = true,
         .resume = token.value,

@@ -26,15 +26,15 @@ size_t resume_token_write(const struct resume_token *secret, char text[RESUME_TO
     size_t length = PREFIX_LENGTH;
 
     assert(secret->data_length <= DATA_BYTES_MAX);
-    memcpy(text, secret->linger_ms > 0 ? lingering : plain, length);
+    memcpy(text, secret->terms.linger_ms > 0 ? lingering : plain, length);
     hex_write(secret->value, sizeof(secret->value), text + length);
     length += 2 * sizeof(secret->value);
     length +=
         (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "-%x-%x-%" PRIx64 "-%" PRIx64 "-",
-                          secret->ttl_ms, secret->heartbeat_ms, end, (uint64_t) secret->token);
-    if (secret->linger_ms > 0)
-        length +=
-            (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "%x-", secret->linger_ms);
+                          secret->terms.ttl_ms, secret->terms.heartbeat_ms, end, (uint64_t) secret->token);
+    if (secret->terms.linger_ms > 0)
+        length += (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "%x-",
+                                    secret->terms.linger_ms);
     hex_write(secret->data, secret->data_length, text + length);
     length += 2 * secret->data_length;
     text[length++] = '-';
@@ -110,10 +110,9 @@ bool resume_token_read(const char *text, size_t length, struct resume_token *ret
     if (ttl > TTL_MS_MAX || linger > TTL_MS_MAX || heartbeat > INT32_MAX || end > INT64_MAX ||
         token >= UINT64_C(1) << 53)
         return false;
-    secret.ttl_ms = (uint32_t) ttl;
+    secret.terms = (struct lease_terms){
+        .ttl_ms = (uint32_t) ttl, .heartbeat_ms = (uint32_t) heartbeat, .linger_ms = (uint32_t) linger};
     secret.token = (int64_t) token;
-    secret.heartbeat_ms = (uint32_t) heartbeat;
-    secret.linger_ms = (uint32_t) linger;
     secret.hold_until_ns = end == 0 ? INSTANT_NEVER : (instant_ns) end;
     *ret = secret;
     return true;
@@ -122,11 +121,8 @@ bool resume_token_read(const char *text, size_t length, struct resume_token *ret
 size_t resume_token_of_grant(const struct request *request, const struct request_outcome *outcome,
                              char text[RESUME_TOKEN_BYTES_MAX]) {
     struct lock_value_tail tail = {.data = NULL};
-    struct resume_token secret = {.ttl_ms = request->ttl_ms,
-                                  .heartbeat_ms = request->heartbeat_ms,
-                                  .linger_ms = request->linger_ms,
-                                  .hold_until_ns = request->hold_until_ns,
-                                  .token = request->token};
+    struct resume_token secret = {
+        .terms = request->terms, .hold_until_ns = request->hold_until_ns, .token = request->token};
 
     assert(outcome->text_length == SECRET_BYTES);
     memcpy(secret.value, outcome->text, SECRET_BYTES);

@@ -17,9 +17,7 @@ static_assert((int) RESUME_TOKEN_BYTES_MAX <= (int) REQUEST_ITEM_BYTES_MAX, "a s
 
 struct resume_token {
     uint8_t value[SECRET_BYTES];
-    uint32_t ttl_ms;
-    uint32_t heartbeat_ms;
-    uint32_t linger_ms;
+    struct lease_terms terms; /* of which the text has ttl, heartbeat and linger */
     instant_ns hold_until_ns; /* INSTANT_NEVER: no bound */
     int64_t token;            /* fencing; 0: none */
     size_t data_length;

@@ -21,8 +21,8 @@ LIBRARY = ("resp.h", "agent-clock.h", "client.h", "redlock.h", "connection.h", "
 LAYERS = {
     "agent/base": (("base/",), PURE_SYSTEM),
     "agent/core": (("base/", "core/"), PURE_SYSTEM),
-    "agent/local": (("base/", "local/", "resp.h", "core/event.h", "core/limits.h", "core/shard.h",
-                     "core/lock-value.h"), PURE_SYSTEM),
+    "agent/local": (("base/", "local/", "resp.h", "core/event.h", "core/lease-terms.h", "core/limits.h",
+                     "core/shard.h", "core/lock-value.h"), PURE_SYSTEM),
     "agent/io": (("base/", "core/", "local/", "io/", "resp.h", "spin-budget.h", "config/config.h"), None),
     "agent/config": (("base/", "core/limits.h", "local/policy.h", "io/node/tls.h", "config/"), None),
     "agent/dev": (("base/", "config/config.h", "io/loop/clock.h", "io/loop/log.h", "dev/"), None),

@@ -136,7 +136,7 @@ static bool is_untroubled_for_long(const struct sim_agent *agent) {
 /* It asks, and expects its answer in time. */
 static void expect_answer(struct client *client, const struct registry_ask *ask) {
     const struct sim_agent *agent = agent_of(client);
-    int64_t timeout_ns = (int64_t) ask->node_timeout_ms * NS_PER_MS;
+    int64_t timeout_ns = (int64_t) ask->terms.node_timeout_ms * NS_PER_MS;
     int64_t bound_ns = ask->wait_ms == 0 ? 3 * timeout_ns : ask->wait_ms * NS_PER_MS + timeout_ns;
 
     client->wait_ms = ask->wait_ms;
@@ -231,14 +231,15 @@ void client_granted(struct sim_agent *agent, const struct request *request,
     else if (believed)
         check_same_token(client, request->token);
     client->token = request->token;
-    client->ttl_ms = request->resumable ? request->ttl_ms : 0;
-    client->heartbeat_ms = request->heartbeat_ms;
-    client->linger_ms = request->linger_ms;
+    client->ttl_ms = request->resumable ? request->terms.ttl_ms : 0;
+    client->heartbeat_ms = request->terms.heartbeat_ms;
+    client->linger_ms = request->terms.linger_ms;
     client->bound_ns = client->hold_until_ns = request->hold_until_ns;
-    if (request->heartbeat_ms > 0) /* it never beats: an extension just before this, and no more */
-        client->bound_ns = instant_min(client->bound_ns,
-                                       clock_read(&agent->clock) +
-                                           (int64_t) (request->heartbeat_ms + request->ttl_ms) * NS_PER_MS);
+    if (request->terms.heartbeat_ms > 0) /* it never beats: an extension just before this, and no more */
+        client->bound_ns =
+            instant_min(client->bound_ns,
+                        clock_read(&agent->clock) +
+                            (int64_t) (request->terms.heartbeat_ms + request->terms.ttl_ms) * NS_PER_MS);
     sim_counts.resumed += request->resume;
     check_belief(client);
     if (crowded && chance(95))
@@ -339,12 +340,12 @@ static void ask(struct client *client, struct sim_agent *agent) {
         .tail_length = 2,
         .uid = index_of(client) % 3,
         .wait_ms = waits_ms[crowded && chance(80) ? 7 : pick(0, 7)],
-        .ttl_ms = ttl_ms,
-        .node_timeout_ms = ttl_ms / 20,
-        .heartbeat_ms = chance(10) ? ttl_ms : 0,
-        .linger_ms = chance(10) ? (uint32_t) pick(1, 3000) : 0,
-        .max_hold_ms = chance(10) ? 2 * ttl_ms : 0,
-        .fencing = sim_fencing,
+        .terms.ttl_ms = ttl_ms,
+        .terms.node_timeout_ms = ttl_ms / 20,
+        .terms.heartbeat_ms = chance(10) ? ttl_ms : 0,
+        .terms.linger_ms = chance(10) ? (uint32_t) pick(1, 3000) : 0,
+        .terms.max_hold_ms = chance(10) ? 2 * ttl_ms : 0,
+        .terms.fencing = sim_fencing,
         .resumable = chance(60),
     };
 
@@ -376,10 +377,10 @@ static void resume(struct client *client, struct sim_agent *agent) {
         .tail_length = 2,
         .uid = index_of(client) % 3,
         .wait_ms = chance(70) ? client->ttl_ms : pick(0, 1) * 100,
-        .ttl_ms = client->ttl_ms,
-        .node_timeout_ms = client->ttl_ms / 20,
-        .heartbeat_ms = client->heartbeat_ms,
-        .linger_ms = client->linger_ms,
+        .terms.ttl_ms = client->ttl_ms,
+        .terms.node_timeout_ms = client->ttl_ms / 20,
+        .terms.heartbeat_ms = client->heartbeat_ms,
+        .terms.linger_ms = client->linger_ms,
         .resumable = true,
         .resume = client->secret,
         .hold_until_ns = client->hold_until_ns,
@@ -427,7 +428,7 @@ static void let_go(struct client *client, struct sim_agent *agent) {
     client->holding = false;
     if (chance(20)) {
         trace("client %u: dies%s", index_of(client),
-              request->state == REQUEST_HELD && request->linger_ms > 0 ? ", its lease lingers" : "");
+              request->state == REQUEST_HELD && request->terms.linger_ms > 0 ? ", its lease lingers" : "");
         registry_drop(&agent->registry, request, now_ns);
         become_idle(client);
         return;

@@ -140,16 +140,16 @@ void command(enum command_kind kind, uint64_t request) {
 }
 
 /* Asks for the name "x" with a ttl of 10 s and a node time-out of 100 ms. */
-void contend_with(uint64_t request, bool persist, uint32_t heartbeat_ms, int64_t max_hold_ms) {
+void contend_with(uint64_t request, bool persist, uint32_t heartbeat_ms, uint32_t max_hold_ms) {
     const struct command command = {
         .kind = COMMAND_CONTEND,
         .persist = persist,
-        .fencing = harness.fencing,
+        .terms.fencing = harness.fencing,
         .request = request,
-        .ttl_ms = 10000,
-        .node_timeout_ms = 100,
-        .heartbeat_ms = heartbeat_ms,
-        .max_hold_ms = max_hold_ms,
+        .terms.ttl_ms = 10000,
+        .terms.node_timeout_ms = 100,
+        .terms.heartbeat_ms = heartbeat_ms,
+        .terms.max_hold_ms = max_hold_ms,
         .text = "x42:",
         .head_length = 1,
         .tail_length = 3,

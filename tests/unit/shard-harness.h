@@ -53,7 +53,7 @@ extern const struct probe new_node, marked_node, blessed_node, shortly_blessed_n
 void node_joins(unsigned node);
 void shard_harness_begin(unsigned nodes);
 void command(enum command_kind kind, uint64_t request);
-void contend_with(uint64_t request, bool persist, uint32_t heartbeat_ms, int64_t max_hold_ms);
+void contend_with(uint64_t request, bool persist, uint32_t heartbeat_ms, uint32_t max_hold_ms);
 void contend(uint64_t request, bool persist);
 void vote_with(unsigned node, uint64_t ticket, const struct vote *vote);
 void vote(unsigned node, const struct sent *sent, enum vote_kind kind);

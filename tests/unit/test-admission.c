@@ -74,8 +74,8 @@ static struct request *ask_for(unsigned session, uid_t uid, const char *name, in
                                      .tail = "7:1000:",
                                      .tail_length = 7,
                                      .wait_ms = wait_ms,
-                                     .ttl_ms = 2000,
-                                     .node_timeout_ms = 100,
+                                     .terms.ttl_ms = 2000,
+                                     .terms.node_timeout_ms = 100,
                                      .uid = uid,
                                      .resume = resume};
     struct request *request = registry_ask(&front.registry, session_at(session), &ask, front.now_ns);

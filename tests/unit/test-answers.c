@@ -359,8 +359,8 @@ static void ask_for(unsigned index, const char *name, int64_t wait_ms, bool resu
         .tail = "1:0:",
         .tail_length = 4,
         .wait_ms = wait_ms,
-        .ttl_ms = TTL_MS,
-        .node_timeout_ms = NODE_TIMEOUT_MS,
+        .terms.ttl_ms = TTL_MS,
+        .terms.node_timeout_ms = NODE_TIMEOUT_MS,
         .resume = resume ? secret : NULL,
         .hold_until_ns = INSTANT_NEVER,
     };

@@ -147,8 +147,8 @@ static void test_votes_before_a_step(void) {
     begin_with_clocks(3);
     const struct command resume = {.kind = COMMAND_RESUME,
                                    .request = 1,
-                                   .ttl_ms = 10000,
-                                   .node_timeout_ms = 100,
+                                   .terms.ttl_ms = 10000,
+                                   .terms.node_timeout_ms = 100,
                                    .hold_until_ns = INSTANT_NEVER,
                                    .text = "x42:",
                                    .head_length = 1,

@@ -156,8 +156,8 @@ static struct span pass(int64_t duration_ns) {
 static void take(uint64_t first, uint32_t count, uint32_t ttl_ms, int64_t within_ns) {
     instant_ns begun_ns = world.now_ns;
     struct command command = {.kind = COMMAND_CONTEND,
-                              .ttl_ms = ttl_ms,
-                              .node_timeout_ms = 100,
+                              .terms.ttl_ms = ttl_ms,
+                              .terms.node_timeout_ms = 100,
                               .text = "x42:",
                               .head_length = 1,
                               .tail_length = 3};

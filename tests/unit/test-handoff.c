@@ -85,9 +85,9 @@ static struct registry_ask usual(void) {
                                  .tail = "7:1000:me",
                                  .tail_length = 9,
                                  .wait_ms = -1,
-                                 .ttl_ms = 10000,
-                                 .node_timeout_ms = 100,
-                                 .fencing = true,
+                                 .terms.ttl_ms = 10000,
+                                 .terms.node_timeout_ms = 100,
+                                 .terms.fencing = true,
                                  .resumable = true};
 }
 
@@ -240,7 +240,7 @@ static void test_not_fine(void) {
         const char *what;
         int64_t later_ms;
         uint32_t ttl_ms;
-        int64_t max_hold_ms;
+        uint32_t max_hold_ms;
         bool fencing;
     } cases[] = {
         {"to another ttl", 1, 5000, 0, true},
@@ -255,9 +255,9 @@ static void test_not_fine(void) {
         front_begin();
         line[0] = ask();
         line[1] = ask();
-        terms.ttl_ms = cases[i].ttl_ms;
-        terms.max_hold_ms = cases[i].max_hold_ms;
-        terms.fencing = cases[i].fencing;
+        terms.terms.ttl_ms = cases[i].ttl_ms;
+        terms.terms.max_hold_ms = cases[i].max_hold_ms;
+        terms.terms.fencing = cases[i].fencing;
         line[2] = ask_with(&terms);
         uint64_t holder = grant_from_line(line);
         front.now_ns += cases[i].later_ms * NS_PER_MS;
@@ -636,8 +636,8 @@ static void test_pause(void) {
     const struct command contend = {.kind = COMMAND_CONTEND,
                                     .persist = true,
                                     .request = 1,
-                                    .ttl_ms = 10000,
-                                    .node_timeout_ms = 100,
+                                    .terms.ttl_ms = 10000,
+                                    .terms.node_timeout_ms = 100,
                                     .pause_ns = 5 * NS_PER_MS,
                                     .text = "x42:",
                                     .head_length = 1,

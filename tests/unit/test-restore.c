@@ -212,7 +212,7 @@ static void ask_id(unsigned session, const char *word, uint64_t id) {
 }
 
 static void resume(unsigned session, const char *name, const char *options) {
-    struct resume_token secret = {.ttl_ms = 10000, .hold_until_ns = INSTANT_NEVER, .token = 5};
+    struct resume_token secret = {.terms.ttl_ms = 10000, .hold_until_ns = INSTANT_NEVER, .token = 5};
     char text[RESUME_TOKEN_BYTES_MAX + 1], line[RESUME_TOKEN_BYTES_MAX + 64];
 
     memset(secret.value, 'r', sizeof(secret.value));
@@ -232,7 +232,7 @@ static void test_found(void) {
     is_int(result.held, 1, "a lease that its client was told of is held");
     const struct command command = *last_command();
     ok(command.kind == COMMAND_RESUME && command.request == id, "it is looked for at the nodes");
-    ok(command.token == 7 && command.heartbeat_ms == 5000 && command.hold_until_ns == end_ns &&
+    ok(command.token == 7 && command.terms.heartbeat_ms == 5000 && command.hold_until_ns == end_ns &&
            command.persist && memcmp(command.secret, "abcdefghijklmnopqrst", SECRET_BYTES) == 0,
        "by its terms: rule 9, the bound on holding is where it was");
     ask_id(0, "CHECK", id);
@@ -590,7 +590,7 @@ static void test_smaller_limits(void) {
     is_string(got(0), ":9898\r\n", "but it is held");
     pass_ms(LEFT_MS);
     ok(has(0, "lost") && has(0, "closed"), "until its deadline, and its loss is told");
-    ok(count_commands(COMMAND_CONTEND, waiter) == 1 && last_command()->ttl_ms == 5000,
+    ok(count_commands(COMMAND_CONTEND, waiter) == 1 && last_command()->terms.ttl_ms == 5000,
        "who waits gets the longest ttl that is");
 
     begin();

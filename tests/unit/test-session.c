@@ -109,8 +109,8 @@ static void test_acquire_and_release(void) {
     ask(0, "ACQUIRE job");
     is_string(got(0), "", "ACQUIRE waits for the keeper");
     const struct command command = *last_command();
-    is_int(command.ttl_ms, 10000, "the default ttl goes to the keeper");
-    is_int(command.node_timeout_ms, 100, "the node time-out is at most 100 ms");
+    is_int(command.terms.ttl_ms, 10000, "the default ttl goes to the keeper");
+    is_int(command.terms.node_timeout_ms, 100, "the node time-out is at most 100 ms");
     is_int(command.persist, 0, "without WAIT it is one try");
     report(command.request, REPORT_GRANTED);
     (void) snprintf(
@@ -784,8 +784,8 @@ static void test_resume(void) {
     const struct command *command = last_command();
     is_int(command->kind, COMMAND_RESUME, "a secret of another agent is enough to resume");
     ok(memcmp(command->secret, "0123456789abcdefghij", SECRET_BYTES) == 0, "with the lease's value");
-    is_int(command->ttl_ms, 4321, "its ttl");
-    is_int(command->heartbeat_ms, 765, "its heartbeat");
+    is_int(command->terms.ttl_ms, 4321, "its ttl");
+    is_int(command->terms.heartbeat_ms, 765, "its heartbeat");
     is_int(command->hold_until_ns, harness.now_ns + 9000 * NS_PER_S, "the end of max_hold as an instant");
     is_int(command->persist, 1, "and it is tried for a while");
     is_string(got(1), "", "RESUME waits for the keeper");

@@ -104,8 +104,8 @@ static void test_late_majority(void) {
     shard_harness_begin(3);
     const struct command command = {.kind = COMMAND_CONTEND,
                                     .request = 1,
-                                    .ttl_ms = 100,
-                                    .node_timeout_ms = 500,
+                                    .terms.ttl_ms = 100,
+                                    .terms.node_timeout_ms = 500,
                                     .text = "x42:",
                                     .head_length = 1,
                                     .tail_length = 3};
@@ -212,7 +212,7 @@ static void test_probed_along(void) {
 static void test_left_alone(void) {
     static const struct {
         uint32_t heartbeat_ms;
-        int64_t max_hold_ms;
+        uint32_t max_hold_ms;
         bool abandoned;
     } cases[] = {{1000, 0, false}, {0, 5000, false}, {0, 0, true}};
 
@@ -294,8 +294,8 @@ static void test_late_answers_awaited(void) {
     enum { TTL_MS = 10000 /* of hold() */, LONG_TTL_MS = 3600 * 1000 };
     const struct command command = {.kind = COMMAND_CONTEND,
                                     .request = 1,
-                                    .ttl_ms = LONG_TTL_MS,
-                                    .node_timeout_ms = 100,
+                                    .terms.ttl_ms = LONG_TTL_MS,
+                                    .terms.node_timeout_ms = 100,
                                     .text = "x42:",
                                     .head_length = 1,
                                     .tail_length = 3};
@@ -672,7 +672,7 @@ static void test_operator_blesses(void) {
 static void test_look(void) {
     shard_harness_begin(5);
     struct command look = {
-        .kind = COMMAND_LOOK, .request = 99, .node_timeout_ms = 100, .text = "x", .head_length = 1};
+        .kind = COMMAND_LOOK, .request = 99, .terms.node_timeout_ms = 100, .text = "x", .head_length = 1};
     shard_command(&harness.shard, &look, harness.now_ns);
     struct sent sent = *last_sent(OPERATION_LOOK);
     const struct vote one = {.kind = VOTE_FOREIGN, .text = "one", .text_length = 3, .ttl_left_ms = 300};

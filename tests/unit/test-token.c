@@ -214,12 +214,12 @@ static void test_floor_and_clocks_apart(void) {
 static void contend_for_block(uint64_t request, int64_t known) {
     const struct command command = {.kind = COMMAND_CONTEND,
                                     .persist = true,
-                                    .fencing = true,
+                                    .terms.fencing = true,
                                     .spare_tokens = HANDOFFS_MAX,
                                     .token = known,
                                     .request = request,
-                                    .ttl_ms = 10000,
-                                    .node_timeout_ms = 100,
+                                    .terms.ttl_ms = 10000,
+                                    .terms.node_timeout_ms = 100,
                                     .text = "x42:",
                                     .head_length = 1,
                                     .tail_length = 3};

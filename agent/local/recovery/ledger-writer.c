@@ -20,19 +20,14 @@ static struct ledger_entry entry_of(const struct session *session, const struct 
     return (struct ledger_entry){
         .kind = (uint8_t) kind,
         .risk = request->risk,
-        .fencing = request->fencing,
         .resumable = request->resumable,
         .resume = request->resume && !request->restored,
         .try_once = request->try_once,
-        .ttl_ms = request->ttl_ms,
-        .node_timeout_ms = request->node_timeout_ms,
-        .heartbeat_ms = request->heartbeat_ms,
-        .linger_ms = request->linger_ms,
+        .terms = request->terms,
         .page_slot = request->page_slot,
         .pid = request->pid,
         .uid = request->uid,
         .request = registry_id(&session->front->registry, request),
-        .max_hold_ms = request->max_hold_ms,
         .token = request->token,
         .handoffs = request->tenure.handoffs,
         .asked_ns = request->asked_ns,
@@ -108,11 +103,11 @@ void ledger_writer_lost(const struct session *session, struct request *request) 
 }
 
 void ledger_writer_lingers(const struct session *session, const struct request *request, instant_ns now_ns) {
-    if (!session->front->ledger || request->linger_ms == 0)
+    if (!session->front->ledger || request->terms.linger_ms == 0)
         return;
     struct ledger_header *header = session->front->ledger->header;
-    header->lost_until_ns =
-        instant_max(header->lost_until_ns, instant_add(now_ns, (int64_t) request->linger_ms * NS_PER_MS));
+    header->lost_until_ns = instant_max(header->lost_until_ns,
+                                        instant_add(now_ns, (int64_t) request->terms.linger_ms * NS_PER_MS));
 }
 
 void ledger_writer_resuming(const struct session *session, const struct registry_ask *ask,
@@ -120,7 +115,7 @@ void ledger_writer_resuming(const struct session *session, const struct registry
     if (!session->front->ledger)
         return;
     struct ledger_header *header = session->front->ledger->header;
-    instant_ns until_ns = instant_add(now_ns, (int64_t) ask->ttl_ms * NS_PER_MS);
+    instant_ns until_ns = instant_add(now_ns, (int64_t) ask->terms.ttl_ms * NS_PER_MS);
     header->lost_until_ns = instant_max(header->lost_until_ns, until_ns);
 }
 
@@ -154,25 +149,23 @@ static bool goes_on_waiting(const struct ledger_entry_view *view, const struct s
 
 /* Longer ttls than ours were allowed: such a lease is not extended. */
 static bool is_too_long(const struct front_state *front, const struct ledger_entry *entry) {
-    return entry->ttl_ms > front->policy.max_ttl_ms;
+    return entry->terms.ttl_ms > front->policy.max_ttl_ms;
 }
 
 static struct registry_ask ask_of(const struct front_state *front, const struct ledger_entry_view *view) {
     const struct ledger_entry *entry = &view->entry;
     bool held = entry->granted != 0 && !view->untold;
+    struct lease_terms terms = entry->terms;
 
+    if (is_too_long(front, entry) && !held)
+        terms.ttl_ms = front->policy.max_ttl_ms;
     return (struct registry_ask){
         .name = view->name,
         .name_length = view->name_length,
         .tail = view->tail,
         .tail_length = view->tail_length,
         .wait_ms = entry->try_once && !held ? 0 : -1,
-        .ttl_ms = is_too_long(front, entry) && !held ? front->policy.max_ttl_ms : entry->ttl_ms,
-        .node_timeout_ms = entry->node_timeout_ms,
-        .heartbeat_ms = entry->heartbeat_ms,
-        .linger_ms = entry->linger_ms,
-        .max_hold_ms = entry->max_hold_ms,
-        .fencing = entry->fencing,
+        .terms = terms,
         .async = true,
         .resumable = entry->resumable,
         .hold_until_ns = entry->hold_until_ns,
@@ -192,8 +185,8 @@ static bool restored_of(const struct front_state *front, const struct ledger_wri
     bool untold = view->untold && !waiting && past->whole(past->userdata, entry->session);
     bool too_long = is_too_long(front, entry);
     bool orphaned = !session && !untold && past->dead(past->userdata, entry->pid);
-    bool lingers = orphaned && entry->linger_ms > 0 && !too_long;
-    bool unwanted = untold || (orphaned && entry->linger_ms == 0);
+    bool lingers = orphaned && entry->terms.linger_ms > 0 && !too_long;
+    bool unwanted = untold || (orphaned && entry->terms.linger_ms == 0);
     bool forsaken = !waiting && !unwanted && !lingers && (!session || too_long);
     /* Who tries once is granted it anew, or hears at once that there is no quorum. */
     bool resumes = waiting ? entry->resume || (granted && !too_long && !entry->try_once) : granted;
@@ -231,14 +224,15 @@ static bool is_sound(const struct ledger_entry_view *view, instant_ns now_ns) {
     const struct ledger_entry *entry = &view->entry;
     struct lock_value_tail tail;
     uint64_t generation = entry->request >> REQUEST_INDEX_BITS;
-    instant_ns longest_ns = now_ns + (int64_t) entry->ttl_ms * NS_PER_MS;
+    instant_ns longest_ns = now_ns + (int64_t) entry->terms.ttl_ms * NS_PER_MS;
 
     return generation > 0 && generation <= UINT32_MAX && entry->risk <= REASON_COUNT &&
-           entry->ttl_ms >= TTL_MS_MIN && entry->ttl_ms <= TTL_MS_MAX && entry->node_timeout_ms > 0 &&
-           entry->node_timeout_ms <= TTL_MS_MAX && entry->heartbeat_ms <= INT32_MAX &&
-           entry->max_hold_ms >= 0 && entry->max_hold_ms <= INT64_MAX / NS_PER_MS && entry->token >= 0 &&
-           entry->token < INT64_C(1) << 53 && entry->asked_ns >= 0 && entry->wait_until_ns >= 0 &&
-           entry->hold_until_ns >= 0 && entry->deadline_ns >= 0 && entry->deadline_ns <= longest_ns &&
+           entry->terms.ttl_ms >= TTL_MS_MIN && entry->terms.ttl_ms <= TTL_MS_MAX &&
+           entry->terms.node_timeout_ms > 0 && entry->terms.node_timeout_ms <= TTL_MS_MAX &&
+           entry->terms.heartbeat_ms <= INT32_MAX && entry->terms.max_hold_ms <= INT32_MAX &&
+           entry->terms.fencing <= 1 && entry->token >= 0 && entry->token < INT64_C(1) << 53 &&
+           entry->asked_ns >= 0 && entry->wait_until_ns >= 0 && entry->hold_until_ns >= 0 &&
+           entry->deadline_ns >= 0 && entry->deadline_ns <= longest_ns &&
            lock_value_read_tail(view->tail, view->tail_length, &tail);
 }
 

@@ -20,12 +20,13 @@
 #include "base/instant.h"
 #include "base/pool.h"
 #include "base/shared-string.h"
+#include "core/lease-terms.h"
 #include "core/limits.h"
 
 #define LEDGER_SLOT_MASK ((UINT64_C(1) << SESSION_SLOT_BITS) - 1)
 
 enum {
-    LEDGER_VERSION = 1,
+    LEDGER_VERSION = 2,
     LEDGER_ENTRIES_MAX = 1 << 23,
     LEDGER_NAME_BYTES = 72,
     LEDGER_MESSAGE_BYTES = 64,
@@ -55,9 +56,8 @@ struct ledger_entry {
     uint32_t text;           /* name, then pid, uid and data; its place in units of 16 bytes, + 1 */
     uint8_t kind;            /* enum ledger_kind; written last */
     uint8_t risk;            /* 1 + enum reason while at risk */
-    uint8_t fencing, resumable, resume,
-        try_once; /* truths are bytes: of what is read, any may stand there */
-    uint32_t ttl_ms, node_timeout_ms, heartbeat_ms, linger_ms;
+    uint8_t resumable, resume, try_once; /* truths are bytes, as a ledger may have any value there */
+    struct lease_terms terms;
     int32_t page_slot;
     int32_t pid;
     uint32_t uid;
@@ -68,7 +68,7 @@ struct ledger_entry {
     uint64_t request;               /* id */
     uint64_t session;               /* id */
     uint64_t born, granted, died;   /* numbers of flushes, 0: not yet */
-    int64_t max_hold_ms, token;
+    int64_t token;
     instant_ns asked_ns, wait_until_ns, hold_until_ns;
     instant_ns deadline_ns;
 };

@@ -1,0 +1,23 @@
+/* The terms of a lease: what ACQUIRE and the policy say about it. One struct travels from the option parser
+ * through the request and its command into the shard's lease, the ledger and the resume token: a new term is
+ * a field here, an option in local/lease-command.c, and the code that applies it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lease_terms {
+    uint32_t ttl_ms;          /* first: a free slot's pool link shares its place */
+    uint32_t node_timeout_ms; /* of each round */
+    uint32_t heartbeat_ms;    /* BEATs come at least this often; 0: none expected */
+    uint32_t linger_ms;       /* extended this long after the session's end; for the front alone */
+    uint32_t max_hold_ms;     /* 0: no bound */
+    uint8_t fencing; /* truth: the grant gets a token. A byte, as a ledger may have any value here */
+};
+
+/* True if the keeper treats a lease of the one as a lease of the other: then it may be handed off. */
+static inline bool lease_terms_match(const struct lease_terms *one, const struct lease_terms *other) {
+    return one->ttl_ms == other->ttl_ms && one->node_timeout_ms == other->node_timeout_ms &&
+           one->heartbeat_ms == other->heartbeat_ms && one->max_hold_ms == other->max_hold_ms &&
+           one->fencing == other->fencing;
+}
