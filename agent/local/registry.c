@@ -52,13 +52,13 @@ static void start_resume(struct registry *registry, struct request *request,
         if (other->state == REQUEST_HELD && other->unwanted) {
             error = "NOTHELD";
             text = "it was released or lost at this agent";
-        } else if (other->state == REQUEST_HELD && other->restored && !other->session &&
+        } else if (other->state == REQUEST_HELD && other->restore != RESTORE_NONE && !other->session &&
                    other->linger_until_ns == INSTANT_NEVER) {
             continue; /* it may be this one */
         } else if (other->state == REQUEST_HELD) {
             error = "NOTHELD";
             text = "another session of this agent holds the name";
-        } else if (other->resume && !other->restored && !error) {
+        } else if (request_is_resume(other) && !error) {
             error = "BUSY";
             text = "another session is resuming it at this moment";
         }
@@ -150,7 +150,7 @@ void registry_release(struct registry *registry, struct request *request, instan
         wait_queue_leave(registry, request);
         break;
     case REQUEST_HELD:
-        if (request->restored)
+        if (request->restore != RESTORE_NONE)
             restore_release(registry, request, now_ns);
         else if (!hand_over(registry, request, now_ns))
             wait_queue_hand_back(registry, request, COMMAND_RELEASE);
@@ -184,7 +184,8 @@ bool registry_abandon(struct registry *registry, struct request *request, instan
     }
     request->abandoned = true;
     request_command_simple(registry, request, request->name->hash,
-                           request->restored ? COMMAND_FORGET : COMMAND_ABANDON);
+                           request->restore != RESTORE_NONE ? COMMAND_FORGET : COMMAND_ABANDON);
+    restore_abandon(request);
     return true;
 }
 
@@ -222,8 +223,7 @@ static void granted(struct registry *registry, struct request *request, const st
     struct request_outcome outcome = {
         .kind = OUTCOME_GRANTED, .text = report->text, .text_length = report->text_length};
 
-    if (request->state == REQUEST_HELD && request->restored && !request->abandoned && !request->vanished &&
-        now_ns < deadline_ns) {
+    if (restore_is_searching(request) && now_ns < deadline_ns) {
         restore_found(registry, request, deadline_ns, now_ns);
         return;
     }
@@ -238,7 +238,7 @@ static void granted(struct registry *registry, struct request *request, const st
     }
     request_enter(registry, request, REQUEST_HELD);
     request_tell_changed(registry, request->name);
-    request->restored = false;
+    request->restore = RESTORE_NONE;
     request->token = report->token;
     request->tenure = (struct handoff_tenure){.acquired_ns = now_ns,
                                               .secret = request->from_line && registry->sink.secret};
@@ -326,13 +326,13 @@ static void contended(struct registry *registry, struct request *request, const 
 
 static void failed(struct registry *registry, struct request *request, const struct report *report,
                    instant_ns now_ns) {
-    if (request->state == REQUEST_HELD && request->restored && !request->abandoned) {
+    if (restore_is_searching(request)) {
         restore_not_found(registry, request, now_ns);
         return;
     }
     if (request->state != REQUEST_CONTENDING)
         return; /* RELEASED follows */
-    if (request->restored) {
+    if (request->restore == RESTORE_UNTOLD) {
         restore_not_granted(registry, request, now_ns);
         return;
     }
@@ -438,7 +438,8 @@ static void deadline_passed(struct registry *registry, struct request *request, 
         request_tell(registry, request, &(struct request_outcome){.kind = OUTCOME_LOST, .reason = reason},
                      now_ns);
     request_silence(registry, request);
-    wait_queue_hand_back(registry, request, request->restored ? COMMAND_FORGET : COMMAND_RELEASE);
+    wait_queue_hand_back(registry, request,
+                         request->restore != RESTORE_NONE ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 
 /* It has lingered long enough. */

@@ -52,7 +52,7 @@ const char *rejection_text(const struct request *request, const struct request *
     long long waited_ms = (now_ns - request->asked_ns) / NS_PER_MS;
     char seen[SEEN_BYTES];
 
-    if (request->resume && !request->restored) {
+    if (request_is_resume(request)) {
         (void) snprintf(text, REJECTION_TEXT_BYTES,
                         "tried for %lld ms; no majority of the nodes tells whether it stands", waited_ms);
         return "NOQUORUM";

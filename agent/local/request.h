@@ -16,6 +16,7 @@
 #include "local/handoff.h"
 #include "local/keeper-handle.h"
 #include "local/name-table.h"
+#include "local/recovery/restore-state.h"
 
 struct registry;
 struct registry_ask;
@@ -47,6 +48,7 @@ struct request {
     uint32_t generation; /* of the slot; with its index it is the id */
     uint8_t state;       /* enum request_state */
     uint8_t risk;        /* 1 + enum reason while at risk */
+    uint8_t restore;     /* enum restore_state */
     bool try_once : 1;
     bool overdue : 1;   /* its wait is over: answered as soon as anything is known, at the latest when due */
     bool tried : 1;     /* contending: an attempt has come to an end */
@@ -54,13 +56,8 @@ struct request {
     bool resume : 1;    /* takes over a lease that another agent granted */
     bool resumable : 1; /* for the session: it wants to know the secret */
     bool abandoned : 1; /* its session was closed by us: held until its deadline or its process's death */
-    bool restored : 1;  /* from a ledger, and the keeper has not yet found it at the nodes */
-    bool unwanted : 1;  /* restored, and to be released as soon as it is found */
-    bool vanished : 1;  /* restored, and the nodes have it no more */
-    bool
-        alternate : 1; /* restored, and if it is not found, what stood in the keys is yet to be looked for */
-    bool refresh : 1;  /* restored, and that was looked for: the keys are to have what its holder was told */
-    bool unread : 1;   /* its client did not read the grant in time: it is not extended */
+    bool unwanted : 1;  /* restored, and released as soon as its lease is found */
+    bool unread : 1;    /* its client did not read the grant in time: it is not extended */
     bool from_line : 1; /* it contends, or holds, after others of this host */
     bool held_back : 1; /* it is queued, and would contend: admission.h */
     bool admitted : 1;  /* it is in its first attempt */
@@ -91,6 +88,11 @@ struct request {
         struct list held_link;        /* in its session's, while it is */
     };
 };
+
+/* True for a client's RESUME. (A restored request resumes its own grant.) */
+static inline bool request_is_resume(const struct request *request) {
+    return request->resume && request->restore == RESTORE_NONE;
+}
 
 enum request_outcome_kind {
     OUTCOME_GRANTED, /* text: the random part of the lock value, or what it is to become */

@@ -97,7 +97,7 @@ static const struct request *holder_of(const struct name_table_entry *name) {
 void wait_queue_withdraw(struct registry *registry, struct request *request) {
     assert(request->state == REQUEST_CONTENDING && !request->session);
 
-    bool believed = request->resume && !request->restored;
+    bool believed = request_is_resume(request);
     wait_queue_hand_back(registry, request, believed ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 

@@ -505,11 +505,12 @@ static void test_pages(void) {
 
 /* Of a former process, and asked of nobody: its client can't be reached. */
 static void test_forsaken(void) {
+    static const uint8_t secret[SECRET_BYTES] = {0};
     const struct restore_entry past = {.id = (UINT64_C(3) << REQUEST_INDEX_BITS) + 5,
-                                       .held = true,
-                                       .forsaken = true,
-                                       .deadline_ns = 1001 * NS_PER_S};
-    const uint8_t secret[SECRET_BYTES] = {0};
+                                       .state = RESTORE_LEFT,
+                                       .left = true,
+                                       .deadline_ns = 1001 * NS_PER_S,
+                                       .acquired = secret};
     struct registry_ask terms = usual();
 
     front_begin();
@@ -517,9 +518,8 @@ static void test_forsaken(void) {
     terms.hold_until_ns = INSTANT_NEVER;
     struct request *request = restore_request(&front.registry, NULL, &terms, &past);
     assert(request);
-    bool restarted = restore_queue(&front.registry, request, &terms, &past, front.now_ns);
-    ok(restarted && front.n_commands == 0, "what a lost client believes in is asked of nobody");
-    restore_contend(&front.registry);
+    restore_start(&front.registry, front.now_ns);
+    ok(front.n_commands == 0, "what a lost client believes in is asked of nobody");
     (void) ask();
     is_int(front.n_commands, 0, "and nobody else's");
     front.now_ns = past.deadline_ns;

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "local-harness.h"
-#include "local/recovery/ledger-writer.h"
+#include "local/recovery/recovery.h"
 #include "local/recovery/restore.h"
 #include "tap.h"
 
@@ -396,17 +396,17 @@ static void report(uint64_t request, enum report_kind kind) {
 /* All that a successor does with it; each lease is found, or not, and all come to their ends. */
 static unsigned live_on(const struct ledger_reader *reader, unsigned luck) {
     static uint32_t order[REQUESTS];
-    const struct ledger_writer_past past = {.reader = *reader,
-                                            .session = session_here,
-                                            .whole = session_whole,
-                                            .dead = process_dead,
-                                            .order = order};
+    const struct recovery_past past = {.reader = *reader,
+                                       .session = session_here,
+                                       .whole = session_whole,
+                                       .dead = process_dead,
+                                       .order = order};
     struct registry *registry = &harness.front.registry;
     const struct request *request;
 
     begin_service();
     memset(order, 0, sizeof(order));
-    unsigned held = ledger_writer_restore(&harness.front, &past, harness.now_ns).held;
+    unsigned held = recovery_run(&harness.front, &past, harness.now_ns).held;
     for (uint32_t slot = 0; (request = registry_next(registry, &slot)); luck = luck * 5 + 1)
         report(registry_id(registry, request), luck & 4 ? REPORT_GRANTED : REPORT_FAILED);
     restore_end(registry, harness.now_ns);

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "local-harness.h"
-#include "local/recovery/ledger-writer.h"
+#include "local/recovery/recovery.h"
 #include "local/recovery/restore.h"
 #include "local/resume-token.h"
 #include "tap.h"
@@ -21,7 +21,7 @@ static struct keeper {
 static const struct ledger_size size = {.sessions = LISTENERS, .entries = ENTRIES};
 static struct ledger ledger;
 static void *memory, *past_memory;
-static struct ledger_writer_result result;
+static struct recovery_result result;
 
 /* What the next process finds. */
 static struct finds {
@@ -114,7 +114,7 @@ static bool process_dead(void *userdata, pid_t pid) {
 /* The process is killed, and the next one has taken over, but serves nobody yet. */
 static void replace(void) {
     static uint32_t order[REQUESTS];
-    struct ledger_writer_past past = {
+    struct recovery_past past = {
         .session = session_here, .whole = session_whole, .dead = process_dead, .order = order};
 
     if (past_memory)
@@ -124,7 +124,7 @@ static void replace(void) {
     harness.front.policy.max_ttl_ms = finds.max_ttl_ms;
     memset(order, 0, sizeof(order));
     assert(ledger_reader_init(&past.reader, past_memory, ledger_bytes(&size)));
-    result = ledger_writer_restore(&harness.front, &past, harness.now_ns);
+    result = recovery_run(&harness.front, &past, harness.now_ns);
     for (unsigned i = 0; i < LISTENERS; i++)
         flush(i);
 }
@@ -420,8 +420,7 @@ static void test_resume_untold(void) {
     is_int(
         keeper.n_commands, 0,
         "rule 8: what a client wanted to resume is not released, though it was not told: it believes in it");
-    ok(result.believed_until_ns >= asked_ns + LEFT_MS * NS_PER_MS,
-       "its keys are nobody's only when it is over");
+    ok(result.lost_until_ns >= asked_ns + LEFT_MS * NS_PER_MS, "its keys are nobody's only when it is over");
     resume(0, "job", "");
     is_int(last_command()->kind, COMMAND_RESUME, "the request, read again, resumes it");
 
@@ -574,7 +573,7 @@ static void test_smaller_limits(void) {
     uint64_t third = hold(1, "ACQUIRE c");
     replace();
     is_int(result.held, 2, "fewer leases are allowed: what finds no place is left out");
-    ok(result.believed_until_ns >= harness.now_ns + LEFT_MS * NS_PER_MS,
+    ok(result.lost_until_ns >= harness.now_ns + LEFT_MS * NS_PER_MS,
        "rule 8: its keys are nobody's only after its deadline");
     ask_id(1, "CHECK", third);
     is_string(got(1), ":0\r\n", "and its client is told when it asks");

@@ -15,7 +15,7 @@
 #include "io/loop/clock.h"
 #include "io/loop/log.h"
 #include "io/loop/sealed-memfd.h"
-#include "local/recovery/ledger-writer.h"
+#include "local/recovery/recovery.h"
 
 /* --- this process's ledger --- */
 
@@ -203,18 +203,18 @@ static void restore(struct adopt *adopt, const struct former_ledger *former, str
     const struct ledger_header *header = former->reader.header;
     struct restoration restoration = {.table = table, .reader = &former->reader};
     _cleanup_free_ uint32_t *order = calloc(local->registry.requests_max, sizeof(order[0]));
-    const struct ledger_writer_past past = {.reader = former->reader,
-                                            .session = find_session,
-                                            .whole = session_is_whole,
-                                            .dead = process_is_dead,
-                                            .userdata = &restoration,
-                                            .order = order};
+    const struct recovery_past past = {.reader = former->reader,
+                                       .session = find_session,
+                                       .whole = session_is_whole,
+                                       .dead = process_is_dead,
+                                       .userdata = &restoration,
+                                       .order = order};
 
     if (!order)
         return;
     unsigned ended = restore_sessions(table, &former->reader, inherited);
-    const struct ledger_writer_result result = ledger_writer_restore(local, &past, clock_now_ns());
-    adopt->predecessor = find_predecessor(local, header, result.believed_until_ns);
+    const struct recovery_result result = recovery_run(local, &past, clock_now_ns());
+    adopt->predecessor = find_predecessor(local, header, result.lost_until_ns);
     log_notice("restart: continues agent %s: %u connections with %u leases; %u other connections ended",
                header->agent, table->n_open, result.held, ended);
 }

@@ -4,56 +4,65 @@
 #include <string.h>
 
 #include "base/generation.h"
-#include "local/wait-queue.h"
 #include "local/request.h"
+#include "local/wait-queue.h"
+
+static void restore_secrets(struct registry *registry, struct request *request, const uint8_t *told,
+                            const uint8_t *acquired) {
+    struct request_secrets *secrets = request_secrets(registry, request);
+
+    memcpy(secrets->told, told, SECRET_BYTES);
+    memcpy(secrets->standing, acquired, SECRET_BYTES);
+}
 
 struct request *restore_request(struct registry *registry, struct session *session,
-                                const struct registry_ask *ask, const struct restore_entry *past) {
-    uint32_t index = (uint32_t) (past->id & (REQUESTS_MAX - 1));
-    uint32_t generation = (uint32_t) (past->id >> REQUEST_INDEX_BITS);
+                                const struct registry_ask *ask, const struct restore_entry *entry) {
+    uint32_t index = (uint32_t) (entry->id & (REQUESTS_MAX - 1));
+    uint32_t generation = (uint32_t) (entry->id >> REQUEST_INDEX_BITS);
 
     if (generation == 0 || !pool_claim(&registry->requests, index))
         return NULL;
     struct shared_string *tail = shared_string_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
-    if (!tail) {
+    struct name_table_entry *name =
+        tail ? name_table_get(&registry->names, ask->name, ask->name_length) : NULL;
+    if (!name) {
+        shared_string_unref(&registry->texts, tail);
         pool_give(&registry->requests, index);
         return NULL;
     }
     registry->generation = generation_latest(registry->generation, generation);
     struct request *request = request_new(registry, index, generation, session, ask, tail);
-    request->restored = past->held || past->untold;
-    request->unwanted = past->unwanted;
-    request->abandoned = past->forsaken;
-    request->asked_ns = past->asked_ns;
-    request->wait_until_ns = past->wait_until_ns;
-    if (past->held) {
-        request->deadline_ns = past->deadline_ns;
-        request->risk = past->risk;
-        request->page_slot = (int16_t) deadline_page_claim(request->page, past->page_slot);
+    request->name = name;
+    request->restore = (uint8_t) entry->state;
+    request->unwanted = entry->unwanted;
+    request->abandoned = entry->left;
+    request->asked_ns = entry->asked_ns;
+    request->wait_until_ns = entry->wait_until_ns;
+    if (restore_state_is_held(entry->state)) {
+        request->deadline_ns = entry->deadline_ns;
+        request->risk = entry->risk;
+        request->page_slot = (int16_t) deadline_page_claim(request->page, entry->page_slot);
     }
-    if (ask->resume && past->standing) {
-        request->tenure.handoffs = past->handoffs;
-        struct request_secrets *secrets = request_secrets(registry, request);
-        memcpy(secrets->told, ask->resume, SECRET_BYTES);
-        memcpy(secrets->standing, past->standing, SECRET_BYTES);
-        request->vanished = past->handed;
-        request->alternate =
-            past->held && !past->handed && memcmp(past->standing, ask->resume, SECRET_BYTES) != 0;
+    if (ask->resume) {
+        request->tenure.handoffs = entry->handoffs;
+        restore_secrets(registry, request, ask->resume, entry->acquired);
     }
     if (session)
         list_append(&((struct admission_requester *) (void *) session)->requests, &request->session_link);
     return request;
 }
 
-/* Its client goes on, and so does its deadline. */
-static void restart_held(struct registry *registry, struct request *request) {
+/* --- starting --- */
+
+static void start_held(struct registry *registry, struct request *request, instant_ns now_ns) {
+    request_await_reader(registry, request, now_ns);
     list_prepend(&request->name->queue, &request->queue_link);
     request_enter(registry, request, REQUEST_HELD);
     request_set_due(registry, request, instant_min(request->deadline_ns, request->read_until_ns));
-    if (request->abandoned)
-        return; /* nothing is asked of the nodes: only nobody else gets it before */
-    if (!request->vanished)
+    if (restore_is_searching(request))
         request_look_for(registry, request, request->secrets->told);
+    if (!request->session && !request->unwanted && !request->abandoned)
+        request_linger(registry, request, now_ns);
 }
 
 static void put_behind_held(struct request *request) {
@@ -64,35 +73,20 @@ static void put_behind_held(struct request *request) {
     list_append(at, &request->queue_link);
 }
 
-bool restore_queue(struct registry *registry, struct request *request, const struct registry_ask *ask,
-                   const struct restore_entry *past, instant_ns now_ns) {
-    assert(request->state == REQUEST_NEW);
-
-    request->name = name_table_get(&registry->names, ask->name, ask->name_length);
-    if (!request->name) {
-        request_free(registry, request);
-        return false;
-    }
-    if (past->held) {
-        request_await_reader(registry, request, now_ns);
-        restart_held(registry, request);
-        if (past->lingers)
-            request_linger(registry, request, now_ns);
-        return true;
-    }
+static void start_waiting(struct registry *registry, struct request *request, instant_ns now_ns) {
     request_set_wait_due(registry, request, now_ns);
-    if (ask->resume) {
+    if (request->resume) {
         put_behind_held(request);
-        request_resume(registry, request, ask->resume);
+        request_resume(registry, request, request->secrets->told);
     } else {
         wait_queue_put_in_order(request);
         request_enter(registry, request, REQUEST_QUEUED);
     }
-    return true;
 }
 
-/* Who tries once does so when the nodes have had the time to connect. */
-static void contend_again(struct registry *registry, bool impatient_too) {
+/* Lets the first of each queue contend. Requests that do not wait contend once the nodes have had time to
+ * connect. */
+static void contend(struct registry *registry, bool impatient_too) {
     const struct request *request;
 
     for (uint32_t slot = 0; (request = registry_next(registry, &slot));) {
@@ -102,14 +96,27 @@ static void contend_again(struct registry *registry, bool impatient_too) {
     }
 }
 
-void restore_contend(struct registry *registry) {
+void restore_start(struct registry *registry, instant_ns now_ns) {
+    struct request *request;
+
+    for (uint32_t slot = 0; (request = registry_next(registry, &slot));) {
+        assert(request->state == REQUEST_NEW);
+        if (restore_state_is_held((enum restore_state) request->restore))
+            start_held(registry, request, now_ns);
+        else
+            start_waiting(registry, request, now_ns);
+    }
     registry->restoring = true;
-    contend_again(registry, false);
+    contend(registry, false);
 }
+
+/* --- the keeper's reports --- */
 
 void restore_found(struct registry *registry, struct request *request, instant_ns deadline_ns,
                    instant_ns now_ns) {
-    request->restored = false;
+    bool other_value = request->restore == RESTORE_ACQUIRED;
+
+    request->restore = RESTORE_NONE;
     if (request->unwanted) {
         wait_queue_hand_back(registry, request, COMMAND_RELEASE);
         return;
@@ -117,52 +124,55 @@ void restore_found(struct registry *registry, struct request *request, instant_n
     request_set_deadline(registry, request, instant_max(request->deadline_ns, deadline_ns));
     if (request->linger_until_ns != INSTANT_NEVER)
         request_beat_lingering(registry, request, now_ns);
-    if (request->refresh)
-        request_tell_holder(registry, request);
+    if (other_value)
+        request_tell_holder(registry, request); /* the keys get the value that the client was told */
     if (request->risk != 0) {
         request->risk = 0;
         request_tell_kind(registry, request, OUTCOME_EXTENDED, now_ns);
     }
 }
 
-void restore_not_found(struct registry *registry, struct request *request, instant_ns now_ns) {
-    if (request->alternate) {
-        request->alternate = false;
-        request->refresh = true;
-        request_look_for(registry, request, request->secrets->standing);
-        return;
-    }
-    request->vanished = true;
-    if (registry->restoring && !request->unwanted)
-        return;
+/* The request ends; but while both values together may have a majority, nothing is acquired here before the
+ * deadline: the client may not have read the loss. */
+static void end_lost(struct registry *registry, struct request *request, instant_ns now_ns) {
+    bool may_stand =
+        request->restore == RESTORE_SPLIT && !request->unwanted && now_ns < request->deadline_ns;
+
     if (request->unwanted)
         request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
     else
         request_tell(registry, request,
                      &(struct request_outcome){.kind = OUTCOME_LOST, .reason = REASON_NO_QUORUM}, now_ns);
-    if (request->refresh && !request->unwanted && now_ns < request->deadline_ns) {
-        /* Both values together may have a majority, and who was told may not have read it. */
+    if (may_stand) {
         request_silence(registry, request);
         request->abandoned = true;
-        request->vanished = false;
-        return;
+        request->restore = RESTORE_LEFT;
+    } else {
+        wait_queue_leave(registry, request);
     }
-    wait_queue_leave(registry, request);
 }
 
-void restore_release(struct registry *registry, struct request *request, instant_ns now_ns) {
-    request_leave_page(request);
-    request->unwanted = true;
-    if (request->abandoned) { /* nobody looks for it */
-        request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
-        wait_queue_leave(registry, request);
-    } else if (request->vanished) {
-        restore_not_found(registry, request, now_ns);
+void restore_not_found(struct registry *registry, struct request *request, instant_ns now_ns) {
+    const struct request_secrets *secrets = request->secrets;
+
+    assert(restore_is_searching(request));
+    if (request->restore == RESTORE_TOLD && memcmp(secrets->told, secrets->standing, SECRET_BYTES) != 0) {
+        request->restore = RESTORE_ACQUIRED;
+        request_look_for(registry, request, secrets->standing);
+        return;
     }
+    request->restore = request->restore == RESTORE_ACQUIRED ? RESTORE_SPLIT : RESTORE_VANISHED;
+    if (!registry->restoring || request->unwanted)
+        end_lost(registry, request, now_ns);
+}
+
+static bool is_not_found(const struct request *request) {
+    return request->restore == RESTORE_VANISHED || request->restore == RESTORE_SPLIT;
 }
 
 void restore_not_granted(struct registry *registry, struct request *request, instant_ns now_ns) {
-    request->restored = request->resume = false;
+    request->restore = RESTORE_NONE;
+    request->resume = false;
     if (request == wait_queue_first(request->name)) {
         wait_queue_contend(registry, request);
         return;
@@ -172,14 +182,32 @@ void restore_not_granted(struct registry *registry, struct request *request, ins
         wait_queue_turn_away_overdue(registry, request->name, now_ns);
 }
 
+/* --- what sessions ask --- */
+
+void restore_release(struct registry *registry, struct request *request, instant_ns now_ns) {
+    request_leave_page(request);
+    request->unwanted = true;
+    if (request->abandoned) { /* no search is under way */
+        request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+        wait_queue_leave(registry, request);
+    } else if (is_not_found(request)) {
+        end_lost(registry, request, now_ns);
+    }
+}
+
+void restore_abandon(struct request *request) {
+    if (restore_is_searching(request))
+        request->restore = RESTORE_LEFT;
+}
+
 void restore_end(struct registry *registry, instant_ns now_ns) {
     struct request *request;
 
     registry->restoring = false;
-    contend_again(registry, true);
+    contend(registry, true);
     for (uint32_t slot = 0; (request = registry_next(registry, &slot));) {
-        if (request->vanished)
-            restore_not_found(registry, request, now_ns);
+        if (is_not_found(request))
+            end_lost(registry, request, now_ns);
         else if (request->try_once && request->state == REQUEST_QUEUED && wait_queue_is_taken(request->name))
             wait_queue_turn_away_overdue(registry, request->name, now_ns);
     }

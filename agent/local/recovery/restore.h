@@ -1,60 +1,61 @@
-/* Requests of a former process, as its ledger has them: put back in line, looked for at the nodes, and kept
- * or ended by what is found. Pure, part of the registry. (local/recovery/ledger-writer.h reads the ledger.)
+/* Restoring requests of a former process: they are queued again, their leases are searched for at the nodes,
+ * and kept or ended by the result. Part of the registry; recovery/recovery.h reads the ledger.
  *
- * A restored request is `restored` until its keeper has said whether its lease stands. Meanwhile it counts
- * as held until its deadline, as its client believes. One that is let go in this time is `unwanted`: its
- * keys go as soon as they are found. One whose keys are not found has `vanished`: maybe its client has let
- * go and not been answered, so its loss is told only when the sessions have had their say. */
+ * Until the keeper has reported on it, a restored lease counts as held until its deadline, as its client
+ * may consider it valid. A lease that is released meanwhile is `unwanted`: its keys are deleted as soon as
+ * they are found. A lease whose keys are not found may have been released by a request that the former
+ * process left unanswered: so its loss is reported only after those requests were served (restore_end). */
 #pragma once
 
+#include "local/recovery/restore-state.h"
 #include "local/registry.h"
 
 /* A request of a former process. */
 struct restore_entry {
     uint64_t id;
-    instant_ns asked_ns, wait_until_ns, deadline_ns;
+    enum restore_state state;
+    bool unwanted; /* held, but no client knows: its keys are deleted */
+    bool left;     /* held, but the agent cannot reach its client, or must not extend it */
+    uint8_t risk;  /* 1 + enum reason: its client knows that it is at risk */
+    uint16_t handoffs;
     int page_slot;
-    uint8_t risk;            /* 1 + enum reason: its client knows that it is at risk */
-    const uint8_t *standing; /* of its keys, when it was acquired */
-    uint16_t handoffs;       /* since */
-    bool held;               /* until `deadline_ns`, as its client knows; otherwise it waits */
-    bool untold;             /* waits, and was granted (`ask.resume`): its client has not been told */
-    bool unwanted;           /* held, by nobody: its client never knew */
-    bool handed;             /* it has let go, and another has it: it is yet to hear so */
-    bool lingers;            /* held, by somebody who has died: it goes on for its linger */
-    bool forsaken; /* held, but its client can't be reached: it may believe in it until the deadline */
+    instant_ns asked_ns, wait_until_ns;
+    instant_ns deadline_ns;  /* held: its client considers it valid until then */
+    const uint8_t *acquired; /* the random part in the keys when the lease was acquired */
 };
 
-/* Makes it again, with its id; all of them before any is started, in the order of their ids if possible.
- * NULL when there is no room, or its place is taken. `session` may be NULL. */
+/* Makes the request again, with its id, but does not start it. All requests are made before any is started,
+ * in the order of their slots if possible. `ask->resume` is the random part that the client was told.
+ * NULL: no room, or the slot is taken. `session` may be NULL. */
 struct request *restore_request(struct registry *registry, struct session *session,
-                                const struct registry_ask *ask, const struct restore_entry *past);
+                                const struct registry_ask *ask, const struct restore_entry *entry);
 
-/* Puts it back in line: those that wait stand in the order in which they asked. A held one is looked for at
- * the nodes, and extended where it is found: its session hears nothing of that unless it is lost. False when
- * there is no room for the name: the request is gone. */
-bool restore_queue(struct registry *registry, struct request *request, const struct registry_ask *ask,
-                   const struct restore_entry *past, instant_ns now_ns);
+/* Starts all requests that were made: waiting ones are queued in the order in which they asked; held ones
+ * are searched for at the nodes and extended where they are found, of which their sessions hear nothing. */
+void restore_start(struct registry *registry, instant_ns now_ns);
 
-/* All are back in line: the first of each that is not held contends. */
-void restore_contend(struct registry *registry);
-
-/* The sessions have had their say about requests that a former process left unanswered. A lease that the
- * nodes have no more was released by one of these; if it was not, its loss is told now. */
+/* The sessions have been served what a former process left unanswered. */
 void restore_end(struct registry *registry, instant_ns now_ns);
 
-/* For the registry. */
+/* --- for the registry --- */
 
-/* The keeper has found one that is held. */
+/* True if the keeper searches for the lease. */
+static inline bool restore_is_searching(const struct request *request) {
+    return request->restore == RESTORE_TOLD || request->restore == RESTORE_ACQUIRED;
+}
+
+/* The keeper has found the lease. */
 void restore_found(struct registry *registry, struct request *request, instant_ns deadline_ns,
                    instant_ns now_ns);
 
-/* It has not: it had ended, or was being released; or it was handed over, and its holder was told of a value
- * that is not in the keys yet. The request may be gone then. */
+/* The keeper has not found it. The request may be gone on return. */
 void restore_not_found(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* What was granted untold does not stand any more: it goes on waiting. */
+/* The grant in RESTORE_UNTOLD has ended: the request waits as any other. */
 void restore_not_granted(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* One that is held is let go. The request may be gone then. */
+/* A held one is released. The request may be gone on return. */
 void restore_release(struct registry *registry, struct request *request, instant_ns now_ns);
+
+/* The agent has closed its session. */
+void restore_abandon(struct request *request);

@@ -1,0 +1,191 @@
+#include "local/recovery/recovery.h"
+
+#include <string.h>
+
+#include "base/generation.h"
+#include "core/lock-value.h"
+#include "local/observe.h"
+#include "local/recovery/ledger-writer.h"
+#include "local/recovery/restore.h"
+#include "local/session.h"
+
+/* --- one entry --- */
+
+/* What becomes of an entry. It points into the view of the entry. */
+struct decision {
+    struct session *session; /* NULL: no session gets its outcome */
+    struct registry_ask ask;
+    struct restore_entry entry;
+};
+
+/* The ttl was allowed by a larger max_ttl: such a lease is not extended. */
+static bool is_too_long(const struct front_state *front, const struct ledger_entry *entry) {
+    return entry->terms.ttl_ms > front->policy.max_ttl_ms;
+}
+
+static struct registry_ask ask_of(const struct front_state *front, const struct ledger_entry_view *view) {
+    const struct ledger_entry *entry = &view->entry;
+    bool held = entry->granted != 0 && !view->untold;
+    struct lease_terms terms = entry->terms;
+
+    if (is_too_long(front, entry) && !held)
+        terms.ttl_ms = front->policy.max_ttl_ms;
+    return (struct registry_ask){
+        .name = view->name,
+        .name_length = view->name_length,
+        .tail = view->tail,
+        .tail_length = view->tail_length,
+        .wait_ms = entry->try_once && !held ? 0 : -1,
+        .terms = terms,
+        .async = true,
+        .resumable = entry->resumable,
+        .hold_until_ns = entry->hold_until_ns,
+        .token = entry->token,
+        .pid = entry->pid,
+        .uid = entry->uid,
+    };
+}
+
+/* Decides what becomes of the entry. False: nothing is restored. */
+static bool decide(const struct front_state *front, const struct recovery_past *past,
+                   const struct ledger_entry_view *view, instant_ns now_ns, struct decision *ret) {
+    const struct ledger_entry *entry = &view->entry;
+    struct session *session = past->session(past->userdata, entry->session);
+    bool granted = entry->granted != 0, too_long = is_too_long(front, entry);
+    /* The client knows that its ACQUIRE waits: it goes on waiting, granted or not. */
+    bool waits = entry->kind == LEDGER_WAITING && session;
+    /* The client surely does not know of its grant, or is dead, so no client considers the lease valid. (A
+     * client that resumes may.) */
+    bool untold = view->untold && !waits && past->whole(past->userdata, entry->session);
+    bool orphaned = !session && !untold && past->dead(past->userdata, entry->pid);
+    bool lingers = orphaned && entry->terms.linger_ms > 0 && !too_long;
+    bool unwanted = untold || (orphaned && entry->terms.linger_ms == 0);
+    bool left = !waits && !unwanted && !lingers && (!session || too_long);
+    /* A request that does not wait is acquired anew, or fails at once for want of a quorum. */
+    bool resumes = waits ? entry->resume || (granted && !too_long && !entry->try_once) : granted;
+
+    if ((!granted && !waits) || (entry->handed && !session) || (left && now_ns >= entry->deadline_ns) ||
+        (untold && (entry->resume || too_long)))
+        return false;
+    *ret = (struct decision){
+        .session = unwanted ? NULL : session,
+        .ask = ask_of(front, view),
+        .entry = {.id = entry->request,
+                  .unwanted = unwanted,
+                  .left = left,
+                  .risk = entry->risk,
+                  .handoffs = entry->handoffs,
+                  .page_slot = entry->page_slot,
+                  .asked_ns = instant_min(entry->asked_ns, now_ns),
+                  .wait_until_ns = entry->wait_until_ns,
+                  .deadline_ns = entry->deadline_ns,
+                  .acquired = entry->standing},
+    };
+    if (waits)
+        ret->entry.state = resumes && !entry->resume ? RESTORE_UNTOLD : RESTORE_NONE;
+    else if (entry->handed)
+        ret->entry.state = RESTORE_VANISHED;
+    else
+        ret->entry.state = left ? RESTORE_LEFT : RESTORE_TOLD;
+    ret->ask.resume = resumes ? entry->secret : NULL;
+    ret->ask.page = ret->session ? ret->session->page : NULL;
+    return true;
+}
+
+/* The ledger is not trusted: its values are within the bounds of what an agent writes. */
+static bool is_sound(const struct ledger_entry_view *view, instant_ns now_ns) {
+    const struct ledger_entry *entry = &view->entry;
+    const struct lease_terms *terms = &entry->terms;
+    struct lock_value_tail tail;
+    uint64_t generation = entry->request >> REQUEST_INDEX_BITS;
+    instant_ns longest_ns = now_ns + (int64_t) terms->ttl_ms * NS_PER_MS;
+
+    return generation > 0 && generation <= UINT32_MAX && entry->risk <= REASON_COUNT &&
+           terms->ttl_ms >= TTL_MS_MIN && terms->ttl_ms <= TTL_MS_MAX && terms->node_timeout_ms > 0 &&
+           terms->node_timeout_ms <= TTL_MS_MAX && terms->heartbeat_ms <= INT32_MAX &&
+           terms->max_hold_ms <= INT32_MAX && terms->fencing <= 1 && entry->token >= 0 &&
+           entry->token < INT64_C(1) << 53 && entry->asked_ns >= 0 && entry->wait_until_ns >= 0 &&
+           entry->hold_until_ns >= 0 && entry->deadline_ns >= 0 && entry->deadline_ns <= longest_ns &&
+           lock_value_read_tail(view->tail, view->tail_length, &tail);
+}
+
+/* --- all entries --- */
+
+/* A client may consider the lease of this entry valid, and it is not restored. */
+static void leave_out(struct recovery_result *result, const struct ledger_entry *entry, instant_ns now_ns) {
+    instant_ns longest_ns = now_ns + (int64_t) TTL_MS_MAX * NS_PER_MS;
+
+    if (entry->granted != 0)
+        result->lost_until_ns =
+            instant_max(result->lost_until_ns, instant_min(entry->deadline_ns, longest_ns));
+}
+
+/* Two entries may have one slot: that of a request which is over, though its client does not know, and that
+ * of the slot's next request. The newer one is restored. */
+static void take_slot(const struct recovery_past *past, uint32_t slot, uint32_t index,
+                      const struct ledger_entry *entry, instant_ns now_ns, struct recovery_result *result) {
+    struct ledger_entry_view other;
+
+    if (past->order[slot] != 0 && ledger_read_entry(&past->reader, past->order[slot] - 1, &other)) {
+        bool newer = entry->request > other.entry.request;
+        leave_out(result, newer ? &other.entry : entry, now_ns);
+        if (!newer)
+            return;
+    }
+    past->order[slot] = index + 1;
+}
+
+/* Sorts the entries of requests by slot, and restores observations. */
+static void sort(struct front_state *front, const struct recovery_past *past, instant_ns now_ns,
+                 struct recovery_result *result) {
+    struct ledger_entry_view view;
+
+    for (uint32_t i = 0; i < past->reader.header->entries; i++) {
+        if (!ledger_read_entry(&past->reader, i, &view))
+            continue;
+        if (view.entry.kind == LEDGER_OBSERVED) {
+            struct session *session = past->session(past->userdata, view.entry.session);
+            if (session)
+                observe_restore(session, view.name, view.name_length, now_ns);
+            continue;
+        }
+        uint64_t slot = view.entry.request & (REQUESTS_MAX - 1);
+        if (slot < front->registry.requests_max && is_sound(&view, now_ns))
+            take_slot(past, (uint32_t) slot, i, &view.entry, now_ns, result);
+        else
+            leave_out(result, &view.entry, now_ns);
+    }
+}
+
+/* The request that the decision makes; NULL: none. What its client knows goes into the new ledger too. */
+static struct request *make(struct front_state *front, const struct decision *decision) {
+    struct request *request =
+        restore_request(&front->registry, decision->session, &decision->ask, &decision->entry);
+
+    if (request && decision->session)
+        ledger_writer_restored(decision->session, request, &decision->ask);
+    return request;
+}
+
+struct recovery_result recovery_run(struct front_state *front, const struct recovery_past *past,
+                                    instant_ns now_ns) {
+    struct registry *registry = &front->registry;
+    struct recovery_result result = {0};
+    struct ledger_entry_view view;
+    struct decision decision;
+
+    sort(front, past, now_ns, &result);
+    registry->generation = generation_latest(registry->generation, past->reader.header->generation);
+    if (front->ledger)
+        ledger_succeed(front->ledger, &past->reader);
+    for (uint32_t slot = 0; slot < registry->requests_max; slot++) {
+        if (past->order[slot] == 0 || !ledger_read_entry(&past->reader, past->order[slot] - 1, &view))
+            continue;
+        if (!decide(front, past, &view, now_ns, &decision) || !make(front, &decision))
+            leave_out(&result, &view.entry, now_ns);
+        else
+            result.held += decision.session && restore_state_is_held(decision.entry.state);
+    }
+    restore_start(registry, now_ns);
+    return result;
+}
