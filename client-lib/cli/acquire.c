@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "options.h"
 #include "waiting.h"
 
 static const char usage[] =
@@ -73,62 +74,31 @@ static bool read_signal(const char *text, int *ret) {
     return false;
 }
 
-static bool read_option(struct acquire *acquire, int option) {
-    switch (option) {
-    case 'n':
-        acquire->options.wait_ms = 0;
-        return true;
-    case 'w':
-        return cli_read_duration("--wait", optarg, &acquire->options.wait_ms);
-    case 't':
-        return cli_read_duration("--ttl", optarg, &acquire->options.ttl_ms);
-    case 'd':
-        acquire->options.data = optarg;
-        acquire->options.data_length = strlen(optarg);
-        return true;
-    case 'f':
-        return read_pid(optarg, &acquire->pid);
-    case 'E':
-        return cli_read_status("-E", optarg, &acquire->conflict_status);
-    case 'q':
-        acquire->quiet = true;
-        return true;
-    case 'x':
-        return true;
-    case 's':
-        return read_signal(optarg, &acquire->signal);
-    default:
-        return false;
-    }
-}
-
 /* 0; or 1 + the exit status to end with. */
 static int read_arguments(struct acquire *acquire, int argc, char **argv) {
-    static const struct option known[] = {
-        {"nonblock", no_argument, NULL, 'n'},
-        {"wait", required_argument, NULL, 'w'},
-        {"ttl", required_argument, NULL, 't'},
-        {"data", required_argument, NULL, 'd'},
-        {"for", required_argument, NULL, 'f'},
-        {"signal", required_argument, NULL, 's'},
-        {"nb", no_argument, NULL, 'n'},
-        {"timeout", required_argument, NULL, 'w'},
-        {"quiet", no_argument, NULL, 'q'},
-        {"conflict-exit-code", required_argument, NULL, 'E'},
-        {"exclusive", no_argument, NULL, 'x'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+    const char *pid = NULL, *signal_name = NULL;
+    const struct options_row rows[] = {
+        {"nonblock", 'n', OPTIONS_ZERO, &acquire->options.wait_ms},
+        {"nb", 0, OPTIONS_ZERO, &acquire->options.wait_ms},
+        {"wait", 'w', OPTIONS_DURATION, &acquire->options.wait_ms},
+        {"timeout", 0, OPTIONS_DURATION, &acquire->options.wait_ms},
+        {"conflict-exit-code", 'E', OPTIONS_STATUS, &acquire->conflict_status},
+        {"ttl", 't', OPTIONS_DURATION, &acquire->options.ttl_ms},
+        {"data", 0, OPTIONS_TEXT, &acquire->options.data},
+        {"for", 0, OPTIONS_TEXT, &pid},
+        {"signal", 0, OPTIONS_TEXT, &signal_name},
+        {"quiet", 'q', OPTIONS_FLAG, &acquire->quiet},
+        {"exclusive", 'x', OPTIONS_FLAG, NULL},
+        {"exclusive", 'e', OPTIONS_FLAG, NULL},
     };
-    int option;
 
-    while ((option = cli_option(argc, argv, ":nw:t:E:qxeh", known)) >= 0) {
-        if (option == 'h') {
-            (void) fputs(usage, stdout);
-            return 1 + STATUS_DONE;
-        }
-        if (!read_option(acquire, option == 'e' ? 'x' : option))
-            return 1 + STATUS_USAGE;
-    }
+    int status = options_read(rows, sizeof(rows) / sizeof(rows[0]), true, usage, argc, argv);
+    if (status != 0)
+        return status;
+    if ((pid && !read_pid(pid, &acquire->pid)) ||
+        (signal_name && !read_signal(signal_name, &acquire->signal)))
+        return 1 + STATUS_USAGE;
+    acquire->options.data_length = acquire->options.data ? strlen(acquire->options.data) : 0;
     if (acquire->pid == 0 || optind + 1 != argc) {
         cli_complain("expected --for PID and NAME; 'redlock acquire --help' tells more");
         return 1 + STATUS_USAGE;

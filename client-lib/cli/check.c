@@ -12,6 +12,7 @@
 #include "cli.h"
 #include "leadership.h"
 #include "listing.h"
+#include "options.h"
 
 static const char usage[] =
     "redlock check [--timeout TIME] [--lease NAME] [--json]\n"
@@ -33,50 +34,28 @@ struct check {
     uint64_t id, fence; /* 0: any */
     const char *lease;  /* to try; NULL: the usual one */
     bool json;
-    int64_t timeout_ms;
+    int64_t timeout_ms; /* -1: none */
 };
 
 /* --- arguments --- */
 
-static int read_option(struct check *check, int option) {
-    switch (option) {
-    case 'j':
-        check->json = true;
-        return STATUS_DONE;
-    case 'i':
-        return cli_read_number("--id", optarg, &check->id) ? STATUS_DONE : STATUS_USAGE;
-    case 'f':
-        return cli_read_number("--fence", optarg, &check->fence) ? STATUS_DONE : STATUS_USAGE;
-    case 'l':
-        check->lease = optarg;
-        return STATUS_DONE;
-    case 'w':
-        if (!cli_read_duration("--timeout", optarg, &check->timeout_ms) || check->timeout_ms == 0)
-            return STATUS_USAGE;
-        return STATUS_DONE;
-    default:
-        return STATUS_USAGE;
-    }
-}
-
 /* 0; or 1 + the exit status to end with. */
 static int read_arguments(struct check *check, int argc, char **argv) {
-    static const struct option known[] = {
-        {"json", no_argument, NULL, 'j'},        {"id", required_argument, NULL, 'i'},
-        {"fence", required_argument, NULL, 'f'}, {"lease", required_argument, NULL, 'l'},
-        {"wait", required_argument, NULL, 'w'},  {"timeout", required_argument, NULL, 'w'},
-        {"help", no_argument, NULL, 'h'},        {0},
+    const struct options_row rows[] = {
+        {"json", 0, OPTIONS_FLAG, &check->json},
+        {"id", 0, OPTIONS_NUMBER, &check->id},
+        {"fence", 0, OPTIONS_NUMBER, &check->fence},
+        {"lease", 0, OPTIONS_TEXT, &check->lease},
+        {"wait", 'w', OPTIONS_DURATION, &check->timeout_ms},
+        {"timeout", 0, OPTIONS_DURATION, &check->timeout_ms},
     };
-    int option;
 
-    while ((option = cli_option(argc, argv, ":w:h", known)) >= 0) {
-        if (option == 'h') {
-            (void) fputs(usage, stdout);
-            return 1 + STATUS_DONE;
-        }
-        int status = read_option(check, option);
-        if (status != STATUS_DONE)
-            return 1 + status;
+    int status = options_read(rows, sizeof(rows) / sizeof(rows[0]), true, usage, argc, argv);
+    if (status != 0)
+        return status;
+    if (check->timeout_ms == 0) {
+        cli_complain("--timeout 0: expected a time above 0, such as 10s");
+        return 1 + STATUS_USAGE;
     }
     bool named = argc - optind == 1, precise = check->id != 0 || check->fence != 0;
     if (argc - optind > 1 || (precise && !named) || (named && check->lease)) {
@@ -106,7 +85,7 @@ static void start_timeout(int64_t timeout_ms) {
         .it_value = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000}};
     const struct sigaction action = {.sa_handler = on_alarm};
 
-    if (timeout_ms == 0)
+    if (timeout_ms < 0)
         return;
     (void) snprintf(timed_out, sizeof(timed_out),
                     "redlock: check: no answer within %" PRId64
@@ -210,7 +189,7 @@ static int check_name(struct check *check, const char *name) {
 }
 
 int cli_check(const struct cli *cli, int argc, char **argv) {
-    struct check check = {0};
+    struct check check = {.timeout_ms = -1};
 
     int status = read_arguments(&check, argc, argv);
     if (status != 0)

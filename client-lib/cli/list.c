@@ -13,6 +13,7 @@
 #include "json.h"
 #include "leadership.h"
 #include "listing.h"
+#include "options.h"
 
 enum { NUMBER_BYTES = 24 };
 
@@ -29,20 +30,12 @@ struct list {
 /* Reads --json and connects. 0; or 1 + the exit status to end with. */
 static int list_begin(struct list *list, const struct cli *cli, int argc, char **argv, int arguments_max,
                       const char *usage) {
-    static const struct option known[] = {
-        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
-    int option;
+    const struct options_row rows[] = {{"json", 0, OPTIONS_FLAG, &list->json}};
 
     *list = (struct list){.cli = cli};
-    while ((option = cli_option(argc, argv, ":h", known)) >= 0) {
-        if (option == 'h') {
-            (void) fputs(usage, stdout);
-            return 1 + STATUS_DONE;
-        }
-        if (option != 'j')
-            return 1 + STATUS_USAGE;
-        list->json = true;
-    }
+    int status = options_read(rows, 1, true, usage, argc, argv);
+    if (status != 0)
+        return status;
     list->argc = argc - optind;
     list->argv = argv + optind;
     if (list->argc > arguments_max) {
@@ -50,7 +43,7 @@ static int list_begin(struct list *list, const struct cli *cli, int argc, char *
                      argv[0]);
         return 1 + STATUS_USAGE;
     }
-    int status = cli_connect(cli, &list->listing.connection);
+    status = cli_connect(cli, &list->listing.connection);
     return status == 0 ? 0 : 1 + status;
 }
 

@@ -11,6 +11,7 @@
 
 #include "cli.h"
 #include "listing.h"
+#include "options.h"
 
 static const char usage[] = "redlock release [--id ID] [--fence TOKEN] [NAME]\n"
                             "Releases a lease that 'redlock acquire' holds on this host: by the id or the "
@@ -78,29 +79,21 @@ static int end_holder(pid_t pid) {
 }
 
 int cli_release(const struct cli *cli, int argc, char **argv) {
-    static const struct option known[] = {{"id", required_argument, NULL, 'i'},
-                                          {"fence", required_argument, NULL, 'f'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
     struct release release = {0};
-    int option;
+    const struct options_row rows[] = {
+        {"id", 0, OPTIONS_NUMBER, &release.id},
+        {"fence", 0, OPTIONS_NUMBER, &release.fence},
+    };
 
-    while ((option = cli_option(argc, argv, ":h", known)) >= 0) {
-        if (option == 'h') {
-            (void) fputs(usage, stdout);
-            return STATUS_DONE;
-        }
-        if ((option != 'i' && option != 'f') ||
-            !cli_read_number(option == 'i' ? "--id" : "--fence", optarg,
-                             option == 'i' ? &release.id : &release.fence))
-            return STATUS_USAGE;
-    }
+    int status = options_read(rows, sizeof(rows) / sizeof(rows[0]), true, usage, argc, argv);
+    if (status != 0)
+        return status - 1;
     release.name = optind < argc ? argv[optind] : NULL;
     if (argc - optind > 1 || (!release.name && release.id == 0 && release.fence == 0)) {
         cli_complain("expected --id ID, --fence TOKEN or NAME; 'redlock release --help' tells more");
         return STATUS_USAGE;
     }
-    int status = cli_connect(cli, &release.list.connection);
+    status = cli_connect(cli, &release.list.connection);
     if (status == STATUS_DONE)
         status = listing_leases(&release.list, find, &release);
     redlock_close(release.list.connection);

@@ -10,6 +10,7 @@
 
 #include "cli.h"
 #include "leadership.h"
+#include "options.h"
 
 struct watching {
     bool json;
@@ -100,21 +101,13 @@ int cli_watch(const struct cli *cli, int argc, char **argv) {
         "holder (host:agent:pid; nobody; unknown when no majority of the nodes can tell), the host, the\n"
         "fencing token, since when, and its data. Goes on when the agent is restarted, until SIGINT or\n"
         "SIGTERM comes, or nobody reads any more.\n";
-    static const struct option known[] = {
-        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
     struct watching watching = {0};
     const struct sigaction stop = {.sa_handler = on_stop};
-    int option;
+    const struct options_row rows[] = {{"json", 0, OPTIONS_FLAG, &watching.json}};
 
-    while ((option = cli_option(argc, argv, ":h", known)) >= 0) {
-        if (option == 'h') {
-            (void) fputs(usage, stdout);
-            return STATUS_DONE;
-        }
-        if (option != 'j')
-            return STATUS_USAGE;
-        watching.json = true;
-    }
+    int status = options_read(rows, 1, true, usage, argc, argv);
+    if (status != 0)
+        return status - 1;
     if (optind == argc) {
         cli_complain("expected NAME...; 'redlock watch --help' tells more");
         return STATUS_USAGE;

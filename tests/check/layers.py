@@ -16,6 +16,8 @@ PURE_SYSTEM = {"assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "
 LIBRARY = ("resp.h", "agent-clock.h", "client.h", "redlock.h", "connection.h", "connection-internal.h",
            "deadline-view.h", "lease.h", "lease-events.h", "observe.h", "request.h", "sized.h",
            "spin-budget.h", "spin-wait.h", "value.h")
+COMMAND = tuple(name for name in os.listdir(os.path.join(SOURCE, "client-lib", "cli"))
+                if name.endswith(".h"))
 
 # Directory: (project headers by prefix, system headers; None: any)
 LAYERS = {
@@ -28,10 +30,7 @@ LAYERS = {
     "agent/dev": (("base/", "config/config.h", "io/loop/clock.h", "io/loop/log.h", "dev/"), None),
     "agent": (("base/", "io/", "config/config.h", "dev/dev.h"), None),
     "client-lib": (LIBRARY, None),
-    "client-lib/cli": (LIBRARY + ("cli.h", "group-witness.h", "guard.h", "job.h", "json.h",
-                                  "leadership.h", "linger.h", "listing.h", "notify.h", "process-tree.h",
-                                  "run.h", "signal-relay.h", "unit-cgroup.h", "unit-guard.h", "utf8.h",
-                                  "waiting.h"), None),
+    "client-lib/cli": (LIBRARY + COMMAND, None),
 }
 
 # Where more care is due than a directory shows.

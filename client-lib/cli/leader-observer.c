@@ -1,0 +1,60 @@
+#include "leader-observer.h"
+
+#include <stdio.h>
+
+#include "redlock.h"
+
+enum { ANSWER_TIMEOUT_MS = 250 };
+
+static void on_leader(struct redlock *connection, const struct redlock_sighting *sighting, void *userdata) {
+    struct leader_observer *observer = userdata;
+    const char *holder = sighting->host[0] ? sighting->host : sighting->holder;
+    bool is_new = sighting->leadership == REDLOCK_LEADER_HELD && sighting->fence != observer->fence;
+
+    (void) connection;
+    switch (sighting->leadership) {
+    case REDLOCK_LEADER_HELD:
+        if (sighting->type[0])
+            (void) snprintf(observer->text, sizeof(observer->text), "no lock: its Redis key is of type %s",
+                            sighting->type);
+        else
+            (void) snprintf(observer->text, sizeof(observer->text), "%s leads", holder);
+        observer->fence = sighting->fence;
+        break;
+    case REDLOCK_LEADER_NONE:
+        (void) snprintf(observer->text, sizeof(observer->text), "nobody leads");
+        break;
+    case REDLOCK_LEADER_UNKNOWN:
+        (void) snprintf(observer->text, sizeof(observer->text), "nobody can tell who leads");
+        break;
+    }
+    observer->on_change(observer->userdata, is_new);
+}
+
+void leader_observer_start(struct leader_observer *observer, const char *socket_path, const char *name) {
+    static const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .leader = on_leader};
+
+    int error = redlock_connect(socket_path, &observer->connection);
+    if (error == REDLOCK_OK) {
+        redlock_set_answer_timeout(observer->connection, ANSWER_TIMEOUT_MS);
+        redlock_set_callbacks(observer->connection, &callbacks, observer);
+        error = redlock_observe(observer->connection, name);
+    }
+    if (error != REDLOCK_OK)
+        leader_observer_stop(observer);
+}
+
+void leader_observer_dispatch(struct leader_observer *observer) {
+    if (observer->connection && redlock_dispatch(observer->connection) != REDLOCK_OK)
+        leader_observer_stop(observer);
+}
+
+int leader_observer_fd(const struct leader_observer *observer) {
+    return observer->connection ? redlock_fd(observer->connection) : -1;
+}
+
+void leader_observer_stop(struct leader_observer *observer) {
+    redlock_close(observer->connection);
+    observer->connection = NULL;
+    observer->text[0] = '\0';
+}

@@ -1,0 +1,36 @@
+/* The options of a subcommand, as a table with a row for each. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum options_kind {
+    OPTIONS_FLAG,     /* bool: becomes true; without a value: accepted, and does nothing */
+    OPTIONS_ZERO,     /* int64_t: becomes 0 */
+    OPTIONS_TEXT,     /* const char * or const void * */
+    OPTIONS_DURATION, /* int64_t, in ms, up to 2^31-1: ".5", "1.5", "500ms", "10s", "2m", "1h"; a bare number
+                         is seconds */
+    OPTIONS_STATUS,   /* int: an exit status */
+    OPTIONS_NUMBER,   /* uint64_t from 1 to 2^53-1: an id or a token */
+};
+
+enum { OPTIONS_ROWS_MAX = 24 };
+
+/* Rows with the same value are names of the same option. */
+struct options_row {
+    const char *name; /* without "--" */
+    char letter;      /* 0: none */
+    enum options_kind kind;
+    void *value;
+};
+
+/* Reads all options of argv; with `mixed` also those behind other arguments. Adds -h and --help, which print
+ * `usage`. 0, and optind is the index of the first other argument; or 1 + the exit status to end with, a
+ * mistake reported. */
+int options_read(const struct options_row *rows, size_t n_rows, bool mixed, const char *usage, int argc,
+                 char **argv);
+
+/* A duration from elsewhere, such as an environment variable; `what` names it in the message about a
+ * mistake. */
+bool options_duration(const char *what, const char *text, int64_t *ret_ms);

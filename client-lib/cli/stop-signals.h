@@ -1,0 +1,23 @@
+/* SIGTERM, SIGINT and SIGHUP, which end `redlock hold`, as a descriptor; SIGCHLD wakes it as well. A signal
+ * that was ignored at the start, by nohup(1) or for a job in the background, stays ignored. */
+#pragma once
+
+#include <signal.h>
+#include <stdbool.h>
+
+struct stop_signals {
+    int fd; /* readable when stop_signals_read() has work */
+    int count;
+    sigset_t set;
+};
+
+/* 0 or a negative errno. Blocks the signals. */
+int stop_signals_init(struct stop_signals *signals);
+void stop_signals_deinit(struct stop_signals *signals);
+
+/* While `in` is true, one of these signals ends the process at once: for calls that may take long while no
+ * lease is held. */
+void stop_signals_let_in(const struct stop_signals *signals, bool in);
+
+/* Counts the signals that have come. */
+void stop_signals_read(struct stop_signals *signals);
