@@ -39,8 +39,7 @@ int multi_write_write(const struct multi_write *burst, struct multi_write_write 
     long submitted = syscall(SYS_io_submit, burst->context, n, list);
     if (submitted < 0)
         return -errno;
-    /* A socket that never blocks is done by now: this takes what is there, and does not wait. Where it does
-     * after all, a signal may end that. */
+    /* Writes to non-blocking sockets are complete by now: io_getevents(2) does not wait. */
     long done = 0;
     while (done < submitted) {
         long taken = syscall(SYS_io_getevents, burst->context, submitted - done, submitted - done,
@@ -48,7 +47,7 @@ int multi_write_write(const struct multi_write *burst, struct multi_write_write 
         if (taken < 0 && errno == EINTR)
             continue;
         if (taken <= 0)
-            abort(); /* nobody knows what was written, and it must not go twice */
+            abort(); /* the bytes written are unknown, and must not be sent twice */
         done += taken;
     }
     for (long i = 0; i < done; i++)

@@ -1,9 +1,9 @@
-/* Writes to several sockets in one system call: to nodes, and to clients.
+/* Writes to several sockets by one system call, io_submit(2): to nodes and to clients.
  *
- * Between two calls of write(2) the kernel may let run whom the first one has woken: on two cores the last
- * of five nodes got its request a whole script later than the first, while the other core had nothing to do.
- * Linux has one call for many sockets that needs neither threads nor waiting: io_submit(2) writes to a
- * socket at once. Where it can't be had, nothing is lost: what was not written here, write(2) writes. */
+ * Between two calls of write(2) the kernel may run the receiver that the first one wakes: on two cores, the
+ * last of five nodes got its request a whole script later than the first, while the other core was idle.
+ * io_submit(2) writes to sockets at once, without threads. Where the kernel or a sandbox denies it, write(2)
+ * serves. */
 #pragma once
 
 #include <stddef.h>
@@ -13,18 +13,18 @@
 enum { MULTI_WRITE_MAX = 16 };
 
 struct multi_write {
-    unsigned long context; /* 0: this kernel, or sandbox, has none */
+    unsigned long context; /* 0: io_submit(2) is denied */
 };
 
 void multi_write_init(struct multi_write *burst);
 void multi_write_deinit(struct multi_write *burst);
 
 struct multi_write_write {
-    int socket; /* that never blocks */
+    int socket; /* non-blocking */
     const struct iovec *pieces;
     size_t n_pieces;
-    ssize_t done; /* afterwards: bytes written, or a negative errno */
+    ssize_t done; /* result: bytes written, or a negative errno */
 };
 
-/* Tries each of them, at most MULTI_WRITE_MAX. 0, or a negative errno when none was tried. */
+/* Tries all writes, at most MULTI_WRITE_MAX. 0, or a negative errno if none was tried. */
 int multi_write_write(const struct multi_write *burst, struct multi_write_write *writes, size_t n);

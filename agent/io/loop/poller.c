@@ -14,16 +14,16 @@
 
 enum {
     BATCH = 64,
-    SPIN_NS = 100 * 1000,  /* to be woken costs some 10 to 50 µs */
+    SPIN_NS = 100 * 1000,  /* a wake-up costs some 10 to 50 µs */
     SETTLE_ROUNDS_MAX = 8, /* of a turn */
 };
 
 struct poller {
     int epoll_fd;
     sd_event *event;
-    bool looks;                     /* for work, before it sleeps */
-    struct spin_budget spin_budget; /* meanwhile */
-    bool unsettled;                 /* there is more to do than this turn had the time for */
+    bool looks; /* before it sleeps */
+    struct spin_budget spin_budget;
+    bool unsettled; /* settle() has more to do */
     struct poller_hooks hooks;
     void *userdata;
 };
@@ -56,15 +56,16 @@ struct poller *poller_free(struct poller *poller) {
     return NULL;
 }
 
-/* Serves what sd-event has, and leaves it armed: its descriptor becomes readable when it has more. 1 when it
- * had nothing, 2 when it had, or when it has finished, 0 or the negative errno that it finished with. */
+/* Dispatches what sd-event has ready, and leaves it armed: its descriptor becomes readable for the next
+ * event. 1 if nothing was ready, 2 if something was; or, when sd-event has finished, 0 or its negative exit
+ * code. */
 static int serve_event(sd_event *event) {
     int outcome = 1, code;
 
     for (;;) {
         bool armed = sd_event_get_state(event) == SD_EVENT_ARMED;
         if (!armed)
-            (void) loop_touched(); /* this has it all */
+            (void) loop_touched(); /* sd_event_prepare() takes all changes */
         int r = armed ? sd_event_wait(event, 0) : sd_event_prepare(event);
         if (r < 0)
             return r;
@@ -85,8 +86,8 @@ static int serve_event(sd_event *event) {
     }
 }
 
-/* Settles, and lets sd-event have what was armed by that, until nothing new comes of it; but mail and
- * sockets get their turn in between. */
+/* Settles and dispatches sd-event until nothing new follows. The rounds are limited, so that mailboxes and
+ * sockets get their turn. */
 static int settle(struct poller *poller) {
     poller->unsettled = false;
     for (unsigned round = 0; round < SETTLE_ROUNDS_MAX; round++) {
@@ -105,8 +106,7 @@ static int turn(struct poller *poller, const struct epoll_event *events, int n) 
 
     for (int i = 0; i < n; i++)
         event_ready |= !events[i].data.ptr;
-    /* Deadlines first, then messages, then sockets. Nobody settles before the last of them: a target whose
-     * event was taken must not be freed yet. */
+    /* Deadlines first, then messages, then sockets. settle() comes last, because it may free targets. */
     if (event_ready) {
         int r = serve_event(poller->event);
         if (r <= 0)
@@ -121,8 +121,8 @@ static int turn(struct poller *poller, const struct epoll_event *events, int n) 
     return settle(poller);
 }
 
-/* Looks for something to do for a while, and lets others run meanwhile. The number of events, which is 0 for
- * mail and for nothing, or -1. */
+/* Polls for a while, and yields to other threads in between. The number of events (0 also if mail waits), or
+ * -1. */
 static int look_for_work(struct poller *poller, struct epoll_event *events, instant_ns begun_ns) {
     instant_ns now_ns = begun_ns;
 
@@ -149,7 +149,7 @@ static int wait_for_work(struct poller *poller, struct epoll_event *events) {
         n = look_for_work(poller, events, begun_ns);
     if (n == 0 && !poller->hooks.mail_waits(poller->userdata, true))
         n = epoll_wait(poller->epoll_fd, events, BATCH, -1);
-    /* Staying awake pays where sleep would have been short. */
+    /* Spinning pays where the sleep would be short. */
     poller->looks = clock_now_ns() - begun_ns <= SPIN_NS;
     return n;
 }

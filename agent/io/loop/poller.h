@@ -1,10 +1,9 @@
-/* A thread's turns: an epoll set of its own for what is hot (clients, nodes, mailboxes), with the sd-event
- * loop inside of it for timers, signals and what is rare.
+/* A thread's loop: an epoll set for clients, nodes and mailboxes, with the sd-event loop as a member for
+ * timers, signals and rare events.
  *
- * This way round, a turn costs one epoll_wait(2) and takes what is ready by the batch; sd-event alone would
- * serve one source a turn, and as the outer one it would cost a second wait and, for the kernel, hide who
- * woke whom: a thread that is woken by another is best run on the same core, since that one goes to sleep.
- */
+ * So a turn costs one epoll_wait(2) and takes ready descriptors in a batch. sd-event alone serves one source
+ * a turn; as the outer loop it would cost a second wait, and hide from the kernel which thread wakes which:
+ * a woken thread runs best on the core of the waking one, which is about to sleep. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,15 +12,15 @@
 
 struct poller;
 
-/* Embedded in what is watched, which must live until the settling step after its last event. */
+/* Embedded in what is watched, which must live until the settle() after its last event. */
 struct poller_target {
     void (*on_events)(struct poller_target *target, uint32_t events);
 };
 
 struct poller_hooks {
-    /* Takes what is in the mailboxes: called in every turn, before the descriptors. */
+    /* Takes the messages in the mailboxes: in every turn, before the descriptors. */
     void (*mail)(void *userdata);
-    /* Whether there is any. With `sleeping`, the poller is about to sleep: whoever posts from now on wakes
+    /* Whether there is a message. With `sleeping`, the poller is about to sleep, and the next post must wake
      * it. */
     bool (*mail_waits)(void *userdata, bool sleeping);
     /* Ends every turn, so that handlers need not. A negative return ends poller_run(). */
@@ -31,10 +30,10 @@ struct poller_hooks {
 /* 0 or a negative errno. */
 int poller_new(sd_event *event, const struct poller_hooks *hooks, void *userdata, struct poller **ret);
 
-/* The watched descriptors stay their owners'. NULL is fine. Returns NULL. */
+/* Watched descriptors stay open. NULL is fine. Returns NULL. */
 struct poller *poller_free(struct poller *poller);
 
-/* Runs until loop_exit(): its code. Or a negative errno, when something failed that must not. */
+/* Runs until loop_exit(), and returns its code; or a negative errno after an unexpected failure. */
 int poller_run(struct poller *poller);
 
 int poller_add(struct poller *poller, int fd, uint32_t events, struct poller_target *target);
