@@ -1,4 +1,4 @@
-/* How extensions are spaced: a shard and one node with given time, which grants everything. */
+/* The spacing of extensions: a shard with given time, and one node that grants everything. */
 
 #include <assert.h>
 #include <sys/mman.h>
@@ -19,8 +19,8 @@ static struct world {
     uint32_t n_tickets;
     instant_ns asked_ns[2 * LEASES_MAX]; /* by item: its last request */
     uint32_t names;                      /* extended in this turn */
-    int64_t longest_ns;                  /* between two of a lease */
-    uint32_t ended;                      /* reports of any other kind than of a grant or an extension */
+    int64_t longest_ns;                  /* between two extensions of a lease */
+    uint32_t ended;                      /* reports of other kinds than granted and extended */
     uint32_t lost;
 } world;
 
@@ -107,7 +107,7 @@ static void answer_all(void) {
     world.n_tickets = 0;
 }
 
-/* What happened between two instants. */
+/* The counts between two instants. */
 struct span {
     uint32_t turns, calls, names;
     uint32_t most_names; /* of a turn */
@@ -152,7 +152,7 @@ static struct span pass(int64_t duration_ns) {
     return span;
 }
 
-/* Takes so many, evenly in this time, with requests from `first` on. */
+/* Acquires so many leases, evenly in this time, with requests from `first` on. */
 static void take(uint64_t first, uint32_t count, uint32_t ttl_ms, int64_t within_ns) {
     instant_ns begun_ns = world.now_ns;
     struct command command = {.kind = COMMAND_CONTEND,
@@ -175,12 +175,12 @@ static void test_few(void) {
     take(1, 1000, TTL_MS, PERIOD_NS);
     (void) pass(2 * PERIOD_NS);
     const struct span span = pass(10 * PERIOD_NS);
-    ok(span.turns <= 10 * 3, "1,000 leases are extended in at most 3 turns a period (%u in ten)",
+    ok(span.turns <= 10 * 3, "1,000 leases are extended in at most 3 turns an interval (%u in ten)",
        span.turns);
     ok(span.names >= span.calls * 120, "with 120 names or more in a call (%u in %u)", span.names,
        span.calls);
     ok(span.names <= 10 * 1100,
-       "and each hardly more often than after three eighths of its ttl (%u in ten periods)", span.names);
+       "and each hardly more often than after three eighths of its ttl (%u in ten intervals)", span.names);
     ok(world.longest_ns <= PERIOD_NS + NS_PER_MS, "but never later");
     is_int(world.ended, 0, "none is lost");
 }
@@ -190,7 +190,8 @@ static void test_very_few(void) {
     take(1, 20, TTL_MS, PERIOD_NS);
     (void) pass(2 * PERIOD_NS);
     const struct span span = pass(10 * PERIOD_NS);
-    ok(span.turns <= 10 * 5, "20 leases are extended in at most 5 turns a period (%u in ten)", span.turns);
+    ok(span.turns <= 10 * 5, "20 leases are extended in at most 5 turns an interval (%u in ten)",
+       span.turns);
 }
 
 static void test_one_at_a_time(void) {
@@ -198,12 +199,12 @@ static void test_one_at_a_time(void) {
     take(1, 1, TTL_MS, NS_PER_MS);
     const instant_ns granted_ns = world.asked_ns[0];
     (void) pass(PERIOD_NS / 10 * 9 - 2 * NS_PER_MS);
-    ok(world.asked_ns[0] == granted_ns, "one alone is not extended before nine tenths of its interval");
+    ok(world.asked_ns[0] == granted_ns, "a single lease is not extended before nine tenths of its interval");
     (void) pass(PERIOD_NS / 10 + 3 * NS_PER_MS);
     ok(world.asked_ns[0] > granted_ns, "but after three eighths of its ttl at the latest");
 }
 
-/* Taken together, as after a start. */
+/* All acquired at once, as after a start. */
 static void test_crowd(uint32_t count, int64_t within_ms) {
     world_begin();
     take(1, count, TTL_MS, within_ms * NS_PER_MS);
@@ -216,13 +217,13 @@ static void test_crowd(uint32_t count, int64_t within_ms) {
                   count, (int) within_ms, first.most_in_100_ms, second.most_in_100_ms, span.most_in_100_ms,
                   fair);
     ok(second.most_in_100_ms <= 7 * fair || second.most_in_100_ms <= 2 * EXTENSION_TURN_NAMES,
-       "%u leases taken together part at once: two turns, or seven times their share", count);
+       "%u leases of one instant part at once: two turns, or seven times their share", count);
     ok(span.most_in_100_ms <= 2 * fair + EXTENSION_TURN_NAMES,
-       "some periods later they are spread over a period");
+       "some intervals later they are spread over an interval");
     ok(span.most_in_10_ms <= 2 * EXTENSION_TURN_NAMES, "no 10 ms has more than two turns' names");
     ok(span.most_names <= EXTENSION_TURN_NAMES, "and no turn more than %u", EXTENSION_TURN_NAMES);
     ok(span.names >= span.calls * 126, "their calls are full (%u names in %u)", span.names, span.calls);
-    ok(span.names <= 2 * count / 10 * 11, "each is extended hardly more often than it must be");
+    ok(span.names <= 2 * count / 10 * 11, "each is extended hardly more often than necessary");
     ok(world.longest_ns <= PERIOD_NS + 300 * NS_PER_MS, "nor later than the crowd can be served (%d ms)",
        (int) ((world.longest_ns - PERIOD_NS) / NS_PER_MS));
     is_int(world.ended, 0, "none is lost");
@@ -238,7 +239,7 @@ static void test_mixed(void) {
     const struct span span = pass(30 * NS_PER_S);
     const uint32_t must = COUNT * 80 + COUNT * 8 / 3;
     ok(span.names <= must / 4 * 5,
-       "leases of different ttls: each hardly more often than it must be (%u, %u)", span.names, must);
+       "leases of different ttls: each hardly more often than necessary (%u, %u)", span.names, must);
     ok(span.names >= span.calls * 100, "in calls that are nearly full (%u names in %u)", span.names,
        span.calls);
     is_int(world.ended, 0, "none is lost");

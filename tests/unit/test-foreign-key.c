@@ -1,5 +1,5 @@
-/* Keys that a killed process of this agent left to nobody: deleted where they are met, and nothing else is.
- */
+/* Orphans: keys that a killed process of this agent left. They are deleted where they are met, and no
+ * others. */
 
 #include <assert.h>
 
@@ -9,10 +9,9 @@
 #define HEX "0001020304050607ff090a0b0c0d0e0f10111213"
 #define REST ":web1:00c0ffee:42:1000:data"
 
-/* The process before this one; now and then some of its leases are not over yet. */
+/* The process before this one. Until `from_ns` some of its leases are not over. */
 static void succeed(instant_ns from_ns) {
-    struct shard_predecessor predecessor = {.from_ns = from_ns,
-                                                  .until_ns = harness.now_ns + 20 * NS_PER_S};
+    struct shard_predecessor predecessor = {.from_ns = from_ns, .until_ns = harness.now_ns + 20 * NS_PER_S};
 
     lock_value_identify(&predecessor.identity, "web1", "00c0ffee");
     shard_succeed(&harness.shard, &predecessor);
@@ -24,7 +23,7 @@ static void meet(unsigned node, const struct sent *sent, const char *value) {
                   .kind = VOTE_FOREIGN, .text = value, .text_length = strlen(value), .ttl_left_ms = 5000});
 }
 
-/* How many nodes are told to delete a key when one attempt meets this value at a node. */
+/* The number of deletions after one attempt meets this value at a node. */
 static unsigned deleted(const char *value) {
     contend(1, true);
     meet(1, last_sent(OPERATION_ACQUIRE), value);
@@ -34,19 +33,19 @@ static unsigned deleted(const char *value) {
 static void test_deleted(void) {
     shard_harness_begin(3);
     succeed(0);
-    is_int(deleted(HEX REST), 1, "a key of the former process, which nobody believes in, is deleted");
+    is_int(deleted(HEX REST), 1, "an orphan of the former process is deleted");
     const struct sent release = *last_sent(OPERATION_RELEASE);
     is_int(release.nodes, 1 << 1, "at the node that showed it, and at no other");
     ok(release.orphan && release.secret[0] == 0 && release.secret[8] == 0xff && release.secret[19] == 0x13 &&
            strcmp(release.tail, REST) == 0,
-       "rule 8: by its very value, with the former process's name");
+       "rule 8: by its very value, with the former process's identity");
     vote(1, &release, VOTE_YES);
     struct sent attempt = *last_sent(OPERATION_ACQUIRE);
     vote(0, &attempt, VOTE_YES);
     vote(2, &attempt, VOTE_YES);
-    is_int(count_reports(REPORT_GRANTED), 1, "a majority without it grants, as ever");
+    is_int(count_reports(REPORT_GRANTED), 1, "a majority without that node grants as usual");
     pass_ms(20000);
-    is_int(count_reports(REPORT_RELEASED), 0, "nobody hears of the deletion");
+    is_int(count_reports(REPORT_RELEASED), 0, "the deletion is not reported");
 }
 
 static void test_one_try(void) {
@@ -56,10 +55,10 @@ static void test_one_try(void) {
     struct sent attempt = *last_sent(OPERATION_ACQUIRE);
     meet(0, &attempt, HEX REST);
     meet(1, &attempt, HEX REST);
-    ok(!last_report(REPORT_FAILED), "who tries once is not told that nobody's key is in its way");
+    ok(!last_report(REPORT_FAILED), "a request with one try does not fail for orphans");
     pass_ms(100);
     struct sent again = *last_sent(OPERATION_ACQUIRE);
-    ok(again.ticket != attempt.ticket, "its attempt is made again");
+    ok(again.ticket != attempt.ticket, "its attempt is repeated");
     for (unsigned node = 0; node < 3; node++)
         vote(node, &again, VOTE_YES);
     ok(last_report(REPORT_GRANTED), "and finds the name free");
@@ -71,7 +70,7 @@ static void test_one_try(void) {
     vote(0, &attempt, VOTE_FOREIGN);
     vote(1, &attempt, VOTE_FOREIGN);
     ok(last_report(REPORT_FAILED) && last_report(REPORT_FAILED)->failure == FAILURE_BUSY,
-       "while another's is as ever");
+       "it fails for another's keys as usual");
 }
 
 static void test_left_alone(void) {
@@ -98,14 +97,14 @@ static void test_left_alone(void) {
     is_int(deleted(HEX REST), 0, "without a former process nothing is deleted");
     shard_harness_begin(3);
     succeed(harness.now_ns + 5 * NS_PER_S);
-    is_int(deleted(HEX REST), 0, "nor while some of its leases may be believed in");
+    is_int(deleted(HEX REST), 0, "nor while clients may consider some of its leases valid");
     pass_ms(5000);
     meet(1, last_sent(OPERATION_ACQUIRE), HEX REST);
     is_int(count_sent(OPERATION_RELEASE) > 0, 1, "but from then on");
     shard_harness_begin(3);
     succeed(0);
     harness.now_ns += 20 * NS_PER_S;
-    is_int(deleted(HEX REST), 0, "nor when its last key has ended: whoever answers so does not delete");
+    is_int(deleted(HEX REST), 0, "nor after its last key has ended");
     shard_harness_begin(3);
     succeed(0);
     contend(1, true);
@@ -115,7 +114,7 @@ static void test_left_alone(void) {
                              .text = HEX REST,
                              .text_length = strlen(HEX REST),
                              .ttl_left_ms = -1});
-    is_int(count_sent(OPERATION_RELEASE), 0, "what is no lock is left alone");
+    is_int(count_sent(OPERATION_RELEASE), 0, "a key that is no lock is left alone");
 }
 
 static void test_long_value(void) {
@@ -129,10 +128,10 @@ static void test_long_value(void) {
     value[SHARED_STRING_BYTES_MAX - 1 + strlen(HEX)] = '\0';
     shard_harness_begin(3);
     succeed(0);
-    is_int(deleted(value), 1, "the longest that can be is deleted");
+    is_int(deleted(value), 1, "the longest possible one is deleted");
 }
 
-/* While the nodes' answers are late, each attempt meets it again. */
+/* While the nodes' answers are late, each attempt meets the orphan again. */
 static void test_many(void) {
     shard_harness_begin(3);
     succeed(0);
@@ -141,13 +140,14 @@ static void test_many(void) {
         const struct sent *attempt = last_sent(OPERATION_ACQUIRE);
         meet(0, attempt, HEX REST);
         vote(1, attempt, VOTE_FOREIGN);
-        vote(2, attempt, VOTE_YES);                      /* too late; without it, the node would be slow */
-        vote(2, last_sent(OPERATION_RELEASE), VOTE_YES); /* an undo */
+        vote(2, attempt, VOTE_YES); /* too late, but without it the node would be slow */
+        vote(2, last_sent(OPERATION_RELEASE), VOTE_YES); /* an undo record */
         harness.n_sends = 0;
         while (!last_sent(OPERATION_ACQUIRE))
             pass_ms(1);
     }
-    is_int(harness.shard.leases.taken, 2, "a deletion without an answer is one, however often it is met");
+    is_int(harness.shard.leases.taken, 2,
+           "a deletion without an answer stays one, however often the orphan is met");
     meet(1, last_sent(OPERATION_ACQUIRE), HEX REST);
     is_int(last_sent(OPERATION_RELEASE)->nodes, 1 << 1, "at another node, too");
     is_int(harness.shard.leases.taken, 2, "and is still one");
@@ -161,8 +161,8 @@ static void test_held(void) {
     struct sent extension = pass_to_extension();
     vote(0, &extension, VOTE_YES);
     meet(2, &extension, HEX REST);
-    is_int(count_sent(OPERATION_RELEASE), 1, "met under a held lease it is deleted, too");
-    is_int(harness.strangers, 0, "and nobody is told of a stranger");
+    is_int(count_sent(OPERATION_RELEASE), 1, "an orphan that an extension meets is deleted, too");
+    is_int(harness.strangers, 0, "and not reported as foreign");
     vote(1, &extension, VOTE_YES);
 
     shard_harness_begin(3);
@@ -171,14 +171,14 @@ static void test_held(void) {
     extension = pass_to_extension();
     vote(0, &extension, VOTE_YES);
     meet(2, &extension, "");
-    is_int(harness.strangers, 0, "a value that is not told is likely one, for a while");
+    is_int(harness.strangers, 0, "a foreign key without its value is likely an orphan, for a while");
     shard_harness_begin(3);
     succeed(0);
     hold(1);
     extension = pass_to_extension();
     vote(0, &extension, VOTE_YES);
     meet(2, &extension, "somebody");
-    is_int(harness.strangers, 1, "another's is told of");
+    is_int(harness.strangers, 1, "another's is reported");
 }
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* Resuming in the core: a lease is taken over where a majority shows that it stands, and nowhere else. */
+/* Resuming in the core: where a majority shows that the lease stands, and nowhere else. */
 
 #include <assert.h>
 
@@ -38,7 +38,7 @@ static void test_majority_shows_it(void) {
     shard_harness_begin(5);
     resume(1, true);
     const struct sent sent = *last_sent(OPERATION_ADOPT);
-    is_int(sent.nodes, 0x1f, "all nodes are asked at the same time");
+    is_int(sent.nodes, 0x1f, "all nodes are asked at once");
     is_int(sent.secret[0], SECRET_BYTE, "for the lease's own value");
     instant_ns sent_ns = harness.now_ns;
     pass_ms(7);
@@ -50,10 +50,10 @@ static void test_majority_shows_it(void) {
     is_int(count_reports(REPORT_GRANTED), 1, "three of five are one");
     vote(4, &sent, VOTE_FREE);
     is_int(last_report(REPORT_GRANTED)->deadline_ns, validity_deadline_ns(sent_ns, TTL_MS),
-           "the deadline counts from before the first send, whatever the client believed");
+           "the deadline counts from before the first send, whatever the client considered it to be");
     const struct sent extension = pass_to_extension();
     is_int(extension.nodes, 0x1f,
-           "from then on it is extended like any other, and missing keys are repaired");
+           "from then on the lease is extended like any other, and missing keys are repaired");
     is_int(extension.secret[0], SECRET_BYTE, "with the same value");
 }
 
@@ -62,11 +62,11 @@ static void test_ended(void) {
     resume(1, true);
     struct sent sent = *last_sent(OPERATION_ADOPT);
     vote(0, &sent, VOTE_FREE);
-    ok(!last_report(REPORT_FAILED), "one of three that has lost the key is not yet the end");
+    ok(!last_report(REPORT_FAILED), "one of three nodes without the key does not end the lease");
     vote(1, &sent, VOTE_FOREIGN);
-    ok(failed_with(FAILURE_NOT_HELD), "two are: it has ended, though it was to be tried on");
+    ok(failed_with(FAILURE_NOT_HELD), "two do: the lease has ended, and is not tried again");
     is_string(harness.texts[harness.n_reports - 1], "it has ended: 2 of 3 nodes have its key no more",
-              "and that is said");
+              "and the text says so");
     vote(2, &sent, VOTE_YES);
     pass_ms(2 * TTL_MS);
     is_int(count_sent(OPERATION_RELEASE), 0, "rule 8: a failed resume deletes nothing");
@@ -79,11 +79,12 @@ static void test_out_of_reach(void) {
     node_trust_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "connection refused", harness.now_ns);
     node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "connection refused", harness.now_ns);
     resume(1, false);
-    ok(failed_with(FAILURE_NO_QUORUM), "one try with one of three nodes: no quorum, which is not the end");
+    ok(failed_with(FAILURE_NO_QUORUM),
+       "one try with one of three nodes is no quorum, which does not end the lease");
     harness.n_reports = 0;
     resume(2, true);
     pass_ms(1000);
-    ok(!last_report(REPORT_FAILED) && !last_sent(OPERATION_ADOPT), "otherwise it waits for them");
+    ok(!last_report(REPORT_FAILED) && !last_sent(OPERATION_ADOPT), "otherwise it waits for the nodes");
     node_joins(1);
     pass_ms(6);
     const struct sent sent = *last_sent(OPERATION_ADOPT);
@@ -100,7 +101,7 @@ static void test_tried_again(void) {
     vote(0, &first, VOTE_YES);
     vote(1, &first, VOTE_CUT);
     pass_ms(101);
-    ok(!last_report(REPORT_FAILED), "no answer in time: nobody knows");
+    ok(!last_report(REPORT_FAILED), "without answers in time the outcome is open");
     pass_ms(75);
     is_int(count_sent(OPERATION_ADOPT), 2, "so it is tried again");
     struct sent second = *last_sent(OPERATION_ADOPT);
@@ -137,7 +138,7 @@ static void test_withdrawn(void) {
     struct sent sent = *last_sent(OPERATION_ADOPT);
     vote(0, &sent, VOTE_YES);
     command(COMMAND_FORGET, 1);
-    ok(last_report(REPORT_RELEASED), "a resume that nobody waits for is over");
+    ok(last_report(REPORT_RELEASED), "a withdrawn resume is over");
     vote(1, &sent, VOTE_YES);
     ok(!last_report(REPORT_GRANTED), "later votes change nothing");
     shard_harness_begin(3);
@@ -147,12 +148,13 @@ static void test_withdrawn(void) {
     vote(1, &sent, VOTE_YES);
     command(COMMAND_FORGET, 1);
     pass_ms(2 * TTL_MS);
-    is_int(count_sent(OPERATION_RELEASE), 0, "rule 8: nor is a key deleted when the grant crossed it");
+    is_int(count_sent(OPERATION_RELEASE), 0,
+           "rule 8: nor is a key deleted when the grant crossed the withdrawal");
     is_int(harness.shard.leases.taken, 0, "its keys end by their ttl");
     shard_harness_begin(3);
     resume(1, true);
     command(COMMAND_RELEASE, 1);
-    ok(last_sent(OPERATION_RELEASE), "but the holder may give it up");
+    ok(last_sent(OPERATION_RELEASE), "but the holder may release");
 }
 
 static void test_not_while_it_is_deleted(void) {
@@ -164,13 +166,13 @@ static void test_not_while_it_is_deleted(void) {
     command(COMMAND_RELEASE, 1);
     harness.n_reports = 0;
     resume(2, true);
-    ok(failed_with(FAILURE_NOT_HELD), "what this agent is about to delete it does not resume");
+    ok(failed_with(FAILURE_NOT_HELD), "a lease that this agent is about to delete is not resumed");
     is_int(count_sent(OPERATION_ADOPT), 1, "nor asks for");
     sent = *last_sent(OPERATION_RELEASE);
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_YES);
     resume(3, true);
-    is_int(count_sent(OPERATION_ADOPT), 2, "when that is over, the nodes have the word");
+    is_int(count_sent(OPERATION_ADOPT), 2, "once it is deleted, the nodes decide");
 }
 
 int main(void) {

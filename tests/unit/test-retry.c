@@ -1,5 +1,4 @@
-/* When a request that waits tries again, and what wakes it: by way of a shard with given votes and messages.
- */
+/* Retries and wake-ups of a waiting request, in a shard with given votes and messages. */
 
 #include <assert.h>
 
@@ -12,7 +11,7 @@ static const struct vote held = {.kind = VOTE_FOREIGN,
                                  .text_length = 69,
                                  .ttl_left_ms = 8000};
 
-/* The attempt under way meets the same holder on all nodes. */
+/* The current attempt meets the same holder on all nodes. */
 static void meet_holder(void) {
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     for (unsigned i = 0; i < harness.shard.config.nodes; i++)
@@ -27,7 +26,7 @@ static void freed(unsigned node) {
     shard_freed(&harness.shard, node, 1, harness.now_ns);
 }
 
-/* Waits for a holder, with subscriptions that stand on all nodes. */
+/* Waits for a holder, with subscriptions on all nodes. */
 static void wait_covered(unsigned nodes) {
     shard_harness_begin(nodes);
     contend(1, true);
@@ -47,19 +46,19 @@ static bool tries_within_ms(int64_t ms) {
 static void test_listens(void) {
     shard_harness_begin(5);
     contend(1, true);
-    is_int((int64_t) harness.listens, 0, "a first attempt listens for nothing");
+    is_int((int64_t) harness.listens, 0, "a first attempt has no subscription");
     meet_holder();
-    is_int((int64_t) harness.listens, 1, "one that met a holder and waits does");
+    is_int((int64_t) harness.listens, 1, "a waiting request that met a holder subscribes");
     while (!tries_within_ms(1))
         ;
-    is_int((int64_t) harness.listens, 1, "during the next attempts too");
+    is_int((int64_t) harness.listens, 1, "and stays subscribed during the next attempts");
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_YES);
     ok(last_report(REPORT_GRANTED) && harness.listens == 0, "until it is granted");
     freed(0);
     listening(0, harness.now_ns);
-    ok(true, "what is heard then is nothing");
+    ok(true, "later messages are ignored");
 
     shard_harness_begin(5);
     contend(1, true);
@@ -70,7 +69,7 @@ static void test_listens(void) {
     shard_harness_begin(5);
     contend(1, false);
     meet_holder();
-    is_int((int64_t) harness.listens, 0, "who does not wait does not listen");
+    is_int((int64_t) harness.listens, 0, "a request that does not wait does not subscribe");
 }
 
 static void test_covers(void) {
@@ -80,10 +79,11 @@ static void test_covers(void) {
     pass_ms(1);
     listening(0, harness.now_ns);
     listening(1, harness.now_ns);
-    is_int(count_sent(OPERATION_ACQUIRE), 1, "two of five are listened to: nothing yet");
+    is_int(count_sent(OPERATION_ACQUIRE), 1, "subscriptions on two of five nodes change nothing");
     listening(2, harness.now_ns);
     is_int(count_sent(OPERATION_ACQUIRE), 2,
-           "a majority is: one more attempt at once, since the name may have become free before that");
+           "a majority of subscriptions starts one more attempt at once, since the name may have become "
+           "free before");
     meet_holder();
     listening(3, harness.now_ns);
     is_int(count_sent(OPERATION_ACQUIRE), 2, "and no more than one");
@@ -94,8 +94,8 @@ static void test_covers(void) {
     meet_holder();
     for (unsigned i = 0; i < 5; i++)
         listening(i, begun_ns - 1);
-    is_int(count_sent(OPERATION_ACQUIRE), 1, "subscriptions that stood before the attempt want none");
-    ok(!tries_within_ms(250), "and cover it: it polls rarely");
+    is_int(count_sent(OPERATION_ACQUIRE), 1, "subscriptions from before the attempt start none");
+    ok(!tries_within_ms(250), "and cover it: the request polls rarely");
 
     shard_harness_begin(5);
     contend(1, true);
@@ -106,9 +106,9 @@ static void test_covers(void) {
         ;
     for (unsigned i = 0; i < 3; i++)
         listening(i, harness.now_ns + 1);
-    is_int(count_sent(OPERATION_ACQUIRE), 2, "those that come to stand during an attempt wait for its end");
+    is_int(count_sent(OPERATION_ACQUIRE), 2, "subscriptions that begin during an attempt wait for its end");
     meet_holder();
-    ok(tries_within_ms(1), "and then want another");
+    ok(tries_within_ms(1), "and then start another one");
 }
 
 static void test_woken(void) {
@@ -117,20 +117,20 @@ static void test_woken(void) {
     freed(4);
     freed(2);
     freed(2);
-    is_int(count_sent(OPERATION_ACQUIRE), before, "two of five have told that it is free");
+    is_int(count_sent(OPERATION_ACQUIRE), before, "two of five messages start no attempt");
     freed(0);
-    is_int(count_sent(OPERATION_ACQUIRE), before + 1, "three have: the next attempt begins at once");
-    ok(!last_report(REPORT_GRANTED), "but what was heard is no vote");
+    is_int(count_sent(OPERATION_ACQUIRE), before + 1, "three start the next attempt at once");
+    ok(!last_report(REPORT_GRANTED), "but a message is no vote");
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     vote(0, &sent, VOTE_YES);
     vote(2, &sent, VOTE_YES);
-    ok(!last_report(REPORT_GRANTED), "with two votes and three messages nothing is granted");
+    ok(!last_report(REPORT_GRANTED), "two votes and three messages grant nothing");
     vote(4, &sent, VOTE_YES);
-    ok(last_report(REPORT_GRANTED), "with three it is");
+    ok(last_report(REPORT_GRANTED), "three votes do");
 
     wait_covered(5);
     freed(3);
-    ok(tries_within_ms(10), "one message is enough, a little later");
+    ok(tries_within_ms(10), "one message is enough, after a short grace");
 
     wait_covered(3);
     while (!tries_within_ms(1))
@@ -139,7 +139,7 @@ static void test_woken(void) {
     const struct sent blind = *last_sent(OPERATION_ACQUIRE);
     for (unsigned i = 0; i < 3; i++)
         vote_with(i, blind.ticket, &held);
-    ok(tries_within_ms(10), "a message during an attempt counts for the next");
+    ok(tries_within_ms(10), "a message during an attempt counts for the next one");
 }
 
 static void test_one_free_already(void) {
@@ -154,17 +154,17 @@ static void test_one_free_already(void) {
     unsigned before = count_sent(OPERATION_ACQUIRE);
     freed(3);
     is_int(count_sent(OPERATION_ACQUIRE), before + 1,
-           "two had let it in, a third one is free: a majority, at once");
+           "two votes of the last attempt and one message are a majority: an attempt starts at once");
 }
 
 static void test_polls(void) {
     shard_harness_begin(5);
     contend(1, true);
     meet_holder();
-    ok(tries_within_ms(77), "nobody is listened to: it polls");
+    ok(tries_within_ms(77), "without subscriptions the request polls");
 
     wait_covered(5);
-    ok(!tries_within_ms(250), "a majority is, and the holder is an agent's: it polls rarely");
+    ok(!tries_within_ms(250), "with a majority of subscriptions and an agent as the holder it polls rarely");
     ok(tries_within_ms(500), "but goes on");
 
     wait_covered(5);
@@ -173,25 +173,24 @@ static void test_polls(void) {
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     for (unsigned i = 0; i < 5; i++)
         vote(i, &sent, VOTE_FOREIGN);
-    ok(tries_within_ms(77), "a holder of another kind may leave without a word: it polls");
+    ok(tries_within_ms(77), "another program may delete its key without a message: the request polls");
 
     wait_covered(5);
     pass_ms(1);
     for (unsigned i = 0; i < 3; i++)
         shard_deaf(&harness.shard, i, harness.now_ns);
-    ok(tries_within_ms(77), "the majority is listened to no more: it polls again");
+    ok(tries_within_ms(77), "when the majority ends, the request polls again");
     meet_holder();
-    ok(tries_within_ms(77), "as long as that is so");
+    ok(tries_within_ms(77), "as long as there is none");
     meet_holder();
     unsigned before = count_sent(OPERATION_ACQUIRE);
     pass_ms(1);
     listening(0, harness.now_ns);
-    is_int(count_sent(OPERATION_ACQUIRE), before + 1,
-           "when it is listened to again, there is one more attempt");
+    is_int(count_sent(OPERATION_ACQUIRE), before + 1, "when it is back, there is one more attempt");
 }
 
-/* The next attempt finds so many nodes free, and the holder on three more, with so many ms left; -1: without
- * an expiry. */
+/* So many nodes are free in the next attempt, and three more have the holder, with so many ms left; -1:
+ * without an expiry. */
 static void meet_expiries(unsigned free_nodes, int64_t first, int64_t second, int64_t third) {
     const int64_t ttl_left_ms[] = {first, second, third};
 
@@ -210,43 +209,43 @@ static void meet_expiries(unsigned free_nodes, int64_t first, int64_t second, in
 static void test_expiries(void) {
     wait_covered(3);
     meet_expiries(0, 20, 20, 20);
-    ok(!tries_within_ms(21) && tries_within_ms(2), "when the key that was seen expires, it tries");
+    ok(!tries_within_ms(21) && tries_within_ms(2), "an attempt starts when the key that was met expires");
     meet_holder();
-    ok(!tries_within_ms(250), "and what an earlier attempt saw counts no more");
+    ok(!tries_within_ms(250), "and the times of earlier attempts no longer count");
 
     wait_covered(5);
     meet_expiries(0, 200, 20, 100);
     ok(!tries_within_ms(21) && tries_within_ms(2),
-       "on five nodes when the first of three does: then three may be free");
+       "on five nodes when the first of three expires: then three may be free");
 
     wait_covered(5);
     meet_expiries(2, 200, 20, 100);
-    ok(!tries_within_ms(21) && tries_within_ms(2), "or with two that are free already");
+    ok(!tries_within_ms(21) && tries_within_ms(2), "or with two nodes that are free already");
 
     wait_covered(5);
     meet_expiries(0, -1, 20, -1);
-    ok(!tries_within_ms(21) && tries_within_ms(2), "it may be the only one that will");
+    ok(!tries_within_ms(21) && tries_within_ms(2), "the first expiry may be the only one");
 
     wait_covered(4);
     meet_expiries(0, 150, 20, 200);
-    ok(!tries_within_ms(151) && tries_within_ms(2), "on four when the second of three does");
+    ok(!tries_within_ms(151) && tries_within_ms(2), "on four nodes when the second of three expires");
 
     wait_covered(3);
     node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
     meet_expiries(0, 150, 20, 0);
-    ok(!tries_within_ms(151) && tries_within_ms(2), "on three, one of which is down, too");
+    ok(!tries_within_ms(151) && tries_within_ms(2), "on three nodes with one of them down, too");
 
     wait_covered(5);
     node_trust_gone(&harness.shard, 3, NODE_STATE_CONNECTING, "closed", harness.now_ns);
     node_trust_gone(&harness.shard, 4, NODE_STATE_CONNECTING, "closed", harness.now_ns);
     meet_expiries(0, 150, 20, 200);
-    ok(!tries_within_ms(201) && tries_within_ms(2), "on five without two when all three do");
+    ok(!tries_within_ms(201) && tries_within_ms(2), "on five nodes without two when all three have expired");
     meet_expiries(0, -1, -1, -1);
-    ok(!tries_within_ms(250), "unless they never will");
+    ok(!tries_within_ms(250), "unless they never expire");
 
     wait_covered(5);
     meet_expiries(0, UINT16_MAX + 20, UINT32_MAX + INT64_C(20), INT64_MAX);
-    ok(!tries_within_ms(250), "what has a minute left, or ages, brings nothing forward");
+    ok(!tries_within_ms(250), "a key with a minute left, or without an expiry, starts nothing early");
 }
 
 static void test_splits(void) {
@@ -265,7 +264,7 @@ static void test_splits(void) {
     for (unsigned i = 0; i < 5; i++)
         freed(i);
     is_int(count_sent(OPERATION_ACQUIRE), before,
-           "who lost by a split is not woken with the others, but by chance");
+           "after a split a message does not start the attempt: chance does");
     ok(tries_within_ms(10), "in a moment");
 
     wait_covered(4);
@@ -275,13 +274,13 @@ static void test_splits(void) {
     vote_with(0, sent.ticket, &held);
     vote_with(1, sent.ticket, &held);
     ok(!tries_within_ms(50),
-       "after two of four answers it may be a split or a holder: it waits for the rest");
+       "after two of four answers the obstacle is open: the request waits for the others");
     vote_with(2, sent.ticket, &held);
     vote_with(3, sent.ticket, &held);
-    ok(!tries_within_ms(250), "what seemed a split after two of four answers is a holder after the rest");
+    ok(!tries_within_ms(250), "a split after two of four answers is a holder after all four");
 }
 
-/* From now on, until it tries. */
+/* From now on until the next attempt. */
 static int64_t tries_after_ns(void) {
     unsigned before = count_sent(OPERATION_ACQUIRE);
     instant_ns begun_ns = harness.now_ns;
@@ -293,7 +292,7 @@ static int64_t tries_after_ns(void) {
     return harness.now_ns - begun_ns;
 }
 
-/* The attempt under way finds two of three nodes taken by two others. */
+/* The current attempt finds two of three nodes taken by two others. */
 static void meet_split(void) {
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     struct vote other = held;
@@ -324,7 +323,7 @@ static void delays_differ(int64_t low_ns, int64_t high_ns, const char *what) {
        (long long) (high_ns / NS_PER_US));
 }
 
-/* What parts contenders is chance alone: they have the same code, and one release has woken them. */
+/* Chance alone parts contenders: they run the same code, and one release woke them all. */
 static void test_parted_by_chance(void) {
     static int64_t all_ns[SPLITS][SEEDS];
 
@@ -344,7 +343,7 @@ static void test_parted_by_chance(void) {
     }
 }
 
-/* The attempt takes so long, and one message comes; the others may not. */
+/* The attempt takes so long, and one message of three arrives. */
 static void grace_is(int64_t trip_us, int64_t low_us, const char *what) {
     for (unsigned seed = 0; seed < SEEDS; seed++) {
         shard_harness_begin(3);
@@ -359,9 +358,9 @@ static void grace_is(int64_t trip_us, int64_t low_us, const char *what) {
 }
 
 static void test_grace(void) {
-    grace_is(700, 700, "who has heard one node waits once or twice a round trip for the others");
-    grace_is(10, 100, "on fast nodes a little longer");
-    grace_is(50000, 2000, "on slow ones not as long");
+    grace_is(700, 700, "after one message the request waits one to two round trips for the others");
+    grace_is(10, 100, "on fast nodes somewhat longer");
+    grace_is(50000, 2000, "on slow nodes not as long");
 }
 
 static void test_slow_nodes(void) {
@@ -370,11 +369,11 @@ static void test_slow_nodes(void) {
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     vote_with(0, sent.ticket, &held);
     pass_ms(101);
-    is_int((int64_t) harness.listens, 0, "too few answers in time: no holder is known");
+    is_int((int64_t) harness.listens, 0, "with too few answers in time no holder is known");
     vote_with(1, sent.ticket, &held);
     is_int((int64_t) harness.listens, 0, "nor with a late second one");
     vote_with(2, sent.ticket, &held);
-    is_int((int64_t) harness.listens, 1, "with a third one it is, and is listened for");
+    is_int((int64_t) harness.listens, 1, "with a third one it is, and the request subscribes");
 }
 
 static void test_quiet(void) {
@@ -383,27 +382,28 @@ static void test_quiet(void) {
     struct sent sent = *last_sent(OPERATION_ACQUIRE);
     for (unsigned i = 0; i < 3; i++)
         vote_with(i, sent.ticket, &held);
-    ok(last_sent(OPERATION_RELEASE)->quiet, "a failed attempt that stood on two of five wakes nobody");
+    ok(last_sent(OPERATION_RELEASE)->quiet,
+       "a failed attempt with keys on two of five nodes releases without a message");
 
     shard_harness_begin(5);
     contend(1, true);
     pass_ms(101);
     ok(!last_sent(OPERATION_RELEASE)->quiet,
-       "one that may have stood on a majority does: others may have met it");
+       "one that may have had a majority releases with one: others may have met it");
     harness.n_sends = 0;
     for (unsigned i = 0; i < 5; i++)
         listening(i, harness.now_ns);
     for (unsigned i = 0; i < 5; i++)
         freed(i);
-    is_int(count_sent(OPERATION_ACQUIRE), 0, "but not itself: it met no holder");
+    is_int(count_sent(OPERATION_ACQUIRE), 0, "but not its own: it met no holder");
 
     shard_harness_begin(5);
     hold(1);
     command(COMMAND_RELEASE, 1);
-    ok(!last_sent(OPERATION_RELEASE)->quiet, "a holder that lets go tells");
+    ok(!last_sent(OPERATION_RELEASE)->quiet, "a holder's release sends a message");
 }
 
-/* One try, on three nodes. Another agent with a larger max_ttl has written these nodes' epochs anew, say. */
+/* One try on three nodes whose epochs have changed: another agent has a larger max_ttl, say. */
 static void epochs_change(node_set nodes) {
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
 
@@ -421,25 +421,25 @@ static void test_epochs_change(void) {
     contend(1, false);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     epochs_change(3);
-    ok(!last_report(REPORT_FAILED), "an attempt that fails because epochs have changed is made again");
+    ok(!last_report(REPORT_FAILED), "an attempt that failed for changed epochs is repeated");
     known_again(0);
     known_again(1);
     pass_ms(10);
     const struct sent again = *last_sent(OPERATION_ACQUIRE);
-    ok(again.ticket != sent.ticket && again.nodes == 7, "once they are known");
+    ok(again.ticket != sent.ticket && again.nodes == 7, "once the epochs are known");
     epochs_change(3);
     pass_ms(201);
-    ok(last_report(REPORT_FAILED), "but not while there is no quorum");
+    ok(last_report(REPORT_FAILED), "but not without a quorum");
 
     shard_harness_begin(3);
     contend(1, false);
     epochs_change(7);
     known_again(0);
     pass_ms(195);
-    ok(!last_report(REPORT_FAILED), "the first node that is known again is none");
+    ok(!last_report(REPORT_FAILED), "the first known node is no quorum");
     known_again(1);
     pass_ms(5);
-    is_int(last_sent(OPERATION_ACQUIRE)->nodes, 3, "the attempt is made as soon as there is one");
+    is_int(last_sent(OPERATION_ACQUIRE)->nodes, 3, "the attempt starts as soon as there is one");
     const struct sent last = *last_sent(OPERATION_ACQUIRE);
     vote(0, &last, VOTE_YES);
     vote(1, &last, VOTE_YES);
@@ -451,7 +451,7 @@ static void test_epochs_change(void) {
     epochs_change(7);
     known_again(0);
     pass_ms(195);
-    ok(!last_report(REPORT_FAILED), "nodes have two of their time-outs to come back");
+    ok(!last_report(REPORT_FAILED), "nodes have two node time-outs to come back");
     pass_ms(6);
     ok(last_report(REPORT_FAILED), "then the request fails, however many others wait");
 
@@ -461,7 +461,7 @@ static void test_epochs_change(void) {
     epochs_change(1);
     known_again(0);
     epochs_change(2);
-    ok(tries_within_ms(76), "nor do they delay the attempt where a quorum is known");
+    ok(tries_within_ms(76), "others do not delay the attempt where a quorum is known");
 
     shard_harness_begin(3);
     hold(1);
@@ -472,19 +472,19 @@ static void test_epochs_change(void) {
         vote(i, last_sent(OPERATION_RELEASE), VOTE_YES);
     pass_ms(201);
     ok(last_report(REPORT_FAILED) && strstr(harness.texts[harness.n_reports - 1], "its epoch has changed"),
-       "a release that they do all the same says nothing to the contrary");
+       "a confirmed release does not contradict that");
 
-    /* What decides the attempt comes before the last changed epochs. */
+    /* The attempt is decided before the last changed epochs arrive. */
     shard_harness_begin(3);
     contend(1, false);
     vote(0, last_sent(OPERATION_ACQUIRE), VOTE_FOREIGN);
     epochs_change(2);
     epochs_change(4);
     pass_ms(195);
-    ok(!last_report(REPORT_FAILED), "a split has the same time");
+    ok(!last_report(REPORT_FAILED), "a split waits as long");
     known_again(1);
     pass_ms(5);
-    is_int(last_sent(OPERATION_ACQUIRE)->nodes, 3, "and its attempt");
+    is_int(last_sent(OPERATION_ACQUIRE)->nodes, 3, "and is repeated");
 
     shard_harness_begin(5);
     contend(1, false);
@@ -493,10 +493,10 @@ static void test_epochs_change(void) {
     vote(4, last_sent(OPERATION_ACQUIRE), VOTE_REFUSED);
     epochs_change(6);
     pass_ms(195);
-    ok(!last_report(REPORT_FAILED), "and so have two refusals");
+    ok(!last_report(REPORT_FAILED), "and so do two refusals");
     pass_ms(6);
     ok(last_report(REPORT_FAILED) && strstr(harness.texts[harness.n_reports - 1], "its epoch has changed"),
-       "and the failure tells of the changed epochs");
+       "and the failure names the changed epochs");
 }
 
 int main(void) {

@@ -1,9 +1,9 @@
-/* Rule 12: fencing tokens. Nodes' clocks are given as our instant and a fixed start. */
+/* Rule 12: fencing tokens. The nodes' clocks are our instant plus a fixed start. */
 
 #include "tap.h"
 #include "shard-harness.h"
 
-static const int64_t epoch_us = INT64_C(1700000000) * 1000000; /* the nodes' clocks when ours says 0 */
+static const int64_t epoch_us = INT64_C(1700000000) * 1000000; /* the nodes' clocks at our instant 0 */
 
 enum { SKEW_MS = 60000 };
 
@@ -11,7 +11,7 @@ static int64_t clock_us(int64_t ahead_ms) {
     return epoch_us + harness.now_ns / NS_PER_US + ahead_ms * 1000;
 }
 
-/* All nodes vote, with clocks that are this far ahead of the first one's. */
+/* All nodes vote, with clocks so far ahead of the first one's. */
 static void begin(unsigned nodes, const int64_t *ahead_ms) {
     shard_harness_begin(nodes);
     harness.fencing = true;
@@ -33,16 +33,16 @@ static void test_one_round_trip(void) {
     contend(1, false);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     ok(sent.token >= clock_us(0) - 1000 && sent.token <= clock_us(0) + 1000,
-       "a token is proposed with the lock: a time");
+       "a token, a time, is proposed with the lock");
     answer(0, &sent, VOTE_YES, TOKEN_ACCEPTED, sent.token);
-    ok(!last_report(REPORT_GRANTED), "one of three is not enough");
+    ok(!last_report(REPORT_GRANTED), "one of three nodes is not enough");
     answer(1, &sent, VOTE_YES, TOKEN_ACCEPTED, sent.token);
     ok(last_report(REPORT_GRANTED) && last_report(REPORT_GRANTED)->token == sent.token,
-       "rule 12: accepted by a majority, it is granted");
+       "rule 12: the token that a majority accepts is granted");
     is_int(count_sent(OPERATION_RAISE), 0, "in one round trip");
     command(COMMAND_RELEASE, 1);
     contend(2, false);
-    ok(last_sent(OPERATION_ACQUIRE)->token > sent.token, "the next proposal is larger, at the same instant");
+    ok(last_sent(OPERATION_ACQUIRE)->token > sent.token, "the next proposal at the same instant is larger");
 }
 
 static void test_clocks_set_back(void) {
@@ -64,11 +64,11 @@ static void test_clocks_set_back(void) {
             if (harness.shard.nodes[node].probing)
                 node_trust_probed(&harness.shard, node, &blessed_node, harness.now_ns);
     }
-    is_int(shard_askable(&harness.shard), 7, "after a while they vote again");
+    is_int(shard_askable(&harness.shard), 7, "after a while the nodes vote again");
     contend(2, true);
     sent = *last_sent(OPERATION_ACQUIRE);
     ok(sent.token - clock_us(-3600000) < 60000000,
-       "when all clocks were set back, a name without tokens gets one that nodes accept");
+       "after all clocks were set back, a name without tokens gets one that the nodes accept");
 }
 
 static void test_median(void) {
@@ -85,16 +85,16 @@ static void test_raised(void) {
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     answer(0, &sent, VOTE_YES, TOKEN_ACCEPTED, sent.token);
     answer(1, &sent, VOTE_YES, TOKEN_SMALL, sent.token + 500);
-    ok(!last_report(REPORT_GRANTED), "rule 12: a lock without the token is no grant");
+    ok(!last_report(REPORT_GRANTED), "rule 12: a lock without an accepted token is no grant");
     const struct sent raise = *last_sent(OPERATION_RAISE);
-    is_int(raise.token, sent.token + 501, "a larger one than was seen is proposed");
-    is_int(raise.nodes, 7, "to all that may have the lock");
+    is_int(raise.token, sent.token + 501, "a token larger than the met one is proposed");
+    is_int(raise.nodes, 7, "to all nodes that may have the lock");
     answer(2, &sent, VOTE_YES, TOKEN_ACCEPTED, sent.token);
     ok(!last_report(REPORT_GRANTED), "answers to the first proposal no longer count");
     answer(0, &raise, VOTE_YES, TOKEN_ACCEPTED, raise.token);
     answer(1, &raise, VOTE_YES, TOKEN_ACCEPTED, raise.token);
     ok(last_report(REPORT_GRANTED) && last_report(REPORT_GRANTED)->token == raise.token,
-       "accepted by a majority, it is granted");
+       "accepted by a majority, the second one is granted");
 }
 
 static void test_raised_too_late(void) {
@@ -105,10 +105,10 @@ static void test_raised_too_late(void) {
     answer(1, &sent, VOTE_YES, TOKEN_SMALL, sent.token);
     const struct sent raise = *last_sent(OPERATION_RAISE);
     answer(0, &raise, VOTE_YES, TOKEN_ACCEPTED, raise.token);
-    harness.now_ns += INT64_C(9898) * NS_PER_MS; /* as if stopped */
+    harness.now_ns += INT64_C(9898) * NS_PER_MS; /* as if the process was stopped */
     answer(1, &raise, VOTE_YES, TOKEN_ACCEPTED, raise.token);
     ok(!last_report(REPORT_GRANTED), "rule 6: the deadline counts from the first request");
-    ok(last_report(REPORT_FAILED) && last_sent(OPERATION_RELEASE), "the attempt fails and lets go");
+    ok(last_report(REPORT_FAILED) && last_sent(OPERATION_RELEASE), "the attempt fails and releases");
 }
 
 static void test_raised_in_vain(void) {
@@ -119,7 +119,7 @@ static void test_raised_in_vain(void) {
     answer(1, &sent, VOTE_YES, TOKEN_SMALL, sent.token);
     for (unsigned i = 1; i <= 3; i++) {
         const struct sent raise = *last_sent(OPERATION_RAISE);
-        is_int(count_sent(OPERATION_RAISE), i, "others are faster: once more");
+        is_int(count_sent(OPERATION_RAISE), i, "other agents are faster: the token is raised again");
         answer(0, &raise, VOTE_BEHIND, TOKEN_SMALL, raise.token + 5);
         answer(1, &raise, VOTE_BEHIND, TOKEN_SMALL, raise.token + 5);
     }
@@ -133,7 +133,7 @@ static void test_raised_in_vain(void) {
     const struct sent raise = *last_sent(OPERATION_RAISE);
     answer(0, &raise, VOTE_FOREIGN, TOKEN_ACCEPTED, 0);
     answer(1, &raise, VOTE_FOREIGN, TOKEN_ACCEPTED, 0);
-    ok(last_report(REPORT_FAILED), "rule 12: where the lock is another's by now no token is accepted");
+    ok(last_report(REPORT_FAILED), "rule 12: a node whose lock is another's accepts no token");
 }
 
 static void test_far_clock(void) {
@@ -142,10 +142,10 @@ static void test_far_clock(void) {
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     answer(0, &sent, VOTE_YES, TOKEN_FAR, sent.token - 900);
     ok(strstr(harness.shard.nodes[0].trouble, "clock") != NULL,
-       "a node whose clock is too far away is told");
+       "a node whose clock is too far away is reported");
     answer(1, &sent, VOTE_YES, TOKEN_SMALL, clock_us(SKEW_MS + 1000));
     const struct sent raise = *last_sent(OPERATION_RAISE);
-    is_int(raise.token, sent.token + 1, "a token from too far in the future is not followed");
+    is_int(raise.token, sent.token + 1, "a token too far in the future is not raised further");
 }
 
 static void bless_again(unsigned node, int64_t floor_us) {
@@ -157,8 +157,8 @@ static void bless_again(unsigned node, int64_t floor_us) {
     node_trust_probed(&harness.shard, node, &probe, harness.now_ns);
 }
 
-/* What an agent that knows of no token proposes first when the nodes were blessed so long ago: how far it is
- * beyond the largest floor. */
+/* The first proposal of an agent that knows no token, so long after the nodes were blessed: how far beyond
+ * the largest floor. */
 static int64_t first_beyond_floor_us(int64_t since_us) {
     begin(3, NULL);
     const int64_t floor_us = clock_us(SKEW_MS) - since_us;
@@ -182,12 +182,13 @@ static void test_floor(void) {
     }
     is_int(above, steps, "rule 12: after a blessing proposals are above the floors");
     is_int(accepted, steps, "and not too far ahead for the nodes");
-    is_int(grown, steps, "an agent's is larger than another's a while before: no round trip to raise it");
+    is_int(grown, steps,
+           "a later agent's proposal is larger than an earlier one's: no round trip to raise it");
     is_int(first_beyond_floor_us(TIME_AGAIN_US + STEP_US), TIME_AGAIN_US + STEP_US - SKEW_MS * 1000,
-           "until they are times again");
+           "until proposals are times again");
 }
 
-/* Node 0's clock is so far ahead of the others'; one node was blessed so long ago. The first proposal. */
+/* The first proposal with node 0's clock so far ahead of the others', and one node blessed so long ago. */
 static int64_t first_of_apart(int64_t ahead_ms, unsigned blessed, int64_t since_ms) {
     const int64_t all_ahead_ms[] = {ahead_ms, 0, 0};
 
@@ -200,15 +201,14 @@ static int64_t first_of_apart(int64_t ahead_ms, unsigned blessed, int64_t since_
 static void test_floor_and_clocks_apart(void) {
     int64_t token = first_of_apart(-900, 0, 100);
     ok(token > clock_us(-900 + SKEW_MS - 100) && token <= clock_us(-900 + SKEW_MS),
-       "a node whose clock is behind would accept its floor + 1 after a blessing: it accepts the proposal "
-       "too");
+       "a node whose clock is behind accepts its floor + 1 after a blessing, and so the proposal");
     token = first_of_apart(900, 0, 1000);
     ok(token > clock_us(900 + SKEW_MS - 1000) && token <= clock_us(SKEW_MS),
-       "so do nodes that are behind the one that was blessed");
+       "so do nodes that are behind the blessed one");
     is_int(first_of_apart(-2000, 1, 1000), clock_us(SKEW_MS - 1000) + 1,
-           "where one is too far behind, the proposal does not grow, and is above the others' floor");
+           "if one is too far behind, the proposal does not grow, and is above the others' floor");
     ok(first_of_apart(1000, 0, 0) < clock_us(1000),
-       "a floor that is too far ahead for the others is left to them to outvote");
+       "a floor too far ahead for the others is left to their majority");
 }
 
 static void contend_for_block(uint64_t request, int64_t known) {
@@ -230,15 +230,16 @@ static void test_block(void) {
     begin(3, NULL);
     contend_for_block(1, 0);
     struct sent sent = *last_sent(OPERATION_ACQUIRE);
-    is_int(sent.token_last, sent.token + HANDOFFS_MAX, "tokens for hand-offs are asked for with the first");
+    is_int(sent.token_last, sent.token + HANDOFFS_MAX,
+           "a block for hand-offs is proposed with the first token");
     answer(0, &sent, VOTE_YES, TOKEN_ACCEPTED, sent.token_last);
     answer(1, &sent, VOTE_YES, TOKEN_SMALL, sent.token + 500);
     const struct sent raise = *last_sent(OPERATION_RAISE);
-    is_int(raise.token, sent.token + 501, "and again when it is raised");
+    is_int(raise.token, sent.token + 501, "and again when the token is raised");
     is_int(raise.token_last, raise.token + HANDOFFS_MAX, "all of them");
     answer(0, &raise, VOTE_YES, TOKEN_ACCEPTED, 0);
     answer(1, &raise, VOTE_YES, TOKEN_ACCEPTED, 0);
-    is_int(last_report(REPORT_GRANTED)->token, raise.token, "granted is the first");
+    is_int(last_report(REPORT_GRANTED)->token, raise.token, "the first token is granted");
     is_int(last_report(REPORT_GRANTED)->token_last, raise.token_last, "with the rest of the block");
 
     begin(3, NULL);
@@ -247,9 +248,10 @@ static void test_block(void) {
     answer(0, &sent, VOTE_YES, TOKEN_ACCEPTED, sent.token_last);
     answer(1, &sent, VOTE_YES, TOKEN_SMALL, sent.token);
     ok(last_sent(OPERATION_RAISE)->token > sent.token_last,
-       "rule 12: who accepted a block has accepted all of it: what is raised is larger");
+       "rule 12: a node that accepted a block accepted all of it: the raised token is larger");
     contend_for_block(2, sent.token + 7000);
-    ok(last_sent(OPERATION_ACQUIRE)->token > sent.token + 7000, "a proposal is beyond what the front knows");
+    ok(last_sent(OPERATION_ACQUIRE)->token > sent.token + 7000,
+       "a proposal is beyond the tokens that the front knows");
     contend_for_block(3, clock_us(SKEW_MS / 2));
     sent = *last_sent(OPERATION_ACQUIRE);
     ok(sent.token > clock_us(SKEW_MS / 2) && sent.token_last == sent.token,
@@ -261,7 +263,7 @@ static void test_block(void) {
     contend_for_block(1, 0);
     sent = *last_sent(OPERATION_ACQUIRE);
     ok(sent.token < clock_us(SKEW_MS) && sent.token_last == sent.token,
-       "nor one whose end the nodes would not take, just after a blessing");
+       "nor, just after a blessing, one whose end the nodes would reject");
 
     begin(3, NULL);
     for (unsigned i = 0; i < 3; i++)
@@ -279,7 +281,7 @@ static void test_without(void) {
     is_int(sent.token, 0, "fencing = no: no token");
     vote(0, &sent, VOTE_YES);
     vote(1, &sent, VOTE_YES);
-    ok(last_report(REPORT_GRANTED) && last_report(REPORT_GRANTED)->token == 0, "granted without");
+    ok(last_report(REPORT_GRANTED) && last_report(REPORT_GRANTED)->token == 0, "granted without one");
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
-/* What is under way to the nodes is bounded, extensions go first, and what is owed to a slow node costs
- * requests nothing. */
+/* The window: names under way to a node are bounded, extensions go first, and a slow node costs requests
+ * nothing. */
 
 #include <assert.h>
 
@@ -22,14 +22,14 @@ static void test_attempts(void) {
     contend(3, false);
     is_int(count_sent(OPERATION_ACQUIRE), 2, "the third attempt is held back");
     pass_ms(50);
-    is_int(count_sent(OPERATION_ACQUIRE), 2, "while the nodes have not answered");
+    is_int(count_sent(OPERATION_ACQUIRE), 2, "until the nodes answer");
     answer_all(&first, 0x7, VOTE_YES);
     pass_ms(2);
     is_int(count_sent(OPERATION_ACQUIRE), 3, "then it begins");
     pass_ms(97);
     struct sent third = *last_sent(OPERATION_ACQUIRE);
     answer_all(&third, 0x3, VOTE_YES);
-    is_int(last_report(REPORT_GRANTED)->request, 3, "its nodes' time-out runs from when they were asked");
+    is_int(last_report(REPORT_GRANTED)->request, 3, "its node time-out runs from when the nodes are asked");
 }
 
 static void test_held_back_too_long(void) {
@@ -42,9 +42,9 @@ static void test_held_back_too_long(void) {
     is_int(count_reports(REPORT_FAILED), 0, "a request that does not wait is held back");
     pass_ms(15);
     ok(last_report(REPORT_FAILED) && last_report(REPORT_FAILED)->request == 2,
-       "for two time-outs of the nodes, and then fails");
+       "for two node time-outs, and then fails");
     command(COMMAND_RELEASE, 1);
-    is_int(last_report(REPORT_FAILED)->failure, FAILURE_NO_QUORUM, "for want of answers");
+    is_int(last_report(REPORT_FAILED)->failure, FAILURE_NO_QUORUM, "for missing answers");
 }
 
 static void test_extensions(void) {
@@ -56,9 +56,9 @@ static void test_extensions(void) {
     contend(2, true);
     contend(3, true);
     contend(4, true);
-    is_int(count_sent(OPERATION_ACQUIRE), 3, "no attempt begins any more");
+    is_int(count_sent(OPERATION_ACQUIRE), 3, "no more attempts begin");
     command(COMMAND_RELEASE, 2);
-    is_int(count_sent(OPERATION_RELEASE), 1, "a release is sent all the same");
+    is_int(count_sent(OPERATION_RELEASE), 1, "a release is still sent");
     pass_to_extension();
     ok(true, "and an extension");
 }
@@ -73,19 +73,19 @@ static void test_release_order(void) {
     command(COMMAND_RELEASE, 1);
     contend(3, true);
     is_int(count_sent(OPERATION_RELEASE), 0, "a release is held back, too");
-    is_int(count_reports(REPORT_RELEASED), 0, "and its end not told");
+    is_int(count_reports(REPORT_RELEASED), 0, "and its end is not reported");
     answer_all(&under_way, 0x7, VOTE_YES);
     pass_ms(2);
-    is_int(count_sent(OPERATION_RELEASE), 1, "when there is room, it is sent");
+    is_int(count_sent(OPERATION_RELEASE), 1, "it is sent when there is room");
     struct sent release = *last_sent(OPERATION_RELEASE);
     is_int(count_sent(OPERATION_ACQUIRE), 2, "before the attempt that came after it");
     answer_all(&release, 0x7, VOTE_YES);
-    is_int(count_reports(REPORT_RELEASED), 1, "its end is told when it is answered");
+    is_int(count_reports(REPORT_RELEASED), 1, "its end is reported when it is answered");
     pass_ms(2);
     is_int(count_sent(OPERATION_ACQUIRE), 3, "then the attempt begins");
 }
 
-/* A node that answers all, late: it gets a release for each lease, and confirms none in time. */
+/* A node that answers all requests late: it gets a release for each lease, and confirms none in time. */
 static void test_owed(void) {
     unsigned granted = 0;
 
@@ -104,8 +104,8 @@ static void test_owed(void) {
         vote(2, &sent, VOTE_YES); /* of the attempt; the release's answer never comes */
         harness.now_ns += NS_PER_MS;
     }
-    is_int(granted, 300, "what is owed to a node leaves room for requests: 16 at a time, 300 in a row");
-    ok(harness.shard.leases.taken <= 32, "the oldest is left to its ttl");
+    is_int(granted, 300, "owed releases leave room for requests: 16 at a time, 300 in a row");
+    ok(harness.shard.leases.taken <= 32, "the oldest one is left to its ttl");
 }
 
 static void test_slow(void) {
@@ -125,21 +125,19 @@ static void test_slow(void) {
         struct sent release = *last_sent(OPERATION_RELEASE);
         answer_all(&release, 0x3, VOTE_YES);
         if (sent % 5 == 4 && (sents[answered].nodes & 0x4))
-            vote(2, &sents[answered++], VOTE_YES); /* a tenth of what it is asked */
+            vote(2, &sents[answered++], VOTE_YES); /* a tenth of its requests */
         pass_ms(40);
     }
     ok(harness.shard.nodes[2].slow && asked < 60,
-       "a node that answers steadily but too slowly is not asked for "
-       "new leases: it was for %u of 100",
+       "a node that answers steadily but too slowly is not asked for new leases: it was for %u of 100",
        asked);
     ok(strncmp(harness.reasons[2], "slow: ", 6) == 0 && harness.standings[2] == NODE_STATE_VOTING,
-       "and that is told");
+       "and is reported as slow");
     while (harness.shard.nodes[2].outstanding > 0)
         vote(2, &sents[0], VOTE_YES);
     pass_ms(PROBE_MS + 100);
-    ok(!harness.shard.nodes[2].slow,
-       "when it has caught up, and answers a probe at once, it is asked again");
-    is_string(harness.reasons[2], "", "which is told, too");
+    ok(!harness.shard.nodes[2].slow, "after it caught up and answered a probe at once, it is asked again");
+    is_string(harness.reasons[2], "", "which is reported, too");
 }
 
 int main(void) {
