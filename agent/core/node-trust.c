@@ -74,6 +74,8 @@ static struct node_terms terms_of(const struct shard *shard, unsigned index) {
     struct node_terms terms = {.max_ttl_ms = shard->max_ttl_ms, .quarantine = shard->config.quarantine};
 
     terms.bless_ns = quarantine_until_ns(shard, index, &terms.covered_ms);
+    if (!quarantine_is_confirmed(shard, index, terms.bless_ns))
+        terms.bless_ns = INSTANT_NEVER; /* the probes after that confirm it */
     return terms;
 }
 

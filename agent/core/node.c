@@ -301,6 +301,13 @@ void node_probed(struct node *node, const struct probe *probe, const struct node
         node_note_trouble(node, probe->error, probe->error_length);
         return;
     }
+    struct probe unrested = *probe;
+    if (probe->blessed && !probe->rested && terms->quarantine) { /* as if nobody had blessed it */
+        unrested.blessed = false;
+        unrested.rival |= probe->foreign;
+        unrested.unrested = true;
+        probe = &unrested;
+    }
     node_note_reading(node, probe, now_ns);
     if (node_still_stepped(node, probe, now_ns)) {
         node->trust = NODE_UNKNOWN;

@@ -78,6 +78,25 @@ instant_ns quarantine_until_ns(const struct shard *shard, unsigned index, uint32
     return instant_max(ended_ns, readings.since_ns + notice_ns());
 }
 
+bool quarantine_is_confirmed(const struct shard *shard, unsigned index, instant_ns until_ns) {
+    const struct node *node = &shard->nodes[index];
+    unsigned needed = others_needed(shard), epochs = 0, confirmed = 0;
+
+    if (node->hurry || !shard->config.quarantine)
+        return true;
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        const struct node *other = &shard->nodes[i];
+        if (i == index || other->read_ns < node->marked_ns)
+            continue;
+        epochs += other->reading == NODE_READ_EPOCH;
+        confirmed += other->reading == NODE_READ_MARK && other->read_ns >= until_ns;
+    }
+    if ((shard->config.nodes > 1 && epochs >= needed) ||
+        until_ns >= node->marked_ns + validity_quarantine_ns(TTL_MS_MAX))
+        return true;
+    return node->read_ns >= until_ns && epochs + confirmed >= needed;
+}
+
 int64_t quarantine_longest_ns(const struct shard *shard) {
     uint32_t longest_ms = shard->max_ttl_ms;
 

@@ -15,7 +15,7 @@ local process, max_ttl, rest, rested, generation =
   string.match(type(epoch) == 'string' and epoch or '', '^(%w+) (%d+) (%d+ %x+) (%a+) (%d+)')
 local run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
 if process == run_id and (rested == 'rested' or ARGV[8] ~= 'rested') then return {1, now, epoch} end
-if process and process == ARGV[5] then
+if process and process == ARGV[5] and (rested == 'rested' or ARGV[8] ~= 'rested') then
   generation = tonumber(generation) + 1
 else
   if redis.pcall('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] .. ' ' .. run_id then return {0, now, 0, 0} end

@@ -6,10 +6,11 @@
 -- Does the epoch name this very process, and count for the caller? Answers {1, TIME in us, epoch, 0, ...};
 -- otherwise {0, TIME, whether the mark stands, longest max_ttl, ...}: as long as it does, nothing has been
 -- lost since it was left (it names the process too: one that comes back with old data proves nothing), and
--- nobody has blessed it. An epoch with the given floor is withdrawn first. If the epoch names the process
--- before this one, the answer is {0, TIME, 2, ...}. Then follow: what another fleet calls this node, if the
--- epoch or another mark is of one; whether it was blessed without having rested; settings of another agent
--- that differ; and for each node 1 if other agents reach it at another address, and no agent at this one.
+-- nobody has blessed it. An epoch of the caller's fleet with the given floor is withdrawn first. If the
+-- epoch names the process before this one, the answer is {0, TIME, 2, ...}. Then follow: what another fleet
+-- calls this node, if the epoch (whichever process it names) or another mark is of one; whether it was
+-- blessed without having rested; settings of another agent that differ; and for each node 1 if other agents
+-- reach it at another address, and no agent at this one.
 -- The first one that waits for a fleet to begin notes where it reaches the nodes, and then whoever knows a
 -- node to be of the fleet.
 local call, pcall = redis.call, redis.pcall
@@ -42,16 +43,16 @@ local function exchange(key, field, mine, lasts_us, keeps_us)
 end
 
 local blessed = process == run_id
-if blessed and floor == ARGV[5] or process and not blessed and ARGV[7] == '1' then
+local theirs, mark = fleet and fleet ~= ARGV[8] and fleet or '', 0
+if theirs == '' and (blessed and floor == ARGV[5] or process and not blessed and ARGV[7] == '1') then
   call('DEL', KEYS[1])
   blessed, process = false, nil
 end
 local unrested = blessed and ARGV[11] == '1' and rested ~= 'rested'
-local theirs, mark = blessed and fleet ~= ARGV[8] and fleet or '', 0
 blessed = blessed and not unrested
 if blessed then
   mark = epoch
-elseif process and process == ARGV[6] then
+elseif process and process == ARGV[6] and (rested == 'rested' or ARGV[11] ~= '1') then
   mark = 2
 else
   local own = ARGV[2] .. ' ' .. run_id

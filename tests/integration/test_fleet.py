@@ -154,6 +154,21 @@ def test_overlapping_sets():
         second.kill()
 
 
+def test_shared_node_restarts_with_its_data():
+    """Its epoch names a process that is gone, but still the fleet."""
+    nodes = lab.nodes(5, "--appendonly", "yes", "--appendfsync", "always")
+    first = fleet(nodes[:3], SHORT)
+    holder, grant = hold(first, "shared", 2000)
+    first.kill()
+    nodes[2].kill()
+    nodes[2].start()
+    second = lab.Agent(nodes[2:], SHORT)
+    state = second.wait_node("c", "quarantined", "another db")
+    ok("a, b, c" in state["reason"], "NODES says whose the node was: %s" % state["reason"])
+    equal(second.status()["voting"], 0, "none of its nodes votes")
+    second.kill()
+
+
 def test_one_node_replaced():
     """One agent has d where another one still has c; then a and b restart."""
     for name in "cd":
@@ -264,5 +279,6 @@ def test_versions():
 
 
 main(test_fresh_agent_reaches_less, test_idle_agent, test_longer_max_ttl_votes_at_once,
-     test_quarantine_of_one, test_overlapping_sets, test_one_node_replaced, test_same_name_elsewhere,
-     test_sets_change, test_twins, test_settings, test_versions)
+     test_quarantine_of_one, test_overlapping_sets, test_shared_node_restarts_with_its_data,
+     test_one_node_replaced, test_same_name_elsewhere, test_sets_change, test_twins, test_settings,
+     test_versions)

@@ -426,6 +426,7 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
         connection->up = true;
         connection->life++;
         connection->request_ns = connection->reply_ns = 0;
+        connection->epoch = connection->generation = connection->blessed_process = 0; /* nothing is known */
         wakeup_node_ready(&keeper->wakeup, i);
         node_trust_ready(&keeper->shard, i, keeper_now(keeper));
     }

@@ -165,30 +165,39 @@ static void note_addresses(struct sim_node *node, struct event *probe) {
     }
 }
 
+/* Its epoch names the process before this one, whose data are here. */
+static bool is_heir(const struct sim_node *node, const struct event *probe) {
+    const struct node_data *data = &node->data;
+
+    return data->epoch != 0 && data->epoch != node->process && data->epoch == probe->as.probe.former &&
+           (data->rested || !probe->as.probe.quarantine);
+}
+
 /* probe.lua */
 static void examine(struct sim_node *node, struct event *probe) {
     struct node_data *data = &node->data;
     struct probe *answer = &probe->as.probe.answer;
     bool blessed = data->epoch == node->process;
+    bool foreign = data->epoch != 0 && data->fleet != probe->as.probe.fleet;
 
     if (data->epoch != 0)
         answer->max_ttl_ms = data->max_ttl_ms;
-    if (blessed && probe->as.probe.withdraw_us == data->floor_us) {
+    if (!foreign && blessed && probe->as.probe.withdraw_us == data->floor_us) {
         trace("node %u: its blessing is withdrawn by agent %u", (unsigned) (node - sim_nodes), probe->agent);
         data->epoch = 0;
         blessed = false;
     }
-    if (!blessed && probe->as.probe.disown)
+    if (!foreign && !blessed && probe->as.probe.disown)
         data->epoch = 0;
     answer->unrested = blessed && probe->as.probe.quarantine && !data->rested;
     if (blessed && !answer->unrested) {
         tell_epoch(node, probe);
-    } else if (data->epoch != 0 && data->epoch == probe->as.probe.former) {
-        answer->heir = true;
     } else {
-        answer->rival = answer->unrested && data->fleet != probe->as.probe.fleet;
+        answer->rival = foreign;
         answer->others = "others";
-        look_for_mark(node, probe);
+        answer->heir = is_heir(node, probe);
+        if (!answer->heir)
+            look_for_mark(node, probe);
     }
     note_addresses(node, probe);
 }
@@ -197,7 +206,7 @@ static void examine(struct sim_node *node, struct event *probe) {
 static void bless(struct sim_node *node, struct event *probe) {
     struct node_data *data = &node->data;
     struct probe *answer = &probe->as.probe.answer;
-    bool heir = data->epoch != 0 && data->epoch != node->process && data->epoch == probe->as.probe.former;
+    bool heir = is_heir(node, probe);
 
     answer->brief = true;
     if (data->epoch == node->process && (data->rested || !probe->as.probe.quarantine)) {

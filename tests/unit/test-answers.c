@@ -230,7 +230,8 @@ static void call_arrives(const struct mail *call) {
 }
 
 static void probe_answered(unsigned node) {
-    struct probe probe = {.blessed = true, .max_ttl_ms = 60000, .time_us = -1, .floor_us = 1};
+    struct probe probe = {
+        .blessed = true, .rested = true, .max_ttl_ms = 60000, .time_us = -1, .floor_us = 1};
 
     if (is_faulty(node) && world.fault == QUARANTINED)
         probe = (struct probe){.time_us = -1};

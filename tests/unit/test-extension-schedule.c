@@ -72,7 +72,8 @@ static void on_listen(void *userdata, uint64_t request, const struct shared_stri
     (void) wanted;
 }
 
-static const struct probe blessed = {.blessed = true, .max_ttl_ms = 60000, .time_us = -1, .floor_us = 1};
+static const struct probe blessed = {
+    .blessed = true, .rested = true, .max_ttl_ms = 60000, .time_us = -1, .floor_us = 1};
 
 static void world_begin(void) {
     static const char *const names[] = {"a"};

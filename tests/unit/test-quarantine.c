@@ -131,6 +131,61 @@ static void test_all_forget(void) {
     is_int(rests_ms(2), rest_of(DAY_MS), "whichever node they could reach");
 }
 
+/* An agent with another set of nodes leaves its mark, or renews its fleet's epoch, at the last moment: after
+ * the probe that this agent sent last. */
+static void test_rival_at_the_last_moment(void) {
+    struct probe rival = marked_node;
+
+    rival.rival = true;
+    rival.others = "others";
+    for (unsigned with_rival = 0; with_rival < 2; with_rival++) {
+        shard_harness_begin(3);
+        harness.shard.max_ttl_ms = SECOND_MS;
+        for (unsigned i = 0; i < 3; i++) {
+            node_trust_gone(&harness.shard, i, NODE_STATE_CONNECTING, "gone", harness.now_ns);
+            node_trust_ready(&harness.shard, i, harness.now_ns);
+        }
+        for (unsigned i = 0; i < 3; i++)
+            probed(i, marked_node);
+        pass_ms(SECOND_MS);
+        for (unsigned i = 0; i < 3; i++)
+            probed(i, marked_node);
+        harness.shard.nodes[0].probe_ns = harness.shard.nodes[1].probe_ns = harness.shard.nodes[2].probe_ns =
+            harness.now_ns + 12 * NS_PER_S;
+        pass_ms(11 * SECOND_MS);
+        ok(harness.blessings[0] + harness.blessings[1] + harness.blessings[2] == 0,
+           "rule 10: nodes that were read before the others had time to notice do not count");
+        pass_ms(SECOND_MS);
+        probed(0, with_rival ? rival : marked_node);
+        is_int(harness.blessings[1] + harness.blessings[2], 0,
+               "nor does one that is read once more suffice");
+        probed(1, marked_node);
+        is_int(harness.blessings[2], 0, "nor two, before the node itself is");
+        probed(2, marked_node);
+        pass_ms(1);
+        is_int(harness.blessings[2], with_rival ? 0 : 1,
+               with_rival ? "another fleet's mark keeps the nodes from a blessing"
+                          : "then the nodes are blessed");
+    }
+}
+
+/* A node inherits an epoch that another agent, without quarantine, has written meanwhile. */
+static void test_inherits_unrested(void) {
+    struct probe unrested = blessed_node;
+
+    unrested.rested = false;
+    unrested.brief = true;
+    shard_harness_begin(3);
+    node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "gone", harness.now_ns);
+    node_trust_ready(&harness.shard, 0, harness.now_ns);
+    probed(0, unrested);
+    ok(!votes(0), "rule 10: an epoch that has not rested does not count, whichever answer has it");
+    unrested.rested = true;
+    pass_ms(2 * SECOND_MS);
+    probed(0, unrested);
+    ok(votes(0), "one that has does");
+}
+
 static void test_single_node(void) {
     shard_harness_begin(1);
     harness.shard.max_ttl_ms = SECOND_MS;
@@ -426,6 +481,8 @@ int main(void) {
     test_read_before();
     test_unreachable();
     test_all_forget();
+    test_rival_at_the_last_moment();
+    test_inherits_unrested();
     test_single_node();
     test_longer_mark_at_blessing();
     test_unrested();
