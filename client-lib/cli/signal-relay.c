@@ -14,7 +14,7 @@
 
 #include "cli.h"
 #include "group-witness.h"
-#include "guard.h"
+#include "guard-channel.h"
 #include "process-tree.h"
 
 /* timeout(1) signals its child and then the group: both are one signal if they come within this time. */
@@ -93,7 +93,7 @@ static void pass_on(struct relay *relay) {
     group_witness_ask(&relay->witness, &grouped);
     for (size_t i = 0; i < sizeof(relayed) / sizeof(relayed[0]); i++)
         if (sigismember(&relay->unsettled, relayed[i]) == 1 && sigismember(&grouped, relayed[i]) == 0)
-            (void) guard_send(relay->channel, GUARD_SIGNAL, relayed[i]);
+            (void) guard_channel_send(relay->channel, GUARD_SIGNAL, relayed[i]);
     (void) sigemptyset(&relay->unsettled);
 }
 
@@ -125,14 +125,14 @@ static int end_tree(struct relay *relay) {
 
 /* -1: nothing has ended yet. */
 static int read_channel(struct relay *relay) {
-    struct guard_message message;
+    struct guard_channel_message message;
 
-    if (!guard_receive(relay->channel, &message))
+    if (!guard_channel_receive(relay->channel, &message))
         return end_tree(relay);
     switch (message.word) {
     case GUARD_GRANTED:
         relay->started = true;
-        (void) guard_send(relay->channel, GUARD_GO, 0);
+        (void) guard_channel_send(relay->channel, GUARD_GO, 0);
         group_witness_init(&relay->witness);
         return -1;
     case GUARD_ENDED:
@@ -140,7 +140,7 @@ static int read_channel(struct relay *relay) {
     case GUARD_COMMAND_ENDED:
         read_signals(relay);
         group_witness_deinit(&relay->witness);
-        (void) guard_send(relay->channel, GUARD_GO, 0);
+        (void) guard_channel_send(relay->channel, GUARD_GO, 0);
         return end_like(relay, message.value);
     case GUARD_GO:
     case GUARD_SIGNAL:

@@ -1,0 +1,140 @@
+#include "command-tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "process-tree.h"
+#include "run.h"
+
+enum { PASS_MS_MIN = 1, PASS_MS_MAX = 200 }; /* between two passes with SIGKILL */
+
+/* --- start --- */
+
+/* Until the command starts, the guard is in the job's group too: the terminal's signals for the group are
+ * pending here, blocked. */
+static void take_pending(sigset_t *ret) {
+    static const struct timespec none = {0};
+    sigset_t all;
+
+    (void) sigfillset(&all);
+    (void) sigpending(ret);
+    while (sigtimedwait(&all, NULL, &none) >= 0)
+        ;
+}
+
+static void pass_on_pending(const struct command_tree *tree, const sigset_t *pending) {
+    for (int number = 1; number < NSIG; number++)
+        if (number != SIGCHLD && sigismember(pending, number) == 1)
+            command_tree_signal(tree, number);
+}
+
+/* A process that reads the command's output reads until the command's end, not until the guard's. */
+static void close_inherited(void) {
+    const struct dirent *entry;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null >= 0) {
+        (void) dup2(null, STDIN_FILENO);
+        (void) dup2(null, STDOUT_FILENO);
+    }
+    DIR *descriptors = opendir("/proc/self/fd");
+    while (descriptors && (entry = readdir(descriptors))) {
+        int fd = atoi(entry->d_name), flags = fcntl(fd, F_GETFD);
+        if (fd > STDERR_FILENO && flags >= 0 && !(flags & FD_CLOEXEC))
+            (void) close(fd);
+    }
+    if (descriptors)
+        (void) closedir(descriptors);
+}
+
+int command_tree_start(struct command_tree *tree, const struct run *run, const struct redlock_lease *lease) {
+    char *const shell[] = {(char *) "/bin/sh", (char *) "-c", run->shell_text, NULL};
+    sigset_t early;
+
+    *tree = (struct command_tree){.name = run->name, .group = getpgrp()};
+    take_pending(&early);
+    int status =
+        job_start(&tree->job, run->shell_text ? shell : run->command, lease, JOB_GROUP_LEFT, &run->mask);
+    if (status != 0)
+        return status;
+    pass_on_pending(tree, &early);
+    close_inherited();
+    return 0;
+}
+
+/* --- signals and ends --- */
+
+void command_tree_signal(const struct command_tree *tree, int number) {
+    (void) process_tree_signal(number, tree->group, NULL);
+}
+
+void command_tree_terminate(const struct command_tree *tree) {
+    (void) tree;
+    (void) process_tree_signal(SIGTERM, 0, NULL);
+    (void) process_tree_signal(SIGCONT, 0, NULL);
+}
+
+void command_tree_reap(struct command_tree *tree) {
+    int wait_status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &wait_status, WNOHANG)) > 0)
+        if (pid == tree->job.pid) {
+            tree->job.pid = 0;
+            tree->job.wait_status = wait_status;
+        }
+    tree->is_over = pid < 0 && errno == ECHILD;
+}
+
+static void report(struct command_tree *tree, const struct process_tree_rest *rest,
+                   const char *consequence) {
+    if (rest->pid == tree->reported)
+        return;
+    tree->reported = rest->pid;
+    if (rest->error != 0)
+        cli_complain(
+            "%s: process %ld (%s) can't be ended: %s; %s. Run all of it as one user: sudo redlock run ...",
+            tree->name, (long) rest->pid, rest->name, strerror(rest->error), consequence);
+    else
+        cli_complain("%s: process %ld (%s) has not ended yet; %s", tree->name, (long) rest->pid, rest->name,
+                     consequence);
+}
+
+void command_tree_begin_end(struct command_tree *tree) {
+    if (tree->ends)
+        return;
+    tree->ends = true;
+    tree->pass_ns = 0;
+    tree->pass_ms = PASS_MS_MIN;
+}
+
+void command_tree_kill_due(struct command_tree *tree, const char *consequence) {
+    struct process_tree_rest refused;
+
+    if (!tree->ends || cli_now_ns() < tree->pass_ns)
+        return;
+    (void) process_tree_signal(SIGKILL, 0, &refused);
+    if (refused.pid != 0)
+        report(tree, &refused, consequence);
+    tree->pass_ns = cli_now_ns() + tree->pass_ms * NS_PER_MS;
+    tree->pass_ms = 2 * tree->pass_ms < PASS_MS_MAX ? 2 * tree->pass_ms : PASS_MS_MAX;
+}
+
+bool command_tree_is_stubborn(const struct command_tree *tree) {
+    return tree->ends && tree->pass_ms == PASS_MS_MAX;
+}
+
+void command_tree_report_rest(struct command_tree *tree, const char *consequence) {
+    struct process_tree_rest rest;
+
+    if (!tree->is_over && process_tree_find_rest(&rest))
+        report(tree, &rest, consequence);
+}

@@ -1,0 +1,48 @@
+/* The command of `redlock run` with all processes that it has started, as descendants of the guard
+ * (process-tree.h). */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "job.h"
+
+struct run;
+
+struct command_tree {
+    const char *name; /* of the lease, for messages */
+    struct job job;   /* the command itself */
+    pid_t group;      /* the process group of the command */
+    bool is_over;     /* no descendant is left */
+    bool ends;        /* SIGKILL is sent until no descendant is left */
+    int64_t pass_ns;  /* when SIGKILL is sent next */
+    int64_t pass_ms;  /* and how long after that again */
+    pid_t reported;   /* the last process that was reported as not ending */
+};
+
+/* Starts the command under this lease. The calling process leaves the command's process group and session,
+ * and closes what it has inherited. 0; or the exit status, reported. */
+int command_tree_start(struct command_tree *tree, const struct run *run, const struct redlock_lease *lease);
+
+/* Passes a signal on to the command's process group. */
+void command_tree_signal(const struct command_tree *tree, int number);
+
+/* SIGTERM to all processes; stopped ones continue. */
+void command_tree_terminate(const struct command_tree *tree);
+
+/* Takes note of processes that have ended. */
+void command_tree_reap(struct command_tree *tree);
+
+/* From here on command_tree_kill_due() kills. */
+void command_tree_begin_end(struct command_tree *tree);
+
+/* Sends SIGKILL to all processes if that is due: often at first, since the tree may grow meanwhile. Reports
+ * a process that refuses, with the consequence. */
+void command_tree_kill_due(struct command_tree *tree, const char *consequence);
+
+/* SIGKILL was sent so often that a process which is left can't be ended. */
+bool command_tree_is_stubborn(const struct command_tree *tree);
+
+/* Reports a process that is left, if there is one. */
+void command_tree_report_rest(struct command_tree *tree, const char *consequence);

@@ -1,0 +1,186 @@
+#include "guard-lease.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "linger.h"
+#include "run.h"
+#include "waiting.h"
+
+enum {
+    RELEASE_TIMEOUT_MS = 1000,
+    ANSWER_TIMEOUT_MS = 10000, /* of a request that does not wait */
+    LOSS_MARGIN_MS = 200,      /* for the agent to report a loss after the deadline */
+    MAX_HOLD_NOTICE_MS = 500,  /* a deadline so close to the end of --max-hold is due to it */
+};
+
+/* --- callbacks --- */
+
+static void on_granted(struct redlock_lease *granted, void *userdata) {
+    (void) granted;
+    ((struct guard_lease *) userdata)->granted = true;
+}
+
+static void on_failed(struct redlock_lease *failed, enum redlock_error error, const char *text,
+                      void *userdata) {
+    struct guard_lease *lease = userdata;
+
+    (void) failed;
+    (void) text; /* redlock_error_text() has it */
+    lease->lease = NULL;
+    lease->error = error;
+}
+
+static void on_at_risk(struct redlock_lease *risked, int64_t left_ms, const char *reason, void *userdata) {
+    struct guard_lease *lease = userdata;
+
+    (void) risked;
+    (void) left_ms;
+    lease->at_risk = strcmp(reason, "no-quorum") == 0;
+    (void) snprintf(lease->reason, sizeof(lease->reason), "%s", reason);
+}
+
+static void on_extended(struct redlock_lease *extended, void *userdata) {
+    struct guard_lease *lease = userdata;
+
+    (void) extended;
+    lease->at_risk = false;
+    if (!lease->is_given_up)
+        lease->reason[0] = '\0';
+}
+
+static void on_lost(struct redlock_lease *lost, const char *reason, const char *text, void *userdata) {
+    struct guard_lease *lease = userdata;
+
+    (void) lost;
+    lease->is_lost = true;
+    (void) snprintf(lease->reason, sizeof(lease->reason), "%s: %s", reason, text);
+}
+
+static void on_disconnected(struct redlock *connection, void *userdata) {
+    struct guard_lease *lease = userdata;
+
+    lease->at_risk = false;
+    (void) snprintf(lease->reason, sizeof(lease->reason), "%s", redlock_error_text(connection));
+}
+
+int guard_lease_connect(struct guard_lease *lease) {
+    static const struct redlock_callbacks callbacks = {.size = sizeof(callbacks),
+                                                       .granted = on_granted,
+                                                       .failed = on_failed,
+                                                       .at_risk = on_at_risk,
+                                                       .extended = on_extended,
+                                                       .lost = on_lost,
+                                                       .disconnected = on_disconnected};
+
+    int status = cli_connect(lease->cli, &lease->connection);
+    if (status != 0)
+        return status;
+    redlock_set_callbacks(lease->connection, &callbacks, lease);
+    if (redlock_fd(lease->connection) >= 0)
+        return 0;
+    cli_complain("can't wait for the agent: %s", strerror(errno));
+    return STATUS_SYSTEM;
+}
+
+/* --- the request --- */
+
+/* False: the other end of the channel has gone. */
+static bool wait_for_grant(struct guard_lease *lease, int channel, struct waiting *waiting,
+                           int64_t give_up_ns) {
+    struct pollfd fds[] = {
+        {.fd = channel, .events = POLLIN},
+        {.fd = redlock_fd(lease->connection), .events = POLLIN},
+    };
+
+    while (!lease->granted && lease->error == REDLOCK_OK) {
+        int64_t until_ns = waiting_due_ns(waiting);
+        until_ns = until_ns < give_up_ns ? until_ns : give_up_ns;
+        (void) cli_poll(fds, 2, until_ns);
+        int error = redlock_dispatch(lease->connection);
+        if (error != REDLOCK_OK && lease->error == REDLOCK_OK)
+            lease->error = error;
+        else if (lease->error == REDLOCK_OK && !lease->granted && cli_now_ns() >= give_up_ns)
+            lease->error = REDLOCK_NO_ANSWER;
+        if (fds[0].revents & (POLLHUP | POLLERR))
+            return false;
+        waiting_look(waiting);
+    }
+    return true;
+}
+
+static bool ask_once(struct guard_lease *lease, int channel) {
+    int64_t wait_ms = lease->options.wait_ms;
+    int64_t give_up_ns = wait_ms < 0 ? INT64_MAX : cli_now_ns() + (wait_ms + ANSWER_TIMEOUT_MS) * NS_PER_MS;
+    struct waiting waiting;
+
+    lease->granted = lease->is_lost = false;
+    waiting_init(&waiting, lease->cli, lease->run->name, wait_ms != 0);
+    lease->error =
+        redlock_acquire_async(lease->connection, lease->run->name, &lease->options, &lease->lease);
+    bool is_there = wait_for_grant(lease, channel, &waiting, give_up_ns);
+    waiting_deinit(&waiting);
+    return is_there;
+}
+
+bool guard_lease_ask(struct guard_lease *lease, int channel) {
+    bool is_there;
+
+    do
+        is_there = ask_once(lease, channel);
+    while (is_there && lease->run->linger_may_shrink &&
+           linger_shorten(&lease->options, lease->connection, lease->error));
+    lease->max_hold_end_ns =
+        lease->options.max_hold_ms > 0 ? cli_now_ns() + lease->options.max_hold_ms * NS_PER_MS : INT64_MAX;
+    return is_there;
+}
+
+int guard_lease_refused(const struct guard_lease *lease) {
+    bool is_held = lease->error == REDLOCK_BUSY || lease->error == REDLOCK_TIMED_OUT;
+    int status = cli_failed(lease->connection, lease->error, lease->run->name);
+
+    return is_held && lease->run->conflict_status >= 0 ? lease->run->conflict_status : status;
+}
+
+/* --- the end --- */
+
+void guard_lease_give_up(struct guard_lease *lease, int64_t deadline_ns) {
+    const char *text = redlock_error_text(lease->connection);
+
+    lease->is_given_up = true;
+    if (lease->reason[0])
+        return;
+    if (lease->max_hold_end_ns != INT64_MAX &&
+        deadline_ns > lease->max_hold_end_ns - MAX_HOLD_NOTICE_MS * NS_PER_MS)
+        (void) snprintf(lease->reason, sizeof(lease->reason), "max-hold: %" PRId64 " ms are over",
+                        lease->options.max_hold_ms);
+    else
+        (void) snprintf(lease->reason, sizeof(lease->reason), "%s",
+                        text[0] ? text : "the agent extends it no longer (max_hold, or it is stuck)");
+}
+
+void guard_lease_release(struct guard_lease *lease) {
+    if (lease->is_given_up) {
+        (void) redlock_release_async(lease->lease);
+    } else {
+        /* If the agent does not answer, closing the connection releases the lease as well, after the linger.
+         */
+        redlock_set_answer_timeout(lease->connection, RELEASE_TIMEOUT_MS);
+        (void) redlock_release(lease->lease);
+    }
+    lease->lease = NULL;
+}
+
+void guard_lease_await_loss(struct guard_lease *lease) {
+    int64_t until_ns = cli_now_ns() + redlock_remaining_ns(lease->lease) + LOSS_MARGIN_MS * NS_PER_MS;
+    struct pollfd fd = {.fd = redlock_fd(lease->connection), .events = POLLIN};
+
+    while (lease->at_risk && !lease->is_lost && cli_now_ns() < until_ns) {
+        (void) cli_poll(&fd, 1, until_ns);
+        (void) redlock_dispatch(lease->connection);
+    }
+}

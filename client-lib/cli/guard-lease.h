@@ -1,0 +1,44 @@
+/* The lease of `redlock run`: asked for, watched and released by the guard. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "redlock.h"
+
+struct cli;
+struct run;
+
+struct guard_lease {
+    const struct cli *cli;
+    const struct run *run;
+    struct redlock_options options;
+    struct redlock *connection;
+    struct redlock_lease *lease; /* asked for or held */
+    bool granted;
+    int error;        /* of the failed request; REDLOCK_OK: none */
+    bool at_risk;     /* as the agent reported last: no majority of the nodes extends it */
+    bool is_lost;     /* as the agent reported */
+    bool is_given_up; /* by the guard: the reason stays */
+    int64_t max_hold_end_ns;
+    char reason[320]; /* of the risk or the loss */
+};
+
+/* 0; or the exit status, reported. */
+int guard_lease_connect(struct guard_lease *lease);
+
+/* Asks for the lease, and waits until it is granted, refused, or the process at the other end of `channel`
+ * has ended; false for the last. */
+bool guard_lease_ask(struct guard_lease *lease, int channel);
+
+/* The exit status for a refusal, reported. */
+int guard_lease_refused(const struct guard_lease *lease);
+
+/* Gives the lease up: from now on the reason of the loss stays. */
+void guard_lease_give_up(struct guard_lease *lease, int64_t deadline_ns);
+
+void guard_lease_release(struct guard_lease *lease);
+
+/* Without a quorum a release changes nothing, and would hide the loss from the agent's log and counters:
+ * waits until the agent has reported the loss, or has extended the lease after all. */
+void guard_lease_await_loss(struct guard_lease *lease);
