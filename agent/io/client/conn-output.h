@@ -31,9 +31,6 @@ bool conn_output_delay(struct conn *conn, instant_ns now_ns);
 /* Sends the output, as far as the socket takes it. */
 void conn_output_flush(struct conn *conn);
 
-/* The same for several connections, at most MULTI_WRITE_MAX, none twice. */
-void conn_output_flush_all(struct conn_table *table, struct conn *const conns[], size_t n);
-
 /* Why the session must be ended, or NULL: its output can't be sent, or is too much. */
 const char *conn_output_failure(const struct conn *conn);
 

@@ -9,7 +9,6 @@
 #include "io/client/send-buffer.h"
 #include "io/loop/heap-trim.h"
 #include "io/loop/log-limit.h"
-#include "io/loop/multi-write.h"
 #include "io/loop/poller.h"
 #include "io/restart/fd-store.h"
 #include "local/session.h"
@@ -44,7 +43,6 @@ struct conn_table {
     char *scratch;             /* CONN_SCRATCH_BYTES for reading: own_scratch, or the ledger's */
     char *own_scratch;
     void *slots_memory;
-    struct multi_write multi_write;
     struct heap_trim trim;
     struct lingering_close closer;
     struct log_limit logs[CONN_LOGS];

@@ -56,7 +56,6 @@ int conn_table_init(struct conn_table *table, struct poller *poller, struct fron
         return -ENOMEM;
     table->generation = generation_first(clock_now_ns());
     pool_init(&table->slots, table->slots_memory, sizeof(struct conn_slot), slots);
-    multi_write_init(&table->multi_write);
     heap_trim_init(&table->trim);
     lingering_close_init(&table->closer, poller);
     memcpy(table->logs, logs, sizeof(logs));
@@ -194,7 +193,6 @@ void conn_table_deinit(struct conn_table *table) {
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         list_for_each_safe(node, lists[i]) conn_free(list_entry(node, struct conn, link));
-    multi_write_deinit(&table->multi_write);
     lingering_close_deinit(&table->closer);
     free(table->slots_memory);
     free(table->own_scratch);
@@ -287,24 +285,19 @@ static void after_flush(struct conn *conn, instant_ns now_ns) {
 }
 
 void conn_flush(struct conn_table *table, instant_ns now_ns) {
-    struct conn *batch[MULTI_WRITE_MAX];
     struct list *node;
 
     conn_output_end_delays(table, now_ns);
     /* A connection that is closed here may pass a lease on: the next client gets its reply in this turn. */
-    while (!list_is_empty(&table->unsent)) {
-        size_t n = 0;
-        while (n < MULTI_WRITE_MAX && (node = list_first(&table->unsent))) {
-            struct conn *conn = list_entry(node, struct conn, unsent_link);
-            list_unlink(node);
-            if (!table->store && conn_output_delay(conn, now_ns))
-                continue;
-            conn_store_before_reply(conn, now_ns);
-            batch[n++] = conn;
-        }
-        conn_output_flush_all(table, batch, n);
-        for (size_t i = 0; i < n; i++)
-            after_flush(batch[i], now_ns);
+    while ((node = list_first(&table->unsent))) {
+        struct conn *conn = list_entry(node, struct conn, unsent_link);
+        list_unlink(node);
+        if (!table->store && conn_output_delay(conn, now_ns))
+            continue;
+        conn_store_before_reply(conn, now_ns);
+        if (!conn->blocked)
+            conn_output_flush(conn);
+        after_flush(conn, now_ns);
     }
 }
 

