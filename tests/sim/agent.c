@@ -1,5 +1,5 @@
-/* An agent without threads: its front is the registry, its keepers are shards, and the mail between them
- * takes its time. Connections keep their order; when one breaks, nobody knows what was executed. */
+/* An agent without threads: its front is the registry, its keepers are shards, and mail between them takes
+ * time. Connections keep their order; when one breaks, it is unknown which requests were executed. */
 
 #include <assert.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static int64_t later(int64_t *last_ns, int64_t at_ns) {
     return *last_ns;
 }
 
-/* Mostly a local network's delay, sometimes one beyond the node time-out. */
+/* Mostly the delay of a local network, sometimes one beyond the node time-out. */
 int64_t network_delay_ns(void) {
     if (sim_calm || chance(90))
         return pick(50, 2000) * NS_PER_US;
@@ -176,7 +176,7 @@ static void end_turn(struct sim_keeper *keeper) {
     }
 }
 
-/* What else comes meanwhile is of the same turn: what is asked for it goes out together. */
+/* Events that arrive meanwhile belong to the same turn: their requests are sent together. */
 static void begin_turn(struct sim_keeper *keeper) {
     int64_t longest_us = sim_calm ? instant_min(sim_turn_us, CALM_TURN_US) : sim_turn_us;
     struct event event = event_of(keeper->agent, EVENT_TURN, sim_now_ns + pick(0, longest_us) * NS_PER_US);
@@ -217,7 +217,7 @@ static bool is_of_pubsub(const struct event *event) {
            event->kind == EVENT_PUBSUB_CONNECTED || event->kind == EVENT_PUBSUB_BROKEN;
 }
 
-/* What this turn has asked already goes out with the epoch that is known then. */
+/* The requests of this turn so far are sent with the epoch that is known then. */
 static void keeper_probed(struct sim_keeper *keeper, const struct event *event) {
     struct sim_connection *connection = &keeper->connections[event->node];
     const struct probe *answer = &event->as.probe.answer;
@@ -434,7 +434,7 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
 }
 
 void agent_start(struct sim_agent *agent) {
-    const uint64_t hash_key[2] = {random_next(&sim_random), 2}; /* which keeper has which name */
+    const uint64_t hash_key[2] = {random_next(&sim_random), 2}; /* decides which keeper has which name */
     const struct registry_sink sink = {
         .command = on_command, .outcome = on_outcome, .secret = on_secret, .userdata = agent};
 
@@ -460,7 +460,7 @@ void agent_kill(struct sim_agent *agent) {
     for (unsigned i = 0; i < sim_n_keepers; i++)
         for (unsigned j = 0; j < agent->n_nodes; j++) {
             agent->keepers[i].subscriptions[j].life++;
-            agent->keepers[i].connections[j].life++; /* what is on its way may be executed all the same */
+            agent->keepers[i].connections[j].life++; /* requests under way may still be executed */
         }
     struct event event =
         event_of(agent, EVENT_AGENT_START, sim_now_ns + pick(1, chance(50) ? 200 : 3000) * NS_PER_MS);

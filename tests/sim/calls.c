@@ -1,5 +1,5 @@
-/* What a keeper asks of the nodes: collected over a turn, put together by the agent's own code, one message
- * for each call and node, and one that answers it. */
+/* The calls of a keeper: requests collected over a turn, batched by the agent's own call plan, one message
+ * for each call and node, and one for its answer. */
 
 #include <assert.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ void calls_reset(struct sim_keeper *keeper) {
     keeper->turn = (struct call_plan_turn){.items = keeper->items};
     keeper->n_bounced = 0;
     keeper->hashes_meet = chance(10);
-    /* Nodes on which some of the keys are not for us, as far as the agent has found out. */
+    /* Nodes whose ACL refuses some of our keys, as far as the agent has found out. */
     bool has_alone = chance(20);
     for (unsigned i = 0; has_alone && i < CALL_PLAN_OPERATIONS; i++)
         keeper->turn.alone[i] = (node_set) pick(0, (1 << keeper->agent->n_nodes) - 1);
@@ -60,20 +60,20 @@ static struct sim_asked *asked_of(struct sim_keeper *keeper, const struct call_p
 
 static void check_name(struct sim_keeper *keeper, node_set to, struct sim_asked *asked) {
     if (to & ~asked->left)
-        violation("agent %u asks a node twice, or what it was not to be asked", keeper->agent->index);
+        violation("agent %u sends a request to a node twice, or to a wrong node", keeper->agent->index);
     asked->left &= (node_set) ~to;
     for (unsigned i = 0; i < keeper->agent->n_nodes; i++) {
         uint64_t *last = &keeper->connections[i].last_asked[asked->name];
         if (!(to & node_set_of(i)))
             continue;
         if (asked->number <= *last)
-            violation("what agent %u asks node %u of name %u changes its order", keeper->agent->index, i,
-                      asked->name);
+            violation("the order of agent %u's requests to node %u for name %u changes",
+                      keeper->agent->index, i, asked->name);
         *last = asked->number;
     }
 }
 
-/* What a script is told once for all names of a call. */
+/* The arguments that a script gets once for all names of a call. */
 static bool is_alike(const struct call_plan_item *a, const struct call_plan_item *b) {
     return a->operation == b->operation && a->quiet == b->quiet && a->has_former == b->has_former &&
            a->has_token == b->has_token && a->has_block == b->has_block;
@@ -88,11 +88,11 @@ static void check_call(struct sim_keeper *keeper, node_set to, const struct call
     bool seen[SIM_NAMES] = {false};
 
     if (draft->count > 1 && (is_for_one(operation) || (keeper->turn.alone[operation] & to)))
-        violation("a call of agent %u has %u names, though it may have one", keeper->agent->index,
+        violation("a call of agent %u has %u names, more than its operation allows", keeper->agent->index,
                   draft->count);
     for (uint32_t i = 0; i < draft->count; i++) {
         if (!is_alike(draft->items[i], draft->items[0]))
-            violation("a call of agent %u asks different things", keeper->agent->index);
+            violation("a call of agent %u mixes different requests", keeper->agent->index);
         struct sim_asked *asked = asked_of(keeper, draft, i);
         if (seen[asked->name])
             violation("a call of agent %u has name %u twice", keeper->agent->index, asked->name);
@@ -154,7 +154,7 @@ void calls_send(struct sim_keeper *keeper) {
     (void) call_plan_all(&keeper->turn, &(struct call_plan_sink){on_call, keeper});
     for (uint32_t i = 0; i < count && !sim_violated; i++)
         if (keeper->asked[i].left != 0)
-            violation("what agent %u asks of name %u never goes out", keeper->agent->index,
+            violation("a request of agent %u for name %u is never sent", keeper->agent->index,
                       keeper->asked[i].name);
 }
 
@@ -189,7 +189,7 @@ static void check_cut(const struct sim_keeper *keeper, unsigned node) {
     for (uint32_t i = 0; i < keeper->turn.count; i++)
         to_send += keeper->items[i].nodes & node_set_of(node) ? 1 : 0;
     if (known->outstanding > to_send)
-        violation("agent %u awaits answers of node %u, which is gone", keeper->agent->index, node);
+        violation("agent %u awaits answers of node %u, whose connection broke", keeper->agent->index, node);
 }
 
 void calls_cut(struct sim_keeper *keeper, unsigned node) {
@@ -214,7 +214,7 @@ struct heard {
     char value[VALUE_BYTES];
 };
 
-/* As it would stand on the node. */
+/* The value as it would be on the node. */
 static size_t write_value(const struct sim_reply *reply, char value[VALUE_BYTES]) {
     if (reply->owner == 0)
         return (size_t) snprintf(value, VALUE_BYTES, "other");

@@ -1,5 +1,5 @@
-/* Clients: they ask, hold, let go, die and hang; and each knows until when it may believe in its lease. The
- * invariants are about these beliefs. */
+/* Clients: they ask, hold, release, die and hang. Each has its own deadline, until when it considers its
+ * lease valid: the invariants are about these deadlines. */
 
 #include <assert.h>
 #include <string.h>
@@ -11,8 +11,8 @@ enum client_state {
     CLIENT_ASKING,
     CLIENT_HOLDING,
     CLIENT_RELEASING,
-    CLIENT_CUT_OFF,  /* its session or its agent has ended, it lives: it believes until its deadline */
-    CLIENT_RESUMING, /* and asks the new agent for its lease, or asks for one that it had once */
+    CLIENT_CUT_OFF,  /* its session or agent has ended, and it lives: it holds on until its deadline */
+    CLIENT_RESUMING, /* and asks the new agent to resume its lease, or one that it had once */
 };
 
 static struct client {
@@ -22,13 +22,13 @@ static struct client {
     uint64_t id;
     bool holding;
     int64_t deadline_ns; /* by its host's clock */
-    int64_t bound_ns;    /* the same: what max_hold and the missing heartbeats allow at most */
+    int64_t bound_ns;    /* the same: the most that max_hold and missing heartbeats allow */
     int64_t asked_ns;
-    int64_t wait_ms;              /* of the request that is not answered */
+    int64_t wait_ms;              /* of the unanswered request */
     int64_t answer_by_ns;         /* the same, in true time */
-    bool untroubled;              /* when it asked: nothing is in the way of a majority */
-    uint8_t secret[SECRET_BYTES]; /* of its last lease, and the terms; without a ttl it was told none */
-    uint8_t value[SECRET_BYTES];  /* which was in the keys then */
+    bool untroubled;              /* when it asked, nothing was in the way of a majority */
+    uint8_t secret[SECRET_BYTES]; /* of its last lease, and the terms; a ttl of 0: no resume token */
+    uint8_t value[SECRET_BYTES];  /* in the keys at that time */
     uint32_t ttl_ms, heartbeat_ms, linger_ms;
     int64_t hold_until_ns;
     int64_t token;
@@ -36,11 +36,11 @@ static struct client {
 
 static unsigned n_clients;
 static int64_t resource_tokens[SIM_NAMES];
-static bool at_risk[SIM_AGENTS_MAX][SIM_NAMES];     /* or lost, as the agent told who held it last */
+static bool at_risk[SIM_AGENTS_MAX][SIM_NAMES];     /* or lost, as the agent reported to the last holder */
 static int64_t untroubled_since_ns[SIM_AGENTS_MAX]; /* as far as is known */
-static bool crowded;                                /* most want one name, for a short while each */
-static uint32_t usual_ttl_ms;                       /* most ask for the same */
-static int64_t pace_ns; /* they do what they do in step: their agents have it in one turn; 0: not */
+static bool crowded;                                /* most clients want one name, for a short while each */
+static uint32_t usual_ttl_ms;                       /* most clients ask for this ttl */
+static int64_t pace_ns; /* clients act in step, so that their agents act in one turn; 0: they do not */
 
 static const uint32_t ttls_ms[] = {300, 500, 1000, 2000};
 
@@ -69,7 +69,7 @@ static void step_later(const struct client *client, int64_t delay_ns) {
     events_add(&event);
 }
 
-/* To those of an agent without quarantine nothing is promised, where others have it. */
+/* Nothing is promised to clients of an agent without quarantine among agents with one. */
 static unsigned agent_of_promises(void) {
     unsigned agent = (unsigned) pick(0, sim_n_agents - 1);
 
@@ -106,7 +106,7 @@ static void check_answered(const struct client *client) {
                   (long long) ((sim_now_ns - client->answer_by_ns) / NS_PER_MS));
 }
 
-/* `error`: NULL when it is granted. */
+/* `error`: NULL: granted. */
 static void check_answer(const struct client *client, const char *error, bool resumes) {
     if (client->state != CLIENT_ASKING && client->state != CLIENT_RESUMING)
         return;
@@ -116,13 +116,12 @@ static void check_answer(const struct client *client, const char *error, bool re
     if (strcmp(error, "TIMEOUT") == 0 ? client->wait_ms <= 0 || resumes
         : strcmp(error, "BUSY") == 0  ? client->wait_ms != 0 && !resumes
                                       : strcmp(error, "NOTHELD") == 0 && !resumes)
-        violation("client %u is told %s, with WAIT %lld", index_of(client), error,
-                  (long long) client->wait_ms);
+        violation("client %u gets %s, with WAIT %lld", index_of(client), error, (long long) client->wait_ms);
     if (strcmp(error, "NOQUORUM") == 0 && client->untroubled && agent_is_untroubled(agent_of(client)))
-        violation("client %u is told NOQUORUM, and nothing is in the way of one", index_of(client));
+        violation("client %u gets NOQUORUM, and nothing is in the way of a quorum", index_of(client));
 }
 
-/* For so long that every request in line has tried again since. */
+/* For so long that every waiting request has tried again since. */
 static bool is_untroubled_for_long(const struct sim_agent *agent) {
     int64_t *since_ns = &untroubled_since_ns[agent->index];
 
@@ -146,22 +145,20 @@ static void expect_answer(struct client *client, const struct registry_ask *ask)
     client->untroubled = is_untroubled_for_long(agent);
 }
 
-/* It begins to believe, or goes on: nobody else may. */
+/* Its lease becomes, or stays, valid: no other client's may be. */
 static void check_belief(const struct client *client) {
     if (!believes(client)) {
-        violation("client %u is told that it holds name %u, after its deadline", index_of(client),
-                  client->name);
+        violation("client %u is granted name %u after its deadline", index_of(client), client->name);
         return;
     }
     if (client->deadline_ns > client->bound_ns)
-        violation("client %u may hold name %u for longer than was asked for", index_of(client),
-                  client->name);
+        violation("client %u may hold name %u for longer than it asked for", index_of(client), client->name);
     for (unsigned i = 0; i < n_clients; i++)
         if (&clients[i] != client && clients[i].name == client->name && believes(&clients[i]))
             violation("clients %u and %u both hold name %u", index_of(client), i, client->name);
 }
 
-/* The resource remembers the largest token that it has seen, and the holder writes to it at once. */
+/* The resource remembers the largest token, and the holder writes to it at once. */
 static void check_token(const struct client *client, int64_t token) {
     if (!sim_fencing || !sim_tokens_grow)
         return;
@@ -171,7 +168,7 @@ static void check_token(const struct client *client, int64_t token) {
     resource_tokens[client->name] = token;
 }
 
-/* Who resumes what it holds has had no successor. */
+/* A client that resumes a lease that it holds has had no successor. */
 static void check_same_token(const struct client *client, int64_t token) {
     if (token != client->token || (sim_fencing && sim_tokens_grow && token < resource_tokens[client->name]))
         violation("client %u resumes name %u with token %lld, it had %lld, another %lld", index_of(client),
@@ -183,7 +180,7 @@ void clients_check_deletion(const uint8_t secret[SECRET_BYTES]) {
     for (unsigned i = 0; i < n_clients; i++)
         if (believes(&clients[i]) && (memcmp(clients[i].secret, secret, SECRET_BYTES) == 0 ||
                                       memcmp(clients[i].value, secret, SECRET_BYTES) == 0))
-            violation("a key is deleted in which client %u believes", i);
+            violation("a key is deleted while client %u considers its lease valid", i);
 }
 
 bool clients_are_idle(void) {
@@ -200,7 +197,7 @@ void clients_check_end(void) {
                       (long long) ((sim_now_ns - clients[i].asked_ns) / NS_PER_MS));
 }
 
-/* --- what a client hears --- */
+/* --- replies and pushes --- */
 
 void client_granted(struct sim_agent *agent, const struct request *request,
                     const uint8_t secret[SECRET_BYTES]) {
@@ -235,7 +232,7 @@ void client_granted(struct sim_agent *agent, const struct request *request,
     client->heartbeat_ms = request->terms.heartbeat_ms;
     client->linger_ms = request->terms.linger_ms;
     client->bound_ns = client->hold_until_ns = request->hold_until_ns;
-    if (request->terms.heartbeat_ms > 0) /* it never beats: an extension just before this, and no more */
+    if (request->terms.heartbeat_ms > 0) /* it never beats: one extension just before this, and no more */
         client->bound_ns =
             instant_min(client->bound_ns,
                         clock_read(&agent->clock) +
@@ -253,7 +250,7 @@ void client_extended(struct sim_agent *agent, const struct request *request) {
 
     (void) agent;
     if (!client->holding || client->deadline_ns == request->deadline_ns)
-        return; /* it came too late to be an extension */
+        return; /* too late for an extension */
     client->deadline_ns = request->deadline_ns;
     sim_counts.extensions++;
     check_belief(client);
@@ -269,14 +266,14 @@ static void become_idle(struct client *client) {
         step_later(client, chance(70) ? pick(0, 100) * NS_PER_MS : pick(100, 2000) * NS_PER_MS);
 }
 
-/* It believes on its own now, perhaps asks to resume, and begins anew after its deadline. */
+/* It goes on by its own deadline, may ask to resume, and begins anew after the deadline. */
 static void cut_off(struct client *client) {
     int64_t left_ns = clock_true_ns(&agent_of(client)->clock, client->deadline_ns) - sim_now_ns;
 
     client->state = CLIENT_CUT_OFF;
     if (chance(80))
         left_ns = instant_min(left_ns, pick(1, 400) * NS_PER_MS);
-    step_later(client, instant_max(left_ns, NS_PER_MS)); /* time goes on, whatever it believes */
+    step_later(client, instant_max(left_ns, NS_PER_MS)); /* time goes on, whatever it holds */
 }
 
 void client_outcome(struct request *request, const struct request_outcome *outcome) {
@@ -325,7 +322,7 @@ void clients_agent_died(const struct sim_agent *agent) {
     }
 }
 
-/* --- what it does --- */
+/* --- steps --- */
 
 static void ask(struct client *client, struct sim_agent *agent) {
     static const int64_t waits_ms[] = {0, 0, 50, 1000, 5000, -1, -1, -1};
@@ -362,7 +359,7 @@ static void ask(struct client *client, struct sim_agent *agent) {
     bool started = registry_start(&agent->registry, request, &ask, clock_read(&agent->clock));
     assert(started);
     (void) started;
-    /* Some don't wait for the end. */
+    /* Some clients do not wait for the end. */
     if (client->state == CLIENT_ASKING && chance(20))
         step_later(client, pick(0, 3000) * NS_PER_MS);
 }
@@ -404,7 +401,7 @@ static void resume(struct client *client, struct sim_agent *agent) {
         step_later(client, pick(0, 500) * NS_PER_MS);
 }
 
-/* The holder, or one that waits, lets go in one way or another. */
+/* A holder or a waiter leaves, in one way or another. */
 static void let_go(struct client *client, struct sim_agent *agent) {
     struct request *request = registry_find(&agent->registry, client->id);
     int64_t now_ns = clock_read(&agent->clock);
@@ -419,7 +416,7 @@ static void let_go(struct client *client, struct sim_agent *agent) {
         bool stays = registry_abandon(&agent->registry, request, now_ns);
         assert(stays);
         (void) stays;
-        /* The session goes; the request is on its own. */
+        /* The session ends, the request goes on. */
         list_unlink(&request->session_link);
         request->session = NULL;
         cut_off(client);
@@ -438,8 +435,7 @@ static void let_go(struct client *client, struct sim_agent *agent) {
     registry_release(&agent->registry, request, now_ns);
 }
 
-/* Nobody waits any longer: with clocks that are far apart there may be no token on which a majority agrees.
- */
+/* No client waits any longer: with clocks far apart there may be no token that a majority accepts. */
 void clients_give_up(void) {
     for (unsigned i = 0; i < n_clients; i++)
         if (clients[i].state == CLIENT_ASKING)
@@ -450,16 +446,16 @@ void client_step(unsigned index) {
     struct client *client = &clients[index];
     struct sim_agent *agent = agent_of(client);
 
-    /* Some try what they may have let go of just before. */
+    /* Some clients try to resume a lease that they may just have released. */
     if (client->state == CLIENT_CUT_OFF && !believes(client) && (client->ttl_ms == 0 || chance(60))) {
         become_idle(client);
         return;
     }
-    if (client->state == CLIENT_CUT_OFF && client->ttl_ms == 0) { /* it has nothing to resume with */
+    if (client->state == CLIENT_CUT_OFF && client->ttl_ms == 0) { /* it has no resume token */
         cut_off(client);
         return;
     }
-    /* What came during a pause may be read before the agent sees that a deadline has passed meanwhile. */
+    /* Mail that came during a pause may be read before the agent sees that a deadline passed meanwhile. */
     if (!agent->running || sim_now_ns < agent->paused_until_ns - 1) {
         int64_t left_ns = agent->paused_until_ns - 1 - sim_now_ns;
         if (client->state != CLIENT_IDLE || !sim_closed)
@@ -471,7 +467,7 @@ void client_step(unsigned index) {
         if (sim_closed)
             return;
         if (client->ttl_ms > 0 && chance(agent->life > 1 ? 20 : 5))
-            resume(client, agent); /* what it let go of, or lost */
+            resume(client, agent); /* a lease that it released or lost */
         else
             ask(client, agent);
         break;

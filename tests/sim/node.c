@@ -1,4 +1,4 @@
-/* A Redis node, as far as the scripts show it: keys that expire by its own clock. */
+/* A Redis node, as far as the scripts show it: keys expire by its own clock. */
 
 #include <string.h>
 
@@ -23,7 +23,7 @@ static int64_t wall_ns(const struct sim_node *node) {
     return clock_read(&node->clock) - (node->reversed ? 2 * odd_ns : odd_ns);
 }
 
-/* Until then; afterwards it is what it would have been. */
+/* Until the end of the fault; then the clock is where it would have been. */
 void node_freeze_clock(struct sim_node *node, int64_t until_ns, bool reversed) {
     if (sim_now_ns < node->odd_until_ns)
         return;
@@ -90,7 +90,7 @@ static bool is_marked(const struct sim_node *node, const struct event *probe) {
            node->data.marks[keeper].process == node->process;
 }
 
-/* What probe.lua tells of an epoch, or amend.lua and bless.lua in brief. */
+/* The reply of probe.lua about an epoch; of amend.lua and bless.lua, in brief. */
 static void tell_epoch(const struct sim_node *node, struct event *probe) {
     const struct node_data *data = &node->data;
     struct probe *answer = &probe->as.probe.answer;
@@ -105,7 +105,7 @@ static void tell_epoch(const struct sim_node *node, struct event *probe) {
     answer->floor_us = data->floor_us;
 }
 
-/* Others leave their marks for another fleet: has one in the last ten seconds? */
+/* True if another fleet left its mark in the last ten seconds. */
 static bool has_rival(struct sim_node *node, uint32_t fleet) {
     bool rival = false;
 
@@ -142,7 +142,7 @@ static bool is_noted(const struct sim_node *node, const struct sim_note *note, i
     return note->at_us != 0 && age_us < within_us && age_us > -within_us;
 }
 
-/* By which addresses agents reach each other's nodes. */
+/* The addresses by which agents reach each other's nodes. */
 static void note_addresses(struct sim_node *node, struct event *probe) {
     struct probe *answer = &probe->as.probe.answer;
 
@@ -249,7 +249,7 @@ static void amend(struct sim_node *node, struct event *probe) {
     if (data->floor_us == probe->as.probe.amended_floor_us &&
         data->generation == probe->as.probe.amended_generation) {
         sim_counts.amendments++;
-        trace("node %u: its epoch is for %u ms now, and %u are proposed, by agent %u",
+        trace("node %u: its epoch is for %u ms now, with %u proposed, by agent %u",
               (unsigned) (node - sim_nodes), probe->as.probe.amendment.max_ttl_ms,
               probe->as.probe.amendment.proposed_ms, probe->agent);
         data->max_ttl_ms = probe->as.probe.amendment.max_ttl_ms;
@@ -287,7 +287,7 @@ void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms) {
     node->data.keys[name].expires_ns = expiry_ns(node, ttl_ms);
 }
 
-/* What acquire.lua and raise.lua make of a token. */
+/* How acquire.lua and raise.lua judge a token. */
 static enum token_verdict judge_token(struct sim_node *node, unsigned name, int64_t token, int64_t last,
                                       int64_t *ret_largest) {
     int64_t *fence = &node->data.keys[name].token;
@@ -323,7 +323,7 @@ static enum vote_kind execute_on_key(struct sim_node *node, const struct event *
     switch (request->as.request.operation) {
     case OPERATION_ACQUIRE:
         if (ours)
-            return VOTE_FOREIGN; /* SET NX: even our own is in the way */
+            return VOTE_FOREIGN; /* SET NX: even our own value is in the way */
         set_key(node, request);
         if (request->as.request.token != 0)
             reply->as.reply.token_verdict = judge_request_token(node, request, reply);

@@ -1,5 +1,5 @@
-/* The connections for messages: what io/node/subscriber.c and io/node/subscription.c do between the agents'
- * wake-up, which runs as shipped, and the nodes, and the nodes' part. Connections break, and messages get
+/* Connections for messages: the part of io/node/subscriber.c and io/node/subscription.c between the agents'
+ * wake-ups, which run as shipped, and the nodes; and the nodes' part. Connections break, and messages are
  * lost with them or alone. */
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 
 #include "sim.h"
 
-/* Losses from before the calm, such as of a message, are made good by polling. */
+/* Losses from before the calm, such as of a message, are repaired by polling. */
 enum { WOKEN_MS_MAX = 30, SUBSCRIBED_MS_MAX = 300, HEALED_MS = 1500, LATE_MS = 100, ROUND_TRIP_MS = 5 };
 
 static struct event event_of(const struct sim_keeper *keeper, enum event_kind kind, unsigned node,
@@ -165,7 +165,7 @@ void pubsub_publish(const struct sim_node *node, unsigned name) {
         }
 }
 
-/* --- the invariants: no lease waits for a free name, and each that waits is subscribed --- */
+/* --- the invariants: no lease waits for a free name, and each waiting one is subscribed --- */
 
 static int64_t free_ns[SIM_NAMES];
 
@@ -201,7 +201,7 @@ static bool is_late(int64_t at_ns) {
     return at_ns > sim_now_ns + ROUND_TRIP_MS * NS_PER_MS;
 }
 
-/* A fault from before the calm goes on. */
+/* a fault from before the calm goes on */
 static bool is_disturbed(int64_t calm_ns) {
     bool disturbed = sim_now_ns - calm_ns < HEALED_MS * NS_PER_MS;
 
@@ -220,7 +220,7 @@ static bool is_disturbed(int64_t calm_ns) {
     return disturbed;
 }
 
-/* A lease that met a holder must be subscribed on all nodes soon. */
+/* A lease that met a holder must soon be subscribed on all nodes. */
 static void check_subscriptions(struct sim_agent *agent, bool disturbed) {
     for (unsigned i = 0; agent->running && i < sim_n_keepers; i++) {
         struct sim_keeper *keeper = &agent->keepers[i];

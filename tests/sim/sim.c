@@ -1,7 +1,6 @@
-/* redlock-sim: runs the world from many seeds, and tells the first that breaks an invariant.
- *
- * A run has a time of faults, and then a calm in which everything must come to an end. The same seed gives
- * the same run, to the last bit: `--seed N --trace` shows it. */
+/* redlock-sim: runs the world from many seeds, and prints the first that breaks an invariant. A run has a
+ * time of faults, and then a calm in which everything must end. The same seed gives the same run, to the
+ * last bit: `--seed N --trace` shows it. */
 
 #include <assert.h>
 #include <getopt.h>
@@ -28,16 +27,16 @@ struct sim_counts sim_counts;
 static uint64_t seed;
 static bool tracing, with_wild_clocks, quiet;
 
-/* Of this run: */
+/* Of the current run: */
 static bool with_steps;       /* clocks are set; then no agent is killed */
-static bool with_kills;       /* agents die more often */
-static bool with_losses;      /* nodes forget */
+static bool with_kills;       /* agents are killed more often */
+static bool with_losses;      /* nodes lose their memory */
 static bool with_far_clocks;  /* the nodes' clocks are far apart */
 static bool with_blessings;   /* from the start on */
-static bool with_unlike_ttls; /* agents have other max_ttls */
-static bool with_careless;    /* one has no quarantine */
-static bool same_names;       /* where sets differ, of the nodes that take each other's places */
-static int64_t fault_gap_ms;  /* at most so long nothing happens */
+static bool with_unlike_ttls; /* agents have different max_ttls */
+static bool with_careless;    /* one agent has no quarantine */
+static bool same_names;       /* where sets differ: of the nodes that replace each other */
+static int64_t fault_gap_ms;  /* the longest pause between faults */
 bool sim_quarantine = true, sim_sets_differ, sim_durable, sim_fencing, sim_tokens_grow, sim_tokens_agree;
 uint32_t sim_fence_skew_ms;
 int64_t sim_turn_us;
@@ -89,7 +88,7 @@ void violation(const char *format, ...) {
     (void) putchar('\n');
 }
 
-/* --- events: a heap by time, then by the order in which they were made --- */
+/* --- events: a heap by time, then by sequence --- */
 
 struct place {
     int64_t at_ns;
@@ -97,7 +96,7 @@ struct place {
     uint32_t event;
 };
 
-static struct event *events; /* those of the heap, in any order, then the free ones */
+static struct event *events; /* the events of the heap, in any order, then the free ones */
 static struct place *heap;
 static uint32_t n_events, events_room;
 static uint64_t sequence;
@@ -124,7 +123,7 @@ static void make_room(void) {
     events_room = room;
 }
 
-/* The places behind the heap have the events that are free. */
+/* The places behind the heap are those of free events. */
 static void insert(const struct event *added) {
     if (n_events == events_room)
         make_room();
@@ -186,7 +185,7 @@ static void fault_pause(void) {
 
     trace("fault: agent %u pauses (%u) until %.3f ms", agent->index, who, (double) until_ns / 1e6);
     sim_counts.pauses++;
-    /* Never shortened: what was put off would be overtaken. */
+    /* Never shortened: later events would overtake the postponed ones. */
     if (who >= sim_n_keepers)
         agent->paused_until_ns = instant_max(agent->paused_until_ns, until_ns);
     for (unsigned i = 0; i < sim_n_keepers; i++)
@@ -194,8 +193,8 @@ static void fault_pause(void) {
             agent->keepers[i].paused_until_ns = instant_max(agent->keepers[i].paused_until_ns, until_ns);
 }
 
-/* That an agent notices a step is promised only if it has heard the clock before. No agent starts in a run
- * with steps. */
+/* An agent is promised to notice a step only if it knew the clock before. No agent starts in a run with
+ * steps. */
 static bool clock_is_known(unsigned node) {
     for (unsigned i = 0; i < sim_n_agents; i++)
         for (unsigned j = 0; j < sim_n_keepers; j++)
@@ -287,8 +286,8 @@ static void fault_connection(void) {
         connection->reply_ns = instant_max(connection->reply_ns, until_ns);
 }
 
-/* Somebody else's lock takes the place of ours, on some nodes or all. It lasts longer than ours do:
- * otherwise nothing is promised. */
+/* Another program's lock replaces ours, on some nodes or all. It lives longer than our leases: otherwise
+ * nothing is promised. */
 static void fault_overwrite(void) {
     unsigned name = (unsigned) pick(0, SIM_NAMES - 1), percent = (unsigned) pick(10, 100);
 
@@ -301,7 +300,7 @@ static void fault_overwrite(void) {
 
 /* By more than the longest round trip whose vote counts: less is not promised to be noticed. */
 static void fault_clock(void) {
-    /* Who was in the same quarantine is about to bless it too. */
+    /* other agents in the same quarantine are about to bless it, too */
     unsigned index = chance(50) ? sim_last_blessed : (unsigned) pick(0, sim_n_nodes - 1);
     int64_t by_ns = pick(2500, 10000) * NS_PER_MS;
 
@@ -320,8 +319,8 @@ static void fault_clock(void) {
     set_clock(index, by_ns);
 }
 
-/* The largest token that a node would accept now, as if it had been granted: which one is proposed next must
- * not matter. */
+/* The largest token that a node would accept now, as if it had been granted: the choice of the next proposal
+ * must not matter. */
 static void fault_hurried_tokens(void) {
     struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
     unsigned keeper = (unsigned) pick(0, sim_n_keepers - 1), node = (unsigned) pick(0, agent->n_nodes - 1);
@@ -372,8 +371,8 @@ static int64_t later_reply(struct sim_connection *connection) {
     return connection->reply_ns;
 }
 
-/* TCP does not do that, but what stands between may. Not with probes: a mark that is left twice, once after
- * a loss, would tell that there was none. */
+/* TCP does not send twice, but a relay may. Not probes: a mark that is left twice, once after a loss, would
+ * hide the loss. */
 static void repeat_later(const struct event *event) {
     struct event repeated = *event;
 
@@ -383,7 +382,7 @@ static void repeat_later(const struct event *event) {
     sim_counts.repeats++;
 }
 
-/* All of its names in order, and nothing in between. */
+/* All of the agent's names in order, and nothing in between. */
 static struct event execute(struct sim_node *node, const struct event *call) {
     struct event answer = *call, request = *call;
 
@@ -427,7 +426,7 @@ static void deliver(const struct event *event) {
     if (!event->again && chance(1))
         repeat_later(event);
     if (cut || event->again)
-        return; /* it was executed, and nobody hears of it */
+        return; /* it was executed, and the answer is lost */
     reply.at_ns = later_reply(connection);
     events_add(&reply);
 }
@@ -470,7 +469,7 @@ static void dispatch(const struct event *event) {
     }
 }
 
-/* Agents that share some of their nodes: all of them, all but one, or one. */
+/* Agents that share some of their nodes: all, all but one, or one. */
 static void choose_nodes(struct sim_agent *agent) {
     static const uint8_t sets[][3] = {{0, 1, 2}, {0, 1, 3}, {2, 3, 4}};
     unsigned set = agent->index == 0 ? 0 : (unsigned) pick(0, 2);
@@ -483,7 +482,7 @@ static void choose_nodes(struct sim_agent *agent) {
     memcpy(agent->names, agent->at, sizeof(agent->at));
     if (set == 1 && same_names)
         agent->names[2] = 2;
-    /* Of a replaced node the name may be the same. */
+    /* A replaced node may keep its name. */
     agent->set = !sim_sets_differ || (set == 1 && same_names) ? 0 : set;
 }
 
@@ -566,7 +565,7 @@ static bool all_idle(void) {
     return true;
 }
 
-/* Everything has come to an end: what goes on are the looks at the nodes from time to time. */
+/* Everything has ended, except the probes of the nodes. */
 static bool at_rest(void) {
     return sim_closed && clients_are_idle() && all_idle();
 }
@@ -576,7 +575,7 @@ static void run(void) {
     struct event event;
 
     begin();
-    /* Where sets differ, long enough for new nodes to be blessed. */
+    /* Where sets differ: long enough for new nodes to be blessed. */
     int64_t faults_until_ns = (sim_sets_differ ? pick(14, 24) : pick(2, 15)) * NS_PER_S;
     while (!sim_violated && events_take(&event)) {
         assert(event.at_ns >= sim_now_ns);
@@ -611,7 +610,7 @@ static void run(void) {
         return;
     clients_check_end();
     if (!all_idle())
-        violation("an agent keeps a lease that nobody has");
+        violation("an agent keeps a lease that no client has");
     for (unsigned i = 0; i < sim_n_nodes; i++)
         sim_now_ns = instant_max(sim_now_ns, sim_nodes[i].odd_until_ns) + sim_nodes[i].set_back_ns;
     sim_now_ns += 5 * NS_PER_S;

@@ -34,69 +34,70 @@ struct clock {
     int64_t offset_ns;
 };
 
-int64_t clock_read(const struct clock *clock);                   /* now */
-int64_t clock_true_ns(const struct clock *clock, int64_t at_ns); /* the true instant at which it reads so */
+int64_t clock_read(const struct clock *clock); /* the clock now */
+int64_t clock_true_ns(const struct clock *clock,
+                      int64_t at_ns); /* the true instant at which the clock reads so */
 
 extern int64_t sim_now_ns; /* true time */
 extern struct random sim_random;
 extern bool sim_calm;   /* no more faults */
-extern bool sim_closed; /* and no new requests: everything must come to an end */
+extern bool sim_closed; /* and no new requests: everything must end */
 
 int64_t pick(int64_t low, int64_t high);
 bool chance(unsigned percent);
 int64_t network_delay_ns(void);
 
-/* One line of the trace, if it is wanted. */
+/* A line of the trace, if tracing. */
 void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* An invariant is broken: tells which, by which seed. */
+/* An invariant is broken: prints it, with the seed. */
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern bool sim_violated;
 extern bool sim_quarantine;       /* the agents' setting */
-extern bool sim_sets_differ;      /* the agents' nodes are not the same ones */
-extern bool sim_durable;          /* a node that restarts has all of its data, or none */
-extern unsigned sim_last_blessed; /* the node that was blessed most recently */
-extern bool sim_fencing;          /* theirs too */
-extern bool sim_tokens_grow;      /* in this run that is promised */
-extern bool sim_tokens_agree;     /* and that a majority accepts one */
+extern bool sim_sets_differ;      /* the agents have different sets of nodes */
+extern bool sim_durable;          /* a node that restarts keeps all of its data, or none */
+extern unsigned sim_last_blessed; /* the node that was blessed last */
+extern bool sim_fencing;          /* the nodes', too */
+extern bool sim_tokens_grow;      /* this run promises that tokens grow */
+extern bool sim_tokens_agree;     /* this run promises that a majority accepts a token */
 extern uint32_t sim_fence_skew_ms;
 extern int64_t sim_turn_us; /* the longest turn of a keeper */
 
 /* --- events --- */
 
 enum event_kind {
-    EVENT_CALL,             /* arrives at a node: for one name or more */
+    EVENT_CALL,             /* arrives at a node: a call for one name or more */
     EVENT_PROBE,            /* arrives at a node: a probe or a blessing */
-    EVENT_PROBED,           /* its answer arrives at a keeper */
-    EVENT_REPLY,            /* arrives at a keeper */
-    EVENT_BROKEN,           /* a keeper learns that a connection is gone */
-    EVENT_CONNECTED,        /* a connection stands again */
-    EVENT_SUBSCRIBE,        /* arrives at a node: publish when this key is deleted, or no longer */
-    EVENT_SUBSCRIBED,       /* its answer arrives at a keeper */
-    EVENT_MESSAGE,          /* the published message does */
-    EVENT_PUBSUB_CONNECTED, /* a connection for messages is made, or breaks */
+    EVENT_PROBED,           /* the answer to a probe arrives at a keeper */
+    EVENT_REPLY,            /* the answer to a call arrives at a keeper */
+    EVENT_BROKEN,           /* a keeper learns that a connection broke */
+    EVENT_CONNECTED,        /* a connection is open again */
+    EVENT_SUBSCRIBE,        /* arrives at a node: subscribe to this key's channel, or unsubscribe */
+    EVENT_SUBSCRIBED,       /* the answer to that arrives at a keeper */
+    EVENT_MESSAGE,          /* a message arrives at a keeper */
+    EVENT_PUBSUB_CONNECTED, /* a connection for messages opens, or breaks */
     EVENT_PUBSUB_BROKEN,
     EVENT_ERRAND,   /* mail for a keeper */
     EVENT_DISPATCH, /* mail for a front */
-    EVENT_TURN,     /* of a keeper ends */
+    EVENT_TURN,     /* the turn of a keeper ends */
     EVENT_KEEPER_TIMER,
     EVENT_FRONT_TIMER,
-    EVENT_CLIENT, /* does its next step */
+    EVENT_CLIENT, /* takes its next step */
     EVENT_AGENT_START,
     EVENT_FAULT,
 };
 
-/* For one name, and the node's reply. */
+/* The request for one name, and the node's reply. */
 struct sim_request {
     enum operation operation;
     bool quiet;
     uint32_t ttl_ms;
     uint64_t ticket;
     uint8_t secret[SECRET_BYTES];
-    bool has_former; /* another value that may stand there */
+    bool has_former; /* another value that may be in the key */
     uint8_t former[SECRET_BYTES];
-    uint32_t owner; /* the agent's life: with the secret it is the lock value */
-    uint32_t epoch; /* that the keeper knows */
+    uint32_t owner; /* the agent's life: with the secret, the lock value */
+    uint32_t epoch; /* the epoch that the keeper knows */
     int64_t floor_us;
     uint32_t generation;
     int64_t token, token_last;
@@ -108,11 +109,11 @@ struct sim_reply {
     int64_t ttl_left_ms;
     enum token_verdict token_verdict;
     int64_t token;
-    uint8_t secret[SECRET_BYTES]; /* of the foreign value, with its owner; 0: somebody else */
+    uint8_t secret[SECRET_BYTES]; /* of the foreign value, with its owner; 0: another program */
     uint32_t owner;
 };
 
-/* Of a call's names, of which none is there twice. */
+/* A call's names, each once. */
 struct sim_tickets {
     uint32_t count;
     uint64_t all[SIM_NAMES];
@@ -123,11 +124,11 @@ struct event {
     int64_t at_ns;
     uint64_t sequence;
     uint8_t agent, keeper, node, client, name;
-    uint32_t life;    /* of the agent, or of the connection: an event of an earlier one is void */
+    uint32_t life;    /* of the agent, or of the connection: events of an earlier life are void */
     bool again;       /* a request that was executed before */
-    uint32_t process; /* of the node that it was sent to: a later one never gets it */
-    int64_t sent_ns;  /* a request's and its answer's: by the host's clock */
-    int64_t time_us;  /* an answer's: the node's clock; negative: not told */
+    uint32_t process; /* of the node at the time of sending: a later process never gets it */
+    int64_t sent_ns;  /* of a request and its answer, by the host's clock */
+    int64_t time_us;  /* of an answer, by the node's clock; negative: none */
     union {
         struct sim_request request;
         struct sim_reply reply;
@@ -145,17 +146,17 @@ struct event {
         } answer;
         struct sim_probe {
             bool bless, amend, leave, disown;
-            bool quarantine; /* only rested nodes count for who asks */
-            uint32_t former; /* the process before, if it was durable and blessed; 0: none */
+            bool quarantine; /* the asking agent counts only rested nodes */
+            uint32_t former; /* the former process, if durable and blessed; 0: none */
             uint64_t mark;
             int64_t withdraw_us;
             uint32_t fleet;
             uint32_t max_ttl_ms, covered_ms;
             node_set known;
             uint8_t at[SIM_NODES_MAX];    /* the addresses of the agent's nodes */
-            uint8_t names[SIM_NODES_MAX]; /* the same, by which they are noted */
+            uint8_t names[SIM_NODES_MAX]; /* the names by which they are noted */
             unsigned n_nodes;
-            uint32_t amended_epoch, amended_generation; /* what is amended, and to what */
+            uint32_t amended_epoch, amended_generation; /* the amendment and its new values */
             int64_t amended_floor_us;
             struct amendment amendment;
             struct probe answer;
@@ -173,27 +174,27 @@ struct event {
 };
 
 void events_reset(void);
-void events_add(const struct event *event); /* a copy, at event->at_ns */
+void events_add(const struct event *event); /* adds a copy, due at event->at_ns */
 
-/* Puts one off that was taken; those that are put off to one instant keep their order. */
+/* Postpones an event that was taken. Events postponed to one instant keep their order. */
 void events_defer(const struct event *event, int64_t until_ns);
-bool events_take(struct event *ret); /* the earliest; false when there is none */
+bool events_take(struct event *ret); /* takes the earliest; false: there is none */
 
 /* --- nodes --- */
 
-/* Of an address. */
+/* A note of an address. */
 struct sim_note {
     int64_t at_us; /* by the node's clock; 0: none */
-    bool known;    /* to be of the fleet */
+    bool known;    /* noted as a node of the fleet */
 };
 
 struct node_data {
     uint32_t epoch;   /* the process that the epoch key names; 0: none */
-    int64_t floor_us; /* the rest of it */
+    int64_t floor_us; /* the rest of the epoch */
     uint32_t max_ttl_ms, proposed_ms, fleet, generation;
     bool rested;
-    uint32_t marked_ms;                                  /* the longest max_ttl of those who left marks */
-    int64_t fleet_marked_us[SIM_FLEETS];                 /* when each did, by the node's clock; 0: never */
+    uint32_t marked_ms;                  /* the longest max_ttl of the agents that left marks */
+    int64_t fleet_marked_us[SIM_FLEETS]; /* when each fleet left its mark, by the node's clock; 0: never */
     struct sim_note notes[SIM_NODES_MAX][SIM_ADDRESSES]; /* by which agents reach each of their nodes */
     struct {
         uint64_t number;
@@ -204,8 +205,8 @@ struct node_data {
         uint8_t secret[SECRET_BYTES];
         uint32_t owner;
         int64_t expires_ns; /* by the node's clock */
-        int64_t token;      /* the largest accepted; 0: none */
-        int64_t own_token;  /* behind it, the holder's */
+        int64_t token;      /* the largest accepted token; 0: none */
+        int64_t own_token;  /* the holder's, behind it */
         bool let_go;        /* released, and not set since */
     } keys[SIM_NAMES];
 };
@@ -213,13 +214,13 @@ struct node_data {
 struct sim_node {
     struct clock clock;
     int64_t stopped_until_ns;
-    int64_t refuses_until_ns;          /* most of what would write, as a server that is full or read-only */
-    uint32_t process;                  /* what run_id stands for: another one after each restart */
+    int64_t refuses_until_ns;          /* most writes, like a server that is full or read-only */
+    uint32_t process;                  /* stands for run_id: another one after each restart */
     int64_t set_back_ns;               /* by how much its clock was set back in all */
     int64_t odd_from_ns, odd_until_ns; /* true time: its clock stands still, or runs backwards */
     bool reversed;
     uint32_t subscribers[SIM_AGENTS_MAX][SIM_KEEPERS_MAX][SIM_NAMES]; /* lives of their connections */
-    struct node_data data, saved; /* what it has, and what it had when it last wrote it to its disk */
+    struct node_data data, saved; /* its data, and the data of its last write to disk */
 };
 
 extern struct sim_node sim_nodes[SIM_NODES_MAX];
@@ -227,18 +228,18 @@ extern unsigned sim_n_nodes;
 
 void node_reset(struct sim_node *node, int64_t clock_offset_ns);
 void node_bless(struct sim_node *node, uint32_t max_ttl_ms, uint32_t fleet, bool rested);
-void node_forget(struct sim_node *node);  /* everything, as by FLUSHALL */
-void node_restart(struct sim_node *node); /* as another process */
+void node_forget(struct sim_node *node);  /* drops everything, like FLUSHALL */
+void node_restart(struct sim_node *node); /* starts another process */
 void node_save(struct sim_node *node);
-void node_load(struct sim_node *node); /* what it has saved */
+void node_load(struct sim_node *node); /* loads its saved data */
 void node_set_clock(struct sim_node *node, int64_t by_ns);
 void node_freeze_clock(struct sim_node *node, int64_t until_ns, bool reversed);
-void node_probe(struct sim_node *node, struct event *probe); /* becomes its answer */
+void node_probe(struct sim_node *node, struct event *probe); /* replaces it by its answer */
 int64_t node_clock_us(const struct sim_node *node);
 
-void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms); /* by somebody else */
+void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms); /* by another program */
 
-/* Executes the request; the reply. */
+/* Executes the request. Returns the reply. */
 struct event node_execute(struct sim_node *node, const struct event *request);
 bool node_has_keys(const struct sim_node *node);
 
@@ -249,27 +250,27 @@ struct sim_connection {
     uint32_t life;
     uint32_t epoch; /* of the node, as the last probe found it */
     uint32_t generation;
-    uint32_t blessed_process; /* that it last found blessed */
+    uint32_t blessed_process; /* the process that it last found blessed */
     int64_t floor_us;
-    int64_t request_ns, reply_ns; /* nothing overtakes within one direction */
+    int64_t request_ns, reply_ns; /* requests and replies keep their order */
     struct sim_tickets outstanding[SIM_OUTSTANDING_MAX];
     unsigned first, count;
-    uint64_t last_asked[SIM_NAMES]; /* its number */
+    uint64_t last_asked[SIM_NAMES]; /* the request's number */
 };
 
 /* A connection for messages. */
 struct sim_subscription {
-    bool open; /* connected, or about to be */
+    bool open; /* connected, or connecting */
     bool connected;
     uint32_t life;
     int64_t request_ns, reply_ns;
 };
 
-/* Something that is asked in a turn. */
+/* A request of a turn. */
 struct sim_asked {
     uint8_t name;
-    node_set left;   /* nodes that are still to be asked */
-    uint64_t number; /* all that a keeper asks */
+    node_set left;   /* nodes still to be sent to */
+    uint64_t number; /* counts all requests of the keeper */
     struct sim_request request;
 };
 
@@ -284,19 +285,19 @@ struct sim_keeper {
     void *wakeup_memory;
     int64_t unsubscribed[SIM_NAMES]; /* since when a lease waits without all subscriptions; 0: none does */
     node_set to_cut;
-    uint64_t mark; /* that it leaves on nodes */
-    bool in_turn;  /* what is asked now goes out when it ends */
+    uint64_t mark; /* left on nodes */
+    bool in_turn;  /* requests are sent when the turn ends */
     struct call_plan_turn turn;
     struct call_plan_item items[SIM_TURN_MAX];
-    struct sim_asked asked[SIM_TURN_MAX]; /* the same */
+    struct sim_asked asked[SIM_TURN_MAX]; /* the same requests */
     uint64_t n_asked;
-    bool hashes_meet; /* of all keys */
+    bool hashes_meet; /* all keys have one hash */
     struct {
         unsigned node;
         struct sim_tickets tickets;
     } bounced[SIM_OUTSTANDING_MAX]; /* sent while the connection broke */
     unsigned n_bounced;
-    int64_t timer_ns; /* by the host's clock; when it is set to ring */
+    int64_t timer_ns; /* by the host's clock: when it is set to ring */
     int64_t paused_until_ns;
     int64_t errand_ns, dispatch_ns; /* mail keeps its order */
 };
@@ -307,8 +308,8 @@ struct sim_agent {
     uint32_t max_ttl_ms; /* the same */
     unsigned set;        /* of nodes */
     unsigned n_nodes;
-    uint8_t at[SIM_NODES_MAX];    /* which nodes of the world these are */
-    uint8_t names[SIM_NODES_MAX]; /* what it calls them */
+    uint8_t at[SIM_NODES_MAX];    /* the nodes' indices in the world */
+    uint8_t names[SIM_NODES_MAX]; /* the agent's names for them */
     bool running;
     uint32_t life;
     struct clock clock;
@@ -327,7 +328,7 @@ static inline struct sim_node *agent_node(const struct sim_agent *agent, unsigne
     return &sim_nodes[agent->at[node]];
 }
 
-/* Which of the agent's nodes that is, or SIM_NODES_MAX. */
+/* The agent's index of this node, or SIM_NODES_MAX. */
 static inline unsigned agent_index_of(const struct sim_agent *agent, unsigned node) {
     unsigned i = 0;
 
@@ -336,7 +337,7 @@ static inline unsigned agent_index_of(const struct sim_agent *agent, unsigned no
     return i < agent->n_nodes ? i : SIM_NODES_MAX;
 }
 
-/* The fleet that its node is of, for it. */
+/* The fleet of the agent's node, as the agent has it. */
 static inline uint32_t agent_fleet(const struct sim_agent *agent, unsigned node) {
     return agent->set * SIM_NODES_MAX + node;
 }
@@ -349,17 +350,17 @@ void agent_cut(struct sim_agent *agent, unsigned keeper, unsigned node); /* brea
 void front_settle(struct sim_agent *agent);
 bool agent_is_idle(const struct sim_agent *agent); /* and all nodes vote */
 
-/* It runs, all nodes vote, and nothing between them is late. */
+/* The agent runs, all nodes vote, and nothing between them is late. */
 bool agent_is_untroubled(const struct sim_agent *agent);
 
-/* --- what the nodes are asked --- */
+/* --- calls --- */
 
 void calls_reset(struct sim_keeper *keeper);
 void calls_add(struct sim_keeper *keeper, const struct send *send);
 bool calls_pending(const struct sim_keeper *keeper);
-void calls_send(struct sim_keeper *keeper);               /* all that was added */
-void calls_bounce(struct sim_keeper *keeper);             /* what could not be sent */
-void calls_cut(struct sim_keeper *keeper, unsigned node); /* what is on its way */
+void calls_send(struct sim_keeper *keeper);               /* all requests that were added */
+void calls_bounce(struct sim_keeper *keeper);             /* calls that could not be sent */
+void calls_cut(struct sim_keeper *keeper, unsigned node); /* calls under way */
 void calls_answered(struct sim_keeper *keeper, const struct event *event);
 
 /* --- messages --- */
@@ -367,7 +368,7 @@ void calls_answered(struct sim_keeper *keeper, const struct event *event);
 void pubsub_init(struct sim_keeper *keeper);
 void pubsub_cut(struct sim_keeper *keeper, unsigned node); /* breaks a connection */
 void pubsub_event(struct sim_keeper *keeper, const struct event *event);
-void pubsub_deliver(const struct event *event); /* at a node */
+void pubsub_deliver(const struct event *event); /* executed by a node */
 
 /* The node publishes that the name's key is deleted. */
 void pubsub_publish(const struct sim_node *node, unsigned name);
@@ -384,7 +385,7 @@ void client_outcome(struct request *request, const struct request_outcome *outco
 void client_granted(struct sim_agent *agent, const struct request *request,
                     const uint8_t secret[SECRET_BYTES]);
 
-/* The lock value on which the lease of this number stands: the keeper's, and the one before; NULL: none. */
+/* The value of the lease with this number: the keeper's, and the former one; NULL: none. */
 const struct lease *agent_lease(const struct sim_agent *agent, unsigned name, uint64_t number);
 void client_extended(struct sim_agent *agent, const struct request *request);
 void clients_agent_died(const struct sim_agent *agent);
