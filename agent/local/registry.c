@@ -30,7 +30,7 @@ struct request *registry_ask(struct registry *registry, struct session *session,
     struct shared_string *tail = shared_string_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
     if (!tail)
         return NULL;
-    uint32_t generation, index = request_slot_take(registry, now_ns, &generation);
+    uint32_t generation, index = registry_slot_take(registry, now_ns, &generation);
     assert(index != POOL_NONE);
     struct request *request = request_new(registry, index, generation, session, ask, tail);
     request->asked_ns = now_ns;

@@ -168,3 +168,9 @@ static inline instant_ns registry_due_ns(const struct registry *registry) {
 /* The first living request in a slot from *slot on, which is moved behind it; NULL at the end. For listings.
  */
 struct request *registry_next(const struct registry *registry, uint32_t *slot);
+
+/* --- for the registry's files --- */
+
+/* Takes a slot. Returns its index and the generation of this use, which make the id; or POOL_NONE. */
+uint32_t registry_slot_take(struct registry *registry, instant_ns now_ns, uint32_t *ret_generation);
+void registry_slot_give(struct registry *registry, uint32_t index);

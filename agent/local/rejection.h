@@ -1,7 +1,7 @@
 /* Rejections: the error word and the sentence for a request that does not get its name. */
 #pragma once
 
-#include "local/registry.h"
+#include "local/request.h"
 
 enum { REJECTION_TEXT_BYTES = 1400 };
 

@@ -1,79 +1,14 @@
 #include "local/request.h"
-#include "local/registry.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "base/generation.h"
-
-static_assert(REQUESTS_MAX == 1 << REQUEST_INDEX_BITS, "an id is a slot's index and its generation");
+#include "local/registry.h"
 
 enum { DEADLINE_STEPS = 256 }; /* of the ttl: how exact the timer is for leases that are extended */
 
 static uint32_t request_index(const struct registry *registry, const struct request *request) {
     return pool_index(&registry->requests, struct request, request);
-}
-
-/* --- ids --- */
-
-void registry_begin_ids(struct registry *registry, instant_ns now_ns) {
-    registry->generation = generation_latest(registry->generation, generation_first(now_ns));
-    registry->clock = generation_of(now_ns);
-}
-
-/* What the slot's next use is. */
-static uint32_t next_generation(const struct registry *registry, uint32_t index) {
-    uint32_t before = ((const struct request *) pool_at(&registry->requests, index))->generation;
-
-    return generation_next(generation_latest(before, registry->generation));
-}
-
-/* A later process might begin with it: generation_first() is one more. */
-static bool is_ahead_of_time(const struct registry *registry, uint32_t index) {
-    return generation_is_later(next_generation(registry, index), generation_next(registry->clock));
-}
-
-uint32_t request_slot_take(struct registry *registry, instant_ns now_ns, uint32_t *ret_generation) {
-    uint32_t index = pool_next(&registry->requests), fresh = POOL_NONE;
-
-    registry->clock = generation_latest(registry->clock, generation_of(now_ns));
-    if (index != POOL_NONE && is_ahead_of_time(registry, index))
-        fresh = pool_take_fresh(&registry->requests);
-    index = fresh != POOL_NONE ? fresh : pool_take(&registry->requests);
-    if (index != POOL_NONE)
-        *ret_generation = next_generation(registry, index);
-    return index;
-}
-
-/* One that is ahead of time rests behind the others. */
-static void slot_give(struct registry *registry, uint32_t index) {
-    if (is_ahead_of_time(registry, index))
-        pool_give_last(&registry->requests, index);
-    else
-        pool_give(&registry->requests, index);
-}
-
-uint64_t registry_id(const struct registry *registry, const struct request *request) {
-    return (uint64_t) request->generation << REQUEST_INDEX_BITS | request_index(registry, request);
-}
-
-struct request *registry_find(const struct registry *registry, uint64_t id) {
-    uint32_t index = (uint32_t) (id & (REQUESTS_MAX - 1));
-
-    if (index >= registry->requests.touched)
-        return NULL;
-    struct request *request = pool_at(&registry->requests, index);
-    return request->state != REQUEST_FREE && request->generation == id >> REQUEST_INDEX_BITS ? request
-                                                                                             : NULL;
-}
-
-struct request *registry_next(const struct registry *registry, uint32_t *slot) {
-    while (*slot < registry->requests.touched) {
-        struct request *request = pool_at(&registry->requests, (*slot)++);
-        if (request->state != REQUEST_FREE)
-            return request;
-    }
-    return NULL;
 }
 
 void request_set_due(struct registry *registry, struct request *request, instant_ns due_ns) {
@@ -140,7 +75,7 @@ void request_free(struct registry *registry, struct request *request) {
     keeper_handle_give(&registry->numbers, request->number);
     request->number = 0;
     request_set_due(registry, request, INSTANT_NEVER);
-    slot_give(registry, request_index(registry, request));
+    registry_slot_give(registry, request_index(registry, request));
 }
 
 void request_tell(struct registry *registry, struct request *request, const struct request_outcome *outcome,
@@ -300,8 +235,8 @@ void request_tell_holder(struct registry *registry, struct request *request) {
     set_held_due(registry, request);
 }
 
-static struct command resume_command(struct registry *registry, struct request *request,
-                                     const uint8_t secret[SECRET_BYTES], char text[COMMAND_TEXT_BYTES]) {
+static struct command command_to_resume(struct registry *registry, struct request *request,
+                                        const uint8_t secret[SECRET_BYTES], char text[COMMAND_TEXT_BYTES]) {
     struct command command = request_command(registry, request, COMMAND_RESUME, text);
 
     command.hold_until_ns = request->hold_until_ns;
@@ -312,7 +247,7 @@ static struct command resume_command(struct registry *registry, struct request *
 
 void request_resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
     char text[COMMAND_TEXT_BYTES];
-    const struct command command = resume_command(registry, request, secret, text);
+    const struct command command = command_to_resume(registry, request, secret, text);
 
     request_enter(registry, request, REQUEST_CONTENDING);
     registry->sink.command(registry->sink.userdata, request->name->hash, &command);
@@ -321,7 +256,7 @@ void request_resume(struct registry *registry, struct request *request, const ui
 void request_look_for(struct registry *registry, struct request *request,
                       const uint8_t secret[SECRET_BYTES]) {
     char text[COMMAND_TEXT_BYTES];
-    struct command command = resume_command(registry, request, secret, text);
+    struct command command = command_to_resume(registry, request, secret, text);
 
     command.persist = true;
     registry->sink.command(registry->sink.userdata, request->name->hash, &command);

@@ -113,9 +113,6 @@ struct request_outcome {
 
 enum { COMMAND_TEXT_BYTES = NAME_BYTES_MAX + DATA_BYTES_MAX + 32 };
 
-/* A slot, and the generation that it is used with: the id. POOL_NONE when all are taken. */
-uint32_t request_slot_take(struct registry *registry, instant_ns now_ns, uint32_t *ret_generation);
-
 /* In the slot with this index. */
 struct request *request_new(struct registry *registry, uint32_t index, uint32_t generation,
                             struct session *session, const struct registry_ask *ask,
