@@ -136,7 +136,7 @@ bool admission_may_ask(struct registry *registry, struct admission_requester *re
 }
 
 /* The session has fewer on the way. */
-static void tell_if_ready(struct registry *registry, const struct request *request) {
+static void resume_if_ready(struct registry *registry, const struct request *request) {
     struct admission_requester *requester = admission_requester_of(request);
 
     if (!requester->paused || asking(requester) > asking_max(registry, request->uid) / 2)
@@ -164,7 +164,7 @@ void admission_leave(struct registry *registry, struct request *request) {
     }
     settle(admission, user, requester);
     if (requester)
-        tell_if_ready(registry, request);
+        resume_if_ready(registry, request);
 }
 
 void admission_orphan(struct registry *registry, struct request *request) {
@@ -177,6 +177,6 @@ void admission_orphan(struct registry *registry, struct request *request) {
     } else if (request->admitted) {
         requester->n_admitted--;
         settle(&registry->admission, user_of(&registry->admission, request->uid), requester);
-        tell_if_ready(registry, request);
+        resume_if_ready(registry, request);
     }
 }

@@ -19,7 +19,7 @@ enum {
 
 static_assert(PAUSE_MS_MAX * NS_PER_MS <= INT32_MAX, "a name keeps the pause in 32 bits");
 
-static instant_ns turn_ends_ns(const struct request *holder) {
+static instant_ns series_ends_ns(const struct request *holder) {
     return instant_add(holder->tenure.acquired_ns, HANDOFF_MS * NS_PER_MS);
 }
 
@@ -27,8 +27,8 @@ static bool has_company(const struct name_table_entry *name, instant_ns now_ns) 
     return name->seen_ns > 0 && now_ns - name->seen_ns < COMPANY_MS * NS_PER_MS;
 }
 
-bool handoff_turn_is_over(const struct request *holder, instant_ns now_ns) {
-    return holder->tenure.handoffs >= holder->name->handoffs_max || now_ns >= turn_ends_ns(holder);
+bool handoff_series_is_over(const struct request *holder, instant_ns now_ns) {
+    return holder->tenure.handoffs >= holder->name->handoffs_max || now_ns >= series_ends_ns(holder);
 }
 
 /* The same user and data. */
@@ -54,7 +54,7 @@ bool handoff_is_fine(const struct request *holder, const struct request *next, b
         return false;
     if (holder->terms.fencing && holder->token >= holder->secrets->token_last)
         return false;
-    return !handoff_turn_is_over(holder, now_ns);
+    return !handoff_series_is_over(holder, now_ns);
 }
 
 void handoff_move(const struct request *holder, struct request *next, instant_ns now_ns) {
@@ -68,12 +68,12 @@ void handoff_move(const struct request *holder, struct request *next, instant_ns
     assert(next->token <= holder->secrets->token_last && next->deadline_ns <= next->hold_until_ns);
 }
 
-instant_ns handoff_tell_ns(const struct request *holder) {
-    return holder->tenure.secret ? turn_ends_ns(holder) : INSTANT_NEVER;
+instant_ns handoff_refresh_ns(const struct request *holder) {
+    return holder->tenure.secret ? series_ends_ns(holder) : INSTANT_NEVER;
 }
 
 int64_t handoff_pause_ns(const struct request *holder, instant_ns now_ns) {
-    if (!handoff_turn_is_over(holder, now_ns))
+    if (!handoff_series_is_over(holder, now_ns))
         return 0;
     int64_t had_ns = now_ns - holder->tenure.acquired_ns, pause_ns = had_ns / PAUSE_DIVISOR;
     if (!has_company(holder->name, now_ns))

@@ -68,13 +68,13 @@ struct request;
 /* A lease from its acquisition to its release, whoever has it meanwhile. */
 struct handoff_tenure {
     instant_ns acquired_ns;
-    uint32_t told_at;  /* of the holder: where the grant ends in what its session was told, see session.h */
-    uint16_t handoffs; /* so far */
-    bool secret;       /* nobody but the agent knows the random part of the lock value: may be handed over */
+    uint32_t grant_end; /* of the holder: where the grant ends in what its session was told, see session.h */
+    uint16_t handoffs;  /* so far */
+    bool secret; /* nobody but the agent knows the random part of the lock value: may be handed over */
 };
 
 /* Whether other hosts are to get their turn. */
-bool handoff_turn_is_over(const struct request *holder, instant_ns now_ns);
+bool handoff_series_is_over(const struct request *holder, instant_ns now_ns);
 
 /* Whether the holder's lease may go to this request, which is next in line, or NULL. `kept`: there is a
  * ledger. */
@@ -85,7 +85,7 @@ bool handoff_is_fine(const struct request *holder, const struct request *next, b
 void handoff_move(const struct request *holder, struct request *next, instant_ns now_ns);
 
 /* When the keeper must be told who holds; INSTANT_NEVER: it need not. */
-instant_ns handoff_tell_ns(const struct request *holder);
+instant_ns handoff_refresh_ns(const struct request *holder);
 
 /* How long the next in line waits before it tries: milliseconds at most. */
 int64_t handoff_pause_ns(const struct request *holder, instant_ns now_ns);

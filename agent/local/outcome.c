@@ -120,7 +120,7 @@ void outcome_deliver(struct request *request, const struct request_outcome *outc
     case OUTCOME_GRANTED:
         ledger_writer_granted(session, request, outcome->text);
         deliver_granted(request, outcome, now_ns);
-        request->tenure.told_at = session->written;
+        request->tenure.grant_end = session->written;
         break;
     case OUTCOME_FAILED:
         ledger_writer_ended(session, request);

@@ -33,7 +33,7 @@ static size_t lay_out(struct registry *registry, uint32_t requests_max, unsigned
     if (memory) {
         pool_init(&registry->requests, request_memory, sizeof(struct request), requests_max);
         pool_init(&registry->secrets_pool, secrets_memory, sizeof(struct request_secrets), requests_max);
-        keeper_handle_table_init(&registry->numbers, handle_memory, &registry->requests);
+        keeper_handle_table_init(&registry->handles, handle_memory, &registry->requests);
         timer_queue_init(&registry->due, due_memory, requests_max);
         shared_string_pool_init(&registry->texts, text_memory, text_bytes(requests_max));
         name_table_init(&registry->names, requests_max, name_memory, bucket_memory, &registry->texts);

@@ -65,7 +65,7 @@ static void start_resume(struct registry *registry, struct request *request,
     }
     if (error) {
         list_append(&name->queue, &request->queue_link);
-        request_tell_failed(registry, request, error, text, now_ns);
+        request_deliver_failed(registry, request, error, text, now_ns);
         wait_queue_leave(registry, request);
         return;
     }
@@ -89,7 +89,7 @@ bool registry_start(struct registry *registry, struct request *request, const st
         start_resume(registry, request, ask->resume, now_ns);
         return true;
     }
-    wait_queue_put_in_order(request); /* one that a former process left unanswered asked long ago */
+    wait_queue_insert(request); /* one that a former process left unanswered asked long ago */
     request_set_wait_due(registry, request, now_ns);
     if (!first || (first->held_back && request == wait_queue_first(name))) {
         if (first)
@@ -99,17 +99,17 @@ bool registry_start(struct registry *registry, struct request *request, const st
     }
     request_enter(registry, request, REQUEST_QUEUED);
     if (request->overdue && wait_queue_knows(request))
-        wait_queue_turn_away(registry, request, now_ns);
+        wait_queue_reject(registry, request, now_ns);
     return true;
 }
 
 /* Gives the lease to the next in line, who was in the line before; FIFO. False: it is to be released. */
-static bool hand_over(struct registry *registry, struct request *holder, instant_ns now_ns) {
+static bool hand_off(struct registry *registry, struct request *holder, instant_ns now_ns) {
     struct name_table_entry *name = holder->name;
     struct list *second = holder->queue_link.next;
     struct request *next = second != &name->queue ? list_entry(second, struct request, queue_link) : NULL;
 
-    if (!handoff_is_fine(holder, next, registry->kept, now_ns)) {
+    if (!handoff_is_fine(holder, next, registry->has_ledger, now_ns)) {
         name->pause_ns = (int32_t) handoff_pause_ns(holder, now_ns);
         name->handoffs_max = handoff_next_max(holder, now_ns);
         return false;
@@ -123,22 +123,22 @@ static bool hand_over(struct registry *registry, struct request *holder, instant
     next->secrets = holder->secrets;
     holder->secrets = NULL;
     registry->sink.secret(registry->sink.userdata, next->secrets->told);
-    keeper_handle_give(&registry->numbers,
-                       next->number); /* it has one if a former process's grant was not found */
-    next->number = holder->number;
-    holder->number = 0;
-    keeper_handle_move(&registry->numbers, next->number, next);
+    keeper_handle_give(&registry->handles,
+                       next->handle); /* it has one if a former process's grant was not found */
+    next->handle = holder->handle;
+    holder->handle = 0;
+    keeper_handle_move(&registry->handles, next->handle, next);
     registry->handoffs++;
     request_enter(registry, next, REQUEST_HELD);
-    request_await_reader(registry, next, now_ns);
+    request_await_reading(registry, next, now_ns);
     next->page_slot = (int16_t) deadline_page_take(next->page);
     request_set_deadline(registry, next, next->deadline_ns);
     if (next->terms.heartbeat_ms > 0)
         request_beat(registry, next, now_ns);
     const struct request_outcome outcome = {
         .kind = OUTCOME_GRANTED, .text = (const char *) next->secrets->told, .text_length = SECRET_BYTES};
-    request_tell(registry, next, &outcome, now_ns);
-    request_tell_kind(registry, holder, OUTCOME_RELEASED, now_ns);
+    request_deliver(registry, next, &outcome, now_ns);
+    request_deliver_kind(registry, holder, OUTCOME_RELEASED, now_ns);
     request_free(registry, holder);
     return true;
 }
@@ -146,13 +146,13 @@ static bool hand_over(struct registry *registry, struct request *holder, instant
 void registry_release(struct registry *registry, struct request *request, instant_ns now_ns) {
     switch ((enum request_state) request->state) {
     case REQUEST_QUEUED:
-        request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+        request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);
         wait_queue_leave(registry, request);
         break;
     case REQUEST_HELD:
         if (request->restore != RESTORE_NONE)
             restore_release(registry, request, now_ns);
-        else if (!hand_over(registry, request, now_ns))
+        else if (!hand_off(registry, request, now_ns))
             wait_queue_hand_back(registry, request, COMMAND_RELEASE);
         break;
     case REQUEST_CONTENDING:
@@ -168,7 +168,7 @@ void registry_release(struct registry *registry, struct request *request, instan
 }
 
 void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns) {
-    request_silence(registry, request);
+    request_detach(registry, request);
     if (request->state == REQUEST_HELD && request->terms.linger_ms > 0)
         request_linger(registry, request, now_ns);
     else if (request->state == REQUEST_CONTENDING)
@@ -197,12 +197,11 @@ void registry_beat(struct registry *registry, struct request *request) {
 /* --- what the keeper says --- */
 
 /* Nobody else is to know what stands in its keys. What its holder is told instead. */
-static const char *disguise(struct registry *registry, struct request *request,
-                            const struct report *report) {
+static const char *conceal(struct registry *registry, struct request *request, const struct report *report) {
     struct request_secrets *secrets = request_secrets(registry, request);
 
     assert(report->text_length == SECRET_BYTES);
-    memcpy(secrets->standing, report->text, sizeof(secrets->standing));
+    memcpy(secrets->acquired, report->text, sizeof(secrets->acquired));
     secrets->token_last = report->token_last;
     registry->sink.secret(registry->sink.userdata, secrets->told);
     return (const char *) secrets->told;
@@ -230,25 +229,25 @@ static void granted(struct registry *registry, struct request *request, const st
     if (request->state != REQUEST_CONTENDING)
         return; /* withdrawn meanwhile: its release is on the way */
     if (now_ns >= deadline_ns) {
-        request_tell_failed(registry, request, "NOQUORUM",
-                            "the grant came too late: the agent was stopped or starved", now_ns);
-        request_silence(registry, request);
+        request_deliver_failed(registry, request, "NOQUORUM",
+                               "the grant came too late: the agent was stopped or starved", now_ns);
+        request_detach(registry, request);
         wait_queue_withdraw(registry, request);
         return;
     }
     request_enter(registry, request, REQUEST_HELD);
-    request_tell_changed(registry, request->name);
+    request_note_holder(registry, request->name);
     request->restore = RESTORE_NONE;
     request->token = report->token;
     request->tenure = (struct handoff_tenure){.acquired_ns = now_ns,
-                                              .secret = request->from_line && registry->sink.secret};
+                                              .secret = request->from_queue && registry->sink.secret};
     request->name->token_last = report->token_last;
     if (request->tenure.secret)
-        outcome.text = disguise(registry, request, report);
+        outcome.text = conceal(registry, request, report);
     else
         request_drop_secrets(registry, request);
     request->page_slot = (int16_t) deadline_page_take(request->page);
-    request_await_reader(registry, request, now_ns);
+    request_await_reading(registry, request, now_ns);
     request_set_deadline(registry, request, deadline_ns);
     if (!request->resume && request->terms.max_hold_ms > 0)
         request->hold_until_ns = instant_add(now_ns, request->terms.max_hold_ms * NS_PER_MS);
@@ -256,11 +255,11 @@ static void granted(struct registry *registry, struct request *request, const st
         forget_seen(registry, request->name, now_ns);
     list_unlink(&request->queue_link); /* one that resumes in vain may stand before it */
     list_prepend(&request->name->queue, &request->queue_link);
-    request_tell(registry, request, &outcome, now_ns);
+    request_deliver(registry, request, &outcome, now_ns);
     if (!request->tenure.secret)
         request->tail = shared_string_unref(&registry->texts, request->tail);
     if (request->state == REQUEST_HELD)
-        wait_queue_turn_away_overdue(registry, request->name, now_ns);
+        wait_queue_reject_overdue(registry, request->name, now_ns);
 }
 
 static void extended(struct registry *registry, struct request *request, instant_ns deadline_ns,
@@ -271,7 +270,7 @@ static void extended(struct registry *registry, struct request *request, instant
     request_extend(registry, request, deadline_ns);
     if (request->risk != 0 && !request->unread) {
         request->risk = 0;
-        request_tell_kind(registry, request, OUTCOME_EXTENDED, now_ns);
+        request_deliver_kind(registry, request, OUTCOME_EXTENDED, now_ns);
     }
 }
 
@@ -282,12 +281,12 @@ void registry_extended(struct registry *registry, const struct extension *extens
     for (uint32_t i = 0; i < count + 2 * AHEAD; i++) {
         struct request *request;
         if (i < count)
-            keeper_handle_expect(&registry->numbers, extensions[i].request);
+            keeper_handle_expect(&registry->handles, extensions[i].request);
         if (i >= AHEAD && i - AHEAD < count &&
-            (request = keeper_handle_find(&registry->numbers, extensions[i - AHEAD].request)))
+            (request = keeper_handle_find(&registry->handles, extensions[i - AHEAD].request)))
             prefetch(request, sizeof(*request));
         if (i >= 2 * AHEAD &&
-            (request = keeper_handle_find(&registry->numbers, extensions[i - 2 * AHEAD].request)))
+            (request = keeper_handle_find(&registry->handles, extensions[i - 2 * AHEAD].request)))
             extended(registry, request, extensions[i - 2 * AHEAD].deadline_ns, now_ns);
     }
 }
@@ -297,8 +296,8 @@ static void at_risk(struct registry *registry, struct request *request, enum rea
     if (request->state != REQUEST_HELD)
         return;
     request->risk = (uint8_t) (1 + reason);
-    request_tell(registry, request, &(struct request_outcome){.kind = OUTCOME_AT_RISK, .reason = reason},
-                 now_ns);
+    request_deliver(registry, request, &(struct request_outcome){.kind = OUTCOME_AT_RISK, .reason = reason},
+                    now_ns);
 }
 
 /* An attempt of the first in line has come to an end. */
@@ -321,7 +320,7 @@ static void contended(struct registry *registry, struct request *request, const 
         note_seen(registry, name, report, now_ns);
         name->handoffs_max = HANDOFFS_MAX;
     }
-    wait_queue_turn_away_overdue(registry, name, now_ns);
+    wait_queue_reject_overdue(registry, name, now_ns);
 }
 
 static void failed(struct registry *registry, struct request *request, const struct report *report,
@@ -336,17 +335,17 @@ static void failed(struct registry *registry, struct request *request, const str
         restore_not_granted(registry, request, now_ns);
         return;
     }
-    request_tell(registry, request,
-                 &(struct request_outcome){.kind = OUTCOME_FAILED,
-                                           .error = rejection_word(report->failure),
-                                           .text = report->text,
-                                           .text_length = report->text_length},
-                 now_ns);
+    request_deliver(registry, request,
+                    &(struct request_outcome){.kind = OUTCOME_FAILED,
+                                              .error = rejection_word(report->failure),
+                                              .text = report->text,
+                                              .text_length = report->text_length},
+                    now_ns);
     /* It has tried once for all that stand behind it and do not wait. */
     if (!request->resume && (report->failure == FAILURE_BUSY || report->failure == FAILURE_NO_QUORUM)) {
         assert(request->try_once);
         note_seen(registry, request->name, report, now_ns);
-        wait_queue_turn_away_overdue(registry, request->name, now_ns);
+        wait_queue_reject_overdue(registry, request->name, now_ns);
     }
     wait_queue_leave(registry, request);
 }
@@ -372,16 +371,17 @@ static void take_report(struct registry *registry, struct request *request, cons
     case REPORT_LOST:
         if (request->state != REQUEST_HELD)
             break; /* RELEASED follows */
-        request_tell(registry, request,
-                     &(struct request_outcome){.kind = OUTCOME_LOST,
-                                               .reason = request->unread ? REASON_UNREAD : report->reason},
-                     now_ns);
+        request_deliver(
+            registry, request,
+            &(struct request_outcome){.kind = OUTCOME_LOST,
+                                      .reason = request->unread ? REASON_UNREAD : report->reason},
+            now_ns);
         wait_queue_leave(registry, request);
         break;
     case REPORT_RELEASED:
         if (request->state != REQUEST_RELEASING)
             break;
-        request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+        request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);
         request_free(registry, request);
         break;
     case REPORT_AWAITED:
@@ -398,7 +398,7 @@ void registry_report(struct registry *registry, const struct report *report, ins
         handoff_awaited(&registry->names, report, now_ns);
         return;
     }
-    struct request *request = keeper_handle_find(&registry->numbers, report->request);
+    struct request *request = keeper_handle_find(&registry->handles, report->request);
 
     if (!request)
         return;
@@ -415,7 +415,7 @@ static void wait_ended(struct registry *registry, struct request *request, insta
         instant_add(request->wait_until_ns, (int64_t) request->terms.node_timeout_ms * NS_PER_MS);
 
     if (request->overdue || now_ns >= latest_ns || wait_queue_knows(request)) {
-        wait_queue_turn_away(registry, request, now_ns);
+        wait_queue_reject(registry, request, now_ns);
         return;
     }
     request->overdue = true;
@@ -433,11 +433,11 @@ static void deadline_passed(struct registry *registry, struct request *request, 
     else if (request->risk != 0)
         reason = (enum reason)(request->risk - 1);
     if (request->unwanted)
-        request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+        request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);
     else
-        request_tell(registry, request, &(struct request_outcome){.kind = OUTCOME_LOST, .reason = reason},
-                     now_ns);
-    request_silence(registry, request);
+        request_deliver(registry, request, &(struct request_outcome){.kind = OUTCOME_LOST, .reason = reason},
+                        now_ns);
+    request_detach(registry, request);
     wait_queue_hand_back(registry, request,
                          request->restore != RESTORE_NONE ? COMMAND_FORGET : COMMAND_RELEASE);
 }
@@ -481,8 +481,8 @@ void registry_tick(struct registry *registry, instant_ns now_ns) {
             stop_lingering(registry, request, now_ns);
         else if (request->state == REQUEST_HELD && now_ns >= request->read_until_ns)
             reading_ended(registry, request, now_ns);
-        else if (request->state == REQUEST_HELD && now_ns >= handoff_tell_ns(request))
-            request_tell_holder(registry, request);
+        else if (request->state == REQUEST_HELD && now_ns >= handoff_refresh_ns(request))
+            request_refresh_keys(registry, request);
         else if (request->state == REQUEST_HELD)
             request_set_held_due_after(registry, request, now_ns); /* extended, or soon over */
         else

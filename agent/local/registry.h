@@ -1,27 +1,28 @@
-/* Who holds, contends for and waits for each name on this host. Pure, owned by the front thread.
+/* The registry: holder, contender and waiters of each name on this host. Owned by the front thread.
  *
- * Each name has a queue of requests in the order in which they asked. Only the first one is with the keeper,
- * contending or holding; the others wait here. So the hosts contend for a name, not the processes. Every
- * deadline is kept here too: a stuck keeper can't delay the news of a loss.
+ * Each name has a FIFO queue of requests. Only the first is with the keeper, contending or holding; the
+ * others wait here: so hosts contend for a name, not processes. The registry keeps its own copy of each
+ * deadline: a stuck keeper cannot delay the report of a loss.
  *
- * A request to resume a lease goes to the front of the line, beside one that contends already: while the
- * lease stands, that one can't win. One at a time: of several with one secret, one may hold.
+ * A request to resume a lease enters at the front of the queue, beside a contender: while the lease is
+ * valid, the contender cannot win. Only one resumes at a time: of several with one resume token, one may
+ * hold.
  *
- * A lease may linger when its session ends without a release: it goes on as if it were held, so that what
- * its holder has started can be stopped before another one has the name.
+ * A lease may linger when its session ends without a release: it is extended for that time, so that what its
+ * holder has started can be stopped before the next holder has the name.
  *
- * A grant that its client does not read, since the process is stopped or hangs, is taken back: after
- * GRANT_READ_MS, or the ttl if that is less, the lease is extended no more, and the next one has the name
- * when it ends. Not before: the client may read the grant at any moment, and believes in its deadline then.
+ * A grant that its client does not read (the process is stopped or hangs) is withdrawn: after GRANT_READ_MS,
+ * or the ttl if that is shorter, the lease is no longer extended. The next request gets the name at the
+ * deadline, not before: the client may read the grant at any moment, and considers it valid until then.
  *
- * A lease that is let go may be handed over to the next in line without its keeper: local/handoff.h.
+ * A released lease may be handed off to the next request in the queue: local/handoff.h.
  *
- * Every request has a bound that is kept here, whatever the keeper and the nodes do. When its wait is over
- * it is answered by what is known of the name: a holder of this host, or what the last attempt of the first
- * in line has met. If no attempt has come to an end yet, it is *overdue*: answered by the next one that
- * does, at the latest a node time-out after its wait. A request that does not wait is overdue from the
- * start, for three node time-outs; one attempt answers all of those that stand in line. What the keeper
- * still has of a request that was answered is released: a grant that comes later is nobody's. */
+ * Each request is answered within a bound that is kept here, whatever keeper and nodes do. When its wait is
+ * over, it is answered from what is known of the name: a holder on this host, or the result of the queue's
+ * last attempt. If no attempt has ended yet, the request is *overdue*: the end of the next attempt answers
+ * it, or at the latest a node time-out after its wait. A request that does not wait is overdue from the
+ * start, for three node time-outs; one attempt answers all of those in the queue. What the keeper still has
+ * of an answered request is released: a later grant belongs to no request. */
 #pragma once
 
 #include <stdbool.h>
@@ -45,19 +46,19 @@ struct session;
 enum { REQUESTS_MAX = 1 << 20 };
 
 struct registry_sink {
-    /* Send this to the keeper of the name with this hash. */
+    /* Sends the command to the keeper of the name with this hash. */
     void (*command)(void *userdata, uint64_t name_hash, const struct command *command);
-    /* Tell the request's session. After FAILED, LOST and RELEASED the request is gone when this returns. */
+    /* Delivers the outcome to the request's session. FAILED, LOST and RELEASED are a request's last. */
     void (*outcome)(void *userdata, struct request *request, const struct request_outcome *outcome,
                     instant_ns now_ns);
-    /* A request has got this name, or has it no more: its keeper knows, or is told already. May be NULL. */
-    void (*changed)(void *userdata, uint64_t name_hash, const char *name, size_t length);
-    /* Whether the request's session has read what it was told up to `tenure.told_at`. NULL: it always has.
+    /* The holder of this name on this host has changed; its keeper knows, or has the command. May be NULL.
      */
+    void (*changed)(void *userdata, uint64_t name_hash, const char *name, size_t length);
+    /* True if the client has read the output up to `tenure.grant_end`. NULL: always true. */
     bool (*has_read)(void *userdata, const struct request *request);
-    /* Fresh random bytes, as the keepers have them. NULL: no lease is handed over. */
+    /* Fresh random bytes, as good as the keepers'. NULL: no lease is handed off. */
     void (*secret)(void *userdata, uint8_t secret[SECRET_BYTES]);
-    /* The session may ask for more again: see registry_may_ask(). May be NULL. */
+    /* The session may send requests again: see registry_may_ask(). May be NULL. */
     void (*ready)(void *userdata, struct session *session);
     void *userdata;
 };
@@ -69,16 +70,16 @@ struct registry {
     struct timer_queue due;
     struct shared_string_pool texts;
     struct name_table names;
-    struct keeper_handle_table numbers;
+    struct keeper_handle_table handles;
     struct admission admission;
     uint32_t requests_max;
-    uint32_t limit; /* configured: at most this many at a time */
+    uint32_t limit; /* configured: requests at a time */
     uint32_t held, waiting;
     uint64_t handoffs;   /* since the start */
-    bool kept;           /* there is a ledger: see handoff.h */
+    bool has_ledger;     /* see handoff.h */
     bool restoring;      /* until restore_end() */
-    uint32_t generation; /* ids of requests are above that of any former process's */
-    uint32_t clock;      /* the latest instant's generation, see registry_begin_ids() */
+    uint32_t generation; /* ids begin above this one: those of former processes are below */
+    uint32_t clock;      /* generation of the latest instant, see registry_begin_ids() */
 };
 
 struct registry_ask {
@@ -86,35 +87,32 @@ struct registry_ask {
     size_t name_length;
     const char *tail; /* "pid:uid:data" */
     size_t tail_length;
-    int64_t wait_ms; /* 0: one try, -1: for ever */
+    int64_t wait_ms; /* 0: one attempt; -1: without end */
     struct lease_terms terms;
     bool async;
     bool resumable;
-    const uint8_t *resume;    /* the random part of the value to take over; NULL: to acquire */
-    instant_ns hold_until_ns; /* of what is resumed */
-    int64_t token;            /* the same */
+    const uint8_t *resume;    /* random part of the lock value to resume; NULL: to acquire */
+    instant_ns hold_until_ns; /* of the resumed lease */
+    int64_t token;            /* of the resumed lease */
     pid_t pid;
     uid_t uid;
-    struct deadline_page
-        *page; /* where its deadline is shown, or NULL; it outlives the session's requests */
+    struct deadline_page *page; /* shows the deadline; NULL: none. Outlives the session's requests */
 };
 
-/* The smallest power of two that holds `leases`, but at least REQUEST_SLOTS_MIN: the range of slots that
- * registry and shards share. */
+/* The number of slots for that many leases, of registry and shards: a power of two, at least
+ * REQUEST_SLOTS_MIN. */
 uint32_t registry_requests_max(uint32_t leases);
 
 size_t registry_memory_bytes(uint32_t requests_max);
 
-/* `memory`: that many zeroed bytes, aligned to 4,096, to be freed by the caller after the registry's last
- * use. */
+/* `memory`: that many zeroed bytes, aligned to 4,096, which the caller frees after the last use. */
 void registry_init(struct registry *registry, const struct registry_sink *sink, uint32_t requests_max,
                    uint32_t limit, const uint64_t hash_key[2], void *memory);
 
-/* Ids begin here: above all that a former process of this boot can have given, also if nothing is known of
- * it. An id is a slot's index and its generation, and a generation is a time: the 2^24 ns (17 ms) since the
- * boot. Each use of a slot takes the next one; a slot whose generation has caught up with the time rests,
- * and others are used meanwhile. So no id is given again before two years have passed. `now_ns` is
- * CLOCK_BOOTTIME. */
+/* Ids begin above all that a former process of this boot can have used, even if nothing is known of it. An
+ * id is a slot's index and generation, and a generation is a time: units of 2^24 ns (17 ms) since the boot.
+ * Each use of a slot takes its next generation; a slot whose generation reaches the present rests, and
+ * others are used. So no id is used twice within two years. `now_ns` is CLOCK_BOOTTIME. */
 void registry_begin_ids(struct registry *registry, instant_ns now_ns);
 
 uint64_t registry_id(const struct registry *registry, const struct request *request);
@@ -124,49 +122,49 @@ struct request *registry_find(const struct registry *registry, uint64_t id);
 
 uint64_t registry_hash(const struct registry *registry, const char *name, size_t length);
 
-/* Makes a request for the session, which begins with its struct admission_requester; NULL when the limit is
- * reached. Nothing happens before registry_start(). */
+/* Makes a request for the session, whose first member is its struct admission_requester. NULL: the limit is
+ * reached. registry_start() follows. */
 struct request *registry_ask(struct registry *registry, struct session *session,
                              const struct registry_ask *ask, instant_ns now_ns);
 
-/* False: it has so many requests on the way that nothing more is to be taken from it, whatever it is. The
- * sink's ready() follows. */
+/* False: the session, or its user, has too many requests under way, and no request of any kind may be taken
+ * from it. The sink's ready() follows. */
 bool registry_may_ask(struct registry *registry, struct session *session, uid_t uid);
 
-/* Puts it in line. May call the sink with its outcome before it returns; the request may be gone then. False
- * when the registry has no room for the name: the request is gone, without an outcome. */
+/* Puts the request into its queue. Its outcome may be delivered before the return, and the request may be
+ * gone. False: no room for the name; the request is gone without an outcome. */
 bool registry_start(struct registry *registry, struct request *request, const struct registry_ask *ask,
                     instant_ns now_ns);
 
-/* Withdraws it or gives the lease up; OUTCOME_RELEASED follows, at once or when the keeper confirms. */
+/* Withdraws the request or releases its lease. OUTCOME_RELEASED follows, at once or when the keeper
+ * confirms. */
 void registry_release(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* The same without an outcome: nobody is there to hear it. A lease that is to linger goes on for that time.
- */
+/* The same for a session that ends: without an outcome, and a lease with a linger lingers. */
 void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* The session was closed by us while its process lives: no more extensions, nothing is deleted before the
- * deadline. A request that is not held is dropped. Returns true while the request stays. */
+/* The agent closes the session while its process may live: the lease is no longer extended, and no key is
+ * deleted before its deadline. A request that is not held is dropped. Returns true if the request remains.
+ */
 bool registry_abandon(struct registry *registry, struct request *request, instant_ns now_ns);
 
 void registry_beat(struct registry *registry, struct request *request);
 
-/* A keeper's word about a request. Reports about requests that are gone change nothing. */
+/* A keeper's report about a request. A report about a request that is gone has no effect. */
 void registry_report(struct registry *registry, const struct report *report, instant_ns now_ns);
 
 /* The same for many extensions. */
 void registry_extended(struct registry *registry, const struct extension *extensions, uint32_t count,
                        instant_ns now_ns);
 
-/* Does what is due: waits that end, deadlines that pass. */
+/* Does what is due: waits and deadlines that end. */
 void registry_tick(struct registry *registry, instant_ns now_ns);
 
 static inline instant_ns registry_due_ns(const struct registry *registry) {
     return timer_queue_earliest(&registry->due);
 }
 
-/* The first living request in a slot from *slot on, which is moved behind it; NULL at the end. For listings.
- */
+/* The first living request from *slot on; *slot moves behind it. NULL at the end. For listings. */
 struct request *registry_next(const struct registry *registry, uint32_t *slot);
 
 /* --- for the registry's files --- */

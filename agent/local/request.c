@@ -72,29 +72,29 @@ void request_free(struct registry *registry, struct request *request) {
     request->session = NULL;
     request->tail = shared_string_unref(&registry->texts, request->tail);
     request_drop_secrets(registry, request);
-    keeper_handle_give(&registry->numbers, request->number);
-    request->number = 0;
+    keeper_handle_give(&registry->handles, request->handle);
+    request->handle = 0;
     request_set_due(registry, request, INSTANT_NEVER);
     registry_slot_give(registry, request_index(registry, request));
 }
 
-void request_tell(struct registry *registry, struct request *request, const struct request_outcome *outcome,
-                  instant_ns now_ns) {
+void request_deliver(struct registry *registry, struct request *request,
+                     const struct request_outcome *outcome, instant_ns now_ns) {
     if (request->session)
         registry->sink.outcome(registry->sink.userdata, request, outcome, now_ns);
 }
 
-void request_tell_kind(struct registry *registry, struct request *request, enum request_outcome_kind kind,
-                       instant_ns now_ns) {
-    request_tell(registry, request, &(struct request_outcome){.kind = kind}, now_ns);
+void request_deliver_kind(struct registry *registry, struct request *request, enum request_outcome_kind kind,
+                          instant_ns now_ns) {
+    request_deliver(registry, request, &(struct request_outcome){.kind = kind}, now_ns);
 }
 
-void request_tell_failed(struct registry *registry, struct request *request, const char *error,
-                         const char *text, instant_ns now_ns) {
-    request_tell(registry, request,
-                 &(struct request_outcome){
-                     .kind = OUTCOME_FAILED, .error = error, .text = text, .text_length = strlen(text)},
-                 now_ns);
+void request_deliver_failed(struct registry *registry, struct request *request, const char *error,
+                            const char *text, instant_ns now_ns) {
+    request_deliver(registry, request,
+                    &(struct request_outcome){
+                        .kind = OUTCOME_FAILED, .error = error, .text = text, .text_length = strlen(text)},
+                    now_ns);
 }
 
 struct request *request_new(struct registry *registry, uint32_t index, uint32_t generation,
@@ -129,7 +129,7 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
 static instant_ns held_due_ns(const struct request *request) {
     instant_ns due_ns = instant_min(request->deadline_ns, request->linger_until_ns);
 
-    return instant_min(due_ns, instant_min(request->read_until_ns, handoff_tell_ns(request)));
+    return instant_min(due_ns, instant_min(request->read_until_ns, handoff_refresh_ns(request)));
 }
 
 /* Deadlines that are close share an instant of the timer's, a little before. As a rule the lease has been
@@ -149,7 +149,7 @@ void request_set_held_due_after(struct registry *registry, struct request *reque
 }
 
 /* Many share an instant of the timer's. */
-void request_await_reader(const struct registry *registry, struct request *request, instant_ns now_ns) {
+void request_await_reading(const struct registry *registry, struct request *request, instant_ns now_ns) {
     const int64_t step_ns = INT64_C(1) << 24;
     uint32_t within_ms = request->terms.ttl_ms < GRANT_READ_MS ? request->terms.ttl_ms : GRANT_READ_MS;
 
@@ -161,8 +161,8 @@ void request_await_reader(const struct registry *registry, struct request *reque
 
 static void show_deadline(const struct registry *registry, struct request *request, instant_ns deadline_ns) {
     request->deadline_ns = deadline_ns;
-    if (request->kept_ns)
-        __atomic_store_n(request->kept_ns, deadline_ns, __ATOMIC_RELEASE);
+    if (request->ledger_deadline_ns)
+        __atomic_store_n(request->ledger_deadline_ns, deadline_ns, __ATOMIC_RELEASE);
     deadline_page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
 }
 
@@ -181,29 +181,29 @@ void request_extend(struct registry *registry, struct request *request, instant_
 }
 
 /* Not every lease of a former process is the keeper's: then this is the first that it hears of it. */
-static void get_number(struct registry *registry, struct request *request) {
-    if (request->number == 0)
-        request->number = keeper_handle_take(&registry->numbers, request);
+static void take_handle(struct registry *registry, struct request *request) {
+    if (request->handle == 0)
+        request->handle = keeper_handle_take(&registry->handles, request);
 }
 
 void request_command_simple(struct registry *registry, struct request *request, uint64_t hash,
                             enum command_kind kind) {
-    get_number(registry, request);
-    const struct command command = {.kind = kind, .request = request->number};
+    take_handle(registry, request);
+    const struct command command = {.kind = kind, .request = request->handle};
     registry->sink.command(registry->sink.userdata, hash, &command);
 }
 
 struct command request_command(struct registry *registry, struct request *request, enum command_kind kind,
-                               char text[COMMAND_TEXT_BYTES]) {
+                               char text[REQUEST_COMMAND_TEXT_BYTES]) {
     const struct name_table_entry *name = request->name;
 
-    get_number(registry, request);
-    assert((size_t) name->text->head_length + request->tail->head_length <= COMMAND_TEXT_BYTES);
+    take_handle(registry, request);
+    assert((size_t) name->text->head_length + request->tail->head_length <= REQUEST_COMMAND_TEXT_BYTES);
     memcpy(text, name->text->bytes, name->text->head_length);
     memcpy(text + name->text->head_length, request->tail->bytes, request->tail->head_length);
     return (struct command){
         .kind = kind,
-        .request = request->number,
+        .request = request->handle,
         .persist = !request->try_once,
         .head_length = name->text->head_length,
         .tail_length = request->tail->head_length,
@@ -212,14 +212,14 @@ struct command request_command(struct registry *registry, struct request *reques
     };
 }
 
-void request_tell_changed(struct registry *registry, const struct name_table_entry *name) {
+void request_note_holder(struct registry *registry, const struct name_table_entry *name) {
     if (registry->sink.changed)
         registry->sink.changed(registry->sink.userdata, name->hash, name->text->bytes,
                                name->text->head_length);
 }
 
-void request_tell_holder(struct registry *registry, struct request *request) {
-    char text[COMMAND_TEXT_BYTES];
+void request_refresh_keys(struct registry *registry, struct request *request) {
+    char text[REQUEST_COMMAND_TEXT_BYTES];
 
     request->tenure.secret = false;
     if (!request->abandoned && (request->tenure.handoffs > 0 || request->resumable)) {
@@ -228,7 +228,7 @@ void request_tell_holder(struct registry *registry, struct request *request) {
         command.token = request->token;
         memcpy(command.secret, request->secrets->told, sizeof(command.secret));
         registry->sink.command(registry->sink.userdata, request->name->hash, &command);
-        request_tell_changed(registry, request->name);
+        request_note_holder(registry, request->name);
     }
     request_drop_secrets(registry, request);
     request->tail = shared_string_unref(&registry->texts, request->tail);
@@ -236,7 +236,8 @@ void request_tell_holder(struct registry *registry, struct request *request) {
 }
 
 static struct command command_to_resume(struct registry *registry, struct request *request,
-                                        const uint8_t secret[SECRET_BYTES], char text[COMMAND_TEXT_BYTES]) {
+                                        const uint8_t secret[SECRET_BYTES],
+                                        char text[REQUEST_COMMAND_TEXT_BYTES]) {
     struct command command = request_command(registry, request, COMMAND_RESUME, text);
 
     command.hold_until_ns = request->hold_until_ns;
@@ -246,16 +247,15 @@ static struct command command_to_resume(struct registry *registry, struct reques
 }
 
 void request_resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
-    char text[COMMAND_TEXT_BYTES];
+    char text[REQUEST_COMMAND_TEXT_BYTES];
     const struct command command = command_to_resume(registry, request, secret, text);
 
     request_enter(registry, request, REQUEST_CONTENDING);
     registry->sink.command(registry->sink.userdata, request->name->hash, &command);
 }
 
-void request_look_for(struct registry *registry, struct request *request,
-                      const uint8_t secret[SECRET_BYTES]) {
-    char text[COMMAND_TEXT_BYTES];
+void request_search(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
+    char text[REQUEST_COMMAND_TEXT_BYTES];
     struct command command = command_to_resume(registry, request, secret, text);
 
     command.persist = true;
@@ -263,9 +263,9 @@ void request_look_for(struct registry *registry, struct request *request,
 }
 
 void request_beat(struct registry *registry, const struct request *request, instant_ns now_ns) {
-    const struct command command = {.kind = COMMAND_BEAT, .request = request->number, .beat_ns = now_ns};
+    const struct command command = {.kind = COMMAND_BEAT, .request = request->handle, .beat_ns = now_ns};
 
-    if (request->number == 0)
+    if (request->handle == 0)
         return; /* of a former process, and not looked for: its keeper does not know it */
     registry->sink.command(registry->sink.userdata, request->name->hash, &command);
 }
@@ -283,10 +283,10 @@ void request_linger(struct registry *registry, struct request *request, instant_
     set_held_due(registry, request);
 }
 
-void request_silence(struct registry *registry, struct request *request) {
+void request_detach(struct registry *registry, struct request *request) {
     admission_orphan(registry, request);
     request_leave_page(request);
     list_unlink(&request->session_link);
     request->session = NULL;
-    request->kept_ns = NULL; /* goes with the session, and may be another's then */
+    request->ledger_deadline_ns = NULL; /* goes with the session, and may be another's then */
 }

@@ -1,5 +1,5 @@
-/* One request: its slot, its state, its deadline, its place in the page, and what goes from it to its
- * session and its keeper. For the registry, which knows the lines. */
+/* A request: its slot, state and deadline, its place in the page, and what goes from it to its session and
+ * its keeper. Part of the registry, which has the queues. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,20 +24,20 @@ struct session;
 
 enum request_state {
     REQUEST_FREE,
-    REQUEST_NEW,        /* made by registry_ask(), not started */
-    REQUEST_QUEUED,     /* behind others of this host; or held back, see admission.h */
-    REQUEST_CONTENDING, /* first in line, or beside one that resumes: with the keeper */
+    REQUEST_NEW,        /* made, not started */
+    REQUEST_QUEUED,     /* behind others of this host, or held back (admission.h) */
+    REQUEST_CONTENDING, /* with the keeper: first of its queue, or resuming */
     REQUEST_HELD,
-    REQUEST_RELEASING, /* out of the line; the keeper has yet to confirm */
+    REQUEST_RELEASING, /* out of its queue; the keeper has not confirmed */
 };
 
-/* Of a lease whose holder was told another random part of its value than stands in the keys, so that it may
- * be handed over: see handoff.h. Few leases are so at a time. */
+/* Of a lease whose holder knows another random part than stands in the keys, so that the lease may be handed
+ * off (handoff.h). Few leases have one at a time. */
 struct request_secrets {
     uint32_t pool_link;
-    uint8_t told[SECRET_BYTES];
-    uint8_t standing[SECRET_BYTES]; /* as of the acquisition */
-    int64_t token_last;             /* of the block of tokens: see handoff.h */
+    uint8_t told[SECRET_BYTES];     /* to the holder */
+    uint8_t acquired[SECRET_BYTES]; /* in the keys since the acquisition */
+    int64_t token_last;             /* of the block of tokens */
 };
 
 struct request {
@@ -49,43 +49,43 @@ struct request {
     uint8_t state;       /* enum request_state */
     uint8_t risk;        /* 1 + enum reason while at risk */
     uint8_t restore;     /* enum restore_state */
-    bool try_once : 1;
-    bool overdue : 1;   /* its wait is over: answered as soon as anything is known, at the latest when due */
-    bool tried : 1;     /* contending: an attempt has come to an end */
-    bool async : 1;     /* for the session: replies go as pushes */
-    bool resume : 1;    /* takes over a lease that another agent granted */
-    bool resumable : 1; /* for the session: it wants to know the secret */
-    bool abandoned : 1; /* its session was closed by us: held until its deadline or its process's death */
-    bool unwanted : 1;  /* restored, and released as soon as its lease is found */
-    bool unread : 1;    /* its client did not read the grant in time: it is not extended */
-    bool from_line : 1; /* it contends, or holds, after others of this host */
-    bool held_back : 1; /* it is queued, and would contend: admission.h */
-    bool admitted : 1;  /* it is in its first attempt */
-    int16_t page_slot;  /* held: its place in the page, or DEADLINE_PAGE_NO_SLOT */
-    uint32_t entry;     /* for the session: its place in the ledger; 0: none */
+    bool try_once : 1;   /* WAIT 0 */
+    bool overdue : 1;    /* its wait is over: answered with the next result, at the latest when due */
+    bool tried : 1;      /* contending: an attempt has ended */
+    bool async : 1;      /* the session gets outcomes as pushes */
+    bool resume : 1;     /* resumes a lease that another agent granted */
+    bool resumable : 1;  /* the session gets a resume token */
+    bool abandoned : 1;  /* the agent closed its session: held until its deadline or its process's death */
+    bool unwanted : 1;   /* restored, and released as soon as its lease is found */
+    bool unread : 1;     /* its client did not read the grant in time: no more extensions */
+    bool from_queue : 1; /* it contends, or holds, after others of this host */
+    bool held_back : 1;  /* queued, though it could contend: admission.h */
+    bool admitted : 1;   /* in its first attempt */
+    int16_t page_slot;   /* held: in the page, or DEADLINE_PAGE_NO_SLOT */
+    uint32_t entry;      /* in the ledger; 0: none */
     pid_t pid;
     uid_t uid;
-    struct session *session;       /* NULL: nobody waits for news */
-    struct name_table_entry *name; /* NULL once out of the line */
-    struct shared_string *tail;    /* "pid:uid:data" for the lock value, until the keeper has it */
-    struct deadline_page *page;    /* the session's; NULL when it has none or is gone */
-    uint64_t number;               /* what the keeper knows it by; 0: it does not */
+    struct session *session;       /* NULL: no session gets its outcomes */
+    struct name_table_entry *name; /* NULL: out of its queue */
+    struct shared_string *tail;    /* "pid:uid:data" of the lock value, until the keeper has it */
+    struct deadline_page *page;    /* the session's, or NULL */
+    uint64_t handle;               /* the keeper's; 0: the keeper does not know the request */
     struct list session_link;
     struct list queue_link;
     instant_ns asked_ns;
     union {
-        instant_ns wait_until_ns;   /* until it is held, if it waits */
-        instant_ns linger_until_ns; /* held, without a session, until then; INSTANT_NEVER: with one */
+        instant_ns wait_until_ns;   /* queued or contending */
+        instant_ns linger_until_ns; /* held: without a session until then; INSTANT_NEVER: with a session */
     };
     instant_ns deadline_ns;
     instant_ns hold_until_ns;        /* INSTANT_NEVER: no bound */
-    instant_ns read_until_ns;        /* held: by then its client has read the grant; INSTANT_NEVER: it has */
-    instant_ns *kept_ns;             /* where the deadline is kept for the next process, or NULL */
-    int64_t token;                   /* held, or resumed: the fencing token; 0: none */
-    struct request_secrets *secrets; /* held, as long as tenure.secret; or restored; else NULL */
+    instant_ns read_until_ns;        /* held: its client must have read the grant; INSTANT_NEVER: it has */
+    instant_ns *ledger_deadline_ns;  /* the deadline's copy in the ledger, or NULL */
+    int64_t token;                   /* fencing token of a held or resumed lease; 0: none */
+    struct request_secrets *secrets; /* held, while tenure.secret; or restored; else NULL */
     union {
-        struct handoff_tenure tenure; /* unless it is held back */
-        struct list held_link;        /* in its session's, while it is */
+        struct handoff_tenure tenure; /* unless held back */
+        struct list held_link;        /* held back: in the session's list */
     };
 };
 
@@ -95,7 +95,7 @@ static inline bool request_is_resume(const struct request *request) {
 }
 
 enum request_outcome_kind {
-    OUTCOME_GRANTED, /* text: the random part of the lock value, or what it is to become */
+    OUTCOME_GRANTED, /* text: the random part that the client is told */
     OUTCOME_FAILED,  /* error, text */
     OUTCOME_AT_RISK, /* reason */
     OUTCOME_EXTENDED,
@@ -111,81 +111,89 @@ struct request_outcome {
     size_t text_length;
 };
 
-enum { COMMAND_TEXT_BYTES = NAME_BYTES_MAX + DATA_BYTES_MAX + 32 };
+enum { REQUEST_COMMAND_TEXT_BYTES = NAME_BYTES_MAX + DATA_BYTES_MAX + 32 };
 
-/* In the slot with this index. */
+/* --- life --- */
+
+/* A new request in the slot with this index. */
 struct request *request_new(struct registry *registry, uint32_t index, uint32_t generation,
                             struct session *session, const struct registry_ask *ask,
                             struct shared_string *tail);
 
-/* It is out of its line. */
+/* The request is out of its queue. */
 void request_free(struct registry *registry, struct request *request);
 
 void request_enter(struct registry *registry, struct request *request, enum request_state state);
 
-/* Its secrets, made if need be; and it is as it seems from now on. */
+/* The request's secrets, made zero if it has none. */
 struct request_secrets *request_secrets(struct registry *registry, struct request *request);
 void request_drop_secrets(struct registry *registry, struct request *request);
 
-/* When registry_tick() looks at it; INSTANT_NEVER: not. */
-/* Until it is held: when its wait is over; or when it must be answered, if it does not wait. */
-void request_set_wait_due(struct registry *registry, struct request *request, instant_ns now_ns);
+/* --- time --- */
 
+/* When registry_tick() treats the request next; INSTANT_NEVER: not. */
 void request_set_due(struct registry *registry, struct request *request, instant_ns due_ns);
 
-/* A held one is looked at by its deadline, the end of its lingering, or when its keeper is to be told. It
- * was at `now_ns`, and nothing was due yet. */
+/* Not yet held: the end of its wait; or, if it does not wait, the bound of its answer. */
+void request_set_wait_due(struct registry *registry, struct request *request, instant_ns now_ns);
+
+/* Held, and nothing was due at `now_ns`: its deadline, the end of its linger, or the refresh of its keys. */
 void request_set_held_due_after(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* Held until then: for the page, the ledger and the timer. */
+/* Sets the deadline in the request, the page, the ledger and the timer. */
 void request_set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns);
 
-/* The same for one that has been extended, which costs the timer nothing: when it was due before, it is
- * looked at, and set anew. */
+/* The same after an extension, without a change of the timer: when the former time is due, the timer is set
+ * anew. */
 void request_extend(struct registry *registry, struct request *request, instant_ns deadline_ns);
 
-/* Its client is about to be told that it is held, or was by a former process. */
-void request_await_reader(const struct registry *registry, struct request *request, instant_ns now_ns);
+/* Its client is about to get the grant, or got it from a former process: begins the time for reading it. */
+void request_await_reading(const struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* It is not held any more, or nobody is there to look. */
+/* --- to the session --- */
+
+/* Delivers an outcome, if there is a session. */
+void request_deliver(struct registry *registry, struct request *request,
+                     const struct request_outcome *outcome, instant_ns now_ns);
+void request_deliver_kind(struct registry *registry, struct request *request, enum request_outcome_kind kind,
+                          instant_ns now_ns);
+void request_deliver_failed(struct registry *registry, struct request *request, const char *error,
+                            const char *text, instant_ns now_ns);
+
+/* No session gets its outcomes any more. */
+void request_detach(struct registry *registry, struct request *request);
+
+/* Its slot in the page shows no deadline any more. */
 void request_leave_page(struct request *request);
 
-/* Its session, if there is one. */
-void request_tell(struct registry *registry, struct request *request, const struct request_outcome *outcome,
-                  instant_ns now_ns);
-void request_tell_kind(struct registry *registry, struct request *request, enum request_outcome_kind kind,
-                       instant_ns now_ns);
-void request_tell_failed(struct registry *registry, struct request *request, const char *error,
-                         const char *text, instant_ns now_ns);
+/* --- to the keeper --- */
 
+/* A command without terms. */
 void request_command_simple(struct registry *registry, struct request *request, uint64_t hash,
                             enum command_kind kind);
 
-/* All that the keeper is to know. `text`: where its text goes. */
+/* A command with terms, name and tail, which are written to `text`. */
 struct command request_command(struct registry *registry, struct request *request, enum command_kind kind,
-                               char text[COMMAND_TEXT_BYTES]);
+                               char text[REQUEST_COMMAND_TEXT_BYTES]);
 
-/* Takes over what has this random part in its keys. */
+/* Contends to resume the lease with this random part. */
 void request_resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]);
 
-/* The same for one that is held already, for as long as it takes. */
-void request_look_for(struct registry *registry, struct request *request,
-                      const uint8_t secret[SECRET_BYTES]);
+/* Searches for the lease of a restored, held request by this random part, for as long as it takes. */
+void request_search(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]);
 
-/* The keeper learns who holds, and the holder can resume what it has from now on. */
-void request_tell_holder(struct registry *registry, struct request *request);
+/* The keeper gives the keys the holder's own lock value: from now on the holder can resume the lease, and it
+ * is no longer handed off. */
+void request_refresh_keys(struct registry *registry, struct request *request);
 
-/* Who holds the name is another from now on. */
-void request_tell_changed(struct registry *registry, const struct name_table_entry *name);
+/* The holder of the name has changed. */
+void request_note_holder(struct registry *registry, const struct name_table_entry *name);
 
-/* Its client is alive. `now_ns`: 0 for when the keeper hears of it. */
+/* Its client is alive. `now_ns`: 0 for the time when the keeper gets the command. */
 void request_beat(struct registry *registry, const struct request *request, instant_ns now_ns);
 
-/* Its session has ended: it goes on for its linger. */
+/* Its session has ended: the lease lingers. */
 void request_linger(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* It lingers, and no BEAT will come any more: the linger is bound enough. */
+/* A lingering lease gets no BEAT: the linger alone bounds it. */
 void request_beat_lingering(struct registry *registry, const struct request *request, instant_ns now_ns);
-
-/* Nobody waits for its outcome any more. */
-void request_silence(struct registry *registry, struct request *request);

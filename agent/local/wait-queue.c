@@ -11,11 +11,11 @@ struct request *wait_queue_first(const struct name_table_entry *name) {
 }
 
 static void contend(struct registry *registry, struct request *request) {
-    char text[COMMAND_TEXT_BYTES];
+    char text[REQUEST_COMMAND_TEXT_BYTES];
     struct command command = request_command(registry, request, COMMAND_CONTEND, text);
 
     assert(request == wait_queue_first(request->name));
-    if (request->from_line && registry->sink.secret)
+    if (request->from_queue && registry->sink.secret)
         command.spare_tokens = request->name->handoffs_max;
     command.token = request->name->token_last;
     command.pause_ns = request->name->pause_ns;
@@ -27,7 +27,7 @@ static void contend(struct registry *registry, struct request *request) {
 void wait_queue_contend(struct registry *registry, struct request *request) {
     if (request->held_back)
         return;
-    request->from_line = request->state == REQUEST_QUEUED;
+    request->from_queue = request->state == REQUEST_QUEUED;
     if (admission_ask(registry, request))
         contend(registry, request);
     else
@@ -66,7 +66,7 @@ void wait_queue_hand_back(struct registry *registry, struct request *request, en
     request_leave_page(request);
     request_command_simple(registry, request, request->name->hash, kind);
     if (request->state == REQUEST_HELD)
-        request_tell_changed(registry, request->name);
+        request_note_holder(registry, request->name);
     request_enter(registry, request, REQUEST_RELEASING);
     request_set_due(registry, request, INSTANT_NEVER);
     leave(registry, request);
@@ -74,7 +74,7 @@ void wait_queue_hand_back(struct registry *registry, struct request *request, en
 
 void wait_queue_leave(struct registry *registry, struct request *request) {
     if (request->state == REQUEST_HELD)
-        request_tell_changed(registry, request->name);
+        request_note_holder(registry, request->name);
     leave(registry, request);
     request_free(registry, request);
 }
@@ -101,12 +101,12 @@ void wait_queue_withdraw(struct registry *registry, struct request *request) {
     wait_queue_hand_back(registry, request, believed ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 
-void wait_queue_turn_away(struct registry *registry, struct request *request, instant_ns now_ns) {
+void wait_queue_reject(struct registry *registry, struct request *request, instant_ns now_ns) {
     char text[REJECTION_TEXT_BYTES];
     const char *error = rejection_text(request, holder_of(request->name), now_ns, text);
 
-    request_tell_failed(registry, request, error, text, now_ns);
-    request_silence(registry, request);
+    request_deliver_failed(registry, request, error, text, now_ns);
+    request_detach(registry, request);
     if (request->state == REQUEST_CONTENDING)
         wait_queue_withdraw(registry, request);
     else
@@ -122,8 +122,7 @@ bool wait_queue_knows(const struct request *request) {
 }
 
 /* Those in line first: when the first one goes, the next comes forward. */
-void wait_queue_turn_away_overdue(struct registry *registry, struct name_table_entry *name,
-                                  instant_ns now_ns) {
+void wait_queue_reject_overdue(struct registry *registry, struct name_table_entry *name, instant_ns now_ns) {
     struct request *contends = NULL;
 
     list_for_each_safe(node, &name->queue) {
@@ -131,15 +130,15 @@ void wait_queue_turn_away_overdue(struct registry *registry, struct name_table_e
         if (!request->overdue || !wait_queue_knows(request))
             continue;
         if (request->state == REQUEST_QUEUED)
-            wait_queue_turn_away(registry, request, now_ns);
+            wait_queue_reject(registry, request, now_ns);
         else if (request->state == REQUEST_CONTENDING && !request->try_once && !contends)
             contends = request;
     }
     if (contends)
-        wait_queue_turn_away(registry, contends, now_ns);
+        wait_queue_reject(registry, contends, now_ns);
 }
 
-void wait_queue_put_in_order(struct request *request) {
+void wait_queue_insert(struct request *request) {
     struct list *queue = &request->name->queue, *at = queue->previous;
 
     while (at != queue) {

@@ -23,12 +23,11 @@ void wait_queue_leave(struct registry *registry, struct request *request);
 bool wait_queue_is_taken(const struct name_table_entry *name);
 
 /* Its wait is over: it is told what is known of the name, and leaves. */
-void wait_queue_turn_away(struct registry *registry, struct request *request, instant_ns now_ns);
+void wait_queue_reject(struct registry *registry, struct request *request, instant_ns now_ns);
 
 /* The same for all of the line that are overdue; but one that does not wait goes on while it is with the
  * keeper. */
-void wait_queue_turn_away_overdue(struct registry *registry, struct name_table_entry *name,
-                                  instant_ns now_ns);
+void wait_queue_reject_overdue(struct registry *registry, struct name_table_entry *name, instant_ns now_ns);
 
 /* It is with the keeper, and nobody waits for it any more. */
 void wait_queue_withdraw(struct registry *registry, struct request *request);
@@ -37,4 +36,4 @@ void wait_queue_withdraw(struct registry *registry, struct request *request);
 bool wait_queue_knows(const struct request *request);
 
 /* Puts it behind those that asked before it, and behind who is with the keeper. */
-void wait_queue_put_in_order(struct request *request);
+void wait_queue_insert(struct request *request);

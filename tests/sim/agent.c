@@ -314,7 +314,7 @@ static void front_dispatch(struct sim_agent *agent, const struct event *event) {
         told.text_length = SECRET_BYTES;
     }
     registry_report(&agent->registry, &told, front_now(agent));
-    const struct request *request = keeper_handle_find(&agent->registry.numbers, report->request);
+    const struct request *request = keeper_handle_find(&agent->registry.handles, report->request);
     if (report->kind == REPORT_EXTENDED && request && request->state == REQUEST_HELD && request->session)
         client_extended(agent, request);
 }

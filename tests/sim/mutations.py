@@ -59,8 +59,8 @@ MUTATIONS = [
      "if (now_ns >= lease->deadline_ns) {\n        expire(shard, lease, now_ns); /*",
      "if (now_ns < 0) {\n        expire(shard, lease, now_ns); /*"),
     ("a grant is told after its deadline", "agent/local/registry.c",
-     "    if (now_ns >= deadline_ns) {\n        request_tell_failed",
-     "    if (now_ns < 0) {\n        request_tell_failed"),
+     "    if (now_ns >= deadline_ns) {\n        request_deliver_failed",
+     "    if (now_ns < 0) {\n        request_deliver_failed"),
     ("a lost lease's keys are deleted before its deadline", "agent/core/held-lease.c",
      "    if (now_ns >= lease->deadline_ns) {\n        release_begin",
      "    if (now_ns > 0) {\n        release_begin"),
@@ -209,7 +209,7 @@ MUTATIONS = [
     ("a lease at risk is handed over", "agent/local/handoff.c", "holder->risk != 0 || ", ""),
     ("a lost lease is handed over", "agent/local/registry.c",
      "now_ns);\n        wait_queue_leave(registry, request);\n        break;\n    case REPORT_RELEASED:",
-     "now_ns);\n        if (!hand_over(registry, request, now_ns))\n"
+     "now_ns);\n        if (!hand_off(registry, request, now_ns))\n"
      "            wait_queue_leave(registry, request);\n        break;\n    case REPORT_RELEASED:",
      *NO_TURNS),
     ("a lease is handed over to other terms", "agent/local/handoff.c",
@@ -225,7 +225,7 @@ MUTATIONS = [
     ("who is handed a lease is told the secret of who had it", "agent/local/registry.c",
      "    registry->sink.secret(registry->sink.userdata, next->secrets->told);\n", ""),
     ("a keeper's news do not find whom a lease was handed to", "agent/local/registry.c",
-     "    keeper_handle_move(&registry->numbers, next->number, next);\n", ""),
+     "    keeper_handle_move(&registry->handles, next->handle, next);\n", ""),
     ("refreshing overwrites another's key (script)", "tests/sim/node.c", FOREIGN,
      FOREIGN.replace(") {", " && operation != OPERATION_REFRESH) {")),
     ("the release of a lease that was refreshed deletes whatever stands there (script)",

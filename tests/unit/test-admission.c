@@ -114,7 +114,7 @@ static void report(enum report_kind kind) {
 /* Which session's request was sent last. */
 static unsigned last_session(void) {
     const struct request *request =
-        keeper_handle_find(&front.registry.numbers, front.contending[front.n_contending - 1]);
+        keeper_handle_find(&front.registry.handles, front.contending[front.n_contending - 1]);
     return (unsigned) ((struct admission_requester *) (void *) request->session - front.sessions);
 }
 

@@ -185,7 +185,7 @@ static void test_handed_over(void) {
     is_int(front.commands[0].spare_tokens, 0, "who has no line before it reserves no tokens for others");
     uint64_t holder = grant_from_line(line);
     unsigned commands = front.n_commands, changes = front.changes;
-    uint64_t number = request_of(holder)->number;
+    uint64_t number = request_of(holder)->handle;
     instant_ns deadline_ns = request_of(holder)->deadline_ns;
     is_int(last_command()->spare_tokens, HANDOFFS_MAX, "who comes from the line reserves tokens for others");
     is_int(last_command()->token, 1000 + HANDOFFS_MAX, "beyond those that are known of the name");
@@ -205,7 +205,7 @@ static void test_handed_over(void) {
     is_int(next->state, REQUEST_HELD, "who is next holds");
     is_int(next->deadline_ns, deadline_ns, "until the lease's deadline");
     is_int(next->token, 1001, "with the next token of the block");
-    is_int(next->number, number, "and the keeper knows it by the same number");
+    is_int(next->handle, number, "and the keeper knows it by the same number");
     is_int(front.registry.held, 1, "one is held");
     is_int(front.registry.waiting, 1, "and one waits");
 
@@ -227,7 +227,7 @@ static void test_lost(void) {
     front_begin();
     for (unsigned i = 0; i < 3; i++)
         line[i] = ask();
-    uint64_t holder = grant_from_line(line), number = request_of(holder)->number;
+    uint64_t holder = grant_from_line(line), number = request_of(holder)->handle;
     release(holder);
     report(REPORT_LOST, number);
     ok(front.outcomes[2].kind == OUTCOME_LOST && front.outcomes[2].id == line[2],
@@ -441,7 +441,7 @@ static void test_told(void) {
     front_begin();
     for (unsigned i = 0; i < 3; i++)
         line[i] = ask();
-    uint64_t holder = grant_from_line(line), number = request_of(holder)->number;
+    uint64_t holder = grant_from_line(line), number = request_of(holder)->handle;
     instant_ns tell_ns = front.now_ns + HANDOFF_MS * NS_PER_MS;
     front.now_ns += 20 * NS_PER_MS;
     release(holder);
@@ -533,7 +533,7 @@ static void test_forsaken(void) {
 
 /* --- the keeper's part --- */
 
-static void hand_over(void) {
+static void hand_off(void) {
     struct command command = {.kind = COMMAND_HAND_OVER,
                               .request = 1,
                               .hold_until_ns = INSTANT_NEVER,
@@ -553,7 +553,7 @@ static void test_refresh(void) {
     struct sent sent = *last_sent(OPERATION_ACQUIRE);
     pass_ms(40);
     instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
-    hand_over();
+    hand_off();
     ok(last_sent(OPERATION_REFRESH), "a lease with another holder is refreshed at once");
     sent = *last_sent(OPERATION_REFRESH);
     is_int(sent.secret[0], 77, "with the new value");
@@ -582,7 +582,7 @@ static void test_refresh(void) {
 static void test_released_between(void) {
     shard_harness_begin(3);
     hold(1);
-    hand_over();
+    hand_off();
     struct sent sent = *last_sent(OPERATION_REFRESH);
     vote(0, &sent, VOTE_YES);
     vote(1, &sent, VOTE_FOREIGN);
@@ -600,7 +600,7 @@ static void test_failed_refresh(void) {
     shard_harness_begin(3);
     hold(1);
     instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
-    hand_over();
+    hand_off();
     struct sent sent = *last_sent(OPERATION_REFRESH);
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_CUT);
@@ -617,14 +617,14 @@ static void test_failed_refresh(void) {
 static void test_stolen(void) {
     shard_harness_begin(3);
     hold(1);
-    hand_over();
+    hand_off();
     struct sent sent = *last_sent(OPERATION_REFRESH);
     vote(0, &sent, VOTE_FOREIGN);
     vote(1, &sent, VOTE_FOREIGN);
     ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_TAKEN,
        "another's value in a majority of the keys: lost");
     unsigned sends = harness.n_sends;
-    hand_over();
+    hand_off();
     is_int(harness.n_sends, sends, "a lease that is lost is not refreshed");
     harness.now_ns = last_report(REPORT_GRANTED)->deadline_ns;
     shard_tick(&harness.shard, harness.now_ns);

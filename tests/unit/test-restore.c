@@ -33,7 +33,7 @@ static struct finds {
 
 /* The keeper's number of a request is another than its id: these tests speak of ids alone. */
 static void on_command(void *userdata, uint64_t hash, const struct command *command) {
-    const struct request *request = keeper_handle_find(&harness.front.registry.numbers, command->request);
+    const struct request *request = keeper_handle_find(&harness.front.registry.handles, command->request);
 
     (void) userdata;
     (void) hash;
@@ -166,7 +166,7 @@ static void report_with(uint64_t request, enum report_kind kind, enum failure fa
     bool granted = kind == REPORT_GRANTED;
     const struct request *found = registry_find(&harness.front.registry, request);
     const struct report report = {.kind = kind,
-                                  .request = found ? found->number : request,
+                                  .request = found ? found->handle : request,
                                   .failure = failure,
                                   .deadline_ns = harness.now_ns + LEFT_MS * NS_PER_MS,
                                   .token = 7,
@@ -615,7 +615,7 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
 
 static void hand_overs_begin(void) {
     harness.front.registry.sink.secret = on_secret;
-    harness.front.registry.kept = true;
+    harness.front.registry.has_ledger = true;
 }
 
 /* Session 0 had it, 1 has it from the line, 2 waits for it; the ids of the latter. */
@@ -742,9 +742,9 @@ static void test_other_data(void) {
     ask_id(1, "RELEASE", ids[0]);
     ok(!has(2, "granted") && count_commands(COMMAND_RELEASE, ids[0]) == 1,
        "with a ledger, nothing is handed over to other data: it could not be found again");
-    harness.front.registry.kept = false;
+    harness.front.registry.has_ledger = false;
     contended("ACQUIRE web WAIT -1 ASYNC DATA one", "ACQUIRE web WAIT -1 ASYNC DATA two", ids);
-    harness.front.registry.kept = false;
+    harness.front.registry.has_ledger = false;
     ask_id(1, "RELEASE", ids[0]);
     ok(has(2, "granted"), "without one it is");
 }

@@ -54,7 +54,7 @@ static void on_changed(void *userdata, uint64_t name_hash, const char *name, siz
 
 static bool on_has_read(void *userdata, const struct request *request) {
     (void) userdata;
-    return conn_output_is_read(request->session, request->tenure.told_at);
+    return conn_output_is_read(request->session, request->tenure.grant_end);
 }
 
 static void on_ready(void *userdata, struct session *session) {

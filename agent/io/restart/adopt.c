@@ -236,7 +236,7 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
         restore(adopt, &former, table, local, inherited);
     finish_sessions(table, adopt->store, inherited);
     former_ledger_deinit(&former);
-    local->registry.kept = true;
+    local->registry.has_ledger = true;
     return publish_ledger(adopt, inherited);
 }
 

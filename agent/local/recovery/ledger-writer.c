@@ -40,7 +40,7 @@ void ledger_writer_waiting(const struct session *session, struct request *reques
     if (ask->resume)
         memcpy(entry.secret, ask->resume, SECRET_BYTES);
     if (request->secrets)
-        memcpy(entry.standing, request->secrets->standing, SECRET_BYTES);
+        memcpy(entry.acquired, request->secrets->acquired, SECRET_BYTES);
     request->entry = ledger_add(ledger, slot_of(session), &entry, ask->name, ask->name_length, ask->tail,
                                 ask->tail_length);
 }
@@ -55,26 +55,26 @@ void ledger_writer_restored(const struct session *session, struct request *reque
     struct ledger_entry *entry = ledger_at(ledger, request->entry);
     ledger_granted(ledger, slot_of(session), request->entry);
     entry->handed = request->restore == RESTORE_VANISHED;
-    request->kept_ns = &entry->deadline_ns;
+    request->ledger_deadline_ns = &entry->deadline_ns;
 }
 
 static void add_granted(struct ledger *ledger, const struct session *session, struct request *request,
-                        const char *secret, const void *standing) {
+                        const char *secret, const void *acquired) {
     const struct shared_string *name = request->name->text, *tail = request->tail;
     struct ledger_entry entry = entry_of(session, request, LEDGER_HELD);
 
     memcpy(entry.secret, secret, SECRET_BYTES);
-    memcpy(entry.standing, standing, SECRET_BYTES);
+    memcpy(entry.acquired, acquired, SECRET_BYTES);
     request->entry = ledger_add(ledger, slot_of(session), &entry, name->bytes, name->head_length,
                                 tail->bytes, tail->head_length);
 }
 
 static void change_to_granted(struct ledger *ledger, const struct session *session,
-                              const struct request *request, const char *secret, const void *standing) {
+                              const struct request *request, const char *secret, const void *acquired) {
     struct ledger_entry *entry = ledger_at(ledger, request->entry);
 
     memcpy(entry->secret, secret, SECRET_BYTES);
-    memcpy(entry->standing, standing, SECRET_BYTES);
+    memcpy(entry->acquired, acquired, SECRET_BYTES);
     entry->handoffs = request->tenure.handoffs;
     entry->page_slot = request->page_slot;
     entry->token = request->token;
@@ -85,16 +85,16 @@ static void change_to_granted(struct ledger *ledger, const struct session *sessi
 
 void ledger_writer_granted(const struct session *session, struct request *request, const char *secret) {
     struct ledger *ledger = session->front->ledger;
-    const void *standing = request->secrets ? (const void *) request->secrets->standing : secret;
+    const void *acquired = request->secrets ? (const void *) request->secrets->acquired : secret;
 
     if (!ledger)
         return;
     if (request->entry == 0)
-        add_granted(ledger, session, request, secret, standing);
+        add_granted(ledger, session, request, secret, acquired);
     else
-        change_to_granted(ledger, session, request, secret, standing);
+        change_to_granted(ledger, session, request, secret, acquired);
     if (request->entry != 0)
-        request->kept_ns = &ledger_at(ledger, request->entry)->deadline_ns;
+        request->ledger_deadline_ns = &ledger_at(ledger, request->entry)->deadline_ns;
 }
 
 void ledger_writer_risk(const struct session *session, const struct request *request) {
@@ -109,11 +109,11 @@ void ledger_writer_ended(const struct session *session, struct request *request)
 
     if (!ledger)
         return;
-    if (request->entry != 0 && request->state == REQUEST_HELD && request->number == 0)
+    if (request->entry != 0 && request->state == REQUEST_HELD && request->handle == 0)
         ledger_at(ledger, request->entry)->handed = true; /* another session has the keys */
     ledger_end(ledger, slot_of(session), request->entry);
     request->entry = 0;
-    request->kept_ns = NULL;
+    request->ledger_deadline_ns = NULL;
 }
 
 /* A key without a session's entry may stand until then. */

@@ -62,7 +62,7 @@ struct ledger_entry {
     int32_t pid;
     uint32_t uid;
     uint8_t secret[SECRET_BYTES];   /* held: what its holder was told; or to be resumed */
-    uint8_t standing[SECRET_BYTES]; /* held: in the keys, when it was acquired: see handoff.h */
+    uint8_t acquired[SECRET_BYTES]; /* held: in the keys since the acquisition: handoff.h */
     uint16_t handoffs;              /* since */
     uint8_t handed;                 /* over: its client has let go, and is yet to hear so */
     uint64_t request;               /* id */

@@ -79,7 +79,7 @@ static bool decide(const struct front_state *front, const struct recovery_past *
                   .asked_ns = instant_min(entry->asked_ns, now_ns),
                   .wait_until_ns = entry->wait_until_ns,
                   .deadline_ns = entry->deadline_ns,
-                  .acquired = entry->standing},
+                  .acquired = entry->acquired},
     };
     if (waits)
         ret->entry.state = resumes && !entry->resume ? RESTORE_UNTOLD : RESTORE_NONE;

@@ -12,7 +12,7 @@ static void restore_secrets(struct registry *registry, struct request *request, 
     struct request_secrets *secrets = request_secrets(registry, request);
 
     memcpy(secrets->told, told, SECRET_BYTES);
-    memcpy(secrets->standing, acquired, SECRET_BYTES);
+    memcpy(secrets->acquired, acquired, SECRET_BYTES);
 }
 
 struct request *restore_request(struct registry *registry, struct session *session,
@@ -55,12 +55,12 @@ struct request *restore_request(struct registry *registry, struct session *sessi
 /* --- starting --- */
 
 static void start_held(struct registry *registry, struct request *request, instant_ns now_ns) {
-    request_await_reader(registry, request, now_ns);
+    request_await_reading(registry, request, now_ns);
     list_prepend(&request->name->queue, &request->queue_link);
     request_enter(registry, request, REQUEST_HELD);
     request_set_due(registry, request, instant_min(request->deadline_ns, request->read_until_ns));
     if (restore_is_searching(request))
-        request_look_for(registry, request, request->secrets->told);
+        request_search(registry, request, request->secrets->told);
     if (!request->session && !request->unwanted && !request->abandoned)
         request_linger(registry, request, now_ns);
 }
@@ -79,7 +79,7 @@ static void start_waiting(struct registry *registry, struct request *request, in
         put_behind_held(request);
         request_resume(registry, request, request->secrets->told);
     } else {
-        wait_queue_put_in_order(request);
+        wait_queue_insert(request);
         request_enter(registry, request, REQUEST_QUEUED);
     }
 }
@@ -125,10 +125,10 @@ void restore_found(struct registry *registry, struct request *request, instant_n
     if (request->linger_until_ns != INSTANT_NEVER)
         request_beat_lingering(registry, request, now_ns);
     if (other_value)
-        request_tell_holder(registry, request); /* the keys get the value that the client was told */
+        request_refresh_keys(registry, request); /* the keys get the value that the client was told */
     if (request->risk != 0) {
         request->risk = 0;
-        request_tell_kind(registry, request, OUTCOME_EXTENDED, now_ns);
+        request_deliver_kind(registry, request, OUTCOME_EXTENDED, now_ns);
     }
 }
 
@@ -139,12 +139,12 @@ static void end_lost(struct registry *registry, struct request *request, instant
         request->restore == RESTORE_SPLIT && !request->unwanted && now_ns < request->deadline_ns;
 
     if (request->unwanted)
-        request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+        request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);
     else
-        request_tell(registry, request,
-                     &(struct request_outcome){.kind = OUTCOME_LOST, .reason = REASON_NO_QUORUM}, now_ns);
+        request_deliver(registry, request,
+                        &(struct request_outcome){.kind = OUTCOME_LOST, .reason = REASON_NO_QUORUM}, now_ns);
     if (may_stand) {
-        request_silence(registry, request);
+        request_detach(registry, request);
         request->abandoned = true;
         request->restore = RESTORE_LEFT;
     } else {
@@ -156,9 +156,9 @@ void restore_not_found(struct registry *registry, struct request *request, insta
     const struct request_secrets *secrets = request->secrets;
 
     assert(restore_is_searching(request));
-    if (request->restore == RESTORE_TOLD && memcmp(secrets->told, secrets->standing, SECRET_BYTES) != 0) {
+    if (request->restore == RESTORE_TOLD && memcmp(secrets->told, secrets->acquired, SECRET_BYTES) != 0) {
         request->restore = RESTORE_ACQUIRED;
-        request_look_for(registry, request, secrets->standing);
+        request_search(registry, request, secrets->acquired);
         return;
     }
     request->restore = request->restore == RESTORE_ACQUIRED ? RESTORE_SPLIT : RESTORE_VANISHED;
@@ -179,7 +179,7 @@ void restore_not_granted(struct registry *registry, struct request *request, ins
     }
     request_enter(registry, request, REQUEST_QUEUED);
     if (wait_queue_is_taken(request->name))
-        wait_queue_turn_away_overdue(registry, request->name, now_ns);
+        wait_queue_reject_overdue(registry, request->name, now_ns);
 }
 
 /* --- what sessions ask --- */
@@ -188,7 +188,7 @@ void restore_release(struct registry *registry, struct request *request, instant
     request_leave_page(request);
     request->unwanted = true;
     if (request->abandoned) { /* no search is under way */
-        request_tell_kind(registry, request, OUTCOME_RELEASED, now_ns);
+        request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);
         wait_queue_leave(registry, request);
     } else if (is_not_found(request)) {
         end_lost(registry, request, now_ns);
@@ -209,6 +209,6 @@ void restore_end(struct registry *registry, instant_ns now_ns) {
         if (is_not_found(request))
             end_lost(registry, request, now_ns);
         else if (request->try_once && request->state == REQUEST_QUEUED && wait_queue_is_taken(request->name))
-            wait_queue_turn_away_overdue(registry, request->name, now_ns);
+            wait_queue_reject_overdue(registry, request->name, now_ns);
     }
 }
