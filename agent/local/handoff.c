@@ -31,7 +31,7 @@ bool handoff_series_is_over(const struct request *holder, instant_ns now_ns) {
     return holder->tenure.handoffs >= holder->name->handoffs_max || now_ns >= series_ends_ns(holder);
 }
 
-/* The same user and data. */
+/* True if user and data are the same. */
 static bool tails_are_alike(const struct shared_string *one, const struct shared_string *other) {
     struct lock_value_tail tail, other_tail;
 
@@ -40,14 +40,14 @@ static bool tails_are_alike(const struct shared_string *one, const struct shared
            bytes_equal(tail.user, tail.user_length, other_tail.user, other_tail.user_length);
 }
 
-bool handoff_is_fine(const struct request *holder, const struct request *next, bool kept,
+bool handoff_is_fine(const struct request *holder, const struct request *next, bool has_ledger,
                      instant_ns now_ns) {
     assert(holder->state == REQUEST_HELD);
 
     if (!next || next->state != REQUEST_QUEUED || next->resume ||
         !lease_terms_match(&holder->terms, &next->terms))
         return false;
-    if (!holder->tenure.secret || (kept && !tails_are_alike(holder->tail, next->tail)) ||
+    if (!holder->tenure.secret || (has_ledger && !tails_are_alike(holder->tail, next->tail)) ||
         holder->risk != 0 || holder->abandoned)
         return false;
     if (holder->deadline_ns - now_ns < (int64_t) holder->terms.ttl_ms * NS_PER_MS / 2)

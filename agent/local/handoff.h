@@ -1,58 +1,55 @@
-/* Hand-off: a lease that is let go goes to the next of its waiters on this host at once, without a word to
- * the nodes or to the keeper. This page is why that is safe, and decides when it is done. Pure, owned by the
- * front thread.
+/* Hand-off: a released lease goes to the next waiter of this host at once, without a message to the nodes or
+ * the keeper. This page says why that is safe, and the file decides when it is done. Owned by the front
+ * thread.
  *
- * Exclusion. A lease is a majority of nodes whose keys stand, for this host alone, until its deadline; which
- * of the host's processes has it is the front's to say, and the front alone says it, in one step: the former
- * holder has let go, or is dead, before the next one is told. (It has no slot in its page any more when the
- * next gets one.) The new holder has the lease's deadline, not one of its own, and the same three copies of
- * it are compared. The front's copy is never later than the keeper's: a keeper only ever moves a deadline
- * forward, and news of that which come after the old one has passed are not taken. What the keeper may know
- * and the front not yet (lost, at risk) concerns the new holder as it would have concerned the former: the
- * keeper knows a lease by a number that goes with it (number.h), so the news find whoever has it when they
- * come. Keys of a lost lease stay until its deadline, whoever has it.
+ * Exclusion. A lease is a majority of nodes with keys of this host alone, until its deadline. Which process
+ * of the host holds it is decided by the front alone, in one step: the former holder has released, or is
+ * dead, before the next one gets its grant. (The former holder's slot in its page is cleared before the next
+ * gets one.) The new holder has the lease's deadline, of which the same three copies are compared. The
+ * front's copy is never later than the keeper's: a keeper only moves a deadline forward, and the front
+ * ignores an extension that arrives after the old deadline. What the keeper knows and the front does not
+ * (lost, at risk) applies to the new holder as to the former: the lease's handle (keeper-handle.h) goes with
+ * the lease, so reports reach its holder. Keys of a lost lease stay until its deadline, whoever holds it.
  *
- * Enough validity. At least half of the ttl must be left. An extension goes out after three eighths of it,
- * so less means that one is overdue, though it has not failed yet: the next one is better off with a lease
- * of its own. That holds for a lease near its holder's max_hold too. One that is at risk, or whose session
- * was closed by us (it is not extended), is not handed over. The next one must have asked for the same
- * terms: the keys have the first one's ttl. Who wants to resume a lease wants another one.
+ * Enough validity. At least half of the ttl must be left. An extension is sent after three eighths of it, so
+ * less means that an extension is overdue, though it has not failed yet: the next request is better off with
+ * an acquisition. The same holds for a lease near its holder's max_hold. A lease at risk, or whose session
+ * the agent closed (no extensions), is not handed off. The next request must have the same terms
+ * (lease_terms_match), as the keys have the first one's ttl. A request to resume wants another lease.
  *
  * Tokens. With the acquisition's token T the nodes have accepted a block (core/token.h): each hand-off takes
- * the next of it. Whoever acquires the name later has a larger one than all of the block, and while the
- * lease stands nobody can. Without fencing there are none to take. When the block is used up, the lease is
- * released.
+ * the next of it. A later acquisition gets a larger token than the whole block, and there is none while the
+ * lease is valid. Without fencing no tokens are taken. When the block is used up, the lease is released.
  *
- * RESUME. Who knows the random part of the lock value can take the lease over at the next agent if this one
- * dies. So a lease is only handed over while nobody but the agent knows it: else its former holder could
- * take it back, and no node would know better. A request that comes forward from the line is granted its
- * lease with a secret that is not in the keys; and so is who is handed that lease. Within HANDOFF_MS the
- * keeper is told (COMMAND_HAND_OVER), and *refreshes* the keys: then the holder of that moment has what is
- * in the keys, and the lease is not handed over any more. Until then its RESUME fails, as that of a lease
- * which has ended; and those who had the lease before never had what is in any key. A request that had no
- * line before it gets its lease as it is, and can resume at once.
+ * RESUME. A client that knows the random part of the lock value can resume the lease at the next agent if
+ * this one dies. So a lease is handed off only while no client knows the part: a former holder could resume
+ * it, and no node would refuse. A request that contends after others of this host is granted with a random
+ * part that is not in the keys, and so is each request that gets the lease by hand-off. Within HANDOFF_MS
+ * the keeper gets COMMAND_HAND_OVER and *refreshes* the keys: then they have the present holder's part, and
+ * the lease is not handed off any more. Before that, a RESUME fails like that of an ended lease; former
+ * holders never knew a part that was in any key. A request that had no queue before it is granted with the
+ * part in the keys, and can resume at once.
  *
- * Other hosts. At most HANDOFFS_MAX times in a row, for at most HANDOFF_MS, then the lease is released,
- * and the next in line makes a pause before it tries: an eighth of the time that this host had it, 5 ms at
- * most. Who tries at any moment, such as a waiter of another host that polls, so finds it free in one of
- * nine cases, where this host had it for 40 ms or less, and in fewer the longer it had it.
+ * Other hosts. A series of hand-offs has at most HANDOFFS_MAX, and lasts at most HANDOFF_MS; then the lease
+ * is released, and the next request pauses before it contends: an eighth of the series, at most 5 ms. So an
+ * attempt at a random moment, such as a poll of another host, finds the name free in one of nine cases after
+ * a series of 40 ms or less, and more rarely after longer ones.
  *
- * Alone. A release tells the nodes' subscribers, and each node tells how many have heard it. As long as
- * none has, and no other holder was met for COMPANY_MS, the time alone ends a turn: its number of
- * hand-offs, and with it the block of tokens, grows from turn to turn up to HANDOFFS_ALONE_MAX, as long as
- * it is made use of. (A block has no more tokens than the turn before took microseconds, so they stay
- * behind the clock, or near the floor that they run from just after a blessing.) The pause is short then,
- * since only those may wait who poll, and whom we have not met: a 32nd up to a millisecond, since it is most
- * of what the next one waits for, and after more than 200 ms a two-hundredth up to 5 ms. So who polls finds
- * one that is held for a second free in one of 200 cases. Where nobody can be told, since our user may not
- * publish, somebody is taken to have heard.
+ * Alone. A release is published to the nodes' subscribers, and each node reports how many there were. While
+ * there is none, and no other holder was met for COMPANY_MS, time alone ends a series: its number of
+ * hand-offs, and so its block of tokens, grows from series to series up to HANDOFFS_ALONE_MAX, as far as it
+ * is used. (A block has no more tokens than the series before lasted microseconds, so tokens stay behind the
+ * clock, or near the floor just after a blessing.) The pause is short then, as only hosts that poll can wait
+ * unseen: a 32nd, at most a millisecond, as it is most of the next request's wait; after more than 200 ms a
+ * two-hundredth, at most 5 ms. So a poll finds a name that is held for a second free in one of 200 cases.
+ * Where the agent's user may not publish, other hosts are assumed to wait.
  *
- * A ledger (local/recovery/ledger.h) has what each client was told, and the random part that *stands* in the
- * keys as of the acquisition. A successor looks for what the holder was told, then for what stands: around
- * the refresh one of the two has a majority. Flushes come one by one, so for a moment both the former
- * holder, whose release is not answered, and the next one may be in it as holders: the former one is marked
- * as one that has handed it over, which is all that a successor makes of it. A lease is found by the user
- * and the data in its value too: with a ledger, it is handed over only to a request that has the same. */
+ * A ledger (local/recovery/ledger.h) has what each client was told, and the random part that was in the keys
+ * at the acquisition. The next process searches for the holder's part, then for the acquired one: around the
+ * refresh one of them has a majority. Flushes are sent one by one, so for a moment both the former holder,
+ * whose release is not answered, and the next one may be in the ledger as holders: the former entry is
+ * marked as handed. The search also compares user and data of the lock value: with a ledger, a lease is
+ * handed off only to a request with the same. */
 #pragma once
 
 #include <stdbool.h>
@@ -65,33 +62,33 @@ struct name_table;
 struct report;
 struct request;
 
-/* A lease from its acquisition to its release, whoever has it meanwhile. */
+/* From the acquisition of a lease to its release, through all its holders. */
 struct handoff_tenure {
     instant_ns acquired_ns;
-    uint32_t grant_end; /* of the holder: where the grant ends in what its session was told, see session.h */
+    uint32_t grant_end; /* of the holder: the end of the grant in its session's output (session.written) */
     uint16_t handoffs;  /* so far */
-    bool secret; /* nobody but the agent knows the random part of the lock value: may be handed over */
+    bool secret;        /* no client knows the random part in the keys: the lease may be handed off */
 };
 
-/* Whether other hosts are to get their turn. */
+/* True if other hosts get their chance now. */
 bool handoff_series_is_over(const struct request *holder, instant_ns now_ns);
 
-/* Whether the holder's lease may go to this request, which is next in line, or NULL. `kept`: there is a
- * ledger. */
-bool handoff_is_fine(const struct request *holder, const struct request *next, bool kept, instant_ns now_ns);
+/* True if the holder's lease may go to this request, which is next in the queue, or NULL. */
+bool handoff_is_fine(const struct request *holder, const struct request *next, bool has_ledger,
+                     instant_ns now_ns);
 
-/* Gives the lease to the next: deadline, tenure, token. What is the line's, the page's or the keeper's is
- * not touched. */
+/* Gives the lease's deadline, tenure and token to the next holder. The caller moves the rest: queue, page,
+ * secrets and handle. */
 void handoff_move(const struct request *holder, struct request *next, instant_ns now_ns);
 
-/* When the keeper must be told who holds; INSTANT_NEVER: it need not. */
+/* When the keys must be refreshed; INSTANT_NEVER: never. */
 instant_ns handoff_refresh_ns(const struct request *holder);
 
-/* How long the next in line waits before it tries: milliseconds at most. */
+/* How long the next request pauses before it contends: milliseconds at most. */
 int64_t handoff_pause_ns(const struct request *holder, instant_ns now_ns);
 
-/* REPORT_AWAITED. Whose release it was need not be known any more. */
+/* REPORT_AWAITED. The released lease need not exist any more. */
 void handoff_awaited(const struct name_table *names, const struct report *report, instant_ns now_ns);
 
-/* How many hand-offs the turn after this holder's may have. */
+/* The number of hand-offs that the series after this one may have. */
 uint16_t handoff_next_max(const struct request *holder, instant_ns now_ns);

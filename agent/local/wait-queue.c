@@ -34,7 +34,7 @@ void wait_queue_contend(struct registry *registry, struct request *request) {
         request_enter(registry, request, REQUEST_QUEUED);
 }
 
-/* One that resumes may have come before it: then it comes forward when that one leaves. */
+/* A request that resumes may stand before it: then it contends when that one leaves. */
 void wait_queue_admit(struct registry *registry) {
     struct request *request;
 
@@ -46,7 +46,7 @@ void wait_queue_admit(struct registry *registry) {
     }
 }
 
-/* Takes the request out of its line; the next one comes forward. The name goes with its last request. */
+/* Takes the request out of its queue; the next one contends. The name goes with its last request. */
 static void leave(struct registry *registry, struct request *request) {
     struct name_table_entry *name = request->name;
     bool was_first = request == wait_queue_first(name);
@@ -79,8 +79,8 @@ void wait_queue_leave(struct registry *registry, struct request *request) {
     request_free(registry, request);
 }
 
-/* Who holds it, or NULL. One that is unwanted goes as soon as it is found; one that resumes may stand
- * before it, in vain. */
+/* The holder, or NULL. An unwanted lease is released as soon as it is found, so it counts as none. A request
+ * that resumes may stand before the holder, in vain. */
 static const struct request *holder_of(const struct name_table_entry *name) {
     for (const struct list *at = name->queue.next; at != &name->queue; at = at->next) {
         const struct request *request = list_entry(at, const struct request, queue_link);
@@ -92,13 +92,13 @@ static const struct request *holder_of(const struct name_table_entry *name) {
     return NULL;
 }
 
-/* Who wants to resume may believe in the lease until its last deadline, and ask again: then nothing is
+/* A client that resumes may consider its lease valid until the last deadline, and ask again: no key is
  * deleted. */
 void wait_queue_withdraw(struct registry *registry, struct request *request) {
     assert(request->state == REQUEST_CONTENDING && !request->session);
 
-    bool believed = request_is_resume(request);
-    wait_queue_hand_back(registry, request, believed ? COMMAND_FORGET : COMMAND_RELEASE);
+    bool may_be_valid = request_is_resume(request);
+    wait_queue_hand_back(registry, request, may_be_valid ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 
 void wait_queue_reject(struct registry *registry, struct request *request, instant_ns now_ns) {
@@ -121,7 +121,7 @@ bool wait_queue_knows(const struct request *request) {
     return request->resume ? request->tried : wait_queue_is_taken(request->name);
 }
 
-/* Those in line first: when the first one goes, the next comes forward. */
+/* Queued requests first: when the contender leaves, the next one contends. */
 void wait_queue_reject_overdue(struct registry *registry, struct name_table_entry *name, instant_ns now_ns) {
     struct request *contends = NULL;
 
