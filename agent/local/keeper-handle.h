@@ -1,6 +1,5 @@
-/* What a keeper knows a lease by. A request gets a number when it first goes to its keeper; when a lease is
- * handed over the number goes with it, so that the keeper's news find whoever has it now. Pure, owned by the
- * front thread. */
+/* Handles: how a keeper names a lease. A request gets a handle with its first command; at a hand-off the
+ * handle goes to the next holder, so that the keeper's reports reach it. Owned by the front thread. */
 #pragma once
 
 #include <stddef.h>
@@ -11,8 +10,8 @@
 struct request;
 
 struct keeper_handle_slot {
-    uint32_t request;    /* its index; the pool's while the slot is free */
-    uint32_t generation; /* with the slot's index it is the number; odd while it is taken */
+    uint32_t request;    /* index; the pool's link while the slot is free */
+    uint32_t generation; /* with the slot's index the handle; odd while taken */
 };
 
 struct keeper_handle_table {
@@ -20,22 +19,21 @@ struct keeper_handle_table {
     const struct pool *requests;
 };
 
-/* `memory`: of as many zeroed slots as there may be requests. */
-void keeper_handle_table_init(struct keeper_handle_table *numbers, void *memory,
-                              const struct pool *requests);
+/* `memory`: as many zeroed slots as there are slots of requests. */
+void keeper_handle_table_init(struct keeper_handle_table *table, void *memory, const struct pool *requests);
 
-/* Never 0, and never the same twice; modulo the capacity, rounded up to a power of two, no two living ones
- * are the same. */
-uint64_t keeper_handle_take(struct keeper_handle_table *numbers, struct request *request);
+/* A new handle for the request: never 0, never used twice. No two handles in use are equal modulo the
+ * capacity, rounded up to a power of two: the keeper's table relies on it. */
+uint64_t keeper_handle_take(struct keeper_handle_table *table, struct request *request);
 
-/* It is this request's from now on. */
-void keeper_handle_move(struct keeper_handle_table *numbers, uint64_t number, struct request *request);
+/* The handle names this request from now on. */
+void keeper_handle_move(struct keeper_handle_table *table, uint64_t handle, struct request *request);
 
-/* Nothing for 0. */
-void keeper_handle_give(struct keeper_handle_table *numbers, uint64_t number);
+/* No effect for 0. */
+void keeper_handle_give(struct keeper_handle_table *table, uint64_t handle);
 
-/* It is about to be looked for: what that touches may be fetched. */
-void keeper_handle_expect(const struct keeper_handle_table *numbers, uint64_t number);
+/* Prefetches the slot for keeper_handle_find(). */
+void keeper_handle_expect(const struct keeper_handle_table *table, uint64_t handle);
 
-/* Whose it is, or NULL. */
-struct request *keeper_handle_find(const struct keeper_handle_table *numbers, uint64_t number);
+/* The handle's request, or NULL. */
+struct request *keeper_handle_find(const struct keeper_handle_table *table, uint64_t handle);

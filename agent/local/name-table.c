@@ -52,7 +52,7 @@ struct name_table_entry *name_table_get(struct name_table *names, const char *by
     if (!text)
         return NULL;
     uint32_t index = pool_take(&names->pool);
-    assert(index != POOL_NONE); /* there are as many as requests */
+    assert(index != POOL_NONE); /* as many as requests */
     struct name_table_entry *name = pool_at(&names->pool, index);
     *name = (struct name_table_entry){
         .hash = hash, .text = text, .next_in_bucket = *bucket, .handoffs_max = HANDOFFS_MAX};

@@ -2,11 +2,11 @@
 
 #include "core/limits.h"
 
-/* Goes back to the last '*' only: what an earlier one has matched need never change. So it takes at most
- * pattern times name steps, whatever a client calls its lease. */
+/* Backtracks to the last '*' only: what an earlier one has matched need never change. So a match takes at
+ * most pattern times name steps, whatever name a client sends. */
 static bool matches(const char *pattern, const char *name, size_t length) {
     const char *after_star = NULL;
-    size_t i = 0, tried = 0; /* of the name: compared; where the last star's part was tried to end */
+    size_t i = 0, tried = 0; /* in the name: compared so far; end of the last star's match */
 
     while (i < length) {
         if (*pattern == '*') {

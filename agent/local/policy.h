@@ -1,18 +1,18 @@
-/* What the configuration says about requests, and the rules that say it for some names. Pure. */
+/* The policy: what the configuration says about requests, and its rules for some names. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* How the leases of one name are treated. */
+/* For the leases of one name. */
 struct policy_limits {
     int64_t default_ttl_ms;
     int64_t max_hold_ms; /* 0: no bound */
     bool fencing;        /* each grant gets a fencing token */
 };
 
-/* For the names that match `pattern`: in it '*' stands for any bytes, also for none; all else for itself. */
+/* For the names that match `pattern`: '*' matches any bytes, also none; every other byte itself. */
 struct policy_rule {
     char *pattern;
     struct policy_limits terms;
@@ -27,7 +27,7 @@ struct policy {
     unsigned n_rules;
 };
 
-/* The terms for this name: those of the first rule that matches. */
+/* The limits for this name: those of the first rule that matches. */
 struct policy_limits policy_limits_of(const struct policy *policy, const char *name, size_t length);
 
 /* The earlier of two bounds on holding; 0: no bound. */

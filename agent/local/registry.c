@@ -13,7 +13,7 @@ uint64_t registry_hash(const struct registry *registry, const char *name, size_t
     return name_table_hash(&registry->names, name, length);
 }
 
-/* --- what sessions want --- */
+/* --- the sessions' requests --- */
 
 static struct admission_requester *admission_requester_of(struct session *session) {
     return (struct admission_requester *) (void *) session;
@@ -40,8 +40,8 @@ struct request *registry_ask(struct registry *registry, struct session *session,
     return request;
 }
 
-/* A holder of this host has the lease, or has another in its place; and who else resumes may have the same
- * secret. */
+/* A RESUME fails if a session of this host has the lease, or another one in its place, or resumes with the
+ * same token. */
 static void start_resume(struct registry *registry, struct request *request,
                          const uint8_t secret[SECRET_BYTES], instant_ns now_ns) {
     struct name_table_entry *name = request->name;
@@ -54,7 +54,7 @@ static void start_resume(struct registry *registry, struct request *request,
             text = "it was released or lost at this agent";
         } else if (other->state == REQUEST_HELD && other->restore != RESTORE_NONE && !other->session &&
                    other->linger_until_ns == INSTANT_NEVER) {
-            continue; /* it may be this one */
+            continue; /* may be the lease in question */
         } else if (other->state == REQUEST_HELD) {
             error = "NOTHELD";
             text = "another session of this agent holds the name";
@@ -89,7 +89,7 @@ bool registry_start(struct registry *registry, struct request *request, const st
         start_resume(registry, request, ask->resume, now_ns);
         return true;
     }
-    wait_queue_insert(request); /* one that a former process left unanswered asked long ago */
+    wait_queue_insert(request); /* it may have asked earlier: a former process left it unanswered */
     request_set_wait_due(registry, request, now_ns);
     if (!first || (first->held_back && request == wait_queue_first(name))) {
         if (first)
@@ -103,7 +103,7 @@ bool registry_start(struct registry *registry, struct request *request, const st
     return true;
 }
 
-/* Gives the lease to the next in line, who was in the line before; FIFO. False: it is to be released. */
+/* Hands the lease off to the next request of the queue. False: it must be released. */
 static bool hand_off(struct registry *registry, struct request *holder, instant_ns now_ns) {
     struct name_table_entry *name = holder->name;
     struct list *second = holder->queue_link.next;
@@ -115,16 +115,15 @@ static bool hand_off(struct registry *registry, struct request *holder, instant_
         return false;
     }
     admission_leave(registry, next);
-    request_leave_page(holder); /* first: at no instant two slots show the lease */
+    request_leave_page(holder); /* first: two slots never show the lease at once */
     list_unlink(&holder->queue_link);
     holder->name = NULL;
     handoff_move(holder, next, now_ns);
-    request_drop_secrets(registry, next); /* a former process's, if its grant was not found */
+    request_drop_secrets(registry, next); /* restored, and its grant was not found */
     next->secrets = holder->secrets;
     holder->secrets = NULL;
     registry->sink.secret(registry->sink.userdata, next->secrets->told);
-    keeper_handle_give(&registry->handles,
-                       next->handle); /* it has one if a former process's grant was not found */
+    keeper_handle_give(&registry->handles, next->handle); /* the same */
     next->handle = holder->handle;
     holder->handle = 0;
     keeper_handle_move(&registry->handles, next->handle, next);
@@ -194,9 +193,9 @@ void registry_beat(struct registry *registry, struct request *request) {
         request_beat(registry, request, 0);
 }
 
-/* --- what the keeper says --- */
+/* --- the keeper's reports --- */
 
-/* Nobody else is to know what stands in its keys. What its holder is told instead. */
+/* Keeps the random part in the keys to the agent. Returns another one for the holder (handoff.h). */
 static const char *conceal(struct registry *registry, struct request *request, const struct report *report) {
     struct request_secrets *secrets = request_secrets(registry, request);
 
@@ -207,11 +206,11 @@ static const char *conceal(struct registry *registry, struct request *request, c
     return (const char *) secrets->told;
 }
 
-/* The first in line has got it. (Where a lease is resumed, one that contends beside it goes on, and its
- * keeper has told what it meets.) */
-static void forget_seen(struct registry *registry, struct name_table_entry *name, instant_ns now_ns) {
+/* The name is held now. (A contender beside a resumed lease goes on, and the keeper has reported its
+ * results.) */
+static void forget_result(struct registry *registry, struct name_table_entry *name, instant_ns now_ns) {
     if (name->seen_failure != 0)
-        name->seen_ns = now_ns; /* another had it until now: that it has was told once */
+        name->seen_ns = now_ns; /* another host held it until now, and was reported only once */
     name->seen_failure = 0;
     name->seen = shared_string_unref(&registry->texts, name->seen);
 }
@@ -227,7 +226,7 @@ static void granted(struct registry *registry, struct request *request, const st
         return;
     }
     if (request->state != REQUEST_CONTENDING)
-        return; /* withdrawn meanwhile: its release is on the way */
+        return; /* withdrawn: its release is under way */
     if (now_ns >= deadline_ns) {
         request_deliver_failed(registry, request, "NOQUORUM",
                                "the grant came too late: the agent was stopped or starved", now_ns);
@@ -252,8 +251,8 @@ static void granted(struct registry *registry, struct request *request, const st
     if (!request->resume && request->terms.max_hold_ms > 0)
         request->hold_until_ns = instant_add(now_ns, request->terms.max_hold_ms * NS_PER_MS);
     if (!request->resume)
-        forget_seen(registry, request->name, now_ns);
-    list_unlink(&request->queue_link); /* one that resumes in vain may stand before it */
+        forget_result(registry, request->name, now_ns);
+    list_unlink(&request->queue_link); /* a request that resumes in vain may stand before it */
     list_prepend(&request->name->queue, &request->queue_link);
     request_deliver(registry, request, &outcome, now_ns);
     if (!request->tenure.secret)
@@ -264,7 +263,7 @@ static void granted(struct registry *registry, struct request *request, const st
 
 static void extended(struct registry *registry, struct request *request, instant_ns deadline_ns,
                      instant_ns now_ns) {
-    /* Late by our own clock: the tick that tells the loss is about to run. */
+    /* Late by the registry's own copy: registry_tick() is about to report the loss. */
     if (request->state != REQUEST_HELD || now_ns >= request->deadline_ns)
         return;
     request_extend(registry, request, deadline_ns);
@@ -276,7 +275,7 @@ static void extended(struct registry *registry, struct request *request, instant
 
 void registry_extended(struct registry *registry, const struct extension *extensions, uint32_t count,
                        instant_ns now_ns) {
-    enum { AHEAD = 6 }; /* as many are worked on while one is fetched from memory */
+    enum { AHEAD = 6 }; /* extensions between the prefetch of a request and its use */
 
     for (uint32_t i = 0; i < count + 2 * AHEAD; i++) {
         struct request *request;
@@ -300,9 +299,9 @@ static void at_risk(struct registry *registry, struct request *request, enum rea
                     now_ns);
 }
 
-/* An attempt of the first in line has come to an end. */
-static void note_seen(struct registry *registry, struct name_table_entry *name, const struct report *report,
-                      instant_ns now_ns) {
+/* Keeps the result of an attempt for this name. */
+static void note_result(struct registry *registry, struct name_table_entry *name,
+                        const struct report *report, instant_ns now_ns) {
     shared_string_unref(&registry->texts, name->seen);
     name->seen = shared_string_new(&registry->texts, report->text, report->text_length, NULL, 0);
     name->seen_failure = (uint8_t) (1 + report->failure);
@@ -317,7 +316,7 @@ static void contended(struct registry *registry, struct request *request, const 
         return;
     request->tried = true;
     if (!request->resume) {
-        note_seen(registry, name, report, now_ns);
+        note_result(registry, name, report, now_ns);
         name->handoffs_max = HANDOFFS_MAX;
     }
     wait_queue_reject_overdue(registry, name, now_ns);
@@ -341,10 +340,10 @@ static void failed(struct registry *registry, struct request *request, const str
                                               .text = report->text,
                                               .text_length = report->text_length},
                     now_ns);
-    /* It has tried once for all that stand behind it and do not wait. */
+    /* The attempt also answers the requests behind it that do not wait. */
     if (!request->resume && (report->failure == FAILURE_BUSY || report->failure == FAILURE_NO_QUORUM)) {
         assert(request->try_once);
-        note_seen(registry, request->name, report, now_ns);
+        note_result(registry, request->name, report, now_ns);
         wait_queue_reject_overdue(registry, request->name, now_ns);
     }
     wait_queue_leave(registry, request);
@@ -388,7 +387,7 @@ static void take_report(struct registry *registry, struct request *request, cons
     case REPORT_LOOKED:
     case REPORT_NODE:
     case REPORT_FOREIGN:
-        assert(false); /* not about requests */
+        assert(false); /* not reports about requests */
         break;
     }
 }
@@ -422,7 +421,7 @@ static void wait_ended(struct registry *registry, struct request *request, insta
     request_set_due(registry, request, latest_ns);
 }
 
-/* The keeper says the same at this instant; who is first does not matter. */
+/* The keeper reports the same at this time; the order does not matter. */
 static void deadline_passed(struct registry *registry, struct request *request, instant_ns now_ns) {
     enum reason reason = REASON_PAUSED;
 
@@ -442,14 +441,13 @@ static void deadline_passed(struct registry *registry, struct request *request, 
                          request->restore != RESTORE_NONE ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 
-/* It has lingered long enough. */
 static void stop_lingering(struct registry *registry, struct request *request, instant_ns now_ns) {
     request->linger_until_ns = INSTANT_NEVER;
     request_set_due(registry, request, request->deadline_ns);
     registry_release(registry, request, now_ns);
 }
 
-/* The time is over in which its client should have read the grant. */
+/* The client should have read the grant by now. */
 static void reading_ended(struct registry *registry, struct request *request, instant_ns now_ns) {
     request->read_until_ns = INSTANT_NEVER;
     if (!request->session || request->abandoned ||
@@ -463,7 +461,7 @@ static void reading_ended(struct registry *registry, struct request *request, in
     request_set_held_due_after(registry, request, now_ns);
 }
 
-/* Those due at the same instant come next. */
+/* Prefetches a request that is due at the same instant, two further on. */
 static void expect_neighbours(const struct registry *registry, uint32_t item) {
     uint32_t third = timer_queue_neighbour(&registry->due, timer_queue_neighbour(&registry->due, item));
 
@@ -484,7 +482,7 @@ void registry_tick(struct registry *registry, instant_ns now_ns) {
         else if (request->state == REQUEST_HELD && now_ns >= handoff_refresh_ns(request))
             request_refresh_keys(registry, request);
         else if (request->state == REQUEST_HELD)
-            request_set_held_due_after(registry, request, now_ns); /* extended, or soon over */
+            request_set_held_due_after(registry, request, now_ns); /* extended since, or near its deadline */
         else
             wait_ended(registry, request, now_ns);
     }

@@ -5,7 +5,7 @@
 
 #include "local/registry.h"
 
-enum { DEADLINE_STEPS = 256 }; /* of the ttl: how exact the timer is for leases that are extended */
+enum { DEADLINE_STEPS = 256 }; /* of the ttl: the timer's grain for deadlines */
 
 static uint32_t request_index(const struct registry *registry, const struct request *request) {
     return pool_index(&registry->requests, struct request, request);
@@ -33,7 +33,7 @@ void request_enter(struct registry *registry, struct request *request, enum requ
     registry->waiting += (uint32_t) waits - (uint32_t) waited;
     registry->held += (uint32_t) (state == REQUEST_HELD) - (uint32_t) (request->state == REQUEST_HELD);
     if (state == REQUEST_HELD)
-        request->linger_until_ns = INSTANT_NEVER; /* it waits no longer */
+        request->linger_until_ns = INSTANT_NEVER; /* shares the memory of wait_until_ns */
     request->state = (uint8_t) state;
 }
 
@@ -132,8 +132,8 @@ static instant_ns held_due_ns(const struct request *request) {
     return instant_min(due_ns, instant_min(request->read_until_ns, handoff_refresh_ns(request)));
 }
 
-/* Deadlines that are close share an instant of the timer's, a little before. As a rule the lease has been
- * extended by then. */
+/* Close deadlines share an instant of the timer, a little early: usually the lease has been extended by
+ * then. */
 static void set_held_due(struct registry *registry, struct request *request) {
     instant_ns due_ns = held_due_ns(request);
 
@@ -148,7 +148,7 @@ void request_set_held_due_after(struct registry *registry, struct request *reque
         request_set_due(registry, request, held_due_ns(request));
 }
 
-/* Many share an instant of the timer's. */
+/* Rounded up, so that many requests share an instant of the timer. */
 void request_await_reading(const struct registry *registry, struct request *request, instant_ns now_ns) {
     const int64_t step_ns = INT64_C(1) << 24;
     uint32_t within_ms = request->terms.ttl_ms < GRANT_READ_MS ? request->terms.ttl_ms : GRANT_READ_MS;
@@ -180,7 +180,7 @@ void request_extend(struct registry *registry, struct request *request, instant_
         request_set_deadline(registry, request, deadline_ns);
 }
 
-/* Not every lease of a former process is the keeper's: then this is the first that it hears of it. */
+/* The keeper does not know each restored lease. */
 static void take_handle(struct registry *registry, struct request *request) {
     if (request->handle == 0)
         request->handle = keeper_handle_take(&registry->handles, request);
@@ -266,7 +266,7 @@ void request_beat(struct registry *registry, const struct request *request, inst
     const struct command command = {.kind = COMMAND_BEAT, .request = request->handle, .beat_ns = now_ns};
 
     if (request->handle == 0)
-        return; /* of a former process, and not looked for: its keeper does not know it */
+        return; /* restored and not searched for: the keeper does not know it */
     registry->sink.command(registry->sink.userdata, request->name->hash, &command);
 }
 
@@ -288,5 +288,5 @@ void request_detach(struct registry *registry, struct request *request) {
     request_leave_page(request);
     list_unlink(&request->session_link);
     request->session = NULL;
-    request->ledger_deadline_ns = NULL; /* goes with the session, and may be another's then */
+    request->ledger_deadline_ns = NULL; /* another lease may have the entry soon */
 }
