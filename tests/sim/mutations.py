@@ -88,7 +88,7 @@ MUTATIONS = [
      "    request_set_due(registry, request, latest_ns);",
      "    request_set_due(registry, request, INSTANT_NEVER);"),
     ("what a contender has met is forgotten when a lease is resumed beside it", "agent/local/registry.c",
-     "    if (!request->resume)\n        forget_seen", "    if (request->resume)\n        forget_seen"),
+     "    if (!request->resume)\n        forget_result", "    if (request->resume)\n        forget_result"),
     ("a request that was held back never follows", "agent/local/registry.c",
      "    wait_queue_admit(registry);\n", ""),
     ("a waiter's withdrawal is not passed on", "agent/local/wait-queue.c",
