@@ -73,9 +73,7 @@ static void lose_all(struct shard *shard, instant_ns now_ns) {
 static struct node_terms terms_of(const struct shard *shard, unsigned index) {
     struct node_terms terms = {.max_ttl_ms = shard->max_ttl_ms, .quarantine = shard->config.quarantine};
 
-    terms.bless_ns = quarantine_until_ns(shard, index, &terms.covered_ms);
-    if (!quarantine_is_confirmed(shard, index, terms.bless_ns))
-        terms.bless_ns = INSTANT_NEVER; /* the probes after that confirm it */
+    terms.bless_ns = quarantine_bless_ns(shard, index, &terms.covered_ms);
     return terms;
 }
 
@@ -380,8 +378,7 @@ instant_ns node_trust_until_ns(const struct shard *shard, unsigned index) {
     assert(index < shard->config.nodes);
 
     int64_t most_ns = validity_quarantine_ns(TTL_MS_MAX);
-    uint32_t covered_ms;
-    instant_ns until_ns = quarantine_until_ns(shard, index, &covered_ms);
+    instant_ns until_ns = quarantine_until_ns(shard, index);
     if (!shard->nodes[index].ready || until_ns == INSTANT_NEVER)
         return INSTANT_NEVER;
     /* As long as the others' epochs are unread the end is that of the longest possible lease: not the one to

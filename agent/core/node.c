@@ -162,15 +162,25 @@ static void node_note_epoch(struct node *node, const struct probe *probe, instan
     node->known_ms = probe->max_ttl_ms;
     node->proposed_ms = probe->proposed_ms;
     node->reading = probe->foreign || !probe->rested ? NODE_READ_NOTHING : NODE_READ_EPOCH;
+    if (node->reading == NODE_READ_EPOCH)
+        node->remembered_ms = 0;
+}
+
+/* The longest ttl that the node's present or last epoch of our fleet tells. */
+static uint32_t epoch_max_ttl_ms(const struct node *node) {
+    if (node->reading != NODE_READ_EPOCH || node->known_ms < node->remembered_ms)
+        return node->remembered_ms;
+    return node->known_ms;
 }
 
 static void node_note_reading(struct node *node, const struct probe *probe, instant_ns now_ns) {
     node->read_ns = node->asked_ns;
     node->blessed = probe->blessed;
-    node->foreign = probe->blessed && probe->foreign;
+    node->remembered_ms = epoch_max_ttl_ms(node);
     if (!probe->brief)
         node->elsewhere = probe->elsewhere;
     if (probe->blessed) {
+        node->foreign = probe->foreign;
         node_note_epoch(node, probe, now_ns);
         return;
     }
@@ -334,7 +344,9 @@ void node_hurry(struct node *node, const struct node_terms *terms, instant_ns no
 }
 
 void node_outgrow(struct node *node, uint32_t max_ttl_ms) {
-    if (node->trust == NODE_TRUSTED && node->known_ms < max_ttl_ms)
+    const struct node_terms terms = {.max_ttl_ms = max_ttl_ms};
+
+    if (node->trust == NODE_TRUSTED && !epoch_suffices(node, &terms))
         node->trust = NODE_UNKNOWN;
 }
 
@@ -379,7 +391,7 @@ void node_asked(struct node *node, enum node_wish wish, instant_ns now_ns) {
     node->asked_ns = now_ns;
     node->blessing = wish == NODE_WANTS_BLESSING;
     node->amending = wish == NODE_WANTS_AMENDMENT;
-    node->marking = wish == NODE_WANTS_MARK;
+    node->marking = wish == NODE_WANTS_MARK || (wish == NODE_WANTS_PROBE && node->blessed);
     if (node->marking)
         node->mark++;
     node_sent(node, now_ns);
@@ -394,8 +406,10 @@ struct blessing node_blessing(struct node *node, const struct node_terms *terms)
 }
 
 struct inquiry node_inquiry(const struct node *node, uint32_t max_ttl_ms, node_set known) {
+    uint32_t epoch_ms = epoch_max_ttl_ms(node);
+
     return (struct inquiry){.mark = node->mark,
-                            .max_ttl_ms = max_ttl_ms,
+                            .max_ttl_ms = epoch_ms > max_ttl_ms ? epoch_ms : max_ttl_ms,
                             .leave = node->marking,
                             .disown = node->disown,
                             .withdraw_us =

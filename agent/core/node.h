@@ -61,27 +61,28 @@ struct node {
     bool barred;    /* a node of ours is of another fleet: none is asked */
     bool explained; /* that its quarantine has no end yet was told */
     bool probing;   /* a probe, a blessing or an amendment is under way */
-    bool marking;   /* that leaves a new mark */
+    bool marking;   /* that leaves a new mark, if no epoch is found */
     bool blessing;  /* it is a blessing */
     bool amending;  /* it is an amendment */
     bool hurry;     /* it may be blessed without waiting, as long as the mark stands; or its epoch changed */
-    bool foreign;   /* its epoch is that of another fleet, as far as we heard */
+    bool foreign;   /* the last epoch that was seen is another fleet's, also if it is lost meanwhile */
     bool blessed;   /* its epoch names its process, whether that counts for us or not */
-    bool epoch_known;     /* generation and blessed_floor_us are those of an epoch that we have seen */
-    bool stepped;         /* its clock was set: this blessing of it does not count for us */
-    bool judged;          /* and that is its own doing, or ours, but dealt with */
-    bool withdraw;        /* the blessing is to count for nobody */
-    bool disown;          /* it is nobody's heir: its clock was set since it was another process */
-    uint8_t trust;        /* enum node_trust */
-    uint8_t reading;      /* enum node_reading */
-    node_set noted;       /* nodes of which it was told where we reach them */
-    node_set elsewhere;   /* nodes that the fleet reaches at another address than we, as this one says */
-    uint32_t outstanding; /* requests sent and not answered */
-    uint32_t gauge;       /* of these, up to the one whose age is measured; 0: none is */
-    uint32_t mark;        /* number of the last mark */
-    uint32_t known_ms;    /* the longest ttl that agents grant, as the reading or its epoch tells */
-    uint32_t covered_ms;  /* what the blessing under way covers */
-    uint32_t proposed_ms; /* of its epoch, with the next one */
+    bool epoch_known;       /* generation and blessed_floor_us are those of an epoch that we have seen */
+    bool stepped;           /* its clock was set: this blessing of it does not count for us */
+    bool judged;            /* and that is its own doing, or ours, but dealt with */
+    bool withdraw;          /* the blessing is to count for nobody */
+    bool disown;            /* it is nobody's heir: its clock was set since it was another process */
+    uint8_t trust;          /* enum node_trust */
+    uint8_t reading;        /* enum node_reading */
+    node_set noted;         /* nodes of which it was told where we reach them */
+    node_set elsewhere;     /* nodes that the fleet reaches at another address than we, as this one says */
+    uint32_t outstanding;   /* requests sent and not answered */
+    uint32_t gauge;         /* of these, up to the one whose age is measured; 0: none is */
+    uint32_t mark;          /* number of the last mark */
+    uint32_t known_ms;      /* the longest ttl that agents grant, as the reading or its epoch tells */
+    uint32_t remembered_ms; /* the same of its last epoch of our fleet, which is lost */
+    uint32_t covered_ms;    /* what the blessing under way covers */
+    uint32_t proposed_ms;   /* of its epoch, with the next one */
     uint32_t generation;
     instant_ns gauge_ns;              /* when the one that is measured was sent */
     instant_ns progress_ns;           /* the later of: last answer, first request after silence */
@@ -185,6 +186,11 @@ void node_doubt(struct node *node);
 /* What is to be asked of it now, and when that may change. */
 enum node_wish node_wish(const struct node *node, const struct node_terms *terms, instant_ns now_ns);
 instant_ns node_wish_due_ns(const struct node *node, const struct node_terms *terms);
+
+/* The longest ttl that agents grant, as far as the node tells or has told. */
+static inline uint32_t node_known_ms(const struct node *node) {
+    return node->known_ms > node->remembered_ms ? node->known_ms : node->remembered_ms;
+}
 
 /* A vote in a round that began then counts: the node's epoch is the one that we knew. */
 static inline bool node_epoch_stood(const struct node *node, instant_ns since_ns) {

@@ -21,19 +21,28 @@ static unsigned others_needed(const struct shard *shard) {
     return needed < nodes ? needed : nodes - 1; /* of a single node there is nobody to ask */
 }
 
+/* By epochs alone, without what agents say that have left marks. */
+static bool epochs_suffice(const struct shard *shard, const struct readings *readings) {
+    return shard->config.nodes > 1 && readings->epochs >= others_needed(shard);
+}
+
 static uint32_t longer_ms(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
+static bool is_read_mark(const struct node *node) {
+    return node->reading == NODE_READ_MARK && node->marked_ns != INSTANT_NEVER;
+}
+
 static struct readings read_others(const struct shard *shard, unsigned index) {
     const struct node *forgetful = &shard->nodes[index];
-    struct readings readings = {.longest_ms = longer_ms(shard->max_ttl_ms, forgetful->known_ms),
+    struct readings readings = {.longest_ms = longer_ms(shard->max_ttl_ms, node_known_ms(forgetful)),
                                 .elsewhere = forgetful->elsewhere & node_set_of(index),
                                 .since_ns = instant_max(forgetful->marked_ns, forgetful->rival_ns)};
 
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         const struct node *node = &shard->nodes[i];
-        bool unmarked = node->reading == NODE_READ_MARK && node->marked_ns == INSTANT_NEVER;
+        bool unmarked = node->reading == NODE_READ_MARK && !is_read_mark(node);
         if (i == index || node->reading == NODE_READ_NOTHING || node->read_ns < forgetful->marked_ns ||
             unmarked)
             continue;
@@ -42,7 +51,7 @@ static struct readings read_others(const struct shard *shard, unsigned index) {
             readings.marks++;
             readings.since_ns = instant_max(readings.since_ns, instant_max(node->marked_ns, node->rival_ns));
         }
-        readings.longest_ms = longer_ms(readings.longest_ms, node->known_ms);
+        readings.longest_ms = longer_ms(readings.longest_ms, node_known_ms(node));
         readings.elsewhere |= node->elsewhere & node_set_of(index);
     }
     return readings;
@@ -55,46 +64,64 @@ static int64_t notice_ns(void) {
     return probe_ns + probe_ns / DRIFT_DIVISOR + QUARANTINE_MARGIN_MS * NS_PER_MS;
 }
 
-instant_ns quarantine_until_ns(const struct shard *shard, unsigned index, uint32_t *ret_covered_ms) {
-    const struct node *node = &shard->nodes[index];
-
+static instant_ns until_ns(const struct shard *shard, const struct node *node,
+                           const struct readings *readings, uint32_t *ret_covered_ms) {
     *ret_covered_ms = TTL_MS_MAX;
-    if (node->trust != NODE_QUARANTINED || node->marked_ns == INSTANT_NEVER)
-        return INSTANT_NEVER;
     if (node->hurry)
         return node->marked_ns;
-    struct readings readings = read_others(shard, index);
-    if (readings.elsewhere)
+    if (readings->elsewhere || node->foreign)
         return INSTANT_NEVER;
     if (!shard->config.quarantine)
         return node->marked_ns;
-    if (readings.epochs + readings.marks < others_needed(shard))
+    if (readings->epochs + readings->marks < others_needed(shard))
         return node->marked_ns + validity_quarantine_ns(TTL_MS_MAX);
-    *ret_covered_ms = readings.longest_ms;
+    *ret_covered_ms = readings->longest_ms;
     instant_ns ended_ns =
-        instant_max(node->marked_ns, node->elsewhere_ns) + validity_quarantine_ns(readings.longest_ms);
-    if (shard->config.nodes > 1 && readings.epochs >= others_needed(shard))
+        instant_max(node->marked_ns, node->elsewhere_ns) + validity_quarantine_ns(readings->longest_ms);
+    if (epochs_suffice(shard, readings))
         return ended_ns;
-    return instant_max(ended_ns, readings.since_ns + notice_ns());
+    return instant_max(ended_ns, readings->since_ns + notice_ns());
 }
 
-bool quarantine_is_confirmed(const struct shard *shard, unsigned index, instant_ns until_ns) {
-    const struct node *node = &shard->nodes[index];
-    unsigned needed = others_needed(shard), epochs = 0, confirmed = 0;
+static bool is_quarantined(const struct node *node) {
+    return node->trust == NODE_QUARANTINED && node->marked_ns != INSTANT_NEVER;
+}
 
-    if (node->hurry || !shard->config.quarantine)
+instant_ns quarantine_until_ns(const struct shard *shard, unsigned index) {
+    const struct readings readings = read_others(shard, index);
+    uint32_t covered_ms;
+
+    if (!is_quarantined(&shard->nodes[index]))
+        return INSTANT_NEVER;
+    return until_ns(shard, &shard->nodes[index], &readings, &covered_ms);
+}
+
+/* Whether the nodes that count by our marks were read since then. */
+static bool is_confirmed(const struct shard *shard, unsigned index, const struct readings *readings,
+                         instant_ns end_ns) {
+    const struct node *node = &shard->nodes[index];
+    unsigned confirmed = readings->epochs;
+
+    if (node->hurry || !shard->config.quarantine || epochs_suffice(shard, readings) ||
+        end_ns >= node->marked_ns + validity_quarantine_ns(TTL_MS_MAX))
         return true;
-    for (unsigned i = 0; i < shard->config.nodes; i++) {
-        const struct node *other = &shard->nodes[i];
-        if (i == index || other->read_ns < node->marked_ns)
-            continue;
-        epochs += other->reading == NODE_READ_EPOCH;
-        confirmed += other->reading == NODE_READ_MARK && other->read_ns >= until_ns;
-    }
-    if ((shard->config.nodes > 1 && epochs >= needed) ||
-        until_ns >= node->marked_ns + validity_quarantine_ns(TTL_MS_MAX))
-        return true;
-    return node->read_ns >= until_ns && epochs + confirmed >= needed;
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        confirmed += i != index && is_read_mark(&shard->nodes[i]) && shard->nodes[i].read_ns >= end_ns;
+    return node->read_ns >= end_ns && confirmed >= others_needed(shard);
+}
+
+instant_ns quarantine_bless_ns(const struct shard *shard, unsigned index, uint32_t *ret_covered_ms) {
+    const struct node *node = &shard->nodes[index];
+
+    *ret_covered_ms = TTL_MS_MAX;
+    if (!is_quarantined(node))
+        return INSTANT_NEVER;
+    const struct readings readings = read_others(shard, index);
+    instant_ns end_ns = until_ns(shard, node, &readings, ret_covered_ms);
+    if (is_confirmed(shard, index, &readings, end_ns))
+        return end_ns;
+    *ret_covered_ms = TTL_MS_MAX;
+    return node->marked_ns + validity_quarantine_ns(TTL_MS_MAX);
 }
 
 int64_t quarantine_longest_ns(const struct shard *shard) {
@@ -103,7 +130,7 @@ int64_t quarantine_longest_ns(const struct shard *shard) {
     if (!shard->config.quarantine)
         return 0;
     for (unsigned i = 0; i < shard->config.nodes; i++)
-        longest_ms = longer_ms(longest_ms, shard->nodes[i].known_ms);
+        longest_ms = longer_ms(longest_ms, node_known_ms(&shard->nodes[i]));
     return validity_quarantine_ns(longest_ms);
 }
 
@@ -125,8 +152,7 @@ bool quarantine_explain(const struct shard *shard, unsigned index, instant_ns no
                         char text[QUARANTINE_TEXT_BYTES]) {
     const struct node *node = &shard->nodes[index];
 
-    if (node->trust != NODE_QUARANTINED || node->marked_ns == INSTANT_NEVER || node->hurry ||
-        now_ns - node->marked_ns < EXPLAIN_MS * NS_PER_MS)
+    if (!is_quarantined(node) || node->hurry || now_ns - node->marked_ns < EXPLAIN_MS * NS_PER_MS)
         return false;
     struct readings readings = read_others(shard, index);
     if (readings.elsewhere) {
@@ -137,7 +163,19 @@ bool quarantine_explain(const struct shard *shard, unsigned index, instant_ns no
             shard->config.node_names[index]);
         return true;
     }
-    if (!shard->config.quarantine || readings.epochs + readings.marks >= others_needed(shard))
+    if (node->foreign) {
+        (void) snprintf(text, QUARANTINE_TEXT_BYTES,
+                        "voted for agents with other nodes, and has lost its data since: when these agents "
+                        "have ended, 'redlock nodes --bless %s'",
+                        shard->config.node_names[index]);
+        return true;
+    }
+    uint32_t covered_ms;
+    instant_ns end_ns = until_ns(shard, node, &readings, &covered_ms);
+    bool enough = readings.epochs + readings.marks >= others_needed(shard),
+         overdue =
+             end_ns < now_ns - EXPLAIN_MS * NS_PER_MS && !is_confirmed(shard, index, &readings, end_ns);
+    if (!shard->config.quarantine || (enough && !overdue))
         return false;
     (void) snprintf(
         text, QUARANTINE_TEXT_BYTES,

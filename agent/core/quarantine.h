@@ -15,35 +15,38 @@
  * So X knows a max_ttl that is at least T. It waits that long on its own stopwatch, from the mark on, and
  * its drift and a margin; then the lease has ended, and X blesses F. No two agents hold one name: whose
  * majorities share a node that has not forgotten, or one that has forgotten what has ended. What the epoch
- * says then is what agents need that have left marks there: so it becomes shorter again.
+ * says then is what agents that have left marks there need, or have read of its last epoch.
  *
  * Nobody blesses F because too few others can be reached: what they know may be what counts. It takes
  * longer than any lease may last (a day), or an operator's word.
  *
  * If so many have lost their epochs that the rest are fewer (all at once, say, or the only one), nobody may
  * know. Those on which X's mark stands count as read, and X waits for the longest max_ttl of all agents that
- * have left a mark on any of them; but long enough for each agent that is connected there to have noticed,
- * from the last of these losses on, and reads these nodes once more. Then the promise is kept if all agents
- * have the same max_ttl, or those with longer leases are connected to a node that lost its memory.
+ * have left a mark on any of them, and of the last epochs that these agents have read there; but long enough
+ * for each agent that is connected there to have noticed, from the last of these losses on, and reads these
+ * nodes once more. Then the promise is kept if all agents have the same max_ttl, or those with longer
+ * leases, or an agent that has read their epochs, are connected to a node that lost its memory.
  *
  * Sets of nodes. The epochs name the fleet that they belong to, also after the process that they name. X's
  * marks, readings and blessings count for one fleet only: a node with another fleet's epoch is not read, and
- * bars all others; one that another fleet waits for is not blessed without enough epochs of ours. And where
- * others reach a node of this name at other addresses only, it may be another server that took the name:
- * somebody who reaches it there blesses it. */
+ * bars all others; also when it has lost that epoch, since its fleet may go on without it: then X does not
+ * bless it without an operator's word. One that another fleet waits for is not blessed without enough epochs
+ * of ours. And where others reach a node of this name at other addresses only, it may be another server that
+ * took the name: somebody who reaches it there blesses it. */
 #pragma once
 
 #include "core/shard-state.h"
 
 enum { QUARANTINE_TEXT_BYTES = 200 };
 
-/* When the node may be blessed, if our mark stands; INSTANT_NEVER: not known. `ret_covered_ms`: leases with
- * a ttl up to this one have ended then, if it forgot any. */
-instant_ns quarantine_until_ns(const struct shard *shard, unsigned node, uint32_t *ret_covered_ms);
+/* When the node's quarantine ends, if our mark stands; INSTANT_NEVER: not known. */
+instant_ns quarantine_until_ns(const struct shard *shard, unsigned node);
 
-/* Whether the nodes that count by our marks were read once more since `until_ns`: an agent that noticed a
- * loss at the last moment has left its mark, or renewed its fleet's epoch, since they were read before. */
-bool quarantine_is_confirmed(const struct shard *shard, unsigned node, instant_ns until_ns);
+/* When the node may be blessed, as far as is known: not before the nodes that count by our marks were read
+ * once more since the quarantine's end. An agent that noticed a loss at the last moment has left its mark,
+ * or renewed its fleet's epoch, since they were read before. `ret_covered_ms`: leases with a ttl up to this
+ * one have ended then, if it forgot any. */
+instant_ns quarantine_bless_ns(const struct shard *shard, unsigned node, uint32_t *ret_covered_ms);
 
 /* How long a node rests by the longest ttl that we know of now: where no node has forgotten. */
 int64_t quarantine_longest_ns(const struct shard *shard);

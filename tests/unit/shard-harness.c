@@ -55,11 +55,12 @@ static void on_report(void *userdata, const struct report *report) {
 
 static void on_probe(void *userdata, unsigned node, const struct inquiry *inquiry) {
     (void) userdata;
+    harness.leaves[node] = inquiry->leave;
+    harness.mark_max_ttl_ms[node] = inquiry->max_ttl_ms;
     if (harness.shard.nodes[node].trust == NODE_TRUSTED)
         return; /* as from time to time: pass_ms() answers */
     harness.probes[node]++;
     harness.marks[node] = inquiry->mark;
-    harness.leaves[node] = inquiry->leave;
     harness.disowned[node] = inquiry->disown;
     harness.withdrawn_us[node] = inquiry->withdraw_us;
 }

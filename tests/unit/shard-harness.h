@@ -34,6 +34,7 @@ struct shard_harness {
     unsigned probes[NODES_MAX], blessings[NODES_MAX]; /* asked for */
     uint32_t marks[NODES_MAX];                        /* with this one, the last time */
     bool leaves[NODES_MAX], disowned[NODES_MAX];
+    uint32_t mark_max_ttl_ms[NODES_MAX]; /* what the mark tells */
     int64_t withdrawn_us[NODES_MAX];
     struct blessing blessed[NODES_MAX]; /* what for */
     unsigned amendments[NODES_MAX];

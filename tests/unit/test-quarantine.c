@@ -43,8 +43,7 @@ static bool votes(unsigned node) {
 }
 
 static int64_t rests_ms(unsigned node) {
-    uint32_t covered_ms;
-    instant_ns until_ns = quarantine_until_ns(&harness.shard, node, &covered_ms);
+    instant_ns until_ns = quarantine_until_ns(&harness.shard, node);
 
     return until_ns == INSTANT_NEVER ? -1 : (until_ns - harness.shard.nodes[node].marked_ns) / NS_PER_MS;
 }
@@ -110,16 +109,29 @@ static void test_unreachable(void) {
     is_int(rests_ms(0), rest_of(MINUTE_MS), "when it can be asked again, the time since the mark counts");
 }
 
+/* The agent starts, with leases of a second, and finds that no node has an epoch. */
+static void begin_without_epochs(unsigned nodes) {
+    shard_harness_begin(nodes);
+    harness.shard.max_ttl_ms = SECOND_MS;
+    for (unsigned i = 0; i < nodes; i++) {
+        node_init(&harness.shard.nodes[i]);
+        node_trust_ready(&harness.shard, i, harness.now_ns);
+        probed(i, mark_of(SECOND_MS));
+    }
+}
+
+static void pass_with_marks(unsigned seconds) {
+    for (unsigned i = 0; i < seconds; i++) {
+        pass_ms(SECOND_MS + 1);
+        for (unsigned node = 0; node < 3; node++)
+            if (harness.shard.nodes[node].probing && harness.blessings[node] == 0)
+                probed(node, mark_of(SECOND_MS));
+    }
+}
+
 /* All nodes forget at once: nobody knows of other agents but by their marks. */
 static void test_all_forget(void) {
-    shard_harness_begin(3);
-    harness.shard.max_ttl_ms = SECOND_MS;
-    for (unsigned i = 0; i < 3; i++) {
-        node_trust_gone(&harness.shard, i, NODE_STATE_CONNECTING, "gone", harness.now_ns);
-        node_trust_ready(&harness.shard, i, harness.now_ns);
-    }
-    for (unsigned i = 0; i < 3; i++)
-        probed(i, marked_node);
+    begin_without_epochs(3);
     pass_ms(SECOND_MS);
     probed(1, mark_of(SECOND_MS));
     probed(2, mark_of(SECOND_MS));
@@ -139,14 +151,7 @@ static void test_rival_at_the_last_moment(void) {
     rival.rival = true;
     rival.others = "others";
     for (unsigned with_rival = 0; with_rival < 2; with_rival++) {
-        shard_harness_begin(3);
-        harness.shard.max_ttl_ms = SECOND_MS;
-        for (unsigned i = 0; i < 3; i++) {
-            node_trust_gone(&harness.shard, i, NODE_STATE_CONNECTING, "gone", harness.now_ns);
-            node_trust_ready(&harness.shard, i, harness.now_ns);
-        }
-        for (unsigned i = 0; i < 3; i++)
-            probed(i, marked_node);
+        begin_without_epochs(3);
         pass_ms(SECOND_MS);
         for (unsigned i = 0; i < 3; i++)
             probed(i, marked_node);
@@ -186,12 +191,55 @@ static void test_inherits_unrested(void) {
     ok(votes(0), "one that has does");
 }
 
-static void test_single_node(void) {
-    shard_harness_begin(1);
+/* Nodes that have lost their memory cannot tell any more what an agent has read of their epochs before. */
+static void test_remembers_epochs(void) {
+    shard_harness_begin(3);
     harness.shard.max_ttl_ms = SECOND_MS;
-    node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "gone", harness.now_ns);
-    node_trust_ready(&harness.shard, 0, harness.now_ns);
+    forgets(0);
+    probed(1, epoch_of(DAY_MS / 2, 1));
+    probed(2, epoch_of(SECOND_MS, 1));
+    is_int(rests_ms(0), rest_of(DAY_MS / 2), "another node tells of longer leases");
+    node_trust_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "gone", harness.now_ns);
+    node_trust_ready(&harness.shard, 1, harness.now_ns);
+    probed(1, mark_of(SECOND_MS));
+    pass_ms(SECOND_MS);
+    probed(1, mark_of(SECOND_MS));
+    is_int(rests_ms(0), rest_of(DAY_MS / 2), "rule 10: that counts also when this node forgets, too");
+    is_int(harness.mark_max_ttl_ms[1], DAY_MS / 2, "and the agent's mark there tells the others");
+    pass_ms(SECOND_MS);
+    probed(1, epoch_of(SECOND_MS, 1));
+    is_int(rests_ms(0), rest_of(MINUTE_MS), "until the node is blessed for shorter leases");
+}
+
+/* What has been read of a mark says nothing of agents that have noticed the loss later. */
+static void test_marks_read_late(void) {
+    begin_without_epochs(3);
+    pass_with_marks(1);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "gone", harness.now_ns);
+    pass_with_marks(14);
+    is_int(harness.blessings[0], 0,
+           "rule 10: a mark that was read before all agents have noticed the loss is not enough");
+    ok(strstr(harness.reasons[0], "2 other nodes have to tell") != NULL, "people are told");
+    node_trust_ready(&harness.shard, 2, harness.now_ns);
+    probed(2, mark_of(SECOND_MS));
+    pass_with_marks(2);
+    is_int(harness.blessings[0], 1, "when it is read again the node is blessed");
+}
+
+/* An agent is noticed by its mark: so it leaves that as soon as it finds that an epoch is lost. */
+static void test_marks_at_once(void) {
+    shard_harness_begin(3);
+    harness.now_ns += 11 * NS_PER_S;
+    shard_tick(&harness.shard, harness.now_ns);
+    ok(harness.shard.nodes[0].probing, "a trusted node is probed");
+    ok(harness.leaves[0], "rule 10: a probe that finds no epoch leaves the mark");
+    harness.now_ns += NS_PER_MS;
     probed(0, marked_node);
+    is_int(harness.shard.nodes[0].marked_ns, harness.now_ns, "from then on the node rests");
+}
+
+static void test_single_node(void) {
+    begin_without_epochs(1);
     is_int(rests_ms(0), 11100, "of a single node there is nobody to ask: those who are connected are heard");
     harness.shard.config.quarantine = false;
     is_int(rests_ms(0), 0, "without quarantine it need not rest");
@@ -360,6 +408,22 @@ static void test_epoch_of_before(void) {
     is_int(last_sent(OPERATION_RELEASE)->nodes, 7, "the node is owed the release");
 }
 
+/* The same, where shorter leases than that are proposed already. */
+static void test_longer_lease_below_proposal(void) {
+    struct probe proposed = epoch_of(2 * MINUTE_MS, 1);
+
+    shard_harness_begin(3);
+    proposed.proposed_ms = MINUTE_MS;
+    for (unsigned i = 0; i < 3; i++)
+        changes(i, proposed);
+    ok(votes(0) && votes(1) && votes(2), "shorter leases are proposed, as short as ours");
+    node_trust_outgrow(&harness.shard, 2 * MINUTE_MS);
+    ok(!votes(0) && !votes(1) && !votes(2),
+       "rule 10: a lease that is longer than the proposal is not resumed before that is taken back");
+    pass_ms(1);
+    ok(harness.amended[0].max_ttl_ms == 2 * MINUTE_MS && harness.amended[0].proposed_ms == 0, "at once");
+}
+
 /* Longer leases were configured when it was granted. */
 static void test_longer_lease_resumed(void) {
     const struct command resume = {.kind = COMMAND_RESUME,
@@ -417,6 +481,31 @@ static void test_foreign(void) {
     is_int(shard_askable(&harness.shard), 7, "then it votes");
 }
 
+/* The other fleet's agents may go on with nodes that this agent does not know. */
+static void test_foreign_forgets(void) {
+    shard_harness_begin(3);
+    changes(2, of_others());
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "gone", harness.now_ns);
+    node_trust_ready(&harness.shard, 2, harness.now_ns);
+    probed(2, marked_node);
+    is_int(shard_askable(&harness.shard), 0,
+           "rule 10: a node of another fleet that forgets is not nobody's: no node is asked");
+    trusted_nodes_answer();
+    for (unsigned second = 0; second < 70; second++) {
+        pass_ms(SECOND_MS);
+        trusted_nodes_answer();
+        if (harness.shard.nodes[2].probing)
+            probed(2, marked_node);
+    }
+    is_int(harness.blessings[2], 0, "nor is it taken from them");
+    is_int(shard_askable(&harness.shard), 0, "however long that takes");
+    ok(strstr(harness.reasons[2], "--bless c") != NULL, "people are told: %s", harness.reasons[2]);
+    node_trust_bless(&harness.shard, 2, harness.now_ns);
+    is_int(harness.blessings[2], 1, "it takes an operator's word");
+    probed(2, blessed_node);
+    is_int(shard_askable(&harness.shard), 7, "then all vote");
+}
+
 static void test_foreign_is_not_read(void) {
     shard_harness_begin(3);
     forgets(0);
@@ -439,14 +528,7 @@ static void test_rival(void) {
     is_int(rests_ms(0), rest_of(MINUTE_MS),
            "with enough epochs of ours, others who want the node don't matter");
 
-    shard_harness_begin(3);
-    harness.shard.max_ttl_ms = SECOND_MS;
-    for (unsigned i = 0; i < 3; i++) {
-        node_trust_gone(&harness.shard, i, NODE_STATE_CONNECTING, "gone", harness.now_ns);
-        node_trust_ready(&harness.shard, i, harness.now_ns);
-    }
-    for (unsigned i = 0; i < 3; i++)
-        probed(i, marked_node);
+    begin_without_epochs(3);
     pass_ms(SECOND_MS);
     for (unsigned i = 0; i < 2; i++)
         probed(i, marked_node);
@@ -483,6 +565,9 @@ int main(void) {
     test_all_forget();
     test_rival_at_the_last_moment();
     test_inherits_unrested();
+    test_remembers_epochs();
+    test_marks_read_late();
+    test_marks_at_once();
     test_single_node();
     test_longer_mark_at_blessing();
     test_unrested();
@@ -493,7 +578,9 @@ int main(void) {
     test_operator_shortens();
     test_epoch_of_before();
     test_longer_lease_resumed();
+    test_longer_lease_below_proposal();
     test_foreign();
+    test_foreign_forgets();
     test_foreign_is_not_read();
     test_rival();
     test_elsewhere();
