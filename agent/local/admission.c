@@ -46,7 +46,7 @@ static void put_in_turn(struct list *turns, struct list *link, bool wanted) {
         list_append(turns, link);
 }
 
-/* Something was counted: who takes part in the turns follows from that. */
+/* After a change of the counters: puts user and session into the round robin, or takes them out. */
 static void settle(struct admission *admission, struct admission_user *user,
                    struct admission_requester *requester) {
     if (requester)
@@ -64,7 +64,7 @@ static void admit(struct admission *admission, struct admission_user *user, stru
         admission_requester_of(request)->n_admitted++;
 }
 
-/* Who may be held back has a session: without one nobody waits, and there is no flood. */
+/* A request without a session is never held back: no client waits for it, and there is no flood of them. */
 bool admission_ask(struct registry *registry, struct request *request) {
     struct admission *admission = &registry->admission;
     struct admission_user *user = user_of(admission, request->uid);
@@ -87,8 +87,8 @@ bool admission_ask(struct registry *registry, struct request *request) {
     return false;
 }
 
-/* Its place is the lease's tenure's from now on. */
-static void let_through(struct admission *admission, struct admission_user *user, struct request *request) {
+/* From here on `tenure` uses the memory of `held_link`. */
+static void unhold(struct admission *admission, struct admission_user *user, struct request *request) {
     list_unlink(&request->held_link);
     request->tenure = (struct handoff_tenure){0};
     request->held_back = false;
@@ -107,9 +107,9 @@ struct request *admission_next(struct registry *registry) {
     struct admission_requester *requester =
         list_entry(list_first(&user->sessions), struct admission_requester, turn_link);
     struct request *request = list_entry(list_first(&requester->held_back), struct request, held_link);
-    list_unlink(&user->turn_link); /* both go to the end of their lines */
+    list_unlink(&user->turn_link); /* both go to the end of their queues */
     list_unlink(&requester->turn_link);
-    let_through(admission, user, request);
+    unhold(admission, user, request);
     admit(admission, user, request);
     settle(admission, user, requester);
     return request;
@@ -135,7 +135,7 @@ bool admission_may_ask(struct registry *registry, struct admission_requester *re
     return false;
 }
 
-/* The session has fewer on the way. */
+/* The session has fewer requests under way. */
 static void resume_if_ready(struct registry *registry, const struct request *request) {
     struct admission_requester *requester = admission_requester_of(request);
 
@@ -154,7 +154,7 @@ void admission_leave(struct registry *registry, struct request *request) {
     if (!request->held_back && !request->admitted)
         return;
     if (request->held_back) {
-        let_through(admission, user, request);
+        unhold(admission, user, request);
     } else {
         request->admitted = false;
         admission->n_admitted--;

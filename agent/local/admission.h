@@ -1,20 +1,21 @@
-/* Admission: which requests contend for their names now, and which are held back for a moment. Pure, part of
- * the registry.
+/* Admission: which requests contend for their names now, and which are held back for a moment. Part of the
+ * registry.
  *
  * A keeper sends each request to the nodes at once, and the nodes answer in order. So an extension waits
- * behind everything that was sent before it, and a flood of requests would end the leases of all sessions.
- * Therefore only ADMITTED_MAX requests at a time are in their first attempt, ADMITTED_USER_MAX of them for
- * one user and ADMITTED_SESSION_MAX for one session. The others are held back here, in the front: their WAIT
- * goes on, and withdrawing one costs no message. They follow in turns: by user, within a user by session,
- * and within a session in the order of its requests.
+ * behind all that was sent before it, and a flood of requests would end the leases of all sessions.
+ * Therefore at most ADMITTED_MAX requests are in their first attempt at a time, ADMITTED_USER_MAX of one
+ * user and ADMITTED_SESSION_MAX of one session. Others are held back in the front: their WAIT goes on, and
+ * their withdrawal costs no message. They are admitted in round robin: by user, within a user by session,
+ * within a session in the order of its requests.
  *
- * A request leaves with the keeper's first report about it: granted, failed, released, or contended (from
- * then on the keeper retries it at a bounded rate).
+ * A request leaves with the keeper's first report on it: granted, failed, released, or contended (from then
+ * on the keeper retries at a bounded rate).
  *
- * A session that has ASKING_SESSION_MAX requests on the way is not read from until half of them have left,
- * so a flood stays in its socket. Sessions of a user that has ASKING_USER_MAX have a smaller share each.
+ * The front reads nothing more of a session with ASKING_SESSION_MAX requests under way until half of them
+ * have left: so a flood stays in its socket. Sessions of a user with ASKING_USER_MAX have a smaller share
+ * each.
  *
- * Users share a turn if their uids are equal modulo ADMISSION_USERS. */
+ * Users whose uids are equal modulo ADMISSION_USERS count as one user. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,43 +27,43 @@
 struct registry;
 struct request;
 
-/* A session as the registry knows it. Every session begins with one. */
+/* The registry's part of a session: its first member. */
 struct admission_requester {
-    struct list requests;  /* all of the session's */
-    struct list held_back; /* of these, in their order */
-    struct list turn_link; /* in its user's `sessions` */
+    struct list requests;  /* of the session */
+    struct list held_back; /* those of them that are held back, in order */
+    struct list turn_link; /* in the user's `sessions` */
     uint32_t n_held_back, n_admitted;
-    bool paused; /* it was told that it asks for too much: the sink hears when it may go on */
+    bool paused; /* admission_may_ask() was false: the sink's ready() follows */
 };
 
 struct admission_user {
     struct list turn_link;
-    struct list sessions; /* that have requests held back, and may have more admitted */
+    struct list sessions; /* with requests held back, and below their limit */
     uint32_t n_held_back, n_admitted;
 };
 
 struct admission {
-    uint32_t all_max, user_max, session_max; /* ADMITTED_…; a test may have less */
+    uint32_t all_max, user_max, session_max; /* ADMITTED_…; smaller in tests */
     struct admission_user users[ADMISSION_USERS];
-    struct list turns; /* users that have such sessions, and may have more admitted */
+    struct list turns; /* users with such sessions, and below their limit */
     uint32_t n_held_back, n_admitted;
 };
 
 void admission_init(struct admission *admission);
 void admission_requester_init(struct admission_requester *requester);
 
-/* The request would contend. True: it does so now. False: it is held back, until admission_next() returns it
- * or admission_leave() is called. */
+/* The request is about to contend. True: admitted. False: held back until admission_next() returns it or
+ * admission_leave() is called. */
 bool admission_ask(struct registry *registry, struct request *request);
 
-/* The next one that is to contend now; NULL: there is none, or no room. */
+/* Admits the next request. NULL: none, or no room. */
 struct request *admission_next(struct registry *registry);
 
-/* The request is neither held back nor in its first attempt any more. Idempotent. */
+/* The request is no longer held back or in its first attempt. Idempotent. */
 void admission_leave(struct registry *registry, struct request *request);
 
-/* Its session is about to forget it. One that is in its first attempt goes on being counted. */
+/* The request loses its session. In its first attempt it still counts for its user. */
 void admission_orphan(struct registry *registry, struct request *request);
 
-/* Whether a session of this user may ask for more. If not, the registry's sink tells when it may again. */
+/* False: a session of this user may not send more requests now; the registry's sink gets ready() later. */
 bool admission_may_ask(struct registry *registry, struct admission_requester *requester, uint32_t uid);

@@ -18,7 +18,7 @@ void front_state_init(struct front_state *front, const struct policy *policy,
         for (unsigned j = 0; j < NODES_MAX; j++) {
             front->keepers[i].nodes[j] =
                 (struct front_state_node){.since_ns = now_ns, .reason = "not connected yet"};
-            front->keepers[i].figures[j].until_ns = INSTANT_NEVER;
+            front->keepers[i].times[j].until_ns = INSTANT_NEVER;
         }
     }
 }
@@ -62,11 +62,11 @@ static uint32_t larger(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
-struct front_state_node_times front_state_figures(const struct front_state *front, unsigned node) {
-    struct front_state_node_times all = front->keepers[0].figures[node];
+struct front_state_node_times front_state_times(const struct front_state *front, unsigned node) {
+    struct front_state_node_times all = front->keepers[0].times[node];
 
     for (unsigned i = 1; i < front->identity.n_keepers; i++) {
-        const struct front_state_node_times *one = &front->keepers[i].figures[node];
+        const struct front_state_node_times *one = &front->keepers[i].times[node];
         const struct front_state_node_times sum = all;
         if (!all.known)
             all = *one;
@@ -77,7 +77,7 @@ struct front_state_node_times front_state_figures(const struct front_state *fron
         if (all.differs[0] == '\0')
             memcpy(all.differs, one->differs, sizeof(all.differs));
         if (one->evicted_keys > sum.evicted_keys)
-            all.evicted_keys = one->evicted_keys; /* the others have not looked since */
+            all.evicted_keys = one->evicted_keys; /* the other keepers asked earlier */
         else
             all.evicted_keys = sum.evicted_keys;
     }

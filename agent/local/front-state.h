@@ -1,5 +1,5 @@
-/* What all sessions share: the registry, the policy, what the keepers last told about the nodes, and the way
- * out. Pure, owned by the front thread. */
+/* The state that all sessions share: registry, policy, the keepers' last reports on the nodes, and the
+ * sinks. Owned by the front thread. */
 #pragma once
 
 #include "core/event.h"
@@ -17,24 +17,24 @@ struct front_state_node {
     char reason[NODE_TROUBLE_BYTES];
 };
 
-/* What a keeper's connection to a node has measured, and what the node says of itself. */
+/* What a keeper has measured of a node, and what the node reports of itself. */
 struct front_state_node_times {
-    uint32_t rtt_us; /* smoothed; like the percentiles 0 when unknown */
+    uint32_t rtt_us; /* smoothed; 0: unknown, as for the percentiles */
     uint32_t rtt_p50_us, rtt_p99_us;
-    int64_t clock_us;      /* ahead of the median of the nodes' clocks; 0 when unknown */
-    instant_ns until_ns;   /* when its quarantine ends; INSTANT_NEVER: not known */
+    int64_t clock_us;      /* ahead of the median of the nodes' clocks; 0: unknown */
+    instant_ns until_ns;   /* the end of its quarantine; INSTANT_NEVER: unknown */
     uint64_t evicted_keys; /* since the server's start */
-    bool known;            /* the node has told what follows */
+    bool known;            /* the fields below are known */
     bool aof_enabled;
     char version[32];
-    char differs[224]; /* how another agent is configured differently; "" if none is known to be */
+    char differs[224]; /* how another agent's configuration differs; "": not known to differ */
 };
 
-/* One keeper's last word. */
+/* One keeper's last reports. */
 struct front_state_keeper {
     struct front_state_node nodes[NODES_MAX];
     struct shard_counters counters;
-    struct front_state_node_times figures[NODES_MAX];
+    struct front_state_node_times times[NODES_MAX];
 };
 
 struct front_state_identity {
@@ -53,14 +53,14 @@ struct front_state_identity {
 struct front_state_sink {
     /* Appends a whole reply or push to the session's output. */
     void (*write)(void *userdata, struct session *session, const char *bytes, size_t length);
-    /* LEADER, OBSERVE: ask the name's keeper. `request` comes back in the report. */
+    /* LEADER, OBSERVE: sends the query to the name's keeper. */
     void (*look)(void *userdata, uint64_t name_hash, const struct command *command);
-    /* Ask all keepers for their counters; listing_counted() follows. */
+    /* Asks all keepers for their counters; listing_counted() follows. */
     void (*survey)(void *userdata);
-    /* PAGE: makes the session's page, and sends its descriptor with the first byte that is written next. 0,
-     * or a negative errno. */
+    /* PAGE: makes the session's page and sends its descriptor with the next byte of output. Returns 0 or a
+     * negative errno. */
     int (*page)(void *userdata, struct session *session);
-    /* BLESS: tell all keepers that this node may vote. */
+    /* BLESS: lets the node vote for all keepers. */
     void (*bless)(void *userdata, unsigned node);
     void *userdata;
 };
@@ -76,27 +76,27 @@ struct front_state {
     struct front_state_keeper keepers[KEEPERS_MAX];
     struct list listings; /* sessions that wait for the keepers' counters: listing.h */
     uint32_t sessions;
-    struct ledger *ledger; /* NULL: nothing is kept for a successor */
+    struct ledger *ledger; /* NULL: no next process goes on with the sessions */
     bool draining;
-    char *reply; /* REPLY_BYTES_MAX, where replies are composed; the caller's */
+    char *reply; /* the caller's REPLY_BYTES_MAX bytes, in which replies are composed */
 };
 
-/* The registry and the observatory are initialised by the caller, with outcome_deliver() and observe_hint()
- * as the registry's sink. */
+/* The caller initialises `registry`, with outcome_deliver() and observe_hint() as its sink, and
+ * `observers`. */
 void front_state_init(struct front_state *front, const struct policy *policy,
                       const struct front_state_identity *identity, const struct front_state_sink *sink,
                       char *reply, instant_ns now_ns);
 
-/* A keeper's word about a node. */
+/* A keeper's report on a node. */
 void front_state_node_report(struct front_state *front, unsigned keeper, const struct report *report,
                              instant_ns now_ns);
 
-/* A node as the keepers together see it: the least good standing among them. */
+/* The node for all keepers: the worst of its states. */
 struct front_state_node front_state_node(const struct front_state *front, unsigned node);
 
-/* And its figures: the longest times of all keepers; but the first of them that may bless it does it for
- * all. */
-struct front_state_node_times front_state_figures(const struct front_state *front, unsigned node);
+/* The longest times of all keepers; but of `until_ns` the earliest: the first keeper that may bless the node
+ * blesses it for all. */
+struct front_state_node_times front_state_times(const struct front_state *front, unsigned node);
 
-/* How many nodes vote for every keeper. */
+/* The number of nodes that vote for each keeper. */
 unsigned front_state_voting(const struct front_state *front);

@@ -137,7 +137,7 @@ static void put_node(struct resp_writer *writer, const struct session *session, 
                      instant_ns now_ns) {
     const struct front_state *front = session->front;
     const struct front_state_node view = front_state_node(front, node);
-    const struct front_state_node_times times = front_state_figures(front, node);
+    const struct front_state_node_times times = front_state_times(front, node);
     bool ends = view.standing == NODE_STATE_QUARANTINED && times.until_ns != INSTANT_NEVER;
 
     resp_put_map(writer, 14, session->protocol);

@@ -9,9 +9,9 @@
 #include "base/hex.h"
 #include "core/lock-value.h"
 
-/* "1-" value "-" ttl "-" heartbeat "-" end "-" token "-" data "-" sum: the version, numbers in hexadecimal,
- * bytes as pairs of digits. A lease that lingers has version 2, with "-" linger behind the token: earlier
- * agents know the rest. */
+/* "1-" value "-" ttl "-" heartbeat "-" end "-" token "-" data "-" sum: the version; numbers in hexadecimal,
+ * bytes as pairs of digits. Version 2 has "-" linger behind the token. Leases without a linger have version
+ * 1, which earlier agents accept. */
 enum { SUM_DIGITS = 16, NUMBER_DIGITS_MAX = 16, PREFIX_LENGTH = 2 };
 
 static const char plain[] = "1-", lingering[] = "2-";
@@ -21,22 +21,22 @@ static uint64_t sum_of(const char *text, size_t length) {
     return hash_bytes(key, text, length);
 }
 
-size_t resume_token_write(const struct resume_token *secret, char text[RESUME_TOKEN_BYTES_MAX]) {
-    uint64_t end = secret->hold_until_ns == INSTANT_NEVER ? 0 : (uint64_t) secret->hold_until_ns;
+size_t resume_token_write(const struct resume_token *token, char text[RESUME_TOKEN_BYTES_MAX]) {
+    uint64_t end = token->hold_until_ns == INSTANT_NEVER ? 0 : (uint64_t) token->hold_until_ns;
     size_t length = PREFIX_LENGTH;
 
-    assert(secret->data_length <= DATA_BYTES_MAX);
-    memcpy(text, secret->terms.linger_ms > 0 ? lingering : plain, length);
-    hex_write(secret->value, sizeof(secret->value), text + length);
-    length += 2 * sizeof(secret->value);
+    assert(token->data_length <= DATA_BYTES_MAX);
+    memcpy(text, token->terms.linger_ms > 0 ? lingering : plain, length);
+    hex_write(token->value, sizeof(token->value), text + length);
+    length += 2 * sizeof(token->value);
     length +=
         (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "-%x-%x-%" PRIx64 "-%" PRIx64 "-",
-                          secret->terms.ttl_ms, secret->terms.heartbeat_ms, end, (uint64_t) secret->token);
-    if (secret->terms.linger_ms > 0)
-        length += (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "%x-",
-                                    secret->terms.linger_ms);
-    hex_write(secret->data, secret->data_length, text + length);
-    length += 2 * secret->data_length;
+                          token->terms.ttl_ms, token->terms.heartbeat_ms, end, (uint64_t) token->token);
+    if (token->terms.linger_ms > 0)
+        length +=
+            (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "%x-", token->terms.linger_ms);
+    hex_write(token->data, token->data_length, text + length);
+    length += 2 * token->data_length;
     text[length++] = '-';
     length += (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "%016" PRIx64,
                                 sum_of(text, length));
@@ -44,13 +44,13 @@ size_t resume_token_write(const struct resume_token *secret, char text[RESUME_TO
     return length;
 }
 
-/* What is left to read. */
+/* The rest of the text. */
 struct reader {
     const char *at;
     size_t left;
 };
 
-/* Up to the next dash, which is passed over too; the digits' number, or -1. */
+/* Reads digits up to the next dash, and the dash. Returns the number of digits, or -1. */
 static int field(struct reader *reader, const char **ret) {
     size_t length = 0;
 
@@ -91,7 +91,7 @@ bool resume_token_read(const char *text, size_t length, struct resume_token *ret
     char sum[SUM_DIGITS + 1];
     size_t value_length;
     uint64_t ttl, heartbeat, end, token, linger = 0;
-    struct resume_token secret;
+    struct resume_token result;
 
     if (length < PREFIX_LENGTH + SUM_DIGITS || length >= RESUME_TOKEN_BYTES_MAX)
         return false;
@@ -102,33 +102,33 @@ bool resume_token_read(const char *text, size_t length, struct resume_token *ret
     if (memcmp(sum, text + length - SUM_DIGITS, SUM_DIGITS) != 0)
         return false;
     struct reader reader = {.at = text + PREFIX_LENGTH, .left = length - PREFIX_LENGTH - SUM_DIGITS};
-    if (!bytes(&reader, SECRET_BYTES, secret.value, &value_length) || value_length != SECRET_BYTES ||
+    if (!bytes(&reader, SECRET_BYTES, result.value, &value_length) || value_length != SECRET_BYTES ||
         !number(&reader, &ttl) || !number(&reader, &heartbeat) || !number(&reader, &end) ||
         !number(&reader, &token) || (lingers && !number(&reader, &linger)) ||
-        !bytes(&reader, DATA_BYTES_MAX, secret.data, &secret.data_length) || reader.left != 0)
+        !bytes(&reader, DATA_BYTES_MAX, result.data, &result.data_length) || reader.left != 0)
         return false;
     if (ttl > TTL_MS_MAX || linger > TTL_MS_MAX || heartbeat > INT32_MAX || end > INT64_MAX ||
         token >= UINT64_C(1) << 53)
         return false;
-    secret.terms = (struct lease_terms){
+    result.terms = (struct lease_terms){
         .ttl_ms = (uint32_t) ttl, .heartbeat_ms = (uint32_t) heartbeat, .linger_ms = (uint32_t) linger};
-    secret.token = (int64_t) token;
-    secret.hold_until_ns = end == 0 ? INSTANT_NEVER : (instant_ns) end;
-    *ret = secret;
+    result.token = (int64_t) token;
+    result.hold_until_ns = end == 0 ? INSTANT_NEVER : (instant_ns) end;
+    *ret = result;
     return true;
 }
 
 size_t resume_token_of_grant(const struct request *request, const struct request_outcome *outcome,
                              char text[RESUME_TOKEN_BYTES_MAX]) {
     struct lock_value_tail tail = {.data = NULL};
-    struct resume_token secret = {
+    struct resume_token result = {
         .terms = request->terms, .hold_until_ns = request->hold_until_ns, .token = request->token};
 
     assert(outcome->text_length == SECRET_BYTES);
-    memcpy(secret.value, outcome->text, SECRET_BYTES);
+    memcpy(result.value, outcome->text, SECRET_BYTES);
     bool read = lock_value_read_tail(request->tail->bytes, request->tail->head_length, &tail);
     assert(read);
-    secret.data_length = tail.data_length;
-    memcpy(secret.data, tail.data, tail.data_length);
-    return resume_token_write(&secret, text);
+    result.data_length = tail.data_length;
+    memcpy(result.data, tail.data, tail.data_length);
+    return resume_token_write(&result, text);
 }

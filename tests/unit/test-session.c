@@ -721,7 +721,7 @@ static void test_nodes(void) {
     front_state_node_report(&harness.front, 0, &quarantined, harness.now_ns);
     nodes_reply();
     is_string(integer_of("until"), "-1", "nor before the mark is left");
-    harness.front.keepers[0].figures[0] = (struct front_state_node_times){
+    harness.front.keepers[0].times[0] = (struct front_state_node_times){
         .until_ns = harness.now_ns + 61 * NS_PER_S, .rtt_p50_us = 200, .rtt_p99_us = 900, .evicted_keys = 7};
     nodes_reply();
     is_string(integer_of("until"), "61000", "then until when");

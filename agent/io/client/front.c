@@ -90,7 +90,7 @@ static void on_survey_reply(struct front *front, unsigned keeper, const struct k
 
     memcpy(&survey, message + 1, sizeof(survey));
     front->layer.state.keepers[keeper].counters = survey.counters;
-    memcpy(front->layer.state.keepers[keeper].figures, survey.figures, sizeof(survey.figures));
+    memcpy(front->layer.state.keepers[keeper].times, survey.figures, sizeof(survey.figures));
     if (keeper_set_survey_reply(&front->keepers, message->number))
         end_survey(front, clock_now_ns());
 }

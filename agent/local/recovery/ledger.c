@@ -11,8 +11,8 @@ static const uint64_t magic = UINT64_C(0x31726467646c6472);
 
 static_assert(sizeof(struct ledger_transfer) % 8 == 0, "the kernel writes into aligned memory");
 
-/* The next process sees what was stored before this, once it sees this; and nothing that is stored after it
- * before: the fence is for the compiler, as a killed process has executed its stores in order. */
+/* Stores in order: the next process sees earlier stores if it sees this one, and no later store without this
+ * one. The fence is for the compiler, as a killed process has executed its stores in order. */
 #define PUBLISH(place, value)                                  \
     do {                                                       \
         __atomic_store_n(&(place), (value), __ATOMIC_RELEASE); \
@@ -27,7 +27,7 @@ static size_t text_bytes(const struct ledger_size *size) {
     return (worst / SHARED_STRING_BLOCK_BYTES + SHARED_STRING_CLASSES) * SHARED_STRING_BLOCK_BYTES;
 }
 
-/* Where everything is; the entries and texts begin on pages of their own. */
+/* The places of all parts; each part begins on a page of its own. */
 static struct ledger_header layout(const struct ledger_size *size) {
     struct ledger_header header = {
         .magic = magic,
@@ -179,7 +179,7 @@ struct ledger_transfer *ledger_receive(struct ledger *ledger, uint32_t slot, uin
     return receiving;
 }
 
-/* The log: its position, then its bytes. */
+/* The log of received bytes begins with its position in the stream. */
 static uint64_t log_position(const struct shared_string *log) {
     uint64_t position;
 
@@ -187,7 +187,7 @@ static uint64_t log_position(const struct shared_string *log) {
     return position;
 }
 
-/* What of the log has no answer. */
+/* The log's bytes without an answer. */
 static struct ledger_bytes unanswered(const struct shared_string *log, uint64_t answered) {
     uint64_t from = log ? log_position(log) : 0;
     size_t skip = answered > from ? (size_t) (answered - from) : 0;
@@ -306,7 +306,7 @@ uint32_t ledger_add(struct ledger *ledger, uint32_t slot, const struct ledger_en
     }
     struct ledger_entry *at = pool_at(&ledger->entries, index), fresh = *entry;
     fresh.pool_link = at->pool_link;
-    fresh.kind = LEDGER_FREE; /* until all of it is here */
+    fresh.kind = LEDGER_FREE; /* until the entry is whole */
     fresh.session = session->id;
     fresh.text = place_of(ledger, text);
     fresh.born = session->flush + 1;
@@ -356,7 +356,7 @@ void ledger_end(struct ledger *ledger, uint32_t slot, uint32_t entry) {
     PUBLISH(at->died, session->flush + 1);
 }
 
-/* --- reading another process's --- */
+/* --- reading a former process's ledger --- */
 
 bool ledger_reader_init(struct ledger_reader *reader, const void *memory, size_t bytes) {
     const struct ledger_header *header = memory;
@@ -380,7 +380,7 @@ static const void *at_offset(const struct ledger_reader *reader, uint64_t offset
     return (const unsigned char *) reader->header + offset;
 }
 
-/* NULL when it is not wholly within. */
+/* NULL: not wholly within the ledger. */
 static const struct shared_string *read_text(const struct ledger_reader *reader, uint32_t place) {
     uint64_t at = reader->header->texts_at + (uint64_t) (place - 1) * UNIT_BYTES;
 
@@ -400,7 +400,7 @@ static const struct ledger_session *raw_session(const struct ledger_reader *read
     return slot < reader->header->sessions ? &sessions[slot] : NULL;
 }
 
-/* As the kernel counted. */
+/* The kernel's count of bytes. */
 static unsigned count_of(const struct ledger_reader *reader, const struct ledger_transfer *transfer) {
     unsigned count;
 
@@ -408,7 +408,7 @@ static unsigned count_of(const struct ledger_reader *reader, const struct ledger
     return count;
 }
 
-/* The flush that was under way for it has been sent. */
+/* True if the session's flush under way was sent. */
 static bool was_sent(const struct ledger_reader *reader, const struct ledger_session *session) {
     const struct ledger_transfer *sending = &reader->header->sending;
 
@@ -427,8 +427,7 @@ static uint64_t flushes_of(const struct ledger_reader *reader, const struct ledg
     return was_sent(reader, session) ? reader->header->sending.flush : session->flush;
 }
 
-/* Requests that were read and not answered: those of the log, and those that had just been received. False
- * when the log is none. */
+/* Unanswered requests: those of the log, and bytes just received. False: the log is not sound. */
 static bool read_unanswered(const struct ledger_reader *reader, const struct ledger_session *session,
                             uint64_t answered, struct ledger_bytes ret[2]) {
     const struct ledger_transfer *receiving = &reader->header->receiving;
@@ -443,14 +442,14 @@ static bool read_unanswered(const struct ledger_reader *reader, const struct led
         return false;
     ret[0] = unanswered(log, answered);
     if (count == 0 || receiving->position < end)
-        return true; /* it is in the log already */
+        return true; /* in the log already */
     if (count > LEDGER_SCRATCH_BYTES || receiving->position != (end > answered ? end : answered))
         return false;
     ret[1] = (struct ledger_bytes){(const char *) reader->header->scratch, count};
     return true;
 }
 
-/* Its generation is one. */
+/* True if the generation is valid. */
 static bool is_id(uint64_t id) {
     return id >> SESSION_SLOT_BITS != 0 && id >> SESSION_SLOT_BITS <= UINT32_MAX;
 }
@@ -478,7 +477,7 @@ bool ledger_read_session(const struct ledger_reader *reader, uint32_t slot,
     if (view.whole)
         memcpy(view.name, session->name, sizeof(view.name));
     if (view.whole && view.unanswered[0].length > 0)
-        view.asked_ns = session->asked_ns; /* otherwise it is of one that was answered */
+        view.asked_ns = session->asked_ns; /* otherwise of an answered request */
     *ret = view;
     return true;
 }
@@ -497,7 +496,7 @@ bool ledger_read_entry(const struct ledger_reader *reader, uint32_t index, struc
     if (!text || text->head_length == 0 || text->head_length > NAME_BYTES_MAX)
         return false;
     if (!session || session->id == 0 || session->id != entry->session)
-        return false; /* its session was being closed */
+        return false; /* its session was closed */
     uint64_t flushes = flushes_of(reader, session);
     if (entry->died != 0 && entry->died <= flushes)
         return false;
