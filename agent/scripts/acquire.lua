@@ -1,18 +1,19 @@
 -- KEYS epoch[, fences, former fences], then locks, each once | ARGV epoch, the floor or '' without fencing,
--- fence_skew in us, fence_retention in ms, 1 if there is one of each of the following a lock or 0 if one is
--- for all, a value a lock (always), ttl in ms[, token[, the last token of its block]]
--- Takes each key if it is free, and accepts the token, with all up to the last one, if it is larger than all
--- before. Answers TIME in us, and nothing more if all is well with each; otherwise behind it per lock
---   1 if it was taken, and the token accepted
---   if it was, but the token not accepted: {verdict, largest token accepted}, see raise
---   if not: {type, value, ttl left in ms} of what stands there; of a long value its beginning
---   or the text of the error when the node takes no writes.
--- An error when the node is no longer the one that the agent trusts. The floor is the epoch's third word: it
--- is given once more since searching for it takes longer than all the rest.
--- Fences is a table: by lock, the last token accepted, and behind it the holder's own if that is another;
--- under '' since when. After fence_retention another is begun, and this one becomes the former one, which
--- counts for what is not in the new one. It goes in the background, and none expires: to free a large one
--- stops the server for seconds.
+-- fence_skew in us, fence_retention in ms, 1 if each lock has the following arguments or 0 if one is for
+-- all, a value a lock (always), ttl in ms[, token[, the last token of its block]]
+-- Sets each key that is free, and accepts the token, with all up to the last one, if it is larger than all
+-- before. Answers TIME in us, and nothing more if every lock was set and its token accepted; otherwise
+-- behind it per lock
+--   1 if it was set, and the token accepted
+--   if it was set, but the token not accepted: {verdict, largest token accepted}, see raise
+--   if not: {type, value, ttl left in ms} of the present key; of a long value the beginning
+--   or the text of the error when the node rejects writes.
+-- An error when the node's epoch is not the one that the agent trusts. The floor is the epoch's third word:
+-- an argument of its own, since searching the epoch for it takes longer than all the rest.
+-- Fences is a table: by lock the last token accepted, and behind it the holder's own if they differ; under
+-- '' the time of its begin. After fence_retention a new table begins, and this one becomes the former one,
+-- which counts for locks that the new one lacks. It is unlinked in the background and never expires: freeing
+-- a large one would stop the server for seconds.
 local pcall = redis.pcall
 local floor, step, n = tonumber(ARGV[2]), tonumber(ARGV[5]), #KEYS - 1
 if pcall('GET', KEYS[1]) ~= ARGV[1] then return redis.error_reply('EPOCH changed') end
@@ -45,7 +46,7 @@ for i = 1, n do
       older = older or pcall('HMGET', KEYS[3], unpack(KEYS, 4))
       fence = older[i]
     end
-    -- Of two numbers with as many digits the larger one is the larger text.
+    -- Numbers with the same number of digits compare as text.
     if fence and (far or #fence ~= #text or fence >= text) then
       largest = math.max(floor, tonumber(string.match(fence, '^%d+')) or 0)
     end
@@ -66,8 +67,8 @@ for i = 1, n do
     odd[i] = answer
   end
 end
--- Behind the locks: by what a full server never refuses, such as UNLINK, a script gets leave for all that
--- follows.
+-- After the locks: once a script has run a command that a full server accepts, such as UNLINK, the server
+-- accepts all that follows.
 if floor then
   local since = tonumber(string.match(kept[1] or '', '^%d+') or 0)
   local age = now - since
@@ -79,7 +80,7 @@ if floor then
     pcall('UNLINK', KEYS[2])
   end
   if old or since == 0 or age < 0 then
-    -- So long that small tables are hashed, too: that is quicker.
+    -- So long that Redis hashes small tables, too, which is faster.
     local about = ' us since 1970: since then. By lock: the largest fencing token accepted.'
     put[used + 1], put[used + 2] = '', string.format('%.0f', now) .. about
   end

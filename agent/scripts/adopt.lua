@@ -1,8 +1,7 @@
 -- KEYS locks, then epoch | ARGV a value a key, then a ttl in ms a key, then epoch
--- Takes over each key that stands for the same lease: its value differs from ours in agent and process at
--- most. Answers TIME in us, then per key: 1 taken over and extended, 2 missing, 0 is another's, or the text
--- of the error when the node takes no writes. An error when the node is no longer the one that the agent
--- trusts.
+-- Takes over each key of the same lease: a value that differs from ours in agent and process only. Answers
+-- TIME in us, then per key: 1 taken over and extended, 2 missing, 0 another's, or the text of the error when
+-- the node rejects writes. An error when the node's epoch is not the one that the agent trusts.
 local n = #KEYS - 1
 if redis.pcall('GET', KEYS[n + 1]) ~= ARGV[2 * n + 1] then return redis.error_reply('EPOCH changed') end
 local function lease(value) return (string.gsub(value, '^(%x+:[^:]*):[^:]*:[^:]*', '%1')) end

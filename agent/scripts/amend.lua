@@ -1,6 +1,6 @@
--- KEYS epoch | ARGV the epoch as the caller knows it, what it is to be
--- Changes the epoch of a process that is blessed: nobody who knows the former one is voted for any more.
--- Answers {1, TIME, epoch}, whichever that is then; {0, TIME, 0, 0} if it names another process.
+-- KEYS epoch | ARGV the epoch as the caller knows it, its new text
+-- Changes the epoch of a blessed process: agents that know only the former text get no more votes. Answers
+-- {1, TIME, epoch} with the present one; {0, TIME, 0, 0} if it names another process.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local epoch = redis.pcall('GET', KEYS[1])

@@ -1,13 +1,13 @@
 -- KEYS epoch, marks, older agents' marks | ARGV the caller's field in marks, its mark's number, max_ttl in
--- ms, fence_skew in us, the run_id of the process before this one if all of its data are here, or '', the
--- longest max_ttl for which the caller has waited, its fleet, 'rested' or 'unrested'
--- Writes the epoch: everything that this node may have forgotten has ended. Only while the mark stands, and
--- nobody has left one who grants longer leases. Its floor is the highest fencing token that this node can
--- have accepted by now. All marks go: those who left them have not waited for what is granted from now on.
--- An epoch that names this process already is kept, unless it has not rested, and now has; that of the
--- process before it is taken over. Answers {1, TIME, epoch}, or {0, TIME, whether the mark stands, the
--- longest max_ttl of marks}. Agents built before December 2026 don't know such epochs, and would write over
--- them: where they keep their marks stands something else, so that they can't leave any.
+-- ms, fence_skew in us, the run_id of the former process if all of its data are here, or '', the longest
+-- max_ttl for which the caller has waited, its fleet, 'rested' or 'unrested'
+-- Writes the epoch: all leases that this node may have forgotten have ended. Requires that the mark is
+-- present, and that no mark has a longer max_ttl than the caller waited for. The floor is the highest
+-- fencing token that this node can have accepted by now. All marks go: their agents have not waited for
+-- leases granted from now on. An epoch that names this process stays, unless it is unrested and the caller's
+-- is rested; that of the former process is taken over. Answers {1, TIME, epoch}, or {0, TIME, whether the
+-- mark is present, the longest max_ttl of marks}. Agents built before December 2026 would overwrite epochs:
+-- their marks' key gets a value of another type, so that they can't leave marks.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local epoch = redis.pcall('GET', KEYS[1])

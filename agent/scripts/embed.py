@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""embed.py OUT NAME.lua...: writes a C file with script_sources[], in the order given."""
+"""embed.py OUT NAME.lua...: writes a C file with script_sources[] (io/node/script.h), in the order given."""
 
 import hashlib
 import os

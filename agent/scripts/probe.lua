@@ -1,18 +1,17 @@
 -- KEYS epoch, marks, nodes | ARGV the caller's field in marks, its mark's number, the marks' ttl in ms,
--- whether to leave the mark, a floor or 0, the run_id of the process before this one if all of its data must
--- be here, or '', whether its blessing is to be nobody's, the caller's fleet, that for people, its max_ttl
--- in ms, whether only a node that has rested counts, its settings, then for each of its nodes the name, the
--- address, and 1 if it is known to be of the fleet
+-- whether to leave the mark, a floor or 0, the run_id of the former process if all of its data must be here,
+-- or '', whether its blessing must not be inherited, the caller's fleet, the fleet's text for people, its
+-- max_ttl in ms, whether only a rested node counts, its settings, then for each of its nodes the name, the
+-- address, and 1 if the node is known to be of the fleet
 -- Does the epoch name this very process, and count for the caller? Answers {1, TIME in us, epoch, 0, ...};
--- otherwise {0, TIME, whether the mark stands, longest max_ttl, ...}: as long as it does, nothing has been
--- lost since it was left (it names the process too: one that comes back with old data proves nothing), and
--- nobody has blessed it. An epoch of the caller's fleet with the given floor is withdrawn first. If the
--- epoch names the process before this one, the answer is {0, TIME, 2, ...}. Then follow: what another fleet
--- calls this node, if the epoch (whichever process it names) or another mark is of one; whether it was
--- blessed without having rested; settings of another agent that differ; and for each node 1 if other agents
--- reach it at another address, and no agent at this one.
--- The first one that waits for a fleet to begin notes where it reaches the nodes, and then whoever knows a
--- node to be of the fleet.
+-- otherwise {0, TIME, whether the mark is present, longest max_ttl, ...}. While a mark is present, the node
+-- has lost nothing since it was left, and nobody has blessed the node. (It names the process, so that one
+-- that returns with old data proves nothing.) An epoch of the caller's fleet with the given floor is
+-- withdrawn first. If the epoch names the former process, the answer is {0, TIME, 2, ...}. Then follow:
+-- another fleet's text for this node, if the epoch (whichever process it names) or another mark is of one;
+-- whether the node was blessed unrested; settings of another agent that differ; and for each node 1 if other
+-- agents reach it at another address, and none at this one. The first agent that waits for a fleet to begin
+-- notes the addresses of the nodes, and then each agent that knows a node to be of the fleet.
 local call, pcall = redis.call, redis.pcall
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -22,7 +21,7 @@ local process, max_ttl, floor, fleet, rested = string.match(epoch, '^(%w+) (%d+)
 local longest = tonumber(max_ttl or string.match(epoch, '^%w+ (%d+) %d+$') or 0)
 local run_id = string.match(call('INFO', 'server'), 'run_id:(%w+)')
 
--- Two places for what agents say, for a while each: so those that differ hear of each other.
+-- Two places for agents' texts, each for a limited time: so agents with different texts see each other's.
 local function exchange(key, field, mine, lasts_us, keeps_us)
   local places = call('HMGET', key, field, field .. ':2')
   local other, place
@@ -77,8 +76,8 @@ local told = exchange(KEYS[3], ':settings', ARGV[12], 180000000, 60000000)
 if not notes[2] then pcall('HSET', KEYS[3], names[2], ARGV[9]) end
 local out = {blessed and 1 or 0, now, mark, longest, theirs ~= '' and {theirs, notes[1] or ''} or '',
   unrested and 1 or 0, told or ''}
--- A line for each address: the time, whether the node there is known to be of the fleet or was the first one
--- to be waited for, and the address. Who sees a node there renews it every minute.
+-- A line for each address: the time, whether the node there is known to be of the fleet or noted by the
+-- first agent, and the address. An agent that reaches a node there renews the line every minute.
 for i = 3, #names do
   local address, known, lines, others = ARGV[5 + 3 * i], ARGV[6 + 3 * i] == '1', {}, {}
   local age, own

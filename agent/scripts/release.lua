@@ -1,9 +1,9 @@
 -- KEYS locks, each once | ARGV a value a key[, then another value a key], then the channels' prefix; '' to
--- tell nobody
--- Deletes each key that still has our value, whichever of them, and tells who waits for it. Answers nothing
--- if all were ours and nobody was told; otherwise per key: 0 was not ours, or 1 deleted and one more for
--- each that was told; 2 if we may not tell anybody.
--- Several names are read at once: that costs less. GET is for one, and for a user who lacks MGET.
+-- publish nothing
+-- Deletes each key that still has our value, or the other one, and publishes that. Answers nothing if all
+-- were ours and no message had a subscriber; otherwise per key: 0 not ours, or 1 deleted and one more for
+-- each subscriber; 2 if the user may not publish.
+-- MGET reads several keys at a lower cost. GET reads a single key, and each key for a user without MGET.
 local call, pcall = redis.call, redis.pcall
 local n, out, prefix, gone, told = #KEYS, {}, ARGV[#ARGV], 0, false
 local others = #ARGV > n + 1
@@ -17,7 +17,7 @@ for i = 1, n do
     out[i] = 0
   end
 end
--- As a rule all of them are.
+-- Usually all keys are ours.
 if gone == n then call('DEL', unpack(KEYS)) end
 for i = 1, n do
   if out[i] == 1 then

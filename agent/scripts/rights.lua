@@ -1,7 +1,7 @@
--- KEYS one of ours | ARGV our channels' prefix, that of keyspace notifications
--- May the user whom the agent logged in as do what the other scripts do? Asks, and runs nothing. Answers an
--- error with what it may not do; POLL with what is missing to be told of releases; or OK with what else is
--- there that helps. Servers before 7.0 can't be asked.
+-- KEYS a key of ours | ARGV our channels' prefix, that of keyspace notifications
+-- Whether the agent's user may run the commands of the other scripts; runs none of them. Answers an error
+-- with the missing rights; POLL with the rights that are missing to subscribe to releases; or OK with the
+-- optional rights that are there. Servers before 7.0 can't be asked.
 if not redis.acl_check_cmd then return redis.status_reply('OK keyspace config') end
 local key = KEYS[1]
 local commands = {

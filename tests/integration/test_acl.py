@@ -174,7 +174,8 @@ def test_without_channels():
     agent = lab.Agent(nodes, CONFIG, node_config=LOGIN)
     agent.bless_all()
     for node, word in zip(nodes, HELPFUL):
-        line = re.search(r"node %s: those that wait for a name poll it, .*" % node.name, agent.log_text())
+        line = re.search(r"node %s: does not wake waiters, which poll instead: .*" % node.name,
+                         agent.log_text())
         ok(line and word in line.group(0),
            "without %s a node votes, and the log says: %s" % (word, line and line.group(0)))
     client = agent.client()

@@ -117,8 +117,8 @@ def test_not_durable():
     nodes = [node("a", *ALWAYS), node("b", "--appendonly", "yes", "--appendfsync", "everysec"),
              node("c", *ALWAYS), node("d", *ALWAYS), node("e", *ALWAYS)]
     agent = trusting(nodes)
-    ok("node b: is called durable, but its appendonly is not yes, its appendfsync not" in agent.log_text(),
-       "one that is called durable and is not gives a warning")
+    ok("node b: configured as durable, but its appendonly is not yes, its appendfsync" in agent.log_text(),
+       "a node that is configured as durable and is not gets a warning")
     nodes[0].kill()
     shutil.rmtree(os.path.join(nodes[0].home, "appendonlydir"))
     nodes[0].start()

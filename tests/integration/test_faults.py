@@ -127,7 +127,7 @@ def test_foreign_hands():
     nodes[0].call("SET", "touched", "somebody else")
     lab.wait_for(lambda: client.call("CHECK", grant["id"]) > 1300, what="an extension")
     ok(True, "rule 7: a foreign value on a minority: the lease goes on")
-    lab.wait_for(lambda: "lease touched: node a has somebody else's value" in agent.log_text(),
+    lab.wait_for(lambda: "lease touched: node a has another client's value" in agent.log_text(),
                  what="a line in the log")
     equal(nodes[0].call("GET", "touched"), "somebody else", "and that value is not touched")
     nodes[0].call("DEL", "touched")

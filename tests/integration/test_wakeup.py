@@ -75,7 +75,7 @@ def test_woken_and_polling():
     ok(woken < polling / 4, "a release wakes the other agent, well before it would have asked")
     equal(sum(listeners(node, CHANNEL + "polling 0") for node in nodes), 0,
           "whose user may not subscribe polls, and gets it")
-    lines = re.findall(r"node \w: those that wait for a name poll it.*", pollers[0].log_text())
+    lines = re.findall(r"node \w: does not wake waiters, which poll instead.*", pollers[0].log_text())
     equal(len(lines), 5, "and says so, once a node: %s" % lines[:1])
     ok("+publish" in lines[0] and "+subscribe" in lines[0], "with the rights that are missing")
     equal([node.call("ACL", "LOG") for node in nodes], [[]] * 5, "without trying what is not allowed")

@@ -24,31 +24,31 @@ enum {
 
 static_assert(5 * BATCH_ACQUIRES_MAX <= 3 * BATCH_NAMES_MAX, "a call's keys and arguments have room");
 
-/* What a script is told: of each name, as far as its item has it, or once. */
+/* The words of a call: one for each name whose item has it, or one for all. */
 enum word {
     WORD_KEY,
     WORD_VALUE,
     WORD_TTL,
     WORD_TOKEN,  /* none: no fencing */
-    WORD_LAST,   /* of the token's block; none: it is alone */
-    WORD_FORMER, /* another value that may stand there; none: nothing else may */
+    WORD_LAST,   /* of the token's block; none: a block of one */
+    WORD_FORMER, /* another value that the key may have; none: only ours */
     FIELDS,      /* of an item */
     WORD_EPOCH_KEY = FIELDS,
-    WORD_FENCES, /* the table and the former one; not without fencing */
+    WORD_FENCES, /* this table and the former one; only with fencing */
     WORD_FORMER_FENCES,
     WORD_SKEW,
     WORD_RETENTION,
-    WORD_EACH,  /* whether what follows the values is once for all names, or for each */
-    WORD_EPOCH, /* from here on: of the node; they stand side by side */
-    WORD_FLOOR, /* the epoch's, or nothing without fencing */
+    WORD_EACH,  /* whether the words after the values are one for all names, or one for each */
+    WORD_EPOCH, /* from here on: the node's own; adjacent in a call */
+    WORD_FLOOR, /* the epoch's; empty without fencing */
     WORD_CHANNEL,
-    WORD_END, /* of the keys, and of the arguments */
+    WORD_END, /* of the keys, or of the arguments */
     WORD_OWN = WORD_EPOCH,
 };
 
 enum { WORDS_MAX = 15 };
 
-/* As the scripts' heads have it. */
+/* As the scripts' head comments say. */
 static const struct layout {
     enum script_id script;
     uint8_t words[WORDS_MAX];
@@ -72,15 +72,15 @@ static const struct layout {
                          {WORD_KEY, WORD_EPOCH_KEY, WORD_END, WORD_VALUE, WORD_TTL, WORD_EPOCH, WORD_END}},
 };
 
-/* Where it lies in the arena; no length: there is none. */
+/* A word's place in the arena; no length: no word. */
 struct piece {
     size_t offset, length;
 };
 
-/* A number that many requests of a turn have in common: it is in the arena once. */
+/* A number that many requests of a turn share: the arena has it once. */
 struct number {
     int64_t value;
-    struct piece piece; /* no length: not yet */
+    struct piece piece; /* no length: not in the arena yet */
 };
 
 /* The words of one request of this turn. */
@@ -88,16 +88,16 @@ struct item {
     struct piece fields[FIELDS];
 };
 
-/* A script's keys and arguments, but for the node's own words. */
+/* A call's keys and arguments, except for the node's own words. */
 struct words {
     size_t count, n_keys;
-    size_t own_at, n_own; /* where those stand */
+    size_t own_at, n_own; /* the place and number of the node's own */
     const uint8_t *own;
-    bool each; /* whether numbers of an acquisition are there for each name, or once for all */
+    bool each; /* numbers for each name, or one for all */
     struct evalsha_item items[CALL_ITEMS_MAX];
 };
 
-/* What calls are sent with. */
+/* The arguments of batcher_flush(). */
 struct flush {
     struct batcher *batcher;
     struct redis *const *nodes;
@@ -113,15 +113,15 @@ struct spare {
 /* One script call under way: its bytes and the tickets of its names, in order. */
 struct batch {
     struct batch *next;     /* in a free list, or among the bounced */
-    struct batch *next_all; /* of all that were ever made */
+    struct batch *next_all; /* of all batches */
     node_set awaited;       /* nodes that have not answered it */
-    node_set bounced;       /* those of them that could not be sent it */
-    node_set silent;        /* release: those who tell nobody of it */
+    node_set bounced;       /* nodes to which the call could not be sent */
+    node_set silent;        /* release: nodes that publish no message */
     enum operation operation;
     uint32_t count;
     uint32_t room;
     instant_ns sent_ns;
-    struct spare bytes; /* none while it is free */
+    struct spare bytes; /* empty while the batch is free */
     uint64_t tickets[];
 };
 
@@ -131,14 +131,14 @@ struct batcher {
     char skew_us[TOKEN_DIGITS], retention_ms[TOKEN_DIGITS];
     char *arena;
     size_t arena_used, arena_room;
-    struct number ttl, token, last; /* those put last */
+    struct number ttl, token, last; /* the last ones put */
     struct call_plan_turn turn;
-    struct item *items; /* the same ones' words */
+    struct item *items; /* the words of the turn's items */
     size_t items_room;
     struct batch *free_singles, *free_full;
-    struct batch *bounced; /* could not be sent */
+    struct batch *bounced;
     struct batch *all;
-    struct spare spares[SPARES_MAX]; /* what a burst wanted more of is given back */
+    struct spare spares[SPARES_MAX]; /* more are freed after a burst */
     unsigned n_spares;
     node_set cut;
     struct multi_write burst;
@@ -181,8 +181,8 @@ struct batcher *batcher_free(struct batcher *batcher) {
 
 /* --- collecting --- */
 
-/* Grows to the largest turn seen, then never again. Out of memory a lease could not be kept: better to start
- * anew. */
+/* Grows to the size of the largest turn. Without memory leases can't be extended: then a restart is better.
+ */
 static void *grow(void *memory, size_t *room, size_t wanted, size_t each) {
     size_t larger = *room ? *room : 64;
 
@@ -197,7 +197,7 @@ static void *grow(void *memory, size_t *room, size_t wanted, size_t each) {
     return memory;
 }
 
-/* The offset of `length` bytes to be filled in. */
+/* The offset of `length` uninitialised bytes. */
 static size_t reserve(struct batcher *batcher, size_t length) {
     size_t offset = batcher->arena_used;
 
@@ -247,9 +247,9 @@ static bool has_ttl(enum operation operation) {
     return operation != OPERATION_RELEASE && operation != OPERATION_LOOK && operation != OPERATION_RAISE;
 }
 
-/* Adds it to the turn, in which calls are put together; both arrays of items have the same room. */
-static const struct call_plan_item *note_item(struct batcher *batcher, const struct send *send,
-                                              const struct piece *key) {
+/* Adds the request to the turn; both arrays of items have the same room. */
+static const struct call_plan_item *add_item(struct batcher *batcher, const struct send *send,
+                                             const struct piece *key) {
     static const uint64_t hash_key[2] = {0, 0};
     size_t room = batcher->items_room, wanted = (size_t) batcher->turn.count + 1;
 
@@ -261,17 +261,17 @@ static const struct call_plan_item *note_item(struct batcher *batcher, const str
 
 void batcher_add(struct batcher *batcher, const struct send *send) {
     struct item item = {.fields[WORD_KEY] = put_key(batcher, send)};
-    const struct call_plan_item *drafted = note_item(batcher, send, &item.fields[WORD_KEY]);
+    const struct call_plan_item *planned = add_item(batcher, send, &item.fields[WORD_KEY]);
 
     if (send->operation != OPERATION_LOOK)
         item.fields[WORD_VALUE] = put_value(batcher, send->secret, send->text, send->orphan);
-    if (drafted->has_former)
+    if (planned->has_former)
         item.fields[WORD_FORMER] = put_value(batcher, send->former, send->former_text, false);
     if (has_ttl(send->operation))
         item.fields[WORD_TTL] = put_number(batcher, &batcher->ttl, send->ttl_ms);
-    if (drafted->has_token)
+    if (planned->has_token)
         item.fields[WORD_TOKEN] = put_number(batcher, &batcher->token, send->token);
-    if (drafted->has_block)
+    if (planned->has_block)
         item.fields[WORD_LAST] = put_number(batcher, &batcher->last, send->token_last);
     batcher->items[batcher->turn.count - 1] = item;
 }
@@ -316,16 +316,15 @@ static void batch_give(struct batcher *batcher, struct batch *batch) {
     *list = batch;
 }
 
-/* The words of what is asked. */
-static const struct item *item_of(const struct batcher *batcher, const struct call_plan_item *drafted) {
-    return &batcher->items[drafted - batcher->turn.items];
+static const struct item *item_of(const struct batcher *batcher, const struct call_plan_item *planned) {
+    return &batcher->items[planned - batcher->turn.items];
 }
 
 static bool has(const struct item *item, enum word field) {
     return item->fields[field].length > 0;
 }
 
-/* A word that stands once in a call; NULL: not in this one. */
+/* A word that a call contains once; NULL: not this call. */
 static const char *common_word(const struct batcher *batcher, const struct words *words,
                                const struct call_plan_item *first, enum word word) {
     switch ((unsigned) word) {
@@ -345,7 +344,7 @@ static const char *common_word(const struct batcher *batcher, const struct words
     }
 }
 
-/* The node's own. */
+/* A word of the node's own. */
 static const char *own_word(const struct redis *redis, const struct call_plan_item *first, enum word word) {
     switch ((unsigned) word) {
     case WORD_EPOCH:
@@ -373,21 +372,21 @@ static bool same_piece(const struct batcher *batcher, const struct piece *a, con
             memcmp(batcher->arena + a->offset, batcher->arena + b->offset, a->length) == 0);
 }
 
-/* Have all names the same numbers? As a rule they do: one ttl, and times of the same turn for tokens. */
-static bool share_numbers(const struct batcher *batcher, const struct call_plan_call *draft) {
-    const struct piece *first = item_of(batcher, draft->items[0])->fields;
+/* Whether all names have the same numbers. They usually do: one ttl, and one time for proposed tokens. */
+static bool share_numbers(const struct batcher *batcher, const struct call_plan_call *plan) {
+    const struct piece *first = item_of(batcher, plan->items[0])->fields;
 
-    for (uint32_t i = 1; i < draft->count; i++)
+    for (uint32_t i = 1; i < plan->count; i++)
         for (unsigned field = WORD_TTL; field <= WORD_LAST; field++)
-            if (!same_piece(batcher, &item_of(batcher, draft->items[i])->fields[field], &first[field]))
+            if (!same_piece(batcher, &item_of(batcher, plan->items[i])->fields[field], &first[field]))
                 return false;
     return true;
 }
 
-/* Adds words up to the end of the keys or the arguments, and returns what comes behind it. */
+/* Adds words up to the end of the keys or the arguments, and returns the words behind it. */
 static const uint8_t *compose(struct words *into, const struct batcher *batcher,
-                              const struct call_plan_call *draft, const uint8_t *words) {
-    const struct call_plan_item *first = draft->items[0];
+                              const struct call_plan_call *plan, const uint8_t *words) {
+    const struct call_plan_item *first = plan->items[0];
     const struct item *written = item_of(batcher, first);
 
     for (; *words != WORD_END; words++) {
@@ -402,9 +401,9 @@ static const uint8_t *compose(struct words *into, const struct batcher *batcher,
             if (text)
                 add_word(into, text, strlen(text));
         } else if (has(written, *words)) {
-            uint32_t count = into->each || !is_number(*words) ? draft->count : 1;
+            uint32_t count = into->each || !is_number(*words) ? plan->count : 1;
             for (uint32_t i = 0; i < count; i++) {
-                const struct piece *piece = &item_of(batcher, draft->items[i])->fields[*words];
+                const struct piece *piece = &item_of(batcher, plan->items[i])->fields[*words];
                 add_word(into, batcher->arena + piece->offset, piece->length);
             }
         }
@@ -412,7 +411,7 @@ static const uint8_t *compose(struct words *into, const struct batcher *batcher,
     return words + 1;
 }
 
-/* Writes what all nodes get. */
+/* Writes the bytes that all nodes share. */
 static struct redis_call write_call(struct batcher *batcher, struct batch *batch, enum script_id script,
                                     const struct words *words) {
     size_t wanted = EVALSHA_BEGIN_BYTES + evalsha_room(words->items, words->count);
@@ -449,25 +448,25 @@ static void send_call(struct batcher *batcher, struct redis *redis, const struct
     batch->bounced |= node_set_of(redis_index(redis));
 }
 
-static void send_draft(void *userdata, node_set to, const struct call_plan_call *draft) {
+static void send_planned(void *userdata, node_set to, const struct call_plan_call *plan) {
     const struct flush *flush = userdata;
     struct batcher *batcher = flush->batcher;
-    const struct call_plan_item *first = draft->items[0];
+    const struct call_plan_item *first = plan->items[0];
     const struct layout *layout = &layouts[first->operation];
-    struct batch *batch = batch_new(batcher, draft->count);
+    struct batch *batch = batch_new(batcher, plan->count);
     struct words words;
 
     words.count = words.own_at = words.n_own = 0;
-    words.each = first->operation != OPERATION_ACQUIRE || !share_numbers(batcher, draft);
-    const uint8_t *arguments = compose(&words, batcher, draft, layout->words);
+    words.each = first->operation != OPERATION_ACQUIRE || !share_numbers(batcher, plan);
+    const uint8_t *arguments = compose(&words, batcher, plan, layout->words);
     words.n_keys = words.count;
-    (void) compose(&words, batcher, draft, arguments);
+    (void) compose(&words, batcher, plan, arguments);
     batch->operation = first->operation;
     batch->awaited = to;
     batch->bounced = batch->silent = 0;
-    batch->count = draft->count;
-    for (uint32_t i = 0; i < draft->count; i++)
-        batch->tickets[i] = draft->items[i]->ticket;
+    batch->count = plan->count;
+    for (uint32_t i = 0; i < plan->count; i++)
+        batch->tickets[i] = plan->items[i]->ticket;
     batch->sent_ns = flush->now_ns;
     const struct redis_call call = write_call(batcher, batch, layout->script, &words);
     for (unsigned i = 0; i < batcher->config->n_nodes; i++)
@@ -475,8 +474,8 @@ static void send_draft(void *userdata, node_set to, const struct call_plan_call 
             send_call(batcher, flush->nodes[i], &call, &words, first, batch);
 }
 
-/* The connection broke within this very turn: as good as cut off. */
-static void give_back_bounced(struct batcher *batcher, struct shard *shard, instant_ns now_ns) {
+/* The connection broke during this turn: the same as cut off. */
+static void return_bounced(struct batcher *batcher, struct shard *shard, instant_ns now_ns) {
     while (batcher->bounced) {
         struct batch *batch = batcher->bounced;
         node_set bounced = batch->bounced;
@@ -493,7 +492,7 @@ void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX]
     node_set cut = batcher->cut;
     struct flush flush = {batcher, nodes, now_ns};
 
-    node_set used = call_plan_all(&batcher->turn, &(struct call_plan_sink){send_draft, &flush});
+    node_set used = call_plan_all(&batcher->turn, &(struct call_plan_sink){send_planned, &flush});
     batcher->arena_used = 0;
     batcher->ttl.piece.length = batcher->token.piece.length = batcher->last.piece.length = 0;
     batcher->cut = 0;
@@ -505,17 +504,17 @@ void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX]
         else if (used & node_set_of(i))
             redis_flush(nodes[i]);
     }
-    give_back_bounced(batcher, shard, now_ns);
+    return_bounced(batcher, shard, now_ns);
 }
 
 /* --- answers --- */
 
-/* Users may be kept from some keys: who asks for one of these must not fail others for long. */
+/* ACLs may forbid some keys: one request for such a key must not fail the others of its call for long. */
 static bool is_key_refused(const redisReply *reply) {
     return reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0;
 }
 
-/* What a node says to all of a call. */
+/* A node's answer to a call. */
 struct answer {
     enum operation operation;
     uint32_t count;

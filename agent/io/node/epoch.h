@@ -1,4 +1,4 @@
-/* The text of a node's epoch key, and which fleet it names. What an epoch means: core/node.h. */
+/* The text of a node's epoch key, by which agents trust it. core/node.h explains epochs. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,12 +8,12 @@
 
 enum {
     EPOCH_BYTES_MAX = 160,
-    FLEET_BYTES = 17, /* of a fleet's digits */
+    FLEET_BYTES = 17, /* a fleet's hex digits */
 };
 
-/* "run_id max_ttl floor fleet rested generation", or "unrested"; behind it the proposed max_ttl, if any. */
+/* "run_id max_ttl floor fleet rested|unrested generation [proposed max_ttl]" */
 struct epoch {
-    char run_id[48]; /* the process that it names */
+    char run_id[48]; /* of the server process */
     uint32_t max_ttl_ms;
     int64_t floor_us;
     char fleet[FLEET_BYTES];
@@ -22,9 +22,9 @@ struct epoch {
     uint32_t proposed_ms; /* 0: none */
 };
 
-/* False when it is none, or an older agent's. */
+/* False for other texts, such as an older agent's. */
 bool epoch_read(const char *text, struct epoch *ret);
 
-/* What it is changed to, for this fleet. */
+/* The text of the amended epoch, for this fleet. */
 void epoch_amend(const struct epoch *epoch, const struct amendment *amendment, const char *fleet,
                  char text[static EPOCH_BYTES_MAX]);

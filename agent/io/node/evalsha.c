@@ -6,7 +6,7 @@ static char *put_digits(char *at, size_t number) {
     char digits[24];
     unsigned n = 0;
 
-    if (number >= 10 && number < 100) { /* as most are: lengths of keys and values */
+    if (number >= 10 && number < 100) { /* most numbers: lengths of keys and values */
         *at++ = (char) ('0' + number / 10);
         *at++ = (char) ('0' + number % 10);
         return at;

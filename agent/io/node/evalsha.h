@@ -1,11 +1,11 @@
-/* EVALSHA as it goes over the wire. */
+/* Composes the EVALSHA command in RESP. */
 #pragma once
 
 #include <stddef.h>
 
 enum {
     SHA1_HEX_BYTES = 40,
-    EVALSHA_BEGIN_BYTES = 128, /* what evalsha_begin() takes at most */
+    EVALSHA_BEGIN_BYTES = 128, /* the most that evalsha_begin() writes */
 };
 
 struct evalsha_item {
@@ -13,11 +13,11 @@ struct evalsha_item {
     size_t length;
 };
 
-/* What comes first: the script of this hash, and how many keys and arguments follow. Returns the length. */
+/* Writes the head: the script's hash, and the numbers of keys and arguments. Returns the length. */
 size_t evalsha_begin(char *at, const char *hash, size_t n_keys, size_t n_arguments);
 
-/* How many bytes evalsha_put() takes at most. */
+/* The most bytes that evalsha_put() writes. */
 size_t evalsha_room(const struct evalsha_item *items, size_t n_items);
 
-/* Keys, then arguments, all of them or some. Returns the length. */
+/* Writes the next keys or arguments. Returns the length. */
 size_t evalsha_put(char *at, const struct evalsha_item *items, size_t n_items);

@@ -10,7 +10,7 @@
 
 static const char unknown_version[] = "before 0.2.0";
 
-/* In the largest unit that needs no fraction; but 60s, as people write it. */
+/* In the largest unit without a fraction; but 60s, the usual form. */
 static const char *duration(int64_t ms, char buffer[static 24]) {
     static const struct {
         int64_t ms;
@@ -66,7 +66,7 @@ static void write_settings(struct fleet *fleet, unsigned node) {
                     config->key_suffix ? config->key_suffix : "", config->nodes[node].name);
 }
 
-/* "a of a, b, c with …": what stands between. */
+/* The names in "a of a, b, c with …". */
 static const char *names_of(const char *text, int *ret_length) {
     const char *names = strstr(text, " of "), *end = names ? strstr(names, " with ") : NULL;
 

@@ -1,13 +1,12 @@
-/* What all agents of a fleet have to have in common, and how they hear that they don't.
+/* The settings that all agents of a fleet must share, and the detection of differences.
  *
- * A fleet is a set of nodes: their names, and fence_skew, by which tokens are bounded. Each node's epoch
- * says of which fleet it is, and by which of its names it is called there; agents of another one get no
- * votes (core/node.h). An address is no part of that, since hosts may reach a node in different ways. But
- * each agent notes on the nodes by which addresses it reaches those that have an epoch: so one that finds
- * another server under a node's name is told.
+ * A fleet is a set of nodes: their names, and fence_skew, which bounds tokens. Each node's epoch contains
+ * its fleet and the node's name there; agents of another fleet get no votes (core/node.h). Addresses are not
+ * part of a fleet, since hosts may reach a node in different ways. But each agent notes on the nodes the
+ * addresses of those that have an epoch, so that an agent with another server under a node's name notices.
  *
- * The rest of what should be the same is told to people: each agent leaves its settings on the nodes, for a
- * few minutes at a time, and says what another one has differently. */
+ * Other differences are reported to people: each agent leaves its settings on the nodes for a few minutes at
+ * a time, and logs the differences of another agent's. */
 #pragma once
 
 #include "config/config.h"
@@ -20,7 +19,7 @@ enum {
     NODE_ADDRESS_BYTES = 280,
 };
 
-/* As one node has it. */
+/* A fleet from the view of one node. */
 struct fleet {
     const struct config *config;
     char id[FLEET_BYTES];
@@ -30,12 +29,12 @@ struct fleet {
 
 void fleet_init(struct fleet *fleet, const struct config *config, unsigned node);
 
-/* What is to be said of a node whose epoch, or a mark, is of another fleet: `others` is its text there, ""
- * if it is not known. */
+/* Why a node does not vote whose epoch, or a mark, is of another fleet: `others` is that fleet's text, "" if
+ * unknown. */
 void fleet_explain(const struct fleet *fleet, const char *others, bool blessed, char *buffer, size_t size);
 
-/* How another agent's settings differ: "max_ttl = 2s at another agent, 60s here; …"; "" if they don't. */
+/* The differences of another agent's settings: "max_ttl = 2s at another agent, 60s here; …"; "" without. */
 void fleet_difference(const struct fleet *fleet, const char *others, char buffer[static DIFFERENCE_BYTES]);
 
-/* By which address we reach it. */
+/* The node's address in this agent's configuration. */
 void fleet_address(const struct config_node *node, char buffer[static NODE_ADDRESS_BYTES]);

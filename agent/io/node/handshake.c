@@ -10,11 +10,11 @@
 
 void handshake_set_options(int fd) {
     const int one = 1;
-    const unsigned patience_ms = 5000;
+    const unsigned user_timeout_ms = 5000;
 
     (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     (void) setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-    (void) setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof(patience_ms));
+    (void) setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof(user_timeout_ms));
 }
 
 int handshake_tls(const struct config_node *node, struct tls **tls, struct redisContext *context,

@@ -10,7 +10,7 @@ static void poll_write(struct hiredis_adapter *adapter, bool wanted) {
     if (adapter->polls_write == wanted || !adapter->context)
         return;
     adapter->polls_write = wanted;
-    /* Can only fail for want of memory; then nothing would ever be sent again. */
+    /* Fails only without memory; then nothing would ever be sent again. */
     if (poller_modify(adapter->poller, adapter->fd, EPOLLIN | (wanted ? (uint32_t) EPOLLOUT : 0u),
                       &adapter->target) < 0)
         abort();
@@ -25,7 +25,7 @@ static void add_write(void *privdata) {
 
     adapter->wants_write = true;
     if (!adapter->connected)
-        poll_write(adapter, true); /* the connection's success shows as writability */
+        poll_write(adapter, true); /* a socket becomes writable when it is connected */
 }
 
 static void delete_write(void *privdata) {
@@ -45,7 +45,8 @@ static void cleanup(void *privdata) {
     adapter->connected = adapter->wants_write = adapter->polls_write = false;
 }
 
-/* hiredis would read as soon as it is connected, and not forgive what comes unasked: its queue is empty. */
+/* hiredis reads as soon as it is connected, and fails on a reply without a request: its queue is empty. So
+ * only the connect is left to hiredis. */
 static void handle_read(struct hiredis_adapter *adapter) {
     if (!adapter->on_readable) {
         size_t none = 0;

@@ -1,7 +1,8 @@
-/* hiredis' asynchronous contexts on a keeper's poller. Reading is always on; writing is deferred to
- * hiredis_adapter_flush(), so that everything of a loop turn goes out in one write.
+/* Connects hiredis' asynchronous contexts with a keeper's poller. Reading is always on; writing is deferred
+ * to hiredis_adapter_flush(), so that a loop turn ends in one write.
  *
- * hiredis 0.14 has no adapter for sd-event, and that of 1.x loses time-outs; the deadlines are our own. */
+ * hiredis 0.14 has no adapter for sd-event, and that of 1.x loses time-outs; redis.c has its own deadlines.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -13,26 +14,26 @@
 struct hiredis_adapter {
     struct poller_target target;
     struct poller *poller;
-    redisAsyncContext *context; /* while it is watched, else NULL */
+    redisAsyncContext *context; /* NULL while none is watched */
     int fd;
     bool connected;
     bool wants_write;
     bool polls_write;
-    /* Instead of hiredis' own, once the connection stands; NULL: there is none. */
+    /* Replace hiredis' own handlers once connected; NULL: hiredis reads and writes. */
     void (*on_readable)(struct hiredis_adapter *adapter);
     void (*on_writable)(struct hiredis_adapter *adapter);
 };
 
 void hiredis_adapter_init(struct hiredis_adapter *adapter, struct poller *poller);
 
-/* Watches a context that is about to connect, until hiredis frees it. 0 or a negative errno. */
+/* Watches a context that is about to connect, until hiredis frees the context. 0 or a negative errno. */
 int hiredis_adapter_attach(struct hiredis_adapter *adapter, redisAsyncContext *context);
 
-/* Its connection stands: from now on writing is deferred. */
+/* The context is connected: from now on writing is deferred. */
 void hiredis_adapter_connected(struct hiredis_adapter *adapter);
 
-/* Whether there is something to write: for who writes without hiredis. */
+/* Whether there is something to write: for an owner that writes without hiredis. */
 void hiredis_adapter_want_write(struct hiredis_adapter *adapter, bool wanted);
 
-/* Writes what is waiting, as far as the socket takes it; the rest follows by itself. May call back. */
+/* Writes as far as the socket takes bytes; the rest follows from the poller. May call back. */
 void hiredis_adapter_flush(struct hiredis_adapter *adapter);

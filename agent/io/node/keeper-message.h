@@ -1,5 +1,5 @@
-/* What a keeper tells the front, in the order in which it happened. Of extensions, which are most of it, up
- * to KEEPER_MESSAGE_EXTENSIONS_MAX in a row travel together. */
+/* Messages from a keeper to the front, in order. Up to KEEPER_MESSAGE_EXTENSIONS_MAX extensions in a row,
+ * which are most of the messages, share one. */
 #pragma once
 
 #include "core/event.h"
@@ -20,8 +20,8 @@ enum keeper_message_kind {
  */
 struct keeper_message {
     enum keeper_message_kind kind;
-    uint32_t number;      /* of the survey or ping that it answers; how many extensions */
-    struct report report; /* but for extensions */
+    uint32_t number;      /* of the answered survey or ping; or the number of extensions */
+    struct report report; /* except for extensions */
 };
 
 struct keeper_message_survey {
@@ -32,19 +32,19 @@ struct keeper_message_survey {
 /* The keeper's end. */
 struct keeper_message_queue {
     struct mailbox *outbox;
-    struct extension extensions[KEEPER_MESSAGE_EXTENSIONS_MAX]; /* not yet in there */
+    struct extension extensions[KEEPER_MESSAGE_EXTENSIONS_MAX]; /* not in the outbox yet */
     uint32_t n_extensions;
 };
 
 /* `outbox` must outlive it. Nothing is to be freed. */
-void keeper_message_queue_init(struct keeper_message_queue *dispatcher, struct mailbox *outbox);
+void keeper_message_queue_init(struct keeper_message_queue *queue, struct mailbox *outbox);
 
-/* What the shard reports. The text is copied. */
-void keeper_message_report(struct keeper_message_queue *dispatcher, const struct report *report);
+/* Queues a report of the shard. The text is copied. */
+void keeper_message_report(struct keeper_message_queue *queue, const struct report *report);
 
-void keeper_message_survey(struct keeper_message_queue *dispatcher, uint32_t number,
+void keeper_message_survey(struct keeper_message_queue *queue, uint32_t number,
                            const struct keeper_message_survey *survey);
-void keeper_message_pong(struct keeper_message_queue *dispatcher, uint32_t number);
+void keeper_message_pong(struct keeper_message_queue *queue, uint32_t number);
 
-/* Wakes the front for what there is. True when there is more to do: call again in a millisecond. */
-bool keeper_message_flush(struct keeper_message_queue *dispatcher);
+/* Wakes the front. True when the outbox is full: call again in a millisecond. */
+bool keeper_message_flush(struct keeper_message_queue *queue);

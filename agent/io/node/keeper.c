@@ -16,9 +16,9 @@
 #include "io/node/keeper-message.h"
 #include "io/node/subscriber.h"
 #include "io/node/fleet.h"
-#include "io/loop/log-limit.h"
 #include "io/loop/loop.h"
 #include "io/loop/poller.h"
+#include "io/node/node-log.h"
 #include "io/node/redis.h"
 #include "io/loop/random-bytes.h"
 #include "local/reply.h"
@@ -26,8 +26,8 @@
 enum {
     MAILBOX_BYTES = 1 << 18,
     MARK_MARGIN_MS = 60 * 1000,
-    VAIN_MS = 200,      /* a ring for nothing is prevented if it is so much too early, */
-    VAIN_PAUSE_MS = 20, /* so often */
+    IDLE_FIRING_MS = 200,      /* a timer that is so much too early is set anew, */
+    IDLE_FIRING_PAUSE_MS = 20, /* at most so often */
 };
 
 struct keeper {
@@ -37,30 +37,27 @@ struct keeper {
     struct mailbox inbox;
     struct mailbox outbox;
 
-    /* Of the thread alone. */
+    /* The thread's own. */
     sd_event *event;
     sd_event_source *timer;
     struct poller *poller;
-    instant_ns timer_ns; /* when it will ring; never later than anything is due */
-    instant_ns vain_ns;  /* not before that it is kept from ringing for nothing */
+    instant_ns timer_ns; /* when the timer fires; never later than anything is due */
+    instant_ns spare_ns; /* when the next idle firing may be prevented */
     struct redis *nodes[NODES_MAX];
     const char *node_names[NODES_MAX];
-    bool told_deaf[NODES_MAX];                  /* that its user may not subscribe */
-    char logged[NODES_MAX][NODE_TROUBLE_BYTES]; /* each node's trouble as the log has it; "" when none */
-    char differs[DIFFERENCE_BYTES];             /* the same of what another agent has differently */
-    struct fleet fleets[NODES_MAX];             /* what each node is to be of */
-    node_set twins;                             /* nodes that turned out to be another one's server */
-    struct log_limit strangers, losses;
+    struct fleet fleets[NODES_MAX]; /* the fleet that each node should belong to */
+    node_set duplicates;            /* nodes that are the server of another node */
+    struct node_log log;
     struct shard shard;
     void *memory;
     size_t memory_bytes;
     struct batcher *batcher;
-    struct random_bytes secrets;
+    struct random_bytes random;
     struct subscriber *subscriber;
-    node_set probed; /* nodes that were sent something outside of a batch */
-    char nonce[17];  /* names this keeper's marks on the nodes */
+    node_set probed; /* nodes with unsent commands outside of the batcher */
+    char nonce[17];  /* the name of this keeper's marks on the nodes */
     bool backlog;    /* the outbox is full */
-    struct keeper_message_queue dispatcher;
+    struct keeper_message_queue messages;
 };
 
 struct mailbox *keeper_inbox(struct keeper *keeper) {
@@ -78,70 +75,16 @@ static void on_send(void *userdata, const struct send *send) {
     batcher_add(keeper->batcher, send);
 }
 
-/* Every keeper has its own connection; one voice is enough for the log, and one line until the trouble is
- * another one: a node that is down for a week is tried all the time. But a clock that was set may be seen by
- * one keeper alone: the others find that the blessing is gone. */
-static void log_node(struct keeper *keeper, const struct report *report) {
-    char *logged = keeper->logged[report->node];
-    char text[NODE_TROUBLE_BYTES];
-
-    if (report->standing == NODE_STATE_PROBING)
-        return;
-    if (report->standing == NODE_STATE_VOTING && report->text_length > 0) {
-        if (keeper->config.index == 0)
-            log_warning("node %s: %.*s", keeper->node_names[report->node], (int) report->text_length,
-                        report->text);
-        return;
-    }
-    if (report->standing == NODE_STATE_VOTING) {
-        if (keeper->config.index == 0)
-            log_notice("node %s: voting", keeper->node_names[report->node]);
-        logged[0] = '\0';
-        return;
-    }
-    if (keeper->config.index != 0 && !report->stepped)
-        return;
-    (void) snprintf(text, sizeof(text), "%.*s", (int) report->text_length, report->text);
-    if (strcmp(logged, text) != 0)
-        log_warning("node %s: does not vote: %s", keeper->node_names[report->node], text);
-    (void) strcpy(logged, text);
-}
-
-/* Whoever shares a node with us can cause it, for each name that is held. */
-static void log_stranger(struct keeper *keeper, const struct report *report) {
-    char name[4 * NAME_BYTES_MAX + 1];
-
-    (void) bytes_escape(report->text, report->text_length, name, sizeof(name));
-    log_limit_write(&keeper->strangers, clock_now_ns(),
-                    "lease %s: node %s has somebody else's value under its key, which does not count and is "
-                    "not touched: find out who writes there",
-                    name, keeper->node_names[report->node]);
-}
-
-static void log_loss(struct keeper *keeper, const struct report *report) {
-    char name[4 * NAME_BYTES_MAX + 1];
-
-    (void) bytes_escape(report->text, report->text_length, name, sizeof(name));
-    log_limit_write(&keeper->losses, clock_now_ns(), "lease %s: lost: %s", name,
-                    reply_reason_word(report->reason));
-}
-
 static void on_report(void *userdata, const struct report *report) {
     struct keeper *keeper = userdata;
-    struct report untold = *report;
+    struct report copy = *report;
 
-    if (report->kind == REPORT_FOREIGN) {
-        log_stranger(keeper, report);
+    node_log_report(&keeper->log, report);
+    if (report->kind == REPORT_FOREIGN)
         return;
-    }
-    if (report->kind == REPORT_NODE)
-        log_node(keeper, report);
-    if (report->kind == REPORT_LOST) {
-        log_loss(keeper, report);
-        untold.text_length = 0; /* the front knows the name */
-        report = &untold;
-    }
-    keeper_message_report(&keeper->dispatcher, report);
+    if (report->kind == REPORT_LOST)
+        copy.text_length = 0; /* the front knows the name */
+    keeper_message_report(&keeper->messages, &copy);
 }
 
 static void on_cut(void *userdata, unsigned node) {
@@ -149,7 +92,7 @@ static void on_cut(void *userdata, unsigned node) {
     batcher_cut(keeper->batcher, node);
 }
 
-/* The mark must outlast a quarantine; each probe renews it. */
+/* A mark must outlast a quarantine; each probe renews it. */
 static int64_t mark_ms(const struct keeper *keeper) {
     return 2 * (int64_t) keeper->shard.max_ttl_ms + MARK_MARGIN_MS;
 }
@@ -178,7 +121,7 @@ static void on_amend(void *userdata, unsigned node, const struct amendment *amen
 static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     struct keeper *keeper = userdata;
 
-    random_bytes_take(&keeper->secrets, secret);
+    random_bytes_take(&keeper->random, secret);
 }
 
 static void on_listen(void *userdata, uint64_t request, const struct shared_string *name, bool wanted) {
@@ -186,7 +129,7 @@ static void on_listen(void *userdata, uint64_t request, const struct shared_stri
     subscriber_listen(keeper->subscriber, request, name, wanted);
 }
 
-/* --- what ends every handler --- */
+/* --- the end of every turn --- */
 
 static void flush_probed(struct keeper *keeper) {
     node_set probed = keeper->probed;
@@ -202,26 +145,26 @@ static int set_timer(struct keeper *keeper, instant_ns at_ns) {
     return loop_set_timer(keeper->timer, at_ns);
 }
 
-/* Most of what is due, such as the end of a node's time, is answered long before. To ring for that costs
- * more than to set the timer once more, but less than to do so after each answer. */
-static bool rings_in_vain(struct keeper *keeper, instant_ns due_ns) {
+/* Most deadlines, such as a node time-out, are met long before. An idle firing costs more than setting the
+ * timer again, but less than setting it after each answer. */
+static bool would_fire_idle(struct keeper *keeper, instant_ns due_ns) {
     int64_t too_early_ns = due_ns - keeper->timer_ns;
 
-    if (too_early_ns < VAIN_MS * NS_PER_MS)
+    if (too_early_ns < IDLE_FIRING_MS * NS_PER_MS)
         return false;
     instant_ns now_ns = clock_now_ns();
-    if (now_ns < keeper->vain_ns)
+    if (now_ns < keeper->spare_ns)
         return false;
-    keeper->vain_ns = instant_max(keeper->vain_ns, now_ns - 2 * VAIN_PAUSE_MS * NS_PER_MS);
-    keeper->vain_ns += VAIN_PAUSE_MS * NS_PER_MS;
+    keeper->spare_ns = instant_max(keeper->spare_ns, now_ns - 2 * IDLE_FIRING_PAUSE_MS * NS_PER_MS);
+    keeper->spare_ns += IDLE_FIRING_PAUSE_MS * NS_PER_MS;
     return true;
 }
 
-/* Sends what is due in one write a node, wakes the front, and sets the timer. */
+/* Sends in one write a node, wakes the front, and sets the timer. */
 static int settle(void *userdata) {
     struct keeper *keeper = userdata;
 
-    /* Flushing may break a connection, which may lead to more to send. */
+    /* Flushing may break a connection, which may cause more sends. */
     while (keeper->probed != 0 || batcher_pending(keeper->batcher) ||
            subscriber_pending(keeper->subscriber)) {
         flush_probed(keeper);
@@ -229,11 +172,11 @@ static int settle(void *userdata) {
         if (subscriber_pending(keeper->subscriber))
             subscriber_flush(keeper->subscriber);
     }
-    keeper->backlog = keeper_message_flush(&keeper->dispatcher);
+    keeper->backlog = keeper_message_flush(&keeper->messages);
     instant_ns due_ns = shard_due_ns(&keeper->shard);
     if (keeper->backlog)
         due_ns = instant_min(due_ns, clock_now_ns() + NS_PER_MS);
-    if (due_ns >= keeper->timer_ns && !rings_in_vain(keeper, due_ns))
+    if (due_ns >= keeper->timer_ns && !would_fire_idle(keeper, due_ns))
         return 0;
     return set_timer(keeper, due_ns);
 }
@@ -247,68 +190,68 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
     return set_timer(keeper, shard_due_ns(&keeper->shard));
 }
 
-/* --- the front's errands --- */
+/* --- the front's commands --- */
 
-static struct front_state_node_times figures(struct keeper *keeper, unsigned node) {
+static struct front_state_node_times node_info(struct keeper *keeper, unsigned node) {
     struct redis *redis = keeper->nodes[node];
-    const struct server_info *facts = redis_server_info(redis);
-    struct front_state_node_times figures = {
+    const struct server_info *info = redis_server_info(redis);
+    struct front_state_node_times times = {
         .rtt_us = redis_rtt_us(redis),
         .rtt_p50_us = redis_rtt_percentile_us(redis, 500),
         .rtt_p99_us = redis_rtt_percentile_us(redis, 990),
         .clock_us = token_clock_ahead_us(&keeper->shard, node, clock_now_ns()),
         .until_ns = node_trust_until_ns(&keeper->shard, node),
-        .evicted_keys = facts->evicted_keys,
-        .known = facts->run_id[0] != '\0',
-        .aof_enabled = facts->aof_enabled,
+        .evicted_keys = info->evicted_keys,
+        .known = info->run_id[0] != '\0',
+        .aof_enabled = info->aof_enabled,
     };
 
-    static_assert(sizeof(figures.version) == sizeof(facts->version), "a version is copied whole");
-    memcpy(figures.version, facts->version, sizeof(figures.version));
-    static_assert(sizeof(figures.differs) == DIFFERENCE_BYTES, "so is a difference");
-    memcpy(figures.differs, redis_difference(redis), sizeof(figures.differs));
-    return figures;
+    static_assert(sizeof(times.version) == sizeof(info->version), "a version fits");
+    memcpy(times.version, info->version, sizeof(times.version));
+    static_assert(sizeof(times.differs) == DIFFERENCE_BYTES, "a difference fits");
+    memcpy(times.differs, redis_difference(redis), sizeof(times.differs));
+    return times;
 }
 
 static void survey(struct keeper *keeper, uint32_t number) {
     struct keeper_message_survey survey = {.counters = keeper->shard.counters};
 
     for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
-        survey.figures[i] = figures(keeper, i);
-    keeper_message_survey(&keeper->dispatcher, number, &survey);
+        survey.figures[i] = node_info(keeper, i);
+    keeper_message_survey(&keeper->messages, number, &survey);
 }
 
-static void take_errands(void *userdata) {
+static void take_commands(void *userdata) {
     struct keeper *keeper = userdata;
-    const struct keeper_command *errand;
+    const struct keeper_command *command;
     size_t length;
     instant_ns now_ns = 0;
 
-    for (unsigned taken = 0; (errand = mailbox_next(&keeper->inbox, &length)); taken++) {
-        assert(length >= sizeof(*errand));
-        /* One time for those that go out together: then their first proposals of a token are the same, which
-         * a script call is told once. */
+    for (unsigned taken = 0; (command = mailbox_next(&keeper->inbox, &length)); taken++) {
+        assert(length >= sizeof(*command));
+        /* One time for commands that share a script call: then they propose the same token, which the call
+         * contains once. */
         if (taken % BATCH_ACQUIRES_MAX == 0)
             now_ns = clock_now_ns();
-        switch (errand->kind) {
+        switch (command->kind) {
         case KEEPER_COMMAND_COMMAND: {
-            struct command command = errand->command;
-            command.text = (const char *) (errand + 1);
-            shard_command(&keeper->shard, &command, now_ns);
+            struct command copy = command->command;
+            copy.text = (const char *) (command + 1);
+            shard_command(&keeper->shard, &copy, now_ns);
             break;
         }
         case KEEPER_COMMAND_SURVEY:
-            survey(keeper, errand->number);
+            survey(keeper, command->number);
             break;
         case KEEPER_COMMAND_PING:
-            keeper_message_pong(&keeper->dispatcher, errand->number);
+            keeper_message_pong(&keeper->messages, command->number);
             break;
         case KEEPER_COMMAND_BLESS:
-            node_trust_bless(&keeper->shard, errand->node, now_ns);
+            node_trust_bless(&keeper->shard, command->node, now_ns);
             break;
         case KEEPER_COMMAND_SUCCEED: {
             struct shard_predecessor predecessor;
-            memcpy(&predecessor, errand + 1, sizeof(predecessor));
+            memcpy(&predecessor, command + 1, sizeof(predecessor));
             shard_succeed(&keeper->shard, &predecessor);
             break;
         }
@@ -319,20 +262,12 @@ static void take_errands(void *userdata) {
     }
 }
 
-static bool errands_wait(void *userdata, bool sleeping) {
+static bool commands_wait(void *userdata, bool sleeping) {
     struct keeper *keeper = userdata;
     return mailbox_waits(&keeper->inbox, sleeping);
 }
 
 /* --- the nodes --- */
-
-/* Once: those that wait poll it, and do not hear of its releases. */
-static void tell_deaf(struct keeper *keeper, unsigned node, const struct user_rights *rights) {
-    if (keeper->config.index == 0 && !keeper->told_deaf[node])
-        log_notice("node %s: those that wait for a name poll it, since its user lacks %s",
-                   keeper->node_names[node], rights->missing);
-    keeper->told_deaf[node] = true;
-}
 
 static void node_is_ready(struct keeper *keeper, unsigned node) {
     const struct redis *redis = keeper->nodes[node];
@@ -341,17 +276,17 @@ static void node_is_ready(struct keeper *keeper, unsigned node) {
     if (rights->listen)
         subscriber_node_ready(keeper->subscriber, node, redis);
     else if (rights->missing[0] != '\0')
-        tell_deaf(keeper, node, rights);
+        node_log_missing_rights(&keeper->log, node, rights->missing);
 }
 
-/* A server that is reached by two names votes once: which of them else has this one's process? */
-static bool find_twin(const struct keeper *keeper, unsigned node, unsigned *ret) {
+/* A server that has two names votes once. The other node with this one's process. */
+static bool find_duplicate(const struct keeper *keeper, unsigned node, unsigned *ret) {
     const char *run_id = redis_server_info(keeper->nodes[node])->run_id;
 
     for (unsigned i = 0; i < keeper->config.config->n_nodes; i++) {
         const struct redis *other = keeper->nodes[i];
-        if (i == node || !other || redis_state(other) != REDIS_READY || (keeper->twins & node_set_of(i)) ||
-            strcmp(redis_server_info(other)->run_id, run_id) != 0)
+        if (i == node || !other || redis_state(other) != REDIS_READY ||
+            (keeper->duplicates & node_set_of(i)) || strcmp(redis_server_info(other)->run_id, run_id) != 0)
             continue;
         *ret = i;
         return true;
@@ -359,26 +294,26 @@ static bool find_twin(const struct keeper *keeper, unsigned node, unsigned *ret)
     return false;
 }
 
-static void refuse_twin(struct keeper *keeper, unsigned node, unsigned twin, instant_ns now_ns) {
+static void reject_duplicate(struct keeper *keeper, unsigned node, unsigned other, instant_ns now_ns) {
     char reason[NODE_TROUBLE_BYTES];
 
     (void) snprintf(
         reason, sizeof(reason),
         "is the same server as node %s, and votes as that one alone: give each node a server of its "
         "own",
-        keeper->node_names[twin]);
-    keeper->twins |= node_set_of(node);
+        keeper->node_names[other]);
+    keeper->duplicates |= node_set_of(node);
     node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
 }
 
-/* What was refused may be what is left of its server. */
-static void examine_twins(struct keeper *keeper, instant_ns now_ns) {
-    unsigned twin;
+/* A rejected duplicate may be the only node left of its server. */
+static void recheck_duplicates(struct keeper *keeper, instant_ns now_ns) {
+    unsigned other;
 
     for (unsigned i = 0; i < keeper->config.config->n_nodes; i++) {
-        if (!(keeper->twins & node_set_of(i)) || find_twin(keeper, i, &twin))
+        if (!(keeper->duplicates & node_set_of(i)) || find_duplicate(keeper, i, &other))
             continue;
-        keeper->twins &= (node_set) ~node_set_of(i);
+        keeper->duplicates &= (node_set) ~node_set_of(i);
         if (redis_state(keeper->nodes[i]) == REDIS_READY)
             node_trust_ready(&keeper->shard, i, now_ns);
     }
@@ -386,7 +321,7 @@ static void examine_twins(struct keeper *keeper, instant_ns now_ns) {
 
 static void on_node_state(void *userdata, struct redis *redis, enum redis_state state, const char *reason) {
     struct keeper *keeper = userdata;
-    unsigned node = redis_index(redis), twin;
+    unsigned node = redis_index(redis), other;
     instant_ns now_ns = clock_now_ns();
 
     if (state == REDIS_READY)
@@ -404,32 +339,22 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
         node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
         break;
     case REDIS_READY:
-        if (find_twin(keeper, node, &twin))
-            refuse_twin(keeper, node, twin, now_ns);
+        if (find_duplicate(keeper, node, &other))
+            reject_duplicate(keeper, node, other, now_ns);
         else
             node_trust_ready(&keeper->shard, node, now_ns);
         break;
     }
     if (state != REDIS_READY) {
-        keeper->twins &= (node_set) ~node_set_of(node);
-        examine_twins(keeper, now_ns);
+        keeper->duplicates &= (node_set) ~node_set_of(node);
+        recheck_duplicates(keeper, now_ns);
     }
-}
-
-/* Once for all nodes, until it is another one. */
-static void log_difference(struct keeper *keeper, const struct redis *redis) {
-    const char *difference = redis_difference(redis);
-
-    if (keeper->config.index != 0 || difference[0] == '\0' || strcmp(keeper->differs, difference) == 0)
-        return;
-    (void) strcpy(keeper->differs, difference);
-    log_warning("agents of these nodes differ: %s", difference);
 }
 
 static void on_node_probe(void *userdata, struct redis *redis, const struct probe *probe) {
     struct keeper *keeper = userdata;
 
-    log_difference(keeper, redis);
+    node_log_difference(&keeper->log, redis_difference(redis));
     node_trust_probed(&keeper->shard, redis_index(redis), probe, clock_now_ns());
 }
 
@@ -447,7 +372,7 @@ static void on_node_info(void *userdata, struct redis *redis) {
         node_trust_refuses(&keeper->shard, redis_index(redis), refusal);
 }
 
-/* All nodes are looked after in one turn, so that an idle keeper sleeps until the next. */
+/* All nodes are inspected in one turn, so that an idle keeper sleeps until the next. */
 static void on_node_inspect(void *userdata, struct redis *redis) {
     struct keeper *keeper = userdata;
 
@@ -455,15 +380,14 @@ static void on_node_inspect(void *userdata, struct redis *redis) {
         if (redis_inspect_along(keeper->nodes[i], redis))
             keeper->probed |= node_set_of(i);
     node_trust_probe_early(&keeper->shard, INSPECT_EARLY_MS * NS_PER_MS, clock_now_ns());
-    (void) log_limit_settle(&keeper->strangers, clock_now_ns());
-    (void) log_limit_settle(&keeper->losses, clock_now_ns());
+    node_log_settle(&keeper->log);
 }
 
 /* --- the thread --- */
 
 static int set_up(struct keeper *keeper) {
     static const struct poller_hooks hooks = {
-        .mail = take_errands, .mail_waits = errands_wait, .settle = settle};
+        .mail = take_commands, .mail_waits = commands_wait, .settle = settle};
     static const struct redis_callbacks callbacks = {.on_state = on_node_state,
                                                      .on_probe = on_node_probe,
                                                      .on_reply = on_node_reply,
@@ -564,10 +488,8 @@ int keeper_new(const struct keeper_config *config, struct keeper **ret) {
     if (!keeper)
         return -ENOMEM;
     keeper->config = *config;
-    keeper->strangers = (struct log_limit){.kind = "leases with somebody else's value under their keys",
-                                           .level = LOG_LEVEL_WARNING};
-    keeper->losses = (struct log_limit){.kind = "leases that were lost", .level = LOG_LEVEL_WARNING};
-    keeper_message_queue_init(&keeper->dispatcher, &keeper->outbox);
+    node_log_init(&keeper->log, keeper->node_names, config->index == 0);
+    keeper_message_queue_init(&keeper->messages, &keeper->outbox);
     (void) snprintf(keeper->nonce, sizeof(keeper->nonce), "%016llx", (unsigned long long) config->seed);
     int r = mailbox_init(&keeper->inbox, MAILBOX_BYTES);
     if (r >= 0)

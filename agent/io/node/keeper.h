@@ -1,5 +1,5 @@
-/* An extension thread: a loop, a shard of the leases, a connection to every node, and a mailbox each way. A
- * flood of clients can't make an extension late, for nothing of a client happens in here. */
+/* An extension thread: a loop, a shard of the leases, a connection to each node, and a mailbox each way. A
+ * keeper does no work for clients, so a flood of clients can't delay an extension. */
 #pragma once
 
 #include <pthread.h>
@@ -11,8 +11,8 @@
 
 struct keeper;
 
-/* What travels from the front to a keeper (back: io/node/keeper-message.h): this, then the command's text or
- * what the kind says. */
+/* A message from the front to a keeper (the way back: io/node/keeper-message.h): struct keeper_command, then
+ * the command's text, or what the kind says. */
 enum keeper_command_kind {
     KEEPER_COMMAND_COMMAND,
     KEEPER_COMMAND_SURVEY,
@@ -24,14 +24,14 @@ enum keeper_command_kind {
 
 struct keeper_command {
     enum keeper_command_kind kind;
-    uint32_t number; /* of the survey or ping */
+    uint32_t number; /* of the survey or ping; comes back in the answer */
     unsigned node;   /* to bless */
     struct command command;
 };
 
 struct keeper_config {
     const struct config
-        *config; /* nodes, key_format, host: the one the agent started with; outlives the keeper */
+        *config; /* nodes, key_format, host: as of the agent's start; must outlive the keeper */
     const char *agent_id;
     uint32_t requests_max;
     uint64_t seed;
@@ -41,8 +41,7 @@ struct keeper_config {
 /* Starts the thread. 0 or a negative errno. */
 int keeper_new(const struct keeper_config *config, struct keeper **ret);
 
-/* Stops the thread, waits for it and frees. What was handed to it before is sent out first. NULL is fine.
- * Returns NULL. */
+/* Sends what is queued, stops the thread, joins it, and frees. NULL is fine. Returns NULL. */
 struct keeper *keeper_free(struct keeper *keeper);
 
 struct mailbox *keeper_inbox(struct keeper *keeper);

@@ -4,7 +4,7 @@
 
 enum {
     COMMAND_BYTES_MIN = 128,
-    FREE_MAX = 64, /* what a burst had more of under way is given back */
+    FREE_MAX = 64, /* more are freed after a burst */
 };
 
 struct pending_call *pending_call_new(struct list *free_records, size_t length) {

@@ -1,4 +1,4 @@
-/* Commands under way on a connection, kept to repeat them in case the node has forgotten our scripts. */
+/* Commands under way on a connection, kept to repeat them if the node lost the scripts. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,15 +17,15 @@ struct pending_call_piece {
 };
 
 struct pending_call {
-    struct list link; /* among the free, the sent or the held */
-    unsigned below;   /* while it is free: how many it lies upon */
+    struct list link; /* of the free, sent or held ones */
+    unsigned below;   /* while free: the number of free ones below in the stack */
     struct redis *redis;
-    redisCallbackFn *on_reply; /* with this record; of a rare one with its tag */
+    redisCallbackFn *on_reply; /* with this record, or a rare one's tag, as private data */
     void *tag;
-    bool rare; /* goes once it is answered, instead of to the free ones */
+    bool rare; /* freed after the answer, instead of kept */
     instant_ns sent_ns;
     bool repeated;
-    /* What goes over the wire: the record's own bytes, between those that it shares with others. */
+    /* The bytes on the wire: head, the record's own, tail. Other records share head and tail. */
     struct pending_call_piece head, tail;
     char *bytes;
     size_t length, room;
@@ -35,14 +35,14 @@ static inline size_t pending_call_length(const struct pending_call *record) {
     return record->head.length + record->length + record->tail.length;
 }
 
-/* One with room for that many bytes, from the free ones if there is any; in no list. */
+/* A record with room for `length` bytes, a free one if there is any; in no list. Aborts without memory. */
 struct pending_call *pending_call_new(struct list *free_records, size_t length);
 
-/* To those that wait for the scripts, in the order in which they were asked for: what is to be repeated
- * before what has not been sent yet. It is in no list. */
+/* Appends to the calls that wait for the scripts, in their order: calls to repeat come before calls that
+ * were never sent. The record must be in no list. */
 void pending_call_hold(struct list *held, struct pending_call *record);
 
-/* Out of its list, to the free ones, of which there are only so many. */
+/* Moves the record to the free ones, or frees it if there are enough of them. */
 void pending_call_give(struct list *free_records, struct pending_call *record);
 
 void pending_call_free(struct pending_call *record);

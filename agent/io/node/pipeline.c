@@ -12,7 +12,7 @@
 
 enum {
     PIECES_MAX = 192,
-    MULTI_WRITE_PIECES_MAX = 96, /* 32 calls to a node: more in one turn want a second write */
+    MULTI_WRITE_PIECES_MAX = 96, /* 32 calls to a node: more in one turn take a second write */
     RECORD_PIECES = 3,
 };
 
@@ -28,11 +28,11 @@ static void deliver(struct pipeline *pipeline, struct pending_call *record, void
 
 /* --- reading --- */
 
-/* Such as that the server has too many clients. */
-static int note_unasked(redisContext *context, const redisReply *reply) {
+/* Such as "max number of clients reached". */
+static int note_unexpected(redisContext *context, const redisReply *reply) {
     context->err = REDIS_ERR_OTHER;
     (void) snprintf(context->errstr, sizeof(context->errstr), "%s",
-                    reply->type == REDIS_REPLY_ERROR ? reply->str : "it answered what was not asked");
+                    reply->type == REDIS_REPLY_ERROR ? reply->str : "it answered without a request");
     return REDIS_ERR;
 }
 
@@ -51,7 +51,7 @@ static int read_replies(struct pipeline *pipeline, redisContext *context) {
             break;
         pipeline->unfinished = context->reader->len - context->reader->pos;
         if (!first || list_entry(first, struct pending_call, link) == pipeline->unsent)
-            r = note_unasked(context, reply);
+            r = note_unexpected(context, reply);
         else
             deliver(pipeline, list_entry(first, struct pending_call, link), reply);
         reply_memory_clear(&pipeline->replies);
@@ -196,7 +196,7 @@ static void on_hiredis_reply(redisAsyncContext *context, void *reply, void *priv
     deliver(context->ev.data, privdata, reply);
 }
 
-/* hiredis takes a command in one piece, which it copies. */
+/* hiredis takes a command in one piece, and copies it. */
 static bool give_to_hiredis(struct pipeline *pipeline, struct pending_call *record) {
     struct iovec pieces[RECORD_PIECES];
     size_t n = pieces_of(record, 0, pieces), length = 0;
@@ -206,7 +206,7 @@ static bool give_to_hiredis(struct pipeline *pipeline, struct pending_call *reco
         free(pipeline->joined);
         pipeline->joined = malloc(pipeline->joined_room);
         if (!pipeline->joined)
-            abort(); /* a call that is lost could be a lease that is lost: better to start anew */
+            abort(); /* without the call a lease could be lost: a restart is better */
     }
     for (size_t i = 0; i < n; length += pieces[i++].iov_len)
         memcpy(pipeline->joined + length, pieces[i].iov_base, pieces[i].iov_len);
@@ -222,7 +222,7 @@ void pipeline_send(struct pipeline *pipeline, struct pending_call *record) {
             pipeline->unsent = record;
         hiredis_adapter_want_write(&pipeline->adapter, true);
     } else if (!give_to_hiredis(pipeline, record)) {
-        deliver(pipeline, record, NULL); /* the connection is on its way down */
+        deliver(pipeline, record, NULL); /* the connection is being closed */
     }
 }
 

@@ -15,10 +15,10 @@ enum {
     ANSWER_ELSEWHERE, /* one a node */
 };
 
-static struct probe strange_answer(void) {
-    static const char strange[] = "answered what our script does not say";
+static struct probe unexpected_answer(void) {
+    static const char text[] = "sent an answer that the script does not have";
 
-    return (struct probe){.time_us = -1, .error = strange, .error_length = sizeof(strange) - 1};
+    return (struct probe){.time_us = -1, .error = text, .error_length = sizeof(text) - 1};
 }
 
 static bool is_integer(const redisReply *reply, size_t index) {
@@ -40,7 +40,7 @@ static uint32_t ttl_ms_at(const redisReply *reply, size_t index) {
 static void read_epoch(struct probe *probe, const struct fleet *fleet, const char *text,
                        struct probe_reply_notes *notes) {
     if (strlen(text) >= EPOCH_BYTES_MAX || !epoch_read(text, &notes->fields))
-        return; /* an older agent has written over it: as if there were none */
+        return; /* an older agent has overwritten it: as if there were none */
     (void) strcpy(notes->epoch, text);
     probe->blessed = true;
     probe->rested = notes->fields.rested;
@@ -51,7 +51,7 @@ static void read_epoch(struct probe *probe, const struct fleet *fleet, const cha
     probe->floor_us = notes->fields.floor_us;
 }
 
-/* What a probe tells besides epoch and mark. */
+/* The part of a probe's answer behind epoch and mark. */
 static void read_knowledge(struct probe *probe, const struct fleet *fleet, const redisReply *reply,
                            struct probe_reply_notes *notes) {
     const redisReply *others = reply->element[ANSWER_OTHERS];
@@ -81,14 +81,14 @@ struct probe probe_reply_read(const redisReply *reply, instant_ns sent_ns, const
     }
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < ANSWER_LONGEST ||
         !is_integer(reply, ANSWER_VERDICT))
-        return strange_answer();
+        return unexpected_answer();
     probe.time_us = reply_number_time_us(reply->element[ANSWER_TIME]);
     probe.brief = reply->elements < ANSWER_ELSEWHERE;
     if (reply->element[ANSWER_VERDICT]->integer == 1) {
         read_epoch(&probe, fleet, string_at(reply, ANSWER_MARK), notes);
     } else {
         if (!is_integer(reply, ANSWER_MARK))
-            return strange_answer();
+            return unexpected_answer();
         probe.marked = reply->element[ANSWER_MARK]->integer == 1;
         probe.heir = reply->element[ANSWER_MARK]->integer == 2;
         probe.max_ttl_ms = ttl_ms_at(reply, ANSWER_LONGEST);

@@ -1,4 +1,4 @@
-/* What the scripts `probe`, `bless` and `amend` answer, which they describe. */
+/* The answers of the scripts `probe`, `bless` and `amend`; their head comments describe them. */
 #pragma once
 
 #include <hiredis/hiredis.h>
@@ -7,15 +7,15 @@
 #include "core/node.h"
 #include "io/node/fleet.h"
 
-/* What a probe leaves behind: the rest goes to the shard. */
+/* What the connection keeps of a probe; the rest goes to the shard. */
 struct probe_reply_notes {
-    char epoch[EPOCH_BYTES_MAX];       /* of a node that is blessed, "" otherwise */
-    struct epoch fields;               /* the same, taken apart */
+    char epoch[EPOCH_BYTES_MAX];       /* of a blessed node; otherwise "" */
+    struct epoch fields;               /* the same, parsed */
     char difference[DIFFERENCE_BYTES]; /* how another agent is configured differently; "": as far as is known
                                           not */
     char others[NODE_TROUBLE_BYTES];
 };
 
-/* The error, if there is one, points into the reply, and other texts into the notes. */
+/* The error, if any, points into the reply, other texts into the notes. */
 struct probe probe_reply_read(const redisReply *reply, instant_ns sent_ns, const struct fleet *fleet,
                               struct probe_reply_notes *notes);

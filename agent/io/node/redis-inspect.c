@@ -99,7 +99,7 @@ static void on_config_reply(redisAsyncContext *context, void *data, void *privda
     redis->fsync_always = server_info_fsync_always(texts, n);
     bool durable = redis->appends && redis->fsync_always;
     if (!durable && !redis->warned_volatile)
-        log_warning("node %s: is called durable, but %s: after a restart it rests like others",
+        log_warning("node %s: configured as durable, but %s: after a restart it is quarantined like others",
                     redis->node->name,
                     reply->type == REDIS_REPLY_ERROR
                         ? reply->str

@@ -9,9 +9,9 @@
 #include "core/limits.h"
 
 enum {
-    BLOCK_BYTES = 16384,        /* an extension's of BATCH_NAMES_MAX fits */
-    LARGE_BYTES = 2048,         /* for what is rare and large, such as INFO's: the block stays small */
-    ELEMENTS_MAX = 1024 * 1024, /* an answer of ours has 129 at most */
+    BLOCK_BYTES = 16384,        /* the answer for BATCH_NAMES_MAX extensions fits */
+    LARGE_BYTES = 2048,         /* rare large answers, such as INFO's, do not enlarge the block */
+    ELEMENTS_MAX = 1024 * 1024, /* the scripts' answers have 129 at most */
 };
 
 struct reply_memory_large {
@@ -19,7 +19,7 @@ struct reply_memory_large {
     max_align_t bytes[];
 };
 
-/* Zeroed; NULL without memory, which the reader takes for an error. */
+/* Zeroed; NULL without memory, which the reader reports as an error. */
 static void *take(struct reply_memory *replies, size_t length) {
     size_t room = (length + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
 
@@ -77,7 +77,7 @@ static void *make_nothing(const redisReadTask *task) {
 #if HIREDIS_MAJOR >= 1
 typedef size_t array_length;
 
-/* Are not in what we speak; to us they are nothing. */
+/* RESP3 types, which the scripts do not answer. */
 static void *make_double(const redisReadTask *task, double number, char *bytes, size_t length) {
     (void) number;
     (void) bytes;
@@ -103,7 +103,7 @@ static void *make_array(const redisReadTask *task, array_length length) {
     return reply;
 }
 
-/* By reply_memory_clear(), all of it. */
+/* reply_memory_clear() frees. */
 static void keep(void *reply) {
     (void) reply;
 }

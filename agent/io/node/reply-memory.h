@@ -1,5 +1,5 @@
-/* A node's answer as hiredis' reader builds it, in memory that is kept from one to the next: what would be
- * an allocation for each element is a step in a block. There is one answer at a time. */
+/* Memory for the answer that hiredis' reader builds, reused from one answer to the next: an element takes a
+ * step in a block instead of an allocation. There is one answer at a time. */
 #pragma once
 
 #include <stddef.h>
@@ -11,18 +11,18 @@ struct reply_memory_large;
 struct reply_memory {
     char *block; /* NULL before the first answer */
     size_t used;
-    struct reply_memory_large *large; /* what does not fit, until the answer is done with */
+    struct reply_memory_large *large; /* elements that do not fit, until reply_memory_clear() */
 };
 
-/* From now on the reader's answers are in here, and freeReplyObject() is not for them. The context must end
- * before `replies` does. */
+/* From now on the reader builds answers in here; they are not for freeReplyObject(). `replies` must outlive
+ * the context. */
 void reply_memory_attach(struct reply_memory *replies, redisContext *context);
 
-/* The answer is done with. */
+/* Frees the answer. */
 void reply_memory_clear(struct reply_memory *replies);
 
-/* So many bytes have come: in *unfinished those since the last whole answer are counted. 0, or -EMSGSIZE
- * when these are more than an answer may have; then the context has the error. */
+/* Adds the `n` bytes received to *unfinished, which counts since the last complete answer. 0, or -EMSGSIZE
+ * when an answer has more than NODE_ANSWER_BYTES_MAX; then the context has the error. */
 int reply_memory_count(redisContext *context, size_t n, size_t *unfinished);
 
 void reply_memory_deinit(struct reply_memory *replies);

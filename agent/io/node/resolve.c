@@ -16,8 +16,7 @@
 
 #include "io/loop/loop.h"
 
-/* What the thread works on. It belongs to both sides, and goes with the one that leaves last: getaddrinfo()
- * can't be stopped. */
+/* Shared by both threads, and freed by the last one, since getaddrinfo() can't be cancelled. */
 struct question {
     _Atomic int owners;
     int done_fd;
@@ -33,7 +32,7 @@ struct resolve {
     void *userdata;
 };
 
-static void question_leave(struct question *question) {
+static void question_unref(struct question *question) {
     if (atomic_fetch_sub(&question->owners, 1) > 1)
         return;
     (void) close(question->done_fd);
@@ -53,8 +52,8 @@ static void *ask(void *userdata) {
     if (found)
         freeaddrinfo(found);
     ssize_t n = write(question->done_fd, &one, sizeof(one));
-    (void) n; /* an eventfd takes a first 1 */
-    question_leave(question);
+    (void) n; /* an eventfd accepts a first 1 */
+    question_unref(question);
     return NULL;
 }
 
@@ -130,7 +129,7 @@ struct resolve *resolve_free(struct resolve *resolve) {
     if (!resolve)
         return NULL;
     sd_event_source_disable_unref(resolve->source);
-    question_leave(resolve->question);
+    question_unref(resolve->question);
     free(resolve);
     return NULL;
 }

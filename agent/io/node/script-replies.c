@@ -21,12 +21,12 @@ static struct vote refused_vote(const char *text, size_t length) {
     return (struct vote){.kind = VOTE_REFUSED, .text = text, .text_length = length};
 }
 
-static struct vote strange_vote(void) {
-    static const char strange[] = "answered what our script does not say";
-    return refused_vote(strange, sizeof(strange) - 1);
+static struct vote unexpected_vote(void) {
+    static const char text[] = "sent an answer that the script does not have";
+    return refused_vote(text, sizeof(text) - 1);
 }
 
-/* {type, value, ttl} of what stands under a key. */
+/* {type, value, ttl} of a key. */
 static bool describes_key(const redisReply *reply) {
     return reply->elements >= 3 && reply->element[0]->type == REDIS_REPLY_STRING &&
            reply->element[1]->type == REDIS_REPLY_STRING && reply->element[2]->type == REDIS_REPLY_INTEGER;
@@ -43,14 +43,14 @@ static struct vote acquire_vote(const redisReply *answer) {
     if (answer->type == REDIS_REPLY_INTEGER && answer->integer == 1)
         return (struct vote){.kind = VOTE_YES, .token_verdict = TOKEN_ACCEPTED};
     if (answer->type != REDIS_REPLY_ARRAY)
-        return strange_vote();
+        return unexpected_vote();
     if (answer->elements == 2 && answer->element[0]->type == REDIS_REPLY_INTEGER &&
         answer->element[1]->type == REDIS_REPLY_INTEGER)
         return (struct vote){.kind = VOTE_YES,
                              .token_verdict = token_verdict_of(answer->element[0]),
                              .token = reply_number_token(answer->element[1])};
     if (answer->elements != 3 || !describes_key(answer))
-        return strange_vote();
+        return unexpected_vote();
     return foreign_vote(answer->element[0], answer->element[1], answer->element[2]);
 }
 
@@ -58,7 +58,7 @@ static struct vote acquire_vote(const redisReply *answer) {
 static struct vote raise_vote(const redisReply *reply) {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
         reply->element[0]->type != REDIS_REPLY_INTEGER || reply->element[2]->type != REDIS_REPLY_INTEGER)
-        return strange_vote();
+        return unexpected_vote();
     if (reply->element[0]->integer == 1)
         return (struct vote){.kind = VOTE_YES};
     if (reply->element[0]->integer == -2)
@@ -72,7 +72,7 @@ static struct vote raise_vote(const redisReply *reply) {
 static struct vote look_answer(const redisReply *reply) {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 || !describes_key(reply) ||
         reply->element[3]->type != REDIS_REPLY_INTEGER)
-        return strange_vote();
+        return unexpected_vote();
     if (strcmp(reply->element[0]->str, "none") == 0)
         return (struct vote){.kind = VOTE_FREE};
     struct vote vote = foreign_vote(reply->element[0], reply->element[1], reply->element[2]);
@@ -80,26 +80,26 @@ static struct vote look_answer(const redisReply *reply) {
     return vote;
 }
 
-/* `missing`: what it means that there was no key. */
+/* `missing`: the vote for a missing key. */
 static struct vote extend_vote(const redisReply *answer, enum vote_kind missing) {
     if (answer->type == REDIS_REPLY_STRING)
         return refused_vote(answer->str, (size_t) answer->len);
     if (answer->type != REDIS_REPLY_INTEGER)
-        return strange_vote();
+        return unexpected_vote();
     if (answer->integer == 1)
         return (struct vote){.kind = VOTE_YES};
     return (struct vote){
         .kind = answer->integer == 2 ? missing : VOTE_FOREIGN, .text = "", .ttl_left_ms = -1};
 }
 
-/* Deleted, or not ours any more: gone in both cases. */
+/* Deleted, or another's key: released in both cases. */
 static struct vote release_vote(const redisReply *answer) {
     return (struct vote){.kind = VOTE_YES,
                          .heard = answer->type == REDIS_REPLY_INTEGER && answer->integer > 1};
 }
 
-/* Taken, with the token; extended; deleted without anybody to tell: of all names of the call. The usual
- * answer is short. */
+/* The usual answer is short: all names of the call were acquired with their tokens, extended, or deleted
+ * without a subscriber. */
 static bool says_all_well(enum operation operation, const redisReply *reply) {
     if (reply->type != REDIS_REPLY_ARRAY)
         return false;
@@ -124,7 +124,7 @@ struct vote script_replies_vote(enum operation operation, uint32_t count, const 
         if (says_all_well(operation, reply))
             return (struct vote){.kind = VOTE_YES, .token_verdict = TOKEN_ACCEPTED};
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + count)
-            return strange_vote();
+            return unexpected_vote();
         if (operation == OPERATION_ACQUIRE)
             return acquire_vote(reply->element[1 + index]);
         return extend_vote(reply->element[1 + index],
@@ -133,7 +133,7 @@ struct vote script_replies_vote(enum operation operation, uint32_t count, const 
         if (says_all_well(operation, reply))
             return (struct vote){.kind = VOTE_YES};
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count)
-            return strange_vote();
+            return unexpected_vote();
         return release_vote(reply->element[index]);
     case OPERATION_RAISE:
         return raise_vote(reply);
@@ -141,10 +141,10 @@ struct vote script_replies_vote(enum operation operation, uint32_t count, const 
         return look_answer(reply);
     case OPERATION_REFRESH:
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
-            return strange_vote();
+            return unexpected_vote();
         return extend_vote(reply->element[0], VOTE_REPAIRED);
     }
-    return strange_vote();
+    return unexpected_vote();
 }
 
 int64_t script_replies_time_us(enum operation operation, const redisReply *reply) {

@@ -1,4 +1,4 @@
-/* What the nodes' scripts answer, as votes. */
+/* The answers of the scripts on leases, as votes. */
 #pragma once
 
 #include <stdint.h>
@@ -7,10 +7,10 @@
 
 #include "core/event.h"
 
-/* The vote on the name at place `index` of a call with `count` names. `reply` NULL: it was cut off. Texts
- * are the reply's. */
+/* The vote on the name at place `index` of a call with `count` names. `reply` NULL: cut off. Texts point
+ * into the reply. */
 struct vote script_replies_vote(enum operation operation, uint32_t count, const redisReply *reply,
                                 uint32_t index);
 
-/* What the node's clock said; negative when the answer does not tell. */
+/* The node's TIME in microseconds; negative when the answer has none. */
 int64_t script_replies_time_us(enum operation operation, const redisReply *reply);

@@ -6,12 +6,12 @@
 
 #include "core/limits.h"
 
-/* The value of "field:value" in INFO's text, cut to fit; "" when it is not there. */
-static void info_field(const char *info, const char *field, char *ret, size_t size) {
+/* The value of "field:value" in INFO's text, cut to fit; "" without the field. */
+static void info_field(const char *text, const char *field, char *ret, size_t size) {
     size_t length = strlen(field);
 
     ret[0] = '\0';
-    for (const char *line = info; line; line = strchr(line, '\n')) {
+    for (const char *line = text; line; line = strchr(line, '\n')) {
         if (*line == '\n')
             line++;
         if (strncmp(line, field, length) == 0 && line[length] == ':') {
@@ -21,14 +21,14 @@ static void info_field(const char *info, const char *field, char *ret, size_t si
     }
 }
 
-static uint64_t info_number(const char *info, const char *field) {
-    char text[24];
+static uint64_t info_number(const char *text, const char *field) {
+    char number[24];
 
-    info_field(info, field, text, sizeof(text));
-    return strtoull(text, NULL, 10);
+    info_field(text, field, number, sizeof(number));
+    return strtoull(number, NULL, 10);
 }
 
-/* From 7.2 on the offset also counts what goes to the append-only file. */
+/* From 7.2 on the offset also counts writes to the append-only file. */
 static bool offset_is_of_replicas(const char *version, bool aof_enabled) {
     char *end;
     unsigned long major = strtoul(version, &end, 10), minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
@@ -36,68 +36,68 @@ static bool offset_is_of_replicas(const char *version, bool aof_enabled) {
     return !aof_enabled || major < 7 || (major == 7 && minor < 2);
 }
 
-static bool is_replicated(const struct server_info *facts, const char *info) {
+static bool is_replicated(const struct server_info *info, const char *text) {
     /* The backlog comes with the first replica and stays, for an hour at least. */
-    return info_number(info, "connected_slaves") != 0 || info_number(info, "repl_backlog_active") != 0 ||
-           (info_number(info, "master_repl_offset") != 0 &&
-            offset_is_of_replicas(facts->version, facts->aof_enabled));
+    return info_number(text, "connected_slaves") != 0 || info_number(text, "repl_backlog_active") != 0 ||
+           (info_number(text, "master_repl_offset") != 0 &&
+            offset_is_of_replicas(info->version, info->aof_enabled));
 }
 
-void server_info_read(struct server_info *facts, const char *info) {
-    const struct server_info before = *facts;
+void server_info_read(struct server_info *info, const char *text) {
+    const struct server_info before = *info;
     char status[8], status_of_saving[8];
 
-    info_field(info, "run_id", facts->run_id, sizeof(facts->run_id));
-    info_field(info, "redis_version", facts->version, sizeof(facts->version));
-    info_field(info, "redis_mode", facts->mode, sizeof(facts->mode));
-    info_field(info, "role", facts->role, sizeof(facts->role));
-    info_field(info, "maxmemory_policy", facts->eviction_policy, sizeof(facts->eviction_policy));
-    info_field(info, "master_replid2", facts->former_replid, sizeof(facts->former_replid));
-    info_field(info, "aof_last_write_status", status, sizeof(status));
-    uint64_t limit = info_number(info, "maxmemory");
-    facts->full = limit > 0 &&
-                  info_number(info, "used_memory") > limit + info_number(info, "mem_not_counted_for_evict");
-    info_field(info, "rdb_last_bgsave_status", status_of_saving, sizeof(status_of_saving));
-    facts->saving_fails = strcmp(status_of_saving, "err") == 0;
-    facts->evicted_keys = info_number(info, "evicted_keys");
-    facts->aof_enabled = info_number(info, "aof_enabled") == 1;
-    facts->aof_failing = facts->aof_enabled && strcmp(status, "err") == 0;
-    facts->aof_rewritten = info_number(info, "aof_rewrites") != 0 ||
-                           info_number(info, "aof_rewrite_in_progress") != 0 ||
-                           info_number(info, "aof_rewrite_scheduled") != 0;
-    facts->loading = info_number(info, "loading") == 1;
-    facts->replicated =
-        is_replicated(facts, info) || (before.replicated && strcmp(before.run_id, facts->run_id) == 0);
+    info_field(text, "run_id", info->run_id, sizeof(info->run_id));
+    info_field(text, "redis_version", info->version, sizeof(info->version));
+    info_field(text, "redis_mode", info->mode, sizeof(info->mode));
+    info_field(text, "role", info->role, sizeof(info->role));
+    info_field(text, "maxmemory_policy", info->eviction_policy, sizeof(info->eviction_policy));
+    info_field(text, "master_replid2", info->former_replid, sizeof(info->former_replid));
+    info_field(text, "aof_last_write_status", status, sizeof(status));
+    uint64_t limit = info_number(text, "maxmemory");
+    info->full = limit > 0 &&
+                 info_number(text, "used_memory") > limit + info_number(text, "mem_not_counted_for_evict");
+    info_field(text, "rdb_last_bgsave_status", status_of_saving, sizeof(status_of_saving));
+    info->saving_fails = strcmp(status_of_saving, "err") == 0;
+    info->evicted_keys = info_number(text, "evicted_keys");
+    info->aof_enabled = info_number(text, "aof_enabled") == 1;
+    info->aof_failing = info->aof_enabled && strcmp(status, "err") == 0;
+    info->aof_rewritten = info_number(text, "aof_rewrites") != 0 ||
+                          info_number(text, "aof_rewrite_in_progress") != 0 ||
+                          info_number(text, "aof_rewrite_scheduled") != 0;
+    info->loading = info_number(text, "loading") == 1;
+    info->replicated =
+        is_replicated(info, text) || (before.replicated && strcmp(before.run_id, info->run_id) == 0);
 }
 
-static bool is_master(const struct server_info *facts) {
-    return strcmp(facts->role, "master") == 0;
+static bool is_master(const struct server_info *info) {
+    return strcmp(info->role, "master") == 0;
 }
 
-/* A full server is not among these: it refuses new keys by itself, and still extends what is held. */
-const char *server_info_trouble(const struct server_info *facts) {
-    if (strcmp(facts->mode, "sentinel") == 0)
+/* Not for a full server: it rejects new keys by itself, and still extends leases. */
+const char *server_info_trouble(const struct server_info *info) {
+    if (strcmp(info->mode, "sentinel") == 0)
         return "is a sentinel: give the address of a master";
-    if (strcmp(facts->mode, "cluster") == 0)
+    if (strcmp(info->mode, "cluster") == 0)
         return "is a cluster node: Redlock wants independent masters";
-    if (!is_master(facts))
+    if (!is_master(info))
         return "is a replica: Redlock wants independent masters";
-    if (facts->loading)
+    if (info->loading)
         return "is loading its data";
-    if (facts->eviction_policy[0] != '\0' && strcmp(facts->eviction_policy, "noeviction") != 0)
+    if (info->eviction_policy[0] != '\0' && strcmp(info->eviction_policy, "noeviction") != 0)
         return "may evict keys: its maxmemory-policy must be noeviction";
-    if (facts->aof_failing)
+    if (info->aof_failing)
         return "takes no writes: it can't write its append-only file";
     return NULL;
 }
 
-const char *server_info_refusal(const struct server_info *facts, bool *ret_sure) {
-    *ret_sure = facts->full || !facts->saving_fails;
-    return facts->full ? "is full: it refuses new leases, and extends those that are held" : NULL;
+const char *server_info_refusal(const struct server_info *info, bool *ret_sure) {
+    *ret_sure = info->full || !info->saving_fails;
+    return info->full ? "is full: it refuses new leases, and extends those that are held" : NULL;
 }
 
-/* Zeroes: this process was never a replica. A promotion leaves the id of what it had replicated, and tells
- * even of one that began and ended between two looks. */
+/* A promotion leaves the id of the replicated data set, even if the server was a replica only between two
+ * inspections. Zeroes: never a replica. */
 static bool was_promoted(const struct server_info *before, const struct server_info *after) {
     return strcmp(before->former_replid, after->former_replid) != 0 &&
            strspn(after->former_replid, "0") != strlen(after->former_replid);
@@ -106,7 +106,7 @@ static bool was_promoted(const struct server_info *before, const struct server_i
 const char *server_info_loss(const struct server_info *before, const struct server_info *after) {
     if (before->run_id[0] == '\0' || strcmp(before->run_id, after->run_id) != 0)
         return NULL;
-    /* CONFIG RESETSTAT may have taken the count back to nothing meanwhile. */
+    /* CONFIG RESETSTAT may have reset the count meanwhile. */
     if (after->evicted_keys != before->evicted_keys && after->evicted_keys != 0)
         return "has evicted keys: its maxmemory-policy must be noeviction";
     if ((!is_master(before) && is_master(after)) || was_promoted(before, after))
@@ -114,15 +114,15 @@ const char *server_info_loss(const struct server_info *before, const struct serv
     return NULL;
 }
 
-bool server_info_durable(const struct server_info *facts) {
-    return !server_info_trouble(facts) && facts->aof_enabled && facts->fsync_always && !facts->replicated &&
-           facts->evicted_keys == 0 && strspn(facts->former_replid, "0") == strlen(facts->former_replid);
+bool server_info_durable(const struct server_info *info) {
+    return !server_info_trouble(info) && info->aof_enabled && info->fsync_always && !info->replicated &&
+           info->evicted_keys == 0 && strspn(info->former_replid, "0") == strlen(info->former_replid);
 }
 
-bool server_info_of_file(const struct server_info *facts) {
-    bool loads_file = facts->loading && facts->appends && is_master(facts);
+bool server_info_of_file(const struct server_info *info) {
+    bool loads_file = info->loading && info->appends && is_master(info);
 
-    return facts->fsync_always && !facts->aof_rewritten && (facts->aof_enabled || loads_file);
+    return info->fsync_always && !info->aof_rewritten && (info->aof_enabled || loads_file);
 }
 
 bool server_info_appends(const char *const texts[], size_t n) {

@@ -1,4 +1,4 @@
-/* What a Redis server says of itself: INFO's text taken apart, and judged. */
+/* A server's INFO, parsed, and whether such a server may vote. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,44 +11,43 @@ struct server_info {
     char mode[16];
     char role[16];
     char eviction_policy[32];
-    char former_replid[48]; /* of the data set it had as a replica, before it was promoted; zeroes: never */
+    char former_replid[48]; /* its data set's id as a replica, before a promotion; zeroes: never a replica */
     uint64_t evicted_keys;
     bool aof_enabled;
     bool aof_failing;
-    bool aof_rewritten; /* since the process began, or soon */
+    bool aof_rewritten; /* since the process began, or about to be */
     bool loading;
-    bool full, saving_fails;    /* it refuses new keys; it may do so */
-    bool replicated;            /* another server has, or may have, its data */
-    bool appends, fsync_always; /* not of INFO: CONFIG says so */
+    bool full, saving_fails;    /* rejects new keys; may reject them */
+    bool replicated;            /* another server has or had its data */
+    bool appends, fsync_always; /* from CONFIG, not INFO */
 };
 
-/* `facts` has those of the last look, or zeroes. */
-void server_info_read(struct server_info *facts, const char *info);
+/* `info` has the values of the last inspection, or zeroes; `text` is INFO's. */
+void server_info_read(struct server_info *info, const char *text);
 
-/* What keeps this server from voting, or NULL. It may end while the server runs. */
-const char *server_info_trouble(const struct server_info *facts);
+/* Why this server must not vote, or NULL. The reason may end while the server runs. */
+const char *server_info_trouble(const struct server_info *info);
 
-/* Why it takes no new keys although it votes on those that it has, or NULL; `ret_sure` false: if it has
- * refused one, it still may. */
-const char *server_info_refusal(const struct server_info *facts, bool *ret_sure);
+/* Why the server rejects new keys although it extends others, or NULL. *ret_sure false: a server that
+ * rejected a key may still do so. */
+const char *server_info_refusal(const struct server_info *info, bool *ret_sure);
 
-/* How the process has lost keys between the two, although its epoch key may stand; or NULL. Another process
- * is another matter: its epoch tells. */
+/* How the process lost keys between the two although its epoch key may survive, or NULL. NULL also for
+ * another process, which the epoch key does not name. */
 const char *server_info_loss(const struct server_info *before, const struct server_info *after);
 
-/* Whether all that the process has answered to is on its disk, and nowhere else: then one that comes up with
- * these data remembers all. */
-bool server_info_durable(const struct server_info *facts);
+/* Whether all acknowledged writes are on this server's disk and nowhere else: then a successor with these
+ * data knows all of them. */
+bool server_info_durable(const struct server_info *info);
 
-/* Whether nothing speaks against the process having begun with its append-only file, of which each write is
- * on the disk before it is answered. INFO calls that file off as long as a server loads it, and CONFIG does
- * not; a file that is switched on later is rewritten first (by Redis 8 when it has loaded a snapshot). */
-bool server_info_of_file(const struct server_info *facts);
+/* Whether the process may have begun with its append-only file, each write of which was on the disk before
+ * the answer. While a server loads that file, INFO reports it as off, and CONFIG as on; a file switched on
+ * later is rewritten first (by Redis 8 after a snapshot was loaded). */
+bool server_info_of_file(const struct server_info *info);
 
-/* Whether what CONFIG GET has answered, n names and values in turn, says that there is an append-only file.
- */
+/* Whether CONFIG GET's answer, n names and values in turn, has an append-only file. */
 bool server_info_appends(const char *const texts[], size_t n);
 
-/* Whether what CONFIG GET has answered, n names and values in turn, says that each write is on the disk
- * before it is answered, also while the append-only file is being rewritten. */
+/* Whether by the same answer each write is on the disk before its answer, also during a rewrite of the
+ * append-only file. */
 bool server_info_fsync_always(const char *const texts[], size_t n);

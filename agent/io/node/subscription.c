@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "io/loop/clock.h"
 #include "io/loop/log.h"
+#include "io/node/channel-list.h"
 #include "io/node/handshake.h"
 #include "io/loop/loop.h"
 #include "io/node/key-names.h"
@@ -23,7 +24,7 @@
 
 enum {
     GREETING_TIMEOUT_MS = 2000,
-    ALIVE_MS = 5000, /* between two questions; an answer may take as long */
+    PING_MS = 5000, /* between pings; an answer may take as long */
     BACKOFF_MS_MIN = 20,
     BACKOFF_MS_MAX = 5000,
     STABLE_MS = 5000,
@@ -33,16 +34,10 @@ enum {
     ADDRESS_BYTES = 64,
 };
 
-/* What is asked at first, one after the other; the answers come in that order. */
+/* The first commands of a connection; the answers come in this order. */
 enum step { STEP_AUTH, STEP_CONFIG, STEP_ALIVE, STEP_KEYSPACE };
 
 enum stage { CLOSED, BACKING_OFF, CONNECTING, GREETING, UP };
-
-/* The channels of one command in the making. */
-struct channels {
-    char *bytes;
-    size_t used, room, count;
-};
 
 struct subscription {
     struct poller_target target;
@@ -51,38 +46,33 @@ struct subscription {
     unsigned node;
     struct subscription_callbacks callbacks;
     void *userdata;
-    sd_event_source
-        *timer;      /* the end of connecting, greeting or backing off; when to ask whether it lives */
-    struct tls *tls; /* NULL until the first connection that wants it */
+    sd_event_source *timer; /* the end of connecting, greeting or backing off; when to ping */
+    struct tls *tls;        /* NULL until the first connection that wants it */
     struct random random;
 
     enum stage stage;
     redisContext *context; /* from CONNECTING on */
     struct reply_memory replies;
-    size_t unfinished; /* bytes of the answer that has not come whole */
+    size_t unfinished; /* bytes of the incomplete answer */
     bool polls_write;
-    bool answered; /* the server has said anything */
-    bool asked;    /* whether it lives */
+    bool answered; /* the server has, on this connection */
+    bool pinged;   /* the answer is awaited */
     bool may_keyspace, may_config;
-    bool keyspace; /* its notifications are joined too */
+    bool keyspace; /* subscribes to keyspace notifications too */
     enum step steps[STEPS_MAX];
     unsigned n_steps, steps_done;
-    struct channels joins, keyspace_joins, leaves, keyspace_leaves;
+    struct channel_list joins, keyspace_joins, leaves, keyspace_leaves;
     char keyspace_prefix[32];
     char address[ADDRESS_BYTES];
-    char told[REASON_BYTES]; /* the last trouble that the log has; "" when there is none */
+    char logged[REASON_BYTES]; /* the last trouble logged; "" when there is none */
     int64_t backoff_ms;
     instant_ns up_ns;
 };
 
 static void set_timer_ms(struct subscription *subscription, int64_t ms) {
-    /* Can only fail for want of memory; then nothing would ever time out again. */
+    /* Fails only without memory; then nothing would ever time out again. */
     if (loop_set_timer(subscription->timer, clock_now_ns() + ms * NS_PER_MS) < 0)
         abort();
-}
-
-static void forget_channels(struct channels *channels) {
-    channels->used = channels->count = 0;
 }
 
 static void drop_context(struct subscription *subscription) {
@@ -95,20 +85,20 @@ static void drop_context(struct subscription *subscription) {
         redisFree(subscription->context);
         subscription->context = NULL;
     }
-    forget_channels(&subscription->joins);
-    forget_channels(&subscription->keyspace_joins);
-    forget_channels(&subscription->leaves);
-    forget_channels(&subscription->keyspace_leaves);
+    channel_list_clear(&subscription->joins);
+    channel_list_clear(&subscription->keyspace_joins);
+    channel_list_clear(&subscription->leaves);
+    channel_list_clear(&subscription->keyspace_leaves);
 }
 
-/* Whoever waits polls meanwhile. */
+/* Reconnects later; waiters poll meanwhile. */
 static void fail(struct subscription *subscription, const char *reason) {
     bool was_up = subscription->stage == UP;
 
-    if (!was_up && strcmp(subscription->told, reason) != 0) {
-        log_notice("node %s: its releases are not heard, so those that wait poll it: %s",
+    if (!was_up && strcmp(subscription->logged, reason) != 0) {
+        log_notice("node %s: no subscription to releases, so waiters poll it: %s",
                    subscription->config_node->name, reason);
-        (void) snprintf(subscription->told, sizeof(subscription->told), "%s", reason);
+        (void) snprintf(subscription->logged, sizeof(subscription->logged), "%s", reason);
     }
     drop_context(subscription);
     if (was_up && clock_now_ns() - subscription->up_ns > STABLE_MS * NS_PER_MS)
@@ -124,43 +114,19 @@ static void fail(struct subscription *subscription, const char *reason) {
 
 /* --- writing --- */
 
-static void put(struct channels *channels, const char *bytes, size_t length) {
-    if (channels->used + length > channels->room) {
-        size_t room = channels->room ? channels->room : 256;
-        while (room < channels->used + length)
-            room *= 2;
-        channels->bytes = realloc(channels->bytes, room);
-        if (!channels->bytes)
-            abort();
-        channels->room = room;
-    }
-    memcpy(channels->bytes + channels->used, bytes, length);
-    channels->used += length;
-}
-
-static void put_channel(struct channels *channels, const char *prefix, const char *key, size_t length) {
-    char head[32];
-    int head_length = snprintf(head, sizeof(head), "$%zu\r\n", strlen(prefix) + length);
-
-    put(channels, head, (size_t) head_length);
-    put(channels, prefix, strlen(prefix));
-    put(channels, key, length);
-    put(channels, "\r\n", 2);
-    channels->count++;
-}
-
-static void append_channels(struct subscription *subscription, const char *command,
-                            struct channels *channels) {
+/* Queues the command for these channels, if there are any. */
+static void append_command(struct subscription *subscription, const char *command,
+                           struct channel_list *channels) {
     char head[64];
 
     if (channels->count == 0)
         return;
     int length = snprintf(head, sizeof(head), "*%zu\r\n$%zu\r\n%s\r\n", 1 + channels->count, strlen(command),
                           command);
-    /* Fails only for want of memory: then the connection has an error, which the next write shows. */
+    /* Fails only without memory: then the connection has an error, which the next write reports. */
     (void) redisAppendFormattedCommand(subscription->context, head, (size_t) length);
     (void) redisAppendFormattedCommand(subscription->context, channels->bytes, channels->used);
-    forget_channels(channels);
+    channel_list_clear(channels);
 }
 
 static void poll_write(struct subscription *subscription, bool wanted) {
@@ -177,33 +143,33 @@ void subscription_flush(struct subscription *subscription) {
 
     if (subscription->stage != UP && subscription->stage != GREETING)
         return;
-    append_channels(subscription, "UNSUBSCRIBE", &subscription->leaves);
-    append_channels(subscription, "UNSUBSCRIBE", &subscription->keyspace_leaves);
-    append_channels(subscription, "SUBSCRIBE", &subscription->keyspace_joins);
-    append_channels(subscription, "SUBSCRIBE", &subscription->joins);
+    append_command(subscription, "UNSUBSCRIBE", &subscription->leaves);
+    append_command(subscription, "UNSUBSCRIBE", &subscription->keyspace_leaves);
+    append_command(subscription, "SUBSCRIBE", &subscription->keyspace_joins);
+    append_command(subscription, "SUBSCRIBE", &subscription->joins);
     if (redisBufferWrite(subscription->context, &done) != REDIS_OK) {
         fail(subscription, subscription->context->errstr);
         return;
     }
-    /* Until the server has spoken, a TLS handshake may be under way, which goes on with what it says. */
+    /* Until the server answers, a TLS handshake may be under way, which continues with its bytes. */
     poll_write(subscription, !done && (!subscription->config_node->tls || subscription->answered));
 }
 
 void subscription_join(struct subscription *subscription, const char *key, size_t length) {
     if (subscription->stage != UP)
         return;
-    /* The other one's answer comes last, and stands for both. */
+    /* The release channel is confirmed last, and confirms both. */
     if (subscription->keyspace)
-        put_channel(&subscription->keyspace_joins, subscription->keyspace_prefix, key, length);
-    put_channel(&subscription->joins, RELEASE_CHANNEL, key, length);
+        channel_list_add(&subscription->keyspace_joins, subscription->keyspace_prefix, key, length);
+    channel_list_add(&subscription->joins, RELEASE_CHANNEL, key, length);
 }
 
 void subscription_leave(struct subscription *subscription, const char *key, size_t length) {
     if (subscription->stage != UP)
         return;
     if (subscription->keyspace)
-        put_channel(&subscription->keyspace_leaves, subscription->keyspace_prefix, key, length);
-    put_channel(&subscription->leaves, RELEASE_CHANNEL, key, length);
+        channel_list_add(&subscription->keyspace_leaves, subscription->keyspace_prefix, key, length);
+    channel_list_add(&subscription->leaves, RELEASE_CHANNEL, key, length);
 }
 
 /* --- greeting --- */
@@ -214,7 +180,7 @@ static void ask(struct subscription *subscription, enum step step, int result) {
     subscription->steps[subscription->n_steps++] = step;
 }
 
-static void ask_alive(struct subscription *subscription) {
+static void ping(struct subscription *subscription) {
     if (redisAppendCommand(subscription->context, "SUBSCRIBE %s", ALIVE_CHANNEL) != REDIS_OK)
         abort();
 }
@@ -237,23 +203,23 @@ static void greet(struct subscription *subscription) {
     if (subscription->may_keyspace && subscription->may_config)
         ask(subscription, STEP_CONFIG, redisAppendCommand(context, "CONFIG GET notify-keyspace-events"));
     ask(subscription, STEP_ALIVE, REDIS_OK);
-    ask_alive(subscription);
+    ping(subscription);
     if (subscription->may_keyspace)
         ask(subscription, STEP_KEYSPACE,
             redisAppendCommand(context, "SUBSCRIBE %s%s", subscription->keyspace_prefix, ALIVE_CHANNEL));
     subscription_flush(subscription);
 }
 
-/* Of keys that are deleted, or that expire; "" when it sends none. */
+/* Whether CONFIG's answer includes notifications of keys that are deleted or expire. */
 static bool sends_notifications(const redisReply *reply) {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
         reply->element[1]->type != REDIS_REPLY_STRING)
-        return true; /* not told: it may */
+        return true; /* unknown: it may */
     const char *kinds = reply->element[1]->str;
     return strchr(kinds, 'K') && strpbrk(kinds, "Agx");
 }
 
-static void greeted(struct subscription *subscription, const redisReply *reply) {
+static void on_greeting_reply(struct subscription *subscription, const redisReply *reply) {
     bool refused = reply->type == REDIS_REPLY_ERROR;
 
     switch (subscription->steps[subscription->steps_done++]) {
@@ -274,12 +240,12 @@ static void greeted(struct subscription *subscription, const redisReply *reply) 
     if (subscription->steps_done < subscription->n_steps)
         return;
     subscription->stage = UP;
-    subscription->asked = false;
+    subscription->pinged = false;
     subscription->up_ns = clock_now_ns();
-    set_timer_ms(subscription, ALIVE_MS);
-    if (subscription->told[0] != '\0')
-        log_notice("node %s: its releases are heard again", subscription->config_node->name);
-    subscription->told[0] = '\0';
+    set_timer_ms(subscription, PING_MS);
+    if (subscription->logged[0] != '\0')
+        log_notice("node %s: subscribed to releases again", subscription->config_node->name);
+    subscription->logged[0] = '\0';
     subscription->callbacks.on_up(subscription->userdata, subscription->node);
 }
 
@@ -292,8 +258,8 @@ static bool begins(const redisReply *reply, const char *prefix, size_t *ret_leng
     return bytes_begin_with(reply->str, (size_t) reply->len, prefix, length);
 }
 
-/* What a keyspace notification says that ends a lock. */
-static bool is_end(const char *event) {
+/* Whether this keyspace event means that the lock is gone. */
+static bool ends_lock(const char *event) {
     static const char *const ends[] = {"del", "expired", "evicted", "rename_from", "move_from"};
 
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
@@ -309,7 +275,7 @@ static void on_message(struct subscription *subscription, const redisReply *chan
     if (payload->type != REDIS_REPLY_STRING)
         return;
     if (begins(channel, RELEASE_CHANNEL, &prefix) ||
-        (begins(channel, subscription->keyspace_prefix, &prefix) && is_end(payload->str)))
+        (begins(channel, subscription->keyspace_prefix, &prefix) && ends_lock(payload->str)))
         subscription->callbacks.on_freed(subscription->userdata, subscription->node, channel->str + prefix,
                                          (size_t) channel->len - prefix);
 }
@@ -318,7 +284,7 @@ static void on_reply(struct subscription *subscription, const redisReply *reply)
     size_t prefix;
 
     if (subscription->stage == GREETING) {
-        greeted(subscription, reply);
+        on_greeting_reply(subscription, reply);
         return;
     }
     if (reply->type == REDIS_REPLY_ERROR) {
@@ -336,11 +302,11 @@ static void on_reply(struct subscription *subscription, const redisReply *reply)
             subscription->callbacks.on_joined(subscription->userdata, subscription->node,
                                               channel->str + prefix, (size_t) channel->len - prefix);
         else if (strcmp(channel->str, ALIVE_CHANNEL) == 0)
-            subscription->asked = false;
+            subscription->pinged = false;
     }
 }
 
-/* TLS may have taken more from the socket than one read gives, and nothing would tell of the rest. */
+/* TLS may hold more than one read returns, and epoll would not report the rest. */
 static bool read_all(struct subscription *subscription) {
     redisReader *reader = subscription->context->reader;
 
@@ -450,13 +416,13 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
         fail(subscription, "no answer within 2 s");
         break;
     case UP:
-        if (subscription->asked) {
+        if (subscription->pinged) {
             fail(subscription, "stopped answering");
             break;
         }
-        subscription->asked = true;
-        set_timer_ms(subscription, ALIVE_MS);
-        ask_alive(subscription);
+        subscription->pinged = true;
+        set_timer_ms(subscription, PING_MS);
+        ping(subscription);
         subscription_flush(subscription);
         break;
     }
@@ -500,10 +466,10 @@ struct subscription *subscription_free(struct subscription *subscription) {
         return NULL;
     drop_context(subscription);
     reply_memory_deinit(&subscription->replies);
-    free(subscription->joins.bytes);
-    free(subscription->keyspace_joins.bytes);
-    free(subscription->leaves.bytes);
-    free(subscription->keyspace_leaves.bytes);
+    channel_list_deinit(&subscription->joins);
+    channel_list_deinit(&subscription->keyspace_joins);
+    channel_list_deinit(&subscription->leaves);
+    channel_list_deinit(&subscription->keyspace_leaves);
     tls_free(subscription->tls);
     sd_event_source_disable_unref(subscription->timer);
     free(subscription);

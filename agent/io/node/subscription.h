@@ -1,11 +1,10 @@
-/* One keeper's connection to one node for messages, beside the one for commands: in RESP2 a connection that
- * is subscribed can do nothing else. It stands only while somebody waits, connects anew with back-off, and
- * asks for a channel of its own from time to time, so that one that is dead shows.
+/* A keeper's connection to a node for messages, beside the one for commands: in RESP2 a subscribed
+ * connection can do nothing else. It is open only while a name is listened for, reconnects with back-off,
+ * and detects a dead server by subscribing to a channel of its own every few seconds.
  *
- * Built on hiredis' contexts and reader, without its asynchronous half: that one keeps books on channels of
- * its own, which in 0.14 are wrong when a channel is left and joined again, and takes no other command in
- * between. Writing is deferred to subscription_flush(), as in redis.h. Its server is the one that the other
- * connection has found. */
+ * Uses hiredis' contexts and reader, but not its asynchronous half, whose table of channels is wrong in 0.14
+ * when a channel is left and joined again. Writing is deferred to subscription_flush(), as in redis.h. The
+ * connection goes to the same server as that for commands. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,16 +19,16 @@ struct redis;
 struct subscription;
 
 struct subscription_callbacks {
-    /* It stands, with no key joined. Or no more, and every key is left. */
+    /* Connected, without any subscription. Or disconnected, and every subscription has ended. */
     void (*on_up)(void *userdata, unsigned node);
     void (*on_down)(void *userdata, unsigned node);
-    /* From now on the node tells when this key is gone; now it does. Keys are as on the node, and may be
-     * none that was asked for. */
+    /* The node confirmed the subscription to this key; it published that the key is gone. Keys are as on the
+     * node; a key may be one that was not asked for. */
     void (*on_joined)(void *userdata, unsigned node, const char *key, size_t length);
     void (*on_freed)(void *userdata, unsigned node, const char *key, size_t length);
 };
 
-/* Without a connection. `poller` and `config_node` must outlive it. 0 or a negative errno. */
+/* Closed at first. `poller` and `config_node` must outlive it. 0 or a negative errno. */
 int subscription_new(sd_event *event, struct poller *poller, const struct config_node *config_node,
                      unsigned node, const struct subscription_callbacks *callbacks, void *userdata,
                      struct subscription **ret);
@@ -37,8 +36,8 @@ int subscription_new(sd_event *event, struct poller *poller, const struct config
 /* NULL is fine. Returns NULL. */
 struct subscription *subscription_free(struct subscription *subscription);
 
-/* Connects soon, to the server of `redis`, which is ready and lets its user subscribe; nothing happens when
- * that is so already. */
+/* Connects to the server of `redis`, which is ready and permits its user to subscribe. Nothing happens when
+ * it is open already. */
 void subscription_open(struct subscription *subscription, const struct redis *redis);
 
 /* Closes at once, without on_down(). */
@@ -46,10 +45,10 @@ void subscription_close(struct subscription *subscription);
 
 bool subscription_is_up(const struct subscription *subscription);
 
-/* Queues the key; nothing happens when it is not up. */
+/* Queues the key; nothing happens while disconnected. */
 void subscription_join(struct subscription *subscription, const char *key, size_t length);
 void subscription_leave(struct subscription *subscription, const char *key, size_t length);
 
-/* Sends what is queued, in one write as far as the socket takes it: what is left before what is joined. May
+/* Sends what is queued, in one write as far as the socket takes bytes: UNSUBSCRIBE before SUBSCRIBE. May
  * call on_down(). */
 void subscription_flush(struct subscription *subscription);

@@ -1,4 +1,4 @@
-/* In place of tls.c where hiredis has no TLS. */
+/* Replaces tls.c where hiredis has no TLS. */
 #include <errno.h>
 #include <stdio.h>
 

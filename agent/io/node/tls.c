@@ -17,7 +17,7 @@
 
 enum { FILES = 3, REASON_BYTES = 160 };
 
-/* Tells one state of the files from another. */
+/* Changes when a file changes. */
 struct stamp {
     struct {
         ino_t inode;
@@ -28,15 +28,15 @@ struct stamp {
 struct tls {
     const struct config_node *node;
     SSL_CTX *settings;
-    struct stamp stamp; /* of the files as they were loaded, or tried, last */
-    SSL *connection;    /* hiredis' own, and gone with its connection */
+    struct stamp stamp; /* of the files at the last attempt to load them */
+    SSL *connection;    /* owned by hiredis, and freed with the connection */
 };
 
 bool tls_built_in(void) {
     return true;
 }
 
-/* What OpenSSL found first, in a few words. */
+/* OpenSSL's first error, in words. */
 static const char *found(void) {
     unsigned long error = ERR_peek_error();
     const char *words =
@@ -60,7 +60,7 @@ static void take_stamp(const struct config_node *node, struct stamp *ret) {
     }
 }
 
-/* There is nobody to ask for the pass phrase of a key. */
+/* A daemon has no terminal to ask for the pass phrase of a key. */
 static int no_pass_phrase(char *buffer, int size, int writing, void *userdata) {
     (void) buffer;
     (void) size;
@@ -69,7 +69,7 @@ static int no_pass_phrase(char *buffer, int size, int writing, void *userdata) {
     return -1;
 }
 
-/* The option whose file is wrong; NULL if all is well. */
+/* The option whose file is wrong, or NULL. */
 static const char *load_files(SSL_CTX *settings, const struct config_node *node) {
     if (node->tls_ca ? SSL_CTX_load_verify_locations(settings, node->tls_ca, NULL) != 1
                      : SSL_CTX_set_default_verify_paths(settings) != 1)
@@ -132,7 +132,7 @@ struct tls *tls_free(struct tls *tls) {
     return NULL;
 }
 
-/* Certificates are renewed while we run. */
+/* Certificates are renewed while the agent runs. */
 static void renew(struct tls *tls) {
     char reason[REASON_BYTES];
     const char *option;
@@ -144,8 +144,8 @@ static void renew(struct tls *tls) {
         return;
     tls->stamp = stamp;
     if (load(tls->node, &option, reason, sizeof(reason), &settings) < 0) {
-        log_warning("node %s: %s has changed, %s: what was loaded before is used on", tls->node->name,
-                    option, reason);
+        log_warning("node %s: %s has changed, %s: the former file stays in use", tls->node->name, option,
+                    reason);
         return;
     }
     SSL_CTX_free(tls->settings);
@@ -154,7 +154,7 @@ static void renew(struct tls *tls) {
 
 /* --- a connection --- */
 
-/* Whom the certificate must name. */
+/* The name that the certificate must have. */
 static const char *peer_name(const struct config_node *node) {
     return node->tls_name ? node->tls_name : node->host;
 }
@@ -188,7 +188,7 @@ int tls_begin(struct tls *tls, struct redisContext *context, char *reason, size_
     return -EPROTO;
 }
 
-/* What its alert, or what came instead of TLS, means for the configuration. */
+/* The configuration's error behind an alert, or behind bytes that are no TLS. */
 static void explain_error(char *reason, size_t size) {
     unsigned long error = ERR_peek_error();
 
@@ -214,18 +214,18 @@ static void explain_error(char *reason, size_t size) {
     }
 }
 
-/* The end of a connection is none of TLS: others say it better. */
-static bool is_about_tls(unsigned long error) {
+/* Whether the error is one of TLS, not just the end of the connection. */
+static bool is_tls_error(unsigned long error) {
     return error != 0 && !ERR_SYSTEM_ERROR(error) &&
            ERR_GET_REASON(error) != SSL_R_UNEXPECTED_EOF_WHILE_READING;
 }
 
-/* A server that refuses us says why, and closes at once: what we were still writing fails, before its alert
- * is read. */
+/* A server that rejects the handshake sends an alert and closes: a write may fail before the alert is read.
+ */
 static void read_last_alert(SSL *connection) {
     char byte;
 
-    if (!is_about_tls(ERR_peek_error())) {
+    if (!is_tls_error(ERR_peek_error())) {
         ERR_clear_error();
         (void) SSL_read(connection, &byte, 1);
     }
@@ -239,7 +239,7 @@ bool tls_explain(struct tls *tls, char *reason, size_t size) {
         return false;
     read_last_alert(connection);
     long verdict = SSL_get_verify_result(connection);
-    bool tells = verdict != X509_V_OK || is_about_tls(ERR_peek_error());
+    bool is_tls = verdict != X509_V_OK || is_tls_error(ERR_peek_error());
     if (verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH)
         (void) snprintf(reason, size, "its certificate is not for \"%s\": see tls_name",
                         peer_name(tls->node));
@@ -247,8 +247,8 @@ bool tls_explain(struct tls *tls, char *reason, size_t size) {
         (void) snprintf(reason, size, "its certificate is not trusted (%s)%s",
                         X509_verify_cert_error_string(verdict),
                         verdict == X509_V_ERR_CERT_HAS_EXPIRED ? "" : ": see tls_ca");
-    else if (tells)
+    else if (is_tls)
         explain_error(reason, size);
     ERR_clear_error();
-    return tells;
+    return is_tls;
 }

@@ -1,9 +1,9 @@
-/* TLS on the way to one node: whom we trust (the CA), who we are (a certificate with its key), and whose
- * name the server must show. hiredis_ssl does the work beneath the commands; where the build has none,
- * tls-none.c stands here, and the configuration says that it can't be had.
+/* TLS for the connections to one node: the CA, the client certificate with its key, and the name that the
+ * server's certificate must have. Uses hiredis_ssl; a build without it has tls-none.c, and the configuration
+ * rejects the options.
  *
- * A struct tls belongs to one thread, and to the connections of one node, one after the other. Nothing in
- * here waits: the handshake goes on as the socket allows, with the first commands behind it. */
+ * A struct tls belongs to one thread, and to the successive connections of one owner. Nothing here blocks:
+ * the handshake proceeds with the socket, and the first commands follow. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,20 +14,20 @@
 struct redisContext;
 struct tls;
 
-/* Whether this build can do it. */
+/* Whether this build has TLS. */
 bool tls_built_in(void);
 
-/* Loads the node's files. 0, or -EINVAL with the option that is wrong and why. */
+/* Loads the node's files. 0, or -EINVAL with the wrong option and the reason. */
 int tls_new(const struct config_node *node, const char **ret_option, char *reason, size_t size,
             struct tls **ret);
 
 /* NULL is fine. Returns NULL. */
 struct tls *tls_free(struct tls *tls);
 
-/* Begins the handshake on a connection that stands. Files that have changed are loaded again; if they are
- * wrong now, what was loaded before goes on, with a warning. 0, or a negative errno with the reason. */
+/* Begins the handshake on a connection. Files that changed are loaded again; if they are wrong, the former
+ * ones stay in use, with a warning. 0, or a negative errno with the reason. */
 int tls_begin(struct tls *tls, struct redisContext *context, char *reason, size_t size);
 
-/* In the disconnect callback: whether TLS is why it ended, and the reason. To be called at each end, since
- * it also clears what OpenSSL keeps for the thread and would take for the next connection's. */
+/* In the disconnect callback: whether TLS ended the connection, and the reason. Call at each end: this also
+ * clears the thread's error queue of OpenSSL, which the next connection would see. */
 bool tls_explain(struct tls *tls, char *reason, size_t size);

@@ -1,0 +1,89 @@
+#include "io/node/node-log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "io/loop/clock.h"
+#include "local/reply.h"
+
+void node_log_init(struct node_log *log, const char *const *node_names, bool is_first) {
+    *log = (struct node_log){
+        .node_names = node_names,
+        .is_first = is_first,
+        .foreign_values = {.kind = "leases with another client's value under their keys",
+                           .level = LOG_LEVEL_WARNING},
+        .losses = {.kind = "leases that were lost", .level = LOG_LEVEL_WARNING},
+    };
+}
+
+/* The first keeper logs for all, each trouble once: a node that is down for a week is tried all the time.
+ * But only one keeper may see that a clock was set: the others then miss the epoch. */
+static void log_state(struct node_log *log, const struct report *report) {
+    const char *name = log->node_names[report->node];
+    char *logged = log->trouble[report->node];
+    char text[NODE_TROUBLE_BYTES];
+
+    (void) snprintf(text, sizeof(text), "%.*s", (int) report->text_length, report->text);
+    if (report->standing == NODE_STATE_PROBING)
+        return;
+    if (report->standing == NODE_STATE_VOTING) {
+        if (text[0] == '\0')
+            logged[0] = '\0';
+        if (log->is_first && text[0] == '\0')
+            log_notice("node %s: voting", name);
+        else if (log->is_first)
+            log_warning("node %s: %s", name, text);
+    } else if (log->is_first || report->stepped) {
+        if (strcmp(logged, text) != 0)
+            log_warning("node %s: does not vote: %s", name, text);
+        (void) strcpy(logged, text);
+    }
+}
+
+/* Any program that shares a node can cause this line, for each lease. */
+static void log_foreign_value(struct node_log *log, const struct report *report) {
+    char name[4 * NAME_BYTES_MAX + 1];
+
+    (void) bytes_escape(report->text, report->text_length, name, sizeof(name));
+    log_limit_write(&log->foreign_values, clock_now_ns(),
+                    "lease %s: node %s has another client's value under its key, so the node does not count "
+                    "for it: find the program that writes there",
+                    name, log->node_names[report->node]);
+}
+
+static void log_loss(struct node_log *log, const struct report *report) {
+    char name[4 * NAME_BYTES_MAX + 1];
+
+    (void) bytes_escape(report->text, report->text_length, name, sizeof(name));
+    log_limit_write(&log->losses, clock_now_ns(), "lease %s: lost: %s", name,
+                    reply_reason_word(report->reason));
+}
+
+void node_log_report(struct node_log *log, const struct report *report) {
+    if (report->kind == REPORT_NODE)
+        log_state(log, report);
+    else if (report->kind == REPORT_FOREIGN)
+        log_foreign_value(log, report);
+    else if (report->kind == REPORT_LOST)
+        log_loss(log, report);
+}
+
+void node_log_missing_rights(struct node_log *log, unsigned node, const char *missing) {
+    if (log->is_first && !log->lacks_rights[node])
+        log_notice("node %s: does not wake waiters, which poll instead: its user lacks %s",
+                   log->node_names[node], missing);
+    log->lacks_rights[node] = true;
+}
+
+void node_log_difference(struct node_log *log, const char *difference) {
+    if (!log->is_first || difference[0] == '\0' || strcmp(log->difference, difference) == 0)
+        return;
+    (void) snprintf(log->difference, sizeof(log->difference), "%s", difference);
+    log_warning("agents of these nodes are configured differently: %s", difference);
+}
+
+void node_log_settle(struct node_log *log) {
+    (void) log_limit_settle(&log->foreign_values, clock_now_ns());
+    (void) log_limit_settle(&log->losses, clock_now_ns());
+}
