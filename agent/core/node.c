@@ -135,6 +135,7 @@ static void node_wait_for_renewal(struct node *node, instant_ns now_ns) {
 
     node->mark++;
     node->marked_ns = now_ns;
+    node->renewing = !node->hurry;
     node->hurry = true;
     node->marking = false;
     node_note_trouble(node, inheriting, sizeof(inheriting) - 1);
@@ -303,6 +304,8 @@ void node_probed(struct node *node, const struct probe *probe, const struct node
     bool was_blessing = node->blessing, was_amending = node->amending;
 
     node->probing = node->blessing = node->amending = false;
+    if (node->renewing) /* another agent may have renewed it first, even one of another fleet */
+        node->renewing = node->hurry = false;
     node->probe_ns = now_ns + PROBE_MS * NS_PER_MS;
     node->amend_ns = was_amending ? node->probe_ns : INSTANT_LONG_AGO;
     if (probe->error) {
@@ -339,6 +342,7 @@ void node_hurry(struct node *node, const struct node_terms *terms, instant_ns no
     if (!node->ready || (node->trust == NODE_TRUSTED && node->known_ms <= terms->max_ttl_ms))
         return;
     node->hurry = true;
+    node->renewing = false;
     if (node->stepped)
         node->stepped_until_ns = node->probe_ns = now_ns;
 }

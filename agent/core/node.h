@@ -65,6 +65,7 @@ struct node {
     bool blessing;  /* it is a blessing */
     bool amending;  /* it is an amendment */
     bool hurry;     /* it may be blessed without waiting, as long as the mark stands; or its epoch changed */
+    bool renewing;  /* only because its blessing is to be renewed: no operator's word */
     bool foreign;   /* the last epoch that was seen is another fleet's, also if it is lost meanwhile */
     bool blessed;   /* its epoch names its process, whether that counts for us or not */
     bool epoch_known;       /* generation and blessed_floor_us are those of an epoch that we have seen */

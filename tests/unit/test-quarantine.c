@@ -506,6 +506,21 @@ static void test_foreign_forgets(void) {
     is_int(shard_askable(&harness.shard), 7, "then all vote");
 }
 
+/* Its data is all there, and agents of both fleets are about to renew its blessing: another one is first. */
+static void test_foreign_is_renewed(void) {
+    const struct probe heir = {.heir = true};
+
+    shard_harness_begin(3);
+    node_trust_gone(&harness.shard, 0, NODE_STATE_FAILED, "gone", harness.now_ns);
+    node_trust_ready(&harness.shard, 0, harness.now_ns);
+    probed(0, heir);
+    is_int(harness.blessings[0], 1, "a node that restarted with its data is blessed at once");
+    probed(0, of_others());
+    pass_ms(1100);
+    is_int(harness.amendments[0], 0, "rule 10: which takes no node over from another fleet");
+    ok(!votes(1), "it bars the others, as before");
+}
+
 static void test_foreign_is_not_read(void) {
     shard_harness_begin(3);
     forgets(0);
@@ -581,6 +596,7 @@ int main(void) {
     test_longer_lease_below_proposal();
     test_foreign();
     test_foreign_forgets();
+    test_foreign_is_renewed();
     test_foreign_is_not_read();
     test_rival();
     test_elsewhere();
