@@ -39,7 +39,7 @@ _redlock() {
         mapfile -t COMPREPLY < <(compgen -W "$(redlock nodes 2>/dev/null | awk 'NR > 1 && /^[^ ]/ { print $1 }')" -- "$current")
         return
         ;;
-    -w | --wait | --timeout | --id | --fence | --lease | -t | --ttl | -E | --conflict-exit-code | --grace | --linger | --pause | --unit | --data | --max-hold | -c | --command | --exec-leader | --exec-follower)
+    -w | --wait | --timeout | --id | --fence | --lease | -t | --ttl | -E | --conflict-exit-code | --grace | --linger | --pause | --unit | --data | --max-hold | --min-hold | -c | --command | --exec-leader | --exec-follower)
         return
         ;;
     esac
@@ -47,7 +47,7 @@ _redlock() {
     case $command in
     '') options="run acquire release hold status nodes leases leader watch check help --socket --help --version" ;;
     run)
-        options="--nonblock --wait --ttl --conflict-exit-code --grace --data --max-hold --linger --close --quiet --verbose --command --help --"
+        options="--nonblock --wait --ttl --conflict-exit-code --grace --data --max-hold --min-hold --linger --close --quiet --verbose --command --help --"
         ;;
     acquire) options="--for --nonblock --wait --ttl --conflict-exit-code --data --signal --quiet --help" ;;
     release) options="--id --fence --help" ;;

@@ -28,6 +28,7 @@ static const struct {
     {"HEARTBEAT", offsetof(struct redlock_options, heartbeat_ms)},
     {"MAXHOLD", offsetof(struct redlock_options, max_hold_ms)},
     {"LINGER", offsetof(struct redlock_options, linger_ms)},
+    {"COOLDOWN", offsetof(struct redlock_options, cooldown_ms)},
 };
 
 void request_compose(struct request_acquire *request, const char *name,

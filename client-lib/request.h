@@ -8,7 +8,7 @@
 #include "resp.h"
 
 enum {
-    REQUEST_NUMBERS = 5,                                 /* options that are numbers */
+    REQUEST_NUMBERS = 6,                                 /* options that are numbers */
     REQUEST_ITEMS_MAX = 2 + 2 * REQUEST_NUMBERS + 2 + 2, /* ACQUIRE name, numbers, DATA, RESUMABLE ASYNC */
     REQUEST_NUMBER_BYTES = 24,
 };

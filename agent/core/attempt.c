@@ -162,6 +162,8 @@ void attempt_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) 
         return;
     lease_table_enter(shard, lease, LEASE_ACQUIRING);
     lease->started_ns = now_ns;
+    if (lease->terms.cooldown_ms > 0)
+        lease->cooldown_until_ns = now_ns + (int64_t) lease->terms.cooldown_ms * NS_PER_MS;
     retry_begin_attempt(lease);
     lease->seen = shared_string_unref(&shard->texts, lease->seen);
     lease->seen_ttl_ms = -1;

@@ -39,11 +39,12 @@ struct command {
     uint16_t spare_tokens; /* contend: to be reserved with the grant's, for hand-offs */
     uint64_t request;      /* the front's number for it; never 0, for a request's lease never used twice */
     struct lease_terms terms; /* contend, resume; query: its node time-out, and whether a token is wanted */
-    instant_ns hold_until_ns; /* resume, hand over: the same as an instant; INSTANT_NEVER: no bound */
-    instant_ns beat_ns;       /* beat: when it was; 0: now */
-    int64_t pause_ns;         /* contend: before the first attempt */
-    int64_t token;            /* resume, hand over: the lease's, as its holder has it; contend: the
-                               * largest that the front knows of the name */
+    instant_ns cooldown_until_ns; /* resume, release: the keys stay until then; 0: no cooldown */
+    instant_ns hold_until_ns;     /* resume, hand over: the same as an instant; INSTANT_NEVER: no bound */
+    instant_ns beat_ns;           /* beat: when it was; 0: now */
+    int64_t pause_ns;             /* contend: before the first attempt */
+    int64_t token;                /* resume, hand over: the lease's, as its holder has it; contend: the
+                                   * largest that the front knows of the name */
     uint8_t secret[SECRET_BYTES]; /* resume, hand over: the random part of the lease's value */
     const char *text;
 };
@@ -103,8 +104,9 @@ struct report {
     uint16_t text_length;
     uint64_t request;
     instant_ns deadline_ns;
-    int64_t token;      /* granted, looked: the fencing token; 0: none */
-    int64_t token_last; /* granted: up to this one they are reserved */
+    instant_ns cooldown_until_ns; /* granted: the keys live until then at least; 0: no cooldown */
+    int64_t token;                /* granted, looked: the fencing token; 0: none */
+    int64_t token_last;           /* granted: up to this one they are reserved */
     int64_t validity_ms;
     const char *text;
 };

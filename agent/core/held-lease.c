@@ -21,6 +21,7 @@ static void report_granted(struct shard *shard, const struct lease *lease, int64
     shard_report(shard, &(struct report){.kind = REPORT_GRANTED,
                                          .request = lease->request,
                                          .deadline_ns = lease->deadline_ns,
+                                         .cooldown_until_ns = lease->cooldown_until_ns,
                                          .token = lease->token,
                                          .token_last = last,
                                          .text = (const char *) lease->secret,
@@ -43,7 +44,16 @@ void held_lease_begin(struct shard *shard, struct lease *lease, int64_t last, in
 
 /* --- the end --- */
 
+void held_lease_cool_down(struct shard *shard, struct lease *lease, instant_ns until_ns) {
+    shard_report_lease(shard, lease, REPORT_RELEASED);
+    lease_table_detach(shard, lease);
+    lease_table_enter(shard, lease, LEASE_LOST);
+    lease_table_set_due(shard, lease, until_ns);
+}
+
 void held_lease_lose(struct shard *shard, struct lease *lease, enum reason reason, instant_ns now_ns) {
+    instant_ns keep_until_ns = instant_max(lease->deadline_ns, lease->cooldown_until_ns);
+
     shard->counters.losses++;
     if (lease->request != 0)
         shard_report(shard, &(struct report){.kind = REPORT_LOST,
@@ -53,12 +63,12 @@ void held_lease_lose(struct shard *shard, struct lease *lease, enum reason reaso
                                              .text = lease->text->bytes,
                                              .text_length = lease->text->head_length});
     lease_table_detach(shard, lease);
-    if (now_ns >= lease->deadline_ns) {
+    if (now_ns >= keep_until_ns) {
         release_begin(shard, lease, now_ns);
         return;
     }
     lease_table_enter(shard, lease, LEASE_LOST);
-    lease_table_set_due(shard, lease, lease->deadline_ns);
+    lease_table_set_due(shard, lease, keep_until_ns);
 }
 
 static void expire(struct shard *shard, struct lease *lease, instant_ns now_ns) {

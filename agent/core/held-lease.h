@@ -15,7 +15,10 @@ void held_lease_begin(struct shard *shard, struct lease *lease, int64_t last_tok
 /* Sends an extension. */
 void held_lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
-/* The lease is over for its holder. Its keys are deleted when its deadline has passed. */
+/* The holder has released the lease. Its keys are deleted at `until_ns`: the end of its cooldown. */
+void held_lease_cool_down(struct shard *shard, struct lease *lease, instant_ns until_ns);
+
+/* The lease is over for its holder. Its keys are deleted when its deadline and its cooldown have passed. */
 void held_lease_lose(struct shard *shard, struct lease *lease, enum reason reason, instant_ns now_ns);
 
 void held_lease_vote(struct shard *shard, struct lease *lease, instant_ns now_ns);

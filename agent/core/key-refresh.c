@@ -29,7 +29,7 @@ void key_refresh_begin(struct shard *shard, struct lease *lease, const struct co
     memcpy(lease->former_secret, lease->secret, sizeof(lease->former_secret));
     memcpy(lease->secret, command->secret, sizeof(lease->secret));
     lease->stale = lease->maybe;
-    lease->former_gone_ns = validity_key_gone_ns(now_ns, lease->terms.ttl_ms);
+    lease->former_gone_ns = validity_key_gone_ns(now_ns, lease_state_key_ttl_ms(lease, now_ns));
     /* The outstanding answers are about the former value: the nodes are asked again. */
     lease->under_way = lease->undecided = false;
     quorum_begin(&lease->round, 0);

@@ -16,7 +16,7 @@ enum lease_state {
     LEASE_RAISING,   /* a majority has the key, but not yet the fencing token */
     LEASE_RESUMING,  /* being resumed, or between two tries to resume */
     LEASE_HELD,      /* from here on past attempts */
-    LEASE_LOST,      /* lost before its deadline, until which its keys stay */
+    LEASE_LOST,      /* over for its holder; its keys stay until the deadline, or the end of the cooldown */
     LEASE_RELEASING, /* its keys are being deleted */
 };
 
@@ -62,6 +62,7 @@ struct lease {
         instant_ns hold_until_ns; /* held */
         instant_ns held_back_ns;  /* waiting, and held back: since then */
     };
+    instant_ns cooldown_until_ns; /* keys that are set or extended live until then; 0: no cooldown */
     /* What attempts need, and what is needed past them, share memory: lease_state_is_past_attempts() tells
      * which is valid. The change happens once, when the lease is granted or ends. */
     union {
@@ -105,6 +106,13 @@ static inline bool lease_state_is_past_attempts(const struct lease *lease) {
 
 static inline int64_t lease_state_ttl_ns(const struct lease *lease) {
     return (int64_t) lease->terms.ttl_ms * NS_PER_MS;
+}
+
+/* The ttl of keys that are set or extended now. */
+static inline uint32_t lease_state_key_ttl_ms(const struct lease *lease, instant_ns now_ns) {
+    int64_t left_ms = (lease->cooldown_until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+
+    return left_ms > lease->terms.ttl_ms ? (uint32_t) left_ms : lease->terms.ttl_ms;
 }
 
 static inline int64_t lease_state_node_timeout_ns(const struct lease *lease) {

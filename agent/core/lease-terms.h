@@ -12,12 +12,14 @@ struct lease_terms {
     uint32_t heartbeat_ms;    /* BEATs come at least this often; 0: none expected */
     uint32_t linger_ms;       /* extended this long after the session's end; for the front alone */
     uint32_t max_hold_ms;     /* 0: no bound */
+    uint32_t cooldown_ms;     /* the name stays taken this long after the attempt that acquires it */
     uint8_t fencing; /* truth: the grant gets a token. A byte, as a ledger may have any value here */
 };
 
-/* True if the keeper treats a lease of the one as a lease of the other: then it may be handed off. */
+/* True if the keeper treats a lease of the one as a lease of the other: then it may be handed off. A lease
+ * with a cooldown never is. */
 static inline bool lease_terms_match(const struct lease_terms *one, const struct lease_terms *other) {
     return one->ttl_ms == other->ttl_ms && one->node_timeout_ms == other->node_timeout_ms &&
            one->heartbeat_ms == other->heartbeat_ms && one->max_hold_ms == other->max_hold_ms &&
-           one->fencing == other->fencing;
+           one->fencing == other->fencing && one->cooldown_ms == 0 && other->cooldown_ms == 0;
 }

@@ -40,7 +40,7 @@ void lease_resume(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     resume_settle(shard, lease, resume_begin(shard, lease, now_ns), now_ns);
 }
 
-void lease_release(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+void lease_release(struct shard *shard, struct lease *lease, instant_ns keep_until_ns, instant_ns now_ns) {
     switch ((enum lease_state) lease->state) {
     case LEASE_WAITING:
         shard_report_lease(shard, lease, REPORT_RELEASED);
@@ -48,11 +48,19 @@ void lease_release(struct shard *shard, struct lease *lease, instant_ns now_ns) 
         break;
     case LEASE_HELD:
         shard->counters.releases++;
-        release_begin(shard, lease, now_ns);
+        if (now_ns < keep_until_ns)
+            held_lease_cool_down(shard, lease, keep_until_ns);
+        else
+            release_begin(shard, lease, now_ns);
+        break;
+    case LEASE_RESUMING:
+        if (now_ns < keep_until_ns)
+            lease_forget(shard, lease, now_ns); /* its keys, of either value, live as long */
+        else
+            release_begin(shard, lease, now_ns);
         break;
     case LEASE_ACQUIRING:
     case LEASE_RAISING:
-    case LEASE_RESUMING:
         release_begin(shard, lease, now_ns);
         break;
     case LEASE_RELEASING:
@@ -66,7 +74,7 @@ void lease_release(struct shard *shard, struct lease *lease, instant_ns now_ns) 
 
 void lease_forget(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     if (lease->state != LEASE_RESUMING && lease->state != LEASE_HELD) {
-        lease_release(shard, lease, now_ns);
+        lease_release(shard, lease, 0, now_ns);
         return;
     }
     shard_report_lease(shard, lease, REPORT_RELEASED);
@@ -75,7 +83,7 @@ void lease_forget(struct shard *shard, struct lease *lease, instant_ns now_ns) {
 
 void lease_abandon(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     if (lease->state != LEASE_HELD)
-        lease_release(shard, lease, now_ns); /* no client knows that it is held */
+        lease_release(shard, lease, 0, now_ns); /* no client knows that it is held */
     else
         held_lease_abandon(shard, lease);
 }

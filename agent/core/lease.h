@@ -8,6 +8,12 @@
  * waiting, acquiring, raising: core/attempt.h; resuming: core/resume.h; held: core/held-lease.h; releasing:
  * core/release.h.
  *
+ * A lease with a *cooldown* keeps its name taken for that time, also after it was released or lost. The
+ * cooldown counts from the attempt that acquired the lease, as validity does, and every key that is set or
+ * extended lives at least until its end. So the end of the agent changes nothing, and this agent deletes the
+ * keys no sooner. Only the keys of failed attempts, and of grants that no client knows of, are deleted at
+ * once.
+ *
  * A lock value has one life. A failed attempt leaves its value to an undo record, a lease in `releasing`
  * without a request, and the request goes on with a fresh value. So a reply can count for its own attempt
  * only, and a key that may have been set is owed a release until that is confirmed, or the key has expired.
@@ -24,8 +30,9 @@ void lease_begin(struct shard *shard, struct lease *lease, int64_t pause_ns, ins
 /* Begins to resume the lease. Its `deadline_ns` has no meaning yet. */
 void lease_resume(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
-/* The holder releases, or the request is withdrawn. */
-void lease_release(struct shard *shard, struct lease *lease, instant_ns now_ns);
+/* The holder releases, or the request is withdrawn. The keys of a lease that is held, or being resumed, stay
+ * until `keep_until_ns`. */
+void lease_release(struct shard *shard, struct lease *lease, instant_ns keep_until_ns, instant_ns now_ns);
 
 /* The request is over before its client knew that the lease is held: the keys are left to their ttl. */
 void lease_forget(struct shard *shard, struct lease *lease, instant_ns now_ns);

@@ -58,7 +58,8 @@ static void send_again(struct shard *shard, struct lease *lease, instant_ns now_
 }
 
 void release_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    instant_ns gone_ns = validity_key_gone_ns(lease->started_ns, lease->terms.ttl_ms);
+    instant_ns gone_ns =
+        validity_key_gone_ns(lease->started_ns, lease_state_key_ttl_ms(lease, lease->started_ns));
 
     shard_report_lease(shard, lease, REPORT_RELEASED);
     lease_table_detach(shard, lease);
@@ -124,6 +125,7 @@ void release_undo(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     memcpy(undo->secret, lease->secret, sizeof(undo->secret));
     undo->terms = lease->terms;
     undo->started_ns = lease->started_ns;
+    undo->cooldown_until_ns = lease->cooldown_until_ns;
     undo->maybe = lease->maybe;
     lease->maybe = 0;
     release_begin(shard, undo, now_ns);

@@ -35,7 +35,7 @@ void send_more(struct shard *shard, struct lease *lease, enum operation operatio
         .orphan = lease->orphan,
         .nodes = nodes,
         .quiet = lease->quiet,
-        .ttl_ms = lease->terms.ttl_ms,
+        .ttl_ms = lease_state_key_ttl_ms(lease, now_ns),
         .ticket = ticket_of(lease_table_slot(shard, lease), lease->serial),
         .secret = lease->secret,
         .text = lease->text,

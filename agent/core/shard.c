@@ -106,7 +106,8 @@ static void begin_lease(struct shard *shard, const struct command *command, inst
         return;
     }
     memcpy(lease->secret, command->secret, sizeof(lease->secret));
-    node_trust_outgrow(shard, command->terms.ttl_ms);
+    lease->cooldown_until_ns = command->cooldown_until_ns;
+    node_trust_outgrow(shard, lease_state_key_ttl_ms(lease, now_ns));
     lease->hold_until_ns = command->hold_until_ns;
     lease->token = command->token; /* the client's word: only the holder relies on it */
     lease_resume(shard, lease, now_ns);
@@ -136,7 +137,7 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
         if (lease && command->kind == COMMAND_FORGET)
             lease_forget(shard, lease, now_ns);
         else if (lease)
-            lease_release(shard, lease, now_ns);
+            lease_release(shard, lease, command->cooldown_until_ns, now_ns);
         else
             shard_report(shard, &(struct report){.kind = REPORT_RELEASED, .request = command->request});
         return;

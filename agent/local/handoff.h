@@ -15,7 +15,8 @@
  * less means that an extension is overdue, though it has not failed yet: the next request is better off with
  * an acquisition. The same holds for a lease near its holder's max_hold. A lease at risk, or whose session
  * the agent closed (no extensions), is not handed off. The next request must have the same terms
- * (lease_terms_match), as the keys have the first one's ttl. A request to resume wants another lease.
+ * (lease_terms_match), as the keys have the first one's ttl. A lease with a cooldown is not handed off, and
+ * a request that wants a cooldown gets no hand-off. A request to resume wants another lease.
  *
  * Tokens. With the acquisition's token T the nodes have accepted a block (core/token.h): each hand-off takes
  * the next of it. A later acquisition gets a larger token than the whole block, and there is none while the

@@ -16,6 +16,7 @@ const struct option lease_command_options[LEASE_COMMAND_OPTIONS] = {
     [LEASE_COMMAND_HEARTBEAT] = {"HEARTBEAT", OPTION_MILLISECONDS, TTL_MS_MIN, WAIT_MS_MAX},
     [LEASE_COMMAND_MAX_HOLD] = {"MAXHOLD", OPTION_MILLISECONDS, TTL_MS_MIN, WAIT_MS_MAX},
     [LEASE_COMMAND_LINGER] = {"LINGER", OPTION_MILLISECONDS, 0, OPTION_MAX_TTL},
+    [LEASE_COMMAND_COOLDOWN] = {"COOLDOWN", OPTION_MILLISECONDS, 0, OPTION_MAX_TTL},
     [LEASE_COMMAND_DATA] = {"DATA", OPTION_BYTES, 0, 0},
     [LEASE_COMMAND_RESUMABLE] = {"RESUMABLE", OPTION_FLAG, 0, 0},
     [LEASE_COMMAND_ASYNC] = {"ASYNC", OPTION_FLAG, 0, 0},
@@ -33,6 +34,7 @@ static struct lease_terms terms_of(const struct policy *policy, const struct pol
         .heartbeat_ms = (uint32_t) options[LEASE_COMMAND_HEARTBEAT].ms,
         .linger_ms = (uint32_t) options[LEASE_COMMAND_LINGER].ms,
         .max_hold_ms = (uint32_t) policy_hold_ms(limits->max_hold_ms, options[LEASE_COMMAND_MAX_HOLD].ms),
+        .cooldown_ms = (uint32_t) options[LEASE_COMMAND_COOLDOWN].ms,
         .fencing = limits->fencing,
     };
 }

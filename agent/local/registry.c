@@ -238,8 +238,10 @@ static void granted(struct registry *registry, struct request *request, const st
     request_note_holder(registry, request->name);
     request->restore = RESTORE_NONE;
     request->token = report->token;
+    request->cooldown_until_ns = report->cooldown_until_ns;
     request->tenure = (struct handoff_tenure){.acquired_ns = now_ns,
-                                              .secret = request->from_queue && registry->sink.secret};
+                                              .secret = request->from_queue && registry->sink.secret &&
+                                                        request->cooldown_until_ns == 0};
     request->name->token_last = report->token_last;
     if (request->tenure.secret)
         outcome.text = conceal(registry, request, report);

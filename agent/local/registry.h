@@ -11,6 +11,9 @@
  * A lease may linger when its session ends without a release: it is extended for that time, so that what its
  * holder has started can be stopped before the next holder has the name.
  *
+ * A lease with a cooldown keeps its name taken for that time after its grant, and is never handed off: the
+ * keeper leaves its keys until then (core/lease.h). The requests behind it contend meanwhile.
+ *
  * A grant that its client does not read (the process is stopped or hangs) is withdrawn: after GRANT_READ_MS,
  * or the ttl if that is shorter, the lease is no longer extended. The next request gets the name at the
  * deadline, not before: the client may read the grant at any moment, and considers it valid until then.
@@ -91,9 +94,10 @@ struct registry_ask {
     struct lease_terms terms;
     bool async;
     bool resumable;
-    const uint8_t *resume;    /* random part of the lock value to resume; NULL: to acquire */
-    instant_ns hold_until_ns; /* of the resumed lease */
-    int64_t token;            /* of the resumed lease */
+    const uint8_t *resume;        /* random part of the lock value to resume; NULL: to acquire */
+    instant_ns hold_until_ns;     /* of the resumed lease */
+    instant_ns cooldown_until_ns; /* of the resumed lease; 0: no cooldown */
+    int64_t token;                /* of the resumed lease */
     pid_t pid;
     uid_t uid;
     struct deadline_page *page; /* shows the deadline; NULL: none. Outlives the session's requests */

@@ -119,6 +119,7 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
         .wait_until_ns = INSTANT_NEVER,
         .read_until_ns = INSTANT_NEVER,
         .hold_until_ns = ask->resume ? ask->hold_until_ns : INSTANT_NEVER,
+        .cooldown_until_ns = ask->cooldown_until_ns,
         .token = ask->resume ? ask->token : 0,
     };
     list_init(&request->session_link);
@@ -189,7 +190,8 @@ static void take_handle(struct registry *registry, struct request *request) {
 void request_command_simple(struct registry *registry, struct request *request, uint64_t hash,
                             enum command_kind kind) {
     take_handle(registry, request);
-    const struct command command = {.kind = kind, .request = request->handle};
+    const struct command command = {
+        .kind = kind, .request = request->handle, .cooldown_until_ns = request->cooldown_until_ns};
     registry->sink.command(registry->sink.userdata, hash, &command);
 }
 
@@ -241,6 +243,7 @@ static struct command command_to_resume(struct registry *registry, struct reques
     struct command command = request_command(registry, request, COMMAND_RESUME, text);
 
     command.hold_until_ns = request->hold_until_ns;
+    command.cooldown_until_ns = request->cooldown_until_ns;
     command.token = request->token;
     memcpy(command.secret, secret, sizeof(command.secret));
     return command;

@@ -79,6 +79,7 @@ struct request {
     };
     instant_ns deadline_ns;
     instant_ns hold_until_ns;        /* INSTANT_NEVER: no bound */
+    instant_ns cooldown_until_ns;    /* held, or resumed: the name stays taken until then; 0: no cooldown */
     instant_ns read_until_ns;        /* held: its client must have read the grant; INSTANT_NEVER: it has */
     instant_ns *ledger_deadline_ns;  /* the deadline's copy in the ledger, or NULL */
     int64_t token;                   /* fencing token of a held or resumed lease; 0: none */

@@ -13,8 +13,10 @@ static bool terms_are_allowed(const struct call *call, int64_t max_hold_ms, stru
 
     if (token->terms.ttl_ms < TTL_MS_MIN || token->terms.ttl_ms > policy->max_ttl_ms ||
         (token->terms.heartbeat_ms != 0 && token->terms.heartbeat_ms < TTL_MS_MIN) ||
-        token->terms.linger_ms > policy->max_ttl_ms) {
-        reply_error(call->session, "BADARG", "the lease's ttl, heartbeat or linger is not allowed here");
+        token->terms.linger_ms > policy->max_ttl_ms ||
+        token->cooldown_until_ns > instant_add(call->now_ns, (int64_t) policy->max_ttl_ms * NS_PER_MS)) {
+        reply_error(call->session, "BADARG",
+                    "the lease's ttl, heartbeat, linger or cooldown is not allowed here");
         return false;
     }
     if (max_hold_ms > 0)
@@ -63,6 +65,7 @@ void resume_command(const struct call *call) {
         .resumable = true,
         .resume = token.value,
         .hold_until_ns = token.hold_until_ns,
+        .cooldown_until_ns = token.cooldown_until_ns,
         .token = token.token,
         .pid = session->pid,
         .uid = session->uid,

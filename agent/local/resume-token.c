@@ -8,13 +8,14 @@
 #include "base/hash.h"
 #include "base/hex.h"
 #include "core/lock-value.h"
+#include "local/request.h"
 
 /* "1-" value "-" ttl "-" heartbeat "-" end "-" token "-" data "-" sum: the version; numbers in hexadecimal,
- * bytes as pairs of digits. Version 2 has "-" linger behind the token. Leases without a linger have version
- * 1, which earlier agents accept. */
+ * bytes as pairs of digits. Version 2 has "-" linger behind the token, and version 3 "-" linger "-" the end
+ * of the cooldown. Each lease has the lowest version that it needs, which earlier agents accept. */
 enum { SUM_DIGITS = 16, NUMBER_DIGITS_MAX = 16, PREFIX_LENGTH = 2 };
 
-static const char plain[] = "1-", lingering[] = "2-";
+static const char plain[] = "1-", lingering[] = "2-", cooling[] = "3-";
 
 static uint64_t sum_of(const char *text, size_t length) {
     static const uint64_t key[2] = {0x7265646c6f636b64, 1};
@@ -26,15 +27,19 @@ size_t resume_token_write(const struct resume_token *token, char text[RESUME_TOK
     size_t length = PREFIX_LENGTH;
 
     assert(token->data_length <= DATA_BYTES_MAX);
-    memcpy(text, token->terms.linger_ms > 0 ? lingering : plain, length);
+    bool cools = token->cooldown_until_ns > 0, lingers = cools || token->terms.linger_ms > 0;
+    memcpy(text, cools ? cooling : lingers ? lingering : plain, length);
     hex_write(token->value, sizeof(token->value), text + length);
     length += 2 * sizeof(token->value);
     length +=
         (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "-%x-%x-%" PRIx64 "-%" PRIx64 "-",
                           token->terms.ttl_ms, token->terms.heartbeat_ms, end, (uint64_t) token->token);
-    if (token->terms.linger_ms > 0)
+    if (lingers)
         length +=
             (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "%x-", token->terms.linger_ms);
+    if (cools)
+        length += (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "%" PRIx64 "-",
+                                    (uint64_t) token->cooldown_until_ns);
     hex_write(token->data, token->data_length, text + length);
     length += 2 * token->data_length;
     text[length++] = '-';
@@ -90,12 +95,13 @@ static bool bytes(struct reader *reader, size_t most, void *ret, size_t *ret_len
 bool resume_token_read(const char *text, size_t length, struct resume_token *ret) {
     char sum[SUM_DIGITS + 1];
     size_t value_length;
-    uint64_t ttl, heartbeat, end, token, linger = 0;
+    uint64_t ttl, heartbeat, end, token, linger = 0, cooldown = 0;
     struct resume_token result;
 
     if (length < PREFIX_LENGTH + SUM_DIGITS || length >= RESUME_TOKEN_BYTES_MAX)
         return false;
-    bool lingers = memcmp(text, lingering, PREFIX_LENGTH) == 0;
+    bool cools = memcmp(text, cooling, PREFIX_LENGTH) == 0;
+    bool lingers = cools || memcmp(text, lingering, PREFIX_LENGTH) == 0;
     if (!lingers && memcmp(text, plain, PREFIX_LENGTH) != 0)
         return false;
     (void) snprintf(sum, sizeof(sum), "%016" PRIx64, sum_of(text, length - SUM_DIGITS));
@@ -105,14 +111,16 @@ bool resume_token_read(const char *text, size_t length, struct resume_token *ret
     if (!bytes(&reader, SECRET_BYTES, result.value, &value_length) || value_length != SECRET_BYTES ||
         !number(&reader, &ttl) || !number(&reader, &heartbeat) || !number(&reader, &end) ||
         !number(&reader, &token) || (lingers && !number(&reader, &linger)) ||
+        (cools && !number(&reader, &cooldown)) ||
         !bytes(&reader, DATA_BYTES_MAX, result.data, &result.data_length) || reader.left != 0)
         return false;
     if (ttl > TTL_MS_MAX || linger > TTL_MS_MAX || heartbeat > INT32_MAX || end > INT64_MAX ||
-        token >= UINT64_C(1) << 53)
+        cooldown > INT64_MAX || token >= UINT64_C(1) << 53)
         return false;
     result.terms = (struct lease_terms){
         .ttl_ms = (uint32_t) ttl, .heartbeat_ms = (uint32_t) heartbeat, .linger_ms = (uint32_t) linger};
     result.token = (int64_t) token;
+    result.cooldown_until_ns = (instant_ns) cooldown;
     result.hold_until_ns = end == 0 ? INSTANT_NEVER : (instant_ns) end;
     *ret = result;
     return true;
@@ -121,8 +129,10 @@ bool resume_token_read(const char *text, size_t length, struct resume_token *ret
 size_t resume_token_of_grant(const struct request *request, const struct request_outcome *outcome,
                              char text[RESUME_TOKEN_BYTES_MAX]) {
     struct lock_value_tail tail = {.data = NULL};
-    struct resume_token result = {
-        .terms = request->terms, .hold_until_ns = request->hold_until_ns, .token = request->token};
+    struct resume_token result = {.terms = request->terms,
+                                  .hold_until_ns = request->hold_until_ns,
+                                  .cooldown_until_ns = request->cooldown_until_ns,
+                                  .token = request->token};
 
     assert(outcome->text_length == SECRET_BYTES);
     memcpy(result.value, outcome->text, SECRET_BYTES);

@@ -18,9 +18,10 @@ static_assert((int) RESUME_TOKEN_BYTES_MAX <= (int) REQUEST_ITEM_BYTES_MAX,
 
 struct resume_token {
     uint8_t value[SECRET_BYTES];
-    struct lease_terms terms; /* in the text: ttl, heartbeat and linger */
-    instant_ns hold_until_ns; /* INSTANT_NEVER: no bound */
-    int64_t token;            /* fencing; 0: none */
+    struct lease_terms terms;     /* in the text: ttl, heartbeat and linger */
+    instant_ns hold_until_ns;     /* INSTANT_NEVER: no bound */
+    instant_ns cooldown_until_ns; /* 0: no cooldown */
+    int64_t token;                /* fencing; 0: none */
     size_t data_length;
     char data[DATA_BYTES_MAX];
 };

@@ -33,6 +33,8 @@ static const char usage[] =
     "      --linger TIME      when redlock's own guard process is killed: keep the lease for so long, for "
     "the\n"
     "                         command to be ended meanwhile (2s)\n"
+    "      --min-hold TIME    nobody else gets the lease until so long after it was acquired, even if the\n"
+    "                         command ends earlier: at most once an interval (up to the agent's max_ttl)\n"
     "  -o, --close            release when COMMAND ends, whatever it has left running\n"
     "  -q, --quiet            no messages: the exit status alone\n"
     "      --verbose          tell how long it took to acquire the lease\n"
@@ -64,6 +66,8 @@ static bool read_option(struct run *run, int option) {
     case 'k':
         run->linger_may_shrink = false;
         return cli_read_duration("--linger", optarg, &run->options.linger_ms);
+    case 'M':
+        return cli_read_duration("--min-hold", optarg, &run->options.cooldown_ms);
     case 'd':
         run->options.data = optarg;
         run->options.data_length = strlen(optarg);
@@ -90,23 +94,15 @@ static bool read_option(struct run *run, int option) {
 /* 0; or 1 + the exit status to end with. */
 static int read_arguments(struct run *run, int argc, char **argv) {
     static const struct option known[] = {
-        {"nonblock", no_argument, NULL, 'n'},
-        {"nb", no_argument, NULL, 'n'},
-        {"wait", required_argument, NULL, 'w'},
-        {"timeout", required_argument, NULL, 'w'},
-        {"ttl", required_argument, NULL, 't'},
-        {"conflict-exit-code", required_argument, NULL, 'E'},
-        {"grace", required_argument, NULL, 'g'},
-        {"data", required_argument, NULL, 'd'},
-        {"max-hold", required_argument, NULL, 'm'},
-        {"linger", required_argument, NULL, 'k'},
-        {"command", required_argument, NULL, 'c'},
-        {"close", no_argument, NULL, 'o'},
-        {"exclusive", no_argument, NULL, 'x'},
-        {"quiet", no_argument, NULL, 'q'},
-        {"verbose", no_argument, NULL, 'v'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+        {"nonblock", no_argument, NULL, 'n'},       {"nb", no_argument, NULL, 'n'},
+        {"wait", required_argument, NULL, 'w'},     {"timeout", required_argument, NULL, 'w'},
+        {"ttl", required_argument, NULL, 't'},      {"conflict-exit-code", required_argument, NULL, 'E'},
+        {"grace", required_argument, NULL, 'g'},    {"data", required_argument, NULL, 'd'},
+        {"max-hold", required_argument, NULL, 'm'}, {"linger", required_argument, NULL, 'k'},
+        {"min-hold", required_argument, NULL, 'M'}, {"command", required_argument, NULL, 'c'},
+        {"close", no_argument, NULL, 'o'},          {"exclusive", no_argument, NULL, 'x'},
+        {"quiet", no_argument, NULL, 'q'},          {"verbose", no_argument, NULL, 'v'},
+        {"help", no_argument, NULL, 'h'},           {0},
     };
     int option;
 

@@ -148,6 +148,52 @@ def backup(text):
     holder.close()
 
 
+def once(name, command, *, lost, env=None):
+    """One host runs it, and a second one, whose clock is behind, does not: quietly."""
+    program(name)
+    run(command, env=env or environment())
+    equal(calls(), [name], "it runs")
+    process = start(command, env=env or environment())
+    out, err = process.communicate(timeout=20 * lab.SCALE)
+    equal((process.returncode, out, calls()), (lost, "", []), "and not once more, though it has ended")
+    for node in nodes:
+        node.call("DEL", name)  # the interval is over
+    return err
+
+
+@example("redlock.1", "0 3 * * *")
+def cron_of_the_page(text):
+    equal(once("nightly", text.split(None, 6)[6], lost=1), "", "without a word")
+
+
+@example("redlock.1", "ExecStart=")
+def timer_service(text):
+    settings = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    once("report", settings["ExecStart"], lost=int(settings["SuccessExitStatus"]))
+    verify("once.service", text)
+
+
+@example("redlock.1", "OnCalendar=")
+def timer(text):
+    verify("once.timer", text)
+
+
+def verify(unit, text):
+    """As systemd reads it. A timer wants its service beside it."""
+    directory = lab.path("units")
+    os.makedirs(directory, exist_ok=True)
+    service = "[Service]\nType=oneshot\nExecStart=/bin/true\n"
+    for name, content in ("once.service", service), (unit, placed(text)):
+        with open(os.path.join(directory, name), "w") as file:
+            file.write(content.replace("ExecStart=redlock", "ExecStart=" + os.path.abspath(lab.REDLOCK)))
+    if not shutil.which("systemd-analyze"):
+        skip(unit, "there is no systemd-analyze")
+        return
+    said = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no",
+                           os.path.join(directory, unit)], capture_output=True, text=True)
+    equal((said.returncode, said.stderr), (0, ""), "systemd takes %s" % unit)
+
+
 @example("redlock.1", "redlock run -w 30 reports")
 def reports(text):
     program("generate", "echo a report\n")
@@ -553,16 +599,10 @@ def cron(text):
     """As cron does it: the command behind the time and the user, with sh and a short PATH."""
     fields = text.split(None, 6)
     equal(fields[5], "root", "the sixth field is a user")
-    program("nightly")
     redlock = os.path.join(BIN, "redlock")
     os.symlink(os.path.abspath(lab.REDLOCK), redlock)
     bare = {"PATH": "/usr/bin:/bin", "HOME": "/", "REDLOCK_SOCKET": agent.socket_path}
-    run(fields[6], env=bare)
-    equal(calls(), ["nightly"], "it runs")
-    holder = hold("nightly")
-    run(fields[6], env=bare, want=1)
-    equal(calls(), [], "and not where another host does")
-    holder.close()
+    equal(once("nightly", fields[6], lost=1, env=bare), "", "without a word")
     os.remove(redlock)
 
 

@@ -30,12 +30,13 @@ static struct client {
     uint8_t secret[SECRET_BYTES]; /* of its last lease, and the terms; a ttl of 0: no resume token */
     uint8_t value[SECRET_BYTES];  /* in the keys at that time */
     uint32_t ttl_ms, heartbeat_ms, linger_ms;
-    int64_t hold_until_ns;
+    int64_t hold_until_ns, cooldown_until_ns;
     int64_t token;
 } clients[SIM_CLIENTS_MAX];
 
 static unsigned n_clients;
 static int64_t resource_tokens[SIM_NAMES];
+static int64_t cool_until_ns[SIM_NAMES];            /* in true time: nobody gets the name before */
 static bool at_risk[SIM_AGENTS_MAX][SIM_NAMES];     /* or lost, as the agent reported to the last holder */
 static int64_t untroubled_since_ns[SIM_AGENTS_MAX]; /* as far as is known */
 static bool crowded;                                /* most clients want one name, for a short while each */
@@ -79,6 +80,7 @@ static unsigned agent_of_promises(void) {
 void clients_reset(unsigned count) {
     n_clients = count;
     memset(resource_tokens, 0, sizeof(resource_tokens));
+    memset(cool_until_ns, 0, sizeof(cool_until_ns));
     memset(at_risk, 0, sizeof(at_risk));
     for (unsigned i = 0; i < SIM_AGENTS_MAX; i++)
         untroubled_since_ns[i] = INSTANT_NEVER;
@@ -168,6 +170,18 @@ static void check_token(const struct client *client, int64_t token) {
     resource_tokens[client->name] = token;
 }
 
+/* Clocks run apart by a hundredth each, for all of the cooldown, and steps of 2 ms stay unnoticed. */
+static void check_cooldown(const struct client *client, const struct request *request) {
+    int64_t left_ns = request->cooldown_until_ns - clock_read(&agent_of(client)->clock);
+    int64_t early_ns = (agent_of(client)->max_ttl_ms / 50 + 5) * NS_PER_MS;
+
+    if (sim_now_ns < cool_until_ns[client->name])
+        violation("client %u gets name %u, which cools down for %lld ms yet", index_of(client), client->name,
+                  (long long) ((cool_until_ns[client->name] - sim_now_ns) / NS_PER_MS));
+    if (request->cooldown_until_ns > 0)
+        cool_until_ns[client->name] = sim_now_ns + left_ns - early_ns;
+}
+
 /* A client that resumes a lease that it holds has had no successor. */
 static void check_same_token(const struct client *client, int64_t token) {
     if (token != client->token || (sim_fencing && sim_tokens_grow && token < resource_tokens[client->name]))
@@ -223,14 +237,16 @@ void client_granted(struct sim_agent *agent, const struct request *request,
           handed_over ? "is handed" : "granted", client->name,
           (long long) ((client->deadline_ns - clock_read(&agent->clock)) / NS_PER_MS),
           (long long) request->token);
-    if (!request->resume)
+    if (!request->resume) {
+        check_cooldown(client, request);
         check_token(client, request->token);
-    else if (believed)
+    } else if (believed)
         check_same_token(client, request->token);
     client->token = request->token;
     client->ttl_ms = request->resumable ? request->terms.ttl_ms : 0;
     client->heartbeat_ms = request->terms.heartbeat_ms;
     client->linger_ms = request->terms.linger_ms;
+    client->cooldown_until_ns = request->cooldown_until_ns;
     client->bound_ns = client->hold_until_ns = request->hold_until_ns;
     if (request->terms.heartbeat_ms > 0) /* it never beats: one extension just before this, and no more */
         client->bound_ns =
@@ -341,6 +357,7 @@ static void ask(struct client *client, struct sim_agent *agent) {
         .terms.node_timeout_ms = ttl_ms / 20,
         .terms.heartbeat_ms = chance(10) ? ttl_ms : 0,
         .terms.linger_ms = chance(10) ? (uint32_t) pick(1, 3000) : 0,
+        .terms.cooldown_ms = chance(crowded ? 1 : 10) ? (uint32_t) pick(1, agent->max_ttl_ms) : 0,
         .terms.max_hold_ms = chance(10) ? 2 * ttl_ms : 0,
         .terms.fencing = sim_fencing,
         .resumable = chance(60),
@@ -381,6 +398,7 @@ static void resume(struct client *client, struct sim_agent *agent) {
         .resumable = true,
         .resume = client->secret,
         .hold_until_ns = client->hold_until_ns,
+        .cooldown_until_ns = client->cooldown_until_ns,
         .token = client->token,
     };
 

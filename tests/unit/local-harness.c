@@ -90,3 +90,9 @@ void ask(unsigned session, const char *line) {
     assert(length > 0 && (size_t) length < sizeof(bytes));
     ask_bytes(session, bytes, (size_t) length);
 }
+
+instant_ns local_harness_cooldown_until_ns(const struct command *command) {
+    if (command->kind != COMMAND_CONTEND)
+        return command->cooldown_until_ns;
+    return command->terms.cooldown_ms > 0 ? harness.now_ns + command->terms.cooldown_ms * NS_PER_MS : 0;
+}

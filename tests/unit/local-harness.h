@@ -32,3 +32,6 @@ void local_harness_begin(const struct local_harness_setup *setup);
 /* One request of a session. */
 void ask(unsigned session, const char *line);
 void ask_bytes(unsigned session, const char *bytes, size_t length);
+
+/* As the keeper reports it, when it grants what the command asks for. */
+instant_ns local_harness_cooldown_until_ns(const struct command *command);

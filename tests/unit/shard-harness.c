@@ -22,6 +22,7 @@ static void on_send(void *userdata, const struct send *send) {
     struct sent *sent = &harness.sends[harness.n_sends++];
     *sent = (struct sent){.operation = send->operation,
                           .nodes = send->nodes,
+                          .ttl_ms = send->ttl_ms,
                           .quiet = send->quiet,
                           .ticket = send->ticket,
                           .token = send->token,

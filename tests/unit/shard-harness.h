@@ -9,6 +9,7 @@ struct sent {
     enum operation operation;
     node_set nodes;
     bool quiet;
+    uint32_t ttl_ms;
     uint64_t ticket;
     int64_t token, token_last;
     uint8_t secret[SECRET_BYTES];

@@ -38,8 +38,11 @@ static void begin(void) {
 
 /* Its deadline is far enough for what lingers shortly. */
 static void report(uint64_t request, enum report_kind kind) {
-    const struct report report = {
-        .kind = kind, .request = request, .deadline_ns = harness.now_ns + 9898 * NS_PER_MS, .token = 7};
+    const struct report report = {.kind = kind,
+                                  .request = request,
+                                  .deadline_ns = harness.now_ns + 9898 * NS_PER_MS,
+                                  .cooldown_until_ns = local_harness_cooldown_until_ns(last_command()),
+                                  .token = 7};
     registry_report(&harness.front.registry, &report, harness.now_ns);
 }
 
@@ -57,6 +60,38 @@ static void end(unsigned session) {
 static void pass_ms(int64_t ms) {
     harness.now_ns += ms * NS_PER_MS;
     registry_tick(&harness.front.registry, harness.now_ns);
+}
+
+static void test_cooldown(void) {
+    begin();
+    uint64_t id = hold(0, "ACQUIRE job COOLDOWN 2000");
+    instant_ns until_ns = harness.now_ns + 2000 * NS_PER_MS;
+    is_int(commands[0].terms.cooldown_ms, 2000, "the keeper knows how long its keys are to live");
+    ask(1, "ACQUIRE job COOLDOWN 2000 WAIT -1");
+    pass_ms(100);
+    char line[64];
+    const struct registry *registry = &harness.front.registry;
+    (void) snprintf(line, sizeof(line), "RELEASE %llu",
+                    (unsigned long long) registry_id(registry, registry_next(registry, &(uint32_t){0})));
+    ask(0, line);
+    is_int(commands[1].kind, COMMAND_RELEASE, "a lease with a cooldown is not handed over");
+    ok(commands[1].request == id && commands[1].cooldown_until_ns == until_ns,
+       "its release tells until when the name stays taken: since the grant");
+    is_int(commands[2].kind, COMMAND_CONTEND, "the next in line contends meanwhile");
+
+    begin();
+    id = hold(0, "ACQUIRE job COOLDOWN 2000 LINGER 250");
+    until_ns = harness.now_ns + 2000 * NS_PER_MS;
+    end(0);
+    pass_ms(250);
+    is_int(last_command()->kind, COMMAND_RELEASE, "one that lingers does that first");
+    is_int(last_command()->cooldown_until_ns, until_ns, "and then cools down");
+
+    begin();
+    ask(0, "ACQUIRE job COOLDOWN 2000");
+    end(0);
+    is_int(last_command()->kind, COMMAND_RELEASE, "a request that is not held");
+    is_int(last_command()->cooldown_until_ns, 0, "has no cooldown");
 }
 
 static void test_session_ends(void) {
@@ -159,6 +194,7 @@ static void test_heartbeat(void) {
 }
 
 int main(void) {
+    test_cooldown();
     test_session_ends();
     test_released();
     test_not_extended();

@@ -249,15 +249,17 @@ static void test_bad_arguments(void) {
         {"ACQUIRE x TTL", "-BADARG TTL", "an option without its value"},
         {"ACQUIRE x LINGER 60001", "-BADARG LINGER wants milliseconds from 0 to 60000",
          "a linger above max_ttl"},
+        {"ACQUIRE x COOLDOWN 60001", "-BADARG COOLDOWN wants milliseconds from 0 to 60000",
+         "a cooldown above max_ttl"},
         {"ACQUIRE x WAIT -2", "-BADARG WAIT wants milliseconds from -1", "a wait below -1"},
         {"ACQUIRE x NONSENSE",
-         "-BADARG unknown option number 1; TTL, WAIT, HEARTBEAT, MAXHOLD, LINGER, DATA, RESUMABLE and ASYNC "
-         "are known",
+         "-BADARG unknown option number 1; TTL, WAIT, HEARTBEAT, MAXHOLD, LINGER, COOLDOWN, DATA, RESUMABLE "
+         "and ASYNC are known",
          "an unknown option"},
         {"ACQUIRE x ASYNC DATA", "-BADARG DATA wants at most 1024 bytes", "data that is not there"},
         {"ACQUIRE x TTL 500 ASYNC ttl 600", "-BADARG TTL is given twice", "an option given twice"},
-        {"ACQUIRE x 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15",
-         "-ERR wrong number of arguments for ACQUIRE: 16 given, 1 to 15 expected", "too many arguments"},
+        {"ACQUIRE x 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17",
+         "-ERR wrong number of arguments for ACQUIRE: 18 given, 1 to 17 expected", "too many arguments"},
         {"ACQUIRE x HEARTBEAT 0", "-BADARG HEARTBEAT", "a heartbeat of nothing"},
         {"ACQUIRE", "-ERR wrong number of arguments for ACQUIRE", "no name"},
         {"CHECK", "-ERR wrong number", "CHECK of nothing"},
@@ -739,6 +741,7 @@ static void report_granted(uint64_t request) {
     const struct report report = {.kind = REPORT_GRANTED,
                                   .request = request,
                                   .deadline_ns = harness.now_ns + 9898 * NS_PER_MS,
+                                  .cooldown_until_ns = local_harness_cooldown_until_ns(last_command()),
                                   .text = "0123456789abcdefghij",
                                   .text_length = SECRET_BYTES};
     registry_report(&harness.front.registry, &report, harness.now_ns);
@@ -804,6 +807,24 @@ static void test_resume(void) {
     ok(begins(2, "-NOTHELD"), "nor while another of this host holds the name");
 }
 
+static void test_resume_cools(void) {
+    char secret[4096], again[4096];
+
+    outlive_agent("COOLDOWN 60000 LINGER 300", secret);
+    harness.now_ns += NS_PER_MS;
+    resume(1, secret, "");
+    instant_ns until_ns = last_command()->cooldown_until_ns;
+    ok(until_ns > harness.now_ns && until_ns < harness.now_ns + 60000 * NS_PER_MS,
+       "the cooldown of a lease that is resumed goes on from its grant");
+    report_granted(last_command()->request);
+    take_secret(1, again);
+    is_string(again, secret, "its secret is the same again");
+    harness.front.policy.max_ttl_ms = 59000;
+    resume(2, secret, "");
+    ok(begins(2, "-BADARG the lease's ttl, heartbeat, linger or cooldown"),
+       "unless the agent no longer grants that");
+}
+
 static void test_resume_lingers(void) {
     char secret[4096], again[4096];
 
@@ -819,7 +840,8 @@ static void test_resume_lingers(void) {
     is_int(last_command()->kind, COMMAND_RELEASE, "for as long");
     harness.front.policy.max_ttl_ms = 299;
     resume(2, secret, "");
-    ok(begins(2, "-BADARG the lease's ttl, heartbeat or linger"), "unless the agent no longer grants that");
+    ok(begins(2, "-BADARG the lease's ttl, heartbeat, linger or cooldown"),
+       "unless the agent no longer grants that");
 }
 
 static void test_resume_in_line(void) {
@@ -966,6 +988,7 @@ int main(void) {
     test_nodes();
     test_resume();
     test_resume_lingers();
+    test_resume_cools();
     test_resume_in_line();
     test_resume_gives_up();
     test_bad_secrets();

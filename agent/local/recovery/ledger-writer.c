@@ -26,6 +26,7 @@ static struct ledger_entry entry_of(const struct session *session, const struct 
         .asked_ns = request->asked_ns,
         .wait_until_ns = request->wait_until_ns,
         .hold_until_ns = request->hold_until_ns,
+        .cooldown_until_ns = request->cooldown_until_ns,
         .deadline_ns = request->deadline_ns,
     };
 }
@@ -79,6 +80,7 @@ static void change_to_granted(struct ledger *ledger, const struct session *sessi
     entry->page_slot = request->page_slot;
     entry->token = request->token;
     entry->hold_until_ns = request->hold_until_ns;
+    entry->cooldown_until_ns = request->cooldown_until_ns;
     entry->deadline_ns = request->deadline_ns;
     ledger_granted(ledger, slot_of(session), request->entry);
 }
@@ -104,6 +106,11 @@ void ledger_writer_risk(const struct session *session, const struct request *req
         ledger_at(ledger, request->entry)->risk = request->risk;
 }
 
+/* A key without a session's entry may stand until then. */
+static void note_lost_until(struct ledger *ledger, instant_ns until_ns) {
+    ledger->header->lost_until_ns = instant_max(ledger->header->lost_until_ns, until_ns);
+}
+
 void ledger_writer_ended(const struct session *session, struct request *request) {
     struct ledger *ledger = session->front->ledger;
 
@@ -111,14 +118,10 @@ void ledger_writer_ended(const struct session *session, struct request *request)
         return;
     if (request->entry != 0 && request->state == REQUEST_HELD && request->handle == 0)
         ledger_at(ledger, request->entry)->handed = true; /* another session has the keys */
+    note_lost_until(ledger, request->cooldown_until_ns);
     ledger_end(ledger, slot_of(session), request->entry);
     request->entry = 0;
     request->ledger_deadline_ns = NULL;
-}
-
-/* A key without a session's entry may stand until then. */
-static void note_lost_until(struct ledger *ledger, instant_ns until_ns) {
-    ledger->header->lost_until_ns = instant_max(ledger->header->lost_until_ns, until_ns);
 }
 
 void ledger_writer_lost(const struct session *session, struct request *request) {
@@ -129,16 +132,21 @@ void ledger_writer_lost(const struct session *session, struct request *request) 
 }
 
 void ledger_writer_lingers(const struct session *session, const struct request *request, instant_ns now_ns) {
-    if (session->front->ledger && request->terms.linger_ms > 0)
-        note_lost_until(session->front->ledger,
-                        instant_add(now_ns, (int64_t) request->terms.linger_ms * NS_PER_MS));
+    struct ledger *ledger = session->front->ledger;
+
+    if (!ledger)
+        return;
+    note_lost_until(ledger, request->cooldown_until_ns);
+    if (request->terms.linger_ms > 0)
+        note_lost_until(ledger, instant_add(now_ns, (int64_t) request->terms.linger_ms * NS_PER_MS));
 }
 
 void ledger_writer_resuming(const struct session *session, const struct registry_ask *ask,
                             instant_ns now_ns) {
-    if (session->front->ledger)
-        note_lost_until(session->front->ledger,
-                        instant_add(now_ns, (int64_t) ask->terms.ttl_ms * NS_PER_MS));
+    if (!session->front->ledger)
+        return;
+    note_lost_until(session->front->ledger, instant_add(now_ns, (int64_t) ask->terms.ttl_ms * NS_PER_MS));
+    note_lost_until(session->front->ledger, ask->cooldown_until_ns);
 }
 
 uint32_t ledger_writer_observed(const struct session *session, const char *name, size_t length) {

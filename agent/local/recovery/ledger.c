@@ -83,6 +83,7 @@ void ledger_succeed(struct ledger *ledger, const struct ledger_reader *past) {
     header->generation = generation_latest(header->generation, past->header->generation);
     header->session_generation =
         generation_latest(header->session_generation, past->header->session_generation);
+    header->lost_until_ns = instant_max(header->lost_until_ns, past->header->lost_until_ns);
 }
 
 static uint32_t place_of(const struct ledger *ledger, const struct shared_string *text) {

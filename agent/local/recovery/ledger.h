@@ -26,7 +26,7 @@
 #define LEDGER_SLOT_MASK ((UINT64_C(1) << SESSION_SLOT_BITS) - 1)
 
 enum {
-    LEDGER_VERSION = 2,
+    LEDGER_VERSION = 3,
     LEDGER_ENTRIES_MAX = 1 << 23,
     LEDGER_NAME_BYTES = 72,
     LEDGER_MESSAGE_BYTES = 64,
@@ -70,6 +70,7 @@ struct ledger_entry {
     uint64_t born, granted, died;   /* numbers of flushes; 0: not yet */
     int64_t token;
     instant_ns asked_ns, wait_until_ns, hold_until_ns;
+    instant_ns cooldown_until_ns; /* granted; 0: no cooldown */
     instant_ns deadline_ns;
 };
 
@@ -96,8 +97,8 @@ struct ledger_header {
     uint32_t generation; /* the latest of a request's id */
     uint32_t session_generation;
     uint64_t sequence;        /* one more than the former ledger's */
-    instant_ns lost_until_ns; /* the latest end of leases without an entry: lost before the deadline, or
-                                 lingering */
+    instant_ns lost_until_ns; /* the latest end of leases without an entry: lost before the deadline,
+                                 lingering, or cooling down */
     uint8_t leaky;            /* some leases found no room, and are not here */
     char agent[16];
     char host[IDENTITY_BYTES_MAX];

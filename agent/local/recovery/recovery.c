@@ -30,6 +30,7 @@ static struct registry_ask ask_of(const struct front_state *front, const struct 
 
     if (is_too_long(front, entry) && !held)
         terms.ttl_ms = front->policy.max_ttl_ms;
+    terms.cooldown_ms = (uint32_t) instant_min(terms.cooldown_ms, front->policy.max_ttl_ms);
     return (struct registry_ask){
         .name = view->name,
         .name_length = view->name_length,
@@ -40,6 +41,7 @@ static struct registry_ask ask_of(const struct front_state *front, const struct 
         .async = true,
         .resumable = entry->resumable,
         .hold_until_ns = entry->hold_until_ns,
+        .cooldown_until_ns = entry->granted != 0 ? entry->cooldown_until_ns : 0,
         .token = entry->token,
         .pid = entry->pid,
         .uid = entry->uid,
@@ -99,6 +101,7 @@ static bool is_sound(const struct ledger_entry_view *view, instant_ns now_ns) {
     struct lock_value_tail tail;
     uint64_t generation = entry->request >> REQUEST_INDEX_BITS;
     instant_ns longest_ns = now_ns + (int64_t) terms->ttl_ms * NS_PER_MS;
+    instant_ns coolest_ns = now_ns + (int64_t) TTL_MS_MAX * NS_PER_MS;
 
     return generation > 0 && generation <= UINT32_MAX && entry->risk <= REASON_COUNT &&
            terms->ttl_ms >= TTL_MS_MIN && terms->ttl_ms <= TTL_MS_MAX && terms->node_timeout_ms > 0 &&
@@ -106,6 +109,8 @@ static bool is_sound(const struct ledger_entry_view *view, instant_ns now_ns) {
            terms->max_hold_ms <= INT32_MAX && terms->fencing <= 1 && entry->token >= 0 &&
            entry->token < INT64_C(1) << 53 && entry->asked_ns >= 0 && entry->wait_until_ns >= 0 &&
            entry->hold_until_ns >= 0 && entry->deadline_ns >= 0 && entry->deadline_ns <= longest_ns &&
+           terms->cooldown_ms <= TTL_MS_MAX && entry->cooldown_until_ns >= 0 &&
+           entry->cooldown_until_ns <= coolest_ns &&
            lock_value_read_tail(view->tail, view->tail_length, &tail);
 }
 
@@ -118,6 +123,12 @@ static void leave_out(struct recovery_result *result, const struct ledger_entry 
     if (entry->granted != 0)
         result->lost_until_ns =
             instant_max(result->lost_until_ns, instant_min(entry->deadline_ns, longest_ns));
+}
+
+/* Restored or not, its keys stay until the end of its cooldown: they are nobody's orphans. */
+static void note_cooldown(struct recovery_result *result, const struct ledger_entry *entry) {
+    if (entry->granted != 0)
+        result->lost_until_ns = instant_max(result->lost_until_ns, entry->cooldown_until_ns);
 }
 
 /* Two entries may have one slot: that of a request which is over, though its client does not know, and that
@@ -150,10 +161,12 @@ static void sort(struct front_state *front, const struct recovery_past *past, in
             continue;
         }
         uint64_t slot = view.entry.request & (REQUESTS_MAX - 1);
-        if (slot < front->registry.requests_max && is_sound(&view, now_ns))
-            take_slot(past, (uint32_t) slot, i, &view.entry, now_ns, result);
-        else
+        if (slot >= front->registry.requests_max || !is_sound(&view, now_ns)) {
             leave_out(result, &view.entry, now_ns);
+            continue;
+        }
+        note_cooldown(result, &view.entry);
+        take_slot(past, (uint32_t) slot, i, &view.entry, now_ns, result);
     }
 }
 

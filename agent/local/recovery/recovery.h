@@ -19,8 +19,9 @@ struct recovery_past {
 };
 
 struct recovery_result {
-    unsigned held;            /* leases of sessions that are here */
-    instant_ns lost_until_ns; /* by then all leases have ended that could not be restored */
+    unsigned held; /* leases of sessions that are here */
+    instant_ns
+        lost_until_ns; /* by then all leases have ended that could not be restored, and all cooldowns */
 };
 
 /* Restores what the sessions hold, wait for and observe, and what clients without a session may consider
