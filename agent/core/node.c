@@ -49,7 +49,7 @@ void node_sent(struct node *node, instant_ns now_ns) {
     }
 }
 
-/* Answers come in order. One request at a time is timed, and the next one that is sent after its answer. */
+/* Answers come in order, so one request at a time is measured. */
 static bool is_prompt_again(struct node *node, instant_ns now_ns) {
     if (node->gauge == 0 || --node->gauge > 0)
         return false;
@@ -80,7 +80,7 @@ static int64_t probe_interval_ns(const struct node *node) {
     return (node->slow ? PROBE_MS : PROBE_TRUSTED_MS) * NS_PER_MS;
 }
 
-/* A probe will tell when it is prompt again. */
+/* Probes show when the node is prompt again. */
 static enum node_change node_slows(struct node *node, instant_ns now_ns) {
     node->slow = true;
     if (node->trust == NODE_TRUSTED)
@@ -101,7 +101,7 @@ enum node_change node_tick(struct node *node, instant_ns now_ns) {
         return NODE_CUT;
     }
     node->stalled = true;
-    /* After a pause of our own its answers may be waiting to be read: the time until the cut starts now. */
+    /* After a pause of our own unread answers may be waiting: the time until the cut starts now. */
     node->progress_ns = now_ns - NODE_STALLED_MS * NS_PER_MS;
     node->gauge_ns = now_ns;
     (void) snprintf(node->trouble, sizeof(node->trouble), "has not answered for %d ms",
@@ -127,8 +127,8 @@ static void node_note_step(struct node *node) {
                     (long long) (ms % 1000));
 }
 
-/* It is the heir of a process that was blessed: what is to be waited for before that is renewed. It must not
- * count as a blessing of ours if the epoch is gone by then, so it goes with a mark that was never left. */
+/* The node is the heir of a blessed process, whose blessing is renewed. If the epoch is gone by then, the
+ * renewal must not count as a blessing of ours, so it has the number of a mark that was never left. */
 static void node_wait_for_renewal(struct node *node, instant_ns now_ns) {
     static const char inheriting[] =
         "has restarted with all of its data: it votes when its blessing is renewed";
@@ -151,7 +151,7 @@ static void node_trusted(struct node *node, const struct probe *probe, instant_n
     node->marked_ns = INSTANT_NEVER;
 }
 
-/* --- its epoch, and what else it knows --- */
+/* --- epochs and readings --- */
 
 static void node_note_epoch(struct node *node, const struct probe *probe, instant_ns now_ns) {
     if (!node->epoch_known || node->generation != probe->generation ||
@@ -167,7 +167,7 @@ static void node_note_epoch(struct node *node, const struct probe *probe, instan
         node->remembered_ms = 0;
 }
 
-/* The longest ttl that the node's present or last epoch of our fleet tells. */
+/* The longest ttl by the node's present or last epoch of our fleet. */
 static uint32_t epoch_max_ttl_ms(const struct node *node) {
     if (node->reading != NODE_READ_EPOCH || node->known_ms < node->remembered_ms)
         return node->remembered_ms;
@@ -191,19 +191,19 @@ static void node_note_reading(struct node *node, const struct probe *probe, inst
     node->known_ms = probe->max_ttl_ms;
 }
 
-/* Its epoch counts for us, and it says that leases as long as ours are granted, and will be. */
+/* True if the epoch allows leases as long as ours, now and after its proposal. */
 static bool epoch_suffices(const struct node *node, const struct node_terms *terms) {
     return node->known_ms >= terms->max_ttl_ms &&
            (node->proposed_ms == 0 || node->proposed_ms >= terms->max_ttl_ms);
 }
 
-/* How long an epoch is left as it is before shorter leases are proposed: a round trip for all agents. */
+/* The time before shorter leases are proposed: time for all agents to change the epoch. */
 static int64_t patience_ns(const struct node *node) {
     return instant_min(validity_quarantine_ns(node->known_ms), AMENDMENT_PAUSE_MS * NS_PER_MS);
 }
 
-/* From when on its epoch is to say something else. A proposal that has stood since we know it for as long as
- * a quarantine was unknown to everybody who granted longer leases meanwhile: none of these stands. */
+/* When the epoch is to be amended. A proposal is carried out when it has stood for as long as a quarantine:
+ * longer leases, of agents that did not know it, have ended by then. */
 static instant_ns amendment_due_ns(const struct node *node, const struct node_terms *terms) {
     instant_ns due_ns = INSTANT_NEVER;
 
@@ -231,7 +231,7 @@ struct amendment node_amendment(const struct node *node, const struct node_terms
     return (struct amendment){.max_ttl_ms = node->known_ms, .proposed_ms = ours_ms};
 }
 
-/* Its epoch is no news: the blessing that it names does not count for us. True when that is so. */
+/* True if the epoch is still the one from before the clock was set, which does not count for us. */
 static bool node_still_stepped(struct node *node, const struct probe *probe, instant_ns now_ns) {
     if (!node->stepped || !probe->blessed)
         return false;
@@ -243,7 +243,7 @@ static bool node_still_stepped(struct node *node, const struct probe *probe, ins
     return probe->floor_us == node->floor_us && now_ns < node->stepped_until_ns;
 }
 
-/* Its epoch names its process. */
+/* The epoch names the process. */
 static void node_found_blessed(struct node *node, const struct probe *probe, const struct node_terms *terms,
                                bool was_amending, instant_ns now_ns) {
     static const char shorter[] = "its epoch is for shorter leases than ours: being changed";
@@ -279,12 +279,12 @@ static void node_note_quarantine(struct node *node, const struct probe *probe) {
         node_note_trouble(node, quarantined, sizeof(quarantined) - 1);
 }
 
-/* No epoch that counts for us names its process. */
+/* No epoch that counts for us names the process. */
 static void node_found_unblessed(struct node *node, const struct probe *probe, bool inherits,
                                  bool was_blessing, instant_ns now_ns) {
     node->trust = NODE_QUARANTINED;
     if (was_blessing && !(probe->marked && probe->max_ttl_ms > node->covered_ms))
-        node->marked_ns = INSTANT_NEVER; /* it was in vain: all starts anew */
+        node->marked_ns = INSTANT_NEVER; /* the blessing failed: the quarantine begins anew */
     if (inherits) {
         node_wait_for_renewal(node, now_ns);
         return;
@@ -304,7 +304,7 @@ void node_probed(struct node *node, const struct probe *probe, const struct node
     bool was_blessing = node->blessing, was_amending = node->amending;
 
     node->probing = node->blessing = node->amending = false;
-    if (node->renewing) /* another agent may have renewed it first, even one of another fleet */
+    if (node->renewing) /* another agent, even of another fleet, may have renewed it first */
         node->renewing = node->hurry = false;
     node->probe_ns = now_ns + PROBE_MS * NS_PER_MS;
     node->amend_ns = was_amending ? node->probe_ns : INSTANT_LONG_AGO;
@@ -315,7 +315,7 @@ void node_probed(struct node *node, const struct probe *probe, const struct node
         return;
     }
     struct probe unrested = *probe;
-    if (probe->blessed && !probe->rested && terms->quarantine) { /* as if nobody had blessed it */
+    if (probe->blessed && !probe->rested && terms->quarantine) { /* as if it was not blessed */
         unrested.blessed = false;
         unrested.rival |= probe->foreign;
         unrested.unrested = true;
@@ -329,9 +329,8 @@ void node_probed(struct node *node, const struct probe *probe, const struct node
     }
     bool inherits = probe->heir && !node->stepped && !node->disown;
     node->disown = probe->heir && !inherits;
-    node->marking = node->marking && !probe->heir; /* then none was left */
-    node->stepped =
-        node->stepped && probe->heir; /* others may let it inherit: that would not count either */
+    node->marking = node->marking && !probe->heir; /* an heir gets no mark */
+    node->stepped = node->stepped && probe->heir;  /* a renewal by others does not count either */
     if (probe->blessed)
         node_found_blessed(node, probe, terms, was_amending, now_ns);
     else
@@ -372,7 +371,7 @@ instant_ns node_wish_due_ns(const struct node *node, const struct node_terms *te
         return node->stepped_until_ns;
     instant_ns due_ns = instant_min(node->probe_ns, amendment_due_ns(node, terms));
     if (node->trust != NODE_QUARANTINED || node->marked_ns == INSTANT_NEVER)
-        return due_ns; /* to start the stopwatch, too: never at the speed of the answers */
+        return due_ns; /* marks wait for a probe, too: never at the speed of the answers */
     return instant_min(due_ns, terms->bless_ns);
 }
 
@@ -425,8 +424,7 @@ struct inquiry node_inquiry(const struct node *node, uint32_t max_ttl_ms, node_s
 
 bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns,
                     int64_t quarantine_ns) {
-    /* Others may count on an epoch that does not suffice for us, and on what we are about to let it inherit.
-     */
+    /* Others may count an epoch that does not suffice for us, or the renewal under way. */
     bool others_count = node->blessing && node->hurry;
     bool counted = !node->stepped && (node->trust != NODE_QUARANTINED || others_count);
     instant_ns before_ns = node->offset.at_ns;
@@ -439,12 +437,12 @@ bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, inst
         return false;
     node->trust = NODE_UNKNOWN;
     if (!node->stepped) {
-        node->judged = !counted; /* there is nothing to withdraw */
+        node->judged = !counted; /* no blessing to withdraw */
         node->withdraw = false;
     }
     node->stepped = true;
     node->hurry = false;
-    node->marked_ns = INSTANT_NEVER; /* others may have blessed it since, and been granted leases */
+    node->marked_ns = INSTANT_NEVER; /* others may have blessed it since, and granted leases */
     node->floor_us = FLOOR_UNKNOWN;
     node->step_ns = step_ns;
     node->step_after_ns = before_ns;

@@ -4,24 +4,23 @@
 
 #include "core/validity.h"
 
-enum { EXPLAIN_MS = 3000 }; /* for the others' answers to come */
+enum { EXPLAIN_MS = 3000 }; /* time for the other nodes' answers */
 
-/* What was read of the others since the node was marked. */
+/* What was read on the other nodes since the node was marked. */
 struct readings {
     unsigned epochs, marks;
     uint32_t longest_ms; /* ours included */
-    bool elsewhere;      /* somebody tells of the node at other addresses than ours */
-    instant_ns
-        since_ns; /* when the last of those marks was left, on this node too, or another fleet's seen */
+    bool elsewhere;      /* a note has the node at other addresses than ours */
+    instant_ns since_ns; /* when the last mark was left, on this node, too, or another fleet's was read */
 };
 
 static unsigned others_needed(const struct shard *shard) {
     unsigned nodes = shard->config.nodes, needed = nodes - quorum_of(nodes) + 1;
 
-    return needed < nodes ? needed : nodes - 1; /* of a single node there is nobody to ask */
+    return needed < nodes ? needed : nodes - 1; /* a single node has no others */
 }
 
-/* By epochs alone, without what agents say that have left marks. */
+/* True if epochs alone prove the longest ttl, without marks. */
 static bool epochs_suffice(const struct shard *shard, const struct readings *readings) {
     return shard->config.nodes > 1 && readings->epochs >= others_needed(shard);
 }
@@ -57,7 +56,7 @@ static struct readings read_others(const struct shard *shard, unsigned index) {
     return readings;
 }
 
-/* Each agent that is connected hears of the loss within this time, and leaves its mark. */
+/* Within this time each connected agent has noticed a loss, and left its mark. */
 static int64_t notice_ns(void) {
     int64_t probe_ns = PROBE_TRUSTED_MS * NS_PER_MS;
 
@@ -96,7 +95,7 @@ instant_ns quarantine_until_ns(const struct shard *shard, unsigned index) {
     return until_ns(shard, &shard->nodes[index], &readings, &covered_ms);
 }
 
-/* Whether the nodes that count by our marks were read since then. */
+/* True if the nodes that count by our marks were read since then. */
 static bool is_confirmed(const struct shard *shard, unsigned index, const struct readings *readings,
                          instant_ns end_ns) {
     const struct node *node = &shard->nodes[index];
