@@ -44,7 +44,7 @@ struct acquire {
     int pid_fd;
     int signal;
     int conflict_status; /* with which to exit when the name is held; -1: the usual ones */
-    int stop_fd;         /* tells of SIGTERM */
+    int stop_fd;         /* readable after SIGTERM */
     bool quiet, lost;
 };
 
@@ -100,7 +100,7 @@ static int read_arguments(struct acquire *acquire, int argc, char **argv) {
         return 1 + STATUS_USAGE;
     acquire->options.data_length = acquire->options.data ? strlen(acquire->options.data) : 0;
     if (acquire->pid == 0 || optind + 1 != argc) {
-        cli_complain("expected --for PID and NAME; 'redlock acquire --help' tells more");
+        cli_complain("expected --for PID and NAME; see 'redlock acquire --help'");
         return 1 + STATUS_USAGE;
     }
     acquire->name = argv[optind];
@@ -118,8 +118,8 @@ static void on_lost(struct redlock_lease *lease, const char *reason, const char 
     acquire->lost = true;
 }
 
-/* Holds until PID ends, SIGTERM comes or the lease ends. Its own deadline rules, so it sends the signal also
- * when the agent is dead. */
+/* Holds until PID ends, SIGTERM comes or the lease ends. The library's own deadline counts: the signal is
+ * sent also when the agent is dead. */
 static void hold(struct acquire *acquire, struct redlock *connection, struct redlock_lease *lease) {
     static const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .lost = on_lost};
     struct pollfd fds[] = {{.fd = acquire->pid_fd, .events = POLLIN},
@@ -140,7 +140,7 @@ static void hold(struct acquire *acquire, struct redlock *connection, struct red
         (void) syscall(SYS_pidfd_send_signal, acquire->pid_fd, acquire->signal, NULL, 0);
 }
 
-/* Lets go of the terminal and of everything that would keep the caller's pipes open. */
+/* Closes the terminal, and what would keep the caller's pipes open. */
 static void detach(void) {
     int null = open("/dev/null", O_RDWR);
 
@@ -151,10 +151,10 @@ static void detach(void) {
     if (null > 2)
         (void) close(null);
     if (chdir("/") < 0)
-        return; /* then this keeps the caller's directory from being unmounted: no reason to end */
+        return; /* the caller's directory can't be unmounted meanwhile, which does no harm */
 }
 
-/* What the background process tells the one in front. */
+/* From the process in the background to the process in front. */
 struct request_outcome {
     int status;
     pid_t pid;
@@ -176,7 +176,7 @@ static int background(const struct cli *cli, struct acquire *acquire, int outcom
     outcome.status = cli_connect(cli, &connection);
     if (outcome.status == 0) {
         waiting_init(&waiting, cli, acquire->name, acquire->options.wait_ms != 0);
-        waiting_look_ahead(&waiting);
+        waiting_report_in_background(&waiting);
         int error = redlock_acquire(connection, acquire->name, &acquire->options, &lease);
         waiting_deinit(&waiting);
         if (error != REDLOCK_OK)
@@ -205,13 +205,13 @@ static int start(const struct cli *cli, struct acquire *acquire, struct request_
         return -errno;
     pid_t middle = fork();
     if (middle == 0) {
-        /* Twice, so that init takes the background process over and it can't get a terminal. */
+        /* A second fork: init becomes the parent, and the process can't get a terminal. */
         (void) setsid();
         pid_t inner = fork();
         if (inner != 0)
             _exit(inner < 0);
         (void) close(outcome_pipe[0]);
-        (void) signal(SIGPIPE, SIG_IGN); /* the caller may give up before us */
+        (void) signal(SIGPIPE, SIG_IGN); /* the caller may end first */
         _exit(background(cli, acquire, outcome_pipe[1]));
     }
     int error = errno;
@@ -251,6 +251,6 @@ int cli_acquire(const struct cli *cli, int argc, char **argv) {
                   (long) outcome.pid);
     status = cli_flush(STATUS_DONE);
     if (status != STATUS_DONE)
-        (void) kill(outcome.pid, SIGTERM); /* nobody knows of it */
+        (void) kill(outcome.pid, SIGTERM); /* the caller has not got the pid */
     return status;
 }

@@ -1,4 +1,5 @@
-/* redlock check: does it work? is NAME held, by this lease? */
+/* redlock check: acquires a lease to see that agent and nodes work; or checks that NAME is held, by a given
+ * lease. */
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -32,7 +33,7 @@ enum { WAIT_MS = 1000, NAME_BYTES = 512 };
 struct check {
     struct listing list;
     uint64_t id, fence; /* 0: any */
-    const char *lease;  /* to try; NULL: the usual one */
+    const char *lease;  /* to acquire; NULL: redlock-check:HOST */
     bool json;
     int64_t timeout_ms; /* -1: none */
 };
@@ -71,7 +72,7 @@ static int read_arguments(struct check *check, int argc, char **argv) {
 
 static char timed_out[128];
 
-/* Whatever we wait for: the connection, an answer. */
+/* For the connection and for each answer. */
 static void on_alarm(int number) {
     ssize_t n = write(STDERR_FILENO, timed_out, strlen(timed_out));
 
@@ -95,7 +96,7 @@ static void start_timeout(int64_t timeout_ms) {
     (void) setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* --- whether it works --- */
+/* --- a lease of its own --- */
 
 struct quorum {
     int64_t nodes, needed, voting;
@@ -117,7 +118,8 @@ static void take_quorum(void *userdata, const struct resp_token *tokens, size_t 
                     host ? host->text : "");
 }
 
-/* The time that it took goes to `ret_ms`. That somebody else checks at this moment is as good. */
+/* `ret_ms`: the time that this took. A time-out means that another check holds the lease: that shows a
+ * quorum as well. */
 static int try_lease(struct check *check, const char *name, int64_t *ret_ms) {
     const struct redlock_options options = {.size = sizeof(options), .wait_ms = WAIT_MS};
     struct redlock *connection = check->list.connection;

@@ -1,5 +1,5 @@
-/* What the parts of the redlock command share. Each subcommand is a function that takes its own argv and
- * returns the exit status. */
+/* What the subcommands of redlock share. Each subcommand is a function of its own argv that returns the exit
+ * status. */
 #pragma once
 
 #include <stdbool.h>
@@ -42,31 +42,31 @@ int cli_leader(const struct cli *cli, int argc, char **argv);
 int cli_watch(const struct cli *cli, int argc, char **argv);
 int cli_check(const struct cli *cli, int argc, char **argv);
 
-/* What the kernel calls the process that holds a lease for `redlock acquire`: at most 15 bytes. */
+/* The kernel's name of the process that holds a lease for `redlock acquire`: at most 15 bytes. */
 #define CLI_HOLDER_NAME "redlock-holder"
 
 /* The exit status, or another one if standard output could not be written. */
 int cli_flush(int status);
 
-/* One line to standard error, after "redlock: ". What users gave us may be in it as it is: characters that
- * would do something to a terminal are shown as question marks. */
+/* Prints one line to standard error, after "redlock: ". Control characters, as in users' input, become
+ * question marks. */
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* From here on cli_complain() is silent, for who wants the exit status alone. */
+/* From now on cli_complain() prints nothing. */
 void cli_be_quiet(void);
 
-/* From here on cli_report() prints like cli_complain(): what went well. */
+/* From now on cli_report() prints like cli_complain(). */
 void cli_be_verbose(void);
 void cli_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* getopt_long(), with ':' at the front of the short options; '?' and ':' have been told when it returns. */
 int cli_option(int argc, char **argv, const char *short_options, const struct option *known);
 
-/* Connects, or complains and gives the exit status; 0 when connected. */
+/* 0 when connected; else the exit status, reported. */
 int cli_connect(const struct cli *cli, struct redlock **ret);
 
-/* Complains about a failed call on this connection (NULL: none was made) concerning `what`; the exit status
- * for it. */
+/* Reports a failed call on this connection (NULL: there is none) concerning `what`; returns the exit status.
+ */
 int cli_failed(const struct redlock *connection, int error, const char *what);
 
 /* The time of CLOCK_BOOTTIME. */
@@ -76,7 +76,7 @@ int64_t cli_now_ns(void);
 struct pollfd;
 int cli_poll(struct pollfd *fds, unsigned long n_fds, int64_t until_ns);
 
-/* cli_duration_ms() of what an option or a variable wants; false: complained. */
+/* A duration as an option or a variable gives it; false: reported. */
 bool cli_read_duration(const char *what, const char *text, int64_t *ret);
 
 /* An exit status; false: complained. */

@@ -1,4 +1,4 @@
-/* Times, as the kernel and as people give them. */
+/* The clock of deadlines, and waiting by it. */
 
 #include <limits.h>
 #include <poll.h>

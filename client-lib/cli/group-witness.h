@@ -1,5 +1,5 @@
-/* A process that tells whether a signal went to our whole process group (from the terminal, a shell's kill
- * %1, timeout(1)) or to us alone: it is in the group, and nobody else knows it. */
+/* A process that shows whether a signal went to the whole process group (from the terminal, a shell's kill
+ * %1, timeout(1)) or to this process alone: the witness is in the group, and no other process signals it. */
 #pragma once
 
 #include <signal.h>
@@ -10,9 +10,9 @@ struct group_witness {
     int fd;
 };
 
-/* Without one, every signal counts as sent to us alone. */
+/* Without a witness, every signal counts as sent to this process alone. */
 void group_witness_init(struct group_witness *witness);
 void group_witness_deinit(struct group_witness *witness);
 
-/* The signals that came to the group since the last time. */
+/* The signals that the group received since the last call. */
 void group_witness_ask(struct group_witness *witness, sigset_t *ret);

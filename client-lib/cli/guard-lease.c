@@ -108,7 +108,7 @@ static bool wait_for_grant(struct guard_lease *lease, int channel, struct waitin
             lease->error = REDLOCK_NO_ANSWER;
         if (fds[0].revents & (POLLHUP | POLLERR))
             return false;
-        waiting_look(waiting);
+        waiting_report_due(waiting);
     }
     return true;
 }

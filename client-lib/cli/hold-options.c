@@ -92,7 +92,7 @@ int hold_options_read(struct hold_options *options, int argc, char **argv) {
     if (status != 0)
         return status;
     if (optind + 1 != argc) {
-        cli_complain("expected NAME; 'redlock hold --help' tells more");
+        cli_complain("expected NAME; see 'redlock hold --help'");
         return 1 + STATUS_USAGE;
     }
     if (!are_consistent(options))

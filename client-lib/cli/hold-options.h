@@ -1,4 +1,4 @@
-/* What `redlock hold` was asked for, by options and environment variables. */
+/* The arguments and environment variables of `redlock hold`. */
 #pragma once
 
 #include <stdbool.h>

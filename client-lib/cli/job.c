@@ -19,7 +19,7 @@ static bool set_number(const char *name, uint64_t number) {
     return setenv(name, text, 1) == 0;
 }
 
-/* No token, no variable: nobody takes 0 for one. */
+/* Without a token the variable is unset: 0 must not be taken for a token. */
 static bool set_environment(const struct redlock_lease *lease) {
     if (redlock_fence(lease) == 0)
         (void) unsetenv("REDLOCK_FENCE");
@@ -35,8 +35,8 @@ struct birth {
     const sigset_t *mask;
     enum job_group group;
     pid_t parent;
-    int error_pipe[2]; /* closes when the program is executed */
-    int go_pipe[2];    /* closes when it may be */
+    int error_pipe[2]; /* closes when the program is executed; carries the errno of a failure */
+    int go_pipe[2];    /* closes when the program may be executed */
 };
 
 __attribute__((noreturn)) static void child(const struct birth *birth) {
@@ -46,7 +46,7 @@ __attribute__((noreturn)) static void child(const struct birth *birth) {
 
     if (birth->group == JOB_GROUP_OWN)
         (void) setpgid(0, 0);
-    /* The kernel kills us with our parent; if that has gone already, it was too early for it. */
+    /* A parent that has ended before this call does not count for it. */
     (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != birth->parent)
         _exit(STATUS_LOST);
@@ -63,14 +63,14 @@ __attribute__((noreturn)) static void child(const struct birth *birth) {
     _exit(STATUS_NOT_FOUND);
 }
 
-/* 0, or the errno with which it could not be executed. */
+/* 0, or the errno of a failed execution. */
 static int begin(struct job *job, const struct birth *birth) {
     int error = 0;
     ssize_t n;
 
     (void) close(birth->error_pipe[1]);
     if (job->pid > 0 && birth->group == JOB_GROUP_OWN)
-        (void) setpgid(job->pid, job->pid); /* whoever is first */
+        (void) setpgid(job->pid, job->pid); /* in both processes: either may be first */
     if (job->pid > 0 && birth->group == JOB_GROUP_LEFT)
         (void) setsid();
     (void) close(birth->go_pipe[0]);

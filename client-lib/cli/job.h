@@ -1,4 +1,4 @@
-/* A program that runs under a lease, and is killed when the thread that started it ends. */
+/* A program that runs under a lease. The kernel kills it when the thread that started it ends. */
 #pragma once
 
 #include <signal.h>
@@ -8,28 +8,29 @@
 struct redlock_lease;
 
 struct job {
-    pid_t pid;       /* 0 when it is over */
-    int wait_status; /* of waitpid(2), once over */
+    pid_t pid;       /* 0: ended */
+    int wait_status; /* of waitpid(2), after the end */
 };
 
 enum job_group {
-    JOB_GROUP_OWN,  /* it leads a process group of its own */
-    JOB_GROUP_LEFT, /* it stays in ours, and we have left that and its session when it begins */
+    JOB_GROUP_OWN,  /* the program leads a process group of its own */
+    JOB_GROUP_LEFT, /* the program stays in the caller's group; the caller leaves group and session before
+                       the program begins */
 };
 
-/* Starts argv[0], found on the PATH, with this lease in its environment, with the signals in `mask` blocked
- * (NULL: none). 0, or the exit status to end with (STATUS_NOT_FOUND, …), told. */
+/* Starts argv[0], found on the PATH, with this lease in its environment and the signals in `mask` blocked
+ * (NULL: none). 0, or the exit status to end with (STATUS_NOT_FOUND, …), reported. */
 int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease, enum job_group group,
               const sigset_t *mask);
 
 /* Sends the signal to the whole group of a job that has its own. */
 void job_signal(const struct job *job, int number);
 
-/* Takes note of its end without waiting; whether it is over since this call. */
+/* Collects the end without waiting: true when the job has ended since the last call. */
 bool job_reap(struct job *job);
 
-/* Waits until it is over. */
+/* Waits for the end. */
 void job_wait(struct job *job);
 
-/* Its exit status as a shell tells it: 128 + n for a signal. */
+/* The exit status as shells have it: 128 + n for a signal. */
 int job_status(const struct job *job);

@@ -6,7 +6,7 @@
 
 struct resp_token;
 
-/* Writes the value that begins at tokens[0]; returns how many tokens it took. */
+/* Writes the value that begins at tokens[0]; returns its number of tokens. */
 size_t json_value(FILE *out, const struct resp_token *tokens);
 
 /* Writes a string; bytes that are not UTF-8 as the characters U+0080 to U+00FF. */

@@ -18,8 +18,8 @@ int64_t leadership_wall_clock_us(void) {
     return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* A token is the time of the grant in µs since 1970, as long as no clock was set. Tokens run ahead after all
- * nodes have lost their data; but nobody leads since a time that is yet to come. */
+/* A token is the time of the grant in µs since 1970, unless clocks were set. After all nodes have lost their
+ * data, tokens run ahead of time: then the present time is the latest possible. */
 static int64_t since_us(const struct leadership *leadership) {
     int64_t now_us = leadership_wall_clock_us();
     int64_t fence_us = (int64_t) leadership->fence < now_us ? (int64_t) leadership->fence : now_us;
@@ -91,7 +91,7 @@ static void print_text(const struct leadership *leadership) {
         (void) printf("  %" PRId64 " ms left", leadership->validity_ms);
     if (leadership->data_length > 0) {
         (void) fputs("  ", stdout);
-        json_string(stdout, leadership->data, leadership->data_length); /* anything may be in it: quoted */
+        json_string(stdout, leadership->data, leadership->data_length); /* any bytes: quoted */
     }
     (void) putchar('\n');
 }

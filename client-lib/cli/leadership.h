@@ -1,4 +1,4 @@
-/* Who leads a name, as leader and watch print it. */
+/* The leader of a name, as `redlock leader` and `redlock watch` print it. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,19 +9,19 @@ struct redlock;
 
 struct leadership {
     const char *name;
-    const char *state; /* NULL: held, and not to be told; else "held", "free" or "unknown" */
-    const char *holder, *host, *data, *type; /* type: of a key that is no lock; else empty */
+    const char *state;                       /* "held", "free" or "unknown"; NULL: held, and not printed */
+    const char *holder, *host, *data, *type; /* type: of a Redis key that is no lock; else empty */
     size_t holder_length, host_length, data_length, type_length;
     uint64_t fence;      /* 0: none */
-    int64_t since_us;    /* of the wall clock, at the latest; -1: not known but from the token */
+    int64_t since_us;    /* wall clock, at the latest; -1: only the token shows it */
     int64_t validity_ms; /* -1: not known */
 };
 
 /* One line. */
 void leadership_print(const struct leadership *leadership, bool json);
 
-/* Asks a majority of the nodes who holds `name`, and prints it; its token too, 0 when there is none.
- * STATUS_DONE: held; STATUS_HELD: by nobody; or another exit status, told. */
+/* Asks a majority of the nodes for the holder of `name`, and prints the answer. `ret_fence` (may be NULL):
+ * the token, 0 without one. STATUS_DONE: held; STATUS_HELD: not held; or another exit status, reported. */
 int leadership_show(struct redlock *connection, const char *name, bool json, uint64_t *ret_fence);
 
 /* Microseconds since 1970. */

@@ -1,5 +1,4 @@
-/* redlock status, nodes, leases and leader: what the agent and its nodes say, for people or as JSON.
- */
+/* redlock status, nodes, leases and leader: the state of the agent and of its nodes, as text or JSON. */
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -22,7 +21,7 @@ enum { NUMBER_BYTES = 24 };
 struct list {
     const struct cli *cli;
     bool json;
-    int argc; /* of what is left after the options */
+    int argc; /* of the arguments behind the options */
     char **argv;
     struct listing listing;
 };
@@ -39,7 +38,7 @@ static int list_begin(struct list *list, const struct cli *cli, int argc, char *
     list->argc = argc - optind;
     list->argv = argv + optind;
     if (list->argc > arguments_max) {
-        cli_complain("unexpected argument '%s'; 'redlock %s --help' tells more", list->argv[arguments_max],
+        cli_complain("unexpected argument '%s'; see 'redlock %s --help'", list->argv[arguments_max],
                      argv[0]);
         return 1 + STATUS_USAGE;
     }
@@ -111,7 +110,7 @@ int cli_status(const struct cli *cli, int argc, char **argv) {
 
 /* --- nodes --- */
 
-/* "0.24", "12", "1300": ms, from us; "-" when unknown. */
+/* Microseconds as ms: "0.24", "12", "1300"; "-" when unknown. */
 static const char *milliseconds(int64_t us, char buffer[NUMBER_BYTES]) {
     if (us <= 0)
         return "-";
@@ -151,7 +150,7 @@ static void print_wrapped(const char *text, size_t length) {
     }
 }
 
-/* One line a node; below it why it does not vote, and until when. */
+/* A line for each node; below it the reason and the end of its quarantine or failure. */
 static void print_node(const struct resp_token *node, int name_columns) {
     char since[NUMBER_BYTES], p50[NUMBER_BYTES], p99[NUMBER_BYTES], until[NUMBER_BYTES];
     const struct resp_token *reason = listing_get(node, "reason"), *differs = listing_get(node, "differs");
@@ -220,7 +219,7 @@ int cli_nodes(const struct cli *cli, int argc, char **argv) {
     if (argc >= 3 && strcmp(argv[1], "--bless") == 0)
         return bless(cli, argv + 2, argc - 2);
     if (argc > 1 && strncmp(argv[1], "--bless", strlen("--bless")) == 0) {
-        cli_complain("nodes: --bless wants NODE...; 'redlock nodes --help' tells more");
+        cli_complain("nodes: --bless wants NODE...; see 'redlock nodes --help'");
         return STATUS_USAGE;
     }
 
@@ -289,7 +288,7 @@ int cli_leader(const struct cli *cli, int argc, char **argv) {
     if (status != 0)
         return status - 1;
     if (list.argc != 1) {
-        cli_complain("expected NAME; 'redlock leader --help' tells more");
+        cli_complain("expected NAME; see 'redlock leader --help'");
         return list_end(&list, STATUS_USAGE);
     }
     return list_end(&list, leadership_show(list.listing.connection, list.argv[0], list.json, NULL));

@@ -22,14 +22,14 @@ int listing_ask(struct listing *listing, const char *word, const char *option, c
     return error == REDLOCK_OK ? STATUS_DONE : cli_failed(listing->connection, error, word);
 }
 
-struct deadline_page {
+struct lease_page {
     void (*on_lease)(void *userdata, const struct resp_token *lease);
     void *userdata;
-    char last_id[NUMBER_BYTES]; /* "": the page was empty */
+    char last_id[NUMBER_BYTES]; /* of the page; "": the page was empty */
 };
 
 static void on_page(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
-    struct deadline_page *page = userdata;
+    struct lease_page *page = userdata;
 
     page->last_id[0] = '\0';
     for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count) {
@@ -41,7 +41,7 @@ static void on_page(void *userdata, const struct resp_token *tokens, size_t n_to
 
 int listing_leases(struct listing *listing, void (*on_lease)(void *userdata, const struct resp_token *lease),
                    void *userdata) {
-    struct deadline_page page = {.on_lease = on_lease, .userdata = userdata};
+    struct lease_page page = {.on_lease = on_lease, .userdata = userdata};
 
     int status = listing_ask(listing, "LEASES", NULL, NULL, on_page, &page);
     while (status == STATUS_DONE && page.last_id[0] != '\0') {

@@ -1,4 +1,4 @@
-/* What the agent lists: asking for it, and reading it. */
+/* Asks the agent for its listings (STATUS, NODES, LEASES), and reads them. */
 #pragma once
 
 #include "connection.h"
@@ -7,7 +7,7 @@ struct listing {
     struct redlock *connection;
 };
 
-/* Sends "WORD" or "WORD option value"; complains of a failure. The exit status. */
+/* Sends "WORD" or "WORD option value". The exit status, a failure reported. */
 int listing_ask(struct listing *listing, const char *word, const char *option, const char *value,
                 void (*on_value)(void *userdata, const struct resp_token *tokens, size_t n_tokens),
                 void *userdata);
@@ -16,8 +16,8 @@ int listing_ask(struct listing *listing, const char *word, const char *option, c
 int listing_leases(struct listing *listing, void (*on_lease)(void *userdata, const struct resp_token *lease),
                    void *userdata);
 
-/* The value of `key` in the map at `map`; NULL when it is not there. Maps here hold scalars only. */
+/* The value of `key` in a map of scalars; NULL without that key. */
 const struct resp_token *listing_get(const struct resp_token *map, const char *key);
 
-/* The same of a number; 0 when it is not there. */
+/* An integer value; 0 without that key. */
 int64_t listing_integer(const struct resp_token *map, const char *key);

@@ -1,4 +1,4 @@
-/* redlock: run commands under a lease, and look at the agent. */
+/* redlock: runs commands under leases, and shows the agent's state. */
 
 #include <errno.h>
 #include <getopt.h>
@@ -23,7 +23,7 @@ static const char usage[] =
     "  watch NAME...                        the same at each change, until it is stopped\n"
     "  check [NAME]                         does it work? is NAME held?\n"
     "\n"
-    "'redlock help COMMAND' tells more. -V, --version prints the version. The socket is that of --socket, "
+    "See 'redlock help COMMAND'. -V, --version prints the version. The socket is that of --socket, "
     "else\n"
     "of $REDLOCK_SOCKET, else " REDLOCK_DEFAULT_SOCKET ".\n"
     "\n"
@@ -112,7 +112,7 @@ bool cli_read_status(const char *what, const char *text, int *ret) {
     return true;
 }
 
-/* -1: no word of ours; else the exit status. */
+/* The exit status; -1: unknown command. */
 static int run_command(const struct cli *cli, int argc, char **argv) {
     static const struct {
         const char *name;
@@ -141,7 +141,7 @@ static int help(const struct cli *cli, const char *command) {
     return status < 0 ? STATUS_USAGE : status;
 }
 
-/* The options in front of the command: -1, and where that is; or the exit status. */
+/* The options before the command. -1, and the command's index; or the exit status. */
 static int read_options(struct cli *cli, int argc, char **argv, int *at) {
     for (; *at < argc && argv[*at][0] == '-'; ++*at) {
         const char *word = argv[*at];

@@ -8,7 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* A service manager that reads nothing must not keep us from the deadline. */
+/* A service manager that does not read must not delay the end before the deadline. */
 enum { SEND_TIMEOUT_US = 200000 };
 
 static int64_t watchdog_ns(void) {
@@ -33,7 +33,7 @@ bool notify_init(struct notify *notify) {
         return false;
     memcpy(notify->address.sun_path, path, length);
     if (path[0] == '@')
-        notify->address.sun_path[0] = '\0'; /* an abstract name: exactly so many bytes */
+        notify->address.sun_path[0] = '\0'; /* an abstract name has no terminating NUL */
     else
         length++;
     notify->length = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + length);
@@ -63,7 +63,7 @@ bool notify_send(const struct notify *notify, const char *state, const char *tex
     int length = head + snprintf(message + head, sizeof(message) - (size_t) head, "%s", text ? text : "");
     if (length >= (int) sizeof(message))
         length = (int) sizeof(message) - 1;
-    /* The text may have come from elsewhere: a line of its own would be a message of its own. */
+    /* The text has foreign parts: a line break in it would begin another message. */
     for (int i = head; i < length; i++)
         if ((unsigned char) message[i] < ' ')
             message[i] = ' ';

@@ -17,7 +17,7 @@ struct pids {
     size_t count, capacity;
 };
 
-/* Without memory the list ends here: the next pass finds the rest, when the first ones are gone. */
+/* Without memory the list ends here: the next pass finds the rest, after the first processes have ended. */
 static void append(struct pids *pids, pid_t pid) {
     if (pids->count == pids->capacity) {
         size_t capacity = pids->capacity ? 2 * pids->capacity : FIRST_CAPACITY;
@@ -55,7 +55,7 @@ static bool read_process(pid_t pid, struct process *ret) {
     ssize_t n = read(fd, line, sizeof(line) - 1);
     (void) close(fd);
     line[n > 0 ? n : 0] = '\0';
-    /* "pid (name) state parent …": anything may be in the name. */
+    /* "pid (name) state parent …": the name may contain any character. */
     char *name = strchr(line, '('), *end = strrchr(line, ')');
     if (!name || !end || sscanf(end + 1, " %c %d", &ret->state, &parent) != 2)
         return false;
@@ -87,14 +87,15 @@ static void append_children(struct pids *pids, pid_t pid) {
     (void) snprintf(path, sizeof(path), "/proc/%d/task", (int) pid);
     DIR *threads = opendir(path);
     if (!threads)
-        return; /* it has ended, or /proc hides it: its children come to us when it ends */
+        return; /* ended, or hidden in /proc: its children become ours when it ends */
     while ((entry = readdir(threads)))
         if (number_of(entry->d_name) != 0)
             (void) append_children_of_thread(pids, pid, number_of(entry->d_name));
     (void) closedir(threads);
 }
 
-/* The slow way: all processes of the machine, again and again until no more of them belong to the tree. */
+/* Without CONFIG_PROC_CHILDREN: reads all processes of the machine until no more of them belong to the tree.
+ */
 static void append_by_parents(struct pids *pids) {
     const struct dirent *entry;
     struct process process;
@@ -121,7 +122,7 @@ static void append_by_parents(struct pids *pids) {
     } while (pids->count > before);
 }
 
-/* This process, and all of its descendants behind it. */
+/* This process first, then all of its descendants. */
 static struct pids list_tree(void) {
     char path[PATH_BYTES];
     struct pids pids = {0};
@@ -153,7 +154,7 @@ int process_tree_signal(int number, pid_t group, struct process_tree_rest *ret_r
         pid_t pid = pids.items[i];
         if (group != 0 && getpgid(pid) != group)
             continue;
-        /* A number is not given to another process so soon: the kernel goes through all others first. */
+        /* The pid was not reused since the list was made: the kernel uses all other numbers first. */
         int error = kill(pid, number) < 0 ? errno : 0;
         reached += error != ESRCH;
         if (error == EPERM && refused.pid == 0)

@@ -1,5 +1,6 @@
-/* The living descendants of this process, by /proc. As a child subreaper (prctl(2)) a process keeps those
- * whose own parents have ended, also after setsid(2): the tree is complete until waitpid(2) says ECHILD. */
+/* The living descendants of this process, from /proc. A child subreaper (prctl(2)) becomes the parent of
+ * descendants whose own parents have ended, also after setsid(2): the tree is complete until waitpid(2)
+ * fails with ECHILD. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,18 +8,17 @@
 
 enum { PROCESS_TREE_NAME_BYTES = 16 };
 
-/* A process that goes on running in spite of a signal. */
+/* A process that runs on after a signal. */
 struct process_tree_rest {
     pid_t pid; /* 0: none */
     int error; /* EPERM: it runs as another user; 0: the kernel has not ended it yet */
     char name[PROCESS_TREE_NAME_BYTES];
 };
 
-/* Sends the signal to each descendant that is there now, with a group only to the members of that process
- * group. Processes that are started meanwhile are not reached: whoever ends the tree calls this again until
- * no child is left. How many were reached or refused; `ret_refused` (may be NULL) is the first that refused.
- */
+/* Sends the signal to each present descendant; if `group` is not 0, only to members of that process group.
+ * Processes that start meanwhile are missed: to end the tree, repeat until no child is left. Returns how
+ * many processes there were; `ret_refused` (may be NULL) is the first that must not be signalled. */
 int process_tree_signal(int number, pid_t group, struct process_tree_rest *ret_refused);
 
-/* One of those that are left, if any: zombies are not. */
+/* A descendant that is left, if any; zombies do not count. */
 bool process_tree_find_rest(struct process_tree_rest *ret);

@@ -40,7 +40,7 @@ static void find(void *userdata, const struct resp_token *lease) {
         release->pid = (pid_t) listing_integer(lease, "pid");
 }
 
-/* What the kernel calls the process. */
+/* Whether the process is one of `redlock acquire`, and its name. */
 static bool is_holder(pid_t pid, char name[NAME_BYTES]) {
     char path[NAME_BYTES];
 
@@ -59,10 +59,10 @@ static int end_holder(pid_t pid) {
     struct pollfd fd = {.fd = (int) syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
 
     if (fd.fd < 0)
-        return STATUS_HELD; /* it has ended meanwhile */
+        return STATUS_HELD; /* ended meanwhile */
     if (!is_holder(pid, name)) {
         cli_complain(
-            "process %ld (%s) holds the lease, which is none of 'redlock acquire': end that process instead",
+            "process %ld (%s) holds the lease, and is not of 'redlock acquire': end that process instead",
             (long) pid, name);
         return STATUS_USAGE;
     }
@@ -90,7 +90,7 @@ int cli_release(const struct cli *cli, int argc, char **argv) {
         return status - 1;
     release.name = optind < argc ? argv[optind] : NULL;
     if (argc - optind > 1 || (!release.name && release.id == 0 && release.fence == 0)) {
-        cli_complain("expected --id ID, --fence TOKEN or NAME; 'redlock release --help' tells more");
+        cli_complain("expected --id ID, --fence TOKEN or NAME; see 'redlock release --help'");
         return STATUS_USAGE;
     }
     status = cli_connect(cli, &release.list.connection);

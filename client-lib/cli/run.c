@@ -125,7 +125,7 @@ static int read_arguments(struct run *run, int argc, char **argv) {
     }
     run->command = argv + optind;
     if (!run->name || (run->shell_text != NULL) == (optind < argc)) {
-        cli_complain("expected NAME and a command; 'redlock run --help' tells more");
+        cli_complain("expected NAME and a command; see 'redlock run --help'");
         return 1 + STATUS_USAGE;
     }
     return 0;

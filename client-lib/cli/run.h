@@ -1,4 +1,4 @@
-/* What `redlock run` was asked for. */
+/* The arguments of `redlock run`. */
 #pragma once
 
 #include <signal.h>
@@ -18,7 +18,7 @@ struct run {
     int conflict_status; /* with which to exit when the name is held; -1: the usual ones */
     int64_t grace_ms;    /* -1: chosen by the ttl */
     bool quiet;
-    bool linger_may_shrink; /* it is the default */
-    bool leave_rest;        /* release at the command's end, whatever it has left running */
+    bool linger_may_shrink; /* the linger is the default */
+    bool leave_rest;        /* release at the command's end, though processes of it run on */
     sigset_t mask;          /* the signals that were blocked when redlock was started */
 };

@@ -17,7 +17,7 @@
 #include "guard-channel.h"
 #include "process-tree.h"
 
-/* timeout(1) signals its child and then the group: both are one signal if they come within this time. */
+/* timeout(1) signals its child and then the group: within SETTLE_MS both count as one signal. */
 enum { SETTLE_MS = 10, PASS_MS = 5, COMPLAIN_MS = 1000 };
 
 static const int relayed[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
@@ -27,12 +27,12 @@ struct relay {
     const char *name;
     bool started;
     struct group_witness witness;
-    sigset_t received;  /* ever */
-    sigset_t unsettled; /* to us alone, or to the group? */
-    int64_t settle_ns;  /* when that is to be asked; INT64_MAX: nothing is */
+    sigset_t received;  /* since the start */
+    sigset_t unsettled; /* the witness was not yet asked about these */
+    int64_t settle_ns;  /* when to ask the witness; INT64_MAX: not */
 };
 
-/* Those that are ignored, by nohup(1) or a shell's background, stay so. */
+/* A signal that is ignored at the start, by nohup(1) or for a job in the background, stays ignored. */
 int signal_relay_init(void) {
     struct sigaction old;
     sigset_t set;
@@ -51,7 +51,7 @@ __attribute__((noreturn)) static void end_by(int number) {
     static const struct rlimit none = {0};
     sigset_t set;
 
-    (void) setrlimit(RLIMIT_CORE, &none); /* the command's is what counts */
+    (void) setrlimit(RLIMIT_CORE, &none); /* only the command's core counts */
     (void) signal(number, SIG_DFL);
     (void) sigemptyset(&set);
     (void) sigaddset(&set, number);
@@ -83,7 +83,7 @@ static void read_signals(struct relay *relay) {
     }
 }
 
-/* What came to the group has come to the command. */
+/* The command has got the signals of the group already. */
 static void pass_on(struct relay *relay) {
     sigset_t grouped;
 
@@ -97,7 +97,7 @@ static void pass_on(struct relay *relay) {
     (void) sigemptyset(&relay->unsettled);
 }
 
-/* The guard was killed: its tree is ours now, and the lease lingers. */
+/* The guard was killed: its children are the relay's now, and the lease lingers. */
 static int end_tree(struct relay *relay) {
     int64_t complain_ns = cli_now_ns() + COMPLAIN_MS * NS_PER_MS;
     struct process_tree_rest rest = {0};
@@ -123,7 +123,7 @@ static int end_tree(struct relay *relay) {
     }
 }
 
-/* -1: nothing has ended yet. */
+/* The exit status; -1: the command runs on. */
 static int read_channel(struct relay *relay) {
     struct guard_channel_message message;
 

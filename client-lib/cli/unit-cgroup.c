@@ -18,7 +18,7 @@ enum {
     KILLED_AT_ONCE = 256, /* as many descriptors */
 };
 
-/* --- where it is --- */
+/* --- the group's place --- */
 
 static bool ends_with(const char *text, const char *end) {
     size_t length = strlen(text), end_length = strlen(end);
@@ -36,7 +36,8 @@ bool unit_cgroup_is_name(const char *unit) {
     return true;
 }
 
-/* systemd puts '_' before what would be a file of the control group, "memory.service" say. */
+/* systemd puts '_' before a unit's name that would clash with a file of the control group: "memory.service".
+ */
 static bool is_escaped(const char *unit) {
     static const char *const files[] = {"cgroup", "cpu",     "cpuset",  "cpuacct", "io",       "blkio",
                                         "memory", "devices", "pids",    "hugetlb", "rdma",     "misc",
@@ -51,7 +52,7 @@ static bool is_escaped(const char *unit) {
     return false;
 }
 
-/* Our own group, in version 2: "/system.slice/redlock-leader@x.service". */
+/* This process's own group, in version 2: "/system.slice/redlock-leader@x.service". */
 static bool read_own_group(char *ret, size_t size) {
     FILE *file = fopen("/proc/self/cgroup", "re");
     char line[CGROUP_PATH_BYTES];
@@ -68,7 +69,7 @@ static bool read_own_group(char *ret, size_t size) {
     return found;
 }
 
-/* The service manager's group is what is left without ours and the slices that it is in. */
+/* The service manager's group: the own group's path without its last part and the slices before it. */
 static void cut_to_manager(char *group) {
     char *last = strrchr(group, '/');
 
@@ -123,7 +124,7 @@ static bool search(struct unit_cgroup *cgroup, char *path, unsigned depth) {
     return found;
 }
 
-/* Its directory; -1: it has none, so that nothing runs in it. */
+/* A descriptor of the group's directory; -1: there is none, so no process runs in the unit. */
 static int open_group(struct unit_cgroup *cgroup) {
     int fd = cgroup->path[0] ? open(cgroup->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
@@ -160,7 +161,7 @@ bool unit_cgroup_is_populated(struct unit_cgroup *cgroup) {
     return populated;
 }
 
-/* --- its end --- */
+/* --- killing --- */
 
 struct batch {
     pid_t pids[KILLED_AT_ONCE];
@@ -184,14 +185,14 @@ static void open_batch(struct batch *batch, FILE *file) {
     while (batch->n < KILLED_AT_ONCE && read_pid(file, &pid)) {
         int fd = (int) syscall(SYS_pidfd_open, pid, 0);
         if (fd < 0)
-            continue; /* it has ended */
+            continue; /* ended */
         batch->pids[batch->n] = pid;
         batch->fds[batch->n++] = fd;
     }
 }
 
-/* A number may have come to mean another process before its descriptor was opened: only what is in the group
- * still is meant. */
+/* A pid may have been reused before its descriptor was opened: kills only processes that are still in the
+ * group. */
 static int kill_batch(struct batch *batch, int directory_fd) {
     FILE *again = open_file(directory_fd, "cgroup.procs");
     pid_t pid;
@@ -209,7 +210,7 @@ static int kill_batch(struct batch *batch, int directory_fd) {
     return r;
 }
 
-/* Whether the kernel has done it, for all at once: who may write there is root, as a rule. */
+/* Kills the whole group by the kernel; false: no right to (usually root has), or an old kernel. */
 static bool kill_by_kernel(int directory_fd) {
     int fd = openat(directory_fd, "cgroup.kill", O_WRONLY | O_CLOEXEC);
     bool done = fd >= 0 && write(fd, "1", 1) == 1;

@@ -1,8 +1,7 @@
 /* The control group of a systemd unit: whether processes are in it, and their end.
  *
- * The unit is one of the service manager that started us (the system's as a rule). Its control group is
- * found by its name in the file system: the service manager need not answer for it, which may be busy when
- * it matters. */
+ * The unit belongs to the service manager that started this process, usually the system's. The control group
+ * is found by its name in the file system, without the service manager, which may be busy. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,19 +11,20 @@ enum { UNIT_NAME_BYTES = 256, CGROUP_PATH_BYTES = 4096 };
 struct unit_cgroup {
     char root[CGROUP_PATH_BYTES / 4]; /* of the service manager */
     char directory[UNIT_NAME_BYTES + 1];
-    char path[CGROUP_PATH_BYTES]; /* where it was found last; "": not yet */
+    char path[CGROUP_PATH_BYTES]; /* of the group, when it was found last; "": not found */
 };
 
 /* Whether `unit` can be the name of a unit. */
 bool unit_cgroup_is_name(const char *unit);
 
-/* 0 or a negative errno: -EINVAL for what is no unit's name, -EOPNOTSUPP without control groups version 2.
+/* 0 or a negative errno: -EINVAL for an invalid name of a unit, -EOPNOTSUPP without control groups
+ * version 2.
  */
 int unit_cgroup_init(struct unit_cgroup *cgroup, const char *unit);
 
 /* Whether a process is in it, or in a group beneath. */
 bool unit_cgroup_is_populated(struct unit_cgroup *cgroup);
 
-/* Sends SIGKILL to all processes in it and beneath. What they fork meanwhile may be left: repeat it until
- * the group is no longer populated. 0, or a negative errno when a process can't be killed. */
+/* Sends SIGKILL to all processes in the group and below. Processes that they fork meanwhile may be left:
+ * repeat until the group is no longer populated. 0, or a negative errno when a process can't be killed. */
 int unit_cgroup_kill(struct unit_cgroup *cgroup);

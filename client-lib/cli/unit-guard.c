@@ -19,11 +19,11 @@
 #define NS_PER_S INT64_C(1000000000)
 
 enum {
-    AGAIN_MS = 5,          /* between two looks at what was killed */
-    ORPHAN_MS = 10 * 1000, /* how long processes that can't be killed are tried to be, without a parent */
+    AGAIN_MS = 5,          /* between two passes */
+    ORPHAN_MS = 10 * 1000, /* without a parent: how long the guard tries to kill */
     ORDER_KILL = 'k',      /* to the guard */
-    ANSWER_EMPTY = 'e',    /* from the guard: nothing runs any more */
-    ANSWER_DEADLINE = 'd', /* the instant came, and something ran */
+    ANSWER_EMPTY = 'e',    /* from the guard: no process is left */
+    ANSWER_DEADLINE = 'd', /* processes ran at the instant */
 };
 
 /* --- the guard --- */
@@ -33,9 +33,9 @@ struct watch {
     const char *unit;
     const _Atomic int64_t *kill_ns;
     int fd, timer_fd;
-    bool orphaned;      /* our parent has ended */
-    bool ordered;       /* it has asked for the end, and waits for an answer */
-    bool deadline_told; /* for this instant */
+    bool orphaned;      /* the parent has ended */
+    bool ordered;       /* the parent has ordered the end, and waits for an answer */
+    bool deadline_told; /* reported for this instant */
     bool failure_told;
 };
 
@@ -51,14 +51,14 @@ static void answer(const struct watch *watch, char word) {
     (void) send(watch->fd, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Until `at_ns`, or until there is an order. */
+/* Until `at_ns`, or until the parent sends an order or ends. */
 static void wait_for_order(struct watch *watch, int64_t at_ns) {
     const struct itimerspec timer = {.it_value = {.tv_sec = at_ns / NS_PER_S, .tv_nsec = at_ns % NS_PER_S}};
     struct pollfd fds[] = {{.fd = watch->orphaned ? -1 : watch->fd, .events = POLLIN},
                            {.fd = watch->timer_fd, .events = POLLIN}};
     char word;
 
-    /* By CLOCK_BOOTTIME: a sleeping machine comes back with the deadline passed. */
+    /* CLOCK_BOOTTIME counts the time of a suspended machine. */
     (void) timerfd_settime(watch->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
     if (poll(fds, 2, -1) <= 0 || fds[0].revents == 0)
         return;
@@ -69,7 +69,7 @@ static void wait_for_order(struct watch *watch, int64_t at_ns) {
         watch->orphaned = true;
 }
 
-/* Kills until nothing is left. True when the guard's work is over. */
+/* Kills what is left. True when the guard's work is over. */
 static bool kill_due(struct watch *watch, int64_t since_ns) {
     bool populated = unit_cgroup_is_populated(watch->cgroup);
 
@@ -84,7 +84,7 @@ static bool kill_due(struct watch *watch, int64_t since_ns) {
         answer(watch, ANSWER_DEADLINE);
     }
     if (populated && watch->orphaned && cli_now_ns() - since_ns > ORPHAN_MS * NS_PER_MS) {
-        cli_complain("%s: something goes on running without the lease: it can't be killed", watch->unit);
+        cli_complain("%s: a process can't be killed, and runs on without the lease", watch->unit);
         return true;
     }
     return !populated && watch->orphaned;
@@ -110,7 +110,7 @@ __attribute__((noreturn)) static void keep_watch(struct watch *watch) {
     }
 }
 
-/* Signals are meant for our parent; it tells us by its end. */
+/* Signals are for the parent, whose end shows in the socket. */
 __attribute__((noreturn)) static void guard_main(const struct unit_guard *guard, struct unit_cgroup *cgroup,
                                                  int fd) {
     struct watch watch = {.cgroup = cgroup, .unit = guard->unit, .kill_ns = guard->kill_ns, .fd = fd};
@@ -127,13 +127,13 @@ __attribute__((noreturn)) static void guard_main(const struct unit_guard *guard,
 
 /* --- its parent --- */
 
-/* What speaks with the agent is not to be able to kill. */
+/* The process that talks to the agent has no right to kill. */
 static int drop_capabilities(void) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
 
     if (geteuid() == 0)
-        return 0; /* who runs this by hand as root runs hooks as root */
+        return 0; /* root runs hooks as root */
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
         return -errno;
     return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
@@ -173,7 +173,7 @@ void unit_guard_set(struct unit_guard *guard, int64_t kill_ns) {
         atomic_store(guard->kill_ns, kill_ns);
 }
 
-/* One word of the guard; 0: none came in time. */
+/* A message of the guard; 0: none in time. */
 static char receive_word(struct unit_guard *guard, int timeout_ms) {
     struct pollfd fd = {.fd = guard->fd, .events = POLLIN};
     char word = 0;
@@ -200,7 +200,7 @@ bool unit_guard_end_unit(struct unit_guard *guard, int timeout_ms) {
 
     if (!guard->unit || !unit_cgroup_is_populated(&guard->cgroup))
         return true;
-    cli_complain("%s: still runs when the lease is about to end: killed", guard->unit);
+    cli_complain("%s: still runs although the lease is about to end: killed", guard->unit);
     if (guard->fd < 0 || send(guard->fd, &order, 1, MSG_NOSIGNAL) != 1)
         return false;
     for (int64_t left_ns; (left_ns = until_ns - cli_now_ns()) > 0 && guard->fd >= 0;)

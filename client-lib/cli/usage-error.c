@@ -1,4 +1,4 @@
-/* What the command says to a person when something went wrong. */
+/* Messages on standard error, and the exit status of an error. */
 
 #include <errno.h>
 #include <stdarg.h>
@@ -9,11 +9,11 @@
 #include "utf8.h"
 
 enum {
-    COMPLAINT_BYTES = 8192, /* a path and a name of full length, and why */
+    COMPLAINT_BYTES = 8192, /* a path and a name of full length, and the reason */
     NAME_SHOWN_BYTES = 60,
 };
 
-/* Control characters, also those beyond ASCII (U+0080 to U+009F), and bytes that are no text. */
+/* No control character, also beyond ASCII (U+0080 to U+009F), and no byte that is not UTF-8. */
 static bool is_harmless(const char *at, size_t bytes) {
     unsigned char first = (unsigned char) at[0];
 
@@ -108,7 +108,7 @@ static int status_of(int error) {
     return STATUS_SYSTEM;
 }
 
-/* Enough of what is not a name to know it again; whole characters. */
+/* Shows the first characters of an invalid name. */
 static void complain_of_name(const char *what, const char *text) {
     size_t length = strlen(what), shown = 0, bytes = 0;
 

@@ -9,7 +9,7 @@ size_t utf8_sequence(const char *text, size_t length) {
 
     if (bytes > length)
         return 1;
-    /* Too long for what they say, surrogates, and beyond U+10FFFF. */
+    /* Overlong sequences, surrogates, and numbers beyond U+10FFFF. */
     if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf0 && s[1] < 0x90) ||
         (s[0] == 0xf4 && s[1] >= 0x90))
         return 1;

@@ -1,8 +1,8 @@
-/* Texts that others gave us. */
+/* Texts from outside. */
 #pragma once
 
 #include <stddef.h>
 
-/* The length of the well-formed sequence at the front of these bytes (at least one); 1 also for a byte that
+/* The length of the UTF-8 sequence at the start of these bytes (`length` is at least 1); 1 for a byte that
  * begins none. */
 size_t utf8_sequence(const char *text, size_t length);

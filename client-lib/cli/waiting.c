@@ -20,7 +20,7 @@ int64_t waiting_due_ns(const struct waiting *waiting) {
     return waiting->due_ns;
 }
 
-static void tell(const struct waiting *waiting) {
+static void report(const struct waiting *waiting) {
     struct redlock *connection = NULL;
     struct redlock_leader leader = {.size = sizeof(leader)};
 
@@ -31,13 +31,13 @@ static void tell(const struct waiting *waiting) {
         cli_complain("%s: waiting: held by %s, %" PRId64 " ms left if not extended", waiting->name,
                      leader.holder, leader.validity_ms);
     else if (held == 0)
-        cli_complain("%s: waiting: nobody holds it at this moment", waiting->name);
+        cli_complain("%s: waiting: not held at this moment", waiting->name);
     else
         cli_complain("%s: waiting: %s%s%s", waiting->name, redlock_strerror(held), connection ? ": " : "",
                      connection ? redlock_error_text(connection) : "");
 }
 
-void waiting_look_ahead(struct waiting *waiting) {
+void waiting_report_in_background(struct waiting *waiting) {
     pid_t parent = getpid();
     int64_t due_ns = waiting->due_ns;
 
@@ -51,13 +51,13 @@ void waiting_look_ahead(struct waiting *waiting) {
     while (getppid() == parent && cli_now_ns() < due_ns)
         (void) cli_poll(NULL, 0, due_ns);
     if (getppid() == parent)
-        tell(waiting);
+        report(waiting);
     _exit(0);
 }
 
-void waiting_look(struct waiting *waiting) {
+void waiting_report_due(struct waiting *waiting) {
     if (cli_now_ns() >= waiting->due_ns)
-        waiting_look_ahead(waiting);
+        waiting_report_in_background(waiting);
 }
 
 void waiting_deinit(struct waiting *waiting) {

@@ -1,4 +1,4 @@
-/* A line for people who wait for a lease: why they do. */
+/* A line for people who wait for a lease: who holds the name, or why there is no quorum. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,20 +10,19 @@ struct cli;
 struct waiting {
     const struct cli *cli;
     const char *name;
-    int64_t due_ns; /* INT64_MAX: not any more */
-    pid_t pid;      /* of the process that asks; 0: none */
+    int64_t due_ns; /* INT64_MAX: not wanted, or printed */
+    pid_t pid;      /* of the process that asks and prints; 0: none */
 };
 
-/* The line comes after two seconds, once, if it is wanted. */
+/* If `wanted`, the line is printed once, after two seconds. */
 void waiting_init(struct waiting *waiting, const struct cli *cli, const char *name, bool wanted);
 int64_t waiting_due_ns(const struct waiting *waiting);
 
-/* Asks and prints when it is time, in a process of its own: an agent that is stuck must not keep us from
- * anything else. */
-void waiting_look(struct waiting *waiting);
+/* When the line is due, asks and prints in a process of its own: a stuck agent must not block the caller. */
+void waiting_report_due(struct waiting *waiting);
 
-/* For who can't call that: the process is there from the beginning. */
-void waiting_look_ahead(struct waiting *waiting);
+/* For callers that block: starts the process at once; the process waits for its time. */
+void waiting_report_in_background(struct waiting *waiting);
 
 /* The waiting is over. */
 void waiting_deinit(struct waiting *waiting);

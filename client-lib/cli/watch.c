@@ -44,7 +44,7 @@ static void on_leader(struct redlock *connection, const struct redlock_sighting 
         watching->failed = true;
 }
 
-/* Each line is written as a whole, and there is nothing to put away: also while the agent is awaited. */
+/* Each line is written as a whole, so the process may end at any time, also while it waits for the agent. */
 static void on_stop(int number) {
     (void) number;
     _exit(STATUS_DONE);
@@ -54,7 +54,7 @@ static void on_stop(int number) {
 static int watch_on(struct redlock *connection, const struct watching *watching) {
     struct pollfd fds[] = {
         {.fd = redlock_fd(connection), .events = (short) redlock_events(connection)},
-        {.fd = STDOUT_FILENO}, /* POLLERR or POLLHUP: nobody reads any more */
+        {.fd = STDOUT_FILENO}, /* POLLERR or POLLHUP: the reader has ended */
     };
 
     if (fds[0].fd < 0)
@@ -72,7 +72,7 @@ static int watch_on(struct redlock *connection, const struct watching *watching)
         if (fds[1].revents & (POLLERR | POLLHUP))
             return STATUS_DONE;
     }
-    return STATUS_DONE; /* cli_flush() finds that */
+    return STATUS_DONE; /* cli_flush() reports the failed write */
 }
 
 static int observe_all(const struct cli *cli, char **names, int n_names, struct watching *watching) {
@@ -109,7 +109,7 @@ int cli_watch(const struct cli *cli, int argc, char **argv) {
     if (status != 0)
         return status - 1;
     if (optind == argc) {
-        cli_complain("expected NAME...; 'redlock watch --help' tells more");
+        cli_complain("expected NAME...; see 'redlock watch --help'");
         return STATUS_USAGE;
     }
     (void) sigaction(SIGINT, &stop, NULL);
