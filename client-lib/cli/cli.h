@@ -25,8 +25,6 @@ enum {
     STATUS_NOT_FOUND = 127,
 };
 
-struct option; /* getopt.h */
-
 struct cli {
     const char *socket_path; /* NULL: the default */
 };
@@ -59,9 +57,6 @@ void cli_be_quiet(void);
 void cli_be_verbose(void);
 void cli_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* getopt_long(), with ':' at the front of the short options; '?' and ':' have been told when it returns. */
-int cli_option(int argc, char **argv, const char *short_options, const struct option *known);
-
 /* 0 when connected; else the exit status, reported. */
 int cli_connect(const struct cli *cli, struct redlock **ret);
 
@@ -75,15 +70,3 @@ int64_t cli_now_ns(void);
 /* poll(2) until this instant; INT64_MAX: for ever. */
 struct pollfd;
 int cli_poll(struct pollfd *fds, unsigned long n_fds, int64_t until_ns);
-
-/* A duration as an option or a variable gives it; false: reported. */
-bool cli_read_duration(const char *what, const char *text, int64_t *ret);
-
-/* An exit status; false: complained. */
-bool cli_read_status(const char *what, const char *text, int *ret);
-
-/* A number from 1 to 2^53 - 1, as an id or a token is; false: complained. */
-bool cli_read_number(const char *what, const char *text, uint64_t *ret);
-
-/* ".5", "1.5", "500ms", "10s", "2m", "1h" (a bare number is seconds) to milliseconds up to 2^31-1. */
-bool cli_duration_ms(const char *text, int64_t *ret);

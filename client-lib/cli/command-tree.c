@@ -56,7 +56,7 @@ static void close_inherited(void) {
 }
 
 int command_tree_start(struct command_tree *tree, const struct run *run, const struct redlock_lease *lease) {
-    char *const shell[] = {(char *) "/bin/sh", (char *) "-c", run->shell_text, NULL};
+    char *const shell[] = {(char *) "/bin/sh", (char *) "-c", (char *) run->shell_text, NULL};
     sigset_t early;
 
     *tree = (struct command_tree){.name = run->name, .group = getpgrp()};

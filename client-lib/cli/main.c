@@ -1,7 +1,6 @@
 /* redlock: runs commands under leases, and shows the agent's state. */
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,43 +30,6 @@ static const char usage[] =
     "denied;\n"
     "124 waited too long; 125 the lease was lost and COMMAND stopped; 126, 127 COMMAND can't be run.\n";
 
-/* The first that this word may mean; NULL: none. */
-static const struct option *find_option(const struct option *known, const char *word) {
-    if (strncmp(word, "--", 2) != 0)
-        return NULL;
-    for (; known->name; known++)
-        if (strncmp(known->name, word + 2, strcspn(word + 2, "=")) == 0)
-            return known;
-    return NULL;
-}
-
-/* Of a letter within a word getopt is not past that word: then only the letter is known to be wrong. */
-static void complain_of_option(const char *command, int option, const struct option *known,
-                               const char *word) {
-    const char letter[] = {'-', (char) optopt, '\0'}, *trouble = "unknown option";
-    const struct option *meant = find_option(known, word);
-
-    if (option == ':')
-        trouble = "a value is missing after";
-    else if (optopt == 0)
-        trouble = meant ? "ambiguous option" : trouble;
-    else if (meant && meant->val == optopt && meant->has_arg == no_argument && strchr(word, '='))
-        trouble = "no value belongs to";
-    else
-        word = letter;
-    cli_complain("%s: %s '%s'; 'redlock %s --help' lists the options", command, trouble,
-                 strncmp(word, "--", 2) == 0 ? word : letter, command);
-}
-
-int cli_option(int argc, char **argv, const char *short_options, const struct option *known) {
-    opterr = 0; /* getopt's own words go to the terminal unfiltered, and without ours in front */
-    int option = getopt_long(argc, argv, short_options, known, NULL);
-
-    if (option == '?' || option == ':')
-        complain_of_option(argv[0], option, known, argv[optind - 1]);
-    return option;
-}
-
 int cli_connect(const struct cli *cli, struct redlock **ret) {
     int error = redlock_connect(cli->socket_path, ret);
 
@@ -86,30 +48,6 @@ int cli_connect(const struct cli *cli, struct redlock **ret) {
         cli_complain("%s: %s%s", path, redlock_strerror(error),
                      error == REDLOCK_NO_ANSWER ? "; is it stopped, or stuck?" : "");
     return error == REDLOCK_NO_MEMORY ? STATUS_SYSTEM : STATUS_NO_AGENT;
-}
-
-bool cli_read_number(const char *what, const char *text, uint64_t *ret) {
-    char *end;
-    unsigned long long number = strtoull(text, &end, 10);
-
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || number == 0 || number >= 1ULL << 53) {
-        cli_complain("%s %s: expected a number as 'redlock acquire' prints it", what, text);
-        return false;
-    }
-    *ret = number;
-    return true;
-}
-
-bool cli_read_status(const char *what, const char *text, int *ret) {
-    char *end;
-    long value = strtol(text, &end, 10);
-
-    if (end == text || *end != '\0' || value < 0 || value > 255) {
-        cli_complain("%s %s: expected an exit status from 0 to 255", what, text);
-        return false;
-    }
-    *ret = (int) value;
-    return true;
 }
 
 /* The exit status; -1: unknown command. */

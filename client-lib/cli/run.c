@@ -13,6 +13,7 @@
 
 #include "cli.h"
 #include "guard.h"
+#include "options.h"
 #include "signal-relay.h"
 
 static const char usage[] =
@@ -30,15 +31,16 @@ static const char usage[] =
     "                         the ttl, at most 5s; at most half of it), SIGKILL just before it ends\n"
     "      --data TEXT        publish TEXT with the lease ('redlock leader' shows it)\n"
     "      --max-hold TIME    hold no longer than this\n"
-    "      --linger TIME      when redlock's own guard process is killed: keep the lease for so long, for "
-    "the\n"
-    "                         command to be ended meanwhile (2s)\n"
-    "      --min-hold TIME    nobody else gets the lease until so long after it was acquired, even if the\n"
-    "                         command ends earlier: at most once an interval (up to the agent's max_ttl)\n"
-    "  -o, --close            release when COMMAND ends, whatever it has left running\n"
+    "      --linger TIME      when redlock's own guard process is killed, keep the lease for so long, so "
+    "that\n"
+    "                         COMMAND is killed meanwhile (2s)\n"
+    "      --min-hold TIME    keep the lease from others for so long after its acquisition, even if "
+    "COMMAND\n"
+    "                         ends earlier: at most once an interval (up to the agent's max_ttl)\n"
+    "  -o, --close            release when COMMAND ends, even if processes of it run on\n"
     "  -q, --quiet            no messages: the exit status alone\n"
-    "      --verbose          tell how long it took to acquire the lease\n"
-    "  -x, -e, --exclusive    nothing: as flock(1) has it\n"
+    "      --verbose          print how long the acquisition took\n"
+    "  -x, -e, --exclusive    no effect: for compatibility with flock(1)\n"
     "  -c, --command TEXT     run TEXT with /bin/sh -c\n"
     "  -h, --help\n"
     "\n"
@@ -48,73 +50,40 @@ static const char usage[] =
     "started have ended. Exit status: COMMAND's own, or as 'redlock --help' says; 125 if the lease was "
     "lost.\n";
 
-static bool read_option(struct run *run, int option) {
-    switch (option) {
-    case 'n':
-        run->options.wait_ms = 0;
-        return true;
-    case 'w':
-        return cli_read_duration("--wait", optarg, &run->options.wait_ms);
-    case 't':
-        return cli_read_duration("--ttl", optarg, &run->options.ttl_ms);
-    case 'E':
-        return cli_read_status("-E", optarg, &run->conflict_status);
-    case 'g':
-        return cli_read_duration("--grace", optarg, &run->grace_ms);
-    case 'm':
-        return cli_read_duration("--max-hold", optarg, &run->options.max_hold_ms);
-    case 'k':
-        run->linger_may_shrink = false;
-        return cli_read_duration("--linger", optarg, &run->options.linger_ms);
-    case 'M':
-        return cli_read_duration("--min-hold", optarg, &run->options.cooldown_ms);
-    case 'd':
-        run->options.data = optarg;
-        run->options.data_length = strlen(optarg);
-        return true;
-    case 'c':
-        run->shell_text = optarg;
-        return true;
-    case 'o':
-        run->leave_rest = true;
-        return true;
-    case 'q':
-        run->quiet = true;
-        return true;
-    case 'v':
-        cli_be_verbose();
-        return true;
-    case 'x':
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* 0; or 1 + the exit status to end with. */
 static int read_arguments(struct run *run, int argc, char **argv) {
-    static const struct option known[] = {
-        {"nonblock", no_argument, NULL, 'n'},       {"nb", no_argument, NULL, 'n'},
-        {"wait", required_argument, NULL, 'w'},     {"timeout", required_argument, NULL, 'w'},
-        {"ttl", required_argument, NULL, 't'},      {"conflict-exit-code", required_argument, NULL, 'E'},
-        {"grace", required_argument, NULL, 'g'},    {"data", required_argument, NULL, 'd'},
-        {"max-hold", required_argument, NULL, 'm'}, {"linger", required_argument, NULL, 'k'},
-        {"min-hold", required_argument, NULL, 'M'}, {"command", required_argument, NULL, 'c'},
-        {"close", no_argument, NULL, 'o'},          {"exclusive", no_argument, NULL, 'x'},
-        {"quiet", no_argument, NULL, 'q'},          {"verbose", no_argument, NULL, 'v'},
-        {"help", no_argument, NULL, 'h'},           {0},
+    int64_t linger_ms = -1;
+    bool verbose = false;
+    const struct options_row rows[] = {
+        {"nonblock", 'n', OPTIONS_ZERO, &run->options.wait_ms},
+        {"nb", 0, OPTIONS_ZERO, &run->options.wait_ms},
+        {"wait", 'w', OPTIONS_DURATION, &run->options.wait_ms},
+        {"timeout", 0, OPTIONS_DURATION, &run->options.wait_ms},
+        {"conflict-exit-code", 'E', OPTIONS_STATUS, &run->conflict_status},
+        {"ttl", 't', OPTIONS_DURATION, &run->options.ttl_ms},
+        {"grace", 0, OPTIONS_DURATION, &run->grace_ms},
+        {"data", 0, OPTIONS_TEXT, &run->options.data},
+        {"max-hold", 0, OPTIONS_DURATION, &run->options.max_hold_ms},
+        {"min-hold", 0, OPTIONS_DURATION, &run->options.cooldown_ms},
+        {"linger", 0, OPTIONS_DURATION, &linger_ms},
+        {"command", 'c', OPTIONS_TEXT, &run->shell_text},
+        {"close", 'o', OPTIONS_FLAG, &run->leave_rest},
+        {"exclusive", 'x', OPTIONS_FLAG, NULL},
+        {"exclusive", 'e', OPTIONS_FLAG, NULL},
+        {"quiet", 'q', OPTIONS_FLAG, &run->quiet},
+        {"verbose", 0, OPTIONS_FLAG, &verbose},
     };
-    int option;
 
-    /* "+": the options end at NAME. */
-    while ((option = cli_option(argc, argv, "+:nw:t:E:c:oqxeh", known)) >= 0) {
-        if (option == 'h') {
-            (void) fputs(usage, stdout);
-            return 1 + STATUS_DONE;
-        }
-        if (!read_option(run, option == 'e' ? 'x' : option))
-            return 1 + STATUS_USAGE;
-    }
+    /* The options end at NAME. */
+    int status = options_read(rows, sizeof(rows) / sizeof(rows[0]), false, usage, argc, argv);
+    if (status != 0)
+        return status;
+    if (verbose)
+        cli_be_verbose();
+    if (linger_ms >= 0)
+        run->options.linger_ms = linger_ms;
+    run->linger_may_shrink = linger_ms < 0;
+    run->options.data_length = run->options.data ? strlen(run->options.data) : 0;
     if (optind < argc)
         run->name = argv[optind++];
     if (optind + 1 < argc && (strcmp(argv[optind], "-c") == 0 || strcmp(argv[optind], "--command") == 0)) {
@@ -160,7 +129,6 @@ int cli_run(const struct cli *cli, int argc, char **argv) {
         .options = {.size = sizeof(run.options), .wait_ms = -1, .linger_ms = RUN_LINGER_MS},
         .conflict_status = -1,
         .grace_ms = -1,
-        .linger_may_shrink = true,
     };
 
     int status = read_arguments(&run, argc, argv);
