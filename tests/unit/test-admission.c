@@ -134,7 +134,7 @@ static void test_bounds(void) {
     is_int(front.n_contending, ADMITTED_MAX + 1, "when one is granted, another follows");
     report(REPORT_FAILED);
     report(REPORT_CONTENDED);
-    is_int(front.n_contending, ADMITTED_MAX + 3, "and when one fails, or goes on trying by itself");
+    is_int(front.n_contending, ADMITTED_MAX + 3, "and when one fails, or the keeper retries it");
 }
 
 static void test_turns(void) {
@@ -158,8 +158,8 @@ static void test_ends(void) {
     (void) waits;
     is_int(front.n_contending, 1, "two are held back");
     registry_release(&front.registry, withdrawn, front.now_ns);
-    ok(front.released == 1 && front.releases == 0, "one is withdrawn, of which its keeper hears nothing");
-    is_int(registry_due_ns(&front.registry), front.now_ns + 500 * NS_PER_MS, "the other's WAIT goes on");
+    ok(front.released == 1 && front.releases == 0, "one is withdrawn, without a command to its keeper");
+    is_int(registry_due_ns(&front.registry), front.now_ns + 500 * NS_PER_MS, "the other's WAIT continues");
     front.now_ns += 500 * NS_PER_MS;
     registry_tick(&front.registry, front.now_ns);
     front.now_ns += 100 * NS_PER_MS;
@@ -185,13 +185,13 @@ static void test_names(void) {
     (void) ask_for(1, OTHER, "x", -1, NULL);
     (void) ask_for(1, OTHER, "x", -1, NULL);
     (void) ask_for(2, OTHER, "x", 1000, secret);
-    is_int(front.n_contending, 2, "who resumes a lease is not held back behind who wants the name");
+    is_int(front.n_contending, 2, "a request to resume is not held back behind a contender");
     report(REPORT_GRANTED);
-    is_int(front.n_contending, 2, "who wants the name waits until it is first in its line");
+    is_int(front.n_contending, 2, "a request for the name waits until it is first of its queue");
     report(REPORT_FAILED);
     is_int(front.n_contending, 3, "then it contends");
     report(REPORT_CONTENDED);
-    is_int(front.n_contending, 3, "the next in line still waits behind it");
+    is_int(front.n_contending, 3, "the next request still waits behind it");
 }
 
 static void test_reading(void) {

@@ -74,7 +74,8 @@ static bool is_whole(unsigned slot) {
     return view_of(slot).whole;
 }
 
-/* 'h'eld, 'w'aiting, 'u': held, and nobody was told; 'g': waiting, and granted untold; 'o'bserved; '-'. */
+/* 'h'eld, 'w'aiting, 'u': held, and its client does not know; 'g': waiting, granted, and its client does
+ * not know; 'o'bserved; '-'. */
 static char knows(uint32_t entry) {
     const struct ledger_reader reader = killed();
     struct ledger_entry_view view;
@@ -166,11 +167,11 @@ static void test_requests(void) {
     ok(unanswered_is(1, "ECHO a\r\nPI"), "nor afterwards");
     send_all(1, &all, 3);
     ok(unanswered_is(1, ""), "all are answered");
-    is_int(view_of(1).asked_ns, 0, "then no time is told: it would be of an answered one");
+    is_int(view_of(1).asked_ns, 0, "then no time is known: it would be that of an answered request");
     is_int(view_of(1).state.protocol, 3, "the protocol is as of the last answer");
     is_int(ledger_log_room(&ledger, 1), LEDGER_LOG_BYTES_MAX, "all room is free again");
     receive(1, 16, "QUIT\r\n", 111);
-    is_int(view_of(1).asked_ns, 111, "the next one's time counts");
+    is_int(view_of(1).asked_ns, 111, "the next request's time counts");
     ok(unanswered_is(1, "QUIT\r\n"), "and it is there");
 }
 
@@ -204,7 +205,7 @@ static void test_sending(void) {
     struct ledger_transfer *transfer = ledger_send(&ledger, 1, &state, 10);
     is_int(view_of(1).state.protocol, 2, "killed before it is sent: the session is as it was");
     kernel_counts(transfer, 4);
-    ok(!is_whole(1), "sent in part: nobody knows what the client has");
+    ok(!is_whole(1), "sent in part: the client's knowledge is unknown");
     ledger_tear(&ledger, 1);
     ledger_not_sent(&ledger);
     ok(!is_whole(1), "also when that is noted");
@@ -243,22 +244,22 @@ static bool tells(uint32_t entry, const char *want) {
 static void test_entries(void) {
     begin();
     uint32_t entry = add(1, LEDGER_HELD, 0);
-    ok(tells(entry, "uuhh"), "a grant is held once it is told, before it is nobody's");
+    ok(tells(entry, "uuhh"), "a grant is held once its flush is sent; before, its client does not know");
     ledger_end(&ledger, 1, entry);
-    ok(tells(entry, "hh--"), "its end counts once it is told");
+    ok(tells(entry, "hh--"), "its end counts once its flush is sent");
     entry = add(1, LEDGER_WAITING, 1);
-    ok(tells(entry, "--ww"), "a request waits once that is told");
+    ok(tells(entry, "--ww"), "a request waits once its flush is sent");
     ledger_granted(&ledger, 1, entry);
-    ok(tells(entry, "gghh"), "and is granted once that is");
+    ok(tells(entry, "gghh"), "and is granted once that is sent sent");
     entry = add(1, LEDGER_WAITING, 2);
     ledger_granted(&ledger, 1, entry);
     ok(tells(entry, "uuhh"), "both at once");
     entry = add(1, LEDGER_WAITING, 3);
     ledger_end(&ledger, 1, entry);
-    ok(tells(entry, "----"), "begun and ended in one flush: never there");
+    ok(tells(entry, "----"), "begun and ended in one flush: no entry");
     entry = add(1, LEDGER_HELD, 4);
     ledger_end(&ledger, 1, entry);
-    ok(tells(entry, "uu--"), "granted and released in one: its keys are nobody's");
+    ok(tells(entry, "uu--"), "granted and released in one flush: no client knows of its keys");
     entry = add(1, LEDGER_OBSERVED, 5);
     ok(tells(entry, "--oo"), "an observed name");
     is_int(ledger.header->generation, 9, "the highest generation of a request is noted");
@@ -290,7 +291,7 @@ static void test_full(void) {
     ledger_open(&ledger, 2, session_id(2));
     is_int(add(2, LEDGER_HELD, 0), 0, "and no more");
     ok(!is_whole(2) && is_whole(1) && ledger.header->leaky,
-       "who is not in it can't be handed on, and that shows");
+       "a session without room cannot be restored, and the header says so");
     send_all(2, &(struct ledger_state){.protocol = 2}, 1);
     ok(!is_whole(2), "ever");
     ledger_end(&ledger, 1, last);

@@ -9,7 +9,7 @@
 
 enum { COMMANDS_MAX = 8 };
 
-/* What the keeper was told. */
+/* The keeper's commands. */
 static struct command commands[COMMANDS_MAX];
 static unsigned n_commands;
 
@@ -104,14 +104,14 @@ static void test_session_ends(void) {
     pass_ms(149);
     is_int(n_commands, 1, "a lease that lingers is not released when its session ends");
     ask(2, "LEASES");
-    ok(strstr(harness.output[2], "lingering"), "LEASES tells it from others");
+    ok(strstr(harness.output[2], "lingering"), "LEASES shows it as lingering");
     ask(3, "ACQUIRE job");
     ok(strstr(harness.output[3], "-BUSY held by process ") == harness.output[3],
-       "who does not wait finds it held");
+       "a request that does not wait finds it held");
     pass_ms(1);
     ok(commands[1].kind == COMMAND_RELEASE && commands[1].request == id,
        "but when its time is over, extended or not");
-    is_int(commands[2].kind, COMMAND_CONTEND, "then the next in line contends");
+    is_int(commands[2].kind, COMMAND_CONTEND, "then the next request contends");
     report(id, REPORT_RELEASED);
     is_int(harness.front.registry.requests.taken, 1, "nothing is left of it");
 }
@@ -184,7 +184,7 @@ static void test_heartbeat(void) {
     uint64_t id = hold(0, "ACQUIRE job HEARTBEAT 1000 LINGER 5000");
     end(0);
     ok(last_command()->kind == COMMAND_BEAT && last_command()->request == id,
-       "who is gone can't beat: as far as the keeper is told, it does");
+       "a client that is gone sends no BEAT: the front sends one for it");
     is_int(last_command()->beat_ns + 1000 * NS_PER_MS, harness.now_ns + 5000 * NS_PER_MS,
            "until it has lingered, and no longer");
     begin();

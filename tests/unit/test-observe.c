@@ -72,7 +72,7 @@ static void answer_with(const struct report *given) {
     observe_tick(&harness.front, harness.now_ns);
 }
 
-/* The majority's answer to the question under way; NULL: nobody holds it. */
+/* The majority's answer to the query under way; NULL: no holder. */
 static void answer(const char *value, int64_t token) {
     answer_with(&(struct report){
         .kind = REPORT_LOOKED, .text = value, .token = token, .validity_ms = value ? 9000 : 0});
@@ -83,7 +83,7 @@ static void no_majority(void) {
 }
 
 /* Lets time pass until the next question, at most this long; whether it came. */
-static bool question_within_ms(int64_t ms) {
+static bool query_within_ms(int64_t ms) {
     unsigned before = keeper.looks;
     instant_ns until_ns = harness.now_ns + ms * NS_PER_MS;
 
@@ -117,7 +117,7 @@ static void begin_observing(void) {
     ask(0, "OBSERVE job");
 }
 
-/* --- what is told --- */
+/* --- pushes --- */
 
 static void test_changes(void) {
     char want[512];
@@ -126,28 +126,28 @@ static void test_changes(void) {
     is_string(heard(0), ":1\r\n", "OBSERVE is answered at once");
     is_string(keeper.looked_for, "job", "and the keeper is asked");
     answer(NULL, 0);
-    is_string(heard(0), nobody, "then it is told that nobody leads");
-    ok(question_within_ms(1100), "the keeper is asked again within 1.1 s");
+    is_string(heard(0), nobody, "then gets the push `free`");
+    ok(query_within_ms(1100), "the keeper is asked again within 1.1 s");
     answer(NULL, 0);
-    is_string(heard(0), "", "nothing is told while nothing changes");
-    ok(question_within_ms(1100), "and again");
+    is_string(heard(0), "", "no push without a change");
+    ok(query_within_ms(1100), "and again");
     answer(HEX_A ":web1:0badcafe:42:0:at home", 7);
     push_of(want, sizeof(want), "web1:0badcafe:42", "web1", 7, "at home", 0);
-    is_string(heard(0), want, "a leader is told, with holder, host, token and data");
-    ok(question_within_ms(1100), "the keeper is asked again");
+    is_string(heard(0), want, "a leader is pushed, with holder, host, token and data");
+    ok(query_within_ms(1100), "the keeper is asked again");
     answer(HEX_A ":web1:12345678:42:0:at home", 7);
-    is_string(heard(0), "", "a lease that was resumed at another agent is the same");
-    (void) question_within_ms(1100);
+    is_string(heard(0), "", "a lease resumed at another agent is no change");
+    (void) query_within_ms(1100);
     answer(HEX_B ":web1:12345678:42:0:", 8);
     push_of(want, sizeof(want), "web1:12345678:42", "web1", 8, "", 0);
     is_string(heard(0), want, "another lease of the same process is a change");
-    (void) question_within_ms(1100);
+    (void) query_within_ms(1100);
     answer("a:b:c", 8);
     push_of(want, sizeof(want), "a:b:c", "", 0, "", 0);
     is_string(heard(0), want, "another library's lock has neither host nor token");
-    (void) question_within_ms(1100);
+    (void) query_within_ms(1100);
     answer(NULL, 0);
-    is_string(heard(0), nobody, "the end of the lock is told");
+    is_string(heard(0), nobody, "the end of the lock is pushed");
 }
 
 static void test_token_later(void) {
@@ -157,46 +157,46 @@ static void test_token_later(void) {
     answer(HEX_A ":web1:0badcafe:42:0:", 0);
     (void) heard(0);
     instant_ns since_ns = harness.now_ns;
-    (void) question_within_ms(1100);
+    (void) query_within_ms(1100);
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
     push_of(want, sizeof(want), "web1:0badcafe:42", "web1", 7, "",
             (long) ((harness.now_ns - since_ns) / NS_PER_MS));
-    is_string(heard(0), want, "a token that is known later is told then; since when it leads stays");
-    (void) question_within_ms(1100);
+    is_string(heard(0), want, "a token that becomes known later is pushed; `since` stays");
+    (void) query_within_ms(1100);
     answer(HEX_A ":web1:0badcafe:42:0:", 0);
-    is_string(heard(0), "", "and kept when it is not seen for once");
+    is_string(heard(0), "", "the token is kept when an answer lacks it");
 }
 
 static void test_no_majority(void) {
     begin_observing();
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
     (void) heard(0);
-    assert(question_within_ms(1100));
+    assert(query_within_ms(1100));
     harness.now_ns += 60 * NS_PER_S;
     no_majority();
-    is_string(heard(0), "", "one that has no answer after a sleep of the machine tells nothing");
+    is_string(heard(0), "", "a query without an answer after a sleep of the machine causes no push");
     instant_ns from_ns = harness.now_ns;
     unsigned questions = 0;
     for (; harness.output_length[0] == 0 && questions < 20; questions++) {
-        assert(question_within_ms(1100));
+        assert(query_within_ms(1100));
         no_majority();
     }
     ok(questions <= 6, "questions without an answer are not asked more often than others");
-    is_string(heard(0), unknown, "without a majority `unknown` is told");
+    is_string(heard(0), unknown, "without a majority `unknown` is pushed");
     ok(harness.now_ns - from_ns >= 5 * NS_PER_S && harness.now_ns - from_ns <= 6200 * NS_PER_MS,
        "after 5 seconds, not before");
-    (void) question_within_ms(1100);
+    (void) query_within_ms(1100);
     no_majority();
     is_string(heard(0), "", "once");
     ask(1, "HELLO 3");
     ask(1, "OBSERVE job");
-    ok(strstr(heard(1), "unknown"), "a new observer is told the same at once");
-    (void) question_within_ms(1100);
+    ok(strstr(heard(1), "unknown"), "a new observer gets the same at once");
+    (void) query_within_ms(1100);
     answer_with(&(struct report){.kind = REPORT_LOOKED, .undecided = true});
-    is_string(heard(0), "", "where silent nodes may make a majority, nothing is known");
-    (void) question_within_ms(1100);
+    is_string(heard(0), "", "where silent nodes may make a majority, the leader stays unknown");
+    (void) query_within_ms(1100);
     answer(NULL, 0);
-    is_string(heard(0), nobody, "the first answer of a majority is told again");
+    is_string(heard(0), nobody, "the first answer of a majority is pushed");
 }
 
 /* --- when it is asked --- */
@@ -205,12 +205,12 @@ static void test_expiry(void) {
     begin_observing();
     answer_with(&(struct report){.kind = REPORT_LOOKED, .text = "foreign", .validity_ms = 300});
     instant_ns from_ns = harness.now_ns;
-    ok(question_within_ms(1100) && harness.now_ns - from_ns >= 300 * NS_PER_MS &&
+    ok(query_within_ms(1100) && harness.now_ns - from_ns >= 300 * NS_PER_MS &&
            harness.now_ns - from_ns <= 310 * NS_PER_MS,
        "the keeper is asked when the key is to end");
     answer_with(&(struct report){.kind = REPORT_LOOKED, .text = "foreign", .validity_ms = 0});
     from_ns = harness.now_ns;
-    ok(question_within_ms(1100) && harness.now_ns - from_ns >= 20 * NS_PER_MS,
+    ok(query_within_ms(1100) && harness.now_ns - from_ns >= 20 * NS_PER_MS,
        "not more often than every 20 ms if it does not");
 }
 
@@ -228,35 +228,35 @@ static void test_hints(void) {
     report.deadline_ns = harness.now_ns + 9 * NS_PER_S;
     registry_report(&harness.front.registry, &report, harness.now_ns);
     observe_tick(&harness.front, harness.now_ns);
-    is_int(keeper.looks, before, "a grant of another name is nothing");
+    is_int(keeper.looks, before, "a grant of another name causes no query");
     ask(2, "ACQUIRE job");
     report.request = keeper.contender;
     registry_report(&harness.front.registry, &report, harness.now_ns);
     observe_tick(&harness.front, harness.now_ns);
-    is_int(keeper.looks, before + 1, "a grant on this host is looked for at once");
+    is_int(keeper.looks, before + 1, "a grant on this host causes a query at once");
     answer(NULL, 0);
     instant_ns from_ns = harness.now_ns;
-    ok(question_within_ms(20), "and 20 ms later if it is not seen yet");
+    ok(query_within_ms(20), "and 20 ms later if it is not seen yet");
     answer(NULL, 0);
-    ok(question_within_ms(40) && harness.now_ns - from_ns >= 40 * NS_PER_MS, "then after 20 ms more");
+    ok(query_within_ms(40) && harness.now_ns - from_ns >= 40 * NS_PER_MS, "then after 20 ms more");
     answer(value, 7);
     (void) heard(0);
-    ok(!question_within_ms(800), "what is found is looked for no more");
+    ok(!query_within_ms(800), "once found, queries are rare again");
     disconnect_end(&harness.sessions[2], harness.now_ns);
     before = keeper.looks;
     observe_tick(&harness.front, harness.now_ns);
-    is_int(keeper.looks, before + 1, "so is the end of its holder");
+    is_int(keeper.looks, before + 1, "so does the end of its holder");
     ask(3, "ACQUIRE job WAIT -1");
     report.request = keeper.contender;
     registry_report(&harness.front.registry, &report, harness.now_ns);
     observe_tick(&harness.front, harness.now_ns);
-    is_int(keeper.looks, before + 1, "one question at a time");
+    is_int(keeper.looks, before + 1, "one query at a time");
     answer(NULL, 0);
-    is_string(heard(0), nobody, "what it finds is told");
-    ok(question_within_ms(20), "and what was hinted at meanwhile is looked for afterwards");
+    is_string(heard(0), nobody, "its result is pushed");
+    ok(query_within_ms(20), "a hint during a query causes another query");
 }
 
-/* --- who observes --- */
+/* --- observers --- */
 
 static void test_crowd(void) {
     begin();
@@ -264,16 +264,16 @@ static void test_crowd(void) {
         ask(LISTENERS + i, "HELLO 3");
         ask(LISTENERS + i, "OBSERVE job");
     }
-    is_int(keeper.looks, 1, "1,000 observers of one name cost one question");
+    is_int(keeper.looks, 1, "1,000 observers of one name cost one query");
     harness.crowd_pushes = 0;
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
-    is_int(harness.crowd_pushes, CROWD, "each of them is told");
+    is_int(harness.crowd_pushes, CROWD, "each gets a push");
     ask(0, "HELLO 3");
     ask(0, "OBSERVE job");
-    ok(strncmp(heard(0), ":1\r\n>3\r\n$6\r\nleader", 18) == 0, "who comes later is told what is known");
-    is_int(keeper.looks, 1, "without a question");
-    ok(question_within_ms(1100) && keeper.looks == 2, "the next one");
-    ok(!question_within_ms(5000), "is asked for all");
+    ok(strncmp(heard(0), ":1\r\n>3\r\n$6\r\nleader", 18) == 0, "a later observer gets the known leader");
+    is_int(keeper.looks, 1, "without a query");
+    ok(query_within_ms(1100) && keeper.looks == 2, "the next query is periodic");
+    ok(!query_within_ms(5000), "is asked for all");
 }
 
 static void test_ends(void) {
@@ -281,19 +281,19 @@ static void test_ends(void) {
     is_int(harness.front.observers.entries.taken, 1, "an observation");
     (void) heard(0);
     ask(0, "OBSERVE job");
-    is_string(heard(0), ":0\r\n", "a second OBSERVE of the same name is nothing");
+    is_string(heard(0), ":0\r\n", "a second OBSERVE of the same name has no effect");
     ask(1, "UNOBSERVE job");
-    is_string(heard(1), ":0\r\n", "UNOBSERVE of what another session observes neither");
+    is_string(heard(1), ":0\r\n", "nor has UNOBSERVE of a name that only another session observes");
     ask(0, "UNOBSERVE job");
     is_string(heard(0), ":1\r\n", "UNOBSERVE ends it");
     ask(0, "OBSERVE job");
-    is_int(keeper.looks, 1, "whoever comes and goes, there is one question at a time");
+    is_int(keeper.looks, 1, "observers come and go, and there is one query at a time");
     ask(0, "UNOBSERVE job");
     (void) heard(0);
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
-    is_string(heard(0), "", "nothing is told afterwards");
+    is_string(heard(0), "", "no push afterwards");
     is_int(harness.front.observers.names.taken, 0, "the name is forgotten with its last answer");
-    ok(!question_within_ms(5000), "and asked for no more");
+    ok(!query_within_ms(5000), "and asked for no more");
     ask(0, "OBSERVE job");
     ask(0, "OBSERVE other");
     ask(1, "OBSERVE job");
@@ -314,10 +314,10 @@ static void test_limits(void) {
     }
     is_int(refused, 0, "a session observes 1,024 names");
     ask(0, "OBSERVE one-more");
-    ok(strncmp(heard(0), "-QUOTA a session observes at most 1024 names", 40) == 0, "and no more");
-    is_int(keeper.looks, OBSERVE_LOOKS_MAX, "there are at most 512 questions at a time");
+    ok(strncmp(heard(0), "-QUOTA a session observes at most 1024 names", 40) == 0, "at its limit");
+    is_int(keeper.looks, OBSERVE_LOOKS_MAX, "at most 512 queries at a time");
     answer(NULL, 0);
-    is_int(keeper.looks, OBSERVE_LOOKS_MAX + 1, "the next one follows an answer");
+    is_int(keeper.looks, OBSERVE_LOOKS_MAX + 1, "an answer makes room for the next query");
     for (unsigned i = 0; i < OBSERVED_NAMES_MAX - SESSION_OBSERVATIONS_MAX; i++) {
         (void) snprintf(line, sizeof(line), "OBSERVE more%u", i);
         ask(1 + i / SESSION_OBSERVATIONS_MAX, line);
@@ -326,7 +326,7 @@ static void test_limits(void) {
     ok(strncmp(heard(5), "-QUOTA the agent has no room for another observer", 48) == 0,
        "4,096 names are observed, and no more");
     ask(5, "OBSERVE name0");
-    ok(strncmp(heard(5), ":1\r\n", 4) == 0, "but these by any session");
+    ok(strncmp(heard(5), ":1\r\n", 4) == 0, "but any session may observe these");
     ask(6, "OBSERVE redlockd:epoch");
     ok(strncmp(heard(6), "-BADNAME", 8) == 0, "names are checked");
 }

@@ -1,0 +1,165 @@
+/* Commands: names and arguments, greetings of Redis clients, LEADER, and the words of errors and reasons. */
+
+#include <assert.h>
+
+#include "local/rejection.h"
+#include "local/reply.h"
+#include "scripted-keeper.h"
+#include "tap.h"
+
+static void test_bad_arguments(void) {
+    static const struct {
+        const char *line, *reply, *what;
+    } cases[] = {
+        {"ACQUIRE x TTL 99", "-BADARG TTL wants milliseconds from 100 to 60000", "a ttl below the smallest"},
+        {"ACQUIRE x TTL 60001", "-BADARG TTL", "a ttl above max_ttl"},
+        {"ACQUIRE x TTL 1e3", "-BADARG TTL", "a ttl that is no integer"},
+        {"ACQUIRE x TTL -5", "-BADARG TTL", "a negative ttl"},
+        {"ACQUIRE x TTL 99999999999999999999999", "-BADARG TTL", "a ttl beyond 64 bits"},
+        {"ACQUIRE x TTL", "-BADARG TTL", "an option without its value"},
+        {"ACQUIRE x LINGER 60001", "-BADARG LINGER wants milliseconds from 0 to 60000",
+         "a linger above max_ttl"},
+        {"ACQUIRE x COOLDOWN 60001", "-BADARG COOLDOWN wants milliseconds from 0 to 60000",
+         "a cooldown above max_ttl"},
+        {"ACQUIRE x WAIT -2", "-BADARG WAIT wants milliseconds from -1", "a wait below -1"},
+        {"ACQUIRE x NONSENSE",
+         "-BADARG unknown option number 1; TTL, WAIT, HEARTBEAT, MAXHOLD, LINGER, COOLDOWN, DATA, RESUMABLE "
+         "and ASYNC are known",
+         "an unknown option"},
+        {"ACQUIRE x ASYNC DATA", "-BADARG DATA wants at most 1024 bytes", "data that is not there"},
+        {"ACQUIRE x TTL 500 ASYNC ttl 600", "-BADARG TTL is given twice", "an option given twice"},
+        {"ACQUIRE x 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17",
+         "-ERR wrong number of arguments for ACQUIRE: 18 given, 1 to 17 expected", "too many arguments"},
+        {"ACQUIRE x HEARTBEAT 0", "-BADARG HEARTBEAT", "a heartbeat of nothing"},
+        {"ACQUIRE", "-ERR wrong number of arguments for ACQUIRE", "no name"},
+        {"CHECK", "-ERR wrong number", "CHECK of nothing"},
+        {"CHECK abc", "-BADARG an id is", "an id that is no number"},
+        {"RELEASE 99999999999999999", "-BADARG", "an id beyond 2^53"},
+        {"RELEASE 12345", ":0", "an id that never was"},
+        {"BEAT 1048576", ":0", "a beat for what is not held"},
+        {"FLUSHALL", "-ERR unknown command 'FLUSHALL'", "an unknown command"},
+        {"SELECT 1", "-BADARG", "another database"},
+        {"HELLO 4", "-NOPROTO", "an unknown protocol version"},
+        {"LEASES FROM 1", "-BADARG", "a wrong word after LEASES"},
+    };
+
+    begin(512);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ask(0, cases[i].line);
+        if (!ok(begins(0, cases[i].reply), "refused: %s", cases[i].what))
+            (void) printf("#   got %s", got(0));
+    }
+    is_int(keeper.n_commands, 0, "nothing of it reached a keeper");
+    is_int(harness.front.registry.requests.taken, 0, "and nothing stays behind");
+}
+
+static void test_names(void) {
+    char name[600];
+
+    begin(512);
+    memset(name, 'n', sizeof(name));
+    ask_name(0, "", 0);
+    ok(begins(0, "-BADNAME"), "an empty name");
+    ask_name(0, name, 513);
+    ok(begins(0, "-BADNAME"), "513 bytes");
+    ask_name(0, "a\nb", 3);
+    ok(begins(0, "-BADNAME"), "a line break");
+    ask_name(0, "a\0b", 3);
+    ok(begins(0, "-BADNAME"), "a NUL");
+    ask_name(0, "\xc2\x85", 2);
+    ok(begins(0, "-BADNAME"), "a control character of two bytes");
+    ask_name(0, "\xff", 1);
+    ok(begins(0, "-BADNAME"), "a byte that is no UTF-8");
+    ask_name(0, "\xc0\xaf", 2);
+    ok(begins(0, "-BADNAME"), "an overlong form");
+    ask_name(0, "\xed\xa0\x80", 3);
+    ok(begins(0, "-BADNAME"), "a surrogate");
+    ask_name(0, "\xe2\x82", 2);
+    ok(begins(0, "-BADNAME"), "a sequence that is cut short");
+    ask_name(0, name, 512);
+    ok(keeper.n_commands == 1, "512 bytes are fine");
+    ask_name(1,
+             "gr\xc3\xbc\xc3\x9f"
+             "e \xf0\x9f\x94\x92",
+             12);
+    ok(keeper.n_commands == 2, "so is UTF-8 with a blank");
+}
+
+static void test_greetings(void) {
+    begin(512);
+    ask(0, "PING");
+    is_string(got(0), "+PONG\r\n", "PING");
+    ask(0, "ping hello");
+    is_string(got(0), "$5\r\nhello\r\n", "in any case, with a text");
+    ask(0, "CLIENT GETNAME");
+    is_string(got(0), "$-1\r\n", "a client without a name has nil");
+    ask(0, "HELLO 3 AUTH user password SETNAME me");
+    ok(begins(0, "%9\r\n$6\r\nserver\r\n$8\r\nredlockd\r\n"), "HELLO 3 answers with a map");
+    ask(0, "CLIENT GETNAME");
+    is_string(got(0), "$2\r\nme\r\n", "SETNAME was noted");
+    ask(0, "SELECT 0");
+    is_string(got(0), "+OK\r\n", "SELECT 0");
+    ask(0, "COMMAND DOCS");
+    is_string(got(0), "%0\r\n", "COMMAND DOCS");
+    ask(0, "COMMAND COUNT");
+    ok(begins(0, ":"), "COMMAND COUNT");
+    ask(0, "QUIT");
+    ok(begins(0, "+OK") && harness.sessions[0].state == SESSION_QUITTING, "QUIT");
+}
+
+static void test_each_reason_has_its_word(void) {
+    begin(512);
+    for (enum reason reason = 0; reason < REASON_COUNT; reason++) {
+        ok(reply_reason_word(reason) && reply_reason_text(reason), "reason %d has a word and a sentence",
+           (int) reason);
+        for (enum reason other = 0; other < reason; other++)
+            ok(strcmp(reply_reason_word(reason), reply_reason_word(other)) != 0,
+               "and no other has the word");
+    }
+    for (enum failure failure = 0; failure < FAILURE_COUNT; failure++)
+        ok(rejection_word(failure), "failure %d has a word", (int) failure);
+}
+
+static void test_leader(void) {
+    static const char value[] = "0123456789abcdef0123456789abcdef01234567:web1:00c0ffee:4321:1000:my data";
+
+    begin(512);
+    ask(0, "LEADER job");
+    is_int(last_command()->kind, COMMAND_LOOK, "LEADER asks the nodes");
+    struct report looked = {.kind = REPORT_LOOKED,
+                            .request = last_command()->request,
+                            .text = value,
+                            .text_length = sizeof(value) - 1,
+                            .token = 5,
+                            .validity_ms = 77};
+    leader_report(&harness.sessions[0], &looked);
+    is_string(got(0),
+              "*10\r\n$6\r\nholder\r\n$18\r\nweb1:00c0ffee:4321\r\n$4\r\nhost\r\n$4\r\nweb1\r\n$"
+              "5\r\nfence\r\n:5\r\n$4\r\n"
+              "data\r\n$7\r\nmy data\r\n$8\r\nvalidity\r\n:77\r\n",
+              "holder, host, token, data, validity");
+    clear();
+    ask(0, "LEADER job");
+    looked = (struct report){.kind = REPORT_LOOKED, .request = last_command()->request};
+    leader_report(&harness.sessions[0], &looked);
+    is_string(got(0), "$-1\r\n", "nil without a leader");
+    clear();
+    ask(0, "LEADER job");
+    looked = (struct report){.kind = REPORT_LOOKED,
+                             .request = last_command()->request,
+                             .text = "theirs",
+                             .text_length = 6,
+                             .token = 5};
+    leader_report(&harness.sessions[0], &looked);
+    ok(strstr(got(0), "$6\r\ntheirs\r\n$4\r\nhost\r\n$0\r\n\r\n$5\r\nfence\r\n:0\r\n"),
+       "another library's lock has no host, and not the former holder's token");
+}
+
+int main(void) {
+    test_bad_arguments();
+    test_names();
+    test_greetings();
+    test_each_reason_has_its_word();
+    test_leader();
+    return done_testing();
+}

@@ -1,0 +1,243 @@
+/* RESUME at an agent that does not know the lease. */
+
+#include <assert.h>
+
+#include "scripted-keeper.h"
+#include "tap.h"
+
+static void report_granted(uint64_t request) {
+    const struct report report = {.kind = REPORT_GRANTED,
+                                  .request = request,
+                                  .deadline_ns = harness.now_ns + 9898 * NS_PER_MS,
+                                  .cooldown_until_ns = local_harness_cooldown_until_ns(last_command()),
+                                  .text = "0123456789abcdefghij",
+                                  .text_length = SECRET_BYTES};
+    registry_report(&harness.front.registry, &report, harness.now_ns);
+}
+
+static void report_failed(uint64_t request, enum failure failure) {
+    const struct report report = {
+        .kind = REPORT_FAILED, .request = request, .failure = failure, .text = "so", .text_length = 2};
+    registry_report(&harness.front.registry, &report, harness.now_ns);
+}
+
+/* The secret in the last reply. */
+static void take_secret(unsigned session, char ret[4096]) {
+    const char *at = strstr(got(session), "$6\r\nsecret\r\n$");
+    assert(at);
+    at = strchr(at + 15, '\n') + 1;
+    (void) snprintf(ret, 4096, "%.*s", (int) strcspn(at, "\r"), at);
+}
+
+/* A new agent, and what a client has left of a lease of the old one. */
+static void outlive_agent(const char *terms, char ret[4096]) {
+    char line[128];
+
+    begin(512);
+    (void) snprintf(line, sizeof(line), "ACQUIRE job RESUMABLE %s", terms);
+    ask(0, line);
+    report_granted(last_command()->request);
+    take_secret(0, ret);
+    begin(512);
+}
+
+static void resume(unsigned session, const char *secret, const char *options) {
+    char line[4200];
+    (void) snprintf(line, sizeof(line), "RESUME job %s %s", secret, options);
+    ask(session, line);
+}
+
+static void test_resume(void) {
+    char secret[4096], again[4096];
+
+    outlive_agent("TTL 4321 HEARTBEAT 765 MAXHOLD 9000000 DATA my:data", secret);
+    resume(1, secret, "");
+    const struct command *command = last_command();
+    is_int(command->kind, COMMAND_RESUME, "a secret of another agent is enough to resume");
+    ok(memcmp(command->secret, "0123456789abcdefghij", SECRET_BYTES) == 0, "with the lease's value");
+    is_int(command->terms.ttl_ms, 4321, "its ttl");
+    is_int(command->terms.heartbeat_ms, 765, "its heartbeat");
+    is_int(command->hold_until_ns, harness.now_ns + 9000 * NS_PER_S, "the end of max_hold as an instant");
+    is_int(command->persist, 1, "and it is tried for a while");
+    is_string(got(1), "", "RESUME waits for the keeper");
+    report_granted(command->request);
+    ok(begins(1, "*14\r\n$2\r\nid\r\n"), "the reply is that of ACQUIRE");
+    take_secret(1, again);
+    is_string(again, secret, "with the same secret");
+    resume(2, secret, "");
+    ok(begins(2, "-NOTHELD another session"), "the secret does not make a second holder");
+    disconnect_end(&harness.sessions[1], harness.now_ns);
+    is_int(last_command()->kind, COMMAND_RELEASE, "what was resumed is released like any other");
+    outlive_agent("", secret);
+    ask(1, "ACQUIRE job");
+    report(last_command()->request, REPORT_GRANTED);
+    resume(2, secret, "");
+    ok(begins(2, "-NOTHELD"), "nor while another of this host holds the name");
+}
+
+static void test_resume_cools(void) {
+    char secret[4096], again[4096];
+
+    outlive_agent("COOLDOWN 60000 LINGER 300", secret);
+    harness.now_ns += NS_PER_MS;
+    resume(1, secret, "");
+    instant_ns until_ns = last_command()->cooldown_until_ns;
+    ok(until_ns > harness.now_ns && until_ns < harness.now_ns + 60000 * NS_PER_MS,
+       "the cooldown of a lease that is resumed goes on from its grant");
+    report_granted(last_command()->request);
+    take_secret(1, again);
+    is_string(again, secret, "its secret is the same again");
+    harness.front.policy.max_ttl_ms = 59000;
+    resume(2, secret, "");
+    ok(begins(2, "-BADARG the lease's ttl, heartbeat, linger or cooldown"),
+       "unless the agent no longer grants that");
+}
+
+static void test_resume_lingers(void) {
+    char secret[4096], again[4096];
+
+    outlive_agent("LINGER 300 DATA abc", secret);
+    resume(1, secret, "");
+    report_granted(last_command()->request);
+    take_secret(1, again);
+    is_string(again, secret, "the secret of a lease that lingers is the same again");
+    disconnect_end(&harness.sessions[1], harness.now_ns);
+    is_int(last_command()->kind, COMMAND_RESUME, "and what is resumed lingers as before");
+    harness.now_ns += 300 * NS_PER_MS;
+    registry_tick(&harness.front.registry, harness.now_ns);
+    is_int(last_command()->kind, COMMAND_RELEASE, "for as long");
+    harness.front.policy.max_ttl_ms = 299;
+    resume(2, secret, "");
+    ok(begins(2, "-BADARG the lease's ttl, heartbeat, linger or cooldown"),
+       "unless the agent no longer grants that");
+}
+
+static void test_resume_in_line(void) {
+    char secret[4096];
+
+    outlive_agent("", secret);
+    ask(1, "ACQUIRE job WAIT -1");
+    uint64_t contender = last_command()->request;
+    ask(2, "ACQUIRE job WAIT -1");
+    resume(3, secret, "");
+    uint64_t resumer = last_command()->request;
+    is_int(last_command()->kind, COMMAND_RESUME, "it is tried though others wait for the name");
+    resume(4, secret, "");
+    ok(begins(4, "-BUSY another session is resuming"), "one at a time");
+    report_granted(resumer);
+    ok(begins(3, "*14"), "it comes before them");
+    ask(5, "ACQUIRE job");
+    ok(begins(5, "-BUSY held by process 103"), "and is the holder");
+    unsigned commands = keeper.n_commands;
+    disconnect_end(&harness.sessions[3], harness.now_ns);
+    is_int(keeper.n_commands, commands + 1, "its release lets the one contend that does already");
+    report(contender, REPORT_GRANTED);
+    ok(begins(1, "*12"), "which gets it");
+    disconnect_end(&harness.sessions[1], harness.now_ns);
+    is_int(last_command()->kind, COMMAND_CONTEND, "then it is the turn of the next");
+
+    outlive_agent("", secret);
+    resume(3, secret, "");
+    resumer = last_command()->request;
+    ask(1, "ACQUIRE job WAIT -1");
+    is_int(last_command()->request, resumer, "a later request waits for the outcome");
+    report_failed(resumer, FAILURE_NOT_HELD);
+    is_string(got(3), "-NOTHELD so\r\n", "when it has ended, that is said");
+    is_int(last_command()->kind, COMMAND_CONTEND, "and the next contends");
+
+    outlive_agent("", secret);
+    ask(1, "ACQUIRE job WAIT -1");
+    contender = last_command()->request;
+    resume(3, secret, "");
+    resumer = last_command()->request;
+    report(contender, REPORT_GRANTED);
+    ask(5, "ACQUIRE job");
+    ok(begins(5, "-BUSY held by process 101"),
+       "a contender that wins is the holder, though a resume is tried");
+    report_failed(resumer, FAILURE_NOT_HELD);
+    ask(2, "ACQUIRE job WAIT -1");
+    disconnect_end(&harness.sessions[1], harness.now_ns);
+    is_int(last_command()->kind, COMMAND_CONTEND, "and the next request contends");
+}
+
+static void test_resume_gives_up(void) {
+    char secret[4096];
+
+    outlive_agent("", secret);
+    resume(1, secret, "WAIT 500");
+    const struct report tried = {.kind = REPORT_CONTENDED,
+                                 .request = last_command()->request,
+                                 .failure = FAILURE_NO_QUORUM,
+                                 .text = "so",
+                                 .text_length = 2};
+    registry_report(&harness.front.registry, &tried, harness.now_ns);
+    is_string(got(1), "", "a try without a result is not the end");
+    harness.now_ns += 500 * NS_PER_MS;
+    registry_tick(&harness.front.registry, harness.now_ns);
+    ok(begins(1, "-NOQUORUM tried for 500 ms"), "WAIT bounds how long it is tried");
+    is_int(last_command()->kind, COMMAND_FORGET, "rule 8: and nothing is deleted");
+    resume(2, secret, "WAIT 0 ASYNC");
+    ok(begins(2, "*2\r\n$7\r\nwaiting\r\n"), "ASYNC answers at once");
+    is_int(last_command()->persist, 0, "WAIT 0 is one try");
+    report_failed(last_command()->request, FAILURE_NO_QUORUM);
+    ok(strstr(got(2), "failed") && strstr(got(2), "NOQUORUM so"), "its end comes as a push");
+    resume(3, secret, "");
+    disconnect_end(&harness.sessions[3], harness.now_ns);
+    is_int(last_command()->kind, COMMAND_FORGET, "rule 8: nor when its session ends before the outcome");
+    resume(4, secret, "ASYNC");
+    ask(4, "RELEASE 3145728");
+    ok(last_command()->kind != COMMAND_RELEASE, "RELEASE of another id changes nothing");
+    char line[64];
+    (void) snprintf(line, sizeof(line), "RELEASE %llu",
+                    (unsigned long long) keeper.commands[keeper.n_commands - 1].request);
+    ask(4, line);
+    is_int(last_command()->kind, COMMAND_RELEASE, "but a RELEASE during the try releases it");
+}
+
+static void test_bad_secrets(void) {
+    char secret[4096], changed[4096];
+    unsigned refused = 0, tried = 0;
+
+    outlive_agent("MAXHOLD 5000 DATA abc", secret);
+    size_t length = strlen(secret);
+    for (size_t i = 0; i < length; i++) {
+        for (unsigned c = '!'; c <= '~'; c++) {
+            (void) strcpy(changed, secret);
+            changed[i] = (char) c;
+            if (secret[i] == (char) c)
+                continue;
+            resume(1, changed, "");
+            refused += begins(1, "-BADARG this is no secret");
+            tried++;
+        }
+        (void) snprintf(changed, sizeof(changed), "%.*s", (int) i + 1, secret);
+        if (i + 1 < length) {
+            resume(1, changed, "");
+            refused += begins(1, "-BADARG");
+            tried++;
+        }
+    }
+    is_int(refused, tried, "an altered or cut secret is none, whatever was altered");
+    is_int(keeper.n_commands, 0, "and no node is asked");
+    resume(1, secret, "WAIT");
+    ok(begins(1, "-BADARG WAIT wants milliseconds"), "WAIT without its value");
+    resume(1, secret, "TTL");
+    ok(begins(1, "-BADARG unknown option number 1"), "an unknown option");
+    harness.front.policy.max_ttl_ms = 5000;
+    resume(1, secret, "");
+    ok(begins(1, "-BADARG the lease's ttl"), "a ttl that the agent no longer grants");
+    harness.front.policy.max_ttl_ms = 60000;
+    harness.now_ns += 5 * NS_PER_S;
+    resume(1, secret, "");
+    ok(begins(1, "-NOTHELD it was held for as long"), "a lease that was to end before now");
+}
+
+int main(void) {
+    test_resume();
+    test_resume_cools();
+    test_resume_lingers();
+    test_resume_in_line();
+    test_resume_gives_up();
+    test_bad_secrets();
+    return done_testing();
+}
