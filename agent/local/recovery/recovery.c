@@ -125,7 +125,7 @@ static void leave_out(struct recovery_result *result, const struct ledger_entry 
             instant_max(result->lost_until_ns, instant_min(entry->deadline_ns, longest_ns));
 }
 
-/* Restored or not, its keys stay until the end of its cooldown: they are nobody's orphans. */
+/* Restored or not, its keys stay until its cooldown ends. */
 static void note_cooldown(struct recovery_result *result, const struct ledger_entry *entry) {
     if (entry->granted != 0)
         result->lost_until_ns = instant_max(result->lost_until_ns, entry->cooldown_until_ns);
