@@ -236,26 +236,18 @@ def test_a_command_that_handles_signals():
         terminal.expect("got second\r\n")
 
     terminal = Terminal(kinds("handled")[1])
-    terminal.line("lock %s; echo status $?" % handles)
-    terminal.expect("ready\r\n")
-    terminal.send(CTRL_C)
-    ends(terminal)
-    terminal.expect("status 3\r\n")
-    terminal.prompt()
-    equal(terminal.text.count("caught\r\n"), 1, "a command that handles Ctrl-C gets it once, and goes on")
-    terminal.line("lock %s; echo status $?" % handles)
-    terminal.expect("ready\r\n")
-    os.killpg(os.tcgetpgrp(terminal.fd), signal.SIGTERM)
-    ends(terminal)
-    terminal.expect("status 3\r\n")
-    terminal.prompt()
-    equal(terminal.text.count("caught\r\n"), 2, "the same for a signal that was sent to the group")
-    terminal.line("lock %s; echo status $?" % handles)
-    terminal.expect("ready\r\n")
-    os.kill(os.tcgetpgrp(terminal.fd), signal.SIGTERM)
-    ends(terminal)
-    terminal.expect("status 3\r\n")
-    equal(terminal.text.count("caught\r\n"), 3, "and for one that redlock alone got: it is passed on")
+    ways = (("a command that handles Ctrl-C gets it once, and goes on", lambda group: terminal.send(CTRL_C)),
+            ("the same for a signal that was sent to the group",
+             lambda group: os.killpg(group, signal.SIGTERM)),
+            ("a signal that redlock alone got is passed on", lambda group: os.kill(group, signal.SIGTERM)))
+    for count, (what, interrupt) in enumerate(ways, 1):
+        terminal.line("lock %s; echo status $?" % handles)
+        terminal.expect("ready\r\n")
+        interrupt(os.tcgetpgrp(terminal.fd))
+        ends(terminal)
+        terminal.expect("status 3\r\n")
+        terminal.prompt()
+        equal(terminal.text.count("caught\r\n"), count, what)
     terminal.close()
 
 
