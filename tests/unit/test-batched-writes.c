@@ -1,5 +1,5 @@
-/* What a turn has for the nodes is written at its end, by one call: batch, connections and pipelines as they
- * are, with nodes that are threads of this test, and whatever writes to them counted. */
+/* A turn ends in one system call that writes to all nodes: batcher, connections and pipelines as shipped,
+ * with threads of this test as nodes, and each write counted. */
 
 #include <errno.h>
 #include <pthread.h>
@@ -29,10 +29,10 @@ static struct shared_string *names[NAMES];
 static unsigned votes, wanted, cuts, turns;
 static node_set ready;
 
-/* --- what writes to the nodes --- */
+/* --- the system calls that write --- */
 
 static unsigned bursts, burst_sockets, single_writes;
-static bool no_bursts; /* as where the kernel has none */
+static bool no_bursts; /* as on a kernel without io_submit */
 
 ssize_t writev(int fd, const struct iovec *pieces, int n) {
     single_writes++;
@@ -71,7 +71,7 @@ static size_t read_number(FILE *from, char sign) {
 }
 
 static void answer(int fd, const char *word, const char *text) {
-    char reply[1024] = "*0\r\n"; /* to a call: whatever it is, it was answered */
+    char reply[1024] = "*0\r\n"; /* to any call */
     const char *hash = NULL;
 
     for (unsigned i = 0; i < SCRIPTS_LOADED && strcmp(word, "SCRIPT") == 0; i++)
@@ -84,7 +84,7 @@ static void answer(int fd, const char *word, const char *text) {
     else if (hash)
         (void) snprintf(reply, sizeof(reply), "$%zu\r\n%s\r\n", strlen(hash), hash);
     if (send(fd, reply, strlen(reply), MSG_NOSIGNAL) < 0)
-        return; /* it is no longer wanted */
+        return; /* the connection was closed */
 }
 
 struct server {
@@ -94,7 +94,7 @@ struct server {
 
 static struct server servers[NODES];
 
-/* Until the other side ends the connection. */
+/* Serves until the other side closes the connection. */
 static void serve_one(struct server *server, int fd) {
     FILE *from = fdopen(fd, "r");
 
@@ -113,7 +113,7 @@ static void serve_one(struct server *server, int fd) {
     (void) fclose(from);
 }
 
-/* Until the socket is shut down: who was not answered in time, for whatever held us up, comes again. */
+/* Serves until the socket is shut down: on a slow machine a connection may time out and come again. */
 static void *serve(void *userdata) {
     struct server *server = userdata;
 
@@ -122,7 +122,7 @@ static void *serve(void *userdata) {
     return NULL;
 }
 
-/* --- what batch.c and redis.c want of their world --- */
+/* --- the functions that batcher.c and redis.c call --- */
 
 void shard_expect(const struct shard *shard, uint64_t ticket) {
     (void) shard;
@@ -170,7 +170,7 @@ static void on_inspect(void *userdata, struct redis *redis) {
 
 /* --- the turns --- */
 
-/* Of each kind some, so that each node gets a dozen calls: to look is a call for each name. */
+/* Some requests of each kind, a dozen calls for each node: a look is a call for each name. */
 static void ask_all(node_set to) {
     static const enum operation operations[KINDS] = {OPERATION_ACQUIRE, OPERATION_EXTEND, OPERATION_RELEASE,
                                                      OPERATION_LOOK};
@@ -191,8 +191,8 @@ static void flush(node_set to) {
     batcher_flush(batcher, nodes, NULL, 0);
 }
 
-/* Once the nodes are ready, and then each time when all have answered. Where a connection was lost, for
- * whatever held us up, the same is asked once more. */
+/* Runs when the nodes are ready, and then when all have answered. After a lost connection the same turn is
+ * repeated. */
 static int settle(void *userdata) {
     const node_set all = (1 << NODES) - 1;
 
@@ -206,23 +206,23 @@ static int settle(void *userdata) {
         ask_all(all);
         is_int(single_writes + bursts, 0, "nothing is written before the end of the turn");
         flush(all);
-        is_int(bursts, 1, "then there is one call");
-        is_int(burst_sockets, NODES, "which writes to each node");
-        is_int(single_writes, 0, "all that the turn has for it");
+        is_int(bursts, 1, "then one system call");
+        is_int(burst_sockets, NODES, "writes to each node");
+        is_int(single_writes, 0, "all of its requests");
         break;
     case 1:
-        ok(true, "all of it is answered");
+        ok(true, "all are answered");
         no_bursts = true;
         ask_all(all);
         flush(all);
-        is_int(single_writes, NODES, "where there is no such call, there is one for each node");
+        is_int(single_writes, NODES, "without that call there is one write for each node");
         break;
     case 2:
-        ok(true, "all of it is answered there, too");
+        ok(true, "all are answered there, too");
         no_bursts = false;
         ask_all(1 << 1);
         flush(1 << 1);
-        is_int(bursts + single_writes, 1, "what a turn has for one node alone is one write");
+        is_int(bursts + single_writes, 1, "a turn for a single node ends in one write");
         break;
     default:
         ok(true, "and answered");

@@ -1,4 +1,4 @@
-/* What goes to a node together, in which order, and whose the answers are. The node is this file. */
+/* Which requests share a script call, their order, and the votes in the answers. This file is the node. */
 
 #include "io/node/batcher.h"
 #include "io/node/key-names.h"
@@ -24,7 +24,7 @@ struct redis {
         size_t n_keys, n_items;
         void *tag;
         struct redis_call shared;
-        uint64_t shared_hash; /* of its bytes when they were given */
+        uint64_t shared_hash; /* of its bytes when they were sent */
         char items[ITEMS_MAX][64];
     } calls[CALLS_MAX];
 };
@@ -45,11 +45,11 @@ static struct seen_vote {
 } votes[VOTES_MAX];
 static unsigned n_votes;
 static int64_t told_time_us;
-static unsigned overwritten; /* calls whose bytes did not stand until their answer */
+static unsigned overwritten; /* calls whose bytes changed before their answer */
 
-/* --- what batch.c wants of its world --- */
+/* --- the functions that batcher.c calls --- */
 
-/* A number behind its sign, and the line's end. */
+/* A number behind its type byte, and the line's end. */
 static size_t take_number(const char **at, char sign) {
     char *end;
 
@@ -72,7 +72,7 @@ static void take_word(const char **at, char *into, size_t size) {
     *at += 2;
 }
 
-/* As the server reads it. */
+/* Parses the call as the server does. */
 static void read_call(struct sent_call *call, const char *bytes, size_t length) {
     const char *at = bytes;
     char word[64];
@@ -175,7 +175,7 @@ void node_trust_time(struct shard *shard, unsigned node, int64_t time_us, instan
     told_time_us = time_us;
 }
 
-/* --- asking --- */
+/* --- requests --- */
 
 enum { PLAIN = 0, FENCED = 1000, BLOCK = 2000 };
 
@@ -212,7 +212,7 @@ static void flush(void) {
     batcher_flush(batcher, node_list, NULL, 0);
 }
 
-/* Where the locks are among the keys. */
+/* The index of the first lock among the keys. */
 static size_t first_lock(const struct sent_call *call) {
     if (call->script != SCRIPT_ACQUIRE)
         return 0;
@@ -251,7 +251,7 @@ static void answer(unsigned node, const struct sent_call *call, const redisReply
     batcher_answered(batcher, NULL, node, call->tag, reply, 0);
 }
 
-/* The answers come in the order of the calls; nothing may stay behind. */
+/* Answers all calls in their order. */
 static void answer_all(const redisReply *reply) {
     for (unsigned i = 0; i < NODES; i++)
         for (unsigned j = 0; j < nodes[i].n_calls; j++)
@@ -290,7 +290,7 @@ static void test_together(void) {
     ask(OPERATION_RAISE, 32);
     ask(OPERATION_ADOPT, 33);
     calls_are("acquire 1 2 3 4; release 11 12 13; extend 21 22 23; raise 30; look 31; raise 32; adopt 33;",
-              "what is alike goes together, whatever stands between; the rest alone");
+              "equal requests share a call, whatever comes between; others go alone");
 }
 
 static void test_kinds(void) {
@@ -318,31 +318,33 @@ static void words_are(const struct sent_call *call, size_t from, const char *wan
     is_string(text, want, what);
 }
 
-/* What is the same for all names is told once. */
+/* A value that all names share is sent once. */
 static void test_each(void) {
     enum { EACH = 3 + 2 + 4, NUMBERS = EACH + 1 + 2 };
 
     for (unsigned name = 1; name <= 2; name++)
         ask_nodes(1, OPERATION_ACQUIRE, name, name, BLOCK);
     flush();
-    is_string(nodes[0].calls[0].items[EACH], "0", "names with the same numbers");
-    words_are(&nodes[0].calls[0], NUMBERS, "1000 2000 2064", "share them: ttl, token, the last one");
+    is_string(nodes[0].calls[0].items[EACH], "0", "numbers that are the same for all names");
+    words_are(&nodes[0].calls[0], NUMBERS, "1000 2000 2064", "are sent once: ttl, token, last token");
     answer_all(NULL);
     for (unsigned name = 1; name <= 2; name++)
         ask_nodes(1, OPERATION_ACQUIRE, name, name, BLOCK + name);
     flush();
     is_string(nodes[0].calls[0].items[EACH], "1", "names with tokens of their own");
-    words_are(&nodes[0].calls[0], NUMBERS, "1000 1000 2001 2002 2065 2066", "have one of each");
+    words_are(&nodes[0].calls[0], NUMBERS, "1000 1000 2001 2002 2065 2066",
+              "have a ttl and a last token each");
     answer_all(NULL);
     for (unsigned name = 1; name <= 2; name++)
         ask_for(1, OPERATION_ACQUIRE, name, name, BLOCK, 1000 * name);
     flush();
-    is_string(nodes[0].calls[0].items[EACH], "1", "and so have names");
-    words_are(&nodes[0].calls[0], NUMBERS, "1000 2000 2000 2000 2064 2064", "with a ttl of their own");
+    is_string(nodes[0].calls[0].items[EACH], "1", "names");
+    words_are(&nodes[0].calls[0], NUMBERS, "1000 2000 2000 2000 2064 2064",
+              "with different ttls have one each");
     answer_all(NULL);
 }
 
-/* One call is written for both, but for what each is told of itself. */
+/* Both nodes share the bytes of a call, except for their own words. */
 static void test_own_words(void) {
     redisReply good = integer(1);
     redisReply *const all[] = {&good, &good, &good};
@@ -355,13 +357,13 @@ static void test_own_words(void) {
     }
     flush();
     for (unsigned i = 0; i < NODES; i++) {
-        is_int(nodes[i].n_calls, 2 + i, "each node has its calls");
+        is_int(nodes[i].n_calls, 2 + i, "each node gets its calls");
         is_string(nodes[i].calls[0].items[5], nodes[i].epoch, "with its own epoch");
         is_string(nodes[i].calls[0].items[6], i == 0 ? "77" : "78", "and its own floor");
         is_string(nodes[i].calls[1].items[7], nodes[i].epoch, "the same to extend");
     }
-    is_string(nodes[1].calls[2].items[0], "21", "what one alone is asked");
-    is_string(nodes[1].calls[2].items[4], RELEASE_CHANNEL, "with its channel");
+    is_string(nodes[1].calls[2].items[0], "21", "a request to one node");
+    is_string(nodes[1].calls[2].items[4], RELEASE_CHANNEL, "goes with its channel");
     static struct sent_call late;
     late = nodes[1].calls[0];
     for (unsigned i = 0; i < 2; i++)
@@ -372,10 +374,10 @@ static void test_own_words(void) {
         ask(OPERATION_ACQUIRE, 30 + name);
     flush();
     answer(1, &late, &reply);
-    is_int(n_votes, 2, "a node that is late is heard of what it was asked,");
-    is_int(votes[0].ticket, 101, "whatever was asked since");
+    is_int(n_votes, 2, "the answer of a slow node counts for its call,");
+    is_int(votes[0].ticket, 101, "whatever was sent since");
     answer_all(&reply);
-    is_int(overwritten, 0, "and a call's bytes stand until the last node has answered");
+    is_int(overwritten, 0, "and a call's bytes are kept until the last node has answered");
 }
 
 static void test_down(void) {
@@ -386,17 +388,17 @@ static void test_down(void) {
     nodes[0].down = true;
     ask_nodes(3, OPERATION_ACQUIRE, 1, 1, FENCED);
     flush();
-    is_int(n_votes, 1, "a node that can't be sent a call is cut off,");
-    is_int(nodes[1].n_calls, 1, "and the other has it all the same");
+    is_int(n_votes, 1, "a call that can't be sent to a node is cut off there,");
+    is_int(nodes[1].n_calls, 1, "and sent to the other node");
     answer_all(&reply);
     is_int(n_votes, 2, "and is heard");
     nodes[1].down = true;
     for (unsigned name = 1; name <= 3; name++)
         ask_nodes(3, name % 2 ? OPERATION_ACQUIRE : OPERATION_EXTEND, name, name, FENCED);
     flush();
-    is_int(n_votes, 2 * 3, "several are cut off once each");
+    is_int(n_votes, 2 * 3, "several calls are cut off once each");
     nodes[0].down = nodes[1].down = false;
-    calls_are("", "and nothing of it goes out later");
+    calls_are("", "and not sent later");
 }
 
 static unsigned heard(unsigned ticket) {
@@ -407,7 +409,7 @@ static unsigned heard(unsigned ticket) {
     return count;
 }
 
-/* A node whose user may not publish: its releases count as heard of, for all that is known. */
+/* A node whose user may not publish: its releases count as if a message had a subscriber. */
 static void test_mute(void) {
     redisReply gone = integer(1);
     redisReply *const all[] = {&gone, &gone};
@@ -418,21 +420,21 @@ static void test_mute(void) {
     ask_nodes(3, OPERATION_RELEASE, 2, 2, FENCED);
     flush();
     is_string(nodes[0].calls[0].items[4], RELEASE_CHANNEL, "one node publishes");
-    is_string(nodes[1].calls[0].items[4], "", "one has no right to");
+    is_string(nodes[1].calls[0].items[4], "", "one has no right to publish");
     answer_all(&reply);
-    is_int(heard(1), 1, "so nobody can tell who has heard of it there, and there alone");
+    is_int(heard(1), 1, "so only there a subscriber is assumed");
     nodes[1].rights.listen = true;
     ask_nodes(3, OPERATION_RELEASE, 3, 3, FENCED);
     ask_nodes(3, OPERATION_RELEASE, 4, 4, FENCED);
     flush();
     answer_all(&reply);
-    is_int(heard(3), 0, "with the right, it says how many");
+    is_int(heard(3), 0, "with the right the answer has the number of subscribers");
     redisReply nothing = array(NULL, 0);
     nodes[1].rights.listen = false;
     ask_nodes(3, OPERATION_RELEASE, 5, 5, FENCED);
     flush();
     answer_all(&nothing);
-    is_int(heard(5), 1, "and without it nothing at all says nothing either");
+    is_int(heard(5), 1, "and without it the short answer assumes one, too");
     nodes[1].rights.listen = true;
 }
 
@@ -440,21 +442,22 @@ static void test_same_key(void) {
     ask(OPERATION_ACQUIRE, 1);
     ask(OPERATION_RELEASE, 1);
     ask(OPERATION_ACQUIRE, 1);
-    calls_are("acquire 1; release 1; acquire 1;", "what is asked of one key keeps its order");
+    calls_are("acquire 1; release 1; acquire 1;", "requests for one key keep their order");
     for (unsigned name = 1; name <= 3; name++) {
         ask(OPERATION_RELEASE, name);
         ask(OPERATION_ACQUIRE, name);
     }
-    calls_are("release 1 2 3; acquire 1 2 3;", "and what can goes together even so");
+    calls_are("release 1 2 3; acquire 1 2 3;", "and share calls where they can");
     ask(OPERATION_ACQUIRE, 1);
     ask(OPERATION_RELEASE, 2);
     ask(OPERATION_ACQUIRE, 2);
-    calls_are("acquire 1; release 2; acquire 2;", "an acquisition does not join those before the release");
+    calls_are("acquire 1; release 2; acquire 2;",
+              "an acquisition does not join a call from before the release");
     ask(OPERATION_ACQUIRE, 1);
     ask(OPERATION_RAISE, 1);
     ask(OPERATION_ACQUIRE, 2);
     ask(OPERATION_RELEASE, 1);
-    calls_are("acquire 1 2; raise 1; release 1;", "nor is what goes alone overtaken");
+    calls_are("acquire 1 2; raise 1; release 1;", "nor is a request overtaken that goes alone");
     ask(OPERATION_ACQUIRE, 1);
     ask(OPERATION_ACQUIRE, 1);
     ask(OPERATION_RELEASE, 1);
@@ -463,7 +466,7 @@ static void test_same_key(void) {
     ask_nodes(2, OPERATION_RELEASE, 1, 1, FENCED);
     ask(OPERATION_ACQUIRE, 2);
     ask(OPERATION_ACQUIRE, 1);
-    calls_are("acquire 2 1;", "what another node is asked does not matter");
+    calls_are("acquire 2 1;", "another node's requests do not matter");
 }
 
 static void test_limits(void) {
@@ -471,10 +474,10 @@ static void test_limits(void) {
         ask_nodes(1, OPERATION_ACQUIRE, name, name, BLOCK + name);
     flush();
     is_int(nodes[0].n_calls, 3, "a call has room for so many names to acquire");
-    is_int(count_locks(&nodes[0].calls[1]), BATCH_ACQUIRES_MAX, "and takes them");
+    is_int(count_locks(&nodes[0].calls[1]), BATCH_ACQUIRES_MAX, "all of them");
     is_int(nodes[0].calls[1].n_items, 3 + BATCH_ACQUIRES_MAX + 5 + 4 * BATCH_ACQUIRES_MAX,
-           "with all that belongs to them");
-    is_int(count_locks(&nodes[0].calls[2]), 3, "the rest goes behind");
+           "with their values and numbers");
+    is_int(count_locks(&nodes[0].calls[2]), 3, "the others follow in the next call");
     answer_all(NULL);
     for (unsigned name = 0; name < 3 * BATCH_NAMES_MAX; name++)
         ask(OPERATION_EXTEND, name);
@@ -483,7 +486,7 @@ static void test_limits(void) {
     answer_all(NULL);
 }
 
-/* What each node got is what was asked of it: all of it, once, in the order of each key. */
+/* Each node got all of its requests, once, in the order of each key. */
 static bool in_order(const struct redis *node, const unsigned (*asked)[2], unsigned count) {
     static bool found[ITEMS_MAX];
     unsigned n_found = 0;
@@ -495,7 +498,7 @@ static bool in_order(const struct redis *node, const unsigned (*asked)[2], unsig
         for (size_t k = 0; k < n; k++) {
             unsigned name = (unsigned) strtoul(call->items[from + k], NULL, 10), at = 0;
             while (at < count && (found[at] || asked[at][1] != name))
-                at++; /* the first one of this name that is still to come must be it */
+                at++; /* it must be the first open request of this name */
             if (at == count || asked[at][0] != (unsigned) call->script)
                 return false;
             found[at] = true;
@@ -542,7 +545,7 @@ static void test_any_order(void) {
         }
         answer_all(NULL);
     }
-    is_int(wrong, 0, "whatever is asked, each node gets all of it, in the order of each key");
+    is_int(wrong, 0, "each node gets all of its requests, in the order of each key");
     ok(calls < items, "in fewer calls: %u for %u requests", calls, items);
 }
 
@@ -571,20 +574,22 @@ static void test_answers(void) {
         in_place += votes[i].ticket == 101 + i;
     is_int(in_place, 7, "each has its own");
     ok(votes[0].vote.kind == VOTE_YES && votes[0].vote.token_verdict == TOKEN_ACCEPTED, "taken");
-    ok(votes[1].vote.kind == VOTE_YES && votes[1].vote.token_verdict == TOKEN_SMALL, "its token is small");
+    ok(votes[1].vote.kind == VOTE_YES && votes[1].vote.token_verdict == TOKEN_SMALL,
+       "a token that is too small");
     is_int(votes[1].vote.token, 2000, "the largest one");
-    ok(votes[2].vote.kind == VOTE_YES && votes[2].vote.token_verdict == TOKEN_FAR, "its token is far off");
+    ok(votes[2].vote.kind == VOTE_YES && votes[2].vote.token_verdict == TOKEN_FAR,
+       "a token too far from the clock");
     ok(votes[3].vote.kind == VOTE_FOREIGN && !votes[3].vote.foreign_type && votes[3].vote.ttl_left_ms == 500,
        "another's");
     is_string(votes[3].vote.text, "theirs", "whose");
-    ok(votes[4].vote.kind == VOTE_FOREIGN && votes[4].vote.foreign_type, "no lock at all");
+    ok(votes[4].vote.kind == VOTE_FOREIGN && votes[4].vote.foreign_type, "a key that is no lock");
     is_string(votes[4].vote.text, "set", "what");
-    is_int(votes[5].vote.kind, VOTE_REFUSED, "one that the node refuses");
+    is_int(votes[5].vote.kind, VOTE_REFUSED, "a write that the node rejects");
     is_string(votes[5].vote.text, "NOPERM no", "why");
-    is_int(votes[6].vote.kind, VOTE_REFUSED, "what our script does not say is no vote");
+    is_int(votes[6].vote.kind, VOTE_REFUSED, "an answer that the script does not have is no vote");
 }
 
-/* What is usual is answered in short. */
+/* The usual answers are short. */
 static void test_all_well(void) {
     redisReply now = integer(4711);
     redisReply *const only[] = {&now};
@@ -599,7 +604,7 @@ static void test_all_well(void) {
     unsigned yes = 0;
     for (unsigned i = 0; i < n_votes; i++)
         yes += votes[i].vote.kind == VOTE_YES && votes[i].vote.token_verdict == TOKEN_ACCEPTED;
-    is_int(yes, 6, "the time alone: all were taken with their tokens, or extended");
+    is_int(yes, 6, "TIME alone: all were acquired with their tokens, or extended");
     is_int(told_time_us, 4711, "then");
     for (unsigned name = 1; name <= 3; name++)
         ask(OPERATION_RELEASE, name);
@@ -608,15 +613,15 @@ static void test_all_well(void) {
     yes = 0;
     for (unsigned i = 0; i < n_votes; i++)
         yes += votes[i].vote.kind == VOTE_YES && !votes[i].vote.heard;
-    is_int(yes, 3, "nothing: all were deleted, and nobody was told");
+    is_int(yes, 3, "nothing: all were deleted, and no message had a subscriber");
     ask(OPERATION_RELEASE, 1);
     ask(OPERATION_ADOPT, 2);
     flush();
     answer_all(&brief);
-    ok(votes[1].vote.kind == VOTE_REFUSED, "who takes a lease over is answered for each");
+    ok(votes[1].vote.kind == VOTE_REFUSED, "an adoption is answered for each name");
 }
 
-/* All of a call meet the same. */
+/* An answer for a whole call counts for each name. */
 static void all_vote(const redisReply *reply, enum vote_kind kind, const char *what) {
     unsigned good = 0;
 
@@ -627,7 +632,7 @@ static void all_vote(const redisReply *reply, enum vote_kind kind, const char *w
     for (unsigned i = 0; i < n_votes; i++)
         good += votes[i].vote.kind == kind && votes[i].ticket == 1 + i;
     is_int(good, 3, what);
-    is_int(told_time_us, -1, "which does not tell the time");
+    is_int(told_time_us, -1, "an error has no TIME");
 }
 
 static void test_all_alike(void) {
@@ -639,17 +644,17 @@ static void test_all_alike(void) {
     redisReply wordy = array((redisReply **) only, 1);
 
     all_vote(NULL, VOTE_CUT, "a broken connection cuts off each name");
-    all_vote(&changed, VOTE_EPOCH, "a node that lost its memory says so of each");
-    all_vote(&error, VOTE_REFUSED, "and so does one that refuses the call");
-    all_vote(&nobody, VOTE_REFUSED, "or answers something else");
-    all_vote(&none, VOTE_REFUSED, "or less than was asked");
+    all_vote(&changed, VOTE_EPOCH, "a node that lost its memory votes so on each");
+    all_vote(&error, VOTE_REFUSED, "a rejected call is rejected for each");
+    all_vote(&nobody, VOTE_REFUSED, "so is another answer");
+    all_vote(&none, VOTE_REFUSED, "or an answer for fewer names");
     all_vote(&wordy, VOTE_REFUSED, "or no time");
     nodes[0].down = true;
     all_vote(NULL, VOTE_CUT, "what can't be sent is cut off");
     nodes[0].down = false;
 }
 
-/* One of the keys is not for the agent's user. */
+/* The agent's user has no right to one of the keys. */
 static void test_key_refused(void) {
     char no[] = "NOPERM this user has no permissions to access one of the keys";
     redisReply refused = {.type = REDIS_REPLY_ERROR, .str = no, .len = strlen(no)};
@@ -657,19 +662,19 @@ static void test_key_refused(void) {
     ask(OPERATION_ACQUIRE, 1);
     flush();
     answer_all(&refused);
-    all_vote(&refused, VOTE_REFUSED, "a call is refused for one of its keys");
+    all_vote(&refused, VOTE_REFUSED, "a call is rejected for one of its keys");
     for (unsigned name = 1; name <= 3; name++) {
         ask_nodes(3, OPERATION_ACQUIRE, name, name, FENCED);
         ask_nodes(3, OPERATION_RELEASE, name, name, FENCED);
     }
     flush();
     is_string(calls_text(), "acquire 1; release 1; acquire 2; release 2; acquire 3; release 3;",
-              "from then on each goes alone there");
-    is_int(nodes[1].n_calls, 2, "but not elsewhere");
+              "from then on names go alone to that node");
+    is_int(nodes[1].n_calls, 2, "but not to others");
     answer_all(NULL);
     for (unsigned name = 1; name <= 3; name++)
         ask(OPERATION_EXTEND, name);
-    calls_are("extend 1 2 3;", "what is held there still goes together");
+    calls_are("extend 1 2 3;", "extensions still share calls");
 }
 
 int main(void) {
@@ -703,7 +708,7 @@ int main(void) {
     test_all_well();
     test_all_alike();
     test_key_refused();
-    is_int(overwritten, 0, "no call was written over before its last answer");
+    is_int(overwritten, 0, "no call's bytes changed before the last answer");
     batcher = batcher_free(batcher);
     return done_testing();
 }

@@ -1,4 +1,4 @@
-/* Epoch keys as texts, and what agents tell each other of their configurations. */
+/* Epoch keys as texts, and the differences between agents' configurations. */
 
 #include <string.h>
 
@@ -23,7 +23,7 @@ static void test_epoch(void) {
     is_string(
         text,
         "0123456789abcdef0123456789abcdef01234567 60000 1795503228409855 0123456789012345 rested 8 2000",
-        "it is changed to another one, never to one that was there before");
+        "an amended epoch is a new text, never a former one");
     ok(epoch_read(text, &epoch) && epoch.proposed_ms == 2000, "with a proposal");
     epoch_amend(&epoch, &longer, epoch.fleet, text);
     is_string(text,
@@ -64,10 +64,10 @@ static void test_fleets(void) {
 
     skewed.fence_skew_ms = 30000;
     const struct fleet first = fleet_of(&one, 0);
-    is_string(first.text, "a of a, b, c with fence_skew 60s", "a fleet, for people");
+    is_string(first.text, "a of a, b, c with fence_skew 60s", "a fleet's text for people");
     is_string(fleet_of(&ordered, 1).id, first.id, "the order of the nodes does not matter");
-    ok(strcmp(fleet_of(&one, 1).id, first.id) != 0, "but which of them it is");
-    ok(strcmp(fleet_of(&other, 0).id, first.id) != 0, "and all their names");
+    ok(strcmp(fleet_of(&one, 1).id, first.id) != 0, "but the node's own name does");
+    ok(strcmp(fleet_of(&other, 0).id, first.id) != 0, "and all names");
     ok(strcmp(fleet_of(&skewed, 0).id, first.id) != 0, "and fence_skew");
 }
 
@@ -81,14 +81,14 @@ static void test_differences(void) {
     other.quarantine = false;
     const struct fleet first = fleet_of(&one, 0), second = fleet_of(&other, 0);
     fleet_difference(&first, "", text);
-    is_string(text, "", "no settings don't differ");
+    is_string(text, "", "without settings there is no difference");
     fleet_difference(&first, second.settings, text);
     is_string(text,
               "max_ttl = 2s at another agent, 60s here; quarantine = no at another agent, yes here; "
               "fence_retention = 2h at another agent, 1h here",
-              "what differs is told");
+              "differences are listed");
     fleet_difference(&second, second.settings, text);
-    is_string(text, "", "what is the same is not");
+    is_string(text, "", "equal settings are not");
     other = one;
     other.key_prefix = prefix;
     other.key_suffix = nothing;

@@ -16,7 +16,7 @@ static struct pipeline pipeline;
 static redisAsyncContext *context;
 static int server = -1;
 static bool connected, disconnected, closes;
-static char answers[4096]; /* each with a blank behind it */
+static char answers[4096]; /* each followed by a blank */
 
 static void on_connect(const redisAsyncContext *which, int status) {
     (void) which;
@@ -71,17 +71,17 @@ static void test_order(void) {
     (void) pipeline_ask(&pipeline, on_answer, one, "PING %s", "1");
     (void) pipeline_ask(&pipeline, on_answer, two, "PING %s", "2");
     (void) pipeline_ask(&pipeline, on_answer, three, "PING %s", "3");
-    ok(read(server, bytes, sizeof(bytes)) < 0, "nothing goes before the end of the turn");
+    ok(read(server, bytes, sizeof(bytes)) < 0, "nothing is sent before the end of the turn");
     pipeline_flush(&pipeline);
     is_int(read(server, bytes, sizeof(bytes)), 3 * (ssize_t) strlen("*2\r\n$4\r\nPING\r\n$1\r\n1\r\n"),
-           "then all at once");
+           "then everything at once");
     serve("+a\r\n*2\r\n:1\r\n$1\r\n");
-    is_string(answers, "one:a ", "what is complete is delivered");
+    is_string(answers, "one:a ", "complete answers are delivered");
     serve("b\r\n:7\r\n");
-    is_string(answers, "one:a two:b three:number ", "in the order of the questions");
+    is_string(answers, "one:a two:b three:number ", "in the order of the commands");
 }
 
-/* Far more than a socket takes. */
+/* Far more than a socket buffers. */
 static void test_large(void) {
     static char large[LARGE + 1], bytes[LARGE], who[] = "x";
     size_t total = 0, wanted = MANY * strlen("*2\r\n$4\r\nPING\r\n$100000\r\n\r\n") + MANY * (size_t) LARGE;
@@ -92,16 +92,16 @@ static void test_large(void) {
     for (unsigned i = 0; i < MANY; i++)
         (void) pipeline_ask(&pipeline, on_answer, who, "PING %s", large);
     pipeline_flush(&pipeline);
-    ok(pipeline.adapter.polls_write, "what a full socket does not take waits for room");
+    ok(pipeline.adapter.polls_write, "bytes that a full socket does not take wait for room");
     for (ssize_t n; (n = read(server, bytes, sizeof(bytes))) > 0;) {
         for (ssize_t i = 0; i < n; i++)
             marks += bytes[i] == '!';
         total += (size_t) n;
         pipeline.adapter.target.on_events(&pipeline.adapter.target, EPOLLOUT);
     }
-    is_int(total, wanted, "all of it comes");
+    is_int(total, wanted, "all bytes arrive");
     is_int(marks, MANY, "whole");
-    ok(!pipeline.adapter.polls_write && !pipeline.unsent, "then there is nothing to wait for");
+    ok(!pipeline.adapter.polls_write && !pipeline.unsent, "then writability is no longer awaited");
     answers[0] = '\0';
     for (unsigned i = 0; i < MANY; i++)
         serve("+y\r\n");
@@ -114,13 +114,13 @@ static void on_piece_answer(redisAsyncContext *which, void *data, void *userdata
     pending_call_free(userdata);
 }
 
-/* What is sent in pieces, and what comes of it. */
+/* Commands in pieces, and their answers. */
 static struct stream {
     size_t sent, got;
     char wanted[400 * 1500], bytes[400 * 1500];
 } streams[2];
 
-/* Commands that share their beginning and their end, in many sizes. */
+/* Commands that share head and tail, in many sizes. */
 static void send_pieces(struct pipeline *through, struct stream *stream, size_t records) {
     enum { SHARED = 700 };
     static char shared[SHARED];
@@ -147,7 +147,7 @@ static void send_pieces(struct pipeline *through, struct stream *stream, size_t 
     }
 }
 
-/* A few bytes at a time, and what was in the way goes on. */
+/* Reads a few bytes at a time, so that writing continues. */
 static void take(struct pipeline *through, struct stream *stream, int fd, size_t at_most) {
     for (ssize_t n; (n = read(fd, stream->bytes + stream->got, at_most)) > 0;) {
         stream->got += (size_t) n;
@@ -159,7 +159,7 @@ static bool is_whole(const struct stream *stream) {
     return stream->got == stream->sent && memcmp(stream->bytes, stream->wanted, stream->sent) == 0;
 }
 
-/* No boundary of a piece is left untried where a write may stop. */
+/* Writes stop at each boundary of a piece. */
 static void test_pieces(void) {
     enum { RECORDS = 400 };
     struct stream *stream = &streams[0];
@@ -167,9 +167,9 @@ static void test_pieces(void) {
     (void) setsockopt(pipeline.adapter.fd, SOL_SOCKET, SO_SNDBUF, &(int){4096}, sizeof(int));
     send_pieces(&pipeline, stream, RECORDS);
     pipeline_flush(&pipeline);
-    ok(pipeline.adapter.polls_write, "a small socket does not take it at once");
+    ok(pipeline.adapter.polls_write, "a small socket buffer does not take them at once");
     take(&pipeline, stream, server, 113);
-    ok(is_whole(stream), "commands made of pieces come as they are");
+    ok(is_whole(stream), "commands in pieces arrive complete");
     for (unsigned i = 0; i < RECORDS; i++)
         serve("+y\r\n");
     ok(!list_first(&pipeline.sent), "each is answered");
@@ -189,7 +189,7 @@ static void on_other_disconnect(const redisAsyncContext *which, int status) {
     pipeline_drop(&other);
 }
 
-/* A second connection; its server's end. With `tls`, its bytes are hiredis' to write, encrypted or not. */
+/* A second connection and its server's end. With `tls`, hiredis writes, encrypted or not. */
 static int other_begin(int listening, const char *path, bool tls) {
     redisAsyncContext *second = redisAsyncConnectUnix(path);
 
@@ -202,7 +202,7 @@ static int other_begin(int listening, const char *path, bool tls) {
     return fd;
 }
 
-/* Written by one call to both, as far as that goes. */
+/* One system call writes to both, as far as possible. */
 static void test_burst(int listening, const char *path) {
     struct pipeline *const both[] = {&pipeline, &other};
     int fds[] = {server, other_begin(listening, path, false)};
@@ -222,7 +222,7 @@ static void test_burst(int listening, const char *path) {
                     skip_all("the socket is full");
             both[i]->adapter.target.on_events(&both[i]->adapter.target, EPOLLIN);
         }
-        ok(is_whole(&streams[0]) && is_whole(&streams[1]), "%zu commands in a burst come as they are",
+        ok(is_whole(&streams[0]) && is_whole(&streams[1]), "%zu commands in a burst arrive complete",
            records);
     }
     multi_write_deinit(&burst);
@@ -230,7 +230,7 @@ static void test_burst(int listening, const char *path) {
     (void) close(fds[1]);
 }
 
-/* hiredis looks into what it is given, so this is a command. */
+/* hiredis parses the bytes, so this is a command. */
 static void test_hiredis(int listening, const char *path) {
     static const char begin[] = "*2\r\n$4\r\nPI", own[] = "NG\r\n$3", end[] = "\r\nall\r\n";
     static const char wanted[] = "*2\r\n$4\r\nPING\r\n$3\r\nall\r\n";
@@ -249,7 +249,7 @@ static void test_hiredis(int listening, const char *path) {
     pipeline_flush(&other);
     ssize_t n = read(fd, got, sizeof(got) - 1);
     ok(n == (ssize_t) strlen(wanted) && strcmp(got, wanted) == 0,
-       "through hiredis' queue, as TLS wants it, a command made of pieces comes as it is");
+       "a command in pieces arrives complete through the queue of hiredis, as with TLS");
     ok(write(fd, "+y\r\n", 4) == 4, "the other end answers");
     other.adapter.target.on_events(&other.adapter.target, EPOLLIN);
     ok(!list_first(&other.sent), "and is heard");
@@ -267,8 +267,8 @@ static void test_close_in_callback(void) {
     pipeline_flush(&pipeline);
     serve("+a\r\n+b\r\n+c\r\n");
     closes = false;
-    ok(disconnected, "a callback may end the connection");
-    is_string(answers, "c:a c:cut c:cut ", "and nothing of it counts any more");
+    ok(disconnected, "a callback may close the connection");
+    is_string(answers, "c:a c:cut c:cut ", "and its later answers are dropped");
 }
 
 static void test_unasked(const char *text, const char *want) {
@@ -278,11 +278,11 @@ static void test_unasked(const char *text, const char *want) {
     pipeline_flush(&pipeline);
     serve("+a\r\n");
     serve(text);
-    ok(disconnected, "an answer that nobody asked for ends the connection");
-    is_string(answers, want, "and is nobody's");
+    ok(disconnected, "an answer without a command ends the connection");
+    is_string(answers, want, "and is delivered to no command");
 }
 
-/* As of a server of another kind, which may be there before we know that we are connected. */
+/* From a server of another protocol, perhaps before the connect callback. */
 static void test_banner(int listening, const char *path) {
     connected = disconnected = false;
     context = redisAsyncConnectUnix(path);
@@ -295,10 +295,10 @@ static void test_banner(int listening, const char *path) {
     if (write(server, "+OK\r\n", 5) != 5)
         skip_all("the socket is full");
     pipeline.adapter.target.on_events(&pipeline.adapter.target, EPOLLIN | EPOLLOUT);
-    ok(connected && disconnected, "who speaks first is left");
+    ok(connected && disconnected, "a server that speaks first is disconnected");
 }
 
-/* The one that was refused second comes back after another was asked for. */
+/* The second NOSCRIPT arrives after another call was requested. */
 static void test_held(void) {
     static const bool repeated[] = {true, false, true, false};
     struct pending_call *records[4];
@@ -317,7 +317,7 @@ static void test_held(void) {
             if (list_entry(node, struct pending_call, link) == records[i])
                 (void) strcat(order, (const char *[]){"a", "c", "b", "d"}[i]);
     }
-    is_string(order, "abcd", "what waits for the scripts keeps the order in which it was asked for");
+    is_string(order, "abcd", "calls that wait for the scripts keep their order");
     pending_call_free_all(&held);
 }
 
@@ -352,7 +352,7 @@ int main(void) {
     (void) close(server);
     (void) pipeline_ask(&pipeline, on_answer, (char[]){"gone"}, "PING");
     pipeline.adapter.target.on_events(&pipeline.adapter.target, EPOLLIN);
-    is_string(answers, "gone:cut ", "when the other end is gone, what was asked is cut off");
+    is_string(answers, "gone:cut ", "when the server closes, commands under way are cut off");
     pipeline_deinit(&pipeline);
     poller_free(poller);
     sd_event_unref(event);

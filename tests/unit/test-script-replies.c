@@ -1,4 +1,4 @@
-/* What a release's answer tells of those who wait: agent/scripts/release.lua says how many heard of it. */
+/* The subscribers in a release's answer: agent/scripts/release.lua. */
 
 #include "io/node/script-replies.h"
 #include "tap.h"
@@ -23,12 +23,12 @@ static void test_one(void) {
     redisReply not_ours = integer(0), unheard = integer(1), heard = integer(2), by_many = integer(1001);
     const redisReply none = {.type = REDIS_REPLY_ARRAY};
 
-    is_released(&heard, true, "deleted, and one has heard of it");
-    is_released(&by_many, true, "or a thousand");
-    is_released(&unheard, false, "deleted, and nobody has");
-    is_released(&not_ours, false, "not ours: nobody was told");
-    ok(!released(&none, 1, 0).heard, "the short answer: nobody has heard of any");
-    ok(!released(NULL, 1, 0).heard, "cut off: nothing is known");
+    is_released(&heard, true, "deleted, one subscriber");
+    is_released(&by_many, true, "a thousand subscribers");
+    is_released(&unheard, false, "deleted, no subscriber");
+    is_released(&not_ours, false, "not ours: nothing was published");
+    ok(!released(&none, 1, 0).heard, "the short answer: no subscriber of any");
+    ok(!released(NULL, 1, 0).heard, "cut off: unknown");
 }
 
 static void test_several(void) {
@@ -40,10 +40,10 @@ static void test_several(void) {
 
     for (uint32_t i = 0; i < 4; i++)
         right += released(&reply, 4, i).kind == VOTE_YES && released(&reply, 4, i).heard == wanted[i];
-    is_int(right, 4, "of several names each has its own count");
+    is_int(right, 4, "each of several names has its own count");
     reply.elements = 3;
     ok(released(&reply, 4, 1).kind == VOTE_REFUSED && !released(&reply, 4, 1).heard,
-       "an answer for fewer names than were released says nothing of any");
+       "an answer for fewer names than were released counts for none");
 }
 
 static void test_others(void) {
@@ -52,7 +52,7 @@ static void test_others(void) {
     const redisReply reply = {.type = REDIS_REPLY_ARRAY, .element = both, .elements = 2};
 
     ok(!script_replies_vote(OPERATION_EXTEND, 1, &reply, 0).heard,
-       "what else is answered with 2 is not heard of");
+       "2 in the answers of other scripts is no subscriber");
 }
 
 int main(void) {

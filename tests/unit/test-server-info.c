@@ -1,4 +1,4 @@
-/* What INFO tells of a server, and whether it may vote. */
+/* INFO parsed, and whether such a server may vote. */
 
 #include "io/node/server-info.h"
 
@@ -10,7 +10,7 @@
     "aof_last_write_status:ok\r\n# Stats\r\nevicted_keys:0\r\n# Replication\r\nrole:master\r\n" \
     "master_replid2:0000000000000000\r\n"
 
-/* The first field of this name wins: what differs goes in front. */
+/* The first field of a name counts: differences go in front. */
 static struct server_info facts_of(const char *info) {
     struct server_info facts = {0};
 
@@ -26,7 +26,7 @@ static void test_read(void) {
     is_string(facts.role, "master", "role, and no \\r behind it");
     ok(facts.aof_enabled && !facts.aof_failing && !facts.loading, "flags");
     const struct server_info none = facts_of("");
-    is_string(none.version, "", "nothing from nothing");
+    is_string(none.version, "", "an empty INFO has no fields");
     is_int(facts_of("x_evicted_keys:3\nevicted_keys:18446744073709551615").evicted_keys, UINT64_MAX,
            "a field is known by its whole name");
 }
@@ -40,15 +40,15 @@ static void refuses(const char *what, const char *info, const char *want) {
 static void test_trouble(void) {
     const struct server_info good = facts_of(GOOD);
 
-    ok(!server_info_trouble(&good), "a good master has no trouble");
+    ok(!server_info_trouble(&good), "a proper master may vote");
     refuses("a replica", "role:slave\r\n" GOOD, "replica");
     refuses("a sentinel", "redis_mode:sentinel\r\n" GOOD, "sentinel");
     refuses("a cluster node", "redis_mode:cluster\r\n" GOOD, "cluster");
-    refuses("a loading one", "loading:1\r\n" GOOD, "loading");
+    refuses("a loading server", "loading:1\r\n" GOOD, "loading");
     refuses("volatile-ttl", "maxmemory_policy:volatile-ttl\r\n" GOOD, "noeviction");
     refuses("a failing AOF", "aof_last_write_status:err\r\n" GOOD, "append-only");
     const struct server_info off = facts_of("aof_enabled:0\r\naof_last_write_status:err\r\n" GOOD);
-    ok(!server_info_trouble(&off), "but not one that is switched off");
+    ok(!server_info_trouble(&off), "but not an AOF that is off");
 }
 
 static void test_refusal(void) {
@@ -58,11 +58,11 @@ static void test_refusal(void) {
                              unsaved = facts_of("rdb_last_bgsave_status:err\r\n" GOOD);
     bool sure = false;
 
-    ok(!server_info_refusal(&good, &sure) && sure, "a good master takes keys");
-    ok(!server_info_refusal(&room, &sure) && sure, "and so does one with room");
+    ok(!server_info_refusal(&good, &sure) && sure, "a proper master accepts keys");
+    ok(!server_info_refusal(&room, &sure) && sure, "and so does one with memory left");
     ok(server_info_refusal(&full, &sure) && sure && !server_info_trouble(&full),
-       "a full one refuses new ones, and extends");
-    ok(!server_info_refusal(&unsaved, &sure) && !sure, "one that can't save may refuse them");
+       "a full server rejects new keys, and extends");
+    ok(!server_info_refusal(&unsaved, &sure) && !sure, "a server that can't save may reject them");
 }
 
 static bool lost(const char *before, const char *after) {
@@ -88,17 +88,17 @@ static bool of_file(const char *info, bool appends, bool fsync_always) {
 }
 
 static void test_of_file(void) {
-    ok(of_file(GOOD, true, true), "a server has its data of its append-only file");
-    ok(of_file(LOADING, true, true), "one that INFO calls off while it is loaded");
-    ok(!of_file(LOADING, false, true), "not one that loads a snapshot, and has no such file");
-    ok(!of_file("aof_enabled:0\r\n" GOOD, true, true), "nor one that has loaded, and whose file is off");
-    ok(!of_file("role:slave\r\n" LOADING, true, true), "nor one that loads what its master has sent");
+    ok(of_file(GOOD, true, true), "a server began with its append-only file");
+    ok(of_file(LOADING, true, true), "also while it loads the file, which INFO reports as off");
+    ok(!of_file(LOADING, false, true), "not a server that loads a snapshot without such a file");
+    ok(!of_file("aof_enabled:0\r\n" GOOD, true, true), "nor one that has loaded, with the file off");
+    ok(!of_file("role:slave\r\n" LOADING, true, true), "nor a replica that loads its master's data");
     ok(!of_file("aof_rewrite_in_progress:1\r\n" GOOD, true, true),
-       "nor one whose file is being written, as when it was switched on at last");
+       "nor one whose file is being rewritten, as when it was switched on");
     ok(!of_file("aof_rewrites:1\r\n" GOOD, true, true), "or was");
     ok(!of_file("aof_rewrite_scheduled:1\r\n" GOOD, true, true), "or will be");
     ok(!of_file(GOOD, true, false) && !of_file(LOADING, true, false),
-       "nor one that may answer before it writes");
+       "nor one that may answer before it writes to disk");
 }
 
 static void test_durable(void) {
@@ -111,48 +111,48 @@ static void test_durable(void) {
                                                  "always"},
                              *const none[] = {"appendfilename", "yes", "appendonly", "no"};
 
-    ok(durable(GOOD, true), "a master that writes all to its append-only file is durable");
-    ok(!durable(GOOD, false), "not one that may answer before");
-    ok(!durable("aof_enabled:0\r\n" GOOD, true), "nor one without such a file");
-    ok(!durable("aof_last_write_status:err\r\n" GOOD, true), "or that can't write it");
-    ok(!durable("loading:1\r\n" GOOD, true), "or has not read it yet");
+    ok(durable(GOOD, true), "a master with an append-only file is durable");
+    ok(!durable(GOOD, false), "not one that may answer before it writes to disk");
+    ok(!durable("aof_enabled:0\r\n" GOOD, true), "nor one without the file");
+    ok(!durable("aof_last_write_status:err\r\n" GOOD, true), "or that can't write the file");
+    ok(!durable("loading:1\r\n" GOOD, true), "or is still loading");
     ok(!durable("evicted_keys:1\r\n" GOOD, true), "or has evicted keys");
-    ok(!durable("connected_slaves:1\r\n" GOOD, true), "or has a replica, which may come up in its place");
+    ok(!durable("connected_slaves:1\r\n" GOOD, true), "or has a replica, which may replace it");
     ok(!durable("repl_backlog_active:1\r\n" GOOD, true), "or had one");
-    ok(!durable("master_repl_offset:5\r\n" GOOD, true), "or had one long ago");
-    ok(!durable("redis_version:7.1.240\r\nmaster_repl_offset:5\r\n" GOOD, true), "which its offset tells");
+    ok(!durable("master_repl_offset:5\r\n" GOOD, true), "or had one in the past");
+    ok(!durable("redis_version:7.1.240\r\nmaster_repl_offset:5\r\n" GOOD, true), "according to its offset");
     ok(durable("redis_version:7.2.0\r\nmaster_repl_offset:5\r\n" GOOD, true),
-       "from 7.2 on its append-only file has one too");
+       "from 7.2 on the append-only file moves the offset, too");
     ok(durable("redis_version:8.0.2\r\nmaster_repl_offset:5\r\n" GOOD, true), "and in 8");
     struct server_info looked = facts_of("redis_version:8.0.2\r\nconnected_slaves:1\r\n" GOOD);
     server_info_read(&looked, "redis_version:8.0.2\r\n" GOOD);
-    ok(looked.replicated, "there a replica that was seen once counts as long as the process lives");
+    ok(looked.replicated, "there a replica seen once counts for the life of the process");
     server_info_read(&looked, "run_id:bbbb\r\nredis_version:8.0.2\r\n" GOOD);
     ok(!looked.replicated, "and not for the next process");
     ok(!durable("master_replid2:00ab\r\n" GOOD, true), "or was one");
     ok(server_info_fsync_always(always, 4), "appendfsync always");
-    ok(!server_info_fsync_always(always, 2), "must hold while the file is rewritten too");
+    ok(!server_info_fsync_always(always, 2), "must also hold during a rewrite of the file");
     ok(!server_info_fsync_always(rewrite, 4), "said clearly");
     ok(!server_info_fsync_always(second, 4), "every second is not always");
     ok(!server_info_fsync_always(NULL, 0), "no answer is no");
     ok(server_info_appends(file, 8),
-       "an append-only file by CONFIG, whatever INFO says while it is being loaded");
+       "an append-only file according to CONFIG, whatever INFO says while loading");
     ok(!server_info_appends(none, 4), "none");
-    ok(!server_info_appends(file, 5), "half an answer is no");
+    ok(!server_info_appends(file, 5), "an incomplete answer is no");
 }
 
 static void test_loss(void) {
     ok(!lost(GOOD, GOOD), "nothing changed, nothing lost");
-    ok(!lost("", "evicted_keys:3\r\n" GOOD), "the first look has nothing to compare with");
+    ok(!lost("", "evicted_keys:3\r\n" GOOD), "the first INFO has nothing to compare with");
     ok(lost(GOOD, "evicted_keys:1\r\n" GOOD), "evictions");
-    ok(!lost("evicted_keys:3\r\n" GOOD, "evicted_keys:3\r\n" GOOD), "old ones are old");
-    ok(!lost("evicted_keys:3\r\n" GOOD, GOOD), "CONFIG RESETSTAT is none");
-    ok(lost("evicted_keys:3\r\n" GOOD, "evicted_keys:2\r\n" GOOD), "but behind it there may be some");
+    ok(!lost("evicted_keys:3\r\n" GOOD, "evicted_keys:3\r\n" GOOD), "old evictions do not count again");
+    ok(!lost("evicted_keys:3\r\n" GOOD, GOOD), "CONFIG RESETSTAT is no eviction");
+    ok(lost("evicted_keys:3\r\n" GOOD, "evicted_keys:2\r\n" GOOD), "but evictions after it are");
     ok(!lost(GOOD, "role:slave\r\n" GOOD), "a replica has not lost its data yet");
-    ok(lost("role:slave\r\n" GOOD, GOOD), "it may have when it is a master again");
-    ok(lost(GOOD, "master_replid2:00ab\r\n" GOOD), "even if that was missed");
-    ok(!lost("master_replid2:00ab\r\n" GOOD, "master_replid2:00ab\r\n" GOOD), "and that counts once");
-    ok(!lost("master_replid2:00ab\r\n" GOOD, GOOD), "a first replica of its own is nothing");
+    ok(lost("role:slave\r\n" GOOD, GOOD), "it may have lost them when it is a master again");
+    ok(lost(GOOD, "master_replid2:00ab\r\n" GOOD), "even if no INFO showed the replica");
+    ok(!lost("master_replid2:00ab\r\n" GOOD, "master_replid2:00ab\r\n" GOOD), "which counts once");
+    ok(!lost("master_replid2:00ab\r\n" GOOD, GOOD), "a first replica of this master is no loss");
     ok(!lost(GOOD, "run_id:bbbb\r\nevicted_keys:3\r\n" GOOD), "another process is judged by its epoch");
 }
 
