@@ -1,5 +1,5 @@
-"""Several names in one script call: each has the answer that it would have alone,
-and what is asked of one name keeps its order."""
+"""Several names in one script call: each gets the answer that it would get alone,
+and requests for one name keep their order."""
 
 import itertools
 import os
@@ -25,8 +25,8 @@ def clock_us(node):
 
 
 def acquire(node, names, tokens=None, lasts=None, epoch=EPOCH, ttls_ms=(50000,), retention_ms=RETENTION_MS):
-    """The answer as it comes; each value is the name's, in capitals. Tokens and times to live: one for all
-    names, or each its own."""
+    """The raw answer; each value is the name in capitals. Tokens and times to live: one for all names, or
+    one for each."""
     numbers = [list(column) for column in (ttls_ms, tokens, lasts) if column]
     each = any(len(column) > 1 for column in numbers)
     if each:
@@ -38,7 +38,7 @@ def acquire(node, names, tokens=None, lasts=None, epoch=EPOCH, ttls_ms=(50000,),
 
 
 def taken(node, names, *arguments, **options):
-    """The answers for each name: 1 is what is not said if it goes for all."""
+    """The answers for each name: 1 for each when the short answer leaves them out."""
     answers = acquire(node, names, *arguments, **options)[1:]
     return answers or [1] * len(names)
 
@@ -70,22 +70,22 @@ def test_acquire():
     node.call("HSET", "hash", "field", "1")
     before_us = clock_us(node)
     now_us, *answers = acquire(node, ["free", "theirs", "hash", "other", "for ever"])
-    ok(before_us <= now_us <= clock_us(node), "the node's time comes once")
-    equal((answers[0], answers[3]), (1, 1), "what is free is taken, without fencing")
+    ok(before_us <= now_us <= clock_us(node), "the answer has TIME once")
+    equal((answers[0], answers[3]), (1, 1), "free keys are set, without fencing")
     kind, value, left_ms = answers[1]
     equal((kind, value, 0 < left_ms <= 40000), ("string", "somebody", True),
-          "whose another one is, and for how long")
-    equal(answers[2], ["hash", "", -1], "or what stands there instead")
-    equal(answers[4], ["string", "x" * 2048, -1], "of a long value its beginning")
+          "another's key is answered with value and time left")
+    equal(answers[2], ["hash", "", -1], "or with its type")
+    equal(answers[4], ["string", "x" * 2048, -1], "of a long value the beginning")
     equal([node.call("GET", name) for name in ("free", "theirs", "other")], ["FREE", "somebody", "OTHER"],
-          "the keys are as the answers say")
-    ok(all(0 < node.call("PTTL", name) <= 50000 for name in ("free", "other")), "and end by themselves")
-    equal(node.call("EXISTS", FENCES), 0, "nothing is kept of them")
+          "the keys match the answers")
+    ok(all(0 < node.call("PTTL", name) <= 50000 for name in ("free", "other")), "and expire")
+    equal(node.call("EXISTS", FENCES), 0, "no fence is kept")
     answer = acquire(node, ["one", "two"])
-    ok(len(answer) == 1 and clock_us(node) >= answer[0] > now_us, "the time alone says that all were taken")
+    ok(len(answer) == 1 and clock_us(node) >= answer[0] > now_us, "TIME alone: all were set")
     acquire(node, ["short", "long"], ttls_ms=[1000 * 1000, 2000 * 1000])
     left_ms = [node.call("PTTL", name) for name in ("short", "long")]
-    ok(left_ms[0] <= 1000 * 1000 < left_ms[1], "each may have a time to live of its own")
+    ok(left_ms[0] <= 1000 * 1000 < left_ms[1], "each may have a ttl of its own")
 
 
 def test_tokens():
@@ -99,17 +99,17 @@ def test_tokens():
           [1, 1, [0, now_us + 64], [0, 1000], [-1, 1000], ["string", "somebody", -1]],
           "each token is judged by its own fence: accepted, too small, below the floor, too far")
     equal([node.call("GET", name) for name in names[:-1]], [name.upper() for name in names[:-1]],
-          "the keys are taken in any case")
+          "the keys are set in any case")
     equal(fences(node, names), [str(now_us), str(now_us), "%d %d" % (now_us + 64, now_us), None, None, None],
-          "and only what is accepted is remembered")
+          "only accepted tokens are remembered")
     equal(acquire(node, ["one", "two"], [now_us], [now_us + 64, now_us + 2 * SKEW_US])[1:], [1, [-1, 1000]],
           "of a block the last token counts")
-    equal(fences(node, ["one"]), ["%d %d" % (now_us + 64, now_us)], "and its holder's stands behind")
-    equal(taken(node, ["three", "four"], [now_us], [now_us + 64]), [1, 1], "one block is for several names")
-    equal(fences(node, ["three", "four"]), ["%d %d" % (now_us + 64, now_us)] * 2, "each has its own")
+    equal(fences(node, ["one"]), ["%d %d" % (now_us + 64, now_us)], "and the holder's is stored behind it")
+    equal(taken(node, ["three", "four"], [now_us], [now_us + 64]), [1, 1], "one block for several names")
+    equal(fences(node, ["three", "four"]), ["%d %d" % (now_us + 64, now_us)] * 2, "one block each")
     node.call("DEL", "three", "four")
     equal(taken(node, ["three", "new"], [now_us + 1]), [[0, now_us + 64], 1],
-          "and each is judged by its own, whatever they share")
+          "each token is judged by its own fence")
 
 
 def without_ttl(answers):
@@ -117,7 +117,7 @@ def without_ttl(answers):
 
 
 def test_alone():
-    """Two nodes: one is asked for all names at once, the other for each alone."""
+    """Two nodes: one gets all names in one call, the other a call for each."""
     together, alone = blessed("together"), blessed("alone")
     now_us = clock_us(together)
     names = ["n%d" % i for i in range(64)]
@@ -131,9 +131,9 @@ def test_alone():
     for lasts in (None, [token + i % 2 for i, token in enumerate(tokens)]):
         apart = [taken(alone, [names[i]], [tokens[i]], lasts and [lasts[i]])[0] for i in range(64)]
         equal(without_ttl(taken(together, names, tokens, lasts)), without_ttl(apart),
-              "64 names together are answered as each alone")
+              "64 names in one call get the same answers as in single calls")
         equal((together.call("MGET", *names), fences(together, names)),
-              (alone.call("MGET", *names), fences(alone, names)), "and so are their keys and fences")
+              (alone.call("MGET", *names), fences(alone, names)), "the same for keys and fences")
         together.call("DEL", *names[::2])
         alone.call("DEL", *names[::2])
 
@@ -143,7 +143,7 @@ def begun_us(node):
 
 
 def age(node, by_ms):
-    """The table of fences is older by so much."""
+    """Makes the table of fences older by so much."""
     node.call("HSET", FENCES, "", begun_us(node) - by_ms * 1000)
 
 
@@ -151,41 +151,41 @@ def test_retention():
     node = blessed()
     first_us = clock_us(node)
     taken(node, ["kept", "used"], [first_us])
-    ok(first_us <= begun_us(node) <= clock_us(node), "the table of fences says when it was begun")
+    ok(first_us <= begun_us(node) <= clock_us(node), "the table of fences has the time of its begin")
     age(node, RETENTION_MS - 10000)
     taken(node, ["other"], [first_us])
-    equal(node.call("EXISTS", FORMER_FENCES), 0, "for fence_retention it stays")
+    equal(node.call("EXISTS", FORMER_FENCES), 0, "it stays for fence_retention")
     age(node, 20000)
     node.call("DEL", "used")
-    equal(taken(node, ["used", "third"], [first_us + 1]), [1, 1], "then another is begun,")
+    equal(taken(node, ["used", "third"], [first_us + 1]), [1, 1], "then another begins,")
     equal(fences(node, ["kept", "used", "other", "third"]),
-          [None, str(first_us + 1), None, str(first_us + 1)], "with what is used from then on")
+          [None, str(first_us + 1), None, str(first_us + 1)], "with the fences used from then on")
     equal(fences(node, ["kept", "used", "other"], FORMER_FENCES), [str(first_us)] * 3,
-          "and the former one has the rest")
-    ok(first_us <= begun_us(node) <= clock_us(node), "it is a new one")
-    equal([node.call("PTTL", table) for table in (FENCES, FORMER_FENCES)], [-1, -1], "neither expires")
+          "and the former one has the others")
+    ok(first_us <= begun_us(node) <= clock_us(node), "the table is new")
+    equal([node.call("PTTL", table) for table in (FENCES, FORMER_FENCES)], [-1, -1], "neither table expires")
     node.call("DEL", "kept")
-    equal(taken(node, ["kept"], [first_us]), [[0, first_us]], "which counts as long as it is there")
-    equal(look(node, "kept"), first_us, "and is looked at")
-    equal(raise_token(node, "kept", first_us)[0::2], [0, first_us], "and raised from")
+    equal(taken(node, ["kept"], [first_us]), [[0, first_us]], "the former table counts while it exists")
+    equal(look(node, "kept"), first_us, "look reads it")
+    equal(raise_token(node, "kept", first_us)[0::2], [0, first_us], "raise reads it")
     equal(refresh(node, "kept", first_us + 1), 1, "and refreshed")
-    equal(fences(node, ["kept"]), [None], "though not with a token that the node has not accepted")
-    equal(refresh(node, "kept", first_us - 1), 1, "but with one of the block")
-    equal(fences(node, ["kept"]), ["%d %d" % (first_us, first_us - 1)], "then it is the new one's, too")
+    equal(fences(node, ["kept"]), [None], "refresh does not store a token that the node has not accepted")
+    equal(refresh(node, "kept", first_us - 1), 1, "but one of the block")
+    equal(fences(node, ["kept"]), ["%d %d" % (first_us, first_us - 1)], "then the new table has it, too")
     age(node, RETENTION_MS + 10000)
     node.call("DEL", "other", "third")
     taken(node, ["next"], [first_us])
-    equal(taken(node, ["other"], [first_us]), [1], "who was not used for longer is forgotten")
-    equal(taken(node, ["third"], [first_us]), [[0, first_us + 1]], "and nobody else")
+    equal(taken(node, ["other"], [first_us]), [1], "a name unused for longer is forgotten")
+    equal(taken(node, ["third"], [first_us]), [[0, first_us + 1]], "and no other name")
     age(node, -1000 * RETENTION_MS)
     taken(node, ["late"], [first_us])
-    ok(first_us <= begun_us(node) <= clock_us(node), "a table that was begun in the future begins now")
+    ok(first_us <= begun_us(node) <= clock_us(node), "a table whose begin is in the future begins now")
     node.call("DEL", "third")
-    equal(taken(node, ["third"], [first_us]), [[0, first_us + 1]], "and the former one stays")
+    equal(taken(node, ["third"], [first_us]), [[0, first_us + 1]], "the former one stays")
 
 
 def test_shorter_retention():
-    """Agents that differ: what was used within the shorter time counts for both."""
+    """Agents with different fence_retention: a fence used within the shorter time counts for both."""
     node = blessed()
     now_us = clock_us(node)
     taken(node, ["a"], [now_us])
@@ -193,32 +193,32 @@ def test_shorter_retention():
     taken(node, ["b"], [now_us], retention_ms=RETENTION_MS // 4)
     taken(node, ["c"], [now_us])
     node.call("DEL", "a", "b")
-    equal(taken(node, ["a", "b"], [now_us]), [[0, now_us]] * 2, "nothing is forgotten early")
+    equal(taken(node, ["a", "b"], [now_us]), [[0, now_us]] * 2, "no fence is forgotten early")
 
 
 def test_spoilt():
-    """Somebody else's values under our keys count as none."""
+    """Foreign values under the agents' own keys count as missing."""
     node = blessed()
     now_us = clock_us(node)
     for table in (FENCES, FORMER_FENCES):
         node.call("DEL", table, "a", "b")
         node.call("RPUSH", table, "1")
-        equal(taken(node, ["a", "b"], [now_us]), [1, 1], "%s of another type: none" % table)
-        equal(fences(node, ["a", "b"]), [str(now_us)] * 2, "what is accepted is remembered")
+        equal(taken(node, ["a", "b"], [now_us]), [1, 1], "%s of another type counts as missing" % table)
+        equal(fences(node, ["a", "b"]), [str(now_us)] * 2, "accepted tokens are remembered")
         age(node, 2 * RETENTION_MS)
-        equal(taken(node, ["c", "d"], [now_us]), [1, 1], "nor does it keep another from being begun")
-        equal(node.call("TYPE", FORMER_FENCES), "hash", "which takes its place in time")
+        equal(taken(node, ["c", "d"], [now_us]), [1, 1], "another table can begin")
+        equal(node.call("TYPE", FORMER_FENCES), "hash", "and replaces it in time")
         node.call("RENAME", FENCES, "for now")
         node.call("RPUSH", FENCES, "1")
-        equal(look(node, "a"), now_us, "and a former one is looked at beside it")
-        equal(raise_token(node, "a", now_us)[0::2], [0, now_us], "and counts when a token is raised")
+        equal(look(node, "a"), now_us, "look reads the former table beside it")
+        equal(raise_token(node, "a", now_us)[0::2], [0, now_us], "raise counts it")
         node.call("RENAME", "for now", FENCES)
         node.call("DEL", "c", "d")
         node.call("HDEL", FENCES, "c", "d")
     for text in ("", "x", " 1", "-5"):
         node.call("DEL", "a", FORMER_FENCES)
         node.call("HSET", FENCES, "", text, "a", text)
-        equal(taken(node, ["a"], [now_us]), [1], "%r for the time and a fence: none" % text)
+        equal(taken(node, ["a"], [now_us]), [1], "%r as time and as fence counts as missing" % text)
 
 
 def look(node, name):
@@ -238,12 +238,12 @@ def refresh(node, name, token):
 def test_epoch():
     node = blessed()
     begins(acquire(node, ["a", "b"], epoch="f" * 40 + " 30000 1000"), "EPOCH",
-           "a node that is not the one that was trusted says so")
-    equal(node.call("EXISTS", "a", "b"), 0, "and takes nothing")
+           "a node with another epoch answers an error")
+    equal(node.call("EXISTS", "a", "b"), 0, "and sets nothing")
 
 
 def lacks(text):
-    """A script's refusal for want of a right, in the words of servers old and new."""
+    """A script's error for a missing right, in the words of servers old and new."""
     return any(word in text for word in ("NOPERM", "can't run this command", "no permissions to run"))
 
 
@@ -260,21 +260,22 @@ def test_refused():
             node.call(*prepare)
         node.call("CONFIG", "SET", "maxmemory", 1)
         answers = acquire(node, ["a", "b"], tokens)[1:] + acquire(node, ["a"], tokens)[1:]
-        equal([answer.split()[0] for answer in answers], ["OOM"] * 3, "why a node takes nothing: " + what)
-        equal(node.call("EXISTS", "a", "b"), 0, "nor sets anything: " + what)
+        equal([answer.split()[0] for answer in answers], ["OOM"] * 3,
+              "the reason for which a node sets nothing: " + what)
+        equal(node.call("EXISTS", "a", "b"), 0, "and nothing is set: " + what)
         equal(node.call("EXISTS", FENCES, FORMER_FENCES), {"no fences yet": 0, "without fencing": 0,
-              "old fences": 2}.get(what, 1), "but that it lets go of what is too old")
+              "old fences": 2}.get(what, 1), "except that it drops the expired table")
         node.call("CONFIG", "SET", "maxmemory", 0)
     node.call("DEL", FENCES, FORMER_FENCES)
     node.call("HSET", FENCES, "b", now_us + 1)
     answers = taken(user(node, "-hset"), ["a", "b"], [now_us])
-    ok(lacks(answers[0]), "a token that can't be remembered is not accepted: %s" % answers[0])
-    equal(answers[1], [0, now_us + 1], "others are answered as they are")
+    ok(lacks(answers[0]), "a token that can't be stored is not accepted: %s" % answers[0])
+    equal(answers[1], [0, now_us + 1], "other names get their usual answers")
     node.call("DEL", "a", "b")
     answer = acquire(user(node, "-hmget"), ["a"], [now_us])
     ok(isinstance(answer, lab.ReplyError) and lacks(str(answer)),
-       "nor where fences can't be read: %s" % answer)
-    equal((node.call("EXISTS", "a"), node.call("TYPE", FENCES)), (0, "hash"), "then nothing is done")
+       "without the right to read fences: %s" % answer)
+    equal((node.call("EXISTS", "a"), node.call("TYPE", FENCES)), (0, "hash"), "nothing is set")
 
 
 def test_release():
@@ -286,31 +287,32 @@ def test_release():
         node.call("SET", name, value)
     node.call("HSET", "hash", "field", "1")
     equal(release(node, ["a", "b", "c", "gone", "hash"], ["A", "B", "C", "GONE", "HASH"]), [2, 1, 0, 0, 0],
-          "what is ours is deleted, and who waits is told")
-    equal(node.call("MGET", "a", "b", "c"), [None, None, "other"], "what is not stays")
-    equal(node.call("HGETALL", "hash"), ["field", "1"], "of whatever type")
+          "our keys are deleted, and that is published")
+    equal(node.call("MGET", "a", "b", "c"), [None, None, "other"], "another's key stays")
+    equal(node.call("HGETALL", "hash"), ["field", "1"], "of any type")
     node.call("MSET", "a", "A", "b", "B")
     equal(release(node, ["a", "b", "c"], ["A", "B", "C"], ["-", "-", "other"]), [2, 1, 2],
-          "either value counts; all are deleted")
+          "either value counts: all keys are deleted")
     equal(node.call("EXISTS", "a", "b", "c"), 0, "all of them")
     equal([listener.read()[1] for _ in range(3)], ["redlockd:free:" + name for name in "aac"],
-          "each is told once")
+          "each is published once")
     node.call("MSET", "a", "A", "b", "B")
-    equal(release(node, ["a", "b"], ["A", "B"], channel=""), [], "or nobody is, which goes without saying")
+    equal(release(node, ["a", "b"], ["A", "B"], channel=""), [],
+          "without a channel nothing is published, and the answer is short")
     node.call("SET", "b", "B")
-    equal(release(node, ["b"], ["B"]), [], "nor does it if nobody waits")
-    equal(release(node, ["b"], ["B"]), [0], "but that there was nothing to delete")
+    equal(release(node, ["b"], ["B"]), [], "also short without a subscriber")
+    equal(release(node, ["b"], ["B"]), [0], "a missing key is answered as not ours")
     node.call("MSET", "a", "A", "b", "B", "c", "other")
     equal(release(user(node, "-mget"), ["a", "b", "c", "gone", "hash"], ["A", "B", "C", "GONE", "HASH"],
-                  channel=""), [1, 1, 0, 0, 0], "a user who lacks +mget is answered the same")
-    equal(node.call("EXISTS", "a", "b", "c", "hash"), 2, "and deletes no more")
+                  channel=""), [1, 1, 0, 0, 0], "a user without +mget gets the same answers")
+    equal(node.call("EXISTS", "a", "b", "c", "hash"), 2, "and deletes the same keys")
     node.call("MSET", "a", "A", "b", "B")
     equal(release(user(node, "-publish"), ["a", "gone"], ["A", "GONE"]), [2, 0],
-          "who may not tell takes it that somebody has to be told")
+          "without the right to publish the answer is 2")
 
 
 def user(node, *rights):
-    """Another connection to the node, of a user who lacks these."""
+    """Another connection to the node, of a user without these rights."""
     node.call("ACL", "SETUSER", "some", "reset", "on", "nopass", "+@all", "~*", "&*", *rights)
     client = lab.Client(node.socket_path)
     client.call("AUTH", "some", "")
@@ -330,27 +332,27 @@ def test_extend():
         for i in range(0, 6, count):
             now_us, *some = extend(asks, names[i:i + count])
             some = some or [1]
-            ok(before_us <= now_us <= clock_us(node), "%s: the node's time comes once" % text)
+            ok(before_us <= now_us <= clock_us(node), "%s: the answer has TIME once" % text)
             answers += some
         equal(answers, [1, 0, 2, 0, 0, 1], "%s: extended, another's of any type, or set again" % text)
         equal(node.call("MGET", "held", "gone", "theirs", "too"), ["HELD", "GONE", "somebody", "TOO"],
-              "%s: what is another's stays" % text)
+              "%s: another's key stays" % text)
         equal((node.call("LRANGE", "list", 0, -1), node.call("HGETALL", "hash")), (["1"], ["field", "1"]),
-              "%s: of whatever type" % text)
+              "%s: of any type" % text)
         equal([node.call("PTTL", name) for name in ("list", "theirs", "hash")], [-1] * 3,
-              "%s: and is not made to end" % text)
+              "%s: and gets no ttl" % text)
         ok(all(49000 < node.call("PTTL", name) <= 50000 for name in ("held", "gone", "too")),
-           "%s: what is ours ends by itself" % text)
+           "%s: our keys expire" % text)
         begins(extend(asks, names[:count], epoch="f" * 40 + " 30000 1000"), "EPOCH",
-               "%s: a node that is not the one that was trusted says so" % text)
+               "%s: a node with another epoch answers an error" % text)
         node.call("DEL", *names)
     node.call("CONFIG", "SET", "maxmemory", 1)
     equal([str(answer).split()[0] for answer in extend(node, ["a", "b"])[1:]], ["OOM", "OOM"],
-          "why a node takes nothing")
+          "the reason for which a node sets nothing")
 
 
 def test_full():
-    """As many names as the agent ever asks for at once, with all that may go with them."""
+    """The largest calls, with all optional arguments."""
     node = blessed()
     names = ["n%d" % i for i in range(128)]
     values = [name.upper() for name in names]
@@ -362,13 +364,13 @@ def test_full():
               "%s: with tokens" % text)
         equal(len(acquire(asks, names[64:])), 1, "%s: 64 without fencing" % text)
         equal(len(extend(asks, names)), 1, "%s: 128 extended" % text)
-        equal(release(asks, names, values, ["-"] * 128), [], "%s: and released" % text)
+        equal(release(asks, names, values, ["-"] * 128), [], "%s: 128 released" % text)
         equal(node.call("EXISTS", *names), 0, "%s: all of them" % text)
         node.call("DEL", FENCES)
 
 
 def test_texts():
-    """Tokens are compared as texts or as numbers: however many digits they have."""
+    """Tokens are compared as texts or as numbers, with any number of digits."""
     node = blessed()
     now_us = clock_us(node)
     for before, token, wanted in ((now_us, now_us, [0, now_us]), (now_us, now_us + 1, 1),
@@ -397,7 +399,7 @@ def encode(*items):
 
 
 def ask_at_once(agent, requests):
-    """All are there when the agent looks."""
+    """All requests are there when the agent reads."""
     agent.stop()
     for client, data in requests:
         client.send_raw(data)
@@ -417,14 +419,14 @@ def test_shared():
     took = [calls(node, "evalsha") - count for node, count in zip(nodes, before)]
     ok(all(count < 60 for count in took), "by fewer calls: %s" % took)
     tokens = {grant["fence"] for grant in grants}
-    ok(len(tokens) <= max(took) + 1, "as a rule those of one call have one token: %d" % len(tokens))
+    ok(len(tokens) <= max(took) + 1, "names of one call usually share a token: %d" % len(tokens))
     ask_at_once(agent, [(client, encode("RELEASE", grant["id"])) for client, grant in zip(clients, grants)])
-    equal([client.reply() for client in clients], [1] * 60, "and let them go")
+    equal([client.reply() for client in clients], [1] * 60, "and release them")
     agent.terminate()
 
 
 def test_key_refused():
-    """The agent's user may not use all keys: who asks for such a one fails others once at most."""
+    """The agent's user may not use all keys: a request for such a key fails others at most once."""
     node = lab.Node("one")
     node.call("ACL", "SETUSER", "agent", "on", ">a secret", "+@all", "&*", "~redlockd:*", "~mine:*")
     agent = lab.Agent([node], lab.UNHURRIED, keepers=1, node_config='user = "agent" password = "a secret"')
@@ -434,9 +436,9 @@ def test_key_refused():
     for turn in range(3):
         ask_at_once(agent, [(client, encode("ACQUIRE", name)) for client, name in zip(clients, names)])
         refused, *replies = [client.reply() for client in clients]
-        begins(refused, "NOQUORUM", "a name that the node refuses fails")
+        begins(refused, "NOQUORUM", "a name that the node rejects fails")
         grants = [reply for reply in replies if not isinstance(reply, lab.ReplyError)]
-        ok(turn == 0 or len(grants) == 19, "others have theirs: %d of 19" % len(grants))
+        ok(turn == 0 or len(grants) == 19, "others are granted: %d of 19" % len(grants))
         for client, reply in zip(clients[1:], replies):
             if reply in grants:
                 client.call("RELEASE", reply["id"])
@@ -444,8 +446,8 @@ def test_key_refused():
 
 
 def test_order():
-    """One is let go, another asked for and given up, many times at once. Whether they meet in one turn of
-    the agent or not: a key that is deleted before it is set stays for its ttl."""
+    """One name is released, another requested and withdrawn, many times at once. Whether or not they meet in
+    one turn of the agent: a key that is deleted before it is set stays for its ttl."""
     count = 300
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes, lab.UNHURRIED, keepers=1)
@@ -461,21 +463,21 @@ def test_order():
             gone.send("ACQUIRE", "n%d" % (i + count), "TTL", 60000)
             gone.close()
         agent.cont()
-        equal([client.reply() for client in holders], [1] * count, "%d leases are let go" % count)
+        equal([client.reply() for client in holders], [1] * count, "%d leases are released" % count)
         for i, client in enumerate(holders):
             client.send("ACQUIRE", "n%d" % (i + count), "TTL", 60000, "WAIT", 10000)
         grants = [lab.as_map(client.reply()) for client in holders]
         equal([grant for grant in grants if isinstance(grant, lab.ReplyError)], [],
-              "what was asked for and given up meanwhile is free")
+              "the names withdrawn meanwhile are free")
         for client, grant in zip(holders, grants):
             client.call("RELEASE", grant["id"])
-    lab.wait_for(lambda: not any(node.call("KEYS", "n*") for node in nodes), what="the last key's end")
-    ok(True, "nothing stays behind")
+    lab.wait_for(lambda: not any(node.call("KEYS", "n*") for node in nodes), what="the end of the last key")
+    ok(True, "no key remains")
     agent.terminate()
 
 
 def test_order_pipelined():
-    """A client releases what it has just asked for, and asks again in one breath."""
+    """A client requests, releases and requests again in one write."""
     count = 100
     node = lab.Node("one")
     agent = lab.Agent([node], "fencing = no\n" + lab.UNHURRIED, keepers=1)
@@ -490,14 +492,14 @@ def test_order_pipelined():
     first = [client.reply()[1] for _ in range(count)]
     ask_at_once(agent, [(client, b"".join(encode("RELEASE", id) + ask(i) for i, id in enumerate(first)))])
     replies = [client.reply() for _ in range(2 * count)]
-    equal(replies[::2], [1] * count, "%d names are asked for, released and asked for" % count)
+    equal(replies[::2], [1] * count, "%d names are requested, released and requested" % count)
     wanted, granted = {reply[1] for reply in replies[1::2]}, set()
     while not wanted <= granted:
         granted.add(client.push("granted")[1])
     ask_at_once(agent, [(client, b"".join(encode("RELEASE", id) for id in sorted(wanted)))])
     equal([client.reply() for _ in range(count)], [1] * count, "granted, and released")
     ok(calls(node, "set") - before <= 2 * count, "by at most one attempt each")
-    equal(node.call("KEYS", "n*"), [], "nothing stays behind")
+    equal(node.call("KEYS", "n*"), [], "no key remains")
     agent.terminate()
 
 

@@ -15,7 +15,7 @@ def trusting(nodes, quarantine="yes"):
 
 
 class NoNode:
-    """An address where nobody answers."""
+    """An address without a server."""
 
     def __init__(self, name):
         self.name = name
@@ -23,13 +23,13 @@ class NoNode:
 
 
 def take_over(quarantine):
-    """A holds a lease by three of five nodes, the clock of one of them is set forward; does B get it?"""
+    """A holds a lease by three of five nodes, and the clock of one of them is set forward: does B get it?"""
     nodes = [ClockNode(name) for name in "abcde"]
     first = trusting(nodes[:3] + [NoNode("d"), NoNode("e")], quarantine)
     second = trusting(nodes, quarantine)
     holder = first.client(3)
     deadline = holder.acquire("stepped")["deadline"] / 1e9
-    first.stop()  # it extends nothing; its holder believes until the deadline
+    first.stop()  # it extends nothing; its holder considers the lease valid until the deadline
     nodes[2].set_clock(30)  # less than fence_skew: tokens alone would not keep the other one out
     answer = second.client().acquire("stepped", "WAIT", 1000)
     in_time = lab.now() < deadline
@@ -45,7 +45,7 @@ def test_forward():
        "rule 11: a clock set forward lets no second holder in: %s" % answer)
     ok(state["state"] != "voting", "the node does not vote (%s)" % state["state"])
     answer, in_time, _ = take_over("no")
-    ok(in_time and isinstance(answer, dict), "with quarantine = no there is one: the test would see it")
+    ok(in_time and isinstance(answer, dict), "with quarantine = no there is one: the test can find it")
 
 
 def test_held_on():
@@ -56,8 +56,8 @@ def test_held_on():
     grant = client.acquire("held on")
     nodes[2].set_clock(3600)
     lab.wait_for(lambda: agent.node_states()["c"]["state"] != "voting", what="the notice")
-    ok("its clock was set forward by 3" in agent.log_text(), "one line in the log says what happened")
-    ok(client.call("CHECK", grant["id"]) > 0, "the lease goes on with the other nodes")
+    ok("its clock was set forward by 3" in agent.log_text(), "one line in the log")
+    ok(client.call("CHECK", grant["id"]) > 0, "the other nodes keep the lease")
     agent.wait_voting(5)
     lab.wait_for(lambda: lab.keys_on(nodes, "held on") == 5, what="the repair")
     ok(client.call("CHECK", grant["id"]) > 0, "after the quarantine the node votes, and has the key again")
@@ -65,23 +65,23 @@ def test_held_on():
     lab.wait_for(lambda: agent.node_states()["c"]["state"] != "voting", what="the notice")
     ok("set back by" in agent.log_text(), "a clock set back is noticed")
     agent.wait_voting(5)
-    ok(client.call("CHECK", grant["id"]) > 0, "and is no trouble either")
+    ok(client.call("CHECK", grant["id"]) > 0, "and does no harm either")
     first, second = grant["fence"], client.acquire("next")["fence"]
     ok(first > 0 and second > 0, "tokens go on")
     agent.terminate()
 
 
 def test_far():
-    """A clock that is wrong, but goes on as it should, is no trouble."""
+    """A clock that is wrong but runs at the usual rate does no harm."""
     nodes = [ClockNode("a"), ClockNode("b"), ClockNode("c", ahead_s=-7)]
     agent = trusting(nodes)
     ok("id" in agent.client().acquire("far"), "a node that is 7 s behind votes")
-    within(-agent.node_states()["c"]["clock"], 6900, 7100, "and NODES tells how far it is behind")
+    within(-agent.node_states()["c"]["clock"], 6900, 7100, "NODES has the difference")
     agent.terminate()
 
 
 def test_all_at_once():
-    """All nodes' clocks seem to be set: it may be the agent's that stood still."""
+    """All nodes' clocks seem to be set: perhaps the agent's clock stopped."""
     nodes = [ClockNode(name) for name in "abc"]
     agent = trusting(nodes)
     client = agent.client(3)
@@ -90,11 +90,11 @@ def test_all_at_once():
     for node in nodes:
         node.set_clock(100)
     push = client.push("lost", timeout=20)
-    ok(push[1:3] == [grant["id"], "paused"], "rule 11: the holder is told lost, paused (%s)" % push)
-    begins(client.acquire("other"), "NOQUORUM", "this agent stays away")
-    ok([node.call("GET", "redlockd:epoch") for node in nodes] == epochs, "the blessings stay")
+    ok(push[1:3] == [grant["id"], "paused"], "rule 11: the holder gets lost, paused (%s)" % push)
+    begins(client.acquire("other"), "NOQUORUM", "this agent asks no node")
+    ok([node.call("GET", "redlockd:epoch") for node in nodes] == epochs, "the epochs stay")
     agent.wait_voting(3)
-    ok("id" in client.acquire("other"), "until all has ended that the nodes may have forgotten")
+    ok("id" in client.acquire("other"), "until all leases have ended that the nodes may have forgotten")
     agent.terminate()
 
 

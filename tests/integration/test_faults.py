@@ -1,5 +1,5 @@
-"""Rule 10 and 7 on real servers: nodes that come back with old data or as replicas, foreign hands on keys,
-and everything at once while clients hold and contend; what the clients believed is checked afterwards."""
+"""Rules 7 and 10 on real servers: nodes that return with old data or as replicas, foreign writes to keys,
+and all of them at once while clients hold and contend. The clients' records are checked afterwards."""
 
 import os
 
@@ -29,13 +29,13 @@ def test_the_check_itself():
 
 
 def second_holder(spoil, config):
-    """A holder's agent sleeps; two of three nodes are spoiled; does a fresh agent give the lease away?"""
+    """A holder's agent is stopped, and two of three nodes lose data: does a new agent grant the lease?"""
     nodes = lab.nodes(3)
     first = trusting(nodes)
     holder = first.client(3)
     prepared = [spoil(node) for node in nodes[1:]]
     deadline = holder.acquire("contended")["deadline"] / 1e9
-    first.stop()  # so that nothing is repaired
+    first.stop()  # so nothing is repaired
     for step in prepared:
         step()
     second = lab.Agent(nodes, config)
@@ -47,7 +47,7 @@ def second_holder(spoil, config):
 
 
 def old_data(node):
-    """It will come back with what it had before the lease was taken."""
+    """The node will return with its data from before the lease."""
     node.call("SAVE")
 
     def spoil():
@@ -57,7 +57,7 @@ def old_data(node):
 
 
 def promoted(node):
-    """A replica that has not got the lease takes its place."""
+    """A replica without the lease replaces the node."""
     port = str(20000 + os.getpid() % 20000 + ord(node.name))
     node.call("CONFIG", "SET", "port", port)
     replica = lab.Node(node.name + "2", "--replicaof", "127.0.0.1 " + port)
@@ -80,11 +80,11 @@ def test_second_holder():
         begins(answer, "NOQUORUM", "rule 10: %s on a majority: no second holder" % name)
         answer, in_time = second_holder(spoil, BLIND)
         ok(isinstance(answer, dict) and in_time,
-           "with quarantine = no there is one (%s): the test would see it" % name)
+           "with quarantine = no there is one (%s): the test can find it" % name)
 
 
 class NoNode:
-    """An address where nobody answers."""
+    """An address without a server."""
 
     def __init__(self, name):
         self.name = name
@@ -92,7 +92,7 @@ class NoNode:
 
 
 def third_vote_forgotten(config):
-    """A holds by three of five nodes; one of them restarts empty; does B, who sees all, get it?"""
+    """A holds by three of five nodes, and one of them restarts empty: does B, which reaches all, get it?"""
     nodes = lab.nodes(5)
     second = trusting(nodes, config)
     first = lab.Agent(nodes[:3] + [NoNode("d"), NoNode("e")], config)
@@ -116,7 +116,7 @@ def test_third_vote_forgotten():
     ok(in_time and not isinstance(answer, dict),
        "rule 10: a node restarts empty while its vote is needed: no second holder (%s)" % answer)
     answer, in_time = third_vote_forgotten(BLIND)
-    ok(in_time and isinstance(answer, dict), "with quarantine = no there is one: the test would see it")
+    ok(in_time and isinstance(answer, dict), "with quarantine = no there is one: the test can find it")
 
 
 def test_foreign_hands():
@@ -126,21 +126,21 @@ def test_foreign_hands():
     grant = client.acquire("touched", "TTL", 1500)
     nodes[0].call("SET", "touched", "somebody else")
     lab.wait_for(lambda: client.call("CHECK", grant["id"]) > 1300, what="an extension")
-    ok(True, "rule 7: a foreign value on a minority: the lease goes on")
+    ok(True, "rule 7: with a foreign value on a minority the lease is extended")
     lab.wait_for(lambda: "lease touched: node a has another client's value" in agent.log_text(),
                  what="a line in the log")
-    equal(nodes[0].call("GET", "touched"), "somebody else", "and that value is not touched")
+    equal(nodes[0].call("GET", "touched"), "somebody else", "and the value is not overwritten")
     nodes[0].call("DEL", "touched")
     lab.wait_for(lambda: lab.keys_on(nodes, "touched") == 3, what="the repair")
     ok(True, "rule 7: a missing key is set again")
     for node in nodes[:2]:
         node.call("DEL", "touched")
     lab.wait_for(lambda: lab.keys_on(nodes, "touched") == 3, what="the repair")
-    ok(client.call("CHECK", grant["id"]) > 0, "also on a majority, if nobody was faster")
+    ok(client.call("CHECK", grant["id"]) > 0, "also on a majority, unless another client was faster")
     for node in nodes[:2]:
         node.call("SET", "touched", "somebody else")
     push = client.push("lost", timeout=10)
-    equal(push[1:3], [grant["id"], "taken"], "rule 13: a foreign value on a majority: lost, taken")
+    equal(push[1:3], [grant["id"], "taken"], "rule 13: with a foreign value on a majority: lost, taken")
     equal(nodes[0].call("GET", "touched"), "somebody else", "which stays")
     agent.terminate()
 
@@ -149,7 +149,7 @@ ROUNDS_MAX = 8
 
 
 def disturb(nodes, agents, rounds, enough):
-    """One fault after the other, each over before the next begins, until there is enough to look at."""
+    """One fault after the other, each ended before the next, until there are enough records."""
     for i in range(ROUNDS_MAX):
         if i >= rounds and enough():
             break

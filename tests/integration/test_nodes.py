@@ -1,4 +1,4 @@
-"""Nodes that are down, silent, slow, refusing, of the wrong kind, or restarted."""
+"""Nodes that are down, silent, slow, rejecting, unfit, or restarted."""
 
 import os
 import socket
@@ -22,7 +22,7 @@ def test_minority_and_majority_down():
     kept = client.acquire("kept", "TTL", 6000)
     for node in nodes[:2]:
         node.kill()
-    equal(acquire_and_release(client, "two down"), "granted", "with two nodes of five down all goes on")
+    equal(acquire_and_release(client, "two down"), "granted", "with two nodes of five down: granted")
     nodes[2].kill()
     begun = lab.now()
     error = client.acquire("three down")
@@ -31,10 +31,10 @@ def test_minority_and_majority_down():
     ok(took < 0.5 * lab.SCALE, "at once (%.1f ms)" % (1000 * took))
     begun = lab.now()
     error = client.acquire("three down", "WAIT", 400)
-    begins(error, "NOQUORUM waited", "with WAIT as well, after the wait")
+    begins(error, "NOQUORUM waited", "the same with WAIT, after the wait")
     within(lab.now() - begun, 0.39, 2 * lab.SCALE, "not before")
     push = client.push("at-risk")
-    equal((push[1], push[3]), (kept["id"], "no-quorum"), "the holder is told at-risk")
+    equal((push[1], push[3]), (kept["id"], "no-quorum"), "the holder gets at-risk")
     nodes[2].start()
     push = client.push("extended")
     equal(push[1], kept["id"], "and extended when the quorum is back in time")
@@ -60,19 +60,19 @@ def test_silent_nodes():
         assert acquire_and_release(client, "silent %d" % i) == "granted"
         times.append(lab.now() - begun)
     ok(lab.median(times) < 0.05 * lab.SCALE,
-       "two nodes of five that are stopped delay nothing (%.1f ms)" % (1000 * lab.median(times)))
+       "two stopped nodes of five delay nothing (%.1f ms)" % (1000 * lab.median(times)))
     nodes[2].stop()
     begun = lab.now()
-    begins(client.acquire("silent"), "NOQUORUM", "three that are stopped: NOQUORUM")
+    begins(client.acquire("silent"), "NOQUORUM", "three stopped nodes: NOQUORUM")
     ok(lab.now() - begun < 1 * lab.SCALE, "within about the node time-out")
     ok("has not answered" in agent.wait_node("a", "failed")["reason"], "NODES says why")
     for node in nodes[:3]:
         node.cont()
     agent.wait_voting(5)
-    equal(acquire_and_release(client, "silent"), "granted", "they vote again when they go on")
+    equal(acquire_and_release(client, "silent"), "granted", "they vote again when they continue")
     lab.wait_for(lambda: sum(lab.keys_on(nodes, "silent %d" % i) for i in range(20)) == 0, seconds=15,
-                 what="the releases that the stopped nodes were owed")
-    ok(True, "and no key stays behind on them")
+                 what="the releases at the stopped nodes")
+    ok(True, "no key remains on them")
     agent.terminate()
 
 
@@ -150,12 +150,12 @@ def test_real_refusals():
         node.call("CONFIG", "SET", "maxmemory", "1")
     extensions = agent.status()["extensions"]
     lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 3, what="extensions")
-    ok(client.call("CHECK", grant["id"]) > 0, "full nodes still extend what is held")
+    ok(client.call("CHECK", grant["id"]) > 0, "full nodes still extend leases")
     for node in nodes:
         node.call("CONFIG", "SET", "maxmemory", "0")
     nodes[0].call("REPLICAOF", "127.0.0.1", "1")
     nodes[1].call("REPLICAOF", "127.0.0.1", "1")
-    ok("READONLY" in str(client.acquire("replicas")), "nodes that became replicas refuse: READONLY")
+    ok("READONLY" in str(client.acquire("replicas")), "nodes that became replicas reject: READONLY")
     agent.terminate()
 
 
@@ -168,17 +168,17 @@ def test_wrong_servers():
     silent = lab.FakeNode("silent", silent_from_start=True)
     agent = lab.Agent(nodes + [silent], node_config="db = 1")  # another fleet
     agent.wait_node("silent", reason="does not answer")
-    ok(True, "nor does a server that accepts and never answers")
+    ok(True, "a server that accepts and never answers does not vote")
     equal(acquire_and_release(agent.client(), "despite it"), "granted", "the others go on")
     agent.terminate()
     agent = lab.Agent(nodes + [lab.FakeNode("other", hashes=False)], node_config="db = 2")
     agent.wait_node("other", reason="their hash")
-    ok(True, "nor one that has other scripts than those it was given")
+    ok(True, "a server that returns other script hashes does not vote")
     agent.terminate()
 
 
 def test_no_answer_to_connecting():
-    """As of a host that is gone: a queue that is full drops what wants to connect."""
+    """As of a host that is gone: a full accept queue drops connections."""
     nodes = [*lab.nodes(2), lab.TcpNode("c")]
     agent = lab.Agent(nodes)
     agent.wait_voting(3)
@@ -191,17 +191,17 @@ def test_no_answer_to_connecting():
     filler.connect_ex(("127.0.0.1", nodes[2].port))
     agent.wait_node("c", reason="no connection within")
     equal(acquire_and_release(agent.client(), "gone"), "granted",
-          "a node that was there and is gone is told")
+          "a node that disappeared is reported")
     filler.close()
     full.close()
     nodes[2].start()
     agent.wait_voting(3)
-    ok(True, "and tried again until it is back")
+    ok(True, "and tried again until it returns")
     agent.terminate()
 
 
 def test_facts_under_way():
-    """The nodes are looked at every ten seconds; all changes of the first round share one such wait."""
+    """Nodes are inspected every ten seconds; all changes of the first round share one such wait."""
     nodes = lab.nodes(5)
     agent = lab.Agent(nodes, "max_ttl = \"2s\"\ndefault_ttl = \"2s\"\nquarantine = yes")
     client = agent.client(3)
@@ -218,28 +218,28 @@ def test_facts_under_way():
     agent.wait_node("b", "failed", "replica", seconds=15)
     state = agent.wait_node("c", "quarantined", seconds=15)
     within(lab.now() - begun, 0, 11 * lab.SCALE, "within ten seconds the changed nodes don't vote")
-    equal(state["until"], -1, "NODES can't tell when the quarantine ends: two of the others tell nothing")
+    equal(state["until"], -1, "NODES has no end of the quarantine: two of the others are silent")
     ok(nodes[2].call("GET", "redlockd:epoch") is None,
-       "the moment's replica lost its blessing, for all agents")
-    agent.wait_node("c", "quarantined", "fewer can be asked")
+       "the replica of a moment lost its blessing, for all agents")
+    agent.wait_node("c", "quarantined", "fewer nodes are asked")
     nodes[0].call("CONFIG", "SET", "maxmemory-policy", "noeviction")
     agent.wait_node("a", "voting", seconds=15)
-    ok(True, "a good policy: it votes again, and was never quarantined: nothing had been evicted")
+    ok(True, "with noeviction the node votes again without a quarantine, since nothing was evicted")
     agent.wait_node("c", "voting", seconds=15)
-    equal(agent.node_states()["c"]["until"], -1, "with it three others of c have told: it votes")
-    equal(acquire_and_release(client, "four of five"), "granted", "the four others go on")
+    equal(agent.node_states()["c"]["until"], -1, "then three others of node c have answered, and c votes")
+    equal(acquire_and_release(client, "four of five"), "granted", "the four other nodes vote")
     equal(lab.keys_on(nodes[1:2], "four of five"), 0, "without the replica")
     nodes[1].call("REPLICAOF", "NO", "ONE")
     agent.wait_node("b", "quarantined", seconds=15)
     agent.wait_node("b", "voting", seconds=15)
     ok(True, "a master again: it is quarantined, then votes")
     lines = [line for line in agent.log_text().splitlines() if "node a:" in line]
-    equal(len([line for line in lines if "maxmemory-policy" in line]), 1, "one line in the log tells it")
+    equal(len([line for line in lines if "maxmemory-policy" in line]), 1, "one line in the log")
     agent.terminate()
 
 
 def test_evictions_under_way():
-    """The policy is good at each look, but keys went in between: the epoch key does not vouch for them."""
+    """Each INFO has noeviction, but keys were evicted in between: the epoch key does not vouch for them."""
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes, 'max_ttl = "2s"\ndefault_ttl = "2s"\nquarantine = yes')
     client = agent.client(3)
@@ -256,7 +256,7 @@ def test_evictions_under_way():
     ok(node.call("GET", "redlockd:epoch"), "keys are evicted, the epoch key is not")
     agent.wait_node("a", "quarantined", seconds=15)
     lab.wait_for(lambda: "node a: has evicted keys" in agent.log_text(), what="the line in the log")
-    ok(True, "it is noticed, and the node quarantined")
+    ok(True, "the eviction is noticed, and the node quarantined")
     ok(agent.node_states()["a"]["evicted"] > 0, "NODES has the count")
     agent.wait_node("a", "voting", seconds=15)
     agent.terminate()
@@ -316,8 +316,8 @@ def test_foreign_writes():
     equal(nodes[0].call("GET", "deleted"), "thief", "the other's value is never overwritten")
     nodes[0].call("DEL", "deleted")
     nodes[1].call("DEL", "deleted")
-    lab.wait_for(lambda: lab.keys_on(nodes, "deleted") == 0, what="the end of our key")
-    ok(True, "ours goes at its deadline")
+    lab.wait_for(lambda: lab.keys_on(nodes, "deleted") == 0, what="the end of the key")
+    ok(True, "the key expires at its deadline")
     agent.terminate()
 
 
@@ -376,15 +376,15 @@ def test_passwords():
     equal(acquire_and_release(client, "user"), "granted", "AUTH with a user, and SELECT")
     agent.terminate()
     agent = lab.Agent(nodes, node_config='password = "wrong"')
-    begins(agent.client().acquire("wrong"), "NOQUORUM", "a wrong password: no quorum")
+    begins(agent.client().acquire("wrong"), "NOQUORUM", "with a wrong password: no quorum")
     agent.wait_node("a", reason="WRONGPASS")
     ok(True, "NODES says why")
-    ok("wrong\"" not in agent.log_text(), "and the log keeps the password")
+    ok("wrong\"" not in agent.log_text(), "and the log does not contain the password")
     agent.terminate()
 
 
 def test_late_start():
-    """The agent starts before its nodes, one of them by a name that can't be resolved."""
+    """The agent starts before its nodes; one of them has a host name that can't be resolved."""
     class Nowhere:
         name, address = "nowhere", "no-such-host.invalid:6379"
 
@@ -395,15 +395,15 @@ def test_late_start():
     for node in nodes:
         node.kill()
     agent = lab.Agent(nodes + [Nowhere, Refusing])
-    begins(agent.client().acquire("early"), "NOQUORUM", "an agent without nodes serves, and says NOQUORUM")
+    begins(agent.client().acquire("early"), "NOQUORUM", "an agent without nodes answers NOQUORUM")
     for node in nodes:
         node.start()
     agent.wait_voting(3)
-    equal(acquire_and_release(agent.client(), "late"), "granted", "it finds its nodes when they come")
+    equal(acquire_and_release(agent.client(), "late"), "granted", "it finds its nodes when they start")
     agent.wait_node("nowhere", reason="no-such-host.invalid", seconds=30)
-    ok(True, "a name without an address is told")
+    ok(True, "a host name without an address is reported")
     agent.wait_node("refusing", reason="efused")
-    ok(True, "a refused connection is told")
+    ok(True, "a refused connection is reported")
     agent.terminate()
 
 

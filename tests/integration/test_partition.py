@@ -1,4 +1,4 @@
-"""Networks that part, and networks that lose: five nodes and two agents, each in a namespace of its own."""
+"""Partitions and packet loss: five nodes and two agents, each in a namespace of its own."""
 
 import functools
 import select
@@ -11,21 +11,21 @@ from tap import begins, equal, main, note, ok, skip
 
 CONFIG = 'max_ttl = "60s"\ndefault_ttl = "2s"'
 VALID_S = 1.978  # of default_ttl, less the drift
-LONG_MS = 60000  # so that what ends sooner has not ended by itself
+LONG_MS = 60000  # longer than the test: an earlier end is not by expiry
 
 
 def set_up():
     global net, nodes, first, second
     net = network.Network()
-    lab._ends.insert(0, net.remove)  # after everything in it has ended
+    lab._ends.insert(0, net.remove)  # after all leases in it have ended
     nodes = [network.Node(net, name) for name in "abcde"]
     first, second = (network.agent(net, name, nodes, CONFIG) for name in ("one", "two"))
     ok(True, "five nodes and two agents in namespaces of their own")
 
 
 def heard_by_all(agent):
-    """Whether each keeper and each node answer each other in time. A node may vote already while what was
-    lost is still to come: TCP sends it again after seconds."""
+    """Whether each keeper and each node answer each other in time. A node may vote while lost packets are
+    still to come: TCP sends them again after seconds."""
     client = agent.client()
     names = ["heard %d" % i for i in range(8)]  # of all keepers
     grants = [client.acquire(name) for name in names]
@@ -45,7 +45,7 @@ def all_heals():
 
 
 def healed(test):
-    """The test, and afterwards a network that is whole, whatever came of it."""
+    """The test, and afterwards a healed network in any case."""
     @functools.wraps(test)
     def run():
         try:
@@ -61,15 +61,15 @@ def test_agent_cut_off():
     net.cut("one")
     waiter.send("ACQUIRE", "parted", "WAIT", "20000")
     push = holder.push("at-risk", timeout=10)
-    equal(push[1], grant["id"], "rule 13: an agent that is cut off tells its holder: at risk")
+    equal(push[1], grant["id"], "rule 13: a cut-off agent sends its holder at-risk")
     push = holder.push("lost", timeout=10)
     equal(push[1:3], [grant["id"], "no-quorum"], "then lost")
     other = lab.as_map(waiter.reply(timeout=30))
-    ok(other["fence"] > grant["fence"], "the other side gets it, with a larger token")
-    begins(holder.acquire("parted"), "NOQUORUM", "the cut-off side gets nothing")
+    ok(other["fence"] > grant["fence"], "the other side acquires it, with a larger token")
+    begins(holder.acquire("parted"), "NOQUORUM", "the cut-off side acquires nothing")
     all_heals()
-    begins(holder.acquire("parted"), "BUSY", "when the network is whole again both see the same")
-    equal(waiter.call("RELEASE", other["id"]), 1, "the second holder had it all the while")
+    begins(holder.acquire("parted"), "BUSY", "after the partition both see the same holder")
+    equal(waiter.call("RELEASE", other["id"]), 1, "the second holder held it throughout")
 
 
 def test_minority_cut_off():
@@ -77,26 +77,26 @@ def test_minority_cut_off():
     grant = client.acquire("minority")
     net.cut("a", "b")
     lab.wait_for(lambda: first.status()["voting"] == 3, seconds=20, what="the silence of two nodes")
-    ok(client.call("CHECK", grant["id"]) > 0, "two nodes of five are out of reach: the lease goes on")
-    ok("id" in first.client().acquire("meanwhile"), "and others are granted")
+    ok(client.call("CHECK", grant["id"]) > 0, "two nodes of five are unreachable: the lease is extended")
+    ok("id" in first.client().acquire("meanwhile"), "others are granted")
     for node in nodes[:2]:
         node.call("DEL", "minority")
     all_heals()
     lab.wait_for(lambda: lab.keys_on(nodes, "minority") == 5, what="the repair")
-    ok(client.call("CHECK", grant["id"]) > 0, "rule 7: the votes that it lacks are set again")
+    ok(client.call("CHECK", grant["id"]) > 0, "rule 7: the missing keys are set again")
 
 
 def test_majority_cut_off():
     net.cut("a", "b", "c")
     client = first.client()
     lab.wait_for(lambda: str(client.acquire("majority")).startswith("NOQUORUM"), what="NOQUORUM")
-    ok(True, "three nodes of five are out of reach: NOQUORUM")
+    ok(True, "three nodes of five are unreachable: NOQUORUM")
     all_heals()
-    ok("id" in client.acquire("majority", "WAIT", 10000), "until they are back")
+    ok("id" in client.acquire("majority", "WAIT", 10000), "until they return")
 
 
 def losing(test):
-    """A test that wants single packets lost."""
+    """A test that needs single lost packets."""
     @functools.wraps(test)
     def run():
         if net.why_lossless:
@@ -130,9 +130,9 @@ def test_requests_lost_at_a_minority():
     ok(client.call("CHECK", grant["id"]) > 0, "and go on")
     all_heals()
     lab.wait_for(lambda: lab.keys_on(nodes, "brief") == 0, what="the release")
-    ok(True, "rule 4: what the two hear late they are told to forget")
+    ok(True, "rule 4: the late requests at the two nodes are released")
     lab.wait_for(lambda: same_everywhere("goes on"), what="the repair")
-    ok(client.call("CHECK", grant["id"]) > 0, "rule 7: and what they missed is set")
+    ok(client.call("CHECK", grant["id"]) > 0, "rule 7: the missing keys are set")
 
 
 @losing
@@ -143,13 +143,13 @@ def test_requests_lost_at_a_majority():
     begins(client.acquire("unheard", "TTL", LONG_MS), "NOQUORUM",
            "requests to three nodes of five are lost: NOQUORUM")
     lab.wait_for(lambda: lab.keys_on(nodes, "unheard") == 0, what="the release")
-    ok(True, "rule 5: and what the others have set is released")
+    ok(True, "rule 5: the keys on the others are released")
     waiter.send("ACQUIRE", "unheard", "WAIT", 60000)
     net.heal()
     grant = lab.as_map(waiter.reply(timeout=60))
-    granted(grant, "who waits for it gets it when they hear again")
+    granted(grant, "a waiter acquires it when the three nodes are reachable")
     lab.wait_for(lambda: same_everywhere("unheard"), what="the release and the repair")
-    ok(waiter.call("CHECK", grant["id"]) > 0, "rule 4: at all of them, whatever they have heard late")
+    ok(waiter.call("CHECK", grant["id"]) > 0, "rule 4: on all nodes, after late requests too")
 
 
 @losing
@@ -162,37 +162,37 @@ def test_replies_lost():
     equal(sum(node.call("HEXISTS", "redlockd:fences", "unanswered") for node in nodes), 5,
           "after all five have set the key")
     grant = other.acquire("unanswered", "WAIT", 10000)
-    granted(grant, "rule 4: they are told to forget it, and another agent gets the name")
-    begins(client.acquire("unanswered"), "NOQUORUM", "and no other does")
+    granted(grant, "rule 4: the keys are released, and another agent acquires the name")
+    begins(client.acquire("unanswered"), "NOQUORUM", "and no other agent")
     all_heals()
     lab.wait_for(lambda: same_everywhere("unanswered"), what="one value on all nodes")
     begins(client.acquire("unanswered"), "BUSY", "as all can see")
-    equal(other.call("RELEASE", grant["id"]), 1, "the second agent's holder had it all the while")
+    equal(other.call("RELEASE", grant["id"]), 1, "the second agent's holder held it throughout")
 
 
 def left_behind(what, ttl_ms):
-    """A name whose key stands on three nodes after agent one's attempt has failed: it has not heard that
-    they have set it, and they have not heard that they are to forget it."""
+    """A name whose key remains on three nodes after agent one's attempt failed: their replies and its
+    releases were lost."""
     client = first.client()
-    for i in range(40):  # what gets through may have been something else
+    for i in range(40):  # a packet that got through may have been another
         name = "%s %d" % (what, i)
         net.lose(network.replies("abc", ["one"]) + network.requests_but_one("one", "abc"))
         answer = client.acquire(name, "TTL", ttl_ms)
         if lab.keys_on(nodes[:3], name) == 3:
             begins(answer, "NOQUORUM", "replies and releases of three nodes of five are lost: NOQUORUM")
-            begins(second.client().acquire(name), "BUSY", "their keys stand, and the name is nobody's")
+            begins(second.client().acquire(name), "BUSY", "their keys remain, and the name has no holder")
             return name
         all_heals()
-    raise TimeoutError("no key was left behind")
+    raise TimeoutError("no key remained")
 
 
 def others_turn(other, name, what):
-    """Agent one's attempt is over in the end, and takes nothing from who comes after it."""
+    """Agent one's attempt ends, and takes nothing from the next holder."""
     grant = other.acquire(name, "WAIT", 20000)
     granted(grant, what)
     all_heals()
     lab.wait_for(lambda: same_everywhere(name), what="one value on all nodes")
-    equal(other.call("RELEASE", grant["id"]), 1, "and keeps it, whatever else arrives")
+    equal(other.call("RELEASE", grant["id"]), 1, "and keeps it when late packets arrive")
 
 
 @losing
@@ -200,50 +200,50 @@ def test_releases_lost():
     """replies and then releases of three nodes of five are lost"""
     other = second.client()
     name = left_behind("short", int(2000 * lab.SCALE))
-    others_turn(other, name, "they end with their ttl: another agent gets it")
+    others_turn(other, name, "the keys expire: another agent acquires it")
 
     name = left_behind("delayed", LONG_MS)
     net.heal()
-    others_turn(other, name, "rule 4: the releases arrive when they can: another agent gets it")
+    others_turn(other, name, "rule 4: the releases arrive late: another agent acquires it")
 
     name = left_behind("cut", LONG_MS)
     given_up = ("connecting", "probing")
     lab.wait_for(lambda: all(first.node_states()[node]["state"] in given_up for node in "abc"), seconds=20,
                  what="the end of the connections")
-    begins(other.acquire(name), "BUSY", "the connections are given up, the keys still stand")
+    begins(other.acquire(name), "BUSY", "the connections are closed, the keys remain")
     net.heal()
-    others_turn(other, name, "rule 4: the releases are sent again: another agent gets it")
+    others_turn(other, name, "rule 4: the releases are sent again: another agent acquires it")
 
 
 def parted(name, rules, what):
-    """Agent one and nodes a, b and c part, while agent two sees them all."""
+    """A partition between agent one and nodes a, b and c; agent two reaches all."""
     holder, waiter = first.client(3), second.client()
     grant = holder.acquire(name)
-    granted(grant, "a lease at an agent that sees all nodes")
+    granted(grant, "a lease at an agent that reaches all nodes")
     net.lose(rules)
     waiter.send("ACQUIRE", name, "WAIT", 60000)
-    equal(holder.push("at-risk", timeout=10)[1], grant["id"], what + ": its holder is told: at risk")
+    equal(holder.push("at-risk", timeout=10)[1], grant["id"], what + ": its holder gets at-risk")
     asked = lab.now()
     deadline = asked + holder.call("CHECK", grant["id"]) / 1e3
     early = select.select([waiter.socket], [], [], max(deadline - lab.now(), 0))[0]
-    ok(not early or lab.now() >= deadline, "nobody gets the lease before its deadline")
+    ok(not early or lab.now() >= deadline, "no other client gets the lease before its deadline")
     equal(holder.push("lost", timeout=10)[1:3], [grant["id"], "no-quorum"], "then: lost")
     other = lab.as_map(waiter.reply(timeout=60))
-    ok(other["fence"] > grant["fence"], "agent two gets it, with a larger token")
-    ok(other["deadline"] / 1e9 - VALID_S >= deadline, "by an attempt from after the deadline")
-    begins(holder.acquire(name), "NOQUORUM", "agent one gets nothing")
+    ok(other["fence"] > grant["fence"], "agent two acquires it, with a larger token")
+    ok(other["deadline"] / 1e9 - VALID_S >= deadline, "by an attempt that began after the deadline")
+    begins(holder.acquire(name), "NOQUORUM", "agent one acquires nothing")
     all_heals()
-    begins(holder.acquire(name), "BUSY", "nor when they are together again")
+    begins(holder.acquire(name), "BUSY", "also not after the partition")
     lab.wait_for(lambda: same_everywhere(name), what="one value on all nodes")
-    equal(waiter.call("RELEASE", other["id"]), 1, "agent two's holder had it all the while")
+    equal(waiter.call("RELEASE", other["id"]), 1, "agent two's holder held it throughout")
 
 
 @losing
 def test_pair_parted():
     """one agent and three nodes of five are parted"""
-    parted("pair", network.between("one", "abc"), "an agent and three nodes of five are parted")
-    parted("pair unheard", network.one_way(["one"], "abc"), "the three don't hear the agent")
-    parted("pair unanswered", network.one_way("abc", ["one"]), "the agent doesn't hear the three")
+    parted("pair", network.between("one", "abc"), "a partition between an agent and three nodes of five")
+    parted("pair unheard", network.one_way(["one"], "abc"), "the agent's packets to the three are lost")
+    parted("pair unanswered", network.one_way("abc", ["one"]), "the three's packets to the agent are lost")
     parted("pair mute", network.replies("abc", ["one"]), "the three's replies are lost")
 
 
@@ -263,7 +263,7 @@ def test_random_loss():
 
 
 def faults():
-    """One after the other, each in place of the one before. Some leave each agent a majority of its own."""
+    """One partition after the other, each replacing the former. Some leave a majority to each agent."""
     for cut in (["one"], ["a"], ["two"], ["b", "c"]):
         yield lambda: net.cut(*cut)
     if net.why_lossless:
@@ -277,11 +277,11 @@ def faults():
         yield lambda: net.lose(rules)
 
 
-PASSES_MAX = 4  # as a rule one has enough to look at
+PASSES_MAX = 4  # usually one has enough
 
 
 def test_history():
-    """Everything above, while clients hold and contend."""
+    """All of the above, while clients hold and contend."""
     told = history.History()
     threads = history.holders(told, [first, second], ["x", "y"], 8, ttl_ms=700)
     try:

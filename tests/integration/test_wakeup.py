@@ -1,5 +1,4 @@
-"""Who waits for a lease that another host holds hears when it is let go. Times are compared with polling in
-the same run."""
+"""A release on another host wakes the waiter. Times are compared with polling in the same run."""
 
 import os
 import re
@@ -18,13 +17,13 @@ def listeners(node, channel):
 
 
 def subscribed(nodes, name, prefix=CHANNEL):
-    """Waits until one agent listens for the name on all of these."""
+    """Waits until one agent is subscribed to the name on all of these nodes."""
     lab.wait_for(lambda: all(listeners(node, prefix + name) >= 1 for node in nodes),
                  what="the subscription to " + name)
 
 
 def hand_off(holder, waiter, agent, name, listening=()):
-    """Seconds from the release to the grant at the other agent, which waits and listens at these nodes."""
+    """Seconds from the release to the grant at the other agent, which is subscribed on these nodes."""
     grant = holder.acquire(name)
     waiter.send("ACQUIRE", name, "WAIT", -1)
     lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the waiter")
@@ -44,7 +43,7 @@ def equal_or_fail(value, wanted):
 
 
 def median_hand_off(agents, label, listening=()):
-    """In ms, of hand-offs of a new name each."""
+    """The median in ms, over hand-offs of one new name each."""
     holder, waiter = (agent.client(3) for agent in agents)
     times = [hand_off(holder, waiter, agents[1], "%s %d" % (label, i), listening) for i in range(ROUNDS)]
     for client in (holder, waiter):
@@ -72,16 +71,16 @@ def test_woken_and_polling():
     agents, pollers = pair(nodes), pair(nodes, node_config=POLLER_LOGIN)
     woken = median_hand_off(agents, "woken", nodes)
     polling = median_hand_off(pollers, "polling")
-    ok(woken < polling / 4, "a release wakes the other agent, well before it would have asked")
+    ok(woken < polling / 4, "a release wakes the other agent, well before its next poll")
     equal(sum(listeners(node, CHANNEL + "polling 0") for node in nodes), 0,
-          "whose user may not subscribe polls, and gets it")
+          "an agent whose user may not subscribe polls, and acquires")
     lines = re.findall(r"node \w: does not wake waiters, which poll instead.*", pollers[0].log_text())
-    equal(len(lines), 5, "and says so, once a node: %s" % lines[:1])
-    ok("+publish" in lines[0] and "+subscribe" in lines[0], "with the rights that are missing")
-    equal([node.call("ACL", "LOG") for node in nodes], [[]] * 5, "without trying what is not allowed")
+    equal(len(lines), 5, "and logs so, once a node: %s" % lines[:1])
+    ok("+publish" in lines[0] and "+subscribe" in lines[0], "with the missing rights")
+    equal([node.call("ACL", "LOG") for node in nodes], [[]] * 5, "without a forbidden command")
     nodes[4].stop()
     stopped = median_hand_off(agents, "woken with one node stopped", nodes[:4])
-    ok(stopped < polling / 2, "one of five that is stopped delays no wake-up")
+    ok(stopped < polling / 2, "one stopped node of five delays no wake-up")
     nodes[4].cont()
     end(agents + pollers)
 
@@ -99,7 +98,7 @@ def test_cut():
         holder.call("RELEASE", grant["id"])
         other = lab.as_map(waiter.reply(timeout=5))
         ok(killed >= 3 and other["fence"] > grant["fence"],
-           "a release right behind the cut of all subscriptions is not missed")
+           "a release right after the loss of all subscriptions is not missed")
         waiter.call("RELEASE", other["id"])
     grant = holder.acquire("again")
     waiter.send("ACQUIRE", "again", "WAIT", -1)
@@ -108,12 +107,12 @@ def test_cut():
         node.call("CLIENT", "KILL", "TYPE", "pubsub")
     subscribed(nodes, "again")
     holder.call("RELEASE", grant["id"])
-    ok(waiter.reply(timeout=5), "the subscriptions come back by themselves")
+    ok(waiter.reply(timeout=5), "the subscriptions return")
     holder.close()
     waiter.close()
     lab.wait_for(lambda: all(node.call("CLIENT", "LIST", "TYPE", "pubsub") == "" for node in nodes),
                  seconds=20, what="the end of the connections for messages")
-    ok(True, "and when nobody waits, those connections are closed")
+    ok(True, "without a waiter those connections are closed")
     end(agents)
 
 
@@ -147,8 +146,8 @@ def test_foreign():
                                   for i in range(ROUNDS)])
         note("another program's DEL, %s: median %.2f ms" % (what, 1000 * times[what]))
         agent.terminate()
-    ok(times["told"] < times["polled"] / 2, "keyspace notifications wake who waits for a foreign lock")
-    ok(times["published"] < times["polled"] / 2, "and so does who publishes to the documented channel")
+    ok(times["told"] < times["polled"] / 2, "keyspace notifications wake the waiter for a foreign lock")
+    ok(times["published"] < times["polled"] / 2, "a message on the documented channel wakes it, too")
 
 
 def test_tcp_and_a_password():
@@ -174,12 +173,12 @@ def test_heard_outside():
     ear.call("SUBSCRIBE", CHANNEL + "prefix:told")
     client = agent.client()
     client.call("RELEASE", client.acquire("told")["id"])
-    equal(ear.read(), ["message", CHANNEL + "prefix:told", ""], "a release is told on its key's channel")
+    equal(ear.read(), ["message", CHANNEL + "prefix:told", ""], "published on the key's channel")
     agent.terminate()
 
 
 def channels(node):
-    """All that somebody listens to: names, and what shows that the connections live."""
+    """All subscribed channels: names, and the pings of the connections."""
     return int(re.search(r"pubsub_channels:(\d+)", node.call("INFO", "stats")).group(1))
 
 
@@ -199,13 +198,13 @@ def test_many():
     lab.wait_for(lambda: all(channels(node) > count for node in nodes), what="all subscriptions")
     stats = nodes[0].call("INFO", "commandstats")
     calls = int(re.search(r"cmdstat_subscribe:calls=(\d+)", stats).group(1))
-    ok(calls < count / 3, "%d names are joined by %d commands" % (count, calls))
+    ok(calls < count / 3, "%d names are subscribed to by %d commands" % (count, calls))
     connections = nodes[0].call("CLIENT", "LIST", "TYPE", "pubsub").count("\n")
     ok(connections <= agents[1].keepers, "over one connection a keeper")
     holder.close()
     for i in range(count):
         waiter.push("granted")
-    ok(True, "who waits for thousands of names gets them all when their holder dies")
+    ok(True, "a waiter for thousands of names gets them all when their holder dies")
     end(agents)
 
 
