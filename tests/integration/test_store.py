@@ -366,6 +366,39 @@ def test_greetings():
     newer.close()
 
 
+def granted_after(client, name, asked):
+    """Milliseconds from then until the next one has the name."""
+    grant = lab.as_map(client.acquire(name, "TTL", 1000, "WAIT", 20000))
+    assert isinstance(grant, dict), grant
+    client.call("RELEASE", grant["id"])
+    return 1000 * (lab.now() - asked)
+
+
+def test_cooldown():
+    cooldown_ms = int(2500 * lab.SCALE)
+    late_ms = cooldown_ms + 4000 * lab.SCALE  # a new agent connects, and its retries are seldom
+    for what in "released", "held", "left":
+        client = agent.client(3)
+        asked = lab.now()
+        grant = client.acquire("cools", "TTL", cooldown_ms * 3 // 5, "COOLDOWN", cooldown_ms)
+        wait_stored(client)
+        agent.kill()
+        if what == "left":
+            client.close()  # while nobody can see it
+        agent.start()
+        if what == "released":
+            equal(client.call("RELEASE", grant["id"]), 1, "the next agent releases a lease with a cooldown")
+            replace()
+        next_client = agent.client(3)
+        if what == "held":
+            ok(client.call("CHECK", grant["id"]) > 0, "a held lease goes on")
+            client.close()
+        within(granted_after(next_client, "cools", asked), cooldown_ms - 1, late_ms,
+               "%s, beside a restart: its name stays taken as long, in ms" % what)
+        client.close()
+        next_client.close()
+
+
 def test_client_dies_meanwhile():
     """A client ends while no agent runs."""
     program = ("import socket, sys, time\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
@@ -575,5 +608,5 @@ def test_without_manager():
 
 main(test_lease_continues, test_waiting, test_under_way, test_page, test_unread_answers, test_observers,
      test_greetings, test_client_dies_meanwhile, test_child_has_connection, test_page_without_owner,
-     test_not_stored, test_other_version, test_store_is_tidy, test_many, test_without_manager,
+     test_not_stored, test_cooldown, test_other_version, test_store_is_tidy, test_many, test_without_manager,
      test_exactly_once, test_hand_offs, test_token_late)
