@@ -83,8 +83,8 @@ struct redlock_options {
     size_t data_length;   /* at most 1,024 bytes */
     int64_t linger_ms;    /* the lease stays held this long after the process dies, or closes the connection
                            * without redlock_release(); 0: it is released at once */
-    int64_t cooldown_ms;  /* the name stays taken this long after the grant, however the lease ends; 0: it
-                           * does not */
+    int64_t cooldown_ms;  /* the name stays taken this long from the attempt that acquires the lease, however
+                           * the lease ends; 0: it does not */
 };
 
 #define REDLOCK_OPTIONS_INIT \

@@ -139,8 +139,23 @@ bool guard_lease_ask(struct guard_lease *lease, int channel) {
     return is_there;
 }
 
+/* The agent's text names an option of the protocol. */
+static bool is_min_hold_refused(const struct guard_lease *lease, const char *text) {
+    return lease->error == REDLOCK_BAD_ARGUMENT && lease->options.cooldown_ms > 0 &&
+           strstr(text, "COOLDOWN");
+}
+
 int guard_lease_refused(const struct guard_lease *lease) {
     bool is_held = lease->error == REDLOCK_BUSY || lease->error == REDLOCK_TIMED_OUT;
+    const char *text = redlock_error_text(lease->connection);
+
+    if (is_min_hold_refused(lease, text)) {
+        cli_complain(
+            "%s: the command was not run: --min-hold is longer than this host's agent allows (%s). Use "
+            "a shorter time, or raise max_ttl on all hosts, see redlockd.conf(5)",
+            lease->run->name, text);
+        return STATUS_USAGE;
+    }
     int status = cli_failed(lease->connection, lease->error, lease->run->name);
 
     return is_held && lease->run->conflict_status >= 0 ? lease->run->conflict_status : status;

@@ -145,8 +145,11 @@ def test_command():
     equal(status, 0, "or waits")
     ok(lab.now() - asked >= 1, "until the time is over")
     status, _, said = lab.redlock_run(agent, "run", "--min-hold", "2m", "job", "--", "true")
-    ok(status == 64 and "COOLDOWN wants milliseconds from 0 to 60000" in said,
-       "more than max_ttl is refused: %s" % said.strip())
+    equal((status, said),
+          (64, "redlock: job: the command was not run: --min-hold is longer than this host's agent allows "
+           "(COOLDOWN wants milliseconds from 0 to 60000). Use a shorter time, or raise max_ttl on all hosts, "
+           "see redlockd.conf(5)\n"),
+          "more than max_ttl is refused, with the next step")
 
 
 main(test_released, test_late_release, test_client_killed, test_lost, test_agent_killed, test_resumed,
