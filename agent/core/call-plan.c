@@ -8,7 +8,7 @@ enum { DRAFTS_MAX = 8 }; /* calls that are filled at a time: with more kinds, ca
 static const uint32_t names_max[CALL_PLAN_OPERATIONS] = {
     [OPERATION_ACQUIRE] = BATCH_ACQUIRES_MAX, [OPERATION_RAISE] = 1,
     [OPERATION_EXTEND] = BATCH_NAMES_MAX,     [OPERATION_REFRESH] = 1,
-    [OPERATION_RELEASE] = BATCH_NAMES_MAX,    [OPERATION_LOOK] = 1,
+    [OPERATION_RELEASE] = BATCH_NAMES_MAX,    [OPERATION_QUERY] = 1,
     [OPERATION_ADOPT] = BATCH_NAMES_MAX,
 };
 

@@ -1,5 +1,5 @@
-/* What goes in and out of a shard: commands from the front, votes from the nodes; requests to the nodes,
- * reports to the front. Plain data; whoever carries it copies what it keeps. */
+/* The messages of a shard: commands of the front and votes of the nodes come in, requests to the nodes and
+ * reports to the front go out. Plain data; a receiver that keeps a message copies it, texts included. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,22 +11,23 @@
 #include "core/limits.h"
 #include "core/node-set.h"
 
-/* Front to keeper. */
+/* --- front to keeper --- */
+
 enum command_kind {
-    COMMAND_CONTEND,   /* try to get the name; go on trying if `persist` */
-    COMMAND_RESUME,    /* take over a lease that another agent granted; go on trying if `persist` */
-    COMMAND_RELEASE,   /* withdraw the request, or give the lease up */
-    COMMAND_ABANDON,   /* extend no more, delete nothing while the holder may believe in it */
-    COMMAND_FORGET,    /* the request is over, and its keys are left to their ttl */
-    COMMAND_BEAT,      /* the holder is alive */
-    COMMAND_HAND_OVER, /* the lease has another holder, whose value its keys are to have: handover.h */
-    COMMAND_LOOK,      /* who holds the name? */
+    COMMAND_CONTEND, /* acquire the name; `persist`: try until withdrawn */
+    COMMAND_RESUME,  /* resume a lease that another agent granted; `persist` likewise */
+    COMMAND_RELEASE, /* release the lease, or withdraw the request */
+    COMMAND_ABANDON, /* no more extensions, and no deletion before the deadline */
+    COMMAND_FORGET,  /* the request is over: its keys are left to their ttl */
+    COMMAND_BEAT,    /* a heartbeat of the holder */
+    COMMAND_REFRESH, /* the lease has another holder: key-refresh.h */
+    COMMAND_QUERY,   /* ask the nodes for the holder of the name: leader-query.h */
 };
 
-/* Whose question a report answers. */
+/* Who asked: a report has the origin of its command. */
 enum report_origin {
     REPORT_ORIGIN_REQUEST, /* `request` is a request's number */
-    REPORT_ORIGIN_LEADER,  /* COMMAND_LOOK of a session's LEADER: `request` is as in the command */
+    REPORT_ORIGIN_LEADER,  /* COMMAND_QUERY of a session's LEADER: `request` is as in the command */
     REPORT_ORIGIN_OBSERVE, /* the same of OBSERVE */
 };
 
@@ -35,21 +36,22 @@ struct command {
     enum report_origin origin;
     bool persist;
     uint16_t head_length;  /* of text: the name */
-    uint16_t tail_length;  /* then pid, uid and data, as they go into the lock value */
-    uint16_t spare_tokens; /* contend: to be reserved with the grant's, for hand-offs */
+    uint16_t tail_length;  /* then the tail of the lock value: lock-value.h */
+    uint16_t spare_tokens; /* contend: to reserve behind the grant's, for hand-offs */
     uint64_t request;      /* the front's number for it; never 0, for a request's lease never used twice */
     struct lease_terms terms; /* contend, resume; query: its node time-out, and whether a token is wanted */
     instant_ns cooldown_until_ns; /* resume, release: the keys stay until then; 0: no cooldown */
-    instant_ns hold_until_ns;     /* resume, hand over: the same as an instant; INSTANT_NEVER: no bound */
-    instant_ns beat_ns;           /* beat: when it was; 0: now */
+    instant_ns hold_until_ns;     /* resume, refresh: the end of max_hold; INSTANT_NEVER: none */
+    instant_ns beat_ns;           /* beat: when; 0: now */
     int64_t pause_ns;             /* contend: before the first attempt */
-    int64_t token;                /* resume, hand over: the lease's, as its holder has it; contend: the
+    int64_t token;                /* resume, refresh: the lease's, as its holder has it; contend: the
                                    * largest that the front knows of the name */
-    uint8_t secret[SECRET_BYTES]; /* resume, hand over: the random part of the lease's value */
+    uint8_t secret[SECRET_BYTES]; /* resume, refresh: the random part of the lease's value */
     const char *text;
 };
 
-/* Keeper to front. */
+/* --- keeper to front --- */
+
 enum report_kind {
     REPORT_GRANTED,   /* deadline, tokens; text: the random part of the lock value */
     REPORT_FAILED,    /* failure, text: the request is over */
@@ -57,11 +59,11 @@ enum report_kind {
     REPORT_EXTENDED,  /* deadline */
     REPORT_AT_RISK,   /* reason */
     REPORT_LOST,      /* reason: the request is over. text: the key, for the log */
-    REPORT_AWAITED,   /* text: the name: its release was heard by others, or may have been */
+    REPORT_AWAITED,   /* text: the name; others received the message of its release, or may have */
     REPORT_RELEASED,  /* the answer to COMMAND_RELEASE and COMMAND_FORGET: the request is over */
-    REPORT_LOOKED,  /* text: the value that a majority has; token, validity_ms (-1: no end). No text: none */
-    REPORT_NODE,    /* node, standing, text: the reason */
-    REPORT_FOREIGN, /* node, text: the name; a held lease's key has another's value there */
+    REPORT_LEADER,  /* text: the value that a majority has; token, validity_ms (-1: no end). No text: none */
+    REPORT_NODE,    /* node, node_state, text: the reason */
+    REPORT_FOREIGN, /* node, text: the name; there a held lease's key has another's value */
 };
 
 enum failure {
@@ -79,14 +81,14 @@ enum reason {
     REASON_HEARTBEAT,
     REASON_MAX_HOLD,
     REASON_CLOSED,
-    REASON_UNREAD, /* the front's alone */
+    REASON_UNREAD, /* by the front only */
     REASON_COUNT
 };
 
-enum standing {
+enum node_state {
     NODE_STATE_CONNECTING,
     NODE_STATE_PROBING,
-    NODE_STATE_QUARANTINED, /* it may have forgotten leases that have not ended */
+    NODE_STATE_QUARANTINED, /* may have forgotten leases that have not ended */
     NODE_STATE_VOTING,
     NODE_STATE_FAILED,
 };
@@ -96,127 +98,130 @@ struct report {
     enum report_origin origin;
     enum failure failure;
     enum reason reason;
-    enum standing standing;
+    enum node_state node_state;
     bool stepped;      /* NODE: its clock was set */
-    bool foreign_type; /* LOOKED: text is a type, the key is no lock */
-    bool undecided;    /* LOOKED: no value has a majority, but with the nodes that are silent one may have */
+    bool foreign_type; /* LEADER: text is a type, the key is no lock */
+    bool undecided;    /* LEADER: no value has a majority, but with the nodes that are silent one may have */
     unsigned node;
     uint16_t text_length;
     uint64_t request;
     instant_ns deadline_ns;
     instant_ns cooldown_until_ns; /* granted: the keys live until then at least; 0: no cooldown */
-    int64_t token;                /* granted, looked: the fencing token; 0: none */
-    int64_t token_last;           /* granted: up to this one they are reserved */
+    int64_t token;                /* granted, leader: the fencing token; 0: none */
+    int64_t token_last;           /* granted: the last reserved token */
     int64_t validity_ms;
     const char *text;
 };
 
-/* REPORT_EXTENDED in brief: there are so many of them that they travel by the dozen. */
+/* A short form of REPORT_EXTENDED: extensions come in dozens. */
 struct extension {
     uint64_t request;
     instant_ns deadline_ns;
 };
 
-/* Shard to nodes. */
+/* --- shard to nodes --- */
+
 enum operation {
     OPERATION_ACQUIRE,
     OPERATION_RAISE,
     OPERATION_EXTEND,
-    OPERATION_REFRESH, /* extends, and puts the value in the place of the former one */
+    OPERATION_REFRESH, /* extends, and replaces the former value */
     OPERATION_RELEASE,
-    OPERATION_LOOK,
+    OPERATION_QUERY,
     OPERATION_ADOPT,
 };
 
 struct send {
     enum operation operation;
-    bool orphan; /* release: the text's tail is all of the value but the random part */
+    bool orphan; /* release: the text's tail is the value without its random part */
     node_set nodes;
-    bool quiet; /* release: without telling those that wait */
+    bool quiet; /* release: without a message to subscribers */
     uint32_t ttl_ms;
-    uint64_t ticket; /* comes back with each node's vote */
-    int64_t token;   /* to acquire and to raise: proposed; to refresh: the holder's; 0: no fencing. To query:
-                      * not 0 if it is wanted */
-    int64_t token_last;    /* to acquire and to raise: all from `token` to this one are reserved */
+    uint64_t ticket;       /* each node's vote has it */
+    int64_t token;         /* acquire, raise: proposed; refresh: the holder's; 0: no fencing. Query:
+                            * not 0 if it is wanted */
+    int64_t token_last;    /* acquire, raise: all from `token` to this one are reserved */
     const uint8_t *secret; /* SECRET_BYTES; NULL for a query */
     const struct shared_string *text; /* name, and the value's tail */
-    const uint8_t *former; /* to refresh and release: of a value that may stand there too, or NULL */
+    const uint8_t *former; /* refresh, release: of a second value that the key may have, or NULL */
     const struct shared_string *former_text; /* its tail */
 };
 
-/* A node's answer to one ticket. */
+/* --- nodes to shard --- */
+
+/* A node's answer to a request for one name. */
 enum vote_kind {
-    VOTE_YES,      /* set | raised | extended | refreshed | deleted or gone | taken over */
-    VOTE_BEHIND,   /* raise: the token was not accepted, see there */
-    VOTE_REPAIRED, /* the key was missing and is set again */
-    VOTE_FOREIGN,  /* the key stands for another; text: its value or type */
+    VOTE_YES,      /* set | raised | extended | refreshed | deleted or gone | adopted */
+    VOTE_BEHIND,   /* raise: the token was not accepted: token_verdict */
+    VOTE_REPAIRED, /* the missing key was set again */
+    VOTE_FOREIGN,  /* the key has another's value; text: the value, or its type */
     VOTE_FREE,     /* query, adopt: no key */
-    VOTE_REFUSED,  /* the node answered with an error; text: which */
-    VOTE_EPOCH,    /* the node lost its memory since it was trusted: nothing was done */
-    VOTE_CUT,      /* the connection broke: it may or may not have been executed */
+    VOTE_REFUSED,  /* the node answered with an error; text: the error */
+    VOTE_EPOCH,    /* the node has another epoch: nothing was executed */
+    VOTE_CUT,      /* the connection broke: executed or not */
 };
 
-/* What a node makes of a proposed fencing token. */
+/* A node's verdict on a proposed fencing token. */
 enum token_verdict {
     TOKEN_ACCEPTED,
-    TOKEN_SMALL, /* not larger than every one before */
+    TOKEN_SMALL, /* not larger than all before */
     TOKEN_FAR,   /* too far from the node's clock */
 };
 
 struct vote {
     enum vote_kind kind;
     enum token_verdict token_verdict; /* of a vote to acquire, VOTE_YES, and of VOTE_BEHIND */
-    int64_t token;     /* unless it was accepted, the largest that the node has; query: 0 without */
+    int64_t token;     /* not accepted: the largest that the node has; query: the same, or 0 */
     bool foreign_type; /* text is a type, the key is no lock */
     const char *text;
     size_t text_length;
     int64_t ttl_left_ms; /* of a foreign key; negative: none */
-    bool heard; /* release: the node told somebody that the key is gone, or could not tell anybody */
+    bool heard;          /* release: a subscriber received the message, or the node could not publish */
 };
 
-/* That a node is to vote. */
+/* A blessing: makes a node vote. */
 struct blessing {
     uint32_t mark; /* the number of our mark, which must stand */
     uint32_t max_ttl_ms;
-    uint32_t covered_ms; /* leases with a ttl up to this one have ended, if the node forgot any */
-    bool rested;         /* it counts for agents that want quarantines, too */
+    uint32_t covered_ms; /* forgotten leases with at most this ttl have ended */
+    bool rested;         /* after a quarantine: counts for all agents */
 };
 
-/* What a node's epoch is to say, if it still is the one that the last probe found. */
+/* A change of a node's epoch, if it is still the one that the last probe found. */
 struct amendment {
     uint32_t max_ttl_ms;
-    uint32_t proposed_ms; /* a smaller max_ttl that nobody may need more than; 0: none */
+    uint32_t proposed_ms; /* a smaller max_ttl, if no agent needs more; 0: none */
 };
 
-/* What a node is asked of itself. */
+/* A probe of a node: the request. */
 struct inquiry {
     uint32_t mark;       /* the number of our mark */
     uint32_t max_ttl_ms; /* goes with the mark */
-    bool leave;          /* leave it, unless the node is blessed */
-    bool disown;         /* let it be nobody's heir */
-    int64_t withdraw_us; /* its blessing with this floor no longer counts; 0: none */
-    node_set known;      /* nodes that we know to be those of the fleet: where we reach them may be noted */
+    bool leave;          /* leave the mark, unless the node is blessed */
+    bool disown;         /* the node must not be an heir */
+    int64_t withdraw_us; /* withdraw the blessing with this floor; 0: none */
+    node_set known;      /* nodes of our fleet, whose addresses the node may note */
 };
 
-/* What a node says of itself: does its epoch key name its present process? */
+/* The answer: whether the epoch key names the node's present process, and what else the node has. */
 struct probe {
     bool blessed;
     bool rested;   /* blessed: after a quarantine, or on an operator's word */
     bool foreign;  /* blessed: by an agent with another set of nodes */
-    bool heir;     /* not blessed, but the process before it, whose data are all here and whose clock the
-                    * shard was told */
+    bool heir;     /* not blessed, but its former process was, whose data are all here, and whose clock the
+                    * shard knows */
     bool marked;   /* not blessed for us: nothing was lost since the mark was left */
     bool rival;    /* the same: an agent with another set of nodes has left its mark, too */
     bool unrested; /* the same: agents with `quarantine = no` have blessed it for themselves */
-    bool brief;    /* it tells of its epoch or our mark alone: nothing of what else it knows */
-    uint32_t max_ttl_ms; /* the longest ttl that any agent grants, as the epoch or the marks have it */
-    uint32_t proposed_ms, generation; /* blessed: what the epoch says */
-    int64_t floor_us;   /* blessed: tells this blessing from others; no fencing token was larger then */
-    int64_t time_us;    /* the node's TIME; negative: not told */
-    instant_ns sent_ns; /* when it was asked */
-    node_set elsewhere; /* nodes that others reach at another address, as far as this one knows */
-    const char *others; /* foreign, rival: what is to be said of it */
+    bool brief;    /* only the epoch, or our mark */
+    uint32_t max_ttl_ms;              /* the longest ttl that agents grant, by the epoch or the marks */
+    uint32_t proposed_ms, generation; /* blessed: of the epoch */
+    int64_t floor_us;   /* blessed: identifies the blessing; no fencing token was larger then */
+    int64_t time_us;    /* the node's TIME; negative: none */
+    instant_ns sent_ns; /* when the request was sent */
+    node_set elsewhere; /* nodes that others reach at other addresses, by the node's notes */
+    const char *others; /* foreign, rival: the trouble to show */
     size_t others_length;
-    const char *error; /* NULL, or the text of its refusal */
+    const char *error; /* the error of the node; NULL: none */
     size_t error_length;
 };

@@ -136,7 +136,7 @@ void leader_query_vote(struct shard *shard, struct leader_query *query, unsigned
             if ((query->occupied & node_set_of(i)) && query->hash[i] == query->hash[node])
                 same++;
         if (same >= quorum) {
-            shard_report(shard, &(struct report){.kind = REPORT_LOOKED,
+            shard_report(shard, &(struct report){.kind = REPORT_LEADER,
                                                  .origin = (enum report_origin) query->origin,
                                                  .request = query->request,
                                                  .foreign_type = vote->foreign_type,
@@ -175,7 +175,7 @@ void leader_query_tick(struct shard *shard, struct leader_query *query) {
     char text[ERROR_TEXT_BYTES];
 
     if (shard_is_majority(shard, query->answered)) {
-        shard_report(shard, &(struct report){.kind = REPORT_LOOKED,
+        shard_report(shard, &(struct report){.kind = REPORT_LEADER,
                                              .origin = (enum report_origin) query->origin,
                                              .request = query->request,
                                              .undecided = is_undecided(shard, query)});

@@ -8,11 +8,11 @@
 #include "core/quarantine.h"
 #include "core/validity.h"
 
-static void report_state(struct shard *shard, unsigned index, enum standing standing, const char *reason) {
+static void report_state(struct shard *shard, unsigned index, enum node_state state, const char *reason) {
     shard_report(shard, &(struct report){.kind = REPORT_NODE,
                                          .stepped = shard->nodes[index].stepped,
                                          .node = index,
-                                         .standing = standing,
+                                         .node_state = state,
                                          .text = reason,
                                          .text_length = (uint16_t) strlen(reason)});
 }
@@ -227,13 +227,13 @@ void node_trust_ready(struct shard *shard, unsigned index, instant_ns now_ns) {
     ask(shard, index, now_ns);
 }
 
-void node_trust_gone(struct shard *shard, unsigned index, enum standing standing, const char *reason,
+void node_trust_gone(struct shard *shard, unsigned index, enum node_state state, const char *reason,
                      instant_ns now_ns) {
     assert(index < shard->config.nodes);
 
     node_gone(&shard->nodes[index], reason);
-    report_state(shard, index, standing, reason);
-    if (standing != NODE_STATE_PROBING)
+    report_state(shard, index, state, reason);
+    if (state != NODE_STATE_PROBING)
         examined_without_trust(shard, index, now_ns);
     judge_clocks(shard, now_ns);
 }
@@ -256,10 +256,10 @@ void node_trust_refuses(struct shard *shard, unsigned index, const char *reason)
 
 static void report_distrust(struct shard *shard, unsigned index) {
     const struct node *node = &shard->nodes[index];
-    enum standing standing = node->trust == NODE_QUARANTINED                     ? NODE_STATE_QUARANTINED
-                             : node->blessed && !node->foreign && !node->stepped ? NODE_STATE_PROBING
-                                                                                 : NODE_STATE_FAILED;
-    report_state(shard, index, standing, node->trouble);
+    enum node_state state = node->trust == NODE_QUARANTINED                     ? NODE_STATE_QUARANTINED
+                            : node->blessed && !node->foreign && !node->stepped ? NODE_STATE_PROBING
+                                                                                : NODE_STATE_FAILED;
+    report_state(shard, index, state, node->trouble);
 }
 
 /* A trusted node votes, unless another node belongs to another fleet. */

@@ -17,7 +17,7 @@
 void node_trust_ready(struct shard *shard, unsigned node, instant_ns now_ns);
 
 /* The node is not connected (any more), for this reason. The votes of requests under way come before. */
-void node_trust_gone(struct shard *shard, unsigned node, enum standing standing, const char *reason,
+void node_trust_gone(struct shard *shard, unsigned node, enum node_state state, const char *reason,
                      instant_ns now_ns);
 
 /* A trusted node takes no new keys, for this reason; NULL: it does again. It is asked as before, since it

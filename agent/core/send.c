@@ -53,7 +53,7 @@ void send_more(struct shard *shard, struct lease *lease, enum operation operatio
 void send_query(struct shard *shard, struct leader_query *query, node_set nodes, instant_ns now_ns) {
     uint32_t slot = shard->leases.capacity + pool_index(&shard->queries, struct leader_query, query);
     struct send send = {
-        .operation = OPERATION_LOOK,
+        .operation = OPERATION_QUERY,
         .nodes = nodes,
         .token = query->fencing,
         .ticket = ticket_of(slot, query->serial),

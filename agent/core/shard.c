@@ -129,7 +129,7 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
         assert(!lease);
         begin_lease(shard, command, now_ns);
         return;
-    case COMMAND_LOOK:
+    case COMMAND_QUERY:
         leader_query_begin(shard, command, now_ns);
         return;
     case COMMAND_RELEASE:
@@ -149,7 +149,7 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
         if (lease)
             lease_beat(shard, lease, command->beat_ns != 0 ? command->beat_ns : now_ns, now_ns);
         return;
-    case COMMAND_HAND_OVER:
+    case COMMAND_REFRESH:
         if (lease)
             key_refresh_begin(shard, lease, command, now_ns);
         return; /* otherwise the lease is lost, which the report tells the front */

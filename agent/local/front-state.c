@@ -30,20 +30,20 @@ void front_state_node_report(struct front_state *front, unsigned keeper, const s
     struct front_state_node *view = &front->keepers[keeper].nodes[report->node];
     size_t length =
         report->text_length < sizeof(view->reason) ? report->text_length : sizeof(view->reason) - 1;
-    if (view->standing != report->standing)
+    if (view->node_state != report->node_state)
         view->since_ns = now_ns;
-    view->standing = report->standing;
+    view->node_state = report->node_state;
     if (length > 0)
         memcpy(view->reason, report->text, length);
     view->reason[length] = '\0';
 }
 
-static unsigned badness(enum standing standing) {
+static unsigned badness(enum node_state node_state) {
     static const unsigned order[] = {
         [NODE_STATE_VOTING] = 0,     [NODE_STATE_PROBING] = 1, [NODE_STATE_QUARANTINED] = 2,
         [NODE_STATE_CONNECTING] = 3, [NODE_STATE_FAILED] = 4,
     };
-    return order[standing];
+    return order[node_state];
 }
 
 struct front_state_node front_state_node(const struct front_state *front, unsigned node) {
@@ -51,7 +51,7 @@ struct front_state_node front_state_node(const struct front_state *front, unsign
 
     for (unsigned i = 1; i < front->identity.n_keepers; i++) {
         const struct front_state_node *view = &front->keepers[i].nodes[node];
-        unsigned more = badness(view->standing), most = badness(worst.standing);
+        unsigned more = badness(view->node_state), most = badness(worst.node_state);
         if (more > most || (more == most && worst.reason[0] == '\0'))
             worst = *view;
     }
@@ -88,6 +88,6 @@ unsigned front_state_voting(const struct front_state *front) {
     unsigned voting = 0;
 
     for (unsigned i = 0; i < front->identity.n_nodes; i++)
-        voting += front_state_node(front, i).standing == NODE_STATE_VOTING;
+        voting += front_state_node(front, i).node_state == NODE_STATE_VOTING;
     return voting;
 }

@@ -12,7 +12,7 @@
 struct session;
 
 struct front_state_node {
-    enum standing standing;
+    enum node_state node_state;
     instant_ns since_ns;
     char reason[NODE_TROUBLE_BYTES];
 };

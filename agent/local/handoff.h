@@ -26,7 +26,7 @@
  * this one dies. So a lease is handed off only while no client knows the part: a former holder could resume
  * it, and no node would refuse. A request that contends after others of this host is granted with a random
  * part that is not in the keys, and so is each request that gets the lease by hand-off. Within HANDOFF_MS
- * the keeper gets COMMAND_HAND_OVER and *refreshes* the keys: then they have the present holder's part, and
+ * the keeper gets COMMAND_REFRESH and *refreshes* the keys: then they have the present holder's part, and
  * the lease is not handed off any more. Before that, a RESUME fails like that of an ended lease; former
  * holders never knew a part that was in any key. A request that had no queue before it is granted with the
  * part in the keys, and can resume at once.

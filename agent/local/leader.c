@@ -10,7 +10,7 @@ void leader_ask(struct front_state *front, enum report_origin origin, uint64_t r
                 size_t length) {
     const struct policy_limits limits = policy_limits_of(&front->policy, name, length);
     const struct command command = {
-        .kind = COMMAND_LOOK,
+        .kind = COMMAND_QUERY,
         .origin = origin,
         .request = request,
         .terms.fencing = limits.fencing,

@@ -124,7 +124,7 @@ static void reply_info(struct session *session, instant_ns now_ns) {
 
 /* --- NODES --- */
 
-static const char *node_state_word(enum standing state) {
+static const char *node_state_word(enum node_state state) {
     static const char *const words[] = {
         [NODE_STATE_CONNECTING] = "connecting",   [NODE_STATE_PROBING] = "probing",
         [NODE_STATE_QUARANTINED] = "quarantined", [NODE_STATE_VOTING] = "voting",
@@ -138,12 +138,12 @@ static void put_node(struct resp_writer *writer, const struct session *session, 
     const struct front_state *front = session->front;
     const struct front_state_node view = front_state_node(front, node);
     const struct front_state_node_times times = front_state_times(front, node);
-    bool ends = view.standing == NODE_STATE_QUARANTINED && times.until_ns != INSTANT_NEVER;
+    bool ends = view.node_state == NODE_STATE_QUARANTINED && times.until_ns != INSTANT_NEVER;
 
     resp_put_map(writer, 14, session->protocol);
     reply_put_text_pair(writer, "name", front->identity.node_names[node]);
     reply_put_text_pair(writer, "address", front->identity.node_addresses[node]);
-    reply_put_text_pair(writer, "state", node_state_word(view.standing));
+    reply_put_text_pair(writer, "state", node_state_word(view.node_state));
     reply_put_integer_pair(writer, "since", (now_ns - view.since_ns) / NS_PER_MS);
     reply_put_integer_pair(writer, "until", ends ? instant_max(times.until_ns - now_ns, 0) / NS_PER_MS : -1);
     reply_put_text_pair(writer, "reason", view.reason);

@@ -344,7 +344,7 @@ static bool take_no_holder(struct observe_table *table, struct observe_name *obs
 /* Without a majority the leadership stays as it is for UNKNOWN_MS. */
 static bool take_report(struct observe_table *table, struct observe_name *observed,
                         const struct report *report, instant_ns now_ns) {
-    if (report->kind == REPORT_LOOKED && (report->text || !report->undecided)) {
+    if (report->kind == REPORT_LEADER && (report->text || !report->undecided)) {
         observed->unanswered_ns = INSTANT_NEVER;
         return report->text ? take_holder(table, observed, report, now_ns)
                             : take_no_holder(table, observed, LEADERSHIP_FREE, now_ns);
@@ -358,7 +358,7 @@ static bool take_report(struct observe_table *table, struct observe_name *observ
 void observe_report(struct front_state *front, const struct report *report, instant_ns now_ns) {
     struct observe_table *table = &front->observers;
     struct observe_name *observed = pool_at(&table->names, (uint32_t) report->request - 1);
-    bool is_held = report->kind == REPORT_LOOKED && report->text;
+    bool is_held = report->kind == REPORT_LEADER && report->text;
 
     assert(observed->querying && table->querying > 0);
     table->querying--;

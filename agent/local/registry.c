@@ -386,7 +386,7 @@ static void take_report(struct registry *registry, struct request *request, cons
         request_free(registry, request);
         break;
     case REPORT_AWAITED:
-    case REPORT_LOOKED:
+    case REPORT_LEADER:
     case REPORT_NODE:
     case REPORT_FOREIGN:
         assert(false); /* not reports about requests */

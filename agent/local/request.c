@@ -225,7 +225,7 @@ void request_refresh_keys(struct registry *registry, struct request *request) {
 
     request->tenure.secret = false;
     if (!request->abandoned && (request->tenure.handoffs > 0 || request->resumable)) {
-        struct command command = request_command(registry, request, COMMAND_HAND_OVER, text);
+        struct command command = request_command(registry, request, COMMAND_REFRESH, text);
         command.hold_until_ns = request->hold_until_ns;
         command.token = request->token;
         memcpy(command.secret, request->secrets->told, sizeof(command.secret));

@@ -80,7 +80,7 @@ static bool is_alike(const struct call_plan_item *a, const struct call_plan_item
 }
 
 static bool is_for_one(enum operation operation) {
-    return operation == OPERATION_RAISE || operation == OPERATION_REFRESH || operation == OPERATION_LOOK;
+    return operation == OPERATION_RAISE || operation == OPERATION_REFRESH || operation == OPERATION_QUERY;
 }
 
 static void check_call(struct sim_keeper *keeper, node_set to, const struct call_plan_call *draft) {

@@ -112,7 +112,7 @@ static enum vote_kind vote_of(enum operation operation, const redisReply *reply,
                                                   : VOTE_BEHIND;
     if (operation == OPERATION_RELEASE || (operation == OPERATION_EXTEND && reply->elements == 1))
         return VOTE_YES;
-    if (operation == OPERATION_LOOK)
+    if (operation == OPERATION_QUERY)
         return strcmp(reply->element[0]->str, "none") == 0 ? VOTE_FREE : VOTE_FOREIGN;
     switch (reply->element[operation == OPERATION_REFRESH ? 0 : 1 + index]->integer) {
     case 1:
@@ -170,7 +170,7 @@ static redisReply *run_request(enum operation operation, const char *key, const 
     case OPERATION_RELEASE:
         return run(SCRIPT_RELEASE, former ? 4 : 3, former ? both : plain, 1);
     case OPERATION_ACQUIRE:
-    case OPERATION_LOOK:
+    case OPERATION_QUERY:
         break;
     }
     return run(SCRIPT_LOOK, 1, plain, 1);
@@ -351,7 +351,7 @@ static void step_request(void) {
     sim_fence_skew_ms = TOKEN_SKEW_MS;
     const struct event simulated = node_execute(&node, &request);
     /* The simulated node does not look at values in a look. */
-    if (real != simulated.as.reply.kind && operation != OPERATION_LOOK)
+    if (real != simulated.as.reply.kind && operation != OPERATION_QUERY)
         fail("another answer");
     if (operation == OPERATION_RELEASE && is_told(reply, 0) != told)
         fail("who waits was told or not");

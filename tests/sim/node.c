@@ -358,14 +358,14 @@ static enum vote_kind execute_on_key(struct sim_node *node, const struct event *
         if (!request->as.request.quiet)
             pubsub_publish(node, request->name);
         return VOTE_YES;
-    case OPERATION_LOOK:
+    case OPERATION_QUERY:
         break;
     }
     return VOTE_FREE;
 }
 
 static bool refuses(const struct sim_node *node, enum operation operation) {
-    return sim_now_ns < node->refuses_until_ns && operation != OPERATION_LOOK && chance(80);
+    return sim_now_ns < node->refuses_until_ns && operation != OPERATION_QUERY && chance(80);
 }
 
 struct event node_execute(struct sim_node *node, const struct event *request) {
@@ -389,7 +389,7 @@ struct event node_execute(struct sim_node *node, const struct event *request) {
     reply.as.reply.kind = VOTE_YES;
     reply.as.reply.ttl_left_ms = -1;
     reply.time_us = -1;
-    if (operation != OPERATION_RELEASE && operation != OPERATION_LOOK) {
+    if (operation != OPERATION_RELEASE && operation != OPERATION_QUERY) {
         if (request->as.request.epoch != data->epoch || request->as.request.floor_us != data->floor_us ||
             request->as.request.generation != data->generation) {
             reply.as.reply.kind = VOTE_EPOCH;
@@ -400,7 +400,7 @@ struct event node_execute(struct sim_node *node, const struct event *request) {
         reply.as.reply.kind = VOTE_REFUSED;
         return reply;
     }
-    if (operation != OPERATION_RELEASE && operation != OPERATION_LOOK)
+    if (operation != OPERATION_RELEASE && operation != OPERATION_QUERY)
         reply.time_us = wall_us(node);
     if (set && !ours && operation != OPERATION_RAISE) {
         reply.as.reply.ttl_left_ms = (data->keys[request->name].expires_ns - wall_ns(node)) / NS_PER_MS;

@@ -42,7 +42,7 @@ static void on_report(void *userdata, const struct report *report) {
     (void) userdata;
     harness.strangers += report->kind == REPORT_FOREIGN;
     if (report->kind == REPORT_NODE) {
-        harness.standings[report->node] = report->standing;
+        harness.node_states[report->node] = report->node_state;
         (void) snprintf(harness.reasons[report->node], sizeof(harness.reasons[0]), "%.*s",
                         (int) report->text_length, report->text);
     }

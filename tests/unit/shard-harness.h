@@ -28,7 +28,7 @@ struct shard_harness {
     char texts[REPORTS_MAX][512];
     unsigned n_reports;
     unsigned strangers; /* reports of others' values under held keys, which are counted alone */
-    enum standing standings[NODES_MAX]; /* as told last, with the reason */
+    enum node_state node_states[NODES_MAX]; /* as told last, with the reason */
     char reasons[NODES_MAX][NODE_TROUBLE_BYTES];
     unsigned cuts;
     uint64_t listens;                                 /* the request that does */

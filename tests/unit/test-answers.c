@@ -205,7 +205,7 @@ static enum vote_kind execute(struct key *key, const struct mail *call) {
         return ours ? VOTE_YES : VOTE_FOREIGN;
     case OPERATION_RAISE:
     case OPERATION_REFRESH:
-    case OPERATION_LOOK:
+    case OPERATION_QUERY:
         break;
     }
     return VOTE_FREE;

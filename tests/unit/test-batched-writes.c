@@ -173,7 +173,7 @@ static void on_inspect(void *userdata, struct redis *redis) {
 /* Some requests of each kind, a dozen calls for each node: a look is a call for each name. */
 static void ask_all(node_set to) {
     static const enum operation operations[KINDS] = {OPERATION_ACQUIRE, OPERATION_EXTEND, OPERATION_RELEASE,
-                                                     OPERATION_LOOK};
+                                                     OPERATION_QUERY};
     static const uint8_t secret[SECRET_BYTES];
 
     for (unsigned i = 0; i < NAMES; i++)

@@ -285,7 +285,7 @@ static void test_together(void) {
         ask(OPERATION_EXTEND, name + 20);
     }
     ask(OPERATION_RAISE, 30);
-    ask(OPERATION_LOOK, 31);
+    ask(OPERATION_QUERY, 31);
     ask(OPERATION_ACQUIRE, 4);
     ask(OPERATION_RAISE, 32);
     ask(OPERATION_ADOPT, 33);
@@ -515,7 +515,7 @@ static void test_any_order(void) {
     static const enum script_id scripts[] = {
         [OPERATION_ACQUIRE] = SCRIPT_ACQUIRE, [OPERATION_RAISE] = SCRIPT_RAISE,
         [OPERATION_EXTEND] = SCRIPT_EXTEND,   [OPERATION_REFRESH] = SCRIPT_REFRESH,
-        [OPERATION_RELEASE] = SCRIPT_RELEASE, [OPERATION_LOOK] = SCRIPT_LOOK,
+        [OPERATION_RELEASE] = SCRIPT_RELEASE, [OPERATION_QUERY] = SCRIPT_LOOK,
         [OPERATION_ADOPT] = SCRIPT_ADOPT,
     };
     static unsigned asked[NODES][ITEMS_MAX][2];

@@ -349,7 +349,7 @@ static void test_step_without_quarantine(void) {
     late.time_us = epoch_us + harness.now_ns / NS_PER_US + 3600000 * 1000LL;
     node_trust_probed(&harness.shard, 1, &late, harness.now_ns);
     pass_ms(100);
-    ok(is_asked(1) && harness.standings[1] == NODE_STATE_VOTING, "a node that is asked is told to vote");
+    ok(is_asked(1) && harness.node_states[1] == NODE_STATE_VOTING, "a node that is asked is told to vote");
 }
 
 /* Ours stood still; one node was not there before, so its clock tells nothing. */

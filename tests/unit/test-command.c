@@ -125,8 +125,8 @@ static void test_leader(void) {
 
     begin(512);
     ask(0, "LEADER job");
-    is_int(last_command()->kind, COMMAND_LOOK, "LEADER asks the nodes");
-    struct report looked = {.kind = REPORT_LOOKED,
+    is_int(last_command()->kind, COMMAND_QUERY, "LEADER asks the nodes");
+    struct report looked = {.kind = REPORT_LEADER,
                             .request = last_command()->request,
                             .text = value,
                             .text_length = sizeof(value) - 1,
@@ -140,12 +140,12 @@ static void test_leader(void) {
               "holder, host, token, data, validity");
     clear();
     ask(0, "LEADER job");
-    looked = (struct report){.kind = REPORT_LOOKED, .request = last_command()->request};
+    looked = (struct report){.kind = REPORT_LEADER, .request = last_command()->request};
     leader_report(&harness.sessions[0], &looked);
     is_string(got(0), "$-1\r\n", "nil without a leader");
     clear();
     ask(0, "LEADER job");
-    looked = (struct report){.kind = REPORT_LOOKED,
+    looked = (struct report){.kind = REPORT_LEADER,
                              .request = last_command()->request,
                              .text = "theirs",
                              .text_length = 6,

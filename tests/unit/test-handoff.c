@@ -450,7 +450,7 @@ static void test_told(void) {
     front.now_ns = tell_ns;
     registry_tick(&front.registry, front.now_ns);
     const struct command *told = last_command();
-    is_int(told->kind, COMMAND_HAND_OVER, "it is told");
+    is_int(told->kind, COMMAND_REFRESH, "it is told");
     is_int(told->request, number, "of the lease that it knows");
     is_int(told->token, 1001, "the holder's token");
     is_int(told->secret[0], front.outcomes[0].secret, "and the secret that the holder was told");
@@ -534,7 +534,7 @@ static void test_forsaken(void) {
 /* --- the keeper's part --- */
 
 static void hand_off(void) {
-    struct command command = {.kind = COMMAND_HAND_OVER,
+    struct command command = {.kind = COMMAND_REFRESH,
                               .request = 1,
                               .hold_until_ns = INSTANT_NEVER,
                               .token = 5,

@@ -44,7 +44,7 @@ static void nodes_reply(void) {
 
 static void test_nodes(void) {
     const struct report quarantined = {
-        .kind = REPORT_NODE, .standing = NODE_STATE_QUARANTINED, .text = "is new", .text_length = 6};
+        .kind = REPORT_NODE, .node_state = NODE_STATE_QUARANTINED, .text = "is new", .text_length = 6};
 
     begin(8);
     nodes_reply();

@@ -21,7 +21,7 @@ static struct keeper {
 static void on_look(void *userdata, uint64_t hash, const struct command *command) {
     (void) userdata;
     (void) hash;
-    assert(command->kind == COMMAND_LOOK);
+    assert(command->kind == COMMAND_QUERY);
     (void) snprintf(keeper.looked_for, sizeof(keeper.looked_for), "%.*s", (int) command->head_length,
                     command->text);
     keeper.look = *command;
@@ -75,7 +75,7 @@ static void answer_with(const struct report *given) {
 /* The majority's answer to the query under way; NULL: no holder. */
 static void answer(const char *value, int64_t token) {
     answer_with(&(struct report){
-        .kind = REPORT_LOOKED, .text = value, .token = token, .validity_ms = value ? 9000 : 0});
+        .kind = REPORT_LEADER, .text = value, .token = token, .validity_ms = value ? 9000 : 0});
 }
 
 static void no_majority(void) {
@@ -192,7 +192,7 @@ static void test_no_majority(void) {
     ask(1, "OBSERVE job");
     ok(strstr(heard(1), "unknown"), "a new observer gets the same at once");
     (void) query_within_ms(1100);
-    answer_with(&(struct report){.kind = REPORT_LOOKED, .undecided = true});
+    answer_with(&(struct report){.kind = REPORT_LEADER, .undecided = true});
     is_string(heard(0), "", "where silent nodes may make a majority, the leader stays unknown");
     (void) query_within_ms(1100);
     answer(NULL, 0);
@@ -203,12 +203,12 @@ static void test_no_majority(void) {
 
 static void test_expiry(void) {
     begin_observing();
-    answer_with(&(struct report){.kind = REPORT_LOOKED, .text = "foreign", .validity_ms = 300});
+    answer_with(&(struct report){.kind = REPORT_LEADER, .text = "foreign", .validity_ms = 300});
     instant_ns from_ns = harness.now_ns;
     ok(query_within_ms(1100) && harness.now_ns - from_ns >= 300 * NS_PER_MS &&
            harness.now_ns - from_ns <= 310 * NS_PER_MS,
        "the keeper is asked when the key is to end");
-    answer_with(&(struct report){.kind = REPORT_LOOKED, .text = "foreign", .validity_ms = 0});
+    answer_with(&(struct report){.kind = REPORT_LEADER, .text = "foreign", .validity_ms = 0});
     from_ns = harness.now_ns;
     ok(query_within_ms(1100) && harness.now_ns - from_ns >= 20 * NS_PER_MS,
        "not more often than every 20 ms if it does not");

@@ -467,13 +467,13 @@ static void test_foreign(void) {
     is_int(shard_askable(&harness.shard), 0,
            "rule 10: while one node is of another fleet, no other node is asked");
     is_string(harness.reasons[2], whose, "people are told whose it is");
-    is_int(harness.standings[0], NODE_STATE_FAILED, "and that the others don't vote");
+    is_int(harness.node_states[0], NODE_STATE_FAILED, "and that the others don't vote");
     node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
     pass_ms(2000);
     is_int(shard_askable(&harness.shard), 0, "also when it can't be reached");
     node_joins(2);
     is_int(shard_askable(&harness.shard), 7, "until it is ours");
-    is_int(harness.standings[0], NODE_STATE_VOTING, "then all vote again");
+    is_int(harness.node_states[0], NODE_STATE_VOTING, "then all vote again");
     changes(2, of_others());
     node_trust_bless(&harness.shard, 2, harness.now_ns);
     is_int(harness.amendments[2], 1, "an operator's word makes it ours");

@@ -640,7 +640,7 @@ static bool looked_for(uint64_t request, const char secret[SECRET_BYTES]) {
            memcmp(command->secret, secret, SECRET_BYTES) == 0;
 }
 
-static const char standing[SECRET_BYTES + 1] = "abcdefghijklmnopqrst";
+static const char node_state[SECRET_BYTES + 1] = "abcdefghijklmnopqrst";
 
 static void test_handed_over(void) {
     uint64_t ids[2];
@@ -652,12 +652,12 @@ static void test_handed_over(void) {
     flush(2);
     replace();
     ok(last_command()->kind == COMMAND_RESUME && last_command()->request == ids[1] &&
-           !looked_for(ids[1], standing),
+           !looked_for(ids[1], node_state),
        "the next process looks for what its holder was told");
     report(ids[1], REPORT_FAILED);
-    ok(looked_for(ids[1], standing), "then for what stands in the keys since the acquisition");
+    ok(looked_for(ids[1], node_state), "then for what stands in the keys since the acquisition");
     report(ids[1], REPORT_GRANTED);
-    ok(last_command()->kind == COMMAND_HAND_OVER && last_command()->request == ids[1],
+    ok(last_command()->kind == COMMAND_REFRESH && last_command()->request == ids[1],
        "and the keys are to have what the holder was told");
     clear();
     serve();

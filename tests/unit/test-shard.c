@@ -699,12 +699,12 @@ static void test_endless_key(void) {
            "a key that hardly ever expires is not asked for at once again");
 }
 
-static void is_told(enum standing standing, const char *reason, const char *why) {
-    is_int(harness.standings[0], standing, why);
+static void is_told(enum node_state node_state, const char *reason, const char *why) {
+    is_int(harness.node_states[0], node_state, why);
     is_string(harness.reasons[0], reason, "with the reason");
 }
 
-static void test_standings(void) {
+static void test_node_states(void) {
     shard_harness_begin(3);
     node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "refused", harness.now_ns);
     is_told(NODE_STATE_CONNECTING, "refused", "a node that is out of reach is told");
@@ -747,59 +747,59 @@ static void test_operator_blesses(void) {
 static void test_look(void) {
     shard_harness_begin(5);
     struct command look = {
-        .kind = COMMAND_LOOK, .request = 99, .terms.node_timeout_ms = 100, .text = "x", .head_length = 1};
+        .kind = COMMAND_QUERY, .request = 99, .terms.node_timeout_ms = 100, .text = "x", .head_length = 1};
     shard_command(&harness.shard, &look, harness.now_ns);
-    struct sent sent = *last_sent(OPERATION_LOOK);
+    struct sent sent = *last_sent(OPERATION_QUERY);
     const struct vote one = {.kind = VOTE_FOREIGN, .text = "one", .text_length = 3, .ttl_left_ms = 300};
     const struct vote longer = {.kind = VOTE_FOREIGN, .text = "one", .text_length = 3, .ttl_left_ms = 900};
     const struct vote two = {.kind = VOTE_FOREIGN, .text = "two", .text_length = 3, .ttl_left_ms = 700};
     vote_with(0, sent.ticket, &one);
     vote_with(1, sent.ticket, &two);
     vote_with(2, sent.ticket, &longer);
-    ok(!last_report(REPORT_LOOKED), "two to one of five is open");
+    ok(!last_report(REPORT_LEADER), "two to one of five is open");
     vote_with(3, sent.ticket, &longer);
-    ok(last_report(REPORT_LOOKED) && last_report(REPORT_LOOKED)->text, "three of one value are the leader");
-    is_int(last_report(REPORT_LOOKED)->validity_ms, 300, "valid as long as a majority has it");
+    ok(last_report(REPORT_LEADER) && last_report(REPORT_LEADER)->text, "three of one value are the leader");
+    is_int(last_report(REPORT_LEADER)->validity_ms, 300, "valid as long as a majority has it");
     look.request = 100;
     shard_command(&harness.shard, &look, harness.now_ns);
-    sent = *last_sent(OPERATION_LOOK);
+    sent = *last_sent(OPERATION_QUERY);
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_FREE);
-    ok(last_report(REPORT_LOOKED)->request == 100 && !last_report(REPORT_LOOKED)->text,
+    ok(last_report(REPORT_LEADER)->request == 100 && !last_report(REPORT_LEADER)->text,
        "free on a majority: nobody");
-    ok(!last_report(REPORT_LOOKED)->undecided, "for certain");
+    ok(!last_report(REPORT_LEADER)->undecided, "for certain");
     look.request = 101;
     shard_command(&harness.shard, &look, harness.now_ns);
-    sent = *last_sent(OPERATION_LOOK);
+    sent = *last_sent(OPERATION_QUERY);
     vote(0, &sent, VOTE_FREE);
     vote_with(1, sent.ticket, &one);
     vote_with(2, sent.ticket, &one);
     pass_ms(200);
-    ok(last_report(REPORT_LOOKED)->request == 101 && !last_report(REPORT_LOOKED)->text,
+    ok(last_report(REPORT_LEADER)->request == 101 && !last_report(REPORT_LEADER)->text,
        "two keys of one value, and two nodes that are silent: nobody");
-    ok(last_report(REPORT_LOOKED)->undecided, "but not for certain");
+    ok(last_report(REPORT_LEADER)->undecided, "but not for certain");
     const struct vote for_ever = {.kind = VOTE_FOREIGN, .text = "one", .text_length = 3, .ttl_left_ms = -1};
     const struct vote type = {
         .kind = VOTE_FOREIGN, .text = "one", .text_length = 3, .ttl_left_ms = -1, .foreign_type = true};
     look.request = 102;
     shard_command(&harness.shard, &look, harness.now_ns);
-    sent = *last_sent(OPERATION_LOOK);
+    sent = *last_sent(OPERATION_QUERY);
     vote_with(0, sent.ticket, &one);
     vote_with(1, sent.ticket, &for_ever);
     vote_with(2, sent.ticket, &type);
-    ok(last_report(REPORT_LOOKED)->request == 101, "a type is no value of the same letters");
+    ok(last_report(REPORT_LEADER)->request == 101, "a type is no value of the same letters");
     vote_with(3, sent.ticket, &for_ever);
-    ok(last_report(REPORT_LOOKED)->request == 102 && !last_report(REPORT_LOOKED)->foreign_type,
+    ok(last_report(REPORT_LEADER)->request == 102 && !last_report(REPORT_LEADER)->foreign_type,
        "a value has a majority");
-    is_int(last_report(REPORT_LOOKED)->validity_ms, 300, "valid until one of that majority is not");
+    is_int(last_report(REPORT_LEADER)->validity_ms, 300, "valid until one of that majority is not");
     look.request = 103;
     shard_command(&harness.shard, &look, harness.now_ns);
-    sent = *last_sent(OPERATION_LOOK);
+    sent = *last_sent(OPERATION_QUERY);
     for (unsigned i = 0; i < 3; i++)
         vote_with(i, sent.ticket, &type);
-    ok(last_report(REPORT_LOOKED)->request == 103 && last_report(REPORT_LOOKED)->foreign_type,
+    ok(last_report(REPORT_LEADER)->request == 103 && last_report(REPORT_LEADER)->foreign_type,
        "a type has, and is called one");
-    is_int(last_report(REPORT_LOOKED)->validity_ms, -1, "without an expiry: -1");
+    is_int(last_report(REPORT_LEADER)->validity_ms, -1, "without an expiry: -1");
 }
 
 int main(void) {
@@ -836,7 +836,7 @@ int main(void) {
     test_mark_outlives_connection();
     test_blessed_by_others();
     test_endless_key();
-    test_standings();
+    test_node_states();
     test_operator_blesses();
     test_look();
     return done_testing();

@@ -131,7 +131,7 @@ static void test_slow(void) {
     ok(harness.shard.nodes[2].slow && asked < 60,
        "a node that answers steadily but too slowly is not asked for new leases: it was for %u of 100",
        asked);
-    ok(strncmp(harness.reasons[2], "slow: ", 6) == 0 && harness.standings[2] == NODE_STATE_VOTING,
+    ok(strncmp(harness.reasons[2], "slow: ", 6) == 0 && harness.node_states[2] == NODE_STATE_VOTING,
        "and is reported as slow");
     while (harness.shard.nodes[2].outstanding > 0)
         vote(2, &sents[0], VOTE_YES);

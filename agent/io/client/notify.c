@@ -57,7 +57,7 @@ static void compose_status(const struct front_state *local, char text[NOTIFY_STA
            local->sessions);
     for (unsigned i = 0; i < n_nodes && voting < n_nodes; i++) {
         const struct front_state_node node = front_state_node(local, i);
-        if (node.standing != NODE_STATE_VOTING)
+        if (node.node_state != NODE_STATE_VOTING)
             append(text, "; %s %s", local->identity.node_names[i], node.reason);
     }
     for (char *end = strchr(text, '\n'); end; end = strchr(end, '\n'))

@@ -67,7 +67,7 @@ static const struct layout {
                             WORD_TTL, WORD_EPOCH, WORD_FORMER, WORD_TOKEN, WORD_END}},
     [OPERATION_RELEASE] = {SCRIPT_RELEASE,
                            {WORD_KEY, WORD_END, WORD_VALUE, WORD_FORMER, WORD_CHANNEL, WORD_END}},
-    [OPERATION_LOOK] = {SCRIPT_LOOK, {WORD_KEY, WORD_FENCES, WORD_FORMER_FENCES, WORD_END, WORD_END}},
+    [OPERATION_QUERY] = {SCRIPT_LOOK, {WORD_KEY, WORD_FENCES, WORD_FORMER_FENCES, WORD_END, WORD_END}},
     [OPERATION_ADOPT] = {SCRIPT_ADOPT,
                          {WORD_KEY, WORD_EPOCH_KEY, WORD_END, WORD_VALUE, WORD_TTL, WORD_EPOCH, WORD_END}},
 };
@@ -244,7 +244,7 @@ static struct piece put_key(struct batcher *batcher, const struct send *send) {
 }
 
 static bool has_ttl(enum operation operation) {
-    return operation != OPERATION_RELEASE && operation != OPERATION_LOOK && operation != OPERATION_RAISE;
+    return operation != OPERATION_RELEASE && operation != OPERATION_QUERY && operation != OPERATION_RAISE;
 }
 
 /* Adds the request to the turn; both arrays of items have the same room. */
@@ -263,7 +263,7 @@ void batcher_add(struct batcher *batcher, const struct send *send) {
     struct item item = {.fields[WORD_KEY] = put_key(batcher, send)};
     const struct call_plan_item *planned = add_item(batcher, send, &item.fields[WORD_KEY]);
 
-    if (send->operation != OPERATION_LOOK)
+    if (send->operation != OPERATION_QUERY)
         item.fields[WORD_VALUE] = put_value(batcher, send->secret, send->text, send->orphan);
     if (planned->has_former)
         item.fields[WORD_FORMER] = put_value(batcher, send->former, send->former_text, false);

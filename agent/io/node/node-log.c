@@ -25,9 +25,9 @@ static void log_state(struct node_log *log, const struct report *report) {
     char text[NODE_TROUBLE_BYTES];
 
     (void) snprintf(text, sizeof(text), "%.*s", (int) report->text_length, report->text);
-    if (report->standing == NODE_STATE_PROBING)
+    if (report->node_state == NODE_STATE_PROBING)
         return;
-    if (report->standing == NODE_STATE_VOTING) {
+    if (report->node_state == NODE_STATE_VOTING) {
         if (text[0] == '\0')
             logged[0] = '\0';
         if (log->is_first && text[0] == '\0')

@@ -137,7 +137,7 @@ struct vote script_replies_vote(enum operation operation, uint32_t count, const 
         return release_vote(reply->element[index]);
     case OPERATION_RAISE:
         return raise_vote(reply);
-    case OPERATION_LOOK:
+    case OPERATION_QUERY:
         return look_answer(reply);
     case OPERATION_REFRESH:
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
@@ -150,7 +150,7 @@ struct vote script_replies_vote(enum operation operation, uint32_t count, const 
 int64_t script_replies_time_us(enum operation operation, const redisReply *reply) {
     size_t at = operation == OPERATION_RAISE || operation == OPERATION_REFRESH ? 1 : 0;
 
-    if (operation == OPERATION_RELEASE || operation == OPERATION_LOOK || !reply ||
+    if (operation == OPERATION_RELEASE || operation == OPERATION_QUERY || !reply ||
         reply->type != REDIS_REPLY_ARRAY || reply->elements <= at)
         return -1;
     return reply_number_time_us(reply->element[at]);
