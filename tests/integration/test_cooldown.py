@@ -147,8 +147,8 @@ def test_command():
     status, _, said = lab.redlock_run(agent, "run", "--min-hold", "2m", "job", "--", "true")
     equal((status, said),
           (64, "redlock: job: the command was not run: --min-hold is longer than this host's agent allows "
-           "(COOLDOWN wants milliseconds from 0 to 60000). Use a shorter time, or raise max_ttl on all hosts, "
-           "see redlockd.conf(5)\n"),
+           "(COOLDOWN wants milliseconds from 0 to 60000). Use a shorter time, or raise max_ttl on all "
+           "hosts, see redlockd.conf(5)\n"),
           "more than max_ttl is refused, with the next step")
 
 
