@@ -1,5 +1,7 @@
 """Agents that differ where all have to be the same: nobody gets what another one holds, and all say so."""
 
+import os
+
 import lab
 from tap import begins, equal, main, ok
 
@@ -235,28 +237,64 @@ def test_twins():
 
 # --- settings ---
 
-def test_settings():
-    """Each one is told by both; and with each, who has the lease has it alone."""
-    options = {"max_ttl": ("60s", "2s"), "quarantine": ("yes", "no"), "fencing": ("yes", "no"),
-               "fence_skew": ("60s", "30s"), "fence_retention": ("1h", "2h"),
-               "key_format": ("{name}", "x:{name}")}
+# What the second agent has differently; what NODES, `redlock nodes` and the log of either agent show of it;
+# and whether the two agents exclude each other: with another key_format they have other keys.
+UNLIKE = {
+    "max_ttl": ('max_ttl = "2s"', "max_ttl = 60s at", "max_ttl = 2s at", True),
+    "quarantine": ('quarantine = "no"', "quarantine = yes at", "quarantine = no at", True),
+    "fencing": ('fencing = "no"', "fencing = yes at", "fencing = no at", True),
+    "fence_skew": ('fence_skew = "30s"', "fence_skew = 60s at", "fence_skew = 30s at", True),
+    "fence_retention": ('fence_retention = "2h"', "fence_retention = 1h at", "fence_retention = 2h at", True),
+    "key_format": ('key_format = "x:{name}"', "key_format = {name} at", "key_format = x:{name} at", False),
+    "node": ("", "nodes = a,b,c at", "nodes = a,b,d at", True),
+}
+
+
+def options_of_the_page():
+    """Those in which all agents are configured alike."""
+    with open(os.path.join(os.path.dirname(__file__), "..", "..", "agent", "redlockd.conf.5")) as file:
+        text = file.read().split("are configured alike in\n")[1].split(";")[0]
+    return set(text.replace(".Ic", " ").replace(",", " ").replace("\nand\n", " ").split())
+
+
+def shows(agent, text):
+    lab.wait_for(lambda: any(text in state["differs"] for state in agent.node_states().values()), what=text)
+    lab.wait_for(lambda: text in agent.log_text(), what="%s in the log" % text)
+    return text in lab.redlock_run(agent, "nodes")[1]
+
+
+def let_agents_talk(agent, node):
+    """Agents hear of each other every ten seconds; at once when a node loses its epoch."""
+    node.call("DEL", "redlockd:epoch")
+    agent.client().acquire("whatever")
+    agent.wait_node(node.name, "quarantined")
+    agent.client().call("BLESS", node.name)
+    agent.wait_voting(len(agent.nodes))
+
+
+def test_unlike_settings():
+    """Two agents differ in one option: both show it, and nobody gets what a client of the other one holds."""
+    equal(set(UNLIKE), options_of_the_page(), "the page names these options")
     nodes = lab.nodes(3)
     first = fleet(nodes, LONG)
-    holder, grant = hold(first, "settings")
-    for number, (option, (usual, unusual)) in enumerate(options.items()):
-        base = {"max_ttl": "60s", "quarantine": "yes", "default_ttl": "2s"}
-        base[option] = unusual
-        second = lab.Agent(nodes, "\n".join('%s = "%s"' % pair for pair in base.items()))
-        shown = lab.wait_for(lambda: next((state["differs"] for state in second.node_states().values()
-                                           if option in state["differs"]), None), what=option)
-        ok("%s at another agent" % usual in shown, "%s: %s" % (option, shown))
-        lab.wait_for(lambda: option in second.log_text(), what="%s in the log" % option)
-        answer = second.client().acquire("settings", "TTL", 1000)
-        if option != "key_format":
-            ok(not isinstance(answer, dict), "%s: the name is not granted twice (%s)" % (option, answer))
+    holder, grant = hold(first, "firsts")
+    for option, (config, at_first, at_second, excludes) in UNLIKE.items():
+        usual = "\n".join(line for line in LONG.splitlines() if not line.startswith(option))
+        theirs = [*nodes[:2], Named(nodes[2], "d")] if option == "node" else nodes
+        second = lab.Agent(theirs, usual + "\n" + config)
+        ok(shows(second, at_first), "%s: the later agent shows %s another agent" % (option, at_first))
+        other = second.client().acquire("firsts", "TTL", 1000)
+        equal(isinstance(other, dict), not excludes, "%s: what the first agent's client holds" % option)
+        seconds = second.client()
+        own = seconds.acquire("seconds %s" % option, "TTL", 1000)
+        if isinstance(own, dict):
+            other = first.client().acquire("seconds %s" % option, "TTL", 1000)
+            equal(isinstance(other, dict), not excludes, "%s: what the later agent's client holds" % option)
+        else:
+            begins(own, "NOQUORUM", "%s: no node votes for the later agent" % option)
+        let_agents_talk(first, nodes[0])
+        ok(shows(first, at_second), "%s: the first agent shows %s another agent" % (option, at_second))
         second.kill()
-        if number == 0:
-            wait_differs(first, nodes[0], "max_ttl = 2s at another agent, 60s here")
         for node in nodes:
             node.call("HDEL", "redlockd:nodes", ":settings:2")
     ok(holder.call("CHECK", grant["id"]) > 0, "the lease is valid all the time")
@@ -280,5 +318,5 @@ def test_versions():
 
 main(test_fresh_agent_reaches_less, test_idle_agent, test_longer_max_ttl_votes_at_once,
      test_quarantine_of_one, test_overlapping_sets, test_shared_node_restarts_with_its_data,
-     test_one_node_replaced, test_same_name_elsewhere, test_sets_change, test_twins, test_settings,
+     test_one_node_replaced, test_same_name_elsewhere, test_sets_change, test_twins, test_unlike_settings,
      test_versions)
