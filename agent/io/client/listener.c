@@ -116,17 +116,22 @@ int listener_bind(const char *path, mode_t mode, gid_t group) {
     return cleanup_steal_fd(&fd);
 }
 
-/* Rejects a client by means of the reserve, which is opened again when the client has read the error. */
-static void reject_one(struct listener *listener) {
+static void take_reserve(struct listener *listener) {
     if (listener->reserve_fd < 0)
         listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* Rejects a client by means of the reserve, which is opened again when the client has read the error. */
+static void reject_one(struct listener *listener) {
+    take_reserve(listener);
     if (listener->reserve_fd < 0)
         return; /* clients that were rejected before still have it */
     (void) close(listener->reserve_fd);
     int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0)
         listener->on_full(listener->userdata, fd);
-    listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    listener->reserve_fd = -1;
+    take_reserve(listener);
 }
 
 static int on_resume(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -134,6 +139,7 @@ static int on_resume(sd_event_source *source, uint64_t usec, void *userdata) {
 
     (void) source;
     (void) usec;
+    take_reserve(listener); /* before a client takes the descriptor that a rejected one has given back */
     instant_ns due_ns = log_limit_settle(&listener->log, clock_now_ns());
     if (due_ns != INSTANT_NEVER) {
         int r = loop_set_timer(listener->resume, due_ns);
@@ -191,7 +197,8 @@ int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int 
                           .on_full = on_full,
                           .userdata = userdata,
                           .log = {.kind = "connections that can't be accepted", .level = LOG_LEVEL_WARNING}};
-    listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    listener->reserve_fd = -1;
+    take_reserve(listener);
     int r = sd_event_add_io(event, &listener->source, fd, EPOLLIN, on_connection, listener);
     if (r >= 0)
         r = sd_event_source_set_priority(listener->source, LOOP_PRIORITY_LISTENER);
