@@ -1,0 +1,303 @@
+/* Held leases: extensions, heartbeats, max_hold, and the end. Each check names the rule that it guards. */
+
+#include "core/validity.h"
+#include "shard-harness.h"
+#include "tap.h"
+
+static void test_extension(void) {
+    shard_harness_begin(5);
+    hold(1);
+    instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
+    pass_ms(3370);
+    is_int(count_sent(OPERATION_EXTEND), 0, "no extension before 0.9 of three eighths of the ttl");
+    struct sent sent = pass_to_extension();
+    ok(harness.now_ns <= deadline_ns - 6140 * NS_PER_MS, "an extension at three eighths at the latest");
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    ok(!last_report(REPORT_EXTENDED), "rule 7: two of five don't extend");
+    vote(2, &sent, VOTE_REPAIRED);
+    ok(!last_report(REPORT_EXTENDED), "rule 7: a repaired vote does not count in its round");
+    vote(3, &sent, VOTE_YES);
+    ok(last_report(REPORT_EXTENDED) && last_report(REPORT_EXTENDED)->deadline_ns > deadline_ns,
+       "three of five do: the deadline moves");
+}
+
+/* Ten leases of one instant, and one 1.2 s later: more than a twelfth of the ttl, wherever their times are.
+ * test-extension-schedule has the rest. */
+static void test_extensions_travel_together(void) {
+    shard_harness_begin(3);
+    for (uint64_t request = 1; request <= 11; request++) {
+        pass_ms(request == 11 ? 1200 : 0);
+        contend(request, false);
+        const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+        vote(0, &sent, VOTE_YES);
+        vote(1, &sent, VOTE_YES);
+    }
+    (void) pass_to_extension();
+    is_int(count_sent(OPERATION_EXTEND), 10,
+           "extensions that are nearly due share the call of the first one");
+    pass_ms(20);
+    is_int(count_sent(OPERATION_EXTEND), 10, "others have their own time");
+}
+
+/* A lease whose extensions have ended is not extended with others either. */
+static void test_left_alone(void) {
+    static const struct {
+        uint32_t heartbeat_ms;
+        uint32_t max_hold_ms;
+        bool abandoned;
+    } cases[] = {{1000, 0, false}, {0, 5000, false}, {0, 0, true}};
+
+    shard_harness_begin(1);
+    for (uint64_t request = 1; request <= 4; request++) {
+        contend_with(request, true, request < 4 ? cases[request - 1].heartbeat_ms : 0,
+                     request < 4 ? cases[request - 1].max_hold_ms : 0);
+        vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
+    }
+    command(COMMAND_ABANDON, 3);
+    struct sent sent = pass_to_extension();
+    is_int(count_sent(OPERATION_EXTEND), 1,
+           "rules 8 and 9: no extension without a heartbeat, at max_hold, or of an abandoned lease");
+    vote(0, &sent, VOTE_YES);
+    ok(last_report(REPORT_EXTENDED) && last_report(REPORT_EXTENDED)->request == 4,
+       "the fourth lease is extended");
+}
+
+/* The next extension would come after the end of max_hold. */
+static void test_extended_late(void) {
+    shard_harness_begin(1);
+    contend_with(1, true, 0, 12000);
+    vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
+    instant_ns begun_ns = harness.now_ns, end_ns = begun_ns + 12 * NS_PER_S;
+    for (unsigned tries = 1; harness.now_ns - begun_ns < 8500 * NS_PER_MS; tries++) {
+        while (count_sent(OPERATION_EXTEND) < tries && harness.now_ns < end_ns)
+            pass_ms(1);
+        vote(0, last_sent(OPERATION_EXTEND),
+             harness.now_ns - begun_ns < 8500 * NS_PER_MS ? VOTE_REFUSED : VOTE_YES);
+    }
+    ok(last_report(REPORT_EXTENDED) && last_report(REPORT_EXTENDED)->deadline_ns == end_ns,
+       "the late extension lasts up to max_hold");
+    pass_ms((end_ns - harness.now_ns) / NS_PER_MS - 10);
+    is_int(last_report(REPORT_AT_RISK)->reason, REASON_MAX_HOLD,
+           "rule 13: the holder gets at-risk before the end");
+    pass_ms(20);
+    is_int(last_report(REPORT_LOST)->reason, REASON_MAX_HOLD, "and lost with its reason at the end");
+}
+
+static void test_extension_fails(void) {
+    shard_harness_begin(3);
+    hold(1);
+    instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
+    struct sent first = pass_to_extension();
+    vote(0, &first, VOTE_YES);
+    vote(1, &first, VOTE_REFUSED);
+    vote(2, &first, VOTE_REFUSED);
+    ok(last_report(REPORT_AT_RISK), "rule 13: a failed extension is reported at once");
+    is_int(last_report(REPORT_AT_RISK)->deadline_ns, deadline_ns, "rule 7: the old deadline stays");
+    ok(!last_sent(OPERATION_RELEASE), "rule 7: no key is released");
+    pass_ms(100);
+    ok(count_sent(OPERATION_EXTEND) == 2, "rule 7: it is tried again");
+    struct sent second = *last_sent(OPERATION_EXTEND);
+    vote(1, &first, VOTE_YES);
+    ok(!last_report(REPORT_EXTENDED), "answers of an older extension round don't count");
+    vote(0, &second, VOTE_YES);
+    vote(2, &second, VOTE_YES);
+    ok(last_report(REPORT_EXTENDED), "and succeeds");
+    is_int(count_reports(REPORT_AT_RISK), 1, "at-risk was reported once");
+}
+
+static void test_expiry(void) {
+    shard_harness_begin(3);
+    hold(1);
+    instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
+    while (!last_report(REPORT_LOST))
+        pass_ms(10);
+    ok(harness.now_ns >= deadline_ns && harness.now_ns <= deadline_ns + 10 * NS_PER_MS,
+       "rule 13: lost is reported when the deadline passes");
+    is_int(last_report(REPORT_LOST)->reason, REASON_NO_QUORUM, "the reason is no quorum");
+    struct sent extension = *last_sent(OPERATION_EXTEND);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &extension, VOTE_YES);
+    ok(!last_report(REPORT_EXTENDED), "rule 7: an extension never revives a lease");
+}
+
+static void test_late_extension(void) {
+    shard_harness_begin(3);
+    hold(1);
+    struct sent sent = pass_to_extension();
+    harness.now_ns = last_report(REPORT_GRANTED)->deadline_ns; /* a late loop: no tick came */
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    ok(!last_report(REPORT_EXTENDED) && last_report(REPORT_LOST),
+       "rule 7: answers after the deadline come too late");
+    ok(last_sent(OPERATION_RELEASE), "rule 8: after the deadline the keys are deleted");
+}
+
+/* Slow nodes are not asked again while their late answers may extend the lease. After a late answer that
+ * needs another round, the next try comes soon, however long the ttl. */
+static void test_late_answers_awaited(void) {
+    enum { TTL_MS = 10000 /* of hold() */, LONG_TTL_MS = 3600 * 1000 };
+    const struct command command = {.kind = COMMAND_CONTEND,
+                                    .request = 1,
+                                    .terms.ttl_ms = LONG_TTL_MS,
+                                    .terms.node_timeout_ms = 100,
+                                    .text = "x42:",
+                                    .head_length = 1,
+                                    .tail_length = 3};
+
+    shard_harness_begin(3);
+    shard_command(&harness.shard, &command, harness.now_ns);
+    struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &sent, VOTE_YES);
+    sent = pass_to_extension();
+    vote(2, &sent, VOTE_FOREIGN);
+    pass_ms(500);
+    is_int(count_reports(REPORT_AT_RISK), 1, "answers are late");
+    is_int(count_sent(OPERATION_EXTEND), 1,
+           "slow nodes are not asked again, though another node has answered no");
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_REPAIRED);
+    pass_ms(1000);
+    is_int(count_sent(OPERATION_EXTEND), 2, "but soon after an answer that needs another round");
+
+    shard_harness_begin(3);
+    hold(1);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    sent = pass_to_extension();
+    vote(0, &sent, VOTE_YES);
+    pass_ms(400);
+    is_int(count_sent(OPERATION_EXTEND), 1, "a slow node is waited for");
+    node_joins(2);
+    pass_ms(10);
+    is_int(count_sent(OPERATION_EXTEND), 2, "but not when another node can be asked meanwhile");
+
+    shard_harness_begin(3);
+    hold(1);
+    sent = pass_to_extension();
+    vote(0, &sent, VOTE_YES);
+    pass_ms(TTL_MS / 4 - 100);
+    is_int(count_sent(OPERATION_EXTEND), 1, "silent nodes are waited for");
+    pass_ms(1200);
+    ok(count_sent(OPERATION_EXTEND) > 1, "for a quarter of the ttl, and no longer");
+}
+
+/* A node that refuses at once neither ends the wait for the slow ones, nor is left out because of them. */
+static void test_refusing_and_slow(void) {
+    enum { TTL_MS = 10000 /* of hold() */ };
+
+    for (unsigned late = 0; late < 2; late++) {
+        shard_harness_begin(3);
+        hold(1);
+        struct sent sent = pass_to_extension();
+        const instant_ns sent_ns = harness.now_ns;
+        vote(2, &sent, VOTE_REFUSED);
+        pass_ms(600);
+        const struct sent *again = last_sent(OPERATION_EXTEND);
+        ok(again->nodes == node_set_of(2) && again->ticket == sent.ticket,
+           "a node that refused is asked once more, while the slow ones are waited for");
+        unsigned asked = count_sent(OPERATION_EXTEND);
+        pass_ms(600);
+        is_int(count_sent(OPERATION_EXTEND), asked, "but not while it is silent, too");
+        vote(0, &sent, VOTE_YES);
+        vote(late == 0 ? 1 : 2, &sent, VOTE_YES);
+        is_int(count_reports(REPORT_EXTENDED), 1,
+               late == 0 ? "two that are late extend the lease"
+                         : "so do one of them and the one that refused");
+        ok(last_report(REPORT_EXTENDED)->deadline_ns <= validity_deadline_ns(sent_ns, TTL_MS),
+           "the deadline counts from the first request");
+    }
+}
+
+static void test_paused(void) {
+    shard_harness_begin(3);
+    hold(1);
+    harness.now_ns += 30 * NS_PER_S;
+    shard_tick(&harness.shard, harness.now_ns);
+    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_PAUSED,
+       "rule 13: the reason is paused if the agent slept past the deadline");
+    is_int(count_sent(OPERATION_EXTEND), 0, "and no extension is sent");
+}
+
+static void test_taken(void) {
+    shard_harness_begin(5);
+    hold(1);
+    unsigned releases = count_sent(OPERATION_RELEASE);
+    struct sent sent = pass_to_extension();
+    vote(0, &sent, VOTE_FOREIGN);
+    vote(1, &sent, VOTE_FOREIGN);
+    ok(!last_report(REPORT_LOST), "two foreign values of five leave a majority");
+    vote(2, &sent, VOTE_FOREIGN);
+    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_TAKEN, "three do not: taken");
+    is_int(count_sent(OPERATION_RELEASE), releases, "rule 8: no key is deleted before the deadline");
+    pass_ms(7000);
+    ok(count_sent(OPERATION_RELEASE) > releases, "afterwards the keys are deleted");
+}
+
+static void test_bounds(void) {
+    shard_harness_begin(1);
+    contend_with(1, true, 0, 12000);
+    vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
+    instant_ns granted_ns = harness.now_ns;
+    while (!last_report(REPORT_LOST)) {
+        unsigned extensions = count_sent(OPERATION_EXTEND);
+        pass_ms(5);
+        if (count_sent(OPERATION_EXTEND) > extensions)
+            vote(0, last_sent(OPERATION_EXTEND), VOTE_YES);
+    }
+    ok(harness.now_ns - granted_ns >= 12 * NS_PER_S && harness.now_ns - granted_ns <= 12005 * NS_PER_MS,
+       "rule 9: max_hold ends the lease at its time");
+    is_int(last_report(REPORT_LOST)->reason, REASON_MAX_HOLD, "with its reason");
+
+    shard_harness_begin(1);
+    contend_with(1, true, 1000, 0);
+    vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
+    pass_ms(900);
+    command(COMMAND_BEAT, 1);
+    pass_ms(3000);
+    is_int(count_sent(OPERATION_EXTEND), 0, "rule 9: without a heartbeat no extension");
+    ok(last_report(REPORT_AT_RISK) && last_report(REPORT_AT_RISK)->reason == REASON_HEARTBEAT,
+       "the lease is at risk for that reason");
+    command(COMMAND_BEAT, 1);
+    pass_ms(0);
+    is_int(count_sent(OPERATION_EXTEND), 1, "a heartbeat in time brings the extension back");
+    command(COMMAND_BEAT, 1);
+    pass_ms(0);
+    ok(count_sent(OPERATION_EXTEND) == 1 && last_report(REPORT_AT_RISK)->reason == REASON_HEARTBEAT,
+       "another one leaves the extension under way alone");
+    vote(0, last_sent(OPERATION_EXTEND), VOTE_YES);
+    pass_ms(20000);
+    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_HEARTBEAT,
+       "without more heartbeats the lease is lost");
+}
+
+static void test_abandon(void) {
+    shard_harness_begin(3);
+    hold(1);
+    command(COMMAND_ABANDON, 1);
+    pass_ms(9800);
+    is_int(
+        count_sent(OPERATION_EXTEND) + count_sent(OPERATION_RELEASE), 0,
+        "rule 8: an abandoned lease is neither extended nor deleted while its holder may consider it valid");
+    pass_ms(200);
+    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_CLOSED,
+       "the lease is lost at its deadline");
+    ok(last_sent(OPERATION_RELEASE), "and its keys are deleted then");
+}
+
+int main(void) {
+    test_extension();
+    test_extensions_travel_together();
+    test_left_alone();
+    test_extended_late();
+    test_extension_fails();
+    test_expiry();
+    test_late_extension();
+    test_late_answers_awaited();
+    test_refusing_and_slow();
+    test_paused();
+    test_taken();
+    test_bounds();
+    test_abandon();
+    return done_testing();
+}
