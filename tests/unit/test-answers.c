@@ -431,7 +431,7 @@ static unsigned known_gone(enum stand stand) {
     return stand == RESUMED_ENDED ? voters() : 0;
 }
 
-/* `granted`: somebody who asked before has it. */
+/* `granted`: an earlier request holds the name. */
 static const char *expected_word(enum stand stand, int64_t wait_ms, bool granted) {
     bool quorum = voters() >= quorum_of(world.n_nodes);
     const char *taken = wait_ms == 0 ? "BUSY" : "TIMEOUT";
@@ -470,7 +470,7 @@ static void check_answer(const char *cell, unsigned index, const char *word) {
                       (long long) (took_us % 1000), asker->text, word);
 }
 
-/* What was answered is all that is so: nobody is granted the name in secret, then or later. */
+/* The answers are complete: no request is granted the name unseen, then or later. */
 static void check_nothing_hidden(const char *cell, enum stand stand, bool granted) {
     bool ours = false;
 
@@ -551,7 +551,7 @@ static void run_cells(enum stand stand, enum fault fault, unsigned nodes) {
             }
 }
 
-/* Where the answers that have come tell all, nobody waits for more. */
+/* When the answers so far decide, no request waits for more. */
 static void test_at_once(void) {
     for (unsigned nodes = 3; nodes <= 5; nodes += 2)
         for (enum stand stand = HELD_THERE; stand <= RESUMED_ENDED; stand++) {
@@ -560,14 +560,15 @@ static void test_at_once(void) {
             set_up_cell(stand, DOWN, (node_set) (quorum_of(nodes) - 1), nodes);
             ask_for(0, "x", 0, resumes(stand));
             pass_ms(5);
-            is_string(askers[0].word, expected_word(stand, 0, false), "a minority is down: told at once");
+            is_string(askers[0].word, expected_word(stand, 0, false),
+                      "a minority is down: answered at once");
         }
     set_up_cell(FREE, HUNG, 7, 5);
     for (unsigned i = 0; i < 4; i++)
         ask_for(i, "x", 0, false);
     pass_ms(NODE_TIMEOUT_MS + 5);
     for (unsigned i = 0; i < 4; i++)
-        is_string(askers[i].word, "NOQUORUM", "one attempt tells all that stand in line");
+        is_string(askers[i].word, "NOQUORUM", "one attempt answers the whole queue");
 }
 
 /* A contender's keeper has told once whom it meets: that is known again when a lease that was resumed beside
@@ -586,7 +587,7 @@ static void test_beside_a_resume(void) {
     set_keys(HELD_THERE);
     ask_for(2, "x", 0, false);
     pass_ms(3 * NODE_TIMEOUT_MS);
-    is_string(askers[2].word, "BUSY", "after it, who does not wait learns what the contender meets");
+    is_string(askers[2].word, "BUSY", "after it, a request that does not wait gets the contender's result");
 }
 
 /* An agent serves before it knows its nodes. Requests wait for a quorum to vote, or to become impossible,

@@ -1,4 +1,4 @@
-/* Hand-off: the registry gives a lease to the next in line by itself, and the keeper's lease follows. */
+/* Hand-off: the registry gives a lease to the next waiter by itself, and the keeper's lease follows. */
 
 #include <assert.h>
 #include <sys/mman.h>
@@ -138,7 +138,7 @@ static void grant(void) {
     registry_report(&front.registry, &report, front.now_ns);
 }
 
-/* A release of this name was heard by others. */
+/* A release of this name had subscribers. */
 static void awaited(const char *name) {
     const struct report report = {
         .kind = REPORT_AWAITED, .request = 1, .text = name, .text_length = (uint16_t) strlen(name)};
@@ -162,7 +162,7 @@ static const struct command *last_command(void) {
     return &front.commands[front.n_commands - 1];
 }
 
-/* One that contended alone lets go; the first of the line is granted the lease. Returns its id. */
+/* A holder that contended alone releases; the first of the queue is granted the lease. Returns its id. */
 static uint64_t grant_from_line(const uint64_t *line) {
     const struct command *contend = &front.commands[0];
 
@@ -182,30 +182,31 @@ static void test_handed_over(void) {
     front_begin();
     for (unsigned i = 0; i < 4; i++)
         line[i] = ask();
-    is_int(front.commands[0].spare_tokens, 0, "who has no line before it reserves no tokens for others");
+    is_int(front.commands[0].spare_tokens, 0, "a request without a queue before it reserves no tokens");
     uint64_t holder = grant_from_line(line);
     unsigned commands = front.n_commands, changes = front.changes;
     uint64_t number = request_of(holder)->handle;
     instant_ns deadline_ns = request_of(holder)->deadline_ns;
-    is_int(last_command()->spare_tokens, HANDOFFS_MAX, "who comes from the line reserves tokens for others");
+    is_int(last_command()->spare_tokens, HANDOFFS_MAX,
+           "a request from the queue reserves tokens for hand-offs");
     is_int(last_command()->token, 1000 + HANDOFFS_MAX, "beyond those that are known of the name");
 
     front.now_ns += NS_PER_MS;
     release(holder);
     is_int(front.n_commands, commands, "a hand-off says nothing to the keeper");
     is_int(front.changes, changes, "nor to observers");
-    is_int(front.n_outcomes, 2, "two hear of it");
+    is_int(front.n_outcomes, 2, "two outcomes are delivered");
     ok(front.outcomes[0].kind == OUTCOME_GRANTED && front.outcomes[0].id == line[2],
-       "the next in line is granted the lease");
+       "the next waiter is granted the lease");
     ok(front.outcomes[1].kind == OUTCOME_RELEASED && front.outcomes[1].id == holder,
        "the releaser has its answer");
     ok(front.outcomes[0].secret > 100 && front.outcomes[0].secret != 'v', "with a secret that no node has");
-    ok(!registry_find(&front.registry, holder), "who let go is gone");
+    ok(!registry_find(&front.registry, holder), "the request that released is gone");
     const struct request *next = request_of(line[2]);
-    is_int(next->state, REQUEST_HELD, "who is next holds");
+    is_int(next->state, REQUEST_HELD, "the next request holds");
     is_int(next->deadline_ns, deadline_ns, "until the lease's deadline");
     is_int(next->token, 1001, "with the next token of the block");
-    is_int(next->handle, number, "and the keeper knows it by the same number");
+    is_int(next->handle, number, "and the keeper's handle is the same");
     is_int(front.registry.held, 1, "one is held");
     is_int(front.registry.waiting, 1, "and one waits");
 
@@ -213,12 +214,12 @@ static void test_handed_over(void) {
     report(REPORT_EXTENDED, number);
     ok(request_of(line[2])->deadline_ns > deadline_ns, "an extension is the new holder's");
     report(REPORT_AT_RISK, number);
-    is_int(front.outcomes[2].id, line[2], "it is told of the risk");
+    is_int(front.outcomes[2].id, line[2], "the new holder gets at-risk");
     release(line[2]);
-    is_int(last_command()->kind, COMMAND_CONTEND, "a lease at risk is not handed over");
+    is_int(last_command()->kind, COMMAND_CONTEND, "a lease at risk is not handed off");
     is_int(front.commands[front.n_commands - 2].request, number, "but released, by its number");
     report(REPORT_RELEASED, number);
-    is_int(front.outcomes[3].id, line[2], "which tells the one who released it");
+    is_int(front.outcomes[3].id, line[2], "the request that released gets its outcome");
 }
 
 static void test_lost(void) {
@@ -231,7 +232,7 @@ static void test_lost(void) {
     release(holder);
     report(REPORT_LOST, number);
     ok(front.outcomes[2].kind == OUTCOME_LOST && front.outcomes[2].id == line[2],
-       "what the keeper lost before it heard of the hand-off, the new holder has lost");
+       "a lease that the keeper lost before the hand-off is the new holder's loss");
     is_int(registry_find(&front.registry, line[2]) != NULL, 0, "and is gone");
 }
 
@@ -286,9 +287,10 @@ static void test_known(void) {
     uint64_t first = ask();
     (void) ask();
     report(REPORT_GRANTED, front.commands[0].request);
-    is_int(front.outcomes[0].secret, 'v', "who has no line before it is told what is in its keys");
+    is_int(front.outcomes[0].secret, 'v',
+           "a request without a queue before it gets the random part in the keys");
     release(first);
-    is_int(last_command()->kind, COMMAND_CONTEND, "so its lease is not handed over");
+    is_int(last_command()->kind, COMMAND_CONTEND, "so its lease is not handed off");
 }
 
 static int64_t pause_after_ns(int64_t held_ms, bool has_company) {
@@ -306,11 +308,12 @@ static int64_t pause_after_ns(int64_t held_ms, bool has_company) {
 }
 
 static void test_long(void) {
-    is_int(pause_after_ns(60, false), NS_PER_MS, "who has held for long is followed after a millisecond");
+    is_int(pause_after_ns(60, false), NS_PER_MS,
+           "after a long hold the next request pauses for a millisecond");
     is_int(pause_after_ns(200, false), NS_PER_MS, "up to a fifth of a second");
     is_int(pause_after_ns(600, false), 3 * NS_PER_MS, "after a two-hundredth from then on");
     is_int(pause_after_ns(3000, false), 5 * NS_PER_MS, "up to five milliseconds");
-    is_int(pause_after_ns(60, true), 5 * NS_PER_MS, "after five, if another host was told of a release");
+    is_int(pause_after_ns(60, true), 5 * NS_PER_MS, "for five, if another host subscribed");
     is_int(pause_after_ns(3000, true), 5 * NS_PER_MS, "and then after no more");
 }
 
@@ -334,14 +337,14 @@ static void test_in_a_row(void) {
     release(line[HANDOFFS_MAX + 1]);
     is_int(count_commands(COMMAND_RELEASE), before + 1, "then the lease is released");
     is_int(last_command()->pause_ns, 64 * 100 * NS_PER_US / 32,
-           "and the next makes a short pause, for those who poll");
+           "and the next request pauses shortly, for hosts that poll");
     is_int(last_command()->spare_tokens, 4 * HANDOFFS_MAX,
-           "with nobody else in sight, before a longer turn");
+           "without another host in sight, before a longer series");
 }
 
 enum { LINE = 640 };
 
-/* So many wait, and the first one from the line has it. */
+/* So many wait, and the first of the queue holds. */
 static void begin_turns(uint64_t line[LINE]) {
     front_begin();
     for (unsigned i = 0; i < LINE; i++)
@@ -351,8 +354,9 @@ static void begin_turns(uint64_t line[LINE]) {
     grant();
 }
 
-/* Whoever holds lets go, from line[*at] on, until the keeper hears of it. How often that was handed over. */
-static unsigned take_turn(const uint64_t line[LINE], unsigned *at) {
+/* Each holder releases, from line[*at] on, until the keeper gets a command. Returns the number of hand-offs.
+ */
+static unsigned take_series(const uint64_t line[LINE], unsigned *at) {
     unsigned before = count_commands(COMMAND_RELEASE), handoffs = 0;
 
     for (;; handoffs++) {
@@ -368,13 +372,13 @@ static void test_alone(void) {
     unsigned at = 1;
 
     begin_turns(line);
-    is_int(take_turn(line, &at), HANDOFFS_MAX, "the first turn is a short one");
+    is_int(take_series(line, &at), HANDOFFS_MAX, "the first turn is a short one");
     grant();
-    is_int(take_turn(line, &at), 4 * HANDOFFS_MAX, "the next one is longer while nobody else waits");
+    is_int(take_series(line, &at), 4 * HANDOFFS_MAX, "the next series is longer while no other host waits");
     is_int(last_command()->spare_tokens, 16 * HANDOFFS_MAX, "and so on");
     grant();
     front.now_ns += HANDOFF_MS * NS_PER_MS;
-    is_int(take_turn(line, &at), 0, "as long as their time is not over");
+    is_int(take_series(line, &at), 0, "as long as their time is not over");
     is_int(last_command()->spare_tokens, HANDOFFS_MAX, "and what is not used is not asked for again");
     grant();
     for (unsigned i = 0; i < HANDOFFS_MAX; i++) {
@@ -394,15 +398,16 @@ static void test_company(void) {
     begin_turns(line);
     awaited("y");
     awaited("x");
-    is_int(take_turn(line, &at), HANDOFFS_MAX, "while another host waits, sixty-four hand-offs are a turn");
+    is_int(take_series(line, &at), HANDOFFS_MAX,
+           "while another host waits, sixty-four hand-offs are a turn");
     is_int(last_command()->spare_tokens, HANDOFFS_MAX, "and the next is no longer");
     is_int(last_command()->pause_ns, 65 * 100 * NS_PER_US / 8, "the pause before it is long");
     front.now_ns += 9980 * NS_PER_MS;
     grant();
-    is_int(take_turn(line, &at), HANDOFFS_MAX, "for some seconds");
+    is_int(take_series(line, &at), HANDOFFS_MAX, "for some seconds");
     front.now_ns += NS_PER_S;
     grant();
-    (void) take_turn(line, &at);
+    (void) take_series(line, &at);
     is_int(last_command()->spare_tokens, 4 * HANDOFFS_MAX, "then they get longer again");
     is_int(last_command()->pause_ns, 65 * 100 * NS_PER_US / 32, "and the pauses shorter");
 }
@@ -421,7 +426,7 @@ static void test_company_comes(void) {
         uint64_t line[LINE];
         unsigned at = 1;
         begin_turns(line);
-        (void) take_turn(line, &at);
+        (void) take_series(line, &at);
         if (met) {
             meet_other_holder();
             grant();
@@ -429,8 +434,8 @@ static void test_company_comes(void) {
             grant();
             awaited("x");
         }
-        is_int(take_turn(line, &at), HANDOFFS_MAX,
-               met ? "a longer turn is cut short when another host has been met" : "or was heard to wait");
+        is_int(take_series(line, &at), HANDOFFS_MAX,
+               met ? "a longer series is cut short when another host was met" : "or is known to wait");
         is_int(last_command()->pause_ns, 65 * 100 * NS_PER_US / 8, "and a long pause follows");
     }
 }
@@ -445,22 +450,22 @@ static void test_told(void) {
     instant_ns tell_ns = front.now_ns + HANDOFF_MS * NS_PER_MS;
     front.now_ns += 20 * NS_PER_MS;
     release(holder);
-    is_int(registry_due_ns(&front.registry), tell_ns, "the keeper is told of the holder in due time");
+    is_int(registry_due_ns(&front.registry), tell_ns, "the keys are refreshed in time");
     unsigned changes = front.changes;
     front.now_ns = tell_ns;
     registry_tick(&front.registry, front.now_ns);
     const struct command *told = last_command();
-    is_int(told->kind, COMMAND_REFRESH, "it is told");
-    is_int(told->request, number, "of the lease that it knows");
+    is_int(told->kind, COMMAND_REFRESH, "by this command");
+    is_int(told->request, number, "with the lease's handle");
     is_int(told->token, 1001, "the holder's token");
-    is_int(told->secret[0], front.outcomes[0].secret, "and the secret that the holder was told");
-    is_string(front.texts[front.n_commands - 1], "x7:1000:me", "and who it is");
+    is_int(told->secret[0], front.outcomes[0].secret, "and the holder's random part");
+    is_string(front.texts[front.n_commands - 1], "x7:1000:me", "and the holder's tail");
     is_int(front.changes, changes + 1, "observers look now");
     instant_ns until_ns = request_of(line[2])->deadline_ns, due_ns = registry_due_ns(&front.registry);
     ok(due_ns <= until_ns && due_ns > until_ns - (until_ns - tell_ns) / 10, "once");
     (void) ask();
     release(line[2]);
-    is_int(last_command()->kind, COMMAND_CONTEND, "who can resume its lease does not hand it over");
+    is_int(last_command()->kind, COMMAND_CONTEND, "a lease that its holder can resume is not handed off");
 }
 
 static void test_death(void) {
@@ -471,12 +476,12 @@ static void test_death(void) {
         line[i] = ask();
     uint64_t holder = grant_from_line(line);
     registry_drop(&front.registry, request_of(holder), front.now_ns);
-    is_int(front.n_outcomes, 1, "who is dead hears nothing");
-    is_int(request_of(line[2])->state, REQUEST_HELD, "its lease goes to the next in line");
+    is_int(front.n_outcomes, 1, "a dead process gets no outcome");
+    is_int(request_of(line[2])->state, REQUEST_HELD, "its lease goes to the next waiter");
     bool stays = registry_abandon(&front.registry, request_of(line[2]), front.now_ns);
     ok(stays, "a session that we close keeps its lease until its deadline");
     registry_drop(&front.registry, request_of(line[2]), front.now_ns);
-    is_int(last_command()->kind, COMMAND_CONTEND, "and when its process dies that is not handed over");
+    is_int(last_command()->kind, COMMAND_CONTEND, "and when its process dies the lease is not handed off");
 }
 
 static void test_pages(void) {
@@ -503,8 +508,8 @@ static void test_pages(void) {
     is_int(shown[0], request_of(line[2])->deadline_ns, "and that of the new holder does");
 }
 
-/* Of a former process, and asked of nobody: its client can't be reached. */
-static void test_forsaken(void) {
+/* Restored, and not searched for: the agent cannot reach its client. */
+static void test_left(void) {
     static const uint8_t secret[SECRET_BYTES] = {0};
     const struct restore_entry past = {.id = (UINT64_C(3) << REQUEST_INDEX_BITS) + 5,
                                        .state = RESTORE_LEFT,
@@ -519,14 +524,14 @@ static void test_forsaken(void) {
     struct request *request = restore_request(&front.registry, NULL, &terms, &past);
     assert(request);
     restore_start(&front.registry, front.now_ns);
-    ok(front.n_commands == 0, "what a lost client believes in is asked of nobody");
+    ok(front.n_commands == 0, "no command for a lease whose client is out of reach");
     (void) ask();
-    is_int(front.n_commands, 0, "and nobody else's");
+    is_int(front.n_commands, 0, "and no other request contends");
     front.now_ns = past.deadline_ns;
     registry_tick(&front.registry, front.now_ns);
     is_int(front.n_commands, 2, "until its deadline");
     ok(front.commands[0].request != 0 && front.commands[0].request != front.commands[1].request,
-       "the keeper hears of it then, by a number of its own");
+       "the keeper gets a command then, with a handle of its own");
     report(REPORT_RELEASED, front.commands[0].request);
     is_int(front.registry.requests.taken, 1, "and answers");
 }
@@ -646,7 +651,7 @@ static void test_pause(void) {
     shard_harness_begin(3);
     shard_command(&harness.shard, &contend, harness.now_ns);
     pass_ms(4);
-    ok(!last_sent(OPERATION_ACQUIRE), "who is to make a pause does not try before its end");
+    ok(!last_sent(OPERATION_ACQUIRE), "a pause delays the first attempt");
     pass_ms(1);
     ok(last_sent(OPERATION_ACQUIRE), "but then");
 }
@@ -659,7 +664,7 @@ static void test_heard(void) {
     command(COMMAND_RELEASE, 1);
     struct sent sent = *last_sent(OPERATION_RELEASE);
     vote_with(0, sent.ticket, &vote);
-    is_int(count_reports(REPORT_AWAITED), 1, "that a release was heard is told");
+    is_int(count_reports(REPORT_AWAITED), 1, "a release with subscribers is reported");
     is_int(last_report(REPORT_AWAITED)->text_length, 1, "of its name");
     vote_with(1, sent.ticket, &vote);
     vote_with(2, sent.ticket, &vote);
@@ -672,18 +677,18 @@ static void test_heard(void) {
         vote.heard = i == 2;
         vote_with(i, sent.ticket, &vote);
     }
-    is_int(count_reports(REPORT_AWAITED), 1, "nothing when a majority was not heard");
+    is_int(count_reports(REPORT_AWAITED), 1, "no report without a majority of answers");
 }
 
 static void test_held_long_elsewhere(void) {
     uint64_t line[LINE];
     unsigned at = 1;
     begin_turns(line);
-    (void) take_turn(line, &at);
+    (void) take_series(line, &at);
     meet_other_holder();
     front.now_ns += 11 * NS_PER_S; /* the other host holds it all that time */
     grant();
-    (void) take_turn(line, &at);
+    (void) take_series(line, &at);
     is_int(last_command()->pause_ns, 65 * 100 * NS_PER_US / 8,
            "another host held it until just now: a long pause");
     is_int(last_command()->spare_tokens, HANDOFFS_MAX, "and a short turn");
@@ -704,7 +709,7 @@ int main(void) {
     test_told();
     test_death();
     test_pages();
-    test_forsaken();
+    test_left();
     test_refresh();
     test_released_between();
     test_failed_refresh();

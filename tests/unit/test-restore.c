@@ -26,7 +26,7 @@ static struct recovery_result result;
 /* What the next process finds. */
 static struct finds {
     unsigned missing; /* connections that did not come along, a bit each, */
-    unsigned torn;    /* because nobody knows what their clients have, */
+    unsigned torn;    /* because the knowledge of their clients is unknown, */
     unsigned dead;    /* or whose processes are dead */
     uint32_t max_ttl_ms, requests_max;
 } finds;
@@ -111,7 +111,7 @@ static bool process_dead(void *userdata, pid_t pid) {
     return finds.dead & 1u << (pid - 100);
 }
 
-/* The process is killed, and the next one has taken over, but serves nobody yet. */
+/* The process is killed, and the next one has restored its state, but takes no requests yet. */
 static void replace(void) {
     static uint32_t order[REQUESTS];
     struct recovery_past past = {
@@ -185,7 +185,7 @@ static void pass_ms(int64_t ms) {
     registry_tick(&harness.front.registry, harness.now_ns);
 }
 
-/* Granted, and told. */
+/* Granted, and the grant is sent. */
 static uint64_t hold(unsigned session, const char *line) {
     ask(session, line);
     uint64_t id = last_command()->request;
@@ -229,7 +229,7 @@ static void test_found(void) {
     instant_ns end_ns = harness.now_ns + 100 * NS_PER_S, deadline_ns = harness.now_ns + LEFT_MS * NS_PER_MS;
     harness.now_ns += 3 * NS_PER_S;
     replace();
-    is_int(result.held, 1, "a lease that its client was told of is held");
+    is_int(result.held, 1, "a lease that its client knows is held");
     const struct command command = *last_command();
     ok(command.kind == COMMAND_RESUME && command.request == id, "it is looked for at the nodes");
     ok(command.token == 7 && command.terms.heartbeat_ms == 5000 && command.hold_until_ns == end_ns &&
@@ -242,9 +242,9 @@ static void test_found(void) {
     ask_id(0, "CHECK", id);
     is_string(got(0), ":9898\r\n", "found, it is extended");
     ok(harness.now_ns + LEFT_MS * NS_PER_MS > deadline_ns && !has(0, "granted"),
-       "and its client hears nothing");
+       "and its client gets no output");
     ask(1, "ACQUIRE job");
-    ok(has(1, "-BUSY held by process 100 of this host"), "nobody else gets it");
+    ok(has(1, "-BUSY held by process 100 of this host"), "no other session gets it");
     ask_id(0, "RELEASE", id);
     is_int(count_commands(COMMAND_RELEASE, id), 1, "it is released with the same id");
     report(id, REPORT_RELEASED);
@@ -264,7 +264,7 @@ static void test_at_risk(void) {
     replace();
     ok(!has(0, "extended"), "as its client knows");
     report(id, REPORT_GRANTED);
-    ok(has(0, "extended"), "rule 13: found, it is told that it is not any more");
+    ok(has(0, "extended"), "rule 13: found, its client gets extended");
     flush(0);
     clear();
     replace();
@@ -277,7 +277,7 @@ static void test_at_risk(void) {
     replace();
     serve();
     pass_ms(LEFT_MS);
-    ok(has(0, "lost") && has(0, "no-quorum"), "or it is lost for the reason that it was told");
+    ok(has(0, "lost") && has(0, "no-quorum"), "or it is lost, with the reason of the risk");
 }
 
 static void test_not_found(void) {
@@ -294,8 +294,8 @@ static void test_not_found(void) {
     replace();
     report(id, REPORT_FAILED);
     serve();
-    ok(has(0, "lost") && has(0, "no-quorum"), "rule 13: otherwise its loss is told");
-    is_int(count_commands(COMMAND_CONTEND, waiter), 1, "and the next in line contends");
+    ok(has(0, "lost") && has(0, "no-quorum"), "rule 13: otherwise its client gets lost");
+    is_int(count_commands(COMMAND_CONTEND, waiter), 1, "and the next request contends");
 }
 
 static void test_released_meanwhile(void) {
@@ -334,7 +334,7 @@ static void test_deadline_first(void) {
     replace();
     serve();
     pass_ms(LEFT_MS - 1);
-    is_string(got(0), "", "nobody tells whether it stands: it is held");
+    is_string(got(0), "", "without an answer of the keeper it is held");
     pass_ms(1);
     ok(has(0, "lost"), "until its deadline, which is the one that its client knows");
     is_int(count_commands(COMMAND_FORGET, id), 1, "rule 8: nothing is deleted");
@@ -366,7 +366,8 @@ static void test_forsaken(void) {
     is_int(keeper.n_commands, 0, "a client without its connection: its keys are left alone");
     ask(1, "ACQUIRE job WAIT -1");
     pass_ms(LEFT_MS - 1);
-    is_int(keeper.n_commands, 0, "rule 8: nobody contends for what it may believe in");
+    is_int(keeper.n_commands, 0,
+           "rule 8: no request contends for a lease that its client may consider valid");
     resume(2, "job", "");
     ok(last_command()->kind == COMMAND_RESUME, "but it may resume it");
     pass_ms(1);
@@ -397,9 +398,9 @@ static void test_untold_grant(void) {
     ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id, "the keys are looked for");
     serve();
     ask(0, "ACQUIRE job");
-    is_string(got(0), "", "the request, read again, is not told that its own lease is in its way");
+    is_string(got(0), "", "the request, read again, is not rejected because of its own lease");
     resume(1, "job", "");
-    ok(has(1, "-NOTHELD"), "nobody resumes what is about to be deleted");
+    ok(has(1, "-NOTHELD"), "no session resumes a lease that is about to be released");
     report(id, REPORT_GRANTED);
     is_int(count_commands(COMMAND_RELEASE, id), 1, "found, they are deleted");
     ok(last_command()->kind == COMMAND_CONTEND, "and the request is granted anew");
@@ -417,10 +418,10 @@ static void test_resume_untold(void) {
     report(id, REPORT_GRANTED);
     replace();
     serve();
-    is_int(
-        keeper.n_commands, 0,
-        "rule 8: what a client wanted to resume is not released, though it was not told: it believes in it");
-    ok(result.lost_until_ns >= asked_ns + LEFT_MS * NS_PER_MS, "its keys are nobody's only when it is over");
+    is_int(keeper.n_commands, 0,
+           "rule 8: a lease that a client resumes is not released before its answer: the client may "
+           "consider it valid");
+    ok(result.lost_until_ns >= asked_ns + LEFT_MS * NS_PER_MS, "its keys may be deleted only after its end");
     resume(0, "job", "");
     is_int(last_command()->kind, COMMAND_RESUME, "the request, read again, resumes it");
 
@@ -435,9 +436,10 @@ static void test_resume_untold(void) {
     report(id, REPORT_GRANTED);
     clear();
     replace();
-    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id, "one that waits goes on");
+    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id,
+       "a RESUME that waits continues");
     report(id, REPORT_FAILED);
-    ok(has(0, "failed") && has(0, "NOTHELD"), "and is told when the lease has ended: it never acquires");
+    ok(has(0, "failed") && has(0, "NOTHELD"), "and fails when the lease has ended: it never acquires");
     is_int(count_commands(COMMAND_CONTEND, id), 0, "rule 12: another may have held it since");
 }
 
@@ -466,7 +468,7 @@ static void test_order(void) {
     ask_id(0, "RELEASE", holder);
     const struct command before_all = *last_command();
     ok(before_all.kind == COMMAND_CONTEND && before_all.request != second,
-       "who asked first contends first: a request that had no answer, read again");
+       "the first request contends first: one without an answer, read again");
     report(before_all.request, REPORT_GRANTED);
     ask_id(4, "RELEASE", before_all.request);
     is_int(count_commands(COMMAND_CONTEND, second), 1, "then the others in order");
@@ -474,7 +476,7 @@ static void test_order(void) {
     pass_ms(4000);
     ok(has(2, "TIMEOUT"), "a wait ends when it would have");
     is_int(count_commands(COMMAND_CONTEND, third), 1, "and the next contends");
-    is_int(count_commands(COMMAND_CONTEND, first), 0, "before who asked later in an earlier place");
+    is_int(count_commands(COMMAND_CONTEND, first), 0, "before a later request in an earlier slot");
 }
 
 static void test_granted_untold(void) {
@@ -484,7 +486,7 @@ static void test_granted_untold(void) {
     clear();
     replace();
     ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id,
-       "granted, and not told: its keys are looked for");
+       "granted, and its client does not know: its keys are searched for");
     report(id, REPORT_GRANTED);
     ok(has(0, "granted"), "found, it is granted");
     begin();
@@ -493,14 +495,14 @@ static void test_granted_untold(void) {
     clear();
     replace();
     report(id, REPORT_FAILED);
-    is_int(count_commands(COMMAND_CONTEND, id), 1, "not found, it goes on waiting");
+    is_int(count_commands(COMMAND_CONTEND, id), 1, "not found, it waits again");
     report_with(id, REPORT_CONTENDED, FAILURE_BUSY);
     pass_ms(5000);
     ok(has(0, "TIMEOUT"), "for as long as it would");
     is_int(count_commands(COMMAND_RELEASE, id), 1, "and leaves no key");
 }
 
-/* Its client does not read: it was granted, released and handed over meanwhile. */
+/* Its client does not read: the lease was granted, released and handed off meanwhile. */
 static void test_untold_behind_another(void) {
     begin();
     uint64_t id = wait_for(0, "ACQUIRE job WAIT -1 ASYNC");
@@ -538,13 +540,13 @@ static void test_one_try(void) {
     clear();
     replace();
     serve();
-    is_int(count_commands(COMMAND_CONTEND, id), 1, "also when it was granted and not told");
+    is_int(count_commands(COMMAND_CONTEND, id), 1, "also when it was granted and its client does not know");
     (void) holder;
 }
 
 /* --- the ledger's places --- */
 
-/* A client that does not read is not told that its lease is over; its place goes to another's request. */
+/* A client that does not read does not know that its lease is over; another request has its slot. */
 static void test_place_taken_again(void) {
     begin();
     uint64_t early = hold(2, "ACQUIRE early"), first = hold(0, "ACQUIRE first");
@@ -557,9 +559,9 @@ static void test_place_taken_again(void) {
     is_int(second & (REQUESTS_MAX - 1), first & (REQUESTS_MAX - 1), "a request in the place of another");
     replace();
     ok(last_command()->kind == COMMAND_RESUME && last_command()->request == second,
-       "rule 8: the lease that is held goes on, whatever is left of the one before");
+       "rule 8: the held lease continues, whatever is left of the former one");
     ask_id(1, "CHECK", second);
-    is_string(got(1), ":9898\r\n", "its client believes in it");
+    is_string(got(1), ":9898\r\n", "its client considers it valid");
     serve();
     ask_id(0, "RELEASE", first);
     is_string(got(0), ":0\r\n", "the one that was over is over");
@@ -574,9 +576,9 @@ static void test_smaller_limits(void) {
     replace();
     is_int(result.held, 2, "fewer leases are allowed: what finds no place is left out");
     ok(result.lost_until_ns >= harness.now_ns + LEFT_MS * NS_PER_MS,
-       "rule 8: its keys are nobody's only after its deadline");
+       "rule 8: its keys may be deleted only after its deadline");
     ask_id(1, "CHECK", third);
-    is_string(got(1), ":0\r\n", "and its client is told when it asks");
+    is_string(got(1), ":0\r\n", "and CHECK shows it");
 
     begin();
     finds.max_ttl_ms = 5000;
@@ -588,9 +590,9 @@ static void test_smaller_limits(void) {
     ask_id(0, "CHECK", id);
     is_string(got(0), ":9898\r\n", "but it is held");
     pass_ms(LEFT_MS);
-    ok(has(0, "lost") && has(0, "closed"), "until its deadline, and its loss is told");
+    ok(has(0, "lost") && has(0, "closed"), "until its deadline, then its client gets lost");
     ok(count_commands(COMMAND_CONTEND, waiter) == 1 && last_command()->terms.ttl_ms == 5000,
-       "who waits gets the longest ttl that is");
+       "a waiting request gets the longest ttl allowed");
 
     begin();
     finds.max_ttl_ms = 5000;
@@ -604,7 +606,7 @@ static void test_smaller_limits(void) {
     is_string(got(0), ":1\r\n", "it may be released before");
 }
 
-/* --- what was handed over --- */
+/* --- hand-offs --- */
 
 static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     static uint8_t last;
@@ -618,7 +620,7 @@ static void hand_overs_begin(void) {
     harness.front.registry.has_ledger = true;
 }
 
-/* Session 0 had it, 1 has it from the line, 2 waits for it; the ids of the latter. */
+/* Session 0 had the lease, 1 was granted it from the queue, 2 waits for it; their ids. */
 static void contended(const char *second, const char *third, uint64_t ret[2]) {
     begin();
     hand_overs_begin();
@@ -634,7 +636,7 @@ static void contended(const char *second, const char *third, uint64_t ret[2]) {
 }
 
 /* The random part that was looked for last. */
-static bool looked_for(uint64_t request, const char secret[SECRET_BYTES]) {
+static bool searched_for(uint64_t request, const char secret[SECRET_BYTES]) {
     const struct command *command = last_command();
     return command && command->kind == COMMAND_RESUME && command->request == request &&
            memcmp(command->secret, secret, SECRET_BYTES) == 0;
@@ -647,21 +649,21 @@ static void test_handed_over(void) {
 
     contended("ACQUIRE web WAIT -1 ASYNC", "ACQUIRE web WAIT -1 ASYNC", ids);
     ask_id(1, "RELEASE", ids[0]);
-    ok(has(2, "granted"), "a lease is handed over");
+    ok(has(2, "granted"), "a lease is handed off");
     flush(1);
     flush(2);
     replace();
     ok(last_command()->kind == COMMAND_RESUME && last_command()->request == ids[1] &&
-           !looked_for(ids[1], node_state),
-       "the next process looks for what its holder was told");
+           !searched_for(ids[1], node_state),
+       "the next process searches for the holder's random part");
     report(ids[1], REPORT_FAILED);
-    ok(looked_for(ids[1], node_state), "then for what stands in the keys since the acquisition");
+    ok(searched_for(ids[1], node_state), "then for the part in the keys since the acquisition");
     report(ids[1], REPORT_GRANTED);
     ok(last_command()->kind == COMMAND_REFRESH && last_command()->request == ids[1],
-       "and the keys are to have what the holder was told");
+       "and the keys get the holder's part");
     clear();
     serve();
-    ok(!has(2, "lost"), "who hears nothing of it");
+    ok(!has(2, "lost"), "the holder gets no output");
 
     contended("ACQUIRE web WAIT -1 ASYNC", "ACQUIRE web WAIT -1 ASYNC", ids);
     ask_id(1, "RELEASE", ids[0]);
@@ -674,7 +676,7 @@ static void test_handed_over(void) {
     ok(has(2, "lost"), "if neither is found it is lost");
     uint64_t next = wait_for(3, "ACQUIRE web WAIT -1 ASYNC");
     is_int(count_commands(COMMAND_CONTEND, next), 0,
-           "but both together may stand: nobody contends before its deadline");
+           "but both together may have a majority: no request contends before its deadline");
     pass_ms(LEFT_MS);
     is_int(count_commands(COMMAND_CONTEND, next), 1, "then the next one does");
 }
@@ -687,7 +689,7 @@ static void test_two_holders(void) {
     flush(2);
     replace();
     ok(count_commands(COMMAND_RESUME, ids[0]) == count_commands(COMMAND_FORGET, ids[0]),
-       "who was about to hear that it has let go has the lease no more");
+       "a session whose release is unanswered holds the lease no more");
     is_int(count_commands(COMMAND_RESUME, ids[1]), 1, "the other one has it");
     clear();
     ask_id(1, "RELEASE", ids[0]);
@@ -708,14 +710,14 @@ static void test_two_holders_again(void) {
     replace();
     replace();
     is_int(count_commands(COMMAND_RESUME, ids[0]), 0, "and the one after it does not look for it either");
-    is_int(count_commands(COMMAND_RESUME, ids[1]), 1, "but for that of who has it");
+    is_int(count_commands(COMMAND_RESUME, ids[1]), 1, "only that of its holder");
     clear();
     ask_id(1, "RELEASE", ids[0]);
     is_string(got(1), ":1\r\n", "the former holder's RELEASE is answered");
     is_int(count_commands(COMMAND_RELEASE, ids[0]), 0, "and deletes nothing");
 }
 
-/* And the next holder is not here again: nobody knows what it has heard. */
+/* The next holder's session is not restored: its knowledge is unknown. */
 static void test_forsaken_holder(void) {
     uint64_t ids[2];
 
@@ -728,9 +730,10 @@ static void test_forsaken_holder(void) {
     ask_id(1, "RELEASE", ids[0]);
     is_string(got(1), ":1\r\n", "the former holder's RELEASE is answered");
     serve();
-    is_int(count_commands(COMMAND_RELEASE, ids[0]), 0, "and deletes nothing that the other may believe in");
+    is_int(count_commands(COMMAND_RELEASE, ids[0]), 0,
+           "and no key is deleted that the other may consider its own");
     uint64_t next = wait_for(3, "ACQUIRE web WAIT -1 ASYNC");
-    is_int(count_commands(COMMAND_CONTEND, next), 0, "nobody contends before its deadline");
+    is_int(count_commands(COMMAND_CONTEND, next), 0, "no request contends before its deadline");
     pass_ms(LEFT_MS);
     is_int(count_commands(COMMAND_CONTEND, next), 1, "then the next one does");
 }
@@ -741,7 +744,7 @@ static void test_other_data(void) {
     contended("ACQUIRE web WAIT -1 ASYNC DATA one", "ACQUIRE web WAIT -1 ASYNC DATA two", ids);
     ask_id(1, "RELEASE", ids[0]);
     ok(!has(2, "granted") && count_commands(COMMAND_RELEASE, ids[0]) == 1,
-       "with a ledger, nothing is handed over to other data: it could not be found again");
+       "with a ledger, no hand-off to a request with other data: its lease could not be found");
     harness.front.registry.has_ledger = false;
     contended("ACQUIRE web WAIT -1 ASYNC DATA one", "ACQUIRE web WAIT -1 ASYNC DATA two", ids);
     harness.front.registry.has_ledger = false;
