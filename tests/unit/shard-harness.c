@@ -40,7 +40,7 @@ static void on_send(void *userdata, const struct send *send) {
 
 static void on_report(void *userdata, const struct report *report) {
     (void) userdata;
-    harness.strangers += report->kind == REPORT_FOREIGN;
+    harness.foreign += report->kind == REPORT_FOREIGN;
     if (report->kind == REPORT_NODE) {
         harness.node_states[report->node] = report->node_state;
         (void) snprintf(harness.reasons[report->node], sizeof(harness.reasons[0]), "%.*s",
@@ -59,7 +59,7 @@ static void on_probe(void *userdata, unsigned node, const struct inquiry *inquir
     harness.leaves[node] = inquiry->leave;
     harness.mark_max_ttl_ms[node] = inquiry->max_ttl_ms;
     if (harness.shard.nodes[node].trust == NODE_TRUSTED)
-        return; /* as from time to time: pass_ms() answers */
+        return; /* probed from time to time: pass_ms() answers */
     harness.probes[node]++;
     harness.marks[node] = inquiry->mark;
     harness.disowned[node] = inquiry->disown;
@@ -141,7 +141,7 @@ void command(enum command_kind kind, uint64_t request) {
     shard_command(&harness.shard, &command, harness.now_ns);
 }
 
-/* Asks for the name "x" with a ttl of 10 s and a node time-out of 100 ms. */
+/* Requests the name "x", with a ttl of 10 s and a node time-out of 100 ms. */
 void contend_with(uint64_t request, bool persist, uint32_t heartbeat_ms, uint32_t max_hold_ms) {
     const struct command command = {
         .kind = COMMAND_CONTEND,
@@ -192,7 +192,7 @@ void pass_ms(int64_t ms) {
     harness.now_ns = until_ns;
 }
 
-/* Lets time pass until the first extension is asked for. */
+/* Time passes until the first extension is sent. */
 struct sent pass_to_extension(void) {
     while (!last_sent(OPERATION_EXTEND))
         pass_ms(1);

@@ -1,4 +1,4 @@
-/* A shard in a test: given time, given votes, and notes of what it asks for and tells. */
+/* A shard in a test, with given time and votes. Records its requests and reports. */
 #pragma once
 
 #include "core/shard.h"
@@ -19,7 +19,7 @@ struct sent {
     uint8_t former[SECRET_BYTES];
 };
 
-/* One shard, what it asked for, and the time. */
+/* One shard, its requests and reports, and the time. */
 struct shard_harness {
     struct shard shard;
     struct sent sends[SENDS_MAX];
@@ -27,13 +27,13 @@ struct shard_harness {
     struct report reports[REPORTS_MAX];
     char texts[REPORTS_MAX][512];
     unsigned n_reports;
-    unsigned strangers; /* reports of others' values under held keys, which are counted alone */
-    enum node_state node_states[NODES_MAX]; /* as told last, with the reason */
+    unsigned foreign;                       /* REPORT_FOREIGN, which is only counted */
+    enum node_state node_states[NODES_MAX]; /* as reported last, with the reason */
     char reasons[NODES_MAX][NODE_TROUBLE_BYTES];
     unsigned cuts;
-    uint64_t listens;                                 /* the request that does */
+    uint64_t listens;                                 /* the subscribed request */
     unsigned probes[NODES_MAX], blessings[NODES_MAX]; /* asked for */
-    uint32_t marks[NODES_MAX];                        /* with this one, the last time */
+    uint32_t marks[NODES_MAX];                        /* of the last probe */
     bool leaves[NODES_MAX], disowned[NODES_MAX];
     uint32_t mark_max_ttl_ms[NODES_MAX]; /* what the mark tells */
     int64_t withdrawn_us[NODES_MAX];
@@ -49,7 +49,7 @@ struct shard_harness {
 
 extern struct shard_harness harness;
 
-/* What nodes say of themselves; none of these tells its clock. */
+/* Answers to probes, without the node's clock. */
 extern const struct probe new_node, marked_node, blessed_node, shortly_blessed_node;
 
 void node_joins(unsigned node);
@@ -59,7 +59,7 @@ void contend_with(uint64_t request, bool persist, uint32_t heartbeat_ms, uint32_
 void contend(uint64_t request, bool persist);
 void vote_with(unsigned node, uint64_t ticket, const struct vote *vote);
 void vote(unsigned node, const struct sent *sent, enum vote_kind kind);
-void trusted_nodes_answer(void); /* to probes that are under way */
+void trusted_nodes_answer(void); /* to outstanding probes */
 void pass_ms(int64_t ms);
 struct sent pass_to_extension(void);
 const struct sent *last_sent(enum operation operation);

@@ -162,7 +162,7 @@ static void test_held(void) {
     vote(0, &extension, VOTE_YES);
     meet(2, &extension, HEX REST);
     is_int(count_sent(OPERATION_RELEASE), 1, "an orphan that an extension meets is deleted, too");
-    is_int(harness.strangers, 0, "and not reported as foreign");
+    is_int(harness.foreign, 0, "and not reported as foreign");
     vote(1, &extension, VOTE_YES);
 
     shard_harness_begin(3);
@@ -171,14 +171,14 @@ static void test_held(void) {
     extension = pass_to_extension();
     vote(0, &extension, VOTE_YES);
     meet(2, &extension, "");
-    is_int(harness.strangers, 0, "a foreign key without its value is likely an orphan, for a while");
+    is_int(harness.foreign, 0, "a foreign key without its value is likely an orphan, for a while");
     shard_harness_begin(3);
     succeed(0);
     hold(1);
     extension = pass_to_extension();
     vote(0, &extension, VOTE_YES);
     meet(2, &extension, "somebody");
-    is_int(harness.strangers, 1, "another's is reported");
+    is_int(harness.foreign, 1, "another's is reported");
 }
 
 int main(void) {
