@@ -26,7 +26,7 @@ if floor then
   if kept.err and not string.find(kept.err, 'WRONGTYPE', 1, true) then return kept end
 end
 local locks, more, each = #KEYS - n, 6 + n - step, step == 1 and n or 1
-local skew, put, used, odd, refused, token, far, stands = tonumber(ARGV[3]), {}, 0
+local skew, put, used, odd, refused, token, far, stored = tonumber(ARGV[3]), {}, 0
 for i = 1, n do
   local key = KEYS[locks + i]
   local answer = pcall('SET', key, ARGV[5 + i], 'NX', 'PX', ARGV[more + i * step])
@@ -39,7 +39,7 @@ for i = 1, n do
     local text, block = ARGV[more + each + i * step], ARGV[more + 2 * each + i * step]
     local fence, largest = kept[1 + i], floor
     if not token or step == 1 then
-      token, stands = tonumber(text), block and block .. ' ' .. text or text
+      token, stored = tonumber(text), block and block .. ' ' .. text or text
       far = tonumber(block or text) - now > skew or now - token > skew
     end
     if not fence then
@@ -55,7 +55,7 @@ for i = 1, n do
     elseif far then
       answer = {-1, largest}
     else
-      put[used + 1], put[used + 2] = key, stands
+      put[used + 1], put[used + 2] = key, stored
       used = used + 2
       answer = nil
     end

@@ -72,10 +72,10 @@ end
 local names = {'=' .. theirs, '=' .. ARGV[8]}
 for i = 13, #ARGV, 3 do names[#names + 1] = ARGV[i] end
 local notes = call('HMGET', KEYS[3], unpack(names))
-local told = exchange(KEYS[3], ':settings', ARGV[12], 180000000, 60000000)
+local differing = exchange(KEYS[3], ':settings', ARGV[12], 180000000, 60000000)
 if not notes[2] then pcall('HSET', KEYS[3], names[2], ARGV[9]) end
 local out = {blessed and 1 or 0, now, mark, longest, theirs ~= '' and {theirs, notes[1] or ''} or '',
-  unrested and 1 or 0, told or ''}
+  unrested and 1 or 0, differing or ''}
 -- A line for each address: the time, whether the node there is known to be of the fleet or noted by the
 -- first agent, and the address. An agent that reaches a node there renews the line every minute.
 for i = 3, #names do

@@ -5,7 +5,7 @@
 -- each subscriber; 2 if the user may not publish.
 -- MGET reads several keys at a lower cost. GET reads a single key, and each key for a user without MGET.
 local call, pcall = redis.call, redis.pcall
-local n, out, prefix, gone, told = #KEYS, {}, ARGV[#ARGV], 0, false
+local n, out, prefix, gone, published = #KEYS, {}, ARGV[#ARGV], 0, false
 local others = #ARGV > n + 1
 local held = n > 1 and pcall('MGET', unpack(KEYS))
 for i = 1, n do
@@ -22,11 +22,11 @@ if gone == n then call('DEL', unpack(KEYS)) end
 for i = 1, n do
   if out[i] == 1 then
     if gone < n then call('DEL', KEYS[i]) end
-    local heard = prefix ~= '' and pcall('PUBLISH', prefix .. KEYS[i], '') or 0
-    if heard ~= 0 then
-      out[i] = type(heard) == 'number' and 1 + heard or 2
-      told = true
+    local subscribers = prefix ~= '' and pcall('PUBLISH', prefix .. KEYS[i], '') or 0
+    if subscribers ~= 0 then
+      out[i] = type(subscribers) == 'number' and 1 + subscribers or 2
+      published = true
     end
   end
 end
-return (told or gone < n) and out or {}
+return (published or gone < n) and out or {}
