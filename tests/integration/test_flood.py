@@ -83,6 +83,44 @@ def test_answers():
         beside.kill()
 
 
+def test_state_slow():
+    """A node that answers steadily, each request later than NODE_SLOW_MS. The delay grows while it answers:
+    after a second of silence the node would count as silent, not as slow."""
+    far = lab.Proxy(lab.Node("c"))
+    beside = lab.Agent(lab.nodes(2) + [far])
+    beside.wait_voting(3)
+    client = beside.client(3)
+    held = client.acquire("held beside a slow node", "TTL", 2000)
+    number = 0
+
+    def shown(expected):
+        nonlocal number
+        number += 1
+        grant = client.acquire("steady-%d" % number, "WAIT", 0)
+        assert isinstance(grant, dict), grant
+        client.call("RELEASE", grant["id"])
+        state = beside.node_states()["c"]
+        return state if expected in state["reason"] and (expected or not state["reason"]) else None
+
+    for far.delay in (0.3, 0.5):
+        until = lab.now() + 1.5
+        while lab.now() < until:
+            shown("slow")
+    far.delay = 0.7
+    state = lab.wait_for(lambda: shown("slow: a request has waited"), what="the state slow")
+    equal(state["state"], "voting", "a slow node votes: NODES shows '%s'" % state["reason"])
+    ok("slow: a request has waited" in lab.redlock_run(beside, "nodes")[1], "redlock nodes shows the same")
+    ok("slow" in beside.log_text(), "and the log")
+    begun = lab.now()
+    shown("")
+    ok(lab.now() - begun < 0.25 * lab.SCALE, "new leases do without the node")
+    far.delay = 0
+    lab.wait_for(lambda: shown(""), what="the end of the slowness")
+    ok(client.call("CHECK", held["id"]) > 0 and client.pushes == [], "a lease of 2 s was never at risk")
+    client.close()
+    beside.kill()
+
+
 def test_slow_node():
     """It answers all the time, but what it is asked for comes faster."""
     far = lab.Proxy(lab.Node("c"))
@@ -127,4 +165,5 @@ def test_memory():
     ok(True, "what a thousand half requests took is given back when they are gone")
 
 
-main(test_memory, test_pipelined, test_connections, test_answers, test_slow_node)
+main(test_memory, test_pipelined, test_connections, test_answers, test_slow_node,
+     test_state_slow)

@@ -513,7 +513,7 @@ static void begin(void) {
     sim_durable = chance(30);
     sim_tokens_grow = !with_steps || !with_losses; /* both together are too much */
     sim_tokens_agree = !with_far_clocks && !with_steps;
-    sim_fence_skew_ms = with_far_clocks ? 20000 : 2000;
+    sim_fence_skew_ms = with_far_clocks ? 60000 : 2000;
     sim_turn_us = turns_us[pick(0, 3)];
     events_reset();
     pubsub_reset();
@@ -576,7 +576,7 @@ static void run(void) {
 
     begin();
     /* Where sets differ: long enough for new nodes to be blessed. */
-    int64_t faults_until_ns = (sim_sets_differ ? pick(14, 24) : pick(2, 15)) * NS_PER_S;
+    int64_t faults_until_ns = (sim_sets_differ || with_far_clocks ? pick(14, 24) : pick(2, 15)) * NS_PER_S;
     while (!sim_violated && events_take(&event)) {
         assert(event.at_ns >= sim_now_ns);
         sim_now_ns = event.at_ns;
