@@ -244,7 +244,8 @@ UNLIKE = {
     "quarantine": ('quarantine = "no"', "quarantine = yes at", "quarantine = no at", True),
     "fencing": ('fencing = "no"', "fencing = yes at", "fencing = no at", True),
     "fence_skew": ('fence_skew = "30s"', "fence_skew = 60s at", "fence_skew = 30s at", True),
-    "fence_retention": ('fence_retention = "2h"', "fence_retention = 1h at", "fence_retention = 2h at", True),
+    "fence_retention": ('fence_retention = "2h"', "fence_retention = 1h at", "fence_retention = 2h at",
+                        True),
     "key_format": ('key_format = "x:{name}"', "key_format = {name} at", "key_format = x:{name} at", False),
     "node": ("", "nodes = a,b,c at", "nodes = a,b,d at", True),
 }
@@ -258,7 +259,8 @@ def options_of_the_page():
 
 
 def shows(agent, text):
-    lab.wait_for(lambda: any(text in state["differs"] for state in agent.node_states().values()), what=text)
+    lab.wait_for(lambda: any(text in state["differs"] for state in agent.node_states().values()),
+                 what=text)
     lab.wait_for(lambda: text in agent.log_text(), what="%s in the log" % text)
     return text in lab.redlock_run(agent, "nodes")[1]
 

@@ -30,8 +30,8 @@ NO_TURNS = ("agent/local/handoff.c",
 
 # What is broken; where; the text there; what stands instead; and so on for further edits. (A token that is
 # raised where the lock is not ours is beyond 80,000 schedules: that is a row of tests/model. So are epochs
-# that become shorter, what others tell of longer leases, readings that are too old, and nodes of other fleets
-# that forget: tests/unit/test-quarantine.c has them.)
+# that become shorter, what others tell of longer leases, readings that are too old, and nodes of other
+# fleets that forget: tests/unit/test-quarantine.c has them.)
 MUTATIONS = [
     ("no quorum: half of the nodes is enough", "agent/core/quorum.h", "nodes / 2 + 1", "(nodes + 1) / 2"),
     ("no allowance for drifting clocks", "agent/core/validity.h",
