@@ -275,7 +275,7 @@ def let_agents_talk(agent, node):
 
 
 def test_unlike_settings():
-    """Two agents differ in one option: both show it, and nobody gets what a client of the other one holds."""
+    """Two agents differ in one option: both show it, and neither grants what the other's client holds."""
     equal(set(UNLIKE), options_of_the_page(), "the page names these options")
     nodes = lab.nodes(3)
     first = fleet(nodes, LONG)
