@@ -14,7 +14,7 @@ from tap import equal, main, ok  # noqa: E402
 BUILD = sys.argv[1]
 WANTED = ["redlockd", "redlock", "libredlock.a", "libredlock.so", "libredlock.so.0", "redlock.h",
           "libredlock.pc",
-          "doc/redlockd/redlockd.conf", "doc/redlockd/CHANGELOG.md",
+          "doc/redlockd/redlockd.conf", "doc/redlockd/releases.md",
           "sysusers.d/redlockd.conf", "bash-completion/completions/redlock",
           "redlockd.service", "redlockd.socket", "redlock-leader@.service"]
 directory = tempfile.mkdtemp(prefix="redlock-install-")
