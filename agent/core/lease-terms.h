@@ -16,10 +16,11 @@ struct lease_terms {
     uint8_t fencing; /* truth: the grant gets a token. A byte, as a ledger may have any value here */
 };
 
-/* True if the keeper treats a lease of the one as a lease of the other: then it may be handed off. A lease
- * with a cooldown never is. */
+/* True if the keeper treats a lease of the one as a lease of the other: then the one's lease may be handed
+ * off to the other. A request for a cooldown gets no hand-off; and a lease with one is never handed off,
+ * since its tenure has no secret (local/registry.c). */
 static inline bool lease_terms_match(const struct lease_terms *one, const struct lease_terms *other) {
     return one->ttl_ms == other->ttl_ms && one->node_timeout_ms == other->node_timeout_ms &&
            one->heartbeat_ms == other->heartbeat_ms && one->max_hold_ms == other->max_hold_ms &&
-           one->fencing == other->fencing && one->cooldown_ms == 0 && other->cooldown_ms == 0;
+           one->fencing == other->fencing && other->cooldown_ms == 0;
 }
