@@ -265,11 +265,11 @@ static void node_found_blessed(struct node *node, const struct probe *probe, con
 
 static void node_note_quarantine(struct node *node, const struct probe *probe) {
     static const char quarantined[] =
-        "is new, has restarted or lost its data: it votes when all leases that "
-        "it may have forgotten have ended",
+        "no epoch key (a new, restarted or flushed node): votes when all leases "
+        "that the node may have forgotten have ended",
                       unrested[] =
-                          "has not rested: only agents with quarantine = no count it. It votes when "
-                          "all leases that it may have forgotten have ended";
+                          "blessed by an agent with quarantine = no: votes here when all leases that "
+                          "the node may have forgotten have ended";
 
     if (probe->rival)
         node_note_trouble(node, probe->others, probe->others_length);

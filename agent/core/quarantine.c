@@ -163,10 +163,11 @@ bool quarantine_explain(const struct shard *shard, unsigned index, instant_ns no
         return true;
     }
     if (node->foreign) {
-        (void) snprintf(text, QUARANTINE_TEXT_BYTES,
-                        "voted for agents with other nodes, and has lost its data since: when these agents "
-                        "have ended, 'redlock nodes --bless %s'",
-                        shard->config.node_names[index]);
+        (void) snprintf(
+            text, QUARANTINE_TEXT_BYTES,
+            "voted for another fleet, and has lost its data since: when the agents of that fleet "
+            "have ended, run 'redlock nodes --bless %s'",
+            shard->config.node_names[index]);
         return true;
     }
     uint32_t covered_ms;
@@ -178,7 +179,7 @@ bool quarantine_explain(const struct shard *shard, unsigned index, instant_ns no
         return false;
     (void) snprintf(
         text, QUARANTINE_TEXT_BYTES,
-        "is new, has restarted or lost its data; before it votes, %u other nodes have to tell the "
+        "no epoch key (a new, restarted or flushed node): before it votes, %u other nodes must report the "
         "longest max_ttl of all agents, and fewer can be asked",
         others_needed(shard));
     return true;

@@ -99,5 +99,9 @@ int cli_release(const struct cli *cli, int argc, char **argv) {
     redlock_close(release.list.connection);
     if (status != STATUS_DONE)
         return status;
-    return release.pid == 0 ? STATUS_HELD : end_holder(release.pid);
+    if (release.pid == 0) {
+        cli_complain("no process of this host holds that lease: nothing was released");
+        return STATUS_HELD;
+    }
+    return end_holder(release.pid);
 }

@@ -95,7 +95,7 @@ static void test_unreachable(void) {
             probed(0, marked_node);
     }
     is_int(harness.blessings[0], 0, "rule 10: a node that can't be asked may know of longer leases");
-    ok(strstr(harness.reasons[0], "2 other nodes have to tell the longest max_ttl") != NULL,
+    ok(strstr(harness.reasons[0], "2 other nodes must report the longest max_ttl") != NULL,
        "people are told");
     node_trust_bless(&harness.shard, 0, harness.now_ns);
     is_int(harness.blessings[0], 1, "an operator may know better");
@@ -219,7 +219,7 @@ static void test_marks_read_late(void) {
     pass_with_marks(14);
     is_int(harness.blessings[0], 0,
            "rule 10: a mark that was read before all agents have noticed the loss is not enough");
-    ok(strstr(harness.reasons[0], "2 other nodes have to tell") != NULL, "people are told");
+    ok(strstr(harness.reasons[0], "2 other nodes must report") != NULL, "people are told");
     node_trust_ready(&harness.shard, 2, harness.now_ns);
     probed(2, mark_of(SECOND_MS));
     pass_with_marks(2);

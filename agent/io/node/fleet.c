@@ -93,12 +93,12 @@ void fleet_init(struct fleet *fleet, const struct config *config, unsigned node)
 }
 
 void fleet_explain(const struct fleet *fleet, const char *others, bool blessed, char *buffer, size_t size) {
-    (void) snprintf(
-        buffer, size,
-        "%s it is %.100s, for this one %.100s. Another fleet needs another db; when the other agents "
-        "have ended: 'redlock nodes --bless'",
-        blessed ? "votes for other agents, for which" : "other agents want it, for which",
-        others[0] != '\0' ? others : "of other nodes", fleet->text);
+    (void) snprintf(buffer, size,
+                    "%s: the node is %.100s there, %.100s here. Another fleet needs another db; when the "
+                    "agents of the other "
+                    "fleet have ended, run 'redlock nodes --bless'",
+                    blessed ? "votes for another fleet" : "another fleet waits for the node",
+                    others[0] != '\0' ? others : "of other nodes", fleet->text);
 }
 
 /* The value of "name=value" among words. Agents before version 0.2.0 do not note theirs. */
