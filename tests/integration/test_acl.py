@@ -88,7 +88,7 @@ def test_all_operations():
     nodes[2].call("FLUSHALL")
     lab.wait_for(lambda: agent.status()["voting"] < 3 or client.acquire("flushed") is None,
                  what="the loss to be seen")
-    agent.wait_node("c", "quarantined", "lost its data")
+    agent.wait_node("c", "quarantined", "no epoch key")
     ok(True, "a flushed node is quarantined")
     equal(client.call("BLESS", "c"), "OK", "until an operator blesses it")
     agent.wait_voting(3)

@@ -108,7 +108,7 @@ def logged(agent, text):
 
 def rests(agent, each, why):
     """It has restarted; it rests. An heir is quarantined too, until its blessing is renewed."""
-    agent.wait_node(each.name, "quarantined", "is new")
+    agent.wait_node(each.name, "quarantined", "no epoch key")
     epoch = each.call("GET", "redlockd:epoch")
     ok(epoch is None or epoch.split()[0] not in each.call("INFO", "server"), why)
 
