@@ -218,7 +218,8 @@ MUTATIONS = [
      *NO_TURNS),
     ("who is handed a lease gets a deadline of its own", "agent/local/handoff.c",
      "next->deadline_ns = holder->deadline_ns;",
-     "next->deadline_ns = next->max_hold_ms > 0 ? holder->deadline_ns : now_ns + next->ttl_ms * NS_PER_MS;"),
+     "next->deadline_ns = next->terms.max_hold_ms > 0 ? holder->deadline_ns\n"
+     "                                                : now_ns + next->terms.ttl_ms * NS_PER_MS;"),
     ("a lease at risk is handed over", "agent/local/handoff.c", "holder->risk != 0 || ", ""),
     ("a lost lease is handed over", "agent/local/registry.c",
      "now_ns);\n        wait_queue_leave(registry, request);\n        break;\n    case REPORT_RELEASED:",
