@@ -207,7 +207,7 @@ struct inquiry {
 struct probe {
     bool blessed;
     bool rested;   /* blessed: after a quarantine, or on an operator's word */
-    bool foreign;  /* blessed: by an agent with another set of nodes */
+    bool foreign;  /* the epoch, whichever process it names, is of another set of nodes */
     bool heir;     /* not blessed, but its former process was, whose data are all here, and whose clock the
                     * shard knows */
     bool marked;   /* not blessed for us: nothing was lost since the mark was left */

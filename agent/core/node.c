@@ -185,6 +185,8 @@ static void node_note_reading(struct node *node, const struct probe *probe, inst
         node_note_epoch(node, probe, now_ns);
         return;
     }
+    if (probe->foreign) /* the epoch of a former process, or an unrested one */
+        node->foreign = true;
     if (probe->rival)
         node->rival_ns = now_ns;
     node->reading = probe->marked && !probe->rival && !probe->brief ? NODE_READ_MARK : NODE_READ_NOTHING;

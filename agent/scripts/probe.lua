@@ -8,10 +8,11 @@
 -- has lost nothing since it was left, and nobody has blessed the node. (It names the process, so that one
 -- that returns with old data proves nothing.) An epoch of the caller's fleet with the given floor is
 -- withdrawn first. If the epoch names the former process, the answer is {0, TIME, 2, ...}. Then follow:
--- another fleet's text for this node, if the epoch (whichever process it names) or another mark is of one;
--- whether the node was blessed unrested; settings of another agent that differ; and for each node 1 if other
--- agents reach it at another address, and none at this one. The first agent that waits for a fleet to begin
--- notes the addresses of the nodes, and then each agent that knows a node to be of the fleet.
+-- another fleet's text for this node, if the epoch (whichever process it names) or another mark is of one,
+-- and 1 if the epoch is; whether the node was blessed unrested; settings of another agent that differ; and
+-- for each node 1 if other agents reach it at another address, and none at this one. The first agent that
+-- waits for a fleet to begin notes the addresses of the nodes, and then each agent that knows a node to be
+-- of the fleet.
 local call, pcall = redis.call, redis.pcall
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -43,6 +44,7 @@ end
 
 local blessed = process == run_id
 local theirs, mark = fleet and fleet ~= ARGV[8] and fleet or '', 0
+local foreign = theirs ~= '' and 1 or 0
 if theirs == '' and (blessed and floor == ARGV[5] or process and not blessed and ARGV[7] == '1') then
   call('DEL', KEYS[1])
   blessed, process = false, nil
@@ -74,8 +76,8 @@ for i = 13, #ARGV, 3 do names[#names + 1] = ARGV[i] end
 local notes = call('HMGET', KEYS[3], unpack(names))
 local differing = exchange(KEYS[3], ':settings', ARGV[12], 180000000, 60000000)
 if not notes[2] then pcall('HSET', KEYS[3], names[2], ARGV[9]) end
-local out = {blessed and 1 or 0, now, mark, longest, theirs ~= '' and {theirs, notes[1] or ''} or '',
-  unrested and 1 or 0, differing or ''}
+local other_fleet = theirs ~= '' and {theirs, notes[1] or '', foreign} or ''
+local out = {blessed and 1 or 0, now, mark, longest, other_fleet, unrested and 1 or 0, differing or ''}
 -- A line for each address: the time, whether the node there is known to be of the fleet or noted by the
 -- first agent, and the address. An agent that reaches a node there renews the line every minute.
 for i = 3, #names do

@@ -522,6 +522,9 @@ static void compare_knowledge(const redisReply *reply, const struct event *probe
         fail("a probe's answer is something else");
     if ((reply->element[4]->type == REDIS_REPLY_ARRAY) != (answer->foreign || answer->rival))
         fail("others or none");
+    if (reply->element[4]->type == REDIS_REPLY_ARRAY &&
+        (reply->element[4]->element[2]->integer == 1) != answer->foreign)
+        fail("another fleet's epoch or none");
     if ((reply->element[5]->integer == 1) != answer->unrested)
         fail("rested or not");
     for (unsigned i = 0; i < CONFORMANCE_NODES; i++)

@@ -193,7 +193,7 @@ static void examine(struct sim_node *node, struct event *probe) {
     if (blessed && !answer->unrested) {
         tell_epoch(node, probe);
     } else {
-        answer->rival = foreign;
+        answer->rival = answer->foreign = foreign;
         answer->others = "others";
         answer->heir = is_heir(node, probe);
         if (!answer->heir)

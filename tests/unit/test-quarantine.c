@@ -506,6 +506,27 @@ static void test_foreign_forgets(void) {
     is_int(shard_askable(&harness.shard), 7, "then all vote");
 }
 
+/* This agent starts after the node of another fleet has restarted with its data: the epoch names a process
+ * that is gone, and the fleet. */
+static void test_foreign_restarted(void) {
+    struct probe stale = marked_node;
+
+    stale.rival = stale.foreign = true;
+    stale.others = "others";
+    shard_harness_begin(3);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "gone", harness.now_ns);
+    node_trust_ready(&harness.shard, 2, harness.now_ns);
+    probed(2, stale);
+    is_int(shard_askable(&harness.shard), 0,
+           "rule 10: such an epoch bars the other nodes like one in force");
+    pass_ms(2 * SECOND_MS);
+    probed(2, marked_node);
+    is_int(shard_askable(&harness.shard), 0, "also when the node loses it");
+    node_trust_bless(&harness.shard, 2, harness.now_ns);
+    probed(2, blessed_node);
+    is_int(shard_askable(&harness.shard), 7, "after an operator's word all vote");
+}
+
 /* Its data is all there, and agents of both fleets are about to renew its blessing: another one is first. */
 static void test_foreign_is_renewed(void) {
     const struct probe heir = {.heir = true};
@@ -596,6 +617,7 @@ int main(void) {
     test_longer_lease_below_proposal();
     test_foreign();
     test_foreign_forgets();
+    test_foreign_restarted();
     test_foreign_is_renewed();
     test_foreign_is_not_read();
     test_rival();

@@ -58,6 +58,7 @@ static void read_knowledge(struct probe *probe, const struct fleet *fleet, const
 
     if (others->type == REDIS_REPLY_ARRAY) {
         probe->rival = !probe->blessed;
+        probe->foreign |= is_integer(others, 2) && others->element[2]->integer == 1;
         fleet_explain(fleet, string_at(others, 1), probe->blessed, notes->others, sizeof(notes->others));
         probe->others = notes->others;
         probe->others_length = strlen(notes->others);
