@@ -237,11 +237,13 @@ def run_legs(legs, given, logbase):
 
     def begin(pool, part, selection, idle):
         logs.append(("gcc", "%s-%s" % (logbase, part)))
-        beside.append(pool.submit(run_meson, "gcc", part, selection, logs[-1][1], progress, idle, given.all))
+        beside.append(pool.submit(run_meson, "gcc", part, selection, logs[-1][1], progress, idle,
+                                  given.all))
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
         if parts:
-            begin(pool, "compute", ["--suite", "compute"] + ([] if given.all else ["--no-suite", "long"]), True)
+            computing = ["--suite", "compute"] + ([] if given.all else ["--no-suite", "long"])
+            begin(pool, "compute", computing, True)
         for leg in legs:
             if not leg.built:
                 continue
