@@ -223,9 +223,9 @@ def check_names(names, legs):
 
 
 def run_legs(legs, given, logbase):
-    """The tests of all legs, one leg after the other. Two parts of gcc's leg run beside them: tests that only
-    compute, on idle cores; and, after its other tests, those that take long. Returns the logs with their
-    legs."""
+    """The tests of all legs, one leg after the other. Two parts of gcc's leg run beside them: tests that
+    only compute, on idle cores; and, after its other tests, those that take long. Returns the logs with
+    their legs."""
     parts = [leg for leg in legs if leg.name == "gcc" and leg.built and not given.names]
     minutes = {leg.name: LEGS[leg.name]["all_minutes" if given.all else "minutes"] for leg in legs}
     logs, beside = [(leg.name, logbase) for leg in legs], []
