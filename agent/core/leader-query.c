@@ -29,6 +29,18 @@ static void fail(struct shard *shard, uint64_t request, enum report_origin origi
                                          .text_length = (uint16_t) length});
 }
 
+static void ask(struct shard *shard, struct leader_query *query, node_set nodes, instant_ns now_ns) {
+    uint32_t slot = shard->leases.capacity + pool_index(&shard->queries, struct leader_query, query);
+
+    send_to_nodes(shard,
+                  &(struct send){.operation = OPERATION_QUERY,
+                                 .nodes = nodes,
+                                 .token = query->fencing,
+                                 .ticket = send_ticket(slot, query->serial),
+                                 .text = query->text},
+                  now_ns);
+}
+
 void leader_query_begin(struct shard *shard, const struct command *command, instant_ns now_ns) {
     static const char full[] = "too many LEADER requests are under way: ask again";
     node_set nodes = shard_askable(shard);
@@ -59,7 +71,7 @@ void leader_query_begin(struct shard *shard, const struct command *command, inst
         leader_query_tick(shard, query);
         return;
     }
-    send_query(shard, query, nodes, now_ns);
+    ask(shard, query, nodes, now_ns);
 }
 
 void leader_query_node_judged(struct shard *shard, struct leader_query *query, instant_ns now_ns) {
@@ -72,7 +84,7 @@ void leader_query_node_judged(struct shard *shard, struct leader_query *query, i
     if (!shard_is_majority(shard, nodes))
         leader_query_tick(shard, query);
     else
-        send_query(shard, query, nodes, now_ns);
+        ask(shard, query, nodes, now_ns);
 }
 
 /* How long a majority has this value: the quorum-th longest time left. -1: no expiry. */

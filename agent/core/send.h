@@ -12,8 +12,12 @@ void send_round(struct shard *shard, struct lease *lease, enum operation operati
 void send_more(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
                instant_ns now_ns);
 
-/* Sends a leader query to these nodes, which can all be asked. */
-void send_query(struct shard *shard, struct leader_query *query, node_set nodes, instant_ns now_ns);
+/* Sends a composed request to its nodes, which can all be asked. */
+void send_to_nodes(struct shard *shard, const struct send *send, instant_ns now_ns);
+
+static inline uint64_t send_ticket(uint32_t slot, uint32_t serial) {
+    return (uint64_t) serial << 32 | slot;
+}
 
 static inline uint32_t send_ticket_slot(uint64_t ticket) {
     return (uint32_t) ticket;
