@@ -12,7 +12,7 @@
 
 #include "cli.h"
 #include "process-tree.h"
-#include "run.h"
+#include "run-options.h"
 
 enum { PASS_MS_MIN = 1, PASS_MS_MAX = 200 }; /* between two passes with SIGKILL */
 
@@ -55,7 +55,8 @@ static void close_inherited(void) {
         (void) closedir(descriptors);
 }
 
-int command_tree_start(struct command_tree *tree, const struct run *run, const struct redlock_lease *lease) {
+int command_tree_start(struct command_tree *tree, const struct run_options *run,
+                       const struct redlock_lease *lease) {
     char *const shell[] = {(char *) "/bin/sh", (char *) "-c", (char *) run->shell_text, NULL};
     sigset_t early;
 

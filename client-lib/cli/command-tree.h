@@ -8,7 +8,7 @@
 
 #include "job.h"
 
-struct run;
+struct run_options;
 
 struct command_tree {
     const char *name; /* of the lease, for messages */
@@ -23,7 +23,8 @@ struct command_tree {
 
 /* Starts the command under this lease. The calling process leaves the command's process group and session,
  * and closes what it has inherited. 0; or the exit status, reported. */
-int command_tree_start(struct command_tree *tree, const struct run *run, const struct redlock_lease *lease);
+int command_tree_start(struct command_tree *tree, const struct run_options *run,
+                       const struct redlock_lease *lease);
 
 /* Passes a signal on to the command's process group. */
 void command_tree_signal(const struct command_tree *tree, int number);

@@ -8,7 +8,7 @@
 
 #include "cli.h"
 #include "linger.h"
-#include "run.h"
+#include "run-options.h"
 #include "waiting.h"
 
 enum {

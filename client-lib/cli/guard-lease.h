@@ -7,11 +7,11 @@
 #include "redlock.h"
 
 struct cli;
-struct run;
+struct run_options;
 
 struct guard_lease {
     const struct cli *cli;
-    const struct run *run;
+    const struct run_options *run;
     struct redlock_options options;
     struct redlock *connection;
     struct redlock_lease *lease; /* asked for or held */

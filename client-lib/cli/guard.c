@@ -21,7 +21,7 @@ enum {
 };
 
 struct guard {
-    const struct run *run;
+    const struct run_options *run;
     int channel, signal_fd;
     struct guard_lease lease;
     struct command_tree tree;
@@ -211,9 +211,9 @@ static int guard_main(struct guard *guard) {
     return run_command(guard);
 }
 
-void guard_run(const struct cli *cli, const struct run *run, int channel) {
+void guard_run(const struct cli *cli, const struct run_options *run, int channel) {
     struct guard guard = {
-        .run = run, .channel = channel, .lease = {.cli = cli, .run = run, .options = run->options}};
+        .run = run, .channel = channel, .lease = {.cli = cli, .run = run, .options = run->request}};
     sigset_t child, all;
 
     (void) prctl(PR_SET_NAME, "redlock-guard");

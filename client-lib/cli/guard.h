@@ -16,8 +16,8 @@
 #pragma once
 
 #include "cli.h"
-#include "run.h"
+#include "run-options.h"
 
 /* Runs the command under the lease; `channel` is a socketpair to the relay. Returns when this process is to
  * end. */
-void guard_run(const struct cli *cli, const struct run *run, int channel);
+void guard_run(const struct cli *cli, const struct run_options *run, int channel);

@@ -7,11 +7,8 @@
 
 #include "redlock.h"
 
-/* The default of --linger: for the relay to end the tree when the guard is killed. */
-enum { RUN_LINGER_MS = 2000 };
-
-struct run {
-    struct redlock_options options;
+struct run_options {
+    struct redlock_options request; /* for the lease */
     const char *name;
     char **command;         /* as for execvp(3) */
     const char *shell_text; /* instead of command, for /bin/sh -c; NULL: none */
@@ -22,3 +19,6 @@ struct run {
     bool leave_rest;        /* release at the command's end, though processes of it run on */
     sigset_t mask;          /* the signals that were blocked when redlock was started */
 };
+
+/* 0; or 1 + the exit status to end with, a mistake reported. */
+int run_options_read(struct run_options *options, int argc, char **argv);

@@ -1,0 +1,99 @@
+#include "run-options.h"
+
+#include <getopt.h>
+#include <string.h>
+
+#include "cli.h"
+#include "options.h"
+
+/* The default of --linger: for the relay to end the tree when the guard is killed. */
+enum { LINGER_MS = 2000 };
+
+static const char usage[] =
+    "redlock run [OPTION]... NAME -- COMMAND [ARGUMENT]...\n"
+    "redlock run [OPTION]... NAME -c 'SHELL TEXT'\n"
+    "Runs COMMAND while holding the lease NAME; waits for it first, as long as it takes.\n"
+    "\n"
+    "  -n, --nonblock, --nb   don't wait: exit with 1 if the name is held\n"
+    "  -w, --wait, --timeout TIME\n"
+    "                         wait no longer: exit with 124\n"
+    "  -E, --conflict-exit-code N\n"
+    "                         exit with N instead of 1 and 124\n"
+    "  -t, --ttl TIME         the lease's ttl instead of the agent's default\n"
+    "      --grace TIME       when the lease can't be kept: SIGTERM this long before it ends (a quarter of\n"
+    "                         the ttl, at most 5s; at most half of it), SIGKILL just before it ends\n"
+    "      --data TEXT        publish TEXT with the lease ('redlock leader' shows it)\n"
+    "      --max-hold TIME    hold no longer than this\n"
+    "      --linger TIME      when redlock's own guard process is killed, keep the lease for so long, so "
+    "that\n"
+    "                         COMMAND is killed meanwhile (2s)\n"
+    "      --min-hold TIME    keep the lease from others for so long after its acquisition, even if "
+    "COMMAND\n"
+    "                         ends earlier: at most once an interval (up to the agent's max_ttl)\n"
+    "  -o, --close            release when COMMAND ends, even if processes of it run on\n"
+    "  -q, --quiet            no messages: the exit status alone\n"
+    "      --verbose          print how long the acquisition took\n"
+    "  -x, -e, --exclusive    no effect: for compatibility with flock(1)\n"
+    "  -c, --command TEXT     run TEXT with /bin/sh -c\n"
+    "  -h, --help\n"
+    "\n"
+    "TIME is a number of seconds, or has a unit: .5, 500ms, 10s, 2m, 1h. COMMAND finds REDLOCK_NAME,\n"
+    "REDLOCK_ID and REDLOCK_FENCE in its environment. The lease is released when COMMAND and all that it "
+    "has\n"
+    "started have ended. Exit status: COMMAND's own, or as 'redlock --help' says; 125 if the lease was "
+    "lost.\n";
+
+int run_options_read(struct run_options *options, int argc, char **argv) {
+    int64_t linger_ms = -1;
+    bool verbose = false;
+
+    *options = (struct run_options){
+        .request = {.size = sizeof(options->request), .wait_ms = -1, .linger_ms = LINGER_MS},
+        .conflict_status = -1,
+        .grace_ms = -1,
+    };
+    const struct options_row rows[] = {
+        {"nonblock", 'n', OPTIONS_ZERO, &options->request.wait_ms},
+        {"nb", 0, OPTIONS_ZERO, &options->request.wait_ms},
+        {"wait", 'w', OPTIONS_DURATION, &options->request.wait_ms},
+        {"timeout", 0, OPTIONS_DURATION, &options->request.wait_ms},
+        {"conflict-exit-code", 'E', OPTIONS_STATUS, &options->conflict_status},
+        {"ttl", 't', OPTIONS_DURATION, &options->request.ttl_ms},
+        {"grace", 0, OPTIONS_DURATION, &options->grace_ms},
+        {"data", 0, OPTIONS_TEXT, &options->request.data},
+        {"max-hold", 0, OPTIONS_DURATION, &options->request.max_hold_ms},
+        {"min-hold", 0, OPTIONS_DURATION, &options->request.cooldown_ms},
+        {"linger", 0, OPTIONS_DURATION, &linger_ms},
+        {"command", 'c', OPTIONS_TEXT, &options->shell_text},
+        {"close", 'o', OPTIONS_FLAG, &options->leave_rest},
+        {"exclusive", 'x', OPTIONS_FLAG, NULL},
+        {"exclusive", 'e', OPTIONS_FLAG, NULL},
+        {"quiet", 'q', OPTIONS_FLAG, &options->quiet},
+        {"verbose", 0, OPTIONS_FLAG, &verbose},
+    };
+
+    /* The options end at NAME. */
+    int status = options_read(rows, sizeof(rows) / sizeof(rows[0]), false, usage, argc, argv);
+    if (status != 0)
+        return status;
+    if (verbose)
+        cli_be_verbose();
+    if (linger_ms >= 0)
+        options->request.linger_ms = linger_ms;
+    options->linger_may_shrink = linger_ms < 0;
+    options->request.data_length = options->request.data ? strlen(options->request.data) : 0;
+    if (optind < argc)
+        options->name = argv[optind++];
+    if (optind + 1 < argc && (strcmp(argv[optind], "-c") == 0 || strcmp(argv[optind], "--command") == 0)) {
+        options->shell_text = argv[optind + 1];
+        optind += 2;
+    } else if (optind < argc && strcmp(argv[optind], "--") == 0) {
+        optind++;
+    }
+    options->command = argv + optind;
+    if (!options->name || (options->shell_text != NULL) == (optind < argc)) {
+        cli_complain("expected NAME and a command; see 'redlock run --help'");
+        return 1 + STATUS_USAGE;
+    }
+    return 0;
+}
