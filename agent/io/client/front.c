@@ -20,7 +20,7 @@
 #include "io/loop/log.h"
 #include "io/loop/loop.h"
 #include "io/loop/poller.h"
-#include "io/restart/adopt.h"
+#include "io/client/adopt.h"
 #include "local/disconnect.h"
 #include "local/leader.h"
 #include "local/listing.h"

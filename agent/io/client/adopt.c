@@ -1,4 +1,4 @@
-#include "io/restart/adopt.h"
+#include "io/client/adopt.h"
 
 #include <errno.h>
 #include <fcntl.h>
