@@ -176,7 +176,7 @@ struct vote {
     const char *text;
     size_t text_length;
     int64_t ttl_left_ms; /* of a foreign key; negative: none */
-    bool heard;          /* release: a subscriber received the message, or the node could not publish */
+    bool received;       /* release: a subscriber received the message, or the node could not publish */
 };
 
 /* A blessing: makes a node vote. */

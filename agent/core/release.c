@@ -99,7 +99,7 @@ void release_send_backlog(struct shard *shard, instant_ns now_ns) {
 
 /* The next holder on this host learns that requests of other hosts wait. */
 static void report_awaited(struct shard *shard, struct lease *lease, const struct vote *vote) {
-    if (!vote->heard || lease->awaited || lease->request == 0)
+    if (!vote->received || lease->awaited || lease->request == 0)
         return;
     lease->awaited = true;
     shard_report(shard, &(struct report){.kind = REPORT_AWAITED,

@@ -54,7 +54,7 @@ struct front_state_sink {
     /* Appends a whole reply or push to the session's output. */
     void (*write)(void *userdata, struct session *session, const char *bytes, size_t length);
     /* LEADER, OBSERVE: sends the query to the name's keeper. */
-    void (*look)(void *userdata, uint64_t name_hash, const struct command *command);
+    void (*query)(void *userdata, uint64_t name_hash, const struct command *command);
     /* Asks all keepers for their counters; listing_counted() follows. */
     void (*survey)(void *userdata);
     /* PAGE: makes the session's page and sends its descriptor with the next byte of output. Returns 0 or a

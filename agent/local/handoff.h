@@ -9,14 +9,14 @@
  * front's copy is never later than the keeper's: a keeper only moves a deadline forward, and the front
  * ignores an extension that arrives after the old deadline. What the keeper knows and the front does not
  * (lost, at risk) applies to the new holder as to the former: the lease's handle (keeper-handle.h) goes with
- * the lease, so reports reach its holder. Keys of a lost lease stay until its deadline, whoever holds it.
+ * the lease, so reports reach its present holder. Keys of a lost lease stay until its deadline.
  *
  * Enough validity. At least half of the ttl must be left. An extension is sent after three eighths of it, so
- * less means that an extension is overdue, though it has not failed yet: the next request is better off with
- * an acquisition. The same holds for a lease near its holder's max_hold. A lease at risk, or whose session
- * the agent closed (no extensions), is not handed off. The next request must have the same terms
- * (lease_terms_match), as the keys have the first one's ttl. A lease with a cooldown is not handed off, and
- * a request that wants a cooldown gets no hand-off. A request to resume wants another lease.
+ * less means that an extension is overdue: then the next request makes an acquisition. The same holds for a
+ * lease near its holder's max_hold. A lease at risk, or whose session the agent closed (no extensions), is
+ * not handed off. The next request must have the same terms (lease_terms_match), as the keys have the first
+ * one's ttl. A lease with a cooldown is not handed off, and a request that wants a cooldown gets no
+ * hand-off. A request to resume wants another lease.
  *
  * Tokens. With the acquisition's token T the nodes have accepted a block (core/token.h): each hand-off takes
  * the next of it. A later acquisition gets a larger token than the whole block, and there is none while the
@@ -39,18 +39,18 @@
  * Alone. A release is published to the nodes' subscribers, and each node reports how many there were. While
  * there is none, and no other holder was met for COMPANY_MS, time alone ends a series: its number of
  * hand-offs, and so its block of tokens, grows from series to series up to HANDOFFS_ALONE_MAX, as far as it
- * is used. (A block has no more tokens than the series before lasted microseconds, so tokens stay behind the
- * clock, or near the floor just after a blessing.) The pause is short then, as only hosts that poll can wait
- * unseen: a 32nd, at most a millisecond, as it is most of the next request's wait; after more than 200 ms a
- * two-hundredth, at most 5 ms. So a poll finds a name that is held for a second free in one of 200 cases.
- * Where the agent's user may not publish, other hosts are assumed to wait.
+ * is used. (A block has at most as many tokens as the former series lasted microseconds, so tokens stay
+ * behind the clock, or near the floor just after a blessing.) Then only hosts that poll can wait unseen, and
+ * the pause, which is most of the next request's wait, is short: a 32nd, at most a millisecond; after more
+ * than 200 ms a two-hundredth, at most 5 ms. So a poll finds a name that is held for a second free in one of
+ * 200 cases. Where the agent's user may not publish, other hosts are assumed to wait.
  *
- * A ledger (local/recovery/ledger.h) has what each client was told, and the random part that was in the keys
- * at the acquisition. The next process searches for the holder's part, then for the acquired one: around the
- * refresh one of them has a majority. Flushes are sent one by one, so for a moment both the former holder,
- * whose release is not answered, and the next one may be in the ledger as holders: the former entry is
- * marked as handed. The search also compares user and data of the lock value: with a ledger, a lease is
- * handed off only to a request with the same. */
+ * A ledger (local/recovery/ledger.h) has the random part of each client's grant, and the part that was in
+ * the keys at the acquisition. The next process searches for the holder's part, then for the acquired one:
+ * around the refresh one of them has a majority. Flushes are sent one by one, so for a moment both the
+ * former holder, whose release is not answered, and the next one may be in the ledger as holders: the former
+ * entry is marked as handed. The search also compares user and data of the lock value: with a ledger, a
+ * lease is handed off only to a request with the same. */
 #pragma once
 
 #include <stdbool.h>
@@ -71,7 +71,7 @@ struct handoff_tenure {
     bool secret;        /* no client knows the random part in the keys: the lease may be handed off */
 };
 
-/* True if other hosts get their chance now. */
+/* True if the series must end, so that other hosts can acquire the name. */
 bool handoff_series_is_over(const struct request *holder, instant_ns now_ns);
 
 /* True if the holder's lease may go to this request, which is next in the queue, or NULL. */

@@ -19,7 +19,7 @@ void leader_ask(struct front_state *front, enum report_origin origin, uint64_t r
         .head_length = (uint16_t) length,
     };
 
-    front->sink.look(front->sink.userdata, registry_hash(&front->registry, name, length), &command);
+    front->sink.query(front->sink.userdata, registry_hash(&front->registry, name, length), &command);
 }
 
 void leader_command(const struct call *call) {

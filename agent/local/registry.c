@@ -122,7 +122,7 @@ static bool hand_off(struct registry *registry, struct request *holder, instant_
     request_drop_secrets(registry, next); /* restored, and its grant was not found */
     next->secrets = holder->secrets;
     holder->secrets = NULL;
-    registry->sink.secret(registry->sink.userdata, next->secrets->told);
+    registry->sink.secret(registry->sink.userdata, next->secrets->reported);
     keeper_handle_give(&registry->handles, next->handle); /* the same */
     next->handle = holder->handle;
     holder->handle = 0;
@@ -134,8 +134,9 @@ static bool hand_off(struct registry *registry, struct request *holder, instant_
     request_set_deadline(registry, next, next->deadline_ns);
     if (next->terms.heartbeat_ms > 0)
         request_beat(registry, next, now_ns);
-    const struct request_outcome outcome = {
-        .kind = OUTCOME_GRANTED, .text = (const char *) next->secrets->told, .text_length = SECRET_BYTES};
+    const struct request_outcome outcome = {.kind = OUTCOME_GRANTED,
+                                            .text = (const char *) next->secrets->reported,
+                                            .text_length = SECRET_BYTES};
     request_deliver(registry, next, &outcome, now_ns);
     request_deliver_kind(registry, holder, OUTCOME_RELEASED, now_ns);
     request_free(registry, holder);
@@ -202,8 +203,8 @@ static const char *conceal(struct registry *registry, struct request *request, c
     assert(report->text_length == SECRET_BYTES);
     memcpy(secrets->acquired, report->text, sizeof(secrets->acquired));
     secrets->token_last = report->token_last;
-    registry->sink.secret(registry->sink.userdata, secrets->told);
-    return (const char *) secrets->told;
+    registry->sink.secret(registry->sink.userdata, secrets->reported);
+    return (const char *) secrets->reported;
 }
 
 /* The name is held now. (A contender beside a resumed lease goes on, and the keeper has reported its
@@ -332,7 +333,7 @@ static void failed(struct registry *registry, struct request *request, const str
     }
     if (request->state != REQUEST_CONTENDING)
         return; /* RELEASED follows */
-    if (request->restore == RESTORE_UNTOLD) {
+    if (request->restore == RESTORE_UNREPORTED) {
         restore_not_granted(registry, request, now_ns);
         return;
     }

@@ -228,7 +228,7 @@ void request_refresh_keys(struct registry *registry, struct request *request) {
         struct command command = request_command(registry, request, COMMAND_REFRESH, text);
         command.hold_until_ns = request->hold_until_ns;
         command.token = request->token;
-        memcpy(command.secret, request->secrets->told, sizeof(command.secret));
+        memcpy(command.secret, request->secrets->reported, sizeof(command.secret));
         registry->sink.command(registry->sink.userdata, request->name->hash, &command);
         request_note_holder(registry, request->name);
     }

@@ -1,5 +1,5 @@
-/* A request: its slot, state and deadline, its place in the page, and what goes from it to its session and
- * its keeper. Part of the registry, which has the queues. */
+/* A request: its state, deadline and slot in the page, its outcomes for the session and its commands for the
+ * keeper. Part of the registry, which has the queues. */
 #pragma once
 
 #include <stdbool.h>
@@ -31,11 +31,11 @@ enum request_state {
     REQUEST_RELEASING, /* out of its queue; the keeper has not confirmed */
 };
 
-/* Of a lease whose holder knows another random part than stands in the keys, so that the lease may be handed
- * off (handoff.h). Few leases have one at a time. */
+/* The random parts of a lease whose keys have another one than its grant, so that the lease may be handed
+ * off (handoff.h). Few leases at a time have such secrets. */
 struct request_secrets {
     uint32_t pool_link;
-    uint8_t told[SECRET_BYTES];     /* to the holder */
+    uint8_t reported[SECRET_BYTES]; /* to the holder, in the grant */
     uint8_t acquired[SECRET_BYTES]; /* in the keys since the acquisition */
     int64_t token_last;             /* of the block of tokens */
 };
@@ -50,7 +50,7 @@ struct request {
     uint8_t risk;        /* 1 + enum reason while at risk */
     uint8_t restore;     /* enum restore_state */
     bool try_once : 1;   /* WAIT 0 */
-    bool overdue : 1;    /* its wait is over: answered with the next result, at the latest when due */
+    bool overdue : 1;    /* its wait is over: answered at the next result, or when due */
     bool tried : 1;      /* contending: an attempt has ended */
     bool async : 1;      /* the session gets outcomes as pushes */
     bool resume : 1;     /* resumes a lease that another agent granted */
@@ -96,7 +96,7 @@ static inline bool request_is_resume(const struct request *request) {
 }
 
 enum request_outcome_kind {
-    OUTCOME_GRANTED, /* text: the random part that the client is told */
+    OUTCOME_GRANTED, /* text: the random part for the resume token */
     OUTCOME_FAILED,  /* error, text */
     OUTCOME_AT_RISK, /* reason */
     OUTCOME_EXTENDED,
@@ -132,10 +132,10 @@ void request_drop_secrets(struct registry *registry, struct request *request);
 
 /* --- time --- */
 
-/* When registry_tick() treats the request next; INSTANT_NEVER: not. */
+/* Sets when registry_tick() treats the request next; INSTANT_NEVER: not at all. */
 void request_set_due(struct registry *registry, struct request *request, instant_ns due_ns);
 
-/* Not yet held: the end of its wait; or, if it does not wait, the bound of its answer. */
+/* Before the grant: the end of its wait, or the bound of an answer to WAIT 0. */
 void request_set_wait_due(struct registry *registry, struct request *request, instant_ns now_ns);
 
 /* Held, and nothing was due at `now_ns`: its deadline, the end of its linger, or the refresh of its keys. */
@@ -144,11 +144,10 @@ void request_set_held_due_after(struct registry *registry, struct request *reque
 /* Sets the deadline in the request, the page, the ledger and the timer. */
 void request_set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns);
 
-/* The same after an extension, without a change of the timer: when the former time is due, the timer is set
- * anew. */
+/* The same after an extension, but leaves the timer: its next firing sets the new time. */
 void request_extend(struct registry *registry, struct request *request, instant_ns deadline_ns);
 
-/* Its client is about to get the grant, or got it from a former process: begins the time for reading it. */
+/* Starts the time-out for reading the grant, which is sent next or was sent by a former process. */
 void request_await_reading(const struct registry *registry, struct request *request, instant_ns now_ns);
 
 /* --- to the session --- */
@@ -161,10 +160,10 @@ void request_deliver_kind(struct registry *registry, struct request *request, en
 void request_deliver_failed(struct registry *registry, struct request *request, const char *error,
                             const char *text, instant_ns now_ns);
 
-/* No session gets its outcomes any more. */
+/* Detaches the request from its session: outcomes go nowhere. */
 void request_detach(struct registry *registry, struct request *request);
 
-/* Its slot in the page shows no deadline any more. */
+/* Clears its slot in the page. */
 void request_leave_page(struct request *request);
 
 /* --- to the keeper --- */
@@ -177,20 +176,20 @@ void request_command_simple(struct registry *registry, struct request *request, 
 struct command request_command(struct registry *registry, struct request *request, enum command_kind kind,
                                char text[REQUEST_COMMAND_TEXT_BYTES]);
 
-/* Contends to resume the lease with this random part. */
+/* Contends, to resume the lease with this random part. */
 void request_resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]);
 
-/* Searches for the lease of a restored, held request by this random part, for as long as it takes. */
+/* Searches for the lease of a restored, held request by this random part, without a time limit. */
 void request_search(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]);
 
-/* The keeper gives the keys the holder's own lock value: from now on the holder can resume the lease, and it
- * is no longer handed off. */
+/* Has the keeper write the holder's lock value into the keys. From now on the holder can resume the lease,
+ * and the lease is not handed off. */
 void request_refresh_keys(struct registry *registry, struct request *request);
 
 /* The holder of the name has changed. */
 void request_note_holder(struct registry *registry, const struct name_table_entry *name);
 
-/* Its client is alive. `now_ns`: 0 for the time when the keeper gets the command. */
+/* Heartbeat of the client. `now_ns` 0: the time at which the keeper gets the command. */
 void request_beat(struct registry *registry, const struct request *request, instant_ns now_ns);
 
 /* Its session has ended: the lease lingers. */

@@ -222,7 +222,7 @@ def test_spoilt():
 
 
 def look(node, name):
-    return node.call("EVAL", script("look"), 3, name, FENCES, FORMER_FENCES)[3]
+    return node.call("EVAL", script("query"), 3, name, FENCES, FORMER_FENCES)[3]
 
 
 def raise_token(node, name, token):

@@ -173,7 +173,7 @@ static redisReply *run_request(enum operation operation, const char *key, const 
     case OPERATION_QUERY:
         break;
     }
-    return run(SCRIPT_LOOK, 1, plain, 1);
+    return run(SCRIPT_QUERY, 1, plain, 1);
 }
 
 /* One of the names of a call. */
@@ -314,7 +314,8 @@ static bool is_told(const redisReply *reply, unsigned index) {
 }
 
 static void step_request(void) {
-    static const char *const words[] = {"acquire", "raise", "extend", "refresh", "release", "look", "adopt"};
+    static const char *const words[] = {"acquire", "raise", "extend", "refresh",
+                                        "release", "query", "adopt"};
     enum operation operation = (enum operation) pick(OPERATION_RAISE, OPERATION_ADOPT);
     unsigned name = (unsigned) pick(0, SIM_NAMES - 1), secret = (unsigned) pick(0, SECRETS - 1);
     unsigned owner = (unsigned) pick(1, 2);

@@ -36,7 +36,7 @@ void begin(uint32_t limit) {
                      .n_keepers = 1,
                      .node_names = {"a"},
                      .node_addresses = {"unix:/a.sock"}},
-        .sink = {.look = on_command, .survey = on_survey},
+        .sink = {.query = on_command, .survey = on_survey},
         .registry_sink = {.command = on_command, .has_read = on_has_read},
         .requests_max = 512,
         .limit = limit,

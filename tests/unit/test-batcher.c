@@ -231,7 +231,7 @@ static size_t count_locks(const struct sent_call *call) {
 static const char *calls_text(void) {
     static const char *const words[] = {
         [SCRIPT_ACQUIRE] = "acquire", [SCRIPT_RAISE] = "raise",     [SCRIPT_EXTEND] = "extend",
-        [SCRIPT_REFRESH] = "refresh", [SCRIPT_RELEASE] = "release", [SCRIPT_LOOK] = "look",
+        [SCRIPT_REFRESH] = "refresh", [SCRIPT_RELEASE] = "release", [SCRIPT_QUERY] = "query",
         [SCRIPT_ADOPT] = "adopt"};
     static char text[4096];
 
@@ -289,7 +289,7 @@ static void test_together(void) {
     ask(OPERATION_ACQUIRE, 4);
     ask(OPERATION_RAISE, 32);
     ask(OPERATION_ADOPT, 33);
-    calls_are("acquire 1 2 3 4; release 11 12 13; extend 21 22 23; raise 30; look 31; raise 32; adopt 33;",
+    calls_are("acquire 1 2 3 4; release 11 12 13; extend 21 22 23; raise 30; query 31; raise 32; adopt 33;",
               "equal requests share a call, whatever comes between; others go alone");
 }
 
@@ -405,7 +405,7 @@ static unsigned heard(unsigned ticket) {
     unsigned count = 0;
 
     for (unsigned i = 0; i < n_votes; i++)
-        count += votes[i].ticket == ticket && votes[i].vote.heard;
+        count += votes[i].ticket == ticket && votes[i].vote.received;
     return count;
 }
 
@@ -515,7 +515,7 @@ static void test_any_order(void) {
     static const enum script_id scripts[] = {
         [OPERATION_ACQUIRE] = SCRIPT_ACQUIRE, [OPERATION_RAISE] = SCRIPT_RAISE,
         [OPERATION_EXTEND] = SCRIPT_EXTEND,   [OPERATION_REFRESH] = SCRIPT_REFRESH,
-        [OPERATION_RELEASE] = SCRIPT_RELEASE, [OPERATION_QUERY] = SCRIPT_LOOK,
+        [OPERATION_RELEASE] = SCRIPT_RELEASE, [OPERATION_QUERY] = SCRIPT_QUERY,
         [OPERATION_ADOPT] = SCRIPT_ADOPT,
     };
     static unsigned asked[NODES][ITEMS_MAX][2];
@@ -612,7 +612,7 @@ static void test_all_well(void) {
     answer_all(&none);
     yes = 0;
     for (unsigned i = 0; i < n_votes; i++)
-        yes += votes[i].vote.kind == VOTE_YES && !votes[i].vote.heard;
+        yes += votes[i].vote.kind == VOTE_YES && !votes[i].vote.received;
     is_int(yes, 3, "nothing: all were deleted, and no message had a subscriber");
     ask(OPERATION_RELEASE, 1);
     ask(OPERATION_ADOPT, 2);

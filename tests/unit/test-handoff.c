@@ -657,7 +657,7 @@ static void test_pause(void) {
 }
 
 static void test_heard(void) {
-    struct vote vote = {.kind = VOTE_YES, .heard = true};
+    struct vote vote = {.kind = VOTE_YES, .received = true};
 
     shard_harness_begin(3);
     hold(1);
@@ -674,7 +674,7 @@ static void test_heard(void) {
     command(COMMAND_RELEASE, 2);
     sent = *last_sent(OPERATION_RELEASE);
     for (unsigned i = 0; i < 3; i++) {
-        vote.heard = i == 2;
+        vote.received = i == 2;
         vote_with(i, sent.ticket, &vote);
     }
     is_int(count_reports(REPORT_AWAITED), 1, "no report without a majority of answers");

@@ -47,17 +47,17 @@ static struct ledger_reader killed(void) {
     return reader;
 }
 
-static struct ledger_session_view view_of(unsigned slot) {
+static struct ledger_reader_session_view view_of(unsigned slot) {
     const struct ledger_reader reader = killed();
-    struct ledger_session_view view = {0};
+    struct ledger_reader_session_view view = {0};
 
-    if (!ledger_read_session(&reader, slot, &view))
+    if (!ledger_reader_session(&reader, slot, &view))
         view.id = 0;
     return view;
 }
 
 static bool unanswered_is(unsigned slot, const char *text) {
-    const struct ledger_session_view view = view_of(slot);
+    const struct ledger_reader_session_view view = view_of(slot);
     char all[2 * LEDGER_LOG_BYTES_MAX];
     size_t at = 0;
 
@@ -78,17 +78,17 @@ static bool is_whole(unsigned slot) {
  * not know; 'o'bserved; '-'. */
 static char knows(uint32_t entry) {
     const struct ledger_reader reader = killed();
-    struct ledger_entry_view view;
+    struct ledger_reader_entry_view view;
 
-    if (!ledger_read_entry(&reader, entry - 1, &view))
+    if (!ledger_reader_entry(&reader, entry - 1, &view))
         return '-';
     switch ((enum ledger_kind) view.entry.kind) {
     case LEDGER_FREE:
-        return view.untold ? 'u' : '?';
+        return view.unreported ? 'u' : '?';
     case LEDGER_WAITING:
-        return view.untold ? 'g' : 'w';
+        return view.unreported ? 'g' : 'w';
     case LEDGER_HELD:
-        return view.untold ? '?' : 'h';
+        return view.unreported ? '?' : 'h';
     case LEDGER_OBSERVED:
         return 'o';
     }
@@ -363,7 +363,7 @@ static bool process_dead(void *userdata, pid_t pid) {
 static void begin_service(void) {
     const struct local_harness_setup setup = {
         .identity = {.agent = "deadbeef", .host = "web1", .n_keepers = 1},
-        .sink = {.look = on_command},
+        .sink = {.query = on_command},
         .registry_sink = {.command = on_command},
         .requests_max = REQUESTS,
         .limit = REQUESTS,
@@ -421,17 +421,17 @@ static unsigned live_on(const struct ledger_reader *reader, unsigned luck) {
 
 /* Reads all that there is. */
 static unsigned read_all(const struct ledger_reader *reader) {
-    struct ledger_session_view session;
-    struct ledger_entry_view entry;
+    struct ledger_reader_session_view session;
+    struct ledger_reader_entry_view entry;
     unsigned sum = 0;
 
     for (uint32_t i = 0; i < SESSIONS + 1; i++)
-        if (ledger_read_session(reader, i, &session) && session.whole)
+        if (ledger_reader_session(reader, i, &session) && session.whole)
             for (unsigned j = 0; j < 2; j++)
                 for (size_t k = 0; k < session.unanswered[j].length; k++)
                     sum += (unsigned char) session.unanswered[j].bytes[k];
     for (uint32_t i = 0; i < ENTRIES + 1; i++)
-        if (ledger_read_entry(reader, i, &entry)) {
+        if (ledger_reader_entry(reader, i, &entry)) {
             for (size_t k = 0; k < entry.name_length; k++)
                 sum += (unsigned char) entry.name[k];
             for (size_t k = 0; k < entry.tail_length; k++)

@@ -12,20 +12,20 @@ enum { CROWD = SESSIONS_MAX - LISTENERS };
 #define HEX_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
 static struct keeper {
-    struct command look;
-    char looked_for[NAME_BYTES_MAX + 1];
-    unsigned looks;
+    struct command query;
+    char asked_for[NAME_BYTES_MAX + 1];
+    unsigned queries;
     uint64_t contender; /* the last */
 } keeper;
 
-static void on_look(void *userdata, uint64_t hash, const struct command *command) {
+static void on_query(void *userdata, uint64_t hash, const struct command *command) {
     (void) userdata;
     (void) hash;
     assert(command->kind == COMMAND_QUERY);
-    (void) snprintf(keeper.looked_for, sizeof(keeper.looked_for), "%.*s", (int) command->head_length,
+    (void) snprintf(keeper.asked_for, sizeof(keeper.asked_for), "%.*s", (int) command->head_length,
                     command->text);
-    keeper.look = *command;
-    keeper.looks++;
+    keeper.query = *command;
+    keeper.queries++;
 }
 
 static void on_command(void *userdata, uint64_t hash, const struct command *command) {
@@ -42,7 +42,7 @@ static void on_changed(void *userdata, uint64_t hash, const char *name, size_t l
 static void begin(void) {
     const struct local_harness_setup setup = {
         .identity = {.version = "1", .n_nodes = 1, .n_keepers = 1},
-        .sink = {.look = on_look},
+        .sink = {.query = on_query},
         .registry_sink = {.command = on_command, .changed = on_changed},
         .requests_max = 64,
         .limit = 64,
@@ -64,9 +64,9 @@ static const char *heard(unsigned session) {
 static void answer_with(const struct report *given) {
     struct report report = *given;
 
-    assert(keeper.look.origin == REPORT_ORIGIN_OBSERVE && keeper.look.request != 0);
-    report.origin = keeper.look.origin;
-    report.request = keeper.look.request;
+    assert(keeper.query.origin == REPORT_ORIGIN_OBSERVE && keeper.query.request != 0);
+    report.origin = keeper.query.origin;
+    report.request = keeper.query.request;
     report.text_length = report.text ? (uint16_t) strlen(report.text) : 0;
     observe_report(&harness.front, &report, harness.now_ns);
     observe_tick(&harness.front, harness.now_ns);
@@ -84,16 +84,16 @@ static void no_majority(void) {
 
 /* Lets time pass until the next question, at most this long; whether it came. */
 static bool query_within_ms(int64_t ms) {
-    unsigned before = keeper.looks;
+    unsigned before = keeper.queries;
     instant_ns until_ns = harness.now_ns + ms * NS_PER_MS;
 
-    while (keeper.looks == before && observe_due_ns(&harness.front) <= until_ns) {
+    while (keeper.queries == before && observe_due_ns(&harness.front) <= until_ns) {
         harness.now_ns = instant_max(harness.now_ns, observe_due_ns(&harness.front));
         observe_tick(&harness.front, harness.now_ns);
     }
-    if (keeper.looks == before)
+    if (keeper.queries == before)
         harness.now_ns = until_ns;
-    return keeper.looks > before;
+    return keeper.queries > before;
 }
 
 static void push_of(char *buffer, size_t size, const char *holder, const char *host, int64_t token,
@@ -124,7 +124,7 @@ static void test_changes(void) {
 
     begin_observing();
     is_string(heard(0), ":1\r\n", "OBSERVE is answered at once");
-    is_string(keeper.looked_for, "job", "and the keeper is asked");
+    is_string(keeper.asked_for, "job", "and the keeper is asked");
     answer(NULL, 0);
     is_string(heard(0), nobody, "then gets the push `free`");
     ok(query_within_ms(1100), "the keeper is asked again within 1.1 s");
@@ -221,19 +221,19 @@ static void test_hints(void) {
     begin_observing();
     answer(NULL, 0);
     harness.now_ns += 500 * NS_PER_MS;
-    unsigned before = keeper.looks;
+    unsigned before = keeper.queries;
     ask(1, "ACQUIRE other");
     struct report report = granted;
     report.request = keeper.contender;
     report.deadline_ns = harness.now_ns + 9 * NS_PER_S;
     registry_report(&harness.front.registry, &report, harness.now_ns);
     observe_tick(&harness.front, harness.now_ns);
-    is_int(keeper.looks, before, "a grant of another name causes no query");
+    is_int(keeper.queries, before, "a grant of another name causes no query");
     ask(2, "ACQUIRE job");
     report.request = keeper.contender;
     registry_report(&harness.front.registry, &report, harness.now_ns);
     observe_tick(&harness.front, harness.now_ns);
-    is_int(keeper.looks, before + 1, "a grant on this host causes a query at once");
+    is_int(keeper.queries, before + 1, "a grant on this host causes a query at once");
     answer(NULL, 0);
     instant_ns from_ns = harness.now_ns;
     ok(query_within_ms(20), "and 20 ms later if it is not seen yet");
@@ -243,14 +243,14 @@ static void test_hints(void) {
     (void) heard(0);
     ok(!query_within_ms(800), "once found, queries are rare again");
     disconnect_end(&harness.sessions[2], harness.now_ns);
-    before = keeper.looks;
+    before = keeper.queries;
     observe_tick(&harness.front, harness.now_ns);
-    is_int(keeper.looks, before + 1, "so does the end of its holder");
+    is_int(keeper.queries, before + 1, "so does the end of its holder");
     ask(3, "ACQUIRE job WAIT -1");
     report.request = keeper.contender;
     registry_report(&harness.front.registry, &report, harness.now_ns);
     observe_tick(&harness.front, harness.now_ns);
-    is_int(keeper.looks, before + 1, "one query at a time");
+    is_int(keeper.queries, before + 1, "one query at a time");
     answer(NULL, 0);
     is_string(heard(0), nobody, "its result is pushed");
     ok(query_within_ms(20), "a hint during a query causes another query");
@@ -264,15 +264,15 @@ static void test_crowd(void) {
         ask(LISTENERS + i, "HELLO 3");
         ask(LISTENERS + i, "OBSERVE job");
     }
-    is_int(keeper.looks, 1, "1,000 observers of one name cost one query");
+    is_int(keeper.queries, 1, "1,000 observers of one name cost one query");
     harness.crowd_pushes = 0;
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
     is_int(harness.crowd_pushes, CROWD, "each gets a push");
     ask(0, "HELLO 3");
     ask(0, "OBSERVE job");
     ok(strncmp(heard(0), ":1\r\n>3\r\n$6\r\nleader", 18) == 0, "a later observer gets the known leader");
-    is_int(keeper.looks, 1, "without a query");
-    ok(query_within_ms(1100) && keeper.looks == 2, "the next query is periodic");
+    is_int(keeper.queries, 1, "without a query");
+    ok(query_within_ms(1100) && keeper.queries == 2, "the next query is periodic");
     ok(!query_within_ms(5000), "is asked for all");
 }
 
@@ -287,7 +287,7 @@ static void test_ends(void) {
     ask(0, "UNOBSERVE job");
     is_string(heard(0), ":1\r\n", "UNOBSERVE ends it");
     ask(0, "OBSERVE job");
-    is_int(keeper.looks, 1, "observers come and go, and there is one query at a time");
+    is_int(keeper.queries, 1, "observers come and go, and there is one query at a time");
     ask(0, "UNOBSERVE job");
     (void) heard(0);
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
@@ -315,9 +315,9 @@ static void test_limits(void) {
     is_int(refused, 0, "a session observes 1,024 names");
     ask(0, "OBSERVE one-more");
     ok(strncmp(heard(0), "-QUOTA a session observes at most 1024 names", 40) == 0, "at its limit");
-    is_int(keeper.looks, OBSERVE_LOOKS_MAX, "at most 512 queries at a time");
+    is_int(keeper.queries, OBSERVE_LOOKS_MAX, "at most 512 queries at a time");
     answer(NULL, 0);
-    is_int(keeper.looks, OBSERVE_LOOKS_MAX + 1, "an answer makes room for the next query");
+    is_int(keeper.queries, OBSERVE_LOOKS_MAX + 1, "an answer makes room for the next query");
     for (unsigned i = 0; i < OBSERVED_NAMES_MAX - SESSION_OBSERVATIONS_MAX; i++) {
         (void) snprintf(line, sizeof(line), "OBSERVE more%u", i);
         ask(1 + i / SESSION_OBSERVATIONS_MAX, line);

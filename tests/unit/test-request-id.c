@@ -42,7 +42,7 @@ static uint64_t use_ids(void) {
 }
 
 static void begin_ids(instant_ns now_ns) {
-    const struct local_harness_setup setup = {.sink = {.look = on_command, .survey = on_survey},
+    const struct local_harness_setup setup = {.sink = {.query = on_command, .survey = on_survey},
                                               .identity = {.n_nodes = 1, .n_keepers = 1},
                                               .registry_sink = {.command = on_command},
                                               .requests_max = IDS_SLOTS,

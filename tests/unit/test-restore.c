@@ -59,7 +59,7 @@ static void begin_process(uint32_t requests_max, instant_ns now_ns) {
     static const struct ledger_identity identity = {.agent = "00c0ffee", .host = "web1", .sequence = 1};
     const struct local_harness_setup setup = {
         .identity = {.agent = "00c0ffee", .host = "web1", .n_keepers = 1},
-        .sink = {.look = on_command},
+        .sink = {.query = on_command},
         .registry_sink = {.command = on_command},
         .requests_max = requests_max,
         .limit = requests_max,
@@ -388,7 +388,7 @@ static void test_forsaken(void) {
     is_int(count_commands(COMMAND_RELEASE, id), 1, "and released");
 }
 
-static void test_untold_grant(void) {
+static void test_unreported_grant(void) {
     begin();
     ask(0, "ACQUIRE job");
     uint64_t id = last_command()->request;
@@ -410,7 +410,7 @@ static void test_untold_grant(void) {
 
 /* --- resuming --- */
 
-static void test_resume_untold(void) {
+static void test_resume_unreported(void) {
     begin();
     resume(0, "job", "");
     uint64_t id = last_command()->request;
@@ -479,7 +479,7 @@ static void test_order(void) {
     is_int(count_commands(COMMAND_CONTEND, first), 0, "before a later request in an earlier slot");
 }
 
-static void test_granted_untold(void) {
+static void test_granted_unreported(void) {
     begin();
     uint64_t id = wait_for(0, "ACQUIRE job WAIT -1 ASYNC");
     report(id, REPORT_GRANTED);
@@ -503,7 +503,7 @@ static void test_granted_untold(void) {
 }
 
 /* Its client does not read: the lease was granted, released and handed off meanwhile. */
-static void test_untold_behind_another(void) {
+static void test_unreported_behind_another(void) {
     begin();
     uint64_t id = wait_for(0, "ACQUIRE job WAIT -1 ASYNC");
     report(id, REPORT_GRANTED);
@@ -760,11 +760,11 @@ int main(void) {
     test_deadline_first();
     test_ids();
     test_forsaken();
-    test_untold_grant();
-    test_resume_untold();
+    test_unreported_grant();
+    test_resume_unreported();
     test_order();
-    test_granted_untold();
-    test_untold_behind_another();
+    test_granted_unreported();
+    test_unreported_behind_another();
     test_one_try();
     test_place_taken_again();
     test_smaller_limits();

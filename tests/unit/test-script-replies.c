@@ -16,7 +16,7 @@ static void is_released(redisReply *answer, bool heard, const char *what) {
     const redisReply reply = {.type = REDIS_REPLY_ARRAY, .element = only, .elements = 1};
     const struct vote vote = released(&reply, 1, 0);
 
-    ok(vote.kind == VOTE_YES && vote.heard == heard, "%s", what);
+    ok(vote.kind == VOTE_YES && vote.received == heard, "%s", what);
 }
 
 static void test_one(void) {

@@ -131,9 +131,9 @@ static struct session *find_session(void *userdata, uint64_t id) {
 
 static bool session_is_whole(void *userdata, uint64_t id) {
     const struct restoration *restoration = userdata;
-    struct ledger_session_view view;
+    struct ledger_reader_session_view view;
 
-    return ledger_read_session(restoration->reader, (uint32_t) (id & LEDGER_SLOT_MASK), &view) &&
+    return ledger_reader_session(restoration->reader, (uint32_t) (id & LEDGER_SLOT_MASK), &view) &&
            view.id == id && view.whole;
 }
 
@@ -150,7 +150,7 @@ static bool client_is_dead(int fd) {
 }
 
 static bool restore_session(struct conn_table *table, const struct inherited_fds *inherited,
-                            const struct ledger_session_view *view) {
+                            const struct ledger_reader_session_view *view) {
     const struct inherited_fds_session *fds = inherited_fds_find(inherited, view->id);
 
     if (!fds || fds->fd < 0 || !view->whole || client_is_dead(fds->fd))
@@ -162,12 +162,12 @@ static bool restore_session(struct conn_table *table, const struct inherited_fds
 /* The connections, without their leases. Returns how many were not restored. */
 static unsigned restore_sessions(struct conn_table *table, const struct ledger_reader *reader,
                                  const struct inherited_fds *inherited) {
-    struct ledger_session_view view;
+    struct ledger_reader_session_view view;
     unsigned ended = 0;
 
     table->generation = generation_latest(table->generation, reader->header->session_generation);
     for (uint32_t slot = 0; slot < reader->header->sessions; slot++)
-        if (ledger_read_session(reader, slot, &view) && !restore_session(table, inherited, &view))
+        if (ledger_reader_session(reader, slot, &view) && !restore_session(table, inherited, &view))
             ended++;
     return ended;
 }

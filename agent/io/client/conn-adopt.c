@@ -10,7 +10,7 @@
 #include "io/client/page-memory.h"
 #include "io/loop/clock.h"
 
-static void restore_state(struct conn *conn, const struct ledger_session_view *view) {
+static void restore_state(struct conn *conn, const struct ledger_reader_session_view *view) {
     struct ledger *ledger = conn->table->local->ledger;
     struct session *session = &conn->session;
 
@@ -25,7 +25,7 @@ static void restore_state(struct conn *conn, const struct ledger_session_view *v
 }
 
 /* The unanswered requests, as if they were received now. */
-static void restore_input(struct conn *conn, const struct ledger_session_view *view) {
+static void restore_input(struct conn *conn, const struct ledger_reader_session_view *view) {
     struct ledger *ledger = conn->table->local->ledger;
     char *scratch = (char *) ledger->header->scratch;
     size_t length = 0;
@@ -43,7 +43,7 @@ static void restore_input(struct conn *conn, const struct ledger_session_view *v
 }
 
 struct session *conn_adopt(struct conn_table *table, int fd, int page_fd,
-                           const struct ledger_session_view *view) {
+                           const struct ledger_reader_session_view *view) {
     _cleanup_close_ int owned = fd;
     uint32_t index = (uint32_t) (view->id & LEDGER_SLOT_MASK);
     uint32_t generation = (uint32_t) (view->id >> SESSION_SLOT_BITS);

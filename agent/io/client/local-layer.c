@@ -117,7 +117,7 @@ int local_layer_init(struct local_layer *layer, const struct config *config, con
                                                 .ready = on_ready,
                                                 .userdata = layer};
     const struct front_state_sink sink = {.write = on_write,
-                                          .look = on_command,
+                                          .query = on_command,
                                           .survey = on_survey,
                                           .page = on_page,
                                           .bless = on_bless,

@@ -67,7 +67,7 @@ static const struct layout {
                             WORD_TTL, WORD_EPOCH, WORD_FORMER, WORD_TOKEN, WORD_END}},
     [OPERATION_RELEASE] = {SCRIPT_RELEASE,
                            {WORD_KEY, WORD_END, WORD_VALUE, WORD_FORMER, WORD_CHANNEL, WORD_END}},
-    [OPERATION_QUERY] = {SCRIPT_LOOK, {WORD_KEY, WORD_FENCES, WORD_FORMER_FENCES, WORD_END, WORD_END}},
+    [OPERATION_QUERY] = {SCRIPT_QUERY, {WORD_KEY, WORD_FENCES, WORD_FORMER_FENCES, WORD_END, WORD_END}},
     [OPERATION_ADOPT] = {SCRIPT_ADOPT,
                          {WORD_KEY, WORD_EPOCH_KEY, WORD_END, WORD_VALUE, WORD_TTL, WORD_EPOCH, WORD_END}},
 };
@@ -526,7 +526,7 @@ static struct vote vote_at(void *userdata, uint32_t index) {
     const struct answer *answer = userdata;
     struct vote vote = script_replies_vote(answer->operation, answer->count, answer->reply, index);
 
-    vote.heard |= answer->silent && vote.kind == VOTE_YES;
+    vote.received |= answer->silent && vote.kind == VOTE_YES;
     return vote;
 }
 

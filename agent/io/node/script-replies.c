@@ -95,7 +95,7 @@ static struct vote extend_vote(const redisReply *answer, enum vote_kind missing)
 /* Deleted, or another's key: released in both cases. */
 static struct vote release_vote(const redisReply *answer) {
     return (struct vote){.kind = VOTE_YES,
-                         .heard = answer->type == REDIS_REPLY_INTEGER && answer->integer > 1};
+                         .received = answer->type == REDIS_REPLY_INTEGER && answer->integer > 1};
 }
 
 /* The usual answer is short: all names of the call were acquired with their tokens, extended, or deleted

@@ -9,7 +9,7 @@ enum script_id {
     SCRIPT_EXTEND,
     SCRIPT_REFRESH,
     SCRIPT_RELEASE,
-    SCRIPT_LOOK,
+    SCRIPT_QUERY,
     SCRIPT_ADOPT,
     SCRIPT_PROBE, /* from here on: rare, and sent as a whole each time */
     SCRIPT_BLESS,

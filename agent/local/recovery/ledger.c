@@ -5,7 +5,7 @@
 
 #include "base/generation.h"
 
-enum { UNIT_BYTES = 16, PAGE_ALIGNMENT = 4096 };
+enum { PAGE_ALIGNMENT = 4096 };
 
 static const uint64_t magic = UINT64_C(0x31726467646c6472);
 
@@ -27,8 +27,8 @@ static size_t text_bytes(const struct ledger_size *size) {
     return (worst / SHARED_STRING_BLOCK_BYTES + SHARED_STRING_CLASSES) * SHARED_STRING_BLOCK_BYTES;
 }
 
-/* The places of all parts; each part begins on a page of its own. */
-static struct ledger_header layout(const struct ledger_size *size) {
+/* Each part begins on a page of its own. */
+struct ledger_header ledger_layout(const struct ledger_size *size) {
     struct ledger_header header = {
         .magic = magic,
         .version = LEDGER_VERSION,
@@ -50,7 +50,7 @@ static struct ledger_header layout(const struct ledger_size *size) {
 }
 
 size_t ledger_bytes(const struct ledger_size *size) {
-    return layout(size).bytes;
+    return ledger_layout(size).bytes;
 }
 
 static void copy_text(char *to, size_t size, const char *from) {
@@ -64,7 +64,7 @@ static void copy_text(char *to, size_t size, const char *from) {
 void ledger_init(struct ledger *ledger, const struct ledger_size *size, uint32_t count_at,
                  const struct ledger_identity *identity, void *memory) {
     unsigned char *bytes = memory;
-    struct ledger_header header = layout(size);
+    struct ledger_header header = ledger_layout(size);
 
     assert(count_at + sizeof(unsigned) <= LEDGER_MESSAGE_BYTES);
     header.count_at = count_at;
@@ -77,21 +77,20 @@ void ledger_init(struct ledger *ledger, const struct ledger_size *size, uint32_t
     shared_string_pool_init(&ledger->texts, bytes + header.texts_at, text_bytes(size));
 }
 
-void ledger_succeed(struct ledger *ledger, const struct ledger_reader *past) {
+void ledger_succeed(struct ledger *ledger, const struct ledger_header *past) {
     struct ledger_header *header = ledger->header;
 
-    header->generation = generation_latest(header->generation, past->header->generation);
-    header->session_generation =
-        generation_latest(header->session_generation, past->header->session_generation);
-    header->lost_until_ns = instant_max(header->lost_until_ns, past->header->lost_until_ns);
+    header->generation = generation_latest(header->generation, past->generation);
+    header->session_generation = generation_latest(header->session_generation, past->session_generation);
+    header->lost_until_ns = instant_max(header->lost_until_ns, past->lost_until_ns);
 }
 
 static uint32_t place_of(const struct ledger *ledger, const struct shared_string *text) {
-    return (uint32_t) (((const unsigned char *) text - ledger->texts.memory) / UNIT_BYTES) + 1;
+    return (uint32_t) (((const unsigned char *) text - ledger->texts.memory) / LEDGER_UNIT_BYTES) + 1;
 }
 
 static struct shared_string *text_at(const struct ledger *ledger, uint32_t place) {
-    return place ? (void *) (ledger->texts.memory + (size_t) (place - 1) * UNIT_BYTES) : NULL;
+    return place ? (void *) (ledger->texts.memory + (size_t) (place - 1) * LEDGER_UNIT_BYTES) : NULL;
 }
 
 static void text_drop(struct ledger *ledger, uint32_t place) {
@@ -180,17 +179,15 @@ struct ledger_transfer *ledger_receive(struct ledger *ledger, uint32_t slot, uin
     return receiving;
 }
 
-/* The log of received bytes begins with its position in the stream. */
-static uint64_t log_position(const struct shared_string *log) {
+uint64_t ledger_log_position(const struct shared_string *log) {
     uint64_t position;
 
     memcpy(&position, log->bytes, sizeof(position));
     return position;
 }
 
-/* The log's bytes without an answer. */
-static struct ledger_bytes unanswered(const struct shared_string *log, uint64_t answered) {
-    uint64_t from = log ? log_position(log) : 0;
+struct ledger_bytes ledger_unanswered(const struct shared_string *log, uint64_t answered) {
+    uint64_t from = log ? ledger_log_position(log) : 0;
     size_t skip = answered > from ? (size_t) (answered - from) : 0;
 
     if (!log || skip >= log->tail_length)
@@ -201,7 +198,7 @@ static struct ledger_bytes unanswered(const struct shared_string *log, uint64_t 
 size_t ledger_log_room(const struct ledger *ledger, uint32_t slot) {
     const struct ledger_session *session = session_at(ledger, slot);
 
-    return LEDGER_LOG_BYTES_MAX - unanswered(text_at(ledger, session->log), session->answered).length;
+    return LEDGER_LOG_BYTES_MAX - ledger_unanswered(text_at(ledger, session->log), session->answered).length;
 }
 
 static void mark_incomplete(struct ledger_session *session, uint64_t until) {
@@ -212,7 +209,7 @@ static void mark_incomplete(struct ledger_session *session, uint64_t until) {
 
 static bool keep(struct ledger *ledger, struct ledger_session *session, uint64_t position, size_t length,
                  instant_ns now_ns) {
-    struct ledger_bytes old = unanswered(text_at(ledger, session->log), session->answered);
+    struct ledger_bytes old = ledger_unanswered(text_at(ledger, session->log), session->answered);
     uint64_t from = position - old.length;
     char bytes[LEDGER_LOG_BYTES_MAX];
 
@@ -284,7 +281,7 @@ void ledger_sent(struct ledger *ledger, uint32_t slot, const struct ledger_state
     PUBLISH(ledger->header->sending.session, 0);
     session->first_dead = 0;
     free_chain(ledger, dead);
-    if (session->log != 0 && unanswered(text_at(ledger, session->log), session->answered).length == 0)
+    if (session->log != 0 && ledger_unanswered(text_at(ledger, session->log), session->answered).length == 0)
         drop_log(ledger, session);
     if (session->incomplete && session->answered >= session->incomplete_until)
         PUBLISH(session->incomplete, false);
@@ -355,163 +352,4 @@ void ledger_end(struct ledger *ledger, uint32_t slot, uint32_t entry) {
     at->next = session->first_dead;
     session->first_dead = entry;
     PUBLISH(at->died, session->flush + 1);
-}
-
-/* --- reading a former process's ledger --- */
-
-bool ledger_reader_init(struct ledger_reader *reader, const void *memory, size_t bytes) {
-    const struct ledger_header *header = memory;
-
-    if (bytes < sizeof(*header))
-        return false;
-    const struct ledger_size size = {.sessions = header->sessions, .entries = header->entries};
-    if (size.sessions > LEDGER_SLOT_MASK || size.entries > LEDGER_ENTRIES_MAX)
-        return false;
-    const struct ledger_header expected = layout(&size);
-    if (memcmp(header, &expected, offsetof(struct ledger_header, count_at)) != 0 ||
-        expected.bytes != bytes || header->count_at > LEDGER_MESSAGE_BYTES - sizeof(unsigned) ||
-        !memchr(header->agent, '\0', sizeof(header->agent)) ||
-        !memchr(header->host, '\0', sizeof(header->host)))
-        return false;
-    *reader = (struct ledger_reader){.header = header, .bytes = bytes};
-    return true;
-}
-
-static const void *at_offset(const struct ledger_reader *reader, uint64_t offset) {
-    return (const unsigned char *) reader->header + offset;
-}
-
-/* NULL: not wholly within the ledger. */
-static const struct shared_string *read_text(const struct ledger_reader *reader, uint32_t place) {
-    uint64_t at = reader->header->texts_at + (uint64_t) (place - 1) * UNIT_BYTES;
-
-    if (place == 0 || at + sizeof(struct shared_string) > reader->bytes)
-        return NULL;
-    const struct shared_string *text = at_offset(reader, at);
-    size_t length = (size_t) text->head_length + text->tail_length;
-    return length <= SHARED_STRING_BYTES_MAX &&
-                   at + offsetof(struct shared_string, bytes) + length <= reader->bytes
-               ? text
-               : NULL;
-}
-
-static const struct ledger_session *raw_session(const struct ledger_reader *reader, uint32_t slot) {
-    const struct ledger_session *sessions = at_offset(reader, reader->header->sessions_at);
-
-    return slot < reader->header->sessions ? &sessions[slot] : NULL;
-}
-
-/* The kernel's count of bytes. */
-static unsigned count_of(const struct ledger_reader *reader, const struct ledger_transfer *transfer) {
-    unsigned count;
-
-    memcpy(&count, transfer->message + reader->header->count_at, sizeof(count));
-    return count;
-}
-
-/* True if the session's flush under way was sent. */
-static bool was_sent(const struct ledger_reader *reader, const struct ledger_session *session) {
-    const struct ledger_transfer *sending = &reader->header->sending;
-
-    return sending->session == session->id && count_of(reader, sending) == sending->bytes;
-}
-
-static bool was_torn(const struct ledger_reader *reader, const struct ledger_session *session) {
-    const struct ledger_transfer *sending = &reader->header->sending;
-
-    if (was_sent(reader, session))
-        return false;
-    return session->torn || (sending->session == session->id && count_of(reader, sending) > 0);
-}
-
-static uint64_t flushes_of(const struct ledger_reader *reader, const struct ledger_session *session) {
-    return was_sent(reader, session) ? reader->header->sending.flush : session->flush;
-}
-
-/* Unanswered requests: those of the log, and bytes just received. False: the log is not sound. */
-static bool read_unanswered(const struct ledger_reader *reader, const struct ledger_session *session,
-                            uint64_t answered, struct ledger_bytes ret[2]) {
-    const struct ledger_transfer *receiving = &reader->header->receiving;
-    const struct shared_string *log = session->log ? read_text(reader, session->log) : NULL;
-    unsigned count = receiving->session == session->id ? count_of(reader, receiving) : 0;
-
-    ret[0] = ret[1] = (struct ledger_bytes){NULL, 0};
-    if (session->log && (!log || log->head_length != sizeof(uint64_t)))
-        return false;
-    uint64_t end = log ? log_position(log) + log->tail_length : answered;
-    if (log && (log_position(log) > answered || end < log_position(log)))
-        return false;
-    ret[0] = unanswered(log, answered);
-    if (count == 0 || receiving->position < end)
-        return true; /* in the log already */
-    if (count > LEDGER_SCRATCH_BYTES || receiving->position != (end > answered ? end : answered))
-        return false;
-    ret[1] = (struct ledger_bytes){(const char *) reader->header->scratch, count};
-    return true;
-}
-
-/* True if the generation is valid. */
-static bool is_id(uint64_t id) {
-    return id >> SESSION_SLOT_BITS != 0 && id >> SESSION_SLOT_BITS <= UINT32_MAX;
-}
-
-bool ledger_read_session(const struct ledger_reader *reader, uint32_t slot,
-                         struct ledger_session_view *ret) {
-    const struct ledger_session *session = raw_session(reader, slot);
-    const struct ledger_transfer *sending = &reader->header->sending;
-
-    if (!session || (session->id & LEDGER_SLOT_MASK) != slot || !is_id(session->id))
-        return false;
-    bool sent = was_sent(reader, session);
-    struct ledger_session_view view = {
-        .id = session->id,
-        .state = {.answered = sent ? sending->position : session->answered,
-                  .protocol = sent ? sending->protocol : session->protocol,
-                  .pushes = sent ? sending->pushes : session->pushes,
-                  .page = sent ? sending->page : session->page},
-    };
-    view.whole = !was_torn(reader, session) &&
-                 !(session->incomplete && view.state.answered < session->incomplete_until) &&
-                 (view.state.protocol == 2 || view.state.protocol == 3) &&
-                 memchr(session->name, '\0', sizeof(session->name)) &&
-                 read_unanswered(reader, session, view.state.answered, view.unanswered);
-    if (view.whole)
-        memcpy(view.name, session->name, sizeof(view.name));
-    if (view.whole && view.unanswered[0].length > 0)
-        view.asked_ns = session->asked_ns; /* otherwise of an answered request */
-    *ret = view;
-    return true;
-}
-
-bool ledger_read_entry(const struct ledger_reader *reader, uint32_t index, struct ledger_entry_view *ret) {
-    const struct ledger_entry *entries = at_offset(reader, reader->header->entries_at);
-
-    if (index >= reader->header->entries || entries[index].kind == LEDGER_FREE ||
-        entries[index].kind > LEDGER_OBSERVED)
-        return false;
-    struct ledger_entry_view view = {.entry = entries[index]};
-    const struct ledger_entry *entry = &view.entry;
-    const struct shared_string *text = read_text(reader, entry->text);
-    const struct ledger_session *session =
-        raw_session(reader, (uint32_t) (entry->session & LEDGER_SLOT_MASK));
-    if (!text || text->head_length == 0 || text->head_length > NAME_BYTES_MAX)
-        return false;
-    if (!session || session->id == 0 || session->id != entry->session)
-        return false; /* its session was closed */
-    uint64_t flushes = flushes_of(reader, session);
-    if (entry->died != 0 && entry->died <= flushes)
-        return false;
-    view.untold = entry->granted > flushes;
-    if (entry->born > flushes)
-        view.entry.kind = LEDGER_FREE;
-    else if (entry->granted != 0 && !view.untold)
-        view.entry.kind = LEDGER_HELD;
-    if (view.entry.kind == LEDGER_FREE && !view.untold)
-        return false;
-    view.name = text->bytes;
-    view.name_length = text->head_length;
-    view.tail = shared_string_tail(text);
-    view.tail_length = text->tail_length;
-    *ret = view;
-    return true;
 }

@@ -7,10 +7,7 @@
  * process is killed, the ledger agrees with what the client got. The kernel itself notes that a flush is
  * sent, in the same system call: sendmmsg(2) writes the number of bytes into the ledger
  * (`ledger_transfer.message`), and recvmmsg(2) does the same for bytes received. Requests without an answer
- * are kept too, and the next process reads them again.
- *
- * A reader trusts nothing in a ledger: one with another version, or an impossible size or place, is rejected
- * as a whole. */
+ * are kept too, and the next process reads them again (ledger-reader.h). */
 #pragma once
 
 #include <stdbool.h>
@@ -32,6 +29,7 @@ enum {
     LEDGER_MESSAGE_BYTES = 64,
     LEDGER_LOG_BYTES_MAX = SHARED_STRING_BYTES_MAX - (int) sizeof(uint64_t), /* of unanswered requests */
     LEDGER_SCRATCH_BYTES = 64 * 1024,
+    LEDGER_UNIT_BYTES = 16, /* of the places of texts */
 };
 
 /* A system call under way that sends or receives bytes of a session. */
@@ -52,7 +50,7 @@ enum ledger_kind { LEDGER_FREE, LEDGER_WAITING, LEDGER_HELD, LEDGER_OBSERVED };
 struct ledger_entry {
     uint32_t pool_link;
     uint32_t next, previous;             /* in the session's list: index + 1 */
-    uint32_t text;                       /* name and "pid:uid:data": its place in units of 16 bytes, + 1 */
+    uint32_t text;                       /* name and "pid:uid:data": its place in LEDGER_UNIT_BYTES, + 1 */
     uint8_t kind;                        /* enum ledger_kind; written last */
     uint8_t risk;                        /* 1 + enum reason while at risk */
     uint8_t resumable, resume, try_once; /* truths are bytes, as a ledger may have any value there */
@@ -118,12 +116,6 @@ struct ledger_size {
     uint32_t sessions, entries;
 };
 
-/* Reads a former process's ledger. */
-struct ledger_reader {
-    const struct ledger_header *header;
-    size_t bytes;
-};
-
 struct ledger_identity {
     const char *agent, *host;
     uint64_t sequence;
@@ -137,7 +129,7 @@ void ledger_init(struct ledger *ledger, const struct ledger_size *size, uint32_t
                  const struct ledger_identity *identity, void *memory);
 
 /* Continues the former process's ids, even if nothing else of it is restored. */
-void ledger_succeed(struct ledger *ledger, const struct ledger_reader *past);
+void ledger_succeed(struct ledger *ledger, const struct ledger_header *past);
 
 /* --- a session --- */
 
@@ -196,35 +188,18 @@ void ledger_granted(struct ledger *ledger, uint32_t slot, uint32_t entry);
 /* The next flush reports that the entry is over. No effect for 0. */
 void ledger_end(struct ledger *ledger, uint32_t slot, uint32_t entry);
 
-/* --- reading a former process's ledger --- */
+/* --- for ledger-reader.c --- */
 
-/* False: not a whole ledger of this version. */
-bool ledger_reader_init(struct ledger_reader *reader, const void *memory, size_t bytes);
+/* The places of all parts, for a ledger of this version. */
+struct ledger_header ledger_layout(const struct ledger_size *size);
 
 struct ledger_bytes {
     const char *bytes;
     size_t length;
 };
 
-struct ledger_session_view {
-    uint64_t id;
-    bool whole; /* its state is certain: it can be restored */
-    struct ledger_state state;
-    instant_ns asked_ns;               /* of the oldest unanswered request; 0: unknown */
-    struct ledger_bytes unanswered[2]; /* requests to be read again */
-    char name[LEDGER_NAME_BYTES];
-};
+/* The log of received bytes begins with its position in the stream. */
+uint64_t ledger_log_position(const struct shared_string *log);
 
-/* The session in this slot. False: there is none. */
-bool ledger_read_session(const struct ledger_reader *reader, uint32_t slot, struct ledger_session_view *ret);
-
-/* An entry as the session's client knows it. */
-struct ledger_entry_view {
-    struct ledger_entry entry; /* kind: as the client knows; LEDGER_FREE: unknown to it */
-    bool untold; /* granted, and the client does not know: no client considers the lease valid */
-    const char *name, *tail;
-    uint16_t name_length, tail_length;
-};
-
-/* The entry with this index. False: there is none, or it has no effect. */
-bool ledger_read_entry(const struct ledger_reader *reader, uint32_t index, struct ledger_entry_view *ret);
+/* The bytes of the log, or NULL, without an answer. */
+struct ledger_bytes ledger_unanswered(const struct shared_string *log, uint64_t answered);

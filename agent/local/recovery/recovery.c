@@ -23,9 +23,10 @@ static bool is_too_long(const struct front_state *front, const struct ledger_ent
     return entry->terms.ttl_ms > front->policy.max_ttl_ms;
 }
 
-static struct registry_ask ask_of(const struct front_state *front, const struct ledger_entry_view *view) {
+static struct registry_ask ask_of(const struct front_state *front,
+                                  const struct ledger_reader_entry_view *view) {
     const struct ledger_entry *entry = &view->entry;
-    bool held = entry->granted != 0 && !view->untold;
+    bool held = entry->granted != 0 && !view->unreported;
     struct lease_terms terms = entry->terms;
 
     if (is_too_long(front, entry) && !held)
@@ -50,7 +51,7 @@ static struct registry_ask ask_of(const struct front_state *front, const struct 
 
 /* Decides what becomes of the entry. False: nothing is restored. */
 static bool decide(const struct front_state *front, const struct recovery_past *past,
-                   const struct ledger_entry_view *view, instant_ns now_ns, struct decision *ret) {
+                   const struct ledger_reader_entry_view *view, instant_ns now_ns, struct decision *ret) {
     const struct ledger_entry *entry = &view->entry;
     struct session *session = past->session(past->userdata, entry->session);
     bool granted = entry->granted != 0, too_long = is_too_long(front, entry);
@@ -58,16 +59,16 @@ static bool decide(const struct front_state *front, const struct recovery_past *
     bool waits = entry->kind == LEDGER_WAITING && session;
     /* The client surely does not know of its grant, or is dead, so no client considers the lease valid. (A
      * client that resumes may.) */
-    bool untold = view->untold && !waits && past->whole(past->userdata, entry->session);
-    bool orphaned = !session && !untold && past->dead(past->userdata, entry->pid);
+    bool unreported = view->unreported && !waits && past->whole(past->userdata, entry->session);
+    bool orphaned = !session && !unreported && past->dead(past->userdata, entry->pid);
     bool lingers = orphaned && entry->terms.linger_ms > 0 && !too_long;
-    bool unwanted = untold || (orphaned && entry->terms.linger_ms == 0);
+    bool unwanted = unreported || (orphaned && entry->terms.linger_ms == 0);
     bool left = !waits && !unwanted && !lingers && (!session || too_long);
     /* A request that does not wait is acquired anew, or fails at once for want of a quorum. */
     bool resumes = waits ? entry->resume || (granted && !too_long && !entry->try_once) : granted;
 
     if ((!granted && !waits) || (entry->handed && !session) || (left && now_ns >= entry->deadline_ns) ||
-        (untold && (entry->resume || too_long)))
+        (unreported && (entry->resume || too_long)))
         return false;
     *ret = (struct decision){
         .session = unwanted ? NULL : session,
@@ -84,18 +85,18 @@ static bool decide(const struct front_state *front, const struct recovery_past *
                   .acquired = entry->acquired},
     };
     if (waits)
-        ret->entry.state = resumes && !entry->resume ? RESTORE_UNTOLD : RESTORE_NONE;
+        ret->entry.state = resumes && !entry->resume ? RESTORE_UNREPORTED : RESTORE_NONE;
     else if (entry->handed)
         ret->entry.state = RESTORE_VANISHED;
     else
-        ret->entry.state = left ? RESTORE_LEFT : RESTORE_TOLD;
+        ret->entry.state = left ? RESTORE_LEFT : RESTORE_REPORTED;
     ret->ask.resume = resumes ? entry->secret : NULL;
     ret->ask.page = ret->session ? ret->session->page : NULL;
     return true;
 }
 
 /* The ledger is not trusted: its values are within the bounds of what an agent writes. */
-static bool is_sound(const struct ledger_entry_view *view, instant_ns now_ns) {
+static bool is_sound(const struct ledger_reader_entry_view *view, instant_ns now_ns) {
     const struct ledger_entry *entry = &view->entry;
     const struct lease_terms *terms = &entry->terms;
     struct lock_value_tail tail;
@@ -135,9 +136,9 @@ static void note_cooldown(struct recovery_result *result, const struct ledger_en
  * of the slot's next request. The newer one is restored. */
 static void take_slot(const struct recovery_past *past, uint32_t slot, uint32_t index,
                       const struct ledger_entry *entry, instant_ns now_ns, struct recovery_result *result) {
-    struct ledger_entry_view other;
+    struct ledger_reader_entry_view other;
 
-    if (past->order[slot] != 0 && ledger_read_entry(&past->reader, past->order[slot] - 1, &other)) {
+    if (past->order[slot] != 0 && ledger_reader_entry(&past->reader, past->order[slot] - 1, &other)) {
         bool newer = entry->request > other.entry.request;
         leave_out(result, newer ? &other.entry : entry, now_ns);
         if (!newer)
@@ -149,10 +150,10 @@ static void take_slot(const struct recovery_past *past, uint32_t slot, uint32_t 
 /* Sorts the entries of requests by slot, and restores observations. */
 static void sort(struct front_state *front, const struct recovery_past *past, instant_ns now_ns,
                  struct recovery_result *result) {
-    struct ledger_entry_view view;
+    struct ledger_reader_entry_view view;
 
     for (uint32_t i = 0; i < past->reader.header->entries; i++) {
-        if (!ledger_read_entry(&past->reader, i, &view))
+        if (!ledger_reader_entry(&past->reader, i, &view))
             continue;
         if (view.entry.kind == LEDGER_OBSERVED) {
             struct session *session = past->session(past->userdata, view.entry.session);
@@ -184,15 +185,15 @@ struct recovery_result recovery_run(struct front_state *front, const struct reco
                                     instant_ns now_ns) {
     struct registry *registry = &front->registry;
     struct recovery_result result = {0};
-    struct ledger_entry_view view;
+    struct ledger_reader_entry_view view;
     struct decision decision;
 
     sort(front, past, now_ns, &result);
     registry->generation = generation_latest(registry->generation, past->reader.header->generation);
     if (front->ledger)
-        ledger_succeed(front->ledger, &past->reader);
+        ledger_succeed(front->ledger, past->reader.header);
     for (uint32_t slot = 0; slot < registry->requests_max; slot++) {
-        if (past->order[slot] == 0 || !ledger_read_entry(&past->reader, past->order[slot] - 1, &view))
+        if (past->order[slot] == 0 || !ledger_reader_entry(&past->reader, past->order[slot] - 1, &view))
             continue;
         if (!decide(front, past, &view, now_ns, &decision) || !make(front, &decision))
             leave_out(&result, &view.entry, now_ns);

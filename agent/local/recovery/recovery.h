@@ -1,8 +1,8 @@
-/* Recovery: a new process of the agent goes on with the leases, waiting requests and observations of the
- * former one, as its ledger has them. */
+/* Recovery: a new process continues the leases, waiting requests and observations in the ledger of the
+ * former process. */
 #pragma once
 
-#include "local/recovery/ledger.h"
+#include "local/recovery/ledger-reader.h"
 #include "local/registry.h"
 
 struct front_state;
@@ -11,20 +11,19 @@ struct session;
 /* The former process. */
 struct recovery_past {
     struct ledger_reader reader;
-    struct session *(*session)(void *userdata, uint64_t id); /* NULL: the connection is not here */
-    bool (*whole)(void *userdata, uint64_t id);              /* the ledger knows what its client has read */
-    bool (*dead)(void *userdata, pid_t pid);                 /* surely */
+    struct session *(*session)(void *userdata, uint64_t id); /* NULL: not restored */
+    bool (*whole)(void *userdata, uint64_t id);              /* the ledger is complete for it */
+    bool (*dead)(void *userdata, pid_t pid);                 /* false: alive or unknown */
     void *userdata;
     uint32_t *order; /* memory for as many zeros as the registry has slots */
 };
 
 struct recovery_result {
-    unsigned held; /* leases of sessions that are here */
-    instant_ns
-        lost_until_ns; /* by then all leases have ended that could not be restored, and all cooldowns */
+    unsigned held;            /* leases of restored sessions */
+    instant_ns lost_until_ns; /* by then all leases that were not restored, and all cooldowns, have ended */
 };
 
-/* Restores what the sessions hold, wait for and observe, and what clients without a session may consider
- * valid. Before the registry gets any other request. */
+/* Restores the leases, requests and observations of restored sessions, and lingering leases. The registry
+ * must be empty. */
 struct recovery_result recovery_run(struct front_state *front, const struct recovery_past *past,
                                     instant_ns now_ns);

@@ -1,26 +1,25 @@
-/* What is known of the lease of a request that a former process left. */
+/* The state of a restored request until the keeper has found its lease. */
 #pragma once
 
 #include <stdbool.h>
 
-/* A request enters its state when it is restored. When the keeper finds its lease it becomes an ordinary
- * request:
+/* A restored request begins as UNREPORTED, REPORTED or LEFT, and ends as NONE, an ordinary request:
  *
- *     UNTOLD ──▶ NONE (granted, or it waits as any other)
- *     TOLD ──▶ ACQUIRED ──▶ SPLIT ──▶ over, or LEFT
- *       │ │        └──▶ NONE (found)
- *       │ └──▶ VANISHED ──▶ over
+ *     UNREPORTED ──▶ NONE (granted, or it waits as any other)
+ *     REPORTED ──▶ ACQUIRED ──▶ SPLIT ──▶ over, or LEFT
+ *       │   │        └──▶ NONE (found)
+ *       │   └──▶ VANISHED ──▶ over
  *       └──▶ NONE (found) */
 enum restore_state {
-    RESTORE_NONE,     /* an ordinary request */
-    RESTORE_UNTOLD,   /* waits: it was granted, but its client doesn't know, so that grant is resumed */
-    RESTORE_TOLD,     /* held: the keeper searches for the lock value that the client was told */
-    RESTORE_ACQUIRED, /* held: not found; the keeper searches for the value of the acquisition (handoff.h) */
-    RESTORE_VANISHED, /* held: no keys, or another session has the lease: its client may have released it */
-    RESTORE_SPLIT,    /* held: neither value has a majority, but both together may */
-    RESTORE_LEFT,     /* held: nothing is asked of the nodes; it ends at its deadline */
+    RESTORE_NONE,       /* an ordinary request */
+    RESTORE_UNREPORTED, /* waits, and resumes a grant whose reply was not sent */
+    RESTORE_REPORTED,   /* held: the keeper searches for the lock value of the client */
+    RESTORE_ACQUIRED,   /* held: not found; the keeper searches for the acquired value (handoff.h) */
+    RESTORE_VANISHED,   /* held: not found; the client may have released the lease */
+    RESTORE_SPLIT,      /* held: neither value has a majority, but both together may */
+    RESTORE_LEFT,       /* held: no search; ends at its deadline */
 };
 
 static inline bool restore_state_is_held(enum restore_state state) {
-    return state > RESTORE_UNTOLD;
+    return state > RESTORE_UNREPORTED;
 }

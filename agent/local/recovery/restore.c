@@ -7,11 +7,11 @@
 #include "local/request.h"
 #include "local/wait-queue.h"
 
-static void restore_secrets(struct registry *registry, struct request *request, const uint8_t *told,
+static void restore_secrets(struct registry *registry, struct request *request, const uint8_t *reported,
                             const uint8_t *acquired) {
     struct request_secrets *secrets = request_secrets(registry, request);
 
-    memcpy(secrets->told, told, SECRET_BYTES);
+    memcpy(secrets->reported, reported, SECRET_BYTES);
     memcpy(secrets->acquired, acquired, SECRET_BYTES);
 }
 
@@ -60,7 +60,7 @@ static void start_held(struct registry *registry, struct request *request, insta
     request_enter(registry, request, REQUEST_HELD);
     request_set_due(registry, request, instant_min(request->deadline_ns, request->read_until_ns));
     if (restore_is_searching(request))
-        request_search(registry, request, request->secrets->told);
+        request_search(registry, request, request->secrets->reported);
     if (!request->session && !request->unwanted && !request->abandoned)
         request_linger(registry, request, now_ns);
 }
@@ -77,7 +77,7 @@ static void start_waiting(struct registry *registry, struct request *request, in
     request_set_wait_due(registry, request, now_ns);
     if (request->resume) {
         put_behind_held(request);
-        request_resume(registry, request, request->secrets->told);
+        request_resume(registry, request, request->secrets->reported);
     } else {
         wait_queue_insert(request);
         request_enter(registry, request, REQUEST_QUEUED);
@@ -125,17 +125,17 @@ void restore_found(struct registry *registry, struct request *request, instant_n
     if (request->linger_until_ns != INSTANT_NEVER)
         request_beat_lingering(registry, request, now_ns);
     if (other_value)
-        request_refresh_keys(registry, request); /* the keys get the value that the client was told */
+        request_refresh_keys(registry, request); /* to the client's value */
     if (request->risk != 0) {
         request->risk = 0;
         request_deliver_kind(registry, request, OUTCOME_EXTENDED, now_ns);
     }
 }
 
-/* The request ends; but while both values together may have a majority, nothing is acquired here before the
- * deadline: the client may not have read the loss. */
+/* Ends the request. In RESTORE_SPLIT the name stays taken until the deadline: the client may not have read
+ * the loss, and the keys may still exist. */
 static void end_lost(struct registry *registry, struct request *request, instant_ns now_ns) {
-    bool may_stand =
+    bool may_exist =
         request->restore == RESTORE_SPLIT && !request->unwanted && now_ns < request->deadline_ns;
 
     if (request->unwanted)
@@ -143,7 +143,7 @@ static void end_lost(struct registry *registry, struct request *request, instant
     else
         request_deliver(registry, request,
                         &(struct request_outcome){.kind = OUTCOME_LOST, .reason = REASON_NO_QUORUM}, now_ns);
-    if (may_stand) {
+    if (may_exist) {
         request_detach(registry, request);
         request->abandoned = true;
         request->restore = RESTORE_LEFT;
@@ -156,7 +156,8 @@ void restore_not_found(struct registry *registry, struct request *request, insta
     const struct request_secrets *secrets = request->secrets;
 
     assert(restore_is_searching(request));
-    if (request->restore == RESTORE_TOLD && memcmp(secrets->told, secrets->acquired, SECRET_BYTES) != 0) {
+    if (request->restore == RESTORE_REPORTED &&
+        memcmp(secrets->reported, secrets->acquired, SECRET_BYTES) != 0) {
         request->restore = RESTORE_ACQUIRED;
         request_search(registry, request, secrets->acquired);
         return;
@@ -182,7 +183,7 @@ void restore_not_granted(struct registry *registry, struct request *request, ins
         wait_queue_reject_overdue(registry, request->name, now_ns);
 }
 
-/* --- what sessions ask --- */
+/* --- calls of sessions --- */
 
 void restore_release(struct registry *registry, struct request *request, instant_ns now_ns) {
     request_leave_page(request);

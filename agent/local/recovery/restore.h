@@ -1,10 +1,10 @@
-/* Restoring requests of a former process: they are queued again, their leases are searched for at the nodes,
- * and kept or ended by the result. Part of the registry; recovery/recovery.h reads the ledger.
+/* Restores the requests of a former process: queues them again, and searches for their leases at the nodes.
+ * Part of the registry; recovery/recovery.h reads the ledger.
  *
- * Until the keeper has reported on it, a restored lease counts as held until its deadline, as its client
- * may consider it valid. A lease that is released meanwhile is `unwanted`: its keys are deleted as soon as
- * they are found. A lease whose keys are not found may have been released by a request that the former
- * process left unanswered: so its loss is reported only after those requests were served (restore_end). */
+ * A restored lease counts as held until the keeper's report, or until its deadline: its client may consider
+ * the lease valid. A release that comes before the report marks the lease as `unwanted`: its keys are
+ * deleted when the search finds them. When the search finds no keys, an unanswered request of the former
+ * process may be the release: the loss is reported after all of these requests (restore_end). */
 #pragma once
 
 #include "local/recovery/restore-state.h"
@@ -14,48 +14,47 @@
 struct restore_entry {
     uint64_t id;
     enum restore_state state;
-    bool unwanted; /* held, but no client knows: its keys are deleted */
-    bool left;     /* held, but the agent cannot reach its client, or must not extend it */
-    uint8_t risk;  /* 1 + enum reason: its client knows that it is at risk */
+    bool unwanted; /* held, and no client uses the lease: delete its keys */
+    bool left;     /* held, and not extended: its client is out of reach, or forfeited extensions */
+    uint8_t risk;  /* 1 + enum reason: the client got `at-risk` */
     uint16_t handoffs;
     int page_slot;
     instant_ns asked_ns, wait_until_ns;
-    instant_ns deadline_ns;  /* held: its client considers it valid until then */
-    const uint8_t *acquired; /* the random part in the keys when the lease was acquired */
+    instant_ns deadline_ns;  /* held: the client's deadline */
+    const uint8_t *acquired; /* the random part in the keys at the acquisition */
 };
 
-/* Makes the request again, with its id, but does not start it. All requests are made before any is started,
- * in the order of their slots if possible. `ask->resume` is the random part that the client was told.
- * NULL: no room, or the slot is taken. `session` may be NULL. */
+/* Makes the request again, with its id; restore_start() starts it. `ask->resume` is the random part in the
+ * client's grant. `session` may be NULL. Returns NULL without room, or if the slot is taken; ascending ids
+ * avoid that. */
 struct request *restore_request(struct registry *registry, struct session *session,
                                 const struct registry_ask *ask, const struct restore_entry *entry);
 
-/* Starts all requests that were made: waiting ones are queued in the order in which they asked; held ones
- * are searched for at the nodes and extended where they are found, of which their sessions hear nothing. */
+/* Starts all requests: queues waiting ones in the order of their arrival, and searches for held leases at
+ * the nodes, which extends them. Sessions get no push for that. */
 void restore_start(struct registry *registry, instant_ns now_ns);
 
-/* The sessions have been served what a former process left unanswered. */
+/* The unanswered requests of the former process are served. */
 void restore_end(struct registry *registry, instant_ns now_ns);
 
 /* --- for the registry --- */
 
-/* True if the keeper searches for the lease. */
 static inline bool restore_is_searching(const struct request *request) {
-    return request->restore == RESTORE_TOLD || request->restore == RESTORE_ACQUIRED;
+    return request->restore == RESTORE_REPORTED || request->restore == RESTORE_ACQUIRED;
 }
 
-/* The keeper has found the lease. */
+/* The search found the lease. */
 void restore_found(struct registry *registry, struct request *request, instant_ns deadline_ns,
                    instant_ns now_ns);
 
-/* The keeper has not found it. The request may be gone on return. */
+/* The search did not find the lease. May free the request. */
 void restore_not_found(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* The grant in RESTORE_UNTOLD has ended: the request waits as any other. */
+/* The grant of a request in RESTORE_UNREPORTED has ended: the request waits again. */
 void restore_not_granted(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* A held one is released. The request may be gone on return. */
+/* A restored lease is released. May free the request. */
 void restore_release(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* The agent has closed its session. */
+/* The agent closed the session of a restored lease. */
 void restore_abandon(struct request *request);
