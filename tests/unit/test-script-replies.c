@@ -27,8 +27,8 @@ static void test_one(void) {
     is_released(&by_many, true, "a thousand subscribers");
     is_released(&unheard, false, "deleted, no subscriber");
     is_released(&not_ours, false, "not ours: nothing was published");
-    ok(!released(&none, 1, 0).heard, "the short answer: no subscriber of any");
-    ok(!released(NULL, 1, 0).heard, "cut off: unknown");
+    ok(!released(&none, 1, 0).received, "the short answer: no subscriber of any");
+    ok(!released(NULL, 1, 0).received, "cut off: unknown");
 }
 
 static void test_several(void) {
@@ -39,10 +39,10 @@ static void test_several(void) {
     unsigned right = 0;
 
     for (uint32_t i = 0; i < 4; i++)
-        right += released(&reply, 4, i).kind == VOTE_YES && released(&reply, 4, i).heard == wanted[i];
+        right += released(&reply, 4, i).kind == VOTE_YES && released(&reply, 4, i).received == wanted[i];
     is_int(right, 4, "each of several names has its own count");
     reply.elements = 3;
-    ok(released(&reply, 4, 1).kind == VOTE_REFUSED && !released(&reply, 4, 1).heard,
+    ok(released(&reply, 4, 1).kind == VOTE_REFUSED && !released(&reply, 4, 1).received,
        "an answer for fewer names than were released counts for none");
 }
 
@@ -51,7 +51,7 @@ static void test_others(void) {
     redisReply *both[] = {&now, &two};
     const redisReply reply = {.type = REDIS_REPLY_ARRAY, .element = both, .elements = 2};
 
-    ok(!script_replies_vote(OPERATION_EXTEND, 1, &reply, 0).heard,
+    ok(!script_replies_vote(OPERATION_EXTEND, 1, &reply, 0).received,
        "2 in the answers of other scripts is no subscriber");
 }
 
