@@ -19,7 +19,7 @@ def files():
     """The project's text files, by their path."""
     for directory, directories, names in os.walk(SOURCE):
         directories[:] = [name for name in directories
-                          if not name.startswith((".git", "build", "__pycache__"))]
+                          if not name.startswith((".git", "build", "__pycache__", "corpus"))]
         for name in names:
             path = os.path.join(directory, name)
             if name.endswith(TEXTS) or "." not in name:

@@ -19,6 +19,8 @@ LEGS = {
     "clang": {"compiler": "clang", "sanitize": "none", "minutes": 0.5, "all_minutes": 10},
     "address": {"compiler": "gcc", "sanitize": "address", "minutes": 5, "all_minutes": 15},
     "thread": {"compiler": "gcc", "sanitize": "thread", "minutes": 4, "all_minutes": 15},
+    "fuzz": {"compiler": "clang", "sanitize": "fuzz", "minutes": 1, "all_minutes": 4,
+             "build": ["fuzz-programs"]},
 }
 LONG_MINUTES = 40  # the tests of the suite `long` that wait
 WAITING_AT_A_TIME = 3  # tests that mostly wait run beside each other
@@ -29,7 +31,7 @@ HELP = """tests/run [--all] [--leg LEG]... [NAME...]
     Install what is missing, build, and run the tests. Without arguments: the usual tests of all legs, as CI
     does.
     NAME...      only these tests, with gcc unless --leg says otherwise
-    --leg LEG    only this leg: gcc, clang, address or thread
+    --leg LEG    only this leg: gcc, clang, address, thread or fuzz
     --quick      the same as --leg gcc
     --all        also what takes long: every test in every leg, a million schedules, all mutations,
                  Debian 13
@@ -57,6 +59,10 @@ def fail_usage(text):
 
 def build_directory(leg):
     return "build-%s-%s" % (LEGS[leg]["compiler"], LEGS[leg]["sanitize"])
+
+
+def ninja(leg, *options):
+    return ["ninja", "-C", build_directory(leg), *options, *LEGS[leg].get("build", [])]
 
 
 def read_durations():
@@ -169,7 +175,7 @@ class Leg:
     def is_fresh(self):
         if not os.path.exists(os.path.join(self.directory, "build.ninja")):
             return False
-        dry = subprocess.run(["ninja", "-C", self.directory, "-n"], capture_output=True, text=True)
+        dry = subprocess.run(ninja(self.name, "-n"), capture_output=True, text=True)
         return dry.returncode == 0 and "no work to do" in dry.stdout
 
     def build(self):
@@ -188,7 +194,7 @@ class Leg:
             if done.returncode != 0:
                 say(done.stdout + done.stderr)
                 return False
-        done = subprocess.run(["ninja", "-C", self.directory], text=True, capture_output=True)
+        done = subprocess.run(ninja(self.name), text=True, capture_output=True)
         if done.returncode != 0:
             say(done.stdout + done.stderr)
         return done.returncode == 0

@@ -51,7 +51,13 @@ void local_harness_begin(const struct local_harness_setup *setup) {
         (void) munmap(registry_memory, registry_bytes);
         (void) munmap(observe_memory, observe_memory_bytes());
     }
-    memset(&harness, 0, sizeof(harness));
+    memset(&harness.front, 0, sizeof(harness.front));
+    memset(harness.sessions, 0, sizeof(harness.sessions));
+    harness.crowd_pushes = 0;
+    for (unsigned i = 0; i < LISTENERS; i++) {
+        harness.output[i][0] = '\0';
+        harness.output_length[i] = 0;
+    }
     harness.now_ns = 1000 * NS_PER_S;
     sink.write = on_write;
     registry_sink.outcome = on_outcome;

@@ -1,0 +1,41 @@
+"""fuzz.py PROGRAM CORPUS: searches for an input that breaks a promise, for some seconds from the corpus on:
+REDLOCK_FUZZ_SECONDS, or 8, or 60 with REDLOCK_TEST_ALL=1. What is found is printed, to be kept in the corpus
+when it is mended."""
+
+import base64
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+from tap import main, note, ok  # noqa: E402
+
+PROGRAM, CORPUS = sys.argv[1:]
+SECONDS = os.environ.get("REDLOCK_FUZZ_SECONDS") or ("60" if os.environ.get("REDLOCK_TEST_ALL") else "8")
+INPUT_BYTES_MAX = 4096
+
+
+def test_search():
+    with tempfile.TemporaryDirectory() as directory:
+        found, finding = os.path.join(directory, "corpus"), os.path.join(directory, "finding-")
+        os.mkdir(found)
+        done = subprocess.run(
+            [PROGRAM, "-max_total_time=" + SECONDS, "-max_len=%d" % INPUT_BYTES_MAX, "-print_final_stats=1",
+             "-artifact_prefix=" + finding, found, CORPUS],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        for name in sorted(os.listdir(directory)):
+            if name.startswith("finding-"):
+                with open(os.path.join(directory, name), "rb") as file:
+                    note("%s, base64: %s" % (name, base64.b64encode(file.read()).decode()))
+    count = re.search(r"number_of_executed_units: (\d+)", done.stdout)
+    coverage = re.findall(r"cov: (\d+)", done.stdout)
+    if done.returncode != 0:
+        note(done.stdout[-6000:])
+    ok(done.returncode == 0 and count and int(count[1]) > 0,
+       "%s: no finding in %s inputs, which reach %s places" % (
+           os.path.basename(PROGRAM), count[1] if count else "no", coverage[-1] if coverage else "no"))
+
+
+main(test_search)
