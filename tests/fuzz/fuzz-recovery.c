@@ -48,7 +48,7 @@ static void begin_process(void *memory) {
     static const struct ledger_identity identity = {.agent = "00c0ffee", .host = "web1", .sequence = 1};
     static const struct local_harness_setup setup = {
         .identity = {.version = "1", .agent = "00c0ffee", .host = "web1", .n_keepers = 1},
-        .sink = {.look = on_command},
+        .sink = {.query = on_command},
         .registry_sink = {.command = on_command, .secret = on_secret},
         .requests_max = REQUESTS_MAX_HERE,
         .limit = 64,

@@ -345,7 +345,7 @@ static void begin(void) {
                      .n_keepers = 1,
                      .node_names = {"a"},
                      .node_addresses = {"unix:/a.sock"}},
-        .sink = {.look = on_command, .survey = on_survey, .page = on_page, .bless = on_bless},
+        .sink = {.query = on_command, .survey = on_survey, .page = on_page, .bless = on_bless},
         .registry_sink = {.command = on_command, .secret = on_secret},
         .requests_max = 4096,
         .limit = REQUESTS_LIMIT,
