@@ -286,9 +286,9 @@ void attempt_freed(struct shard *shard, struct lease *lease, unsigned node, inst
         attempt_begin(shard, lease, now_ns);
 }
 
-void attempt_listening(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
-                       instant_ns now_ns) {
-    if (retry_listening(shard, lease, node, since_ns, now_ns))
+void attempt_subscribed(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
+                        instant_ns now_ns) {
+    if (retry_subscribed(shard, lease, node, since_ns, now_ns))
         attempt_begin(shard, lease, now_ns);
 }
 

@@ -24,8 +24,8 @@ void attempt_tick(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
 /* A message says that the key may be gone on this node; a subscription began there at `since_ns`. */
 void attempt_freed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
-void attempt_listening(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
-                       instant_ns now_ns);
+void attempt_subscribed(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
+                        instant_ns now_ns);
 
 /* A node can be asked again; a node was examined, and does not vote. For waiting and resuming leases. */
 void attempt_node_back(struct shard *shard, struct lease *lease, instant_ns now_ns);

@@ -24,7 +24,7 @@ enum command_kind {
     COMMAND_QUERY,   /* ask the nodes for the holder of the name: leader-query.h */
 };
 
-/* Who asked: a report has the origin of its command. */
+/* The origin of a command, which its reports repeat. */
 enum report_origin {
     REPORT_ORIGIN_REQUEST, /* `request` is a request's number */
     REPORT_ORIGIN_LEADER,  /* COMMAND_QUERY of a session's LEADER: `request` is as in the command */
@@ -35,10 +35,10 @@ struct command {
     enum command_kind kind;
     enum report_origin origin;
     bool persist;
-    uint16_t head_length;  /* of text: the name */
-    uint16_t tail_length;  /* then the tail of the lock value: lock-value.h */
-    uint16_t spare_tokens; /* contend: to reserve behind the grant's, for hand-offs */
-    uint64_t request;      /* the front's number for it; never 0, for a request's lease never used twice */
+    uint16_t head_length;     /* of text: the name */
+    uint16_t tail_length;     /* then the tail of the lock value: lock-value.h */
+    uint16_t spare_tokens;    /* contend: to reserve behind the grant's, for hand-offs */
+    uint64_t request;         /* the front's number; not 0; unique for each lease of a request */
     struct lease_terms terms; /* contend, resume; query: its node time-out, and whether a token is wanted */
     instant_ns cooldown_until_ns; /* resume, release: the keys stay until then; 0: no cooldown */
     instant_ns hold_until_ns;     /* resume, refresh: the end of max_hold; INSTANT_NEVER: none */
@@ -81,7 +81,7 @@ enum reason {
     REASON_HEARTBEAT,
     REASON_MAX_HOLD,
     REASON_CLOSED,
-    REASON_UNREAD, /* by the front only */
+    REASON_UNREAD, /* set by the front */
     REASON_COUNT
 };
 
@@ -181,7 +181,7 @@ struct vote {
 
 /* A blessing: makes a node vote. */
 struct blessing {
-    uint32_t mark; /* the number of our mark, which must stand */
+    uint32_t mark; /* the number of our mark, which must be present */
     uint32_t max_ttl_ms;
     uint32_t covered_ms; /* forgotten leases with at most this ttl have ended */
     bool rested;         /* after a quarantine: counts for all agents */
@@ -198,7 +198,7 @@ struct inquiry {
     uint32_t mark;       /* the number of our mark */
     uint32_t max_ttl_ms; /* goes with the mark */
     bool leave;          /* leave the mark, unless the node is blessed */
-    bool disown;         /* the node must not be an heir */
+    bool disown;         /* the blessing of the former process must not be inherited */
     int64_t withdraw_us; /* withdraw the blessing with this floor; 0: none */
     node_set known;      /* nodes of our fleet, whose addresses the node may note */
 };
@@ -206,15 +206,14 @@ struct inquiry {
 /* The answer: whether the epoch key names the node's present process, and what else the node has. */
 struct probe {
     bool blessed;
-    bool rested;   /* blessed: after a quarantine, or on an operator's word */
-    bool foreign;  /* the epoch, whichever process it names, is of another set of nodes */
-    bool heir;     /* not blessed, but its former process was, whose data are all here, and whose clock the
-                    * shard knows */
-    bool marked;   /* not blessed for us: nothing was lost since the mark was left */
-    bool rival;    /* the same: an agent with another set of nodes has left its mark, too */
-    bool unrested; /* the same: agents with `quarantine = no` have blessed it for themselves */
-    bool brief;    /* only the epoch, or our mark */
-    uint32_t max_ttl_ms;              /* the longest ttl that agents grant, by the epoch or the marks */
+    bool rested;         /* blessed: after a quarantine, or on an operator's word */
+    bool foreign;        /* the epoch, whichever process it names, is of another set of nodes */
+    bool heir;           /* not blessed, but its former process was, and the node has all of its data */
+    bool marked;         /* not blessed for us: nothing was lost since the mark was left */
+    bool rival;          /* the same: an agent with another set of nodes has left its mark, too */
+    bool unrested;       /* the same: agents with `quarantine = no` have blessed it for themselves */
+    bool brief;          /* only the epoch, or our mark */
+    uint32_t max_ttl_ms; /* the longest ttl that agents grant, by the epoch or the marks */
     uint32_t proposed_ms, generation; /* blessed: of the epoch */
     int64_t floor_us;   /* blessed: identifies the blessing; no fencing token was larger then */
     int64_t time_us;    /* the node's TIME; negative: none */

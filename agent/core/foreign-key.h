@@ -1,7 +1,7 @@
 /* Foreign keys: keys of our leases that have another's value.
  *
- * Some are orphans: a former process of this agent was killed after it had set them, and before it told a
- * client. The leases that its clients know of are in the ledger, and the new process has them. So an
+ * Some are orphans: a former process of this agent was killed after it set them, and before it sent the
+ * grant. The leases of granted clients are in the ledger, and the new process has them. So an
  * attempt that meets a key with the former process's identity deletes it, instead of waiting for its ttl.
  *
  * Only the very value that was met is deleted: a lease that was resumed at another agent has another. */

@@ -35,7 +35,7 @@ void held_lease_begin(struct shard *shard, struct lease *lease, int64_t last, in
                                ? now_ns + (int64_t) lease->terms.heartbeat_ms * NS_PER_MS
                                : INSTANT_NEVER;
     lease->extend_ns = extension_schedule_first_ns(shard, lease);
-    if (lease->deadline_ns >= lease->hold_until_ns) /* the holder is told at-risk before the end */
+    if (lease->deadline_ns >= lease->hold_until_ns) /* reports at-risk before the end */
         lease->extend_ns = instant_min(lease->extend_ns, now_ns + (lease->deadline_ns - now_ns) / 2);
     lease_table_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
     shard->counters.grants++;
@@ -123,7 +123,7 @@ static void extension_succeeded(struct shard *shard, struct lease *lease, instan
     lease->deadline_ns = instant_max(lease->deadline_ns, deadline_ns);
     if (!lease->under_way) /* a late answer: the next try was scheduled */
         lease->extend_ns = extension_schedule_first_ns(shard, lease);
-    if (lease->extend_ns >= lease->deadline_ns) /* near max_hold: the holder is told at-risk before */
+    if (lease->extend_ns >= lease->deadline_ns) /* near max_hold: reports at-risk before */
         lease->extend_ns = now_ns + (lease->deadline_ns - now_ns) / 2;
     lease->under_way = lease->undecided = false;
     lease->failures = 0;
@@ -250,7 +250,7 @@ void held_lease_abandon(struct shard *shard, struct lease *lease) {
         lease_table_set_due(shard, lease, lease->deadline_ns);
 }
 
-/* Extends soon, at a random instant: all leases of a node may be told at once. */
+/* Extends soon, at a random instant: all leases of a node may get this call at once. */
 static void extend_soon(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     lease->extend_ns = now_ns + random_between(&shard->random, 0, NODE_BACK_US_MAX * NS_PER_US);
     lease_table_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));

@@ -1,6 +1,6 @@
 /* Refreshing the keys of a lease after hand-offs on its host.
  *
- * The front hands a lease off by itself, and tells the keeper later, and not each time (local/handoff.h has
+ * The front hands a lease off alone, and reports some of the hand-offs to the keeper (local/handoff.h has
  * why that is safe). The keeper then gets the present holder: the tail of its lock value, a fresh random
  * part, its token, and the end of its max_hold.
  *

@@ -63,8 +63,8 @@ struct lease {
         instant_ns held_back_ns;  /* waiting, and held back: since then */
     };
     instant_ns cooldown_until_ns; /* keys that are set or extended live until then; 0: no cooldown */
-    /* What attempts need, and what is needed past them, share memory: lease_state_is_past_attempts() tells
-     * which is valid. The change happens once, when the lease is granted or ends. */
+    /* The fields of attempts and the fields of later states share memory: see
+     * lease_state_is_past_attempts(). The change happens once, when the lease is granted or ends. */
     union {
         struct {
             struct shared_string *seen; /* contended: the holder's value, or the key's type; else NULL */
@@ -79,8 +79,7 @@ struct lease {
             node_set freed;        /* nodes whose message says that the key may be gone */
             /* The least times left of foreign keys. UINT16_MAX: more, or no expiry; polls come sooner. */
             uint16_t least_left_ms[LEASE_LEAST_LEFT];
-            uint16_t
-                seen_hash[NODES_MAX]; /* acquiring: of each foreign value, to tell a split from a holder */
+            uint16_t seen_hash[NODES_MAX]; /* acquiring: of each foreign value; a split has several */
         };
         struct {
             struct list ending_link;      /* lost or releasing: in one of the shard's lists */

@@ -102,7 +102,7 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
     if (!(lease->round.asked & node_set_of(node)))
         return;
     bool voted = vote->kind == VOTE_YES || vote->kind == VOTE_REPAIRED || vote->kind == VOTE_BEHIND;
-    bool late = voted && !node_epoch_stood(&shard->nodes[node], lease->started_ns);
+    bool late = voted && !node_epoch_was_known(&shard->nodes[node], lease->started_ns);
     if ((shard->nodes[node].stepped || late) && lease->state != LEASE_RELEASING)
         vote = &no_vote; /* executed, but no promise: quarantine.h relies on epochs known before the round */
     if (late && (lease->state == LEASE_ACQUIRING || lease->state == LEASE_RAISING))

@@ -11,8 +11,7 @@
  * A lease with a *cooldown* keeps its name taken for that time, also after it was released or lost. The
  * cooldown counts from the attempt that acquired the lease, as validity does, and every key that is set or
  * extended lives at least until its end. So the end of the agent changes nothing, and this agent deletes the
- * keys no sooner. Only the keys of failed attempts, and of grants that no client knows of, are deleted at
- * once.
+ * keys no sooner. Only the keys of failed attempts, and of grants that were not sent, are deleted at once.
  *
  * A lock value has one life. A failed attempt leaves its value to an undo record, a lease in `releasing`
  * without a request, and the request goes on with a fresh value. So a reply can count for its own attempt
@@ -34,7 +33,7 @@ void lease_resume(struct shard *shard, struct lease *lease, instant_ns now_ns);
  * until `keep_until_ns`. */
 void lease_release(struct shard *shard, struct lease *lease, instant_ns keep_until_ns, instant_ns now_ns);
 
-/* The request is over before its client knew that the lease is held: the keys are left to their ttl. */
+/* The request ends, and its client did not get a grant: the keys are left to their ttl. */
 void lease_forget(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
 /* The holder may live on without the agent: no more extensions, and no deletion before the deadline. */
@@ -58,7 +57,7 @@ void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns);
  * extended soon. Not while releasing. */
 void lease_vote_is_void(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
 
-/* Our clock stood still, so the lease may have ended before its deadline. Only while held. */
+/* Our clock stopped, so the lease may have ended before its deadline. Only while held. */
 void lease_outlived(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
 /* The node can be asked again. */

@@ -203,7 +203,7 @@ void node_trust_time(struct shard *shard, unsigned index, int64_t time_us, insta
     assert(index < shard->config.nodes);
 
     struct node *node = &shard->nodes[index];
-    if (node_told_time(node, time_us, sent_ns, now_ns, quarantine_longest_ns(shard))) {
+    if (node_time(node, time_us, sent_ns, now_ns, quarantine_longest_ns(shard))) {
         report_state(shard, index, NODE_STATE_FAILED, node->trouble);
         for (unsigned i = 0; i < shard->config.nodes; i++)
             node_ask_time(&shard->nodes[i], now_ns);

@@ -1,27 +1,27 @@
-/* Trust in the nodes of a shard: which nodes may be asked, and what the leases learn when that changes.
+/* Trust in the nodes of a shard: which nodes may be asked. Reports each change to the leases.
  *
  * A node is trusted after a probe that finds its epoch key in order (core/node.h); before that it is marked,
  * waits out its quarantine (core/quarantine.h) and is blessed. Three things end the trust: the connection
  * breaks, a request finds another epoch, or an answer shows that the node's clock was set. Trust, and its
  * end, are reported to the front, and passed on to the leases and leader queries that wait for the node.
  *
- * A clock that was set. A node's clock and ours disagree: one of them was set, or ours stood still. The
- * answers that the other nodes send from then on decide. If at least as many of them agree with our clock
- * as disagree, the nodes that disagree were set: their blessings are withdrawn. Otherwise ours stood still,
- * and all leases are lost, since every deadline is later than the keys' end. */
+ * A clock that was set. A node's clock and ours disagree: one of them was set, or ours stopped. The next
+ * answers of the other nodes decide. If at least as many of them agree with our clock as disagree, the
+ * clocks of those that disagree were set: their blessings are withdrawn. Otherwise ours stopped, and all
+ * leases are lost, since every deadline is later than the keys' end. */
 #pragma once
 
 #include "core/shard-state.h"
 
-/* The node is connected, and its scripts are loaded: it is probed, and votes once it is trusted. */
+/* The node is connected, and its scripts are loaded: probes the node, which votes once it is trusted. */
 void node_trust_ready(struct shard *shard, unsigned node, instant_ns now_ns);
 
 /* The node is not connected (any more), for this reason. The votes of requests under way come before. */
 void node_trust_gone(struct shard *shard, unsigned node, enum node_state state, const char *reason,
                      instant_ns now_ns);
 
-/* A trusted node takes no new keys, for this reason; NULL: it does again. It is asked as before, since it
- * extends the keys that it has, but is reported as failed. */
+/* A trusted node takes no new keys, for this reason; NULL: it does again. Requests go on, since the node
+ * extends the keys that it has, but it is reported as failed. */
 void node_trust_refuses(struct shard *shard, unsigned node, const char *reason);
 
 /* The answer to a probe, a blessing or an amendment. */
@@ -49,10 +49,10 @@ void node_trust_recovered(struct shard *shard, unsigned node, instant_ns now_ns)
 void node_trust_time(struct shard *shard, unsigned node, int64_t time_us, instant_ns sent_ns,
                      instant_ns now_ns);
 
-/* The nodes are asked something anyway: probes that are due within `early_ns` are sent now. */
+/* The nodes get requests anyway: sends probes that are due within `early_ns`. */
 void node_trust_probe_early(struct shard *shard, int64_t early_ns, instant_ns now_ns);
 
-/* An operator's word that the node has forgotten nothing that counts. */
+/* An operator's BLESS: the node has forgotten no lease that counts. */
 void node_trust_bless(struct shard *shard, unsigned node, instant_ns now_ns);
 
 /* When the node's quarantine ends, as far as known; INSTANT_NEVER otherwise. */

@@ -424,8 +424,8 @@ struct inquiry node_inquiry(const struct node *node, uint32_t max_ttl_ms, node_s
 
 /* --- clocks --- */
 
-bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns,
-                    int64_t quarantine_ns) {
+bool node_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns,
+               int64_t quarantine_ns) {
     /* Others may count an epoch that does not suffice for us, or the renewal under way. */
     bool others_count = node->blessing && node->hurry;
     bool counted = !node->stepped && (node->trust != NODE_QUARANTINED || others_count);

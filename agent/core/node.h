@@ -1,23 +1,23 @@
-/* A node, as its keeper knows it: whether it may be asked, how long it has been silent, whether it can be
- * trusted to remember, and its last trouble.
+/* A node in its keeper: whether requests may be sent, how long the node has been silent, whether it is
+ * trusted not to have forgotten leases, and its last trouble.
  *
  * Trust. A node that lost its memory (restarted empty or with old data, was flushed, promoted, or is new)
  * must not vote until every lease that it may have forgotten has ended. Its *epoch key* names the process
  * for which an agent has waited that long. A node without an epoch key, or with that of another process, is
  * in *quarantine*: the agent waits on its own stopwatch, as long as core/quarantine.h says, and then blesses
- * the node. The stopwatch starts when the node confirms our *mark*, and counts only while that mark stands.
- * Each start has a mark with a new number: an unconfirmed mark (the connection broke) proves nothing, since
- * it may have been left after a loss. A blessing removes all marks, since the agents that left them have not
- * waited for what is granted after it. One exception is configured: a process that has all data of the
- * process before it (its *heir*) has the blessing renewed, if its clock was not set meanwhile.
+ * the node. The stopwatch starts when the node confirms our *mark*, and counts only while that mark is
+ * present. Each start has a mark with a new number: an unconfirmed mark (the connection broke) proves
+ * nothing, since it may have been left after a loss. A blessing removes all marks, since the agents that
+ * left them have not waited for what is granted after it. One exception is configured: a process with all
+ * data of the former process (its *heir*) inherits the blessing, if its clock was not set meanwhile.
  *
  * An epoch also has: the longest ttl that agents grant; whether the node was *rested*, that is, in
  * quarantine (agents with `quarantine = no` bless without, which counts for them alone); and the node's
  * fleet: an agent with another set of nodes asks no node while it sees such an epoch. Each change of an
- * epoch increments a number, so no two epochs are equal: a vote under an epoch proves that the epoch stood
- * from when we read it until then. A vote counts only if its epoch was known when the round began. Shorter
- * leases are proposed first, and take effect when the proposal has stood for as long as a quarantine: an
- * agent that needs longer leases asks nothing under such an epoch, but changes it back.
+ * epoch increments a number, so no two epochs are equal: a vote under an epoch proves that the node had this
+ * epoch from our reading until the vote. A vote counts only if its epoch was known when the round began.
+ * Shorter leases are proposed first, and take effect when the proposal is as old as a quarantine is long: an
+ * agent that needs longer leases sends nothing under such an epoch, but changes the epoch back.
  *
  * Clocks. Redis expires keys by its wall clock. Each answer that grants or extends has the clock; a node
  * whose clock was set may have dropped keys early, as if it had lost its memory. Its votes no longer count,
@@ -62,15 +62,15 @@ struct node {
     bool marking;     /* it leaves a new mark, if it finds no epoch */
     bool blessing;    /* a blessing is */
     bool amending;    /* an amendment is */
-    bool hurry;       /* may be blessed without waiting while the mark stands, or its epoch amended */
-    bool renewing;    /* `hurry` is for the renewal of its blessing, without an operator's word */
+    bool hurry;       /* may be blessed without waiting while the mark is present, or its epoch amended */
+    bool renewing;    /* `hurry` is for inheriting its blessing, without an operator's BLESS */
     bool foreign;     /* its last epoch, lost or not, is another fleet's */
     bool blessed;     /* its epoch names its process, even if that does not count for us */
     bool epoch_known; /* generation and blessed_floor_us are of an epoch that was read */
     bool stepped;     /* its clock was set: its present blessing does not count for us */
     bool judged;      /* and whose clock was set is decided */
     bool withdraw;    /* the blessing must not count for any agent */
-    bool disown;      /* it must not be an heir: its clock was set since its former process */
+    bool disown;      /* it must not inherit: its clock was set since its former process */
     uint8_t trust;    /* enum node_trust */
     uint8_t reading;  /* enum node_reading */
     node_set noted;   /* nodes whose addresses it has noted */
@@ -140,7 +140,7 @@ enum node_wish {
 struct node_terms {
     uint32_t max_ttl_ms; /* the longest lease that this agent grants */
     bool quarantine;     /* only blessings after a quarantine count */
-    instant_ns bless_ns; /* when it may be blessed, if its mark stands; INSTANT_NEVER: unknown */
+    instant_ns bless_ns; /* when it may be blessed, if its mark is present; INSTANT_NEVER: unknown */
     uint32_t covered_ms; /* by then forgotten leases with at most this ttl have ended */
 };
 
@@ -158,8 +158,8 @@ struct inquiry node_inquiry(const struct node *node, uint32_t max_ttl_ms, node_s
 
 /* The node's TIME in an answer to a request of `sent_ns`. A node whose clock was set is not trusted for
  * `quarantine_ns`, or until it is blessed anew. True: the clock was set, and its votes counted until now. */
-bool node_told_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns,
-                    int64_t quarantine_ns);
+bool node_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns,
+               int64_t quarantine_ns);
 
 /* Probes a trusted node at once, for its clock. */
 void node_ask_time(struct node *node, instant_ns now_ns);
@@ -171,8 +171,8 @@ void node_judge(struct node *node, bool withdraw, instant_ns now_ns);
 void node_probed(struct node *node, const struct probe *probe, const struct node_terms *terms,
                  instant_ns now_ns);
 
-/* An operator's word that the quarantine is unnecessary, also for longer leases than ours, or another
- * fleet's. It does not count after another loss. */
+/* An operator's BLESS: the quarantine is unnecessary, also for longer leases than ours, or another fleet's.
+ * It ends with the next loss. */
 void node_hurry(struct node *node, const struct node_terms *terms, instant_ns now_ns);
 
 /* This agent grants leases of up to this ttl: the node is not asked until its epoch says so, too. */
@@ -191,7 +191,7 @@ static inline uint32_t node_known_ms(const struct node *node) {
 }
 
 /* True if a vote in a round that began then counts: its epoch was known. */
-static inline bool node_epoch_stood(const struct node *node, instant_ns since_ns) {
+static inline bool node_epoch_was_known(const struct node *node, instant_ns since_ns) {
     return node->epoch_ns <= since_ns;
 }
 

@@ -7,8 +7,8 @@
  *
  *   - If X reads G's epoch between the begin of the round and G's vote, it says T or more.
  *   - If X reads it later, and G has kept its epoch, it says as much: shorter leases take effect only when a
- *     proposal has stood for as long as the longer ones live, and no agent that needs longer ones votes
- * under it (core/node.h). By then this lease has ended.
+ *     proposal is as old as the longer ones live, and no agent that needs longer ones sends requests under
+ *     it (core/node.h). By then this lease has ended.
  *   - If G has forgotten and was blessed anew, this lease had ended by then, for the same reason as here.
  *
  * So X knows a max_ttl of at least T. It waits that long on its own stopwatch, from the mark on, with drift
@@ -17,7 +17,7 @@
  * the agents need that have left marks there, or have read the node's last epoch.
  *
  * If too few other nodes can be reached, F is not blessed: their epochs may be the ones that count. The node
- * then waits as long as any lease may last (a day), or for an operator's word.
+ * then waits as long as any lease may last (a day), or for an operator's BLESS.
  *
  * If so many nodes have lost their epochs that the rest are too few (all at once, say, or the only one), no
  * epoch may prove T. Nodes with X's mark count as read, and X waits for the longest max_ttl of all agents
@@ -29,7 +29,7 @@
  * Sets of nodes. An epoch names its fleet, also after its process. X's marks, readings and blessings count
  * for one fleet only. A node with another fleet's epoch is not read, and bars all others; also when it has
  * lost that epoch, since its fleet may go on without it: then X does not bless it without an operator's
- * word. A node with another fleet's mark is not blessed without enough epochs of ours. A node that others
+ * BLESS. A node with another fleet's mark is not blessed without enough epochs of ours. A node that others
  * reach at other addresses only may be another server under the same name: an agent that reaches it there
  * blesses it.
  */
@@ -39,7 +39,7 @@
 
 enum { QUARANTINE_TEXT_BYTES = 200 };
 
-/* When the node's quarantine ends, if our mark stands; INSTANT_NEVER: unknown. */
+/* When the node's quarantine ends, if our mark is present; INSTANT_NEVER: unknown. */
 instant_ns quarantine_until_ns(const struct shard *shard, unsigned node);
 
 /* When the node may be blessed, as far as known: not before the nodes that count by our marks were read once

@@ -27,7 +27,7 @@ static bool has_ended(const struct shard *shard, const struct lease *lease) {
     return node_set_count(gone(lease)) > nodes - quorum_of(nodes);
 }
 
-/* True if the outstanding answers may prove that the lease stands, or that it has ended. */
+/* True if the outstanding answers may prove the lease valid or ended. */
 static bool may_decide(const struct shard *shard, const struct lease *lease) {
     unsigned nodes = shard->config.nodes, open = node_set_count(lease->round.asked);
 

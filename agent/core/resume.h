@@ -1,9 +1,9 @@
-/* Resuming a lease whose holder has outlived the agent that granted it.
+/* Resuming a lease whose holder outlives the agent that granted it.
  *
- * The proof that the lease stands is a majority of nodes that have its key, never the word of its holder.
+ * A lease is proven valid by a majority of nodes that have its key, never by its holder's claim.
  * Each of them *adopts* the key in one step: the random part of its value stays, agent and process become
  * ours. So the requests of the earlier agent, dead or alive, find another's value: they can neither delete
- * nor extend the key. (A lease that this agent is about to delete is not resumed.) Of two agents that resume
+ * nor extend the key. (A lease whose keys this agent deletes is not resumed.) Of two agents that resume
  * one lease, one has the majority. A resume sets no missing key: a lease that has ended does not begin
  * again. A failed resume leaves the keys to their ttl, since the holder may consider the lease valid until
  * its deadline, and try again. A node that was out of reach keeps the old value until it expires; an
@@ -19,7 +19,7 @@ struct shard;
 enum resume_progress {
     RESUME_OPEN,   /* answers are outstanding, or the next try is scheduled */
     RESUME_DONE,   /* the lease is held, until its `deadline_ns` */
-    RESUME_FAILED, /* which was reported: the lease is forgotten */
+    RESUME_FAILED, /* and reported: the lease is forgotten */
 };
 
 /* The first try. */

@@ -11,7 +11,7 @@
 enum {
     POLL_MS_MIN = 25,
     POLL_MS_MAX = 75,
-    POLL_PER_WAITER_US = 250,  /* added for each waiter: a keeper polls less than 4,000 times a second */
+    POLL_PER_WAITER_US = 250,  /* for each waiter: a keeper polls less than 4,000 times a second */
     POLL_COVERED_MS_MIN = 300, /* while a majority is covered */
     POLL_COVERED_MS_MAX = 700,
     POLL_COVERED_PER_WAITER_US = 1000,
@@ -136,7 +136,7 @@ static int64_t poll_delay_ns(struct shard *shard, const struct lease *lease) {
     return delay_ns;
 }
 
-/* The obstacle is about to go: an epoch is being read, an orphan deleted. */
+/* The obstacle goes soon: an epoch is being read, an orphan deleted. */
 static int64_t short_delay_ns(struct shard *shard, const struct lease *lease) {
     int64_t timeout_ns = (int64_t) lease->terms.node_timeout_ms * NS_PER_MS;
 
@@ -209,8 +209,8 @@ bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instan
     return false;
 }
 
-bool retry_listening(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
-                     instant_ns now_ns) {
+bool retry_subscribed(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
+                      instant_ns now_ns) {
     if (!lease->listens)
         return false;
     bool covered = shard_is_majority(shard, lease->covered);
@@ -226,7 +226,7 @@ bool retry_listening(struct shard *shard, struct lease *lease, unsigned node, in
     return is_due_now(shard, lease);
 }
 
-void retry_deaf(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
+void retry_unsubscribed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
     bool covered = shard_is_majority(shard, lease->covered);
 
     lease->listening &= (node_set) ~node_set_of(node);

@@ -1,7 +1,7 @@
 /* Retries: when a waiting request starts its next attempt.
  *
  * An attempt fails as soon as no majority can say yes, and its keys are released at once. The obstacle may
- * still be unknown: the outstanding answers tell a holder from a split from a missing quorum. Until they
+ * still be unknown: the outstanding answers distinguish a holder, a split and a missing quorum. Until they
  * arrive, or the node time-out passes, the lease waits *undecided*, and nothing is reported.
  *
  * A release publishes on the name's channel (agent/scripts/release.lua), and so does a node that deletes or
@@ -62,6 +62,6 @@ void retry_by(struct shard *shard, struct lease *lease, instant_ns at_ns);
 /* A node's message that the key may be gone; a subscription that began at `since_ns`; a subscription that
  * ended. True: an attempt is due now. */
 bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
-bool retry_listening(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
-                     instant_ns now_ns);
-void retry_deaf(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
+bool retry_subscribed(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
+                      instant_ns now_ns);
+void retry_unsubscribed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);

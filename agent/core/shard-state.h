@@ -30,8 +30,8 @@ struct shard_sink {
     void (*send)(void *userdata, const struct send *send);
     /* Pass a report to the front. */
     void (*report)(void *userdata, const struct report *report);
-    /* Ask the node whether its epoch key names its process; if not, whether our mark stands, or leave the
-     * mark. Or bless the node, if the mark stands. node_trust_probed() takes the answer. */
+    /* Ask the node whether its epoch key names its process; if not, whether our mark is present, or leave
+     * the mark. Or bless the node, if the mark is present. node_trust_probed() takes the answer. */
     void (*probe)(void *userdata, unsigned node, const struct inquiry *inquiry);
     void (*bless)(void *userdata, unsigned node, const struct blessing *blessing);
     /* Change the node's epoch, if it is still the last one that was found. node_trust_probed() takes the
@@ -41,7 +41,7 @@ struct shard_sink {
     void (*cut)(void *userdata, unsigned node);
     /* Fresh random bytes for a lock value: from getrandom(2), except in simulations. */
     void (*secret)(void *userdata, uint8_t secret[SECRET_BYTES]);
-    /* Subscribe on all nodes to the end of this name's keys, or unsubscribe. shard_listening() takes each
+    /* Subscribe on all nodes to the end of this name's keys, or unsubscribe. shard_subscribed() takes each
      * subscription, shard_freed() each message. */
     void (*listen)(void *userdata, uint64_t request, const struct shared_string *name, bool wanted);
     void *userdata;

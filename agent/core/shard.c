@@ -109,7 +109,7 @@ static void begin_lease(struct shard *shard, const struct command *command, inst
     lease->cooldown_until_ns = command->cooldown_until_ns;
     node_trust_outgrow(shard, lease_state_key_ttl_ms(lease, now_ns));
     lease->hold_until_ns = command->hold_until_ns;
-    lease->token = command->token; /* the client's word: only the holder relies on it */
+    lease->token = command->token; /* the client's claim: only the holder relies on it */
     lease_resume(shard, lease, now_ns);
 }
 
@@ -152,7 +152,7 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
     case COMMAND_REFRESH:
         if (lease)
             key_refresh_begin(shard, lease, command, now_ns);
-        return; /* otherwise the lease is lost, which the report tells the front */
+        return; /* otherwise the report says that the lease is lost */
     }
 }
 
@@ -186,22 +186,22 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
     release_backlog(shard, now_ns);
 }
 
-void shard_listening(struct shard *shard, unsigned node, uint64_t request, instant_ns since_ns,
-                     instant_ns now_ns) {
+void shard_subscribed(struct shard *shard, unsigned node, uint64_t request, instant_ns since_ns,
+                      instant_ns now_ns) {
     assert(node < shard->config.nodes);
 
     struct lease *lease = lease_table_find(shard, request);
     if (lease)
-        attempt_listening(shard, lease, node, since_ns, now_ns);
+        attempt_subscribed(shard, lease, node, since_ns, now_ns);
 }
 
-void shard_deaf(struct shard *shard, unsigned node, instant_ns now_ns) {
+void shard_unsubscribed(struct shard *shard, unsigned node, instant_ns now_ns) {
     assert(node < shard->config.nodes);
 
     for (uint32_t index = 0; index < shard->leases.touched; index++) {
         struct lease *lease = pool_at(&shard->leases, index);
         if (lease->state != LEASE_FREE && lease->listens)
-            retry_deaf(shard, lease, node, now_ns);
+            retry_unsubscribed(shard, lease, node, now_ns);
     }
 }
 

@@ -27,10 +27,10 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
 /* The front has the leases of this former process: its other keys are orphans (core/foreign-key.h). */
 void shard_succeed(struct shard *shard, const struct shard_predecessor *predecessor);
 
-/* A subscription to the request's name began at `since_ns`; all subscriptions on the node ended. */
-void shard_listening(struct shard *shard, unsigned node, uint64_t request, instant_ns since_ns,
-                     instant_ns now_ns);
-void shard_deaf(struct shard *shard, unsigned node, instant_ns now_ns);
+/* A subscription to the request's name began at `since_ns`; all subscriptions on the node have ended. */
+void shard_subscribed(struct shard *shard, unsigned node, uint64_t request, instant_ns since_ns,
+                      instant_ns now_ns);
+void shard_unsubscribed(struct shard *shard, unsigned node, instant_ns now_ns);
 
 /* A message on the node: the key of the request's name may be gone. */
 void shard_freed(struct shard *shard, unsigned node, uint64_t request, instant_ns now_ns);

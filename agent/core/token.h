@@ -8,7 +8,7 @@
  * proposals.
  *
  * A holder may reserve a block of tokens behind its own, for hand-offs on its host. The proposal T then
- * stands for T to T + block: a node accepts it if T is larger than all before, remembers T + block, and
+ * means T to T + block: a node accepts it if T is larger than all before, remembers T + block, and
  * wants T + block near its clock, too, since a floor must be at least the largest token that can exist. So
  * the next acquisition has a token larger than the block, and no two blocks overlap. Unused tokens are a
  * gap. Blocks cannot carry a name's tokens away from the clock: none is reserved beyond the first quarter

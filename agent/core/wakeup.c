@@ -183,7 +183,7 @@ void wakeup_settle(struct wakeup *wakeup, instant_ns now_ns) {
         list_unlink(first);
         for (unsigned i = 0; i < wakeup->n_nodes && name->request != 0; i++)
             if (name->subscribed & node_set_of(i))
-                shard_listening(wakeup->shard, i, name->request, name->since_ns[i], now_ns);
+                shard_subscribed(wakeup->shard, i, name->request, name->since_ns[i], now_ns);
     }
 }
 
@@ -195,7 +195,7 @@ static void lose_subscriptions(struct wakeup *wakeup, unsigned node, instant_ns 
         struct name *name = pool_at(&wakeup->names, i);
         name->subscribed &= (node_set) ~node_set_of(node);
     }
-    shard_deaf(wakeup->shard, node, now_ns);
+    shard_unsubscribed(wakeup->shard, node, now_ns);
 }
 
 void wakeup_node_ready(struct wakeup *wakeup, unsigned node) {
@@ -238,7 +238,7 @@ void wakeup_subscribed(struct wakeup *wakeup, unsigned node, const char *bytes, 
     name->subscribed |= node_set_of(node);
     name->since_ns[node] = now_ns;
     if (name->request != 0)
-        shard_listening(wakeup->shard, node, name->request, now_ns, now_ns);
+        shard_subscribed(wakeup->shard, node, name->request, now_ns, now_ns);
 }
 
 void wakeup_released(struct wakeup *wakeup, unsigned node, const char *bytes, size_t length,

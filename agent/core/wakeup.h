@@ -3,8 +3,8 @@
  *
  * A node publishes a message when it deletes a key (agent/scripts/release.lua, keyspace notifications). A
  * message is a hint: it brings an attempt forward and counts for nothing in it. core/retry.h proves that no
- * wake-up is lost, provided that this file keeps two promises: since the instant that shard_listening()
- * names, each message of that node has reached the shard; and shard_deaf() reports when that ends.
+ * wake-up is lost, provided that this file keeps two promises: since the instant that shard_subscribed()
+ * names, each message of that node has reached the shard; and shard_unsubscribed() reports when that ends.
  *
  * A subscription outlives the wait by `linger_ns`, since where hosts take turns the next wait is near, and
  * then begins with a subscription. Connections for messages open with the first name, and close

@@ -19,7 +19,7 @@ static void meet_holder(void) {
 }
 
 static void listening(unsigned node, instant_ns since_ns) {
-    shard_listening(&harness.shard, node, 1, since_ns, harness.now_ns);
+    shard_subscribed(&harness.shard, node, 1, since_ns, harness.now_ns);
 }
 
 static void freed(unsigned node) {
@@ -178,7 +178,7 @@ static void test_polls(void) {
     wait_covered(5);
     pass_ms(1);
     for (unsigned i = 0; i < 3; i++)
-        shard_deaf(&harness.shard, i, harness.now_ns);
+        shard_unsubscribed(&harness.shard, i, harness.now_ns);
     ok(tries_within_ms(77), "when the majority ends, the request polls again");
     meet_holder();
     ok(tries_within_ms(77), "as long as there is none");
