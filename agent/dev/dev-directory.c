@@ -16,17 +16,27 @@
 
 #include "base/cleanup.h"
 
-#define PARENT "/tmp"
 #define PREFIX "redlockd-dev-"
 
-enum { DEPTH_MAX = 8 };
+enum {
+    DEPTH_MAX = 8,
+    PARENT_LENGTH_MAX = DEV_DIRECTORY_BYTES_MAX - (int) sizeof("/" PREFIX "2147483647-XXXXXX"),
+};
 
 static const int open_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+
+/* $TMPDIR, unless a node's socket in it would have too long a path; otherwise /tmp. */
+static const char *parent_path(void) {
+    const char *path = secure_getenv("TMPDIR");
+
+    return path && path[0] == '/' && strlen(path) <= PARENT_LENGTH_MAX ? path : "/tmp";
+}
 
 int dev_directory_make(char ret_path[static DEV_DIRECTORY_BYTES_MAX], int *ret_fd) {
     int fd, error;
 
-    (void) snprintf(ret_path, DEV_DIRECTORY_BYTES_MAX, PARENT "/" PREFIX "%ld-XXXXXX", (long) getpid());
+    (void) snprintf(ret_path, DEV_DIRECTORY_BYTES_MAX, "%s/" PREFIX "%ld-XXXXXX", parent_path(),
+                    (long) getpid());
     if (!mkdtemp(ret_path))
         return -errno;
     fd = open(ret_path, open_flags);
@@ -110,7 +120,7 @@ static void sweep_one(int parent_fd, const char *name, pid_t owner) {
 }
 
 void dev_directory_sweep(void) {
-    DIR *parent = opendir(PARENT);
+    DIR *parent = opendir(parent_path());
     struct dirent *entry;
 
     if (!parent)

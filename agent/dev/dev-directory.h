@@ -1,8 +1,8 @@
-/* The directory of --dev: /tmp/redlockd-dev-PID-XXXXXX, private, and locked (flock(2)) while its agent runs.
- */
+/* The directory of --dev: redlockd-dev-PID-XXXXXX in $TMPDIR or /tmp, private, and locked (flock(2)) while
+ * its agent runs. */
 #pragma once
 
-enum { DEV_DIRECTORY_BYTES_MAX = 48 };
+enum { DEV_DIRECTORY_BYTES_MAX = 88 };
 
 /* Creates and locks a directory. On failure, `ret_path` has the path that was tried. 0 or a negative errno.
  */

@@ -25,7 +25,7 @@ enum {
 
 struct dev_node {
     char name[2];
-    char socket_path[64];
+    char socket_path[DEV_DIRECTORY_BYTES_MAX + 8];
     pid_t pid; /* 0: not running */
 };
 

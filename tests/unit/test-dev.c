@@ -15,6 +15,9 @@
 #include "dev/dev.h"
 #include "tap.h"
 
+/* A directory of this test alone: every agent with --dev removes what dead ones left beside its own. */
+static char parent[] = "/tmp/test-dev-XXXXXX";
+
 static bool have_redis(void) {
     int status = system("command -v redis-server >/dev/null 2>&1");
 
@@ -62,7 +65,7 @@ static void test_start_and_stop(void) {
     struct config *config = NULL;
     struct dev *dev = NULL;
     struct stat status;
-    char directory[64];
+    char directory[96];
     pid_t pids[3];
 
     if (config_read(NULL, true, stderr, &config) < 0)
@@ -96,7 +99,7 @@ static void test_start_and_stop(void) {
 struct leftovers {
     pid_t agent;
     pid_t pids[2];
-    char directory[64];
+    char directory[96];
 };
 
 /* Starts two nodes in a child process, kills it, and gives what is left. */
@@ -138,23 +141,24 @@ static bool start_and_kill(struct leftovers *ret) {
 
 /* Links that the removal of old directories must not follow, to a directory with a file. */
 struct trap {
-    char directory[32];
-    char file[64];
-    char inner[96]; /* a directory in the one to be removed, with a link in it */
-    char inner_link[128];
-    char link[64]; /* beside it, with the name of a dead agent's directory */
+    char directory[64];
+    char file[96];
+    char inner[128]; /* a directory in the one to be removed, with a link in it */
+    char inner_link[160];
+    char link[96]; /* beside it, with the name of a dead agent's directory */
 };
 
 static void trap_init(struct trap *trap, const struct leftovers *leftovers) {
     FILE *file;
 
-    (void) snprintf(trap->directory, sizeof trap->directory, "/tmp/test-dev-XXXXXX");
+    (void) snprintf(trap->directory, sizeof trap->directory, "%s/trap-XXXXXX", parent);
     if (!mkdtemp(trap->directory))
         exit(EXIT_FAILURE);
     (void) snprintf(trap->file, sizeof trap->file, "%s/file", trap->directory);
     (void) snprintf(trap->inner, sizeof trap->inner, "%s/inner", leftovers->directory);
     (void) snprintf(trap->inner_link, sizeof trap->inner_link, "%s/link", trap->inner);
-    (void) snprintf(trap->link, sizeof trap->link, "/tmp/redlockd-dev-%ld-linked", (long) leftovers->agent);
+    (void) snprintf(trap->link, sizeof trap->link, "%s/redlockd-dev-%ld-linked", parent,
+                    (long) leftovers->agent);
     file = fopen(trap->file, "we");
     if (!file || fclose(file) != 0 || mkdir(trap->inner, 0700) < 0 ||
         symlink(trap->directory, trap->inner_link) < 0 || symlink(trap->directory, trap->link) < 0)
@@ -222,14 +226,12 @@ static char *start_without_redis(int *ret) {
 }
 
 static unsigned n_directories(void) {
-    char prefix[64];
     struct dirent *entry;
-    DIR *directory = opendir("/tmp");
+    DIR *directory = opendir(parent);
     unsigned n = 0;
 
-    (void) snprintf(prefix, sizeof prefix, "redlockd-dev-%ld-", (long) getpid());
     while (directory && (entry = readdir(directory)))
-        n += strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
+        n += entry->d_name[0] != '.';
     if (directory)
         (void) closedir(directory);
     return n;
@@ -254,11 +256,30 @@ static void test_failures(void) {
     config_free(config);
 }
 
+static void test_long_parent(void) {
+    struct config *config = NULL;
+    struct dev *dev = NULL;
+    char path[200];
+
+    (void) snprintf(path, sizeof path, "%s/%0*d", parent, 100, 0);
+    (void) setenv("TMPDIR", path, 1);
+    if (config_read(NULL, true, stderr, &config) < 0)
+        exit(EXIT_FAILURE);
+    is_int(dev_start(1, config, &dev), 0, "TMPDIR is too long for a socket: the node starts in /tmp");
+    ok(dev && strncmp(dev_directory(dev), "/tmp/redlockd-dev-", 18) == 0, "in a directory there");
+    dev_stop(dev);
+    config_free(config);
+}
+
 int main(void) {
     if (!have_redis())
         skip_all("redis-server is not installed");
+    if (!mkdtemp(parent) || setenv("TMPDIR", parent, 1) < 0)
+        exit(EXIT_FAILURE);
     test_start_and_stop();
     test_killed();
     test_failures();
+    test_long_parent();
+    ok(rmdir(parent) == 0, "nothing is left in the directory");
     return done_testing();
 }
