@@ -11,6 +11,7 @@ import threading
 import lab
 
 HIGH = 500  # above the descriptors that a child gets
+END_OF_MESSAGES = b"END"  # from this process to itself
 
 
 class KeptAgent(lab.Agent):
@@ -25,6 +26,7 @@ class KeptAgent(lab.Agent):
         self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notify.bind(self.notify_path)
         self.ready = threading.Event()
+        self.all_read = threading.Event()
         threading.Thread(target=self._listen, daemon=True).start()
         super().__init__(nodes, config, start=False, **options)
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -39,6 +41,9 @@ class KeptAgent(lab.Agent):
             for level, kind, data in ancillary:
                 if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                     fds.frombytes(data[:len(data) - len(data) % fds.itemsize])
+            if message == END_OF_MESSAGES:
+                self.all_read.set()
+                continue
             fields = dict(line.split("=", 1) for line in message.decode().split("\n") if "=" in line)
             with self.lock:
                 self._drop_hung_up()
@@ -73,8 +78,18 @@ class KeptAgent(lab.Agent):
             self._drop_hung_up()
             return sorted(name for name, fd in self.store)
 
+    def _read_all(self):
+        """The manager reads all messages of an agent that has ended before it starts the next, as systemd
+        does: a descriptor in an unread message is not in the store yet."""
+        self.all_read.clear()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.sendto(END_OF_MESSAGES, self.notify_path)
+        if not self.all_read.wait(20 * lab.SCALE):
+            raise TimeoutError("the manager's thread does not read its messages")
+
     def begin(self, *options):
-        """Starts it, and does not wait."""
+        """Starts the agent without waiting until it is ready."""
+        self._read_all()
         with self.lock:
             self._drop_hung_up()
             passed = [("redlockd.socket", self.listener.fileno())] + self.store

@@ -224,6 +224,8 @@ def contend(number, ends, problems, seen, lock):
     """One of several clients of one name: one holder at a time, and growing tokens."""
     client = agent.client(3, timeout=60)
     kept = client.acquire("kept-%d" % number)
+    with lock:
+        seen["sessions"].append(session_name(client))
     try:
         while not ends.is_set():
             grant = client.acquire("contended", "WAIT", 60000)
@@ -249,11 +251,13 @@ def contend(number, ends, problems, seen, lock):
 def test_hand_offs():
     """kill -9 while a lease is handed off between local clients."""
     ends, problems, lock = threading.Event(), [], threading.Lock()
-    seen = {"holder": None, "fence": 0, "grants": 0}
+    seen = {"holder": None, "fence": 0, "grants": 0, "sessions": []}
     threads = [threading.Thread(target=contend, args=(i, ends, problems, seen, lock), daemon=True)
                for i in range(8)]
     for thread in threads:
         thread.start()
+    lab.wait_for(lambda: problems or len(set(seen["sessions"]) & set(agent.names())) == len(threads),
+                 what="each client's connection in the store")
     handed, chance = 0, random.Random(11)
     for _ in range(20):
         grants = seen["grants"]

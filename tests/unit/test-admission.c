@@ -99,7 +99,7 @@ static void ask_often(unsigned session, uid_t uid, unsigned count) {
         (void) ask(session, uid);
 }
 
-/* About the oldest one that is in its first attempt. */
+/* Reports on the oldest request in its first attempt. */
 static void report(enum report_kind kind) {
     const struct report report = {.kind = kind,
                                   .request = front.contending[front.reported++],
@@ -165,12 +165,12 @@ static void test_ends(void) {
     front.now_ns += 100 * NS_PER_MS;
     registry_tick(&front.registry, front.now_ns);
     is_int(front.failed, 1, "and ends it, one time-out of the nodes later at the latest");
-    is_string(front.error, "NOQUORUM", "as one whose nodes have not answered");
+    is_string(front.error, "NOQUORUM", "as if its nodes had not answered");
     (void) ask_for(1, OTHER, "c", -1, NULL);
     registry_drop(&front.registry, list_entry(front.sessions[1].requests.next, struct request, session_link),
                   front.now_ns);
     ok(front.registry.admission.n_held_back == 0 && front.registry.requests.taken == 1,
-       "nothing is left of one whose session ends");
+       "a session ends: none of its requests is left");
     report(REPORT_GRANTED);
     is_int(front.n_contending, 1, "and nothing of them contends later");
     is_int(front.registry.admission.n_admitted, 0, "nothing is counted any more");

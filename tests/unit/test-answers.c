@@ -1,6 +1,6 @@
-/* Every request is answered in time and with the right word: a table of what is asked (WAIT 0, short, long;
- * ACQUIRE and RESUME), how the name stands, and what is wrong with how many of the nodes. The front's
- * registry and a keeper's shard run coupled over nodes that this file plays, all in injected time. */
+/* Every request is answered in time and with the right error word: a table of requests (WAIT 0, short, long;
+ * ACQUIRE and RESUME), states of the name, and kinds and numbers of failed nodes. The front's registry and a
+ * keeper's shard run together over simulated nodes, in injected time. */
 
 #include <assert.h>
 #include <stdio.h>
@@ -31,8 +31,8 @@ static const char *const fault_names[] = {"down", "refusing", "cut off",     "hu
                                           "slow", "too slow", "quarantined", "connecting"};
 
 struct key {
-    const char *text; /* another's value; NULL: none, or ours */
-    uint8_t secret;   /* ours; 0: none */
+    const char *text; /* another holder's value; NULL: none, or the agent's own */
+    uint8_t secret;   /* the agent's own; 0: none */
 };
 
 enum mail_kind { MAIL_COMMAND, MAIL_REPORT, MAIL_CALL, MAIL_VOTE, MAIL_PROBED, MAIL_GONE };
@@ -420,7 +420,7 @@ static void join_nodes(enum fault fault, node_set faulty) {
     pass_ms(5);
 }
 
-/* --- what is expected --- */
+/* --- expected answers --- */
 
 static unsigned voters(void) {
     return world.n_nodes - (world.fault == SLOW ? 0 : node_set_count(world.faulty));
@@ -571,8 +571,8 @@ static void test_at_once(void) {
         is_string(askers[i].word, "NOQUORUM", "one attempt answers the whole queue");
 }
 
-/* A contender's keeper has told once whom it meets: that is known again when a lease that was resumed beside
- * it is over. */
+/* A keeper reports the holder only once to a contender. After a resumed lease on the same name has ended,
+ * the contender still has that report. */
 static void test_beside_a_resume(void) {
     world_begin(3);
     join_nodes(DOWN, 0);
@@ -633,7 +633,8 @@ int main(void) {
             for (enum fault fault = 0; fault < FAULTS; fault++)
                 if (stand != SPLIT || nodes > 1)
                     run_cells(stand, fault, nodes);
-            ok(wrong == 0, "a name that is %s on %u nodes: %u answers in time, each with its word",
+            ok(wrong == 0,
+               "a name that is %s on %u nodes: %u answers in time, each with the right error word",
                stand_names[stand], nodes, cells);
         }
     return done_testing();

@@ -170,7 +170,7 @@ static void on_inspect(void *userdata, struct redis *redis) {
 
 /* --- the turns --- */
 
-/* Some requests of each kind, a dozen calls for each node: a look is a call for each name. */
+/* Some requests of each kind, a dozen calls for each node: a query is a call for each name. */
 static void ask_all(node_set to) {
     static const enum operation operations[KINDS] = {OPERATION_ACQUIRE, OPERATION_EXTEND, OPERATION_RELEASE,
                                                      OPERATION_QUERY};

@@ -391,7 +391,7 @@ static void test_down(void) {
     is_int(n_votes, 1, "a call that can't be sent to a node is cut off there,");
     is_int(nodes[1].n_calls, 1, "and sent to the other node");
     answer_all(&reply);
-    is_int(n_votes, 2, "and is heard");
+    is_int(n_votes, 2, "and its answer arrives");
     nodes[1].down = true;
     for (unsigned name = 1; name <= 3; name++)
         ask_nodes(3, name % 2 ? OPERATION_ACQUIRE : OPERATION_EXTEND, name, name, FENCED);
@@ -581,7 +581,7 @@ static void test_answers(void) {
        "a token too far from the clock");
     ok(votes[3].vote.kind == VOTE_FOREIGN && !votes[3].vote.foreign_type && votes[3].vote.ttl_left_ms == 500,
        "another's");
-    is_string(votes[3].vote.text, "theirs", "whose");
+    is_string(votes[3].vote.text, "theirs", "and that holder's value");
     ok(votes[4].vote.kind == VOTE_FOREIGN && votes[4].vote.foreign_type, "a key that is no lock");
     is_string(votes[4].vote.text, "set", "what");
     is_int(votes[5].vote.kind, VOTE_REFUSED, "a write that the node rejects");

@@ -36,7 +36,7 @@ static void test_bad_arguments(void) {
         {"CHECK abc", "-BADARG an id is", "an id that is no number"},
         {"RELEASE 99999999999999999", "-BADARG", "an id beyond 2^53"},
         {"RELEASE 12345", ":0", "an id that never was"},
-        {"BEAT 1048576", ":0", "a beat for what is not held"},
+        {"BEAT 1048576", ":0", "a beat for a lease that is not held"},
         {"FLUSHALL", "-ERR unknown command 'FLUSHALL'", "an unknown command"},
         {"SELECT 1", "-BADARG", "another database"},
         {"HELLO 4", "-NOPROTO", "an unknown protocol version"},

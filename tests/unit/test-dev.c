@@ -102,7 +102,7 @@ struct leftovers {
     char directory[96];
 };
 
-/* Starts two nodes in a child process, kills it, and gives what is left. */
+/* Starts two nodes in a child process and kills that process. Returns its leftovers. */
 static bool start_and_kill(struct leftovers *ret) {
     int fds[2];
     ssize_t n;

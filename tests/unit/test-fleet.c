@@ -64,7 +64,7 @@ static void test_fleets(void) {
 
     skewed.fence_skew_ms = 30000;
     const struct fleet first = fleet_of(&one, 0);
-    is_string(first.text, "a of a, b, c with fence_skew 60s", "a fleet's text for people");
+    is_string(first.text, "a of a, b, c with fence_skew 60s", "a fleet's text for operators");
     is_string(fleet_of(&ordered, 1).id, first.id, "the order of the nodes does not matter");
     ok(strcmp(fleet_of(&one, 1).id, first.id) != 0, "but the node's own name does");
     ok(strcmp(fleet_of(&other, 0).id, first.id) != 0, "and all names");

@@ -81,7 +81,7 @@ static void test_left_alone(void) {
         {HEX ":web2:00c0ffee:42:1000:data", "another host's"},
         {HEX ":web1:00c0ffee", "a shortened one"},
         {"0001020304050607FF090a0b0c0d0e0f10111213" REST, "one with other digits"},
-        {"0001020304050607zz090a0b0c0d0e0f10111213" REST, "one that is no number"},
+        {"0001020304050607zz090a0b0c0d0e0f10111213" REST, "an invalid number"},
         {"00" HEX REST, "a longer one"},
         {"job", "a short one"},
         {"", "an empty one"},

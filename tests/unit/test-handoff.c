@@ -332,7 +332,7 @@ static void test_in_a_row(void) {
     is_int(request_of(line[HANDOFFS_MAX + 1])->state, REQUEST_HELD,
            "sixty-four hand-offs in a row, in order");
     is_int(request_of(line[HANDOFFS_MAX + 1])->token, 1000 + HANDOFFS_MAX, "take the whole block");
-    is_int(count_commands(COMMAND_RELEASE), before, "without a word to the keeper");
+    is_int(count_commands(COMMAND_RELEASE), before, "without a command to the keeper");
     is_int(front.registry.handoffs, HANDOFFS_MAX, "and are counted");
     release(line[HANDOFFS_MAX + 1]);
     is_int(count_commands(COMMAND_RELEASE), before + 1, "then the lease is released");
@@ -379,7 +379,8 @@ static void test_alone(void) {
     grant();
     front.now_ns += HANDOFF_MS * NS_PER_MS;
     is_int(take_series(line, &at), 0, "as long as their time is not over");
-    is_int(last_command()->spare_tokens, HANDOFFS_MAX, "and what is not used is not asked for again");
+    is_int(last_command()->spare_tokens, HANDOFFS_MAX,
+           "and no more tokens are requested while some are unused");
     grant();
     for (unsigned i = 0; i < HANDOFFS_MAX; i++) {
         front.now_ns += 2 * NS_PER_US;
@@ -460,7 +461,7 @@ static void test_told(void) {
     is_int(told->token, 1001, "the holder's token");
     is_int(told->secret[0], front.outcomes[0].secret, "and the holder's random part");
     is_string(front.texts[front.n_commands - 1], "x7:1000:me", "and the holder's tail");
-    is_int(front.changes, changes + 1, "observers look now");
+    is_int(front.changes, changes + 1, "observers query now");
     instant_ns until_ns = request_of(line[2])->deadline_ns, due_ns = registry_due_ns(&front.registry);
     ok(due_ns <= until_ns && due_ns > until_ns - (until_ns - tell_ns) / 10, "once");
     (void) ask();
@@ -479,7 +480,7 @@ static void test_death(void) {
     is_int(front.n_outcomes, 1, "a dead process gets no outcome");
     is_int(request_of(line[2])->state, REQUEST_HELD, "its lease goes to the next waiter");
     bool stays = registry_abandon(&front.registry, request_of(line[2]), front.now_ns);
-    ok(stays, "a session that we close keeps its lease until its deadline");
+    ok(stays, "a session closed by the agent keeps its lease until the deadline");
     registry_drop(&front.registry, request_of(line[2]), front.now_ns);
     is_int(last_command()->kind, COMMAND_CONTEND, "and when its process dies the lease is not handed off");
 }

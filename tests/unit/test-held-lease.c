@@ -40,7 +40,7 @@ static void test_extensions_travel_together(void) {
     is_int(count_sent(OPERATION_EXTEND), 10, "others have their own time");
 }
 
-/* A lease whose extensions have ended is not extended with others either. */
+/* A lease whose extensions have ended is not extended with other leases either. */
 static void test_left_alone(void) {
     static const struct {
         uint32_t heartbeat_ms;

@@ -28,7 +28,7 @@ static void test_precision(void) {
     ok(latency_us(&latency, 500, now_ns) <= 1, "a latency of 0 stays at most 1 us");
     latency_note(&latency, UINT32_MAX, now_ns);
     ok(latency_us(&latency, 1000, now_ns) > 10 * 1000 * 1000,
-       "what is longer than all buckets is in the last");
+       "a latency longer than all buckets counts in the last");
 }
 
 static void test_percentiles(void) {

@@ -162,7 +162,7 @@ static void test_requests(void) {
     transfer = ledger_send(&ledger, 1, &first, 7);
     ok(unanswered_is(1, "PING\r\nECHO a\r\nPI"), "killed before the answer is sent");
     kernel_counts(transfer, 7);
-    ok(unanswered_is(1, "ECHO a\r\nPI"), "killed as it is: what is answered is not read again");
+    ok(unanswered_is(1, "ECHO a\r\nPI"), "killed now: the answered request is not read again");
     ledger_sent(&ledger, 1, &first);
     ok(unanswered_is(1, "ECHO a\r\nPI"), "nor afterwards");
     send_all(1, &all, 3);
@@ -184,7 +184,7 @@ static void test_too_many(void) {
     ok(unanswered_is(1, text), "as much as there is room for is kept");
     is_int(ledger_log_room(&ledger, 1), 0, "then there is none");
     receive(1, LEDGER_LOG_BYTES_MAX, "yy", 2);
-    ok(!is_whole(1), "what is not kept makes the session one that can't be handed on");
+    ok(!is_whole(1), "an unrecorded request makes the session impossible to restore");
     const struct ledger_state before = {.answered = LEDGER_LOG_BYTES_MAX, .protocol = 2};
     send_all(1, &before, 5);
     ok(!is_whole(1), "until that is answered");
@@ -217,7 +217,7 @@ static void test_sending(void) {
     ledger_open(&ledger, 2, session_id(2));
     is_int(view_of(2).state.protocol, 2, "that is one session's");
     ledger_tear(&ledger, 2);
-    ok(!is_whole(2) && is_whole(1), "an abandoned one is left alone, the others go on");
+    ok(!is_whole(2) && is_whole(1), "an abandoned session is skipped, the other continues");
     ledger_sent(&ledger, 1, &state);
     (void) ledger_send(&ledger, 1, &(struct ledger_state){.protocol = 2}, 10);
     ledger_not_sent(&ledger);
@@ -505,7 +505,7 @@ static void test_damage(void) {
         (void) read_all(&reader);
         held += live_on(&reader, draw(1000)) > 0;
     }
-    ok(held > 100 && refused > 0, "damaged at random: what is left of it is read, or it is refused");
+    ok(held > 100 && refused > 0, "random damage: the rest is read, or the ledger is refused");
 }
 
 int main(void) {

@@ -76,7 +76,7 @@ static void test_cooldown(void) {
     ask(0, line);
     is_int(commands[1].kind, COMMAND_RELEASE, "a lease with a cooldown is not handed over");
     ok(commands[1].request == id && commands[1].cooldown_until_ns == until_ns,
-       "its release tells until when the name stays taken: since the grant");
+       "its release reports when the name is free again, counted from the grant");
     is_int(commands[2].kind, COMMAND_CONTEND, "the next in line contends meanwhile");
 
     begin();
@@ -84,7 +84,7 @@ static void test_cooldown(void) {
     until_ns = harness.now_ns + 2000 * NS_PER_MS;
     end(0);
     pass_ms(250);
-    is_int(last_command()->kind, COMMAND_RELEASE, "one that lingers does that first");
+    is_int(last_command()->kind, COMMAND_RELEASE, "a lease with a linger lingers first");
     is_int(last_command()->cooldown_until_ns, until_ns, "and then cools down");
 
     begin();
@@ -142,7 +142,7 @@ static void test_lost(void) {
     ask(1, "ACQUIRE job WAIT -1");
     end(0);
     report(id, REPORT_LOST);
-    is_int(last_command()->kind, COMMAND_CONTEND, "one that is lost while it lingers is over");
+    is_int(last_command()->kind, COMMAND_CONTEND, "a lease lost while it lingers ends");
     pass_ms(250);
     is_int(n_commands, 2, "and is not released later");
 }
@@ -174,7 +174,7 @@ static void test_expelled(void) {
     pass_ms(1000);
     end(0);
     is_int(last_command()->kind, COMMAND_ABANDON,
-           "a session that we end: it lingers from its process's end");
+           "a session ended by the agent: the lease lingers from the end of its process");
     pass_ms(250);
     is_int(last_command()->kind, COMMAND_RELEASE, "as long as another");
 }

@@ -28,7 +28,7 @@ static void test_composed(void) {
        "the agent's identity and the random part are recognized");
     char text[256];
     is_int(lock_value_print(value, length, text, sizeof(text)), strlen("web1:00c0ffee:42"),
-           "people read the holder's part");
+           "the holder's part is readable text");
     is_string(text, "web1:00c0ffee:42", "which is host, agent and pid");
 }
 

@@ -85,7 +85,7 @@ static void test_quarantine(void) {
     instant_ns until_ns = node_trust_until_ns(&harness.shard, 0);
     is_int((until_ns - harness.now_ns) / NS_PER_MS, 61602, "the end of its quarantine is known");
     pass_marked_ms(61500);
-    is_int(node_trust_until_ns(&harness.shard, 0), until_ns, "and stays while the mark stands");
+    is_int(node_trust_until_ns(&harness.shard, 0), until_ns, "and stays while the node has the mark");
     is_int(harness.blessings[0], 0,
            "rule 10: no blessing before max_ttl, its drift and a margin have passed");
     pass_ms(150);
@@ -131,10 +131,10 @@ static void test_mark_outlives_connection(void) {
     node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
     pass_ms(100000);
     node_trust_ready(&harness.shard, 0, harness.now_ns);
-    ok(!harness.leaves[0] && harness.marks[0] == first, "a confirmed mark is looked up after a reconnect");
+    ok(!harness.leaves[0] && harness.marks[0] == first, "a confirmed mark is read again after a reconnect");
     trusted_nodes_answer();
     probed(0, &marked_node);
-    is_int(harness.blessings[0], 1, "if it stands, the time counted on");
+    is_int(harness.blessings[0], 1, "if the mark is there, the quarantine counts from it");
 }
 
 static void test_blessed_by_others(void) {
@@ -157,7 +157,7 @@ static void test_node_states(void) {
     node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "refused", harness.now_ns);
     is_told(NODE_STATE_CONNECTING, "refused", "a node out of reach is reported");
     node_trust_ready(&harness.shard, 0, harness.now_ns);
-    is_told(NODE_STATE_PROBING, "being examined", "one that is back is not what it was");
+    is_told(NODE_STATE_PROBING, "being examined", "a node that is back is examined again");
     probed(0, &blessed_node);
     is_told(NODE_STATE_VOTING, "", "a node that is votes");
 }
@@ -189,7 +189,7 @@ static void test_operator_blesses(void) {
     node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
     node_trust_ready(&harness.shard, 0, harness.now_ns);
     probed(0, &marked_node);
-    is_int(harness.blessings[0], 0, "an operator's word ends with the connection");
+    is_int(harness.blessings[0], 0, "a bless command ends with the connection");
 }
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* Commands and answers on a real socket, whose other end the test has. */
+/* Commands and answers on a real socket. The test has the other end. */
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -252,7 +252,7 @@ static void test_hiredis(int listening, const char *path) {
        "a command in pieces arrives complete through the queue of hiredis, as with TLS");
     ok(write(fd, "+y\r\n", 4) == 4, "the other end answers");
     other.adapter.target.on_events(&other.adapter.target, EPOLLIN);
-    ok(!list_first(&other.sent), "and is heard");
+    ok(!list_first(&other.sent), "and its answer arrives");
     pipeline_close(&other);
     (void) close(fd);
 }

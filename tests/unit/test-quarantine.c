@@ -1,5 +1,5 @@
-/* Rule 10: how long a node rests that lost its memory, where agents differ; and whose nodes count at all.
- * The agent here grants leases of a minute. */
+/* Rule 10: how long a node that lost its data is quarantined when agents have different max_ttl, and which
+ * fleet a node votes for. The agent under test has a max_ttl of a minute. */
 
 #include <string.h>
 
@@ -28,8 +28,8 @@ static void probed(unsigned node, struct probe probe) {
     node_trust_probed(&harness.shard, node, &probe, harness.now_ns);
 }
 
-/* A request finds that its epoch is gone; our mark is left. */
-static void forgets(unsigned node) {
+/* A request finds that the node has no epoch. The agent leaves its mark there. */
+static void lose_data(unsigned node) {
     harness.now_ns += NS_PER_MS;
     contend(9 + node, false);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
@@ -42,74 +42,82 @@ static bool votes(unsigned node) {
     return shard_askable(&harness.shard) & node_set_of(node);
 }
 
-static int64_t rests_ms(unsigned node) {
+static int64_t quarantine_ms(unsigned node) {
     instant_ns until_ns = quarantine_until_ns(&harness.shard, node);
 
     return until_ns == INSTANT_NEVER ? -1 : (until_ns - harness.shard.nodes[node].marked_ns) / NS_PER_MS;
 }
 
-/* The usual one, of leases up to that. */
-static int64_t rest_of(int64_t max_ttl_ms) {
+/* The quarantine for leases of at most `max_ttl_ms`. */
+static int64_t quarantine_for(int64_t max_ttl_ms) {
     return max_ttl_ms + max_ttl_ms / 100 + 2 + 1000;
 }
 
-static void test_longest_of_others(void) {
+static void test_longest_of_other_fleet(void) {
     shard_harness_begin(5);
-    forgets(0);
-    is_int(rests_ms(0), rest_of(DAY_MS), "nobody was asked yet: it takes as long as any lease may last");
-    is_int(node_trust_until_ns(&harness.shard, 0), INSTANT_NEVER, "which is not what people hear");
-    ok(harness.shard.nodes[1].probing && harness.shard.nodes[4].probing, "the others are asked at once");
+    lose_data(0);
+    is_int(quarantine_ms(0), quarantine_for(DAY_MS),
+           "no other node was read yet: the quarantine covers the longest possible lease");
+    is_int(node_trust_until_ns(&harness.shard, 0), INSTANT_NEVER,
+           "the time shown to operators is unknown until then");
+    ok(harness.shard.nodes[1].probing && harness.shard.nodes[4].probing,
+       "the other nodes are probed at once");
     probed(1, epoch_of(MINUTE_MS, 0));
     probed(2, epoch_of(DAY_MS / 2, 0));
-    is_int(rests_ms(0), rest_of(DAY_MS),
-           "two others of five may all not be among those who granted a lease");
+    is_int(quarantine_ms(0), quarantine_for(DAY_MS),
+           "two other nodes of five need not include one that granted the lease");
     probed(3, epoch_of(MINUTE_MS, 0));
-    is_int(rests_ms(0), rest_of(DAY_MS / 2), "rule 10: one of three is: the longest max_ttl counts");
-    is_int(harness.shard.max_ttl_ms, MINUTE_MS, "for this node, this time");
+    is_int(quarantine_ms(0), quarantine_for(DAY_MS / 2),
+           "rule 10: three other nodes do: the longest max_ttl among them counts");
+    is_int(harness.shard.max_ttl_ms, MINUTE_MS, "for this quarantine only: the agent's own max_ttl stays");
 }
 
 static void test_read_before(void) {
     shard_harness_begin(3);
     pass_ms(10000);
-    ok(harness.shard.nodes[1].probing || harness.shard.nodes[1].read_ns > 0, "the others are known");
+    ok(harness.shard.nodes[1].probing || harness.shard.nodes[1].read_ns > 0,
+       "the other nodes were read before");
     trusted_nodes_answer();
     harness.now_ns += NS_PER_MS;
     harness.shard.nodes[1].probe_ns = harness.shard.nodes[2].probe_ns = harness.now_ns;
     shard_tick(&harness.shard, harness.now_ns);
     harness.now_ns += NS_PER_MS;
-    forgets(0);
+    lose_data(0);
     trusted_nodes_answer();
-    is_int(rests_ms(0), rest_of(DAY_MS), "rule 10: what was asked before the mark was left may be too old");
-    ok(harness.shard.nodes[1].probing && harness.shard.nodes[2].probing, "so it is asked again");
+    is_int(quarantine_ms(0), quarantine_for(DAY_MS),
+           "rule 10: a probe sent before the mark was left may be too old");
+    ok(harness.shard.nodes[1].probing && harness.shard.nodes[2].probing, "so the nodes are probed again");
     trusted_nodes_answer();
-    is_int(rests_ms(0), rest_of(MINUTE_MS), "and counts");
+    is_int(quarantine_ms(0), quarantine_for(MINUTE_MS), "and these answers count");
 }
 
 static void test_unreachable(void) {
     shard_harness_begin(3);
     node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
-    forgets(0);
+    lose_data(0);
     for (unsigned second = 0; second < 70; second++) {
         pass_ms(SECOND_MS);
         if (harness.shard.nodes[0].probing)
             probed(0, marked_node);
     }
-    is_int(harness.blessings[0], 0, "rule 10: a node that can't be asked may know of longer leases");
+    is_int(harness.blessings[0], 0,
+           "rule 10: an unreachable node may have a longer max_ttl, so there is no blessing");
     ok(strstr(harness.reasons[0], "2 other nodes must report the longest max_ttl") != NULL,
-       "people are told");
+       "NODES names the reason");
     node_trust_bless(&harness.shard, 0, harness.now_ns);
-    is_int(harness.blessings[0], 1, "an operator may know better");
-    ok(harness.blessed[0].rested, "that counts for all");
+    is_int(harness.blessings[0], 1, "an operator can bless the node");
+    ok(harness.blessed[0].rested, "and the blessing counts for all agents");
 
     shard_harness_begin(3);
     node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
-    forgets(0);
+    lose_data(0);
     pass_ms(5000);
     node_joins(2);
-    is_int(rests_ms(0), rest_of(MINUTE_MS), "when it can be asked again, the time since the mark counts");
+    is_int(quarantine_ms(0), quarantine_for(MINUTE_MS),
+           "when the node is back, the time since the mark counts");
 }
 
-/* The agent starts, with leases of a second, and finds that no node has an epoch. */
+/* The agent starts with a max_ttl of a second and finds no epoch on any node. */
 static void begin_without_epochs(unsigned nodes) {
     shard_harness_begin(nodes);
     harness.shard.max_ttl_ms = SECOND_MS;
@@ -129,22 +137,23 @@ static void pass_with_marks(unsigned seconds) {
     }
 }
 
-/* All nodes forget at once: nobody knows of other agents but by their marks. */
-static void test_all_forget(void) {
+/* All nodes lose their data at once: only the marks show which other agents there are. */
+static void test_all_lose_data(void) {
     begin_without_epochs(3);
     pass_ms(SECOND_MS);
     probed(1, mark_of(SECOND_MS));
     probed(2, mark_of(SECOND_MS));
-    is_int(rests_ms(0), 11100, "all that are connected have the time to notice");
+    is_int(quarantine_ms(0), 11100, "the quarantine gives all connected agents time to notice the loss");
     pass_ms(SECOND_MS);
     probed(1, mark_of(MINUTE_MS));
-    is_int(rests_ms(0), rest_of(MINUTE_MS), "rule 10: and the longest max_ttl of those who have counts");
+    is_int(quarantine_ms(0), quarantine_for(MINUTE_MS),
+           "rule 10: the longest max_ttl of the agents with a mark counts");
     probed(0, mark_of(DAY_MS));
-    is_int(rests_ms(2), rest_of(DAY_MS), "whichever node they could reach");
+    is_int(quarantine_ms(2), quarantine_for(DAY_MS), "on whichever node the mark is");
 }
 
-/* An agent with another set of nodes leaves its mark, or renews its fleet's epoch, at the last moment: after
- * the probe that this agent sent last. */
+/* An agent of another fleet leaves its mark, or renews its fleet's epoch, after the last probe of the agent
+ * under test. */
 static void test_rival_at_the_last_moment(void) {
     struct probe rival = marked_node;
 
@@ -159,22 +168,21 @@ static void test_rival_at_the_last_moment(void) {
             harness.now_ns + 12 * NS_PER_S;
         pass_ms(11 * SECOND_MS);
         ok(harness.blessings[0] + harness.blessings[1] + harness.blessings[2] == 0,
-           "rule 10: nodes that were read before the others had time to notice do not count");
+           "rule 10: a node read before other agents had time to notice the loss does not count");
         pass_ms(SECOND_MS);
         probed(0, with_rival ? rival : marked_node);
-        is_int(harness.blessings[1] + harness.blessings[2], 0,
-               "nor does one that is read once more suffice");
+        is_int(harness.blessings[1] + harness.blessings[2], 0, "one node read again is not enough");
         probed(1, marked_node);
-        is_int(harness.blessings[2], 0, "nor two, before the node itself is");
+        is_int(harness.blessings[2], 0, "nor two, without the node itself");
         probed(2, marked_node);
         pass_ms(1);
         is_int(harness.blessings[2], with_rival ? 0 : 1,
-               with_rival ? "another fleet's mark keeps the nodes from a blessing"
-                          : "then the nodes are blessed");
+               with_rival ? "another fleet's mark prevents the blessing"
+                          : "all three read again: the nodes are blessed");
     }
 }
 
-/* A node inherits an epoch that another agent, without quarantine, has written meanwhile. */
+/* An agent with quarantine = no has written the epoch meanwhile. */
 static void test_inherits_unrested(void) {
     struct probe unrested = blessed_node;
 
@@ -184,49 +192,51 @@ static void test_inherits_unrested(void) {
     node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "gone", harness.now_ns);
     node_trust_ready(&harness.shard, 0, harness.now_ns);
     probed(0, unrested);
-    ok(!votes(0), "rule 10: an epoch that has not rested does not count, whichever answer has it");
+    ok(!votes(0), "rule 10: an epoch without a quarantine does not count, whichever answer contains it");
     unrested.rested = true;
     pass_ms(2 * SECOND_MS);
     probed(0, unrested);
-    ok(votes(0), "one that has does");
+    ok(votes(0), "an epoch with a quarantine does");
 }
 
-/* Nodes that have lost their memory cannot tell any more what an agent has read of their epochs before. */
+/* A node that has lost its data no longer has the epoch that the agent has read there. */
 static void test_remembers_epochs(void) {
     shard_harness_begin(3);
     harness.shard.max_ttl_ms = SECOND_MS;
-    forgets(0);
+    lose_data(0);
     probed(1, epoch_of(DAY_MS / 2, 1));
     probed(2, epoch_of(SECOND_MS, 1));
-    is_int(rests_ms(0), rest_of(DAY_MS / 2), "another node tells of longer leases");
+    is_int(quarantine_ms(0), quarantine_for(DAY_MS / 2), "another node has an epoch for longer leases");
     node_trust_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "gone", harness.now_ns);
     node_trust_ready(&harness.shard, 1, harness.now_ns);
     probed(1, mark_of(SECOND_MS));
     pass_ms(SECOND_MS);
     probed(1, mark_of(SECOND_MS));
-    is_int(rests_ms(0), rest_of(DAY_MS / 2), "rule 10: that counts also when this node forgets, too");
-    is_int(harness.mark_max_ttl_ms[1], DAY_MS / 2, "and the agent's mark there tells the others");
+    is_int(quarantine_ms(0), quarantine_for(DAY_MS / 2),
+           "rule 10: that epoch counts even after its node loses its data");
+    is_int(harness.mark_max_ttl_ms[1], DAY_MS / 2,
+           "and the agent's mark there shows it to the other agents");
     pass_ms(SECOND_MS);
     probed(1, epoch_of(SECOND_MS, 1));
-    is_int(rests_ms(0), rest_of(MINUTE_MS), "until the node is blessed for shorter leases");
+    is_int(quarantine_ms(0), quarantine_for(MINUTE_MS), "until the node is blessed for shorter leases");
 }
 
-/* What has been read of a mark says nothing of agents that have noticed the loss later. */
+/* A mark does not show agents that noticed the loss after it was read. */
 static void test_marks_read_late(void) {
     begin_without_epochs(3);
     pass_with_marks(1);
     node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "gone", harness.now_ns);
     pass_with_marks(14);
     is_int(harness.blessings[0], 0,
-           "rule 10: a mark that was read before all agents have noticed the loss is not enough");
-    ok(strstr(harness.reasons[0], "2 other nodes must report") != NULL, "people are told");
+           "rule 10: a mark read before all agents had time to notice the loss is not enough");
+    ok(strstr(harness.reasons[0], "2 other nodes must report") != NULL, "NODES names the reason");
     node_trust_ready(&harness.shard, 2, harness.now_ns);
     probed(2, mark_of(SECOND_MS));
     pass_with_marks(2);
-    is_int(harness.blessings[0], 1, "when it is read again the node is blessed");
+    is_int(harness.blessings[0], 1, "once the mark is read again, the node is blessed");
 }
 
-/* An agent is noticed by its mark: so it leaves that as soon as it finds that an epoch is lost. */
+/* Other agents notice an agent by its mark, so the agent leaves the mark as soon as an epoch is missing. */
 static void test_marks_at_once(void) {
     shard_harness_begin(3);
     harness.now_ns += 11 * NS_PER_S;
@@ -235,37 +245,38 @@ static void test_marks_at_once(void) {
     ok(harness.leaves[0], "rule 10: a probe that finds no epoch leaves the mark");
     harness.now_ns += NS_PER_MS;
     probed(0, marked_node);
-    is_int(harness.shard.nodes[0].marked_ns, harness.now_ns, "from then on the node rests");
+    is_int(harness.shard.nodes[0].marked_ns, harness.now_ns, "the quarantine begins then");
 }
 
 static void test_single_node(void) {
     begin_without_epochs(1);
-    is_int(rests_ms(0), 11100, "of a single node there is nobody to ask: those who are connected are heard");
+    is_int(quarantine_ms(0), 11100,
+           "a single node: no other nodes to read; the connected agents get time to notice");
     harness.shard.config.quarantine = false;
-    is_int(rests_ms(0), 0, "without quarantine it need not rest");
+    is_int(quarantine_ms(0), 0, "quarantine = no: no quarantine");
 }
 
-/* Another one left its mark since our last probe. */
+/* Another agent left its mark since the last probe. */
 static void test_longer_mark_at_blessing(void) {
     struct probe longer = mark_of(DAY_MS);
 
     longer.brief = true;
     shard_harness_begin(3);
-    forgets(0);
+    lose_data(0);
     trusted_nodes_answer();
     for (unsigned second = 0; second < 62; second++) {
         pass_ms(SECOND_MS);
         if (harness.blessings[0] == 0 && harness.shard.nodes[0].probing)
             probed(0, marked_node);
     }
-    is_int(harness.blessings[0], 1, "it is about to be blessed");
+    is_int(harness.blessings[0], 1, "the blessing is sent");
     is_int(harness.blessed[0].covered_ms, MINUTE_MS, "for leases of a minute");
     probed(0, longer);
-    is_int(rests_ms(0), rest_of(DAY_MS), "but the node knows of longer ones");
+    is_int(quarantine_ms(0), quarantine_for(DAY_MS), "but the answer has a mark for longer leases");
     pass_ms(5000);
-    is_int(harness.blessings[0], 1, "for which it goes on resting");
+    is_int(harness.blessings[0], 1, "so the quarantine continues");
     probed(0, new_node);
-    ok(harness.shard.nodes[0].marked_ns == INSTANT_NEVER, "as long as the mark stands");
+    ok(harness.shard.nodes[0].marked_ns == INSTANT_NEVER, "and begins anew when the node loses the mark");
 }
 
 static void test_unrested(void) {
@@ -274,21 +285,21 @@ static void test_unrested(void) {
     shard_harness_begin(3);
     careless.unrested = true;
     careless.max_ttl_ms = DAY_MS;
-    forgets(0);
+    lose_data(0);
     trusted_nodes_answer();
     pass_ms(1100);
     probed(0, careless);
-    ok(!votes(0) && rests_ms(0) == rest_of(DAY_MS),
-       "rule 10: that an agent with quarantine = no has blessed a node changes nothing for others");
+    ok(!votes(0) && quarantine_ms(0) == quarantine_for(DAY_MS),
+       "rule 10: a blessing by an agent with quarantine = no changes nothing for other agents");
     harness.shard.config.quarantine = false;
     pass_ms(1100);
-    is_int(harness.blessings[0], 1, "for itself it does so at once");
-    ok(!harness.blessed[0].rested, "and says that it counts for itself alone");
+    is_int(harness.blessings[0], 1, "an agent with quarantine = no blesses the node at once");
+    ok(!harness.blessed[0].rested, "and marks the epoch as valid for such agents alone");
 }
 
 /* --- epochs --- */
 
-static void changes(unsigned node, struct probe to) {
+static void epoch_changes(unsigned node, struct probe to) {
     harness.shard.nodes[node].probe_ns = harness.now_ns;
     shard_tick(&harness.shard, harness.now_ns);
     probed(node, to);
@@ -296,18 +307,19 @@ static void changes(unsigned node, struct probe to) {
 
 static void test_raised(void) {
     shard_harness_begin(3);
-    changes(0, epoch_of(SECOND_MS, 1));
-    ok(!votes(0), "an epoch for shorter leases than ours does not count");
-    is_int(harness.amendments[0], 1, "it is made longer at once: the node has forgotten nothing");
-    is_int(harness.amended[0].max_ttl_ms, MINUTE_MS, "for ours");
+    epoch_changes(0, epoch_of(SECOND_MS, 1));
+    ok(!votes(0), "an epoch for shorter leases than the agent's does not count");
+    is_int(harness.amendments[0], 1,
+           "the agent raises its max_ttl at once, since the node has lost nothing");
+    is_int(harness.amended[0].max_ttl_ms, MINUTE_MS, "to the agent's max_ttl");
     probed(0, epoch_of(MINUTE_MS, 2));
     ok(votes(0), "then the node votes");
-    changes(0, epoch_of(DAY_MS, 3));
-    ok(votes(0), "also under one for longer leases");
-    is_int(harness.amendments[0], 1, "which is left alone");
+    epoch_changes(0, epoch_of(DAY_MS, 3));
+    ok(votes(0), "an epoch for longer leases counts");
+    is_int(harness.amendments[0], 1, "and is not changed");
 }
 
-/* An epoch that the agent and the script read differently, say. */
+/* For example when agent and script read an epoch differently. */
 static void test_raised_in_vain(void) {
     shard_harness_begin(3);
     harness.shard.nodes[0].probe_ns = harness.now_ns;
@@ -320,11 +332,11 @@ static void test_raised_in_vain(void) {
         }
         pass_ms(10);
     }
-    ok(asked >= 8 && asked <= 25, "what is in vain is not repeated at the speed of the answers (%u in 10 s)",
-       asked);
+    ok(asked >= 8 && asked <= 25,
+       "a failing amendment is not repeated as fast as answers arrive (%u in 10 s)", asked);
 }
 
-/* Answers the looks at node 0 with this for so long. */
+/* Answers the probes of node 0 with `epoch`, until the agent amends or the time is over. */
 static void pass_with_epoch(struct probe epoch, int64_t seconds) {
     unsigned before = harness.amendments[0];
 
@@ -341,24 +353,24 @@ static void test_shortened(void) {
     struct probe proposed = epoch_of(2 * MINUTE_MS, 2);
 
     shard_harness_begin(3);
-    changes(0, epoch_of(2 * MINUTE_MS, 1));
+    epoch_changes(0, epoch_of(2 * MINUTE_MS, 1));
     pass_with_epoch(epoch_of(2 * MINUTE_MS, 1), 120);
-    is_int(harness.amendments[0], 0, "an epoch for longer leases than ours is left alone for a while");
+    is_int(harness.amendments[0], 0,
+           "an epoch for longer leases than the agent's is not changed for a while");
     pass_with_epoch(epoch_of(2 * MINUTE_MS, 1), 10);
-    is_int(harness.amendments[0], 1, "then shorter ones are proposed");
-    is_int(harness.amended[0].max_ttl_ms, 2 * MINUTE_MS, "which changes nothing");
-    is_int(harness.amended[0].proposed_ms, MINUTE_MS,
-           "but that everybody has to say so who needs longer ones");
+    is_int(harness.amendments[0], 1, "then the agent proposes a shorter max_ttl");
+    is_int(harness.amended[0].max_ttl_ms, 2 * MINUTE_MS, "the max_ttl in force stays");
+    is_int(harness.amended[0].proposed_ms, MINUTE_MS, "agents with longer leases can object");
     proposed.proposed_ms = MINUTE_MS;
     probed(0, proposed);
     ok(votes(0), "meanwhile the node votes");
     pass_with_epoch(proposed, 120);
-    is_int(harness.amendments[0], 1, "rule 10: until all longer leases have ended that it voted for before");
+    is_int(harness.amendments[0], 1, "rule 10: the proposal waits until all longer leases have ended");
     pass_with_epoch(proposed, 10);
-    is_int(harness.amendments[0], 2, "then the epoch is for shorter ones");
+    is_int(harness.amendments[0], 2, "then the shorter max_ttl is set");
     ok(harness.amended[0].max_ttl_ms == MINUTE_MS && harness.amended[0].proposed_ms == 0, "as proposed");
     probed(0, epoch_of(MINUTE_MS, 3));
-    ok(votes(0), "and the node votes on");
+    ok(votes(0), "and the node still votes");
 }
 
 static void test_veto(void) {
@@ -366,65 +378,64 @@ static void test_veto(void) {
 
     shard_harness_begin(3);
     proposed.proposed_ms = SECOND_MS;
-    changes(0, proposed);
-    ok(!votes(0), "rule 10: under an epoch that may become too short for us we ask for nothing");
-    is_int(harness.amendments[0], 1, "but take the proposal back");
+    epoch_changes(0, proposed);
+    ok(!votes(0), "rule 10: a proposal that is too short for the agent: the node is not asked");
+    is_int(harness.amendments[0], 1, "the agent withdraws the proposal");
     ok(harness.amended[0].max_ttl_ms == MINUTE_MS && harness.amended[0].proposed_ms == 0, "at once");
     proposed = epoch_of(DAY_MS, 3);
     proposed.proposed_ms = SECOND_MS;
     probed(0, proposed);
     pass_ms(1100);
     ok(harness.amended[0].max_ttl_ms == DAY_MS && harness.amended[0].proposed_ms == MINUTE_MS,
-       "where ours would be shorter too, we propose that");
+       "and proposes its own max_ttl when that is shorter than the one in force");
 }
 
 static void test_operator_shortens(void) {
     shard_harness_begin(3);
-    changes(0, epoch_of(DAY_MS, 1));
+    epoch_changes(0, epoch_of(DAY_MS, 1));
     node_trust_bless(&harness.shard, 0, harness.now_ns);
-    is_int(harness.amendments[0], 1, "an operator's word makes an epoch shorter at once");
-    is_int(harness.amended[0].max_ttl_ms, MINUTE_MS, "as short as ours");
+    is_int(harness.amendments[0], 1, "an operator's bless command shortens an epoch at once");
+    is_int(harness.amended[0].max_ttl_ms, MINUTE_MS, "to the agent's max_ttl");
     probed(0, epoch_of(MINUTE_MS, 2));
-    ok(votes(0), "the node goes on voting");
+    ok(votes(0), "the node still votes");
     node_trust_bless(&harness.shard, 0, harness.now_ns);
-    forgets(0);
-    is_int(harness.blessings[0], 0, "of a node that votes an operator's word says nothing for later");
+    lose_data(0);
+    is_int(harness.blessings[0], 0, "bless of a voting node does not count for a later loss of data");
 }
 
-/* A round begins, and the node's epoch changes before the vote is there. */
-static void test_epoch_of_before(void) {
+/* The node's epoch changes between the start of the round and the vote. */
+static void test_epoch_younger_than_round(void) {
     shard_harness_begin(3);
     contend(1, false);
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     pass_ms(1);
     vote(0, &sent, VOTE_YES);
-    changes(1, epoch_of(MINUTE_MS, 1));
+    epoch_changes(1, epoch_of(MINUTE_MS, 1));
     vote(1, &sent, VOTE_YES);
-    ok(!last_report(REPORT_GRANTED),
-       "rule 10: a vote under an epoch that is younger than the round is none");
+    ok(!last_report(REPORT_GRANTED), "rule 10: a vote under an epoch younger than the round does not count");
     vote(2, &sent, VOTE_YES);
-    ok(last_report(REPORT_GRANTED) != NULL, "a majority of others is enough");
+    ok(last_report(REPORT_GRANTED) != NULL, "a majority of other nodes is enough");
     command(COMMAND_RELEASE, 1);
-    is_int(last_sent(OPERATION_RELEASE)->nodes, 7, "the node is owed the release");
+    is_int(last_sent(OPERATION_RELEASE)->nodes, 7, "the release goes to that node, too");
 }
 
-/* The same, where shorter leases than that are proposed already. */
+/* The lease to resume is longer than a max_ttl that is already proposed. */
 static void test_longer_lease_below_proposal(void) {
     struct probe proposed = epoch_of(2 * MINUTE_MS, 1);
 
     shard_harness_begin(3);
     proposed.proposed_ms = MINUTE_MS;
     for (unsigned i = 0; i < 3; i++)
-        changes(i, proposed);
-    ok(votes(0) && votes(1) && votes(2), "shorter leases are proposed, as short as ours");
+        epoch_changes(i, proposed);
+    ok(votes(0) && votes(1) && votes(2), "a proposal as short as the agent's max_ttl: the nodes vote");
     node_trust_outgrow(&harness.shard, 2 * MINUTE_MS);
     ok(!votes(0) && !votes(1) && !votes(2),
-       "rule 10: a lease that is longer than the proposal is not resumed before that is taken back");
+       "rule 10: a lease longer than the proposal is not resumed before the proposal is withdrawn");
     pass_ms(1);
     ok(harness.amended[0].max_ttl_ms == 2 * MINUTE_MS && harness.amended[0].proposed_ms == 0, "at once");
 }
 
-/* Longer leases were configured when it was granted. */
+/* The lease was granted when the configuration had a longer max_ttl. */
 static void test_longer_lease_resumed(void) {
     const struct command resume = {.kind = COMMAND_RESUME,
                                    .persist = true,
@@ -438,58 +449,58 @@ static void test_longer_lease_resumed(void) {
 
     shard_harness_begin(3);
     shard_command(&harness.shard, &resume, harness.now_ns);
-    ok(!last_sent(OPERATION_ADOPT), "rule 10: a lease that is longer than the epochs say is not resumed");
+    ok(!last_sent(OPERATION_ADOPT), "rule 10: a lease longer than max_ttl of the epochs is not resumed");
     pass_ms(1);
-    is_int(harness.amended[0].max_ttl_ms, 2 * MINUTE_MS, "before they say so");
+    is_int(harness.amended[0].max_ttl_ms, 2 * MINUTE_MS, "before the epochs are raised");
     for (unsigned i = 0; i < 3; i++)
         probed(i, epoch_of(2 * MINUTE_MS, 1));
     pass_ms(10);
-    ok(last_sent(OPERATION_ADOPT) != NULL, "then it is");
+    ok(last_sent(OPERATION_ADOPT) != NULL, "then it is resumed");
 }
 
 /* --- fleets --- */
 
-static const char whose[] = "votes for others";
+static const char other_fleet[] = "votes for others";
 
-static struct probe of_others(void) {
+static struct probe of_other_fleet(void) {
     struct probe probe = blessed_node;
 
     probe.foreign = true;
-    probe.others = whose;
-    probe.others_length = sizeof(whose) - 1;
+    probe.others = other_fleet;
+    probe.others_length = sizeof(other_fleet) - 1;
     return probe;
 }
 
 static void test_foreign(void) {
     shard_harness_begin(3);
     hold(1);
-    changes(2, of_others());
+    epoch_changes(2, of_other_fleet());
     is_int(shard_askable(&harness.shard), 0,
            "rule 10: while one node is of another fleet, no other node is asked");
-    is_string(harness.reasons[2], whose, "people are told whose it is");
-    is_int(harness.node_states[0], NODE_STATE_FAILED, "and that the others don't vote");
+    is_string(harness.reasons[2], other_fleet, "NODES shows the other fleet");
+    is_int(harness.node_states[0], NODE_STATE_FAILED, "and that the other nodes don't vote");
     node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
     pass_ms(2000);
-    is_int(shard_askable(&harness.shard), 0, "also when it can't be reached");
+    is_int(shard_askable(&harness.shard), 0, "also while that node is unreachable");
     node_joins(2);
-    is_int(shard_askable(&harness.shard), 7, "until it is ours");
+    is_int(shard_askable(&harness.shard), 7, "until that node is of the agent's fleet");
     is_int(harness.node_states[0], NODE_STATE_VOTING, "then all vote again");
-    changes(2, of_others());
+    epoch_changes(2, of_other_fleet());
     node_trust_bless(&harness.shard, 2, harness.now_ns);
-    is_int(harness.amendments[2], 1, "an operator's word makes it ours");
+    is_int(harness.amendments[2], 1, "an operator's bless command moves it to the agent's fleet");
     probed(2, blessed_node);
     is_int(shard_askable(&harness.shard), 7, "then it votes");
 }
 
-/* The other fleet's agents may go on with nodes that this agent does not know. */
-static void test_foreign_forgets(void) {
+/* The other fleet's agents may continue with nodes that this agent does not know. */
+static void test_foreign_loses_data(void) {
     shard_harness_begin(3);
-    changes(2, of_others());
+    epoch_changes(2, of_other_fleet());
     node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "gone", harness.now_ns);
     node_trust_ready(&harness.shard, 2, harness.now_ns);
     probed(2, marked_node);
     is_int(shard_askable(&harness.shard), 0,
-           "rule 10: a node of another fleet that forgets is not nobody's: no node is asked");
+           "rule 10: a node of another fleet that loses its data still bars all nodes");
     trusted_nodes_answer();
     for (unsigned second = 0; second < 70; second++) {
         pass_ms(SECOND_MS);
@@ -497,13 +508,13 @@ static void test_foreign_forgets(void) {
         if (harness.shard.nodes[2].probing)
             probed(2, marked_node);
     }
-    is_int(harness.blessings[2], 0, "nor is it taken from them");
-    is_int(shard_askable(&harness.shard), 0, "however long that takes");
-    ok(strstr(harness.reasons[2], "--bless c") != NULL, "people are told: %s", harness.reasons[2]);
+    is_int(harness.blessings[2], 0, "the agent does not bless it");
+    is_int(shard_askable(&harness.shard), 0, "however long that lasts");
+    ok(strstr(harness.reasons[2], "--bless c") != NULL, "NODES names the next step: %s", harness.reasons[2]);
     node_trust_bless(&harness.shard, 2, harness.now_ns);
-    is_int(harness.blessings[2], 1, "it takes an operator's word");
+    is_int(harness.blessings[2], 1, "an operator can bless it");
     probed(2, blessed_node);
-    is_int(shard_askable(&harness.shard), 7, "then all vote");
+    is_int(shard_askable(&harness.shard), 7, "then all nodes vote");
 }
 
 /* This agent starts after the node of another fleet has restarted with its data: the epoch names a process
@@ -518,16 +529,16 @@ static void test_foreign_restarted(void) {
     node_trust_ready(&harness.shard, 2, harness.now_ns);
     probed(2, stale);
     is_int(shard_askable(&harness.shard), 0,
-           "rule 10: such an epoch bars the other nodes like one in force");
+           "rule 10: the epoch of a former process bars the other nodes like one in force");
     pass_ms(2 * SECOND_MS);
     probed(2, marked_node);
     is_int(shard_askable(&harness.shard), 0, "also when the node loses it");
     node_trust_bless(&harness.shard, 2, harness.now_ns);
     probed(2, blessed_node);
-    is_int(shard_askable(&harness.shard), 7, "after an operator's word all vote");
+    is_int(shard_askable(&harness.shard), 7, "after an operator's bless command all nodes vote");
 }
 
-/* Its data is all there, and agents of both fleets are about to renew its blessing: another one is first. */
+/* The node has kept its data, and agents of both fleets renew its blessing: the other fleet is first. */
 static void test_foreign_is_renewed(void) {
     const struct probe heir = {.heir = true};
 
@@ -536,41 +547,44 @@ static void test_foreign_is_renewed(void) {
     node_trust_ready(&harness.shard, 0, harness.now_ns);
     probed(0, heir);
     is_int(harness.blessings[0], 1, "a node that restarted with its data is blessed at once");
-    probed(0, of_others());
+    probed(0, of_other_fleet());
     pass_ms(1100);
-    is_int(harness.amendments[0], 0, "rule 10: which takes no node over from another fleet");
-    ok(!votes(1), "it bars the others, as before");
+    is_int(harness.amendments[0], 0, "rule 10: that does not take over a node of another fleet");
+    ok(!votes(1), "it bars the other nodes, as before");
 }
 
 static void test_foreign_is_not_read(void) {
     shard_harness_begin(3);
-    forgets(0);
+    lose_data(0);
     probed(1, epoch_of(MINUTE_MS, 0));
-    probed(2, of_others());
-    is_int(rests_ms(0), rest_of(DAY_MS), "rule 10: what a node of another fleet knows tells nothing");
+    probed(2, of_other_fleet());
+    is_int(quarantine_ms(0), quarantine_for(DAY_MS),
+           "rule 10: a node of another fleet does not count as read");
 }
 
 static void test_rival(void) {
     struct probe rival = marked_node;
 
     rival.rival = true;
-    rival.others = whose;
-    rival.others_length = sizeof(whose) - 1;
+    rival.others = other_fleet;
+    rival.others_length = sizeof(other_fleet) - 1;
     shard_harness_begin(3);
-    forgets(0);
+    lose_data(0);
     trusted_nodes_answer();
     pass_ms(5000);
     probed(0, rival);
-    is_int(rests_ms(0), rest_of(MINUTE_MS),
-           "with enough epochs of ours, others who want the node don't matter");
+    is_int(quarantine_ms(0), quarantine_for(MINUTE_MS),
+           "with enough epochs of the own fleet, another fleet's mark does not matter");
 
     begin_without_epochs(3);
     pass_ms(SECOND_MS);
     for (unsigned i = 0; i < 2; i++)
         probed(i, marked_node);
     probed(2, rival);
-    is_int(rests_ms(0), rest_of(DAY_MS), "rule 10: a node that others want, too, is not read");
-    is_int(rests_ms(2), SECOND_MS + 11100, "nor blessed before they are gone for so long");
+    is_int(quarantine_ms(0), quarantine_for(DAY_MS),
+           "rule 10: a node with another fleet's mark does not count as read");
+    is_int(quarantine_ms(2), SECOND_MS + 11100,
+           "nor is it blessed until the other fleet has been gone for a quarantine");
 }
 
 static void test_elsewhere(void) {
@@ -578,10 +592,11 @@ static void test_elsewhere(void) {
 
     shard_harness_begin(3);
     other.elsewhere = 1;
-    forgets(0);
+    lose_data(0);
     probed(1, epoch_of(MINUTE_MS, 0));
     probed(2, other);
-    is_int(rests_ms(0), -1, "a new server under a name that others reach elsewhere is not blessed");
+    is_int(quarantine_ms(0), -1,
+           "a new server is not blessed while other agents reach its name at another address");
     for (unsigned i = 0; i < 40; i++) {
         harness.now_ns += 100 * NS_PER_MS;
         shard_tick(&harness.shard, harness.now_ns);
@@ -589,16 +604,16 @@ static void test_elsewhere(void) {
             if (harness.shard.nodes[node].probing)
                 probed(node, node == 0 ? marked_node : other);
     }
-    ok(strstr(harness.reasons[0], "at another address") != NULL, "people are told");
+    ok(strstr(harness.reasons[0], "at another address") != NULL, "NODES names the reason");
     node_trust_bless(&harness.shard, 0, harness.now_ns);
-    is_int(harness.blessings[0], 1, "it takes an operator's word");
+    is_int(harness.blessings[0], 1, "an operator can bless it");
 }
 
 int main(void) {
-    test_longest_of_others();
+    test_longest_of_other_fleet();
     test_read_before();
     test_unreachable();
-    test_all_forget();
+    test_all_lose_data();
     test_rival_at_the_last_moment();
     test_inherits_unrested();
     test_remembers_epochs();
@@ -612,11 +627,11 @@ int main(void) {
     test_shortened();
     test_veto();
     test_operator_shortens();
-    test_epoch_of_before();
+    test_epoch_younger_than_round();
     test_longer_lease_resumed();
     test_longer_lease_below_proposal();
     test_foreign();
-    test_foreign_forgets();
+    test_foreign_loses_data();
     test_foreign_restarted();
     test_foreign_is_renewed();
     test_foreign_is_not_read();

@@ -36,7 +36,7 @@ static void test_release(void) {
     vote(3, &sent, VOTE_YES);
     vote(4, &sent, VOTE_YES);
     is_int(harness.shard.leases.taken, 0, "nothing is left when the last node has confirmed");
-    is_int(count_reports(REPORT_RELEASED), 1, "told once");
+    is_int(count_reports(REPORT_RELEASED), 1, "reported once");
     command(COMMAND_RELEASE, 1);
     is_int(count_reports(REPORT_RELEASED), 2, "a release of an unknown lease is confirmed, too");
 }
@@ -64,7 +64,7 @@ static void hold_with_cooldown(uint32_t cooldown_ms) {
            "the holder's validity is that of the ttl");
     is_int(last_report(REPORT_GRANTED)->cooldown_until_ns,
            harness.now_ns + ((int64_t) cooldown_ms - 7) * NS_PER_MS,
-           "and the cooldown counts from the same instant, however late the grant is told");
+           "and the cooldown counts from the same instant, however late the grant is reported");
 }
 
 static void release_cooling(int64_t left_ms) {
@@ -87,7 +87,7 @@ static void test_cooldown(void) {
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_YES);
     is_int(harness.shard.leases.taken, 0, "and all is forgotten");
-    is_int(count_reports(REPORT_RELEASED), 1, "told once");
+    is_int(count_reports(REPORT_RELEASED), 1, "reported once");
 
     hold_with_cooldown(2000);
     pass_ms(2000);
@@ -99,21 +99,21 @@ static void test_cooldown_beyond_ttl(void) {
     hold_with_cooldown(30000);
     struct sent extension = pass_to_extension();
     ok(extension.ttl_ms > 20000 && extension.ttl_ms < 30000,
-       "an extension leaves the keys what is left of the cooldown: %u ms", extension.ttl_ms);
+       "an extension sets the rest of the cooldown as the ttl of the keys: %u ms", extension.ttl_ms);
     for (unsigned i = 0; i < 3; i++)
         vote(i, &extension, VOTE_YES);
     command(COMMAND_ABANDON, 1);
     pass_ms(10000);
     ok(last_report(REPORT_LOST) && !last_sent(OPERATION_RELEASE),
-       "one that is lost before is lost, and its keys stay");
+       "a lease lost before then is reported lost, and its keys stay");
     pass_ms(20000);
     ok(last_sent(OPERATION_RELEASE), "until the cooldown is over");
 }
 
 static void test_cooldown_of_nobody(void) {
     hold_with_cooldown(30000);
-    command(COMMAND_RELEASE, 1); /* withdrawn, before the front heard of the grant */
-    ok(last_sent(OPERATION_RELEASE), "a grant of which nobody was told is deleted at once");
+    command(COMMAND_RELEASE, 1); /* withdrawn before the front has the grant */
+    ok(last_sent(OPERATION_RELEASE), "the keys of an unreported grant are deleted at once");
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
-/* One process of the agent after another, by way of their sessions: what the first one's clients have been
- * told is in its ledger, and the next one goes on from there. The keeper is this file; a flush is sent when
- * the test says so. */
+/* One process of the agent after another: the ledger of the first has all replies that its clients have, and
+ * the next process continues from it. This file plays the keeper; output is sent when the test flushes it.
+ */
 
 #include <assert.h>
 #include <sys/mman.h>
@@ -27,7 +27,7 @@ static struct recovery_result result;
 static struct finds {
     unsigned missing; /* connections that did not come along, a bit each, */
     unsigned torn;    /* because the knowledge of their clients is unknown, */
-    unsigned dead;    /* or whose processes are dead */
+    unsigned dead;    /* sessions with a dead process */
     uint32_t max_ttl_ms, requests_max;
 } finds;
 
@@ -88,7 +88,7 @@ static void begin(void) {
     begin_process(REQUESTS, 1000 * NS_PER_S);
 }
 
-/* What was written to the session is sent. */
+/* Sends the session's output. */
 static void flush(unsigned session) {
     const struct ledger_state state = {.protocol = 3, .pushes = true};
     ledger_sent(&ledger, session, &state);
@@ -195,7 +195,7 @@ static uint64_t hold(unsigned session, const char *line) {
     return id;
 }
 
-/* Told that it waits. */
+/* The client has the reply `waiting`. */
 static uint64_t wait_for(unsigned session, const char *line) {
     ask(session, line);
     const char *id = strstr(got(session), "waiting\r\n:");
@@ -231,7 +231,7 @@ static void test_found(void) {
     replace();
     is_int(result.held, 1, "a lease that its client knows is held");
     const struct command command = *last_command();
-    ok(command.kind == COMMAND_RESUME && command.request == id, "it is looked for at the nodes");
+    ok(command.kind == COMMAND_RESUME && command.request == id, "the nodes are asked for it");
     ok(command.token == 7 && command.terms.heartbeat_ms == 5000 && command.hold_until_ns == end_ns &&
            command.persist && memcmp(command.secret, "abcdefghijklmnopqrst", SECRET_BYTES) == 0,
        "by its terms: rule 9, the bound on holding is where it was");
@@ -336,7 +336,7 @@ static void test_deadline_first(void) {
     pass_ms(LEFT_MS - 1);
     is_string(got(0), "", "without an answer of the keeper it is held");
     pass_ms(1);
-    ok(has(0, "lost"), "until its deadline, which is the one that its client knows");
+    ok(has(0, "lost"), "until the deadline that its client knows");
     is_int(count_commands(COMMAND_FORGET, id), 1, "rule 8: nothing is deleted");
     report(id, REPORT_GRANTED);
     ok(!has(0, "granted"), "and it does not come back");
@@ -383,7 +383,7 @@ static void test_forsaken(void) {
     uint64_t id = hold(0, "ACQUIRE job");
     finds.dead = 1;
     replace();
-    is_int(last_command()->kind, COMMAND_RESUME, "that of a dead process is looked for");
+    is_int(last_command()->kind, COMMAND_RESUME, "the nodes are asked for the lease of a dead process");
     report(id, REPORT_GRANTED);
     is_int(count_commands(COMMAND_RELEASE, id), 1, "and released");
 }
@@ -395,7 +395,8 @@ static void test_unreported_grant(void) {
     report(id, REPORT_GRANTED);
     ok(has(0, "deadline"), "killed before the answer is sent");
     replace();
-    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id, "the keys are looked for");
+    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id,
+       "the nodes are asked for the keys");
     serve();
     ask(0, "ACQUIRE job");
     is_string(got(0), "", "the request, read again, is not rejected because of its own lease");
@@ -405,7 +406,7 @@ static void test_unreported_grant(void) {
     is_int(count_commands(COMMAND_RELEASE, id), 1, "found, they are deleted");
     ok(last_command()->kind == COMMAND_CONTEND, "and the request is granted anew");
     report(last_command()->request, REPORT_GRANTED);
-    ok(has(0, "deadline"), "which it is told");
+    ok(has(0, "deadline"), "and the push gives the reason");
 }
 
 /* --- resuming --- */
@@ -517,7 +518,7 @@ static void test_unreported_behind_another(void) {
     replace();
     report(other, REPORT_GRANTED);
     report(id, REPORT_FAILED);
-    is_int(count_commands(COMMAND_CONTEND, id), 0, "it waits behind the one that holds the name since");
+    is_int(count_commands(COMMAND_CONTEND, id), 0, "it waits behind the present holder");
     ask_id(1, "RELEASE", other);
     is_int(count_commands(COMMAND_CONTEND, id), 1, "and contends after it");
 }
@@ -564,7 +565,7 @@ static void test_place_taken_again(void) {
     is_string(got(1), ":9898\r\n", "its client considers it valid");
     serve();
     ask_id(0, "RELEASE", first);
-    is_string(got(0), ":0\r\n", "the one that was over is over");
+    is_string(got(0), ":0\r\n", "the released lease stays released");
 }
 
 static void test_smaller_limits(void) {
@@ -635,7 +636,7 @@ static void contended(const char *second, const char *third, uint64_t ret[2]) {
     flush(1);
 }
 
-/* The random part that was looked for last. */
+/* The random part of the lock value in the last RESUME command. */
 static bool searched_for(uint64_t request, const char secret[SECRET_BYTES]) {
     const struct command *command = last_command();
     return command && command->kind == COMMAND_RESUME && command->request == request &&
@@ -689,7 +690,7 @@ static void test_two_holders(void) {
     flush(2);
     replace();
     ok(count_commands(COMMAND_RESUME, ids[0]) == count_commands(COMMAND_FORGET, ids[0]),
-       "a session whose release is unanswered holds the lease no more");
+       "a session with an unanswered release no longer holds the lease");
     is_int(count_commands(COMMAND_RESUME, ids[1]), 1, "the other one has it");
     clear();
     ask_id(1, "RELEASE", ids[0]);
@@ -709,7 +710,8 @@ static void test_two_holders_again(void) {
     flush(2);
     replace();
     replace();
-    is_int(count_commands(COMMAND_RESUME, ids[0]), 0, "and the one after it does not look for it either");
+    is_int(count_commands(COMMAND_RESUME, ids[0]), 0,
+           "and the next process does not ask the nodes for it either");
     is_int(count_commands(COMMAND_RESUME, ids[1]), 1, "only that of its holder");
     clear();
     ask_id(1, "RELEASE", ids[0]);

@@ -67,7 +67,7 @@ static void test_resume(void) {
     resume(2, secret, "");
     ok(begins(2, "-NOTHELD another session"), "the secret does not make a second holder");
     disconnect_end(&harness.sessions[1], harness.now_ns);
-    is_int(last_command()->kind, COMMAND_RELEASE, "what was resumed is released like any other");
+    is_int(last_command()->kind, COMMAND_RELEASE, "a resumed lease is released like any other");
     outlive_agent("", secret);
     ask(1, "ACQUIRE job");
     report(last_command()->request, REPORT_GRANTED);
@@ -83,7 +83,7 @@ static void test_resume_cools(void) {
     resume(1, secret, "");
     instant_ns until_ns = last_command()->cooldown_until_ns;
     ok(until_ns > harness.now_ns && until_ns < harness.now_ns + 60000 * NS_PER_MS,
-       "the cooldown of a lease that is resumed goes on from its grant");
+       "the cooldown of a resumed lease counts from its grant");
     report_granted(last_command()->request);
     take_secret(1, again);
     is_string(again, secret, "its secret is the same again");
@@ -102,7 +102,7 @@ static void test_resume_lingers(void) {
     take_secret(1, again);
     is_string(again, secret, "the secret of a lease that lingers is the same again");
     disconnect_end(&harness.sessions[1], harness.now_ns);
-    is_int(last_command()->kind, COMMAND_RESUME, "and what is resumed lingers as before");
+    is_int(last_command()->kind, COMMAND_RESUME, "and a resumed lease lingers as before");
     harness.now_ns += 300 * NS_PER_MS;
     registry_tick(&harness.front.registry, harness.now_ns);
     is_int(last_command()->kind, COMMAND_RELEASE, "for as long");

@@ -1,4 +1,4 @@
-/* Resuming in the core: where a majority shows that the lease stands, and nowhere else. */
+/* Resuming in the core: only when a majority still has the lock value. */
 
 #include <assert.h>
 

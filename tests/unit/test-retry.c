@@ -165,7 +165,7 @@ static void test_polls(void) {
 
     wait_covered(5);
     ok(!tries_within_ms(250), "with a majority of subscriptions and an agent as the holder it polls rarely");
-    ok(tries_within_ms(500), "but goes on");
+    ok(tries_within_ms(500), "but attempts continue");
 
     wait_covered(5);
     while (!tries_within_ms(1))
@@ -389,7 +389,7 @@ static void test_quiet(void) {
     contend(1, true);
     pass_ms(101);
     ok(!last_sent(OPERATION_RELEASE)->quiet,
-       "one that may have had a majority releases with one: others may have met it");
+       "an attempt with a possible majority publishes its release: others may have met it");
     harness.n_sends = 0;
     for (unsigned i = 0; i < 5; i++)
         listening(i, harness.now_ns);
@@ -403,7 +403,7 @@ static void test_quiet(void) {
     ok(!last_sent(OPERATION_RELEASE)->quiet, "a holder's release sends a message");
 }
 
-/* One try on three nodes whose epochs have changed: another agent has a larger max_ttl, say. */
+/* One attempt on three nodes with changed epochs, for example by an agent with a larger max_ttl. */
 static void epochs_change(node_set nodes) {
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
 

@@ -26,7 +26,7 @@ static void test_one(void) {
     is_released(&heard, true, "deleted, one subscriber");
     is_released(&by_many, true, "a thousand subscribers");
     is_released(&unheard, false, "deleted, no subscriber");
-    is_released(&not_ours, false, "not ours: nothing was published");
+    is_released(&not_ours, false, "another holder's key: nothing was published");
     ok(!released(&none, 1, 0).received, "the short answer: no subscriber of any");
     ok(!released(NULL, 1, 0).received, "cut off: unknown");
 }

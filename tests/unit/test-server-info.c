@@ -91,14 +91,14 @@ static void test_of_file(void) {
     ok(of_file(GOOD, true, true), "a server began with its append-only file");
     ok(of_file(LOADING, true, true), "also while it loads the file, which INFO reports as off");
     ok(!of_file(LOADING, false, true), "not a server that loads a snapshot without such a file");
-    ok(!of_file("aof_enabled:0\r\n" GOOD, true, true), "nor one that has loaded, with the file off");
+    ok(!of_file("aof_enabled:0\r\n" GOOD, true, true), "nor a server that has loaded, with the file off");
     ok(!of_file("role:slave\r\n" LOADING, true, true), "nor a replica that loads its master's data");
     ok(!of_file("aof_rewrite_in_progress:1\r\n" GOOD, true, true),
-       "nor one whose file is being rewritten, as when it was switched on");
+       "nor a server that rewrites its file, as after it was switched on");
     ok(!of_file("aof_rewrites:1\r\n" GOOD, true, true), "or was");
     ok(!of_file("aof_rewrite_scheduled:1\r\n" GOOD, true, true), "or will be");
     ok(!of_file(GOOD, true, false) && !of_file(LOADING, true, false),
-       "nor one that may answer before it writes to disk");
+       "nor a server that may answer before it writes to disk");
 }
 
 static void test_durable(void) {
@@ -112,7 +112,7 @@ static void test_durable(void) {
                              *const none[] = {"appendfilename", "yes", "appendonly", "no"};
 
     ok(durable(GOOD, true), "a master with an append-only file is durable");
-    ok(!durable(GOOD, false), "not one that may answer before it writes to disk");
+    ok(!durable(GOOD, false), "not a server that may answer before it writes to disk");
     ok(!durable("aof_enabled:0\r\n" GOOD, true), "nor one without the file");
     ok(!durable("aof_last_write_status:err\r\n" GOOD, true), "or that can't write the file");
     ok(!durable("loading:1\r\n" GOOD, true), "or is still loading");

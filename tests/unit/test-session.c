@@ -76,7 +76,7 @@ static void test_waiters_are_fifo(void) {
     is_int(keeper.commands[2].kind, COMMAND_CONTEND,
            "and the next one contends at once, behind the release");
     report(keeper.commands[2].request, REPORT_GRANTED);
-    ok(begins(1, "*12") && !begins(2, "*12"), "the one that asked first gets it");
+    ok(begins(1, "*12") && !begins(2, "*12"), "the first waiter acquires it");
     disconnect_end(&harness.sessions[2], harness.now_ns);
     is_int(harness.front.registry.waiting, 0, "a waiter that leaves leaves nothing behind");
     disconnect_end(&harness.sessions[1], harness.now_ns);

@@ -195,7 +195,7 @@ static void test_not_waited_for(void) {
     release(acquire(0, 400 * NS_PER_US), QUICK_NS);
     is_int(world.yields, 0, "no polling for a lease that did not wait: there is no queue");
     release(acquire(-1, 3 * QUICK_NS), QUICK_NS);
-    is_int(world.yields, 0, "nor for one that waited hardly longer than a release takes");
+    is_int(world.yields, 0, "nor for a thread that waited hardly longer than a release takes");
     release(acquire(0, 400 * NS_PER_US), 10 * NS_PER_MS);
     hand_off();
     is_int(world.yields, POLLS, "releases without a wait do not count for the next one with a wait");

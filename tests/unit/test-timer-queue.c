@@ -142,7 +142,7 @@ static void test_never(void) {
     timer_queue_remove(&queue, 2);
     timer_queue_set(&queue, 3, INSTANT_NEVER);
     ok(timer_queue_first(&queue) == 1 && timer_queue_earliest(&queue) == 5,
-       "what is never due comes last");
+       "a timer without a due time comes last");
     timer_queue_remove(&queue, 1);
     is_int(timer_queue_first(&queue), 3, "the other item follows");
     end();

@@ -68,7 +68,7 @@ static void test_clocks_set_back(void) {
     contend(2, true);
     sent = *last_sent(OPERATION_ACQUIRE);
     ok(sent.token - clock_us(-3600000) < 60000000,
-       "after all clocks were set back, a name without tokens gets one that the nodes accept");
+       "after all clocks were set back, a name without tokens gets a token that the nodes accept");
 }
 
 static void test_median(void) {
@@ -133,7 +133,7 @@ static void test_raised_in_vain(void) {
     const struct sent raise = *last_sent(OPERATION_RAISE);
     answer(0, &raise, VOTE_FOREIGN, TOKEN_ACCEPTED, 0);
     answer(1, &raise, VOTE_FOREIGN, TOKEN_ACCEPTED, 0);
-    ok(last_report(REPORT_FAILED), "rule 12: a node whose lock is another's accepts no token");
+    ok(last_report(REPORT_FAILED), "rule 12: a node with another holder's lock accepts no token");
 }
 
 static void test_far_clock(void) {
@@ -142,7 +142,7 @@ static void test_far_clock(void) {
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     answer(0, &sent, VOTE_YES, TOKEN_FAR, sent.token - 900);
     ok(strstr(harness.shard.nodes[0].trouble, "clock") != NULL,
-       "a node whose clock is too far away is reported");
+       "a node with a clock beyond fence_skew is reported");
     answer(1, &sent, VOTE_YES, TOKEN_SMALL, clock_us(SKEW_MS + 1000));
     const struct sent raise = *last_sent(OPERATION_RAISE);
     is_int(raise.token, sent.token + 1, "a token too far in the future is not raised further");
@@ -201,7 +201,7 @@ static int64_t first_of_apart(int64_t ahead_ms, unsigned blessed, int64_t since_
 static void test_floor_and_clocks_apart(void) {
     int64_t token = first_of_apart(-900, 0, 100);
     ok(token > clock_us(-900 + SKEW_MS - 100) && token <= clock_us(-900 + SKEW_MS),
-       "a node whose clock is behind accepts its floor + 1 after a blessing, and so the proposal");
+       "a node with a late clock accepts its floor + 1 after a blessing, and so the proposal");
     token = first_of_apart(900, 0, 1000);
     ok(token > clock_us(900 + SKEW_MS - 1000) && token <= clock_us(SKEW_MS),
        "so do nodes that are behind the blessed one");
@@ -263,7 +263,7 @@ static void test_block(void) {
     contend_for_block(1, 0);
     sent = *last_sent(OPERATION_ACQUIRE);
     ok(sent.token < clock_us(SKEW_MS) && sent.token_last == sent.token,
-       "nor, just after a blessing, one whose end the nodes would reject");
+       "nor, just after a blessing, a block with an end that the nodes would reject");
 
     begin(3, NULL);
     for (unsigned i = 0; i < 3; i++)

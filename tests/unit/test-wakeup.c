@@ -130,7 +130,7 @@ static void test_memory(void) {
     listen(7, "a", false);
     listen(8, "b", true);
     listen(9, "c", true);
-    is_string(subscribed[0], "+a+b-a+c", "a name that lingers gives way to one that is waited for");
+    is_string(subscribed[0], "+a+b-a+c", "an idle subscription gives way to a name with a waiter");
     listen(10, "d", true);
     is_string(subscribed[0], "+a+b-a+c", "without a place a request polls");
     listen(10, "d", false);
