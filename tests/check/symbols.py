@@ -25,12 +25,8 @@ def run(*arguments):
 
 
 def dynamic(tag):
-    return [
-    line.split("[")[1].rstrip("]") for line in run(
-        "readelf",
-        "-d",
-        LIBRARY).splitlines() if "(%s)" %
-         tag in line]
+    return [line.split("[")[1].rstrip("]") for line in run("readelf", "-d", LIBRARY).splitlines()
+            if "(%s)" % tag in line]
 
 
 def test_exported():
@@ -41,6 +37,13 @@ def test_exported():
           "exactly the public calls are exported")
     equal({row[2].split("@@")[1] for row in rows if row[1] == "T"},
           {"LIBREDLOCK_0"}, "each with its version")
+
+
+def test_packaged():
+    """dpkg-gensymbols reports a lost symbol only if the package lists each of them."""
+    lines = read("units/debian/libredlock0.symbols").splitlines()
+    equal([line.split("@")[0][1:] for line in lines if line.startswith(" redlock_")], CALLS,
+          "the Debian package lists the same symbols")
 
 
 def test_dependencies():
@@ -81,5 +84,5 @@ def test_types_documented():
         equal((len(members) > 2, missing), (True, []), "%s has all of %s" % (page, name))
 
 
-main(test_exported, test_dependencies, test_calls_documented, test_null_tested,
+main(test_exported, test_packaged, test_dependencies, test_calls_documented, test_null_tested,
      test_types_documented)
