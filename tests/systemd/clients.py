@@ -1,6 +1,6 @@
-"""clients.py SOCKET CLIENTS LEASES TTL_MS: so many connections with so many leases each, of one process in a
-machine. Says "ready"; then asks all the time, for a lease in turn on each connection, whether it is held,
-and takes and releases another one. On the end of standard input it tells what it has seen, as JSON."""
+"""clients.py SOCKET CLIENTS LEASES TTL_MS: CLIENTS connections of one process, with LEASES leases each.
+Prints "ready". Then each connection repeatedly checks one of its leases, and acquires and releases another
+lease. At the end of standard input, prints the results as JSON."""
 
 import json
 import select
@@ -23,7 +23,7 @@ class Connection:
     def value(self):
         line = self.file.readline()
         if not line:
-            raise ConnectionError("the connection has ended")
+            raise ConnectionError("the agent closed the connection")
         kind, rest = line[:1], line[1:-2]
         if kind == b"$":
             return self.file.read(int(rest) + 2)[:-2].decode()
@@ -60,7 +60,7 @@ def live(number, started):
             if connection.call("CHECK", lease) <= 0:
                 raise ValueError("a lease is lost at the end")
         if select.select([connection.socket], [], [], 0)[0]:
-            raise ValueError("an answer too many")
+            raise ValueError("an unexpected reply")
     except Exception as problem:
         seen["problems"].append("client %d: %r" % (number, problem))
         started.release()
@@ -78,5 +78,5 @@ sys.stdin.read()
 ends.set()
 for thread in threads:
     thread.join(60)
-seen["problems"] += ["it hangs" for thread in threads if thread.is_alive()]
+seen["problems"] += ["a client hangs" for thread in threads if thread.is_alive()]
 print(json.dumps(seen), flush=True)

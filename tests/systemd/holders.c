@@ -1,6 +1,6 @@
-/* A load for an agent: CONNECTIONS * LEASES leases that are held all the while, and names that change hands
- * as fast as they can. Says "held" when all are granted and, at the end of its standard input, how it went:
- * every number but the last one is to be 0. */
+/* A load for an agent: CONNECTIONS * LEASES leases that stay held, and names whose leases change hands at
+ * full speed. Prints "held" when all leases are granted. At the end of standard input, prints counters: all
+ * but the last must be 0. */
 
 #include <poll.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ struct holder {
     uint64_t fences[LEASES];
 };
 
-/* Two connections each want the same name again and again. */
+/* Two connections repeatedly acquire the same name. */
 struct churn {
     struct redlock *connection;
     struct redlock_lease *lease;
@@ -58,7 +58,7 @@ static void on_churn_failed(struct redlock_lease *lease, enum redlock_error erro
                             void *userdata) {
     (void) lease;
     (void) error;
-    (void) text; /* the agent is about to stop, say */
+    (void) text; /* for example because the agent stops */
     ((struct churn *) userdata)->lease = NULL;
 }
 
@@ -111,7 +111,7 @@ static void churn(struct churn *churn, unsigned i) {
         (void) redlock_acquire_async(churn->connection, name, &options, &churn->lease);
 }
 
-/* What is held is so at each look, and by the same grant. */
+/* Each check finds the same grants held. */
 static void look(void) {
     for (unsigned i = 0; i < CONNECTIONS; i++) {
         for (unsigned j = 0; j < LEASES; j++) {

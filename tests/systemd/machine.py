@@ -1,6 +1,6 @@
-"""Machines with a real systemd: containers over this system's own files, with redlockd installed in them.
-Nodes are Redis servers outside, on Unix sockets in a directory that all machines share, or on a network that
-the machines are connected to."""
+"""Machines with a real systemd: containers over the files of this system, with redlockd installed. The nodes
+are Redis servers outside the containers, on Unix sockets in a directory that all machines share or on a
+network that connects the machines."""
 
 import os
 import shutil
@@ -18,9 +18,9 @@ SHARED = lab.path("shared")
 
 
 def why_not():
-    """What keeps this system from running the tests, or nothing."""
+    """Why this system can't run the tests; None if it can."""
     if os.geteuid() != 0:
-        return "containers want root"
+        return "containers need root"
     for command in ("systemd-nspawn", "unshare", "nsenter", "systemd-analyze"):
         if not shutil.which(command):
             return "the command %s is not installed" % command
@@ -30,11 +30,11 @@ def why_not():
 
 
 def end_well(number, frame):
-    sys.exit(128 + number)  # so that the machines are ended too
+    sys.exit(128 + number)  # runs the ends of the machines too
 
 
 def set_up_empty():
-    """Nothing of ours is to be in the machines."""
+    """Machines without any file of this project."""
     signal.signal(signal.SIGTERM, end_well)
     os.chmod(lab.directory, 0o755)
     os.mkdir(SHARED)
@@ -42,7 +42,7 @@ def set_up_empty():
 
 
 def set_up():
-    """Installs what was built, for the machines to see."""
+    """Machines with the build installed."""
     set_up_empty()
     subprocess.run(["meson", "install", "-C", lab.BUILD, "--no-rebuild", "--destdir", STAGE], check=True,
                    capture_output=True)
@@ -50,7 +50,7 @@ def set_up():
 
 
 class Node(lab.Node):
-    """A Redis server that machines reach."""
+    """A Redis server that the machines reach."""
 
     def __init__(self, name, *options):
         super().__init__(name, "--unixsocketperm", "777", *options)
@@ -105,12 +105,12 @@ class Machine:
             return file.read()
 
     def command(self, *arguments):
-        """What runs these within."""
+        """The command that runs these arguments in the machine."""
         return ["nsenter", "--target", self.pid, "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup",
                 "--root", "--wd", "--", *arguments]
 
     def run(self, *arguments, input=None, timeout=60):
-        """Its exit status, and what it said."""
+        """Returns the exit status and the output."""
         done = subprocess.run(self.command(*arguments), input=input, timeout=timeout, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               stdin=None if input is not None else subprocess.DEVNULL)
@@ -136,7 +136,7 @@ class Machine:
         return self.must("systemctl", "show", "--value", "--property", what, unit).strip()
 
     def processes(self, service):
-        """Of this service's cgroup, as they are numbered out here."""
+        """The process ids in this service's cgroup, as seen from outside."""
         with open(os.path.join(self.cgroup, "payload/system.slice", service, "cgroup.procs")) as file:
             return [int(line) for line in file]
 
@@ -146,7 +146,7 @@ class Machine:
         return self.run("journalctl", "--no-pager", "--lines=60", "--output=short-monotonic")[1]
 
     def crash(self):
-        """Like a power cut."""
+        """Ends the machine as a power cut would."""
         if self.process.poll() is not None:
             return
         if hasattr(self, "cgroup"):

@@ -38,7 +38,7 @@ def wait_replaced(pid):
 
 
 class Clients:
-    """50 connections with 20 leases each, and short ones all the time."""
+    """50 connections with 20 long leases each, and a series of short leases."""
 
     def __init__(self):
         self.process = lab.spawn(
@@ -67,19 +67,20 @@ def test_kills():
         gaps.append(lab.now() - begun)
     seen = clients.end()
     equal(seen["problems"], [],
-          "20 times kill -9 with %d leases on %d connections: none is lost, none is cut" % (
+          "20 times kill -9 with %d leases on %d connections: no lease is lost, no connection is closed" % (
               CLIENTS * LEASES, CLIENTS))
     ok(seen["answers"] > 1000, "under load (%d answers)" % seen["answers"])
     note("the longest wait for an answer: %.0f ms; from kill to active %.0f ms (median), %.0f at most" % (
         seen["longest_ms"], sorted(gaps)[10] * 1000, max(gaps) * 1000))
     within(seen["longest_ms"], 0, 4000 * lab.SCALE, "the longest wait for an answer, in ms")
     said = host.must("journalctl", "--no-pager", "-u", "redlockd.service")
-    equal(said.count("%d connections with " % CLIENTS) >= 19, True, "each agent says what it goes on with")
-    equal(said.count("Assertion"), 0, "none of them fell by itself")
+    equal(said.count("%d connections with " % CLIENTS) >= 19, True,
+          "each agent logs the adopted connections")
+    equal(said.count("Assertion"), 0, "no agent crashed by itself")
 
 
 def test_other_ends():
-    """The watchdog's, and an administrator's."""
+    """Restarts by the watchdog and by an administrator."""
     clients = Clients()
     lab.wait_for(lambda: stored() >= CLIENTS + 1, 10, "the connections in the store")
     pid = main_pid()
@@ -90,7 +91,7 @@ def test_other_ends():
     host.must("systemctl", "restart", "redlockd.service")
     wait_replaced(pid)
     seen = clients.end()
-    equal(seen["problems"], [], "restarts, with another configuration too: nothing is lost")
+    equal(seen["problems"], [], "restarts, with another configuration too: no lease is lost")
     note("the longest wait for an answer: %.0f ms" % seen["longest_ms"])
     host.configure(nodes, CONFIG.replace("5s", "15s"))
     host.must("systemctl", "restart", "redlockd.service")
@@ -99,18 +100,18 @@ def test_other_ends():
     pid = main_pid()
     host.must("kill", "-STOP", str(pid))
     wait_replaced(pid)
-    ok("hung" in host.run("redlock", "leases")[1], "an agent that hangs is replaced by the watchdog")
-    equal(begun.wait(40 * lab.SCALE), 0, "and its leases go on")
+    ok("hung" in host.run("redlock", "leases")[1], "the watchdog replaces an agent that hangs")
+    equal(begun.wait(40 * lab.SCALE), 0, "its leases go on")
 
 
 def test_stop():
-    """A stop is a stop: the store is emptied, and everybody learns it."""
+    """A stop empties the descriptor store, and ends each lease."""
     holder = lab.spawn(host.command("redlock", "run", "stopped", "--", "sleep", "1000"),
                        stderr=subprocess.DEVNULL)
     lab.wait_for(lambda: "stopped" in host.run("redlock", "leases")[1], 10, "the lease")
     host.must("systemctl", "stop", "redlockd.socket", "redlockd.service")
     equal(stored(), 0, "systemctl stop empties the store")
-    ok(holder.wait(40 * lab.SCALE) != 0, "and the holder's command ends with its lease")
+    ok(holder.wait(40 * lab.SCALE) != 0, "the holder's command ends with its lease")
 
 
 reason = machine.why_not()

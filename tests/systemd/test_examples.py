@@ -1,4 +1,4 @@
-"""The examples of the manual pages and of the README that want a systemd, as they stand there."""
+"""The examples of the manual pages and of the README that need a systemd, word for word."""
 
 import sys
 
@@ -19,7 +19,7 @@ def set_up():
 
 
 def run(page, mark, want=0, **words):
-    """In the machine; words stand for those in capitals."""
+    """Runs the example in the machine; `words` replace placeholders in capitals."""
     text = find(page, mark)
     for word, meaning in words.items():
         text = text.replace(word, meaning)
@@ -38,10 +38,10 @@ def test_installation():
     run("README.md", "systemctl enable --now redlockd.socket", USER="nobody")
     for unit in ("redlockd.socket", "redlockd.service"):
         equal(host.run("systemctl", "is-enabled", unit)[1], "enabled\n", "%s is enabled" % unit)
-        ok(is_active(unit), "and runs")
+        ok(is_active(unit), "%s runs" % unit)
     status, said = host.run("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--init-groups",
                             "redlock", "check")
-    equal(status, 0, "the user may take leases now: %s" % said.strip())
+    equal(status, 0, "the user may acquire leases: %s" % said.strip())
     run("redlockd.8", "systemd-sysusers")
     run("redlockd.8", "systemctl enable --now redlockd.socket")
 
@@ -50,10 +50,11 @@ def test_reload():
     text = "redlockd --check-config && systemctl"
     host.configure(nodes, CONFIG + 'max_hold = "300ms"\n')
     run("redlockd.8", text)
-    equal(host.run("redlock", "run", "short", "--", "sleep", "20")[0], 125, "what has changed holds")
+    equal(host.run("redlock", "run", "short", "--", "sleep", "20")[0], 125, "the new setting applies")
     host.configure(nodes, CONFIG + 'max_hold = "for ever"\n')
     run("redlockd.8", text, want=78)
-    equal(host.run("redlock", "run", "short", "--", "sleep", "20")[0], 125, "a mistake changes nothing")
+    equal(host.run("redlock", "run", "short", "--", "sleep", "20")[0], 125,
+          "a wrong configuration changes nothing")
     host.configure(nodes, CONFIG)
     run("redlockd.8", text)
 
@@ -65,12 +66,12 @@ def test_leader():
     commands = run("redlock-leader@.service.8", "systemctl disable --now backup")
     lab.wait_for(lambda: is_active("backup.service"), 20, "the led service")
     equal(host.run("systemctl", "is-enabled", "backup.service")[1], "disabled\n",
-          "it is enabled no more by itself")
-    equal(host.run("redlock", "check", "backup")[0], 0, "and runs under the lease")
-    ok(find("README.md", "redlock-leader@backup") in commands, "the README has the same")
+          "the service itself is no longer enabled")
+    equal(host.run("redlock", "check", "backup")[0], 0, "the service runs under the lease")
+    ok(find("README.md", "redlock-leader@backup") in commands, "the README has the same command")
     verified = host.run("systemd-analyze", "verify", "--man=no", "--recursive-errors=no",
                         "redlock-leader@backup.service")
-    equal(verified, (0, ""), "systemd-analyze verify has nothing to say")
+    equal(verified, (0, ""), "systemd-analyze verify reports nothing")
 
 
 def test_settings():
@@ -82,7 +83,7 @@ def test_settings():
     ok(0 < ttl_ms <= 5000, "the lease has the ttl of the file (%d ms of it left)" % ttl_ms)
     environment = host.must("cat", "/proc/%s/environ" % host.show("redlock-leader@backup", "MainPID"))
     missing = set(settings.splitlines()) - set(environment.split("\0"))
-    equal(sorted(missing), [], "the service has all of it")
+    equal(sorted(missing), [], "the leader unit has all settings")
 
 
 reason = machine.why_not()

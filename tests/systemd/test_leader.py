@@ -1,6 +1,6 @@
-"""Leader election on three machines with one quorum: the led service runs on one of them at a time, through
-failovers of all kinds. The service itself tells an overlap: its runs hold a lock on a file that the machines
-share, and write down their fencing tokens. When a run has ended is seen from outside."""
+"""Leader election on three machines with one quorum: the led service runs on one machine at a time, through
+failovers of all kinds. The service itself detects an overlap: each run locks a file that the machines share,
+and records its fencing token. The test observes the end of a run from outside."""
 
 import json
 import os
@@ -20,12 +20,12 @@ TTL_MS = 2000
 LINGER_MS = 3000  # of the unit
 PATIENCE_S = 60  # for events whose time the test does not judge
 CONFIG = 'max_ttl = "10s"\ndefault_ttl = "2s"\nquarantine = no\n'
-MANY = len(sys.argv) > 1  # one group of tests, 50 times each kind: for the table in the manual
+MANY = len(sys.argv) > 1  # one group of tests, 50 failovers of each kind: for the table in the manual
 LEADER = "redlock-leader@led.service"
 UNITS = "/usr/local/lib/systemd/system"
-started_again = set()  # runs that are not the first ones of their lead
+restarted = set()  # indexes of runs that are not the first of their lead
 
-# Each run writes "begin HOST INSTANT TOKEN", or "OVERLAP HOST INSTANT TOKEN" when another one goes on.
+# Each run writes "begin HOST INSTANT TOKEN", or "OVERLAP HOST INSTANT TOKEN" while another run goes on.
 LED = """#!/bin/sh
 at=$(date +%s.%N)
 exec 9>>/nodes/led.lock
@@ -35,7 +35,7 @@ token=${text##*token }
 echo "$what $(hostname) $at ${token%%,*}" >>/nodes/record
 exec sleep infinity
 """
-# A generator that makes a daemon-reload last.
+# A generator that prolongs a daemon-reload.
 SLOW = """#!/bin/sh
 [ -e /run/slow ] || exit 0
 seconds=$(cat /run/slow)
@@ -46,7 +46,6 @@ sleep "$seconds"
 
 def times(few):
     return 50 if MANY else few
-
 
 
 def set_up():
@@ -71,7 +70,7 @@ def prepare(host):
     host.must("systemd-sysusers", "/usr/local/lib/sysusers.d/redlockd.conf")
     host.configure(nodes, CONFIG)
     host.write("/usr/local/bin/led", LED, "755")
-    # It is always started again by PID 1, if that has not understood that it is to be stopped.
+    # PID 1 restarts the service unless PID 1 itself has stopped it.
     host.write("/etc/systemd/system/led.service",
                "[Service]\nExecStart=/usr/local/bin/led\nRestart=always\nRestartSec=0\n")
     host.write("/etc/systemd/system-generators/slow", SLOW, "755")
@@ -88,7 +87,7 @@ def record():
 
 
 def leader_after(count):
-    """The host of the run that began after this many, and when it did."""
+    """The host of the run with this index, and the instant of its start."""
     lab.wait_for(lambda: len(record()) > count, PATIENCE_S, "another leader")
     _, name, began, _ = record()[count]
     return next(host for host in hosts if host.name == name), float(began)
@@ -104,15 +103,15 @@ def runs(host):
 
 def test_one_leader():
     leader, _ = leader_after(0)
-    equal([runs(host) for host in hosts].count(True), 1, "of three machines one runs the service")
-    ok("lead" in status_of(leader), "its status says that it leads: %s" % status_of(leader))
+    equal([runs(host) for host in hosts].count(True), 1, "one of three machines runs the service")
+    ok("lead" in status_of(leader), "the leader's status: %s" % status_of(leader))
     other = hosts[(hosts.index(leader) + 1) % 3]
     lab.wait_for(lambda: leader.name in status_of(other), 10, "the status of a follower")
-    ok(True, "a follower's status says who leads: %s" % status_of(other))
+    ok(True, "a follower's status names the leader: %s" % status_of(other))
 
 
 class End:
-    """Of the led service's run on this host: when the last of its processes is gone, by the wall clock."""
+    """The end of the led service's run on this host: the wall-clock time when its last process is gone."""
 
     def __init__(self, host):
         self.pidfds = [os.pidfd_open(pid) for pid in host.processes("led.service")]
@@ -121,7 +120,7 @@ class End:
         self.thread.start()
 
     def _wait(self):
-        try:  # the instant is to be that of the end, not that when a busy machine lets us look
+        try:  # a busy machine must not delay the measurement
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
         except PermissionError:
             pass
@@ -138,34 +137,34 @@ class End:
 
 
 def test_followers_start():
-    """As the manual says, on hosts that don't lead."""
+    """The commands of the manual, on hosts that don't lead."""
     leader, _ = leader_after(len(record()) - 1)
     others = [host for host in hosts if host is not leader]
     for host in others:
         host.must("systemctl", "disable", "--now", "redlock-leader@led.target")
         equal(host.show("redlock-leader@led.service", "ActiveState"), "inactive",
-              "disable --now: a host takes no part any more")
+              "disable --now: the host no longer takes part")
         begun = time.time()
         status, said = host.run("systemctl", "enable", "--now", "redlock-leader@led.target")
         ok(status == 0 and "timed out" not in said and time.time() - begun < 1.5,
-           "enable --now on a follower: done, without waiting (%.0f ms)" % ((time.time() - begun) * 1e3))
+           "enable --now on a follower does not wait (%.0f ms)" % ((time.time() - begun) * 1e3))
         wait_follows(host)
     for host in hosts:
         equal(host.run("systemctl", "is-active", "redlock-leader@led.target")[1].strip(), "active",
-              "whoever leads, the target is active")
+              "the target is active on leader and followers")
     host = others[0]
     status, said = host.run("systemctl", "start", "redlock-leader@led.service")
-    ok(status != 0 and "canceled" in said, "who starts the service itself waits two seconds for the lease")
+    ok(status != 0 and "canceled" in said, "a start of the leader unit waits two seconds for the lease")
     wait_follows(host)
     equal(host.must("systemctl", "is-system-running", "--wait").strip(), "running",
-          "and nothing else waits for it")
+          "no other job waits for the lease")
     enabled = host.must("systemctl", "is-enabled", "redlock-leader@led.target", "redlock-leader@led.service")
-    equal(enabled.split(), ["enabled", "enabled"], "what is enabled is both")
+    equal(enabled.split(), ["enabled", "enabled"], "target and service are enabled")
 
 
 def fail_over(what, act, n, settle):
-    """Lets the leader fail so many times. The seconds until the next run began, from before the failure.
-    Between that and the end of the run before it lies some time."""
+    """Lets the leader fail n times. Returns the seconds from each failure to the start of the next run.
+    Fails if a run starts before the previous run has ended."""
     gaps, ends, apart = [], [], []
     for _ in range(n):
         count = len(record())
@@ -180,10 +179,10 @@ def fail_over(what, act, n, settle):
         settle(leader)
     note("%s: the next run began after %.0f ms (median), %.0f ms (longest), of %d" % (
         what, statistics.median(gaps) * 1e3, max(gaps) * 1e3, n))
-    note("%s: the last one ended after %.0f ms, %.0f ms (longest); between them %.0f ms, %.0f ms (least)" % (
+    note("%s: the previous run ended after %.0f, %.0f ms (longest); between them %.0f, %.0f ms (least)" % (
         what, statistics.median(ends) * 1e3, max(ends) * 1e3, statistics.median(apart) * 1e3,
         min(apart) * 1e3))
-    ok(min(apart) > 0, "%s: each run ended before the next one began" % what)
+    ok(min(apart) > 0, "%s: each run ended before the next run began" % what)
     return gaps
 
 
@@ -192,8 +191,8 @@ def follows(host):
 
 
 def wait_follows(leader):
-    """It waits for the lease, and not for its restart; or leads again, as it was back before the lease
-    ended."""
+    """The unit waits for the lease, not for its own restart. Or the host leads again, because it returned
+    before the lease ended."""
     lab.wait_for(lambda: follows(leader) or (record()[-1][1] == leader.name and runs(leader)), PATIENCE_S,
                  "the former leader to follow")
 
@@ -206,7 +205,7 @@ def start_again(leader):
 def test_clean_stop():
     gaps = fail_over("a clean stop", lambda leader: leader.must(
         "systemctl", "stop", "redlock-leader@led.target"), times(4), start_again)
-    ok(statistics.median(gaps) < 0.5, "a clean stop hands over at once")
+    ok(statistics.median(gaps) < 0.5, "after a clean stop the next host leads at once")
 
 
 def processes(leader):
@@ -218,7 +217,7 @@ def kill_holder(leader):
 
 
 def kill_all(leader):
-    """The guard first: it is not to be quicker."""
+    """The guard first: otherwise it would react to the end of the holder."""
     for pid in reversed(processes(leader)):
         os.kill(pid, signal.SIGKILL)
 
@@ -228,7 +227,7 @@ def test_killed_holder():
                        ("kill -9 of the holder and its guard", kill_all)):
         gaps = fail_over(what, kill, times(2), wait_follows)
         ok(min(gaps) > LINGER_MS / 1e3, "%s: the lease lingers (at least %.0f ms)" % (what, min(gaps) * 1e3))
-        ok(statistics.median(gaps) < LINGER_MS / 1e3 + 0.5, "then it is handed over at once")
+        ok(statistics.median(gaps) < LINGER_MS / 1e3 + 0.5, "then the next host leads at once")
 
 
 def killed_guard(leader):
@@ -239,12 +238,12 @@ def killed_guard(leader):
 
 
 def test_killed_guard():
-    """Who can't stop the service in time any more lets another lead."""
+    """A holder without its guard can't stop the service in time, so the holder gives up the lead."""
     fail_over("kill -9 of the guard", killed_guard, times(1), wait_follows)
 
 
 def keep_busy(host, seconds):
-    """PID 1 begins a daemon-reload that lasts, and does nothing else meanwhile."""
+    """PID 1 starts a daemon-reload of this length, and does nothing else meanwhile."""
     host.must("sh", "-c", "rm -f /run/reloading; echo %g >/run/slow" % seconds)
     reload = lab.spawn(host.command("systemctl", "daemon-reload"))
     lab.wait_for(lambda: host.run("test", "-e", "/run/reloading")[0] == 0, PATIENCE_S, "the reload")
@@ -253,7 +252,7 @@ def keep_busy(host, seconds):
 
 
 def test_killed_in_reload():
-    """What PID 1 would do in time it does late, after a daemon-reload."""
+    """PID 1 stops the service too late, after the daemon-reload: the guard kills it before."""
     def kill(leader):
         keep_busy(leader, 4.5)
         kill_holder(leader)
@@ -267,6 +266,7 @@ def test_killed_in_reload():
 
 
 def test_cut_in_reload():
+    """The lease ends during the daemon-reload."""
     def hang(leader):
         keep_busy(leader, 5)
         for pid in leader.processes("redlockd.service"):
@@ -285,7 +285,8 @@ def test_cut_in_reload():
 
 
 def test_definition_gone():
-    """Of the leader's unit: there is nothing more that says that the service stops with it."""
+    """The definition of the leader unit is gone, and with it PropagatesStopTo=: the drop-in of the service
+    remains."""
     def mask(leader):
         leader.must("systemctl", "mask", LEADER)
         leader.must("systemctl", "stop", LEADER)
@@ -314,7 +315,7 @@ def test_definition_gone():
 
     fail_over("a masked unit that is stopped", mask, times(1), unmask)
     fail_over("a masked unit that is killed", mask_and_kill, times(1), unmask)
-    fail_over("units that are gone, and stopped", remove, times(1), put_back)
+    fail_over("deleted units that are stopped", remove, times(1), put_back)
 
 
 def test_agent_killed():
@@ -326,11 +327,12 @@ def test_agent_killed():
         lab.wait_for(lambda: leader.show("redlockd.service", "MainPID") not in ("0", pid) and
                      leader.show("redlockd.service", "ActiveState") == "active", 10, "another agent")
         lab.wait_for(lambda: "led" in leader.run("redlock", "leases")[1], 10, "the lease at the new agent")
-    ok(runs(leader) and len(record()) == count, "kill -9 of the leader's agent changes nothing (five times)")
+    ok(runs(leader) and len(record()) == count,
+       "kill -9 of the leader's agent does not move the lead (five times)")
 
 
 def test_agent_hangs():
-    """Neither extended nor told: the holder sees to it itself, and stops the service before the deadline."""
+    """The lease is neither extended nor reported as lost: the holder itself stops the service in time."""
     def hang(leader):
         leader.must("systemctl", "kill", "--signal=STOP", "redlockd.service")
 
@@ -339,7 +341,7 @@ def test_agent_hangs():
         wait_follows(leader)
 
     gaps = fail_over("an agent that hangs", hang, times(1), wake)
-    ok(max(gaps) < TTL_MS / 1e3 + 1.5, "an agent that hangs: another leads when the lease has ended")
+    ok(max(gaps) < TTL_MS / 1e3 + 1.5, "an agent that hangs: another host leads after the lease")
 
 
 def test_power_cut():
@@ -352,8 +354,8 @@ def test_power_cut():
         wait_follows(host)
 
     gaps = fail_over("a power cut", cut, times(2), again)
-    ok(max(gaps) < TTL_MS / 1e3 + 0.5, "a power cut: another leads after at most ttl + 500 ms (%.0f ms)" % (
-        max(gaps) * 1e3))
+    ok(max(gaps) < TTL_MS / 1e3 + 0.5,
+       "a power cut: another host leads after at most ttl + 500 ms (%.0f ms)" % (max(gaps) * 1e3))
 
 
 def ask(host, what):
@@ -361,8 +363,8 @@ def ask(host, what):
 
 
 def deadline_seen(host):
-    """The lease's deadline (CLOCK_BOOTTIME, seconds), as its agent says to the last; waits until it is
-    over."""
+    """The lease's last deadline (CLOCK_BOOTTIME, seconds) in the agent's listing. Waits until the lease has
+    ended."""
     deadline = 0
     while True:
         asked = lab.now()
@@ -373,7 +375,7 @@ def deadline_seen(host):
 
 
 def lose_network(what, lose, n, most_ms=TTL_MS):
-    """The leader's host loses its network: its run ends before its lease does."""
+    """The leader's host loses its network: the service stops before the lease ends."""
     spare = []
 
     def act(leader):
@@ -391,7 +393,7 @@ def lose_network(what, lose, n, most_ms=TTL_MS):
     note("%s: stopped %.0f ms (median), %.0f ms (least) before the lease's end" % (
         what, statistics.median(spare) * 1e3, min(spare) * 1e3))
     ok(min(spare) > 0, "%s: the service has stopped before the lease ends" % what)
-    ok(max(gaps) < most_ms / 1e3 + 0.5, "%s: another leads after at most %.0f + 500 ms (%.0f ms)" % (
+    ok(max(gaps) < most_ms / 1e3 + 0.5, "%s: another host leads after at most %.0f + 500 ms (%.0f ms)" % (
         what, most_ms, max(gaps) * 1e3))
 
 
@@ -401,18 +403,17 @@ def test_network_lost():
 
 def test_network_lost_one_way():
     if net.why_lossless:
-        skip("a network that loses one way", net.why_lossless)
+        skip("a network that loses one direction", net.why_lossless)
         return
-    lose_network("a host that is not heard", lambda leader: net.lose(network.unheard(leader.port)), times(1))
-    # The nodes do what it asks for as long as it does not give its connections up: it has the lease no more,
-    # but they have its keys.
-    lose_network("a host that hears nothing", lambda leader: net.lose(network.to(leader.port)), times(1),
-                 2 * TTL_MS)
+    lose_network("lost requests", lambda leader: net.lose(network.unheard(leader.port)), times(1))
+    # The nodes execute the host's requests until the host closes its connections: the host no longer holds
+    # the lease, but the nodes still have its keys.
+    lose_network("lost replies", lambda leader: net.lose(network.to(leader.port)), times(1), 2 * TTL_MS)
 
 
-def test_job_given_up():
-    """The lease is granted just before the two seconds that the job of a start has: here the time between,
-    usually some milliseconds, is three seconds long."""
+def test_canceled_job():
+    """The lease is granted just before the job of a start is canceled after two seconds. ExecStartPost=
+    prolongs the time between grant and READY, some milliseconds, to three seconds."""
     for host in hosts:
         host.must("systemctl", "stop", "redlock-leader@led.service")
     host, count = hosts[0], len(record())
@@ -421,7 +422,7 @@ def test_job_given_up():
     host.must("systemctl", "daemon-reload")
     host.must("systemctl", "start", "--no-block", "redlock-leader@led.service")
     equal(leader_after(count)[0], host,
-          "a lease that is granted while the job is given up: the service runs all the same")
+          "a lease that is granted while the job is canceled: the service runs all the same")
     host.must("rm", drop_in)
     host.must("systemctl", "daemon-reload")
     for host in hosts[1:]:
@@ -429,7 +430,7 @@ def test_job_given_up():
 
 
 def test_service_missing():
-    """One host cannot start the service: it does not keep others from leading."""
+    """A host that can't start the service does not keep other hosts from leading."""
     for host in hosts:
         host.must("systemctl", "stop", LEADER)
     lacking, count = hosts[0], len(record())
@@ -437,10 +438,10 @@ def test_service_missing():
     lacking.must("systemctl", "daemon-reload")
     lacking.must("systemctl", "start", "--no-block", LEADER)
     lab.wait_for(lambda: "has failed here 1 times" in status_of(lacking), 10, "its pause")
-    ok(True, "where the service can't be started, the lease is let go of: %s" % status_of(lacking))
+    ok(True, "a host that can't start the service releases the lease: %s" % status_of(lacking))
     for host in hosts[1:]:
         host.must("systemctl", "start", "--no-block", LEADER)
-    ok(leader_after(count)[0] in hosts[1:], "and another host leads")
+    ok(leader_after(count)[0] in hosts[1:], "another host leads")
     lacking.must("mv", "/root/led.service", "/etc/systemd/system/")
     lacking.must("systemctl", "daemon-reload")
     lacking.must("systemctl", "restart", "--no-block", LEADER)
@@ -448,12 +449,12 @@ def test_service_missing():
 
 
 def let_fail(leader):
-    """It ends by itself, and is not started again."""
+    """The service fails, and is not restarted."""
     leader.must("systemctl", "kill", "--signal=KILL", "led.service")
 
 
 def test_service_fails():
-    """Another host leads then, and this one pauses, longer each time."""
+    """Another host leads, and the pause of the failed host grows with each failure."""
     drop_in = "/etc/systemd/system/led.service.d/once.conf"
     for host in hosts:
         host.write(drop_in, "[Service]\nRestart=no\n")
@@ -473,9 +474,9 @@ def test_service_fails():
     ok(statistics.median(gaps) < 2, "a service that fails: another host leads")
     if not MANY:
         ok("led.service has failed here 1 times" in status_of(first),
-           "its status says so: %s" % status_of(first))
+           "the status shows the failure: %s" % status_of(first))
         lab.wait_for(lambda: follows(first), 12, "the end of the pause")
-        ok(True, "and that it waits again, some seconds later")
+        ok(True, "after the pause the host waits for the lease again")
     stay(leader_after(len(record()) - 1)[0])
     for host in hosts:
         host.must("rm", drop_in)
@@ -484,27 +485,27 @@ def test_service_fails():
 
 
 def stay(leader):
-    """A service that is stopped, or may fail: the lead stays."""
+    """The lead stays with the host of a stopped service; after a failure only with the setting for it."""
     count = len(record())
     leader.must("systemctl", "stop", "led.service")
     lab.wait_for(lambda: "led.service does not run" in status_of(leader), 10, "the status")
     ok(len(record()) == count and "leader since" in status_of(leader),
-       "a service that is stopped: the lead stays, for all to see: %s" % status_of(leader))
+       "a stopped service: the lead stays, and the status shows it: %s" % status_of(leader))
     leader.must("systemctl", "start", "led.service")
     lab.wait_for(lambda: "does not run" not in status_of(leader), 10, "the status")
-    equal(leader_after(count)[0], leader, "it can be started again")
-    started_again.add(count)
+    equal(leader_after(count)[0], leader, "the service can be started again")
+    restarted.add(count)
     leader.write("/etc/redlock/leader/led.conf", "REDLOCK_ON_FAILURE=stay\n")
     let_fail(leader)
     lab.wait_for(lambda: "led.service does not run" in status_of(leader), 10, "the status")
-    equal(len(record()), count + 1, "with REDLOCK_ON_FAILURE=stay it stays after a failure as well")
+    equal(len(record()), count + 1, "with REDLOCK_ON_FAILURE=stay the lead stays after a failure too")
     leader.must("rm", "/etc/redlock/leader/led.conf")
     leader.must("systemctl", "restart", "--no-block", LEADER)
     leader_after(count + 1)
 
 
 def test_watchdog_first():
-    """With a ttl of 10 s the next agent is there before the lead is given up."""
+    """With a ttl of 10 s the next agent starts before the holder gives up the lead."""
     for host in hosts:
         host.write("/etc/redlock/leader/led.conf", "REDLOCK_TTL=10s\n")
         host.must("systemctl", "restart", "--no-block", LEADER)
@@ -525,13 +526,13 @@ def test_watchdog_first():
 
 
 def since(host, cursor, *options):
-    """Of the journal."""
+    """The journal's lines after this cursor."""
     return host.must("journalctl", "--no-pager", "--quiet", "--output=cat", "--after-cursor=" + cursor,
                      *options)
 
 
 def test_journal():
-    """Of hosts that only follow, and of changes."""
+    """Followers log each change of the leader, and no errors."""
     for host in hosts:
         host.must("systemctl", "stop", "redlock-leader@led.target")
     cursors = {}
@@ -551,20 +552,22 @@ def test_journal():
     for host in hosts[1:]:
         lab.wait_for(lambda: "token " + tokens[1] in since(host, cursors[host]), 10, "the second leader")
         changes = [line for line in since(host, cursors[host]).splitlines() if "token" in line]
-        equal([line.rsplit(" ", 1)[1] for line in changes], tokens, "a line at each change: %s" % changes)
-        equal(since(host, cursors[host], "--priority=warning"), "", "and no error")
+        equal([line.rsplit(" ", 1)[1] for line in changes], tokens,
+              "one line at each change of the leader: %s" % changes)
+        equal(since(host, cursors[host], "--priority=warning"), "", "no error")
     start_again(hosts[0])
 
 
-def test_never_two():
+def test_no_overlap():
     overlaps = [line for line in record() if line[0] != "begin"]
-    equal(overlaps, [], "in %d runs never two at a time" % len(record()))
-    tokens = [int(line[3]) for at, line in enumerate(record()) if at not in started_again]
-    ok(all(one < next for one, next in zip(tokens, tokens[1:])), "and each has a larger fencing token")
-    for _ in range(10):  # the next one is stopped just when it begins to lead
+    equal(overlaps, [], "%d runs without an overlap" % len(record()))
+    tokens = [int(line[3]) for at, line in enumerate(record()) if at not in restarted]
+    ok(all(one < next for one, next in zip(tokens, tokens[1:])), "each run has a larger fencing token")
+    for _ in range(10):  # the next host is stopped when it begins to lead
         for host in hosts:
             host.must("systemctl", "stop", "redlock-leader@led.target")
-        equal([runs(host) for host in hosts], [False] * 3, "stopped everywhere it runs nowhere")
+        equal([runs(host) for host in hosts], [False] * 3,
+              "stopped on all hosts, the service runs on no host")
         for host in hosts:
             host.must("systemctl", "start", "redlock-leader@led.target")
     for host in hosts:
@@ -584,7 +587,7 @@ GROUPS = {
     "fails": [test_service_fails, test_watchdog_first],
 }
 if MANY:
-    main(set_up, *GROUPS[sys.argv[1]], test_never_two)
-main(set_up, test_one_leader, test_followers_start, *GROUPS["killed"],
-     *GROUPS["reload-killed"], *GROUPS["reload-cut"], *GROUPS["gone"], test_agent_killed, *GROUPS["lost"], test_job_given_up, test_service_missing, *GROUPS["fails"],
-     test_journal, test_never_two)
+    main(set_up, *GROUPS[sys.argv[1]], test_no_overlap)
+main(set_up, test_one_leader, test_followers_start, *GROUPS["killed"], *GROUPS["reload-killed"],
+     *GROUPS["reload-cut"], *GROUPS["gone"], test_agent_killed, *GROUPS["lost"], test_canceled_job,
+     test_service_missing, *GROUPS["fails"], test_journal, test_no_overlap)

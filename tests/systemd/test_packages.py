@@ -1,5 +1,5 @@
-"""The Debian packages, as an administrator has them: built, looked at by lintian, installed in a machine,
-configured with three lines, upgraded under load, removed and purged."""
+"""The Debian packages: built, checked by lintian, installed in a machine, configured with three lines,
+upgraded under load, removed and purged."""
 
 import glob
 import os
@@ -27,12 +27,12 @@ def why_not():
 
 
 def set_up():
-    """A machine without anything of ours but the packages, which it sees in /nodes."""
+    """A machine without any file of this project but the packages in /nodes."""
     global host, nodes
     machine.set_up_empty()
     os.mkdir(os.path.join(machine.SHARED, "1"))
     begun = lab.now()
-    # Debugging symbols and full optimization would cost most of the time.
+    # Debugging symbols and full optimization would take most of the time.
     quick = dict(os.environ, DEB_CFLAGS_APPEND="-O1 -g0", DEB_BUILD_OPTIONS="noautodbgsym")
     built = subprocess.run([os.path.join(SOURCE, "units/debian/build"), os.path.join(machine.SHARED, "1")],
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=quick)
@@ -41,7 +41,7 @@ def set_up():
         note(line)
     nodes = [Node(name) for name in "abc"]
     host = Machine("packages")
-    # With which images keep packages from starting what they bring.
+    # This file, common in images, keeps packages from starting their services.
     host.must("rm", "-f", "/usr/sbin/policy-rc.d")
 
 
@@ -55,7 +55,7 @@ def inside(paths):
 
 
 def make_newer():
-    """The same as a later version."""
+    """The same packages with a later version."""
     os.mkdir(os.path.join(machine.SHARED, "2"))
     for path in debs(1):
         tree = lab.path("tree")
@@ -80,23 +80,24 @@ def states(what):
 
 
 def test_lintian():
-    equal([os.path.basename(path).split("_")[0] for path in debs(1)], NAMES, "there are four of them")
+    equal([os.path.basename(path).split("_")[0] for path in debs(1)], NAMES, "there are four packages")
     changes = glob.glob(os.path.join(machine.SHARED, "1", "*.changes"))
     done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", *changes], text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    equal((done.returncode, done.stdout), (0, ""), "lintian accepts them")
+    equal((done.returncode, done.stdout), (0, ""), "lintian accepts the packages and their source")
 
 
 def test_install():
     install(1)
-    equal(states("ActiveState"), ["inactive"] * 2, "installed, nothing runs without a configuration")
-    equal(states("UnitFileState"), ["enabled"] * 2, "though it is enabled")
-    equal(host.must("systemctl", "is-system-running").strip(), "running", "and nothing has failed")
-    equal(host.must("id", "-nu", "redlockd").strip(), "redlockd", "the agent's user is there")
+    equal(states("ActiveState"), ["inactive"] * 2,
+          "after the installation no unit runs without a configuration")
+    equal(states("UnitFileState"), ["enabled"] * 2, "both units are enabled")
+    equal(host.must("systemctl", "is-system-running").strip(), "running", "no unit has failed")
+    equal(host.must("id", "-nu", "redlockd").strip(), "redlockd", "the agent's user exists")
     conffiles = host.must("dpkg-query", "-W", "-f=${Conffiles}", "redlockd")
     ok("/etc/redlockd.conf" in conffiles, "the configuration is a conffile")
     equal(host.run("redlock", "run", "-n", "x", "--", "true")[0], 69,
-          "a client is told that there is no agent")
+          "a client reports that no agent runs")
 
 
 def test_configure():
@@ -106,11 +107,15 @@ def test_configure():
     for node in nodes:
         host.must("redlock", "nodes", "--bless", node.name)
     lab.wait_for(lambda: host.run("redlock", "check")[0] == 0, 20, "a quorum")
-    ok(True, "three lines of configuration, and it has a quorum")
+    ok(True, "three lines of configuration give a quorum")
     host.write("/etc/systemd/system/backup.service", "[Service]\nExecStart=sleep infinity\n")
     host.must("systemctl", "enable", "--now", "redlock-leader@backup.target")
     lab.wait_for(lambda: host.show("backup.service", "ActiveState") == "active", 20, "the led service")
-    ok(host.run("redlock", "leader", "backup")[0] == 0, "and a service is led")
+    ok(host.run("redlock", "leader", "backup")[0] == 0, "a service is led")
+    drop_in = "/run/systemd/system/backup.service.d"
+    modes = host.must("stat", "-c", "%a", drop_in, drop_in + "/50-redlock-leader.conf").split()
+    equal(modes, ["755", "644"],
+          "all users can read its drop-in: systemd warns of others at each reload")
 
 
 def test_upgrade():
@@ -118,17 +123,18 @@ def test_upgrade():
     shutil.copy(os.path.join(lab.BUILD, "tests/systemd/holders"), machine.SHARED)
     load = lab.spawn(host.command("/nodes/holders"), text=True, stdin=subprocess.PIPE,
                      stdout=subprocess.PIPE)
-    equal(load.stdout.readline(), "held\n", "a load: leases that are held, and others that change hands")
+    equal(load.stdout.readline(), "held\n", "a load: held leases, and leases that change hands")
     before = [host.show(unit, "InvocationID") for unit in UNITS + ["backup.service"]]
     install(2)
-    equal(host.must("dpkg-query", "-W", "-f=${Version}", "redlockd"), "0.2.0+1", "an upgrade")
+    equal(host.must("dpkg-query", "-W", "-f=${Version}", "redlockd"), "0.2.0+1",
+          "the later version is installed")
     after = [host.show(unit, "InvocationID") for unit in UNITS + ["backup.service"]]
     equal([one == other for one, other in zip(before, after)], [True, False, True],
-          "starts the agent anew, neither the socket nor the led service")
-    equal(states("ActiveState"), ["active"] * 2, "and all runs")
+          "an upgrade restarts the agent, but neither the socket nor the led service")
+    equal(states("ActiveState"), ["active"] * 2, "agent and socket run")
     lab.wait_for(lambda: host.run("redlock", "check")[0] == 0, 20, "a quorum")
     begun = lab.now()
-    lab.wait_for(lambda: lab.now() > begun + 10.5, 15, "the end of what nobody has extended")
+    lab.wait_for(lambda: lab.now() > begun + 10.5, 15, "the end of leases that were not extended")
     said = load.communicate("", timeout=20)[0]
     ok(said.startswith("not-granted=0 lost=0 failed=0 invalid=0 other=0 "),
        "no lease is lost (%s)" % said.strip())
@@ -140,12 +146,12 @@ def test_remove():
     host.must("dpkg", "--remove", "redlockd")
     ok(host.run("test", "-e", "/proc/" + pid)[0] != 0 and
        host.show("backup.service", "ActiveState") != "active",
-       "removed: what was led does not run without its lease")
-    equal(max(node.call("EXISTS", "backup") for node in nodes), 0, "which was released")
-    equal(states("ActiveState"), ["inactive"] * 2, "and nothing else runs")
+       "removed: the led service does not run without its lease")
+    equal(max(node.call("EXISTS", "backup") for node in nodes), 0, "the lease is released")
+    equal(states("ActiveState"), ["inactive"] * 2, "no unit runs")
     host.must("dpkg", "--purge", *NAMES)
     left = host.run("find", "/etc", "/usr", "/run", "/var/lib", "-name", "*redlock*")[1].split()
-    equal(left, [], "purged: nothing is left")
+    equal(left, [], "purged: no file is left")
 
 
 reason = machine.why_not() or why_not()

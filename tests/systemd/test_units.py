@@ -40,28 +40,28 @@ def wait_active():
 
 def test_activation():
     equal(host.show("redlockd.service", "ActiveState"), "inactive",
-          "nobody needs it: the agent does not run")
+          "without a client the agent does not run")
     said = host.must("redlock", "run", "first", "--", "echo", "held")
-    equal(said, "held\n", "the first client starts it, and gets its lease")
+    equal(said, "held\n", "the first client starts the agent, and acquires its lease")
     wait_active()
     lab.wait_for(lambda: status_text().startswith("3 of 3 nodes vote"), 10, "its status")
-    ok(True, "its status tells how it is (%s)" % status_text())
+    ok(True, "its status counts the nodes (%s)" % status_text())
     status, owner = host.run("stat", "-c", "%U:%G:%a", "/run/redlockd/redlockd.sock")
-    equal(owner.strip(), "redlockd:redlock:660", "the socket is the group's")
+    equal(owner.strip(), "redlockd:redlock:660", "the socket belongs to the group")
     status, said = host.run("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups",
                             "redlock", "leases")
     ok(status == 77 and "redlockd.sock" in said,
-       "strangers may not use it (%d: %s)" % (status, said.strip()))
+       "other users may not use the socket (%d: %s)" % (status, said.strip()))
     uid = host.must("sh", "-c", "stat -c %%U /proc/%d" % main_pid()).strip()
-    equal(uid, "redlockd", "it is not root")
+    equal(uid, "redlockd", "the agent is not root")
     caps = host.must("grep", "CapEff", "/proc/%d/status" % main_pid()).split()[1]
-    equal(int(caps, 16), 0, "and has no capability")
+    equal(int(caps, 16), 0, "the agent has no capability")
 
 
 def test_status():
     nodes[2].kill()
     lab.wait_for(lambda: status_text().startswith("2 of 3 nodes vote") and "; c " in status_text(),
-                 10, "the status to tell what is missing")
+                 10, "the name of the missing node in the status")
     ok("no quorum" not in status_text(), "a minority is missing: %s" % status_text())
     nodes[1].kill()
     lab.wait_for(lambda: "1 of 3 nodes vote, no quorum" in status_text(), 10, "the end of the quorum")
@@ -69,7 +69,7 @@ def test_status():
     for node in nodes[1:]:
         node.start()
     lab.wait_for(lambda: status_text().startswith("3 of 3"), 10, "all nodes")
-    ok(True, "all is well again")
+    ok(True, "the status is normal again")
 
 
 def test_start_without_nodes():
@@ -78,35 +78,36 @@ def test_start_without_nodes():
         node.stop()
     begun = lab.now()
     host.must("systemctl", "start", "redlockd.service")
-    ok(0.9 < lab.now() - begun < 4, "without nodes it is ready after a short wait (%.1f s)" % (
+    ok(0.9 < lab.now() - begun < 4, "without nodes the agent is ready after a short wait (%.1f s)" % (
         lab.now() - begun))
     wanted = [host.show("redlockd.service", what) for what in ("After", "Wants")]
     ok("network-online" not in " ".join(wanted),
-       "and it does not wait for the network: the boot goes on")
-    ok("0 of 3 nodes vote, no quorum" in status_text(), "and tells what is missing: %s" % status_text())
+       "the unit does not wait for network-online.target")
+    ok("0 of 3 nodes vote, no quorum" in status_text(),
+       "the status shows the missing quorum: %s" % status_text())
     for node in nodes:
         node.cont()
     lab.wait_for(lambda: status_text().startswith("3 of 3"), 20, "the nodes")
     equal(host.must("redlock", "run", "later", "--", "echo", "held"), "held\n",
-          "when they are there it grants")
+          "with nodes the agent grants leases")
 
 
 def test_reload():
     host.configure(nodes, CONFIG + 'rule "short*" { max_hold = "1s" }\n')
     pid = main_pid()
     host.must("systemctl", "reload", "redlockd.service")
-    equal(main_pid(), pid, "a reload is no restart")
+    equal(main_pid(), pid, "a reload does not restart the agent")
     wait_active()
     status, said = host.run("redlock", "run", "short", "--", "sleep", "20")
-    equal(status, 125, "and the new configuration holds: %s" % said.strip().splitlines()[-1])
+    equal(status, 125, "the new configuration applies: %s" % said.strip().splitlines()[-1])
     host.configure(nodes, CONFIG + 'max_ttl = "for ever"\n')
     status, said = host.run("systemctl", "reload", "redlockd.service")
     ok(status != 0, "a reload with a mistake fails: %s" % said.strip().splitlines()[0])
     ok("redlockd.conf:" in host.must("journalctl", "--no-pager", "-u", "redlockd.service", "-n9"),
-       "the journal has it")
+       "the journal shows the mistake")
     equal((main_pid(), host.show("redlockd.service", "ActiveState")), (pid, "active"),
-          "the agent goes on as before")
-    equal(host.run("redlock", "run", "short", "--", "sleep", "20")[0], 125, "with what it had")
+          "the agent runs on")
+    equal(host.run("redlock", "run", "short", "--", "sleep", "20")[0], 125, "with its former configuration")
     host.configure(nodes, CONFIG)
     host.must("systemctl", "reload", "redlockd.service")
 
@@ -115,16 +116,16 @@ def journal_lines():
     return len(host.must("journalctl", "--no-pager", "--quiet", "--boot").splitlines())
 
 
-def told_at_once(what):
-    """A client of an agent that can't start does not wait for it."""
+def rejected_at_once(what):
+    """A client of an agent that can't start fails at once."""
     for _ in range(2):
         begun = lab.now()
         status, said = host.run("redlock", "run", "-n", "x", "--", "true")
-        ok(status == 69 and lab.now() - begun < 1, "%s: a client is told so at once (%.2f s, %d): %s" % (
+        ok(status == 69 and lab.now() - begun < 1, "%s: a client fails at once (%.2f s, %d): %s" % (
             what, lab.now() - begun, status, said.strip()))
     before = journal_lines()
     lab.wait_for(lambda: lab.now() - begun > 2.5, 5, "some time to pass")
-    ok(journal_lines() - before <= 2, "%s: and the journal does not fill (%d lines)" % (
+    ok(journal_lines() - before <= 2, "%s: the journal does not fill (%d lines)" % (
         what, journal_lines() - before))
 
 
@@ -134,33 +135,35 @@ def test_not_configured():
     host.must("rm", "/etc/redlockd.conf")
     host.must("systemctl", "start", *units)
     equal([host.show(unit, "ActiveState") for unit in units], ["inactive"] * 2,
-          "without a configuration nothing is started, and nothing has failed")
-    told_at_once("no configuration")
+          "without a configuration no unit starts, and no unit has failed")
+    rejected_at_once("no configuration")
     host.write("/etc/redlockd.conf", "# node \"a\" {}\n")
     host.must("systemctl", "start", *units)
-    equal(host.show("redlockd.service", "ActiveState"), "inactive", "nor if no node is in it")
-    told_at_once("no nodes")
+    equal(host.show("redlockd.service", "ActiveState"), "inactive", "nor with a configuration without nodes")
+    rejected_at_once("no nodes")
     host.configure(nodes, CONFIG)
     host.must("systemctl", "start", "redlockd.service")
-    equal(host.must("redlock", "run", "x", "--", "echo", "held"), "held\n", "configured, it starts")
+    equal(host.must("redlock", "run", "x", "--", "echo", "held"), "held\n", "with nodes the agent starts")
     host.must("systemctl", "stop", "redlockd.service")
     host.must("rm", "/etc/redlockd.conf")
-    told_at_once("a configuration that has gone")
+    rejected_at_once("a deleted configuration")
     host.configure(nodes, CONFIG + 'max_ttl = "for ever"\n')
     status, said = host.run("systemctl", "start", "redlockd.service")
-    ok(status != 0 and host.show("redlockd.service", "ActiveState") == "failed", "with a mistake it fails")
-    told_at_once("a wrong configuration")
-    ok(host.show("redlockd.service", "NRestarts") == "0", "and is not started again")
+    ok(status != 0 and host.show("redlockd.service", "ActiveState") == "failed",
+       "with a mistake in the configuration the start fails")
+    rejected_at_once("a wrong configuration")
+    ok(host.show("redlockd.service", "NRestarts") == "0", "the agent is not restarted")
     host.configure(nodes, CONFIG)
     host.must("systemctl", "restart", "redlockd.service")
-    equal(host.must("redlock", "run", "x", "--", "echo", "held"), "held\n", "mended, it starts")
+    equal(host.must("redlock", "run", "x", "--", "echo", "held"), "held\n",
+          "with a correct configuration the agent starts")
     host.configure(nodes, CONFIG, 'password = "x"')
     advice = host.run("redlockd", "--check-config")[1].strip().rsplit(": ", 1)[1]
     host.must("sh", "-c", "; ".join(command + " /etc/redlockd.conf" for command in advice.split("; ")))
     equal(host.must("stat", "-c", "%U:%G:%a", "/etc/redlockd.conf"), "root:redlockd:640\n",
-          "the advice: " + advice)
+          "the advice protects the file: " + advice)
     host.must("systemctl", "reload", "redlockd.service")
-    ok(True, "with which the agent can still read its configuration")
+    ok(True, "the agent can still read the file")
     host.must("rm", "/etc/redlockd.conf")
     host.configure(nodes, CONFIG)
     host.must("systemctl", "restart", "redlockd.service")
@@ -169,7 +172,7 @@ def test_not_configured():
 def test_watchdog():
     pid = main_pid()
     threads = host.must("ls", "/proc/%d/task" % pid).split()
-    ok(len(threads) >= 3, "the front and its keepers are threads (%s)" % threads)
+    ok(len(threads) >= 3, "front and keepers are threads (%s)" % threads)
     begun = lab.now()
     host.must("kill", "-STOP", str(pid))
     lab.wait_for(lambda: main_pid() not in (0, pid), 30, "another agent")
@@ -181,9 +184,9 @@ def test_watchdog():
 
 
 def test_keeper_hangs():
-    """One keeper thread alone, held by a debugger: the others turn, the watchdog bites all the same."""
+    """A debugger stops one keeper thread. The other threads run, but the watchdog acts."""
     if host.run("sh", "-c", "command -v gdb")[0] != 0:
-        ok(True, "one hanging keeper # SKIP no gdb to hold a single thread with")
+        ok(True, "one hanging keeper # SKIP gdb is not installed")
         return
     pid = main_pid()
     thread = max(int(task) for task in host.must("ls", "/proc/%d/task" % pid).split())
@@ -191,7 +194,7 @@ def test_keeper_hangs():
                                     "set scheduler-locking on", "-ex", "shell sleep 15"),
                        stdout=lab.subprocess.DEVNULL, stderr=lab.subprocess.DEVNULL)
     lab.wait_for(lambda: main_pid() not in (0, pid), 30, "another agent")
-    ok(True, "an agent with a thread that hangs is replaced")
+    ok(True, "an agent with one hanging thread is replaced")
     lab.end_process(holder)
     wait_active()
 
@@ -204,12 +207,12 @@ def test_restart_keeps_leases():
     lab.wait_for(lambda: main_pid() not in (0, pid), 10, "another agent")
     wait_active()
     lab.wait_for(lambda: "kept" in host.run("redlock", "leases")[1], 10, "the lease at the new agent")
-    equal(begun.wait(30), 0, "the agent is killed and started again: a lease of redlock run is kept")
-    ok("kept" not in host.run("redlock", "leases")[1], "until its command ends")
+    equal(begun.wait(30), 0, "a lease of redlock run outlives kill -9 of the agent")
+    ok("kept" not in host.run("redlock", "leases")[1], "the lease ends with its command")
 
 
 def restart(config):
-    """With another configuration, not by reload."""
+    """Restarts the agent with another configuration."""
     host.configure(nodes, config)
     pid, begun = main_pid(), lab.now()
     host.must("systemctl", "restart", "redlockd.service")
@@ -223,30 +226,30 @@ def ask(what):
 
 
 def test_restart_under_load():
-    """Clients hold leases and want others while the agent is restarted with another configuration."""
+    """The agent is restarted with other configurations while clients hold and acquire leases."""
     shutil.copy(os.path.join(lab.BUILD, "tests/systemd/holders"), machine.SHARED)
     load = lab.spawn(host.command("/nodes/holders"), text=True, stdin=lab.subprocess.PIPE,
                      stdout=lab.subprocess.PIPE)
     run = lab.spawn(host.command("redlock", "run", "kept", "--", "cat"), stdin=lab.subprocess.PIPE)
-    equal(load.stdout.readline(), "held\n", "a load: leases that are held, and others that change hands")
+    equal(load.stdout.readline(), "held\n", "a load: held leases, and leases that change hands")
     lab.wait_for(lambda: ("kept", "held") in [(each["name"], each["state"]) for each in ask("leases")], 10,
                  "the lease of a command")
     restart(CONFIG + 'max_sessions = "30"\n')
     _, said = host.run("sh", "-c", "for i in $(seq 40); do timeout 2 redlock watch x & done; wait")
-    ok("a limit of the agent" in said, "its limit of sessions holds")
+    ok("a limit of the agent" in said, "the new limit of sessions applies")
     restart(CONFIG.replace("keepers = 2", "keepers = 3"))
-    equal(ask("status")["keepers"], 3, "so does its number of keepers")
+    equal(ask("status")["keepers"], 3, "the new number of keepers applies")
     restart(CONFIG + 'node_timeout = "60ms"\n')
     restart(CONFIG + 'rule "short*" { max_hold = "1s" }\n')
     status, said = host.run("redlock", "run", "short", "--", "sleep", "20")
-    equal(status, 125, "and its rules: %s" % said.strip().splitlines()[-1])
+    equal(status, 125, "the new rules apply: %s" % said.strip().splitlines()[-1])
     begun = lab.now()
-    lab.wait_for(lambda: lab.now() > begun + 5.5, 10, "the end of what nobody has extended")
+    lab.wait_for(lambda: lab.now() > begun + 5.5, 10, "the end of leases that were not extended")
     said = load.communicate("", timeout=20)[0]
     match = re.fullmatch("not-granted=0 lost=0 failed=0 invalid=0 other=0 churned=(\\d+)\n", said)
     ok(match and int(match.group(1)) > 100, "four restarts under load: no lease is lost (%s)" % said.strip())
     run.communicate(b"", timeout=20)
-    equal(run.returncode, 0, "nor that of a command")
+    equal(run.returncode, 0, "the lease of a command is kept too")
     host.configure(nodes, CONFIG)
     host.must("systemctl", "restart", "redlockd.service")
 
@@ -262,10 +265,10 @@ def test_credentials():
     host.must("systemctl", "restart", "redlockd.service")
     wait_active()
     ok(status_text().startswith("3 of 3"),
-       "a password comes as a credential, from a file that only root reads")
+       "the agent reads a password as a credential, from a file that only root can read")
     status, said = host.run("redlockd", "--check-config")
     ok(status == 0 and "not checked" in said,
-       "--check-config takes it for granted (%s)" % said.strip()[:90])
+       "--check-config does not check a credential outside the unit (%s)" % said.strip()[:90])
     for client in [lab.Client(node.socket_path) for node in nodes]:
         client.call("AUTH", "let me in")
         client.call("CONFIG", "SET", "requirepass", "")
@@ -280,18 +283,18 @@ def test_sandbox():
                             "redlockd.service")
     level = re.search(r"Overall exposure level for redlockd.service: ([\d.]+)", said)
     ok(status == 0 and level, "systemd-analyze security: %s, at most 1.4" % (level and level.group(1)))
-    has_man = host.run("sh", "-c", "command -v man")[0] == 0  # then it looks for the pages too
+    has_man = host.run("sh", "-c", "command -v man")[0] == 0  # to check pages too
     status, said = host.run("systemd-analyze", "verify", "--recursive-errors=no", "--man=%d" % has_man,
                             "/usr/local/lib/systemd/system/redlockd.service",
                             "/usr/local/lib/systemd/system/redlockd.socket", "redlock-leader@x.service",
                             "redlock-leader@x.target")
-    equal((status, said), (0, ""), "systemd-analyze verify has nothing to say")
+    equal((status, said), (0, ""), "systemd-analyze verify reports nothing")
     host.write("/etc/systemd/system/redlockd.service.d/users.conf", "[Service]\nPrivateUsers=yes\n")
     host.must("systemctl", "daemon-reload")
     host.run("systemctl", "stop", "redlockd.service", "redlockd.socket")
     status, said = host.run("systemctl", "start", "redlockd.service")
     ok(status != 0 and "PrivateUsers" in host.must("journalctl", "--no-pager", "-u", "redlockd.service"),
-       "with PrivateUsers= it refuses to start, and says why")
+       "with PrivateUsers= the agent refuses to start, and logs the reason")
     host.run("rm", "-r", "/etc/systemd/system/redlockd.service.d")
     host.must("systemctl", "daemon-reload")
     host.run("systemctl", "stop", "redlockd.service")
@@ -299,9 +302,9 @@ def test_sandbox():
     host.must("systemctl", "start", "redlockd.socket")
     said = host.must("journalctl", "--no-pager", "--boot")
     ok("SECCOMP" not in said and "bad system call" not in said.lower(),
-       "no system call was refused in all this")
+       "the sandbox rejected no system call")
     begins(host.must("redlock", "run", "end", "--", "echo", "held"), "held",
-           "and it starts without it")
+           "without PrivateUsers= the agent starts")
 
 
 KILLED = """
@@ -316,10 +319,10 @@ input()
 
 
 def test_killed_test():
-    """kill -9 of a test program, which has a node, a network and a machine."""
+    """kill -9 of a test program that has a node, a network and a machine."""
     why = network.why_none()
     if why:
-        skip("nothing is left of a test that is killed", why)
+        skip("a killed test leaves nothing", why)
         return
     killed = lab.spawn([sys.executable, "-c", KILLED], text=True, stdin=lab.subprocess.PIPE,
                        stdout=lab.subprocess.PIPE,
@@ -330,7 +333,7 @@ def test_killed_test():
           "a test has a directory, a machine and a network")
     killed.kill()
     lab.wait_for(lambda: not any(os.path.exists(path) for path in left), 20, "their end")
-    ok(True, "it is killed: they are cleared away")
+    ok(True, "after kill -9 they are removed")
 
 
 reason = machine.why_not()
