@@ -10,6 +10,7 @@
 #include "core/call-plan.h"
 #include "core/lock-value.h"
 #include "io/loop/multi-write.h"
+#include "io/node/batch.h"
 #include "io/node/evalsha.h"
 #include "io/node/key-names.h"
 #include "io/node/script-replies.h"
@@ -19,7 +20,6 @@ enum {
     TOKEN_DIGITS = 20,
     CALL_ITEMS_MAX = 3 * BATCH_NAMES_MAX + 8,
     OWN_MAX = 2, /* words of a node's own in a call */
-    SPARES_MAX = 16,
 };
 
 static_assert(5 * BATCH_ACQUIRES_MAX <= 3 * BATCH_NAMES_MAX, "a call's keys and arguments have room");
@@ -104,27 +104,6 @@ struct flush {
     instant_ns now_ns;
 };
 
-/* Memory for a call's bytes. */
-struct spare {
-    char *bytes;
-    size_t room;
-};
-
-/* One script call under way: its bytes and the tickets of its names, in order. */
-struct batch {
-    struct batch *next;     /* in a free list, or among the bounced */
-    struct batch *next_all; /* of all batches */
-    node_set awaited;       /* nodes that have not answered it */
-    node_set bounced;       /* nodes to which the call could not be sent */
-    node_set silent;        /* release: nodes that publish no message */
-    enum operation operation;
-    uint32_t count;
-    uint32_t room;
-    instant_ns sent_ns;
-    struct spare bytes; /* empty while the batch is free */
-    uint64_t tickets[];
-};
-
 struct batcher {
     const struct config *config;
     struct lock_value_identity identity;
@@ -135,11 +114,8 @@ struct batcher {
     struct call_plan_turn turn;
     struct item *items; /* the words of the turn's items */
     size_t items_room;
-    struct batch *free_singles, *free_full;
+    struct batch_pool batches;
     struct batch *bounced;
-    struct batch *all;
-    struct spare spares[SPARES_MAX]; /* more are freed after a burst */
-    unsigned n_spares;
     node_set cut;
     struct multi_write burst;
 };
@@ -163,14 +139,7 @@ int batcher_new(const struct config *config, const char *agent_id, struct batche
 struct batcher *batcher_free(struct batcher *batcher) {
     if (!batcher)
         return NULL;
-    while (batcher->all) {
-        struct batch *batch = batcher->all;
-        batcher->all = batch->next_all;
-        free(batch->bytes.bytes);
-        free(batch);
-    }
-    while (batcher->n_spares > 0)
-        free(batcher->spares[--batcher->n_spares].bytes);
+    batch_pool_deinit(&batcher->batches);
     multi_write_deinit(&batcher->burst);
     free(batcher->turn.items);
     free(batcher->items);
@@ -181,27 +150,11 @@ struct batcher *batcher_free(struct batcher *batcher) {
 
 /* --- collecting --- */
 
-/* Grows to the size of the largest turn. Without memory leases can't be extended: then a restart is better.
- */
-static void *grow(void *memory, size_t *room, size_t wanted, size_t each) {
-    size_t larger = *room ? *room : 64;
-
-    if (wanted <= *room)
-        return memory;
-    while (larger < wanted)
-        larger *= 2;
-    memory = reallocarray(memory, larger, each);
-    if (!memory)
-        abort();
-    *room = larger;
-    return memory;
-}
-
 /* The offset of `length` uninitialised bytes. */
 static size_t reserve(struct batcher *batcher, size_t length) {
     size_t offset = batcher->arena_used;
 
-    batcher->arena = grow(batcher->arena, &batcher->arena_room, offset + length, 1);
+    batcher->arena = batch_grow(batcher->arena, &batcher->arena_room, offset + length, 1);
     batcher->arena_used += length;
     return offset;
 }
@@ -253,8 +206,8 @@ static const struct call_plan_item *add_item(struct batcher *batcher, const stru
     static const uint64_t hash_key[2] = {0, 0};
     size_t room = batcher->items_room, wanted = (size_t) batcher->turn.count + 1;
 
-    batcher->turn.items = grow(batcher->turn.items, &room, wanted, sizeof(batcher->turn.items[0]));
-    batcher->items = grow(batcher->items, &batcher->items_room, wanted, sizeof(batcher->items[0]));
+    batcher->turn.items = batch_grow(batcher->turn.items, &room, wanted, sizeof(batcher->turn.items[0]));
+    batcher->items = batch_grow(batcher->items, &batcher->items_room, wanted, sizeof(batcher->items[0]));
     return call_plan_add(&batcher->turn, send,
                          hash_bytes(hash_key, batcher->arena + key->offset, key->length));
 }
@@ -285,36 +238,6 @@ bool batcher_pending(const struct batcher *batcher) {
 }
 
 /* --- sending --- */
-
-static struct batch *batch_new(struct batcher *batcher, uint32_t count) {
-    struct batch **list = count == 1 ? &batcher->free_singles : &batcher->free_full;
-    struct batch *batch = *list;
-
-    if (batch) {
-        *list = batch->next;
-        return batch;
-    }
-    uint32_t room = count == 1 ? 1 : BATCH_NAMES_MAX;
-    batch = calloc(1, sizeof(*batch) + room * sizeof(batch->tickets[0]));
-    if (!batch)
-        abort();
-    batch->room = room;
-    batch->next_all = batcher->all;
-    batcher->all = batch;
-    return batch;
-}
-
-static void batch_give(struct batcher *batcher, struct batch *batch) {
-    struct batch **list = batch->room == 1 ? &batcher->free_singles : &batcher->free_full;
-
-    if (batcher->n_spares < SPARES_MAX)
-        batcher->spares[batcher->n_spares++] = batch->bytes;
-    else
-        free(batch->bytes.bytes);
-    batch->bytes = (struct spare){NULL, 0};
-    batch->next = *list;
-    *list = batch;
-}
 
 static const struct item *item_of(const struct batcher *batcher, const struct call_plan_item *planned) {
     return &batcher->items[planned - batcher->turn.items];
@@ -417,14 +340,12 @@ static struct redis_call write_call(struct batcher *batcher, struct batch *batch
     size_t wanted = EVALSHA_BEGIN_BYTES + evalsha_room(words->items, words->count);
     size_t n_arguments = words->count + words->n_own - words->n_keys;
 
-    if (batcher->n_spares > 0)
-        batch->bytes = batcher->spares[--batcher->n_spares];
-    char *bytes = batch->bytes.bytes = grow(batch->bytes.bytes, &batch->bytes.room, wanted, 1);
+    char *bytes = batch_room(&batcher->batches, batch, wanted);
     size_t split = evalsha_begin(bytes, script_sources[script].hash, words->n_keys, n_arguments);
     split += evalsha_put(bytes + split, words->items, words->own_at);
     size_t length =
         split + evalsha_put(bytes + split, words->items + words->own_at, words->count - words->own_at);
-    assert(length <= batch->bytes.room);
+    assert(length <= batch->bytes_room);
     return (struct redis_call){bytes, length, split};
 }
 
@@ -453,7 +374,7 @@ static void send_planned(void *userdata, node_set to, const struct call_plan_cal
     struct batcher *batcher = flush->batcher;
     const struct call_plan_item *first = plan->items[0];
     const struct layout *layout = &layouts[first->operation];
-    struct batch *batch = batch_new(batcher, plan->count);
+    struct batch *batch = batch_take(&batcher->batches, plan->count);
     struct words words;
 
     words.count = words.own_at = words.n_own = 0;
@@ -548,5 +469,5 @@ void batcher_answered(struct batcher *batcher, struct shard *shard, unsigned nod
                        shard, now_ns);
     batch->awaited &= (node_set) ~node_set_of(node);
     if (batch->awaited == 0)
-        batch_give(batcher, batch);
+        batch_give(&batcher->batches, batch);
 }

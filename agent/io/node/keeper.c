@@ -8,20 +8,20 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include "base/cleanup.h"
-#include "base/bytes.h"
+#include "core/node-trust.h"
 #include "core/token.h"
-#include "io/node/batcher.h"
 #include "io/loop/clock.h"
-#include "io/node/keeper-message.h"
-#include "io/node/subscriber.h"
-#include "io/node/fleet.h"
+#include "io/loop/log.h"
 #include "io/loop/loop.h"
 #include "io/loop/poller.h"
+#include "io/loop/random-bytes.h"
+#include "io/node/batcher.h"
+#include "io/node/duplicate-nodes.h"
+#include "io/node/fleet.h"
+#include "io/node/keeper-message.h"
 #include "io/node/node-log.h"
 #include "io/node/redis.h"
-#include "io/loop/random-bytes.h"
-#include "local/reply.h"
+#include "io/node/subscriber.h"
 
 enum {
     MAILBOX_BYTES = 1 << 18,
@@ -46,7 +46,7 @@ struct keeper {
     struct redis *nodes[NODES_MAX];
     const char *node_names[NODES_MAX];
     struct fleet fleets[NODES_MAX]; /* the fleet that each node should belong to */
-    node_set duplicates;            /* nodes that are the server of another node */
+    struct duplicate_nodes duplicates;
     struct node_log log;
     struct shard shard;
     void *memory;
@@ -279,44 +279,21 @@ static void node_is_ready(struct keeper *keeper, unsigned node) {
         node_log_missing_rights(&keeper->log, node, rights->missing);
 }
 
-/* A server that has two names votes once. The other node with this one's process. */
-static bool find_duplicate(const struct keeper *keeper, unsigned node, unsigned *ret) {
-    const char *run_id = redis_server_info(keeper->nodes[node])->run_id;
-
-    for (unsigned i = 0; i < keeper->config.config->n_nodes; i++) {
-        const struct redis *other = keeper->nodes[i];
-        if (i == node || !other || redis_state(other) != REDIS_READY ||
-            (keeper->duplicates & node_set_of(i)) || strcmp(redis_server_info(other)->run_id, run_id) != 0)
-            continue;
-        *ret = i;
-        return true;
-    }
-    return false;
-}
-
-static void reject_duplicate(struct keeper *keeper, unsigned node, unsigned other, instant_ns now_ns) {
+static void report_duplicate(struct keeper *keeper, unsigned node, unsigned other, instant_ns now_ns) {
     char reason[NODE_TROUBLE_BYTES];
 
-    (void) snprintf(
-        reason, sizeof(reason),
-        "is the same server as node %s, and votes as that one alone: give each node a server of its "
-        "own",
-        keeper->node_names[other]);
-    keeper->duplicates |= node_set_of(node);
+    (void) snprintf(reason, sizeof(reason),
+                    "is the same server as node %s, which votes alone: give each node its own server",
+                    keeper->node_names[other]);
     node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
 }
 
-/* A rejected duplicate may be the only node left of its server. */
-static void recheck_duplicates(struct keeper *keeper, instant_ns now_ns) {
-    unsigned other;
+static void node_is_not_ready(struct keeper *keeper, unsigned node, instant_ns now_ns) {
+    node_set only = duplicate_nodes_gone(&keeper->duplicates, node);
 
-    for (unsigned i = 0; i < keeper->config.config->n_nodes; i++) {
-        if (!(keeper->duplicates & node_set_of(i)) || find_duplicate(keeper, i, &other))
-            continue;
-        keeper->duplicates &= (node_set) ~node_set_of(i);
-        if (redis_state(keeper->nodes[i]) == REDIS_READY)
+    for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
+        if (only & node_set_of(i))
             node_trust_ready(&keeper->shard, i, now_ns);
-    }
 }
 
 static void on_node_state(void *userdata, struct redis *redis, enum redis_state state, const char *reason) {
@@ -339,16 +316,14 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
         node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
         break;
     case REDIS_READY:
-        if (find_duplicate(keeper, node, &other))
-            reject_duplicate(keeper, node, other, now_ns);
+        if (duplicate_nodes_reject(&keeper->duplicates, node, &other))
+            report_duplicate(keeper, node, other, now_ns);
         else
             node_trust_ready(&keeper->shard, node, now_ns);
         break;
     }
-    if (state != REDIS_READY) {
-        keeper->duplicates &= (node_set) ~node_set_of(node);
-        recheck_duplicates(keeper, now_ns);
-    }
+    if (state != REDIS_READY)
+        node_is_not_ready(keeper, node, now_ns);
 }
 
 static void on_node_probe(void *userdata, struct redis *redis, const struct probe *probe) {
@@ -395,31 +370,23 @@ static int set_up(struct keeper *keeper) {
                                                      .on_inspect = on_node_inspect};
     const struct config *config = keeper->config.config;
 
-    int r = sd_event_new(&keeper->event);
-    if (r < 0)
-        return r;
-    r = loop_add_timer(keeper->event, on_timer, keeper, &keeper->timer);
-    if (r < 0)
-        return r;
     keeper->timer_ns = INSTANT_NEVER;
-    r = poller_new(keeper->event, &hooks, keeper, &keeper->poller);
-    if (r < 0)
-        return r;
-    r = mailbox_attach(&keeper->inbox, keeper->poller);
-    if (r < 0)
-        return r;
-    r = subscriber_new(keeper->event, keeper->poller, config, &keeper->shard, keeper->config.requests_max,
-                       &keeper->subscriber);
-    if (r < 0)
-        return r;
-    for (unsigned i = 0; i < config->n_nodes; i++) {
+    int r = sd_event_new(&keeper->event);
+    if (r >= 0)
+        r = loop_add_timer(keeper->event, on_timer, keeper, &keeper->timer);
+    if (r >= 0)
+        r = poller_new(keeper->event, &hooks, keeper, &keeper->poller);
+    if (r >= 0)
+        r = mailbox_attach(&keeper->inbox, keeper->poller);
+    if (r >= 0)
+        r = subscriber_new(keeper->event, keeper->poller, config, &keeper->shard,
+                           keeper->config.requests_max, &keeper->subscriber);
+    for (unsigned i = 0; i < config->n_nodes && r >= 0; i++) {
         fleet_init(&keeper->fleets[i], config, i);
         r = redis_new(keeper->event, keeper->poller, &config->nodes[i], i, &keeper->fleets[i], &callbacks,
                       keeper, &keeper->nodes[i]);
-        if (r < 0)
-            return r;
     }
-    return 0;
+    return r;
 }
 
 static void tear_down(struct keeper *keeper) {
@@ -488,6 +455,7 @@ int keeper_new(const struct keeper_config *config, struct keeper **ret) {
     if (!keeper)
         return -ENOMEM;
     keeper->config = *config;
+    duplicate_nodes_init(&keeper->duplicates, keeper->nodes, config->config->n_nodes);
     node_log_init(&keeper->log, keeper->node_names, config->index == 0);
     keeper_message_queue_init(&keeper->messages, &keeper->outbox);
     (void) snprintf(keeper->nonce, sizeof(keeper->nonce), "%016llx", (unsigned long long) config->seed);

@@ -14,9 +14,9 @@
 #include "base/random.h"
 #include "io/loop/clock.h"
 #include "io/loop/log.h"
+#include "io/loop/loop.h"
 #include "io/node/channel-list.h"
 #include "io/node/handshake.h"
-#include "io/loop/loop.h"
 #include "io/node/key-names.h"
 #include "io/node/redis.h"
 #include "io/node/reply-memory.h"
@@ -38,6 +38,10 @@ enum {
 enum step { STEP_AUTH, STEP_CONFIG, STEP_ALIVE, STEP_KEYSPACE };
 
 enum stage { CLOSED, BACKING_OFF, CONNECTING, GREETING, UP };
+
+/* The commands with channels, in the order in which they are sent: the release channel is confirmed last,
+ * and confirms both. */
+enum change { LEAVE, LEAVE_KEYSPACE, JOIN_KEYSPACE, JOIN, CHANGES };
 
 struct subscription {
     struct poller_target target;
@@ -61,7 +65,7 @@ struct subscription {
     bool keyspace; /* subscribes to keyspace notifications too */
     enum step steps[STEPS_MAX];
     unsigned n_steps, steps_done;
-    struct channel_list joins, keyspace_joins, leaves, keyspace_leaves;
+    struct channel_list changes[CHANGES];
     char keyspace_prefix[32];
     char address[ADDRESS_BYTES];
     char logged[REASON_BYTES]; /* the last trouble logged; "" when there is none */
@@ -85,10 +89,8 @@ static void drop_context(struct subscription *subscription) {
         redisFree(subscription->context);
         subscription->context = NULL;
     }
-    channel_list_clear(&subscription->joins);
-    channel_list_clear(&subscription->keyspace_joins);
-    channel_list_clear(&subscription->leaves);
-    channel_list_clear(&subscription->keyspace_leaves);
+    for (unsigned i = 0; i < CHANGES; i++)
+        channel_list_clear(&subscription->changes[i]);
 }
 
 /* Reconnects later; waiters poll meanwhile. */
@@ -143,10 +145,9 @@ void subscription_flush(struct subscription *subscription) {
 
     if (subscription->stage != UP && subscription->stage != GREETING)
         return;
-    append_command(subscription, "UNSUBSCRIBE", &subscription->leaves);
-    append_command(subscription, "UNSUBSCRIBE", &subscription->keyspace_leaves);
-    append_command(subscription, "SUBSCRIBE", &subscription->keyspace_joins);
-    append_command(subscription, "SUBSCRIBE", &subscription->joins);
+    for (unsigned i = 0; i < CHANGES; i++)
+        append_command(subscription, i < JOIN_KEYSPACE ? "UNSUBSCRIBE" : "SUBSCRIBE",
+                       &subscription->changes[i]);
     if (redisBufferWrite(subscription->context, &done) != REDIS_OK) {
         fail(subscription, subscription->context->errstr);
         return;
@@ -155,21 +156,21 @@ void subscription_flush(struct subscription *subscription) {
     poll_write(subscription, !done && (!subscription->config_node->tls || subscription->answered));
 }
 
-void subscription_join(struct subscription *subscription, const char *key, size_t length) {
+static void change(struct subscription *subscription, enum change keyspace, enum change release,
+                   const char *key, size_t length) {
     if (subscription->stage != UP)
         return;
-    /* The release channel is confirmed last, and confirms both. */
     if (subscription->keyspace)
-        channel_list_add(&subscription->keyspace_joins, subscription->keyspace_prefix, key, length);
-    channel_list_add(&subscription->joins, RELEASE_CHANNEL, key, length);
+        channel_list_add(&subscription->changes[keyspace], subscription->keyspace_prefix, key, length);
+    channel_list_add(&subscription->changes[release], RELEASE_CHANNEL, key, length);
+}
+
+void subscription_join(struct subscription *subscription, const char *key, size_t length) {
+    change(subscription, JOIN_KEYSPACE, JOIN, key, length);
 }
 
 void subscription_leave(struct subscription *subscription, const char *key, size_t length) {
-    if (subscription->stage != UP)
-        return;
-    if (subscription->keyspace)
-        channel_list_add(&subscription->keyspace_leaves, subscription->keyspace_prefix, key, length);
-    channel_list_add(&subscription->leaves, RELEASE_CHANNEL, key, length);
+    change(subscription, LEAVE_KEYSPACE, LEAVE, key, length);
 }
 
 /* --- greeting --- */
@@ -384,11 +385,8 @@ static void connect_now(struct subscription *subscription) {
         abort();
     if (context->err != 0 ||
         poller_add(subscription->poller, context->fd, EPOLLIN | EPOLLOUT, &subscription->target) < 0) {
-        char reason[REASON_BYTES];
-        (void) snprintf(reason, sizeof(reason), "%s",
-                        context->err != 0 ? context->errstr : "can't watch the connection");
+        fail(subscription, context->err != 0 ? context->errstr : "can't watch the connection");
         redisFree(context);
-        fail(subscription, reason);
         return;
     }
     subscription->unfinished = 0;
@@ -466,10 +464,8 @@ struct subscription *subscription_free(struct subscription *subscription) {
         return NULL;
     drop_context(subscription);
     reply_memory_deinit(&subscription->replies);
-    channel_list_deinit(&subscription->joins);
-    channel_list_deinit(&subscription->keyspace_joins);
-    channel_list_deinit(&subscription->leaves);
-    channel_list_deinit(&subscription->keyspace_leaves);
+    for (unsigned i = 0; i < CHANGES; i++)
+        channel_list_deinit(&subscription->changes[i]);
     tls_free(subscription->tls);
     sd_event_source_disable_unref(subscription->timer);
     free(subscription);
