@@ -141,6 +141,13 @@ def test_not_configured():
     host.must("systemctl", "start", *units)
     equal(host.show("redlockd.service", "ActiveState"), "inactive", "nor with a configuration without nodes")
     rejected_at_once("no nodes")
+    equal(host.show("redlockd.socket", "ActiveState"), "inactive", "the socket is closed, and has not failed")
+    host.must("systemctl", "start", "redlockd.socket")
+    equal(host.run("redlock", "run", "-n", "x", "--", "true")[0], 69,
+          "a socket that the boot opens: a client fails")
+    lab.wait_for(lambda: host.show("redlockd.socket", "ActiveState") != "active", 10, "the end of the socket")
+    equal(host.show("redlockd.socket", "ActiveState"), "inactive",
+          "the socket is closed then, and has not failed")
     host.configure(nodes, CONFIG)
     host.must("systemctl", "start", "redlockd.service")
     equal(host.must("redlock", "run", "x", "--", "echo", "held"), "held\n", "with nodes the agent starts")
