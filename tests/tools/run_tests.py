@@ -22,7 +22,7 @@ LEGS = {
     "fuzz": {"compiler": "clang", "sanitize": "fuzz", "minutes": 1, "all_minutes": 4,
              "build": ["fuzz-programs"]},
 }
-LONG_MINUTES = 40  # the tests of the suite `long` that wait
+LONG_MINUTES = 20  # the tests of the suite `long` that wait
 WAITING_AT_A_TIME = 3  # tests that mostly wait run beside each other
 DURATIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "durations.txt")
 UNKNOWN_SECONDS = 3.0
