@@ -141,11 +141,12 @@ def test_not_configured():
     host.must("systemctl", "start", *units)
     equal(host.show("redlockd.service", "ActiveState"), "inactive", "nor with a configuration without nodes")
     rejected_at_once("no nodes")
-    equal(host.show("redlockd.socket", "ActiveState"), "inactive", "the socket is closed, and has not failed")
+    equal(host.show("redlockd.socket", "ActiveState"), "inactive",
+          "the socket is closed, and has not failed")
     host.must("systemctl", "start", "redlockd.socket")
     equal(host.run("redlock", "run", "-n", "x", "--", "true")[0], 69,
           "a socket that the boot opens: a client fails")
-    lab.wait_for(lambda: host.show("redlockd.socket", "ActiveState") != "active", 10, "the end of the socket")
+    lab.wait_for(lambda: host.show("redlockd.socket", "ActiveState") != "active", 10, "a closed socket")
     equal(host.show("redlockd.socket", "ActiveState"), "inactive",
           "the socket is closed then, and has not failed")
     host.configure(nodes, CONFIG)
