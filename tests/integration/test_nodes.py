@@ -290,6 +290,9 @@ def test_foreign_type():
         node.call("HSET", "hash", "field", "1")
     begins(client.acquire("hash"), "BUSY its Redis key holds a hash",
            "a key of another type is reported as such")
+    leader = client.call("LEADER", "hash")
+    equal((leader["type"], leader["holder"], leader["validity"]), ("hash", "", -1),
+          "so it is to who asks for the leader, and that it does not expire")
     grant = client.acquire("turned", "TTL", 3000)
     for node in nodes[:2]:
         node.call("HSET", "hers", "field", "1")

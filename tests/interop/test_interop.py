@@ -1,0 +1,214 @@
+"""Lock clients of others beside the agents: each excludes the other one, also while a node dies, and a
+holder that was killed is followed. redlock-interop(7) has the results."""
+
+import concurrent.futures
+import json
+import os
+import sys
+import threading
+from subprocess import PIPE
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
+import lab  # noqa: E402
+from libraries import HERE, LIBRARIES, Library, absences, command  # noqa: E402
+from tap import SCALE, begins, equal, main, note, ok, skip, within  # noqa: E402
+
+SECONDS = 30 if os.environ.get("REDLOCK_TEST_ALL") else 6
+SECTION_MS = 5
+TTL_MS = int(5000 * SCALE)
+KILLED_TTL_MS = int(2000 * SCALE)
+RESULTS = os.path.join(HERE, "results.json")
+AGENT = Library("agent", "Agent", "worker.py")
+
+
+class Worker:
+    """A client of one side, which does one thing after another."""
+
+    def __init__(self, library, resource, name, ttl_ms, places):
+        arguments, environment = command(library)
+        self.process = lab.spawn([*arguments, resource.socket_path, name, str(ttl_ms), *places], text=True,
+                                 bufsize=1, stdin=PIPE, stdout=PIPE, env=environment)
+        self.answer()
+
+    def begin(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("the worker ended")
+        return json.loads(line)
+
+    def do(self, *words):
+        self.begin(*words)
+        return self.answer()
+
+    def kill(self):
+        lab.end_process(self.process)
+
+
+class Fleet:
+    """Nodes, and two agents for each key_format."""
+
+    def __init__(self, count, formats):
+        self.nodes = lab.nodes(count)
+        self.agents = {form: [self.agent(form), self.agent(form)] for form in formats}
+        self.places = [node.socket_path for node in self.nodes]
+
+    def agent(self, key_format):
+        return lab.Agent(self.nodes, lab.UNHURRIED + 'key_format = "%s"\n' % key_format)
+
+
+class Trial:
+    """One library beside two agents, on a name of its own."""
+
+    def __init__(self, library, fleet, resource, number):
+        self.library, self.fleet, self.resource = library, fleet, resource
+        self.agents = fleet.agents[library.key_format]
+        # As a user would call it: the library adds its own prefix.
+        self.name = "name-%d" % number
+        self.counts, self.facts = None, {"held by an agent": None, "a node down": "-"}
+
+    def worker(self, ttl_ms):
+        return Worker(self.library, self.resource, self.name, ttl_ms, self.fleet.places)
+
+    def says(self, good, what):
+        return ok(good, "%s: %s" % (self.library.name, what))
+
+    def exclude(self, theirs):
+        """Each way once."""
+        ours = [agent.client() for agent in self.agents]
+        equal(theirs.do("try"), {"held": True}, "%s: takes a free name" % self.library.name)
+        error = ours[0].acquire(self.name, "TTL", TTL_MS)
+        begins(error, "BUSY", "%s: an agent sees its lock as held" % self.library.name)
+        ours[1].send("ACQUIRE", self.name, "TTL", TTL_MS, "WAIT", 20000)
+        began = lab.now()
+        theirs.do("release")
+        grant = lab.as_map(ours[1].reply(30))
+        self.says(isinstance(grant, dict), "a waiter gets the lease after its release")
+        self.counts = {"wake_ms": round((lab.now() - began) * 1000, 1)}
+        said = theirs.do("try")
+        self.says(not said["held"], "it does not get what an agent's client holds")
+        self.facts["held by an agent"] = "error" if "WRONGTYPE" in said.get("error", "") else "waits"
+        ours[1].call("RELEASE", grant["id"])
+        equal(theirs.do("wait"), {"held": True},
+              "%s: gets the name after an agent's release" % self.library.name)
+        theirs.do("release")
+        for client in ours:
+            client.close()
+
+    def follow_killed(self):
+        """A holder that was killed: its key ends by itself."""
+        theirs, ours = self.worker(KILLED_TTL_MS), self.agents[1].client()
+        began = lab.now()
+        theirs.do("wait")
+        theirs.kill()
+        grant = ours.acquire(self.name, "TTL", TTL_MS, "WAIT", 10 * KILLED_TTL_MS, timeout=30)
+        took_ms = (lab.now() - began) * 1000
+        self.says(isinstance(grant, dict), "a killed holder is followed")
+        within(took_ms, 0.9 * KILLED_TTL_MS, KILLED_TTL_MS + 2000 * SCALE,
+               "%s: when its key has expired (ms)" % self.library.name)
+        ours.call("RELEASE", grant["id"])
+        ours.close()
+
+    def contend(self, together):
+        """Two workers of the library, four of the agents' clients. All trials begin together."""
+        library = self.library
+        theirs = [self.worker(TTL_MS) for _ in range(2 // library.workers_a_process)]
+        ours = Worker(AGENT, self.resource, self.name, TTL_MS, [agent.socket_path for agent in self.agents])
+        together.wait()
+        for worker in theirs:
+            worker.begin("contend", SECONDS, SECTION_MS, library.workers_a_process)
+        ours.begin("contend", SECONDS, SECTION_MS, 4)
+        said = [worker.answer() for worker in theirs]
+        mine = ours.answer()
+        total = {key: sum(one[key] for one in said) for key in said[0]}
+        written = int(self.resource.call("GET", "count:" + self.name) or 0)
+        self.counts.update(theirs=total, ours=mine, lost=total["sections"] + mine["sections"] - written)
+        for worker in (*theirs, ours):
+            worker.kill()
+
+    def judge(self):
+        theirs, ours = self.counts["theirs"], self.counts["ours"]
+        note("%s: %s" % (self.library.name, json.dumps(self.counts)))
+        if theirs["overruns"] + ours["overruns"] > 0:
+            skip("%s: no violation" % self.library.name, "the machine stood still longer than a lock lives")
+            return
+        equal((theirs["overlaps"] + ours["overlaps"], self.counts["lost"]), (0, 0),
+              "%s: neither violations nor lost updates" % self.library.name)
+        self.says(ours["sections"] > 0, "the agents' clients go on beside it")
+
+    def go_on(self):
+        """Whether the library does without one of three nodes. On another name where that can be, since a
+        client of a dialect may have left keys."""
+        theirs = self.before
+        if self.library.program == "worker.py":
+            theirs = Worker(self.library, self.resource, self.name + "-later", TTL_MS, self.fleet.places)
+        said = theirs.do("wait")
+        for _ in range(2):
+            if not said["held"] and "error" not in said:
+                said = theirs.do("wait")
+        self.facts["a node down"] = "goes on" if said["held"] else "error" if "error" in said else "stops"
+        theirs.kill()
+
+    def run(self, together):
+        try:
+            self.before = self.worker(TTL_MS)
+            self.exclude(self.before)
+            self.follow_killed()
+        except Exception:
+            together.abort()
+            raise
+        self.contend(together)
+        if self.library.nodes > 1:
+            self.go_on()
+
+
+def kill_in_the_middle(fleet, together):
+    """Of all contentions at once."""
+    together.wait()
+    lab.time.sleep(SECONDS / 2)
+    fleet.nodes[-1].kill()
+
+
+def compare(trials):
+    """What the page says against what was seen; REDLOCK_INTEROP_RECORD=1 writes it."""
+    with open(RESULTS) as file:
+        recorded = json.load(file)
+    seen = {trial.library.name: trial.facts for trial in trials}
+    if os.environ.get("REDLOCK_INTEROP_RECORD"):
+        with open(RESULTS, "w") as file:
+            json.dump({**recorded, **seen}, file, indent=1)
+            file.write("\n")
+        return
+    for name, facts in seen.items():
+        equal(facts, recorded.get(name), "%s: as redlock-interop(7) says" % name)
+
+
+def test_libraries():
+    why = absences(LIBRARIES)
+    resource = lab.Node("resource")
+    formats = {count: {lib.key_format for lib in LIBRARIES if lib.nodes == count} for count in (1, 3)}
+    fleets = {count: Fleet(count, formats[count]) for count in (1, 3)}
+    trials = []
+    for number, library in enumerate(LIBRARIES):
+        if why[library.name]:
+            skip(library.name, why[library.name])
+        else:
+            trials.append(Trial(library, fleets[library.nodes], resource, number))
+    together = threading.Barrier(len(trials) + 1, timeout=120 * SCALE)
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(trials) + 1) as pool:
+        killing = pool.submit(kill_in_the_middle, fleets[3], together)
+        running = [pool.submit(trial.run, together) for trial in trials]
+    for trial, done in zip(trials, running):
+        error = done.exception()
+        if error:
+            ok(False, "%s: %r" % (trial.library.name, error))
+        else:
+            trial.judge()
+    if killing.exception():
+        ok(False, "a node was killed: %r" % killing.exception())
+    compare(trials)
+
+
+main(test_libraries)
