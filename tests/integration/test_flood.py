@@ -83,6 +83,76 @@ def test_answers():
         beside.kill()
 
 
+class Hijacked(lab.Proxy):
+    """Passes everything on, until a connection has sent SUBSCRIBE so often: that one gets a torrent."""
+
+    def __init__(self, node, relayed, head, rest):
+        super().__init__(node)
+        self.relayed, self.head, self.rest = relayed, head, rest
+        self.ended = []  # bytes that each torrent took until the agent closed its connection
+        self.stopped = False
+
+    def _forward(self, source, sink, swallowed):
+        subscribes = 0
+        try:
+            while data := source.recv(65536):
+                subscribes += swallowed == "deaf" and b"\r\nSUBSCRIBE\r\n" in data
+                if subscribes > self.relayed and not self.stopped:
+                    self._flood(source)
+                    break
+                sink.sendall(data)
+        except OSError:
+            pass
+        lab.hang_up(source, sink)
+
+    def _flood(self, sink):
+        sent = 0
+        try:
+            sink.sendall(self.head)
+            while sent < 64 << 20:
+                sink.sendall(self.rest)
+                sent += len(self.rest)
+            sink.recv(65536)
+        except OSError:
+            pass
+        self.ended.append(sent)
+
+
+def subscription_torrent(relayed, head, what):
+    holder_agent = lab.Agent(plain := lab.nodes(3))
+    rest = b"$65528\r\n" + b"x" * 65528 + b"\r\n"
+    torrent = Hijacked(plain[2], relayed, head, rest)
+    beside = lab.Agent(plain[:2] + [torrent])
+    for one in (holder_agent, beside):
+        one.wait_voting(3)
+    holder, waiter = holder_agent.client(3), beside.client(3)
+    before = resident_kib(beside.process)
+    own = waiter.acquire("own", "TTL", TTL_MS)
+    held = holder.acquire("subscribed")
+    waiter.send("ACQUIRE", "subscribed", "WAIT", 60000)
+    lab.wait_for(lambda: torrent.ended, what="the end of the connection that sends " + what)
+    ok(max(torrent.ended) < 4 << 20, "%s to a subscription: the agent closes the connection" % what)
+    ok(resident_kib(beside.process) - before < 16384, "and keeps little of it")
+    equal(beside.node_states()["c"]["state"], "voting", "the node votes: its other connection is in order")
+    begun = lab.now()
+    holder.call("RELEASE", held["id"])
+    ok("id" in lab.as_map(waiter.reply()), "the others' messages, or polling, wake the waiter")
+    ok(lab.now() - begun < 2 * lab.SCALE, "within two seconds")
+    ok(waiter.call("CHECK", own["id"]) > 0 and waiter.pushes == [], "a lease of 2 s was never at risk")
+    torrent.stopped = True
+    lab.wait_for(lambda: plain[2].call("PUBSUB", "NUMSUB", "redlockd:alive")[1] >= 1, 20,
+                 "the next subscription")
+    ok(True, "the connection is made again")
+    for one in (holder_agent, beside):
+        one.kill()
+
+
+def test_subscription():
+    subscription_torrent(0, b"$4000000000\r\n", "4 GB as its first answer")
+    subscription_torrent(1, b"$4000000000\r\n", "4 GB after its greeting")
+    subscription_torrent(1, b"*1000000\r\n", "a million elements")
+
+
 def test_state_slow():
     """A node that answers steadily, each request later than NODE_SLOW_MS. The delay grows while it answers:
     after a second of silence the node would count as silent, not as slow."""
@@ -166,5 +236,5 @@ def test_memory():
     ok(True, "what a thousand half requests took is given back when they are gone")
 
 
-main(test_memory, test_pipelined, test_connections, test_answers, test_slow_node,
-     test_state_slow)
+main(test_memory, test_pipelined, test_connections, test_answers, test_subscription,
+     test_slow_node, test_state_slow)
