@@ -63,7 +63,7 @@ static void print_json(const struct leadership *leadership) {
         (void) fputs(",\"type\":", stdout);
         json_string(stdout, leadership->type, leadership->type_length);
     }
-    if (leadership->validity_ms >= 0)
+    if (leadership->validity_ms != LEADERSHIP_UNTIMED)
         (void) printf(",\"validity\":%" PRId64, leadership->validity_ms);
     (void) fputs("}\n", stdout);
 }
@@ -89,6 +89,8 @@ static void print_text(const struct leadership *leadership) {
         (void) printf("  since %s", time_text(us, since));
     if (leadership->validity_ms >= 0)
         (void) printf("  %" PRId64 " ms left", leadership->validity_ms);
+    else if (leadership->validity_ms != LEADERSHIP_UNTIMED)
+        (void) fputs("  without an expiry", stdout);
     if (leadership->data_length > 0) {
         (void) fputs("  ", stdout);
         json_string(stdout, leadership->data, leadership->data_length); /* any bytes: quoted */

@@ -7,6 +7,8 @@
 
 struct redlock;
 
+enum { LEADERSHIP_UNTIMED = -2 };
+
 struct leadership {
     const char *name;
     const char *state;                       /* "held", "free" or "unknown"; NULL: held, and not printed */
@@ -14,7 +16,7 @@ struct leadership {
     size_t holder_length, host_length, data_length, type_length;
     uint64_t fence;      /* 0: none */
     int64_t since_us;    /* wall clock, at the latest; -1: only the token shows it */
-    int64_t validity_ms; /* -1: not known */
+    int64_t validity_ms; /* -1: no expiry; LEADERSHIP_UNTIMED: not printed */
 };
 
 /* One line. */

@@ -20,6 +20,20 @@ int64_t waiting_due_ns(const struct waiting *waiting) {
     return waiting->due_ns;
 }
 
+/* "held by HOLDER, 8123 ms left if not extended" */
+static void report_holder(const struct waiting *waiting, const struct redlock_leader *leader) {
+    const char *name = waiting->name;
+
+    if (leader->type[0])
+        cli_complain("%s: waiting: its Redis key is of type %s, which is no lock: delete that key", name,
+                     leader->type);
+    else if (leader->validity_ms < 0)
+        cli_complain("%s: waiting: held by %s, without an expiry", name, leader->holder);
+    else
+        cli_complain("%s: waiting: held by %s, %" PRId64 " ms left if not extended", name, leader->holder,
+                     leader->validity_ms);
+}
+
 static void report(const struct waiting *waiting) {
     struct redlock *connection = NULL;
     struct redlock_leader leader = {.size = sizeof(leader)};
@@ -28,8 +42,7 @@ static void report(const struct waiting *waiting) {
     if (held == REDLOCK_OK)
         held = redlock_leader(connection, waiting->name, &leader);
     if (held == 1)
-        cli_complain("%s: waiting: held by %s, %" PRId64 " ms left if not extended", waiting->name,
-                     leader.holder, leader.validity_ms);
+        report_holder(waiting, &leader);
     else if (held == 0)
         cli_complain("%s: waiting: not held at this moment", waiting->name);
     else

@@ -35,7 +35,7 @@ static void on_leader(struct redlock *connection, const struct redlock_sighting 
         .type_length = strlen(sighting->type),
         .fence = sighting->fence,
         .since_us = leadership_wall_clock_us() - sighting->since_ms * 1000,
-        .validity_ms = -1,
+        .validity_ms = LEADERSHIP_UNTIMED,
     };
 
     (void) connection;

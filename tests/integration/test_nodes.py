@@ -1,5 +1,6 @@
 """Nodes that are down, silent, slow, rejecting, unfit, or restarted."""
 
+import json
 import os
 import socket
 
@@ -297,6 +298,23 @@ def test_foreign_type():
     for node in nodes[:2]:
         node.call("HSET", "hers", "field", "1")
         node.call("RENAME", "hers", "turned")
+    for node in nodes:
+        node.call("SET", "endless", "their:own:token")
+    for name, kind, holder in (("hash", "hash", ""), ("endless", None, "their:own:token")):
+        leader = lab.as_map(client.call("LEADER", name))
+        equal((leader["validity"], leader["holder"], leader["host"], leader["data"], leader.get("type")),
+              (-1, holder, "", "", kind), "LEADER of %s: validity -1, since the key has no expiry" % name)
+        status, out, _ = lab.redlock_run(agent, "leader", name)
+        shown = "no lock: its Redis key is of type hash" if kind else holder
+        equal((status, out), (0, "%s  %s  without an expiry\n" % (name, shown)), "so does redlock leader")
+        shown = json.loads(lab.redlock_run(agent, "leader", "--json", name)[1])
+        equal((shown["validity"], shown["holder"], shown.get("type")), (-1, holder, kind), "also as JSON")
+        waiter = lab.redlock(agent, "run", "-w", "30", name, "--", "true")
+        line = waiter.stderr.readline()
+        ok(("of type hash, which is no lock" if kind else "held by their:own:token, without an expiry") in line,
+           "redlock run waits and says why: %s" % line.strip())
+        waiter.kill()
+        waiter.wait()
     push = client.push("lost")
     equal(push[1:3], [grant["id"], "taken"], "a held key replaced by another type on a majority is taken")
     equal(nodes[0].call("TYPE", "turned"), "hash", "and is not overwritten")
