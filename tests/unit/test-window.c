@@ -3,7 +3,9 @@
 
 #include <assert.h>
 
+#include "core/lease-state.h"
 #include "core/validity.h"
+#include "core/window.h"
 #include "tap.h"
 #include "shard-harness.h"
 
@@ -140,7 +142,119 @@ static void test_slow(void) {
     is_string(harness.reasons[2], "", "which is reported, too");
 }
 
+/* --- each bound --- */
+
+enum { ATTEMPTS = 4 * NODE_FEW_NAMES, RELEASES = 2 * ATTEMPTS };
+
+static void begin_bounds(void) {
+    shard_harness_begin(3);
+    harness.shard.attempts_max = ATTEMPTS;
+    harness.shard.releases_max = RELEASES;
+}
+
+/* So many names are under way to these nodes; the oldest request has waited for so long. */
+static void load(node_set nodes, uint32_t names, int64_t age_ms) {
+    for (unsigned i = 0; i < harness.shard.config.nodes; i++) {
+        struct node *node = &harness.shard.nodes[i];
+        if (!(nodes & node_set_of(i)))
+            continue;
+        node->outstanding = names;
+        node->gauge = names > 0;
+        node->gauge_ns = harness.now_ns - age_ms * NS_PER_MS;
+    }
+}
+
+static void slow_down(node_set nodes) {
+    for (unsigned i = 0; i < harness.shard.config.nodes; i++)
+        harness.shard.nodes[i].slow = nodes & node_set_of(i);
+}
+
+static node_set for_attempt(void) {
+    return window_for_attempt(&harness.shard, harness.now_ns);
+}
+
+static node_set for_extension(int64_t left_ms) {
+    const struct lease lease = {.deadline_ns = harness.now_ns + left_ms * NS_PER_MS};
+
+    return window_for_extension(&harness.shard, &lease, harness.now_ns);
+}
+
+static node_set for_release(void) {
+    return window_for_release(&harness.shard, 0x7, harness.now_ns);
+}
+
+static node_set for_backlog(void) {
+    return window_for_backlog(&harness.shard, 0x7, harness.now_ns);
+}
+
+/* Answers 1 for each kind of request that all nodes have room for: attempt, extension, urgent extension,
+ * release, release from the backlog. */
+static unsigned rooms(uint32_t names, int64_t age_ms) {
+    load(0x7, names, age_ms);
+    return (for_attempt() == 0x7) * 10000u + (for_extension(WINDOW_URGENT_MS + 1) == 0x7) * 1000u +
+           (for_extension(WINDOW_URGENT_MS) == 0x7) * 100u + (for_release() == 0x7) * 10u +
+           (for_backlog() == 0x7);
+}
+
+static void test_bounds(void) {
+    begin_bounds();
+    is_int(rooms(0, 0), 11111, "an idle node has room for all");
+    is_int(rooms(ATTEMPTS / 2 - 1, 0), 11111, "and with less than half of an attempt's window");
+    is_int(rooms(ATTEMPTS / 2, 0), 11110, "from then on the backlog waits");
+    is_int(rooms(ATTEMPTS - 1, 0), 11110, "up to its end there is room for attempts");
+    is_int(rooms(ATTEMPTS, 0), 1110, "then only for extensions and releases");
+    is_int(rooms(RELEASES - 1, 0), 1110, "up to twice as many");
+    is_int(rooms(RELEASES, 0), 100, "then only for extensions of leases that end soon");
+    is_int(rooms(2 * RELEASES - 1, 0), 100, "up to four times as many");
+    is_int(rooms(2 * RELEASES, 0), 0, "then for nothing");
+}
+
+static void test_old_requests(void) {
+    begin_bounds();
+    is_int(rooms(NODE_FEW_NAMES, NODE_QUEUE_MS - 1), 11111, "a short queue has room");
+    is_int(rooms(NODE_FEW_NAMES, NODE_QUEUE_MS), 100, "a long one for leases that end soon");
+    is_int(rooms(NODE_FEW_NAMES - 1, 10 * NODE_QUEUE_MS), 11111, "few names are no queue");
+}
+
+static void test_slow_nodes(void) {
+    begin_bounds();
+    slow_down(0x4);
+    is_int(for_attempt(), 0x3, "attempts do without a slow node");
+    is_int(for_extension(5000), 0x7, "extensions do not");
+    ok(for_release() == 0x3 && for_backlog() == 0x3, "releases wait until it is prompt");
+    is_int(window_prompt(&harness.shard, 0x6), 0x2, "a slow node is not prompt");
+    load(0x6, RELEASES, 0);
+    is_int(window_is_full(&harness.shard, 0x7, harness.now_ns), 0x2, "nor is it full, and soon has room");
+    load(0x6, 0, 0);
+    slow_down(0x6);
+    is_int(for_attempt(), 0x7, "without a prompt majority attempts use slow nodes too");
+}
+
+static void test_minorities(void) {
+    begin_bounds();
+    load(0x6, 2 * RELEASES, 0);
+    is_int(for_attempt(), 0, "an attempt is held back while only a minority has room");
+    is_int(for_extension(5000), 0, "so is an extension");
+    is_int(for_release(), 0x1, "a release goes to each node that has room");
+    harness.shard.nodes[1].trust = harness.shard.nodes[2].trust = NODE_UNKNOWN;
+    is_int(for_extension(5000), 0x1, "an extension, too, while no majority can be asked");
+}
+
+static void test_places(void) {
+    begin_bounds();
+    instant_ns first_ns = window_place_ns(&harness.shard, harness.now_ns);
+    instant_ns second_ns = window_place_ns(&harness.shard, harness.now_ns);
+    ok(first_ns > harness.now_ns + NS_PER_MS / 2, "a place is a while ahead");
+    ok(second_ns > first_ns, "no two have the same");
+    ok(window_place_ns(&harness.shard, second_ns + NS_PER_S) > second_ns + NS_PER_S, "nor the past");
+}
+
 int main(void) {
+    test_bounds();
+    test_old_requests();
+    test_slow_nodes();
+    test_minorities();
+    test_places();
     test_attempts();
     test_held_back_too_long();
     test_extensions();
