@@ -216,7 +216,79 @@ static void test_reading(void) {
     ok(registry_may_ask(&front.registry, session_at(7), OTHER), "which concerns no other user");
 }
 
+/* Sessions and users at their limits have no turn. */
+static void test_turns_at_limits(void) {
+    struct admission *admission = &front.registry.admission;
+
+    begin();
+    admission->all_max = 3;
+    admission->user_max = 2;
+    admission->session_max = 1;
+    ask_often(0, FLOODER, 3);
+    ask_often(1, FLOODER, 2);
+    ask_often(2, FLOODER, 1);
+    ask_often(3, OTHER, 1);
+    is_int(front.n_contending, 3, "one of a session, two of a user, three in all");
+    report(REPORT_GRANTED);
+    is_int(last_session(), 2, "a session that had its limit until now is not first");
+    report(REPORT_GRANTED);
+    is_int(last_session(), 0, "but is next");
+    report(REPORT_GRANTED);
+    is_int(front.n_contending, 5, "a user at the limit gets no other user's room");
+    is_int(front.ready, 0, "sessions that were read all the time are not reported");
+}
+
+static void test_order(void) {
+    begin();
+    front.registry.admission.session_max = 1;
+    (void) ask(0, FLOODER);
+    const struct request *second = ask(0, FLOODER);
+    front.registry.admission.session_max = 3;
+    (void) ask(0, FLOODER);
+    is_int(front.n_contending, 1, "a session's request does not overtake those that are held back");
+    report(REPORT_GRANTED);
+    ok(keeper_handle_find(&front.registry.handles, front.contending[1]) == second,
+       "they follow in their order");
+}
+
+/* Requests in their first attempt whose session ends. */
+static void test_orphans(void) {
+    begin();
+    front.registry.admission.session_max = 1;
+    front.registry.admission.user_max = 2;
+    registry_drop(&front.registry, ask(0, FLOODER), front.now_ns);
+    (void) ask(0, FLOODER);
+    is_int(front.n_contending, 2, "an orphan does not count for its session");
+    (void) ask(1, FLOODER);
+    is_int(front.n_contending, 2, "but for its user");
+    report(REPORT_RELEASED);
+    is_int(front.n_contending, 3, "until the keeper's report");
+
+    begin();
+    front.registry.admission.all_max = 0;
+    struct request nobodys = {.uid = OTHER};
+    ok(admission_ask(&front.registry, &nobodys), "a request without a session is never held back");
+}
+
+static void test_crowded_user(void) {
+    begin();
+    ask_often(1, FLOODER, ASKING_SHARE);
+    for (unsigned left = ASKING_USER_MAX - ASKING_SHARE - 1, session = 2; left > 0; session++) {
+        unsigned count = left < ASKING_SESSION_MAX ? left : ASKING_SESSION_MAX;
+        ask_often(session, FLOODER, count);
+        left -= count;
+    }
+    ok(registry_may_ask(&front.registry, session_at(1), FLOODER), "below the user's limit a session may ask");
+    (void) ask(2, FLOODER);
+    ok(!registry_may_ask(&front.registry, session_at(1), FLOODER), "at the limit its share is all");
+    ok(registry_may_ask(&front.registry, session_at(0), FLOODER), "which others still have");
+}
+
 int main(void) {
+    test_turns_at_limits();
+    test_order();
+    test_orphans();
+    test_crowded_user();
     test_bounds();
     test_turns();
     test_ends();
