@@ -311,8 +311,8 @@ def test_foreign_type():
         equal((shown["validity"], shown["holder"], shown.get("type")), (-1, holder, kind), "also as JSON")
         waiter = lab.redlock(agent, "run", "-w", "30", name, "--", "true")
         line = waiter.stderr.readline()
-        ok(("of type hash, which is no lock" if kind else "held by their:own:token, without an expiry") in line,
-           "redlock run waits and says why: %s" % line.strip())
+        why = "of type hash, which is no lock" if kind else "held by their:own:token, without an expiry"
+        ok(why in line, "redlock run waits and says why: %s" % line.strip())
         waiter.kill()
         waiter.wait()
     push = client.push("lost")

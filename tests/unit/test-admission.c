@@ -278,7 +278,8 @@ static void test_crowded_user(void) {
         ask_often(session, FLOODER, count);
         left -= count;
     }
-    ok(registry_may_ask(&front.registry, session_at(1), FLOODER), "below the user's limit a session may ask");
+    ok(registry_may_ask(&front.registry, session_at(1), FLOODER),
+       "below the user's limit a session may ask");
     (void) ask(2, FLOODER);
     ok(!registry_may_ask(&front.registry, session_at(1), FLOODER), "at the limit its share is all");
     ok(registry_may_ask(&front.registry, session_at(0), FLOODER), "which others still have");
