@@ -31,7 +31,8 @@ NO_TURNS = ("agent/local/handoff.c",
 # The bug, the file, the text there, its replacement; then file, text and replacement of each further edit.
 # 80,000 schedules do not find these bugs: a token raised on a node where the lock is another holder's (a row
 # of tests/model), and shortened epochs, other agents' longer leases, outdated readings and nodes of other
-# fleets that lose their data (tests/unit/test-quarantine.c).
+# fleets that lose their data (tests/unit/test-quarantine.c); the bounds of the window, and turns between
+# sessions and users (test-window.c, test-admission.c there), which cost time, not leases.
 MUTATIONS = [
     ("half of the nodes is a quorum", "agent/core/quorum.h", "nodes / 2 + 1", "(nodes + 1) / 2"),
     ("validity without the allowance for clock drift", "agent/core/validity.h",
@@ -104,6 +105,9 @@ MUTATIONS = [
      "    if (!request->resume)\n        forget_result", "    if (request->resume)\n        forget_result"),
     ("a request that was held back is never sent", "agent/local/registry.c",
      "    wait_queue_admit(registry);\n", ""),
+    ("a request that has ended stays admitted", "agent/local/admission.c",
+     "        admission->n_admitted--;\n        user->n_admitted--;\n        if (requester)\n",
+     "        if (requester)\n"),
     ("the keeper does not get a waiter's withdrawal", "agent/local/wait-queue.c",
      "    request_command_simple(registry, request, request->name->hash, kind);\n", ""),
     ("a quarantine takes half its time", "agent/core/validity.h",
