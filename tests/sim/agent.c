@@ -201,6 +201,7 @@ static void keeper_settle(struct sim_keeper *keeper) {
     struct event event =
         event_of(keeper->agent, EVENT_KEEPER_TIMER, clock_true_ns(&keeper->agent->clock, due_ns));
     event.keeper = (uint8_t) keeper->index;
+    event.as.timer.due_ns = due_ns;
     events_add(&event);
 }
 
@@ -302,6 +303,7 @@ void front_settle(struct sim_agent *agent) {
         return;
     agent->timer_ns = due_ns;
     struct event event = event_of(agent, EVENT_FRONT_TIMER, clock_true_ns(&agent->clock, due_ns));
+    event.as.timer.due_ns = due_ns;
     events_add(&event);
 }
 
@@ -330,6 +332,15 @@ static void front_event(struct sim_agent *agent, const struct event *event) {
     front_settle(agent);
 }
 
+/* A timer that has been set anew since. */
+static bool is_void_timer(const struct event *event) {
+    const struct sim_agent *agent = &sim_agents[event->agent];
+
+    return (event->kind == EVENT_KEEPER_TIMER &&
+            event->as.timer.due_ns != agent->keepers[event->keeper].timer_ns) ||
+           (event->kind == EVENT_FRONT_TIMER && event->as.timer.due_ns != agent->timer_ns);
+}
+
 void agent_event(struct sim_agent *agent, const struct event *event) {
     struct sim_keeper *keeper = &agent->keepers[event->keeper];
     bool of_front = event->kind == EVENT_DISPATCH || event->kind == EVENT_FRONT_TIMER;
@@ -340,7 +351,7 @@ void agent_event(struct sim_agent *agent, const struct event *event) {
                     : is_of_pubsub(event) ? keeper->subscriptions[event->node].life
                                           : agent->life;
 
-    if (!agent->running || event->life != life)
+    if (!agent->running || event->life != life || is_void_timer(event))
         return;
     if (sim_now_ns < paused_until_ns)
         events_defer(event, paused_until_ns);
@@ -391,6 +402,27 @@ void agents_allocate(void) {
     }
 }
 
+/* Clears what the former life has touched. Texts are last in memory. */
+static void clear_through(void *memory, const struct shared_string_pool *texts) {
+    if (texts->memory)
+        memset(memory, 0, (size_t) (texts->memory + texts->used - (unsigned char *) memory));
+}
+
+static void clear_pool(const struct pool *pool) {
+    if (pool->memory)
+        memset(pool->memory, 0, pool->touched * pool->item_bytes);
+}
+
+/* Most of a shard's memory is that of leases and queries, which were never taken. */
+static void clear_shard(const struct shard *shard) {
+    const struct pool *queries = &shard->queries;
+
+    clear_pool(&shard->leases);
+    clear_pool(queries);
+    if (queries->memory)
+        clear_through(queries->memory + queries->capacity * queries->item_bytes, &shard->texts);
+}
+
 static void keeper_start(struct sim_agent *agent, unsigned index) {
     struct sim_keeper *keeper = &agent->keepers[index];
     const struct shard_sink sink = {
@@ -406,7 +438,7 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
     };
     const struct shard_config config = shard_config_of(agent);
 
-    memset(keeper->memory, 0, shard_memory_bytes(&config));
+    clear_shard(&keeper->shard);
     keeper->agent = agent;
     keeper->index = index;
     keeper->to_cut = 0;
@@ -442,7 +474,7 @@ void agent_start(struct sim_agent *agent) {
     agent->life++;
     agent->timer_ns = INSTANT_NEVER;
     agent->paused_until_ns = 0;
-    memset(agent->memory, 0, registry_memory_bytes(SIM_REQUESTS_MAX));
+    clear_through(agent->memory, &agent->registry.texts);
     registry_init(&agent->registry, &sink, SIM_REQUESTS_MAX, SIM_REQUESTS_MAX, hash_key, agent->memory);
     if (chance(50)) { /* requests are held back */
         agent->registry.admission.all_max = (uint32_t) pick(1, 4);

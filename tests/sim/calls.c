@@ -2,7 +2,6 @@
  * for each call and node, and one for its answer. */
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "sim.h"
@@ -214,15 +213,26 @@ struct heard {
     char value[VALUE_BYTES];
 };
 
+static char *write_hex(char *at, const uint8_t *bytes, size_t count) {
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < count; i++) {
+        *at++ = digits[bytes[i] >> 4];
+        *at++ = digits[bytes[i] & 15];
+    }
+    return at;
+}
+
 /* The value as it would be on the node. */
 static size_t write_value(const struct sim_reply *reply, char value[VALUE_BYTES]) {
+    const uint8_t owner[] = {(uint8_t) (reply->owner >> 24), (uint8_t) (reply->owner >> 16),
+                             (uint8_t) (reply->owner >> 8), (uint8_t) reply->owner};
+
     if (reply->owner == 0)
-        return (size_t) snprintf(value, VALUE_BYTES, "other");
-    for (unsigned i = 0; i < SECRET_BYTES; i++)
-        (void) snprintf(value + 2 * i, 3, "%02x", reply->secret[i]);
-    (void) snprintf(value + 2 * SECRET_BYTES, VALUE_BYTES - 2 * SECRET_BYTES,
-                    ":host:%08x:1:1:", reply->owner);
-    return strlen(value);
+        return (size_t) (stpcpy(value, "other") - value);
+    char *at = write_hex(value, reply->secret, SECRET_BYTES);
+    at = write_hex(stpcpy(at, ":host:"), owner, sizeof(owner));
+    return (size_t) (stpcpy(at, ":1:1:") - value);
 }
 
 static struct vote vote_at(void *userdata, uint32_t index) {

@@ -131,12 +131,12 @@ static int64_t known_floor_us(void) {
 }
 
 /* Verdict and largest token of a real answer. */
-static void compare_token(int64_t verdict, int64_t token, const struct event *simulated) {
+static void compare_token(int64_t verdict, int64_t token, const struct sim_reply *simulated) {
     static const enum token_verdict verdicts[] = {TOKEN_FAR, TOKEN_SMALL, TOKEN_ACCEPTED};
 
-    if (verdict < -1 || verdict > 1 || verdicts[verdict + 1] != simulated->as.reply.token_verdict)
+    if (verdict < -1 || verdict > 1 || verdicts[verdict + 1] != simulated->token_verdict)
         fail("another verdict on a token");
-    if (token - known_floor_us() != simulated->as.reply.token - known_sim_floor_us)
+    if (token - known_floor_us() != simulated->token - known_sim_floor_us)
         fail("another largest token");
 }
 
@@ -244,17 +244,18 @@ static void read_fence(unsigned name, int64_t ret[2]) {
 }
 
 /* The real answer for one name beside the simulated one. NULL: all is well with each. */
-static void compare_acquired(const redisReply *answer, const struct event *simulated, bool fencing) {
+static void compare_acquired(const redisReply *answer, unsigned name, const struct sim_reply *simulated,
+                             bool fencing) {
     bool accepted = !answer || answer->type == REDIS_REPLY_INTEGER;
     int64_t real[2];
 
-    if (simulated->as.reply.kind != (accepted || answer->elements == 2 ? VOTE_YES : VOTE_FOREIGN))
+    if (simulated->kind != (accepted || answer->elements == 2 ? VOTE_YES : VOTE_FOREIGN))
         fail("another answer");
     if (accepted && answer && answer->integer != 1)
         fail("neither taken nor not");
-    if (simulated->as.reply.kind != VOTE_YES || !fencing)
+    if (simulated->kind != VOTE_YES || !fencing)
         return;
-    read_fence(simulated->name, real);
+    read_fence(name, real);
     if (accepted)
         compare_token(1, real[0], simulated);
     else
@@ -285,25 +286,25 @@ static void step_acquire(void) {
         fail("not an answer for each name");
     sim_fence_skew_ms = TOKEN_SKEW_MS;
     for (unsigned i = 0; i < count; i++) {
-        struct event request = {.name = (uint8_t) wishes[i].name};
-        request.as.request.operation = OPERATION_ACQUIRE;
-        request.as.request.ttl_ms = LONG_TTL_MS;
-        request.as.request.owner = owner;
-        request.as.request.epoch = known_sim_epoch;
-        request.as.request.floor_us = known_sim_floor_us;
-        request.as.request.generation = known_sim_generation;
-        request.as.request.token = fencing ? known_sim_floor_us + wishes[i].distance : 0;
-        request.as.request.token_last = fencing ? known_sim_floor_us + wishes[i].last : 0;
-        memset(request.as.request.secret, (int) wishes[i].secret, SECRET_BYTES);
+        struct sim_request request = {0};
+        request.operation = OPERATION_ACQUIRE;
+        request.ttl_ms = LONG_TTL_MS;
+        request.owner = owner;
+        request.epoch = known_sim_epoch;
+        request.floor_us = known_sim_floor_us;
+        request.generation = known_sim_generation;
+        request.token = fencing ? known_sim_floor_us + wishes[i].distance : 0;
+        request.token_last = fencing ? known_sim_floor_us + wishes[i].last : 0;
+        memset(request.secret, (int) wishes[i].secret, SECRET_BYTES);
         (void) snprintf(history + strlen(history), sizeof(history) - strlen(history),
                         " %s %u %u/%u %lld to %lld%s;", i > 0 ? "and" : "acquire", wishes[i].name,
                         wishes[i].secret, owner, (long long) wishes[i].distance, (long long) wishes[i].last,
                         fencing ? "" : " without fencing");
-        const struct event simulated = node_execute(&node, &request);
-        if (refused != (simulated.as.reply.kind == VOTE_EPOCH))
+        const struct sim_reply simulated = node_execute(&node, wishes[i].name, &request);
+        if (refused != (simulated.kind == VOTE_EPOCH))
             fail("another epoch");
         if (!refused)
-            compare_acquired(brief ? NULL : reply->element[1 + i], &simulated, fencing);
+            compare_acquired(brief ? NULL : reply->element[1 + i], wishes[i].name, &simulated, fencing);
     }
     freeReplyObject(reply);
 }
@@ -325,7 +326,7 @@ static void step_request(void) {
     unsigned former_secret = (unsigned) pick(0, SECRETS - 1);
     bool has_former = operation == OPERATION_REFRESH || (operation == OPERATION_RELEASE && chance(50));
     char key[2], value[VALUE_BYTES], former[VALUE_BYTES];
-    struct event request = {.name = (uint8_t) name};
+    struct sim_request request = {0};
 
     key_of(name, key);
     value_of(secret, owner, value);
@@ -333,26 +334,26 @@ static void step_request(void) {
     redisReply *reply =
         run_request(operation, key, value, has_former ? former : NULL, distance, last, quiet);
     told = false;
-    request.as.request.quiet = quiet;
-    request.as.request.operation = operation;
-    request.as.request.ttl_ms = LONG_TTL_MS;
-    request.as.request.owner = owner;
-    request.as.request.epoch = known_sim_epoch;
-    request.as.request.floor_us = known_sim_floor_us;
-    request.as.request.generation = known_sim_generation;
-    request.as.request.token = known_sim_floor_us + distance;
-    request.as.request.token_last = known_sim_floor_us + last;
-    request.as.request.has_former = has_former;
-    memset(request.as.request.former, (int) former_secret, SECRET_BYTES);
-    memset(request.as.request.secret, (int) secret, SECRET_BYTES);
+    request.quiet = quiet;
+    request.operation = operation;
+    request.ttl_ms = LONG_TTL_MS;
+    request.owner = owner;
+    request.epoch = known_sim_epoch;
+    request.floor_us = known_sim_floor_us;
+    request.generation = known_sim_generation;
+    request.token = known_sim_floor_us + distance;
+    request.token_last = known_sim_floor_us + last;
+    request.has_former = has_former;
+    memset(request.former, (int) former_secret, SECRET_BYTES);
+    memset(request.secret, (int) secret, SECRET_BYTES);
     (void) snprintf(history + strlen(history), sizeof(history) - strlen(history),
                     " %s %s %u/%u (%u) %lld to %lld;", words[operation], key, secret, owner,
                     has_former ? former_secret : SECRETS, (long long) distance, (long long) last);
     enum vote_kind real = vote_of(operation, reply, 0);
     sim_fence_skew_ms = TOKEN_SKEW_MS;
-    const struct event simulated = node_execute(&node, &request);
+    const struct sim_reply simulated = node_execute(&node, name, &request);
     /* The simulated node does not look at values in a look. */
-    if (real != simulated.as.reply.kind && operation != OPERATION_QUERY)
+    if (real != simulated.kind && operation != OPERATION_QUERY)
         fail("another answer");
     if (operation == OPERATION_RELEASE && is_told(reply, 0) != told)
         fail("who waits was told or not");
@@ -398,19 +399,19 @@ static void step_together(void) {
         secrets[i] = (unsigned) pick(0, SECRETS - 1);
     redisReply *reply = run_together(operation, secrets, owner);
     for (unsigned i = 0; i < SIM_NAMES; i++) {
-        struct event request = {.name = (uint8_t) i};
-        request.as.request.operation = operation;
-        request.as.request.ttl_ms = LONG_TTL_MS;
-        request.as.request.owner = owner;
-        request.as.request.epoch = known_sim_epoch;
-        request.as.request.floor_us = known_sim_floor_us;
-        request.as.request.generation = known_sim_generation;
-        memset(request.as.request.secret, (int) secrets[i], SECRET_BYTES);
+        struct sim_request request = {0};
+        request.operation = operation;
+        request.ttl_ms = LONG_TTL_MS;
+        request.owner = owner;
+        request.epoch = known_sim_epoch;
+        request.floor_us = known_sim_floor_us;
+        request.generation = known_sim_generation;
+        memset(request.secret, (int) secrets[i], SECRET_BYTES);
         (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %u %u %u/%u%s",
                         operation, i, secrets[i], owner, i + 1 < SIM_NAMES ? " and" : ";");
         told = false;
-        const struct event simulated = node_execute(&node, &request);
-        if (vote_of(operation, reply, i) != simulated.as.reply.kind)
+        const struct sim_reply simulated = node_execute(&node, i, &request);
+        if (vote_of(operation, reply, i) != simulated.kind)
             fail("another answer in a call of several names");
         if (operation == OPERATION_RELEASE && is_told(reply, i) != told)
             fail("who waits was told or not, in a call of several names");

@@ -138,8 +138,9 @@ MUTATIONS = [
      "    bool inherits = probe->heir && !node->stepped && !node->disown;",
      "    node->stepped = false;\n    bool inherits = probe->heir;"),
     ("scripts don't compare the epoch (script)", "tests/sim/node.c",
-     "request->as.request.epoch != data->epoch || request->as.request.floor_us != data->floor_us ||\n"
-     "            request->as.request.generation != data->generation", "data->epoch == UINT32_MAX"),
+     "(request->epoch != data->epoch || request->floor_us != data->floor_us ||\n"
+     "                                      request->generation != data->generation)",
+     "data->epoch == UINT32_MAX"),
     ("a token is granted without a majority that accepted it", "agent/core/attempt.c",
      "if (lease->token == 0 || shard_is_majority(shard, lease->accepted))",
      "if (now_ns > 0)"),
@@ -249,7 +250,7 @@ MUTATIONS = [
      FOREIGN.replace(") {", " && operation != OPERATION_REFRESH) {")),
     ("the release of a refreshed lease deletes another holder's key (script)",
      "tests/sim/node.c", FOREIGN,
-     FOREIGN.replace(") {", " && !request->as.request.has_former) {")),
+     FOREIGN.replace(") {", " && !request->has_former) {")),
     ("a release deletes another holder's key (script)", "tests/sim/node.c", FOREIGN,
      FOREIGN.replace(") {", " && operation != OPERATION_RELEASE) {"), "tests/sim/node.c",
      "    case OPERATION_RELEASE:\n        if (!ours)\n            return VOTE_YES;\n",

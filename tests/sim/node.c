@@ -303,60 +303,58 @@ static enum token_verdict judge_token(struct sim_node *node, unsigned name, int6
     return TOKEN_ACCEPTED;
 }
 
-static enum token_verdict judge_request_token(struct sim_node *node, const struct event *request,
-                                              struct event *reply) {
-    return judge_token(node, request->name, request->as.request.token, request->as.request.token_last,
-                       &reply->as.reply.token);
+static enum token_verdict judge_request_token(struct sim_node *node, unsigned name,
+                                              const struct sim_request *request, struct sim_reply *reply) {
+    return judge_token(node, name, request->token, request->token_last, &reply->token);
 }
 
-static void set_key(struct sim_node *node, const struct event *request) {
-    node->data.keys[request->name].set = true;
-    node->data.keys[request->name].let_go = false;
-    memcpy(node->data.keys[request->name].secret, request->as.request.secret, SECRET_BYTES);
-    node->data.keys[request->name].owner = request->as.request.owner;
-    node->data.keys[request->name].expires_ns = expiry_ns(node, request->as.request.ttl_ms);
+static void set_key(struct sim_node *node, unsigned name, const struct sim_request *request) {
+    node->data.keys[name].set = true;
+    node->data.keys[name].let_go = false;
+    memcpy(node->data.keys[name].secret, request->secret, SECRET_BYTES);
+    node->data.keys[name].owner = request->owner;
+    node->data.keys[name].expires_ns = expiry_ns(node, request->ttl_ms);
 }
 
 /* The key is free or has our value. */
-static enum vote_kind execute_on_key(struct sim_node *node, const struct event *request, bool ours,
-                                     struct event *reply) {
-    switch (request->as.request.operation) {
+static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const struct sim_request *request,
+                                     bool ours, struct sim_reply *reply) {
+    switch (request->operation) {
     case OPERATION_ACQUIRE:
         if (ours)
             return VOTE_FOREIGN; /* SET NX: even our own value is in the way */
-        set_key(node, request);
-        if (request->as.request.token != 0)
-            reply->as.reply.token_verdict = judge_request_token(node, request, reply);
+        set_key(node, name, request);
+        if (request->token != 0)
+            reply->token_verdict = judge_request_token(node, name, request, reply);
         return VOTE_YES;
     case OPERATION_RAISE:
         if (!ours)
             return VOTE_FOREIGN;
         sim_counts.raises++;
-        reply->as.reply.token_verdict = judge_request_token(node, request, reply);
-        return reply->as.reply.token_verdict == TOKEN_ACCEPTED ? VOTE_YES : VOTE_BEHIND;
+        reply->token_verdict = judge_request_token(node, name, request, reply);
+        return reply->token_verdict == TOKEN_ACCEPTED ? VOTE_YES : VOTE_BEHIND;
     case OPERATION_EXTEND:
-        set_key(node, request);
+        set_key(node, name, request);
         return ours ? VOTE_YES : VOTE_REPAIRED;
     case OPERATION_REFRESH:
         sim_counts.refreshes++;
-        set_key(node, request);
-        if (request->as.request.token != 0 &&
-            node->data.keys[request->name].token >= request->as.request.token)
-            node->data.keys[request->name].own_token = request->as.request.token;
+        set_key(node, name, request);
+        if (request->token != 0 && node->data.keys[name].token >= request->token)
+            node->data.keys[name].own_token = request->token;
         return ours ? VOTE_YES : VOTE_REPAIRED;
     case OPERATION_ADOPT:
         if (!ours)
             return VOTE_FREE;
-        set_key(node, request);
+        set_key(node, name, request);
         return VOTE_YES;
     case OPERATION_RELEASE:
         if (!ours)
             return VOTE_YES;
-        clients_check_deletion(node->data.keys[request->name].secret);
-        node->data.keys[request->name].set = false;
-        node->data.keys[request->name].let_go = true;
-        if (!request->as.request.quiet)
-            pubsub_publish(node, request->name);
+        clients_check_deletion(node->data.keys[name].secret);
+        node->data.keys[name].set = false;
+        node->data.keys[name].let_go = true;
+        if (!request->quiet)
+            pubsub_publish(node, name);
         return VOTE_YES;
     case OPERATION_QUERY:
         break;
@@ -368,49 +366,44 @@ static bool refuses(const struct sim_node *node, enum operation operation) {
     return sim_now_ns < node->refuses_until_ns && operation != OPERATION_QUERY && chance(80);
 }
 
-struct event node_execute(struct sim_node *node, const struct event *request) {
+/* The script changes or reads the node only if the node has the epoch that the keeper knows. */
+static bool compares_epoch(enum operation operation) {
+    return operation != OPERATION_RELEASE && operation != OPERATION_QUERY;
+}
+
+struct sim_reply node_execute(struct sim_node *node, unsigned name, const struct sim_request *request) {
     struct node_data *data = &node->data;
-    struct event reply = *request;
-    enum operation operation = request->as.request.operation;
+    enum operation operation = request->operation;
+    struct sim_reply reply = {.ticket = request->ticket, .kind = VOTE_YES, .ttl_left_ms = -1, .time_us = -1};
 
-    if (data->keys[request->name].set && wall_ns(node) >= data->keys[request->name].expires_ns)
-        data->keys[request->name].set = false;
-    bool set = data->keys[request->name].set;
-    const uint8_t *value = data->keys[request->name].secret;
-    bool former =
-        request->as.request.has_former && memcmp(value, request->as.request.former, SECRET_BYTES) == 0;
-    bool ours =
-        set && (memcmp(value, request->as.request.secret, SECRET_BYTES) == 0 || former) &&
-        (operation == OPERATION_ADOPT || data->keys[request->name].owner == request->as.request.owner);
+    if (data->keys[name].set && wall_ns(node) >= data->keys[name].expires_ns)
+        data->keys[name].set = false;
+    bool set = data->keys[name].set;
+    const uint8_t *value = data->keys[name].secret;
+    bool former = request->has_former && memcmp(value, request->former, SECRET_BYTES) == 0;
+    bool ours = set && (memcmp(value, request->secret, SECRET_BYTES) == 0 || former) &&
+                (operation == OPERATION_ADOPT || data->keys[name].owner == request->owner);
 
-    reply.kind = EVENT_REPLY;
-    memset(&reply.as, 0, sizeof(reply.as));
-    reply.as.reply.ticket = request->as.request.ticket;
-    reply.as.reply.kind = VOTE_YES;
-    reply.as.reply.ttl_left_ms = -1;
-    reply.time_us = -1;
-    if (operation != OPERATION_RELEASE && operation != OPERATION_QUERY) {
-        if (request->as.request.epoch != data->epoch || request->as.request.floor_us != data->floor_us ||
-            request->as.request.generation != data->generation) {
-            reply.as.reply.kind = VOTE_EPOCH;
-            return reply;
-        }
+    if (compares_epoch(operation) && (request->epoch != data->epoch || request->floor_us != data->floor_us ||
+                                      request->generation != data->generation)) {
+        reply.kind = VOTE_EPOCH;
+        return reply;
     }
     if (refuses(node, operation)) {
-        reply.as.reply.kind = VOTE_REFUSED;
+        reply.kind = VOTE_REFUSED;
         return reply;
     }
-    if (operation != OPERATION_RELEASE && operation != OPERATION_QUERY)
+    if (compares_epoch(operation))
         reply.time_us = wall_us(node);
     if (set && !ours && operation != OPERATION_RAISE) {
-        reply.as.reply.ttl_left_ms = (data->keys[request->name].expires_ns - wall_ns(node)) / NS_PER_MS;
-        memcpy(reply.as.reply.secret, data->keys[request->name].secret, SECRET_BYTES);
-        reply.as.reply.owner = data->keys[request->name].owner;
+        reply.ttl_left_ms = (data->keys[name].expires_ns - wall_ns(node)) / NS_PER_MS;
+        memcpy(reply.secret, value, SECRET_BYTES);
+        reply.owner = data->keys[name].owner;
         if (operation != OPERATION_RELEASE)
-            reply.as.reply.kind = VOTE_FOREIGN;
+            reply.kind = VOTE_FOREIGN;
         return reply;
     }
-    reply.as.reply.kind = execute_on_key(node, request, ours, &reply);
+    reply.kind = execute_on_key(node, name, request, ours, &reply);
     return reply;
 }
 

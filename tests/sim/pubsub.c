@@ -74,8 +74,11 @@ void pubsub_init(struct sim_keeper *keeper) {
                                      .subscribe = on_subscribe,
                                      .unsubscribe = on_unsubscribe,
                                      .userdata = keeper};
+    const struct shared_string_pool *texts = &keeper->wakeup.texts;
 
-    memset(keeper->wakeup_memory, 0, wakeup_memory_bytes(SIM_REQUESTS_MAX));
+    if (texts->memory) /* what the former life has touched: texts are last */
+        memset(keeper->wakeup_memory, 0,
+               (size_t) (texts->memory + texts->used - (unsigned char *) keeper->wakeup_memory));
     wakeup_init(&keeper->wakeup, &keeper->shard, keeper->agent->n_nodes, SIM_REQUESTS_MAX, hash_key, &sink,
                 keeper->wakeup_memory);
     if (chance(50)) /* names come and go more often */

@@ -11,13 +11,7 @@
 
 #include "sim.h"
 
-enum {
-    CALM_MS_MAX = 120 * 1000,
-    CALM_REQUESTS_MS = 6000,
-    EVENTS_MAX = 1 << 20,
-    SOAK_RUNS = 100000,
-    RUNS_WITH_ALL = 100
-};
+enum { CALM_MS_MAX = 120 * 1000, CALM_REQUESTS_MS = 6000, SOAK_RUNS = 100000, RUNS_WITH_ALL = 100 };
 
 int64_t sim_now_ns;
 struct random sim_random;
@@ -86,87 +80,6 @@ void violation(const char *format, ...) {
     (void) vprintf(format, arguments);
     va_end(arguments);
     (void) putchar('\n');
-}
-
-/* --- events: a heap by time, then by sequence --- */
-
-struct place {
-    int64_t at_ns;
-    uint64_t sequence;
-    uint32_t event;
-};
-
-static struct event *events; /* the events of the heap, in any order, then the free ones */
-static struct place *heap;
-static uint32_t n_events, events_room;
-static uint64_t sequence;
-
-static bool before(const struct place *a, const struct place *b) {
-    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->sequence < b->sequence;
-}
-
-void events_reset(void) {
-    n_events = 0;
-    sequence = 0;
-    for (uint32_t i = 0; i < events_room; i++)
-        heap[i].event = i;
-}
-
-static void make_room(void) {
-    uint32_t room = events_room ? 2 * events_room : 1024;
-
-    events = realloc(events, room * sizeof(*events));
-    heap = realloc(heap, room * sizeof(*heap));
-    assert(events && heap && room <= EVENTS_MAX);
-    for (uint32_t i = events_room; i < room; i++)
-        heap[i].event = i;
-    events_room = room;
-}
-
-/* The places behind the heap are those of free events. */
-static void insert(const struct event *added) {
-    if (n_events == events_room)
-        make_room();
-    uint32_t at = n_events++;
-    const struct place place = {added->at_ns, added->sequence, heap[at].event};
-    events[place.event] = *added;
-    for (; at > 0 && before(&place, &heap[(at - 1) / 2]); at = (at - 1) / 2)
-        heap[at] = heap[(at - 1) / 2];
-    heap[at] = place;
-}
-
-void events_add(const struct event *event) {
-    struct event added = *event;
-
-    added.sequence = sequence++;
-    if (added.at_ns != INSTANT_NEVER)
-        insert(&added);
-}
-
-void events_defer(const struct event *event, int64_t until_ns) {
-    struct event deferred = *event;
-
-    deferred.at_ns = until_ns;
-    insert(&deferred);
-}
-
-bool events_take(struct event *ret) {
-    if (n_events == 0)
-        return false;
-    const uint32_t taken = heap[0].event;
-    const struct place last = heap[--n_events];
-    uint32_t at = 0;
-    for (uint32_t child; (child = 2 * at + 1) < n_events; at = child) {
-        if (child + 1 < n_events && before(&heap[child + 1], &heap[child]))
-            child++;
-        if (!before(&heap[child], &last))
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = last;
-    heap[n_events].event = taken;
-    *ret = events[taken];
-    return true;
 }
 
 /* --- faults --- */
@@ -383,23 +296,27 @@ static void repeat_later(const struct event *event) {
 }
 
 /* All of the agent's names in order, and nothing in between. */
-static struct event execute(struct sim_node *node, const struct event *call) {
-    struct event answer = *call, request = *call;
+static void execute(struct sim_node *node, const struct event *call, struct event *ret) {
+    const struct sim_call *asked = &call->as.call;
 
-    answer.kind = EVENT_REPLY;
-    answer.time_us = -1;
-    answer.as.answer.tickets = call->as.call.tickets;
-    for (uint32_t i = 0; i < call->as.call.tickets.count; i++) {
-        request.name = call->as.call.names[i];
-        request.as.request = call->as.call.requests[i];
-        request.as.request.epoch = call->as.call.epoch;
-        request.as.request.floor_us = call->as.call.floor_us;
-        request.as.request.generation = call->as.call.generation;
-        const struct event reply = node_execute(node, &request);
-        answer.as.answer.replies[i] = reply.as.reply;
-        answer.time_us = reply.time_us >= 0 ? reply.time_us : answer.time_us;
+    *ret = (struct event){.kind = EVENT_REPLY,
+                          .agent = call->agent,
+                          .keeper = call->keeper,
+                          .node = call->node,
+                          .life = call->life,
+                          .process = call->process,
+                          .sent_ns = call->sent_ns,
+                          .time_us = -1,
+                          .as.answer.tickets = asked->tickets};
+    for (uint32_t i = 0; i < asked->tickets.count; i++) {
+        struct sim_request request = asked->requests[i];
+        request.epoch = asked->epoch;
+        request.floor_us = asked->floor_us;
+        request.generation = asked->generation;
+        ret->as.answer.replies[i] = node_execute(node, asked->names[i], &request);
+        if (ret->as.answer.replies[i].time_us >= 0)
+            ret->time_us = ret->as.answer.replies[i].time_us;
     }
-    return answer;
 }
 
 static void deliver(const struct event *event) {
@@ -422,7 +339,8 @@ static void deliver(const struct event *event) {
             events_add(&answer);
         return;
     }
-    struct event reply = execute(node, event);
+    struct event reply;
+    execute(node, event, &reply);
     if (!event->again && chance(1))
         repeat_later(event);
     if (cut || event->again)
@@ -572,14 +490,14 @@ static bool at_rest(void) {
 
 static void run(void) {
     int64_t calm_ns = 0, open_ns = 0;
-    struct event event;
+    const struct event *event;
 
     begin();
     /* Where sets differ: long enough for new nodes to be blessed. */
     int64_t faults_until_ns = (sim_sets_differ || with_far_clocks ? pick(14, 24) : pick(2, 15)) * NS_PER_S;
-    while (!sim_violated && events_take(&event)) {
-        assert(event.at_ns >= sim_now_ns);
-        sim_now_ns = event.at_ns;
+    while (!sim_violated && (event = events_take())) {
+        assert(event->at_ns >= sim_now_ns);
+        sim_now_ns = event->at_ns;
         if (!sim_calm && sim_now_ns >= faults_until_ns) {
             sim_calm = true;
             calm_ns = sim_now_ns;
@@ -600,10 +518,10 @@ static void run(void) {
                 violation("an agent does not come to rest, or a node never votes again");
             break;
         }
-        dispatch(&event);
+        dispatch(event);
         if (sim_calm)
             pubsub_check(calm_ns);
-        if (event.kind == EVENT_KEEPER_TIMER && at_rest())
+        if (event->kind == EVENT_KEEPER_TIMER && at_rest())
             break;
     }
     if (sim_violated)

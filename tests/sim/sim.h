@@ -109,6 +109,7 @@ struct sim_reply {
     int64_t ttl_left_ms;
     enum token_verdict token_verdict;
     int64_t token;
+    int64_t time_us;              /* by the node's clock; negative: none */
     uint8_t secret[SECRET_BYTES]; /* of the foreign value, with its owner; 0: another program */
     uint32_t owner;
 };
@@ -165,6 +166,9 @@ struct event {
         struct {
             bool leave;
         } subscribe;
+        struct {
+            int64_t due_ns; /* by the host's clock; void if the timer has been set anew since */
+        } timer;
         struct command command; /* its text is the name and "1:" */
         struct {
             struct report report; /* without its text */
@@ -178,7 +182,7 @@ void events_add(const struct event *event); /* adds a copy, due at event->at_ns 
 
 /* Postpones an event that was taken. Events postponed to one instant keep their order. */
 void events_defer(const struct event *event, int64_t until_ns);
-bool events_take(struct event *ret); /* takes the earliest; false: there is none */
+const struct event *events_take(void); /* takes the earliest, until the next call; NULL: there is none */
 
 /* --- nodes --- */
 
@@ -240,7 +244,7 @@ int64_t node_clock_us(const struct sim_node *node);
 void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms); /* by another program */
 
 /* Executes the request. Returns the reply. */
-struct event node_execute(struct sim_node *node, const struct event *request);
+struct sim_reply node_execute(struct sim_node *node, unsigned name, const struct sim_request *request);
 bool node_has_keys(const struct sim_node *node);
 
 /* --- agents --- */
