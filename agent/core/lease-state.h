@@ -27,13 +27,13 @@ struct lease {
         uint32_t pool_link; /* while the slot is free */
         struct lease_terms terms;
     };
-    uint32_t serial; /* of its rounds: a vote with another serial is stale. Never goes back */
-    uint8_t secret[SECRET_BYTES];
+    uint32_t serial;            /* of its rounds: a vote with another serial is stale. Never goes back */
     uint64_t request;           /* the front's number; 0: the front waits for no report */
     struct shared_string *text; /* name, and the tail of the lock value */
-    uint8_t state;              /* enum lease_state */
-    bool persist : 1;           /* tries until it is withdrawn */
-    bool under_way : 1;         /* a round is open: its time-out is due next */
+    uint8_t secret[SECRET_BYTES];
+    uint8_t state;          /* enum lease_state */
+    bool persist : 1;       /* tries until it is withdrawn */
+    bool under_way : 1;     /* a round is open: its time-out is due next */
     bool undecided : 1;     /* held: late votes may still make an extension's majority. Waiting: late votes
                                may show why the attempt failed (retry.h) */
     bool extends : 1;       /* held: the last round is an extension */
@@ -49,14 +49,11 @@ struct lease {
     bool quiet : 1;            /* releasing: without a message to subscribers */
     bool held_back : 1;        /* waiting or releasing: until the nodes have room (window.h) */
     bool awaited : 1;          /* releasing: REPORT_AWAITED was sent */
-    node_set accepted;         /* acquiring: nodes that have accepted the token, too */
     node_set maybe;            /* nodes that may have our value */
     struct quorum_round round;
-    uint8_t failure;          /* of the last attempt: 1 + enum failure */
-    uint8_t reported_failure; /* of the last REPORT_CONTENDED: 1 + enum failure */
-    uint16_t token_more;      /* tokens proposed, or reserved, behind `token` */
-    int64_t token;            /* proposed, then granted; 0: none */
-    instant_ns started_ns;    /* just before the first send of the last round that may set or extend a key */
+    uint16_t token_more;   /* tokens proposed, or reserved, behind `token` */
+    int64_t token;         /* proposed, then granted; 0: none */
+    instant_ns started_ns; /* just before the first send of the last round that may set or extend a key */
     instant_ns deadline_ns;
     union {
         instant_ns hold_until_ns; /* held */
@@ -69,14 +66,17 @@ struct lease {
         struct {
             struct shared_string *seen; /* contended: the holder's value, or the key's type; else NULL */
             int64_t seen_ttl_ms;
-            int64_t token_known;   /* the largest token of the name that the front knows */
-            int64_t token_seen;    /* the largest that a node had instead of accepting ours */
-            uint16_t spare_tokens; /* tokens wanted behind it */
-            uint8_t splits;        /* attempts in a row that were split */
-            uint8_t raises;        /* rounds of this attempt that raised the token */
-            node_set listening;    /* waiting: nodes with a subscription, */
-            node_set covered;      /* which began before the last attempt */
-            node_set freed;        /* nodes whose message says that the key may be gone */
+            int64_t token_known;      /* the largest token of the name that the front knows */
+            int64_t token_seen;       /* the largest that a node had instead of accepting ours */
+            uint16_t spare_tokens;    /* tokens wanted behind it */
+            uint8_t splits;           /* attempts in a row that were split */
+            uint8_t raises;           /* rounds of this attempt that raised the token */
+            uint8_t failure;          /* of the last attempt: 1 + enum failure */
+            uint8_t reported_failure; /* of the last REPORT_CONTENDED: 1 + enum failure */
+            node_set accepted;        /* acquiring: nodes that have our value, and accepted the token */
+            node_set listening;       /* waiting: nodes with a subscription, */
+            node_set covered;         /* which began before the last attempt */
+            node_set freed;           /* nodes whose message says that the key may be gone */
             /* The least times left of foreign keys. UINT16_MAX: more, or no expiry; polls come sooner. */
             uint16_t least_left_ms[LEASE_LEAST_LEFT];
             uint16_t seen_hash[NODES_MAX]; /* acquiring: of each foreign value; a split has several */

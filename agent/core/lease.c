@@ -166,7 +166,8 @@ void lease_vote_is_void(struct shard *shard, struct lease *lease, unsigned node,
     assert(lease->state != LEASE_FREE && lease->state != LEASE_RELEASING);
 
     lease->round.yes &= (node_set) ~node_set_of(node);
-    lease->accepted &= (node_set) ~node_set_of(node);
+    if (!lease_state_is_past_attempts(lease))
+        lease->accepted &= (node_set) ~node_set_of(node);
     if (lease->state == LEASE_HELD)
         held_lease_vote_is_void(shard, lease, now_ns);
 }

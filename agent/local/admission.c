@@ -4,10 +4,6 @@
 
 #include "local/registry.h"
 
-static struct admission_requester *admission_requester_of(const struct request *request) {
-    return (struct admission_requester *) (void *) request->session;
-}
-
 static struct admission_user *user_of(struct admission *admission, uint32_t uid) {
     return &admission->users[uid % ADMISSION_USERS];
 }
@@ -61,14 +57,14 @@ static void admit(struct admission *admission, struct admission_user *user, stru
     admission->n_admitted++;
     user->n_admitted++;
     if (request->session)
-        admission_requester_of(request)->n_admitted++;
+        admission_requester_of(request->session)->n_admitted++;
 }
 
 /* A request without a session is never held back: no client waits for it, and there is no flood of them. */
 bool admission_ask(struct registry *registry, struct request *request) {
     struct admission *admission = &registry->admission;
     struct admission_user *user = user_of(admission, request->uid);
-    struct admission_requester *requester = admission_requester_of(request);
+    struct admission_requester *requester = admission_requester_of(request->session);
 
     assert(!request->held_back && !request->admitted);
     if (!requester || (admission->n_admitted < admission->all_max && user_may(admission, user) &&
@@ -92,7 +88,7 @@ static void unhold(struct admission *admission, struct admission_user *user, str
     list_unlink(&request->held_link);
     request->tenure = (struct handoff_tenure){0};
     request->held_back = false;
-    admission_requester_of(request)->n_held_back--;
+    admission_requester_of(request->session)->n_held_back--;
     user->n_held_back--;
     admission->n_held_back--;
 }
@@ -137,7 +133,7 @@ bool admission_may_ask(struct registry *registry, struct admission_requester *re
 
 /* The session has fewer requests under way. */
 static void resume_if_ready(struct registry *registry, const struct request *request) {
-    struct admission_requester *requester = admission_requester_of(request);
+    struct admission_requester *requester = admission_requester_of(request->session);
 
     if (!requester->paused || asking(requester) > asking_max(registry, request->uid) / 2)
         return;
@@ -149,7 +145,7 @@ static void resume_if_ready(struct registry *registry, const struct request *req
 void admission_leave(struct registry *registry, struct request *request) {
     struct admission *admission = &registry->admission;
     struct admission_user *user = user_of(admission, request->uid);
-    struct admission_requester *requester = admission_requester_of(request);
+    struct admission_requester *requester = admission_requester_of(request->session);
 
     if (!request->held_back && !request->admitted)
         return;
@@ -168,7 +164,7 @@ void admission_leave(struct registry *registry, struct request *request) {
 }
 
 void admission_orphan(struct registry *registry, struct request *request) {
-    struct admission_requester *requester = admission_requester_of(request);
+    struct admission_requester *requester = admission_requester_of(request->session);
 
     if (!requester)
         return;

@@ -24,17 +24,24 @@
 #include "base/list.h"
 #include "core/limits.h"
 
+struct deadline_page;
 struct registry;
 struct request;
+struct session;
 
 /* The registry's part of a session: its first member. */
 struct admission_requester {
-    struct list requests;  /* of the session */
-    struct list held_back; /* those of them that are held back, in order */
-    struct list turn_link; /* in the user's `sessions` */
+    struct list requests;       /* of the session */
+    struct list held_back;      /* those of them that are held back, in order */
+    struct list turn_link;      /* in the user's `sessions` */
+    struct deadline_page *page; /* the connection's; NULL until PAGE. Outlives the session's requests */
     uint32_t n_held_back, n_admitted;
     bool paused; /* admission_may_ask() was false: the sink's ready() follows */
 };
+
+static inline struct admission_requester *admission_requester_of(struct session *session) {
+    return (struct admission_requester *) (void *) session;
+}
 
 struct admission_user {
     struct list turn_link;

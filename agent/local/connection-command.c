@@ -40,7 +40,7 @@ void connection_command_select(const struct call *call) {
 
 /* False: the name is not allowed, and the session has got the error. */
 static bool set_name(struct session *session, const struct resp_token *token) {
-    struct ledger *ledger = session->front->ledger;
+    struct ledger *ledger = session->front->registry.ledger;
 
     if (token->length > SESSION_NAME_BYTES_MAX) {
         reply_error(session, "BADARG", "a client's name has at most %d bytes", SESSION_NAME_BYTES_MAX);
@@ -137,7 +137,7 @@ void connection_command_page(const struct call *call) {
     struct session *session = call->session;
     const struct front_state_sink *sink = &session->front->sink;
 
-    if (session->page) {
+    if (session->requester.page) {
         reply_error(session, "BADARG", "this session has its page already");
         return;
     }

@@ -4,7 +4,6 @@
 
 #include "core/event.h"
 #include "core/shard.h"
-#include "local/recovery/ledger.h"
 #include "local/observe.h"
 #include "local/policy.h"
 #include "local/registry.h"
@@ -76,7 +75,6 @@ struct front_state {
     struct front_state_keeper keepers[KEEPERS_MAX];
     struct list listings; /* sessions that wait for the keepers' counters: listing.h */
     uint32_t sessions;
-    struct ledger *ledger; /* NULL: no next process goes on with the sessions */
     bool draining;
     char *reply; /* the caller's REPLY_BYTES_MAX bytes, in which replies are composed */
 };

@@ -28,7 +28,7 @@ static struct keeper_handle_slot *slot_of(const struct keeper_handle_table *tabl
     return slot->generation % 2 == 1 && slot->generation == handle >> INDEX_BITS ? slot : NULL;
 }
 
-uint64_t keeper_handle_take(struct keeper_handle_table *table, struct request *request) {
+uint32_t keeper_handle_take(struct keeper_handle_table *table, struct request *request) {
     uint32_t index = pool_take(&table->slots);
 
     assert(index != POOL_NONE); /* as many as requests */
@@ -36,23 +36,29 @@ uint64_t keeper_handle_take(struct keeper_handle_table *table, struct request *r
     slot->generation++;
     assert(slot->generation % 2 == 1);
     slot->request = index_of(table, request);
-    return (uint64_t) slot->generation << INDEX_BITS | index;
+    return index + 1;
 }
 
-void keeper_handle_move(struct keeper_handle_table *table, uint64_t handle, struct request *request) {
-    struct keeper_handle_slot *slot = slot_of(table, handle);
+static struct keeper_handle_slot *taken_slot(const struct keeper_handle_table *table, uint32_t number) {
+    struct keeper_handle_slot *slot = pool_at(&table->slots, number - 1);
 
-    assert(slot && request);
-    slot->request = index_of(table, request);
+    assert(slot->generation % 2 == 1);
+    return slot;
 }
 
-void keeper_handle_give(struct keeper_handle_table *table, uint64_t handle) {
-    if (handle == 0)
+uint64_t keeper_handle_of(const struct keeper_handle_table *table, uint32_t slot) {
+    return (uint64_t) taken_slot(table, slot)->generation << INDEX_BITS | (slot - 1);
+}
+
+void keeper_handle_move(struct keeper_handle_table *table, uint32_t slot, struct request *request) {
+    taken_slot(table, slot)->request = index_of(table, request);
+}
+
+void keeper_handle_give(struct keeper_handle_table *table, uint32_t slot) {
+    if (slot == 0)
         return;
-    struct keeper_handle_slot *slot = slot_of(table, handle);
-    assert(slot);
-    slot->generation++;
-    pool_give(&table->slots, (uint32_t) (handle & INDEX_MASK));
+    taken_slot(table, slot)->generation++;
+    pool_give(&table->slots, slot - 1);
 }
 
 void keeper_handle_expect(const struct keeper_handle_table *table, uint64_t handle) {

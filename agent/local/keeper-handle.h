@@ -1,5 +1,6 @@
-/* Handles: how a keeper names a lease. A request gets a handle with its first command; at a hand-off the
- * handle goes to the next holder, so that the keeper's reports reach it. Owned by the front thread. */
+/* Handles: how a keeper names a lease. A request gets a slot with its first command; the slot's index and
+ * generation are the handle. At a hand-off the slot goes to the next holder, so that the keeper's reports
+ * reach it. Owned by the front thread. */
 #pragma once
 
 #include <stddef.h>
@@ -22,15 +23,18 @@ struct keeper_handle_table {
 /* `memory`: as many zeroed slots as there are slots of requests. */
 void keeper_handle_table_init(struct keeper_handle_table *table, void *memory, const struct pool *requests);
 
-/* A new handle for the request: never 0, never used twice. No two handles in use are equal modulo the
- * capacity, rounded up to a power of two: the keeper's table relies on it. */
-uint64_t keeper_handle_take(struct keeper_handle_table *table, struct request *request);
+/* A slot for the request: its index + 1. */
+uint32_t keeper_handle_take(struct keeper_handle_table *table, struct request *request);
 
-/* The handle names this request from now on. */
-void keeper_handle_move(struct keeper_handle_table *table, uint64_t handle, struct request *request);
+/* The slot's handle: never 0, never used twice. No two handles in use are equal modulo the capacity, rounded
+ * up to a power of two: the keeper's table relies on it. */
+uint64_t keeper_handle_of(const struct keeper_handle_table *table, uint32_t slot);
+
+/* The slot names this request from now on. */
+void keeper_handle_move(struct keeper_handle_table *table, uint32_t slot, struct request *request);
 
 /* No effect for 0. */
-void keeper_handle_give(struct keeper_handle_table *table, uint64_t handle);
+void keeper_handle_give(struct keeper_handle_table *table, uint32_t slot);
 
 /* Prefetches the slot for keeper_handle_find(). */
 void keeper_handle_expect(const struct keeper_handle_table *table, uint64_t handle);

@@ -64,7 +64,6 @@ void lease_command_acquire(const struct call *call) {
         .resumable = options[LEASE_COMMAND_RESUMABLE].given,
         .pid = session->pid,
         .uid = session->uid,
-        .page = session->page,
     };
     lease_command_ask(call, &ask);
 }

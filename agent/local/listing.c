@@ -217,7 +217,7 @@ void listing_counted(struct front_state *front, instant_ns now_ns) {
 static const char *lease_state_word(const struct request *request) {
     if (request->state != REQUEST_HELD)
         return "waiting";
-    if (request->linger_until_ns != INSTANT_NEVER)
+    if (request_is_lingering(request))
         return "lingering";
     return request->risk != 0 ? "at-risk" : "held";
 }

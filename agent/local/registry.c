@@ -15,10 +15,6 @@ uint64_t registry_hash(const struct registry *registry, const char *name, size_t
 
 /* --- the sessions' requests --- */
 
-static struct admission_requester *admission_requester_of(struct session *session) {
-    return (struct admission_requester *) (void *) session;
-}
-
 bool registry_may_ask(struct registry *registry, struct session *session, uid_t uid) {
     return admission_may_ask(registry, admission_requester_of(session), uid);
 }
@@ -53,7 +49,7 @@ static void start_resume(struct registry *registry, struct request *request,
             error = "NOTHELD";
             text = "it was released or lost at this agent";
         } else if (other->state == REQUEST_HELD && other->restore != RESTORE_NONE && !other->session &&
-                   other->linger_until_ns == INSTANT_NEVER) {
+                   !request_is_lingering(other)) {
             continue; /* may be the lease in question */
         } else if (other->state == REQUEST_HELD) {
             error = "NOTHELD";
@@ -109,7 +105,7 @@ static bool hand_off(struct registry *registry, struct request *holder, instant_
     struct list *second = holder->queue_link.next;
     struct request *next = second != &name->queue ? list_entry(second, struct request, queue_link) : NULL;
 
-    if (!handoff_is_fine(holder, next, registry->has_ledger, now_ns)) {
+    if (!handoff_is_fine(holder, next, registry->ledger != NULL, now_ns)) {
         name->pause_ns = (int32_t) handoff_pause_ns(holder, now_ns);
         name->handoffs_max = handoff_next_max(holder, now_ns);
         return false;
@@ -123,14 +119,14 @@ static bool hand_off(struct registry *registry, struct request *holder, instant_
     next->secrets = holder->secrets;
     holder->secrets = NULL;
     registry->sink.secret(registry->sink.userdata, next->secrets->reported);
-    keeper_handle_give(&registry->handles, next->handle); /* the same */
-    next->handle = holder->handle;
-    holder->handle = 0;
-    keeper_handle_move(&registry->handles, next->handle, next);
+    keeper_handle_give(&registry->handles, next->handle_slot); /* the same */
+    next->handle_slot = holder->handle_slot;
+    holder->handle_slot = 0;
+    keeper_handle_move(&registry->handles, next->handle_slot, next);
     registry->handoffs++;
     request_enter(registry, next, REQUEST_HELD);
     request_await_reading(registry, next, now_ns);
-    next->page_slot = (int16_t) deadline_page_take(next->page);
+    next->page_slot = (int16_t) deadline_page_take(request_page(next));
     request_set_deadline(registry, next, next->deadline_ns);
     if (next->terms.heartbeat_ms > 0)
         request_beat(registry, next, now_ns);
@@ -248,7 +244,7 @@ static void granted(struct registry *registry, struct request *request, const st
         outcome.text = conceal(registry, request, report);
     else
         request_drop_secrets(registry, request);
-    request->page_slot = (int16_t) deadline_page_take(request->page);
+    request->page_slot = (int16_t) deadline_page_take(request_page(request));
     request_await_reading(registry, request, now_ns);
     request_set_deadline(registry, request, deadline_ns);
     if (!request->resume && request->terms.max_hold_ms > 0)
@@ -453,8 +449,7 @@ static void stop_lingering(struct registry *registry, struct request *request, i
 /* The client should have read the grant by now. */
 static void reading_ended(struct registry *registry, struct request *request, instant_ns now_ns) {
     request->read_until_ns = INSTANT_NEVER;
-    if (!request->session || request->abandoned ||
-        registry->sink.has_read(registry->sink.userdata, request)) {
+    if (request->abandoned || registry->sink.has_read(registry->sink.userdata, request)) {
         request_set_held_due_after(registry, request, now_ns);
         return;
     }
@@ -478,9 +473,9 @@ void registry_tick(struct registry *registry, instant_ns now_ns) {
         expect_neighbours(registry, item);
         if (request->state == REQUEST_HELD && now_ns >= request->deadline_ns)
             deadline_passed(registry, request, now_ns);
-        else if (request->state == REQUEST_HELD && now_ns >= request->linger_until_ns)
+        else if (request_is_lingering(request) && now_ns >= request->linger_until_ns)
             stop_lingering(registry, request, now_ns);
-        else if (request->state == REQUEST_HELD && now_ns >= request->read_until_ns)
+        else if (request->state == REQUEST_HELD && request->session && now_ns >= request->read_until_ns)
             reading_ended(registry, request, now_ns);
         else if (request->state == REQUEST_HELD && now_ns >= handoff_refresh_ns(request))
             request_refresh_keys(registry, request);

@@ -44,6 +44,7 @@
 #include "local/deadline-page.h"
 #include "local/request.h"
 
+struct ledger;
 struct session;
 
 enum { REQUESTS_MAX = 1 << 20 };
@@ -78,11 +79,11 @@ struct registry {
     uint32_t requests_max;
     uint32_t limit; /* configured: requests at a time */
     uint32_t held, waiting;
-    uint64_t handoffs;   /* since the start */
-    bool has_ledger;     /* see handoff.h */
-    bool restoring;      /* until restore_end() */
-    uint32_t generation; /* ids begin above this one: those of former processes are below */
-    uint32_t clock;      /* generation of the latest instant, see registry_begin_ids() */
+    uint64_t handoffs;     /* since the start */
+    struct ledger *ledger; /* NULL: no next process goes on with the sessions */
+    bool restoring;        /* until restore_end() */
+    uint32_t generation;   /* ids begin above this one: those of former processes are below */
+    uint32_t clock;        /* generation of the latest instant, see registry_begin_ids() */
 };
 
 struct registry_ask {
@@ -100,7 +101,6 @@ struct registry_ask {
     int64_t token;                /* of the resumed lease */
     pid_t pid;
     uid_t uid;
-    struct deadline_page *page; /* shows the deadline; NULL: none. Outlives the session's requests */
 };
 
 /* The number of slots for that many leases, of registry and shards: a power of two, at least

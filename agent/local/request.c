@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "local/recovery/ledger.h"
 #include "local/registry.h"
 
 enum { DEADLINE_STEPS = 256 }; /* of the ttl: the timer's grain for deadlines */
@@ -33,7 +34,7 @@ void request_enter(struct registry *registry, struct request *request, enum requ
     registry->waiting += (uint32_t) waits - (uint32_t) waited;
     registry->held += (uint32_t) (state == REQUEST_HELD) - (uint32_t) (request->state == REQUEST_HELD);
     if (state == REQUEST_HELD)
-        request->linger_until_ns = INSTANT_NEVER; /* shares the memory of wait_until_ns */
+        request->linger_until_ns = request->read_until_ns = INSTANT_NEVER; /* was wait_until_ns */
     request->state = (uint8_t) state;
 }
 
@@ -56,8 +57,7 @@ void request_drop_secrets(struct registry *registry, struct request *request) {
 }
 
 void request_leave_page(struct request *request) {
-    deadline_page_give(request->page, request->page_slot);
-    request->page = NULL;
+    deadline_page_give(request_page(request), request->page_slot);
     request->page_slot = DEADLINE_PAGE_NO_SLOT;
 }
 
@@ -72,8 +72,8 @@ void request_free(struct registry *registry, struct request *request) {
     request->session = NULL;
     request->tail = shared_string_unref(&registry->texts, request->tail);
     request_drop_secrets(registry, request);
-    keeper_handle_give(&registry->handles, request->handle);
-    request->handle = 0;
+    keeper_handle_give(&registry->handles, request->handle_slot);
+    request->handle_slot = 0;
     request_set_due(registry, request, INSTANT_NEVER);
     registry_slot_give(registry, request_index(registry, request));
 }
@@ -112,12 +112,10 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
         .terms = ask->terms,
         .pid = ask->pid,
         .uid = ask->uid,
-        .page = ask->page,
         .page_slot = DEADLINE_PAGE_NO_SLOT,
         .session = session,
         .tail = tail,
         .wait_until_ns = INSTANT_NEVER,
-        .read_until_ns = INSTANT_NEVER,
         .hold_until_ns = ask->resume ? ask->hold_until_ns : INSTANT_NEVER,
         .cooldown_until_ns = ask->cooldown_until_ns,
         .token = ask->resume ? ask->token : 0,
@@ -128,9 +126,9 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
 }
 
 static instant_ns held_due_ns(const struct request *request) {
-    instant_ns due_ns = instant_min(request->deadline_ns, request->linger_until_ns);
+    instant_ns due_ns = request->session ? request->read_until_ns : request->linger_until_ns;
 
-    return instant_min(due_ns, instant_min(request->read_until_ns, handoff_refresh_ns(request)));
+    return instant_min(instant_min(request->deadline_ns, due_ns), handoff_refresh_ns(request));
 }
 
 /* Close deadlines share an instant of the timer, a little early: usually the lease has been extended by
@@ -162,9 +160,11 @@ void request_await_reading(const struct registry *registry, struct request *requ
 
 static void show_deadline(const struct registry *registry, struct request *request, instant_ns deadline_ns) {
     request->deadline_ns = deadline_ns;
-    if (request->ledger_deadline_ns)
-        __atomic_store_n(request->ledger_deadline_ns, deadline_ns, __ATOMIC_RELEASE);
-    deadline_page_set(request->page, request->page_slot, registry_id(registry, request), deadline_ns);
+    if (request->entry != 0)
+        __atomic_store_n(&ledger_at(registry->ledger, request->entry)->deadline_ns, deadline_ns,
+                         __ATOMIC_RELEASE);
+    deadline_page_set(request_page(request), request->page_slot, registry_id(registry, request),
+                      deadline_ns);
 }
 
 void request_set_deadline(struct registry *registry, struct request *request, instant_ns deadline_ns) {
@@ -182,16 +182,17 @@ void request_extend(struct registry *registry, struct request *request, instant_
 }
 
 /* The keeper does not know each restored lease. */
-static void take_handle(struct registry *registry, struct request *request) {
-    if (request->handle == 0)
-        request->handle = keeper_handle_take(&registry->handles, request);
+static uint64_t known_handle(struct registry *registry, struct request *request) {
+    if (request->handle_slot == 0)
+        request->handle_slot = keeper_handle_take(&registry->handles, request);
+    return keeper_handle_of(&registry->handles, request->handle_slot);
 }
 
 void request_command_simple(struct registry *registry, struct request *request, uint64_t hash,
                             enum command_kind kind) {
-    take_handle(registry, request);
-    const struct command command = {
-        .kind = kind, .request = request->handle, .cooldown_until_ns = request->cooldown_until_ns};
+    const struct command command = {.kind = kind,
+                                    .request = known_handle(registry, request),
+                                    .cooldown_until_ns = request->cooldown_until_ns};
     registry->sink.command(registry->sink.userdata, hash, &command);
 }
 
@@ -199,13 +200,12 @@ struct command request_command(struct registry *registry, struct request *reques
                                char text[REQUEST_COMMAND_TEXT_BYTES]) {
     const struct name_table_entry *name = request->name;
 
-    take_handle(registry, request);
     assert((size_t) name->text->head_length + request->tail->head_length <= REQUEST_COMMAND_TEXT_BYTES);
     memcpy(text, name->text->bytes, name->text->head_length);
     memcpy(text + name->text->head_length, request->tail->bytes, request->tail->head_length);
     return (struct command){
         .kind = kind,
-        .request = request->handle,
+        .request = known_handle(registry, request),
         .persist = !request->try_once,
         .head_length = name->text->head_length,
         .tail_length = request->tail->head_length,
@@ -266,10 +266,11 @@ void request_search(struct registry *registry, struct request *request, const ui
 }
 
 void request_beat(struct registry *registry, const struct request *request, instant_ns now_ns) {
-    const struct command command = {.kind = COMMAND_BEAT, .request = request->handle, .beat_ns = now_ns};
-
-    if (request->handle == 0)
+    if (request->handle_slot == 0)
         return; /* restored and not searched for: the keeper does not know it */
+    const struct command command = {.kind = COMMAND_BEAT,
+                                    .request = keeper_handle_of(&registry->handles, request->handle_slot),
+                                    .beat_ns = now_ns};
     registry->sink.command(registry->sink.userdata, request->name->hash, &command);
 }
 
@@ -291,5 +292,7 @@ void request_detach(struct registry *registry, struct request *request) {
     request_leave_page(request);
     list_unlink(&request->session_link);
     request->session = NULL;
-    request->ledger_deadline_ns = NULL; /* another lease may have the entry soon */
+    if (request->state == REQUEST_HELD)
+        request->linger_until_ns = INSTANT_NEVER; /* was read_until_ns */
+    request->entry = 0;                           /* another lease may have the entry soon */
 }

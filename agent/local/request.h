@@ -61,27 +61,27 @@ struct request {
     bool from_queue : 1; /* it contends, or holds, after others of this host */
     bool held_back : 1;  /* queued, though it could contend: admission.h */
     bool admitted : 1;   /* in its first attempt */
-    int16_t page_slot;   /* held: in the page, or DEADLINE_PAGE_NO_SLOT */
+    int16_t page_slot;   /* held: in the session's page, or DEADLINE_PAGE_NO_SLOT */
     uint32_t entry;      /* in the ledger; 0: none */
     pid_t pid;
     uid_t uid;
+    uint32_t handle_slot;          /* of the keeper's handle; 0: the keeper does not know the request */
     struct session *session;       /* NULL: no session gets its outcomes */
     struct name_table_entry *name; /* NULL: out of its queue */
     struct shared_string *tail;    /* "pid:uid:data" of the lock value, until the keeper has it */
-    struct deadline_page *page;    /* the session's, or NULL */
-    uint64_t handle;               /* the keeper's; 0: the keeper does not know the request */
     struct list session_link;
     struct list queue_link;
     instant_ns asked_ns;
     union {
-        instant_ns wait_until_ns;   /* queued or contending */
-        instant_ns linger_until_ns; /* held: without a session until then; INSTANT_NEVER: with a session */
+        instant_ns wait_until_ns; /* queued or contending */
+        /* Held, with a session: its client must have read the grant by then. INSTANT_NEVER: it has. */
+        instant_ns read_until_ns;
+        /* Held, without a session: lingers until then. INSTANT_NEVER: does not linger. */
+        instant_ns linger_until_ns;
     };
     instant_ns deadline_ns;
     instant_ns hold_until_ns;        /* INSTANT_NEVER: no bound */
     instant_ns cooldown_until_ns;    /* held, or resumed: the name stays taken until then; 0: no cooldown */
-    instant_ns read_until_ns;        /* held: its client must have read the grant; INSTANT_NEVER: it has */
-    instant_ns *ledger_deadline_ns;  /* the deadline's copy in the ledger, or NULL */
     int64_t token;                   /* fencing token of a held or resumed lease; 0: none */
     struct request_secrets *secrets; /* held, while tenure.secret; or restored; else NULL */
     union {
@@ -89,6 +89,16 @@ struct request {
         struct list held_link;        /* held back: in the session's list */
     };
 };
+
+/* Its session's page, or NULL. */
+static inline struct deadline_page *request_page(const struct request *request) {
+    return request->session ? admission_requester_of(request->session)->page : NULL;
+}
+
+/* Held after its session's end. */
+static inline bool request_is_lingering(const struct request *request) {
+    return request->state == REQUEST_HELD && !request->session && request->linger_until_ns != INSTANT_NEVER;
+}
 
 /* True for a client's RESUME. (A restored request resumes its own grant.) */
 static inline bool request_is_resume(const struct request *request) {

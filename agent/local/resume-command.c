@@ -69,7 +69,6 @@ void resume_command(const struct call *call) {
         .token = token.token,
         .pid = session->pid,
         .uid = session->uid,
-        .page = session->page,
     };
     lease_command_ask(call, &ask);
 }

@@ -57,7 +57,7 @@ static void begin_process(void *memory) {
     n_asked = n_releases = 0;
     local_harness_begin(&setup);
     ledger_init(&ledger, &size, 0, &identity, memory);
-    harness.front.ledger = &ledger;
+    harness.front.registry.ledger = &ledger;
     for (unsigned i = 0; i < CLIENTS; i++) {
         harness.sessions[i].id = UINT64_C(1) << SESSION_SLOT_BITS | i;
         harness.sessions[i].protocol = 3;

@@ -224,7 +224,8 @@ void client_granted(struct sim_agent *agent, const struct request *request,
     client->holding = true;
     client->deadline_ns = request->deadline_ns;
     memcpy(client->secret, secret, SECRET_BYTES);
-    const struct lease *lease = agent_lease(agent, client->name, request->handle);
+    const struct lease *lease =
+        agent_lease(agent, client->name, keeper_handle_of(&agent->registry.handles, request->handle_slot));
     memcpy(client->value, lease ? lease->secret : secret, SECRET_BYTES);
     if (handed_over)
         sim_counts.handoffs++;

@@ -245,7 +245,7 @@ MUTATIONS = [
     ("a hand-off gives the former holder's secret to the next", "agent/local/registry.c",
      "    registry->sink.secret(registry->sink.userdata, next->secrets->reported);\n", ""),
     ("a keeper's reports do not reach the holder after a hand-off", "agent/local/registry.c",
-     "    keeper_handle_move(&registry->handles, next->handle, next);\n", ""),
+     "    keeper_handle_move(&registry->handles, next->handle_slot, next);\n", ""),
     ("a refresh overwrites another holder's key (script)", "tests/sim/node.c", FOREIGN,
      FOREIGN.replace(") {", " && operation != OPERATION_REFRESH) {")),
     ("the release of a refreshed lease deletes another holder's key (script)",

@@ -91,14 +91,18 @@ static struct registry_ask usual(void) {
                                  .resumable = true};
 }
 
-static uint64_t ask_with(const struct registry_ask *ask) {
-    struct request *request =
-        registry_ask(&front.registry, (struct session *) (void *) &front.requests[0], ask, front.now_ns);
+static uint64_t ask_of(unsigned session, const struct registry_ask *ask) {
+    struct request *request = registry_ask(
+        &front.registry, (struct session *) (void *) &front.requests[session], ask, front.now_ns);
     assert(request);
     uint64_t id = registry_id(&front.registry, request);
     bool started = registry_start(&front.registry, request, ask, front.now_ns);
     assert(started);
     return id;
+}
+
+static uint64_t ask_with(const struct registry_ask *ask) {
+    return ask_of(0, ask);
 }
 
 static uint64_t ask(void) {
@@ -110,6 +114,10 @@ static struct request *request_of(uint64_t id) {
     struct request *request = registry_find(&front.registry, id);
     assert(request);
     return request;
+}
+
+static uint64_t handle_of(uint64_t id) {
+    return keeper_handle_of(&front.registry.handles, request_of(id)->handle_slot);
 }
 
 static void report(enum report_kind kind, uint64_t number) {
@@ -185,7 +193,7 @@ static void test_handed_over(void) {
     is_int(front.commands[0].spare_tokens, 0, "a request without a queue before it reserves no tokens");
     uint64_t holder = grant_from_line(line);
     unsigned commands = front.n_commands, changes = front.changes;
-    uint64_t number = request_of(holder)->handle;
+    uint64_t number = handle_of(holder);
     instant_ns deadline_ns = request_of(holder)->deadline_ns;
     is_int(last_command()->spare_tokens, HANDOFFS_MAX,
            "a request from the queue reserves tokens for hand-offs");
@@ -206,7 +214,8 @@ static void test_handed_over(void) {
     is_int(next->state, REQUEST_HELD, "the next request holds");
     is_int(next->deadline_ns, deadline_ns, "until the lease's deadline");
     is_int(next->token, 1001, "with the next token of the block");
-    is_int(next->handle, number, "and the keeper's handle is the same");
+    is_int(keeper_handle_of(&front.registry.handles, next->handle_slot), number,
+           "and the keeper's handle is the same");
     is_int(front.registry.held, 1, "one is held");
     is_int(front.registry.waiting, 1, "and one waits");
 
@@ -228,7 +237,7 @@ static void test_lost(void) {
     front_begin();
     for (unsigned i = 0; i < 3; i++)
         line[i] = ask();
-    uint64_t holder = grant_from_line(line), number = request_of(holder)->handle;
+    uint64_t holder = grant_from_line(line), number = handle_of(holder);
     release(holder);
     report(REPORT_LOST, number);
     ok(front.outcomes[2].kind == OUTCOME_LOST && front.outcomes[2].id == line[2],
@@ -447,7 +456,7 @@ static void test_told(void) {
     front_begin();
     for (unsigned i = 0; i < 3; i++)
         line[i] = ask();
-    uint64_t holder = grant_from_line(line), number = request_of(holder)->handle;
+    uint64_t holder = grant_from_line(line), number = handle_of(holder);
     instant_ns tell_ns = front.now_ns + HANDOFF_MS * NS_PER_MS;
     front.now_ns += 20 * NS_PER_MS;
     release(holder);
@@ -493,10 +502,11 @@ static void test_pages(void) {
     front_begin();
     deadline_page_init(&pages[0], (struct deadline_page_memory *) (void *) memory[0]);
     deadline_page_init(&pages[1], (struct deadline_page_memory *) (void *) memory[1]);
+    for (unsigned i = 0; i < 2; i++)
+        front.requests[i].page = &pages[i];
     for (unsigned i = 0; i < 3; i++) {
-        struct registry_ask terms = usual();
-        terms.page = &pages[i % 2];
-        line[i] = ask_with(&terms);
+        const struct registry_ask terms = usual();
+        line[i] = ask_of(i % 2, &terms);
     }
     uint64_t holder = grant_from_line(line);
     int64_t shown[2];

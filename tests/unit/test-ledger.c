@@ -377,7 +377,7 @@ static void begin_service(void) {
     memset(next_memory, 0, bytes);
     ledger_init(&next, &size, COUNT_AT, &identity, next_memory);
     local_harness_begin(&setup);
-    harness.front.ledger = &next;
+    harness.front.registry.ledger = &next;
     for (unsigned i = 0; i < SESSIONS; i++) {
         harness.sessions[i].id = session_id(i);
         ledger_open(&next, i, session_id(i));

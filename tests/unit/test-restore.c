@@ -70,7 +70,7 @@ static void begin_process(uint32_t requests_max, instant_ns now_ns) {
     harness.now_ns = now_ns;
     memory = fresh_memory();
     ledger_init(&ledger, &size, 0, &identity, memory);
-    harness.front.ledger = &ledger;
+    harness.front.registry.ledger = &ledger;
     for (unsigned i = 0; i < LISTENERS; i++) {
         harness.sessions[i].id = session_id(i);
         harness.sessions[i].protocol = 3;
@@ -165,14 +165,15 @@ static void report_with(uint64_t request, enum report_kind kind, enum failure fa
     static const char secret[SECRET_BYTES] = "abcdefghijklmnopqrst";
     bool granted = kind == REPORT_GRANTED;
     const struct request *found = registry_find(&harness.front.registry, request);
-    const struct report report = {.kind = kind,
-                                  .request = found ? found->handle : request,
-                                  .failure = failure,
-                                  .deadline_ns = harness.now_ns + LEFT_MS * NS_PER_MS,
-                                  .token = 7,
-                                  .token_last = 71,
-                                  .text = granted ? secret : "why",
-                                  .text_length = granted ? SECRET_BYTES : 3};
+    const struct report report = {
+        .kind = kind,
+        .request = found ? keeper_handle_of(&harness.front.registry.handles, found->handle_slot) : request,
+        .failure = failure,
+        .deadline_ns = harness.now_ns + LEFT_MS * NS_PER_MS,
+        .token = 7,
+        .token_last = 71,
+        .text = granted ? secret : "why",
+        .text_length = granted ? SECRET_BYTES : 3};
     registry_report(&harness.front.registry, &report, harness.now_ns);
 }
 
@@ -618,13 +619,10 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
 
 static void hand_overs_begin(void) {
     harness.front.registry.sink.secret = on_secret;
-    harness.front.registry.has_ledger = true;
 }
 
 /* Session 0 had the lease, 1 was granted it from the queue, 2 waits for it; their ids. */
-static void contended(const char *second, const char *third, uint64_t ret[2]) {
-    begin();
-    hand_overs_begin();
+static void contend(const char *second, const char *third, uint64_t ret[2]) {
     uint64_t first = hold(0, "ACQUIRE web");
     ret[0] = wait_for(1, second);
     ret[1] = wait_for(2, third);
@@ -634,6 +632,12 @@ static void contended(const char *second, const char *third, uint64_t ret[2]) {
     assert(last_command()->kind == COMMAND_CONTEND);
     report(ret[0], REPORT_GRANTED);
     flush(1);
+}
+
+static void contended(const char *second, const char *third, uint64_t ret[2]) {
+    begin();
+    hand_overs_begin();
+    contend(second, third, ret);
 }
 
 /* The random part of the lock value in the last RESUME command. */
@@ -747,9 +751,10 @@ static void test_other_data(void) {
     ask_id(1, "RELEASE", ids[0]);
     ok(!has(2, "granted") && count_commands(COMMAND_RELEASE, ids[0]) == 1,
        "with a ledger, no hand-off to a request with other data: its lease could not be found");
-    harness.front.registry.has_ledger = false;
-    contended("ACQUIRE web WAIT -1 ASYNC DATA one", "ACQUIRE web WAIT -1 ASYNC DATA two", ids);
-    harness.front.registry.has_ledger = false;
+    begin();
+    hand_overs_begin();
+    harness.front.registry.ledger = NULL;
+    contend("ACQUIRE web WAIT -1 ASYNC DATA one", "ACQUIRE web WAIT -1 ASYNC DATA two", ids);
     ask_id(1, "RELEASE", ids[0]);
     ok(has(2, "granted"), "without one it is");
 }

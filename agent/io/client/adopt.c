@@ -228,7 +228,7 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
         r = make_ledger(adopt, local, next_sequence(inherited), sessions_max);
     if (r < 0)
         return r;
-    local->ledger = &adopt->ledger;
+    local->registry.ledger = &adopt->ledger;
     table->store = adopt->store;
     table->scratch = (char *) adopt->ledger.header->scratch;
     table->paused = true;
@@ -236,7 +236,6 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
         restore(adopt, &former, table, local, inherited);
     finish_sessions(table, adopt->store, inherited);
     former_ledger_deinit(&former);
-    local->registry.has_ledger = true;
     return publish_ledger(adopt, inherited);
 }
 

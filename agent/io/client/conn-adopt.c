@@ -11,7 +11,7 @@
 #include "io/loop/clock.h"
 
 static void restore_state(struct conn *conn, const struct ledger_reader_session_view *view) {
-    struct ledger *ledger = conn->table->local->ledger;
+    struct ledger *ledger = conn->table->local->registry.ledger;
     struct session *session = &conn->session;
 
     session->protocol = view->state.protocol;
@@ -26,7 +26,7 @@ static void restore_state(struct conn *conn, const struct ledger_reader_session_
 
 /* The unanswered requests, as if they were received now. */
 static void restore_input(struct conn *conn, const struct ledger_reader_session_view *view) {
-    struct ledger *ledger = conn->table->local->ledger;
+    struct ledger *ledger = conn->table->local->registry.ledger;
     char *scratch = (char *) ledger->header->scratch;
     size_t length = 0;
 
@@ -58,7 +58,7 @@ struct session *conn_adopt(struct conn_table *table, int fd, int page_fd,
         (void) page_memory_free(page);
         return NULL;
     }
-    conn->session.page = page;
+    conn->session.requester.page = page;
     conn_store_adopt(conn);
     restore_state(conn, view);
     if (input_bytes > 0)
@@ -70,9 +70,9 @@ void conn_adopt_finish(struct session *session, int page_fd) {
     struct conn *conn = conn_of(session);
     const struct ledger_state state = conn_output_state(conn);
 
-    if (session->page)
-        deadline_page_clean(session->page, page_memory_used_bytes(page_fd));
-    ledger_sent(conn->table->local->ledger, conn->slot, &state);
-    if (!session->page && page_fd >= 0)
+    if (session->requester.page)
+        deadline_page_clean(session->requester.page, page_memory_used_bytes(page_fd));
+    ledger_sent(conn->table->local->registry.ledger, conn->slot, &state);
+    if (!session->requester.page && page_fd >= 0)
         conn_store_replace(conn);
 }

@@ -164,7 +164,7 @@ static bool take_received(struct conn *conn, size_t length, unsigned *budget, in
 /* How many bytes to receive at a time: no more than the ledger can keep until they are answered. 0: none
  * before the replies so far are sent. */
 static size_t receive_room(const struct conn *conn) {
-    const struct ledger *ledger = conn->table->local->ledger;
+    const struct ledger *ledger = conn->table->local->registry.ledger;
     size_t room = ledger ? ledger_log_room(ledger, conn->slot) : CONN_SCRATCH_BYTES;
 
     if (room >= LOG_ROOM_BYTES_MIN)
@@ -174,7 +174,7 @@ static size_t receive_room(const struct conn *conn) {
 
 /* Receives into the scratch, and records the bytes in the ledger. */
 static ssize_t receive(struct conn *conn, size_t room, instant_ns now_ns) {
-    struct ledger *ledger = conn->table->local->ledger;
+    struct ledger *ledger = conn->table->local->registry.ledger;
 
     if (!ledger)
         return recv(conn->fd, conn->table->scratch, room, MSG_DONTWAIT);

@@ -86,7 +86,7 @@ struct ledger_state conn_output_state(const struct conn *conn) {
     return (struct ledger_state){.answered = answered ? conn->parsed : conn->request_at,
                                  .protocol = (uint8_t) session->protocol,
                                  .pushes = session->pushes,
-                                 .page = session->page != NULL};
+                                 .page = session->requester.page != NULL};
 }
 
 /* --- sending --- */
@@ -112,7 +112,7 @@ void conn_output_unblock(struct conn *conn) {
 
 /* One system call. How many bytes were sent, or -1 and errno. */
 static ssize_t send_part(struct conn *conn, const struct ledger_state *state) {
-    struct ledger *ledger = conn->table->local->ledger;
+    struct ledger *ledger = conn->table->local->registry.ledger;
     const struct send_buffer_part part = send_buffer_part(&conn->output);
     struct logged_io io = {
         .socket = conn->fd, .bytes = part.bytes, .length = part.length, .passed_fd = part.fd};
@@ -146,8 +146,8 @@ static bool drop_descriptor(struct conn *conn, int error) {
 static void fail(struct conn *conn, int error) {
     conn->send_error = error;
     send_buffer_clear(&conn->output);
-    if (conn->table->local->ledger)
-        ledger_tear(conn->table->local->ledger, conn->slot);
+    if (conn->table->local->registry.ledger)
+        ledger_tear(conn->table->local->registry.ledger, conn->slot);
     if (!is_disconnect(error))
         return; /* conn_output_failure() has the reason for the end */
     conn->hung_up = true;
@@ -155,7 +155,7 @@ static void fail(struct conn *conn, int error) {
 }
 
 void conn_output_flush(struct conn *conn) {
-    struct ledger *ledger = conn->table->local->ledger;
+    struct ledger *ledger = conn->table->local->registry.ledger;
     const struct ledger_state state = conn_output_state(conn);
 
     while (conn_output_unsent_bytes(conn) > 0) {

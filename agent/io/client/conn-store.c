@@ -33,7 +33,7 @@ static void move_to_front(struct conn *conn) {
 
 static bool has_state(const struct conn *conn) {
     return !list_is_empty(&conn->session.requester.requests) || conn->session.n_observations > 0 ||
-           conn->session.page;
+           conn->session.requester.page;
 }
 
 void conn_store_urge(struct conn *conn) {

@@ -134,8 +134,8 @@ static void conn_close(struct conn *conn, instant_ns now_ns) {
     struct front_state *local = conn->table->local;
 
     disconnect_end(&conn->session, now_ns);
-    if (local->ledger)
-        ledger_close(local->ledger, conn->slot);
+    if (local->registry.ledger)
+        ledger_close(local->registry.ledger, conn->slot);
     end_socket(conn, now_ns);
     list_unlink(&conn->link);
     list_append(&conn->table->closed, &conn->link);
@@ -153,8 +153,9 @@ static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
         conn_close(conn, now_ns);
         return;
     }
-    if (table->local->ledger)
-        ledger_tear(table->local->ledger, conn->slot); /* after a restart the leases are left alone too */
+    if (table->local->registry.ledger)
+        ledger_tear(table->local->registry.ledger,
+                    conn->slot); /* after a restart the leases are left alone too */
     end_socket(conn, now_ns);
     list_unlink(&conn->link);
     list_append(&table->expelled, &conn->link);
@@ -173,7 +174,7 @@ static void conn_free(struct conn *conn) {
         (void) close(conn->pid_fd);
     }
     list_unlink(&conn->link);
-    conn->session.page = page_memory_free(conn->session.page);
+    conn->session.requester.page = page_memory_free(conn->session.requester.page);
     slot->conn = NULL;
     pool_give(&conn->table->slots, conn->slot);
     free(conn);
@@ -371,8 +372,8 @@ int conn_make(struct conn_table *table, int fd, uint32_t index, uint32_t generat
         return r;
     }
     list_append(&table->open, &conn->link);
-    if (local->ledger)
-        ledger_open(local->ledger, index, conn->id);
+    if (local->registry.ledger)
+        ledger_open(local->registry.ledger, index, conn->id);
     conn_store_add(conn, clock_now_ns());
     *ret = conn;
     return 0;
@@ -396,10 +397,10 @@ int conn_make_page(struct session *session) {
     _cleanup_close_ int own_fd = -1;
     int client_fd = -1;
 
-    assert(!session->page);
+    assert(!session->requester.page);
     if (conn->fd < 0 || conn->send_error != 0)
         return -ENOTCONN;
-    int r = page_memory_new(&session->page, &own_fd, &client_fd);
+    int r = page_memory_new(&session->requester.page, &own_fd, &client_fd);
     if (r < 0)
         return r;
     send_buffer_attach(&conn->output, client_fd);

@@ -251,7 +251,7 @@ static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *
 
     (void) source;
     notify_stopping(&front->notify);
-    if (front->layer.state.ledger) {
+    if (front->layer.state.registry.ledger) {
         log_notice("stopping on signal %u: the next process continues %u connections with %u held leases",
                    info->ssi_signo, front->table.n_open, front->layer.state.registry.held);
         return loop_exit(front->event, 0);

@@ -33,7 +33,7 @@ static struct ledger_entry entry_of(const struct session *session, const struct 
 
 void ledger_writer_waiting(const struct session *session, struct request *request,
                            const struct registry_ask *ask) {
-    struct ledger *ledger = session->front->ledger;
+    struct ledger *ledger = session->front->registry.ledger;
 
     if (!ledger)
         return;
@@ -48,7 +48,7 @@ void ledger_writer_waiting(const struct session *session, struct request *reques
 
 void ledger_writer_restored(const struct session *session, struct request *request,
                             const struct registry_ask *ask) {
-    struct ledger *ledger = session->front->ledger;
+    struct ledger *ledger = session->front->registry.ledger;
 
     ledger_writer_waiting(session, request, ask);
     if (request->entry == 0 || !restore_state_is_held((enum restore_state) request->restore))
@@ -56,7 +56,6 @@ void ledger_writer_restored(const struct session *session, struct request *reque
     struct ledger_entry *entry = ledger_at(ledger, request->entry);
     ledger_granted(ledger, slot_of(session), request->entry);
     entry->handed = request->restore == RESTORE_VANISHED;
-    request->ledger_deadline_ns = &entry->deadline_ns;
 }
 
 static void add_granted(struct ledger *ledger, const struct session *session, struct request *request,
@@ -86,7 +85,7 @@ static void change_to_granted(struct ledger *ledger, const struct session *sessi
 }
 
 void ledger_writer_granted(const struct session *session, struct request *request, const char *secret) {
-    struct ledger *ledger = session->front->ledger;
+    struct ledger *ledger = session->front->registry.ledger;
     const void *acquired = request->secrets ? (const void *) request->secrets->acquired : secret;
 
     if (!ledger)
@@ -95,12 +94,10 @@ void ledger_writer_granted(const struct session *session, struct request *reques
         add_granted(ledger, session, request, secret, acquired);
     else
         change_to_granted(ledger, session, request, secret, acquired);
-    if (request->entry != 0)
-        request->ledger_deadline_ns = &ledger_at(ledger, request->entry)->deadline_ns;
 }
 
 void ledger_writer_risk(const struct session *session, const struct request *request) {
-    struct ledger *ledger = session->front->ledger;
+    struct ledger *ledger = session->front->registry.ledger;
 
     if (ledger && request->entry != 0)
         ledger_at(ledger, request->entry)->risk = request->risk;
@@ -112,27 +109,26 @@ static void note_lost_until(struct ledger *ledger, instant_ns until_ns) {
 }
 
 void ledger_writer_ended(const struct session *session, struct request *request) {
-    struct ledger *ledger = session->front->ledger;
+    struct ledger *ledger = session->front->registry.ledger;
 
     if (!ledger)
         return;
-    if (request->entry != 0 && request->state == REQUEST_HELD && request->handle == 0)
+    if (request->entry != 0 && request->state == REQUEST_HELD && request->handle_slot == 0)
         ledger_at(ledger, request->entry)->handed = true; /* another session has the keys */
     note_lost_until(ledger, request->cooldown_until_ns);
     ledger_end(ledger, slot_of(session), request->entry);
     request->entry = 0;
-    request->ledger_deadline_ns = NULL;
 }
 
 void ledger_writer_lost(const struct session *session, struct request *request) {
-    if (!session->front->ledger)
+    if (!session->front->registry.ledger)
         return;
-    note_lost_until(session->front->ledger, request->deadline_ns);
+    note_lost_until(session->front->registry.ledger, request->deadline_ns);
     ledger_writer_ended(session, request);
 }
 
 void ledger_writer_lingers(const struct session *session, const struct request *request, instant_ns now_ns) {
-    struct ledger *ledger = session->front->ledger;
+    struct ledger *ledger = session->front->registry.ledger;
 
     if (!ledger)
         return;
@@ -143,20 +139,21 @@ void ledger_writer_lingers(const struct session *session, const struct request *
 
 void ledger_writer_resuming(const struct session *session, const struct registry_ask *ask,
                             instant_ns now_ns) {
-    if (!session->front->ledger)
+    if (!session->front->registry.ledger)
         return;
-    note_lost_until(session->front->ledger, instant_add(now_ns, (int64_t) ask->terms.ttl_ms * NS_PER_MS));
-    note_lost_until(session->front->ledger, ask->cooldown_until_ns);
+    note_lost_until(session->front->registry.ledger,
+                    instant_add(now_ns, (int64_t) ask->terms.ttl_ms * NS_PER_MS));
+    note_lost_until(session->front->registry.ledger, ask->cooldown_until_ns);
 }
 
 uint32_t ledger_writer_observed(const struct session *session, const char *name, size_t length) {
     static const struct ledger_entry entry = {.kind = LEDGER_OBSERVED};
-    struct ledger *ledger = session->front->ledger;
+    struct ledger *ledger = session->front->registry.ledger;
 
     return ledger ? ledger_add(ledger, slot_of(session), &entry, name, length, NULL, 0) : 0;
 }
 
 void ledger_writer_not_observed(const struct session *session, uint32_t entry) {
-    if (session->front->ledger)
-        ledger_end(session->front->ledger, slot_of(session), entry);
+    if (session->front->registry.ledger)
+        ledger_end(session->front->registry.ledger, slot_of(session), entry);
 }

@@ -91,7 +91,6 @@ static bool decide(const struct front_state *front, const struct recovery_past *
     else
         ret->entry.state = left ? RESTORE_LEFT : RESTORE_REPORTED;
     ret->ask.resume = resumes ? entry->secret : NULL;
-    ret->ask.page = ret->session ? ret->session->page : NULL;
     return true;
 }
 
@@ -190,8 +189,8 @@ struct recovery_result recovery_run(struct front_state *front, const struct reco
 
     sort(front, past, now_ns, &result);
     registry->generation = generation_latest(registry->generation, past->reader.header->generation);
-    if (front->ledger)
-        ledger_succeed(front->ledger, past->reader.header);
+    if (front->registry.ledger)
+        ledger_succeed(front->registry.ledger, past->reader.header);
     for (uint32_t slot = 0; slot < registry->requests_max; slot++) {
         if (past->order[slot] == 0 || !ledger_reader_entry(&past->reader, past->order[slot] - 1, &view))
             continue;

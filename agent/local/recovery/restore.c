@@ -41,23 +41,23 @@ struct request *restore_request(struct registry *registry, struct session *sessi
     if (restore_state_is_held(entry->state)) {
         request->deadline_ns = entry->deadline_ns;
         request->risk = entry->risk;
-        request->page_slot = (int16_t) deadline_page_claim(request->page, entry->page_slot);
+        request->page_slot = (int16_t) deadline_page_claim(request_page(request), entry->page_slot);
     }
     if (ask->resume) {
         request->tenure.handoffs = entry->handoffs;
         restore_secrets(registry, request, ask->resume, entry->acquired);
     }
     if (session)
-        list_append(&((struct admission_requester *) (void *) session)->requests, &request->session_link);
+        list_append(&admission_requester_of(session)->requests, &request->session_link);
     return request;
 }
 
 /* --- starting --- */
 
 static void start_held(struct registry *registry, struct request *request, instant_ns now_ns) {
-    request_await_reading(registry, request, now_ns);
     list_prepend(&request->name->queue, &request->queue_link);
     request_enter(registry, request, REQUEST_HELD);
+    request_await_reading(registry, request, now_ns);
     request_set_due(registry, request, instant_min(request->deadline_ns, request->read_until_ns));
     if (restore_is_searching(request))
         request_search(registry, request, request->secrets->reported);
@@ -122,7 +122,7 @@ void restore_found(struct registry *registry, struct request *request, instant_n
         return;
     }
     request_set_deadline(registry, request, instant_max(request->deadline_ns, deadline_ns));
-    if (request->linger_until_ns != INSTANT_NEVER)
+    if (request_is_lingering(request))
         request_beat_lingering(registry, request, now_ns);
     if (other_value)
         request_refresh_keys(registry, request); /* to the client's value */
