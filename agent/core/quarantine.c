@@ -165,8 +165,8 @@ bool quarantine_explain(const struct shard *shard, unsigned index, instant_ns no
     if (node->foreign) {
         (void) snprintf(
             text, QUARANTINE_TEXT_BYTES,
-            "voted for another fleet, and has lost its data since: when the agents of that fleet "
-            "have ended, run 'redlock nodes --bless %s'",
+            "voted for another fleet, and has restarted or lost its data since: when the agents of that "
+            "fleet have ended, run 'redlock nodes --bless %s'",
             shard->config.node_names[index]);
         return true;
     }
