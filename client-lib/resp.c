@@ -19,8 +19,8 @@ struct parse {
 /* A line of at most `longest` bytes, without its end. */
 static int take_line(struct parse *parse, size_t longest, const char **ret_text, size_t *ret_length) {
     const char *text = parse->buffer + parse->at;
-    size_t left = parse->length - parse->at, look = left < longest + 2 ? left : longest + 2;
-    const char *end = look > 0 ? memchr(text, '\n', look) : NULL;
+    size_t left = parse->length - parse->at, within = left < longest + 2 ? left : longest + 2;
+    const char *end = within > 0 ? memchr(text, '\n', within) : NULL;
 
     if (!end)
         return left >= longest + 2 ? RESP_TOO_LARGE : RESP_INCOMPLETE;

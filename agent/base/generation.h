@@ -1,4 +1,4 @@
-/* Generations: the part of an id that tells one use of a slot from the next. A process starts with the time
+/* Generations: the part of an id that distinguishes the uses of a slot. A process starts with the time
  * since the boot in units of 2^24 ns (17 ms), so two processes of one boot use different generations. The
  * numbers wrap after two years. 0: none. */
 #pragma once

@@ -1,4 +1,4 @@
-/* What agents and clients compare to know what the other one understands. Whoever changes the protocol or
+/* The numbers by which agents and clients learn what the other one understands. A change of the protocol or
  * the keys on the nodes counts the number up, gives the project another version (meson.build), and describes
  * the change in units/doc/CHANGELOG.md; tests/check/versions.py compares these places. */
 #pragma once

@@ -59,7 +59,7 @@ struct admission {
 void admission_init(struct admission *admission);
 void admission_requester_init(struct admission_requester *requester);
 
-/* The request is about to contend. True: admitted. False: held back until admission_next() returns it or
+/* Call before the request contends. True: admitted. False: held back until admission_next() returns it or
  * admission_leave() is called. */
 bool admission_ask(struct registry *registry, struct request *request);
 

@@ -57,6 +57,6 @@ void disconnect_announce(struct session *session) {
     if (!session_takes_pushes(session))
         return;
     struct resp_writer writer = reply_begin_push(session, "draining", 2);
-    reply_put_text(&writer, "the agent is about to stop; leases are no longer extended");
+    reply_put_text(&writer, "the agent is stopping; leases are no longer extended");
     reply_send(session, &writer);
 }

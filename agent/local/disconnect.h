@@ -14,5 +14,5 @@ void disconnect_end(struct session *session, instant_ns now_ns);
  * release when the process dies. */
 bool disconnect_expel(struct session *session, const char *reason, instant_ns now_ns);
 
-/* Pushes `draining`: the agent is about to stop. */
+/* Pushes `draining`: the agent is stopping. */
 void disconnect_announce(struct session *session);

@@ -23,7 +23,7 @@ void leader_report(struct session *session, const struct report *report);
 void leader_ask(struct front_state *front, enum report_origin origin, uint64_t request, const char *name,
                 size_t length);
 
-/* What stands under the key. */
+/* The content of the key. */
 struct leader_key {
     const char *value; /* a lock value, any other string, or: */
     size_t length;

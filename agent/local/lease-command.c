@@ -86,7 +86,7 @@ void lease_command_ask(const struct call *call, const struct registry_ask *ask) 
     struct registry *registry = &session->front->registry;
 
     if (session->front->draining) {
-        reply_error(session, "DRAINING", "the agent is about to stop and grants no new leases");
+        reply_error(session, "DRAINING", "the agent is stopping and grants no new leases");
         return;
     }
     instant_ns asked_ns =

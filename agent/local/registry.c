@@ -251,7 +251,7 @@ static void granted(struct registry *registry, struct request *request, const st
         request->hold_until_ns = instant_add(now_ns, request->terms.max_hold_ms * NS_PER_MS);
     if (!request->resume)
         forget_result(registry, request->name, now_ns);
-    list_unlink(&request->queue_link); /* a request that resumes in vain may stand before it */
+    list_unlink(&request->queue_link); /* a request that resumes in vain may be before it */
     list_prepend(&request->name->queue, &request->queue_link);
     request_deliver(registry, request, &outcome, now_ns);
     if (!request->tenure.secret)
@@ -262,7 +262,7 @@ static void granted(struct registry *registry, struct request *request, const st
 
 static void extended(struct registry *registry, struct request *request, instant_ns deadline_ns,
                      instant_ns now_ns) {
-    /* Late by the registry's own copy: registry_tick() is about to report the loss. */
+    /* Late by the registry's own copy: registry_tick() reports the loss next. */
     if (request->state != REQUEST_HELD || now_ns >= request->deadline_ns)
         return;
     request_extend(registry, request, deadline_ns);

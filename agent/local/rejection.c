@@ -54,7 +54,8 @@ const char *rejection_text(const struct request *request, const struct request *
 
     if (request_is_resume(request)) {
         (void) snprintf(text, REJECTION_TEXT_BYTES,
-                        "tried for %lld ms; no majority of the nodes tells whether it stands", waited_ms);
+                        "tried for %lld ms; no majority of the nodes shows whether the lease is valid",
+                        waited_ms);
         return "NOQUORUM";
     }
     if (holder)

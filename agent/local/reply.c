@@ -9,26 +9,40 @@ enum { ERROR_BYTES_MAX = 1600 };
 
 /* --- words --- */
 
-static const struct {
+struct reason_words {
     const char *word, *text;
-} reasons[] = {
-    [REASON_NO_QUORUM] = {"no-quorum", "no majority of the nodes extended it in time"},
-    [REASON_TAKEN] = {"taken", "a majority of the nodes has another's value under its key"},
-    [REASON_PAUSED] = {"paused", "the agent was stopped or starved past the deadline"},
-    [REASON_HEARTBEAT] = {"heartbeat", "no BEAT came in time"},
-    [REASON_MAX_HOLD] = {"max-hold", "it was held for as long as allowed"},
-    [REASON_CLOSED] = {"closed", "the agent closed the session"},
-    [REASON_UNREAD] = {"unread", "the client did not read the grant in time"},
 };
 
-static_assert(sizeof(reasons) / sizeof(reasons[0]) == REASON_COUNT, "each reason has its word and sentence");
+/* A switch: the compiler rejects a reason without its words. */
+static struct reason_words words_of(enum reason reason) {
+    switch (reason) {
+    case REASON_NO_QUORUM:
+        return (struct reason_words){"no-quorum", "no majority of the nodes extended it in time"};
+    case REASON_TAKEN:
+        return (struct reason_words){"taken", "a majority of the nodes has another's value under its key"};
+    case REASON_PAUSED:
+        return (struct reason_words){"paused", "the agent was stopped or starved past the deadline"};
+    case REASON_HEARTBEAT:
+        return (struct reason_words){"heartbeat", "no BEAT came in time"};
+    case REASON_MAX_HOLD:
+        return (struct reason_words){"max-hold", "it was held for as long as allowed"};
+    case REASON_CLOSED:
+        return (struct reason_words){"closed", "the agent closed the session"};
+    case REASON_UNREAD:
+        return (struct reason_words){"unread", "the client did not read the grant in time"};
+    case REASON_COUNT:
+        break;
+    }
+    assert(false);
+    return (struct reason_words){"", ""};
+}
 
 const char *reply_reason_word(enum reason reason) {
-    return reasons[reason].word;
+    return words_of(reason).word;
 }
 
 const char *reply_reason_text(enum reason reason) {
-    return reasons[reason].text;
+    return words_of(reason).text;
 }
 
 /* --- composing --- */

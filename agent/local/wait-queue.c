@@ -34,7 +34,7 @@ void wait_queue_contend(struct registry *registry, struct request *request) {
         request_enter(registry, request, REQUEST_QUEUED);
 }
 
-/* A request that resumes may stand before it: then it contends when that one leaves. */
+/* Behind a request that resumes, it contends when that request leaves. */
 void wait_queue_admit(struct registry *registry) {
     struct request *request;
 
@@ -80,7 +80,7 @@ void wait_queue_leave(struct registry *registry, struct request *request) {
 }
 
 /* The holder, or NULL. An unwanted lease is released as soon as it is found, so it counts as none. A request
- * that resumes may stand before the holder, in vain. */
+ * that resumes in vain may be before the holder. */
 static const struct request *holder_of(const struct name_table_entry *name) {
     for (const struct list *at = name->queue.next; at != &name->queue; at = at->next) {
         const struct request *request = list_entry(at, const struct request, queue_link);

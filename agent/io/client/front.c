@@ -242,7 +242,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
 static void push_draining(struct session *session, void *userdata) {
     (void) userdata;
     if (session->state == SESSION_ACQUIRING)
-        reply_error(session, "DRAINING", "the agent is about to stop");
+        reply_error(session, "DRAINING", "the agent is stopping");
     disconnect_announce(session);
 }
 

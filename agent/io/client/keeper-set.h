@@ -34,7 +34,7 @@ void keeper_set_broadcast(struct keeper_set *set, const struct keeper_command *c
  */
 bool keeper_set_flush(struct keeper_set *set);
 
-/* Whether a message waits, and whether the poller is about to sleep: as of mailbox_waits(). */
+/* Whether a message waits: as mailbox_waits(). */
 bool keeper_set_waits(struct keeper_set *set, bool sleeping);
 
 /* The next message of this keeper, or NULL: as of mailbox_next(). */

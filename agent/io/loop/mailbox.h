@@ -1,7 +1,7 @@
 /* A queue from one thread to another: one producer, one consumer, no lock. Records of up to
  * MAILBOX_RECORD_BYTES_MAX travel in order through a ring of bytes. A byte on a socket pair wakes the
  * consumer, and is sent only when the consumer sleeps. (With an eventfd the kernel may run the consumer on
- * another core; a socket's reader runs on the core of the writer, which is about to sleep.)
+ * another core; a socket's reader runs on the core of the writer, which sleeps next.)
  *
  * Posting never waits and never fails: records that the ring has no room for stay with the producer until
  * its next mailbox_flush(). This is the only place where threads share memory. */

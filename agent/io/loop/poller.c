@@ -23,7 +23,7 @@ enum {
 struct poller {
     int epoll_fd;
     sd_event *event;
-    bool looks; /* before it sleeps */
+    bool spins; /* before it sleeps */
     struct spin_budget spin_budget;
     bool unsettled; /* settle() has more to do */
     struct poller_hooks hooks;
@@ -147,12 +147,12 @@ static int wait_for_work(struct poller *poller, struct epoll_event *events) {
 
     if (poller->unsettled)
         return epoll_wait(poller->epoll_fd, events, BATCH, 0);
-    if (poller->looks && spin_budget_may(&poller->spin_budget, begun_ns))
+    if (poller->spins && spin_budget_may(&poller->spin_budget, begun_ns))
         n = look_for_work(poller, events, begun_ns);
     if (n == 0 && !poller->hooks.mail_waits(poller->userdata, true))
         n = epoll_wait(poller->epoll_fd, events, BATCH, -1);
     /* Spinning pays where the sleep would be short. */
-    poller->looks = clock_now_ns() - begun_ns <= SPIN_NS;
+    poller->spins = clock_now_ns() - begun_ns <= SPIN_NS;
     return n;
 }
 

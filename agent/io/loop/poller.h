@@ -3,7 +3,7 @@
  *
  * So a turn costs one epoll_wait(2) and takes ready descriptors in a batch. sd-event alone serves one source
  * a turn; as the outer loop it would cost a second wait, and hide from the kernel which thread wakes which:
- * a woken thread runs best on the core of the waking one, which is about to sleep. */
+ * a woken thread runs best on the core of the waking thread, which sleeps next. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ struct poller_target {
 struct poller_hooks {
     /* Takes the messages in the mailboxes: in every turn, before the descriptors. */
     void (*mail)(void *userdata);
-    /* Whether there is a message. With `sleeping`, the poller is about to sleep, and the next post must wake
+    /* Whether there is a message. With `sleeping`, the poller sleeps next, and the next post must wake
      * it. */
     bool (*mail_waits)(void *userdata, bool sleeping);
     /* Ends every turn, so that handlers need not. A negative return ends poller_run(). */

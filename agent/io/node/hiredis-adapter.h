@@ -26,7 +26,7 @@ struct hiredis_adapter {
 
 void hiredis_adapter_init(struct hiredis_adapter *adapter, struct poller *poller);
 
-/* Watches a context that is about to connect, until hiredis frees the context. 0 or a negative errno. */
+/* Watches a context that connects next, until hiredis frees the context. 0 or a negative errno. */
 int hiredis_adapter_attach(struct hiredis_adapter *adapter, redisAsyncContext *context);
 
 /* The context is connected: from now on writing is deferred. */

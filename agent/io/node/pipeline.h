@@ -36,7 +36,7 @@ void pipeline_init(struct pipeline *pipeline, struct poller *poller);
 /* The connection must have ended. */
 void pipeline_deinit(struct pipeline *pipeline);
 
-/* For a context that is about to connect. 0 or a negative errno. */
+/* For a context that connects next. 0 or a negative errno. */
 int pipeline_attach(struct pipeline *pipeline, redisAsyncContext *context, bool tls);
 
 /* In the connect callback: from now on commands can be sent. */

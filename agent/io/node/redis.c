@@ -275,7 +275,7 @@ static void connect_now(struct redis *redis) {
     if (r > 0)
         take_context(redis, redisAsyncConnect(redis->node->host, redis->node->port));
     else if (r < 0)
-        retry_later(redis, "can't look up its address now");
+        retry_later(redis, "can't resolve its address now");
 }
 
 static void inspect_again(struct redis *redis, int64_t next_ms) {

@@ -15,7 +15,7 @@ struct server_info {
     uint64_t evicted_keys;
     bool aof_enabled;
     bool aof_failing;
-    bool aof_rewritten; /* since the process began, or about to be */
+    bool aof_rewritten; /* since the process began, or scheduled */
     bool loading;
     bool full, saving_fails;    /* rejects new keys; may reject them */
     bool replicated;            /* another server has or had its data */

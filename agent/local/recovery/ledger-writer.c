@@ -103,7 +103,7 @@ void ledger_writer_risk(const struct session *session, const struct request *req
         ledger_at(ledger, request->entry)->risk = request->risk;
 }
 
-/* A key without a session's entry may stand until then. */
+/* Keys without an entry may exist until then. */
 static void note_lost_until(struct ledger *ledger, instant_ns until_ns) {
     ledger->header->lost_until_ns = instant_max(ledger->header->lost_until_ns, until_ns);
 }

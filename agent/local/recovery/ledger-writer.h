@@ -11,7 +11,7 @@ struct session;
 void ledger_writer_waiting(const struct session *session, struct request *request,
                            const struct registry_ask *ask);
 
-/* The request is granted. `secret` is the random part that its client is told. */
+/* The request is granted. `secret` is the random part in its grant. */
 void ledger_writer_granted(const struct session *session, struct request *request, const char *secret);
 
 /* The lease is at risk, or no longer. */

@@ -1,11 +1,11 @@
-/* The ledger: what each client has been told, in memory that outlives the process. After a crash, an upgrade
- * or a restart the next process goes on from here. Written by the front thread; the memory is the caller's
+/* The ledger: what each client has received, in memory that outlives the process. After a crash, an upgrade
+ * or a restart the next process continues from it. Written by the front thread; the memory is the caller's
  * (a memfd that the service manager keeps, with the clients' sockets).
  *
  * The ledger has the clients' knowledge, not the agent's. A change of a session's leases is noted with the
  * number of the flush that reports it, and counts once that flush is sent: so at whatever instruction the
- * process is killed, the ledger agrees with what the client got. The kernel itself notes that a flush is
- * sent, in the same system call: sendmmsg(2) writes the number of bytes into the ledger
+ * process is killed, the ledger agrees with what the client received. The kernel itself notes that a flush
+ * is sent, in the same system call: sendmmsg(2) writes the number of bytes into the ledger
  * (`ledger_transfer.message`), and recvmmsg(2) does the same for bytes received. Requests without an answer
  * are kept too, and the next process reads them again (ledger-reader.h). */
 #pragma once
@@ -140,7 +140,7 @@ void ledger_close(struct ledger *ledger, uint32_t slot);
 
 void ledger_set_name(struct ledger *ledger, uint32_t slot, const char *name);
 
-/* The caller is about to receive bytes into header->scratch, from this position of the session's stream. */
+/* Call before bytes are received into header->scratch, from this position of the session's stream. */
 struct ledger_transfer *ledger_receive(struct ledger *ledger, uint32_t slot, uint64_t position);
 
 /* The bytes are received: keeps `length` bytes of the scratch, or none. */
@@ -157,7 +157,7 @@ struct ledger_state {
     bool pushes, page;
 };
 
-/* The caller is about to send all unsent output, with one system call. */
+/* Call before all unsent output is sent, with one system call. */
 struct ledger_transfer *ledger_send(struct ledger *ledger, uint32_t slot, const struct ledger_state *state,
                                     size_t bytes);
 
