@@ -225,6 +225,8 @@ static void reply_leader(struct client_reply *reply, const struct resp_token *to
     value_copy(value_get(tokens, n_tokens, "type"), leader->type, sizeof(leader->type), NULL);
     leader->validity_ms = validity->integer;
     leader->fence = value_integer(value_get(tokens, n_tokens, "fence"));
+    leader->since_ms = (int64_t) value_integer(value_get(tokens, n_tokens, "since"));
+    leader->cooling_ms = (int64_t) value_integer(value_get(tokens, n_tokens, "cooling"));
     reply->integer = 1;
 }
 

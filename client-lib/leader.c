@@ -1,4 +1,5 @@
 /* The calls of redlock.h that report who holds a name; see redlock_observe(3). */
+#include <stddef.h>
 #include <string.h>
 
 #include "connection-internal.h"
@@ -14,7 +15,7 @@ static int ask_leader(struct redlock *connection, const char *name, struct redlo
     struct redlock_leader leader = REDLOCK_LEADER_INIT;
     struct client_reply reply = {.leader = &leader};
 
-    if (!sized_has_room(ret, sizeof(leader)))
+    if (!sized_has_room(ret, offsetof(struct redlock_leader, since_ms)))
         return connection_misused(connection, "ret->size is wrong");
     int error = connection_ask(connection, items, 2, &reply);
     if (error != REDLOCK_OK)

@@ -172,14 +172,13 @@ struct redlock_leader {
     int64_t validity_ms; /* until the key expires; -1: never, so it is not a lease */
     uint64_t fence;      /* the holder's token; 0: none, or no majority agrees on it */
     char type[32];       /* the key's type in Redis if it is not a string, and so not a lock; else "" */
+    int64_t since_ms;    /* how long the holder has had the lease; 0: unknown, as for another host's */
+    int64_t cooling_ms;  /* the lease has ended, and its cooldown keeps the name taken for this long; 0: it
+                          * has  not ended, or is another host's */
 };
 
-#define REDLOCK_LEADER_INIT                                 \
-    {                                                       \
-        sizeof(struct redlock_leader), {0}, {0}, 0, 0, 0, { \
-            0                                               \
-        }                                                   \
-    }
+#define REDLOCK_LEADER_INIT \
+    { sizeof(struct redlock_leader), {0}, {0}, 0, 0, 0, {0}, 0, 0 }
 
 /* Asks the nodes who holds `name`, on any host. `ret` is initialized with REDLOCK_LEADER_INIT. 1: *ret is
  * filled; 0: the name is free; REDLOCK_NO_QUORUM, REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT or a connection

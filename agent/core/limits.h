@@ -30,6 +30,7 @@ enum {
     ASKING_SHARE = 16,
     ADMISSION_USERS = 256,           /* users with counters of their own */
     LEASES_PAGE = 256,               /* entries of one LEASES reply */
+    COOLING_NAMES_MAX = 1024,        /* cooling names that are listed */
     OBSERVED_NAMES_MAX = 4096,       /* names observed at a time */
     OBSERVATIONS_MAX = 1 << 16,      /* observers of all names together */
     SESSION_OBSERVATIONS_MAX = 1024, /* names that one session observes */

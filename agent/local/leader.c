@@ -28,6 +28,8 @@ void leader_command(const struct call *call) {
     if (!call_has_name(call))
         return;
     session->state = SESSION_QUERYING;
+    session->queried_hash =
+        registry_hash(&session->front->registry, call->arguments[0].text, call->arguments[0].length);
     leader_ask(session->front, REPORT_ORIGIN_LEADER, session->id, call->arguments[0].text,
                call->arguments[0].length);
 }
@@ -57,7 +59,45 @@ void leader_put(struct resp_writer *writer, const struct leader_key *key) {
     }
 }
 
-void leader_report(struct session *session, const struct report *report) {
+/* What this agent alone knows of a value of its own: more pairs for the reply to LEADER. */
+struct own_lease {
+    int64_t since_ms;   /* since the grant, rounded up; 0: unknown */
+    int64_t cooling_ms; /* the lease has ended, and the name stays taken for this long; 0: it has not */
+};
+
+static size_t own_pairs(const struct own_lease *own) {
+    return (own->since_ms > 0) + (size_t) (own->cooling_ms > 0);
+}
+
+static void put_own(struct resp_writer *writer, const struct own_lease *own) {
+    if (own->since_ms > 0)
+        reply_put_integer_pair(writer, "since", own->since_ms);
+    if (own->cooling_ms > 0)
+        reply_put_integer_pair(writer, "cooling", own->cooling_ms);
+}
+
+static int64_t ceil_ms(int64_t ns) {
+    return (ns + NS_PER_MS - 1) / NS_PER_MS;
+}
+
+/* A lease that was resumed was granted by another agent, and one that was restored by a former process:
+ * their grants' times are not known here. */
+static struct own_lease own_lease_of(struct front_state *front, const struct leader_key *key,
+                                     uint64_t name_hash, instant_ns now_ns) {
+    struct lock_value_identity identity;
+    uint8_t secret[SECRET_BYTES];
+
+    lock_value_identify(&identity, front->identity.host, front->identity.agent);
+    if (key->foreign_type || !lock_value_is_of(key->value, key->length, &identity, secret))
+        return (struct own_lease){0};
+    const struct request *holder = registry_holder(&front->registry, name_hash);
+    if (holder && !holder->resume && holder->tenure.acquired_ns > 0)
+        return (struct own_lease){.since_ms = instant_max(ceil_ms(now_ns - holder->tenure.acquired_ns), 1)};
+    const struct cooling_name *cooling = holder ? NULL : cooling_find(&front->cooling, name_hash, now_ns);
+    return (struct own_lease){.cooling_ms = cooling ? ceil_ms(cooling->until_ns - now_ns) : 0};
+}
+
+void leader_report(struct session *session, const struct report *report, instant_ns now_ns) {
     const struct leader_key key = {.value = report->text,
                                    .length = report->text_length,
                                    .foreign_type = report->foreign_type,
@@ -73,9 +113,11 @@ void leader_report(struct session *session, const struct report *report) {
     }
     struct resp_writer writer = reply_begin(session);
     if (report->text) {
-        resp_put_map(&writer, leader_pairs(&key) + 1, session->protocol);
+        const struct own_lease own = own_lease_of(session->front, &key, session->queried_hash, now_ns);
+        resp_put_map(&writer, leader_pairs(&key) + 1 + own_pairs(&own), session->protocol);
         leader_put(&writer, &key);
         reply_put_integer_pair(&writer, "validity", report->validity_ms);
+        put_own(&writer, &own);
     } else {
         resp_put_nil(&writer, session->protocol);
     }

@@ -17,7 +17,7 @@ struct session;
 void leader_command(const struct call *call);
 
 /* The keeper's answer to the session's LEADER. */
-void leader_report(struct session *session, const struct report *report);
+void leader_report(struct session *session, const struct report *report, instant_ns now_ns);
 
 /* Asks the name's keeper. `origin` and `request` come back in the report; `request` is not 0. */
 void leader_ask(struct front_state *front, enum report_origin origin, uint64_t request, const char *name,

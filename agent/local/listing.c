@@ -52,8 +52,7 @@ struct number {
 enum { NUMBERS_MAX = 32 };
 
 /* Every number that STATUS and INFO show. Returns how many there are. */
-static size_t read_numbers(const struct front_state *front, instant_ns now_ns,
-                           struct number ret[NUMBERS_MAX]) {
+static size_t read_numbers(struct front_state *front, instant_ns now_ns, struct number ret[NUMBERS_MAX]) {
     const struct front_state_identity *identity = &front->identity;
     const struct number numbers[] = {
         {"pid", identity->pid},
@@ -65,6 +64,7 @@ static size_t read_numbers(const struct front_state *front, instant_ns now_ns,
         {"sessions", front->sessions},
         {"leases", front->registry.held},
         {"waiters", front->registry.waiting},
+        {"cooling", cooling_count(&front->cooling, now_ns)},
         {"grants", SUM(front, grants)},
         {"releases", SUM(front, releases)},
         {"handoffs", (int64_t) front->registry.handoffs},
@@ -89,7 +89,7 @@ static const char *state_word(const struct front_state *front) {
 /* --- STATUS, INFO --- */
 
 static void reply_status(struct session *session, instant_ns now_ns) {
-    const struct front_state *front = session->front;
+    struct front_state *front = session->front;
     struct resp_writer writer = reply_begin(session);
     struct number numbers[NUMBERS_MAX];
     size_t n = read_numbers(front, now_ns, numbers);
@@ -105,7 +105,7 @@ static void reply_status(struct session *session, instant_ns now_ns) {
 }
 
 static void reply_info(struct session *session, instant_ns now_ns) {
-    const struct front_state *front = session->front;
+    struct front_state *front = session->front;
     struct number numbers[NUMBERS_MAX];
     size_t n = read_numbers(front, now_ns, numbers);
     char text[INFO_BYTES_MAX];
@@ -222,44 +222,101 @@ static const char *lease_state_word(const struct request *request) {
     return request->risk != 0 ? "at-risk" : "held";
 }
 
-static void put_lease(struct resp_writer *writer, const struct session *session,
-                      const struct request *request, instant_ns now_ns) {
-    const struct shared_string *name = request->name->text;
-    int64_t left_ns = request->state == REQUEST_HELD ? instant_max(request->deadline_ns - now_ns, 0) : 0;
+/* A request, or a lease that has ended and whose name cools. */
+struct row {
+    const struct shared_string *name;
+    const char *state;
+    uint64_t id;
+    int64_t pid, uid;
+    uint32_t ttl_ms;
+    instant_ns asked_ns;
+    instant_ns deadline_ns, cooldown_until_ns; /* 0: none */
+    int64_t token;
+};
 
-    resp_put_map(writer, 9, session->protocol);
-    reply_put_integer_pair(writer, "id", (int64_t) registry_id(&session->front->registry, request));
+static struct row row_of_request(const struct registry *registry, const struct request *request) {
+    bool held = request->state == REQUEST_HELD;
+
+    return (struct row){.name = request->name->text,
+                        .state = lease_state_word(request),
+                        .id = registry_id(registry, request),
+                        .pid = request->pid,
+                        .uid = request->uid,
+                        .ttl_ms = request->terms.ttl_ms,
+                        .asked_ns = request->asked_ns,
+                        .deadline_ns = held ? request->deadline_ns : 0,
+                        .cooldown_until_ns = held ? request->cooldown_until_ns : 0,
+                        .token = request->token};
+}
+
+static struct row row_of_cooling(const struct cooling_name *cooling) {
+    return (struct row){.name = cooling->name,
+                        .state = "cooling",
+                        .id = cooling->id,
+                        .pid = cooling->pid,
+                        .uid = cooling->uid,
+                        .ttl_ms = cooling->ttl_ms,
+                        .asked_ns = cooling->asked_ns,
+                        .cooldown_until_ns = cooling->until_ns,
+                        .token = cooling->token};
+}
+
+static void put_row(struct resp_writer *writer, int protocol, const struct row *row, instant_ns now_ns) {
+    resp_put_map(writer, 10, protocol);
+    reply_put_integer_pair(writer, "id", (int64_t) row->id);
     reply_put_text(writer, "name");
-    resp_put_bulk(writer, name->bytes, name->head_length);
-    reply_put_text_pair(writer, "state", lease_state_word(request));
-    reply_put_integer_pair(writer, "pid", request->pid);
-    reply_put_integer_pair(writer, "uid", request->uid);
-    reply_put_integer_pair(writer, "ttl", request->terms.ttl_ms);
-    reply_put_integer_pair(writer, "validity", left_ns / NS_PER_MS);
-    reply_put_integer_pair(writer, "age", (now_ns - request->asked_ns) / NS_PER_MS);
-    reply_put_integer_pair(writer, "fence", request->token);
+    resp_put_bulk(writer, row->name->bytes, row->name->head_length);
+    reply_put_text_pair(writer, "state", row->state);
+    reply_put_integer_pair(writer, "pid", row->pid);
+    reply_put_integer_pair(writer, "uid", row->uid);
+    reply_put_integer_pair(writer, "ttl", row->ttl_ms);
+    reply_put_integer_pair(writer, "validity", instant_max(row->deadline_ns - now_ns, 0) / NS_PER_MS);
+    reply_put_integer_pair(writer, "age", (now_ns - row->asked_ns) / NS_PER_MS);
+    reply_put_integer_pair(writer, "fence", row->token);
+    reply_put_integer_pair(writer, "cooldown", instant_max(row->cooldown_until_ns - now_ns, 0) / NS_PER_MS);
+}
+
+/* The requests behind the lease with the id `after`, in the order of cooling_precedes(). */
+static size_t list_requests(const struct registry *registry, uint64_t after,
+                            const struct request *ret[LEASES_PAGE]) {
+    uint32_t slot = (uint32_t) (after & (REQUESTS_MAX - 1));
+    const struct request *request;
+    size_t n = 0;
+
+    while (n < LEASES_PAGE && (request = registry_next(registry, &slot)))
+        if (request->name && (after == 0 || cooling_precedes(after, registry_id(registry, request))))
+            ret[n++] = request;
+    return n;
+}
+
+static void reply_leases(struct session *session, uint64_t after, instant_ns now_ns) {
+    const struct registry *registry = &session->front->registry;
+    const struct request *requests[LEASES_PAGE];
+    const struct cooling_name *cooling[LEASES_PAGE];
+    size_t n_requests = list_requests(registry, after, requests);
+    size_t n_cooling = cooling_list(&session->front->cooling, after, now_ns, LEASES_PAGE, cooling);
+    size_t n = n_requests + n_cooling < LEASES_PAGE ? n_requests + n_cooling : LEASES_PAGE;
+    struct resp_writer writer = reply_begin(session);
+
+    resp_put_array(&writer, n);
+    for (size_t i = 0, j = 0; i + j < n;) {
+        bool cools = i == n_requests ||
+                     (j < n_cooling && cooling_precedes(cooling[j]->id, registry_id(registry, requests[i])));
+        const struct row row =
+            cools ? row_of_cooling(cooling[j++]) : row_of_request(registry, requests[i++]);
+        put_row(&writer, session->protocol, &row, now_ns);
+    }
+    reply_send(session, &writer);
 }
 
 void listing_leases(const struct call *call) {
-    struct session *session = call->session;
-    const struct request *requests[LEASES_PAGE], *request;
     int64_t after = 0;
-    uint32_t slot = 0;
-    size_t n = 0;
 
     if (call->n_arguments != 0 && (call->n_arguments != 2 || !argument_is(&call->arguments[0], "AFTER") ||
                                    !argument_integer(&call->arguments[1], 0, ARGUMENT_ID_MAX, &after))) {
-        reply_error(session, "BADARG", "LEASES takes nothing, or AFTER and the last id of the page before");
+        reply_error(call->session, "BADARG",
+                    "LEASES takes nothing, or AFTER and the last id of the page before");
         return;
     }
-    if (call->n_arguments == 2)
-        slot = (uint32_t) (after & (REQUESTS_MAX - 1)) + 1;
-    while (n < LEASES_PAGE && (request = registry_next(&session->front->registry, &slot)))
-        if (request->name)
-            requests[n++] = request;
-    struct resp_writer writer = reply_begin(session);
-    resp_put_array(&writer, n);
-    for (size_t i = 0; i < n; i++)
-        put_lease(&writer, session, requests[i], call->now_ns);
-    reply_send(session, &writer);
+    reply_leases(call->session, (uint64_t) after, call->now_ns);
 }

@@ -41,6 +41,16 @@ struct name_table_entry *name_table_find(const struct name_table *names, const c
     return find(names, name_table_hash(names, bytes, length), bytes, length);
 }
 
+struct name_table_entry *name_table_find_hash(const struct name_table *names, uint64_t hash) {
+    for (uint32_t at = *bucket_of(names, hash); at != 0;) {
+        struct name_table_entry *name = pool_at(&names->pool, at - 1);
+        if (name->hash == hash)
+            return name;
+        at = name->next_in_bucket;
+    }
+    return NULL;
+}
+
 struct name_table_entry *name_table_get(struct name_table *names, const char *bytes, size_t length) {
     uint64_t hash = name_table_hash(names, bytes, length);
     uint32_t *bucket = bucket_of(names, hash);

@@ -46,5 +46,8 @@ struct name_table_entry *name_table_get(struct name_table *names, const char *by
 /* The name, or NULL if no request of this host has it. */
 struct name_table_entry *name_table_find(const struct name_table *names, const char *bytes, size_t length);
 
+/* The same by the name's hash. */
+struct name_table_entry *name_table_find_hash(const struct name_table *names, uint64_t hash);
+
 /* Its queue is empty. */
 void name_table_free(struct name_table *names, struct name_table_entry *name);

@@ -13,6 +13,12 @@ uint64_t registry_hash(const struct registry *registry, const char *name, size_t
     return name_table_hash(&registry->names, name, length);
 }
 
+const struct request *registry_holder(const struct registry *registry, uint64_t name_hash) {
+    const struct name_table_entry *name = name_table_find_hash(&registry->names, name_hash);
+
+    return name ? wait_queue_holder(name) : NULL;
+}
+
 /* --- the sessions' requests --- */
 
 bool registry_may_ask(struct registry *registry, struct session *session, uid_t uid) {
@@ -374,6 +380,8 @@ static void take_report(struct registry *registry, struct request *request, cons
             &(struct request_outcome){.kind = OUTCOME_LOST,
                                       .reason = request->unread ? REASON_UNREAD : report->reason},
             now_ns);
+        if (report->reason == REASON_TAKEN)
+            request->cooldown_until_ns = 0; /* the name is another's, or this lease's at another agent */
         wait_queue_leave(registry, request);
         break;
     case REPORT_RELEASED:

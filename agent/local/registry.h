@@ -58,6 +58,8 @@ struct registry_sink {
     /* The holder of this name on this host has changed; its keeper knows, or has the command. May be NULL.
      */
     void (*changed)(void *userdata, uint64_t name_hash, const char *name, size_t length);
+    /* The request's lease has ended, and its name stays taken until `cooldown_until_ns`. May be NULL. */
+    void (*cools)(void *userdata, const struct request *request);
     /* True if the client has read the output up to `tenure.grant_end`. NULL: always true. */
     bool (*has_read)(void *userdata, const struct request *request);
     /* Fresh random bytes, as good as the keepers'. NULL: no lease is handed off. */
@@ -123,6 +125,9 @@ uint64_t registry_id(const struct registry *registry, const struct request *requ
 
 /* The living request with this id, or NULL. */
 struct request *registry_find(const struct registry *registry, uint64_t id);
+
+/* The request of this host that holds the name with this hash, or NULL. */
+const struct request *registry_holder(const struct registry *registry, uint64_t name_hash);
 
 uint64_t registry_hash(const struct registry *registry, const char *name, size_t length);
 

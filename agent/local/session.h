@@ -31,6 +31,7 @@ struct session {
     bool unhurried;             /* the last output may wait a moment for what follows */
     uint32_t written;           /* bytes of output so far, modulo 2^32 */
     uint8_t listing;            /* enum listing_kind, in SESSION_LISTING */
+    uint64_t queried_hash;      /* of the name, in SESSION_QUERYING */
     struct request *awaited;    /* in SESSION_ACQUIRING and SESSION_RELEASING */
     struct list observations;   /* see observe.h */
     unsigned n_observations;

@@ -62,11 +62,18 @@ static void leave(struct registry *registry, struct request *request) {
         wait_queue_contend(registry, next);
 }
 
+/* A held lease ends; its request is still in the queue. */
+static void note_end(struct registry *registry, const struct request *request) {
+    request_note_holder(registry, request->name);
+    if (request->cooldown_until_ns != 0 && registry->sink.cools)
+        registry->sink.cools(registry->sink.userdata, request);
+}
+
 void wait_queue_hand_back(struct registry *registry, struct request *request, enum command_kind kind) {
     request_leave_page(request);
     request_command_simple(registry, request, request->name->hash, kind);
     if (request->state == REQUEST_HELD)
-        request_note_holder(registry, request->name);
+        note_end(registry, request);
     request_enter(registry, request, REQUEST_RELEASING);
     request_set_due(registry, request, INSTANT_NEVER);
     leave(registry, request);
@@ -74,14 +81,13 @@ void wait_queue_hand_back(struct registry *registry, struct request *request, en
 
 void wait_queue_leave(struct registry *registry, struct request *request) {
     if (request->state == REQUEST_HELD)
-        request_note_holder(registry, request->name);
+        note_end(registry, request);
     leave(registry, request);
     request_free(registry, request);
 }
 
-/* The holder, or NULL. An unwanted lease is released as soon as it is found, so it counts as none. A request
- * that resumes in vain may be before the holder. */
-static const struct request *holder_of(const struct name_table_entry *name) {
+/* A request that resumes in vain may be before the holder. */
+const struct request *wait_queue_holder(const struct name_table_entry *name) {
     for (const struct list *at = name->queue.next; at != &name->queue; at = at->next) {
         const struct request *request = list_entry(at, const struct request, queue_link);
         if (request->state == REQUEST_HELD && !request->unwanted)
@@ -103,7 +109,7 @@ void wait_queue_withdraw(struct registry *registry, struct request *request) {
 
 void wait_queue_reject(struct registry *registry, struct request *request, instant_ns now_ns) {
     char text[REJECTION_TEXT_BYTES];
-    const char *error = rejection_text(request, holder_of(request->name), now_ns, text);
+    const char *error = rejection_text(request, wait_queue_holder(request->name), now_ns, text);
 
     request_deliver_failed(registry, request, error, text, now_ns);
     request_detach(registry, request);
@@ -114,7 +120,7 @@ void wait_queue_reject(struct registry *registry, struct request *request, insta
 }
 
 bool wait_queue_is_taken(const struct name_table_entry *name) {
-    return holder_of(name) || name->seen_failure != 0;
+    return wait_queue_holder(name) || name->seen_failure != 0;
 }
 
 bool wait_queue_knows(const struct request *request) {

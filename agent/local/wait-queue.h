@@ -7,6 +7,10 @@
 /* NULL: the queue is empty. */
 struct request *wait_queue_first(const struct name_table_entry *name);
 
+/* The request that holds the name, or NULL. An unwanted lease is released as soon as it is found, so it
+ * counts as none. */
+const struct request *wait_queue_holder(const struct name_table_entry *name);
+
 /* The first request contends, or is held back for a while (admission.h). */
 void wait_queue_contend(struct registry *registry, struct request *request);
 

@@ -24,7 +24,8 @@ static int64_t since_us(const struct leadership *leadership) {
     int64_t now_us = leadership_wall_clock_us();
     int64_t fence_us = (int64_t) leadership->fence < now_us ? (int64_t) leadership->fence : now_us;
 
-    if (leadership->fence > 0 && (leadership->since_us < 0 || fence_us < leadership->since_us))
+    if (leadership->fence > 0 && !leadership->since_is_known &&
+        (leadership->since_us < 0 || fence_us < leadership->since_us))
         return fence_us;
     return leadership->since_us;
 }
@@ -63,6 +64,8 @@ static void print_json(const struct leadership *leadership) {
         (void) fputs(",\"type\":", stdout);
         json_string(stdout, leadership->type, leadership->type_length);
     }
+    if (leadership->cooling_ms > 0)
+        (void) printf(",\"cooling\":%" PRId64, leadership->cooling_ms);
     if (leadership->validity_ms != LEADERSHIP_UNTIMED)
         (void) printf(",\"validity\":%" PRId64, leadership->validity_ms);
     (void) fputs("}\n", stdout);
@@ -87,7 +90,9 @@ static void print_text(const struct leadership *leadership) {
         (void) printf("  fence %" PRIu64, leadership->fence);
     if (us >= 0)
         (void) printf("  since %s", time_text(us, since));
-    if (leadership->validity_ms >= 0)
+    if (leadership->cooling_ms > 0)
+        (void) printf("  cooling: ended, and taken for %" PRId64 " ms more", leadership->cooling_ms);
+    else if (leadership->validity_ms >= 0)
         (void) printf("  %" PRId64 " ms left", leadership->validity_ms);
     else if (leadership->validity_ms != LEADERSHIP_UNTIMED)
         (void) fputs("  without an expiry", stdout);
@@ -133,7 +138,13 @@ static void print_answer(void *userdata, const struct resp_token *tokens, size_t
                                     .type_length = type ? type->length : 0,
                                     .fence = (uint64_t) listing_integer(tokens, "fence"),
                                     .since_us = -1,
+                                    .cooling_ms = listing_integer(tokens, "cooling"),
                                     .validity_ms = listing_integer(tokens, "validity")};
+    int64_t since_ms = listing_integer(tokens, "since");
+    if (since_ms > 0) {
+        leadership.since_us = leadership_wall_clock_us() - since_ms * 1000;
+        leadership.since_is_known = true;
+    }
     answer->fence = leadership.fence;
     leadership_print(&leadership, answer->json);
 }

@@ -16,6 +16,8 @@ struct leadership {
     size_t holder_length, host_length, data_length, type_length;
     uint64_t fence;      /* 0: none */
     int64_t since_us;    /* wall clock, at the latest; -1: only the token shows it */
+    bool since_is_known; /* it is the time of the grant, whatever the token shows */
+    int64_t cooling_ms;  /* the lease has ended, and the name stays taken for this long; 0: it has not */
     int64_t validity_ms; /* -1: no expiry; LEADERSHIP_UNTIMED: not printed */
 };
 

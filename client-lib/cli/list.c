@@ -239,7 +239,7 @@ struct leases {
 
 static void print_lease(void *userdata, const struct resp_token *lease) {
     struct leases *leases = userdata;
-    char age[NUMBER_BYTES], validity[NUMBER_BYTES];
+    char age[NUMBER_BYTES], left[NUMBER_BYTES];
 
     if (leases->json) {
         if (leases->printed++ > 0)
@@ -247,15 +247,22 @@ static void print_lease(void *userdata, const struct resp_token *lease) {
         (void) json_value(stdout, lease);
         return;
     }
+    const struct resp_token *state = listing_get(lease, "state");
+    bool cools = state && state->length == 7 && memcmp(state->text, "cooling", 7) == 0;
     (void) printf("%-12" PRId64 " %-9.*s %7" PRId64 " %6" PRId64 " %9s %9s  %.*s\n",
                   listing_integer(lease, "id"), TEXT(lease, "state"), listing_integer(lease, "pid"),
                   listing_integer(lease, "uid"), duration(listing_integer(lease, "age"), age),
-                  duration(listing_integer(lease, "validity"), validity), TEXT(lease, "name"));
+                  duration(listing_integer(lease, cools ? "cooldown" : "validity"), left),
+                  TEXT(lease, "name"));
 }
 
 int cli_leases(const struct cli *cli, int argc, char **argv) {
     static const char usage[] =
-        "redlock leases [--json]\nThe leases held and awaited by processes of this host.\n";
+        "redlock leases [--json]\n"
+        "The leases held and awaited by processes of this host, and those that have ended while their name "
+        "cools\n"
+        "(run --min-hold). LEFT: until the lease ends unless it is extended, or until the name has "
+        "cooled.\n";
     struct leases leases = {0};
     struct list list;
 
@@ -266,7 +273,7 @@ int cli_leases(const struct cli *cli, int argc, char **argv) {
     if (leases.json)
         (void) putchar('[');
     else
-        (void) printf("%-12s %-9s %7s %6s %9s %9s  %s\n", "ID", "STATE", "PID", "UID", "AGE", "VALIDITY",
+        (void) printf("%-12s %-9s %7s %6s %9s %9s  %s\n", "ID", "STATE", "PID", "UID", "AGE", "LEFT",
                       "NAME");
     status = listing_leases(&list.listing, print_lease, &leases);
     if (leases.json)

@@ -159,7 +159,7 @@ static void answer_query(struct fuzz_input *input) {
     } else {
         struct session *session = session_with_id(query.request);
         if (session)
-            leader_report(session, &report);
+            leader_report(session, &report, harness.now_ns);
     }
     free(text);
 }

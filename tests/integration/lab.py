@@ -551,6 +551,23 @@ class FakeNode:
         return b"+OK\r\n"
 
 
+def wait_at(agent, name):
+    """A client that waits for the name: the agent's only one."""
+    waiter = agent.client()
+    waiter.send("ACQUIRE", name, "WAIT", -1)
+    wait_for(lambda: agent.status()["waiters"] == 1, what="the waiter")
+    return waiter
+
+
+def granted_after(waiter, since):
+    """Milliseconds from then to the grant of a client that waits."""
+    grant = as_map(waiter.reply())
+    assert isinstance(grant, dict), grant
+    passed_ms = 1000 * (now() - since)
+    waiter.close()
+    return passed_ms
+
+
 def keys_on(all_nodes, name):
     """On how many of the nodes the key stands."""
     return sum(node.call("EXISTS", name) for node in all_nodes)

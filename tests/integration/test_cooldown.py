@@ -24,22 +24,6 @@ time.sleep(60)
 """
 
 
-def wait_at(waiting_agent, name):
-    waiter = waiting_agent.client()
-    waiter.send("ACQUIRE", name, "WAIT", -1)
-    lab.wait_for(lambda: waiting_agent.status()["waiters"] == 1, what="the waiter")
-    return waiter
-
-
-def granted_after(waiter, asked):
-    """Milliseconds since then."""
-    grant = lab.as_map(waiter.reply())
-    assert isinstance(grant, dict), grant
-    passed_ms = 1000 * (lab.now() - asked)
-    waiter.close()
-    return passed_ms
-
-
 def is_taken(name):
     for where, asker in ("elsewhere", other), ("here", agent):
         client = asker.client()
@@ -56,7 +40,8 @@ def test_released():
         ok(1000 * (lab.now() - asked) < COOLDOWN_MS / 2, "is answered at once")
         equal(agent.status()["leases"], 0, "nobody holds it any more")
         is_taken("released")
-        within(granted_after(wait_at(waiting_agent, "released"), asked), COOLDOWN_MS, COOLDOWN_MS + LATE_MS,
+        waiter = lab.wait_at(waiting_agent, "released")
+        within(lab.granted_after(waiter, asked), COOLDOWN_MS, COOLDOWN_MS + LATE_MS,
                "a waiter %s gets it when it has cooled down, in ms" % what)
         client.close()
         lab.wait_for(lambda: lab.keys_on(nodes, "released") == 0, what="the end of the keys")
@@ -66,10 +51,10 @@ def test_late_release():
     client = agent.client()
     grant = client.acquire("late", "COOLDOWN", 1, *TTL)
     lab.wait_for(lambda: client.call("CHECK", grant["id"]) < 490, what="its end")
-    waiter = wait_at(other, "late")
+    waiter = lab.wait_at(other, "late")
     begun = lab.now()
     client.call("RELEASE", grant["id"])
-    ok(granted_after(waiter, begun) < COOLDOWN_MS, "a release after the cooldown hands it over at once")
+    ok(lab.granted_after(waiter, begun) < COOLDOWN_MS, "a release after the cooldown hands it over at once")
     client.close()
 
 
@@ -81,16 +66,17 @@ def test_client_killed():
     process.kill()
     lab.wait_for(lambda: agent.status()["leases"] == 0, what="the session's end")
     is_taken("killed")
-    ok(granted_after(wait_at(other, "killed"), asked) >= COOLDOWN_MS, "kill -9: it cools down as well")
+    waiter = lab.wait_at(other, "killed")
+    ok(lab.granted_after(waiter, asked) >= COOLDOWN_MS, "kill -9: it cools down as well")
 
 
 def test_lost():
     client = agent.client()
     asked = lab.now()
     client.acquire("lost", "COOLDOWN", 3 * COOLDOWN_MS, "MAXHOLD", 300, *TTL)
-    waiter = wait_at(other, "lost")
+    waiter = lab.wait_at(other, "lost")
     lab.wait_for(lambda: agent.status()["leases"] == 0, what="the end of its hold")
-    ok(granted_after(waiter, asked) >= 3 * COOLDOWN_MS, "one that ends by MAXHOLD cools down")
+    ok(lab.granted_after(waiter, asked) >= 3 * COOLDOWN_MS, "one that ends by MAXHOLD cools down")
     client.close()
 
 
@@ -110,8 +96,8 @@ def test_agent_killed():
             agent.wait_voting(5)
             is_taken(what)
             agent.kill()
-        waiter = wait_at(other, what)
-        within(granted_after(waiter, asked), cooldown_ms - 1, cooldown_ms + LATE_MS,
+        waiter = lab.wait_at(other, what)
+        within(lab.granted_after(waiter, asked), cooldown_ms - 1, cooldown_ms + LATE_MS,
                "the agent is killed after it was %s: the keys stay as long, in ms" % what)
         client.close()
         agent.start()
@@ -129,7 +115,7 @@ def test_resumed():
     client = agent.client()
     again = lab.as_map(client.call("RESUME", "resumed", grant["secret"]))
     equal(client.call("RELEASE", again["id"]), 1, "the next agent resumes it, and it is released there")
-    within(granted_after(wait_at(other, "resumed"), asked), cooldown_ms - 1, cooldown_ms + LATE_MS,
+    within(lab.granted_after(lab.wait_at(other, "resumed"), asked), cooldown_ms - 1, cooldown_ms + LATE_MS,
            "it cools down as before, in ms")
     client.close()
 
@@ -152,5 +138,171 @@ def test_command():
           "more than max_ttl is refused, with the next step")
 
 
+def leases_of(name):
+    client = agent.client(3)
+    found = [lease for lease in client.call("LEASES") if lease["name"] == name]
+    client.close()
+    return found
+
+
+def test_shown():
+    """Where the lease was granted; elsewhere the keys are those of a held lease."""
+    cooldown_ms = int(3 * COOLDOWN_MS * lab.SCALE)
+    client = agent.client(3)
+    asked = lab.now()
+    grant = client.acquire("shown", "COOLDOWN", cooldown_ms, *TTL)
+    since_ms = client.call("LEADER", "shown")["since"]
+    ok(0 < since_ms <= 1000 * (lab.now() - asked) + 1, "how long the holder leads: %d ms" % since_ms)
+    client.call("RELEASE", grant["id"])
+    left_ms = cooldown_ms - 1000 * (lab.now() - asked)
+    lease, = leases_of("shown")
+    equal((lease["state"], lease["id"], lease["validity"]), ("cooling", grant["id"], 0), "LEASES")
+    ok(left_ms - 1000 * lab.SCALE < lease["cooldown"] <= cooldown_ms, "the ms left: %d" % lease["cooldown"])
+    equal((agent.status()["leases"], agent.status()["cooling"]), (0, 1), "STATUS")
+    here, there = client.call("LEADER", "shown"), other.client(3).call("LEADER", "shown")
+    ok(0 < here["cooling"] <= cooldown_ms and "since" not in here, "LEADER here")
+    ok("cooling" not in there and "since" not in there and there["holder"] == here["holder"], "and there")
+    ok(" cooling " in lab.redlock_run(agent, "leases")[1], "redlock leases")
+    ok("cooling            1\n" in lab.redlock_run(agent, "status")[1], "redlock status")
+    status, out, _ = lab.redlock_run(agent, "leader", "shown")
+    ok(status == 0 and "  cooling: ended, and taken for " in out, "redlock leader: " + out.strip())
+    status = lab.redlock_run(agent, "check", "--id", str(grant["id"]), "shown")[0]
+    equal(status, 1, "check --id: nobody holds it")
+    equal(lab.redlock_run(agent, "release", "shown")[0], 1, "nor is there anything to release")
+    lab.granted_after(lab.wait_at(other, "shown"), asked)
+    lab.wait_for(lambda: leases_of("shown") == [] and agent.status()["cooling"] == 0, what="the end")
+    client.close()
+
+
+def test_observed():
+    """An observer sees the last holder until the name has cooled, then that nobody has it."""
+    for where, observing in ("here", agent), ("elsewhere", other):
+        observer = observing.client(3)
+        observer.call("OBSERVE", "observed")
+        equal(observer.push("leader")[2]["state"], "free", "an observer %s" % where)
+        client = agent.client()
+        asked = lab.now()
+        grant = client.acquire("observed", "COOLDOWN", COOLDOWN_MS, *TTL)
+        equal(observer.push("leader")[2]["fence"], grant["fence"], "sees the holder")
+        client.call("RELEASE", grant["id"])
+        equal(observer.push("leader")[2]["state"], "free", "and then that nobody holds the name")
+        passed_ms = 1000 * (lab.now() - asked)
+        ok(passed_ms >= COOLDOWN_MS - 1, "not before it has cooled (%d ms)" % passed_ms)
+        observer.close()
+        client.close()
+
+
+def test_heartbeat():
+    client = agent.client(3)
+    asked = lab.now()
+    client.acquire("beat", "COOLDOWN", 2 * COOLDOWN_MS, "HEARTBEAT", 100, *TTL)
+    equal(client.push("lost")[2], "heartbeat", "a holder that stops its heartbeats loses the lease")
+    is_taken("beat")
+    ok(lab.granted_after(lab.wait_at(other, "beat"), asked) >= 2 * COOLDOWN_MS - 1, "and the name cools")
+    client.close()
+
+
+def test_withdrawn():
+    """Neither a request that waits nor one whose session ends at the grant leaves a cooldown."""
+    holder, client = agent.client(), agent.client(3)
+    grant = holder.acquire("withdrawn")
+    _, waiting = client.call("ACQUIRE", "withdrawn", "WAIT", -1, "COOLDOWN", 20000, "ASYNC")
+    equal(client.call("RELEASE", waiting), 1, "an ASYNC request is withdrawn")
+    holder.call("RELEASE", grant["id"])
+    begun = lab.now()
+    again = holder.acquire("withdrawn", "WAIT", 20000)
+    ok("id" in again and lab.now() - begun < 5 * lab.SCALE, "and leaves no cooldown")
+    holder.call("RELEASE", again["id"])
+    equal(agent.status()["cooling"], 0, "nor a cooling name")
+    client.close()
+    holder.close()
+
+
+def test_without_quorum():
+    """The release reaches no majority; a node is down at the release and back before the cooldown's end."""
+    cooldown_ms = int(3 * COOLDOWN_MS * lab.SCALE)
+    for what, stopped in ("a node", nodes[:1]), ("a majority", nodes[:3]):
+        client = agent.client()
+        asked = lab.now()
+        grant = client.acquire("nodes", "COOLDOWN", cooldown_ms, *TTL)
+        for node in stopped:
+            node.stop()
+        ended = client.call("RELEASE", grant["id"])
+        equal(ended, 1, "%s hangs at the release" % what)
+        for node in stopped:
+            node.cont()
+        waiter = lab.wait_at(other, "nodes")
+        within(lab.granted_after(waiter, asked), cooldown_ms - 1, cooldown_ms + 1500 * lab.SCALE,
+               "the name cools as long, in ms")
+        client.close()
+        lab.wait_for(lambda: lab.keys_on(nodes, "nodes") == 0, what="the end of the keys")
+    client = agent.client(3)
+    asked = lab.now()
+    client.acquire("nodes", "COOLDOWN", cooldown_ms, *TTL)
+    for node in nodes[:3]:
+        node.stop()
+    ok(client.push("lost")[2] in ("no-quorum", "paused"), "a lease that is lost without a quorum")
+    for node in nodes[:3]:
+        node.cont()
+    is_taken("nodes")
+    waiter = lab.wait_at(other, "nodes")
+    ok(lab.granted_after(waiter, asked) >= cooldown_ms - 1, "cools on the nodes that come back")
+    client.close()
+
+
+def test_resume_of_a_cooling_name():
+    client = agent.client()
+    cooldown_ms = int(2 * COOLDOWN_MS * lab.SCALE)
+    asked = lab.now()
+    grant = client.acquire("over", "COOLDOWN", cooldown_ms, "RESUMABLE", *TTL)
+    client.call("RELEASE", grant["id"])
+    begins(client.call("RESUME", "over", grant["secret"], "WAIT", 0), "NOTHELD ",
+           "RESUME of a lease that cools, at its agent")
+    is_taken("over")
+    client.close()
+    elsewhere = other.client()
+    again = lab.as_map(elsewhere.call("RESUME", "over", grant["secret"]))
+    equal(again["fence"], grant["fence"], "another agent of the host finds the keys of a held lease")
+    equal(elsewhere.call("RELEASE", again["id"]), 1, "and releases it")
+    elsewhere.close()
+    ok(lab.granted_after(lab.wait_at(agent, "over"), asked) >= cooldown_ms - 1, "to cool as before")
+
+
+def test_waiters():
+    """They have the name in the order of their requests, and WAIT 0 is answered at once meanwhile."""
+    cooldown_ms = int(2 * COOLDOWN_MS * lab.SCALE)
+    client = agent.client()
+    asked = lab.now()
+    grant = client.acquire("queue", "COOLDOWN", cooldown_ms, *TTL)
+    waiters = []
+    for i in range(3):
+        waiters.append(agent.client())
+        waiters[-1].send("ACQUIRE", "queue", "WAIT", -1)
+        lab.wait_for(lambda: agent.status()["waiters"] == i + 1, what="a waiter")
+    elsewhere = other.client()
+    elsewhere.send("ACQUIRE", "queue", "WAIT", -1)
+    lab.wait_for(lambda: other.status()["waiters"] == 1, what="the waiter elsewhere")
+    client.call("RELEASE", grant["id"])
+    for where, asker in ("here", agent), ("elsewhere", other):
+        begun = lab.now()
+        begins(asker.client().acquire("queue"), "BUSY held by ", "WAIT 0 %s" % where)
+        ok(lab.now() - begun < 0.5 * lab.SCALE, "is answered at once")
+        begins(asker.client().acquire("queue", "WAIT", 50), "TIMEOUT waited ", "WAIT 50 %s" % where)
+    order, everybody = [], [*waiters, elsewhere]
+    while len(order) < 4:
+        ready = lab.select.select([waiter.socket for waiter in everybody], [], [], 20 * lab.SCALE)[0]
+        for waiter in everybody:
+            if waiter.socket in ready:
+                order.append(waiter)
+                if len(order) == 1:
+                    ok(1000 * (lab.now() - asked) >= cooldown_ms - 1, "the first has it when it has cooled")
+                waiter.call("RELEASE", lab.as_map(waiter.reply())["id"])
+    equal([waiters.index(waiter) for waiter in order if waiter is not elsewhere], [0, 1, 2],
+          "the waiters of a host have it in their order, and that of the other host has it too")
+    for waiter in [*order, client]:
+        waiter.close()
+
+
 main(test_released, test_late_release, test_client_killed, test_lost, test_agent_killed, test_resumed,
-     test_command)
+     test_command, test_shown, test_observed, test_heartbeat, test_withdrawn, test_without_quorum,
+     test_resume_of_a_cooling_name, test_waiters)

@@ -30,29 +30,13 @@ def hold(name, *options):
     return process
 
 
-def wait_at(waiting_agent, name):
-    waiter = waiting_agent.client()
-    waiter.send("ACQUIRE", name, "WAIT", -1)
-    lab.wait_for(lambda: waiting_agent.status()["waiters"] == 1, what="the waiter")
-    return waiter
-
-
-def granted_after(waiter, begun):
-    """Milliseconds."""
-    grant = lab.as_map(waiter.reply())
-    assert isinstance(grant, dict), grant
-    passed_ms = 1000 * (lab.now() - begun)
-    waiter.close()
-    return passed_ms
-
-
 def test_killed():
     for what, waiting_agent in ("of this host", agent), ("of another host", other):
         process = hold("killed", "LINGER", LINGER_MS)
-        waiter = wait_at(waiting_agent, "killed")
+        waiter = lab.wait_at(waiting_agent, "killed")
         begun = lab.now()
         process.kill()
-        within(granted_after(waiter, begun), LINGER_MS, LINGER_MS + 200 * lab.SCALE,
+        within(lab.granted_after(waiter, begun), LINGER_MS, LINGER_MS + 200 * lab.SCALE,
                "kill -9: a waiter %s gets it when it has lingered, in ms" % what)
         lab.wait_for(lambda: lab.keys_on(nodes, "killed") == 0, what="the end of the keys")
 
@@ -77,10 +61,10 @@ def test_meanwhile():
 def test_released():
     client = agent.client()
     grant = client.acquire("released", "LINGER", 5000)
-    waiter = wait_at(other, "released")
+    waiter = lab.wait_at(other, "released")
     begun = lab.now()
     equal(client.call("RELEASE", grant["id"]), 1, "a RELEASE")
-    ok(granted_after(waiter, begun) < 1000 * lab.SCALE, "hands it over at once")
+    ok(lab.granted_after(waiter, begun) < 1000 * lab.SCALE, "hands it over at once")
     client.close()
 
 
@@ -88,10 +72,10 @@ def test_longer_than_the_ttl():
     linger_ms, ttl_ms = 3000 * lab.SCALE, int(1000 * lab.SCALE)
     for what, options in ("", []), (", without heartbeats", ["HEARTBEAT", ttl_ms]):
         process = hold("long", "TTL", ttl_ms, "LINGER", int(linger_ms), *options)
-        waiter = wait_at(other, "long")
+        waiter = lab.wait_at(other, "long")
         begun = lab.now()
         process.kill()
-        within(granted_after(waiter, begun), linger_ms, linger_ms + 300 * lab.SCALE,
+        within(lab.granted_after(waiter, begun), linger_ms, linger_ms + 300 * lab.SCALE,
                "it is extended as long as it lingers%s, in ms" % what)
 
 
@@ -104,10 +88,10 @@ def test_resumed():
     client = agent.client()
     again = lab.as_map(client.call("RESUME", "resumed", grant["secret"]))
     equal(again["fence"], grant["fence"], "the agent is killed; the next one resumes the lease")
-    waiter = wait_at(other, "resumed")
+    waiter = lab.wait_at(other, "resumed")
     begun = lab.now()
     client.close()
-    ok(granted_after(waiter, begun) >= LINGER_MS, "which lingers there as before")
+    ok(lab.granted_after(waiter, begun) >= LINGER_MS, "which lingers there as before")
 
 
 def test_agent_dies():
@@ -116,10 +100,10 @@ def test_agent_dies():
     process.kill()
     asker = agent.client(3)
     lab.wait_for(lambda: asker.call("LEASES")[0]["state"] == "lingering", what="the session's end")
-    waiter = wait_at(other, "orphan")
+    waiter = lab.wait_at(other, "orphan")
     begun = lab.now()
     agent.kill()
-    passed_ms = granted_after(waiter, begun)
+    passed_ms = lab.granted_after(waiter, begun)
     ok(passed_ms < ttl_ms + 300 * lab.SCALE, "an agent that dies then leaves the rest to the ttl (%.0f ms)" %
        passed_ms)
     agent.start()
@@ -131,10 +115,10 @@ def test_hold():
     for _ in range(10):
         leader = lab.redlock(agent, "hold", "--linger", "%dms" % LINGER_MS, "led")
         lab.wait_for(lambda: agent.status()["leases"] == 1, what="the leader")
-        waiter = wait_at(other, "led")
+        waiter = lab.wait_at(other, "led")
         begun = lab.now()
         leader.send_signal(signal.SIGKILL)
-        times.append(granted_after(waiter, begun))
+        times.append(lab.granted_after(waiter, begun))
         lab.wait_for(lambda: lab.keys_on(nodes, "led") == 0, what="the end of the keys")
     note("kill -9 of redlock hold --linger %dms to the next grant: median %.0f ms, longest %.0f ms" % (
         LINGER_MS, lab.median(times), max(times)))
@@ -142,10 +126,10 @@ def test_hold():
        min(times))
     leader = lab.redlock(agent, "hold", "--linger", "20s", "led")
     lab.wait_for(lambda: lab.keys_on(nodes, "led") == 5, what="the leader")
-    waiter = wait_at(other, "led")
+    waiter = lab.wait_at(other, "led")
     begun = lab.now()
     leader.terminate()
-    ok(granted_after(waiter, begun) < 1000 * lab.SCALE, "one that is told to stop releases at once")
+    ok(lab.granted_after(waiter, begun) < 1000 * lab.SCALE, "one that is told to stop releases at once")
     status, _, said = lab.redlock_run(agent, "hold", "--linger", "soon", "led")
     ok(status == 64 and "--linger soon" in said, "a linger that is no time is refused: %s" % said.strip())
 

@@ -228,8 +228,8 @@ MUTATIONS = [
      "                                                : now_ns + next->terms.ttl_ms * NS_PER_MS;"),
     ("a lease at risk is handed off", "agent/local/handoff.c", "holder->risk != 0 || ", ""),
     ("a lost lease is handed off", "agent/local/registry.c",
-     "now_ns);\n        wait_queue_leave(registry, request);\n        break;\n    case REPORT_RELEASED:",
-     "now_ns);\n        if (!hand_off(registry, request, now_ns))\n"
+     "        wait_queue_leave(registry, request);\n        break;\n    case REPORT_RELEASED:",
+     "        if (!hand_off(registry, request, now_ns))\n"
      "            wait_queue_leave(registry, request);\n        break;\n    case REPORT_RELEASED:",
      *NO_TURNS),
     ("a lease is handed off to a waiter with other terms", "agent/local/handoff.c",

@@ -64,7 +64,7 @@ def make_newer():
         with open(control) as file:
             text = file.read()
         with open(control, "w") as file:
-            file.write(re.sub(r"0\.2\.0\b", "0.2.0+1", text))
+            file.write(re.sub(r"0\.3\.0\b", "0.3.0+1", text))
         into = os.path.join(machine.SHARED, "2")
         subprocess.run(["dpkg-deb", "--root-owner-group", "--build", tree, into], check=True,
                        stdout=subprocess.DEVNULL)
@@ -126,7 +126,7 @@ def test_upgrade():
     equal(load.stdout.readline(), "held\n", "a load: held leases, and leases that change hands")
     before = [host.show(unit, "InvocationID") for unit in UNITS + ["backup.service"]]
     install(2)
-    equal(host.must("dpkg-query", "-W", "-f=${Version}", "redlockd"), "0.2.0+1",
+    equal(host.must("dpkg-query", "-W", "-f=${Version}", "redlockd"), "0.3.0+1",
           "the later version is installed")
     after = [host.show(unit, "InvocationID") for unit in UNITS + ["backup.service"]]
     equal([one == other for one, other in zip(before, after)], [True, False, True],

@@ -12,7 +12,7 @@
 struct local_harness harness;
 
 static char reply_buffer[REPLY_BYTES_MAX];
-static void *registry_memory, *observe_memory;
+static void *registry_memory, *observe_memory, *cooling_memory;
 static size_t registry_bytes;
 
 static void on_write(void *userdata, struct session *session, const char *bytes, size_t length) {
@@ -35,6 +35,10 @@ static void on_outcome(void *userdata, struct request *request, const struct req
     outcome_deliver(request, outcome, now_ns);
 }
 
+static void on_cools(void *userdata, const struct request *request) {
+    front_state_cools(userdata, request);
+}
+
 static void *reserve(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert(memory != MAP_FAILED);
@@ -50,6 +54,7 @@ void local_harness_begin(const struct local_harness_setup *setup) {
     if (registry_memory) {
         (void) munmap(registry_memory, registry_bytes);
         (void) munmap(observe_memory, observe_memory_bytes());
+        (void) munmap(cooling_memory, cooling_memory_bytes());
     }
     memset(&harness.front, 0, sizeof(harness.front));
     memset(harness.sessions, 0, sizeof(harness.sessions));
@@ -61,13 +66,16 @@ void local_harness_begin(const struct local_harness_setup *setup) {
     harness.now_ns = 1000 * NS_PER_S;
     sink.write = on_write;
     registry_sink.outcome = on_outcome;
+    registry_sink.cools = on_cools;
     registry_sink.userdata = &harness.front;
     registry_bytes = registry_memory_bytes(setup->requests_max);
     registry_memory = reserve(registry_bytes);
     observe_memory = reserve(observe_memory_bytes());
+    cooling_memory = reserve(cooling_memory_bytes());
     registry_init(&harness.front.registry, &registry_sink, setup->requests_max, setup->limit, key,
                   registry_memory);
     observe_init(&harness.front.observers, 7, observe_memory);
+    cooling_init(&harness.front.cooling, cooling_memory);
     front_state_init(&harness.front, &policy, &setup->identity, &sink, reply_buffer, harness.now_ns);
     assert(setup->sessions <= SESSIONS_MAX);
     for (unsigned i = 0; i < setup->sessions; i++)

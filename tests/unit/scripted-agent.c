@@ -159,6 +159,9 @@ static void answer(const struct resp_token *items, size_t n) {
     } else if (is(&items[0], "LEADER") && is(&items[1], "hash")) {
         scripted_send("%%6\r\n$6\r\nholder\r\n$0\r\n\r\n$4\r\nhost\r\n$0\r\n\r\n$5\r\nfence\r\n:0\r\n"
                       "$4\r\ndata\r\n$0\r\n\r\n$8\r\nvalidity\r\n:-1\r\n$4\r\ntype\r\n$4\r\nhash\r\n");
+    } else if (is(&items[0], "LEADER") && is(&items[1], "cooling")) {
+        scripted_send("%%4\r\n$6\r\nholder\r\n$16\r\nweb1:00c0ffee:42\r\n$8\r\nvalidity\r\n:10\r\n"
+                      "$5\r\nsince\r\n:1500\r\n$7\r\ncooling\r\n:700\r\n");
     } else if (is(&items[0], "LEADER")) {
         scripted_send("%%2\r\n$6\r\nholder\r\n$16\r\nweb1:00c0ffee:42\r\n$8\r\nvalidity\r\n:10\r\n");
     } else if (is(&items[0], "BEAT")) {

@@ -132,7 +132,7 @@ static void test_leader(void) {
                             .text_length = sizeof(value) - 1,
                             .token = 5,
                             .validity_ms = 77};
-    leader_report(&harness.sessions[0], &looked);
+    leader_report(&harness.sessions[0], &looked, harness.now_ns);
     is_string(got(0),
               "*10\r\n$6\r\nholder\r\n$18\r\nweb1:00c0ffee:4321\r\n$4\r\nhost\r\n$4\r\nweb1\r\n$"
               "5\r\nfence\r\n:5\r\n$4\r\n"
@@ -141,7 +141,7 @@ static void test_leader(void) {
     clear();
     ask(0, "LEADER job");
     looked = (struct report){.kind = REPORT_LEADER, .request = last_command()->request};
-    leader_report(&harness.sessions[0], &looked);
+    leader_report(&harness.sessions[0], &looked, harness.now_ns);
     is_string(got(0), "$-1\r\n", "nil without a leader");
     clear();
     ask(0, "LEADER job");
@@ -150,7 +150,7 @@ static void test_leader(void) {
                              .text = "theirs",
                              .text_length = 6,
                              .token = 5};
-    leader_report(&harness.sessions[0], &looked);
+    leader_report(&harness.sessions[0], &looked, harness.now_ns);
     ok(strstr(got(0), "$6\r\ntheirs\r\n$4\r\nhost\r\n$0\r\n\r\n$5\r\nfence\r\n:0\r\n"),
        "another library's lock has no host, and not the former holder's token");
 }

@@ -431,12 +431,20 @@ static void test_leader(void) {
     memset(&room, 'x', sizeof(room));
     room.leader.size = 0;
     is(redlock_leader(connection, "x", &room.leader), REDLOCK_BAD_ARGUMENT);
-    room.leader.size = sizeof(room.leader) - 1;
+    room.leader.size = offsetof(struct redlock_leader, since_ms) - 1;
     is(redlock_leader(connection, "x", &room.leader), REDLOCK_BAD_ARGUMENT);
+    room.leader.size++;
+    is(redlock_leader(connection, "cooling", &room.leader), 1);
+    ok(memcmp(&room.leader.since_ms, "xxxx", 4) == 0,
+       "a program built for the first version gets its members");
     room.leader.size = sizeof(room.leader);
+    is(redlock_leader(connection, "cooling", &room.leader), 1);
+    ok(room.leader.since_ms == 1500 && room.leader.cooling_ms == 700,
+       "others get the agent's own knowledge");
     is(redlock_leader(connection, "x", &room.leader), 1);
     is_string(room.leader.holder, "web1:00c0ffee:42", "the holder");
     is_string(room.leader.type, "", "without a type: the key is a lock");
+    ok(room.leader.since_ms == 0 && room.leader.cooling_ms == 0, "zero when the agent does not know them");
     ok(room.more[0] == 'x', "the bytes behind the structure are unchanged");
     room.leader.size = sizeof(room);
     is(redlock_leader(connection, "x", &room.leader), 1);

@@ -77,7 +77,7 @@ static void on_report(struct front *front, unsigned keeper, const struct report 
     case REPORT_ORIGIN_LEADER:
         session = conn_find(&front->table, report->request);
         if (session)
-            leader_report(session, report);
+            leader_report(session, report, now_ns);
         break;
     case REPORT_ORIGIN_OBSERVE:
         observe_report(&front->layer.state, report, now_ns);

@@ -52,6 +52,11 @@ static void on_changed(void *userdata, uint64_t name_hash, const char *name, siz
     observe_hint(&layer->state, name_hash, name, length);
 }
 
+static void on_cools(void *userdata, const struct request *request) {
+    struct local_layer *layer = userdata;
+    front_state_cools(&layer->state, request);
+}
+
 static bool on_has_read(void *userdata, const struct request *request) {
     (void) userdata;
     return conn_output_is_read(request->session, request->tenure.grant_end);
@@ -103,8 +108,11 @@ static int reserve_memory(struct local_layer *layer, uint32_t requests_max) {
     layer->registry_bytes = registry_memory_bytes(requests_max);
     layer->registry_memory = loop_reserve(layer->registry_bytes);
     layer->observe_memory = loop_reserve(observe_memory_bytes());
+    layer->cooling_memory = loop_reserve(cooling_memory_bytes());
     layer->reply = malloc(REPLY_BYTES_MAX);
-    return layer->registry_memory && layer->observe_memory && layer->reply ? 0 : -ENOMEM;
+    return layer->registry_memory && layer->observe_memory && layer->cooling_memory && layer->reply
+               ? 0
+               : -ENOMEM;
 }
 
 int local_layer_init(struct local_layer *layer, const struct config *config, const char *agent_id,
@@ -112,6 +120,7 @@ int local_layer_init(struct local_layer *layer, const struct config *config, con
     const struct registry_sink registry_sink = {.command = on_command,
                                                 .outcome = on_outcome,
                                                 .changed = on_changed,
+                                                .cools = on_cools,
                                                 .has_read = on_has_read,
                                                 .secret = on_secret,
                                                 .ready = on_ready,
@@ -137,6 +146,7 @@ int local_layer_init(struct local_layer *layer, const struct config *config, con
                   layer->registry_memory);
     registry_begin_ids(&layer->state.registry, now_ns);
     observe_init(&layer->state.observers, hash_key[0], layer->observe_memory);
+    cooling_init(&layer->state.cooling, layer->cooling_memory);
     front_state_init(&layer->state, &policy, &identity, &sink, layer->reply, now_ns);
     return 0;
 }
@@ -146,6 +156,8 @@ void local_layer_deinit(struct local_layer *layer) {
         (void) munmap(layer->registry_memory, layer->registry_bytes);
     if (layer->observe_memory)
         (void) munmap(layer->observe_memory, observe_memory_bytes());
+    if (layer->cooling_memory)
+        (void) munmap(layer->cooling_memory, cooling_memory_bytes());
     free(layer->reply);
 }
 

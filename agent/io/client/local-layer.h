@@ -15,6 +15,7 @@ struct local_layer {
     void *registry_memory;
     size_t registry_bytes;
     void *observe_memory;
+    void *cooling_memory;
     char *reply;
 };
 

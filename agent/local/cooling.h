@@ -1,0 +1,58 @@
+/* Cooling names: leases of this host that have ended, while their COOLDOWN keeps the name taken. For people
+ * alone (STATUS, LEASES, LEADER): the keys on the nodes keep others out, whatever stands here. Owned by the
+ * front thread.
+ *
+ * A name is here from the end of its lease to the end of the cooldown. If more than COOLING_NAMES_MAX names
+ * cool, those whose cooldown ends first are missing. A next process of the agent begins with none. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/pool.h"
+#include "base/shared-string.h"
+#include "base/timer-queue.h"
+
+struct request;
+
+struct cooling_name {
+    uint32_t pool_link;
+    uint32_t ttl_ms;
+    uint64_t id;                /* of the lease that has ended */
+    struct shared_string *name; /* NULL: the slot is free */
+    uint64_t name_hash;
+    instant_ns until_ns; /* the end of the cooldown */
+    instant_ns asked_ns;
+    int64_t token;
+    int64_t pid;
+    int64_t uid;
+};
+
+struct cooling_table {
+    struct pool names;
+    struct timer_queue due;
+    struct shared_string_pool texts;
+};
+
+size_t cooling_memory_bytes(void);
+
+/* `memory`: that many zeroed bytes, aligned to 4,096, which the caller frees after the last use. */
+void cooling_init(struct cooling_table *table, void *memory);
+
+/* The lease of this request, with this id, has ended; it has a cooldown. */
+void cooling_begin(struct cooling_table *table, const struct request *request, uint64_t id);
+
+/* Forgets names whose cooldown has ended. Returns how many are left. */
+uint32_t cooling_count(struct cooling_table *table, instant_ns now_ns);
+
+/* The longest cooldown of the name with this hash, or NULL. */
+const struct cooling_name *cooling_find(struct cooling_table *table, uint64_t name_hash, instant_ns now_ns);
+
+/* The names in the order of cooling_precedes() behind the lease with the id `after`. Returns how many, at
+ * most `max`. */
+size_t cooling_list(struct cooling_table *table, uint64_t after, instant_ns now_ns, size_t max,
+                    const struct cooling_name *ret[]);
+
+/* The order of LEASES: by the slot of the request, then by its generation. */
+bool cooling_precedes(uint64_t id, uint64_t other_id);
