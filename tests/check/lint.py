@@ -55,6 +55,17 @@ def test_manual_pages():
     check_with("mandoc", pages, "mandoc", "-Tlint", "-Wwarning")
 
 
+def test_guarantees():
+    """The page names the tests that show each guarantee: they exist."""
+    page = read("units/redlock-guarantees.7")
+    named = re.findall(r"[\w/-]+", " ".join(re.findall(r"Shown by (.*)", page)))
+    places = "", "tests/integration/"
+    ok(len(named) > 20, "redlock-guarantees(7) names its tests (%d)" % len(named))
+    equal([name for name in named if not any(
+        os.path.exists(os.path.join(SOURCE, place + name + ending))
+        for place in places for ending in ("", ".py", ".c"))], [], "and each of them exists")
+
+
 def test_scripts():
     scripts = [path for path in files() if is_shell(path)]
     ok(len(scripts) >= 3, "the shell scripts were found (%d)" % len(scripts))
@@ -77,4 +88,4 @@ def test_form():
         equal(wrong, [], "%s is in form" % path)
 
 
-main(test_manual_pages, test_scripts, test_form)
+main(test_manual_pages, test_guarantees, test_scripts, test_form)
