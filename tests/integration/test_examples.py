@@ -1,5 +1,6 @@
 """The examples of the manual pages and of the README, as they stand there, with a real agent."""
 
+import itertools
 import json
 import os
 import re
@@ -390,10 +391,11 @@ def compile_c(text):
         command = next(shlex.split(entry["command"]) for entry in json.load(file)
                        if entry["file"].endswith("tests/integration/library.c"))
     flags = [word for word in command if re.match(r"-[Wf]|-O", word)]
+    compiler = list(itertools.takewhile(lambda word: not word.startswith("-"), command))  # may be "ccache gcc"
     path, output = write("example.c", text), lab.path("example")
     library = os.path.abspath(os.path.join(lab.BUILD, "client-lib"))
     done = subprocess.run(
-        [command[0], *flags, "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wextra", "-Wpedantic", "-Werror",
+        [*compiler, *flags, "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wextra", "-Wpedantic", "-Werror",
          "-I" + os.path.join(pages.SOURCE, "client-lib"), path, "-o", output,
          "-L" + library, "-lredlock", "-Wl,-rpath," + library], capture_output=True, text=True)
     if not ok(done.returncode == 0 and not done.stderr, "it compiles without a warning"):

@@ -2,6 +2,7 @@
 
 import argparse
 import concurrent.futures
+import difflib
 import fcntl
 import os
 import re
@@ -30,7 +31,8 @@ UNKNOWN_SECONDS = 3.0
 HELP = """tests/run [--all] [--leg LEG]... [NAME...]
     Install what is missing, build, and run the tests. Without arguments: the usual tests of all legs, as CI
     does.
-    NAME...      only these tests, with gcc unless --leg says otherwise
+    NAME...      only these tests (nodes, test-resp; or their files), with gcc unless --leg says
+                 otherwise
     --leg LEG    only this leg: gcc, clang, address, thread or fuzz
     --quick      the same as --leg gcc
     --all        also what takes long: every test in every leg, a million schedules, all mutations,
@@ -221,11 +223,30 @@ def arguments():
     return given
 
 
-def check_names(names, legs):
-    known = set().union(*(listed(leg.name) for leg in legs if leg.built))
-    unknown = [name for name in names if name not in known]
+def resolved(name, known):
+    """The test's name, for one that is given as a file or without `test-` as well; None: unknown."""
+    stem = os.path.splitext(os.path.basename(name))[0]
+    for candidate in name, stem, stem.removeprefix("test_"), "test-" + stem:
+        if candidate in known:
+            return candidate
+    return None
+
+
+def known_names(names, legs):
+    """The names of these tests; ends the program when there is an unknown one."""
+    built = [leg.name for leg in legs if leg.built]
+    if not built:
+        return names
+    known = set().union(*(listed(leg) for leg in built))
+    unknown = [name for name in names if not resolved(name, known)]
+    for name in unknown:
+        near = sorted({test for test in known if name in test}
+                      | set(difflib.get_close_matches(name, known, 3)))
+        print("tests/run: no test is called %s%s; tests/run --list has all names" % (
+            name, ": did you mean %s?" % " or ".join(near[:5]) if near else ""), file=sys.stderr)
     if unknown:
-        fail_usage("no test is called %s: tests/run --list has their names" % ", ".join(unknown))
+        sys.exit(64)
+    return [resolved(name, known) for name in names]
 
 
 def run_legs(legs, given, logbase):
@@ -285,7 +306,7 @@ def main():
     if given.list:
         say("\n".join(sorted(set().union(*(listed(leg.name) for leg in legs if leg.built)))))
         sys.exit(0)
-    check_names(given.names, legs)
+    given.names = known_names(given.names, legs)
     logbase = "run-%d" % os.getpid()
     logs = run_legs(legs, given, logbase)
     sums = summary.Summary()
