@@ -391,7 +391,7 @@ def compile_c(text):
         command = next(shlex.split(entry["command"]) for entry in json.load(file)
                        if entry["file"].endswith("tests/integration/library.c"))
     flags = [word for word in command if re.match(r"-[Wf]|-O", word)]
-    compiler = list(itertools.takewhile(lambda word: not word.startswith("-"), command))  # may be "ccache gcc"
+    compiler = list(itertools.takewhile(lambda word: not word.startswith("-"), command))  # or ccache gcc
     path, output = write("example.c", text), lab.path("example")
     library = os.path.abspath(os.path.join(lab.BUILD, "client-lib"))
     done = subprocess.run(
