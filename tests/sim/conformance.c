@@ -1,5 +1,6 @@
-/* conformance REDIS-SOCKET SEED SEQUENCES: the simulated node beside a real server. Both get the same random
- * requests, the real one by the scripts that ship; after each, answers and keys must be the same. */
+/* conformance REDIS-SOCKET SEED SEQUENCES: compares the simulated node with a real server. Both execute the
+ * same random requests, the server by the scripts that ship. After each request, answers and keys must be
+ * equal. */
 
 #include <hiredis/hiredis.h>
 #include <stdarg.h>
@@ -20,18 +21,18 @@ enum {
     STEPS = 40,
     SECRETS = 3,
     MARKS = 3,
-    CONFORMANCE_NODES = 2, /* of which the agents tell the addresses */
-    FORMER_PROCESS = 999,  /* whose data the node has after a restart */
+    CONFORMANCE_NODES = 2, /* nodes of the agents, with their addresses */
+    FORMER_PROCESS = 999,  /* the process of the node before a restart with its data */
     LONG_TTL_MS = 100000,
     BLESSING_SKEW_MS = 5000,
-    TOKEN_SKEW_MS = 1000 * 1000, /* more: tokens near the floor are not too far */
+    TOKEN_SKEW_MS = 1000 * 1000, /* so large that tokens near the floor are within it */
     TOKEN_FAR_US = 2000 * 1000 * 1000,
     ITEMS_MAX = 32, /* of a script call */
 };
 
 #define TOKEN_SKEW_US "1000000000"
 
-/* What node.c wants of its world: nothing happens here but requests. */
+/* The parts of the simulated world that node.c needs. There are no events here but requests. */
 int64_t sim_now_ns = 1;
 struct random sim_random;
 struct sim_counts sim_counts;
@@ -54,24 +55,24 @@ void clients_check_deletion(const uint8_t secret[SECRET_BYTES]) {
     (void) secret;
 }
 
-static bool told; /* by the simulated node */
+static bool published; /* by the simulated node */
 
 void pubsub_publish(const struct sim_node *of, unsigned name) {
     (void) of;
     (void) name;
-    told = true;
+    published = true;
 }
 
-static redisContext *server, *ear;
+static redisContext *server, *subscriber;
 static struct sim_node node;
-static char known_epoch[EPOCH_BYTES_MAX]; /* as the last probe had it */
+static char known_epoch[EPOCH_BYTES_MAX]; /* from the last probe */
 static uint32_t known_sim_epoch;
 static int64_t known_sim_floor_us;
 static uint32_t known_sim_generation;
 static char history[STEPS * SIM_NAMES * 128];
 
 static _Noreturn void fail(const char *what) {
-    (void) printf("not ok 1 - the simulated node answers like a real one\n# %s, after:%s\n1..1\n", what,
+    (void) printf("not ok 1 - the simulated node answers like a real server\n# %s, after:%s\n1..1\n", what,
                   history);
     exit(1);
 }
@@ -97,12 +98,12 @@ static void key_of(unsigned name, char ret[2]) {
 
 enum { VALUE_BYTES = 80 };
 
-/* Secrets are told apart by their first byte. */
+/* Secrets differ in their first byte. */
 static void value_of(unsigned secret, unsigned owner, char ret[VALUE_BYTES]) {
     (void) snprintf(ret, VALUE_BYTES, "%040u:host:%08x:%u:1000:data:", secret, owner, 7 + owner);
 }
 
-/* `index`: of the name, in a call of several. */
+/* `index`: the name's place in the call. */
 static enum vote_kind vote_of(enum operation operation, const redisReply *reply, unsigned index) {
     if (reply->type == REDIS_REPLY_ERROR)
         return strncmp(reply->str, "EPOCH", 5) == 0 ? VOTE_EPOCH : VOTE_REFUSED;
@@ -124,23 +125,23 @@ static enum vote_kind vote_of(enum operation operation, const redisReply *reply,
     }
 }
 
-/* Tokens are told apart by their distance from the floor: the floors of the two are not the same. */
+/* Tokens are compared by their distance from the floor, since the two nodes have different floors. */
 static int64_t known_floor_us(void) {
     struct epoch epoch;
     return epoch_read(known_epoch, &epoch) ? epoch.floor_us : 0;
 }
 
-/* Verdict and largest token of a real answer. */
+/* Compares verdict and largest token of a real answer. */
 static void compare_token(int64_t verdict, int64_t token, const struct sim_reply *simulated) {
     static const enum token_verdict verdicts[] = {TOKEN_FAR, TOKEN_SMALL, TOKEN_ACCEPTED};
 
     if (verdict < -1 || verdict > 1 || verdicts[verdict + 1] != simulated->token_verdict)
-        fail("another verdict on a token");
+        fail("the verdicts on a token differ");
     if (token - known_floor_us() != simulated->token - known_sim_floor_us)
-        fail("another largest token");
+        fail("the largest tokens differ");
 }
 
-/* `former`: NULL for a release without. */
+/* `former`: the former lock value, or NULL. */
 static redisReply *run_request(enum operation operation, const char *key, const char *value,
                                const char *former, int64_t token_distance, int64_t last_distance,
                                bool quiet) {
@@ -224,7 +225,7 @@ static redisReply *run_acquire(const struct wish *wishes, unsigned count, unsign
     return run(SCRIPT_ACQUIRE, (int) (n + fields * n_numbers), items, (int) n_keys);
 }
 
-/* The largest token that the node has accepted, and the holder's own. */
+/* The largest token that the node has accepted, and the holder's token. */
 static void read_fence(unsigned name, int64_t ret[2]) {
     redisReply *reply = redisCommand(server, "HGET " FENCES_KEY " %u", name);
 
@@ -243,16 +244,17 @@ static void read_fence(unsigned name, int64_t ret[2]) {
     freeReplyObject(reply);
 }
 
-/* The real answer for one name beside the simulated one. NULL: all is well with each. */
+/* Compares the real answer for one name with the simulated one. NULL: the short answer, all names acquired.
+ */
 static void compare_acquired(const redisReply *answer, unsigned name, const struct sim_reply *simulated,
                              bool fencing) {
     bool accepted = !answer || answer->type == REDIS_REPLY_INTEGER;
     int64_t real[2];
 
     if (simulated->kind != (accepted || answer->elements == 2 ? VOTE_YES : VOTE_FOREIGN))
-        fail("another answer");
+        fail("the answers differ");
     if (accepted && answer && answer->integer != 1)
-        fail("neither taken nor not");
+        fail("the answer for a name is neither 1 nor an array");
     if (simulated->kind != VOTE_YES || !fencing)
         return;
     read_fence(name, real);
@@ -262,7 +264,7 @@ static void compare_acquired(const redisReply *answer, unsigned name, const stru
         compare_token(answer->element[0]->integer, answer->element[1]->integer, simulated);
 }
 
-/* Some of the names in one call: as if one after another. */
+/* Acquires some names in one call. The effect must be that of one call a name, in order. */
 static void step_acquire(void) {
     unsigned count = (unsigned) pick(1, SIM_NAMES), owner = (unsigned) pick(1, 2);
     unsigned first = (unsigned) pick(0, SIM_NAMES - 1);
@@ -283,7 +285,7 @@ static void step_acquire(void) {
     bool refused = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "EPOCH", 5) == 0;
     bool brief = !refused && reply->type == REDIS_REPLY_ARRAY && reply->elements == 1;
     if (!refused && !brief && (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + count))
-        fail("not an answer for each name");
+        fail("the number of answers is not that of the names");
     sim_fence_skew_ms = TOKEN_SKEW_MS;
     for (unsigned i = 0; i < count; i++) {
         struct sim_request request = {0};
@@ -302,15 +304,15 @@ static void step_acquire(void) {
                         fencing ? "" : " without fencing");
         const struct sim_reply simulated = node_execute(&node, wishes[i].name, &request);
         if (refused != (simulated.kind == VOTE_EPOCH))
-            fail("another epoch");
+            fail("the epochs differ");
         if (!refused)
             compare_acquired(brief ? NULL : reply->element[1 + i], wishes[i].name, &simulated, fencing);
     }
     freeReplyObject(reply);
 }
 
-/* No answers: all were deleted, and nobody was told. */
-static bool is_told(const redisReply *reply, unsigned index) {
+/* Whether a release was published. Without answers, all keys were deleted and nothing was published. */
+static bool is_published(const redisReply *reply, unsigned index) {
     return reply->elements > index && reply->element[index]->integer == 2;
 }
 
@@ -333,7 +335,7 @@ static void step_request(void) {
     value_of(former_secret, owner, former);
     redisReply *reply =
         run_request(operation, key, value, has_former ? former : NULL, distance, last, quiet);
-    told = false;
+    published = false;
     request.quiet = quiet;
     request.operation = operation;
     request.ttl_ms = LONG_TTL_MS;
@@ -352,11 +354,11 @@ static void step_request(void) {
     enum vote_kind real = vote_of(operation, reply, 0);
     sim_fence_skew_ms = TOKEN_SKEW_MS;
     const struct sim_reply simulated = node_execute(&node, name, &request);
-    /* The simulated node does not look at values in a look. */
+    /* The simulated node ignores values in a query. */
     if (real != simulated.kind && operation != OPERATION_QUERY)
-        fail("another answer");
-    if (operation == OPERATION_RELEASE && is_told(reply, 0) != told)
-        fail("who waits was told or not");
+        fail("the answers differ");
+    if (operation == OPERATION_RELEASE && is_published(reply, 0) != published)
+        fail("one of the two nodes published the release");
     if (operation == OPERATION_RAISE && (real == VOTE_YES || real == VOTE_BEHIND))
         compare_token(reply->element[0]->integer, reply->element[2]->integer, &simulated);
     freeReplyObject(reply);
@@ -389,7 +391,7 @@ static redisReply *run_together(enum operation operation, const unsigned secrets
                (int) n, items, (int) n_keys);
 }
 
-/* All the names in one call of those that several may share, besides acquisitions. */
+/* All names in one call of a kind that takes several names, except acquisitions. */
 static void step_together(void) {
     static const enum operation operations[] = {OPERATION_EXTEND, OPERATION_RELEASE, OPERATION_ADOPT};
     enum operation operation = operations[pick(0, 2)];
@@ -409,17 +411,17 @@ static void step_together(void) {
         memset(request.secret, (int) secrets[i], SECRET_BYTES);
         (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %u %u %u/%u%s",
                         operation, i, secrets[i], owner, i + 1 < SIM_NAMES ? " and" : ";");
-        told = false;
+        published = false;
         const struct sim_reply simulated = node_execute(&node, i, &request);
         if (vote_of(operation, reply, i) != simulated.kind)
-            fail("another answer in a call of several names");
-        if (operation == OPERATION_RELEASE && is_told(reply, i) != told)
-            fail("who waits was told or not, in a call of several names");
+            fail("the answers differ in a call of several names");
+        if (operation == OPERATION_RELEASE && is_published(reply, i) != published)
+            fail("one of the two nodes published the release, in a call of several names");
     }
     freeReplyObject(reply);
 }
 
-/* An agent of one of two fleets, which reaches two nodes at one of two addresses each. */
+/* An agent of one of two fleets, with two nodes at one of two addresses each. */
 static void choose_agent(struct event *probe) {
     static const uint32_t max_ttls_ms[] = {1000, 2000, 60000};
     struct sim_probe *asks = &probe->as.probe;
@@ -508,30 +510,30 @@ static void compare_epoch(const char *text, const struct probe *answer, uint32_t
     struct epoch epoch;
 
     if (!epoch_read(text, &epoch))
-        fail("an epoch that makes no sense");
+        fail("the epoch is malformed");
     if (epoch.max_ttl_ms != answer->max_ttl_ms || epoch.proposed_ms != answer->proposed_ms ||
         epoch.generation != answer->generation || epoch.rested != answer->rested)
-        fail("another epoch");
+        fail("the epochs differ");
     if (((uint32_t) (epoch.fleet[1] - '0') != fleet) != answer->foreign)
-        fail("another fleet");
+        fail("the fleets differ");
 }
 
-/* What a probe tells beyond epoch and mark. */
+/* Compares what a probe returns besides epoch and mark. */
 static void compare_knowledge(const redisReply *reply, const struct event *probe) {
     const struct probe *answer = &probe->as.probe.answer;
 
     if (reply->elements != 7 + CONFORMANCE_NODES)
         fail("a probe's answer is something else");
     if ((reply->element[4]->type == REDIS_REPLY_ARRAY) != (answer->foreign || answer->rival))
-        fail("others or none");
+        fail("other fleets on one node only");
     if (reply->element[4]->type == REDIS_REPLY_ARRAY &&
         (reply->element[4]->element[2]->integer == 1) != answer->foreign)
-        fail("another fleet's epoch or none");
+        fail("another fleet's epoch on one node only");
     if ((reply->element[5]->integer == 1) != answer->unrested)
-        fail("rested or not");
+        fail("an epoch without a quarantine on one node only");
     for (unsigned i = 0; i < CONFORMANCE_NODES; i++)
         if ((reply->element[7 + i]->integer == 1) != ((answer->elsewhere & node_set_of(i)) != 0))
-            fail("elsewhere or not");
+            fail("a name at another address on one node only");
 }
 
 static void compare_probed(const redisReply *reply, const struct event *probe) {
@@ -539,13 +541,13 @@ static void compare_probed(const redisReply *reply, const struct event *probe) {
     long long third = reply->element[2]->type == REDIS_REPLY_INTEGER ? reply->element[2]->integer : 0;
 
     if (answer->blessed != (reply->element[0]->integer == 1))
-        fail("blessed or not");
+        fail("one of the two nodes is blessed");
     if (answer->blessed)
         compare_epoch(reply->element[2]->str, answer, probe->as.probe.fleet);
     else if (answer->marked != (third == 1) || answer->heir != (third == 2))
-        fail("marked, an heir, or neither");
+        fail("the states of an unblessed node differ");
     else if (reply->element[3]->integer != answer->max_ttl_ms && (!answer->brief || answer->marked))
-        fail("another longest max_ttl");
+        fail("the longest max_ttl differ");
     if (!answer->brief)
         compare_knowledge(reply, probe);
 }
@@ -590,8 +592,8 @@ static void step_probe(void) {
     freeReplyObject(reply);
 }
 
-/* The table of tokens is old by now: whoever acquires next begins another. What it had stays, as long as
- * that one is not old. */
+/* Makes the table of tokens old: the next acquisition begins another table. The former one stays until the
+ * new one is old. */
 static bool grown_old;
 
 static void grow_old(void) {
@@ -600,7 +602,7 @@ static void grow_old(void) {
     (void) strcat(history, " grow old;");
 }
 
-/* Somebody else takes everything away, writes over a key, or spoils the epoch. */
+/* A flush, a key overwritten by another program, or a restart of the node with its data. */
 static void step_disturb(void) {
     if (!grown_old && chance(30)) {
         grow_old();
@@ -633,7 +635,7 @@ static void compare_fence(unsigned name) {
 
     read_fence(name, real);
     if (real[0] - real[1] != simulated[0] - simulated[1])
-        fail("another token of the holder");
+        fail("the holder's tokens differ");
 }
 
 static void compare_keys(void) {
@@ -645,9 +647,9 @@ static void compare_keys(void) {
         if (!reply)
             fail("the server is gone");
         if ((reply->type == REDIS_REPLY_STRING) != node.data.keys[name].set)
-            fail("a key stands or not");
+            fail("a key exists on one node only");
         if (node.data.keys[name].set && strcmp(reply->str, "foreign") != 0 && strcmp(reply->str, value) != 0)
-            fail("another value");
+            fail("the values of a key differ");
         freeReplyObject(reply);
         compare_fence(name);
     }
@@ -667,11 +669,11 @@ int main(int argc, char **argv) {
         (void) printf("Bail out! can't connect to %s\n", argv[1]);
         return 1;
     }
-    ear = redisConnectUnix(argv[1]);
-    redisReply *listens = redisCommand(ear, "PSUBSCRIBE " RELEASE_CHANNEL "*");
-    if (!listens || listens->type != REDIS_REPLY_ARRAY)
-        fail("nobody can be told");
-    freeReplyObject(listens);
+    subscriber = redisConnectUnix(argv[1]);
+    redisReply *subscribed = redisCommand(subscriber, "PSUBSCRIBE " RELEASE_CHANNEL "*");
+    if (!subscribed || subscribed->type != REDIS_REPLY_ARRAY)
+        fail("the server accepts no subscriber");
+    freeReplyObject(subscribed);
     for (unsigned long i = 0; i < sequences; i++) {
         freeReplyObject(redisCommand(server, "FLUSHALL"));
         node_reset(&node, 0);
@@ -694,13 +696,13 @@ int main(int argc, char **argv) {
             else
                 step_disturb();
             compare_keys();
-            sim_now_ns += NS_PER_MS; /* time passes for both: another blessing has a larger floor */
+            sim_now_ns += NS_PER_MS; /* time passes on both nodes, so a later blessing has a larger floor */
         }
     }
     (void) printf(
-        "ok 1 - the simulated node answers like a real one, in %lu sequences of %d requests\n1..1\n",
+        "ok 1 - the simulated node answers like a real server, in %lu sequences of %d requests\n1..1\n",
         sequences, STEPS);
-    redisFree(ear);
+    redisFree(subscriber);
     redisFree(server);
     return 0;
 }
