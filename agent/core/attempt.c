@@ -14,8 +14,7 @@
 #include "core/window.h"
 
 enum {
-    SPLITS_MAX = 12,         /* split attempts of a request that does not wait */
-    NODE_BACK_US_MAX = 5000, /* retries after a node's return: spread over this time */
+    SPLITS_MAX = 12, /* split attempts of a request that does not wait */
 };
 
 /* --- failure --- */

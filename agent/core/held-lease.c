@@ -14,7 +14,6 @@ enum {
     PATIENCE_DIVISOR = 4,    /* of the ttl: late answers to an extension are awaited for so long, */
     PATIENCE_STEPS = 20,     /* checked in steps of this share of the ttl, */
     PATIENCE_STEP_MS = 1000, /* or of this, if shorter: an answer may make another round necessary */
-    NODE_BACK_US_MAX = 5000, /* extensions after a node's return or loss: spread over this time */
 };
 
 static void report_granted(struct shard *shard, const struct lease *lease, int64_t last) {

@@ -41,6 +41,7 @@ enum {
     NODE_TIMEOUT_MS_MIN = 5, /* the default time-out: ttl/20 between these */
     NODE_TIMEOUT_MS_MAX = 100,
     ANSWER_NODE_TIMEOUTS = 3, /* a request that does not wait is answered within so many time-outs */
+    NODE_BACK_US_MAX = 5000,  /* after a node's return or loss, retries and extensions spread over this */
     NODE_STALLED_MS = 1000,   /* silence with requests outstanding: no longer asked, shown as failed */
     NODE_SLOW_MS = 1500,      /* age of an outstanding request: the node gets extensions only */
     NODE_ATTEMPTS_MAX = 512,  /* names under way to a node: no more attempts there, */
