@@ -239,7 +239,8 @@ def test_listings():
     for node in nodes:
         node.call("SADD", "no lock", "member")
     equal(lab.redlock_run(agent, "leader", "no lock")[:2],
-          (0, "no lock  no lock: its Redis key is of type set\n"), "a key that is none says what it is")
+          (0, "no lock  no lock: its Redis key is of type set  without an expiry\n"),
+          "a key that is none says what it is")
     equal(json.loads(lab.redlock_run(agent, "leader", "--json", "no lock")[1])["type"], "set", "in JSON too")
     for i in range(600):
         client.acquire("page %d" % i)

@@ -492,7 +492,7 @@ not_run("redlock-leader@.service.8", "systemctl disable --now backup", MACHINE)
 not_run("redlock-leader@.service.8", "REDLOCK_TTL=5s", MACHINE)
 
 
-# --- redlock-guarantees(7), redlock-operations(7) ---
+# --- redlock-guarantees(7), redlock-interop(7), redlock-operations(7) ---
 
 
 @example("redlock-guarantees.7", 'exec 9>>"$2.fence"')
@@ -511,6 +511,16 @@ def use_store(text):
     run(text)
     equal(run("cat report.txt"), "a report\n", "the holder stores its report")
     run("echo late | store 1 report.txt", want=1)
+
+
+@example("redlock-interop.7", "key_format")
+def keys_of_a_library(text):
+    other = lab.Agent(nodes, text)
+    for node in nodes:
+        node.call("SET", "mutex:deploy", "token", "PX", 60000)
+    begins(lab.redlock_run(other, "leader", "deploy")[1], "deploy  token", "the library's lock is the leader")
+    equal(lab.redlock_run(other, "run", "-n", "deploy", "--", "true")[0], 1, "and keeps the lease away")
+    other.stop()
 
 
 @example("redlock-operations.7", "redlock nodes --bless")

@@ -56,7 +56,7 @@ class Terminal:
         pid, self.fd = pty.fork()
         if pid == 0:
             os.chdir(kind.directory)
-            for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGHUP):
+            for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
             os.execvpe("bash", ["bash", "--noprofile", "--norc", "--noediting", "-i"], environment)
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
