@@ -518,7 +518,7 @@ def keys_of_a_library(text):
     other = lab.Agent(nodes, text)
     for node in nodes:
         node.call("SET", "mutex:deploy", "token", "PX", 60000)
-    begins(lab.redlock_run(other, "leader", "deploy")[1], "deploy  token", "the library's lock is the leader")
+    begins(lab.redlock_run(other, "leader", "deploy")[1], "deploy  token", "the library's lock leads")
     equal(lab.redlock_run(other, "run", "-n", "deploy", "--", "true")[0], 1, "and keeps the lease away")
     other.stop()
 
