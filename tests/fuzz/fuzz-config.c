@@ -10,6 +10,12 @@
 
 enum { TEXT_BYTES_MAX = 16 * 1024 };
 
+/* libconfuse 3.3 leaks what it has read when it finds a syntax error. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) {
+    return "leak:libconfuse";
+}
+
 static void check_config(const struct config *config) {
     must(config->n_nodes <= NODES_MAX && config->n_rules <= RULES_MAX);
     must(config->keepers >= 1 && config->keepers <= KEEPERS_MAX);
