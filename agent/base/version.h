@@ -5,5 +5,5 @@
 
 enum {
     VERSION_PROTOCOL = 3, /* of the commands and replies on the socket (protocol.md) */
-    VERSION_KEYS = 2,     /* of the keys on the nodes (protocol.md, section 6) */
+    VERSION_KEYS = 3,     /* of the keys on the nodes (protocol.md, section 6) */
 };

@@ -189,7 +189,7 @@ void attempt_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) 
 static void note_obstacle(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                           instant_ns now_ns) {
     if (vote->kind == VOTE_FOREIGN) {
-        retry_met(shard, lease, node, vote);
+        retry_met(shard, lease, node, vote, now_ns);
         lease->met_orphan |= foreign_key_is_orphan(shard, lease, node, vote, now_ns);
     }
     if (vote->kind == VOTE_EPOCH) {

@@ -42,6 +42,7 @@ const struct call_plan_item *call_plan_add(struct call_plan_turn *turn, const st
         .operation = send->operation,
         .nodes = send->nodes,
         .quiet = send->quiet,
+        .left = send->left,
         .has_former = sends_former(send),
         .has_token = sends_token(send),
         .again = *keys & bit,
@@ -59,8 +60,9 @@ const struct call_plan_item *call_plan_add(struct call_plan_turn *turn, const st
 
 static bool may_share_call(const struct call_plan_item *item, const struct call_plan_item *first) {
     return item->operation == first->operation && names_max[item->operation] > 1 &&
-           item->quiet == first->quiet && item->has_former == first->has_former &&
-           item->has_token == first->has_token && item->has_block == first->has_block;
+           item->quiet == first->quiet && item->left == first->left &&
+           item->has_former == first->has_former && item->has_token == first->has_token &&
+           item->has_block == first->has_block;
 }
 
 /* True if the call may have the item's key. */

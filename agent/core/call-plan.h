@@ -24,6 +24,7 @@ struct call_plan_item {
     enum operation operation;
     node_set nodes;
     bool quiet;
+    bool left;
     bool has_former; /* a second value of ours may be in the key */
     bool has_token;
     bool has_block; /* reserves more than one token */

@@ -136,6 +136,7 @@ struct send {
     bool orphan; /* release: the text's tail is the value without its random part */
     node_set nodes;
     bool quiet; /* release: without a message to subscribers */
+    bool left;  /* release: the message says that the name is left to other programs for a moment */
     uint32_t ttl_ms;
     uint64_t ticket;       /* each node's vote has it */
     int64_t token;         /* acquire, raise: proposed; refresh: the holder's; 0: no fencing. Query:

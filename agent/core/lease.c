@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "core/attempt.h"
+#include "core/foreign-contender.h"
 #include "core/foreign-key.h"
 #include "core/held-lease.h"
 #include "core/key-refresh.h"
@@ -27,7 +28,22 @@ static void resume_settle(struct shard *shard, struct lease *lease, enum resume_
 
 /* --- requests and commands --- */
 
+/* The name is left free for lock clients that poll. The front learns why the request waits. */
+static int64_t foreign_pause_ns(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+    static const char text[] = "left free for a moment, since other lock clients want it, too";
+    int64_t pause_ns = lease->persist ? foreign_contender_pause_ns(shard, lease, now_ns) : 0;
+
+    if (pause_ns > 0)
+        shard_report(shard, &(struct report){.kind = REPORT_CONTENDED,
+                                             .request = lease->request,
+                                             .failure = FAILURE_BUSY,
+                                             .text = text,
+                                             .text_length = sizeof(text) - 1});
+    return pause_ns;
+}
+
 void lease_begin(struct shard *shard, struct lease *lease, int64_t pause_ns, instant_ns now_ns) {
+    pause_ns = instant_max(pause_ns, foreign_pause_ns(shard, lease, now_ns));
     if (pause_ns > 0) {
         lease_table_enter(shard, lease, LEASE_WAITING);
         lease_table_set_due(shard, lease, now_ns + pause_ns);
@@ -48,6 +64,7 @@ void lease_release(struct shard *shard, struct lease *lease, instant_ns keep_unt
         break;
     case LEASE_HELD:
         shard->counters.releases++;
+        foreign_contender_leave(shard, lease, now_ns);
         if (now_ns < keep_until_ns)
             held_lease_cool_down(shard, lease, keep_until_ns);
         else

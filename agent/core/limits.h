@@ -55,6 +55,7 @@ enum {
     HANDOFFS_ALONE_MAX = 4096, /* the same while no other host is known to wait */
     GRANT_READ_MS = 2000,      /* or the ttl, if less: by then a client has read its grant */
     HANDOFF_MS = 50,           /* hand-offs end so long after the acquisition: other hosts get their turn */
+    FOREIGN_CONTENDER_MS = 30000, /* agents leave pauses so long after they met another program's value */
     FENCE_SKEW_MS_MIN = 1000,
     FENCE_SKEW_MS_MAX = 24 * 60 * 60 * 1000,
     FENCE_RETENTION_MS_MIN = 60 * 60 * 1000,

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/hash.h"
+#include "core/foreign-contender.h"
 #include "core/lock-value.h"
 #include "core/lease-table.h"
 
@@ -51,7 +52,8 @@ static void note_time_left(struct lease *lease, int64_t left_ms) {
     }
 }
 
-void retry_met(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote) {
+void retry_met(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+               instant_ns now_ns) {
     static const uint64_t key[2] = {0, 0};
     size_t length = vote->text_length < SEEN_BYTES_MAX ? vote->text_length : SEEN_BYTES_MAX;
 
@@ -61,6 +63,8 @@ void retry_met(struct shard *shard, struct lease *lease, unsigned node, const st
         lease->seen_ttl_ms = vote->ttl_left_ms;
     if (vote->ttl_left_ms >= 0)
         note_time_left(lease, vote->ttl_left_ms);
+    if (vote->foreign_type || !lock_value_is_agents(vote->text, vote->text_length))
+        foreign_contender_met(shard, lease, now_ns);
     if (lease->seen)
         return;
     lease->seen_type = vote->foreign_type;
@@ -164,12 +168,23 @@ static int64_t grace_ns(struct shard *shard) {
     return random_between(&shard->random, trip_ns, 2 * trip_ns);
 }
 
+/* A released name is left to lock clients that poll. After the release of such a client it is not. */
+static bool leaves_pause(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+    return met_agent(lease) && foreign_contender_is_near(shard, lease, now_ns);
+}
+
 /* True if a majority is free; or if the name may have become free before the subscriptions began. */
-static bool is_due_now(const struct shard *shard, const struct lease *lease) {
+static bool is_due_now(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     if (!met_holder(lease))
         return false;
-    return shard_is_majority(shard, lease->freed | lease->round.yes) ||
+    return (shard_is_majority(shard, lease->freed | lease->round.yes) &&
+            !leaves_pause(shard, lease, now_ns)) ||
            (shard_is_majority(shard, lease->listening) && !shard_is_majority(shard, lease->covered));
+}
+
+/* After messages that are no majority, or that start no attempt. */
+static int64_t freed_delay_ns(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+    return leaves_pause(shard, lease, now_ns) ? retry_ordinary_ns(shard) : grace_ns(shard);
 }
 
 void retry_by(struct shard *shard, struct lease *lease, instant_ns at_ns) {
@@ -185,10 +200,10 @@ void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         lease->listens = true;
         shard->sink.listen(shard->sink.userdata, lease->request, lease->text, true);
     }
-    if (is_due_now(shard, lease))
+    if (is_due_now(shard, lease, now_ns))
         lease_table_set_due(shard, lease, now_ns);
     else if (met_holder(lease) && lease->freed != 0)
-        lease_table_set_due(shard, lease, now_ns + grace_ns(shard));
+        lease_table_set_due(shard, lease, now_ns + freed_delay_ns(shard, lease, now_ns));
     else if (lease->failure == 1 + FAILURE_BUSY && lease->split)
         lease_table_set_due(shard, lease, now_ns + split_delay_ns(shard, lease));
     else if (!lease->persist)
@@ -200,12 +215,14 @@ void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
 bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
     if (!lease->listens)
         return false;
+    bool first = lease->freed == 0;
     lease->freed |= node_set_of(node);
     if (lease->state != LEASE_WAITING || !met_holder(lease))
         return false;
-    if (is_due_now(shard, lease))
+    if (is_due_now(shard, lease, now_ns))
         return true;
-    retry_by(shard, lease, now_ns + grace_ns(shard));
+    if (first || !leaves_pause(shard, lease, now_ns))
+        retry_by(shard, lease, now_ns + freed_delay_ns(shard, lease, now_ns));
     return false;
 }
 
@@ -223,7 +240,7 @@ bool retry_subscribed(struct shard *shard, struct lease *lease, unsigned node, i
         return false;
     if (!covered && shard_is_majority(shard, lease->covered) && met_agent(lease) && lease->freed == 0)
         lease_table_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
-    return is_due_now(shard, lease);
+    return is_due_now(shard, lease, now_ns);
 }
 
 void retry_unsubscribed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {

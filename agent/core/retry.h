@@ -17,6 +17,9 @@
  * subscription ends is no longer covered. Therefore a failed attempt releases its keys *quietly*, without a
  * message, unless they may have been a majority: only then can a request have met its value as a holder's.
  *
+ * Where lock clients that poll want the name, too, the message of an agent's release starts no attempt: the
+ * next one comes after the delay of a poll (foreign-contender.h).
+ *
  * Polling goes on, rarely while a majority is covered and the holder is an agent, which publishes. Expiry
  * needs no message: a request tries when so many of the keys that it met have expired that it may win. */
 #pragma once
@@ -40,7 +43,8 @@ void retry_note_trip(struct shard *shard, const struct lease *lease, instant_ns 
 
 /* A node has another's value, and so not ours. Remembers the value, for messages, and its time left, for the
  * next attempt. */
-void retry_met(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote);
+void retry_met(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+               instant_ns now_ns);
 
 /* Why an attempt failed. */
 enum retry_obstacle {

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "core/foreign-contender.h"
 #include "core/lease-table.h"
 #include "core/token.h"
 
@@ -30,6 +31,8 @@ void send_more(struct shard *shard, struct lease *lease, enum operation operatio
         .orphan = lease->orphan,
         .nodes = nodes,
         .quiet = lease->quiet,
+        .left = operation == OPERATION_RELEASE && !lease->quiet &&
+                foreign_contender_was_met(shard, lease, now_ns),
         .ttl_ms = lease_state_key_ttl_ms(lease, now_ns),
         .ticket = send_ticket(lease_table_slot(shard, lease), lease->serial),
         .secret = lease->secret,

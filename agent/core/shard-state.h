@@ -8,6 +8,7 @@
 #include "base/shared-string.h"
 #include "base/timer-queue.h"
 #include "core/event.h"
+#include "core/foreign-contender.h"
 #include "core/lease-state.h"
 #include "core/lock-value.h"
 #include "core/node.h"
@@ -90,6 +91,8 @@ struct shard {
     bool judging;                        /* a clock was set, and it is unknown which (node-trust.h) */
     struct shard_schedule schedule;
     struct shard_predecessor predecessor;
+    bool met_foreign_contender; /* ever: a place of these is used */
+    struct foreign_contender foreign_contenders[FOREIGN_CONTENDERS_MAX];
     int64_t token_high;  /* the largest token granted here */
     uint32_t max_ttl_ms; /* the longest ttl: as configured, or of a resumed lease */
     bool barred;         /* a node belongs to another fleet: none is asked */

@@ -213,6 +213,13 @@ void shard_freed(struct shard *shard, unsigned node, uint64_t request, instant_n
         attempt_freed(shard, lease, node, now_ns);
 }
 
+void shard_left(struct shard *shard, uint64_t request, instant_ns now_ns) {
+    const struct lease *lease = lease_table_find(shard, request);
+
+    if (lease)
+        foreign_contender_heard(shard, lease, now_ns);
+}
+
 /* The next leases are those of the same instant: prefetches the second one's text, and the third one. */
 static void prefetch_neighbours(const struct shard *shard, uint32_t item) {
     uint32_t second = timer_queue_neighbour(&shard->due, item),

@@ -35,6 +35,9 @@ void shard_unsubscribed(struct shard *shard, unsigned node, instant_ns now_ns);
 /* A message on the node: the key of the request's name may be gone. */
 void shard_freed(struct shard *shard, unsigned node, uint64_t request, instant_ns now_ns);
 
+/* Before shard_freed(): the message said that the name is left to other programs for a moment. */
+void shard_left(struct shard *shard, uint64_t request, instant_ns now_ns);
+
 /* Does what is due. */
 void shard_tick(struct shard *shard, instant_ns now_ns);
 

@@ -253,6 +253,13 @@ void wakeup_released(struct wakeup *wakeup, unsigned node, const char *bytes, si
         name->since_ns[node] = now_ns; /* an attempt that has met the key may be under way */
 }
 
+void wakeup_left(struct wakeup *wakeup, const char *bytes, size_t length, instant_ns now_ns) {
+    const struct name *name = find(wakeup, bytes, length);
+
+    if (name && name->request != 0)
+        shard_left(wakeup->shard, name->request, now_ns);
+}
+
 /* --- time --- */
 
 void wakeup_tick(struct wakeup *wakeup, instant_ns now_ns) {

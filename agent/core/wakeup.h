@@ -84,6 +84,9 @@ void wakeup_subscribed(struct wakeup *wakeup, unsigned node, const char *name, s
 void wakeup_released(struct wakeup *wakeup, unsigned node, const char *name, size_t length,
                      instant_ns now_ns);
 
+/* Before wakeup_released(): the message said that the name is left to other programs for a moment. */
+void wakeup_left(struct wakeup *wakeup, const char *name, size_t length, instant_ns now_ns);
+
 /* Whether wakeup_settle() has something to do, or the sink's owner something to send. */
 static inline bool wakeup_pending(const struct wakeup *wakeup) {
     return wakeup->pending;

@@ -1,11 +1,15 @@
 -- KEYS locks, each once | ARGV a value a key[, then another value a key], then the channels' prefix; '' to
--- publish nothing
+-- publish nothing; a + in front to publish "left": the name is left to lock clients that poll for a moment
 -- Deletes each key that still has our value, or the other one, and publishes that. Answers nothing if all
 -- were ours and no message had a subscriber; otherwise per key: 0 not ours, or 1 deleted and one more for
 -- each subscriber; 2 if the user may not publish.
 -- MGET reads several keys at a lower cost. GET reads a single key, and each key for a user without MGET.
 local call, pcall = redis.call, redis.pcall
 local n, out, prefix, gone, published = #KEYS, {}, ARGV[#ARGV], 0, false
+local message = ''
+if string.byte(prefix) == 43 then
+  prefix, message = string.sub(prefix, 2), 'left'
+end
 local others = #ARGV > n + 1
 local held = n > 1 and pcall('MGET', unpack(KEYS))
 for i = 1, n do
@@ -22,7 +26,7 @@ if gone == n then call('DEL', unpack(KEYS)) end
 for i = 1, n do
   if out[i] == 1 then
     if gone < n then call('DEL', KEYS[i]) end
-    local subscribers = prefix ~= '' and pcall('PUBLISH', prefix .. KEYS[i], '') or 0
+    local subscribers = prefix ~= '' and pcall('PUBLISH', prefix .. KEYS[i], message) or 0
     if subscribers ~= 0 then
       out[i] = type(subscribers) == 'number' and 1 + subscribers or 2
       published = true

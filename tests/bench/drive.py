@@ -24,13 +24,15 @@ import costs  # noqa: E402
 import measures  # noqa: E402
 import peers  # noqa: E402
 import plots  # noqa: E402
+import shares  # noqa: E402
 import table  # noqa: E402
 import world  # noqa: E402
 from results import Results  # noqa: E402
 
 NOISE = ("acquire_p50", "pairs", "single_p50", "handoff_remote_p50", "delayed_p50", "stopped_floor",
          "busy_p50", "peer_acquire")
-SECTIONS = {**measures.SECTIONS, "peers": peers.measure, "endurance": costs.endurance}
+SECTIONS = {**measures.SECTIONS, "peers": peers.measure, "shares": shares.measure,
+            "endurance": costs.endurance}
 
 
 class Settings:
@@ -69,6 +71,8 @@ class Settings:
     peer_handoffs = 15
     peer_ttl_ms = 2000
     peer_kills = 3
+    share_rounds = 5
+    share_seconds = 8
     endurance = ()
 
 
@@ -99,11 +103,13 @@ class Quick(Settings):
     peer_handoffs = 7
     peer_ttl_ms = 2000
     peer_kills = 1
+    share_rounds = 1
 
 
 class Tiny(Settings):
     """To see that it works: its numbers mean nothing."""
     binding = False
+    share_rounds = 0
     rounds = 1
     turn_ms = 40
     clients = (1, 4)

@@ -4,47 +4,17 @@ holder that was killed is followed. redlock-interop(7) has the results."""
 import concurrent.futures
 import json
 import os
-import sys
 import threading
-from subprocess import PIPE
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
-import lab  # noqa: E402
-from libraries import HERE, LIBRARIES, Library, absences, command  # noqa: E402
-from tap import SCALE, begins, equal, main, note, ok, skip, within  # noqa: E402
+from workers import AGENT, Worker, lab  # first: it makes the path of the others
+from libraries import HERE, LIBRARIES, absences
+from tap import SCALE, begins, equal, main, note, ok, skip, within
 
 SECONDS = 30 if os.environ.get("REDLOCK_TEST_ALL") else 6
-SECTION_MS = 5
+SECTION_MS, PAUSE_MS = 5, 20
 TTL_MS = int(5000 * SCALE)
 KILLED_TTL_MS = int(2000 * SCALE)
 RESULTS = os.path.join(HERE, "results.json")
-AGENT = Library("agent", "Agent", "worker.py")
-
-
-class Worker:
-    """A client of one side, which does one thing after another."""
-
-    def __init__(self, library, resource, name, ttl_ms, places):
-        arguments, environment = command(library)
-        self.process = lab.spawn([*arguments, resource.socket_path, name, str(ttl_ms), *places], text=True,
-                                 bufsize=1, stdin=PIPE, stdout=PIPE, env=environment)
-        self.answer()
-
-    def begin(self, *words):
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("the worker ended")
-        return json.loads(line)
-
-    def do(self, *words):
-        self.begin(*words)
-        return self.answer()
-
-    def kill(self):
-        lab.end_process(self.process)
 
 
 class Fleet:
@@ -118,8 +88,8 @@ class Trial:
         ours = Worker(AGENT, self.resource, self.name, TTL_MS, [agent.socket_path for agent in self.agents])
         together.wait()
         for worker in theirs:
-            worker.begin("contend", SECONDS, SECTION_MS, library.workers_a_process)
-        ours.begin("contend", SECONDS, SECTION_MS, 4)
+            worker.begin("contend", SECONDS, SECTION_MS, PAUSE_MS, library.workers_a_process)
+        ours.begin("contend", SECONDS, SECTION_MS, PAUSE_MS, 4)
         said = [worker.answer() for worker in theirs]
         mine = ours.answer()
         total = {key: sum(one[key] for one in said) for key in said[0]}

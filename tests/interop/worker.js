@@ -73,7 +73,7 @@ async function section(resource, ms) {
   counts.sections++;
 }
 
-async function contend(until, ms) {
+async function contend(until, ms, pauseMs) {
   const resource = await connect(resourcePath);
   const locker = kinds[kind](await Promise.all(places.map(connect)), true);
   let waitBegan = now();
@@ -96,6 +96,7 @@ async function contend(until, ms) {
     } catch {
       counts.errors++;
     }
+    await sleep(Math.random() * pauseMs);
     waitBegan = now();
   }
 }
@@ -111,9 +112,8 @@ async function main() {
       await lockers.wait.release(held);
       say({ released: true });
     } else if (command === 'contend') {
-      const until = now() + Number(given[0]) * 1000;
-      // Together, since one that is connected earlier would begin earlier.
-      await Promise.all(Array.from({ length: Number(given[2]) }, () => contend(until, Number(given[1]))));
+      const [seconds, ms, pauseMs, workers] = given.map(Number), until = now() + seconds * 1000;
+      await Promise.all(Array.from({ length: workers }, () => contend(until, ms, pauseMs)));
       say(counts);
     } else {
       try {

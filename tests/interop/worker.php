@@ -36,7 +36,7 @@ function section(Redis $resource, string $name, float $ms): void
     $counts['sections']++;
 }
 
-function contend(LockFactory $factory, float $seconds, float $ms): array
+function contend(LockFactory $factory, float $seconds, float $ms, float $pauseMs): array
 {
     global $counts, $resourcePath, $name, $ttl;
     $resource = connect($resourcePath);
@@ -71,6 +71,7 @@ function contend(LockFactory $factory, float $seconds, float $ms): array
         } catch (ExceptionInterface | RedisException $error) {
             $counts['errors']++;
         }
+        usleep(random_int(0, (int) ($pauseMs * 1000)));
         $waitBegan = microtime(true);
     }
     return $counts;
@@ -83,7 +84,7 @@ say(['ready' => true]);
 while (($line = fgets(STDIN)) !== false) {
     $given = explode(' ', trim($line));
     if ($given[0] === 'contend') {
-        say(contend($factory, (float) $given[1], (float) $given[2]));
+        say(contend($factory, (float) $given[1], (float) $given[2], (float) $given[3]));
     } elseif ($given[0] === 'release') {
         $lock->release();
         say(['released' => true]);

@@ -4,14 +4,16 @@ says, and answers each line with one of JSON. worker.js and worker.php are the s
     try              acquire at once, or not              {"held": true}
     wait             acquire, as patiently as it can      {"held": true}
     release                                               {"released": true}
-    contend S MS N   N workers contend for S seconds      {"sections": 20, "overlaps": 0, ...}
+    contend S MS P N N workers contend for S seconds      {"sections": 20, "overlaps": 0, ...}
 
 A section is what mutual exclusion is for: on the server RESOURCE, which is no node, it reads a counter,
 waits MS milliseconds, and writes the counter and one. `overlaps` counts sections that found another one
-inside; a lost update shows in the counter. `overruns` are sections that may have outlived their lock, on a
-machine that stood still."""
+inside; a lost update shows in the counter. After each section a worker pauses for up to P milliseconds: one
+that does not keeps the lock from clients that poll. `overruns` are sections that may have outlived their
+lock, on a machine that stood still."""
 
 import json
+import random
 import sys
 import threading
 import time
@@ -39,7 +41,7 @@ def section(resource, ms):
     count("sections")
 
 
-def contend(until, ms, places):
+def contend(until, ms, pause_ms, places):
     lock, resource = KINDS[KIND](places, NAME, TTL_MS), Connection(RESOURCE)
     wait_began = time.monotonic()
     while time.monotonic() < until:
@@ -64,14 +66,16 @@ def contend(until, ms, places):
             lock.release()
         except Exception:
             count("errors")
+        time.sleep(random.uniform(0, pause_ms) / 1000)
         wait_began = time.monotonic()
 
 
-def contend_all(seconds, ms, workers):
+def contend_all(seconds, ms, pause_ms, workers):
     until = time.monotonic() + float(seconds)
     # The workers of our own side are shared out among the agents.
     places = [PLACES if KIND != "Agent" else [PLACES[i % len(PLACES)]] for i in range(int(workers))]
-    threads = [threading.Thread(target=contend, args=(until, float(ms), place)) for place in places]
+    given = until, float(ms), float(pause_ms)
+    threads = [threading.Thread(target=contend, args=(*given, place)) for place in places]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -8,7 +8,14 @@
 #include "sim.h"
 
 /* Losses from before the calm, such as of a message, are repaired by polling. */
-enum { WOKEN_MS_MAX = 30, SUBSCRIBED_MS_MAX = 300, HEALED_MS = 1500, LATE_MS = 100, ROUND_TRIP_MS = 5 };
+enum {
+    WOKEN_MS_MAX = 30,
+    LEFT_MS_MAX = 75,
+    SUBSCRIBED_MS_MAX = 300,
+    HEALED_MS = 1500,
+    LATE_MS = 100,
+    ROUND_TRIP_MS = 5
+};
 
 static struct event event_of(const struct sim_keeper *keeper, enum event_kind kind, unsigned node,
                              int64_t at_ns) {
@@ -184,6 +191,12 @@ static bool is_released(unsigned name) {
     return count >= quorum_of(sim_n_nodes);
 }
 
+/* The name is left free for another program (core/foreign-contender.h): as long as between two polls. */
+static bool is_left(const struct shard *shard, const struct lease *lease, unsigned name) {
+    return foreign_contender_is_near(shard, lease, sim_now_ns) &&
+           sim_now_ns - free_ns[name] <= (WOKEN_MS_MAX + LEFT_MS_MAX) * NS_PER_MS;
+}
+
 /* A lease that met a holder, is subscribed on a majority, and can ask all nodes must not wait. */
 static void check_waiters(const struct sim_agent *agent, unsigned name) {
     for (unsigned i = 0; agent->running && i < sim_n_keepers; i++) {
@@ -191,7 +204,7 @@ static void check_waiters(const struct sim_agent *agent, unsigned name) {
         for (uint32_t j = 0; j < shard->leases.touched; j++) {
             const struct lease *lease = pool_at(&shard->leases, j);
             if (lease->state == LEASE_WAITING && lease->text->bytes[0] == (char) ('0' + name) &&
-                lease->failure == 1 + FAILURE_BUSY && !lease->split &&
+                lease->failure == 1 + FAILURE_BUSY && !lease->split && !is_left(shard, lease, name) &&
                 node_set_count(lease->listening) >= quorum_of(sim_n_nodes) &&
                 node_set_count(shard_askable(shard)) == sim_n_nodes)
                 violation("agent %u waits for name %u, which was released %lld ms ago", agent->index, name,

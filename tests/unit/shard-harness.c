@@ -24,6 +24,7 @@ static void on_send(void *userdata, const struct send *send) {
                           .nodes = send->nodes,
                           .ttl_ms = send->ttl_ms,
                           .quiet = send->quiet,
+                          .left = send->left,
                           .ticket = send->ticket,
                           .token = send->token,
                           .token_last = send->token_last,

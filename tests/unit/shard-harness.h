@@ -8,7 +8,7 @@ enum { SENDS_MAX = 256, REPORTS_MAX = 256 };
 struct sent {
     enum operation operation;
     node_set nodes;
-    bool quiet;
+    bool quiet, left;
     uint32_t ttl_ms;
     uint64_t ticket;
     int64_t token, token_last;

@@ -276,7 +276,9 @@ static const char *own_word(const struct redis *redis, const struct call_plan_it
         return first->has_token ? redis_floor(redis) : "";
     default:
         assert(word == WORD_CHANNEL);
-        return first->quiet || !redis_rights(redis)->listen ? "" : RELEASE_CHANNEL;
+        if (first->quiet || !redis_rights(redis)->listen)
+            return "";
+        return first->left ? RELEASE_CHANNEL_LEFT : RELEASE_CHANNEL;
     }
 }
 

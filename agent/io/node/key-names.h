@@ -20,4 +20,6 @@
 
 /* Then the lock's key: the channel on which a release publishes that the key is deleted. */
 #define RELEASE_CHANNEL "redlockd:free:"
+#define RELEASE_CHANNEL_LEFT "+" RELEASE_CHANNEL /* for release.lua: with the message LEFT_MESSAGE */
+#define LEFT_MESSAGE "left"
 #define ALIVE_CHANNEL "redlockd:alive" /* has no publisher: a subscription to it is a ping */

@@ -117,12 +117,15 @@ static void on_joined(void *userdata, unsigned node, const char *key, size_t len
         wakeup_subscribed(&subscriber->wakeup, node, name, length, clock_now_ns());
 }
 
-static void on_freed(void *userdata, unsigned node, const char *key, size_t length) {
+static void on_freed(void *userdata, unsigned node, const char *key, size_t length, bool left) {
     struct subscriber *subscriber = userdata;
     const char *name;
 
-    if (name_of(subscriber, key, length, &name, &length))
-        wakeup_released(&subscriber->wakeup, node, name, length, clock_now_ns());
+    if (!name_of(subscriber, key, length, &name, &length))
+        return;
+    if (left)
+        wakeup_left(&subscriber->wakeup, name, length, clock_now_ns());
+    wakeup_released(&subscriber->wakeup, node, name, length, clock_now_ns());
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {

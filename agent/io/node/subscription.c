@@ -275,10 +275,11 @@ static void on_message(struct subscription *subscription, const redisReply *chan
 
     if (payload->type != REDIS_REPLY_STRING)
         return;
-    if (begins(channel, RELEASE_CHANNEL, &prefix) ||
-        (begins(channel, subscription->keyspace_prefix, &prefix) && ends_lock(payload->str)))
+    bool released = begins(channel, RELEASE_CHANNEL, &prefix);
+    if (released || (begins(channel, subscription->keyspace_prefix, &prefix) && ends_lock(payload->str)))
         subscription->callbacks.on_freed(subscription->userdata, subscription->node, channel->str + prefix,
-                                         (size_t) channel->len - prefix);
+                                         (size_t) channel->len - prefix,
+                                         released && strcmp(payload->str, LEFT_MESSAGE) == 0);
 }
 
 static void on_reply(struct subscription *subscription, const redisReply *reply) {

@@ -25,7 +25,7 @@ struct subscription_callbacks {
     /* The node confirmed the subscription to this key; it published that the key is gone. Keys are as on the
      * node; a key may be one that was not asked for. */
     void (*on_joined)(void *userdata, unsigned node, const char *key, size_t length);
-    void (*on_freed)(void *userdata, unsigned node, const char *key, size_t length);
+    void (*on_freed)(void *userdata, unsigned node, const char *key, size_t length, bool left);
 };
 
 /* Closed at first. `poller` and `config_node` must outlive it. 0 or a negative errno. */

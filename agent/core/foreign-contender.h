@@ -1,0 +1,48 @@
+/* Foreign contenders: lock clients that are no agents and try for a name at intervals of their own.
+ *
+ * Such a client gets no message when a lease is released: it tries every 50 to 400 ms. Where agents hand a
+ * name to each other within a millisecond, it finds the name free in one of a hundred tries. So for
+ * FOREIGN_CONTENDER_MS after an agent met another program's value under a name, it leaves the name free for
+ * a while after each release of an agent's lease, as long as between two polls. The former holder's agent
+ * does so before its next request contends (foreign_contender_pause_ns()), the agents that a message wakes
+ * before their next attempt (retry.c). The message of the release says so to agents that did not meet the
+ * value; they don't pass it on, so that what is known ends. Then agents are to such a client what others of
+ * its kind are. A series of hand-offs within a host ends after HANDOFF_MS, as ever (local/handoff.h).
+ *
+ * A name without such a client is not delayed, and costs a comparison. What is known is a hint: a place may
+ * be taken by another name, and a pause that is left out harms nothing but fairness. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/instant.h"
+
+struct lease;
+struct shard;
+
+enum { FOREIGN_CONTENDERS_MAX = 64 };
+
+struct foreign_contender {
+    uint64_t name_hash;
+    instant_ns met_ns;        /* when another program's value was met last; 0: never */
+    instant_ns heard_ns;      /* when another agent said so last */
+    instant_ns left_until_ns; /* a release here leaves the name free until then */
+};
+
+/* An attempt met another program's key under the lease's name. */
+void foreign_contender_met(struct shard *shard, const struct lease *lease, instant_ns now_ns);
+
+/* Another agent did. */
+void foreign_contender_heard(struct shard *shard, const struct lease *lease, instant_ns now_ns);
+
+/* True: this agent met such a key not long ago. */
+bool foreign_contender_was_met(const struct shard *shard, const struct lease *lease, instant_ns now_ns);
+
+/* True: lock clients that are no agents may want the lease's name. */
+bool foreign_contender_is_near(const struct shard *shard, const struct lease *lease, instant_ns now_ns);
+
+/* A lease of this agent is being released. */
+void foreign_contender_leave(struct shard *shard, const struct lease *lease, instant_ns now_ns);
+
+/* How long the name is still left free after that; 0: it is not. */
+int64_t foreign_contender_pause_ns(const struct shard *shard, const struct lease *lease, instant_ns now_ns);
