@@ -65,6 +65,7 @@ static const struct value_option rule_options[] = {
     {"default_ttl", NULL, value_duration, TERMS_AT(default_ttl_ms), TTL_MS_MIN, TTL_MS_MAX, NULL},
     {"max_hold", NULL, value_duration, TERMS_AT(max_hold_ms), TTL_MS_MIN, INT32_MAX, "0"},
     {"fencing", NULL, value_flag, TERMS_AT(fencing), 0, 0, NULL},
+    {"legacy_setnx", NULL, value_flag, TERMS_AT(legacy_setnx), 0, 0, NULL},
     {0},
 };
 
@@ -261,8 +262,15 @@ static void read_section(cfg_t *section, char **title, void *target) {
 }
 
 static void read_rule(cfg_t *section, const struct config *config, struct policy_rule *rule) {
-    rule->terms = (struct policy_limits){config->default_ttl_ms, config->max_hold_ms, config->fencing};
+    rule->terms = (struct policy_limits){.default_ttl_ms = config->default_ttl_ms,
+                                         .max_hold_ms = config->max_hold_ms,
+                                         .fencing = config->fencing};
     read_section(section, &rule->pattern, &rule->terms);
+    if (rule->terms.legacy_setnx && cfg_size(reader->root, "node") != 1)
+        error(line_of(section, "legacy_setnx"),
+              "legacy_setnx = yes of rule \"%.40s\": expected exactly one node, as such clients use one "
+              "server",
+              section->title);
     if (line_of(section, "default_ttl") > 0 && rule->terms.default_ttl_ms > config->max_ttl_ms)
         error(line_of(section, "default_ttl"),
               "default_ttl = \"%s\" of rule \"%.40s\": expected at most max_ttl, which is %s",

@@ -190,7 +190,8 @@ static void note_obstacle(struct shard *shard, struct lease *lease, unsigned nod
                           instant_ns now_ns) {
     if (vote->kind == VOTE_FOREIGN) {
         retry_met(shard, lease, node, vote, now_ns);
-        lease->met_orphan |= foreign_key_is_orphan(shard, lease, node, vote, now_ns);
+        lease->met_orphan |=
+            foreign_key_was_deleted(vote) || foreign_key_is_orphan(shard, lease, node, vote, now_ns);
     }
     if (vote->kind == VOTE_EPOCH) {
         lease->epoch_changed = true;

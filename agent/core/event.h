@@ -134,6 +134,7 @@ enum operation {
 struct send {
     enum operation operation;
     bool orphan; /* release: the text's tail is the value without its random part */
+    bool legacy_setnx; /* the value begins with LOCK_VALUE_FAR_FUTURE */
     node_set nodes;
     bool quiet; /* release: without a message to subscribers */
     bool left;  /* release: the message says that the name is left to other programs for a moment */

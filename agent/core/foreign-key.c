@@ -72,6 +72,10 @@ bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsig
     return true;
 }
 
+bool foreign_key_was_deleted(const struct vote *vote) {
+    return vote->foreign_type && bytes_equal(vote->text, vote->text_length, "none", 4);
+}
+
 void foreign_key_seen(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                       instant_ns now_ns) {
     node_set bit = node_set_of(node);

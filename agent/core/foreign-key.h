@@ -19,6 +19,9 @@ struct lease;
 bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsigned node,
                            const struct vote *vote, instant_ns now_ns);
 
+/* The node has deleted an ended lock of the SETNX and GETSET pattern (acquire.lua). */
+bool foreign_key_was_deleted(const struct vote *vote);
+
 /* A node's answer to an extension: deletes an orphan, and reports another's value, once for each node until
  * the node says yes again. */
 void foreign_key_seen(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,

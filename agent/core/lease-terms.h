@@ -14,6 +14,7 @@ struct lease_terms {
     uint32_t max_hold_ms;     /* 0: no bound */
     uint32_t cooldown_ms;     /* the name stays taken this long after the attempt that acquires it */
     uint8_t fencing; /* truth: the grant gets a token. A byte, as a ledger may have any value here */
+    uint8_t legacy_setnx; /* truth: the lock value begins with LOCK_VALUE_FAR_FUTURE */
 };
 
 /* True if the keeper treats a lease of the one as a lease of the other: then the one's lease may be handed
@@ -22,5 +23,6 @@ struct lease_terms {
 static inline bool lease_terms_match(const struct lease_terms *one, const struct lease_terms *other) {
     return one->ttl_ms == other->ttl_ms && one->node_timeout_ms == other->node_timeout_ms &&
            one->heartbeat_ms == other->heartbeat_ms && one->max_hold_ms == other->max_hold_ms &&
-           one->fencing == other->fencing && other->cooldown_ms == 0;
+           one->fencing == other->fencing && one->legacy_setnx == other->legacy_setnx &&
+           other->cooldown_ms == 0;
 }

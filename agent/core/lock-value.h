@@ -4,7 +4,11 @@
  *
  * The digits are 20 random bytes, fresh for each attempt. ":host:agent:" is the agent's identity, the same
  * in all of its values. The rest, the tail, is the front's: process and user of the holder, and the DATA of
- * its request. Other programs' values are arbitrary bytes. */
+ * its request. Other programs' values are arbitrary bytes.
+ *
+ * Where clients of the old SETNX and GETSET pattern use the same name (legacy_setnx), LOCK_VALUE_FAR_FUTURE
+ * stands in front. They keep the time at which a lock ends in its value, and read the value's first digits
+ * as that: without it a time long ago, at which they take the lock over. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,7 +19,12 @@
 #include "base/hex.h"
 #include "core/limits.h"
 
+/* A time in 2242, 274,000 and 272 million years after 1970, in microseconds, milliseconds and seconds: valid
+ * as a double and as a date of JavaScript, and in 2038 for a reader that keeps the lowest 32 bits. */
+#define LOCK_VALUE_FAR_FUTURE "8589936739483647:"
+
 enum {
+    LOCK_VALUE_FAR_FUTURE_BYTES = sizeof(LOCK_VALUE_FAR_FUTURE) - 1,
     LOCK_VALUE_HEX_BYTES = 2 * SECRET_BYTES,
     LOCK_VALUE_TAIL_BYTES_MAX = 32 + DATA_BYTES_MAX,
 };
@@ -79,7 +88,8 @@ bool lock_value_read(const char *value, size_t length, struct lock_value *ret);
 /* True if the value has an agent's form. */
 bool lock_value_is_agents(const char *value, size_t length);
 
-/* True if the value belongs to the agent with this identity; `ret_secret` has its random part then. */
+/* True if the value belongs to the agent with this identity; `ret_secret` has its random part then. Never of
+ * a value with LOCK_VALUE_FAR_FUTURE. */
 bool lock_value_is_of(const char *value, size_t length, const struct lock_value_identity *identity,
                       uint8_t ret_secret[SECRET_BYTES]);
 

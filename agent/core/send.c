@@ -29,6 +29,7 @@ void send_more(struct shard *shard, struct lease *lease, enum operation operatio
     struct send send = {
         .operation = operation,
         .orphan = lease->orphan,
+        .legacy_setnx = lease->terms.legacy_setnx && !lease->orphan,
         .nodes = nodes,
         .quiet = lease->quiet,
         .left = operation == OPERATION_RELEASE && !lease->quiet &&

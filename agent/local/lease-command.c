@@ -36,6 +36,7 @@ static struct lease_terms terms_of(const struct policy *policy, const struct pol
         .max_hold_ms = (uint32_t) policy_hold_ms(limits->max_hold_ms, options[LEASE_COMMAND_MAX_HOLD].ms),
         .cooldown_ms = (uint32_t) options[LEASE_COMMAND_COOLDOWN].ms,
         .fencing = limits->fencing,
+        .legacy_setnx = limits->legacy_setnx,
     };
 }
 

@@ -10,6 +10,7 @@ struct policy_limits {
     int64_t default_ttl_ms;
     int64_t max_hold_ms; /* 0: no bound */
     bool fencing;        /* each grant gets a fencing token */
+    bool legacy_setnx;   /* clients of the SETNX and GETSET pattern want these names, too */
 };
 
 /* For the names that match `pattern`: '*' matches any bytes, also none; every other byte itself. */

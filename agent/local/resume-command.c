@@ -50,6 +50,7 @@ void resume_command(const struct call *call) {
     }
     token.terms.node_timeout_ms = policy_node_timeout_ms(policy, token.terms.ttl_ms);
     const struct policy_limits limits = policy_limits_of(policy, name->text, name->length);
+    token.terms.legacy_setnx = limits.legacy_setnx;
     options[RESUME_COMMAND_WAIT].ms = token.terms.ttl_ms; /* by then the lease's keys have expired */
     if (!terms_are_allowed(call, limits.max_hold_ms, &token) ||
         !option_read(call, 2, resume_command_options, RESUME_COMMAND_OPTIONS, options))

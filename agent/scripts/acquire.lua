@@ -8,6 +8,9 @@
 --   if it was set, but the token not accepted: {verdict, largest token accepted}, see raise
 --   if not: {type, value, ttl left in ms} of the present key; of a long value the beginning
 --   or the text of the error when the node rejects writes.
+-- A value that begins with the far time of legacy_setnx deletes an ended lock of the SETNX and GETSET
+-- pattern: answered as a key of type none. Only the next attempt sets the key: a client that has read the
+-- ended lock, too, may write over it meanwhile.
 -- An error when the node's epoch is not the one that the agent trusts. The floor is the epoch's third word:
 -- an argument of its own, since searching the epoch for it takes longer than all the rest.
 -- Fences is a table: by lock the last token accepted, and behind it the holder's own if they differ; under
@@ -35,6 +38,15 @@ for i = 1, n do
     if kind.ok == 'string' then value = pcall('GET', key) end
     if type(value) == 'string' then value = string.sub(value, 1, 2048) end
     answer = kind.err or {kind.ok, value, pcall('PTTL', key)}
+    if answer[3] == -1 and string.sub(ARGV[5 + i], 1, 17) == '8589936739483647:' then
+      -- In s, ms or us since 1970, and a second more for those that round.
+      local ended = tonumber(string.match(value, '^%d+') or 0)
+      ended = ended * (ended < 1e11 and 1000000 or ended < 1e14 and 1000 or 1)
+      if ended >= 1e15 and ended + 1000000 < now then
+        pcall('DEL', key)
+        answer = {'none', '', -2}
+      end
+    end
   elseif floor and not answer.err then
     local text, block = ARGV[more + each + i * step], ARGV[more + 2 * each + i * step]
     local fence, largest = kept[1 + i], floor

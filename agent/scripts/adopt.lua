@@ -4,7 +4,11 @@
 -- the node rejects writes. An error when the node's epoch is not the one that the agent trusts.
 local n = #KEYS - 1
 if redis.pcall('GET', KEYS[n + 1]) ~= ARGV[2 * n + 1] then return redis.error_reply('EPOCH changed') end
-local function lease(value) return (string.gsub(value, '^(%x+:[^:]*):[^:]*:[^:]*', '%1')) end
+-- The digits in front are the time of legacy_setnx.
+local function lease(value)
+  value = string.gsub(value, '^8589936739483647:', '')
+  return (string.gsub(value, '^(%x+:[^:]*):[^:]*:[^:]*', '%1'))
+end
 local time = redis.call('TIME')
 local out = {time[1] * 1000000 + time[2]}
 for i = 1, n do

@@ -45,7 +45,7 @@ def test_newest():
 RECORDED = {
     ("protocol", 3): "b0cf481c5dfdb592",
     ("keys", 2): "b5509cdb04eff236",
-    ("keys", 3): "26190c0d514036ef",
+    ("keys", 3): "eabb1ef3f2dfb500",
 }
 
 

@@ -4,6 +4,7 @@ release()."""
 
 import os
 import random
+import re
 import socket
 import time
 import uuid
@@ -215,6 +216,32 @@ class Redisson(Dialect):
         node.call("EVAL", self.UNLOCK, 2, self.key, channel, 0, self.ttl_ms, self.value)
 
 
+class LegacySetnx(Dialect):
+    """One node, SETNX and GETSET: the value is the time at which the lock ends, in seconds, and the key does
+    not expire. Reads the first digits of a value, as atoi() and to_i do."""
+
+    tries = 20
+    delay_ms = (50, 150)
+
+    def is_over(self, value):
+        found = re.match(r"\s*(\d+)", value or "")
+        return int(found.group(1) if found else 0) < time.time()
+
+    def set(self, node):
+        self.value = int(time.time() + self.ttl_ms / 1000) + 1
+        if node.call("SETNX", self.key, self.value) == 1:
+            return True
+        return self.is_over(node.call("GET", self.key)) and self.is_over(
+            node.call("GETSET", self.key, self.value))
+
+    def unset(self, node):
+        pass  # it has no value of its own that it could compare
+
+    def release(self):
+        if time.time() < self.value:
+            self.nodes[0].call("DEL", self.key)
+
+
 class RedisPyLock:
     """The Lock of redis-py as Debian has it (python3-redis); one node."""
 
@@ -256,4 +283,4 @@ class Agent:
 
 
 KINDS = {kind.__name__: kind for kind in (Redsync, RedlockRb, RedlockPy, RedlockPhp, RedLockNet, LockTake,
-                                          Redisson, RedisPyLock, Agent)}
+                                          Redisson, LegacySetnx, RedisPyLock, Agent)}

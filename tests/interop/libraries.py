@@ -25,6 +25,7 @@ class Library:
     nodes: int = 3
     key_format: str = "{name}"
     workers_a_process: int = 2
+    name_of_lock: str = ""  # if another than usual
     advice: str = ""  # for the page: what to set, what to avoid
 
     @property
@@ -63,6 +64,10 @@ LIBRARIES = (
     Library("redlock-php (ronnylt)", "RedlockPhp", "worker.py",
             advice="It wants 3 of 3, or 4 of 5 nodes."),
     Library("redsync (Go)", "Redsync", "worker.py"),
+    Library("SETNX and GETSET, time in the value", "LegacySetnx", "worker.py", nodes=1,
+            name_of_lock="legacy",
+            advice="Only with legacy_setnx, see redlockd.conf(5). Without it such a client takes every "
+                   "lease for an ended lock."),
 )
 
 

@@ -209,6 +209,10 @@ static void test_values(void) {
     refuses("a fence_retention that is too short", NODE "fence_retention = 1m", "2: expected 1h to 366d");
     refuses("a rule's ttl above max_ttl", NODE "rule x {\ndefault_ttl = 2m\n}",
             "3: default_ttl = \"2m\" of rule \"x\": expected at most max_ttl, which is 60s");
+    refuses("legacy_setnx with several nodes",
+            NODE "node b { address = \"h2:1\" }\nnode c { address = \"h3:1\" }\n"
+                 "rule x { legacy_setnx = yes }",
+            "4: legacy_setnx = yes of rule \"x\": expected exactly one node");
     refuses("a rule without a pattern", NODE "rule { fencing = no }",
             "2: syntax error: missing title for section 'rule'");
     refuses("a rule's pattern that no name matches", NODE "rule \"a\\x01\" { fencing = no }",

@@ -59,6 +59,33 @@ static void test_same_lease(void) {
     ok(lock_value_is_same_lease("x", 1, "x", 1), "equal foreign values are the same");
 }
 
+/* As clients of the SETNX and GETSET pattern read it. */
+static void test_far_future(void) {
+    static const char one[] = LOCK_VALUE_FAR_FUTURE HEX ":web1:00c0ffee:42:1000:a:b",
+                      other[] = LOCK_VALUE_FAR_FUTURE HEX ":web2:00facade:7:0:",
+                      another[] = LOCK_VALUE_FAR_FUTURE "ff01020304050607ff090a0b0c0d0e0f10111213:w:0:7:0:";
+    const int64_t in_2035 = 2051222400;
+    struct lock_value_identity identity;
+    struct lock_value parts;
+    uint8_t read[SECRET_BYTES];
+    char text[64];
+
+    ok(strtoll(one, NULL, 10) > in_2035 * 1000000 && (double) strtoll(one, NULL, 10) == strtod(one, NULL),
+       "the digits in front are a time to come, in microseconds too, and as a double");
+    ok(atoi(one) > in_2035, "and for a reader that keeps 32 bits");
+    ok(lock_value_is_agents(one, strlen(one)) && lock_value_read(one, strlen(one), &parts) &&
+           parts.host_length == 4 && parts.data_length == 3 && memcmp(parts.data, "a:b", 3) == 0,
+       "the parts behind them are read");
+    (void) lock_value_print(one, strlen(one), text, sizeof(text));
+    is_string(text, "web1:00c0ffee:42", "and printed");
+    ok(lock_value_is_same_lease(one, strlen(one), other, strlen(other)) &&
+           !lock_value_is_same_lease(one, strlen(one), another, strlen(another)),
+       "leases are told apart by the random part, not by the time");
+    lock_value_identify(&identity, "web1", "00c0ffee");
+    ok(!lock_value_is_of(one, strlen(one), &identity, read), "such a value is left to its ttl, not deleted");
+    ok(!lock_value_is_agents(LOCK_VALUE_FAR_FUTURE, LOCK_VALUE_FAR_FUTURE_BYTES), "a time is no value");
+}
+
 static void test_tail(void) {
     struct lock_value_tail tail;
 
@@ -71,6 +98,7 @@ int main(void) {
     test_composed();
     test_foreign();
     test_same_lease();
+    test_far_future();
     test_tail();
     return done_testing();
 }

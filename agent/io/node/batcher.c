@@ -167,14 +167,18 @@ static size_t put(struct batcher *batcher, const void *bytes, size_t length) {
     return offset;
 }
 
-static struct piece put_value(struct batcher *batcher, const uint8_t *secret,
-                              const struct shared_string *text, bool orphan) {
+static struct piece put_value(struct batcher *batcher, const struct send *send, const uint8_t *secret,
+                              const struct shared_string *text) {
     static const struct lock_value_identity in_tail = {.length = 0};
-    const struct lock_value_identity *identity = orphan ? &in_tail : &batcher->identity;
-    size_t length = lock_value_bytes(identity, text->tail_length), offset = reserve(batcher, length);
+    const struct lock_value_identity *identity = send->orphan ? &in_tail : &batcher->identity;
+    size_t time_length = send->legacy_setnx ? LOCK_VALUE_FAR_FUTURE_BYTES : 0;
+    size_t length = lock_value_bytes(identity, text->tail_length);
+    size_t offset = reserve(batcher, time_length + length);
+    char *value = batcher->arena + offset;
 
-    lock_value_put(batcher->arena + offset, secret, identity, shared_string_tail(text), text->tail_length);
-    return (struct piece){offset, length};
+    memcpy(value, LOCK_VALUE_FAR_FUTURE, time_length);
+    lock_value_put(value + time_length, secret, identity, shared_string_tail(text), text->tail_length);
+    return (struct piece){offset, time_length + length};
 }
 
 static struct piece put_number(struct batcher *batcher, struct number *number, int64_t value) {
@@ -217,9 +221,9 @@ void batcher_add(struct batcher *batcher, const struct send *send) {
     const struct call_plan_item *planned = add_item(batcher, send, &item.fields[WORD_KEY]);
 
     if (send->operation != OPERATION_QUERY)
-        item.fields[WORD_VALUE] = put_value(batcher, send->secret, send->text, send->orphan);
+        item.fields[WORD_VALUE] = put_value(batcher, send, send->secret, send->text);
     if (planned->has_former)
-        item.fields[WORD_FORMER] = put_value(batcher, send->former, send->former_text, false);
+        item.fields[WORD_FORMER] = put_value(batcher, send, send->former, send->former_text);
     if (has_ttl(send->operation))
         item.fields[WORD_TTL] = put_number(batcher, &batcher->ttl, send->ttl_ms);
     if (planned->has_token)

@@ -106,7 +106,8 @@ static bool is_sound(const struct ledger_reader_entry_view *view, instant_ns now
     return generation > 0 && generation <= UINT32_MAX && entry->risk <= REASON_COUNT &&
            terms->ttl_ms >= TTL_MS_MIN && terms->ttl_ms <= TTL_MS_MAX && terms->node_timeout_ms > 0 &&
            terms->node_timeout_ms <= TTL_MS_MAX && terms->heartbeat_ms <= INT32_MAX &&
-           terms->max_hold_ms <= INT32_MAX && terms->fencing <= 1 && entry->token >= 0 &&
+           terms->max_hold_ms <= INT32_MAX && terms->fencing <= 1 &&
+           terms->legacy_setnx <= 1 && entry->token >= 0 &&
            entry->token < INT64_C(1) << 53 && entry->asked_ns >= 0 && entry->wait_until_ns >= 0 &&
            entry->hold_until_ns >= 0 && entry->deadline_ns >= 0 && entry->deadline_ns <= longest_ns &&
            terms->cooldown_ms <= TTL_MS_MAX && entry->cooldown_until_ns >= 0 &&
