@@ -143,6 +143,8 @@ void held_lease_extend(struct shard *shard, struct lease *lease, instant_ns now_
     }
     node_set nodes = window_for_extension(shard, lease, now_ns);
     if (nodes == 0) {
+        if (late_ns >= lease_state_node_timeout_ns(lease)) /* as late as a round without answers */
+            put_at_risk(shard, lease, REASON_NO_QUORUM);
         lease_table_set_due(shard, lease, instant_min(window_place_ns(shard, now_ns), lease->deadline_ns));
         return;
     }

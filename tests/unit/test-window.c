@@ -161,6 +161,7 @@ static void load(node_set nodes, uint32_t names, int64_t age_ms) {
         node->outstanding = names;
         node->gauge = names > 0;
         node->gauge_ns = harness.now_ns - age_ms * NS_PER_MS;
+        node->progress_ns = harness.now_ns;
     }
 }
 
@@ -240,6 +241,29 @@ static void test_minorities(void) {
     is_int(for_extension(5000), 0x1, "an extension, too, while no majority can be asked");
 }
 
+/* Nodes that are full until the deadline are as bad as nodes that do not answer. */
+static void test_extension_held_back(void) {
+    begin_bounds();
+    hold(1);
+    const struct lease *lease = pool_at(&harness.shard.leases, 0);
+    pass_ms((lease->extend_ns - harness.now_ns) / NS_PER_MS - 1);
+    load(0x7, 2 * RELEASES, 0);
+    unsigned sent = harness.n_sends;
+    pass_ms(90);
+    is_int(harness.n_sends - sent, 0, "an extension is held back while the nodes are full");
+    is_int(count_reports(REPORT_AT_RISK), 0, "for a node time-out, without a word");
+    pass_ms(30);
+    is_int(count_reports(REPORT_AT_RISK), 1, "then the lease is at risk");
+    ok(last_report(REPORT_AT_RISK) && last_report(REPORT_AT_RISK)->reason == REASON_NO_QUORUM,
+       "for the lack of a quorum");
+    pass_ms(200);
+    is_int(count_reports(REPORT_AT_RISK), 1, "which is reported once");
+    load(0x7, 0, 0);
+    pass_ms(10);
+    answer_all(last_sent(OPERATION_EXTEND), 0x7, VOTE_YES);
+    is_int(count_reports(REPORT_EXTENDED), 1, "until the lease is extended");
+}
+
 static void test_places(void) {
     begin_bounds();
     instant_ns first_ns = window_place_ns(&harness.shard, harness.now_ns);
@@ -254,6 +278,7 @@ int main(void) {
     test_old_requests();
     test_slow_nodes();
     test_minorities();
+    test_extension_held_back();
     test_places();
     test_attempts();
     test_held_back_too_long();
