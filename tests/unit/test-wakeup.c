@@ -123,6 +123,22 @@ static void test_connections(void) {
     ok(wakeup_due_ns(&wakeup) == INSTANT_NEVER, "nothing is due any more");
 }
 
+/* A connection that broke has no subscriptions, for a name that waits again either. */
+static void test_broken_while_idle(void) {
+    begin();
+    const char *name = wait_for_holder();
+    listen(1, name, true);
+    connect_all();
+    for (unsigned i = 0; i < NODES; i++)
+        wakeup_subscribed(&wakeup, i, name, strlen(name), harness.now_ns);
+    is_int(listening(), 0x7, "a request is subscribed on all nodes");
+    listen(1, name, false);
+    wakeup_disconnected(&wakeup, 0, harness.now_ns);
+    listen(1, name, true);
+    wakeup_settle(&wakeup, harness.now_ns);
+    is_int(listening(), 0x6, "but not where the connection broke before it waited again");
+}
+
 static void test_memory(void) {
     begin();
     listen(7, "a", true);
@@ -158,6 +174,7 @@ static void test_messages(void) {
 
 int main(void) {
     test_connections();
+    test_broken_while_idle();
     test_memory();
     test_messages();
     free(memory);
