@@ -28,6 +28,7 @@ void calls_add(struct sim_keeper *keeper, const struct send *send) {
     unsigned name = (unsigned) (send->text->bytes[0] - '0');
 
     assert(keeper->turn.count < SIM_TURN_MAX);
+    observer_sent(keeper->agent, name, send);
     struct sim_asked *asked = &keeper->asked[keeper->turn.count];
     *asked = (struct sim_asked){.name = (uint8_t) name, .left = send->nodes, .number = ++keeper->n_asked};
     asked->request = (struct sim_request){.operation = send->operation,

@@ -22,7 +22,6 @@ static struct client {
     uint64_t id;
     bool holding;
     int64_t deadline_ns; /* by its host's clock */
-    int64_t bound_ns;    /* the same: the most that max_hold and missing heartbeats allow */
     int64_t asked_ns;
     int64_t wait_ms;              /* of the unanswered request */
     int64_t answer_by_ns;         /* the same, in true time */
@@ -36,7 +35,6 @@ static struct client {
 
 static unsigned n_clients;
 static int64_t resource_tokens[SIM_NAMES];
-static int64_t cool_until_ns[SIM_NAMES];            /* in true time: nobody gets the name before */
 static bool at_risk[SIM_AGENTS_MAX][SIM_NAMES];     /* or lost, as the agent reported to the last holder */
 static int64_t untroubled_since_ns[SIM_AGENTS_MAX]; /* as far as is known */
 static bool crowded;                                /* most clients want one name, for a short while each */
@@ -80,7 +78,7 @@ static unsigned agent_of_promises(void) {
 void clients_reset(unsigned count) {
     n_clients = count;
     memset(resource_tokens, 0, sizeof(resource_tokens));
-    memset(cool_until_ns, 0, sizeof(cool_until_ns));
+    observer_reset();
     memset(at_risk, 0, sizeof(at_risk));
     for (unsigned i = 0; i < SIM_AGENTS_MAX; i++)
         untroubled_since_ns[i] = INSTANT_NEVER;
@@ -153,8 +151,6 @@ static void check_belief(const struct client *client) {
         violation("client %u is granted name %u after its deadline", index_of(client), client->name);
         return;
     }
-    if (client->deadline_ns > client->bound_ns)
-        violation("client %u may hold name %u for longer than it asked for", index_of(client), client->name);
     for (unsigned i = 0; i < n_clients; i++)
         if (&clients[i] != client && clients[i].name == client->name && believes(&clients[i]))
             violation("clients %u and %u both hold name %u", index_of(client), i, client->name);
@@ -170,18 +166,6 @@ static void check_token(const struct client *client, int64_t token) {
     resource_tokens[client->name] = token;
 }
 
-/* Clocks run apart by a hundredth each, for all of the cooldown, and steps of 2 ms stay unnoticed. */
-static void check_cooldown(const struct client *client, const struct request *request) {
-    int64_t left_ns = request->cooldown_until_ns - clock_read(&agent_of(client)->clock);
-    int64_t early_ns = (agent_of(client)->max_ttl_ms / 50 + 5) * NS_PER_MS;
-
-    if (sim_now_ns < cool_until_ns[client->name])
-        violation("client %u gets name %u, which cools down for %lld ms yet", index_of(client), client->name,
-                  (long long) ((cool_until_ns[client->name] - sim_now_ns) / NS_PER_MS));
-    if (request->cooldown_until_ns > 0)
-        cool_until_ns[client->name] = sim_now_ns + left_ns - early_ns;
-}
-
 /* A client that resumes a lease that it holds has had no successor. */
 static void check_same_token(const struct client *client, int64_t token) {
     if (token != client->token || (sim_fencing && sim_tokens_grow && token < resource_tokens[client->name]))
@@ -190,7 +174,8 @@ static void check_same_token(const struct client *client, int64_t token) {
                   (long long) resource_tokens[client->name]);
 }
 
-void clients_check_deletion(const uint8_t secret[SECRET_BYTES]) {
+void clients_check_deletion(unsigned name, const uint8_t secret[SECRET_BYTES]) {
+    observer_deleted(name, secret);
     for (unsigned i = 0; i < n_clients; i++)
         if (believes(&clients[i]) && (memcmp(clients[i].secret, secret, SECRET_BYTES) == 0 ||
                                       memcmp(clients[i].value, secret, SECRET_BYTES) == 0))
@@ -227,6 +212,7 @@ void client_granted(struct sim_agent *agent, const struct request *request,
     const struct lease *lease =
         agent_lease(agent, client->name, keeper_handle_of(&agent->registry.handles, request->handle_slot));
     memcpy(client->value, lease ? lease->secret : secret, SECRET_BYTES);
+    observer_granted(index_of(client), client->deadline_ns, secret, client->value);
     if (handed_over)
         sim_counts.handoffs++;
     else
@@ -238,22 +224,16 @@ void client_granted(struct sim_agent *agent, const struct request *request,
           handed_over ? "is handed" : "granted", client->name,
           (long long) ((client->deadline_ns - clock_read(&agent->clock)) / NS_PER_MS),
           (long long) request->token);
-    if (!request->resume) {
-        check_cooldown(client, request);
+    if (!request->resume)
         check_token(client, request->token);
-    } else if (believed)
+    else if (believed)
         check_same_token(client, request->token);
     client->token = request->token;
     client->ttl_ms = request->resumable ? request->terms.ttl_ms : 0;
     client->heartbeat_ms = request->terms.heartbeat_ms;
     client->linger_ms = request->terms.linger_ms;
     client->cooldown_until_ns = request->cooldown_until_ns;
-    client->bound_ns = client->hold_until_ns = request->hold_until_ns;
-    if (request->terms.heartbeat_ms > 0) /* it never beats: one extension just before this, and no more */
-        client->bound_ns =
-            instant_min(client->bound_ns,
-                        clock_read(&agent->clock) +
-                            (int64_t) (request->terms.heartbeat_ms + request->terms.ttl_ms) * NS_PER_MS);
+    client->hold_until_ns = request->hold_until_ns;
     sim_counts.resumed += request->resume;
     check_belief(client);
     if (crowded && chance(95))
@@ -269,6 +249,7 @@ void client_extended(struct sim_agent *agent, const struct request *request) {
     if (!client->holding || client->deadline_ns == request->deadline_ns)
         return; /* too late for an extension */
     client->deadline_ns = request->deadline_ns;
+    observer_extended(index_of(client), client->deadline_ns);
     sim_counts.extensions++;
     check_belief(client);
 }
@@ -296,6 +277,7 @@ static void cut_off(struct client *client) {
 void client_outcome(struct request *request, const struct request_outcome *outcome) {
     struct client *client = client_of(request);
 
+    observer_outcome(index_of(client), outcome);
     switch (outcome->kind) {
     case OUTCOME_FAILED:
         sim_counts.refusals++;
@@ -333,6 +315,7 @@ void clients_agent_died(const struct sim_agent *agent) {
         if (agent_of(client) != agent || client->state == CLIENT_IDLE || client->state == CLIENT_CUT_OFF)
             continue;
         admission_requester_init(&client->requester);
+        observer_gone(i);
         if (!client->holding)
             client->deadline_ns = 0;
         cut_off(client);
@@ -369,6 +352,7 @@ static void ask(struct client *client, struct sim_agent *agent) {
     assert(request);
     client->state = CLIENT_ASKING;
     expect_answer(client, &ask);
+    observer_asked(index_of(client), agent->index, (unsigned) (name[0] - '0'), &ask);
     client->name = (unsigned) (name[0] - '0');
     client->id = registry_id(&agent->registry, request);
     client->asked_ns = sim_now_ns;
@@ -408,6 +392,7 @@ static void resume(struct client *client, struct sim_agent *agent) {
     assert(request);
     client->state = CLIENT_RESUMING;
     expect_answer(client, &ask);
+    observer_asked(index_of(client), agent->index, (unsigned) (name[0] - '0'), &ask);
     client->id = registry_id(&agent->registry, request);
     client->asked_ns = sim_now_ns;
     sim_counts.resumes++;
@@ -418,6 +403,18 @@ static void resume(struct client *client, struct sim_agent *agent) {
     (void) started;
     if (client->state == CLIENT_RESUMING && chance(10))
         step_later(client, pick(0, 500) * NS_PER_MS);
+}
+
+/* Most holders with a heartbeat send some, and not all in time. */
+static bool beat(struct client *client, struct sim_agent *agent) {
+    struct request *request = registry_find(&agent->registry, client->id);
+
+    if (client->heartbeat_ms == 0 || !request || chance(40))
+        return false;
+    registry_beat(&agent->registry, request);
+    observer_beat(index_of(client));
+    step_later(client, pick(0, client->heartbeat_ms + client->heartbeat_ms / 4) * NS_PER_MS);
+    return true;
 }
 
 /* A holder or a waiter leaves, in one way or another. */
@@ -432,6 +429,7 @@ static void let_go(struct client *client, struct sim_agent *agent) {
         return;
     if (client->state == CLIENT_HOLDING && !sim_calm && chance(10)) {
         trace("client %u: its session is closed by the agent", index_of(client));
+        observer_gone(index_of(client));
         bool stays = registry_abandon(&agent->registry, request, now_ns);
         assert(stays);
         (void) stays;
@@ -445,12 +443,14 @@ static void let_go(struct client *client, struct sim_agent *agent) {
     if (chance(20)) {
         trace("client %u: dies%s", index_of(client),
               request->state == REQUEST_HELD && request->terms.linger_ms > 0 ? ", its lease lingers" : "");
+        observer_died(index_of(client));
         registry_drop(&agent->registry, request, now_ns);
         become_idle(client);
         return;
     }
     trace("client %u: releases", index_of(client));
     client->state = CLIENT_RELEASING;
+    observer_releases(index_of(client));
     registry_release(&agent->registry, request, now_ns);
 }
 
@@ -493,8 +493,11 @@ void client_step(unsigned index) {
     case CLIENT_CUT_OFF:
         resume(client, agent);
         break;
-    case CLIENT_ASKING:
     case CLIENT_HOLDING:
+        if (!beat(client, agent))
+            let_go(client, agent);
+        break;
+    case CLIENT_ASKING:
     case CLIENT_RESUMING:
         let_go(client, agent);
         break;

@@ -51,7 +51,8 @@ void trace(const char *format, ...) {
     (void) format;
 }
 
-void clients_check_deletion(const uint8_t secret[SECRET_BYTES]) {
+void clients_check_deletion(unsigned name, const uint8_t secret[SECRET_BYTES]) {
+    (void) name;
     (void) secret;
 }
 

@@ -49,6 +49,7 @@ static size_t bytes_of(const struct event *event) {
         return offsetof(struct event, as) + sizeof(event->as.subscribe);
     case EVENT_KEEPER_TIMER:
     case EVENT_FRONT_TIMER:
+    case EVENT_DEADLINE:
         return offsetof(struct event, as) + sizeof(event->as.timer);
     case EVENT_BROKEN:
     case EVENT_CONNECTED:

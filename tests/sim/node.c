@@ -40,6 +40,10 @@ int64_t node_clock_us(const struct sim_node *node) {
     return wall_us(node);
 }
 
+int64_t node_key_left_ns(const struct sim_node *node, unsigned name) {
+    return node->data.keys[name].expires_ns - wall_ns(node);
+}
+
 static int64_t fence_skew_us(void) {
     return (int64_t) sim_fence_skew_ms * 1000;
 }
@@ -350,7 +354,7 @@ static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const
     case OPERATION_RELEASE:
         if (!ours)
             return VOTE_YES;
-        clients_check_deletion(node->data.keys[name].secret);
+        clients_check_deletion(name, node->data.keys[name].secret);
         node->data.keys[name].set = false;
         node->data.keys[name].let_go = true;
         if (!request->quiet)

@@ -218,8 +218,8 @@ static bool is_late(int64_t at_ns) {
 }
 
 /* a fault from before the calm goes on */
-static bool is_disturbed(int64_t calm_ns) {
-    bool disturbed = sim_now_ns - calm_ns < HEALED_MS * NS_PER_MS;
+static bool is_disturbed(void) {
+    bool disturbed = sim_now_ns - sim_calm_ns < HEALED_MS * NS_PER_MS;
 
     for (unsigned n = 0; n < sim_n_nodes; n++)
         disturbed |= sim_now_ns < sim_nodes[n].stopped_until_ns;
@@ -259,8 +259,8 @@ static void check_subscriptions(struct sim_agent *agent, bool disturbed) {
     }
 }
 
-void pubsub_check(int64_t calm_ns) {
-    bool disturbed = sim_sets_differ || is_disturbed(calm_ns);
+void pubsub_check(void) {
+    bool disturbed = sim_sets_differ || is_disturbed();
 
     for (unsigned i = 0; i < sim_n_agents && !sim_violated; i++)
         check_subscriptions(&sim_agents[i], disturbed);

@@ -13,7 +13,7 @@
 
 enum { CALM_MS_MAX = 120 * 1000, CALM_REQUESTS_MS = 6000, SOAK_RUNS = 100000, RUNS_WITH_ALL = 100 };
 
-int64_t sim_now_ns;
+int64_t sim_now_ns, sim_calm_ns;
 struct random sim_random;
 bool sim_calm, sim_closed, sim_violated;
 struct sim_counts sim_counts;
@@ -22,15 +22,16 @@ static uint64_t seed;
 static bool tracing, with_wild_clocks, quiet;
 
 /* Of the current run: */
-static bool with_steps;       /* clocks are set; then no agent is killed */
 static bool with_kills;       /* agents are killed more often */
 static bool with_losses;      /* nodes lose their memory */
 static bool with_far_clocks;  /* the nodes' clocks are far apart */
 static bool with_blessings;   /* from the start on */
 static bool with_unlike_ttls; /* agents have different max_ttls */
+static bool with_deaf_agents; /* agents lose messages in the calm */
 static bool with_careless;    /* one agent has no quarantine */
 static bool same_names;       /* where sets differ: of the nodes that replace each other */
 static int64_t fault_gap_ms;  /* the longest pause between faults */
+bool sim_steps;               /* clocks are set; then no agent is killed */
 bool sim_quarantine = true, sim_sets_differ, sim_durable, sim_fencing, sim_tokens_grow, sim_tokens_agree;
 uint32_t sim_fence_skew_ms;
 int64_t sim_turn_us;
@@ -149,7 +150,7 @@ static void fault_node(void) {
     int64_t kind = with_losses ? pick(1, 100) : 1;
     if (kind <= 40 || (sim_durable && kind <= 50)) {
         trace("fault: node %u restarts with its data", index);
-        if (with_steps && sim_durable && chance(80) && clock_is_known(index))
+        if (sim_steps && sim_durable && chance(80) && clock_is_known(index))
             set_clock(index, pick(2500, 10000) * NS_PER_MS);
     } else if (kind <= 60 && !sim_durable) {
         trace("fault: node %u restarts with old data", index);
@@ -162,16 +163,19 @@ static void fault_node(void) {
     }
 }
 
-/* All nodes lose everything at once. */
+/* The power fails: all nodes restart at once. Durable ones have all that they have confirmed. */
 static void fault_blackout(void) {
-    if (!with_losses)
+    bool forget = with_losses && !(sim_durable && chance(70));
+
+    if (!forget && !sim_durable)
         return;
-    trace("fault: all nodes restart empty");
+    trace("fault: all nodes restart %s", forget ? "empty" : "with their data");
     sim_counts.blackouts++;
     for (unsigned i = 0; i < sim_n_nodes; i++) {
         break_node_connections(i);
         node_restart(&sim_nodes[i]);
-        node_forget(&sim_nodes[i]);
+        if (forget)
+            node_forget(&sim_nodes[i]);
     }
 }
 
@@ -244,18 +248,33 @@ static void fault_hurried_tokens(void) {
     agent->keepers[keeper].shard.token_high = token;
 }
 
+/* In the calm of some runs: an agent loses all its connections for messages, and nothing else. */
+static void fault_subscriptions(void) {
+    struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
+
+    if (!with_deaf_agents)
+        return;
+    for (unsigned i = 0; agent->running && i < sim_n_keepers; i++)
+        for (unsigned j = 0; j < agent->n_nodes; j++)
+            pubsub_cut(&agent->keepers[i], j);
+    if (!sim_closed)
+        events_add(&(struct event){.kind = EVENT_FAULT, .at_ns = sim_now_ns + pick(400, 1500) * NS_PER_MS});
+}
+
 static void fault(void) {
     int64_t kind = pick(1, 100);
 
-    if (sim_calm)
+    if (sim_calm) {
+        fault_subscriptions();
         return;
+    }
     if (kind <= 35) {
         fault_connection();
     } else if (kind <= 55) {
         fault_node();
     } else if (kind <= (with_kills ? 62 : 80)) {
         fault_pause();
-    } else if (kind <= 87 && with_steps) {
+    } else if (kind <= 87 && sim_steps) {
         fault_clock();
     } else if (kind <= 85) {
         struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
@@ -362,6 +381,9 @@ static void dispatch(const struct event *event) {
     case EVENT_CLIENT:
         client_step(event->client);
         break;
+    case EVENT_DEADLINE:
+        observer_deadline(event);
+        break;
     case EVENT_FAULT:
         fault();
         break;
@@ -421,16 +443,16 @@ static void begin(void) {
     sim_now_ns = 0;
     sim_calm = sim_closed = sim_violated = false;
     int64_t kind = pick(1, 5);
-    with_steps = kind <= 2;
-    with_kills = !with_steps && chance(50);
+    sim_steps = kind <= 2;
+    with_kills = !sim_steps && chance(50);
     with_losses = kind != 1;
     with_far_clocks = kind == 3;
     with_blessings = chance(60);
     fault_gap_ms = chance(50) ? 600 : 2500;
     sim_fencing = chance(90);
     sim_durable = chance(30);
-    sim_tokens_grow = !with_steps || !with_losses; /* both together are too much */
-    sim_tokens_agree = !with_far_clocks && !with_steps;
+    sim_tokens_grow = !sim_steps || !with_losses; /* both together are too much */
+    sim_tokens_agree = !with_far_clocks && !sim_steps;
     sim_fence_skew_ms = with_far_clocks ? 60000 : 2000;
     sim_turn_us = turns_us[pick(0, 3)];
     events_reset();
@@ -440,7 +462,8 @@ static void begin(void) {
     sim_n_agents = (unsigned) pick(1, SIM_AGENTS_MAX);
     with_unlike_ttls = chance(50);
     with_careless = chance(20);
-    sim_sets_differ = sim_n_agents > 1 && !with_steps && chance(20);
+    with_deaf_agents = chance(30);
+    sim_sets_differ = sim_n_agents > 1 && !sim_steps && chance(20);
     if (sim_sets_differ)
         sim_n_nodes = SIM_NODES_MAX;
     same_names = chance(50);
@@ -489,7 +512,7 @@ static bool at_rest(void) {
 }
 
 static void run(void) {
-    int64_t calm_ns = 0, open_ns = 0;
+    int64_t open_ns = 0;
     const struct event *event;
 
     begin();
@@ -500,19 +523,19 @@ static void run(void) {
         sim_now_ns = event->at_ns;
         if (!sim_calm && sim_now_ns >= faults_until_ns) {
             sim_calm = true;
-            calm_ns = sim_now_ns;
+            sim_calm_ns = sim_now_ns;
             open_ns = chance(50) ? 0 : CALM_REQUESTS_MS * NS_PER_MS;
             for (unsigned i = 0; i < sim_n_nodes; i++)
                 sim_nodes[i].refuses_until_ns = 0;
             trace("calm: no more faults");
         }
-        if (sim_calm && !sim_closed && sim_now_ns - calm_ns >= open_ns) {
+        if (sim_calm && !sim_closed && sim_now_ns - sim_calm_ns >= open_ns) {
             sim_closed = true;
             if (!sim_tokens_agree || sim_sets_differ)
                 clients_give_up();
             trace("no new requests");
         }
-        if (sim_calm && sim_now_ns - calm_ns > CALM_MS_MAX * NS_PER_MS) {
+        if (sim_calm && sim_now_ns - sim_calm_ns > CALM_MS_MAX * NS_PER_MS) {
             clients_check_end();
             if (!sim_violated)
                 violation("an agent does not come to rest, or a node never votes again");
@@ -520,7 +543,7 @@ static void run(void) {
         }
         dispatch(event);
         if (sim_calm)
-            pubsub_check(calm_ns);
+            pubsub_check();
         if (event->kind == EVENT_KEEPER_TIMER && at_rest())
             break;
     }

@@ -40,8 +40,9 @@ int64_t clock_true_ns(const struct clock *clock,
 
 extern int64_t sim_now_ns; /* true time */
 extern struct random sim_random;
-extern bool sim_calm;   /* no more faults */
-extern bool sim_closed; /* and no new requests: everything must end */
+extern bool sim_calm;       /* no more faults */
+extern int64_t sim_calm_ns; /* since then */
+extern bool sim_closed;     /* and no new requests: everything must end */
 
 int64_t pick(int64_t low, int64_t high);
 bool chance(unsigned percent);
@@ -55,6 +56,7 @@ void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern bool sim_violated;
 extern bool sim_quarantine;       /* the agents' setting */
 extern bool sim_sets_differ;      /* the agents have different sets of nodes */
+extern bool sim_steps;            /* clocks are set */
 extern bool sim_durable;          /* a node that restarts keeps all of its data, or none */
 extern unsigned sim_last_blessed; /* the node that was blessed last */
 extern bool sim_fencing;          /* the nodes', too */
@@ -82,7 +84,8 @@ enum event_kind {
     EVENT_TURN,     /* the turn of a keeper ends */
     EVENT_KEEPER_TIMER,
     EVENT_FRONT_TIMER,
-    EVENT_CLIENT, /* takes its next step */
+    EVENT_CLIENT,   /* takes its next step */
+    EVENT_DEADLINE, /* of a client's lease is near, or has passed: for the observer */
     EVENT_AGENT_START,
     EVENT_FAULT,
 };
@@ -240,6 +243,7 @@ void node_set_clock(struct sim_node *node, int64_t by_ns);
 void node_freeze_clock(struct sim_node *node, int64_t until_ns, bool reversed);
 void node_probe(struct sim_node *node, struct event *probe); /* replaces it by its answer */
 int64_t node_clock_us(const struct sim_node *node);
+int64_t node_key_left_ns(const struct sim_node *node, unsigned name); /* of a key that is set */
 
 void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms); /* by another program */
 
@@ -378,7 +382,7 @@ void pubsub_deliver(const struct event *event); /* executed by a node */
 void pubsub_publish(const struct sim_node *node, unsigned name);
 
 void pubsub_reset(void);
-void pubsub_check(int64_t calm_ns);
+void pubsub_check(void);
 
 /* --- clients --- */
 
@@ -395,9 +399,25 @@ void client_extended(struct sim_agent *agent, const struct request *request);
 void clients_agent_died(const struct sim_agent *agent);
 
 /* A key with this value is about to be deleted. */
-void clients_check_deletion(const uint8_t secret[SECRET_BYTES]);
+void clients_check_deletion(unsigned name, const uint8_t secret[SECRET_BYTES]);
 void clients_check_end(void);
 bool clients_are_idle(void);
+
+/* --- the observer of what clients are told and nodes are sent (observer.c) --- */
+
+void observer_reset(void);
+void observer_asked(unsigned client, unsigned agent, unsigned name, const struct registry_ask *ask);
+void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secret[SECRET_BYTES],
+                      const uint8_t value[SECRET_BYTES]);
+void observer_extended(unsigned client, int64_t deadline_ns);
+void observer_outcome(unsigned client, const struct request_outcome *outcome);
+void observer_beat(unsigned client);
+void observer_releases(unsigned client);
+void observer_died(unsigned client); /* its session ended */
+void observer_gone(unsigned client); /* its agent ended, or closed the session */
+void observer_deadline(const struct event *event);
+void observer_sent(const struct sim_agent *agent, unsigned name, const struct send *send);
+void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]); /* is about to be */
 
 struct sim_counts {
     uint64_t events, calls, shared_calls, requests, grants, losses, releases, refusals, extensions, cuts,

@@ -1,0 +1,379 @@
+/* The observer: knows what each client asked, was told and when, and what the keepers send, and nothing of
+ * the agent's state. Compares both with what protocol.md promises. */
+
+#include <assert.h>
+#include <string.h>
+
+#include "sim.h"
+
+enum {
+    LATE_MS = 1,         /* of what the front does at an instant that it knows */
+    MAIL_MS = 60,        /* the longest delay between front and keeper, and the granularity of timers */
+    RELEASE_MS = 200,    /* beyond the node time-out: mail there and back, and a turn; */
+    HELD_BACK_MS = 1200, /* the same if it is held back */
+    RISK_DIVISOR = 4, /* of the ttl: without an extension, at-risk is reported so long before the deadline */
+    HEALED_MS = 3000, /* of the calm: leases from before have been extended since */
+};
+
+enum view_state {
+    VIEW_NOTHING,
+    VIEW_ASKED,
+    VIEW_HOLDS,
+    VIEW_RELEASES,
+};
+
+/* A client's request, then its lease. Instants are by its host's clock, unless they are `true`. */
+struct view {
+    enum view_state state;
+    unsigned agent, name;
+    struct lease_terms terms; /* as asked */
+    bool resumes;
+    uint64_t order; /* of the requests of all clients */
+    int64_t deadline_ns;
+    int64_t true_told_ns; /* when that deadline was told */
+    int64_t true_granted_ns;
+    int64_t hold_until_ns;
+    int64_t beat_ns, true_beat_ns; /* the last heartbeat, or the grant */
+    unsigned risk;                 /* 1 + reason of the last at-risk; 0: none since the last extension */
+    int64_t linger_until_ns;
+    int64_t true_released_ns;
+    bool untroubled;                  /* its agent, at the release */
+    uint8_t secrets[2][SECRET_BYTES]; /* the client's, and the one in the keys at the grant */
+};
+
+static struct view views[SIM_CLIENTS_MAX];
+static struct view
+    lingering[SIM_CLIENTS_MAX]; /* the last lease of each client that lingers, or has lingered */
+static uint64_t requests;
+static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES]; /* when the last acquisition was sent */
+
+static int64_t true_cool_until_ns[SIM_NAMES]; /* nobody gets the name before */
+
+static const char *const reasons[] = {"no-quorum", "taken",  "paused", "heartbeat",
+                                      "max-hold",  "closed", "unread"};
+static_assert(sizeof(reasons) / sizeof(reasons[0]) == REASON_COUNT, "a word for each reason");
+
+static unsigned index_of(const struct view *view) {
+    return (unsigned) (view - views);
+}
+
+static struct sim_agent *agent_of(const struct view *view) {
+    return &sim_agents[view->agent];
+}
+
+static int64_t host_now(const struct view *view) {
+    return clock_read(&agent_of(view)->clock);
+}
+
+static int64_t ttl_ns(const struct view *view) {
+    return (int64_t) view->terms.ttl_ms * NS_PER_MS;
+}
+
+/* The end of the last pause of any of the agent's threads, in true time. */
+static int64_t true_paused_until_ns(const struct view *view) {
+    const struct sim_agent *agent = agent_of(view);
+    int64_t until_ns = agent->paused_until_ns;
+
+    for (unsigned i = 0; i < sim_n_keepers; i++)
+        until_ns = instant_max(until_ns, agent->keepers[i].paused_until_ns);
+    return until_ns;
+}
+
+void observer_reset(void) {
+    memset(views, 0, sizeof(views));
+    memset(lingering, 0, sizeof(lingering));
+    memset(acquired_ns, 0, sizeof(acquired_ns));
+    memset(true_cool_until_ns, 0, sizeof(true_cool_until_ns));
+    requests = 0;
+}
+
+/* --- requests --- */
+
+void observer_asked(unsigned client, unsigned agent, unsigned name, const struct registry_ask *ask) {
+    struct view *view = &views[client];
+    const struct view former = *view;
+
+    *view = (struct view){.state = VIEW_ASKED,
+                          .agent = agent,
+                          .name = name,
+                          .terms = ask->terms,
+                          .resumes = ask->resume != NULL,
+                          .order = ++requests,
+                          .hold_until_ns = ask->resume ? former.hold_until_ns : INSTANT_NEVER};
+    if (ask->resume)
+        lingering[client].linger_until_ns = 0; /* it may be that lease, which its client may release */
+    if (former.state != VIEW_NOTHING)
+        violation("client %u asks in state %u", client, former.state);
+}
+
+/* Waiters of a host get the name in the order of their requests. */
+static void check_order(const struct view *granted) {
+    for (const struct view *view = views; view < views + SIM_CLIENTS_MAX; view++)
+        if (view->state == VIEW_ASKED && !view->resumes && view->agent == granted->agent &&
+            view->name == granted->name && view->order < granted->order)
+            violation("client %u is granted name %u before client %u, which asked before it",
+                      index_of(granted), granted->name, index_of(view));
+}
+
+/* What the holder of a lease that lingers has started may still run. */
+static void check_lingering(const struct view *granted) {
+    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
+        const struct view *view = &lingering[i];
+        if (view->linger_until_ns > 0 && view->name == granted->name &&
+            host_now(view) < instant_min(view->linger_until_ns, view->deadline_ns))
+            violation("client %u is granted name %u, which lingers for client %u", index_of(granted),
+                      granted->name, i);
+    }
+}
+
+/* Clocks run apart by a hundredth each, for all of the cooldown, and steps of 2 ms stay unnoticed. */
+static void check_cooldown(const struct view *granted) {
+    int64_t early_ns = (agent_of(granted)->max_ttl_ms / 50 + 5) * NS_PER_MS;
+    int64_t until_ns =
+        acquired_ns[granted->agent][granted->name] + (int64_t) granted->terms.cooldown_ms * NS_PER_MS;
+
+    if (sim_now_ns < true_cool_until_ns[granted->name])
+        violation("client %u gets name %u, which cools down for %lld ms yet", index_of(granted),
+                  granted->name, (long long) ((true_cool_until_ns[granted->name] - sim_now_ns) / NS_PER_MS));
+    if (granted->terms.cooldown_ms > 0)
+        true_cool_until_ns[granted->name] = sim_now_ns + until_ns - host_now(granted) - early_ns;
+}
+
+/* No deadline is later than what the client asked for allows. */
+static void check_bounds(const struct view *view) {
+    int64_t drift_ns = ttl_ns(view) / DRIFT_DIVISOR + DRIFT_FIXED_MS * NS_PER_MS;
+    int64_t beat_until_ns = view->beat_ns + (int64_t) view->terms.heartbeat_ms * NS_PER_MS;
+    /* a heartbeat reaches the keeper a little later */
+    int64_t late_ns = MAIL_MS * NS_PER_MS + instant_max(0, true_paused_until_ns(view) - view->true_beat_ns);
+
+    if (view->deadline_ns > host_now(view) + ttl_ns(view) - drift_ns)
+        violation("client %u holds name %u for longer than its ttl", index_of(view), view->name);
+    if (view->deadline_ns > view->hold_until_ns)
+        violation("client %u holds name %u for longer than its max_hold", index_of(view), view->name);
+    if (view->terms.heartbeat_ms > 0 && view->deadline_ns > beat_until_ns + ttl_ns(view) + late_ns)
+        violation("client %u holds name %u without heartbeats", index_of(view), view->name);
+}
+
+/* Looks at the view shortly before the deadline, and at the deadline. */
+static void watch_deadline(const struct view *view) {
+    const struct clock *clock = &agent_of(view)->clock;
+    struct event event = {.kind = EVENT_DEADLINE, .client = (uint8_t) index_of(view)};
+
+    event.as.timer.due_ns = view->deadline_ns;
+    event.at_ns = clock_true_ns(clock, view->deadline_ns - ttl_ns(view) / RISK_DIVISOR);
+    if (event.at_ns > sim_now_ns)
+        events_add(&event);
+    event.at_ns = clock_true_ns(clock, view->deadline_ns + LATE_MS * NS_PER_MS);
+    events_add(&event);
+}
+
+static void told_deadline(struct view *view, int64_t deadline_ns) {
+    view->deadline_ns = deadline_ns;
+    view->true_told_ns = sim_now_ns;
+    view->risk = 0;
+    check_bounds(view);
+    watch_deadline(view);
+}
+
+void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secret[SECRET_BYTES],
+                      const uint8_t value[SECRET_BYTES]) {
+    struct view *view = &views[client];
+
+    if (view->state != VIEW_ASKED)
+        violation("client %u is granted what it does not ask for", client);
+    view->state = VIEW_HOLDS;
+    view->beat_ns = host_now(view);
+    view->true_granted_ns = view->true_beat_ns = sim_now_ns;
+    memcpy(view->secrets[0], secret, SECRET_BYTES);
+    memcpy(view->secrets[1], value, SECRET_BYTES);
+    if (!view->resumes && view->terms.max_hold_ms > 0)
+        view->hold_until_ns = host_now(view) + (int64_t) view->terms.max_hold_ms * NS_PER_MS;
+    if (!view->resumes) {
+        check_order(view);
+        check_cooldown(view);
+    }
+    check_lingering(view);
+    told_deadline(view, deadline_ns);
+}
+
+/* --- leases --- */
+
+void observer_extended(unsigned client, int64_t deadline_ns) {
+    struct view *view = &views[client];
+
+    if (view->state != VIEW_HOLDS)
+        violation("client %u is told of an extension, and holds nothing", client);
+    told_deadline(view, deadline_ns);
+}
+
+void observer_beat(unsigned client) {
+    views[client].beat_ns = host_now(&views[client]);
+    views[client].true_beat_ns = sim_now_ns;
+}
+
+static bool was_paused(const struct view *view) {
+    return true_paused_until_ns(view) >= view->true_told_ns;
+}
+
+/* The keeper has the last heartbeat, or granted the lease soon before the client was told, and it is not
+ * long ago. */
+static bool beats(const struct view *view) {
+    int64_t since_ns = host_now(view) - view->beat_ns;
+
+    return view->terms.heartbeat_ms > 0 && since_ns > 2 * MAIL_MS * NS_PER_MS &&
+           since_ns < (int64_t) (view->terms.heartbeat_ms - MAIL_MS) * NS_PER_MS &&
+           true_paused_until_ns(view) < view->true_beat_ns - MAIL_MS * NS_PER_MS;
+}
+
+static void check_at_risk(struct view *view, enum reason reason) {
+    if (view->risk == 1 + (unsigned) reason)
+        violation("client %u is told twice that its lease is at risk, %s", index_of(view), reasons[reason]);
+    if (reason == REASON_HEARTBEAT && (view->terms.heartbeat_ms == 0 || beats(view)))
+        violation("client %u misses no heartbeat, and its lease is at risk for one", index_of(view));
+    if (reason == REASON_MAX_HOLD && view->deadline_ns < view->hold_until_ns - MAIL_MS * NS_PER_MS &&
+        true_paused_until_ns(view) < view->true_granted_ns)
+        violation("client %u is told of max_hold %lld ms before it", index_of(view),
+                  (long long) ((view->hold_until_ns - view->deadline_ns) / NS_PER_MS));
+    if (reason != REASON_HEARTBEAT && reason != REASON_MAX_HOLD && reason != REASON_NO_QUORUM)
+        violation("client %u is told that its lease is at risk, %s", index_of(view), reasons[reason]);
+    view->risk = 1 + (unsigned) reason;
+}
+
+/* A lease that ends for a heartbeat, max_hold or the lack of a quorum was at risk for that reason before. */
+static void check_lost(const struct view *view, enum reason reason) {
+    bool sudden = reason == REASON_TAKEN || (reason == REASON_PAUSED && sim_steps);
+
+    if (!sudden && host_now(view) < view->deadline_ns)
+        violation("client %u loses its lease %lld ms before the deadline, %s", index_of(view),
+                  (long long) ((view->deadline_ns - host_now(view)) / NS_PER_MS), reasons[reason]);
+    if (!sudden && view->risk != 0 && view->risk != 1 + (unsigned) reason)
+        violation("client %u loses its lease for %s, after at-risk for %s", index_of(view), reasons[reason],
+                  reasons[view->risk - 1]);
+    if (!sudden && view->risk == 0 && !(was_paused(view) && reason <= REASON_PAUSED))
+        violation("client %u loses its lease for %s without a warning", index_of(view), reasons[reason]);
+}
+
+/* Releases are held back for a second at most while many requests wait for the nodes. */
+static void check_released(const struct view *view) {
+    bool prompt = view->untroubled && agent_is_untroubled(agent_of(view));
+    int64_t bound_ns = (view->terms.node_timeout_ms + (prompt ? RELEASE_MS : HELD_BACK_MS)) * NS_PER_MS;
+
+    if (sim_now_ns > instant_max(view->true_released_ns, true_paused_until_ns(view)) + bound_ns)
+        violation("client %u is told after %lld ms that its lease is released", index_of(view),
+                  (long long) ((sim_now_ns - view->true_released_ns) / NS_PER_MS));
+}
+
+void observer_outcome(unsigned client, const struct request_outcome *outcome) {
+    struct view *view = &views[client];
+    enum view_state expected = VIEW_HOLDS;
+
+    if (outcome->kind == OUTCOME_FAILED)
+        expected = VIEW_ASKED;
+    else if (outcome->kind == OUTCOME_RELEASED)
+        expected = VIEW_RELEASES;
+    if (view->state != expected) {
+        violation("client %u is told outcome %u in state %u", client, outcome->kind, view->state);
+        return;
+    }
+    if (outcome->kind == OUTCOME_AT_RISK)
+        check_at_risk(view, outcome->reason);
+    else if (outcome->kind == OUTCOME_LOST)
+        check_lost(view, outcome->reason);
+    else if (outcome->kind == OUTCOME_EXTENDED && view->true_told_ns != sim_now_ns)
+        view->risk = 0;
+    if (outcome->kind == OUTCOME_RELEASED)
+        check_released(view);
+    if (outcome->kind != OUTCOME_AT_RISK && outcome->kind != OUTCOME_EXTENDED)
+        view->state = VIEW_NOTHING;
+}
+
+void observer_deadline(const struct event *event) {
+    struct view *view = &views[event->client];
+
+    if (view->state != VIEW_HOLDS || view->deadline_ns != event->as.timer.due_ns)
+        return;
+    if (sim_now_ns <= agent_of(view)->paused_until_ns) {
+        struct event later = *event;
+        later.at_ns = agent_of(view)->paused_until_ns + LATE_MS * NS_PER_MS;
+        events_add(&later);
+        return;
+    }
+    if (host_now(view) >= view->deadline_ns + LATE_MS * NS_PER_MS)
+        violation("client %u is not told that it lost name %u", event->client, view->name);
+    else if (view->risk == 0 && !was_paused(view) && view->terms.max_hold_ms == 0 &&
+             view->terms.heartbeat_ms == 0 && !view->resumes)
+        violation("client %u is neither told that name %u is extended nor that it is at risk", event->client,
+                  view->name);
+}
+
+/* --- the end --- */
+
+void observer_releases(unsigned client) {
+    views[client].state = VIEW_RELEASES;
+    views[client].true_released_ns = sim_now_ns;
+    views[client].untroubled = agent_is_untroubled(agent_of(&views[client]));
+}
+
+void observer_gone(unsigned client) {
+    views[client].state = VIEW_NOTHING;
+}
+
+void observer_died(unsigned client) {
+    struct view *view = &views[client];
+
+    if (view->state == VIEW_HOLDS && view->terms.linger_ms > 0) {
+        lingering[client] = *view;
+        lingering[client].linger_until_ns = host_now(view) + (int64_t) view->terms.linger_ms * NS_PER_MS;
+    }
+    view->state = VIEW_NOTHING;
+}
+
+/* --- what the keepers send --- */
+
+static bool is_of(const struct view *view, const uint8_t secret[SECRET_BYTES]) {
+    return memcmp(view->secrets[0], secret, SECRET_BYTES) == 0 ||
+           memcmp(view->secrets[1], secret, SECRET_BYTES) == 0;
+}
+
+void observer_sent(const struct sim_agent *agent, unsigned name, const struct send *send) {
+    int64_t now_ns = clock_read(&agent->clock);
+
+    if (send->operation == OPERATION_ACQUIRE)
+        acquired_ns[agent->index][name] = now_ns;
+    if (send->operation != OPERATION_EXTEND)
+        return;
+    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
+        const struct view *view = &lingering[i];
+        if (view->linger_until_ns > 0 && agent_of(view) == agent && view->name == name &&
+            is_of(view, send->secret) && now_ns > view->linger_until_ns + MAIL_MS * NS_PER_MS &&
+            sim_now_ns > true_paused_until_ns(view) + MAIL_MS * NS_PER_MS)
+            violation("the lease of client %u lingers %lld ms after its end", i,
+                      (long long) ((now_ns - view->linger_until_ns) / NS_PER_MS));
+    }
+}
+
+/* A majority of the agent's nodes has the lease's key for a while yet. */
+static bool is_held_by_nodes(const struct view *view) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < agent_of(view)->n_nodes; i++) {
+        const struct sim_node *node = agent_node(agent_of(view), i);
+        count += node->data.keys[view->name].set && is_of(view, node->data.keys[view->name].secret) &&
+                 node_key_left_ns(node, view->name) > ttl_ns(view) / 8;
+    }
+    return count >= quorum_of(agent_of(view)->n_nodes);
+}
+
+void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
+    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
+        const struct view *view = &lingering[i];
+        if (view->linger_until_ns == 0 || view->name != name || !is_of(view, secret))
+            continue;
+        int64_t until_ns = instant_min(view->linger_until_ns, view->hold_until_ns);
+        bool healed = sim_calm && sim_now_ns > sim_calm_ns + HEALED_MS * NS_PER_MS;
+        if (host_now(view) < instant_min(until_ns, view->deadline_ns) ||
+            (healed && host_now(view) < until_ns && agent_is_untroubled(agent_of(view)) &&
+             is_held_by_nodes(view)))
+            violation("a key is deleted while the lease of client %u lingers", i);
+    }
+}
