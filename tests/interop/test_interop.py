@@ -144,6 +144,12 @@ def kill_in_the_middle(fleet, together):
     fleet.nodes[-1].kill()
 
 
+def judge_shares(trials):
+    """Of all together, as one may have bad luck. Without the pauses that agents leave: a twentieth."""
+    theirs, ours = (sum(trial.counts[side]["sections"] for trial in trials) for side in ("theirs", "ours"))
+    within(theirs / (theirs + ours), 0.1, 1, "the libraries' share of all sections")
+
+
 def compare(trials):
     """What the page says against what was seen; REDLOCK_INTEROP_RECORD=1 writes it."""
     with open(RESULTS) as file:
@@ -180,6 +186,8 @@ def test_libraries():
             ok(False, "%s: %r" % (trial.library.name, error))
         else:
             trial.judge()
+    if not ONLY and all("ours" in (trial.counts or {}) for trial in trials):
+        judge_shares(trials)
     if killing.exception():
         ok(False, "a node was killed: %r" % killing.exception())
     compare(trials)
