@@ -330,6 +330,19 @@ MUTATIONS = [
     ("an extension counts for its ttl without drift", "agent/core/held-lease.c",
      "instant_min(validity_deadline_ns(lease->started_ns, lease->terms.ttl_ms)",
      "instant_min(lease->started_ns + lease_state_ttl_ns(lease)"),
+    ("a quarantine is three times as long", "agent/core/validity.h",
+     "return (int64_t) ttl_ms * NS_PER_MS + QUARANTINE_MARGIN_MS",
+     "return 3 * (int64_t) ttl_ms * NS_PER_MS + QUARANTINE_MARGIN_MS"),
+    ("a quarantine waits for the longest possible lease", "agent/core/quarantine.c",
+     "    *ret_covered_ms = readings->longest_ms;\n    instant_ns ended_ns =",
+     "    return node->marked_ns + validity_quarantine_ns(TTL_MS_MAX);\n    instant_ns ended_ns ="),
+    ("contenders that cancelled each other out wait for ten seconds", "agent/core/retry.c",
+     "now_ns + split_delay_ns(shard, lease));", "now_ns + 10 * NS_PER_S);"),
+    ("who waits does not poll", "agent/core/retry.c",
+     "        lease_table_set_due(shard, lease, now_ns + short_delay_ns(shard, lease));\n    else\n"
+     "        lease_table_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));",
+     "        lease_table_set_due(shard, lease, now_ns + short_delay_ns(shard, lease));\n    else\n"
+     "        lease_table_set_due(shard, lease, now_ns + 30 * NS_PER_S);"),
 ]
 
 

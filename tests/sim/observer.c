@@ -12,7 +12,11 @@ enum {
     RELEASE_MS = 200,    /* beyond the node time-out: mail there and back, and a turn; */
     HELD_BACK_MS = 1200, /* the same if it is held back */
     RISK_DIVISOR = 4, /* of the ttl: without an extension, at-risk is reported so long before the deadline */
-    HEALED_MS = 3000, /* of the calm: leases from before have been extended since */
+    CHECK_MS = 50,    /* between two looks at what goes on in the calm */
+    SERVED_MS = 1000, /* beyond two ttls: a name that is free goes to a waiter */
+    QUARANTINE_MS = 14000, /* beyond the longest ttl: a node that agents reach votes again */
+    MARKED_MS = 4000,      /* the same since an agent's mark, if the other nodes vote */
+    HEALED_MS = 3000,      /* of the calm: leases from before have been extended since */
 };
 
 enum view_state {
@@ -28,6 +32,8 @@ struct view {
     unsigned agent, name;
     struct lease_terms terms; /* as asked */
     bool resumes;
+    int64_t wait_ms;
+    int64_t true_asked_ns;
     uint64_t order; /* of the requests of all clients */
     int64_t deadline_ns;
     int64_t true_told_ns; /* when that deadline was told */
@@ -44,10 +50,18 @@ struct view {
 static struct view views[SIM_CLIENTS_MAX];
 static struct view
     lingering[SIM_CLIENTS_MAX]; /* the last lease of each client that lingers, or has lingered */
+static int64_t granted_until_ns[SIM_CLIENTS_MAX]; /* the end of MAXHOLD of each client's last lease */
 static uint64_t requests;
 static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES]; /* when the last acquisition was sent */
 
 static int64_t true_cool_until_ns[SIM_NAMES]; /* nobody gets the name before */
+
+/* In true time, at each look since then; 0: not at the last one. */
+static int64_t free_since_ns[SIM_NAMES];            /* a majority has no key, and there was no grant */
+static int64_t untroubled_since_ns[SIM_AGENTS_MAX]; /* nothing keeps the agent from a quorum */
+static int64_t barred_since_ns[SIM_NODES_MAX];      /* agents reach the node, and it does not vote */
+static int64_t marked_since_ns[SIM_NODES_MAX];      /* the same, with a mark, and enough others vote */
+static int64_t next_look_ns;
 
 static const char *const reasons[] = {"no-quorum", "taken",  "paused", "heartbeat",
                                       "max-hold",  "closed", "unread"};
@@ -84,6 +98,11 @@ void observer_reset(void) {
     memset(lingering, 0, sizeof(lingering));
     memset(acquired_ns, 0, sizeof(acquired_ns));
     memset(true_cool_until_ns, 0, sizeof(true_cool_until_ns));
+    memset(free_since_ns, 0, sizeof(free_since_ns));
+    memset(untroubled_since_ns, 0, sizeof(untroubled_since_ns));
+    memset(barred_since_ns, 0, sizeof(barred_since_ns));
+    memset(marked_since_ns, 0, sizeof(marked_since_ns));
+    next_look_ns = 0;
     requests = 0;
 }
 
@@ -91,19 +110,21 @@ void observer_reset(void) {
 
 void observer_asked(unsigned client, unsigned agent, unsigned name, const struct registry_ask *ask) {
     struct view *view = &views[client];
-    const struct view former = *view;
+    enum view_state former = view->state;
 
     *view = (struct view){.state = VIEW_ASKED,
                           .agent = agent,
                           .name = name,
                           .terms = ask->terms,
                           .resumes = ask->resume != NULL,
+                          .wait_ms = ask->wait_ms,
+                          .true_asked_ns = sim_now_ns,
                           .order = ++requests,
-                          .hold_until_ns = ask->resume ? former.hold_until_ns : INSTANT_NEVER};
+                          .hold_until_ns = ask->resume ? granted_until_ns[client] : INSTANT_NEVER};
     if (ask->resume)
         lingering[client].linger_until_ns = 0; /* it may be that lease, which its client may release */
-    if (former.state != VIEW_NOTHING)
-        violation("client %u asks in state %u", client, former.state);
+    if (former != VIEW_NOTHING)
+        violation("client %u asks in state %u", client, former);
 }
 
 /* Waiters of a host get the name in the order of their requests. */
@@ -182,12 +203,14 @@ void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secret
     if (view->state != VIEW_ASKED)
         violation("client %u is granted what it does not ask for", client);
     view->state = VIEW_HOLDS;
+    free_since_ns[view->name] = 0;
     view->beat_ns = host_now(view);
     view->true_granted_ns = view->true_beat_ns = sim_now_ns;
     memcpy(view->secrets[0], secret, SECRET_BYTES);
     memcpy(view->secrets[1], value, SECRET_BYTES);
     if (!view->resumes && view->terms.max_hold_ms > 0)
         view->hold_until_ns = host_now(view) + (int64_t) view->terms.max_hold_ms * NS_PER_MS;
+    granted_until_ns[client] = view->hold_until_ns;
     if (!view->resumes) {
         check_order(view);
         check_cooldown(view);
@@ -376,4 +399,88 @@ void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
              is_held_by_nodes(view)))
             violation("a key is deleted while the lease of client %u lingers", i);
     }
+}
+
+/* --- the calm: names are granted, and nodes vote --- */
+
+static void note(int64_t *since_ns, bool holds) {
+    if (!holds)
+        *since_ns = 0;
+    else if (*since_ns == 0)
+        *since_ns = sim_now_ns;
+}
+
+static bool is_free(unsigned name) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        count += !sim_nodes[i].data.keys[name].set || node_key_left_ns(&sim_nodes[i], name) <= 0;
+    return count >= quorum_of(sim_n_nodes);
+}
+
+/* Who waits without a limit gets a free name. */
+static void check_served(const struct view *view) {
+    int64_t since_ns = instant_max(free_since_ns[view->name], view->true_asked_ns);
+
+    if (view->state == VIEW_ASKED && view->wait_ms < 0 && free_since_ns[view->name] != 0 &&
+        untroubled_since_ns[view->agent] != 0 &&
+        sim_now_ns > instant_max(since_ns, untroubled_since_ns[view->agent]) + 2 * ttl_ns(view) +
+                         SERVED_MS * NS_PER_MS)
+        violation("client %u waits for name %u, which is free", index_of(view), view->name);
+}
+
+/* Clocks of other nodes, whose answers count in a quarantine, are odd, or an agent is to come that leaves a
+ * mark of its own. */
+static bool are_quarantines_disturbed(void) {
+    bool disturbed = pubsub_is_disturbed();
+
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        disturbed |= sim_now_ns < sim_nodes[i].odd_until_ns;
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        disturbed |= !sim_agents[i].running;
+    return disturbed;
+}
+
+static bool votes(unsigned node) {
+    const struct node_data *data = &sim_nodes[node].data;
+
+    return data->epoch == sim_nodes[node].process && (data->rested || !sim_quarantine);
+}
+
+/* So many other nodes vote that their epochs say how long a lease may last. */
+static bool enough_others_vote(void) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        count += votes(i);
+    return count > sim_n_nodes - quorum_of(sim_n_nodes);
+}
+
+/* A quarantine lasts as long as the longest lease, and not much longer: without the other nodes' epochs
+ * until all agents have noticed the loss. */
+static void check_votes(unsigned node) {
+    bool barred = !votes(node) && !are_quarantines_disturbed();
+
+    note(&barred_since_ns[node], barred);
+    note(&marked_since_ns[node], barred && sim_nodes[node].data.marked_ms > 0 && enough_others_vote());
+    if (barred_since_ns[node] != 0 &&
+        sim_now_ns > barred_since_ns[node] + (SIM_LONGEST_TTL_MS + QUARANTINE_MS) * NS_PER_MS)
+        violation("node %u does not vote, and nothing is in the way", node);
+    if (marked_since_ns[node] != 0 &&
+        sim_now_ns > marked_since_ns[node] + (SIM_LONGEST_TTL_MS + MARKED_MS) * NS_PER_MS)
+        violation("node %u is in quarantine for too long", node);
+}
+
+void observer_check(void) {
+    if (sim_now_ns < next_look_ns || sim_sets_differ)
+        return;
+    next_look_ns = sim_now_ns + CHECK_MS * NS_PER_MS;
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        note(&untroubled_since_ns[i], sim_tokens_agree && agent_is_untroubled(&sim_agents[i]));
+    for (unsigned i = 0; i < SIM_NAMES; i++)
+        note(&free_since_ns[i], is_free(i));
+    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++)
+        check_served(&views[i]);
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        check_votes(i);
 }

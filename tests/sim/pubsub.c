@@ -217,8 +217,7 @@ static bool is_late(int64_t at_ns) {
     return at_ns > sim_now_ns + ROUND_TRIP_MS * NS_PER_MS;
 }
 
-/* a fault from before the calm goes on */
-static bool is_disturbed(void) {
+bool pubsub_is_disturbed(void) {
     bool disturbed = sim_now_ns - sim_calm_ns < HEALED_MS * NS_PER_MS;
 
     for (unsigned n = 0; n < sim_n_nodes; n++)
@@ -260,7 +259,7 @@ static void check_subscriptions(struct sim_agent *agent, bool disturbed) {
 }
 
 void pubsub_check(void) {
-    bool disturbed = sim_sets_differ || is_disturbed();
+    bool disturbed = sim_sets_differ || pubsub_is_disturbed();
 
     for (unsigned i = 0; i < sim_n_agents && !sim_violated; i++)
         check_subscriptions(&sim_agents[i], disturbed);

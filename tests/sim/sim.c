@@ -542,8 +542,10 @@ static void run(void) {
             break;
         }
         dispatch(event);
-        if (sim_calm)
+        if (sim_calm) {
             pubsub_check();
+            observer_check();
+        }
         if (event->kind == EVENT_KEEPER_TIMER && at_rest())
             break;
     }

@@ -383,6 +383,7 @@ void pubsub_publish(const struct sim_node *node, unsigned name);
 
 void pubsub_reset(void);
 void pubsub_check(void);
+bool pubsub_is_disturbed(void); /* a fault from before the calm goes on */
 
 /* --- clients --- */
 
@@ -416,6 +417,7 @@ void observer_releases(unsigned client);
 void observer_died(unsigned client); /* its session ended */
 void observer_gone(unsigned client); /* its agent ended, or closed the session */
 void observer_deadline(const struct event *event);
+void observer_check(void); /* after an event of the calm */
 void observer_sent(const struct sim_agent *agent, unsigned name, const struct send *send);
 void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]); /* is about to be */
 
