@@ -47,7 +47,7 @@ def is_code(line):
 
 
 def blank_strings(line):
-    """The line with the insides of its literals and comments replaced, so that no operator is found there."""
+    """The line with the insides of its literals and comments replaced: no operator is found there."""
     return re.sub(r'"(\\.|[^"\\])*"|/\*.*?(\*/|$)', lambda found: "_" * len(found.group()), line)
 
 
@@ -92,8 +92,8 @@ class Base:
         """`first`: a directory whose headers are found before the usual ones."""
         places = [os.path.join(first, part) for part in ("agent", "client-lib")] if first else []
         places += [os.path.join(SOURCE, part) for part in ("agent", "client-lib", "tests/sim")]
-        return subprocess.run([self.compiler, *FLAGS, *("-I" + place for place in places), "-MMD", "-c", source,
-                               "-o", object_path], capture_output=True, text=True)
+        return subprocess.run([self.compiler, *FLAGS, *("-I" + place for place in places), "-MMD", "-c",
+                               source, "-o", object_path], capture_output=True, text=True)
 
     def compile_base(self, source):
         self.objects[source] = os.path.join(self.directory, source.replace("/", "_")[:-2] + ".o")
@@ -169,7 +169,8 @@ def main():
             concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         base = Base(options.compiler, directory)
         for mutant, result in zip(mutants, pool.map(lambda one: judge(base, one, options.runs), mutants)):
-            print("%s:%d: %s: %s: %s" % (mutant.path, mutant.line + 1, mutant.kind, result, mutant.text.strip()))
+            print("%s:%d: %s: %s: %s" % (mutant.path, mutant.line + 1, mutant.kind, result,
+                                         mutant.text.strip()))
             sys.stdout.flush()
             if result != "does not compile":
                 results.append((mutant, result))
