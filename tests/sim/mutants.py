@@ -47,7 +47,7 @@ def is_code(line):
 
 
 def blank_strings(line):
-    """The line with the insides of its literals and comments replaced: no operator is found there."""
+    """The line with its literals and comments replaced, so that no operator is found there."""
     return re.sub(r'"(\\.|[^"\\])*"|/\*.*?(\*/|$)', lambda found: "_" * len(found.group()), line)
 
 

@@ -14,9 +14,10 @@ enum {
     RISK_DIVISOR = 4, /* of the ttl: without an extension, at-risk is reported so long before the deadline */
     CHECK_MS = 50,    /* between two looks at what goes on in the calm */
     SERVED_MS = 1000, /* beyond two ttls: a name that is free goes to a waiter */
-    QUARANTINE_MS = 14000, /* beyond the longest ttl: a node that agents reach votes again */
-    MARKED_MS = 4000,      /* the same since an agent's mark, if the other nodes vote */
-    HEALED_MS = 3000,      /* of the calm: leases from before have been extended since */
+    QUARANTINE_MS = 14000,  /* beyond the longest ttl: a node that agents reach votes again */
+    MARKED_MS = 4000,       /* the same since an agent's mark, if the other nodes vote */
+    LAST_ARRIVAL_MS = 6000, /* what was sent before the calm has arrived */
+    HEALED_MS = 3000,       /* of the calm: leases from before have been extended since */
 };
 
 enum view_state {
@@ -429,10 +430,10 @@ static void check_served(const struct view *view) {
         violation("client %u waits for name %u, which is free", index_of(view), view->name);
 }
 
-/* Clocks of other nodes, whose answers count in a quarantine, are odd, or an agent is to come that leaves a
- * mark of its own. */
+/* Clocks of other nodes, whose answers count in a quarantine, are odd; or a mark may come, of an agent that
+ * has ended or starts later. */
 static bool are_quarantines_disturbed(void) {
-    bool disturbed = pubsub_is_disturbed();
+    bool disturbed = pubsub_is_disturbed() || sim_now_ns < sim_calm_ns + LAST_ARRIVAL_MS * NS_PER_MS;
 
     for (unsigned i = 0; i < sim_n_nodes; i++)
         disturbed |= sim_now_ns < sim_nodes[i].odd_until_ns;
