@@ -213,7 +213,8 @@ def test_slow_node():
 
 def is_sanitized(process):
     with open("/proc/%d/maps" % process.pid) as file:
-        return any(name in file.read() for name in ("libasan", "libtsan"))
+        libraries = file.read()
+    return any(name in libraries for name in ("libasan", "libtsan"))
 
 
 def test_memory():
