@@ -183,8 +183,6 @@ MUTATIONS = [
     ("a subscription counts from before its confirmation", "agent/core/wakeup.c",
      "shard_subscribed(wakeup->shard, node, name->request, now_ns, now_ns);",
      "shard_subscribed(wakeup->shard, node, name->request, 0, now_ns);"),
-    ("the shard gets no report of a broken subscription connection", "agent/core/wakeup.c",
-     "    shard_unsubscribed(wakeup->shard, node, now_ns);\n", "    (void) now_ns;\n"),
     ("a new connection does not subscribe", "agent/core/wakeup.c",
      "        if (name->text)\n", "        if (!name->text)\n"),
     ("a subscription ends while a request waits", "agent/core/wakeup.c",
