@@ -99,8 +99,10 @@ static int read_arguments(struct acquire *acquire, int argc, char **argv) {
         (signal_name && !read_signal(signal_name, &acquire->signal)))
         return 1 + STATUS_USAGE;
     acquire->options.data_length = acquire->options.data ? strlen(acquire->options.data) : 0;
-    if (acquire->pid == 0 || optind + 1 != argc) {
-        cli_complain("expected --for PID and NAME; see 'redlock acquire --help'");
+    if (!options_end(argc, argv, 1))
+        return 1 + STATUS_USAGE;
+    if (acquire->pid == 0 || optind == argc) {
+        cli_complain("acquire: expected --for PID and NAME; see 'redlock acquire --help'");
         return 1 + STATUS_USAGE;
     }
     acquire->name = argv[optind];

@@ -58,11 +58,14 @@ static int read_arguments(struct check *check, int argc, char **argv) {
         cli_complain("--timeout 0: expected a time above 0, such as 10s");
         return 1 + STATUS_USAGE;
     }
-    bool named = argc - optind == 1, precise = check->id != 0 || check->fence != 0;
-    if (argc - optind > 1 || (precise && !named) || (named && check->lease)) {
-        cli_complain(
-            "expected at most one NAME, with --id or --fence, or --lease NAME; 'redlock check --help' tells "
-            "more");
+    if (!options_end(argc, argv, 1))
+        return 1 + STATUS_USAGE;
+    if ((check->id != 0 || check->fence != 0) && optind == argc) {
+        cli_complain("check: --id and --fence want NAME; see 'redlock check --help'");
+        return 1 + STATUS_USAGE;
+    }
+    if (check->lease && optind < argc) {
+        cli_complain("check: expected either NAME or --lease NAME; see 'redlock check --help'");
         return 1 + STATUS_USAGE;
     }
     return 0;
@@ -145,6 +148,8 @@ static int check_all(struct check *check) {
         return status;
     (void) snprintf(name, sizeof(name), "redlock-check:%s", quorum.host);
     status = try_lease(check, check->lease ? check->lease : name, &took_ms);
+    if (status == STATUS_USAGE)
+        return status;
     if (check->json)
         (void) printf("{\"nodes\":%" PRId64 ",\"quorum\":%" PRId64 ",\"voting\":%" PRId64
                       ",\"works\":%s,\"took\":%" PRId64 "}\n",

@@ -166,14 +166,20 @@ int guard_lease_refused(const struct guard_lease *lease) {
 void guard_lease_give_up(struct guard_lease *lease, int64_t deadline_ns) {
     const char *text = redlock_error_text(lease->connection);
 
-    lease->is_given_up = true;
-    if (lease->reason[0])
+    bool is_bounded = lease->max_hold_end_ns != INT64_MAX &&
+                      deadline_ns > lease->max_hold_end_ns - MAX_HOLD_NOTICE_MS * NS_PER_MS;
+
+    if (lease->is_given_up)
         return;
-    if (lease->max_hold_end_ns != INT64_MAX &&
-        deadline_ns > lease->max_hold_end_ns - MAX_HOLD_NOTICE_MS * NS_PER_MS)
-        (void) snprintf(lease->reason, sizeof(lease->reason), "max-hold: %" PRId64 " ms are over",
-                        lease->options.max_hold_ms);
-    else
+    lease->is_given_up = true;
+    lease->has_max_hold_ended =
+        strncmp(lease->reason, "max-hold", strlen("max-hold")) == 0 || (!lease->reason[0] && is_bounded);
+    if (lease->has_max_hold_ended && is_bounded)
+        (void) snprintf(lease->reason, sizeof(lease->reason),
+                        "held for %" PRId64 " ms, as long as --max-hold allows", lease->options.max_hold_ms);
+    else if (lease->has_max_hold_ended)
+        (void) strcpy(lease->reason, "held for as long as the agent's max_hold allows");
+    else if (!lease->reason[0])
         (void) snprintf(lease->reason, sizeof(lease->reason), "%s",
                         text[0] ? text : "the agent extends it no longer (max_hold, or it is stuck)");
 }

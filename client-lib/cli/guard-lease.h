@@ -16,10 +16,11 @@ struct guard_lease {
     struct redlock *connection;
     struct redlock_lease *lease; /* asked for or held */
     bool granted;
-    int error;        /* of the failed request; REDLOCK_OK: none */
-    bool at_risk;     /* as the agent reported last: no majority of the nodes extends it */
-    bool is_lost;     /* as the agent reported */
-    bool is_given_up; /* by the guard: the reason stays */
+    int error;               /* of the failed request; REDLOCK_OK: none */
+    bool at_risk;            /* as the agent reported last: no majority of the nodes extends it */
+    bool is_lost;            /* as the agent reported */
+    bool has_max_hold_ended; /* the option's or the agent's */
+    bool is_given_up;        /* by the guard: the reason stays */
     int64_t max_hold_end_ns;
     char reason[320]; /* of the risk or the loss */
 };

@@ -27,6 +27,7 @@ struct guard {
     struct command_tree tree;
     bool outcome_sent;     /* to the relay, while others of the tree go on */
     bool outcome_received; /* by the relay */
+    bool has_reported_end; /* of --max-hold, which is no loss to report later */
     bool relay_is_gone;    /* the relay was killed before */
     int64_t grace_ns, kill_margin_ns;
 };
@@ -83,8 +84,9 @@ static int choose_times(struct guard *guard) {
 
 static void terminate(struct guard *guard, int64_t deadline_ns) {
     guard_lease_give_up(&guard->lease, deadline_ns);
-    cli_complain("%s: the lease can't be kept: %s: stopping the command", guard->run->name,
-                 guard->lease.reason);
+    cli_complain("%s: %s%s: stopping the command", guard->run->name,
+                 guard->lease.has_max_hold_ended ? "" : "the lease can't be kept: ", guard->lease.reason);
+    guard->has_reported_end = guard->lease.has_max_hold_ended;
     command_tree_terminate(&guard->tree);
 }
 
@@ -174,6 +176,18 @@ static void await_loss(struct guard *guard) {
     guard_lease_await_loss(&guard->lease);
 }
 
+static void report_loss(const struct guard *guard) {
+    const struct guard_lease *lease = &guard->lease;
+
+    if (guard->has_reported_end)
+        return;
+    if (lease->has_max_hold_ended)
+        cli_complain("%s: %s: stopping the command", guard->run->name, lease->reason);
+    else
+        cli_complain("%s: the lease was lost%s%s", guard->run->name, lease->reason[0] ? ": " : "",
+                     lease->reason);
+}
+
 /* The exit status; -1: that of the command. */
 static int run_command(struct guard *guard) {
     struct guard_lease *lease = &guard->lease;
@@ -187,8 +201,7 @@ static int run_command(struct guard *guard) {
     }
     watch(guard);
     if (lease->is_given_up) {
-        cli_complain("%s: the lease was lost%s%s", guard->run->name, lease->reason[0] ? ": " : "",
-                     lease->reason);
+        report_loss(guard);
         command_tree_report_rest(&guard->tree, "it goes on without the lease");
         if (lease->at_risk)
             await_loss(guard);

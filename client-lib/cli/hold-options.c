@@ -91,11 +91,11 @@ int hold_options_read(struct hold_options *options, int argc, char **argv) {
     int status = options_read(rows, sizeof(rows) / sizeof(rows[0]), true, usage, argc, argv);
     if (status != 0)
         return status;
-    if (optind + 1 != argc) {
-        cli_complain("expected NAME; see 'redlock hold --help'");
+    if (optind == argc) {
+        cli_complain("hold: expected NAME; see 'redlock hold --help'");
         return 1 + STATUS_USAGE;
     }
-    if (!are_consistent(options))
+    if (!options_end(argc, argv, 1) || !are_consistent(options))
         return 1 + STATUS_USAGE;
     options->name = argv[optind];
     options->linger_may_shrink = linger_ms < 0;

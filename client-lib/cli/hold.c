@@ -182,6 +182,8 @@ static int connect_again(struct hold *hold) {
     stop_signals_let_in(&hold->signals, false);
     if (status == STATUS_DENIED)
         return status;
+    if (status == STATUS_NO_AGENT)
+        cli_complain("%s: waiting for an agent", hold->options.name);
     hold->away_reported = !hold->connection;
     if (!hold->connection || redlock_fd(hold->connection) < 0) {
         set_status(hold, "waiting for %s: no agent answers", hold->options.name);

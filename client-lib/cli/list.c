@@ -19,29 +19,20 @@ enum { NUMBER_BYTES = 24 };
 /* --- arguments and questions --- */
 
 struct list {
-    const struct cli *cli;
     bool json;
-    int argc; /* of the arguments behind the options */
-    char **argv;
     struct listing listing;
 };
 
 /* Reads --json and connects. 0; or 1 + the exit status to end with. */
-static int list_begin(struct list *list, const struct cli *cli, int argc, char **argv, int arguments_max,
-                      const char *usage) {
+static int list_begin(struct list *list, const struct cli *cli, int argc, char **argv, const char *usage) {
     const struct options_row rows[] = {{"json", 0, OPTIONS_FLAG, &list->json}};
 
-    *list = (struct list){.cli = cli};
+    *list = (struct list){0};
     int status = options_read(rows, 1, true, usage, argc, argv);
     if (status != 0)
         return status;
-    list->argc = argc - optind;
-    list->argv = argv + optind;
-    if (list->argc > arguments_max) {
-        cli_complain("unexpected argument '%s'; see 'redlock %s --help'", list->argv[arguments_max],
-                     argv[0]);
+    if (!options_end(argc, argv, 0))
         return 1 + STATUS_USAGE;
-    }
     status = cli_connect(cli, &list->listing.connection);
     return status == 0 ? 0 : 1 + status;
 }
@@ -101,7 +92,7 @@ int cli_status(const struct cli *cli, int argc, char **argv) {
     static const char usage[] = "redlock status [--json]\nThe agent's state and numbers; times in ms.\n";
     struct list list;
 
-    int status = list_begin(&list, cli, argc, argv, 0, usage);
+    int status = list_begin(&list, cli, argc, argv, usage);
     if (status != 0)
         return status - 1;
     return list_end(&list, listing_ask(&list.listing, "STATUS", NULL, NULL,
@@ -183,6 +174,17 @@ static void print_nodes(void *userdata, const struct resp_token *tokens, size_t 
         print_node(&tokens[at], name_columns);
 }
 
+/* The agent's text names a command of the protocol. */
+static int bless_failed(struct redlock *connection, int error, const char *node) {
+    static const char unknown[] = "no node has this name";
+
+    if (error != REDLOCK_BAD_ARGUMENT ||
+        strncmp(redlock_error_text(connection), unknown, sizeof(unknown) - 1) != 0)
+        return cli_failed(connection, error, node);
+    cli_complain("%s: not blessed: %s; 'redlock nodes' lists them", node, unknown);
+    return STATUS_USAGE;
+}
+
 /* An operator's word about these nodes. The first failure counts. */
 static int bless(const struct cli *cli, char **nodes, int n_nodes) {
     struct redlock *connection = NULL;
@@ -195,7 +197,7 @@ static int bless(const struct cli *cli, char **nodes, int n_nodes) {
                                            {.text = nodes[i], .length = strlen(nodes[i])}};
         struct client_reply reply = {0};
         int error = connection_ask(connection, items, 2, &reply);
-        int failure = error == REDLOCK_OK ? STATUS_DONE : cli_failed(connection, error, nodes[i]);
+        int failure = error == REDLOCK_OK ? STATUS_DONE : bless_failed(connection, error, nodes[i]);
         status = status == STATUS_DONE ? failure : status;
     }
     redlock_close(connection);
@@ -214,18 +216,25 @@ int cli_nodes(const struct cli *cli, int argc, char **argv) {
         "for the first nodes of a fleet, say. Makes a node this agent's that belongs to agents with other "
         "nodes,\n"
         "on your word that these have ended. Wants root, or the agent's own user.\n";
-    struct list list;
+    struct list list = {0};
+    bool blesses = false;
+    const struct options_row rows[] = {{"json", 0, OPTIONS_FLAG, &list.json},
+                                       {"bless", 0, OPTIONS_FLAG, &blesses}};
 
-    if (argc >= 3 && strcmp(argv[1], "--bless") == 0)
-        return bless(cli, argv + 2, argc - 2);
-    if (argc > 1 && strncmp(argv[1], "--bless", strlen("--bless")) == 0) {
+    int status = options_read(rows, 2, true, usage, argc, argv);
+    if (status != 0)
+        return status - 1;
+    if (blesses && optind == argc) {
         cli_complain("nodes: --bless wants NODE...; see 'redlock nodes --help'");
         return STATUS_USAGE;
     }
-
-    int status = list_begin(&list, cli, argc, argv, 0, usage);
-    if (status != 0)
-        return status - 1;
+    if (blesses)
+        return bless(cli, argv + optind, argc - optind);
+    if (!options_end(argc, argv, 0))
+        return STATUS_USAGE;
+    status = cli_connect(cli, &list.listing.connection);
+    if (status != STATUS_DONE)
+        return status;
     return list_end(
         &list, listing_ask(&list.listing, "NODES", NULL, NULL, list.json ? print_json : print_nodes, NULL));
 }
@@ -266,7 +275,7 @@ int cli_leases(const struct cli *cli, int argc, char **argv) {
     struct leases leases = {0};
     struct list list;
 
-    int status = list_begin(&list, cli, argc, argv, 0, usage);
+    int status = list_begin(&list, cli, argc, argv, usage);
     if (status != 0)
         return status - 1;
     leases.json = list.json;
@@ -289,14 +298,20 @@ int cli_leader(const struct cli *cli, int argc, char **argv) {
         "Who holds NAME, on whichever host, as a majority of the nodes says: host:agent:pid, the host, the\n"
         "fencing token, since when, the time left unless it is extended, and its data. Exit status 1 when\n"
         "nobody does.\n";
-    struct list list;
+    struct list list = {0};
+    const struct options_row rows[] = {{"json", 0, OPTIONS_FLAG, &list.json}};
 
-    int status = list_begin(&list, cli, argc, argv, 1, usage);
+    int status = options_read(rows, 1, true, usage, argc, argv);
     if (status != 0)
         return status - 1;
-    if (list.argc != 1) {
-        cli_complain("expected NAME; see 'redlock leader --help'");
-        return list_end(&list, STATUS_USAGE);
+    if (optind == argc) {
+        cli_complain("leader: expected NAME; see 'redlock leader --help'");
+        return STATUS_USAGE;
     }
-    return list_end(&list, leadership_show(list.listing.connection, list.argv[0], list.json, NULL));
+    if (!options_end(argc, argv, 1))
+        return STATUS_USAGE;
+    status = cli_connect(cli, &list.listing.connection);
+    if (status != STATUS_DONE)
+        return status;
+    return list_end(&list, leadership_show(list.listing.connection, argv[optind], list.json, NULL));
 }

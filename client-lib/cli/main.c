@@ -1,9 +1,11 @@
 /* redlock: runs commands under leases, and shows the agent's state. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -105,10 +107,20 @@ static int read_options(struct cli *cli, int argc, char **argv, int *at) {
     return -1;
 }
 
+/* A closed standard descriptor would become the connection to the agent, which would then be sent what is
+ * for people. The descriptors opened here fail like closed ones, and are closed for commands that are run.
+ */
+static void occupy_standard_descriptors(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void) open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+}
+
 int main(int argc, char **argv) {
     struct cli cli = {0};
     int at = 1;
 
+    occupy_standard_descriptors();
     int status = read_options(&cli, argc, argv, &at);
     if (status < 0 && at < argc && strcmp(argv[at], "help") == 0)
         status = help(&cli, at + 1 < argc ? argv[at + 1] : NULL);

@@ -73,7 +73,7 @@ static bool read_duration(const char *text, int64_t *ret_ms) {
 bool options_duration(const char *what, const char *text, int64_t *ret_ms) {
     if (read_duration(text, ret_ms))
         return true;
-    cli_complain("%s %s: expected a time such as 500ms, 10s or 2m", what, text);
+    cli_complain("%s %s: expected a time such as 500ms, 10s or 2m, at most 24d", what, text);
     return false;
 }
 
@@ -105,10 +105,8 @@ static bool has_value(const struct options_row *row) {
     return row->kind != OPTIONS_FLAG && row->kind != OPTIONS_ZERO;
 }
 
-static bool read_value(const struct options_row *row, const char *text) {
-    char what[64];
-
-    (void) snprintf(what, sizeof(what), "--%s", row->name);
+/* `what`: the option as it was written, in full. */
+static bool read_value(const struct options_row *row, const char *what, const char *text) {
     switch (row->kind) {
     case OPTIONS_FLAG:
         if (row->value)
@@ -174,13 +172,14 @@ int options_read(const struct options_row *rows, size_t n_rows, bool mixed, cons
                  char **argv) {
     struct option known[OPTIONS_ROWS_MAX + 2] = {0};
     char letters[2 * OPTIONS_ROWS_MAX + 4];
-    int option;
+    int option, long_index = -1;
 
     if (n_rows > OPTIONS_ROWS_MAX)
         abort();
     describe(rows, n_rows, mixed, known, letters);
     opterr = 0; /* getopt's own messages would print unfiltered bytes */
-    while ((option = getopt_long(argc, argv, letters, known, NULL)) >= 0) {
+    while ((option = getopt_long(argc, argv, letters, known, &long_index)) >= 0) {
+        char what[64];
         if (option == HELP) {
             (void) fputs(usage, stdout);
             return 1 + STATUS_DONE;
@@ -188,8 +187,21 @@ int options_read(const struct options_row *rows, size_t n_rows, bool mixed, cons
         const struct options_row *row = find_row(rows, n_rows, option);
         if (!row)
             complain_of_option(argv[0], option, known, argv[optind - 1]);
-        if (!row || !read_value(row, optarg))
+        if (long_index >= 0)
+            (void) snprintf(what, sizeof(what), "--%s", known[long_index].name);
+        else
+            (void) snprintf(what, sizeof(what), "-%c", option);
+        if (!row || !read_value(row, what, optarg))
             return 1 + STATUS_USAGE;
+        long_index = -1;
     }
     return 0;
+}
+
+bool options_end(int argc, char **argv, int arguments_max) {
+    if (argc - optind <= arguments_max)
+        return true;
+    cli_complain("%s: unexpected argument '%s'; see 'redlock %s --help'", argv[0],
+                 argv[optind + arguments_max], argv[0]);
+    return false;
 }

@@ -31,6 +31,9 @@ struct options_row {
 int options_read(const struct options_row *rows, size_t n_rows, bool mixed, const char *usage, int argc,
                  char **argv);
 
+/* True if at most `arguments_max` arguments follow the options; else the first of the others is reported. */
+bool options_end(int argc, char **argv, int arguments_max);
+
 /* A duration from elsewhere, such as an environment variable; `what` names it in the message about a
  * mistake. */
 bool options_duration(const char *what, const char *text, int64_t *ret_ms);

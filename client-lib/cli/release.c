@@ -88,9 +88,11 @@ int cli_release(const struct cli *cli, int argc, char **argv) {
     int status = options_read(rows, sizeof(rows) / sizeof(rows[0]), true, usage, argc, argv);
     if (status != 0)
         return status - 1;
+    if (!options_end(argc, argv, 1))
+        return STATUS_USAGE;
     release.name = optind < argc ? argv[optind] : NULL;
-    if (argc - optind > 1 || (!release.name && release.id == 0 && release.fence == 0)) {
-        cli_complain("expected --id ID, --fence TOKEN or NAME; see 'redlock release --help'");
+    if (!release.name && release.id == 0 && release.fence == 0) {
+        cli_complain("release: expected --id ID, --fence TOKEN or NAME; see 'redlock release --help'");
         return STATUS_USAGE;
     }
     status = cli_connect(cli, &release.list.connection);

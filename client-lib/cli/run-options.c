@@ -43,6 +43,36 @@ static const char usage[] =
     "started have ended. Exit status: COMMAND's own, or as 'redlock --help' says; 125 if the lease was "
     "lost.\n";
 
+/* Behind the options: NAME and the command. 0; or 1 + the exit status to end with. */
+static int read_command(struct run_options *options, int argc, char **argv) {
+    if (optind < argc)
+        options->name = argv[optind++];
+    const char *word = optind < argc ? argv[optind] : "";
+    if (strcmp(word, "-c") == 0 || strcmp(word, "--command") == 0) {
+        if (optind + 1 == argc) {
+            cli_complain("run: a value is missing after '%s'; 'redlock run --help' lists the options", word);
+            return 1 + STATUS_USAGE;
+        }
+        options->shell_text = argv[optind + 1];
+        optind += 2;
+    } else if (strcmp(word, "--") == 0) {
+        optind++;
+    } else if (word[0] == '-') {
+        cli_complain("run: unexpected '%s' behind NAME: options stand in front of NAME; see 'redlock run "
+                     "--help'",
+                     word);
+        return 1 + STATUS_USAGE;
+    }
+    options->command = argv + optind;
+    if (options->shell_text && !options_end(argc, argv, 0))
+        return 1 + STATUS_USAGE;
+    if (!options->name || (!options->shell_text && optind == argc)) {
+        cli_complain("run: expected NAME and a command; see 'redlock run --help'");
+        return 1 + STATUS_USAGE;
+    }
+    return 0;
+}
+
 int run_options_read(struct run_options *options, int argc, char **argv) {
     int64_t linger_ms = -1;
     bool verbose = false;
@@ -82,18 +112,5 @@ int run_options_read(struct run_options *options, int argc, char **argv) {
         options->request.linger_ms = linger_ms;
     options->linger_may_shrink = linger_ms < 0;
     options->request.data_length = options->request.data ? strlen(options->request.data) : 0;
-    if (optind < argc)
-        options->name = argv[optind++];
-    if (optind + 1 < argc && (strcmp(argv[optind], "-c") == 0 || strcmp(argv[optind], "--command") == 0)) {
-        options->shell_text = argv[optind + 1];
-        optind += 2;
-    } else if (optind < argc && strcmp(argv[optind], "--") == 0) {
-        optind++;
-    }
-    options->command = argv + optind;
-    if (!options->name || (options->shell_text != NULL) == (optind < argc)) {
-        cli_complain("expected NAME and a command; see 'redlock run --help'");
-        return 1 + STATUS_USAGE;
-    }
-    return 0;
+    return read_command(options, argc, argv);
 }

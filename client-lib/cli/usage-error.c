@@ -118,11 +118,35 @@ static void complain_of_name(const char *what, const char *text) {
     cli_complain("'%.*s%s': not a name: %s", (int) shown, what, shown < length ? "..." : "", text);
 }
 
+/* "--ttl wants ..." for the agent's "TTL wants ..." */
+static bool complain_of_argument(const char *what, const char *text) {
+    static const struct {
+        const char *word, *option;
+    } known[] = {
+        {"TTL ", "--ttl"},
+        {"LINGER ", "--linger"},
+        {"MAXHOLD ", "--max-hold"},
+        {"COOLDOWN ", "--min-hold"},
+        {"options.data_length ", "the length of --data"},
+    };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        size_t length = strlen(known[i].word);
+        if (strncmp(text, known[i].word, length) != 0)
+            continue;
+        cli_complain("%s: %s %s", what, known[i].option, text + length);
+        return true;
+    }
+    return false;
+}
+
 int cli_failed(const struct redlock *connection, int error, const char *what) {
     const char *text = connection ? redlock_error_text(connection) : "";
 
     if (error == REDLOCK_BAD_NAME)
         complain_of_name(what, text);
+    else if (error == REDLOCK_BAD_ARGUMENT && complain_of_argument(what, text))
+        return status_of(error);
     else if (text[0] != '\0')
         cli_complain("%s: %s: %s", what, redlock_strerror(error), text);
     else

@@ -109,7 +109,7 @@ int cli_watch(const struct cli *cli, int argc, char **argv) {
     if (status != 0)
         return status - 1;
     if (optind == argc) {
-        cli_complain("expected NAME...; see 'redlock watch --help'");
+        cli_complain("watch: expected NAME...; see 'redlock watch --help'");
         return STATUS_USAGE;
     }
     (void) sigaction(SIGINT, &stop, NULL);

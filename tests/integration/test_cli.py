@@ -64,6 +64,53 @@ def test_exit_statuses():
               "64: %s" % what)
 
 
+def test_arguments():
+    """Arguments are checked before the agent is asked: there is none here."""
+    run = lambda *words: lab.redlock_run(agent, "--socket", "/nonexistent", *words)
+    times = "expected a time such as 500ms, 10s or 2m, at most 24d"
+    for words, what in (
+            (["check", "--timeout", "x"], "--timeout x: " + times),
+            (["check", "-w", "x"], "-w x: " + times),
+            (["run", "--nb", "--tim", "25d", "a", "true"], "--timeout 25d: " + times),
+            (["run", "-E", "x", "a", "true"], "-E x: expected an exit status from 0 to 255"),
+            (["leader"], "leader: expected NAME; see 'redlock leader --help'"),
+            (["watch"], "watch: expected NAME...; see 'redlock watch --help'"),
+            (["hold"], "hold: expected NAME; see 'redlock hold --help'"),
+            (["release"], "release: expected --id ID, --fence TOKEN or NAME; see 'redlock release --help'"),
+            (["acquire", "--for", "1"],
+             "acquire: expected --for PID and NAME; see 'redlock acquire --help'"),
+            (["run", "a"], "run: expected NAME and a command; see 'redlock run --help'"),
+            (["check", "--id", "3"], "check: --id and --fence want NAME; see 'redlock check --help'"),
+            (["check", "--lease", "b", "a"],
+             "check: expected either NAME or --lease NAME; see 'redlock check --help'"),
+            (["run", "a", "-c"],
+             "run: a value is missing after '-c'; 'redlock run --help' lists the options"),
+            (["run", "a", "-n", "true"],
+             "run: unexpected '-n' behind NAME: options stand in front of NAME; see 'redlock run --help'"),
+            (["run", "a", "-c", "true", "b"], "run: unexpected argument 'b'; see 'redlock run --help'"),
+            (["nodes", "--json", "--bless"], "nodes: --bless wants NODE...; see 'redlock nodes --help'")):
+        equal(run(*words), (64, "", "redlock: %s\n" % what), "64: " + " ".join(words))
+    for words in (["status"], ["nodes"], ["leases"], ["leader", "a"], ["hold", "a"], ["release", "a"],
+                  ["check", "a"], ["acquire", "--for", "1", "a"]):
+        equal(run(*words, "b\u00e4\x1b", "c"),
+              (64, "", "redlock: %s: unexpected argument 'b\u00e4?'; see 'redlock %s --help'\n" %
+               (words[0], words[0])), "64: a surplus argument of %s, which is named" % words[0])
+    equal(run("run", "a", "--", "-n")[0], 69, "behind -- the command may begin with a dash")
+    for words in (["--bless", "a"], ["a", "--bless"], ["--json", "--bless", "a"],
+                  ["--bless", "--json", "a"]):
+        equal(lab.redlock_run(agent, "nodes", *words), (0, "", ""), "nodes " + " ".join(words))
+    status, _, errors = lab.redlock_run(agent, "nodes", "--bless", "x", "a", "y")
+    equal((status, errors.splitlines()),
+          (64, ["redlock: %s: not blessed: no node has this name; 'redlock nodes' lists them" % node
+                for node in "xy"]), "nodes --bless takes several nodes, and names each that is none")
+    for option, least in (("--ttl", 100), ("--linger", 0)):
+        for command in (["run", option, "9h", "a", "true"], ["hold", option, "9h", "a"]):
+            equal(lab.redlock_run(agent, *command)[::2],
+                  (64, "redlock: a: %s wants milliseconds from %d to 60000\n" % (option, least)),
+                  "%s %s: the option is named" % (command[0], option))
+    equal(lab.redlock_run(agent, "check", "--lease", "")[:2], (64, ""), "check --lease with no name")
+
+
 def test_not_names():
     run = lambda name: lab.redlock_run(agent, "run", name, "--", "true")
     for name, shown in (("", "''"), ("n" * 513, "'" + "n" * 60 + "...'"),
@@ -187,7 +234,17 @@ def test_max_hold():
     status, _, errors = lab.redlock_run(agent, "run", "--max-hold", "1500ms", "-t", "1s", "--grace", ".3",
                                         "longest", "--", "sleep", "100")
     equal(status, 125, "--max-hold ends the command: 125")
-    ok("can't be kept: max-hold" in errors, errors.strip())
+    equal(errors, "redlock: longest: held for 1500 ms, as long as --max-hold allows: stopping the command\n",
+          "with the option that ended the command, once")
+    status, _, errors = lab.redlock_run(agent, "run", "--max-hold", ".2", "shortest", "--", "sleep", "100")
+    equal((status, errors),
+          (125, "redlock: shortest: held for 200 ms, as long as --max-hold allows: stopping the command\n"),
+          "also when that is shorter than the ttl")
+    bounded = lab.Agent(nodes, 'max_hold = "700ms"\ndefault_ttl = "400ms"\nnode_timeout = "190ms"\n')
+    status, _, errors = lab.redlock_run(bounded, "run", "bounded", "--", "sleep", "100")
+    equal(status, 125, "the agent's max_hold: 125")
+    ok("held for as long as the agent's max_hold allows" in errors, errors.strip())
+    bounded.terminate()
 
 
 def test_parent_death():
@@ -337,6 +394,12 @@ def test_failing_output():
             _, errors = process.communicate(timeout=20 * lab.SCALE)
         equal(process.returncode, 71, "%s that can't be written: 71" % " ".join(words[:2]))
         ok("can't write to standard output" in errors, errors.strip())
+        process = lab.spawn(["sh", "-c", 'exec "$@" >&-', "sh", lab.REDLOCK, "--socket", agent.socket_path,
+                             *words], stderr=subprocess.PIPE, text=True)
+        _, errors = process.communicate(timeout=20 * lab.SCALE)
+        equal((process.returncode, errors),
+              (71, "redlock: can't write to standard output: Bad file descriptor\n"),
+              "%s to a closed descriptor: 71" % " ".join(words[:2]))
     lab.wait_for(lambda: keys("full") == 0, what="the release")
     ok(True, "a lease that nobody was told of is released")
     script.kill()
@@ -355,7 +418,8 @@ def test_denied_socket():
     os.chmod(path, 0o660)
     os.chmod(lab.directory, 0o755)
     for words in (["run", "x", "true"], ["status"], ["check"], ["hold", "x"], ["watch", "x"],
-                  ["release", "x"]):
+                  ["release", "x"], ["nodes"], ["nodes", "--bless", "x"], ["leases"], ["leader", "x"],
+                  ["check", "x"], ["acquire", "--for", str(os.getpid()), "x"]):
         process = lab.spawn(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", lab.REDLOCK,
                              "--socket", path, *words], text=True, stderr=subprocess.PIPE)
         _, errors = process.communicate(timeout=20 * lab.SCALE)
@@ -388,7 +452,7 @@ def test_check():
     full.terminate()
 
 
-main(test_exit_statuses, test_not_names, test_stopped_agent, test_environment_and_group,
+main(test_exit_statuses, test_arguments, test_not_names, test_stopped_agent, test_environment_and_group,
      test_signals_are_passed_on, test_waits_before_release, test_never_outlives_a_short_lease,
      test_never_outlives_the_lease, test_quorum_lost, test_max_hold, test_parent_death, test_acquire_for,
      test_columns, test_release, test_aliases, test_failing_output, test_denied_socket, test_check,
