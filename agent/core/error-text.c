@@ -48,18 +48,14 @@ static const char *trouble_of(const struct shard *shard, unsigned node) {
     return shard->nodes[node].trouble[0] ? shard->nodes[node].trouble : "no answer in time";
 }
 
-/* True if all of these nodes have the same trouble. */
-static bool are_alike(const struct shard *shard, node_set nodes) {
-    const char *first = NULL;
+/* Those of these nodes that have the same trouble as this one. */
+static node_set alike(const struct shard *shard, node_set nodes, unsigned node) {
+    node_set same = 0;
 
-    for (unsigned i = 0; i < shard->config.nodes; i++) {
-        if (!(nodes & node_set_of(i)))
-            continue;
-        if (first && strcmp(first, trouble_of(shard, i)) != 0)
-            return false;
-        first = trouble_of(shard, i);
-    }
-    return true;
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        if ((nodes & node_set_of(i)) && strcmp(trouble_of(shard, node), trouble_of(shard, i)) == 0)
+            same |= node_set_of(i);
+    return same;
 }
 
 size_t error_text_no_quorum(const struct shard *shard, node_set voted, node_set open,
@@ -71,16 +67,18 @@ size_t error_text_no_quorum(const struct shard *shard, node_set voted, node_set 
     for (unsigned i = 0; i < nodes; i++)
         if (!((voted | open) & node_set_of(i)))
             silent |= node_set_of(i);
-    bool alike = are_alike(shard, silent);
     append(buffer, ERROR_TEXT_BYTES, &length, "%u of %u nodes voted, %u %s needed", node_set_count(voted),
            nodes, quorum_of(nodes), quorum_of(nodes) == 1 ? "is" : "are");
-    for (unsigned i = 0, shown = 0; i < nodes; i++) {
+    for (unsigned i = 0; i < nodes; i++) {
         if (!(silent & node_set_of(i)))
             continue;
-        append(buffer, ERROR_TEXT_BYTES, &length, "%s%s", alike && shown++ > 0 ? ", " : "; ",
-               shard->config.node_names[i]);
-        if (!alike || (silent >> i) == 1)
-            append(buffer, ERROR_TEXT_BYTES, &length, ": %s", trouble_of(shard, i));
+        node_set same = alike(shard, silent, i);
+        silent &= ~same;
+        for (unsigned j = i; j < nodes; j++)
+            if (same & node_set_of(j))
+                append(buffer, ERROR_TEXT_BYTES, &length, "%s%s", j > i ? ", " : "; ",
+                       shard->config.node_names[j]);
+        append(buffer, ERROR_TEXT_BYTES, &length, ": %s", trouble_of(shard, i));
     }
     return length;
 }

@@ -30,7 +30,7 @@ static void put_seen(const struct name_table_entry *name, instant_ns now_ns, cha
     if (ago_ms < SEEN_JUST_NOW_MS)
         (void) snprintf(text, size, "%.*s", length, seen);
     else
-        (void) snprintf(text, size, "%.*s (%lld ms ago)", length, seen, ago_ms);
+        (void) snprintf(text, size, "%lld ms ago: %.*s", ago_ms, length, seen);
 }
 
 static const char *text_if_held(const struct request *request, const struct request *holder,

@@ -13,6 +13,7 @@
 #include "leadership.h"
 #include "listing.h"
 #include "options.h"
+#include "utf8.h"
 
 enum { NUMBER_BYTES = 24 };
 
@@ -122,18 +123,25 @@ static size_t columns(void) {
     return number >= COLUMNS_MIN && number <= INT16_MAX ? (size_t) number : COLUMNS_USUAL;
 }
 
-/* Indented, broken at blanks. */
+/* The bytes of a line: as many words as have room, but at least one. */
+static size_t line_length(const char *text, size_t length, size_t room) {
+    size_t end = length, used = 0;
+
+    for (size_t at = 0; at < length; at += utf8_sequence(text + at, length - at), used++) {
+        if (used > room && end < length)
+            return end;
+        if (text[at] == ' ')
+            end = at;
+    }
+    return used > room ? end : length;
+}
+
+/* Indented, broken at blanks only. */
 static void print_wrapped(const char *text, size_t length) {
     size_t room = columns() - 2;
 
     while (length > 0) {
-        size_t take = length;
-        if (take > room) {
-            for (take = room; take > 0 && text[take] != ' '; take--)
-                ;
-            if (take == 0)
-                take = room;
-        }
+        size_t take = line_length(text, length, room);
         (void) printf("  %.*s\n", (int) take, text);
         take += take < length && text[take] == ' ';
         text += take;

@@ -319,6 +319,14 @@ def test_columns():
     reasons = [line for line in out if line.startswith("  ")]
     ok(len(reasons) > 1 and all(len(line) <= 40 for line in reasons), "reasons are broken at $COLUMNS")
     wide.terminate()
+    word = "\u00e4" * 50
+    wordy = lab.Agent([lab.FakeNode("f", "-OOM " + "\u00fc\u00f6 " * 24 + word + " end")])
+    lab.redlock_run(wordy, "run", "-n", "x", "--", "true")
+    out = lab.redlock(wordy, "nodes", env=dict(os.environ, COLUMNS="40")).communicate()[0].splitlines()
+    reasons = [line[2:] for line in out if line.startswith("  ")]
+    ok(word in reasons, "a reason is not cut inside a word, be the word longer than a line")
+    ok(max(len(line) for line in reasons if line != word) > 33, "a line is filled by characters, not bytes")
+    wordy.terminate()
 
 
 def test_release():

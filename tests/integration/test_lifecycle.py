@@ -120,7 +120,8 @@ def test_reload_notified():
 def test_ready_without_quorum():
     """Unreachable nodes don't delay the boot."""
     manager = lab.Manager()
-    agent = lab.Agent([types.SimpleNamespace(name="a", address="unix:/nonexistent")], start=False)
+    agent = lab.Agent([types.SimpleNamespace(name=name, address="unix:/nonexistent/" + name) for name in "abc"],
+                      start=False)
     agent.start(manager=manager)
     began = lab.now()
     if not any("READY=1" in message for message in manager.seen):
@@ -128,6 +129,8 @@ def test_ready_without_quorum():
     within(lab.now() - began, 0, 3 * SCALE, "ready after a second without a quorum")
     ok(any("no quorum" in line for message in manager.seen for line in message),
        "and the status line has the reason")
+    ok(any(line.endswith("; a, b, c: No such file or directory") for message in manager.seen
+           for line in message), "once for all nodes that share it")
     agent.terminate()
 
 

@@ -60,7 +60,7 @@ def test_activation():
 
 def test_status():
     nodes[2].kill()
-    lab.wait_for(lambda: status_text().startswith("2 of 3 nodes vote") and "; c " in status_text(),
+    lab.wait_for(lambda: status_text().startswith("2 of 3 nodes vote") and "; c: " in status_text(),
                  10, "the name of the missing node in the status")
     ok("no quorum" not in status_text(), "a minority is missing: %s" % status_text())
     nodes[1].kill()

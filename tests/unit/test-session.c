@@ -158,7 +158,7 @@ static void test_wait_ends(void) {
     registry_report(&harness.front.registry, &busy, harness.now_ns);
     harness.now_ns += 3000 * NS_PER_MS;
     registry_tick(&harness.front.registry, harness.now_ns);
-    is_string(got(1), "-TIMEOUT waited 3000 ms; held by web2, 5000 ms left (3000 ms ago)\r\n",
+    is_string(got(1), "-TIMEOUT waited 3000 ms; 3000 ms ago: held by web2, 5000 ms left\r\n",
               "the nodes' last result about the holder is shown with its age");
 
     begin(512);
@@ -174,7 +174,7 @@ static void test_wait_ends(void) {
        "a request that does not wait gets the result of the first of the queue");
     harness.now_ns += NS_PER_S;
     registry_tick(&harness.front.registry, harness.now_ns);
-    ok(begins(0, "-NOQUORUM waited 1000 ms; 1 of 3"),
+    ok(begins(0, "-NOQUORUM waited 1000 ms; 1000 ms ago: 1 of 3"),
        "a wait without a quorum ends as NOQUORUM, not as TIMEOUT");
     is_int(last_command()->kind, COMMAND_RELEASE, "and is withdrawn from the keeper");
     report(last_command()->request, REPORT_GRANTED);

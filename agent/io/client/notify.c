@@ -30,7 +30,7 @@ void notify_init(struct notify *notify, instant_ns now_ns) {
     notify->ping_ns = now_ns + notify->ping_every_ns;
 }
 
-/* Appends, and cuts what has no room. */
+/* Appends, and cuts what has no room in front of a word. */
 static void append(char text[NOTIFY_STATUS_BYTES], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -39,12 +39,32 @@ static void append(char text[NOTIFY_STATUS_BYTES], const char *format, ...) {
     va_list arguments;
 
     va_start(arguments, format);
-    (void) vsnprintf(text + length, NOTIFY_STATUS_BYTES - length, format, arguments);
+    int wanted = vsnprintf(text + length, NOTIFY_STATUS_BYTES - length, format, arguments);
     va_end(arguments);
+    if (wanted >= (int) (NOTIFY_STATUS_BYTES - length))
+        (void) node_cut_text(text, NOTIFY_STATUS_BYTES);
 }
 
 static bool has_quorum(const struct front_state *local) {
     return front_state_voting(local) > local->identity.n_nodes / 2;
+}
+
+/* Appends the reason for which this node does not vote, and all nodes that share the reason; nothing if an
+ * earlier node shares it. */
+static void append_reason(const struct front_state *local, unsigned node, char text[NOTIFY_STATUS_BYTES]) {
+    const struct front_state_node first = front_state_node(local, node);
+    bool names[NODES_MAX] = {false};
+
+    for (unsigned i = 0; i < local->identity.n_nodes; i++) {
+        const struct front_state_node other = front_state_node(local, i);
+        names[i] = other.node_state != NODE_STATE_VOTING && strcmp(first.reason, other.reason) == 0;
+        if (names[i] && i < node)
+            return;
+    }
+    for (unsigned i = node; i < local->identity.n_nodes; i++)
+        if (names[i])
+            append(text, "%s%s", i > node ? ", " : "; ", local->identity.node_names[i]);
+    append(text, ": %s", first.reason);
 }
 
 /* One line: the manager ignores what follows a newline. */
@@ -56,9 +76,8 @@ static void compose_status(const struct front_state *local, char text[NOTIFY_STA
            has_quorum(local) ? "" : ", no quorum", local->registry.held, local->registry.waiting,
            local->sessions);
     for (unsigned i = 0; i < n_nodes && voting < n_nodes; i++) {
-        const struct front_state_node node = front_state_node(local, i);
-        if (node.node_state != NODE_STATE_VOTING)
-            append(text, "; %s %s", local->identity.node_names[i], node.reason);
+        if (front_state_node(local, i).node_state != NODE_STATE_VOTING)
+            append_reason(local, i, text);
     }
     for (char *end = strchr(text, '\n'); end; end = strchr(end, '\n'))
         *end = ' ';
