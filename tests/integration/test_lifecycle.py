@@ -120,8 +120,8 @@ def test_reload_notified():
 def test_ready_without_quorum():
     """Unreachable nodes don't delay the boot."""
     manager = lab.Manager()
-    agent = lab.Agent([types.SimpleNamespace(name=name, address="unix:/nonexistent/" + name) for name in "abc"],
-                      start=False)
+    absent = [types.SimpleNamespace(name=name, address="unix:/nonexistent/" + name) for name in "abc"]
+    agent = lab.Agent(absent, start=False)
     agent.start(manager=manager)
     began = lab.now()
     if not any("READY=1" in message for message in manager.seen):
