@@ -332,8 +332,10 @@ static bool announce_lead(struct hold *hold) {
     char since[64];
 
     hold->led_ns = cli_now_ns();
+    /* The observer has a connection of its own, and may have logged this leader before the grant came. */
+    if (redlock_fence(hold->lease) == 0 || redlock_fence(hold->lease) != hold->observer.fence)
+        log_change(hold, "this host leads, token %" PRIu64, redlock_fence(hold->lease));
     hold->observer.fence = redlock_fence(hold->lease);
-    log_change(hold, "this host leads, token %" PRIu64, hold->observer.fence);
     if (hold->linger_is_short)
         cli_complain(
             "%s: the agent's max_ttl is less than the linger that was asked for: the lease lingers %" PRId64
