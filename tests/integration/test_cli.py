@@ -227,6 +227,11 @@ def test_quorum_lost():
     lab.wait_for(lambda: victim.status()["losses"] == 1, what="the loss in the counters")
     lab.wait_for(lambda: "lease no\\x20quorum: lost: no-quorum" in victim.log_text(), what="the log's line")
     ok(True, "a command that is stopped for a lost lease counts as a loss, and is logged")
+    waiting = lab.redlock(victim, "run", "no quorum", "--", "true")
+    begins(waiting.stderr.readline(), "redlock: no quorum: waiting: no quorum",
+           "the next one says why it waits")
+    waiting.terminate()
+    waiting.wait(20 * lab.SCALE)
     victim.terminate()
 
 
