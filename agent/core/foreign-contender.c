@@ -24,7 +24,7 @@ static bool is_recent(instant_ns at_ns, instant_ns now_ns) {
 }
 
 static bool is_near(const struct foreign_contender *contender, instant_ns now_ns) {
-    return contender && (is_recent(contender->met_ns, now_ns) || is_recent(contender->heard_ns, now_ns));
+    return contender && (is_recent(contender->met_ns, now_ns) || is_recent(contender->reported_ns, now_ns));
 }
 
 static struct foreign_contender *take_place(struct shard *shard, const struct lease *lease) {
@@ -41,8 +41,8 @@ void foreign_contender_met(struct shard *shard, const struct lease *lease, insta
     take_place(shard, lease)->met_ns = now_ns;
 }
 
-void foreign_contender_heard(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
-    take_place(shard, lease)->heard_ns = now_ns;
+void foreign_contender_reported(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+    take_place(shard, lease)->reported_ns = now_ns;
 }
 
 bool foreign_contender_was_met(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {

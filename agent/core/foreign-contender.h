@@ -5,11 +5,12 @@
  * FOREIGN_CONTENDER_MS after an agent met another program's value under a name, it leaves the name free for
  * a while after each release of an agent's lease, as long as between two polls. The former holder's agent
  * does so before its next request contends (foreign_contender_pause_ns()), the agents that a message wakes
- * before their next attempt (retry.c). The message of the release says so to agents that did not meet the
- * value; they don't pass it on, so that what is known ends. Then agents are to such a client what others of
- * its kind are. A series of hand-offs within a host ends after HANDOFF_MS, as ever (local/handoff.h).
+ * before their next attempt (retry.c). The message of the release reports it to agents that did not meet the
+ * value. They do not repeat the report, so it ends with the last agent that meets such a value. A series of
+ * hand-offs within a host ends after HANDOFF_MS (local/handoff.h).
  *
- * A name without such a client is not delayed, and costs a comparison. What is known is a hint: a place may
+ * A name without such a client is not delayed. Before the shard's first meeting it costs a comparison, after
+ * it a hash of the name at each acquisition and release. What is known is a hint: a place may
  * be taken by another name, and a pause that is left out harms nothing but fairness. */
 #pragma once
 
@@ -25,15 +26,15 @@ enum { FOREIGN_CONTENDERS_MAX = 64 };
 struct foreign_contender {
     uint64_t name_hash;
     instant_ns met_ns;        /* when another program's value was met last; 0: never */
-    instant_ns heard_ns;      /* when another agent said so last */
+    instant_ns reported_ns;   /* when another agent reported it last; 0: never */
     instant_ns left_until_ns; /* a release here leaves the name free until then */
 };
 
 /* An attempt met another program's key under the lease's name. */
 void foreign_contender_met(struct shard *shard, const struct lease *lease, instant_ns now_ns);
 
-/* Another agent did. */
-void foreign_contender_heard(struct shard *shard, const struct lease *lease, instant_ns now_ns);
+/* Another agent's message of a release says that it met one. */
+void foreign_contender_reported(struct shard *shard, const struct lease *lease, instant_ns now_ns);
 
 /* True: this agent met such a key not long ago. */
 bool foreign_contender_was_met(const struct shard *shard, const struct lease *lease, instant_ns now_ns);

@@ -217,7 +217,7 @@ void shard_left(struct shard *shard, uint64_t request, instant_ns now_ns) {
     const struct lease *lease = lease_table_find(shard, request);
 
     if (lease)
-        foreign_contender_heard(shard, lease, now_ns);
+        foreign_contender_reported(shard, lease, now_ns);
 }
 
 /* The next leases are those of the same instant: prefetches the second one's text, and the third one. */

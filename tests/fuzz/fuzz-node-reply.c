@@ -71,6 +71,7 @@ static void read_probe(const redisReply *reply) {
     must(memchr(notes.epoch, '\0', sizeof(notes.epoch)) &&
          memchr(notes.difference, '\0', sizeof(notes.difference)));
     must(!probe.rested || probe.blessed);
+    must((notes.epoch[0] != '\0') == probe.blessed); /* requests carry the epoch of a blessed node only */
     must(probe.max_ttl_ms <= TTL_MS_MAX);
 }
 

@@ -48,8 +48,8 @@ LIBRARIES = (
     Library("redis-py, Lock", "RedisPyLock", "worker.py", nodes=1,
             advice="Give it a timeout: without one its key never expires."),
     Library("symfony/lock (PHP), CombinedStore", "symfony/lock", "worker.php", workers_a_process=1,
-            advice="Its key is a sorted set. Set a read time-out on the Redis object, or a node that stands "
-                   "still stops it."),
+            advice="Its key is a sorted set. Set a read time-out on the Redis object: without one, a "
+                   "hung node blocks the client."),
     Library("StackExchange.Redis, LockTake", "LockTake", "worker.py", nodes=1),
     Library("Redisson, RLock and RedissonRedLock", "Redisson", "worker.py",
             advice="Its key is a hash. While an agent's client holds the name, lock() of an RLock throws a "

@@ -1,5 +1,6 @@
-/* The observer: knows what each client asked, was told and when, and what the keepers send, and nothing of
- * the agent's state. Compares both with what protocol.md promises. */
+/* The observer compares what happens with what protocol.md promises. It records each client's requests, the
+ * replies and pushes with their times, and what the keepers send. In the calm it also asks an agent whether
+ * anything hinders a grant or a blessing. */
 
 #include <assert.h>
 #include <string.h>

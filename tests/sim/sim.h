@@ -399,7 +399,7 @@ const struct lease *agent_lease(const struct sim_agent *agent, unsigned name, ui
 void client_extended(struct sim_agent *agent, const struct request *request);
 void clients_agent_died(const struct sim_agent *agent);
 
-/* A key with this value is about to be deleted. */
+/* Call before a key with this value is deleted. */
 void clients_check_deletion(unsigned name, const uint8_t secret[SECRET_BYTES]);
 void clients_check_end(void);
 bool clients_are_idle(void);
@@ -419,7 +419,7 @@ void observer_gone(unsigned client); /* its agent ended, or closed the session *
 void observer_deadline(const struct event *event);
 void observer_check(void); /* after an event of the calm */
 void observer_sent(const struct sim_agent *agent, unsigned name, const struct send *send);
-void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]); /* is about to be */
+void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]); /* call before the deletion */
 
 struct sim_counts {
     uint64_t events, calls, shared_calls, requests, grants, losses, releases, refusals, extensions, cuts,

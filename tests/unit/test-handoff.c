@@ -667,7 +667,7 @@ static void test_pause(void) {
     ok(last_sent(OPERATION_ACQUIRE), "but then");
 }
 
-static void test_heard(void) {
+static void test_received(void) {
     struct vote vote = {.kind = VOTE_YES, .received = true};
 
     shard_harness_begin(3);
@@ -726,6 +726,6 @@ int main(void) {
     test_failed_refresh();
     test_stolen();
     test_pause();
-    test_heard();
+    test_received();
     return done_testing();
 }

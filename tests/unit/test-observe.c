@@ -53,7 +53,7 @@ static void begin(void) {
 }
 
 /* What came since the last call. */
-static const char *heard(unsigned session) {
+static const char *pushed(unsigned session) {
     static char copy[OUTPUT_MAX];
     memcpy(copy, harness.output[session], harness.output_length[session] + 1);
     harness.output_length[session] = 0;
@@ -123,31 +123,31 @@ static void test_changes(void) {
     char want[512];
 
     begin_observing();
-    is_string(heard(0), ":1\r\n", "OBSERVE is answered at once");
+    is_string(pushed(0), ":1\r\n", "OBSERVE is answered at once");
     is_string(keeper.asked_for, "job", "and the keeper is asked");
     answer(NULL, 0);
-    is_string(heard(0), nobody, "then gets the push `free`");
+    is_string(pushed(0), nobody, "then gets the push `free`");
     ok(query_within_ms(1100), "the keeper is asked again within 1.1 s");
     answer(NULL, 0);
-    is_string(heard(0), "", "no push without a change");
+    is_string(pushed(0), "", "no push without a change");
     ok(query_within_ms(1100), "and again");
     answer(HEX_A ":web1:0badcafe:42:0:at home", 7);
     push_of(want, sizeof(want), "web1:0badcafe:42", "web1", 7, "at home", 0);
-    is_string(heard(0), want, "a leader is pushed, with holder, host, token and data");
+    is_string(pushed(0), want, "a leader is pushed, with holder, host, token and data");
     ok(query_within_ms(1100), "the keeper is asked again");
     answer(HEX_A ":web1:12345678:42:0:at home", 7);
-    is_string(heard(0), "", "a lease resumed at another agent is no change");
+    is_string(pushed(0), "", "a lease resumed at another agent is no change");
     (void) query_within_ms(1100);
     answer(HEX_B ":web1:12345678:42:0:", 8);
     push_of(want, sizeof(want), "web1:12345678:42", "web1", 8, "", 0);
-    is_string(heard(0), want, "another lease of the same process is a change");
+    is_string(pushed(0), want, "another lease of the same process is a change");
     (void) query_within_ms(1100);
     answer("a:b:c", 8);
     push_of(want, sizeof(want), "a:b:c", "", 0, "", 0);
-    is_string(heard(0), want, "another library's lock has neither host nor token");
+    is_string(pushed(0), want, "another library's lock has neither host nor token");
     (void) query_within_ms(1100);
     answer(NULL, 0);
-    is_string(heard(0), nobody, "the end of the lock is pushed");
+    is_string(pushed(0), nobody, "the end of the lock is pushed");
 }
 
 static void test_token_later(void) {
@@ -155,26 +155,26 @@ static void test_token_later(void) {
 
     begin_observing();
     answer(HEX_A ":web1:0badcafe:42:0:", 0);
-    (void) heard(0);
+    (void) pushed(0);
     instant_ns since_ns = harness.now_ns;
     (void) query_within_ms(1100);
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
     push_of(want, sizeof(want), "web1:0badcafe:42", "web1", 7, "",
             (long) ((harness.now_ns - since_ns) / NS_PER_MS));
-    is_string(heard(0), want, "a token that becomes known later is pushed; `since` stays");
+    is_string(pushed(0), want, "a token that becomes known later is pushed; `since` stays");
     (void) query_within_ms(1100);
     answer(HEX_A ":web1:0badcafe:42:0:", 0);
-    is_string(heard(0), "", "the token is kept when an answer lacks it");
+    is_string(pushed(0), "", "the token is kept when an answer lacks it");
 }
 
 static void test_no_majority(void) {
     begin_observing();
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
-    (void) heard(0);
+    (void) pushed(0);
     assert(query_within_ms(1100));
     harness.now_ns += 60 * NS_PER_S;
     no_majority();
-    is_string(heard(0), "", "a query without an answer after a sleep of the machine causes no push");
+    is_string(pushed(0), "", "a query without an answer after a sleep of the machine causes no push");
     instant_ns from_ns = harness.now_ns;
     unsigned questions = 0;
     for (; harness.output_length[0] == 0 && questions < 20; questions++) {
@@ -182,21 +182,21 @@ static void test_no_majority(void) {
         no_majority();
     }
     ok(questions <= 6, "questions without an answer are not asked more often than others");
-    is_string(heard(0), unknown, "without a majority `unknown` is pushed");
+    is_string(pushed(0), unknown, "without a majority `unknown` is pushed");
     ok(harness.now_ns - from_ns >= 5 * NS_PER_S && harness.now_ns - from_ns <= 6200 * NS_PER_MS,
        "after 5 seconds, not before");
     (void) query_within_ms(1100);
     no_majority();
-    is_string(heard(0), "", "once");
+    is_string(pushed(0), "", "once");
     ask(1, "HELLO 3");
     ask(1, "OBSERVE job");
-    ok(strstr(heard(1), "unknown"), "a new observer gets the same at once");
+    ok(strstr(pushed(1), "unknown"), "a new observer gets the same at once");
     (void) query_within_ms(1100);
     answer_with(&(struct report){.kind = REPORT_LEADER, .undecided = true});
-    is_string(heard(0), "", "where silent nodes may make a majority, the leader stays unknown");
+    is_string(pushed(0), "", "where silent nodes may make a majority, the leader stays unknown");
     (void) query_within_ms(1100);
     answer(NULL, 0);
-    is_string(heard(0), nobody, "the first answer of a majority is pushed");
+    is_string(pushed(0), nobody, "the first answer of a majority is pushed");
 }
 
 /* --- when it is asked --- */
@@ -240,7 +240,7 @@ static void test_hints(void) {
     answer(NULL, 0);
     ok(query_within_ms(40) && harness.now_ns - from_ns >= 40 * NS_PER_MS, "then after 20 ms more");
     answer(value, 7);
-    (void) heard(0);
+    (void) pushed(0);
     ok(!query_within_ms(800), "once found, queries are rare again");
     disconnect_end(&harness.sessions[2], harness.now_ns);
     before = keeper.queries;
@@ -252,7 +252,7 @@ static void test_hints(void) {
     observe_tick(&harness.front, harness.now_ns);
     is_int(keeper.queries, before + 1, "one query at a time");
     answer(NULL, 0);
-    is_string(heard(0), nobody, "its result is pushed");
+    is_string(pushed(0), nobody, "its result is pushed");
     ok(query_within_ms(20), "a hint during a query causes another query");
 }
 
@@ -270,7 +270,7 @@ static void test_crowd(void) {
     is_int(harness.crowd_pushes, CROWD, "each gets a push");
     ask(0, "HELLO 3");
     ask(0, "OBSERVE job");
-    ok(strncmp(heard(0), ":1\r\n>3\r\n$6\r\nleader", 18) == 0, "a later observer gets the known leader");
+    ok(strncmp(pushed(0), ":1\r\n>3\r\n$6\r\nleader", 18) == 0, "a later observer gets the known leader");
     is_int(keeper.queries, 1, "without a query");
     ok(query_within_ms(1100) && keeper.queries == 2, "the next query is periodic");
     ok(!query_within_ms(5000), "is asked for all");
@@ -279,19 +279,19 @@ static void test_crowd(void) {
 static void test_ends(void) {
     begin_observing();
     is_int(harness.front.observers.entries.taken, 1, "an observation");
-    (void) heard(0);
+    (void) pushed(0);
     ask(0, "OBSERVE job");
-    is_string(heard(0), ":0\r\n", "a second OBSERVE of the same name has no effect");
+    is_string(pushed(0), ":0\r\n", "a second OBSERVE of the same name has no effect");
     ask(1, "UNOBSERVE job");
-    is_string(heard(1), ":0\r\n", "nor has UNOBSERVE of a name that only another session observes");
+    is_string(pushed(1), ":0\r\n", "nor has UNOBSERVE of a name that only another session observes");
     ask(0, "UNOBSERVE job");
-    is_string(heard(0), ":1\r\n", "UNOBSERVE ends it");
+    is_string(pushed(0), ":1\r\n", "UNOBSERVE ends it");
     ask(0, "OBSERVE job");
     is_int(keeper.queries, 1, "observers come and go, and there is one query at a time");
     ask(0, "UNOBSERVE job");
-    (void) heard(0);
+    (void) pushed(0);
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
-    is_string(heard(0), "", "no push afterwards");
+    is_string(pushed(0), "", "no push afterwards");
     is_int(harness.front.observers.names.taken, 0, "the name is forgotten with its last answer");
     ok(!query_within_ms(5000), "and asked for no more");
     ask(0, "OBSERVE job");
@@ -310,11 +310,11 @@ static void test_limits(void) {
     for (unsigned i = 0; i < SESSION_OBSERVATIONS_MAX; i++) {
         (void) snprintf(line, sizeof(line), "OBSERVE name%u", i);
         ask(0, line);
-        refused += strncmp(heard(0), ":1\r\n", 4) != 0;
+        refused += strncmp(pushed(0), ":1\r\n", 4) != 0;
     }
     is_int(refused, 0, "a session observes 1,024 names");
     ask(0, "OBSERVE one-more");
-    ok(strncmp(heard(0), "-QUOTA a session observes at most 1024 names", 40) == 0, "at its limit");
+    ok(strncmp(pushed(0), "-QUOTA a session observes at most 1024 names", 40) == 0, "at its limit");
     is_int(keeper.queries, OBSERVE_LOOKS_MAX, "at most 512 queries at a time");
     answer(NULL, 0);
     is_int(keeper.queries, OBSERVE_LOOKS_MAX + 1, "an answer makes room for the next query");
@@ -323,20 +323,20 @@ static void test_limits(void) {
         ask(1 + i / SESSION_OBSERVATIONS_MAX, line);
     }
     ask(5, "OBSERVE one-more");
-    ok(strncmp(heard(5), "-QUOTA the agent has no room for another observer", 48) == 0,
+    ok(strncmp(pushed(5), "-QUOTA the agent has no room for another observer", 48) == 0,
        "4,096 names are observed, and no more");
     ask(5, "OBSERVE name0");
-    ok(strncmp(heard(5), ":1\r\n", 4) == 0, "but any session may observe these");
+    ok(strncmp(pushed(5), ":1\r\n", 4) == 0, "but any session may observe these");
     ask(6, "OBSERVE redlockd:epoch");
-    ok(strncmp(heard(6), "-BADNAME", 8) == 0, "names are checked");
+    ok(strncmp(pushed(6), "-BADNAME", 8) == 0, "names are checked");
 }
 
 static void test_resp2(void) {
     begin();
     ask(0, "OBSERVE job");
-    (void) heard(0);
+    (void) pushed(0);
     answer(NULL, 0);
-    is_string(heard(0),
+    is_string(pushed(0),
               "*3\r\n$6\r\nleader\r\n$3\r\njob\r\n*4\r\n$5\r\nstate\r\n$4\r\nfree\r\n$5\r\nsince\r\n:0\r\n",
               "in RESP2 pushes are arrays");
 }

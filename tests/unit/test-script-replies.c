@@ -11,29 +11,30 @@ static struct vote released(const redisReply *reply, uint32_t count, uint32_t in
     return script_replies_vote(OPERATION_RELEASE, count, reply, index);
 }
 
-static void is_released(redisReply *answer, bool heard, const char *what) {
+static void is_released(redisReply *answer, bool received, const char *what) {
     redisReply *only[] = {answer};
     const redisReply reply = {.type = REDIS_REPLY_ARRAY, .element = only, .elements = 1};
     const struct vote vote = released(&reply, 1, 0);
 
-    ok(vote.kind == VOTE_YES && vote.received == heard, "%s", what);
+    ok(vote.kind == VOTE_YES && vote.received == received, "%s", what);
 }
 
 static void test_one(void) {
-    redisReply not_ours = integer(0), unheard = integer(1), heard = integer(2), by_many = integer(1001);
+    redisReply not_ours = integer(0), not_received = integer(1), received = integer(2),
+               by_many = integer(1001);
     const redisReply none = {.type = REDIS_REPLY_ARRAY};
 
-    is_released(&heard, true, "deleted, one subscriber");
+    is_released(&received, true, "deleted, one subscriber");
     is_released(&by_many, true, "a thousand subscribers");
-    is_released(&unheard, false, "deleted, no subscriber");
+    is_released(&not_received, false, "deleted, no subscriber");
     is_released(&not_ours, false, "another holder's key: nothing was published");
     ok(!released(&none, 1, 0).received, "the short answer: no subscriber of any");
     ok(!released(NULL, 1, 0).received, "cut off: unknown");
 }
 
 static void test_several(void) {
-    redisReply unheard = integer(1), heard = integer(2), not_ours = integer(0), more = integer(7);
-    redisReply *all[] = {&unheard, &heard, &not_ours, &more};
+    redisReply not_received = integer(1), received = integer(2), not_ours = integer(0), more = integer(7);
+    redisReply *all[] = {&not_received, &received, &not_ours, &more};
     redisReply reply = {.type = REDIS_REPLY_ARRAY, .element = all, .elements = 4};
     static const bool wanted[] = {false, true, false, true};
     unsigned right = 0;

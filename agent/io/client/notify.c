@@ -30,7 +30,7 @@ void notify_init(struct notify *notify, instant_ns now_ns) {
     notify->ping_ns = now_ns + notify->ping_every_ns;
 }
 
-/* Appends, and cuts what has no room in front of a word. */
+/* Appends. A text without room is cut between two words. */
 static void append(char text[NOTIFY_STATUS_BYTES], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
