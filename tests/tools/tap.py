@@ -2,9 +2,11 @@
 
 import os
 import sys
+import threading
 import traceback
 
 SCALE = float(os.environ.get("REDLOCK_TEST_SCALE", "1"))  # larger on slow builds: times are stretched by it
+_lock = threading.Lock()
 _checks = 0
 _failures = 0
 _explanations = []
@@ -12,10 +14,11 @@ _explanations = []
 
 def ok(good, what):
     global _checks, _failures
-    _checks += 1
-    print("%s %d - %s" % ("ok" if good else "not ok", _checks, what), flush=True)
+    with _lock:  # checks of several threads are numbered in the order of their lines
+        _checks += 1
+        _failures += not good
+        print("%s %d - %s\n" % ("ok" if good else "not ok", _checks, what), end="", flush=True)
     if not good:
-        _failures += 1
         frame = sys._getframe(1)
         while frame.f_code.co_filename == __file__:
             frame = frame.f_back
@@ -39,7 +42,7 @@ def within(got, low, high, what):
 
 
 def note(text):
-    print("# %s" % text, flush=True)
+    print("# %s\n" % text, end="", flush=True)
 
 
 def on_failure(explain):
@@ -49,8 +52,9 @@ def on_failure(explain):
 
 def skip(what, why):
     global _checks
-    _checks += 1
-    print("ok %d - %s # SKIP %s" % (_checks, what, why), flush=True)
+    with _lock:
+        _checks += 1
+        print("ok %d - %s # SKIP %s\n" % (_checks, what, why), end="", flush=True)
 
 
 def main(*tests):
