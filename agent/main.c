@@ -1,5 +1,5 @@
-/* redlockd: the agent that keeps Redlock leases for the processes of this host. Options, signals, socket and
- * the nodes of --dev; io/client/front.c does the rest. */
+/* redlockd: the agent that keeps Redlock leases for the processes of this host. Options, signals, the socket
+ * and the nodes of --dev; io/client/front.c serves the clients. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +23,7 @@
 #include "dev/dev.h"
 #include "io/client/front.h"
 #include "io/client/listener.h"
+#include "io/loop/core-dump.h"
 #include "io/loop/log.h"
 #include "io/restart/inherited-fds.h"
 
@@ -36,6 +37,7 @@ struct options {
     unsigned dev_nodes; /* 0: not --dev */
     bool check_config;
     bool store;
+    bool core_dumps;
 };
 
 static void cleanup_config(struct config **config) {
@@ -53,8 +55,9 @@ static void print_help(void) {
         "\n"
         "  --config FILE    read this configuration instead of %s\n"
         "  --socket PATH    listen here, not at the path of the configuration\n"
-        "  --store          hand connections and leases on to the next process, by the service manager\n"
-        "  --dev[=N]        start N (3) private Redis servers and use them: for trying and testing\n"
+        "  --store          keep connections and leases for the next process, in the service manager\n"
+        "  --dev[=N]        start N (3) private Redis servers and use them: for trials and tests\n"
+        "  --core-dumps     do not prevent core dumps, which can have lock values and passwords in them\n"
         "  --check-config   report the configuration's mistakes; exit 0 if there are none, 78 otherwise\n"
         "  --version        print the version\n"
         "  --help           print this\n"
@@ -63,73 +66,88 @@ static void print_help(void) {
         default_config_path);
 }
 
+enum {
+    OPTION_CONFIG = 256,
+    OPTION_SOCKET,
+    OPTION_STORE,
+    OPTION_DEV,
+    OPTION_CORE_DUMPS,
+    OPTION_CHECK,
+    OPTION_VERSION,
+    OPTION_HELP
+};
+
 /* 0, or 1 + an exit status: the process must end. */
+static int take_dev(const char *text, unsigned *ret_nodes) {
+    char *end = NULL;
+    unsigned long n_nodes = text ? strtoul(text, &end, 10) : 3;
+
+    if (text && (end == text || *end != '\0' || n_nodes < 1 || n_nodes > NODES_MAX)) {
+        (void) fprintf(stderr, "redlockd: --dev=%s: expected a number of nodes from 1 to %d\n", text,
+                       NODES_MAX);
+        return 1 + EXIT_USAGE;
+    }
+    *ret_nodes = (unsigned) n_nodes;
+    return 0;
+}
+
+static int take_option(int option, struct options *ret) {
+    switch (option) {
+    case OPTION_CONFIG:
+        ret->config_path = optarg;
+        return 0;
+    case OPTION_SOCKET:
+        ret->socket_path = optarg;
+        return 0;
+    case OPTION_STORE:
+        ret->store = true;
+        return 0;
+    case OPTION_DEV:
+        return take_dev(optarg, &ret->dev_nodes);
+    case OPTION_CORE_DUMPS:
+        ret->core_dumps = true;
+        return 0;
+    case OPTION_CHECK:
+        ret->check_config = true;
+        return 0;
+    case OPTION_VERSION:
+        (void) printf("redlockd %s (protocol %d, keys %d)\n", REDLOCK_VERSION, VERSION_PROTOCOL,
+                      VERSION_KEYS);
+        return 1 + EXIT_SUCCESS;
+    case OPTION_HELP:
+        print_help();
+        return 1 + EXIT_SUCCESS;
+    default:
+        (void) fputs("redlockd: 'redlockd --help' lists the options\n", stderr);
+        return 1 + EXIT_USAGE;
+    }
+}
+
 static int parse_options(int argc, char **argv, struct options *ret) {
-    enum {
-        OPTION_CONFIG = 256,
-        OPTION_SOCKET,
-        OPTION_STORE,
-        OPTION_DEV,
-        OPTION_CHECK,
-        OPTION_VERSION,
-        OPTION_HELP
-    };
     static const struct option known[] = {
         {"config", required_argument, NULL, OPTION_CONFIG},
         {"socket", required_argument, NULL, OPTION_SOCKET},
         {"store", no_argument, NULL, OPTION_STORE},
         {"dev", optional_argument, NULL, OPTION_DEV},
+        {"core-dumps", no_argument, NULL, OPTION_CORE_DUMPS},
         {"check-config", no_argument, NULL, OPTION_CHECK},
         {"version", no_argument, NULL, OPTION_VERSION},
         {"help", no_argument, NULL, OPTION_HELP},
         {0},
     };
-    int option;
+    int option, r = 0;
 
-    while ((option = getopt_long(argc, argv, "", known, NULL)) >= 0) {
-        char *end = NULL;
-        unsigned long n_nodes;
-        switch (option) {
-        case OPTION_CONFIG:
-            ret->config_path = optarg;
-            break;
-        case OPTION_SOCKET:
-            ret->socket_path = optarg;
-            break;
-        case OPTION_STORE:
-            ret->store = true;
-            break;
-        case OPTION_DEV:
-            n_nodes = optarg ? strtoul(optarg, &end, 10) : 3;
-            if (optarg && (end == optarg || *end != '\0' || n_nodes < 1 || n_nodes > NODES_MAX)) {
-                (void) fprintf(stderr, "redlockd: --dev=%s: expected a number of nodes from 1 to %d\n",
-                               optarg, NODES_MAX);
-                return 1 + EXIT_USAGE;
-            }
-            ret->dev_nodes = (unsigned) n_nodes;
-            break;
-        case OPTION_CHECK:
-            ret->check_config = true;
-            break;
-        case OPTION_VERSION:
-            (void) printf("redlockd %s (protocol %d, keys %d)\n", REDLOCK_VERSION, VERSION_PROTOCOL,
-                          VERSION_KEYS);
-            return 1 + EXIT_SUCCESS;
-        case OPTION_HELP:
-            print_help();
-            return 1 + EXIT_SUCCESS;
-        default:
-            (void) fputs("redlockd: 'redlockd --help' lists the options\n", stderr);
-            return 1 + EXIT_USAGE;
-        }
-    }
+    while (r == 0 && (option = getopt_long(argc, argv, "", known, NULL)) >= 0)
+        r = take_option(option, ret);
+    if (r != 0)
+        return r;
     if (optind < argc) {
         (void) fprintf(stderr, "redlockd: unexpected argument '%s'; 'redlockd --help' lists the options\n",
                        argv[optind]);
         return 1 + EXIT_USAGE;
     }
     if (ret->dev_nodes > 0 && ret->config_path) {
-        (void) fputs("redlockd: --dev brings its own nodes and defaults: use it without --config\n", stderr);
+        (void) fputs("redlockd: --dev has its own nodes and defaults: use it without --config\n", stderr);
         return 1 + EXIT_USAGE;
     }
     return 0;
@@ -160,7 +178,7 @@ static int read_config(const struct options *options, struct config **ret) {
 /* Takes the socket of systemd. It may be blocking (NonBlocking= in systemd.service(5)); accept(2) must never
  * block the front. */
 static int inherit_socket(struct config *config, int fd) {
-    struct sockaddr_un address;
+    struct sockaddr_un address = {0};
     socklen_t length = sizeof(address);
     int r = sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0);
 
@@ -215,6 +233,7 @@ static bool all_uids_are_mapped(void) {
 
     if (!map)
         return errno == ENOENT; /* a kernel without user namespaces */
+    /* NOLINTNEXTLINE(cert-err34-c): the kernel's own numbers are in range */
     int n = fscanf(map, "%lu %lu %lu", &inside, &outside, &count);
     (void) fclose(map);
     return n == 3 && inside == 0 && outside == 0 && count == UINT32_MAX;
@@ -243,24 +262,37 @@ static int make_agent_id(char ret[9]) {
     return 0;
 }
 
-static int serve(const struct options *options, struct config *config) {
-    _cleanup_(cleanup_dev) struct dev *dev = NULL;
-    _cleanup_(inherited_fds_close) struct inherited_fds inherited = {.listen_fd = -1};
-    struct front *front = NULL;
-    char agent_id[9];
+/* The configuration may be right: another start may succeed. */
+static bool is_system_error(int r) {
+    return r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -EIO || r == -EINTR;
+}
+
+/* What must be before the first thread. EXIT_SUCCESS, or the status to end with. */
+static int prepare(char ret_agent_id[static 9]) {
+    int r;
 
     if (!all_uids_are_mapped()) {
         log_error("user namespace: doesn't map all users, so clients can't be distinguished: run the agent "
                   "without PrivateUsers=");
         return EXIT_UNAVAILABLE;
     }
-    int r = block_signals();
+    r = block_signals();
     if (r >= 0)
-        r = make_agent_id(agent_id);
-    if (r < 0) {
+        r = make_agent_id(ret_agent_id);
+    if (r < 0)
         log_error("the agent can't start: %s", strerror(-r));
-        return EXIT_SYSTEM;
-    }
+    return r < 0 ? EXIT_SYSTEM : EXIT_SUCCESS;
+}
+
+static int serve(const struct options *options, struct config *config) {
+    _cleanup_(cleanup_dev) struct dev *dev = NULL;
+    _cleanup_(inherited_fds_close) struct inherited_fds inherited = {.listen_fd = -1};
+    struct front *front = NULL;
+    char agent_id[9];
+
+    int r = prepare(agent_id);
+    if (r != EXIT_SUCCESS)
+        return r;
     /* Children before threads: their parent-death signal is bound to this thread. */
     if (options->dev_nodes > 0 && dev_start(options->dev_nodes, config, &dev) < 0)
         return EXIT_UNAVAILABLE;
@@ -299,15 +331,22 @@ int main(int argc, char **argv) {
     _cleanup_(cleanup_config) struct config *config = NULL;
     struct options options = {0};
 
+    log_open();
+
     int status = parse_options(argc, argv, &options);
     if (status != 0)
         return status - 1;
     (void) umask(0077);
-    if (read_config(&options, &config) < 0)
-        return EXIT_CONFIGURATION;
+    if (!options.core_dumps)
+        core_dump_prevent();
+    int r = read_config(&options, &config);
+    if (r < 0)
+        return is_system_error(r) ? EXIT_SYSTEM : EXIT_CONFIGURATION;
     if (options.check_config)
         return EXIT_SUCCESS;
-    if (options.socket_path && set_string(&config->socket_path, options.socket_path) < 0)
+    if (options.socket_path && set_string(&config->socket_path, options.socket_path) < 0) {
+        log_error("the agent can't start: %s", strerror(ENOMEM));
         return EXIT_SYSTEM;
+    }
     return serve(&options, config);
 }

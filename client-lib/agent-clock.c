@@ -12,7 +12,7 @@ void agent_clock_bound(struct agent_clock *clock, int64_t agent_ns, int64_t vagu
                        int64_t received_ns) {
     int64_t low_ns = sent_ns - agent_ns - vague_ns, high_ns = received_ns - agent_ns;
 
-    /* Contradicts the bounds: an agent in another namespace than the last one. Start again. */
+    /* The new bounds contradict the old ones: this agent's time namespace differs from the last one's. */
     if (low_ns > clock->high_ns || high_ns < clock->low_ns)
         agent_clock_init(clock);
     if (low_ns > clock->low_ns)

@@ -1,6 +1,7 @@
-/* Converts the agent's CLOCK_BOOTTIME to this process's. Pure. The clocks are one, except in different time
- * namespaces, where they differ by a constant (time_namespaces(7)). Each reply with the agent's time bounds
- * that constant, because the agent wrote it after the request was sent and before the reply was received.
+/* Converts the agent's CLOCK_BOOTTIME to this process's. Pure. Both are the same clock, except in different
+ * time namespaces, where they differ by a constant (time_namespaces(7)). Each reply with the agent's time
+ * bounds that constant, because the agent wrote it after the request was sent and before the reply was
+ * received.
  *
  * While 0 is within the bounds, the constant is taken as 0; else as the lower bound, with which a converted
  * deadline is never too late. */

@@ -31,13 +31,13 @@ int client_init(struct client *client, struct redlock *connection, const struct 
 
 void client_deinit(struct client *client) {
     observe_deinit(client);
-    while (client->leases) {
-        struct redlock_lease *next = client->leases->next;
-        free(client->leases->resume_token);
-        free(client->leases);
-        client->leases = next;
-    }
+    while (client->leases)
+        lease_free(client, client->leases);
     free(client->pending);
+    if (client->input) /* resume tokens came and went in both */
+        explicit_bzero(client->input, client->input_room);
+    if (client->output)
+        explicit_bzero(client->output, client->output_room);
     free(client->input);
     free(client->output);
     free(client->tokens);
@@ -79,8 +79,10 @@ static bool pending_room(struct client *client) {
     struct client_pending *larger = malloc(room * sizeof(*larger));
     if (!larger)
         return false;
-    for (size_t i = 0; i < client->pending_count; i++)
-        larger[i] = client->pending[(client->pending_first + i) % client->pending_room];
+    for (size_t i = 0, at = client->pending_first; i < client->pending_count; i++) {
+        larger[i] = client->pending[at];
+        at = at + 1 == client->pending_room ? 0 : at + 1;
+    }
     free(client->pending);
     client->pending = larger;
     client->pending_room = room;
@@ -319,7 +321,7 @@ char *client_input_room(struct client *client, size_t wanted) {
 
 int client_received(struct client *client, size_t length, int64_t now_ns) {
     static const struct resp_limits limits = {
-        .bulk_bytes_max = 64 * 1024, .tokens_max = CLIENT_TOKENS_MAX, .depth_max = DEPTH_MAX};
+        .bulk_bytes_max = (size_t) 64 * 1024, .tokens_max = CLIENT_TOKENS_MAX, .depth_max = DEPTH_MAX};
     size_t used = 0, n_tokens;
     int error = REDLOCK_OK;
 

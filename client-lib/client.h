@@ -112,7 +112,7 @@ void client_sent(struct client *client, size_t length);
  * requests that may wait are kept; other requests fail. */
 void client_disconnected(struct client *client, int error, const char *text, int64_t now_ns);
 
-/* Whether anything is left for which to reconnect. */
+/* Whether to reconnect: a lease, a kept request or an observed name is left. */
 bool client_wants_back(const struct client *client, int64_t now_ns);
 
 /* Reconnected: sends HELLO, RESUME for each held lease, OBSERVE for each observed name, and the kept
@@ -120,7 +120,8 @@ bool client_wants_back(const struct client *client, int64_t now_ns);
  */
 void client_back(struct client *client, int64_t now_ns);
 
-/* No agent returned within the answer time-out: kept requests fail, observed names become unknown. */
+/* No agent returned within the answer time-out: kept requests fail, and observed names have an unknown
+ * leader. */
 void client_fail_requests(struct client *client);
 
 /* No reconnect will follow: requests fail, and the callback `disconnected` is called. */

@@ -61,14 +61,15 @@ int connection_open(const char *path, int *ret_fd);
 /* Reconnects if an attempt is due. */
 void connection_try_again(struct redlock *connection, int64_t at_ns);
 
-/* Processes input, output and reconnects until *what is `wanted`: REDLOCK_OK. REDLOCK_NO_ANSWER at
- * `until_ns`, REDLOCK_AGENT_AWAY if then disconnected, or as soon as the connection is over. */
+/* Processes input, output and reconnects until *what equals `wanted`. REDLOCK_OK; at `until_ns`
+ * REDLOCK_NO_ANSWER, or REDLOCK_AGENT_AWAY while disconnected; REDLOCK_AGENT_AWAY at once when the
+ * connection is over. */
 int connection_run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns);
 
 /* connection_run_until() the reply is done; the reply has its own error. */
 int connection_wait_for(struct redlock *connection, const struct client_reply *reply, int64_t until_ns);
 
-/* Now and the answer time-out. */
+/* The present time plus the answer time-out. */
 int64_t connection_answer_until_ns(const struct redlock *connection);
 
 /* Waits for a reconnect, at most for the answer time-out. */

@@ -174,7 +174,7 @@ int connection_receive(struct redlock *connection) {
         char *room = client_input_room(client, READ_BYTES);
         if (!room)
             return broken(connection, REDLOCK_PROTOCOL,
-                          "the agent's reply is larger than any of the protocol");
+                          "the agent's reply is longer than the protocol allows");
         ssize_t n = receive(connection, room);
         if (n < 0 && errno == EINTR)
             continue;
@@ -214,7 +214,7 @@ int connection_open(const char *path, int *ret_fd) {
         errno = ENAMETOOLONG;
         return REDLOCK_AGENT_AWAY;
     }
-    strcpy(address.sun_path, path);
+    memcpy(address.sun_path, path, strlen(path) + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return REDLOCK_SYSTEM;

@@ -1,4 +1,4 @@
-/* The calls of redlock.h that report who holds a name; see redlock_observe(3). */
+/* The calls of redlock.h that report the holder of a name; see redlock_observe(3). */
 #include <stddef.h>
 #include <string.h>
 

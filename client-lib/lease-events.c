@@ -8,7 +8,7 @@
 #include "value.h"
 
 #define NS_PER_MS INT64_C(1000000)
-#define DURATION_MS_MAX (INT64_C(1) << 40) /* in ns a number, too */
+#define DURATION_MS_MAX (INT64_C(1) << 40) /* fits int64_t in ns */
 
 enum { RESUME_RETRY_MS = 50 };
 
@@ -23,7 +23,7 @@ static void take_resume_token(struct redlock_lease *lease, const struct resp_tok
     if (!copy)
         return;
     memcpy(copy, token->text, token->length);
-    free(lease->resume_token);
+    lease_forget_token(lease);
     lease->resume_token = copy;
     lease->resume_length = token->length;
 }
@@ -151,7 +151,7 @@ static void push_resumed(struct client *client, struct redlock_lease *lease, con
         return;
     if (lease->seen_over) /* a reader saw the deadline pass; the next tick ends the lease */
         return;
-    client->error_text[0] = '\0'; /* which said that the connection broke */
+    client->error_text[0] = '\0'; /* it reported the broken connection */
     if (!lease->away_reported)
         return;
     lease->away_reported = false;
@@ -190,7 +190,7 @@ void lease_events_checked(struct client *client, struct redlock_lease *lease, en
     if (lease->state != LEASE_HELD)
         return;
     if (is_refusal(token) && asked) {
-        end_lease(client, lease, "lost", "the agent no longer holds it for us");
+        end_lease(client, lease, "lost", "the agent no longer holds the lease for this process");
     } else if (is_refusal(token)) {
         if (!lease->slot && deadline_ns > sent_ns + NS_PER_MS)
             deadline_ns = sent_ns + NS_PER_MS;
@@ -324,7 +324,7 @@ static void report_away(struct client *client, struct redlock_lease *lease) {
 static void deadline_passed(struct client *client, struct redlock_lease *lease) {
     end_lease(client, lease, "expired",
               client->gone ? "its deadline passed while the agent was away"
-                           : "its deadline passed without news from the agent");
+                           : "its deadline passed before the agent reported anything");
 }
 
 void lease_events_tick(struct client *client, struct redlock_lease *lease) {

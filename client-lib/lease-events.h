@@ -16,8 +16,8 @@ void lease_events_queued(struct client *client, struct redlock_lease *lease, con
 void lease_events_resuming(struct client *client, struct redlock_lease *lease,
                            const struct resp_token *tokens, size_t n_tokens);
 
-/* The reply to a CHECK or BEAT sent at `sent_ns`. `asked`: a caller waits for it, and not only the library.
- */
+/* The reply to a CHECK or BEAT sent at `sent_ns`. `asked`: a caller waits for the reply; else the library
+ * sent the request on its own. */
 void lease_events_checked(struct client *client, struct redlock_lease *lease, enum client_kind kind,
                           int64_t sent_ns, bool asked, const struct resp_token *token);
 

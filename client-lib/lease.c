@@ -29,13 +29,20 @@ struct redlock_lease *lease_new(struct client *client, const char *name,
     return lease;
 }
 
+void lease_forget_token(struct redlock_lease *lease) {
+    if (lease->resume_token)
+        explicit_bzero(lease->resume_token, lease->resume_length);
+    free(lease->resume_token);
+    lease->resume_token = NULL;
+}
+
 void lease_free(struct client *client, struct redlock_lease *lease) {
     struct redlock_lease **link = &client->leases;
 
     while (*link != lease)
         link = &(*link)->next;
     *link = lease->next;
-    free(lease->resume_token);
+    lease_forget_token(lease);
     free(lease);
 }
 
@@ -94,7 +101,7 @@ bool lease_leave_page(struct client *client, struct redlock_lease *lease) {
     if (slot && deadline_ns != 0)
         lease_set_deadline(client, lease, deadline_ns);
     if (slot && deadline_ns == 0)
-        lease->seen_over = true; /* before the slot goes: other threads read both */
+        lease->seen_over = true; /* before the slot is cleared: other threads read both */
     lease->slot = NULL;
     return !lease->seen_over;
 }
@@ -127,7 +134,7 @@ int64_t lease_remaining_ns(const struct redlock_lease *lease, int64_t (*clock_ns
     } while (now_ns >= deadline_ns && current_ns(lease) > deadline_ns);
     if (now_ns >= deadline_ns)
         ((struct redlock_lease *) (uintptr_t) lease)->seen_over = true;
-    /* Read last: no thread had got 0 before. */
+    /* Read last: once a thread has got 0, all others get 0. */
     return lease->seen_over ? 0 : deadline_ns - now_ns;
 }
 
@@ -153,9 +160,9 @@ void lease_expired(struct client *client, struct redlock_lease *lease, const cha
     static const struct {
         const char *reason, *text;
     } causes[] = {
-        {"no-quorum", "no majority of the nodes extended it in time"},
+        {"no-quorum", "no majority of the nodes extended the lease in time"},
         {"heartbeat", "redlock_beat() was not called in time"},
-        {"max-hold", "it was held for as long as allowed"},
+        {"max-hold", "the lease reached its max_hold"},
         {"unread", "the grant was not read in time"},
     };
     char risk[sizeof(lease->risk)];

@@ -1,5 +1,5 @@
 /* A lease's handle: its state, its deadline, and its end. Without I/O, as client.h; lease-events.h has what
- * the agent and time do to a lease. One thread at a time, but for lease_remaining_ns(). */
+ * the agent and time do to a lease. One thread at a time, except lease_remaining_ns(). */
 #pragma once
 
 #include <stdbool.h>
@@ -21,8 +21,8 @@ struct redlock_lease {
     uint64_t fence; /* 0: none */
     enum redlock_lease_state state;
     _Atomic int64_t deadline_ns; /* the last one received, on this process's clock; 0: not held */
-    /* Slot in the agent's deadline page, NULL: none, and the id that the slot has for this lease. Other
-     * threads read both; the id is written first. */
+    /* Slot in the agent's deadline page (NULL: none), and the lease's id in that slot. Other threads read
+     * both; the id is written first. */
     const void *_Atomic slot;
     _Atomic uint64_t slot_id;
     _Atomic bool seen_over;          /* a reader may have got 0: the lease never becomes valid again */
@@ -50,6 +50,9 @@ struct redlock_lease {
 struct redlock_lease *lease_new(struct client *client, const char *name,
                                 const struct redlock_options *options, int64_t now_ns);
 
+/* Clears and frees the resume token, if there is one. */
+void lease_forget_token(struct redlock_lease *lease);
+
 void lease_free(struct client *client, struct redlock_lease *lease);
 
 /* The handle was released: frees the lease now, or with its last reply. */
@@ -67,8 +70,8 @@ void lease_granted(struct client *client, struct redlock_lease *lease, int64_t d
 /* Takes a later deadline from the page, which saves a CHECK. */
 void lease_read_page(struct client *client, struct redlock_lease *lease);
 
-/* Gives up the page of an agent that is gone, keeping the deadline it last showed. False if the lease is
- * over, by that deadline or before. */
+/* Stops reading the page of an agent that is gone, and keeps the last deadline from it. False if the page
+ * shows the end of the lease. */
 bool lease_leave_page(struct client *client, struct redlock_lease *lease);
 
 /* The remaining validity, 0: expired. For a lease that was granted, 0 is final in all threads, whatever the
@@ -81,6 +84,6 @@ bool lease_has_ended(const struct redlock_lease *lease, int64_t now_ns);
 /* Ends the lease, and calls `lost` if it was held and its handle is still in use. */
 void lease_lost(struct client *client, struct redlock_lease *lease, const char *reason, const char *text);
 
-/* lease_lost() without the agent's word: with the reason of the last at-risk push, if any, else with these.
- */
+/* lease_lost() when the agent has not reported the loss: with the reason of the last at-risk push, if any,
+ * else with these. */
 void lease_expired(struct client *client, struct redlock_lease *lease, const char *reason, const char *text);

@@ -56,8 +56,8 @@ static bool is_same_process(const char *a, const char *b, const char *host) {
     return strncmp(a, b, length + 1) == 0 && strcmp(a_pid, b_pid) == 0;
 }
 
-/* Whether the last report said the same. A new agent may not know the token at first: its first push without
- * a token counts as the same lease, a later one as another lease. */
+/* Whether the push repeats the last report. A new agent may not know the token at first: its first push
+ * without a token counts as the same lease, a later one as another lease. */
 static bool is_unchanged(const struct observe_name *entry, const struct redlock_sighting *sighting) {
     if (!entry->reported || entry->leadership != sighting->leadership)
         return false;

@@ -19,7 +19,7 @@ void observe_push(struct client *client, const struct resp_token *tokens, size_t
 /* Reconnected: sends OBSERVE for all names. */
 void observe_back(struct client *client, int64_t now_ns);
 
-/* No agent for the answer time-out: all names become unknown. */
+/* No agent for the answer time-out: all names have an unknown leader. */
 void observe_away(struct client *client);
 
 /* Sends OBSERVE again where a new agent refused for lack of room. */

@@ -39,13 +39,13 @@ _redlock() {
         mapfile -t COMPREPLY < <(compgen -W "$(redlock nodes 2>/dev/null | awk 'NR > 1 && /^[^ ]/ { print $1 }')" -- "$current")
         return
         ;;
-    -w | --wait | --timeout | --id | --fence | --lease | -t | --ttl | -E | --conflict-exit-code | --grace | --linger | --pause | --unit | --data | --max-hold | --min-hold | -c | --command | --exec-leader | --exec-follower)
+    -w | --wait | --timeout | --id | --fence | --lease | -t | --ttl | -E | --conflict-exit-code | --grace | --linger | --pause | --unit | --data | --max-hold | --min-hold | --count | -c | --command | --exec-leader | --exec-follower)
         return
         ;;
     esac
 
     case $command in
-    '') options="run acquire release hold status nodes leases leader watch check help --socket --help --version" ;;
+    '') options="run acquire release hold status metrics top nodes leases leader watch history check whoami help --socket --help --version" ;;
     run)
         options="--nonblock --wait --ttl --conflict-exit-code --grace --data --max-hold --min-hold --linger --close --quiet --verbose --command --help --"
         ;;
@@ -53,6 +53,9 @@ _redlock() {
     release) options="--id --fence --help" ;;
     check) options="--id --fence --lease --timeout --json --help" ;;
     hold) options="--ttl --grace --linger --pause --unit --data --exec-leader --exec-follower --once --help" ;;
+    metrics) options="--help" ;;
+    top) options="--count --once --help" ;;
+    history) options="--count --json --help" ;;
     nodes) options="--bless --json --help" ;;
     *) options="--json --help" ;;
     esac

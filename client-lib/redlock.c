@@ -17,7 +17,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define NS_PER_MS INT64_C(1000000)
-#define ANSWER_TIMEOUT_MS_MAX (INT64_C(1) << 40) /* 34 years: in ns it is a number, too */
+#define ANSWER_TIMEOUT_MS_MAX (INT64_C(1) << 40) /* 34 years: fits int64_t in ns */
 
 enum { ANSWER_TIMEOUT_MS = 10000 };
 
@@ -186,7 +186,7 @@ static int acquire_or_again(struct redlock *connection, const char *name,
     if (error == REDLOCK_AGENT_AWAY && !connection->client.over &&
         connection_come_back(connection) == REDLOCK_OK)
         error = acquire(connection, name, given, ret);
-    connection_rearm(connection); /* an event loop also gets the end of a lease from a blocking call */
+    connection_rearm(connection); /* the event loop reports ends of blocking calls' leases, too */
     return error;
 }
 
@@ -243,7 +243,7 @@ static void spin_for(struct redlock *connection, const struct client_reply *repl
     }
 }
 
-/* For a lease that waited for its grant: others may wait too, and the release is then a quick hand-off. */
+/* For a lease that waited for its grant: probably others wait too, and the release is a quick hand-off. */
 static int wait_for_release(struct redlock_lease *lease, const struct client_reply *reply,
                             int64_t until_ns) {
     struct redlock *connection = lease->connection;
@@ -343,9 +343,9 @@ EXPORT int redlock_release_async(struct redlock_lease *lease) {
 }
 
 static int64_t enter_and_ask(struct redlock_lease *lease, const char *word, enum client_kind kind) {
-    int64_t answer = connection_enter(lease ? lease->connection : NULL);
+    int64_t answer = lease ? connection_enter(lease->connection) : REDLOCK_BAD_ARGUMENT;
 
-    if (answer != REDLOCK_OK)
+    if (answer != REDLOCK_OK || !lease)
         return answer;
     answer = ask_about(lease, word, kind);
     connection_leave(lease->connection);

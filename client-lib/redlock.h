@@ -62,7 +62,7 @@ enum redlock_error {
     REDLOCK_DRAINING = -9,     /* the agent is stopping */
     REDLOCK_AGENT_AWAY = -10,  /* no agent listens, or the connection is over */
     REDLOCK_NO_ANSWER = -11,   /* the agent is connected, but did not reply in time: stopped or overloaded */
-    REDLOCK_PROTOCOL = -12,    /* the agent sent something that this library does not understand */
+    REDLOCK_PROTOCOL = -12,    /* the agent's reply violates the protocol */
     REDLOCK_FORKED = -13,      /* the connection belongs to the parent process */
     REDLOCK_NO_MEMORY = -14,   /* the process has no memory left */
     REDLOCK_SYSTEM = -15,      /* a system call failed */
@@ -180,10 +180,9 @@ struct redlock_leader {
 #define REDLOCK_LEADER_INIT \
     { sizeof(struct redlock_leader), {0}, {0}, 0, 0, 0, {0}, 0, 0 }
 
-/* Asks the nodes who holds `name`, on any host. `ret` is initialized with REDLOCK_LEADER_INIT. 1: *ret is
- * filled; 0: the name is free; REDLOCK_NO_QUORUM, REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT or a connection
- * error.
- */
+/* Queries the nodes for the holder of `name`, on any host. `ret` is initialized with REDLOCK_LEADER_INIT. 1:
+ * *ret is filled; 0: the name is free; REDLOCK_NO_QUORUM, REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT or a
+ * connection error. */
 int redlock_leader(struct redlock *connection, const char *name, struct redlock_leader *ret);
 
 enum redlock_leadership {
@@ -207,10 +206,10 @@ struct redlock_sighting {
     const char *type; /* the key's type in Redis if it is not a string, and so not a lock; else "" */
 };
 
-/* Observes who leads `name`. The callback `leader` gets the present leader soon, and then each change; calls
- * to redlock_dispatch() or blocking calls run it. Observing survives restarts of the agent, after which only
- * changes are reported; a connection that observes a name is never over. REDLOCK_OK, also if the name is
- * already observed; REDLOCK_BAD_NAME, REDLOCK_QUOTA, REDLOCK_NO_MEMORY or a connection error. */
+/* Observes the leader of `name`. The callback `leader` gets the present leader soon, and then each change;
+ * calls to redlock_dispatch() or blocking calls run it. Observing survives restarts of the agent, after
+ * which only changes are reported; a connection that observes a name is never over. REDLOCK_OK, also if the
+ * name is already observed; REDLOCK_BAD_NAME, REDLOCK_QUOTA, REDLOCK_NO_MEMORY or a connection error. */
 int redlock_observe(struct redlock *connection, const char *name);
 
 /* Stops observing. 1; 0: the name was not observed; or a connection error, and observing stops too. */

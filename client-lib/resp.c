@@ -148,30 +148,23 @@ static int take_token(struct parse *parse, struct resp_token *token) {
     *token = (struct resp_token){0};
     switch (kind) {
     case '+':
-        token->type = RESP_STRING;
-        return take_text(parse, token);
     case '-':
-        token->type = RESP_ERROR;
+    case ',':
+        token->type = kind == '+' ? RESP_STRING : kind == '-' ? RESP_ERROR : RESP_DOUBLE;
         return take_text(parse, token);
     case ':':
         token->type = RESP_INTEGER;
         return take_number(parse, &token->integer);
     case '$':
     case '=':
-        token->type = RESP_BULK;
-        return take_bulk(parse, token, kind);
     case '!':
-        token->type = RESP_ERROR;
+        token->type = kind == '!' ? RESP_ERROR : RESP_BULK;
         return take_bulk(parse, token, kind);
     case '*':
     case '~':
-        token->type = RESP_ARRAY;
-        return take_count(parse, token, kind);
     case '%':
-        token->type = RESP_MAP;
-        return take_count(parse, token, kind);
     case '>':
-        token->type = RESP_PUSH;
+        token->type = kind == '%' ? RESP_MAP : kind == '>' ? RESP_PUSH : RESP_ARRAY;
         return take_count(parse, token, kind);
     case '_':
         token->type = RESP_NIL;
@@ -180,9 +173,6 @@ static int take_token(struct parse *parse, struct resp_token *token) {
     case '#':
         token->type = RESP_BOOL;
         return take_bool(parse, token);
-    case ',':
-        token->type = RESP_DOUBLE;
-        return take_text(parse, token);
     default:
         return RESP_MALFORMED;
     }

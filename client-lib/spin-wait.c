@@ -2,7 +2,7 @@
 
 #define NS_PER_US INT64_C(1000)
 #define SPIN_NS (50 * NS_PER_US) /* about the time for two processes to wake each other */
-#define QUEUE_RATIO 4            /* least ratio of wait to release that means a queue */
+#define QUEUE_RATIO 4            /* longer waits, in releases, mean a queue on this host */
 
 bool spin_wait_begin(struct spin_wait *spin_wait, int64_t waited_ns, int64_t now_ns) {
     spin_wait->begun_ns = now_ns;

@@ -18,8 +18,9 @@ struct spin_wait {
     struct spin_budget spin_budget;
 };
 
-/* A RELEASE was sent. True: poll for the reply. `waited_ns`: how long the lease waited for its grant. A
- * release that takes about as long probably needs the nodes, and the nodes need the core. */
+/* A RELEASE was sent. True: poll for the reply. `waited_ns`: how long the lease waited for its grant. If the
+ * last release took more than a quarter of that, the next one probably needs the nodes, which need the core
+ * themselves. */
 bool spin_wait_begin(struct spin_wait *spin_wait, int64_t waited_ns, int64_t now_ns);
 
 /* The core was yielded from `yielded_ns` to `back_ns`. True: continue after the poll that is due now. */

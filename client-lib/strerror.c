@@ -16,7 +16,7 @@ __attribute__((visibility("default"))) const char *redlock_strerror(int error) {
         [-REDLOCK_DRAINING] = "the agent is stopping",
         [-REDLOCK_AGENT_AWAY] = "the agent is not reachable",
         [-REDLOCK_NO_ANSWER] = "the agent does not answer",
-        [-REDLOCK_PROTOCOL] = "the agent sent something that this library does not understand",
+        [-REDLOCK_PROTOCOL] = "the agent's reply violates the protocol",
         [-REDLOCK_FORKED] = "the connection belongs to the parent process",
         [-REDLOCK_NO_MEMORY] = "out of memory",
         [-REDLOCK_SYSTEM] = "a system call failed",

@@ -24,7 +24,7 @@ void value_copy(const struct resp_token *token, char *ret, size_t size, size_t *
 
     if (length >= size)
         length = size - 1;
-    if (length > 0)
+    if (token && length > 0)
         memcpy(ret, token->text, length);
     ret[length] = '\0';
     if (ret_length)

@@ -31,6 +31,6 @@ static inline bool hex_read(const char *digits, size_t count, void *ret) {
         if (hex_digit(digits[i]) < 0)
             return false;
     for (size_t i = 0; i < count; i++)
-        byte[i] = (uint8_t) (hex_digit(digits[2 * i]) << 4 | hex_digit(digits[2 * i + 1]));
+        byte[i] = (uint8_t) (hex_digit(digits[2 * i]) * 16 + hex_digit(digits[2 * i + 1]));
     return true;
 }

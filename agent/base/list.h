@@ -12,9 +12,11 @@ struct list {
 #define list_entry(node, type, member) ((type *) (void *) ((char *) (node) -offsetof(type, member)))
 
 /* Visits every node; the current one may be unlinked. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): `node` is the name of a variable that is declared here. */
 #define list_for_each_safe(node, list_head)                                                     \
     for (struct list *node = (list_head)->next, *node##_next = node->next; node != (list_head); \
          node = node##_next, node##_next = node->next)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static inline void list_init(struct list *list) {
     list->next = list->previous = list;

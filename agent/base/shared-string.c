@@ -29,7 +29,7 @@ static struct shared_string *class_take(struct shared_string_pool *pool, unsigne
     struct shared_string *string = class->first_free;
 
     if (string) {
-        memcpy(&class->first_free, (const void *) string, sizeof(class->first_free));
+        memcpy(&class->first_free, (const void *) string, sizeof(void *));
         return string;
     }
     if (class->fresh_end - class->fresh < class_bytes[size_class]) {
@@ -78,7 +78,7 @@ struct shared_string *shared_string_unref(struct shared_string_pool *pool, struc
 
     if (--string->references == 0) {
         struct shared_string_class *class = &pool->classes[string->size_class];
-        memcpy((void *) string, &class->first_free, sizeof(class->first_free));
+        memcpy((void *) string, &class->first_free, sizeof(void *));
         class->first_free = string;
     }
     return NULL;

@@ -1,36 +1,38 @@
-/* Reads the configuration file through libconfuse. Each option is a string to libconfuse, and is parsed
- * after the whole file, so that a wrong value does not end the reading. cfg_opt_t.def.number, which strings
- * don't use, has an option's line: 0 if the option is not given, negative if its value is wrong. */
+/* Reads the configuration file with libconfuse. A callback parses each value at once, so that all wrong
+ * values are reported; what concerns several options is checked after the whole file. libconfuse stores no
+ * value: cfg_opt_t.def.number is the option's line, 0 if it is not given, negative if its value is wrong. */
 #include <confuse.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/secret.h"
 #include "config/config.h"
 #include "config/credential.h"
-#include "config/diagnostics.h"
-#include "config/prepare.h"
+#include "config/syntax.h"
 #include "config/value.h"
 #include "io/node/tls.h"
 
-enum { FILE_BYTES_MAX = 1024 * 1024, OPTIONS_MAX = 24, STRING_MAX = 1024, SOCKET_PATH_MAX = 107 };
+enum { FILE_BYTES_MAX = 1024 * 1024, OPTIONS_MAX = 24, SOCKET_PATH_MAX = 107 };
+enum { REPORTS_MAX = 100 /* further ones are only counted */, REPORT_BYTES_MAX = 400 };
 
 /* A new option is a field in config.h, a row here and a paragraph in redlockd.conf(5). */
 #define AT(field) offsetof(struct config, field)
 #define NODE_AT(field) offsetof(struct config_node, field)
-#define TERMS_AT(field) offsetof(struct policy_limits, field)
+#define RULE_AT(field) offsetof(struct policy_rule, field)
 
 static const struct value_option top_options[] = {
-    {"default_ttl", "10s", value_duration, AT(default_ttl_ms), TTL_MS_MIN, TTL_MS_MAX, NULL},
+    {"default_ttl", "10s", value_duration, AT(terms.default_ttl_ms), TTL_MS_MIN, TTL_MS_MAX, NULL},
     {"max_ttl", "60s", value_duration, AT(max_ttl_ms), TTL_MS_MIN, TTL_MS_MAX, NULL},
-    {"max_hold", "0", value_duration, AT(max_hold_ms), TTL_MS_MIN, INT32_MAX, "0"},
+    {"max_hold", "0", value_duration, AT(terms.max_hold_ms), TTL_MS_MIN, INT32_MAX, "0"},
     {"node_timeout", "auto", value_duration, AT(node_timeout_ms), 1, TTL_MS_MAX, "auto"},
     {"quarantine", "yes", value_flag, AT(quarantine), 0, 0, NULL},
-    {"fencing", "yes", value_flag, AT(fencing), 0, 0, NULL},
+    {"fencing", "yes", value_flag, AT(terms.fencing), 0, 0, NULL},
     {"fence_skew", "60s", value_duration, AT(fence_skew_ms), FENCE_SKEW_MS_MIN, FENCE_SKEW_MS_MAX, NULL},
     {"fence_retention", "1h", value_duration, AT(fence_retention_ms), FENCE_RETENTION_MS_MIN,
      FENCE_RETENTION_MS_MAX, NULL},
@@ -39,6 +41,7 @@ static const struct value_option top_options[] = {
     {"host", NULL, value_label, AT(host), 1, HOST_NAME_MAX, NULL},
     {"max_sessions", "10000", value_count, AT(max_sessions), 1, 1000000, NULL},
     {"max_leases", "131072", value_count, AT(max_leases), 1, 1048576, NULL},
+    {"max_buffered_bytes", "256M", value_count, AT(max_buffered_bytes), 1000000, 4000000000, NULL},
     {0},
 };
 static const struct value_option socket_options[] = {
@@ -49,56 +52,79 @@ static const struct value_option socket_options[] = {
 };
 static const struct value_option node_options[] = {
     {"address", NULL, value_address, 0, 2, SOCKET_PATH_MAX, NULL},
-    {"user", NULL, value_string, NODE_AT(user), 1, STRING_MAX, NULL},
-    {"password", NULL, value_string, NODE_AT(password), 1, STRING_MAX, NULL},
+    {"user", NULL, value_string, NODE_AT(user), 1, VALUE_BYTES_MAX, NULL},
+    {"password", NULL, value_password, NODE_AT(password), 1, VALUE_BYTES_MAX, NULL},
     {"db", NULL, value_count, NODE_AT(database), 0, 65535, NULL},
     {"durable", NULL, value_flag, NODE_AT(durable), 0, 0, NULL},
     {"tls", NULL, value_flag, NODE_AT(tls), 0, 0, NULL},
-    {"tls_ca", NULL, value_path, NODE_AT(tls_ca), 2, STRING_MAX, NULL},
-    {"tls_cert", NULL, value_path, NODE_AT(tls_cert), 2, STRING_MAX, NULL},
-    {"tls_key", NULL, value_path, NODE_AT(tls_key), 2, STRING_MAX, NULL},
+    {"tls_ca", NULL, value_path, NODE_AT(tls_ca), 2, VALUE_BYTES_MAX, NULL},
+    {"tls_cert", NULL, value_path, NODE_AT(tls_cert), 2, VALUE_BYTES_MAX, NULL},
+    {"tls_key", NULL, value_path, NODE_AT(tls_key), 2, VALUE_BYTES_MAX, NULL},
     {"tls_name", NULL, value_tls_name, NODE_AT(tls_name), 1, 253, NULL},
     {0},
 };
 /* No defaults: an option that a rule lacks has the value outside of the rule. */
 static const struct value_option rule_options[] = {
-    {"default_ttl", NULL, value_duration, TERMS_AT(default_ttl_ms), TTL_MS_MIN, TTL_MS_MAX, NULL},
-    {"max_hold", NULL, value_duration, TERMS_AT(max_hold_ms), TTL_MS_MIN, INT32_MAX, "0"},
-    {"fencing", NULL, value_flag, TERMS_AT(fencing), 0, 0, NULL},
-    {"legacy_setnx", NULL, value_flag, TERMS_AT(legacy_setnx), 0, 0, NULL},
+    {"default_ttl", NULL, value_duration, RULE_AT(terms.default_ttl_ms), TTL_MS_MIN, TTL_MS_MAX, NULL},
+    {"max_hold", NULL, value_duration, RULE_AT(terms.max_hold_ms), TTL_MS_MIN, INT32_MAX, "0"},
+    {"fencing", NULL, value_flag, RULE_AT(terms.fencing), 0, 0, NULL},
+    {"legacy_setnx", NULL, value_flag, RULE_AT(terms.legacy_setnx), 0, 0, NULL},
+    {"max_ttl", NULL, value_duration, RULE_AT(terms.max_ttl_ms), TTL_MS_MIN, TTL_MS_MAX, NULL},
+    {"max_leases", NULL, value_count, RULE_AT(terms.max_leases), 1, 1048576, NULL},
+    {"max_waiters", NULL, value_count, RULE_AT(terms.max_waiters), 1, 1048576, NULL},
+    {"may", NULL, value_right, RULE_AT(terms.may), VALUE_ITEM, 0, NULL},
+    {"users", NULL, value_user, 0, VALUE_ITEM, 0, NULL},
+    {"groups", NULL, value_peer_group, 0, VALUE_ITEM, 0, NULL},
+    {"units", NULL, value_unit, 0, VALUE_ITEM, 0, NULL},
     {0},
 };
 
 /* The sections, and the top level, which libconfuse calls root. */
 enum { ROOT, NODE, RULE, SOCKET, KINDS };
-#define TITLED (CFGF_MULTI | CFGF_TITLE)
-static const struct {
-    const char *name, *place;
+static const struct kind {
+    const char *name;
     const struct value_option *options;
-    cfg_flag_t flags;
-    unsigned max; /* sections of this kind */
     struct value_option title;
+    size_t array, element_size, count; /* in struct config: an element for each titled section */
+    unsigned max;
 } kinds[KINDS] = {
-    {"root", "outside of sections", top_options, CFGF_NONE, 1, {0}},
-    {"node", "within a node", node_options, TITLED, NODES_MAX, {.read = value_label, .min = 1, .max = 32}},
-    {"rule",
-     "within a rule",
-     rule_options,
-     TITLED,
-     RULES_MAX,
-     {.read = value_string, .min = 1, .max = NAME_BYTES_MAX}},
-    {"socket", "within socket", socket_options, CFGF_NONE, 1, {0}},
+    [ROOT] = {.name = "root", .options = top_options},
+    [NODE] = {"node",
+              node_options,
+              {"node name", NULL, value_label, NODE_AT(name), 1, 32, NULL},
+              AT(nodes),
+              sizeof(struct config_node),
+              AT(n_nodes),
+              NODES_MAX},
+    [RULE] = {"rule",
+              rule_options,
+              {"rule name", NULL, value_string, RULE_AT(pattern), 1, NAME_BYTES_MAX, NULL},
+              AT(rules),
+              sizeof(struct policy_rule),
+              AT(n_rules),
+              RULES_MAX},
+    [SOCKET] = {.name = "socket", .options = socket_options},
 };
 
+/* This option of a titled section is a function, which libconfuse calls at the section's beginning, as its
+ * default: its line is the section's. A file can't call it: syntax_mask() refuses a '('. */
+#define BEGIN "@"
+
 struct reader {
-    bool to_use;       /* and not only checked: credentials must exist */
-    bool unknown;      /* libconfuse stopped at an unknown option */
+    bool to_use;       /* the file is not only checked: credentials must exist */
+    bool unknown;      /* there is an unknown option: syntax errors may result from it */
     bool has_password; /* in the file itself */
-    cfg_t *root;
-    unsigned n_sections[KINDS]; /* with different titles, so far */
-    cfg_opt_t *last;            /* the option last parsed in this section */
+    bool unnamed;      /* a titled section has a wrong title */
+    struct config *config;
+    void *titled;    /* the element of the titled section; NULL: there are too many sections */
+    cfg_opt_t *last; /* the option last parsed in this section */
     cfg_opt_t options[KINDS][OPTIONS_MAX];
-    struct diagnostics diagnostics;
+    const char *path;
+    FILE *output;
+    unsigned n_reports, n_errors;
+    char credential[CREDENTIAL_BYTES_MAX + 1];
+    char value[VALUE_BYTES_MAX + 2];
+    char *text; /* of the file */
 };
 
 static _Thread_local struct reader *reader; /* libconfuse's callbacks have no user data */
@@ -106,78 +132,138 @@ static _Thread_local struct reader *reader; /* libconfuse's callbacks have no us
 /* The path of a credential that does not exist while the file is only checked. */
 static const char unknown_file[] = "/run/credentials/unknown";
 
-#define error(line, ...) diagnostics_add(&reader->diagnostics, (line), false, __VA_ARGS__)
-#define warn(line, ...) diagnostics_add(&reader->diagnostics, (line), true, __VA_ARGS__)
+/* Text of the file becomes printable; the caller limits its length ("%.40s"). */
+__attribute__((format(printf, 3, 4))) static void report(const char *kind, long line, const char *format,
+                                                         ...) {
+    char text[REPORT_BYTES_MAX];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void) vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    for (char *p = text; *p; p++)
+        *p = *p < ' ' || *p > '~' ? '?' : *p;
+    if (reader->n_reports++ < REPORTS_MAX)
+        (void) fprintf(reader->output, "%s:%ld: %s%s\n", reader->path, line, kind, text);
+}
+
+#define error(line, ...) (reader->n_errors++, report("", (line), __VA_ARGS__))
+#define warn(line, ...) report("warning: ", (line), __VA_ARGS__)
 
 static long line_of(cfg_t *section, const char *name) {
     return cfg_getopt(section, name)->def.number;
 }
 
-#define node_error(section, option, expected, ...)                                                        \
-    error(labs(line_of((section), (option))), "%s of node \"%s\": " expected, (option), (section)->title, \
+#define node_error(option, expected, ...)                                                         \
+    error(labs(line_of(section, (option))), "%s of node \"%s\": " expected, (option), node->name, \
           ##__VA_ARGS__)
 
-static unsigned kind_of(const cfg_t *section) {
-    unsigned kind = 0;
+static const struct kind *kind_of(const cfg_t *section) {
+    const struct kind *kind = kinds;
 
-    while (strcmp(kinds[kind].name, section->name) != 0)
+    while (strcmp(kind->name, section->name) != 0)
         kind++;
     return kind;
 }
 
+/* The credential's text, or for an option that is a file its path. */
+static const char *read_credential(const cfg_t *section, const char *option, const char *name) {
+    bool file = strncmp(option, "tls_", 4) == 0 && strcmp(option, "tls_name") != 0;
+    bool readable = reader->to_use || getenv("CREDENTIALS_DIRECTORY");
+    const char *expected = readable ? credential_read(name, file, reader->credential)
+                                    : "not checked: credentials exist only while systemd runs the service";
+
+    if (!expected)
+        return reader->credential;
+    reader->n_errors += readable;
+    report(readable ? "" : "warning: ", section->line, "%s = credential(\"%.40s\"): %s", option, name,
+           expected);
+    return file ? unknown_file : "unknown";
+}
+
+/* The value with the bytes that syntax_mask() has masked. It is cut at VALUE_BYTES_MAX + 1 bytes, which are
+ * too many for each option. */
+static const char *unmask(const char *value) {
+    (void) snprintf(reader->value, sizeof reader->value, "%s", value);
+    for (char *p = reader->value; *p; p++)
+        *p = *p == SYNTAX_DOLLAR ? '$' : *p == SYNTAX_STAR ? '*' : *p;
+    return reader->value;
+}
+
+static bool read_value(long line, const struct value_option *row, const char *text, void *target) {
+    const char *shown = *text && strcmp(row->name, "password") == 0 ? "..." : text;
+    char expected[VALUE_EXPECTED_BYTES_MAX];
+
+    if (row->read(text, row, (char *) target + row->offset, expected))
+        return true;
+    error(line, "%s = \"%.80s\": expected %s", row->name, shown, expected);
+    return false;
+}
+
 static int take_value(cfg_t *section, cfg_opt_t *option, const char *value, void *result) {
-    if (option->def.number)
+    const struct kind *kind = kind_of(section);
+    const struct value_option *row = kind->options;
+    void *target = kind->max > 0 ? reader->titled : reader->config;
+    size_t masked = strspn(value, (const char[]){SYNTAX_CREDENTIAL, 0});
+    const char *text = unmask(value + masked);
+
+    *(long *) result = 0;
+    while (row->name && option != &section->opts[row - kind->options])
+        row++;
+    if (!row->name) { /* "socket|mode", which libconfuse accepts */
+        error(section->line, "'%.40s' is an option of a section: expected it there", option->name);
+        return 0;
+    }
+    if (option->def.number && option->nvalues == 1)
         error(section->line, "'%s' is given twice: expected once, the first is on line %ld", option->name,
-              option->def.number);
-    option->def.number = section->line;
-    reader->has_password |= strcmp(option->name, "password") == 0 && value[0];
+              labs(option->def.number));
     reader->last = option;
-    *(const char **) result = value;
+    reader->has_password |= strcmp(option->name, "password") == 0 && *text && !masked;
+    if (masked)
+        text = read_credential(section, option->name, text);
+    option->def.number =
+        !target || read_value(section->line, row, text, target) ? section->line : -section->line;
     return 0;
 }
 
-/* The line after '{' (prepare.h) begins a section. */
-static int take_line(cfg_t *section, cfg_opt_t *option, const char *value, void *result) {
-    unsigned kind = kind_of(section), n = cfg_size(reader->root, section->name);
+/* Whether a section of this kind has the title already; rules for different peers may have the same. */
+static bool is_taken(const char *title, const struct kind *kind, const char *elements, unsigned n) {
+    for (unsigned i = 0; i < n; i++) {
+        const void *element = elements + i * kind->element_size;
+        const char *other = *(char *const *) (const void *) ((const char *) element + kind->title.offset);
+        const struct policy_rule *rule = kind == &kinds[RULE] ? element : NULL;
 
-    (void) option;
-    *(long *) result = strtol(value, NULL, 10);
+        if (other && strcmp(title, other) == 0 &&
+            (!rule || rule->n_users + rule->n_groups + rule->n_units == 0))
+            return true;
+    }
+    return false;
+}
+
+static int begin_section(cfg_t *section, cfg_opt_t *option, int n, const char **arguments) {
+    const struct kind *kind = kind_of(section);
+    unsigned *count = (unsigned *) (void *) ((char *) reader->config + kind->count);
+    char *elements = (char *) reader->config + kind->array;
+    const char *title = unmask(section->title);
+
+    (void) n;
+    (void) arguments;
+    option->def.number = section->line;
+    section->flags = CFGF_NONE;
     reader->last = NULL;
-    if (n > kinds[kind].max)
-        error(section->line, "one %s too many: expected at most %u", section->name, kinds[kind].max);
-    else if (n == reader->n_sections[kind])
-        error(section->line, "%s %.40s is given twice: expected once", section->name,
-              section->title ? section->title : "{ }");
-    reader->n_sections[kind] = n;
-    return 0;
-}
-
-/* Sets the value of the last option, "" so far (prepare.h). Options that are files get the credential's
- * path. */
-static int take_credential(cfg_t *section, cfg_opt_t *function, int argc, const char **argv) {
-    cfg_opt_t *option = reader->last;
-    bool usable = argc == 1 && option && !cfg_opt_getnstr(option, 0)[0];
-    bool file = usable && strncmp(option->name, "tls_", 4) == 0 && strcmp(option->name, "tls_name") != 0;
-    char text[CREDENTIAL_BYTES_MAX + 1] = "unknown";
-    const char *expected = NULL;
-
-    (void) function;
-    if (file)
-        (void) strcpy(text, unknown_file);
-    if (!usable)
-        error(section->line, "credential(...): expected OPTION = credential(\"name\")");
-    else if (!reader->to_use && !getenv("CREDENTIALS_DIRECTORY"))
-        warn(
-            section->line,
-            "%s = credential(\"%.40s\"): not checked: credentials exist only while systemd runs the service",
-            option->name, argv[0]);
-    else
-        expected = credential_read(argv[0], file, text);
-    if (expected)
-        error(section->line, "%s = credential(\"%.40s\"): %s", option->name, argv[0], expected);
-    if (usable)
-        (void) cfg_opt_setnstr(option, text, 0);
-    explicit_bzero(text, sizeof text);
+    reader->titled = *count < kind->max ? elements + *count * kind->element_size : NULL;
+    if (!reader->titled) {
+        error(section->line, "one %s too many: expected at most %u", kind->name, kind->max);
+    } else {
+        if (is_taken(title, kind, elements, *count))
+            error(section->line, "%s %.40s is given twice: expected once%s", kind->name, title,
+                  kind == &kinds[RULE] ? ", or users, groups or units in the first" : "");
+        reader->unnamed |= !read_value(section->line, &kind->title, title, reader->titled);
+        (*count)++;
+    }
+    if (reader->titled &&
+        section->title[0]) /* libconfuse replaces a section by the next one that has its title */
+        section->title[0] = SYNTAX_CREDENTIAL;
     return 0;
 }
 
@@ -188,116 +274,71 @@ static void report_unknown(const cfg_t *section, const char *name) {
         for (const cfg_opt_t *known = section->opts; known->name && !nearest; known++)
             nearest = strncmp(known->name, name, n) == 0 ? known->name : NULL;
     /* Text on the line of a value may be the rest of a password: it is not quoted. */
-    if (reader->last && reader->last->def.number == section->line)
+    if (reader->last && labs(reader->last->def.number) == section->line)
         error(section->line, "more text after the value of '%s': expected quotes around it, or an option",
               reader->last->name);
     else if (nearest)
         error(section->line, "unknown option '%.40s': expected '%s'?", name, nearest);
     else
-        error(section->line, "unknown option '%.40s' %s: expected one of redlockd.conf(5)", name,
-              kinds[kind_of(section)].place);
+        error(section->line, "unknown option '%.40s' %s%s: expected one of redlockd.conf(5)", name,
+              kind_of(section) == kinds ? "outside of sections" : "within a ",
+              kind_of(section) == kinds ? "" : section->name);
 }
 
 __attribute__((format(printf, 2, 0))) static void take_error(cfg_t *section, const char *format,
-                                                             va_list arguments) {
-    char text[DIAGNOSTICS_TEXT_BYTES_MAX];
+                                                             va_list list) {
+    char text[REPORT_BYTES_MAX];
 
-    if (strstr(format, "no such option") && !reader->unknown) {
+    if (strstr(format, "no such option")) {
         reader->unknown = true;
-        reader->diagnostics.n = 0;
-        report_unknown(section, va_arg(arguments, const char *));
+        section->flags |= CFGF_IGNORE_UNKNOWN; /* libconfuse reads on behind this option */
+        report_unknown(section, va_arg(list, const char *));
     } else if (!reader->unknown) {
-        (void) vsnprintf(text, sizeof text, format, arguments);
-        error(section->line, "syntax error: %s", text);
+        (void) vsnprintf(text, sizeof text, format, list);
+        error(section->line, "syntax error: %s: expected the form in redlockd.conf(5)", text);
     }
 }
 
+/* The options of a section are in the order of their rows. */
 static void make_options(cfg_opt_t options[KINDS][OPTIONS_MAX]) {
+    static char call[] = BEGIN "()";
+    cfg_opt_t *end[KINDS];
+
     for (unsigned kind = 0; kind < KINDS; kind++) {
-        cfg_opt_t *option = options[kind];
-
-        for (unsigned i = 1; kind == ROOT && i < KINDS; i++)
-            *option++ = (cfg_opt_t) CFG_SEC(kinds[i].name, options[i], kinds[i].flags);
-        for (const struct value_option *o = kinds[kind].options; o->name; o++)
-            *option++ = (cfg_opt_t) CFG_STR_CB(o->name, o->initial, CFGF_NONE, take_value);
-        *option++ = (cfg_opt_t) CFG_INT_CB(PREPARE_LINE, 0, CFGF_NONE, take_line);
-        *option = (cfg_opt_t) CFG_FUNC("credential", take_credential);
+        end[kind] = options[kind];
+        for (const struct value_option *row = kinds[kind].options; row->name; row++)
+            *end[kind]++ = (cfg_opt_t) CFG_INT_CB(
+                row->name, 0, CFGF_NODEFAULT | (row->min == VALUE_ITEM ? CFGF_LIST : 0), take_value);
     }
-}
-
-/* False after a syntax error. After an unknown option the text is parsed again, to check its values. */
-static bool parse(const char *text, cfg_flag_t flags) {
-    reader->last = NULL;
-    memset(reader->n_sections, 0, sizeof reader->n_sections);
-    reader->root = cfg_init(reader->options[ROOT], flags);
-    (void) cfg_set_error_function(reader->root, take_error);
-    if (cfg_parse_buf(reader->root, text) == CFG_SUCCESS)
-        return true;
-    if (!reader->diagnostics.failed)
-        error(reader->root ? reader->root->line : 1, "syntax error: expected text as in redlockd.conf(5)");
-    (void) cfg_free(reader->root);
-    return reader->unknown && flags == CFGF_NONE && parse(text, CFGF_IGNORE_UNKNOWN);
-}
-
-/* The title, if any, and all options. */
-static void read_section(cfg_t *section, char **title, void *target) {
-    const struct value_option *option = &kinds[kind_of(section)].title;
-    char expected[VALUE_EXPECTED_BYTES_MAX];
-
-    if (title && !option->read(section->title, option, title, expected))
-        error(cfg_getint(section, PREPARE_LINE), "%s name '%.40s': expected %s", section->name,
-              section->title, expected);
-    for (option = kinds[kind_of(section)].options; option->name; option++) {
-        char *text = cfg_getstr(section, option->name);
-        bool secret = text && text[0] && strcmp(option->name, "password") == 0;
-
-        if (text && !option->read(text, option, (char *) target + option->offset, expected)) {
-            error(line_of(section, option->name), "%s = \"%.80s\": expected %s", option->name,
-                  secret ? "..." : text, expected);
-            cfg_getopt(section, option->name)->def.number *= -1;
-        }
-        if (secret)
-            explicit_bzero(text, strlen(text));
+    for (unsigned kind = NODE; kind <= RULE; kind++) {
+        *end[kind] = (cfg_opt_t) CFG_FUNC(BEGIN, begin_section);
+        end[kind]->def.parsed = call;
+        *end[ROOT]++ = (cfg_opt_t) CFG_SEC(kinds[kind].name, options[kind], CFGF_MULTI | CFGF_TITLE);
     }
+    *end[ROOT] = (cfg_opt_t) CFG_SEC(kinds[SOCKET].name, options[SOCKET], CFGF_NONE);
 }
 
-static void read_rule(cfg_t *section, const struct config *config, struct policy_rule *rule) {
-    rule->terms = (struct policy_limits){.default_ttl_ms = config->default_ttl_ms,
-                                         .max_hold_ms = config->max_hold_ms,
-                                         .fencing = config->fencing};
-    read_section(section, &rule->pattern, &rule->terms);
-    if (rule->terms.legacy_setnx && cfg_size(reader->root, "node") != 1)
-        error(line_of(section, "legacy_setnx"),
-              "legacy_setnx = yes of rule \"%.40s\": expected exactly one node, as such clients use one "
-              "server",
-              section->title);
-    if (line_of(section, "default_ttl") > 0 && rule->terms.default_ttl_ms > config->max_ttl_ms)
-        error(line_of(section, "default_ttl"),
-              "default_ttl = \"%s\" of rule \"%.40s\": expected at most max_ttl, which is %s",
-              cfg_getstr(section, "default_ttl"), section->title, cfg_getstr(reader->root, "max_ttl"));
-}
-
-/* Loads the files, so that mistakes show now and not at the first connection. */
+/* Loads the files, so that mistakes are reported now and not at the first connection. */
 static void check_tls(cfg_t *section, const struct config_node *node) {
     static const char *const names[] = {"tls_ca", "tls_cert", "tls_key", "tls_name"};
+    const char *const values[] = {node->tls_ca, node->tls_cert, node->tls_key, node->tls_name};
     const char *option = line_of(section, "tls_cert") ? "tls_cert" : "tls_key";
     bool pair = !line_of(section, "tls_cert") == !line_of(section, "tls_key"), usable = node->tls && pair;
     struct tls *tls = NULL;
     char reason[192];
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *text = cfg_getstr(section, names[i]);
-
-        if (text && !node->tls)
-            node_error(section, names[i], "expected tls = yes as well");
-        usable = usable && line_of(section, names[i]) >= 0 && (!text || strcmp(text, unknown_file) != 0);
+        if (line_of(section, names[i]) && !node->tls)
+            node_error(names[i], "expected tls = yes as well");
+        usable = usable && line_of(section, names[i]) >= 0 &&
+                 (!values[i] || strcmp(values[i], unknown_file) != 0);
     }
     if (!pair)
-        node_error(section, option, "expected tls_cert and tls_key, or neither");
+        node_error(option, "expected tls_cert and tls_key, or neither");
     if (usable && node->unix_path)
-        node_error(section, "tls", "expected no for a Unix socket");
+        node_error("tls", "expected no for a Unix socket");
     else if (usable && tls_new(node, &option, reason, sizeof reason, &tls) < 0)
-        node_error(section, line_of(section, option) ? option : "tls", "%s", reason);
+        node_error(line_of(section, option) ? option : "tls", "%s", reason);
     tls_free(tls);
 }
 
@@ -307,56 +348,129 @@ static bool same_address(const struct config_node *a, const struct config_node *
     return a->host && b->host && a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-static void read_node(cfg_t *section, const struct config_node *nodes, struct config_node *node) {
-    read_section(section, &node->name, node);
+static void check_node(cfg_t *section, const struct config_node *node) {
     if (!line_of(section, "address"))
-        error(cfg_getint(section, PREPARE_LINE),
-              "node \"%s\" has no address: expected address = \"host:port\"", section->title);
-    for (const struct config_node *other = nodes; other < node; other++)
+        error(line_of(section, BEGIN), "node \"%s\" has no address: expected address = \"host:port\"",
+              node->name);
+    for (const struct config_node *other = reader->config->nodes; other < node; other++)
         if (same_address(node, other))
-            node_error(section, "address", "expected another than that of node \"%s\"", other->name);
+            node_error("address", "expected another than that of node \"%s\"", other->name);
     if (line_of(section, "user") && !line_of(section, "password"))
-        node_error(section, "user", "expected a password as well, or only a password");
+        node_error("user", "expected a password as well, or only a password");
     check_tls(section, node);
 }
 
+/* libconfuse calls no callback for an empty list, and leaves this flag. */
+static bool is_empty_list(cfg_t *section, const char *name) {
+    return cfg_getopt(section, name)->flags & CFGF_RESET;
+}
+
+/* A line of 0 or below: the option is not given, or its value is wrong. */
+static void check_at_most(long line, const char *option, int64_t ms, const char *limit, int64_t limit_ms) {
+    char given[VALUE_DURATION_BYTES_MAX], most[VALUE_DURATION_BYTES_MAX];
+
+    if (line > 0 && ms > limit_ms)
+        error(line, "%s = \"%s\": expected at most %s, which is %s", option, value_show_duration(ms, given),
+              limit, value_show_duration(limit_ms, most));
+}
+
+/* What the rule lacks is as outside. */
+static void complete_rule(cfg_t *section, struct policy_limits *terms) {
+    const struct policy_limits *outside = &reader->config->terms;
+
+    if (!line_of(section, "default_ttl"))
+        terms->default_ttl_ms = outside->default_ttl_ms;
+    if (!line_of(section, "max_hold"))
+        terms->max_hold_ms = outside->max_hold_ms;
+    if (!line_of(section, "fencing"))
+        terms->fencing = outside->fencing;
+    if (!line_of(section, "may") && !is_empty_list(section, "may"))
+        terms->may = outside->may;
+}
+
+static void check_rule(cfg_t *section, struct policy_rule *rule) {
+    static const char *const lists[] = {"users", "groups", "units"};
+    const struct config *config = reader->config;
+    const struct policy_limits *terms = &rule->terms;
+    long ttl_line = line_of(section, "default_ttl"), max_line = line_of(section, "max_ttl");
+
+    rule->line = (unsigned) line_of(section, BEGIN);
+    complete_rule(section, &rule->terms);
+    check_at_most(max_line, "max_ttl", terms->max_ttl_ms, "the agent's max_ttl", config->max_ttl_ms);
+    check_at_most(ttl_line, "default_ttl", terms->default_ttl_ms, "the agent's max_ttl", config->max_ttl_ms);
+    if (max_line > 0)
+        check_at_most(ttl_line, "default_ttl", terms->default_ttl_ms, "the rule's max_ttl",
+                      terms->max_ttl_ms);
+    if (terms->legacy_setnx && config->n_nodes != 1)
+        error(line_of(section, "legacy_setnx"),
+              "legacy_setnx = yes: expected exactly one node, as such clients use one server");
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        if (is_empty_list(section, lists[i]))
+            error(rule->line, "%s = {}: expected at least one of them", lists[i]);
+}
+
 static void check_times(cfg_t *root, const struct config *config) {
-    const char *ttl = cfg_getstr(root, "default_ttl"), *max = cfg_getstr(root, "max_ttl");
-    long default_line = line_of(root, "default_ttl"), max_line = line_of(root, "max_ttl");
+    long ttl_line = line_of(root, "default_ttl"), max_line = line_of(root, "max_ttl");
+    char ttl[VALUE_DURATION_BYTES_MAX];
 
-    if (default_line < 0 || max_line < 0)
+    if (ttl_line < 0 || max_line < 0)
         return;
-    if (config->default_ttl_ms > config->max_ttl_ms)
-        error(default_line ? default_line : max_line,
-              "default_ttl = \"%s\"%s: expected at most max_ttl, which is %s%s", ttl,
-              default_line ? "" : " unless given", max, max_line ? "" : " unless given");
-    if (line_of(root, "node_timeout") > 0 && config->node_timeout_ms >= config->default_ttl_ms / 2)
+    check_at_most(ttl_line ? ttl_line : max_line, "default_ttl", config->terms.default_ttl_ms, "max_ttl",
+                  config->max_ttl_ms);
+    if (line_of(root, "node_timeout") > 0 && config->node_timeout_ms >= config->terms.default_ttl_ms / 2)
         error(line_of(root, "node_timeout"),
-              "node_timeout = \"%s\": expected auto or less than half of default_ttl, which is %s",
-              cfg_getstr(root, "node_timeout"), ttl);
+              "node_timeout: expected auto, or less than half of default_ttl, which is %s",
+              value_show_duration(config->terms.default_ttl_ms, ttl));
 }
 
-/* `n_lines` of 0: no file. */
-static void read_root(struct config *config, unsigned n_lines) {
-    cfg_t *root = reader->root;
+/* What concerns several options. */
+static void check_whole(cfg_t *root, unsigned n_lines) {
+    struct config *config = reader->config;
+    unsigned n = config->n_nodes;
 
-    read_section(root, NULL, config);
-    read_section(cfg_getsec(root, "socket"), NULL, config);
     check_times(root, config);
-    for (unsigned i = 0; i < cfg_size(root, "rule") && i < RULES_MAX; i++)
-        read_rule(cfg_getnsec(root, "rule", i), config, &config->rules[config->n_rules++]);
-    for (unsigned i = 0; i < cfg_size(root, "node") && i < NODES_MAX; i++)
-        read_node(cfg_getnsec(root, "node", i), config->nodes, &config->nodes[config->n_nodes++]);
-    if (n_lines > 0 && config->n_nodes == 0)
+    for (unsigned i = 0; i < config->n_rules; i++)
+        check_rule(cfg_getnsec(root, "rule", i), &config->rules[i]);
+    for (unsigned i = 0; i < n; i++)
+        check_node(cfg_getnsec(root, "node", i), &config->nodes[i]);
+    if (n == 0)
         error(n_lines, "no node: expected at least one, such as node \"a\" { address = \"10.0.0.1:6379\" }");
-    else if (n_lines > 0 && config->n_nodes % 2 == 0)
-        warn(cfg_getint(cfg_getnsec(root, "node", config->n_nodes - 1), PREPARE_LINE),
-             "an even number of nodes (%u) tolerates no more failures than %u: add or remove one",
-             config->n_nodes, config->n_nodes - 1);
-    (void) cfg_free(root);
+    else if (n % 2 == 0 && reader->n_errors == 0)
+        warn(line_of(cfg_getnsec(root, "node", n - 1), BEGIN),
+             "%u nodes, an even number, tolerate no more failures than %u %s: add or remove one", n, n - 1,
+             n == 2 ? "node" : "nodes");
 }
 
-/* With the defaults that libconfuse has not. NULL without memory. */
+/* libconfuse 3.3 frees sections twice that it had no memory for: then its tree is left as it is. */
+static int parse(unsigned n_lines) {
+    cfg_t *root;
+    int r;
+
+    make_options(reader->options);
+    errno = 0;
+    root = cfg_init(reader->options[ROOT], CFGF_NONE);
+    (void) cfg_set_error_function(root, take_error);
+    r = root ? cfg_parse_buf(root, reader->text) : -1;
+    if (!root || errno == ENOMEM)
+        return -ENOMEM;
+    if (r == CFG_SUCCESS && !reader->unnamed)
+        check_whole(root, n_lines);
+    else if (reader->n_errors == 0)
+        error(root->line, "syntax error: expected text as in redlockd.conf(5)");
+    (void) cfg_free(root);
+    return reader->n_errors > 0 ? -EINVAL : 0;
+}
+
+static bool set_defaults(struct config *config, const struct value_option *row) {
+    char expected[VALUE_EXPECTED_BYTES_MAX];
+
+    for (; row->name; row++)
+        if (row->initial && !row->read(row->initial, row, (char *) config + row->offset, expected))
+            return false;
+    return true;
+}
+
+/* Without nodes. NULL without memory. */
 static struct config *new_config(void) {
     char host[HOST_NAME_MAX + 1] = "";
     struct config *config = calloc(1, sizeof *config);
@@ -368,8 +482,11 @@ static struct config *new_config(void) {
     if (config) {
         config->host = strdup(host[0] ? host : "localhost");
         config->socket_group = (gid_t) -1;
+        config->terms.may = POLICY_MAY_DEFAULT;
+        if (config->host && set_defaults(config, top_options) && set_defaults(config, socket_options))
+            return config;
     }
-    return config && config->host ? config : config_free(config);
+    return config_free(config);
 }
 
 /* Reads a regular file of limited size (a FIFO or a device could block). Its length or a negative errno. */
@@ -387,44 +504,49 @@ static ssize_t read_file(const char *path, char *ret, mode_t *ret_mode) {
     return length < 0 ? -errno : length > FILE_BYTES_MAX ? -EFBIG : length;
 }
 
-/* A NULL path gives the defaults. */
-static int read_path(struct reader *r, const char *path, bool to_use, struct config *config) {
-    _cleanup_free_ char *text = malloc(FILE_BYTES_MAX + 1),
-                        *prepared = malloc(FILE_BYTES_MAX * PREPARE_GROWTH + 1);
+static int read_path(const char *path) {
     mode_t mode = 0;
-    ssize_t length = !text || !prepared ? -ENOMEM : path ? read_file(path, text, &mode) : 0;
-    const char *error_text;
+    ssize_t length = read_file(path, reader->text, &mode);
+    const char *wrong;
     unsigned line;
+    int r = -EINVAL;
 
     if (length < 0)
         return (int) length;
-    reader = r;
-    r->to_use = to_use;
-    make_options(r->options);
-    error_text = prepare_text(text, (size_t) length, prepared, &line);
-    if (error_text)
-        error(line, "syntax error: %s", error_text);
-    else if (parse(prepared, CFGF_NONE))
-        read_root(config, path ? line : 0);
-    if (r->has_password && (mode & S_IROTH))
+    reader->text[length] = 0;
+    wrong = syntax_mask(reader->text, (size_t) length, &line);
+    if (wrong)
+        error(line, "syntax error: %s", wrong);
+    else
+        r = parse(line);
+    if (reader->has_password && (mode & S_IROTH) && reader->n_errors == 0)
         warn(1, "the file has a password and is readable by all users: chgrp redlockd; chmod 640");
-    explicit_bzero(text, (size_t) length);
-    explicit_bzero(prepared, strlen(prepared));
-    return r->diagnostics.failed ? -EINVAL : 0;
+    secret_clear(reader->text, (size_t) length);
+    return r;
 }
 
 int config_read(const char *path, bool to_use, FILE *errors, struct config **ret) {
-    _cleanup_free_ struct reader *r = calloc(1, sizeof *r);
-    struct config *config = r ? new_config() : NULL;
-    int result = config ? read_path(r, path, to_use, config) : -ENOMEM;
+    struct config *config = new_config();
+    int result = -ENOMEM;
 
-    if (result == 0 || result == -EINVAL)
-        diagnostics_print(&r->diagnostics, path, errors);
-    else
+    reader = calloc(1, sizeof *reader);
+    if (config && !path) {
+        result = 0;
+    } else if (reader && config && (reader->text = malloc(FILE_BYTES_MAX + 1))) {
+        *reader = (struct reader){
+            .to_use = to_use, .config = config, .path = path, .output = errors, .text = reader->text};
+        result = read_path(path);
+        free(reader->text);
+        if (reader->n_reports > REPORTS_MAX)
+            (void) fprintf(errors, "%s: and %u more\n", path, reader->n_reports - REPORTS_MAX);
+        secret_clear(reader, sizeof *reader);
+    }
+    if (result < 0 && result != -EINVAL)
         (void) fprintf(errors, "%s: can't be read: %s\n", path ? path : "defaults",
                        result == -ENOTSUP ? "not a regular file"
                        : result == -EFBIG ? "larger than 1 MiB"
                                           : strerror(-result));
+    free(reader);
     if (result == 0)
         *ret = config;
     else

@@ -29,14 +29,13 @@ struct config {
     struct config_node nodes[NODES_MAX];
     unsigned n_nodes;
     unsigned keepers;
-    int64_t default_ttl_ms, max_ttl_ms;
+    int64_t max_ttl_ms;
     int64_t node_timeout_ms;             /* 0: ttl/20 within NODE_TIMEOUT_MS_MIN..MAX */
-    int64_t max_hold_ms;                 /* 0: no bound */
-    bool fencing;                        /* each grant gets a fencing token */
-    int64_t fence_skew_ms;               /* between a token and a node's clock, at most */
+    struct policy_limits terms;          /* of names without a rule */
+    int64_t fence_skew_ms;               /* the longest distance of a token from a node's clock */
     int64_t fence_retention_ms;          /* of a name's token at a node, after its last use */
     bool quarantine;                     /* of nodes that may have lost data */
-    struct policy_rule rules[RULES_MAX]; /* in the order of the file, with defaults filled in */
+    struct policy_rule rules[RULES_MAX]; /* in the order of the file; what a rule lacks is as in `terms` */
     unsigned n_rules;
     char *key_prefix, *key_suffix; /* key_format around "{name}" */
     char *host;                    /* in lock values, for operators; default: the host name */
@@ -45,6 +44,7 @@ struct config {
     gid_t socket_group; /* (gid_t) -1: the process's own */
     unsigned max_sessions;
     unsigned max_leases; /* held and waiting together */
+    unsigned max_buffered_bytes;
 };
 
 /* Reads and validates the file; a NULL path gives the defaults, without nodes. `to_use`: the agent will use

@@ -1,11 +1,10 @@
-/* Secrets from the service manager: files in $CREDENTIALS_DIRECTORY, see LoadCredential= in systemd.exec(5).
- */
+/* Secrets from the service manager: files in $CREDENTIALS_DIRECTORY (systemd.exec(5), LoadCredential=). */
 #pragma once
 
 #include <stdbool.h>
 
 enum { CREDENTIAL_BYTES_MAX = 1024 };
 
-/* Reads the file's path, or its text without the newline. NULL on success, or the expectation that failed.
- */
+/* Reads the file's path, or its text without the newline. NULL on success, or the expectation that failed;
+ * *ret is undefined then, and may have secrets. */
 const char *credential_read(const char *name, bool path, char ret[static CREDENTIAL_BYTES_MAX + 1]);

@@ -8,6 +8,7 @@
 #include "core/lease-table.h"
 #include "core/release.h"
 #include "core/retry.h"
+#include "core/round-trace.h"
 #include "core/send.h"
 #include "core/token.h"
 #include "core/validity.h"
@@ -29,6 +30,7 @@ static void report_failed(struct shard *shard, struct lease *lease, bool timed_o
     shard_report(shard, &(struct report){.kind = goes_on ? REPORT_CONTENDED : REPORT_FAILED,
                                          .request = lease->request,
                                          .failure = busy ? FAILURE_BUSY : FAILURE_NO_QUORUM,
+                                         .trace = lease_table_trace(shard, lease),
                                          .text = text,
                                          .text_length = (uint16_t) length});
     lease->reported_failure = lease->failure;
@@ -57,7 +59,8 @@ static void settle(struct shard *shard, struct lease *lease, enum retry_obstacle
         lease_table_forget(shard, lease);
 }
 
-/* `timed_out`: outstanding answers are too late; otherwise they cannot make the attempt succeed. */
+/* `timed_out`: outstanding answers are too late; otherwise no outstanding answer can make the attempt
+ * succeed. */
 static void fail(struct shard *shard, struct lease *lease, bool timed_out, instant_ns now_ns) {
     enum retry_obstacle obstacle = retry_obstacle(shard, lease, timed_out);
 
@@ -101,6 +104,7 @@ static void raise_begin(struct shard *shard, struct lease *lease, instant_ns now
     token_raise(shard, lease, now_ns);
     if (!shard_is_majority(shard, nodes)) {
         quorum_begin(&lease->round, nodes);
+        round_trace_clear(shard->traces, lease_table_ticket(shard, lease));
         fail(shard, lease, false, now_ns);
         return;
     }
@@ -169,7 +173,8 @@ void attempt_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) 
     if (!shard_is_majority(shard, nodes)) {
         if (waits_for_nodes(shard, lease, now_ns))
             return;
-        quorum_begin(&lease->round, nodes); /* the message blames the other nodes */
+        quorum_begin(&lease->round, nodes); /* the message names the other nodes' troubles */
+        round_trace_clear(shard->traces, lease_table_ticket(shard, lease));
         fail(shard, lease, false, now_ns);
         return;
     }
@@ -218,8 +223,8 @@ void attempt_raise_vote(struct shard *shard, struct lease *lease, unsigned node,
     }
 }
 
-/* A late answer to a failed attempt may show the obstacle; or that a holder, not a split or a missing
- * quorum, is the obstacle. */
+/* A late answer to a failed attempt may show the obstacle, or correct it: a holder instead of a split or a
+ * missing quorum. */
 void attempt_late_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                        instant_ns now_ns) {
     bool timed_out = !lease->undecided;

@@ -1,10 +1,10 @@
 /* Attempts of a request to acquire a lease (the acquisition of the Redlock algorithm, "Distributed Locks
  * with Redis" in the Redis documentation).
  *
- * Each attempt has a fresh lock value, so a reply counts for its own attempt only. It asks all nodes at
- * once, and ends as soon as a majority has decided. If too few nodes of the majority accepted its fencing
+ * Each attempt has a fresh lock value, so a reply counts for its own attempt only. An attempt asks all nodes
+ * at once, and ends as soon as a majority has decided. If too few nodes of the majority accepted its fencing
  * token, further rounds raise the token where the key is ours. A failed attempt releases its keys at once;
- * when the request tries again is core/retry.h's. */
+ * core/retry.h decides when the request tries again. */
 #pragma once
 
 #include "core/shard-state.h"

@@ -117,7 +117,7 @@ static void plan_for(const struct call_plan_turn *turn, const struct call_plan_s
 }
 
 static node_set side_of(node_set set, node_set node) {
-    return set & node ? set : (node_set) ~set;
+    return (set & node) ? set : (node_set) ~set;
 }
 
 /* Of `nodes`, those that get the same calls as the first: the same requests of this turn, batched in the

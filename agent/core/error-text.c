@@ -28,13 +28,12 @@ size_t error_text_busy(const struct lease *lease, char buffer[ERROR_TEXT_BYTES])
     size_t length = 0;
 
     if (!lease->seen) {
-        append(buffer, ERROR_TEXT_BYTES, &length, "several contend for it at this moment");
+        append(buffer, ERROR_TEXT_BYTES, &length, "several requests contend for the name at this moment");
         return length;
     }
     (void) lock_value_print(lease->seen->bytes, lease->seen->head_length, holder, sizeof(holder));
     if (lease->seen_type)
-        append(buffer, ERROR_TEXT_BYTES, &length, "its Redis key holds a %s, which is no lock of ours",
-               holder);
+        append(buffer, ERROR_TEXT_BYTES, &length, "its Redis key is of type %s, which is no lock", holder);
     else
         append(buffer, ERROR_TEXT_BYTES, &length, "held by %s", holder);
     if (lease->seen_ttl_ms >= 0)
@@ -86,7 +85,7 @@ size_t error_text_no_quorum(const struct shard *shard, node_set voted, node_set 
 size_t error_text_ended(const struct shard *shard, node_set gone, char buffer[ERROR_TEXT_BYTES]) {
     size_t length = 0;
 
-    append(buffer, ERROR_TEXT_BYTES, &length, "it has ended: %u of %u nodes have its key no more",
+    append(buffer, ERROR_TEXT_BYTES, &length, "the lease has ended: %u of %u nodes no longer have its key",
            node_set_count(gone), shard->config.nodes);
     return length;
 }

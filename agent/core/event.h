@@ -10,6 +10,7 @@
 #include "core/lease-terms.h"
 #include "core/limits.h"
 #include "core/node-set.h"
+#include "core/round-trace.h"
 
 /* --- front to keeper --- */
 
@@ -37,7 +38,7 @@ struct command {
     bool persist;
     uint16_t head_length;     /* of text: the name */
     uint16_t tail_length;     /* then the tail of the lock value: lock-value.h */
-    uint16_t spare_tokens;    /* contend: to reserve behind the grant's, for hand-offs */
+    uint16_t spare_tokens;    /* contend: tokens to reserve after the granted one, for hand-offs */
     uint64_t request;         /* the front's number; not 0; unique for each lease of a request */
     struct lease_terms terms; /* contend, resume; query: its node time-out, and whether a token is wanted */
     instant_ns cooldown_until_ns; /* resume, release: the keys stay until then; 0: no cooldown */
@@ -58,8 +59,8 @@ enum report_kind {
     REPORT_CONTENDED, /* failure, text: an attempt failed, the request goes on */
     REPORT_EXTENDED,  /* deadline */
     REPORT_AT_RISK,   /* reason */
-    REPORT_LOST,      /* reason: the request is over. text: the key, for the log */
-    REPORT_AWAITED,   /* text: the name; others received the message of its release, or may have */
+    REPORT_LOST,      /* reason, token: the request is over. text: the name */
+    REPORT_AWAITED,   /* text: the name; a subscriber received the message of its release, or may have */
     REPORT_RELEASED,  /* the answer to COMMAND_RELEASE and COMMAND_FORGET: the request is over */
     REPORT_LEADER,  /* text: the value that a majority has; token, validity_ms (-1: no end). No text: none */
     REPORT_NODE,    /* node, node_state, text: the reason */
@@ -101,7 +102,7 @@ struct report {
     enum node_state node_state;
     bool stepped;      /* NODE: its clock was set */
     bool foreign_type; /* LEADER: text is a type, the key is no lock */
-    bool undecided;    /* LEADER: no value has a majority, but with the nodes that are silent one may have */
+    bool undecided;    /* LEADER: no value has a majority yet, but the silent nodes may give it one */
     unsigned node;
     uint16_t text_length;
     uint64_t request;
@@ -110,6 +111,7 @@ struct report {
     int64_t token;                /* granted, leader: the fencing token; 0: none */
     int64_t token_last;           /* granted: the last reserved token */
     int64_t validity_ms;
+    struct round_trace trace; /* granted, failed, contended, at-risk, lost: of the last round */
     const char *text;
 };
 
@@ -133,13 +135,13 @@ enum operation {
 
 struct send {
     enum operation operation;
-    bool orphan; /* release: the text's tail is the value without its random part */
+    bool orphan;       /* release: the text's tail is the value without its random part */
     bool legacy_setnx; /* the value begins with LOCK_VALUE_FAR_FUTURE */
     node_set nodes;
     bool quiet; /* release: without a message to subscribers */
     bool left;  /* release: the message says that the name is left to other programs for a moment */
     uint32_t ttl_ms;
-    uint64_t ticket;       /* each node's vote has it */
+    uint64_t ticket;       /* repeated in each node's vote */
     int64_t token;         /* acquire, raise: proposed; refresh: the holder's; 0: no fencing. Query:
                             * not 0 if it is wanted */
     int64_t token_last;    /* acquire, raise: all from `token` to this one are reserved */
@@ -198,9 +200,9 @@ struct amendment {
 /* A probe of a node: the request. */
 struct inquiry {
     uint32_t mark;       /* the number of our mark */
-    uint32_t max_ttl_ms; /* goes with the mark */
+    uint32_t max_ttl_ms; /* recorded with the mark */
     bool leave;          /* leave the mark, unless the node is blessed */
-    bool disown;         /* the blessing of the former process must not be inherited */
+    bool disown;         /* the former process's blessing must not be inherited */
     int64_t withdraw_us; /* withdraw the blessing with this floor; 0: none */
     node_set known;      /* nodes of our fleet, whose addresses the node may note */
 };
@@ -221,7 +223,7 @@ struct probe {
     int64_t time_us;    /* the node's TIME; negative: none */
     instant_ns sent_ns; /* when the request was sent */
     node_set elsewhere; /* nodes that others reach at other addresses, by the node's notes */
-    const char *others; /* foreign, rival: the trouble to show */
+    const char *others; /* foreign, rival: the text about it */
     size_t others_length;
     const char *error; /* the error of the node; NULL: none */
     size_t error_length;

@@ -1,7 +1,6 @@
 #include "core/foreign-contender.h"
 
 #include "base/hash.h"
-#include "core/retry.h"
 #include "core/shard-state.h"
 
 static uint64_t name_hash(const struct lease *lease) {
@@ -21,10 +20,6 @@ static struct foreign_contender *find(const struct shard *shard, const struct le
 
 static bool is_recent(instant_ns at_ns, instant_ns now_ns) {
     return at_ns > 0 && now_ns - at_ns < FOREIGN_CONTENDER_MS * NS_PER_MS;
-}
-
-static bool is_near(const struct foreign_contender *contender, instant_ns now_ns) {
-    return contender && (is_recent(contender->met_ns, now_ns) || is_recent(contender->reported_ns, now_ns));
 }
 
 static struct foreign_contender *take_place(struct shard *shard, const struct lease *lease) {
@@ -52,14 +47,13 @@ bool foreign_contender_was_met(const struct shard *shard, const struct lease *le
 }
 
 bool foreign_contender_is_near(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
-    return is_near(find(shard, lease), now_ns);
+    const struct foreign_contender *contender = find(shard, lease);
+
+    return contender && (is_recent(contender->met_ns, now_ns) || is_recent(contender->reported_ns, now_ns));
 }
 
-void foreign_contender_leave(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
-    struct foreign_contender *contender = find(shard, lease);
-
-    if (is_near(contender, now_ns))
-        contender->left_until_ns = now_ns + retry_ordinary_ns(shard);
+void foreign_contender_leave(struct shard *shard, const struct lease *lease, instant_ns until_ns) {
+    take_place(shard, lease)->left_until_ns = until_ns;
 }
 
 int64_t foreign_contender_pause_ns(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {

@@ -2,16 +2,16 @@
  *
  * Such a client gets no message when a lease is released: it tries every 50 to 400 ms. Where agents hand a
  * name to each other within a millisecond, it finds the name free in one of a hundred tries. So for
- * FOREIGN_CONTENDER_MS after an agent met another program's value under a name, it leaves the name free for
- * a while after each release of an agent's lease, as long as between two polls. The former holder's agent
- * does so before its next request contends (foreign_contender_pause_ns()), the agents that a message wakes
- * before their next attempt (retry.c). The message of the release reports it to agents that did not meet the
- * value. They do not repeat the report, so it ends with the last agent that meets such a value. A series of
- * hand-offs within a host ends after HANDOFF_MS (local/handoff.h).
+ * FOREIGN_CONTENDER_MS after an agent met another program's value under a name, each release of an agent's
+ * lease is followed by a pause of about one polling interval, in which agents leave the name free: the
+ * former holder's agent before its next request contends (foreign_contender_pause_ns()), the agents that a
+ * message wakes before their next attempt (retry.c). The message of the release reports it to agents that
+ * did not meet the value. They do not repeat the report, so it ends with the last agent that meets such a
+ * value. A series of hand-offs within a host ends after HANDOFF_MS (local/handoff.h).
  *
- * A name without such a client is not delayed. Before the shard's first meeting it costs a comparison, after
- * it a hash of the name at each acquisition and release. What is known is a hint: a place may
- * be taken by another name, and a pause that is left out harms nothing but fairness. */
+ * A name without such a client is not delayed. The check costs a comparison before the shard's first
+ * meeting, afterwards a hash of the name at each acquisition and release. The table is a hint: another name
+ * may take an entry, and a missing pause harms only fairness. */
 #pragma once
 
 #include <stdbool.h>
@@ -33,7 +33,7 @@ struct foreign_contender {
 /* An attempt met another program's key under the lease's name. */
 void foreign_contender_met(struct shard *shard, const struct lease *lease, instant_ns now_ns);
 
-/* Another agent's message of a release says that it met one. */
+/* Another agent's message of a release reports such a meeting. */
 void foreign_contender_reported(struct shard *shard, const struct lease *lease, instant_ns now_ns);
 
 /* True: this agent met such a key not long ago. */
@@ -42,8 +42,8 @@ bool foreign_contender_was_met(const struct shard *shard, const struct lease *le
 /* True: lock clients that are no agents may want the lease's name. */
 bool foreign_contender_is_near(const struct shard *shard, const struct lease *lease, instant_ns now_ns);
 
-/* A lease of this agent is being released. */
-void foreign_contender_leave(struct shard *shard, const struct lease *lease, instant_ns now_ns);
+/* A lease of this agent is being released while they are near: the name is left to them until then. */
+void foreign_contender_leave(struct shard *shard, const struct lease *lease, instant_ns until_ns);
 
-/* How long the name is still left free after that; 0: it is not. */
+/* The time for which the name is still left free; 0: none. */
 int64_t foreign_contender_pause_ns(const struct shard *shard, const struct lease *lease, instant_ns now_ns);

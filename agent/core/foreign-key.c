@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/secret.h"
 #include "core/lock-value.h"
 #include "core/lease-table.h"
 #include "core/release.h"
@@ -13,7 +14,7 @@ static struct lease *find_among(const struct list *leases, const struct lease *l
     for (struct list *at = leases->next; at != leases; at = at->next) {
         struct lease *orphan = list_entry(at, struct lease, ending_link);
         const struct shared_string *text = orphan->text;
-        if (orphan->orphan && memcmp(orphan->secret, secret, SECRET_BYTES) == 0 &&
+        if (orphan->orphan && secret_equal(orphan->secret, secret, SECRET_BYTES) &&
             bytes_equal(shared_string_tail(text), text->tail_length, rest, length) &&
             bytes_equal(text->bytes, text->head_length, lease->text->bytes, lease->text->head_length))
             return orphan;

@@ -2,10 +2,12 @@
 
 #include <assert.h>
 
+#include "base/back-off.h"
 #include "core/extension-schedule.h"
 #include "core/key-refresh.h"
 #include "core/lease-table.h"
 #include "core/release.h"
+#include "core/round-trace.h"
 #include "core/send.h"
 #include "core/validity.h"
 #include "core/window.h"
@@ -23,6 +25,7 @@ static void report_granted(struct shard *shard, const struct lease *lease, int64
                                          .cooldown_until_ns = lease->cooldown_until_ns,
                                          .token = lease->token,
                                          .token_last = last,
+                                         .trace = lease_table_trace(shard, lease),
                                          .text = (const char *) lease->secret,
                                          .text_length = SECRET_BYTES});
 }
@@ -50,17 +53,24 @@ void held_lease_cool_down(struct shard *shard, struct lease *lease, instant_ns u
     lease_table_set_due(shard, lease, until_ns);
 }
 
-void held_lease_lose(struct shard *shard, struct lease *lease, enum reason reason, instant_ns now_ns) {
-    instant_ns keep_until_ns = instant_max(lease->deadline_ns, lease->cooldown_until_ns);
-
-    shard->counters.losses++;
+/* Lost or at risk. */
+static void report_reason(struct shard *shard, const struct lease *lease, enum report_kind kind,
+                          enum reason reason) {
     if (lease->request != 0)
-        shard_report(shard, &(struct report){.kind = REPORT_LOST,
+        shard_report(shard, &(struct report){.kind = kind,
                                              .request = lease->request,
                                              .deadline_ns = lease->deadline_ns,
                                              .reason = reason,
+                                             .token = lease->token,
+                                             .trace = lease_table_trace(shard, lease),
                                              .text = lease->text->bytes,
                                              .text_length = lease->text->head_length});
+}
+
+void held_lease_lose(struct shard *shard, struct lease *lease, enum reason reason, instant_ns now_ns) {
+    instant_ns keep_until_ns = instant_max(lease->deadline_ns, lease->cooldown_until_ns);
+
+    report_reason(shard, lease, REPORT_LOST, reason);
     lease_table_detach(shard, lease);
     if (now_ns >= keep_until_ns) {
         release_begin(shard, lease, now_ns);
@@ -70,23 +80,28 @@ void held_lease_lose(struct shard *shard, struct lease *lease, enum reason reaso
     lease_table_set_due(shard, lease, keep_until_ns);
 }
 
-static void expire(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    enum reason reason = REASON_PAUSED; /* no extension failed: none was even sent in time */
-
+static enum reason reason_of_expiry(const struct lease *lease) {
     if (lease->abandoned)
-        reason = REASON_CLOSED;
-    else if (lease->risk != 0)
-        reason = (enum reason)(lease->risk - 1);
-    else if (lease->under_way)
-        reason = REASON_NO_QUORUM;
-    held_lease_lose(shard, lease, reason, now_ns);
+        return REASON_CLOSED;
+    if (lease->risk != 0)
+        return (enum reason)(lease->risk - 1);
+    return lease->under_way ? REASON_NO_QUORUM
+                            : REASON_PAUSED; /* no extension failed: none was even sent in time */
+}
+
+static void expire(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    held_lease_lose(shard, lease, reason_of_expiry(lease), now_ns);
+}
+
+void held_lease_report_expired(struct shard *shard, const struct lease *lease) {
+    report_reason(shard, lease, REPORT_LOST, reason_of_expiry(lease));
 }
 
 static void put_at_risk(struct shard *shard, struct lease *lease, enum reason reason) {
     if (lease->risk == 1 + reason)
         return;
     lease->risk = (uint8_t) (1 + reason);
-    shard_report_reason(shard, lease, REPORT_AT_RISK, reason);
+    report_reason(shard, lease, REPORT_AT_RISK, reason);
 }
 
 /* --- extensions --- */
@@ -100,9 +115,8 @@ static void extension_failed(struct shard *shard, struct lease *lease, instant_n
     if (lease->round.repaired != 0) {
         delay_ns = NS_PER_MS; /* the keys exist again: the next round counts them */
     } else {
-        delay_ns = instant_min(delay_ns << (lease->failures < 6 ? lease->failures : 6),
-                               lease_state_ttl_ns(lease) / 10);
-        delay_ns = random_between(&shard->random, delay_ns / 2, delay_ns);
+        delay_ns = back_off_delay(&shard->random, delay_ns, lease_state_ttl_ns(lease) / 10,
+                                  lease->failures < 6 ? lease->failures : 6);
     }
     if (lease->failures < UINT8_MAX)
         lease->failures++;
@@ -116,14 +130,15 @@ static void extension_succeeded(struct shard *shard, struct lease *lease, instan
     uint32_t margin_permille = (uint32_t) ((lease->deadline_ns - now_ns) * 1000 / lease_state_ttl_ns(lease));
 
     assert(now_ns < lease->deadline_ns);
+    histogram_note_share(&shard->counters.extension_margins, margin_permille);
     if (margin_permille < shard->counters.extension_margin_permille)
         shard->counters.extension_margin_permille = margin_permille;
     shard->counters.extensions++;
     lease->deadline_ns = instant_max(lease->deadline_ns, deadline_ns);
     if (!lease->under_way) /* a late answer: the next try was scheduled */
         lease->extend_ns = extension_schedule_first_ns(shard, lease);
-    if (lease->extend_ns >= lease->deadline_ns) /* near max_hold: reports at-risk before */
-        lease->extend_ns = now_ns + (lease->deadline_ns - now_ns) / 2;
+    if (lease->deadline_ns >= lease->hold_until_ns) /* the last extension: at-risk is reported in time */
+        lease->extend_ns = instant_min(lease->extend_ns, now_ns + (lease->deadline_ns - now_ns) / 2);
     lease->under_way = lease->undecided = false;
     lease->failures = 0;
     lease->risk = 0;
@@ -138,6 +153,7 @@ void held_lease_extend(struct shard *shard, struct lease *lease, instant_ns now_
         shard->counters.extension_late_ns = late_ns;
     if (shard_askable(shard) == 0) {
         quorum_begin(&lease->round, 0);
+        round_trace_clear(shard->traces, lease_table_ticket(shard, lease));
         extension_failed(shard, lease, now_ns);
         return;
     }
@@ -148,6 +164,7 @@ void held_lease_extend(struct shard *shard, struct lease *lease, instant_ns now_
         lease_table_set_due(shard, lease, instant_min(window_place_ns(shard, now_ns), lease->deadline_ns));
         return;
     }
+    histogram_note(&shard->counters.extension_delays, late_ns);
     /* Less than a majority extends no lease, but keeps its keys until the other nodes are back. */
     lease->started_ns = now_ns;
     lease->maybe |= nodes;

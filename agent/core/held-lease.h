@@ -1,10 +1,10 @@
 /* A held lease: extensions, and the end.
  *
  * A lease is extended by a majority, in a round that ends before the deadline. A failed extension changes
- * nothing but the report: the lease is at risk, and tried again until its deadline. Extensions end before
- * that when the holder was held for `max_hold`, misses its heartbeat, or is abandoned. A missing key is set
- * again, and counts from the next round on. A key with another's value is never overwritten; when so many
- * nodes have one that no majority is left, the lease is lost. */
+ * nothing but the report: the lease is at risk, and the extension is retried until the deadline. Extensions
+ * end earlier when the lease reaches its `max_hold`, misses a heartbeat, or is abandoned. A missing key is
+ * set again, and counts from the next round on. A key with another's value is never overwritten; when so
+ * many nodes have one that no majority is left, the lease is lost. */
 #pragma once
 
 #include "core/shard-state.h"
@@ -20,6 +20,9 @@ void held_lease_cool_down(struct shard *shard, struct lease *lease, instant_ns u
 
 /* The lease is over for its holder. Its keys are deleted when its deadline and its cooldown have passed. */
 void held_lease_lose(struct shard *shard, struct lease *lease, enum reason reason, instant_ns now_ns);
+
+/* The front has seen the deadline pass, and asked for the release: reports and counts the loss. */
+void held_lease_report_expired(struct shard *shard, const struct lease *lease);
 
 void held_lease_vote(struct shard *shard, struct lease *lease, instant_ns now_ns);
 void held_lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns);

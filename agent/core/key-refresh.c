@@ -30,7 +30,7 @@ void key_refresh_begin(struct shard *shard, struct lease *lease, const struct co
     memcpy(lease->secret, command->secret, sizeof(lease->secret));
     lease->stale = lease->maybe;
     lease->former_gone_ns = validity_key_gone_ns(now_ns, lease_state_key_ttl_ms(lease, now_ns));
-    /* The outstanding answers are about the former value: the nodes are asked again. */
+    /* The outstanding answers concern the former value: the nodes are asked again. */
     lease->under_way = lease->undecided = false;
     quorum_begin(&lease->round, 0);
     lease->extend_ns = now_ns;

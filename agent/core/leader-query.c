@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "core/error-text.h"
 #include "core/send.h"
+#include "core/ticket.h"
 
 #define FOR_EVER_MS INT64_MAX
 
@@ -36,13 +37,13 @@ static void ask(struct shard *shard, struct leader_query *query, node_set nodes,
                   &(struct send){.operation = OPERATION_QUERY,
                                  .nodes = nodes,
                                  .token = query->fencing,
-                                 .ticket = send_ticket(slot, query->serial),
+                                 .ticket = ticket_of(slot, query->serial),
                                  .text = query->text},
                   now_ns);
 }
 
 void leader_query_begin(struct shard *shard, const struct command *command, instant_ns now_ns) {
-    static const char full[] = "too many LEADER requests are under way: ask again";
+    static const char full[] = "too many LEADER requests are under way: repeat the request";
     node_set nodes = shard_askable(shard);
     uint32_t index = pool_take(&shard->queries);
     struct shared_string *text =
@@ -87,7 +88,7 @@ void leader_query_node_judged(struct shard *shard, struct leader_query *query, i
         ask(shard, query, nodes, now_ns);
 }
 
-/* How long a majority has this value: the quorum-th longest time left. -1: no expiry. */
+/* The time for which a majority has this value: the quorum-th longest time left. -1: no expiry. */
 static int64_t majority_ttl_left_ms(const struct shard *shard, const struct leader_query *query,
                                     uint64_t hash) {
     unsigned quorum = quorum_of(shard->config.nodes);

@@ -1,5 +1,6 @@
 #include "core/lease-table.h"
 
+#include "base/secret.h"
 #include <assert.h>
 #include <string.h>
 
@@ -123,7 +124,7 @@ void lease_table_enter(struct shard *shard, struct lease *lease, enum lease_stat
 
 static bool has_secret(const struct list *leases, const uint8_t secret[SECRET_BYTES]) {
     for (const struct list *at = leases->next; at != leases; at = at->next)
-        if (memcmp(list_entry(at, const struct lease, ending_link)->secret, secret, SECRET_BYTES) == 0)
+        if (secret_equal(list_entry(at, const struct lease, ending_link)->secret, secret, SECRET_BYTES))
             return true;
     return false;
 }

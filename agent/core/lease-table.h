@@ -1,13 +1,24 @@
 /* The table of a shard's leases: their slots, states, requests and timers. */
 #pragma once
 
+#include "core/round-trace.h"
 #include "core/shard-state.h"
+#include "core/ticket.h"
 
 static inline uint32_t lease_table_slot(const struct shard *shard, const struct lease *lease) {
     return pool_index(&shard->leases, struct lease, lease);
 }
 
-/* A zeroed lease; NULL: all slots are taken. The oldest release that no report waits for gives way. */
+/* Of the lease's round. */
+static inline uint64_t lease_table_ticket(const struct shard *shard, const struct lease *lease) {
+    return ticket_of(lease_table_slot(shard, lease), lease->serial);
+}
+
+static inline struct round_trace lease_table_trace(const struct shard *shard, const struct lease *lease) {
+    return round_trace_of(shard->traces, lease_table_ticket(shard, lease));
+}
+
+/* A zeroed lease; NULL: all slots are taken. If need be, drops the oldest owed release. */
 struct lease *lease_table_new(struct shard *shard);
 
 /* Drops the oldest owed release: its keys are left to their ttl. False: none is owed. */

@@ -8,9 +8,11 @@
 #include "core/held-lease.h"
 #include "core/key-refresh.h"
 #include "core/lease-table.h"
+#include "core/node-epoch.h"
 #include "core/release.h"
 #include "core/resume.h"
 #include "core/retry.h"
+#include "core/round-trace.h"
 
 static void resume_settle(struct shard *shard, struct lease *lease, enum resume_progress progress,
                           instant_ns now_ns) {
@@ -30,7 +32,7 @@ static void resume_settle(struct shard *shard, struct lease *lease, enum resume_
 
 /* The name is left free for lock clients that poll. The front learns why the request waits. */
 static int64_t foreign_pause_ns(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
-    static const char text[] = "left free for a moment, since other lock clients want it, too";
+    static const char text[] = "left free for a moment, because other lock clients want the name, too";
     int64_t pause_ns = lease->persist ? foreign_contender_pause_ns(shard, lease, now_ns) : 0;
 
     if (pause_ns > 0)
@@ -63,8 +65,12 @@ void lease_release(struct shard *shard, struct lease *lease, instant_ns keep_unt
         lease_table_forget(shard, lease);
         break;
     case LEASE_HELD:
-        shard->counters.releases++;
-        foreign_contender_leave(shard, lease, now_ns);
+        if (now_ns >= lease->deadline_ns)
+            held_lease_report_expired(shard, lease);
+        else
+            shard->counters.releases++;
+        if (foreign_contender_is_near(shard, lease, now_ns))
+            foreign_contender_leave(shard, lease, now_ns + retry_ordinary_ns(shard));
         if (now_ns < keep_until_ns)
             held_lease_cool_down(shard, lease, keep_until_ns);
         else
@@ -100,7 +106,7 @@ void lease_forget(struct shard *shard, struct lease *lease, instant_ns now_ns) {
 
 void lease_abandon(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     if (lease->state != LEASE_HELD)
-        lease_release(shard, lease, 0, now_ns); /* no client knows that it is held */
+        lease_release(shard, lease, 0, now_ns); /* no client received the grant */
     else
         held_lease_abandon(shard, lease);
 }
@@ -112,6 +118,29 @@ void lease_beat(struct shard *shard, struct lease *lease, instant_ns beat_ns, in
 
 /* --- votes and time --- */
 
+static enum round_trace_answer answer_of(const struct vote *vote) {
+    switch (vote->kind) {
+    case VOTE_YES:
+        return ROUND_ANSWER_YES;
+    case VOTE_BEHIND:
+        return ROUND_ANSWER_BEHIND;
+    case VOTE_REPAIRED:
+        return ROUND_ANSWER_REPAIRED;
+    case VOTE_FOREIGN:
+        return ROUND_ANSWER_HELD;
+    case VOTE_FREE:
+        return ROUND_ANSWER_FREE;
+    case VOTE_REFUSED:
+        return ROUND_ANSWER_REFUSED;
+    case VOTE_EPOCH:
+        return ROUND_ANSWER_EPOCH;
+    case VOTE_CUT:
+        return ROUND_ANSWER_CUT;
+    }
+    assert(false);
+    return ROUND_ANSWER_NONE;
+}
+
 void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                 instant_ns now_ns) {
     static const struct vote no_vote = {.kind = VOTE_CUT, .text = ""};
@@ -122,6 +151,10 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
     bool late = voted && !node_epoch_was_known(&shard->nodes[node], lease->started_ns);
     if ((shard->nodes[node].stepped || late) && lease->state != LEASE_RELEASING)
         vote = &no_vote; /* executed, but no promise: quarantine.h relies on epochs known before the round */
+    if (lease->state != LEASE_RELEASING)
+        round_trace_vote(shard->traces, lease_table_ticket(shard, lease), node,
+                         vote == &no_vote ? ROUND_ANSWER_EPOCH : answer_of(vote),
+                         now_ns - lease->started_ns);
     if (late && (lease->state == LEASE_ACQUIRING || lease->state == LEASE_RAISING))
         lease->epoch_changed = true;
     quorum_answer(&lease->round, node, vote->kind);

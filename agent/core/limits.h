@@ -24,17 +24,19 @@ enum {
     REQUEST_SLOTS_MIN = 4096,   /* slots in the registry: enough that generations never run ahead of time */
     ADMITTED_MAX = 512,         /* requests in their first attempt at a time, */
     ADMITTED_USER_MAX = 256,    /* of one user, */
-    ADMITTED_SESSION_MAX = 128, /* of one session */
-    ASKING_SESSION_MAX = 2048,  /* with held back requests: beyond it a session is not read, */
+    ADMITTED_SESSION_MAX = 128, /* of one session, */
+    ADMITTED_SHARED_MAX = 32,   /* and of a user while another one asks, whose request waits for these */
+    ASKING_SESSION_MAX = 2048,  /* held back requests included: beyond this a session is not read, */
     ASKING_USER_MAX = 8192,     /* and beyond this, the user's sessions with more than a share are not */
     ASKING_SHARE = 16,
-    ADMISSION_USERS = 256,           /* users with counters of their own */
+    QUERIES_USER_MAX = 32,           /* LEADER, of one user, under way: beyond this its sessions pause */
+    OBSERVE_USER_QUERIES_MAX = 64,   /* the same of the names that its sessions observe: the others wait */
     LEASES_PAGE = 256,               /* entries of one LEASES reply */
     COOLING_NAMES_MAX = 1024,        /* cooling names that are listed */
     OBSERVED_NAMES_MAX = 4096,       /* names observed at a time */
     OBSERVATIONS_MAX = 1 << 16,      /* observers of all names together */
     SESSION_OBSERVATIONS_MAX = 1024, /* names that one session observes */
-    OBSERVE_LOOKS_MAX = 512,         /* leader queries for observers at a time: the others are for LEADER */
+    OBSERVE_QUERIES_MAX = 512,       /* leader queries for observers at a time: the others are for LEADER */
 
     TTL_MS_MIN = 100,
     TTL_MS_MAX = 24 * 60 * 60 * 1000,
@@ -49,6 +51,7 @@ enum {
     NODE_QUEUE_MS = 50, /* the same if an answer takes longer, with more names than these: */
     NODE_FEW_NAMES = 64,
     NODE_ANSWER_BYTES_MAX = 1 << 20, /* of one answer: beyond it the connection is closed */
+    NODE_ANSWER_ELEMENTS_MAX = 1024, /* the scripts' answers have fewer than 300 */
     NODE_CUT_MS = 5000,              /* silence after which the connection is closed */
     TOKEN_RAISES_MAX = 3,            /* rounds of one attempt that raise its token */
     HANDOFFS_MAX = 64,         /* in a row on one host while another waits; as many tokens are reserved */
@@ -78,6 +81,8 @@ static_assert(TTL_MS_MIN > TTL_MS_MIN / DRIFT_DIVISOR + DRIFT_FIXED_MS + NODE_TI
 static_assert(BATCH_ACQUIRES_MAX <= BATCH_NAMES_MAX, "a batch has room for their tickets");
 static_assert(HANDOFFS_ALONE_MAX < FENCE_SKEW_MS_MIN * 1000 / 16,
               "a block of tokens is short against fence_skew");
+static_assert(ADMITTED_SHARED_MAX < ADMITTED_SESSION_MAX,
+              "a user that shares has less than one of its sessions alone");
 static_assert(ADMITTED_SESSION_MAX < ADMITTED_USER_MAX && ADMITTED_USER_MAX < ADMITTED_MAX,
               "no session takes all of its user's room, and no user takes all");
 static_assert(NODE_STALLED_MS < NODE_SLOW_MS, "a node that is silent is stalled, not slow");

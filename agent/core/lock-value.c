@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/secret.h"
 
 enum { HOST_COLON = 1, AGENT_COLON, PID_COLON, UID_COLON, DATA_COLON };
 
@@ -97,8 +98,8 @@ bool lock_value_is_of(const char *value, size_t length, const struct lock_value_
 
 bool lock_value_is_same_lease(const char *one, size_t one_length, const char *other, size_t other_length) {
     if (lock_value_is_agents(one, one_length) && lock_value_is_agents(other, other_length))
-        return memcmp(skip_time(one, &one_length), skip_time(other, &other_length),
-                      LOCK_VALUE_HEX_BYTES) == 0;
+        return secret_equal(skip_time(one, &one_length), skip_time(other, &other_length),
+                            LOCK_VALUE_HEX_BYTES);
     return bytes_equal(one, one_length, other, other_length);
 }
 

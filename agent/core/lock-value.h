@@ -3,12 +3,12 @@
  *     <40 hex digits>:<host>:<agent>:<pid>:<uid>:<data>
  *
  * The digits are 20 random bytes, fresh for each attempt. ":host:agent:" is the agent's identity, the same
- * in all of its values. The rest, the tail, is the front's: process and user of the holder, and the DATA of
- * its request. Other programs' values are arbitrary bytes.
+ * in all of its values. The rest, the tail, comes from the front: process and user of the holder, and the
+ * DATA of its request. Other programs' values are arbitrary bytes.
  *
  * Where clients of the old SETNX and GETSET pattern use the same name (legacy_setnx), LOCK_VALUE_FAR_FUTURE
- * stands in front. They keep the time at which a lock ends in its value, and read the value's first digits
- * as that: without it a time long ago, at which they take the lock over. */
+ * precedes the value. Such clients store the end of a lock in its value, and read the first digits of any
+ * value as that time. Without the prefix they would read a time in the past, and take the lock. */
 #pragma once
 
 #include <stdbool.h>

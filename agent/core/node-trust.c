@@ -5,6 +5,7 @@
 
 #include "core/leader-query.h"
 #include "core/lease.h"
+#include "core/node-epoch.h"
 #include "core/quarantine.h"
 #include "core/validity.h"
 
@@ -17,7 +18,7 @@ static void report_state(struct shard *shard, unsigned index, enum node_state st
                                          .text_length = (uint16_t) strlen(reason)});
 }
 
-/* --- what the leases learn --- */
+/* --- reports to the leases --- */
 
 static void queries_node_judged(struct shard *shard, instant_ns now_ns) {
     for (uint32_t index = 0; index < shard->queries.touched; index++)
@@ -70,8 +71,9 @@ static void lose_all(struct shard *shard, instant_ns now_ns) {
 
 /* --- probes, marks, blessings --- */
 
-static struct node_terms terms_of(const struct shard *shard, unsigned index) {
-    struct node_terms terms = {.max_ttl_ms = shard->max_ttl_ms, .quarantine = shard->config.quarantine};
+static struct node_epoch_terms terms_of(const struct shard *shard, unsigned index) {
+    struct node_epoch_terms terms = {.max_ttl_ms = shard->max_ttl_ms,
+                                     .quarantine = shard->config.quarantine};
 
     terms.bless_ns = quarantine_bless_ns(shard, index, &terms.covered_ms);
     return terms;
@@ -90,20 +92,20 @@ static node_set fleet_nodes(const struct shard *shard) {
 /* Sends what the node's trust needs now. */
 static void ask(struct shard *shard, unsigned index, instant_ns now_ns) {
     struct node *node = &shard->nodes[index];
-    const struct node_terms terms = terms_of(shard, index);
-    enum node_wish wish = node_wish(node, &terms, now_ns);
+    const struct node_epoch_terms terms = terms_of(shard, index);
+    enum node_epoch_wish wish = node_epoch_wish(node, &terms, now_ns);
 
-    if (wish == NODE_WANTS_NOTHING)
+    if (wish == NODE_EPOCH_WANTS_NOTHING)
         return;
-    node_asked(node, wish, now_ns);
-    if (wish == NODE_WANTS_BLESSING) {
-        const struct blessing blessing = node_blessing(node, &terms);
+    node_epoch_asked(node, wish, now_ns);
+    if (wish == NODE_EPOCH_WANTS_BLESSING) {
+        const struct blessing blessing = node_epoch_blessing(node, &terms);
         shard->sink.bless(shard->sink.userdata, index, &blessing);
-    } else if (wish == NODE_WANTS_AMENDMENT) {
-        const struct amendment amendment = node_amendment(node, &terms, now_ns);
+    } else if (wish == NODE_EPOCH_WANTS_AMENDMENT) {
+        const struct amendment amendment = node_epoch_amendment(node, &terms, now_ns);
         shard->sink.amend(shard->sink.userdata, index, &amendment);
     } else {
-        const struct inquiry inquiry = node_inquiry(node, shard->max_ttl_ms, fleet_nodes(shard));
+        const struct inquiry inquiry = node_epoch_inquiry(node, shard->max_ttl_ms, fleet_nodes(shard));
         node->noted = inquiry.known;
         shard->sink.probe(shard->sink.userdata, index, &inquiry);
     }
@@ -264,7 +266,8 @@ static void report_distrust(struct shard *shard, unsigned index) {
 
 /* A trusted node votes, unless another node belongs to another fleet. */
 static void report_trust(struct shard *shard, unsigned index, instant_ns now_ns) {
-    static const char barred[] = "another node of this agent belongs to agents with other nodes: see there";
+    static const char barred[] =
+        "another node of this agent belongs to agents with other nodes: see that node";
     struct node *node = &shard->nodes[index];
 
     if (!node->barred) {
@@ -312,8 +315,8 @@ void node_trust_probed(struct shard *shard, unsigned index, const struct probe *
     if (probe->time_us >= 0)
         node_trust_time(shard, index, probe->time_us, probe->sent_ns, now_ns);
     enum node_trust before = (enum node_trust) node->trust; /* after its time, which may have ended it */
-    const struct node_terms terms = terms_of(shard, index);
-    node_probed(node, probe, &terms, now_ns);
+    const struct node_epoch_terms terms = terms_of(shard, index);
+    node_epoch_probed(node, probe, &terms, now_ns);
     for (unsigned i = 0; i < shard->config.nodes; i++)
         if (probe->elsewhere & node_set_of(i))
             shard->nodes[i].elsewhere_ns = now_ns;
@@ -337,7 +340,7 @@ void node_trust_rejected(struct shard *shard, unsigned index, const struct vote 
 
     if (vote->kind == VOTE_EPOCH) {
         bool trusted = node->trust == NODE_TRUSTED;
-        node_doubt(node);
+        node_epoch_doubt(node);
         if (trusted)
             report_state(shard, index, NODE_STATE_PROBING, node->trouble);
         ask(shard, index, now_ns);
@@ -350,8 +353,8 @@ void node_trust_rejected(struct shard *shard, unsigned index, const struct vote 
 
 void node_trust_probe_early(struct shard *shard, int64_t early_ns, instant_ns now_ns) {
     for (unsigned i = 0; i < shard->config.nodes; i++) {
-        const struct node_terms terms = terms_of(shard, i);
-        if (node_wish_due_ns(&shard->nodes[i], &terms) - now_ns > early_ns)
+        const struct node_epoch_terms terms = terms_of(shard, i);
+        if (node_epoch_wish_due_ns(&shard->nodes[i], &terms) - now_ns > early_ns)
             continue;
         node_ask_time(&shard->nodes[i], now_ns);
         ask(shard, i, now_ns);
@@ -361,8 +364,8 @@ void node_trust_probe_early(struct shard *shard, int64_t early_ns, instant_ns no
 void node_trust_bless(struct shard *shard, unsigned index, instant_ns now_ns) {
     assert(index < shard->config.nodes);
 
-    const struct node_terms terms = terms_of(shard, index);
-    node_hurry(&shard->nodes[index], &terms, now_ns);
+    const struct node_epoch_terms terms = terms_of(shard, index);
+    node_epoch_hurry(&shard->nodes[index], &terms, now_ns);
     ask(shard, index, now_ns);
 }
 
@@ -371,7 +374,7 @@ void node_trust_outgrow(struct shard *shard, uint32_t ttl_ms) {
         return;
     shard->max_ttl_ms = ttl_ms;
     for (unsigned i = 0; i < shard->config.nodes; i++)
-        node_outgrow(&shard->nodes[i], ttl_ms);
+        node_epoch_outgrow(&shard->nodes[i], ttl_ms);
 }
 
 instant_ns node_trust_until_ns(const struct shard *shard, unsigned index) {
@@ -415,9 +418,9 @@ instant_ns node_trust_due_ns(const struct shard *shard) {
     instant_ns due_ns = INSTANT_NEVER;
 
     for (unsigned i = 0; i < shard->config.nodes; i++) {
-        const struct node_terms terms = terms_of(shard, i);
+        const struct node_epoch_terms terms = terms_of(shard, i);
         due_ns = instant_min(due_ns, node_due_ns(&shard->nodes[i]));
-        due_ns = instant_min(due_ns, node_wish_due_ns(&shard->nodes[i], &terms));
+        due_ns = instant_min(due_ns, node_epoch_wish_due_ns(&shard->nodes[i], &terms));
     }
     return due_ns;
 }

@@ -1,9 +1,10 @@
-/* Trust in the nodes of a shard: which nodes may be asked. Reports each change to the leases.
+/* Trust in the nodes of a shard: decides which nodes get requests. Reports each change to the leases.
  *
- * A node is trusted after a probe that finds its epoch key in order (core/node.h); before that it is marked,
- * waits out its quarantine (core/quarantine.h) and is blessed. Three things end the trust: the connection
- * breaks, a request finds another epoch, or an answer shows that the node's clock was set. Trust, and its
- * end, are reported to the front, and passed on to the leases and leader queries that wait for the node.
+ * A node is trusted after a probe that finds its epoch key in order (core/node-epoch.h); before that it is
+ * marked, waits out its quarantine (core/quarantine.h) and is blessed. Three things end the trust: the
+ * connection breaks, a request finds another epoch, or an answer shows that the node's clock was set. Trust,
+ * and its end, are reported to the front, and passed on to the leases and leader queries that wait for the
+ * node.
  *
  * A clock that was set. A node's clock and ours disagree: one of them was set, or ours stopped. The next
  * answers of the other nodes decide. If at least as many of them agree with our clock as disagree, the
@@ -39,7 +40,7 @@ static inline bool node_trust_answered(struct shard *shard, unsigned index, cons
     if (vote->kind == VOTE_EPOCH || vote->kind == VOTE_REFUSED)
         node_trust_rejected(shard, index, vote, now_ns);
     else if (vote->kind != VOTE_CUT && node->trust == NODE_TRUSTED && !node->refuses && !node->slow)
-        node->trouble[0] = '\0'; /* otherwise it says why the node does not vote */
+        node->trouble[0] = '\0'; /* otherwise the text is why the node does not vote */
     return recovered;
 }
 
@@ -49,7 +50,7 @@ void node_trust_recovered(struct shard *shard, unsigned node, instant_ns now_ns)
 void node_trust_time(struct shard *shard, unsigned node, int64_t time_us, instant_ns sent_ns,
                      instant_ns now_ns);
 
-/* The nodes get requests anyway: sends probes that are due within `early_ns`. */
+/* To be called when the nodes get requests anyway: sends probes that are due within `early_ns`. */
 void node_trust_probe_early(struct shard *shard, int64_t early_ns, instant_ns now_ns);
 
 /* An operator's BLESS: the node has forgotten no lease that counts. */

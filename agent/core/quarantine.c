@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "core/node-epoch.h"
 #include "core/validity.h"
 
 enum { EXPLAIN_MS = 3000 }; /* time for the other nodes' answers */
@@ -35,7 +36,7 @@ static bool is_read_mark(const struct node *node) {
 
 static struct readings read_others(const struct shard *shard, unsigned index) {
     const struct node *forgetful = &shard->nodes[index];
-    struct readings readings = {.longest_ms = longer_ms(shard->max_ttl_ms, node_known_ms(forgetful)),
+    struct readings readings = {.longest_ms = longer_ms(shard->max_ttl_ms, node_epoch_known_ms(forgetful)),
                                 .elsewhere = forgetful->elsewhere & node_set_of(index),
                                 .since_ns = instant_max(forgetful->marked_ns, forgetful->rival_ns)};
 
@@ -50,7 +51,7 @@ static struct readings read_others(const struct shard *shard, unsigned index) {
             readings.marks++;
             readings.since_ns = instant_max(readings.since_ns, instant_max(node->marked_ns, node->rival_ns));
         }
-        readings.longest_ms = longer_ms(readings.longest_ms, node_known_ms(node));
+        readings.longest_ms = longer_ms(readings.longest_ms, node_epoch_known_ms(node));
         readings.elsewhere |= node->elsewhere & node_set_of(index);
     }
     return readings;
@@ -129,7 +130,7 @@ int64_t quarantine_longest_ns(const struct shard *shard) {
     if (!shard->config.quarantine)
         return 0;
     for (unsigned i = 0; i < shard->config.nodes; i++)
-        longest_ms = longer_ms(longest_ms, node_known_ms(&shard->nodes[i]));
+        longest_ms = longer_ms(longest_ms, node_epoch_known_ms(&shard->nodes[i]));
     return validity_quarantine_ns(longest_ms);
 }
 
@@ -155,11 +156,10 @@ bool quarantine_explain(const struct shard *shard, unsigned index, instant_ns no
         return false;
     struct readings readings = read_others(shard, index);
     if (readings.elsewhere) {
-        (void) snprintf(
-            text, QUARANTINE_TEXT_BYTES,
-            "other agents reach a node of this name at another address: if it is no other server "
-            "than theirs, 'redlock nodes --bless %s'",
-            shard->config.node_names[index]);
+        (void) snprintf(text, QUARANTINE_TEXT_BYTES,
+                        "other agents reach a node of this name at another address: if both are one "
+                        "server, run 'redlock nodes --bless %s'",
+                        shard->config.node_names[index]);
         return true;
     }
     if (node->foreign) {
@@ -179,8 +179,8 @@ bool quarantine_explain(const struct shard *shard, unsigned index, instant_ns no
         return false;
     (void) snprintf(
         text, QUARANTINE_TEXT_BYTES,
-        "no epoch key (a new, restarted or flushed node): before it votes, %u other nodes must report the "
-        "longest max_ttl of all agents, and fewer can be asked",
-        others_needed(shard));
+        "no epoch key (a new, restarted or flushed node): before it votes, %u other node%s must report the "
+        "longest max_ttl of all agents, and fewer are within reach",
+        others_needed(shard), others_needed(shard) == 1 ? "" : "s");
     return true;
 }

@@ -8,13 +8,13 @@
  *   - If X reads G's epoch between the begin of the round and G's vote, it says T or more.
  *   - If X reads it later, and G has kept its epoch, it says as much: shorter leases take effect only when a
  *     proposal is as old as the longer ones live, and no agent that needs longer ones sends requests under
- *     it (core/node.h). By then this lease has ended.
+ *     it (core/node-epoch.h). By then this lease has ended.
  *   - If G has forgotten and was blessed anew, this lease had ended by then, for the same reason as here.
  *
  * So X knows a max_ttl of at least T. It waits that long on its own stopwatch, from the mark on, with drift
  * and a margin; then the lease has ended, and X blesses F. No two agents hold one name: two majorities share
- * a node that has not forgotten, or that has forgotten only leases that have ended. The new epoch says what
- * the agents need that have left marks there, or have read the node's last epoch.
+ * a node that has not forgotten, or that has forgotten only leases that have ended. The new epoch's max_ttl
+ * covers the agents that have left marks there, or have read the node's last epoch.
  *
  * If too few other nodes can be reached, F is not blessed: their epochs may be the ones that count. The node
  * then waits as long as any lease may last (a day), or for an operator's BLESS.
@@ -31,8 +31,7 @@
  * lost that epoch, since its fleet may go on without it: then X does not bless it without an operator's
  * BLESS. A node with another fleet's mark is not blessed without enough epochs of ours. A node that others
  * reach at other addresses only may be another server under the same name: an agent that reaches it there
- * blesses it.
- */
+ * blesses it. */
 #pragma once
 
 #include "core/shard-state.h"
@@ -54,6 +53,7 @@ int64_t quarantine_longest_ns(const struct shard *shard);
 /* True if a quarantine waits for a reading of this node. */
 bool quarantine_wants(const struct shard *shard, unsigned node);
 
-/* Why the quarantine's end is unknown, for people. False: it is known, or it is too early to say. */
+/* The reason why the quarantine's end is unknown, for people. False: the end is known, or the reason not
+ * yet. */
 bool quarantine_explain(const struct shard *shard, unsigned node, instant_ns now_ns,
                         char text[QUARANTINE_TEXT_BYTES]);

@@ -97,7 +97,7 @@ void release_send_backlog(struct shard *shard, instant_ns now_ns) {
         ;
 }
 
-/* The next holder on this host learns that requests of other hosts wait. */
+/* Reports that requests of other hosts wait, for the next series of hand-offs. */
 static void report_awaited(struct shard *shard, struct lease *lease, const struct vote *vote) {
     if (!vote->received || lease->awaited || lease->request == 0)
         return;

@@ -2,6 +2,7 @@
 
 #include "core/error-text.h"
 #include "core/retry.h"
+#include "core/round-trace.h"
 #include "core/lease-table.h"
 #include "core/send.h"
 #include "core/validity.h"
@@ -11,6 +12,7 @@ static enum resume_progress report_failed(struct shard *shard, const struct leas
     shard_report(shard, &(struct report){.kind = REPORT_FAILED,
                                          .request = lease->request,
                                          .failure = failure,
+                                         .trace = lease_table_trace(shard, lease),
                                          .text = text,
                                          .text_length = (uint16_t) length});
     return RESUME_FAILED;
@@ -47,7 +49,7 @@ static enum resume_progress try_failed(struct shard *shard, struct lease *lease,
     char text[ERROR_TEXT_BYTES];
 
     if (now_ns >= lease->hold_until_ns) {
-        static const char held[] = "it was held for as long as allowed";
+        static const char held[] = "the lease reached its max_hold";
         return report_failed(shard, lease, FAILURE_NOT_HELD, held, sizeof(held) - 1);
     }
     size_t length = error_text_no_quorum(shard, lease->round.yes | gone(lease), open, text);
@@ -59,6 +61,7 @@ static enum resume_progress try_failed(struct shard *shard, struct lease *lease,
         shard_report(shard, &(struct report){.kind = REPORT_CONTENDED,
                                              .request = lease->request,
                                              .failure = FAILURE_NO_QUORUM,
+                                             .trace = lease_table_trace(shard, lease),
                                              .text = text,
                                              .text_length = (uint16_t) length});
     lease->reported_failure = 1 + FAILURE_NO_QUORUM;
@@ -84,7 +87,8 @@ static enum resume_progress try_begin(struct shard *shard, struct lease *lease, 
                                 now_ns + (int64_t) lease->terms.node_timeout_ms * NS_PER_MS * 11 / 4);
             return RESUME_OPEN;
         }
-        quorum_begin(&lease->round, nodes); /* the message blames the other nodes */
+        quorum_begin(&lease->round, nodes); /* the message names the other nodes' troubles */
+        round_trace_clear(shard->traces, lease_table_ticket(shard, lease));
         return try_failed(shard, lease, false, now_ns);
     }
     lease->started_ns = now_ns;
@@ -96,7 +100,7 @@ static enum resume_progress try_begin(struct shard *shard, struct lease *lease, 
 }
 
 enum resume_progress resume_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    static const char ended[] = "it was released or lost at this agent";
+    static const char ended[] = "the lease was released or lost at this agent";
 
     if (lease_table_is_ending(shard, lease->secret))
         return report_failed(shard, lease, FAILURE_NOT_HELD, ended, sizeof(ended) - 1);

@@ -140,7 +140,7 @@ static int64_t poll_delay_ns(struct shard *shard, const struct lease *lease) {
     return delay_ns;
 }
 
-/* The obstacle goes soon: an epoch is being read, an orphan deleted. */
+/* The obstacle ends soon: an epoch is being read, or an orphan deleted. */
 static int64_t short_delay_ns(struct shard *shard, const struct lease *lease) {
     int64_t timeout_ns = (int64_t) lease->terms.node_timeout_ms * NS_PER_MS;
 
@@ -168,7 +168,8 @@ static int64_t grace_ns(struct shard *shard) {
     return random_between(&shard->random, trip_ns, 2 * trip_ns);
 }
 
-/* A released name is left to lock clients that poll. After the release of such a client it is not. */
+/* A name that an agent released is left free for polling lock clients. A name that such a client released is
+ * not. */
 static bool leaves_pause(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     return met_agent(lease) && foreign_contender_is_near(shard, lease, now_ns);
 }

@@ -17,8 +17,8 @@
  * subscription ends is no longer covered. Therefore a failed attempt releases its keys *quietly*, without a
  * message, unless they may have been a majority: only then can a request have met its value as a holder's.
  *
- * Where lock clients that poll want the name, too, the message of an agent's release starts no attempt: the
- * next one comes after the delay of a poll (foreign-contender.h).
+ * Where polling lock clients want the name, too, the message of an agent's release starts no attempt: the
+ * next attempt comes after the delay of a poll (foreign-contender.h).
  *
  * Polling goes on, rarely while a majority is covered and the holder is an agent, which publishes. Expiry
  * needs no message: a request tries when so many of the keys that it met have expired that it may win. */
@@ -46,7 +46,7 @@ void retry_note_trip(struct shard *shard, const struct lease *lease, instant_ns 
 void retry_met(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                instant_ns now_ns);
 
-/* Why an attempt failed. */
+/* The obstacle to an attempt. */
 enum retry_obstacle {
     OBSTACLE_UNKNOWN,   /* outstanding answers may decide */
     OBSTACLE_HOLDER,    /* one foreign value has a majority */

@@ -4,6 +4,7 @@
 
 #include "core/foreign-contender.h"
 #include "core/lease-table.h"
+#include "core/round-trace.h"
 #include "core/token.h"
 
 void send_to_nodes(struct shard *shard, const struct send *send, instant_ns now_ns) {
@@ -35,7 +36,7 @@ void send_more(struct shard *shard, struct lease *lease, enum operation operatio
         .left = operation == OPERATION_RELEASE && !lease->quiet &&
                 foreign_contender_was_met(shard, lease, now_ns),
         .ttl_ms = lease_state_key_ttl_ms(lease, now_ns),
-        .ticket = send_ticket(lease_table_slot(shard, lease), lease->serial),
+        .ticket = lease_table_ticket(shard, lease),
         .secret = lease->secret,
         .text = lease->text,
         .token = lease->token,
@@ -46,5 +47,7 @@ void send_more(struct shard *shard, struct lease *lease, enum operation operatio
     assert(!(lease->round.asked & nodes));
 
     lease->round.asked |= nodes;
+    if (operation != OPERATION_RELEASE)
+        round_trace_ask(shard->traces, send.ticket, nodes);
     send_to_nodes(shard, &send, now_ns);
 }

@@ -1,5 +1,4 @@
-/* Sending requests to the nodes. A ticket comes back with each vote: it has the slot, of a lease or of a
- * leader query, and the serial of the round. */
+/* Sending requests to the nodes. */
 #pragma once
 
 #include "core/shard-state.h"
@@ -14,15 +13,3 @@ void send_more(struct shard *shard, struct lease *lease, enum operation operatio
 
 /* Sends a composed request to its nodes, which can all be asked. */
 void send_to_nodes(struct shard *shard, const struct send *send, instant_ns now_ns);
-
-static inline uint64_t send_ticket(uint32_t slot, uint32_t serial) {
-    return (uint64_t) serial << 32 | slot;
-}
-
-static inline uint32_t send_ticket_slot(uint64_t ticket) {
-    return (uint32_t) ticket;
-}
-
-static inline uint32_t send_ticket_serial(uint64_t ticket) {
-    return (uint32_t) (ticket >> 32);
-}

@@ -1,7 +1,8 @@
-/* The struct of a shard, which the files of core share, and the questions that all of them ask. The public
- * face is core/shard.h. */
+/* The struct of a shard, which the files of core share, and the queries that all of them need. The public
+ * interface is core/shard.h. */
 #pragma once
 
+#include "base/histogram.h"
 #include "base/list.h"
 #include "base/pool.h"
 #include "base/random.h"
@@ -13,6 +14,7 @@
 #include "core/lock-value.h"
 #include "core/node.h"
 #include "core/quorum.h"
+#include "core/round-trace.h"
 
 struct leader_query;
 
@@ -50,9 +52,11 @@ struct shard_sink {
 
 /* Counters since the start, for people. */
 struct shard_counters {
-    uint64_t grants, releases, losses, extensions, extensions_failed;
-    int64_t extension_late_ns;          /* the longest delay of an extension after it was due */
-    uint32_t extension_margin_permille; /* the least share of the ttl that was left at an extension */
+    uint64_t grants, releases, extensions, extensions_failed;
+    struct histogram extension_delays;         /* of extensions that were sent, after they were due */
+    struct histogram_shares extension_margins; /* shares of the ttl that were left at extensions */
+    int64_t extension_late_ns;                 /* the longest of these delays */
+    uint32_t extension_margin_permille;        /* the least of these shares */
     uint32_t held;
 };
 
@@ -80,8 +84,9 @@ struct shard {
     struct node nodes[NODES_MAX];
     struct pool leases;
     struct pool queries;
-    struct timer_queue due;     /* slots of leases, then of queries */
-    uint32_t *lease_of_request; /* by request modulo requests_max: slot + 1 */
+    struct timer_queue due;           /* slots of leases, then of queries */
+    uint32_t *lease_of_request;       /* by request modulo requests_max: slot + 1 */
+    struct round_trace_place *traces; /* ROUND_TRACES */
     struct shared_string_pool texts;
     struct list ending;                  /* lost or releasing leases, whose end the front waits for */
     struct list owing;                   /* releasing, and the front does not wait (window.h) */
@@ -135,17 +140,11 @@ static inline void shard_report(struct shard *shard, const struct report *report
 }
 
 /* Reports about a lease, if the front waits for reports. */
-static inline void shard_report_reason(struct shard *shard, const struct lease *lease, enum report_kind kind,
-                                       enum reason reason) {
+static inline void shard_report_lease(struct shard *shard, const struct lease *lease,
+                                      enum report_kind kind) {
     if (lease->request != 0)
         shard_report(shard, &(struct report){.kind = kind,
-                                             .reason = reason,
                                              .request = lease->request,
                                              .deadline_ns = lease->deadline_ns,
                                              .token = lease->token});
-}
-
-static inline void shard_report_lease(struct shard *shard, const struct lease *lease,
-                                      enum report_kind kind) {
-    shard_report_reason(shard, lease, kind, (enum reason) 0);
 }

@@ -15,6 +15,7 @@
 #include "core/release.h"
 #include "core/retry.h"
 #include "core/send.h"
+#include "core/ticket.h"
 
 /* Requests, and as many undo records. */
 static uint32_t leases_max(const struct shard_config *config) {
@@ -36,6 +37,8 @@ static size_t lay_out(struct shard *shard, const struct shard_config *config, un
     void *due_memory = memory_layout_next(memory, &offset, timer_queue_memory_bytes(items));
     void *request_memory =
         memory_layout_next(memory, &offset, (size_t) config->requests_max * sizeof(uint32_t));
+    void *trace_memory =
+        memory_layout_next(memory, &offset, ROUND_TRACES * sizeof(struct round_trace_place));
     void *text_memory = memory_layout_next(memory, &offset, text_bytes(config));
 
     if (memory) {
@@ -43,6 +46,7 @@ static size_t lay_out(struct shard *shard, const struct shard_config *config, un
         pool_init(&shard->queries, query_memory, sizeof(struct leader_query), LEADER_QUERIES_MAX);
         timer_queue_init(&shard->due, due_memory, items);
         shard->lease_of_request = request_memory;
+        shard->traces = trace_memory;
         shared_string_pool_init(&shard->texts, text_memory, text_bytes(config));
     }
     return offset;
@@ -70,7 +74,7 @@ void shard_init(struct shard *shard, const struct shard_config *config, const st
     (void) lay_out(shard, config, memory);
 }
 
-/* The name and the tail of the lock value. Owed releases give way to it. */
+/* The name and the tail of the lock value. Drops owed releases if there is no room. */
 static struct shared_string *text_for(struct shard *shard, const struct command *command) {
     struct shared_string *text;
 
@@ -157,7 +161,7 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
 }
 
 void shard_expect(const struct shard *shard, uint64_t ticket) {
-    uint32_t item = send_ticket_slot(ticket);
+    uint32_t item = ticket_slot(ticket);
 
     if (item >= shard->leases.capacity)
         return;
@@ -169,7 +173,7 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
                 instant_ns now_ns) {
     assert(node < shard->config.nodes);
 
-    uint32_t item = send_ticket_slot(ticket), serial = send_ticket_serial(ticket);
+    uint32_t item = ticket_slot(ticket), serial = ticket_serial(ticket);
     bool recovered = node_trust_answered(shard, node, vote, now_ns);
 
     if (item < shard->leases.capacity) {

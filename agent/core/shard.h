@@ -1,5 +1,5 @@
-/* A shard: the leases of one keeper, and its trust in the nodes. Passes each event to the lease, the leader
- * query or the node that the event is for.
+/* A shard: the leases of one keeper, and its trust in the nodes. Passes each event to its lease, leader
+ * query or node.
  *
  * Pure: time, commands and votes come as arguments; requests and reports go to the sink, whose functions
  * must not call the shard. Memory is given at the start, and none is allocated later. For one thread; the
@@ -35,7 +35,8 @@ void shard_unsubscribed(struct shard *shard, unsigned node, instant_ns now_ns);
 /* A message on the node: the key of the request's name may be gone. */
 void shard_freed(struct shard *shard, unsigned node, uint64_t request, instant_ns now_ns);
 
-/* Before shard_freed(): the message said that the name is left to other programs for a moment. */
+/* To be called before shard_freed() if the message was "left": the name is left to other programs for a
+ * moment. */
 void shard_left(struct shard *shard, uint64_t request, instant_ns now_ns);
 
 /* Does what is due. */

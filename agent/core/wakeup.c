@@ -3,33 +3,21 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/hash.h"
 #include "base/memory-layout.h"
 #include "core/shard.h"
 
 /* A name with a subscription, or with a request that waits for one. */
 struct name {
-    uint32_t pool_link;
-    uint32_t next_in_bucket; /* index + 1 */
-    struct list link;        /* of idle or to_report, or of none */
-    uint64_t hash;
-    struct shared_string *text; /* NULL while the place is free */
-    uint64_t request;           /* the request that waits; 0: none, the subscription lingers */
-    instant_ns idle_ns;         /* when its request ended */
+    struct hash_table_key key;
+    struct list link;   /* of idle or to_report, or of none */
+    uint64_t request;   /* the request that waits; 0: none, the subscription lingers */
+    instant_ns idle_ns; /* when its request ended */
     node_set subscribed;
-    instant_ns since_ns[NODES_MAX]; /* from then on no message was lost on the next request */
+    instant_ns since_ns[NODES_MAX]; /* since then no message is missed, for the next request */
 };
 
 /* --- memory --- */
-
-static uint32_t bucket_count(uint32_t names_max) {
-    uint32_t count = 1;
-
-    while (count < names_max)
-        count *= 2;
-    return count;
-}
 
 static size_t text_bytes(uint32_t names_max) {
     size_t worst = (size_t) names_max * (SHARED_STRING_BYTES_MAX + sizeof(struct shared_string));
@@ -39,13 +27,12 @@ static size_t text_bytes(uint32_t names_max) {
 static size_t lay_out(struct wakeup *wakeup, uint32_t names_max, unsigned char *memory) {
     size_t offset = 0;
     void *names = memory_layout_next(memory, &offset, (size_t) names_max * sizeof(struct name));
-    void *buckets = memory_layout_next(memory, &offset, (size_t) bucket_count(names_max) * sizeof(uint32_t));
+    void *buckets =
+        memory_layout_next(memory, &offset, (size_t) hash_table_buckets(names_max) * sizeof(uint32_t));
     void *texts = memory_layout_next(memory, &offset, text_bytes(names_max));
 
     if (memory) {
-        pool_init(&wakeup->names, names, sizeof(struct name), names_max);
-        wakeup->buckets = buckets;
-        wakeup->n_buckets = bucket_count(names_max);
+        hash_table_init(&wakeup->names, names, sizeof(struct name), names_max, buckets, &wakeup->texts);
         shared_string_pool_init(&wakeup->texts, texts, text_bytes(names_max));
     }
     return offset;
@@ -69,35 +56,13 @@ void wakeup_init(struct wakeup *wakeup, struct shard *shard, unsigned n_nodes, u
 
 /* --- the table of names --- */
 
-static uint32_t *bucket_of(const struct wakeup *wakeup, uint64_t hash) {
-    return &wakeup->buckets[hash & (wakeup->n_buckets - 1)];
-}
-
-static struct name *find_hashed(const struct wakeup *wakeup, uint64_t hash, const char *bytes,
-                                size_t length) {
-    for (uint32_t at = *bucket_of(wakeup, hash); at != 0;) {
-        struct name *name = pool_at(&wakeup->names, at - 1);
-        if (name->hash == hash && bytes_equal(name->text->bytes, name->text->head_length, bytes, length))
-            return name;
-        at = name->next_in_bucket;
-    }
-    return NULL;
-}
-
 static struct name *find(const struct wakeup *wakeup, const char *bytes, size_t length) {
-    return find_hashed(wakeup, hash_bytes(wakeup->hash_key, bytes, length), bytes, length);
+    return hash_table_find(&wakeup->names, hash_bytes(wakeup->hash_key, bytes, length), bytes, length);
 }
 
 static void drop(struct wakeup *wakeup, struct name *name) {
-    uint32_t index = pool_index(&wakeup->names, struct name, name);
-    uint32_t *link = bucket_of(wakeup, name->hash);
-
-    while (*link != index + 1)
-        link = &((struct name *) pool_at(&wakeup->names, *link - 1))->next_in_bucket;
-    *link = name->next_in_bucket;
     list_unlink(&name->link);
-    name->text = shared_string_unref(&wakeup->texts, name->text);
-    pool_give(&wakeup->names, index);
+    hash_table_remove(&wakeup->names, pool_index(&wakeup->names.pool, struct name, name));
 }
 
 static void unsubscribe(struct wakeup *wakeup, struct name *name, instant_ns now_ns) {
@@ -105,34 +70,27 @@ static void unsubscribe(struct wakeup *wakeup, struct name *name, instant_ns now
 
     for (unsigned i = 0; i < wakeup->n_nodes; i++)
         if (wakeup->connected & node_set_of(i))
-            wakeup->sink.unsubscribe(wakeup->sink.userdata, i, name->text);
+            wakeup->sink.unsubscribe(wakeup->sink.userdata, i, name->key.text);
     drop(wakeup, name);
     wakeup->empty_ns = now_ns;
     wakeup->pending = true;
 }
 
-/* Without a free place the name that has lingered for longest gives way. NULL if there is no memory: then
- * the request polls. */
+/* If the table is full, drops the name that has lingered for longest. NULL: no memory, and the request
+ * polls. */
 static struct name *add(struct wakeup *wakeup, uint64_t hash, const struct shared_string *text,
                         instant_ns now_ns) {
     struct list *oldest = list_first(&wakeup->idle);
 
-    if (wakeup->names.taken == wakeup->names.capacity && oldest)
+    if (wakeup->names.pool.taken == wakeup->names.pool.capacity && oldest)
         unsubscribe(wakeup, list_entry(oldest, struct name, link), now_ns);
-    struct shared_string *copy = shared_string_new(&wakeup->texts, text->bytes, text->head_length, NULL, 0);
-    uint32_t index = copy ? pool_take(&wakeup->names) : POOL_NONE;
-    if (index == POOL_NONE) {
-        (void) shared_string_unref(&wakeup->texts, copy);
+    struct name *name = hash_table_add(&wakeup->names, hash, text->bytes, text->head_length);
+    if (!name)
         return NULL;
-    }
-    struct name *name = pool_at(&wakeup->names, index);
-    uint32_t *bucket = bucket_of(wakeup, hash);
-    *name = (struct name){.hash = hash, .next_in_bucket = *bucket, .text = copy};
     list_init(&name->link);
-    *bucket = index + 1;
     for (unsigned i = 0; i < wakeup->n_nodes; i++)
         if (wakeup->connected & node_set_of(i))
-            wakeup->sink.subscribe(wakeup->sink.userdata, i, name->text);
+            wakeup->sink.subscribe(wakeup->sink.userdata, i, name->key.text);
     return name;
 }
 
@@ -150,7 +108,7 @@ static void open_nodes(struct wakeup *wakeup) {
 void wakeup_listen(struct wakeup *wakeup, uint64_t request, const struct shared_string *text, bool wanted,
                    instant_ns now_ns) {
     uint64_t hash = hash_bytes(wakeup->hash_key, text->bytes, text->head_length);
-    struct name *name = find_hashed(wakeup, hash, text->bytes, text->head_length);
+    struct name *name = hash_table_find(&wakeup->names, hash, text->bytes, text->head_length);
 
     assert(request != 0);
     if (!wanted) {
@@ -191,8 +149,8 @@ void wakeup_settle(struct wakeup *wakeup, instant_ns now_ns) {
 
 static void lose_subscriptions(struct wakeup *wakeup, unsigned node, instant_ns now_ns) {
     wakeup->connected &= (node_set) ~node_set_of(node);
-    for (uint32_t i = 0; i < wakeup->names.touched; i++) {
-        struct name *name = pool_at(&wakeup->names, i);
+    for (uint32_t i = 0; i < wakeup->names.pool.touched; i++) {
+        struct name *name = pool_at(&wakeup->names.pool, i);
         name->subscribed &= (node_set) ~node_set_of(node);
     }
     shard_unsubscribed(wakeup->shard, node, now_ns);
@@ -200,7 +158,7 @@ static void lose_subscriptions(struct wakeup *wakeup, unsigned node, instant_ns 
 
 void wakeup_node_ready(struct wakeup *wakeup, unsigned node) {
     wakeup->ready |= node_set_of(node);
-    if (wakeup->names.taken > 0)
+    if (wakeup->names.pool.taken > 0)
         open_nodes(wakeup);
 }
 
@@ -217,10 +175,10 @@ void wakeup_connected(struct wakeup *wakeup, unsigned node) {
     assert(wakeup->open & node_set_of(node));
 
     wakeup->connected |= node_set_of(node);
-    for (uint32_t i = 0; i < wakeup->names.touched; i++) {
-        const struct name *name = pool_at(&wakeup->names, i);
-        if (name->text)
-            wakeup->sink.subscribe(wakeup->sink.userdata, node, name->text);
+    for (uint32_t i = 0; i < wakeup->names.pool.touched; i++) {
+        const struct name *name = pool_at(&wakeup->names.pool, i);
+        if (name->key.text)
+            wakeup->sink.subscribe(wakeup->sink.userdata, node, name->key.text);
     }
     wakeup->pending = true;
 }
@@ -271,7 +229,7 @@ void wakeup_tick(struct wakeup *wakeup, instant_ns now_ns) {
             break;
         unsubscribe(wakeup, name, now_ns);
     }
-    if (wakeup->names.taken > 0 || now_ns < wakeup->empty_ns + WAKEUP_CLOSE_MS * NS_PER_MS)
+    if (wakeup->names.pool.taken > 0 || now_ns < wakeup->empty_ns + WAKEUP_CLOSE_MS * NS_PER_MS)
         return;
     for (unsigned i = 0; i < wakeup->n_nodes; i++)
         if (wakeup->open & node_set_of(i))
@@ -284,6 +242,7 @@ instant_ns wakeup_due_ns(const struct wakeup *wakeup) {
 
     if (first)
         return list_entry(first, const struct name, link)->idle_ns + wakeup->linger_ns;
-    return wakeup->names.taken == 0 && wakeup->open != 0 ? wakeup->empty_ns + WAKEUP_CLOSE_MS * NS_PER_MS
-                                                         : INSTANT_NEVER;
+    return wakeup->names.pool.taken == 0 && wakeup->open != 0
+               ? wakeup->empty_ns + WAKEUP_CLOSE_MS * NS_PER_MS
+               : INSTANT_NEVER;
 }

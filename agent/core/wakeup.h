@@ -1,9 +1,8 @@
-/* Which names a keeper listens for, on which nodes and since when, so that a release wakes the waiting
- * lease.
+/* The subscriptions of a keeper, by name and node, with their begin: a release wakes the waiting lease.
  *
  * A node publishes a message when it deletes a key (agent/scripts/release.lua, keyspace notifications). A
  * message is a hint: it brings an attempt forward and counts for nothing in it. core/retry.h proves that no
- * wake-up is lost, provided that this file keeps two promises: since the instant that shard_subscribed()
+ * wake-up is lost, on two conditions, which this file ensures: since the instant that shard_subscribed()
  * names, each message of that node has reached the shard; and shard_unsubscribed() reports when that ends.
  *
  * A subscription outlives the wait by `linger_ns`, since where hosts take turns the next wait is near, and
@@ -18,10 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash-table.h"
 #include "base/instant.h"
 #include "base/list.h"
-#include "base/pool.h"
-#include "base/shared-string.h"
 #include "core/node-set.h"
 
 enum { WAKEUP_LINGER_MS = 1000, WAKEUP_CLOSE_MS = 5000 };
@@ -45,19 +43,17 @@ struct wakeup {
     node_set ready;     /* nodes on which the agent's user may subscribe */
     node_set open;      /* of them those with a connection, or one under way */
     node_set connected; /* of those the ones that are connected */
-    struct pool names;
-    uint32_t *buckets; /* index + 1 */
-    uint32_t n_buckets;
+    struct hash_table names;
     struct shared_string_pool texts;
     uint64_t hash_key[2];
     struct list idle;      /* names without a request, longest first */
     struct list to_report; /* names whose request begins with a subscription */
     int64_t linger_ns;     /* WAKEUP_LINGER_MS; a test may have less */
-    instant_ns empty_ns;   /* when the last name went */
+    instant_ns empty_ns;   /* when the last name was removed */
     bool pending;
 };
 
-/* How much memory wakeup_init() needs for that many names. Most of it is never touched. */
+/* The memory that wakeup_init() needs for that many names. Most of it is never touched. */
 size_t wakeup_memory_bytes(uint32_t names_max);
 
 /* `names_max`: requests that can wait at a time. `hash_key`: random. `memory`: wakeup_memory_bytes() zeroed
@@ -69,22 +65,23 @@ void wakeup_init(struct wakeup *wakeup, struct shard *shard, unsigned n_nodes, u
 void wakeup_listen(struct wakeup *wakeup, uint64_t request, const struct shared_string *name, bool wanted,
                    instant_ns now_ns);
 
-/* A node is ready for commands, and the agent's user may subscribe there. Or is not any more. */
+/* A node is ready for commands, and the agent's user may subscribe there; or no longer. */
 void wakeup_node_ready(struct wakeup *wakeup, unsigned node);
 void wakeup_node_gone(struct wakeup *wakeup, unsigned node, instant_ns now_ns);
 
-/* The connection that `open` asked for is made, without any subscription. Or it broke. */
+/* The connection that `open` requested is made, without any subscription; or it broke. */
 void wakeup_connected(struct wakeup *wakeup, unsigned node);
 void wakeup_disconnected(struct wakeup *wakeup, unsigned node, instant_ns now_ns);
 
-/* The node confirmed a subscription; it published that the name's key is deleted or has expired. The name
- * may be one that nothing asked for. */
+/* The node confirmed a subscription; it published that the name's key is deleted or has expired. Names
+ * without a request are ignored. */
 void wakeup_subscribed(struct wakeup *wakeup, unsigned node, const char *name, size_t length,
                        instant_ns now_ns);
 void wakeup_released(struct wakeup *wakeup, unsigned node, const char *name, size_t length,
                      instant_ns now_ns);
 
-/* Before wakeup_released(): the message said that the name is left to other programs for a moment. */
+/* To be called before wakeup_released() if the message was "left": the name is left to other programs for a
+ * moment. */
 void wakeup_left(struct wakeup *wakeup, const char *name, size_t length, instant_ns now_ns);
 
 /* Whether wakeup_settle() has something to do, or the sink's owner something to send. */
@@ -95,6 +92,7 @@ static inline bool wakeup_pending(const struct wakeup *wakeup) {
 /* Reports to the shard the subscriptions with which requests begin. Call at the end of each turn. */
 void wakeup_settle(struct wakeup *wakeup, instant_ns now_ns);
 
-/* Ends what has lingered for long enough. When it has something to do next; or INSTANT_NEVER. */
+/* Ends subscriptions and connections that have lingered for long enough. Returns when to call next, or
+ * INSTANT_NEVER. */
 void wakeup_tick(struct wakeup *wakeup, instant_ns now_ns);
 instant_ns wakeup_due_ns(const struct wakeup *wakeup);

@@ -104,8 +104,8 @@ static pid_t owner_of(const char *name) {
     return (pid_t) pid;
 }
 
-/* Removes the directory if its process has ended *and* its lock is free. The process may be in another pid
- * namespace; the directory of a new agent is not locked at once. */
+/* Removes the directory if its process has ended *and* its lock is free. Both, because the process may be in
+ * another pid namespace, and a new directory is not locked at once. */
 static void sweep_one(int parent_fd, const char *name, pid_t owner) {
     _cleanup_close_ int fd = -1;
     struct stat status;

@@ -44,7 +44,7 @@ static void pause_ms(int64_t ms) {
     (void) nanosleep(&(struct timespec){.tv_nsec = ms * NS_PER_MS}, NULL);
 }
 
-/* In the child, before exec: drops everything of the agent but *report_fd, which exec closes. Only
+/* In the child, before exec: closes all descriptors of the agent but *report_fd, which exec closes. Only
  * async-signal-safe calls. */
 static int become_node(pid_t agent, int *report_fd) {
     sigset_t none;

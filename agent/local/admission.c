@@ -4,15 +4,21 @@
 
 #include "local/registry.h"
 
-static struct admission_user *user_of(struct admission *admission, uint32_t uid) {
-    return &admission->users[uid % ADMISSION_USERS];
+enum { SHARED_CLOCK = 60 /* a second, in units of the registry's clock */ };
+
+static struct admission_user *user_of(struct admission *admission, const struct request *request) {
+    return &admission->users[request->account];
 }
 
 void admission_init(struct admission *admission) {
     *admission = (struct admission){
-        .all_max = ADMITTED_MAX, .user_max = ADMITTED_USER_MAX, .session_max = ADMITTED_SESSION_MAX};
+        .all_max = ADMITTED_MAX,
+        .user_max = ADMITTED_USER_MAX,
+        .session_max = ADMITTED_SESSION_MAX,
+        .shared_max = ADMITTED_SHARED_MAX,
+    };
     list_init(&admission->turns);
-    for (unsigned i = 0; i < ADMISSION_USERS; i++) {
+    for (unsigned i = 0; i < QUOTA_ACCOUNTS; i++) {
         list_init(&admission->users[i].turn_link);
         list_init(&admission->users[i].sessions);
     }
@@ -27,12 +33,30 @@ void admission_requester_init(struct admission_requester *requester) {
 
 /* --- turns --- */
 
-static bool session_may(const struct admission *admission, const struct admission_requester *requester) {
+static bool session_has_room(const struct admission *admission,
+                             const struct admission_requester *requester) {
     return requester->n_admitted < admission->session_max;
 }
 
-static bool user_may(const struct admission *admission, const struct admission_user *user) {
-    return user->n_admitted < admission->user_max;
+/* True if another user has asked in the last second, by the time of the latest request. */
+static bool is_shared(const struct admission *admission, const struct admission_user *user) {
+    return user != &admission->users[admission->latest] ||
+           admission->latest_clock - admission->former_clock < SHARED_CLOCK;
+}
+
+static bool user_has_room(const struct admission *admission, const struct admission_user *user) {
+    uint32_t user_max = admission->user_max;
+
+    if (is_shared(admission, user) && admission->shared_max < user_max)
+        user_max = admission->shared_max;
+    return user->n_admitted < user_max;
+}
+
+static void note_user(struct admission *admission, unsigned account, uint32_t clock) {
+    if (account != admission->latest)
+        admission->former_clock = admission->latest_clock;
+    admission->latest = account;
+    admission->latest_clock = clock;
 }
 
 static void put_in_turn(struct list *turns, struct list *link, bool wanted) {
@@ -47,9 +71,9 @@ static void settle(struct admission *admission, struct admission_user *user,
                    struct admission_requester *requester) {
     if (requester)
         put_in_turn(&user->sessions, &requester->turn_link,
-                    requester->n_held_back > 0 && session_may(admission, requester));
+                    requester->n_held_back > 0 && session_has_room(admission, requester));
     put_in_turn(&admission->turns, &user->turn_link,
-                !list_is_empty(&user->sessions) && user_may(admission, user));
+                !list_is_empty(&user->sessions) && user_has_room(admission, user));
 }
 
 static void admit(struct admission *admission, struct admission_user *user, struct request *request) {
@@ -63,12 +87,13 @@ static void admit(struct admission *admission, struct admission_user *user, stru
 /* A request without a session is never held back: no client waits for it, and there is no flood of them. */
 bool admission_ask(struct registry *registry, struct request *request) {
     struct admission *admission = &registry->admission;
-    struct admission_user *user = user_of(admission, request->uid);
+    struct admission_user *user = user_of(admission, request);
     struct admission_requester *requester = admission_requester_of(request->session);
 
     assert(!request->held_back && !request->admitted);
-    if (!requester || (admission->n_admitted < admission->all_max && user_may(admission, user) &&
-                       session_may(admission, requester) && requester->n_held_back == 0)) {
+    note_user(admission, request->account, registry->clock);
+    if (!requester || (admission->n_admitted < admission->all_max && user_has_room(admission, user) &&
+                       session_has_room(admission, requester) && requester->n_held_back == 0)) {
         admit(admission, user, request);
         settle(admission, user, requester);
         return true;
@@ -93,13 +118,26 @@ static void unhold(struct admission *admission, struct admission_user *user, str
     admission->n_held_back--;
 }
 
+/* A user that came in turn alone may be one of several now, and have more than its share under way: it comes
+ * in turn again when that has left. */
+static struct admission_user *first_in_turn(struct admission *admission) {
+    struct list *turn;
+
+    while ((turn = list_first(&admission->turns))) {
+        struct admission_user *user = list_entry(turn, struct admission_user, turn_link);
+        if (user_has_room(admission, user))
+            return user;
+        list_unlink(turn);
+    }
+    return NULL;
+}
+
 struct request *admission_next(struct registry *registry) {
     struct admission *admission = &registry->admission;
-    struct list *turn = list_first(&admission->turns);
+    struct admission_user *user = first_in_turn(admission);
 
-    if (!turn || admission->n_admitted >= admission->all_max)
+    if (!user || admission->n_admitted >= admission->all_max)
         return NULL;
-    struct admission_user *user = list_entry(turn, struct admission_user, turn_link);
     struct admission_requester *requester =
         list_entry(list_first(&user->sessions), struct admission_requester, turn_link);
     struct request *request = list_entry(list_first(&requester->held_back), struct request, held_link);
@@ -117,14 +155,14 @@ static uint32_t asking(const struct admission_requester *requester) {
     return requester->n_held_back + requester->n_admitted;
 }
 
-static uint32_t asking_max(struct registry *registry, uint32_t uid) {
-    const struct admission_user *user = user_of(&registry->admission, uid);
+static uint32_t asking_max(const struct registry *registry, uid_t uid) {
+    const struct admission_user *user = &registry->admission.users[quota_index(&registry->quota, uid)];
     bool crowded = user->n_held_back + user->n_admitted >= ASKING_USER_MAX;
 
     return crowded ? ASKING_SHARE : ASKING_SESSION_MAX;
 }
 
-bool admission_may_ask(struct registry *registry, struct admission_requester *requester, uint32_t uid) {
+bool admission_may_ask(struct registry *registry, struct admission_requester *requester, uid_t uid) {
     if (asking(requester) < ASKING_SHARE || asking(requester) < asking_max(registry, uid))
         return true;
     requester->paused = true;
@@ -144,7 +182,7 @@ static void resume_if_ready(struct registry *registry, const struct request *req
 
 void admission_leave(struct registry *registry, struct request *request) {
     struct admission *admission = &registry->admission;
-    struct admission_user *user = user_of(admission, request->uid);
+    struct admission_user *user = user_of(admission, request);
     struct admission_requester *requester = admission_requester_of(request->session);
 
     if (!request->held_back && !request->admitted)
@@ -172,7 +210,7 @@ void admission_orphan(struct registry *registry, struct request *request) {
         admission_leave(registry, request);
     } else if (request->admitted) {
         requester->n_admitted--;
-        settle(&registry->admission, user_of(&registry->admission, request->uid), requester);
+        settle(&registry->admission, user_of(&registry->admission, request), requester);
         resume_if_ready(registry, request);
     }
 }

@@ -4,9 +4,10 @@
  * A keeper sends each request to the nodes at once, and the nodes answer in order. So an extension waits
  * behind all that was sent before it, and a flood of requests would end the leases of all sessions.
  * Therefore at most ADMITTED_MAX requests are in their first attempt at a time, ADMITTED_USER_MAX of one
- * user and ADMITTED_SESSION_MAX of one session. Others are held back in the front: their WAIT goes on, and
- * their withdrawal costs no message. They are admitted in round robin: by user, within a user by session,
- * within a session in the order of its requests.
+ * user and ADMITTED_SESSION_MAX of one session. While several users ask, each has ADMITTED_SHARED_MAX: a
+ * request of one waits at the nodes behind all that the others have there. Other requests are held back in
+ * the front: their WAIT goes on, and their withdrawal costs no message. They are admitted in round robin: by
+ * user, within a user by session, within a session in the order of its requests.
  *
  * A request leaves with the keeper's first report on it: granted, failed, released, or contended (from then
  * on the keeper retries at a bounded rate).
@@ -15,7 +16,7 @@
  * have left: so a flood stays in its socket. Sessions of a user with ASKING_USER_MAX have a smaller share
  * each.
  *
- * Users whose uids are equal modulo ADMISSION_USERS count as one user. */
+ * Users are accounts of the quota (quota.h). */
 #pragma once
 
 #include <stdbool.h>
@@ -23,6 +24,7 @@
 
 #include "base/list.h"
 #include "core/limits.h"
+#include "local/quota.h"
 
 struct deadline_page;
 struct registry;
@@ -50,8 +52,11 @@ struct admission_user {
 };
 
 struct admission {
-    uint32_t all_max, user_max, session_max; /* ADMITTED_…; smaller in tests */
-    struct admission_user users[ADMISSION_USERS];
+    uint32_t all_max, user_max, session_max, shared_max; /* ADMITTED_…; smaller in tests */
+    unsigned latest;       /* the account that has asked last, */
+    uint32_t latest_clock; /* when, by the registry's clock, */
+    uint32_t former_clock; /* and when another one has before */
+    struct admission_user users[QUOTA_ACCOUNTS];
     struct list turns; /* users with such sessions, and below their limit */
     uint32_t n_held_back, n_admitted;
 };
@@ -73,4 +78,4 @@ void admission_leave(struct registry *registry, struct request *request);
 void admission_orphan(struct registry *registry, struct request *request);
 
 /* False: a session of this user may not send more requests now; the registry's sink gets ready() later. */
-bool admission_may_ask(struct registry *registry, struct admission_requester *requester, uint32_t uid);
+bool admission_may_ask(struct registry *registry, struct admission_requester *requester, uid_t uid);

@@ -11,5 +11,8 @@ struct call {
     instant_ns now_ns;
 };
 
+/* True if the peer may do this with the name ("" for an action without a name); otherwise replies DENIED. */
+bool call_may(const struct call *call, enum policy_action action, const char *name, size_t length);
+
 /* True if the first argument is a lease's name; otherwise replies with an error. */
 bool call_has_name(const struct call *call);

@@ -7,6 +7,7 @@
 #include "local/argument.h"
 #include "local/bless.h"
 #include "local/call.h"
+#include "local/history-command.h"
 #include "local/connection-command.h"
 #include "local/leader.h"
 #include "local/lease-command.h"
@@ -15,6 +16,7 @@
 #include "local/option.h"
 #include "local/reply.h"
 #include "local/resume-command.h"
+#include "local/whoami.h"
 
 struct entry {
     const char *name;
@@ -23,6 +25,8 @@ struct entry {
     void (*handle)(const struct call *call);
     const struct option *options;
     uint8_t n_options;
+    enum policy_action right;
+    bool named; /* the right is for the name in the first argument */
 };
 
 static void list_commands(const struct call *call);
@@ -30,28 +34,32 @@ static void list_commands(const struct call *call);
 enum { ARGUMENTS_MAX = REQUEST_ITEMS_MAX - 1 };
 
 static const struct entry entries[] = {
-    {"ACQUIRE", 1, 1, lease_command_acquire, lease_command_options, LEASE_COMMAND_OPTIONS},
-    {"RESUME", 2, 2, resume_command, resume_command_options, RESUME_COMMAND_OPTIONS},
-    {"RELEASE", 1, 1, lease_command_release, NULL, 0},
-    {"CHECK", 1, 1, lease_command_check, NULL, 0},
-    {"BEAT", 1, 1, lease_command_beat, NULL, 0},
-    {"LEADER", 1, 1, leader_command, NULL, 0},
-    {"STATUS", 0, 0, listing_status, NULL, 0},
-    {"NODES", 0, 0, listing_nodes, NULL, 0},
-    {"LEASES", 0, 2, listing_leases, NULL, 0},
-    {"PING", 0, 1, connection_command_ping, NULL, 0},
-    {"ECHO", 1, 1, connection_command_echo, NULL, 0},
-    {"HELLO", 0, 6, connection_command_hello, NULL, 0},
-    {"SELECT", 1, 1, connection_command_select, NULL, 0},
-    {"CLIENT", 1, 3, connection_command_client, NULL, 0},
-    {"COMMAND", 0, ARGUMENTS_MAX, list_commands, NULL, 0},
-    {"INFO", 0, ARGUMENTS_MAX, listing_info, NULL, 0},
-    {"AUTH", 1, 2, connection_command_auth, NULL, 0},
-    {"QUIT", 0, ARGUMENTS_MAX, connection_command_quit, NULL, 0},
-    {"BLESS", 1, 1, bless_command, NULL, 0},
-    {"PAGE", 0, 0, connection_command_page, NULL, 0},
-    {"OBSERVE", 1, 1, observe_command, NULL, 0},
-    {"UNOBSERVE", 1, 1, observe_command_end, NULL, 0},
+    {"ACQUIRE", 1, 1, lease_command_acquire, lease_command_options, LEASE_COMMAND_OPTIONS, POLICY_ACQUIRE,
+     true},
+    {"RESUME", 2, 2, resume_command, resume_command_options, RESUME_COMMAND_OPTIONS, POLICY_RESUME, true},
+    {"RELEASE", 1, 1, lease_command_release, NULL, 0, POLICY_FREE, false},
+    {"CHECK", 1, 1, lease_command_check, NULL, 0, POLICY_FREE, false},
+    {"BEAT", 1, 1, lease_command_beat, NULL, 0, POLICY_FREE, false},
+    {"LEADER", 1, 1, leader_command, NULL, 0, POLICY_LEADER, true},
+    {"WHOAMI", 0, 1, whoami_command, NULL, 0, POLICY_FREE, false},
+    {"STATUS", 0, 0, listing_status, NULL, 0, POLICY_FREE, false},
+    {"NODES", 0, 0, listing_nodes, NULL, 0, POLICY_FREE, false},
+    {"METRICS", 0, 0, listing_metrics, NULL, 0, POLICY_METRICS, false},
+    {"LEASES", 0, 2, listing_leases, NULL, 0, POLICY_FREE, false},
+    {"HISTORY", 1, 3, history_command, NULL, 0, POLICY_FREE, false},
+    {"PING", 0, 1, connection_command_ping, NULL, 0, POLICY_FREE, false},
+    {"ECHO", 1, 1, connection_command_echo, NULL, 0, POLICY_FREE, false},
+    {"HELLO", 0, 6, connection_command_hello, NULL, 0, POLICY_FREE, false},
+    {"SELECT", 1, 1, connection_command_select, NULL, 0, POLICY_FREE, false},
+    {"CLIENT", 1, 3, connection_command_client, NULL, 0, POLICY_FREE, false},
+    {"COMMAND", 0, ARGUMENTS_MAX, list_commands, NULL, 0, POLICY_FREE, false},
+    {"INFO", 0, ARGUMENTS_MAX, listing_info, NULL, 0, POLICY_FREE, false},
+    {"AUTH", 1, 2, connection_command_auth, NULL, 0, POLICY_FREE, false},
+    {"QUIT", 0, ARGUMENTS_MAX, connection_command_quit, NULL, 0, POLICY_FREE, false},
+    {"BLESS", 1, 1, bless_command, NULL, 0, POLICY_BLESS, false},
+    {"PAGE", 0, 0, connection_command_page, NULL, 0, POLICY_FREE, false},
+    {"OBSERVE", 1, 1, observe_command, NULL, 0, POLICY_OBSERVE, true},
+    {"UNOBSERVE", 1, 1, observe_command_end, NULL, 0, POLICY_FREE, false},
 };
 
 enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
@@ -107,6 +115,16 @@ static void reply_wrong_number(struct session *session, const struct entry *entr
                 n_arguments, expected);
 }
 
+/* A handler reports a wrong name. */
+static bool may_run(const struct call *call, const struct entry *entry) {
+    const struct resp_token *name = &call->arguments[0];
+
+    if (!entry->named)
+        return call_may(call, entry->right, "", 0);
+    return argument_name_fault(name->text, name->length) ||
+           call_may(call, entry->right, name->text, name->length);
+}
+
 void command_run(struct session *session, const struct resp_token *tokens, size_t n_tokens,
                  instant_ns now_ns) {
     assert(session_ready(session) && n_tokens > 0);
@@ -124,6 +142,7 @@ void command_run(struct session *session, const struct resp_token *tokens, size_
         reply_wrong_number(session, entry, call.n_arguments);
         return;
     }
-    entry->handle(&call);
+    if (may_run(&call, entry))
+        entry->handle(&call);
     session->asked_ns = 0;
 }

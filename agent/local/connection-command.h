@@ -1,4 +1,4 @@
-/* Commands about the connection: what Redis clients send first, PAGE and QUIT. */
+/* Commands for the connection: those that Redis clients send first, PAGE and QUIT. */
 #pragma once
 
 struct call;

@@ -56,7 +56,7 @@ static void forget_first(struct cooling_table *table) {
 }
 
 void cooling_begin(struct cooling_table *table, const struct request *request, uint64_t id) {
-    const struct shared_string *name = request->name->text;
+    const struct shared_string *name = request->name->key.text;
 
     assert(request->cooldown_until_ns > 0);
     if (table->names.taken == COOLING_NAMES_MAX) {
@@ -72,7 +72,7 @@ void cooling_begin(struct cooling_table *table, const struct request *request, u
     *at(table, index) = (struct cooling_name){.ttl_ms = request->terms.ttl_ms,
                                               .id = id,
                                               .name = text,
-                                              .name_hash = request->name->hash,
+                                              .name_hash = request->name->key.hash,
                                               .until_ns = request->cooldown_until_ns,
                                               .asked_ns = request->asked_ns,
                                               .token = request->token,
@@ -111,23 +111,25 @@ bool cooling_precedes(uint64_t id, uint64_t other_id) {
     return slot_of(id) != slot_of(other_id) ? slot_of(id) < slot_of(other_id) : id < other_id;
 }
 
-size_t cooling_list(struct cooling_table *table, uint64_t after, instant_ns now_ns, size_t max,
+size_t cooling_list(struct cooling_table *table, const struct cooling_query *query, size_t max,
                     const struct cooling_name *ret[]) {
     size_t n = 0;
 
-    if (cooling_count(table, now_ns) == 0)
+    if (cooling_count(table, query->now_ns) == 0)
         return 0;
     for (uint32_t i = 0; i < table->names.touched; i++) {
         const struct cooling_name *cooling = at(table, i);
         size_t place = n;
-        if (!cooling->name || (after != 0 && !cooling_precedes(after, cooling->id)))
+        if (!cooling->name || slot_of(cooling->id) >= query->slots ||
+            (query->after != 0 && !cooling_precedes(query->after, cooling->id)) ||
+            !query->wants(query->session, cooling))
             continue;
         while (place > 0 && cooling_precedes(cooling->id, ret[place - 1]->id))
             place--;
         if (place == max)
             continue;
         n += n < max;
-        memmove(&ret[place + 1], &ret[place], (n - place - 1) * sizeof(ret[0]));
+        memmove(&ret[place + 1], &ret[place], (n - place - 1) * sizeof(void *));
         ret[place] = cooling;
     }
     return n;

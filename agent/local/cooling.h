@@ -1,9 +1,9 @@
 /* Cooling names: leases of this host that have ended, while their COOLDOWN keeps the name taken. For people
- * alone (STATUS, LEASES, LEADER): the keys on the nodes keep others out, whatever stands here. Owned by the
- * front thread.
+ * alone (STATUS, LEASES, LEADER): the keys on the nodes exclude others, not this table. Owned by the front
+ * thread.
  *
- * A name is here from the end of its lease to the end of the cooldown. If more than COOLING_NAMES_MAX names
- * cool, those whose cooldown ends first are missing. A next process of the agent begins with none. */
+ * A name is listed from the end of its lease to the end of the cooldown. If more than COOLING_NAMES_MAX
+ * names cool, those whose cooldown ends first are missing. A restarted agent begins with an empty table. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,6 +15,7 @@
 #include "base/timer-queue.h"
 
 struct request;
+struct session;
 
 struct cooling_name {
     uint32_t pool_link;
@@ -43,15 +44,24 @@ void cooling_init(struct cooling_table *table, void *memory);
 /* The lease of this request, with this id, has ended; it has a cooldown. */
 void cooling_begin(struct cooling_table *table, const struct request *request, uint64_t id);
 
-/* Forgets names whose cooldown has ended. Returns how many are left. */
+/* Removes names whose cooldown has ended. Returns the number of the others. */
 uint32_t cooling_count(struct cooling_table *table, instant_ns now_ns);
 
 /* The longest cooldown of the name with this hash, or NULL. */
 const struct cooling_name *cooling_find(struct cooling_table *table, uint64_t name_hash, instant_ns now_ns);
 
-/* The names in the order of cooling_precedes() behind the lease with the id `after`. Returns how many, at
+struct cooling_query {
+    uint64_t after; /* an id, or 0 */
+    uint32_t slots; /* only leases that had a slot before this one */
+    instant_ns now_ns;
+    bool (*wants)(const struct session *session, const struct cooling_name *name);
+    const struct session *session;
+};
+
+/* The names in the order of cooling_precedes() behind the lease with the id
+ * `after` that the function wants. Returns how many, at
  * most `max`. */
-size_t cooling_list(struct cooling_table *table, uint64_t after, instant_ns now_ns, size_t max,
+size_t cooling_list(struct cooling_table *table, const struct cooling_query *query, size_t max,
                     const struct cooling_name *ret[]);
 
 /* The order of LEASES: by the slot of the request, then by its generation. */

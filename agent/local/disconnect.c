@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "local/leader.h"
 #include "local/observe.h"
 #include "local/outcome.h"
 #include "local/recovery/ledger-writer.h"
@@ -20,9 +21,10 @@ void disconnect_end(struct session *session, instant_ns now_ns) {
     if (session->id == 0)
         return;
     list_unlink(&session->listing_link);
+    leader_end(session);
     session_await(session, NULL, SESSION_QUITTING);
-    if (front->sessions > 0)
-        front->sessions--;
+    assert(front->sessions > 0);
+    front->sessions--;
     observe_end(session);
     /* Waiting requests first: the session's own leases must not be handed off to them. */
     list_for_each_safe(node, &session->requester.requests) {
@@ -33,6 +35,7 @@ void disconnect_end(struct session *session, instant_ns now_ns) {
     list_for_each_safe(node, &session->requester.requests)
         drop(list_entry(node, struct request, session_link), now_ns);
     assert(list_is_empty(&session->requester.requests));
+    quota_refund(&front->registry.quota, session->account, QUOTA_SESSIONS, 1);
     session->id = 0;
 }
 
@@ -47,6 +50,7 @@ bool disconnect_expel(struct session *session, const char *reason, instant_ns no
     }
     observe_end(session);
     list_unlink(&session->listing_link);
+    leader_end(session);
     session->state = SESSION_QUITTING;
     session->pushes = false;
     session->protocol = 2; /* no more pushes */

@@ -10,12 +10,15 @@ void front_state_init(struct front_state *front, const struct policy *policy,
 
     front->policy = *policy;
     front->identity = *identity;
+    front->registry.quota.owner = identity->uid;
     front->sink = *sink;
     front->reply = reply;
-    list_init(&front->listings);
-    for (unsigned i = 0; i < KEEPERS_MAX; i++) {
+    list_init(&front->uncounted);
+    fair_queue_init(&front->listings);
+    query_share_init(&front->queries);
+    for (unsigned i = 0; i < identity->n_keepers; i++) {
         front->keepers[i] = (struct front_state_keeper){.counters.extension_margin_permille = 1000};
-        for (unsigned j = 0; j < NODES_MAX; j++) {
+        for (unsigned j = 0; j < identity->n_nodes; j++) {
             front->keepers[i].nodes[j] =
                 (struct front_state_node){.since_ns = now_ns, .reason = "not connected yet"};
             front->keepers[i].times[j].until_ns = INSTANT_NEVER;
@@ -40,6 +43,10 @@ void front_state_node_report(struct front_state *front, unsigned keeper, const s
     if (length > 0)
         memcpy(view->reason, report->text, length);
     view->reason[length] = '\0';
+    if (length > 0 && report->node_state != NODE_STATE_PROBING) {
+        front->troubles[report->node].at_ns = now_ns;
+        memcpy(front->troubles[report->node].reason, view->reason, sizeof(view->reason));
+    }
 }
 
 static unsigned badness(enum node_state node_state) {
@@ -78,6 +85,9 @@ struct front_state_node_times front_state_times(const struct front_state *front,
         all.rtt_p50_us = larger(sum.rtt_p50_us, one->rtt_p50_us);
         all.rtt_p99_us = larger(sum.rtt_p99_us, one->rtt_p99_us);
         all.until_ns = instant_min(sum.until_ns, one->until_ns);
+        all.outstanding = sum.outstanding + one->outstanding;
+        all.rtts = sum.rtts;
+        histogram_add(&all.rtts, &one->rtts);
         if (all.differs[0] == '\0')
             memcpy(all.differs, one->differs, sizeof(all.differs));
         if (one->evicted_keys > sum.evicted_keys)
@@ -94,4 +104,19 @@ unsigned front_state_voting(const struct front_state *front) {
     for (unsigned i = 0; i < front->identity.n_nodes; i++)
         voting += front_state_node(front, i).node_state == NODE_STATE_VOTING;
     return voting;
+}
+
+const char *front_state_word(const struct front_state *front) {
+    if (front->draining)
+        return "draining";
+    return front_state_voting(front) >= front->identity.n_nodes / 2 + 1 ? "ready" : "no-quorum";
+}
+
+const char *front_state_node_word(enum node_state state) {
+    static const char *const words[] = {
+        [NODE_STATE_CONNECTING] = "connecting",   [NODE_STATE_PROBING] = "probing",
+        [NODE_STATE_QUARANTINED] = "quarantined", [NODE_STATE_VOTING] = "voting",
+        [NODE_STATE_FAILED] = "failed",
+    };
+    return words[state];
 }

@@ -2,11 +2,15 @@
  * sinks. Owned by the front thread. */
 #pragma once
 
+#include "base/histogram.h"
 #include "core/event.h"
 #include "core/shard.h"
 #include "local/cooling.h"
+#include "local/fair-queue.h"
+#include "local/history.h"
 #include "local/observe.h"
 #include "local/policy.h"
+#include "local/query-share.h"
 #include "local/registry.h"
 
 struct session;
@@ -21,6 +25,8 @@ struct front_state_node {
 struct front_state_node_times {
     uint32_t rtt_us; /* smoothed; 0: unknown, as for the percentiles */
     uint32_t rtt_p50_us, rtt_p99_us;
+    uint32_t outstanding;  /* requests without an answer */
+    struct histogram rtts; /* since the start */
     int64_t clock_us;      /* ahead of the median of the nodes' clocks; 0: unknown */
     instant_ns until_ns;   /* the end of its quarantine; INSTANT_NEVER: unknown */
     uint64_t evicted_keys; /* since the server's start */
@@ -34,7 +40,14 @@ struct front_state_node_times {
 struct front_state_keeper {
     struct front_state_node nodes[NODES_MAX];
     struct shard_counters counters;
+    struct histogram timer_delays; /* of its thread's timer */
     struct front_state_node_times times[NODES_MAX];
+};
+
+/* Why the node did not vote last, or its last error. */
+struct front_state_trouble {
+    instant_ns at_ns; /* 0: none since the start */
+    char reason[NODE_TROUBLE_BYTES];
 };
 
 struct front_state_identity {
@@ -65,24 +78,33 @@ struct front_state_sink {
     void *userdata;
 };
 
-enum { REPLY_BYTES_MAX = 300 * 1024 };
+enum {
+    REPLY_BYTES_MAX = 300 * 1024,
+    FRONT_STATE_WORDS = 12, /* error words of the protocol */
+};
 
 struct front_state {
     struct registry registry;
     struct observe_table observers;
     struct cooling_table cooling;
+    struct history history;
     struct policy policy;
     struct front_state_identity identity;
     struct front_state_sink sink;
     struct front_state_keeper keepers[KEEPERS_MAX];
-    struct list listings; /* sessions that wait for the keepers' counters: listing.h */
+    struct front_state_trouble troubles[NODES_MAX];
+    struct list uncounted; /* sessions that wait for the keepers' counters: listing.h */
+    struct query_share queries;
+    struct fair_queue listings; /* sessions that wait for their listings */
     uint32_t sessions;
+    uint64_t rejections[FRONT_STATE_WORDS]; /* error replies since the start: reply_word_of_slot() */
+    struct histogram timer_delays;          /* of the front's timer */
     bool draining;
     char *reply; /* the caller's REPLY_BYTES_MAX bytes, in which replies are composed */
 };
 
 /* The caller initialises `registry`, with outcome_deliver(), observe_hint() and front_state_cools() as its
- * sink, `observers` and `cooling`. */
+ * sink, `observers`, `cooling` and `history`. */
 void front_state_init(struct front_state *front, const struct policy *policy,
                       const struct front_state_identity *identity, const struct front_state_sink *sink,
                       char *reply, instant_ns now_ns);
@@ -97,9 +119,13 @@ void front_state_node_report(struct front_state *front, unsigned keeper, const s
 /* The node for all keepers: the worst of its states. */
 struct front_state_node front_state_node(const struct front_state *front, unsigned node);
 
-/* The longest times of all keepers; but of `until_ns` the earliest: the first keeper that may bless the node
- * blesses it for all. */
+/* The longest times of all keepers, and the sums of `outstanding` and `rtts`; but of `until_ns` the
+ * earliest: the first keeper that may bless the node blesses it for all. */
 struct front_state_node_times front_state_times(const struct front_state *front, unsigned node);
 
 /* The number of nodes that vote for each keeper. */
 unsigned front_state_voting(const struct front_state *front);
+
+/* The states of the agent and of a node, as a word for operators. */
+const char *front_state_word(const struct front_state *front);
+const char *front_state_node_word(enum node_state state);

@@ -27,7 +27,8 @@ static bool has_company(const struct name_table_entry *name, instant_ns now_ns) 
     return name->seen_ns > 0 && now_ns - name->seen_ns < COMPANY_MS * NS_PER_MS;
 }
 
-bool handoff_series_is_over(const struct request *holder, instant_ns now_ns) {
+/* The series must end, so that other hosts can acquire the name. */
+static bool series_is_over(const struct request *holder, instant_ns now_ns) {
     return holder->tenure.handoffs >= holder->name->handoffs_max || now_ns >= series_ends_ns(holder);
 }
 
@@ -54,7 +55,7 @@ bool handoff_is_fine(const struct request *holder, const struct request *next, b
         return false;
     if (holder->terms.fencing && holder->token >= holder->secrets->token_last)
         return false;
-    return !handoff_series_is_over(holder, now_ns);
+    return !series_is_over(holder, now_ns);
 }
 
 void handoff_move(const struct request *holder, struct request *next, instant_ns now_ns) {
@@ -73,7 +74,7 @@ instant_ns handoff_refresh_ns(const struct request *holder) {
 }
 
 int64_t handoff_pause_ns(const struct request *holder, instant_ns now_ns) {
-    if (!handoff_series_is_over(holder, now_ns))
+    if (!series_is_over(holder, now_ns))
         return 0;
     int64_t had_ns = now_ns - holder->tenure.acquired_ns, pause_ns = had_ns / PAUSE_DIVISOR;
     if (!has_company(holder->name, now_ns))
@@ -94,7 +95,7 @@ void handoff_awaited(const struct name_table *names, const struct report *report
 
 uint16_t handoff_next_max(const struct request *holder, instant_ns now_ns) {
     int64_t turn_us = (now_ns - holder->tenure.acquired_ns) / NS_PER_US;
-    int64_t most = instant_min(GROWTH * holder->tenure.handoffs, turn_us);
+    int64_t most = instant_min((int64_t) GROWTH * holder->tenure.handoffs, turn_us);
 
     if (has_company(holder->name, now_ns) || most < HANDOFFS_MAX)
         return HANDOFFS_MAX;

@@ -1,5 +1,5 @@
 /* Hand-off: a released lease goes to the next waiter of this host at once, without a message to the nodes or
- * the keeper. This page says why that is safe, and the file decides when it is done. Owned by the front
+ * the keeper. This header explains why that is safe; the file decides when to hand off. Owned by the front
  * thread.
  *
  * Exclusion. A lease is a majority of nodes with keys of this host alone, until its deadline. Which process
@@ -7,16 +7,16 @@
  * dead, before the next one gets its grant. (The former holder's slot in its page is cleared before the next
  * gets one.) The new holder has the lease's deadline, of which the same three copies are compared. The
  * front's copy is never later than the keeper's: a keeper only moves a deadline forward, and the front
- * ignores an extension that arrives after the old deadline. What the keeper knows and the front does not
- * (lost, at risk) applies to the new holder as to the former: the lease's handle (keeper-handle.h) goes with
- * the lease, so reports reach its present holder. Keys of a lost lease stay until its deadline.
+ * ignores an extension that arrives after the old deadline. A change that the keeper knows and the front
+ * does not (lost, at risk) applies to the new holder as to the former: the lease's handle (keeper-handle.h)
+ * goes with the lease, so reports reach its present holder. Keys of a lost lease stay until its deadline.
  *
  * Enough validity. At least half of the ttl must be left. An extension is sent after three eighths of it, so
  * less means that an extension is overdue: then the next request makes an acquisition. The same holds for a
  * lease near its holder's max_hold. A lease at risk, or whose session the agent closed (no extensions), is
  * not handed off. The next request must have the same terms (lease_terms_match), as the keys have the first
  * one's ttl. A lease with a cooldown is not handed off, and a request that wants a cooldown gets no
- * hand-off. A request to resume wants another lease.
+ * hand-off. A request to resume needs its own lease, not this one.
  *
  * Tokens. With the acquisition's token T the nodes have accepted a block (core/token.h): each hand-off takes
  * the next of it. A later acquisition gets a larger token than the whole block, and there is none while the
@@ -70,9 +70,6 @@ struct handoff_tenure {
     uint16_t handoffs;  /* so far */
     bool secret;        /* no client knows the random part in the keys: the lease may be handed off */
 };
-
-/* True if the series must end, so that other hosts can acquire the name. */
-bool handoff_series_is_over(const struct request *holder, instant_ns now_ns);
 
 /* True if the holder's lease may go to this request, which is next in the queue, or NULL. */
 bool handoff_is_fine(const struct request *holder, const struct request *next, bool has_ledger,

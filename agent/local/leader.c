@@ -8,13 +8,14 @@
 
 void leader_ask(struct front_state *front, enum report_origin origin, uint64_t request, const char *name,
                 size_t length) {
-    const struct policy_limits limits = policy_limits_of(&front->policy, name, length);
+    const struct policy_limits *limits =
+        policy_limits_of(&front->policy, policy_find(&front->policy, POLICY_ALL_RULES, name, length));
     const struct command command = {
         .kind = COMMAND_QUERY,
         .origin = origin,
         .request = request,
-        .terms.fencing = limits.fencing,
-        .terms.node_timeout_ms = policy_node_timeout_ms(&front->policy, (uint32_t) limits.default_ttl_ms),
+        .terms.fencing = limits->fencing,
+        .terms.node_timeout_ms = policy_node_timeout_ms(&front->policy, (uint32_t) limits->default_ttl_ms),
         .text = name,
         .head_length = (uint16_t) length,
     };
@@ -28,6 +29,7 @@ void leader_command(const struct call *call) {
     if (!call_has_name(call))
         return;
     session->state = SESSION_QUERYING;
+    query_share_begin(&session->front->queries, session->account);
     session->queried_hash =
         registry_hash(&session->front->registry, call->arguments[0].text, call->arguments[0].length);
     leader_ask(session->front, REPORT_ORIGIN_LEADER, session->id, call->arguments[0].text,
@@ -38,8 +40,8 @@ size_t leader_pairs(const struct leader_key *key) {
     return key->foreign_type ? 5 : 4;
 }
 
-/* The nodes keep the last holder's token beside the key: it says nothing about a value that is not an
- * agent's. */
+/* The nodes keep the last holder's token beside the key: that token does not belong to another program's
+ * value. */
 void leader_put(struct resp_writer *writer, const struct leader_key *key) {
     size_t length = key->foreign_type ? 0 : key->length;
     struct lock_value parts = {.data = ""};
@@ -59,7 +61,7 @@ void leader_put(struct resp_writer *writer, const struct leader_key *key) {
     }
 }
 
-/* What this agent alone knows of a value of its own: more pairs for the reply to LEADER. */
+/* Facts that only this agent has about a lease of its own: more pairs for the reply to LEADER. */
 struct own_lease {
     int64_t since_ms;   /* since the grant, rounded up; 0: unknown */
     int64_t cooling_ms; /* the lease has ended, and the name stays taken for this long; 0: it has not */
@@ -84,7 +86,7 @@ static int64_t ceil_ms(int64_t ns) {
  * their grants' times are not known here. */
 static struct own_lease own_lease_of(struct front_state *front, const struct leader_key *key,
                                      uint64_t name_hash, instant_ns now_ns) {
-    struct lock_value_identity identity;
+    struct lock_value_identity identity = {0};
     uint8_t secret[SECRET_BYTES];
 
     lock_value_identify(&identity, front->identity.host, front->identity.agent);
@@ -97,6 +99,24 @@ static struct own_lease own_lease_of(struct front_state *front, const struct lea
     return (struct own_lease){.cooling_ms = cooling ? ceil_ms(cooling->until_ns - now_ns) : 0};
 }
 
+/* A query of this user is over: its sessions may go on. */
+static void end_query(struct session *session) {
+    struct front_state *front = session->front;
+    const struct registry_sink *sink = &front->registry.sink;
+    struct list *link;
+
+    query_share_end(&front->queries, session->account);
+    while ((link = query_share_next(&front->queries, session->account)))
+        if (sink->ready)
+            sink->ready(sink->userdata, list_entry(link, struct session, query_link));
+}
+
+void leader_end(struct session *session) {
+    if (session->state == SESSION_QUERYING)
+        end_query(session);
+    list_unlink(&session->query_link);
+}
+
 void leader_report(struct session *session, const struct report *report, instant_ns now_ns) {
     const struct leader_key key = {.value = report->text,
                                    .length = report->text_length,
@@ -106,6 +126,8 @@ void leader_report(struct session *session, const struct report *report, instant
     if (session->state != SESSION_QUERYING)
         return; /* the session has ended */
     session_proceed(session);
+    query_share_pause(&session->front->queries, session->account, &session->query_link);
+    end_query(session);
     if (report->kind == REPORT_FAILED) {
         reply_error(session, rejection_word(report->failure), "%.*s", (int) report->text_length,
                     report->text);

@@ -1,4 +1,4 @@
-/* Leaders: which holder a majority of the nodes has under a name's key. LEADER asks once; OBSERVE asks
+/* Leaders: the holder that a majority of the nodes has under a name's key. LEADER asks once; OBSERVE asks
  * repeatedly (observe.h). */
 #pragma once
 
@@ -18,6 +18,9 @@ void leader_command(const struct call *call);
 
 /* The keeper's answer to the session's LEADER. */
 void leader_report(struct session *session, const struct report *report, instant_ns now_ns);
+
+/* The session ends, whatever it waits for. */
+void leader_end(struct session *session);
 
 /* Asks the name's keeper. `origin` and `request` come back in the report; `request` is not 0. */
 void leader_ask(struct front_state *front, enum report_origin origin, uint64_t request, const char *name,

@@ -24,6 +24,24 @@ const struct option lease_command_options[LEASE_COMMAND_OPTIONS] = {
 
 static_assert(2 + 2 * LEASE_COMMAND_OPTIONS <= REQUEST_ITEMS_MAX, "a request has room for all options");
 
+/* False: a time exceeds the rule's max_ttl, and the session has got the error. */
+static bool times_are_allowed(struct session *session, const struct policy_rule *rule,
+                              const struct option_value options[LEASE_COMMAND_OPTIONS]) {
+    static const enum lease_command_option bounded[] = {LEASE_COMMAND_TTL, LEASE_COMMAND_LINGER,
+                                                        LEASE_COMMAND_COOLDOWN};
+
+    for (size_t i = 0; rule && i < sizeof(bounded) / sizeof(bounded[0]); i++) {
+        int64_t max_ms = policy_max_ttl_ms(&session->front->policy, &rule->terms);
+        if (options[bounded[i]].ms <= max_ms)
+            continue;
+        reply_error(session, "DENIED", "rule \"%s\" (line %u) allows %s at most %lld ms (max_ttl), not %lld",
+                    rule->pattern, rule->line, lease_command_options[bounded[i]].word, (long long) max_ms,
+                    (long long) options[bounded[i]].ms);
+        return false;
+    }
+    return true;
+}
+
 static struct lease_terms terms_of(const struct policy *policy, const struct policy_limits *limits,
                                    const struct option_value options[LEASE_COMMAND_OPTIONS]) {
     uint32_t ttl_ms = (uint32_t) options[LEASE_COMMAND_TTL].ms;
@@ -49,9 +67,11 @@ void lease_command_acquire(const struct call *call) {
 
     if (!call_has_name(call))
         return;
-    const struct policy_limits limits = policy_limits_of(policy, name->text, name->length);
-    options[LEASE_COMMAND_TTL].ms = limits.default_ttl_ms;
-    if (!option_read(call, 1, lease_command_options, LEASE_COMMAND_OPTIONS, options))
+    const struct policy_rule *rule = session_rule(session, name->text, name->length);
+    const struct policy_limits *limits = policy_limits_of(policy, rule);
+    options[LEASE_COMMAND_TTL].ms = instant_min(limits->default_ttl_ms, policy_max_ttl_ms(policy, limits));
+    if (!option_read(call, 1, lease_command_options, LEASE_COMMAND_OPTIONS, options) ||
+        !times_are_allowed(session, rule, options))
         return;
     const struct option_value *data = &options[LEASE_COMMAND_DATA];
     struct registry_ask ask = {
@@ -60,11 +80,12 @@ void lease_command_acquire(const struct call *call) {
         .tail = tail,
         .tail_length = lock_value_put_tail(tail, session->pid, session->uid, data->bytes, data->length),
         .wait_ms = options[LEASE_COMMAND_WAIT].ms,
-        .terms = terms_of(policy, &limits, options),
+        .terms = terms_of(policy, limits, options),
         .async = options[LEASE_COMMAND_ASYNC].given,
         .resumable = options[LEASE_COMMAND_RESUMABLE].given,
         .pid = session->pid,
         .uid = session->uid,
+        .rule = (uint8_t) policy_number(policy, rule),
     };
     lease_command_ask(call, &ask);
 }
@@ -82,6 +103,26 @@ static void reply_waiting(struct session *session, struct request *request, cons
     session->unhurried = true;
 }
 
+/* False: the user has as much as it may, and the session has got the error. */
+static bool is_within_quota(struct session *session, const struct registry_ask *ask) {
+    struct registry *registry = &session->front->registry;
+    uint32_t weight = quota_lease_weight(ask->terms.ttl_ms);
+    bool waits = !ask->resume && registry_is_wanted(registry, ask->name, ask->name_length);
+
+    if (!quota_may(&registry->quota, ask->uid, QUOTA_LEASES, weight)) {
+        reply_quota(session, QUOTA_LEASES, weight);
+        return false;
+    }
+    if (ask->rule == 0 || (waits && ask->wait_ms == 0) ||
+        quota_rule_may(&registry->quota, ask->uid, ask->rule, waits))
+        return true;
+    const struct policy_rule *rule = &session->front->policy.rules[ask->rule - 1];
+    reply_error(session, "QUOTA", "rule \"%s\" (line %u) has %s = %u, and user %u has as many",
+                rule->pattern, rule->line, waits ? "max_waiters" : "max_leases",
+                waits ? rule->terms.max_waiters : rule->terms.max_leases, ask->uid);
+    return false;
+}
+
 void lease_command_ask(const struct call *call, const struct registry_ask *ask) {
     struct session *session = call->session;
     struct registry *registry = &session->front->registry;
@@ -90,6 +131,8 @@ void lease_command_ask(const struct call *call, const struct registry_ask *ask) 
         reply_error(session, "DRAINING", "the agent is stopping and grants no new leases");
         return;
     }
+    if (!is_within_quota(session, ask))
+        return;
     instant_ns asked_ns =
         session->asked_ns > 0 ? instant_min(session->asked_ns, call->now_ns) : call->now_ns;
     struct request *request = registry_ask(registry, session, ask, asked_ns);

@@ -1,4 +1,4 @@
-/* Commands about leases: ACQUIRE, RELEASE, CHECK and BEAT. */
+/* Commands for leases: ACQUIRE, RELEASE, CHECK and BEAT. */
 #pragma once
 
 #include "local/option.h"

@@ -1,20 +1,31 @@
-/* Listings for operators: STATUS, NODES, LEASES and INFO. The numbers of STATUS and INFO are rows of one
- * table in listing.c. */
+/* Listings for operators: STATUS, NODES, LEASES, INFO and METRICS. Their numbers are declared in numbers.c
+ * and metrics.c. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/instant.h"
+#include "core/event.h"
 
 struct call;
 struct front_state;
 
-enum listing_kind { LISTING_STATUS, LISTING_NODES, LISTING_INFO };
+enum listing_kind { LISTING_STATUS, LISTING_NODES, LISTING_INFO, LISTING_METRICS, LISTING_LEASES };
 
 /* These wait for the keepers' counters. */
 void listing_status(const struct call *call);
 void listing_nodes(const struct call *call);
 void listing_info(const struct call *call);
+void listing_metrics(const struct call *call);
 
-/* All keepers have reported their counters, or time is up: the waiting sessions get their listings. */
+/* All keepers have reported their counters, or time is up: the waiting sessions get their listings, one in
+ * each listing_turn(). */
 void listing_counted(struct front_state *front, instant_ns now_ns);
 
 void listing_leases(const struct call *call);
+
+/* Writes a listing, or does a part of the work for LEASES. Users take turns. */
+void listing_turn(struct front_state *front, instant_ns now_ns);
+
+/* True if listing_turn() has work. */
+bool listing_waits(struct front_state *front);

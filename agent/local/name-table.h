@@ -5,17 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash-table.h"
 #include "base/instant.h"
 #include "base/list.h"
-#include "base/pool.h"
-#include "base/shared-string.h"
 #include "core/event.h"
 
 struct name_table_entry {
-    uint32_t pool_link;
-    uint32_t next_in_bucket; /* index + 1 */
-    uint64_t hash;
-    struct shared_string *text;
+    struct hash_table_key key;
     struct list queue;
     struct shared_string *seen; /* the result of the last attempt, in words; NULL: see seen_failure */
     uint8_t seen_failure;       /* 1 + enum failure of the last attempt; 0: no attempt has ended */
@@ -26,14 +22,11 @@ struct name_table_entry {
 };
 
 struct name_table {
-    struct pool pool;
-    uint32_t *buckets; /* index + 1; as many as names */
-    struct shared_string_pool *texts;
+    struct hash_table table;
     uint64_t hash_key[2];
 };
 
-/* `count`: a power of two. `memory` has room for that many names, `buckets` for that many indices; both are
- * zeroed. */
+/* `memory` has room for `count` names, `buckets` for hash_table_buckets() indices; both are zeroed. */
 void name_table_init(struct name_table *names, uint32_t count, void *memory, uint32_t *buckets,
                      struct shared_string_pool *texts);
 void name_table_set_key(struct name_table *names, const uint64_t hash_key[2]);

@@ -17,10 +17,7 @@ enum {
     GAP_MS = 20,           /* between two queries at least: some names change hands all the time */
     EXPIRY_SLACK_MS = 5,   /* after the keys' expiry: the nodes' clocks differ */
     UNKNOWN_MS = 5 * 1000, /* without a majority, until observers get "unknown" */
-    BUCKETS = OBSERVED_NAMES_MAX,
 };
-
-static_assert((BUCKETS & (BUCKETS - 1)) == 0, "a hash's low bits are its bucket");
 
 /* --- memory --- */
 
@@ -37,15 +34,16 @@ static size_t lay_out(struct observe_table *table, unsigned char *memory) {
     void *names = memory_layout_next(memory, &offset, OBSERVED_NAMES_MAX * sizeof(struct observe_name));
     void *entries = memory_layout_next(memory, &offset, OBSERVATIONS_MAX * sizeof(struct observe_entry));
     void *due = memory_layout_next(memory, &offset, timer_queue_memory_bytes(OBSERVED_NAMES_MAX));
-    void *buckets = memory_layout_next(memory, &offset, BUCKETS * sizeof(uint32_t));
+    void *buckets =
+        memory_layout_next(memory, &offset, hash_table_buckets(OBSERVED_NAMES_MAX) * sizeof(uint32_t));
     void *texts = memory_layout_next(memory, &offset, text_bytes());
 
     if (memory) {
-        pool_init(&table->names, names, sizeof(struct observe_name), OBSERVED_NAMES_MAX);
+        hash_table_init(&table->names, names, sizeof(struct observe_name), OBSERVED_NAMES_MAX, buckets,
+                        &table->texts);
         pool_init(&table->entries, entries, sizeof(struct observe_entry), OBSERVATIONS_MAX);
         timer_queue_init(&table->due, due, OBSERVED_NAMES_MAX);
         shared_string_pool_init(&table->texts, texts, text_bytes());
-        table->buckets = buckets;
     }
     return offset;
 }
@@ -65,43 +63,20 @@ void observe_init(struct observe_table *table, uint64_t seed, void *memory) {
 /* --- names --- */
 
 static uint32_t index_of(const struct observe_table *table, const struct observe_name *observed) {
-    return pool_index(&table->names, struct observe_name, observed);
-}
-
-static struct observe_name *find(const struct observe_table *table, uint64_t hash, const char *name,
-                                 size_t length) {
-    for (uint32_t at = table->buckets[hash & (BUCKETS - 1)]; at != 0;) {
-        struct observe_name *observed = pool_at(&table->names, at - 1);
-        if (observed->hash == hash &&
-            bytes_equal(observed->name->bytes, observed->name->head_length, name, length))
-            return observed;
-        at = observed->next_in_bucket;
-    }
-    return NULL;
+    return pool_index(&table->names.pool, struct observe_name, observed);
 }
 
 static struct observe_name *name_new(struct observe_table *table, uint64_t hash, const char *name,
                                      size_t length, instant_ns now_ns) {
-    uint32_t *bucket = &table->buckets[hash & (BUCKETS - 1)];
-    struct shared_string *text = shared_string_new(&table->texts, name, length, NULL, 0);
-    uint32_t index = text ? pool_take(&table->names) : POOL_NONE;
+    struct observe_name *observed = hash_table_add(&table->names, hash, name, length);
 
-    if (index == POOL_NONE) {
-        shared_string_unref(&table->texts, text);
+    if (!observed)
         return NULL;
-    }
-    struct observe_name *observed = pool_at(&table->names, index);
-    *observed = (struct observe_name){
-        .hash = hash,
-        .next_in_bucket = *bucket,
-        .name = text,
-        .since_ns = now_ns,
-        .unanswered_ns = INSTANT_NEVER,
-        .queried_ns = INSTANT_LONG_AGO,
-    };
+    observed->since_ns = now_ns;
+    observed->unanswered_ns = INSTANT_NEVER;
+    observed->queried_ns = INSTANT_LONG_AGO;
     list_init(&observed->observers);
-    *bucket = index + 1;
-    timer_queue_set(&table->due, index, now_ns);
+    timer_queue_set(&table->due, index_of(table, observed), now_ns);
     return observed;
 }
 
@@ -109,17 +84,12 @@ static struct observe_name *name_new(struct observe_table *table, uint64_t hash,
  * do. */
 static void drop_unless_needed(struct observe_table *table, struct observe_name *observed) {
     uint32_t index = index_of(table, observed);
-    uint32_t *link = &table->buckets[observed->hash & (BUCKETS - 1)];
 
     if (observed->querying || !list_is_empty(&observed->observers))
         return;
-    while (*link != index + 1)
-        link = &((struct observe_name *) pool_at(&table->names, *link - 1))->next_in_bucket;
-    *link = observed->next_in_bucket;
-    observed->name = shared_string_unref(&table->texts, observed->name);
     observed->value = shared_string_unref(&table->texts, observed->value);
     timer_queue_remove(&table->due, index);
-    pool_give(&table->names, index);
+    hash_table_remove(&table->names, index);
 }
 
 /* --- pushes --- */
@@ -134,12 +104,23 @@ static void push(const struct observe_name *observed, struct session *session, i
                                    .foreign_type = observed->foreign_type,
                                    .token = observed->token};
 
-    resp_put_bulk(&writer, observed->name->bytes, observed->name->head_length);
+    resp_put_bulk(&writer, observed->key.text->bytes, observed->key.text->head_length);
     resp_put_map(&writer, held ? 2 + leader_pairs(&key) : 2, session->protocol);
     reply_put_text_pair(&writer, "state", words[observed->leadership]);
     reply_put_integer_pair(&writer, "since", (now_ns - observed->since_ns) / NS_PER_MS);
     if (held)
         leader_put(&writer, &key);
+    reply_send(session, &writer);
+}
+
+/* The session no longer observes the name. */
+static void push_end(struct session *session, const char *name, size_t length) {
+    struct resp_writer writer = reply_begin_push(session, "leader", 3);
+
+    resp_put_bulk(&writer, name, length);
+    resp_put_map(&writer, 2, session->protocol);
+    reply_put_text_pair(&writer, "state", "unknown");
+    reply_put_integer_pair(&writer, "since", 0);
     reply_send(session, &writer);
 }
 
@@ -150,8 +131,19 @@ static void push_to_all(const struct observe_name *observed, instant_ns now_ns) 
 
 /* --- OBSERVE, UNOBSERVE --- */
 
+/* The oldest observer's user pays for the name. */
+static void charge_name(struct quota *quota, struct observe_name *observed) {
+    const struct list *oldest = list_first(&observed->observers);
+
+    if (!oldest)
+        return;
+    observed->account = list_entry(oldest, struct observe_entry, observed_link)->session->account;
+    quota_charge_account(quota, observed->account, QUOTA_NAMES, 1);
+}
+
 static void entry_end(struct observe_entry *entry) {
     struct session *session = entry->session;
+    struct quota *quota = &session->front->registry.quota;
     struct observe_table *table = &session->front->observers;
     struct observe_name *observed = entry->observed;
 
@@ -159,6 +151,9 @@ static void entry_end(struct observe_entry *entry) {
     list_unlink(&entry->session_link);
     list_unlink(&entry->observed_link);
     session->n_observations--;
+    quota_refund(quota, session->account, QUOTA_OBSERVATIONS, 1);
+    quota_refund(quota, observed->account, QUOTA_NAMES, 1);
+    charge_name(quota, observed);
     pool_give(&table->entries, pool_index(&table->entries, struct observe_entry, entry));
     drop_unless_needed(table, observed);
 }
@@ -177,8 +172,9 @@ static struct observe_entry *entry_of(const struct session *session, const struc
 static struct observe_name *observe(struct session *session, const char *name, size_t length,
                                     instant_ns now_ns) {
     struct observe_table *table = &session->front->observers;
+    struct quota *quota = &session->front->registry.quota;
     uint64_t hash = registry_hash(&session->front->registry, name, length);
-    struct observe_name *observed = find(table, hash, name, length);
+    struct observe_name *observed = hash_table_find(&table->names, hash, name, length);
 
     if (!observed)
         observed = name_new(table, hash, name, length, now_ns);
@@ -191,9 +187,13 @@ static struct observe_name *observe(struct session *session, const char *name, s
     }
     struct observe_entry *entry = pool_at(&table->entries, index);
     *entry = (struct observe_entry){.session = session, .observed = observed};
+    quota_charge_account(quota, session->account, QUOTA_OBSERVATIONS, 1);
     entry->entry = ledger_writer_observed(session, name, length);
     list_append(&session->observations, &entry->session_link);
+    bool first = list_is_empty(&observed->observers);
     list_append(&observed->observers, &entry->observed_link);
+    if (first)
+        charge_name(quota, observed);
     session->n_observations++;
     session->pushes = true;
     return observed;
@@ -204,10 +204,28 @@ static struct observe_entry *find_own(const struct call *call) {
     struct front_state *front = call->session->front;
     const struct resp_token *name = &call->arguments[0];
     const struct observe_name *observed =
-        find(&front->observers, registry_hash(&front->registry, name->text, name->length), name->text,
-             name->length);
+        hash_table_find(&front->observers.names, registry_hash(&front->registry, name->text, name->length),
+                        name->text, name->length);
 
     return observed ? entry_of(call->session, observed) : NULL;
+}
+
+/* False: the user observes as much as it may, and the session has got the error. */
+static bool is_within_quota(struct session *session, const struct resp_token *name) {
+    struct front_state *front = session->front;
+    uint64_t hash = registry_hash(&front->registry, name->text, name->length);
+    const struct observe_name *observed =
+        hash_table_find(&front->observers.names, hash, name->text, name->length);
+    bool is_new = !observed || list_is_empty(&observed->observers);
+
+    if (is_new && !quota_may(&front->registry.quota, session->uid, QUOTA_NAMES, 1)) {
+        reply_quota(session, QUOTA_NAMES, 1);
+        return false;
+    }
+    if (quota_may(&front->registry.quota, session->uid, QUOTA_OBSERVATIONS, 1))
+        return true;
+    reply_quota(session, QUOTA_OBSERVATIONS, 1);
+    return false;
 }
 
 void observe_command(const struct call *call) {
@@ -224,6 +242,8 @@ void observe_command(const struct call *call) {
         reply_error(session, "QUOTA", "a session observes at most %d names", SESSION_OBSERVATIONS_MAX);
         return;
     }
+    if (!is_within_quota(session, name))
+        return;
     const struct observe_name *observed = observe(session, name->text, name->length, call->now_ns);
     if (!observed) {
         reply_error(session, "QUOTA",
@@ -237,8 +257,21 @@ void observe_command(const struct call *call) {
 }
 
 void observe_restore(struct session *session, const char *name, size_t length, instant_ns now_ns) {
-    if (session->n_observations < SESSION_OBSERVATIONS_MAX)
+    if (!session_may(session, POLICY_OBSERVE, name, length))
+        push_end(session, name, length);
+    else if (session->n_observations < SESSION_OBSERVATIONS_MAX)
         (void) observe(session, name, length, now_ns);
+}
+
+void observe_review(struct session *session) {
+    list_for_each_safe(node, &session->observations) {
+        struct observe_entry *entry = list_entry(node, struct observe_entry, session_link);
+        const struct shared_string *name = entry->observed->key.text;
+        if (session_may(session, POLICY_OBSERVE, name->bytes, name->head_length))
+            continue;
+        push_end(session, name->bytes, name->head_length);
+        entry_end(entry);
+    }
 }
 
 void observe_command_end(const struct call *call) {
@@ -260,7 +293,8 @@ void observe_end(struct session *session) {
 
 void observe_hint(struct front_state *front, uint64_t name_hash, const char *name, size_t length) {
     struct observe_table *table = &front->observers;
-    struct observe_name *observed = table->names.taken > 0 ? find(table, name_hash, name, length) : NULL;
+    struct observe_name *observed =
+        table->names.pool.taken > 0 ? hash_table_find(&table->names, name_hash, name, length) : NULL;
 
     if (!observed)
         return;
@@ -279,8 +313,11 @@ static void query(struct front_state *front, struct observe_name *observed, inst
         observed->chase_ms = GAP_MS;
     observed->hinted = false;
     table->querying++;
+    observed->asker = observed->account;
+    table->querying_of[observed->asker]++;
     timer_queue_remove(&table->due, index);
-    leader_ask(front, REPORT_ORIGIN_OBSERVE, index + 1, observed->name->bytes, observed->name->head_length);
+    leader_ask(front, REPORT_ORIGIN_OBSERVE, index + 1, observed->key.text->bytes,
+               observed->key.text->head_length);
 }
 
 /* Plans the next query: at the keys' expiry, but not before the gap and not after the usual time. After a
@@ -357,11 +394,12 @@ static bool take_report(struct observe_table *table, struct observe_name *observ
 
 void observe_report(struct front_state *front, const struct report *report, instant_ns now_ns) {
     struct observe_table *table = &front->observers;
-    struct observe_name *observed = pool_at(&table->names, (uint32_t) report->request - 1);
+    struct observe_name *observed = pool_at(&table->names.pool, (uint32_t) report->request - 1);
     bool is_held = report->kind == REPORT_LEADER && report->text;
 
     assert(observed->querying && table->querying > 0);
     table->querying--;
+    table->querying_of[observed->asker]--;
     observed->querying = false;
     bool changed = take_report(table, observed, report, now_ns);
     plan(table, observed, is_held ? report->validity_ms : -1, changed, now_ns);
@@ -370,14 +408,29 @@ void observe_report(struct front_state *front, const struct report *report, inst
     drop_unless_needed(table, observed);
 }
 
+/* Another user's requests wait at the nodes behind the queries. Users that share account 0 are not root. */
+static bool may_query(const struct front_state *front, const struct observe_name *observed) {
+    const struct quota *quota = &front->registry.quota;
+    uint8_t account = observed->account;
+
+    return front->observers.querying_of[account] < OBSERVE_USER_QUERIES_MAX ||
+           (account != 0 && quota_is_trusted(quota, quota->accounts[account].uid));
+}
+
 void observe_tick(struct front_state *front, instant_ns now_ns) {
     struct observe_table *table = &front->observers;
 
-    while (observe_due_ns(front) <= now_ns)
-        query(front, pool_at(&table->names, timer_queue_first(&table->due)), now_ns);
+    while (observe_due_ns(front) <= now_ns) {
+        uint32_t index = timer_queue_first(&table->due);
+        struct observe_name *observed = pool_at(&table->names.pool, index);
+        if (may_query(front, observed))
+            query(front, observed, now_ns);
+        else
+            timer_queue_set(&table->due, index, now_ns + GAP_MS * NS_PER_MS);
+    }
 }
 
 instant_ns observe_due_ns(const struct front_state *front) {
     const struct observe_table *table = &front->observers;
-    return table->querying < OBSERVE_LOOKS_MAX ? timer_queue_earliest(&table->due) : INSTANT_NEVER;
+    return table->querying < OBSERVE_QUERIES_MAX ? timer_queue_earliest(&table->due) : INSTANT_NEVER;
 }

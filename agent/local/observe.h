@@ -10,12 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/hash-table.h"
 #include "base/list.h"
 #include "base/pool.h"
 #include "base/random.h"
-#include "base/shared-string.h"
 #include "base/timer-queue.h"
 #include "core/event.h"
+#include "local/quota.h"
 
 struct call;
 struct front_state;
@@ -29,10 +30,7 @@ enum observe_leadership {
 };
 
 struct observe_name {
-    uint32_t pool_link;
-    uint32_t next_in_bucket; /* index + 1 */
-    uint64_t hash;
-    struct shared_string *name;
+    struct hash_table_key key;
     struct list observers;
     struct shared_string *value; /* LEADERSHIP_HELD: the holder's lock value, or: */
     bool foreign_type;           /* the type of a key that is no string */
@@ -42,6 +40,8 @@ struct observe_name {
     instant_ns queried_ns;    /* last query sent */
     uint32_t chase_ms;        /* after a hint, until the change shows: delay of the next query; 0: no hint */
     uint8_t leadership;       /* enum observe_leadership */
+    uint8_t asker;            /* the account that has the query under way */
+    uint8_t account;          /* in the quota: its oldest observer's, if it has observers */
     bool querying;            /* a query is under way */
     bool hinted;              /* since the last query was sent */
 };
@@ -56,13 +56,13 @@ struct observe_entry {
 };
 
 struct observe_table {
-    struct pool names;
+    struct hash_table names;
     struct pool entries;
     struct timer_queue due; /* names without a query under way */
     struct shared_string_pool texts;
-    uint32_t *buckets; /* index + 1 */
     struct random random;
-    unsigned querying; /* queries under way */
+    unsigned querying; /* queries under way, */
+    uint16_t querying_of[QUOTA_ACCOUNTS]; /* and those of each user's names */
 };
 
 size_t observe_memory_bytes(void);
@@ -77,6 +77,9 @@ void observe_command_end(const struct call *call);
 
 /* The session of a former process goes on observing the name: the leader is pushed again. */
 void observe_restore(struct session *session, const char *name, size_t length, instant_ns now_ns);
+
+/* The session's rules have changed: observations that they do not allow end, with a last push: unknown. */
+void observe_review(struct session *session);
 
 /* Ends all observations of the session. */
 void observe_end(struct session *session);

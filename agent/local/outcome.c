@@ -4,9 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/secret.h"
 #include "local/recovery/ledger-writer.h"
+#include "local/rejection.h"
 #include "local/reply.h"
 #include "local/resume-token.h"
+#include "local/wait-queue.h"
 
 /* A push about this request: its kind, the request's id, then `items` more. */
 static struct resp_writer begin_push(const struct request *request, const char *kind, size_t items) {
@@ -21,7 +24,7 @@ static struct resp_writer begin_push(const struct request *request, const char *
 static void put_grant(struct resp_writer *writer, const struct request *request,
                       const struct request_outcome *outcome, instant_ns now_ns) {
     const struct session *session = request->session;
-    const struct shared_string *name = request->name->text;
+    const struct shared_string *name = request->name->key.text;
     char token[RESUME_TOKEN_BYTES_MAX];
 
     assert(now_ns < request->deadline_ns);
@@ -35,7 +38,9 @@ static void put_grant(struct resp_writer *writer, const struct request *request,
     reply_put_integer_pair(writer, "slot", request->page_slot);
     if (request->resumable) {
         reply_put_text(writer, "secret");
-        resp_put_bulk(writer, token, resume_token_of_grant(request, outcome, token));
+        size_t length = resume_token_of_grant(request, outcome, token);
+        resp_put_bulk(writer, token, length);
+        secret_clear(token, length);
     }
 }
 
@@ -55,19 +60,40 @@ static void deliver_granted(const struct request *request, const struct request_
     reply_send(session, &writer);
 }
 
-static void deliver_failed(const struct request *request, const struct request_outcome *outcome) {
-    struct session *session = request->session;
-    char text[1600];
+/* Who holds a name is for those who may ask for the leader, and for the holder's user. */
+static bool may_see_holder(const struct request *request) {
+    const struct shared_string *name = request->name->key.text;
+    const struct request *holder = wait_queue_holder(request->name);
 
+    return request_is_resume(request) ||
+           session_may(request->session, POLICY_LEADER, name->bytes, name->head_length) ||
+           (holder && holder->uid == request->uid);
+}
+
+/* The sentence of the error, or one without the holder. */
+static void put_reason(const struct request *request, const struct request_outcome *outcome,
+                       instant_ns now_ns, char text[REJECTION_TEXT_BYTES]) {
+    if (!rejection_names_holder(outcome->error) || may_see_holder(request))
+        (void) snprintf(text, REJECTION_TEXT_BYTES, "%.*s", (int) outcome->text_length, outcome->text);
+    else
+        rejection_text_hidden(request, now_ns, text);
+}
+
+static void deliver_failed(const struct request *request, const struct request_outcome *outcome,
+                           instant_ns now_ns) {
+    struct session *session = request->session;
+    char reason[REJECTION_TEXT_BYTES], text[REJECTION_TEXT_BYTES + 32];
+
+    put_reason(request, outcome, now_ns, reason);
     if (!request->async) {
         assert(session->state == SESSION_ACQUIRING && session->awaited == request);
         session_proceed(session);
-        reply_error(session, outcome->error, "%.*s", (int) outcome->text_length, outcome->text);
+        reply_error(session, outcome->error, "%s", reason);
         return;
     }
     struct resp_writer writer = begin_push(request, "failed", 1);
-    (void) snprintf(text, sizeof(text), "%s %.*s", outcome->error, (int) outcome->text_length,
-                    outcome->text);
+    reply_count_rejection(session->front, outcome->error);
+    (void) snprintf(text, sizeof(text), "%s %s", outcome->error, reason);
     reply_put_text(&writer, text);
     reply_send(session, &writer);
 }
@@ -124,7 +150,7 @@ void outcome_deliver(struct request *request, const struct request_outcome *outc
         break;
     case OUTCOME_FAILED:
         ledger_writer_ended(session, request);
-        deliver_failed(request, outcome);
+        deliver_failed(request, outcome, now_ns);
         break;
     case OUTCOME_RELEASED:
         ledger_writer_ended(session, request);

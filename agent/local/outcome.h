@@ -1,5 +1,5 @@
-/* Outcomes: what becomes of a request is written to its session as a reply or a push, and noted in the
- * ledger first. */
+/* Outcomes of requests: each is noted in the ledger, and then written to its session as a reply or a push.
+ */
 #pragma once
 
 #include "core/event.h"

@@ -29,10 +29,12 @@ static size_t lay_out(struct registry *registry, uint32_t requests_max, unsigned
     void *due_memory = memory_layout_next(memory, &offset, timer_queue_memory_bytes(requests_max));
     void *bucket_memory = memory_layout_next(memory, &offset, (size_t) requests_max * sizeof(uint32_t));
     void *text_memory = memory_layout_next(memory, &offset, text_bytes(requests_max));
+    void *quota_memory = memory_layout_next(memory, &offset, quota_memory_bytes());
 
     if (memory) {
         pool_init(&registry->requests, request_memory, sizeof(struct request), requests_max);
         pool_init(&registry->secrets_pool, secrets_memory, sizeof(struct request_secrets), requests_max);
+        quota_init(&registry->quota, quota_memory);
         keeper_handle_table_init(&registry->handles, handle_memory, &registry->requests);
         timer_queue_init(&registry->due, due_memory, requests_max);
         shared_string_pool_init(&registry->texts, text_memory, text_bytes(requests_max));
@@ -123,10 +125,20 @@ struct request *registry_find(const struct registry *registry, uint64_t id) {
                                                                                              : NULL;
 }
 
+struct request *registry_at(const struct registry *registry, uint32_t *slot) {
+    struct request *request = pool_at(&registry->requests, (*slot)++);
+
+    return request->state != REQUEST_FREE ? request : NULL;
+}
+
+uint32_t registry_slots(const struct registry *registry) {
+    return registry->requests.touched;
+}
+
 struct request *registry_next(const struct registry *registry, uint32_t *slot) {
-    while (*slot < registry->requests.touched) {
-        struct request *request = pool_at(&registry->requests, (*slot)++);
-        if (request->state != REQUEST_FREE)
+    while (*slot < registry_slots(registry)) {
+        struct request *request = registry_at(registry, slot);
+        if (request)
             return request;
     }
     return NULL;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/prefetch.h"
+#include "local/history-note.h"
 #include "local/wait-queue.h"
-#include "local/rejection.h"
 #include "local/request.h"
 #include "local/recovery/restore.h"
 
@@ -17,6 +17,10 @@ const struct request *registry_holder(const struct registry *registry, uint64_t 
     const struct name_table_entry *name = name_table_find_hash(&registry->names, name_hash);
 
     return name ? wait_queue_holder(name) : NULL;
+}
+
+bool registry_is_wanted(const struct registry *registry, const char *name, size_t length) {
+    return name_table_find(&registry->names, name, length) != NULL;
 }
 
 /* --- the sessions' requests --- */
@@ -42,6 +46,19 @@ struct request *registry_ask(struct registry *registry, struct session *session,
     return request;
 }
 
+void registry_set_rules(struct registry *registry, const uint8_t numbers[RULES_MAX + 1],
+                        const struct quota_rule_use max[RULES_MAX + 1]) {
+    struct request *request;
+    uint32_t slot = 0;
+
+    quota_clear_rules(&registry->quota);
+    memcpy(registry->quota.rule_max, max, sizeof(registry->quota.rule_max));
+    while ((request = registry_next(registry, &slot))) {
+        request->rule = numbers[request->rule];
+        request_count(registry, request, 1);
+    }
+}
+
 /* A RESUME fails if a session of this host has the lease, or another one in its place, or resumes with the
  * same token. */
 static void start_resume(struct registry *registry, struct request *request,
@@ -53,7 +70,7 @@ static void start_resume(struct registry *registry, struct request *request,
         const struct request *other = list_entry(node, struct request, queue_link);
         if (other->state == REQUEST_HELD && other->unwanted) {
             error = "NOTHELD";
-            text = "it was released or lost at this agent";
+            text = "the lease was released or lost at this agent";
         } else if (other->state == REQUEST_HELD && other->restore != RESTORE_NONE && !other->session &&
                    !request_is_lingering(other)) {
             continue; /* may be the lease in question */
@@ -62,7 +79,7 @@ static void start_resume(struct registry *registry, struct request *request,
             text = "another session of this agent holds the name";
         } else if (request_is_resume(other) && !error) {
             error = "BUSY";
-            text = "another session is resuming it at this moment";
+            text = "another session is resuming the lease at this moment";
         }
     }
     if (error) {
@@ -91,7 +108,9 @@ bool registry_start(struct registry *registry, struct request *request, const st
         start_resume(registry, request, ask->resume, now_ns);
         return true;
     }
-    wait_queue_insert(request); /* it may have asked earlier: a former process left it unanswered */
+    wait_queue_insert(
+        request); /* not at the end: a request that a former process left unanswered is older */
+    history_note_asked(registry, request, ask->wait_ms, now_ns);
     request_set_wait_due(registry, request, now_ns);
     if (!first || (first->held_back && request == wait_queue_first(name))) {
         if (first)
@@ -105,13 +124,19 @@ bool registry_start(struct registry *registry, struct request *request, const st
     return true;
 }
 
+/* Their leases count for the same limit. */
+static bool same_use(const struct request *one, const struct request *other) {
+    return one->account == other->account && one->rule == other->rule;
+}
+
 /* Hands the lease off to the next request of the queue. False: it must be released. */
 static bool hand_off(struct registry *registry, struct request *holder, instant_ns now_ns) {
     struct name_table_entry *name = holder->name;
     struct list *second = holder->queue_link.next;
     struct request *next = second != &name->queue ? list_entry(second, struct request, queue_link) : NULL;
 
-    if (!handoff_is_fine(holder, next, registry->ledger != NULL, now_ns)) {
+    if (!next || !handoff_is_fine(holder, next, registry->ledger != NULL, now_ns) ||
+        !(wait_queue_has_room(registry, next) || same_use(holder, next))) {
         name->pause_ns = (int32_t) handoff_pause_ns(holder, now_ns);
         name->handoffs_max = handoff_next_max(holder, now_ns);
         return false;
@@ -130,6 +155,7 @@ static bool hand_off(struct registry *registry, struct request *holder, instant_
     holder->handle_slot = 0;
     keeper_handle_move(&registry->handles, next->handle_slot, next);
     registry->handoffs++;
+    histogram_note(&registry->waits, now_ns - next->asked_ns);
     request_enter(registry, next, REQUEST_HELD);
     request_await_reading(registry, next, now_ns);
     next->page_slot = (int16_t) deadline_page_take(request_page(next));
@@ -145,19 +171,29 @@ static bool hand_off(struct registry *registry, struct request *holder, instant_
     return true;
 }
 
+static void note_release(struct registry *registry, const struct request *request, instant_ns now_ns) {
+    if (request->unwanted)
+        return; /* noted before */
+    history_note_event(registry, request, HISTORY_RELEASED, now_ns);
+    history_note_cooling(registry, request, now_ns);
+}
+
 void registry_release(struct registry *registry, struct request *request, instant_ns now_ns) {
     switch ((enum request_state) request->state) {
     case REQUEST_QUEUED:
+        history_note_event(registry, request, HISTORY_WITHDRAWN, now_ns);
         request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);
         wait_queue_leave(registry, request);
         break;
     case REQUEST_HELD:
+        note_release(registry, request, now_ns);
         if (request->restore != RESTORE_NONE)
             restore_release(registry, request, now_ns);
         else if (!hand_off(registry, request, now_ns))
             wait_queue_hand_back(registry, request, COMMAND_RELEASE);
         break;
     case REQUEST_CONTENDING:
+        history_note_event(registry, request, HISTORY_WITHDRAWN, now_ns);
         wait_queue_hand_back(registry, request, COMMAND_RELEASE);
         break;
     case REQUEST_RELEASING:
@@ -171,12 +207,15 @@ void registry_release(struct registry *registry, struct request *request, instan
 
 void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns) {
     request_detach(registry, request);
-    if (request->state == REQUEST_HELD && request->terms.linger_ms > 0)
+    if (request->state == REQUEST_HELD && request->terms.linger_ms > 0) {
+        history_note_event(registry, request, HISTORY_LINGERING, now_ns);
         request_linger(registry, request, now_ns);
-    else if (request->state == REQUEST_CONTENDING)
+    } else if (request->state == REQUEST_CONTENDING) {
+        history_note_event(registry, request, HISTORY_WITHDRAWN, now_ns);
         wait_queue_withdraw(registry, request);
-    else
+    } else {
         registry_release(registry, request, now_ns);
+    }
 }
 
 bool registry_abandon(struct registry *registry, struct request *request, instant_ns now_ns) {
@@ -185,7 +224,7 @@ bool registry_abandon(struct registry *registry, struct request *request, instan
         return false;
     }
     request->abandoned = true;
-    request_command_simple(registry, request, request->name->hash,
+    request_command_simple(registry, request, request->name->key.hash,
                            request->restore != RESTORE_NONE ? COMMAND_FORGET : COMMAND_ABANDON);
     restore_abandon(request);
     return true;
@@ -194,224 +233,6 @@ bool registry_abandon(struct registry *registry, struct request *request, instan
 void registry_beat(struct registry *registry, struct request *request) {
     if (request->state == REQUEST_HELD && request->terms.heartbeat_ms > 0)
         request_beat(registry, request, 0);
-}
-
-/* --- the keeper's reports --- */
-
-/* Keeps the random part in the keys to the agent. Returns another one for the holder (handoff.h). */
-static const char *conceal(struct registry *registry, struct request *request, const struct report *report) {
-    struct request_secrets *secrets = request_secrets(registry, request);
-
-    assert(report->text_length == SECRET_BYTES);
-    memcpy(secrets->acquired, report->text, sizeof(secrets->acquired));
-    secrets->token_last = report->token_last;
-    registry->sink.secret(registry->sink.userdata, secrets->reported);
-    return (const char *) secrets->reported;
-}
-
-/* The name is held now. (A contender beside a resumed lease goes on, and the keeper has reported its
- * results.) */
-static void forget_result(struct registry *registry, struct name_table_entry *name, instant_ns now_ns) {
-    if (name->seen_failure != 0)
-        name->seen_ns = now_ns; /* another host held it until now, and was reported only once */
-    name->seen_failure = 0;
-    name->seen = shared_string_unref(&registry->texts, name->seen);
-}
-
-static void granted(struct registry *registry, struct request *request, const struct report *report,
-                    instant_ns now_ns) {
-    instant_ns deadline_ns = report->deadline_ns;
-    struct request_outcome outcome = {
-        .kind = OUTCOME_GRANTED, .text = report->text, .text_length = report->text_length};
-
-    if (restore_is_searching(request) && now_ns < deadline_ns) {
-        restore_found(registry, request, deadline_ns, now_ns);
-        return;
-    }
-    if (request->state != REQUEST_CONTENDING)
-        return; /* withdrawn: its release is under way */
-    if (now_ns >= deadline_ns) {
-        request_deliver_failed(registry, request, "NOQUORUM",
-                               "the grant came too late: the agent was stopped or starved", now_ns);
-        request_detach(registry, request);
-        wait_queue_withdraw(registry, request);
-        return;
-    }
-    request_enter(registry, request, REQUEST_HELD);
-    request_note_holder(registry, request->name);
-    request->restore = RESTORE_NONE;
-    request->token = report->token;
-    request->cooldown_until_ns = report->cooldown_until_ns;
-    request->tenure = (struct handoff_tenure){.acquired_ns = now_ns,
-                                              .secret = request->from_queue && registry->sink.secret &&
-                                                        request->cooldown_until_ns == 0};
-    request->name->token_last = report->token_last;
-    if (request->tenure.secret)
-        outcome.text = conceal(registry, request, report);
-    else
-        request_drop_secrets(registry, request);
-    request->page_slot = (int16_t) deadline_page_take(request_page(request));
-    request_await_reading(registry, request, now_ns);
-    request_set_deadline(registry, request, deadline_ns);
-    if (!request->resume && request->terms.max_hold_ms > 0)
-        request->hold_until_ns = instant_add(now_ns, request->terms.max_hold_ms * NS_PER_MS);
-    if (!request->resume)
-        forget_result(registry, request->name, now_ns);
-    list_unlink(&request->queue_link); /* a request that resumes in vain may be before it */
-    list_prepend(&request->name->queue, &request->queue_link);
-    request_deliver(registry, request, &outcome, now_ns);
-    if (!request->tenure.secret)
-        request->tail = shared_string_unref(&registry->texts, request->tail);
-    if (request->state == REQUEST_HELD)
-        wait_queue_reject_overdue(registry, request->name, now_ns);
-}
-
-static void extended(struct registry *registry, struct request *request, instant_ns deadline_ns,
-                     instant_ns now_ns) {
-    /* Late by the registry's own copy: registry_tick() reports the loss next. */
-    if (request->state != REQUEST_HELD || now_ns >= request->deadline_ns)
-        return;
-    request_extend(registry, request, deadline_ns);
-    if (request->risk != 0 && !request->unread) {
-        request->risk = 0;
-        request_deliver_kind(registry, request, OUTCOME_EXTENDED, now_ns);
-    }
-}
-
-void registry_extended(struct registry *registry, const struct extension *extensions, uint32_t count,
-                       instant_ns now_ns) {
-    enum { AHEAD = 6 }; /* extensions between the prefetch of a request and its use */
-
-    for (uint32_t i = 0; i < count + 2 * AHEAD; i++) {
-        struct request *request;
-        if (i < count)
-            keeper_handle_expect(&registry->handles, extensions[i].request);
-        if (i >= AHEAD && i - AHEAD < count &&
-            (request = keeper_handle_find(&registry->handles, extensions[i - AHEAD].request)))
-            prefetch(request, sizeof(*request));
-        if (i >= 2 * AHEAD &&
-            (request = keeper_handle_find(&registry->handles, extensions[i - 2 * AHEAD].request)))
-            extended(registry, request, extensions[i - 2 * AHEAD].deadline_ns, now_ns);
-    }
-}
-
-static void at_risk(struct registry *registry, struct request *request, enum reason reason,
-                    instant_ns now_ns) {
-    if (request->state != REQUEST_HELD)
-        return;
-    request->risk = (uint8_t) (1 + reason);
-    request_deliver(registry, request, &(struct request_outcome){.kind = OUTCOME_AT_RISK, .reason = reason},
-                    now_ns);
-}
-
-/* Keeps the result of an attempt for this name. */
-static void note_result(struct registry *registry, struct name_table_entry *name,
-                        const struct report *report, instant_ns now_ns) {
-    shared_string_unref(&registry->texts, name->seen);
-    name->seen = shared_string_new(&registry->texts, report->text, report->text_length, NULL, 0);
-    name->seen_failure = (uint8_t) (1 + report->failure);
-    name->seen_ns = now_ns;
-}
-
-static void contended(struct registry *registry, struct request *request, const struct report *report,
-                      instant_ns now_ns) {
-    struct name_table_entry *name = request->name;
-
-    if (request->state != REQUEST_CONTENDING)
-        return;
-    request->tried = true;
-    if (!request->resume) {
-        note_result(registry, name, report, now_ns);
-        name->handoffs_max = HANDOFFS_MAX;
-    }
-    wait_queue_reject_overdue(registry, name, now_ns);
-}
-
-static void failed(struct registry *registry, struct request *request, const struct report *report,
-                   instant_ns now_ns) {
-    if (restore_is_searching(request)) {
-        restore_not_found(registry, request, now_ns);
-        return;
-    }
-    if (request->state != REQUEST_CONTENDING)
-        return; /* RELEASED follows */
-    if (request->restore == RESTORE_UNREPORTED) {
-        restore_not_granted(registry, request, now_ns);
-        return;
-    }
-    request_deliver(registry, request,
-                    &(struct request_outcome){.kind = OUTCOME_FAILED,
-                                              .error = rejection_word(report->failure),
-                                              .text = report->text,
-                                              .text_length = report->text_length},
-                    now_ns);
-    /* The attempt also answers the requests behind it that do not wait. */
-    if (!request->resume && (report->failure == FAILURE_BUSY || report->failure == FAILURE_NO_QUORUM)) {
-        assert(request->try_once);
-        note_result(registry, request->name, report, now_ns);
-        wait_queue_reject_overdue(registry, request->name, now_ns);
-    }
-    wait_queue_leave(registry, request);
-}
-
-static void take_report(struct registry *registry, struct request *request, const struct report *report,
-                        instant_ns now_ns) {
-    switch (report->kind) {
-    case REPORT_GRANTED:
-        granted(registry, request, report, now_ns);
-        break;
-    case REPORT_FAILED:
-        failed(registry, request, report, now_ns);
-        break;
-    case REPORT_CONTENDED:
-        contended(registry, request, report, now_ns);
-        break;
-    case REPORT_EXTENDED:
-        extended(registry, request, report->deadline_ns, now_ns);
-        break;
-    case REPORT_AT_RISK:
-        at_risk(registry, request, report->reason, now_ns);
-        break;
-    case REPORT_LOST:
-        if (request->state != REQUEST_HELD)
-            break; /* RELEASED follows */
-        request_deliver(
-            registry, request,
-            &(struct request_outcome){.kind = OUTCOME_LOST,
-                                      .reason = request->unread ? REASON_UNREAD : report->reason},
-            now_ns);
-        if (report->reason == REASON_TAKEN)
-            request->cooldown_until_ns = 0; /* the name is another's, or this lease's at another agent */
-        wait_queue_leave(registry, request);
-        break;
-    case REPORT_RELEASED:
-        if (request->state != REQUEST_RELEASING)
-            break;
-        request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);
-        request_free(registry, request);
-        break;
-    case REPORT_AWAITED:
-    case REPORT_LEADER:
-    case REPORT_NODE:
-    case REPORT_FOREIGN:
-        assert(false); /* not reports about requests */
-        break;
-    }
-}
-
-void registry_report(struct registry *registry, const struct report *report, instant_ns now_ns) {
-    if (report->kind == REPORT_AWAITED) {
-        handoff_awaited(&registry->names, report, now_ns);
-        return;
-    }
-    struct request *request = keeper_handle_find(&registry->handles, report->request);
-
-    if (!request)
-        return;
-    if (request->state == REQUEST_CONTENDING)
-        admission_leave(registry, request);
-    take_report(registry, request, report, now_ns);
-    wait_queue_admit(registry);
 }
 
 /* --- time --- */
@@ -443,6 +264,7 @@ static void deadline_passed(struct registry *registry, struct request *request, 
     else
         request_deliver(registry, request, &(struct request_outcome){.kind = OUTCOME_LOST, .reason = reason},
                         now_ns);
+    history_note_cooling(registry, request, now_ns);
     request_detach(registry, request);
     wait_queue_hand_back(registry, request,
                          request->restore != RESTORE_NONE ? COMMAND_FORGET : COMMAND_RELEASE);
@@ -463,7 +285,7 @@ static void reading_ended(struct registry *registry, struct request *request, in
     }
     request->unread = true;
     (void) registry_abandon(registry, request, now_ns);
-    at_risk(registry, request, REASON_UNREAD, now_ns);
+    request_set_risk(registry, request, REASON_UNREAD, NULL, now_ns);
     request_set_held_due_after(registry, request, now_ns);
 }
 

@@ -32,6 +32,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/histogram.h"
 #include "base/timer-queue.h"
 #include "base/list.h"
 #include "base/pool.h"
@@ -41,9 +42,12 @@
 #include "local/handoff.h"
 #include "local/name-table.h"
 #include "local/keeper-handle.h"
+#include "local/latest-grants.h"
 #include "local/deadline-page.h"
+#include "local/quota.h"
 #include "local/request.h"
 
+struct history;
 struct ledger;
 struct session;
 
@@ -78,14 +82,20 @@ struct registry {
     struct name_table names;
     struct keeper_handle_table handles;
     struct admission admission;
+    struct quota quota;
     uint32_t requests_max;
     uint32_t limit; /* configured: requests at a time */
     uint32_t held, waiting;
-    uint64_t handoffs;     /* since the start */
-    struct ledger *ledger; /* NULL: no next process goes on with the sessions */
-    bool restoring;        /* until restore_end() */
-    uint32_t generation;   /* ids begin above this one: those of former processes are below */
-    uint32_t clock;        /* generation of the latest instant, see registry_begin_ids() */
+    uint64_t handoffs; /* since the start, as the following */
+    uint64_t losses[REASON_COUNT];
+    struct histogram acquisitions; /* from the request to the grant: of immediate grants, */
+    struct histogram waits;        /* and of grants after another holder or attempt */
+    struct latest_grants latest;
+    struct history *history; /* NULL: none is kept */
+    struct ledger *ledger;   /* NULL: no next process goes on with the sessions */
+    bool restoring;          /* until restore_end() */
+    uint32_t generation;     /* ids begin above this one: those of former processes are below */
+    uint32_t clock;          /* generation of the latest instant, see registry_begin_ids() */
 };
 
 struct registry_ask {
@@ -103,6 +113,7 @@ struct registry_ask {
     int64_t token;                /* of the resumed lease */
     pid_t pid;
     uid_t uid;
+    uint8_t rule; /* number of the policy's rule that the request counts under; 0: none */
 };
 
 /* The number of slots for that many leases, of registry and shards: a power of two, at least
@@ -129,12 +140,20 @@ struct request *registry_find(const struct registry *registry, uint64_t id);
 /* The request of this host that holds the name with this hash, or NULL. */
 const struct request *registry_holder(const struct registry *registry, uint64_t name_hash);
 
+/* True if some request of this host contends for the name, waits for it or holds it. */
+bool registry_is_wanted(const struct registry *registry, const char *name, size_t length);
+
 uint64_t registry_hash(const struct registry *registry, const char *name, size_t length);
 
 /* Makes a request for the session, whose first member is its struct admission_requester. NULL: the limit is
  * reached. registry_start() follows. */
 struct request *registry_ask(struct registry *registry, struct session *session,
                              const struct registry_ask *ask, instant_ns now_ns);
+
+/* The rules of the policy have changed: the number of each by its former number, and their limits by the new
+ * number. */
+void registry_set_rules(struct registry *registry, const uint8_t numbers[RULES_MAX + 1],
+                        const struct quota_rule_use max[RULES_MAX + 1]);
 
 /* False: the session, or its user, has too many requests under way, and no request of any kind may be taken
  * from it. The sink's ready() follows. */
@@ -159,13 +178,6 @@ bool registry_abandon(struct registry *registry, struct request *request, instan
 
 void registry_beat(struct registry *registry, struct request *request);
 
-/* A keeper's report about a request. A report about a request that is gone has no effect. */
-void registry_report(struct registry *registry, const struct report *report, instant_ns now_ns);
-
-/* The same for many extensions. */
-void registry_extended(struct registry *registry, const struct extension *extensions, uint32_t count,
-                       instant_ns now_ns);
-
 /* Does what is due: waits and deadlines that end. */
 void registry_tick(struct registry *registry, instant_ns now_ns);
 
@@ -175,6 +187,12 @@ static inline instant_ns registry_due_ns(const struct registry *registry) {
 
 /* The first living request from *slot on; *slot moves behind it. NULL at the end. For listings. */
 struct request *registry_next(const struct registry *registry, uint32_t *slot);
+
+/* The living request in *slot, which moves on. NULL: none. */
+struct request *registry_at(const struct registry *registry, uint32_t *slot);
+
+/* Slots from this one on are empty. */
+uint32_t registry_slots(const struct registry *registry);
 
 /* --- for the registry's files --- */
 

@@ -46,6 +46,14 @@ static const char *text_if_held(const struct request *request, const struct requ
     return "TIMEOUT";
 }
 
+const char *rejection_text_of_rule(const struct quota *quota, const struct request *request,
+                                   char text[REJECTION_TEXT_BYTES]) {
+    (void) snprintf(text, REJECTION_TEXT_BYTES,
+                    "max_leases = %u of the rule for this name: user %u has as many; WHOAMI shows the rule",
+                    quota->rule_max[request->rule].leases, request->uid);
+    return "QUOTA";
+}
+
 const char *rejection_text(const struct request *request, const struct request *holder, instant_ns now_ns,
                            char text[REJECTION_TEXT_BYTES]) {
     const struct name_table_entry *name = request->name;
@@ -61,8 +69,7 @@ const char *rejection_text(const struct request *request, const struct request *
     if (holder)
         return text_if_held(request, holder, now_ns, waited_ms, text);
     if (name->seen_failure == 0) {
-        (void) snprintf(text, REJECTION_TEXT_BYTES, "no attempt has come to an end within %lld ms",
-                        waited_ms);
+        (void) snprintf(text, REJECTION_TEXT_BYTES, "no attempt has ended within %lld ms", waited_ms);
         return "NOQUORUM";
     }
     put_seen(name, now_ns, seen, sizeof(seen));
@@ -73,4 +80,19 @@ const char *rejection_text(const struct request *request, const struct request *
     if (name->seen_failure == 1 + FAILURE_NO_QUORUM)
         return "NOQUORUM";
     return request->try_once ? "BUSY" : "TIMEOUT";
+}
+
+bool rejection_names_holder(const char *error) {
+    return strcmp(error, "BUSY") == 0 || strcmp(error, "TIMEOUT") == 0;
+}
+
+void rejection_text_hidden(const struct request *request, instant_ns now_ns,
+                           char text[REJECTION_TEXT_BYTES]) {
+    static const char held[] = "held; by whom is shown with the right 'leader'";
+
+    if (request->try_once)
+        (void) snprintf(text, REJECTION_TEXT_BYTES, "%s", held);
+    else
+        (void) snprintf(text, REJECTION_TEXT_BYTES, "waited %lld ms; %s",
+                        (long long) ((now_ns - request->asked_ns) / NS_PER_MS), held);
 }

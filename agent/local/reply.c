@@ -17,15 +17,16 @@ struct reason_words {
 static struct reason_words words_of(enum reason reason) {
     switch (reason) {
     case REASON_NO_QUORUM:
-        return (struct reason_words){"no-quorum", "no majority of the nodes extended it in time"};
+        return (struct reason_words){"no-quorum", "no majority of the nodes extended the lease in time"};
     case REASON_TAKEN:
-        return (struct reason_words){"taken", "a majority of the nodes has another's value under its key"};
+        return (struct reason_words){"taken",
+                                     "a majority of the nodes has another value under the lease's key"};
     case REASON_PAUSED:
         return (struct reason_words){"paused", "the agent was stopped or starved past the deadline"};
     case REASON_HEARTBEAT:
         return (struct reason_words){"heartbeat", "no BEAT came in time"};
     case REASON_MAX_HOLD:
-        return (struct reason_words){"max-hold", "it was held for as long as allowed"};
+        return (struct reason_words){"max-hold", "the lease reached its max_hold"};
     case REASON_CLOSED:
         return (struct reason_words){"closed", "the agent closed the session"};
     case REASON_UNREAD:
@@ -43,6 +44,25 @@ const char *reply_reason_word(enum reason reason) {
 
 const char *reply_reason_text(enum reason reason) {
     return words_of(reason).text;
+}
+
+/* The words of errors, the most frequent first. The last slot is for words that are not here. */
+static const char *const error_words[] = {"BUSY",   "TIMEOUT", "NOQUORUM", "QUOTA", "DENIED",  "BADARG",
+                                          "BADNAME", "NOTHELD", "DRAINING", "ERR",   "NOPROTO", "other"};
+
+static_assert(sizeof(error_words) / sizeof(error_words[0]) == FRONT_STATE_WORDS, "each word has a slot");
+
+void reply_count_rejection(struct front_state *front, const char *word) {
+    unsigned slot = 0;
+
+    while (slot < FRONT_STATE_WORDS - 1 && strcmp(word, error_words[slot]) != 0)
+        slot++;
+    front->rejections[slot]++;
+}
+
+const char *reply_word_of_slot(unsigned slot) {
+    assert(slot < FRONT_STATE_WORDS);
+    return error_words[slot];
 }
 
 /* --- composing --- */
@@ -88,6 +108,7 @@ void reply_error(struct session *session, const char *word, const char *format, 
     char text[ERROR_BYTES_MAX];
     va_list arguments;
 
+    reply_count_rejection(session->front, word);
     int prefix = snprintf(text, sizeof(text), "%s ", word);
     assert(prefix > 0 && (size_t) prefix < sizeof(text));
     va_start(arguments, format);
@@ -95,6 +116,13 @@ void reply_error(struct session *session, const char *word, const char *format, 
     va_end(arguments);
     resp_put_error(&writer, text, strlen(text));
     reply_send(session, &writer);
+}
+
+void reply_quota(struct session *session, enum quota_kind kind, uint64_t amount) {
+    char text[QUOTA_TEXT_BYTES];
+
+    quota_text(&session->front->registry.quota, session->uid, kind, amount, text);
+    reply_error(session, "QUOTA", "%s", text);
 }
 
 void reply_string(struct session *session, const char *text) {

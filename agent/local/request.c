@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/secret.h"
+#include "local/history-note.h"
 #include "local/recovery/ledger.h"
 #include "local/registry.h"
 
@@ -27,15 +29,26 @@ void request_set_wait_due(struct registry *registry, struct request *request, in
                                       : request->wait_until_ns);
 }
 
+void request_count(struct registry *registry, const struct request *request, int sign) {
+    bool leases = request->state == REQUEST_HELD || request->state == REQUEST_CONTENDING;
+
+    quota_count_rule(&registry->quota, request->account, request->rule, leases ? sign : 0,
+                     request->state == REQUEST_QUEUED ? sign : 0);
+}
+
 void request_enter(struct registry *registry, struct request *request, enum request_state state) {
     bool waited = request->state == REQUEST_QUEUED || request->state == REQUEST_CONTENDING;
     bool waits = state == REQUEST_QUEUED || state == REQUEST_CONTENDING;
 
     registry->waiting += (uint32_t) waits - (uint32_t) waited;
+    if (request->rule != 0)
+        request_count(registry, request, -1);
     registry->held += (uint32_t) (state == REQUEST_HELD) - (uint32_t) (request->state == REQUEST_HELD);
     if (state == REQUEST_HELD)
         request->linger_until_ns = request->read_until_ns = INSTANT_NEVER; /* was wait_until_ns */
     request->state = (uint8_t) state;
+    if (request->rule != 0)
+        request_count(registry, request, 1);
 }
 
 struct request_secrets *request_secrets(struct registry *registry, struct request *request) {
@@ -51,6 +64,7 @@ struct request_secrets *request_secrets(struct registry *registry, struct reques
 void request_drop_secrets(struct registry *registry, struct request *request) {
     if (!request->secrets)
         return;
+    secret_clear(request->secrets, sizeof(*request->secrets));
     pool_give(&registry->secrets_pool,
               pool_index(&registry->secrets_pool, struct request_secrets, request->secrets));
     request->secrets = NULL;
@@ -75,11 +89,18 @@ void request_free(struct registry *registry, struct request *request) {
     keeper_handle_give(&registry->handles, request->handle_slot);
     request->handle_slot = 0;
     request_set_due(registry, request, INSTANT_NEVER);
+    quota_refund(&registry->quota, request->account, QUOTA_LEASES,
+                 quota_lease_weight(request->terms.ttl_ms));
     registry_slot_give(registry, request_index(registry, request));
 }
 
 void request_deliver(struct registry *registry, struct request *request,
                      const struct request_outcome *outcome, instant_ns now_ns) {
+    if (outcome->kind == OUTCOME_LOST)
+        registry->losses[outcome->reason]++;
+    if (outcome->kind == OUTCOME_GRANTED)
+        latest_grants_note(&registry->latest, request, registry_id(registry, request), now_ns);
+    history_note_outcome(registry, request, outcome, now_ns);
     if (request->session)
         registry->sink.outcome(registry->sink.userdata, request, outcome, now_ns);
 }
@@ -94,6 +115,16 @@ void request_deliver_failed(struct registry *registry, struct request *request, 
     request_deliver(registry, request,
                     &(struct request_outcome){
                         .kind = OUTCOME_FAILED, .error = error, .text = text, .text_length = strlen(text)},
+                    now_ns);
+}
+
+void request_set_risk(struct registry *registry, struct request *request, enum reason reason,
+                      const struct round_trace *trace, instant_ns now_ns) {
+    if (request->state != REQUEST_HELD || (request->unread && reason != REASON_UNREAD))
+        return;
+    request->risk = (uint8_t) (1 + reason);
+    request_deliver(registry, request,
+                    &(struct request_outcome){.kind = OUTCOME_AT_RISK, .reason = reason, .trace = trace},
                     now_ns);
 }
 
@@ -113,6 +144,9 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
         .pid = ask->pid,
         .uid = ask->uid,
         .page_slot = DEADLINE_PAGE_NO_SLOT,
+        .account =
+            quota_charge(&registry->quota, ask->uid, QUOTA_LEASES, quota_lease_weight(ask->terms.ttl_ms)),
+        .rule = ask->rule,
         .session = session,
         .tail = tail,
         .wait_until_ns = INSTANT_NEVER,
@@ -200,14 +234,14 @@ struct command request_command(struct registry *registry, struct request *reques
                                char text[REQUEST_COMMAND_TEXT_BYTES]) {
     const struct name_table_entry *name = request->name;
 
-    assert((size_t) name->text->head_length + request->tail->head_length <= REQUEST_COMMAND_TEXT_BYTES);
-    memcpy(text, name->text->bytes, name->text->head_length);
-    memcpy(text + name->text->head_length, request->tail->bytes, request->tail->head_length);
+    assert((size_t) name->key.text->head_length + request->tail->head_length <= REQUEST_COMMAND_TEXT_BYTES);
+    memcpy(text, name->key.text->bytes, name->key.text->head_length);
+    memcpy(text + name->key.text->head_length, request->tail->bytes, request->tail->head_length);
     return (struct command){
         .kind = kind,
         .request = known_handle(registry, request),
         .persist = !request->try_once,
-        .head_length = name->text->head_length,
+        .head_length = name->key.text->head_length,
         .tail_length = request->tail->head_length,
         .terms = request->terms,
         .text = text,
@@ -216,8 +250,8 @@ struct command request_command(struct registry *registry, struct request *reques
 
 void request_note_holder(struct registry *registry, const struct name_table_entry *name) {
     if (registry->sink.changed)
-        registry->sink.changed(registry->sink.userdata, name->hash, name->text->bytes,
-                               name->text->head_length);
+        registry->sink.changed(registry->sink.userdata, name->key.hash, name->key.text->bytes,
+                               name->key.text->head_length);
 }
 
 void request_refresh_keys(struct registry *registry, struct request *request) {
@@ -229,7 +263,8 @@ void request_refresh_keys(struct registry *registry, struct request *request) {
         command.hold_until_ns = request->hold_until_ns;
         command.token = request->token;
         memcpy(command.secret, request->secrets->reported, sizeof(command.secret));
-        registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+        registry->sink.command(registry->sink.userdata, request->name->key.hash, &command);
+        secret_clear(command.secret, sizeof(command.secret));
         request_note_holder(registry, request->name);
     }
     request_drop_secrets(registry, request);
@@ -237,32 +272,27 @@ void request_refresh_keys(struct registry *registry, struct request *request) {
     set_held_due(registry, request);
 }
 
-static struct command command_to_resume(struct registry *registry, struct request *request,
-                                        const uint8_t secret[SECRET_BYTES],
-                                        char text[REQUEST_COMMAND_TEXT_BYTES]) {
+static void send_resume(struct registry *registry, struct request *request,
+                        const uint8_t secret[SECRET_BYTES], bool persist) {
+    char text[REQUEST_COMMAND_TEXT_BYTES];
     struct command command = request_command(registry, request, COMMAND_RESUME, text);
 
     command.hold_until_ns = request->hold_until_ns;
     command.cooldown_until_ns = request->cooldown_until_ns;
     command.token = request->token;
+    command.persist |= persist;
     memcpy(command.secret, secret, sizeof(command.secret));
-    return command;
+    registry->sink.command(registry->sink.userdata, request->name->key.hash, &command);
+    secret_clear(command.secret, sizeof(command.secret));
 }
 
 void request_resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
-    char text[REQUEST_COMMAND_TEXT_BYTES];
-    const struct command command = command_to_resume(registry, request, secret, text);
-
     request_enter(registry, request, REQUEST_CONTENDING);
-    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+    send_resume(registry, request, secret, false);
 }
 
 void request_search(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
-    char text[REQUEST_COMMAND_TEXT_BYTES];
-    struct command command = command_to_resume(registry, request, secret, text);
-
-    command.persist = true;
-    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+    send_resume(registry, request, secret, true);
 }
 
 void request_beat(struct registry *registry, const struct request *request, instant_ns now_ns) {
@@ -271,7 +301,7 @@ void request_beat(struct registry *registry, const struct request *request, inst
     const struct command command = {.kind = COMMAND_BEAT,
                                     .request = keeper_handle_of(&registry->handles, request->handle_slot),
                                     .beat_ns = now_ns};
-    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+    registry->sink.command(registry->sink.userdata, request->name->key.hash, &command);
 }
 
 void request_beat_lingering(struct registry *registry, const struct request *request, instant_ns now_ns) {

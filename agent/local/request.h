@@ -48,7 +48,6 @@ struct request {
     uint32_t generation; /* of the slot; with its index it is the id */
     uint8_t state;       /* enum request_state */
     uint8_t risk;        /* 1 + enum reason while at risk */
-    uint8_t restore;     /* enum restore_state */
     bool try_once : 1;   /* WAIT 0 */
     bool overdue : 1;    /* its wait is over: answered at the next result, or when due */
     bool tried : 1;      /* contending: an attempt has ended */
@@ -61,8 +60,11 @@ struct request {
     bool from_queue : 1; /* it contends, or holds, after others of this host */
     bool held_back : 1;  /* queued, though it could contend: admission.h */
     bool admitted : 1;   /* in its first attempt */
-    int16_t page_slot;   /* held: in the session's page, or DEADLINE_PAGE_NO_SLOT */
-    uint32_t entry;      /* in the ledger; 0: none */
+    enum restore_state restore : 3;
+    int16_t page_slot; /* held: in the session's page, or DEADLINE_PAGE_NO_SLOT */
+    uint8_t account;   /* in the quota: its user's */
+    uint8_t rule;      /* number of the policy's rule that it counts under; 0: none */
+    uint32_t entry;    /* in the ledger; 0: none */
     pid_t pid;
     uid_t uid;
     uint32_t handle_slot;          /* of the keeper's handle; 0: the keeper does not know the request */
@@ -120,6 +122,7 @@ struct request_outcome {
     const char *error; /* "BUSY", … */
     const char *text;
     size_t text_length;
+    const struct round_trace *trace; /* how the nodes answered; NULL: unknown */
 };
 
 enum { REQUEST_COMMAND_TEXT_BYTES = NAME_BYTES_MAX + DATA_BYTES_MAX + 32 };
@@ -135,6 +138,9 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
 void request_free(struct registry *registry, struct request *request);
 
 void request_enter(struct registry *registry, struct request *request, enum request_state state);
+
+/* Counts the request in its present state under its rule, or with -1 no longer. */
+void request_count(struct registry *registry, const struct request *request, int sign);
 
 /* The request's secrets, made zero if it has none. */
 struct request_secrets *request_secrets(struct registry *registry, struct request *request);
@@ -169,6 +175,11 @@ void request_deliver_kind(struct registry *registry, struct request *request, en
                           instant_ns now_ns);
 void request_deliver_failed(struct registry *registry, struct request *request, const char *error,
                             const char *text, instant_ns now_ns);
+
+/* The lease is at risk for this reason, and the session gets the outcome. The reason of an unread grant
+ * stays: its client need not know what else happens to the lease. */
+void request_set_risk(struct registry *registry, struct request *request, enum reason reason,
+                      const struct round_trace *trace, instant_ns now_ns);
 
 /* Detaches the request from its session: outcomes go nowhere. */
 void request_detach(struct registry *registry, struct request *request);

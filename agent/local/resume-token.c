@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "base/hex.h"
+#include "base/secret.h"
 #include "core/lock-value.h"
 #include "local/request.h"
 
@@ -92,38 +94,49 @@ static bool bytes(struct reader *reader, size_t most, void *ret, size_t *ret_len
     return hex_read(digits, *ret_length, ret);
 }
 
-bool resume_token_read(const char *text, size_t length, struct resume_token *ret) {
+/* The result may have secrets even if the text is no resume token. */
+static bool parse(const char *text, size_t length, struct resume_token *ret) {
     char sum[SUM_DIGITS + 1];
     size_t value_length;
     uint64_t ttl, heartbeat, end, token, linger = 0, cooldown = 0;
-    struct resume_token result;
 
     if (length < PREFIX_LENGTH + SUM_DIGITS || length >= RESUME_TOKEN_BYTES_MAX)
         return false;
-    bool cools = memcmp(text, cooling, PREFIX_LENGTH) == 0;
-    bool lingers = cools || memcmp(text, lingering, PREFIX_LENGTH) == 0;
-    if (!lingers && memcmp(text, plain, PREFIX_LENGTH) != 0)
+    bool cools = bytes_begin_with(text, length, cooling, PREFIX_LENGTH);
+    bool lingers = cools || bytes_begin_with(text, length, lingering, PREFIX_LENGTH);
+    if (!lingers && !bytes_begin_with(text, length, plain, PREFIX_LENGTH))
         return false;
     (void) snprintf(sum, sizeof(sum), "%016" PRIx64, sum_of(text, length - SUM_DIGITS));
-    if (memcmp(sum, text + length - SUM_DIGITS, SUM_DIGITS) != 0)
+    bool right = secret_equal(sum, text + length - SUM_DIGITS, SUM_DIGITS);
+    secret_clear(sum, sizeof(sum));
+    if (!right)
         return false;
     struct reader reader = {.at = text + PREFIX_LENGTH, .left = length - PREFIX_LENGTH - SUM_DIGITS};
-    if (!bytes(&reader, SECRET_BYTES, result.value, &value_length) || value_length != SECRET_BYTES ||
+    if (!bytes(&reader, SECRET_BYTES, ret->value, &value_length) || value_length != SECRET_BYTES ||
         !number(&reader, &ttl) || !number(&reader, &heartbeat) || !number(&reader, &end) ||
         !number(&reader, &token) || (lingers && !number(&reader, &linger)) ||
         (cools && !number(&reader, &cooldown)) ||
-        !bytes(&reader, DATA_BYTES_MAX, result.data, &result.data_length) || reader.left != 0)
+        !bytes(&reader, DATA_BYTES_MAX, ret->data, &ret->data_length) || reader.left != 0)
         return false;
     if (ttl > TTL_MS_MAX || linger > TTL_MS_MAX || heartbeat > INT32_MAX || end > INT64_MAX ||
         cooldown > INT64_MAX || token >= UINT64_C(1) << 53)
         return false;
-    result.terms = (struct lease_terms){
+    ret->terms = (struct lease_terms){
         .ttl_ms = (uint32_t) ttl, .heartbeat_ms = (uint32_t) heartbeat, .linger_ms = (uint32_t) linger};
-    result.token = (int64_t) token;
-    result.cooldown_until_ns = (instant_ns) cooldown;
-    result.hold_until_ns = end == 0 ? INSTANT_NEVER : (instant_ns) end;
-    *ret = result;
+    ret->token = (int64_t) token;
+    ret->cooldown_until_ns = (instant_ns) cooldown;
+    ret->hold_until_ns = end == 0 ? INSTANT_NEVER : (instant_ns) end;
     return true;
+}
+
+bool resume_token_read(const char *text, size_t length, struct resume_token *ret) {
+    struct resume_token result;
+    bool right = parse(text, length, &result);
+
+    if (right)
+        *ret = result;
+    secret_clear(&result, sizeof(result));
+    return right;
 }
 
 size_t resume_token_of_grant(const struct request *request, const struct request_outcome *outcome,
@@ -140,5 +153,7 @@ size_t resume_token_of_grant(const struct request *request, const struct request
     assert(read);
     result.data_length = tail.data_length;
     memcpy(result.data, tail.data, tail.data_length);
-    return resume_token_write(&result, text);
+    size_t length = resume_token_write(&result, text);
+    secret_clear(&result, sizeof(result));
+    return length;
 }

@@ -1,4 +1,4 @@
-/* A session: one client connection, as the front knows it. Owned by the front thread.
+/* A session: the protocol state of one client connection. Owned by the front thread.
  *
  * The session answers requests in order: while a request is under way, session_ready() is false, and the
  * connection passes no further request to command_run(). */
@@ -13,7 +13,7 @@ enum session_state {
     SESSION_ACQUIRING, /* waits for the outcome of `awaited` */
     SESSION_RELEASING, /* the same */
     SESSION_QUERYING,  /* LEADER: waits for the keeper's report */
-    SESSION_LISTING,   /* STATUS, NODES, INFO: waits for the keepers' counters */
+    SESSION_LISTING,   /* waits for its listing: listing.h */
     SESSION_QUITTING,  /* closes when its output is sent */
 };
 
@@ -26,21 +26,50 @@ struct session {
     int protocol; /* RESP 2 or 3 */
     pid_t pid;
     uid_t uid;
+    gid_t gid;
+    uint8_t account;            /* in the quota */
+    const char *unit;           /* systemd's system unit of the process; NULL: unknown. The connection's */
+    policy_rules rules;         /* that are for this peer, or may be */
+    policy_rules rules_unknown; /* those that may be: they allow nothing */
     enum session_state state;
-    bool pushes;                /* RESP2: the client used ASYNC or OBSERVE, so expects pushes */
-    bool unhurried;             /* the last output may wait a moment for what follows */
-    uint32_t written;           /* bytes of output so far, modulo 2^32 */
-    uint8_t listing;            /* enum listing_kind, in SESSION_LISTING */
-    uint64_t queried_hash;      /* of the name, in SESSION_QUERYING */
-    struct request *awaited;    /* in SESSION_ACQUIRING and SESSION_RELEASING */
-    struct list observations;   /* see observe.h */
+    bool pushes;              /* RESP2: the client used ASYNC or OBSERVE, so expects pushes */
+    bool unhurried;           /* the last output may wait a moment for what follows */
+    uint32_t written;         /* bytes of output so far, modulo 2^32 */
+    uint8_t listing;          /* enum listing_kind, in SESSION_LISTING */
+    uint64_t listed_after;    /* LEASES: the argument, */
+    uint32_t listed_slots;    /* and the slots that were searched */
+    uint64_t queried_hash;    /* of the name, in SESSION_QUERYING */
+    struct list query_link;   /* while the session pauses: query-share.h */
+    struct request *awaited;  /* in SESSION_ACQUIRING and SESSION_RELEASING */
+    struct list observations; /* see observe.h */
     unsigned n_observations;
-    struct list listing_link; /* in the front's `listings` */
+    struct list listing_link; /* in the front's `uncounted` or `listings` */
     instant_ns asked_ns;      /* of a request that a former process left unanswered; 0: none */
     char name[SESSION_NAME_BYTES_MAX + 1];
 };
 
 void session_init(struct session *session, struct front_state *front, uint64_t id, pid_t pid, uid_t uid);
+
+/* The peer is known, or the rules have changed. Before, the session has the rules of its uid alone. */
+void session_set_peer(struct session *session, const struct policy_peer *peer);
+
+/* Root and the agent's own user may do everything. */
+static inline bool session_is_trusted(const struct session *session) {
+    return quota_is_trusted(&session->front->registry.quota, session->uid);
+}
+
+/* The rule for this name and peer; NULL: none. */
+static inline const struct policy_rule *session_rule(const struct session *session, const char *name,
+                                                     size_t length) {
+    return policy_find(&session->front->policy, session->rules, name, length);
+}
+
+/* True if this rule may be for the peer, whose groups or unit could not be read. The next rule could allow
+ * what this one denies, so what it says of the name is denied. */
+bool session_rule_is_unknown(const struct session *session, const struct policy_rule *rule);
+
+/* True if the peer may do this with the name ("" for an action without a name). */
+bool session_may(const struct session *session, enum policy_action action, const char *name, size_t length);
 
 static inline bool session_ready(const struct session *session) {
     return session->state == SESSION_READY;
@@ -59,10 +88,11 @@ static inline void session_proceed(struct session *session) {
     session->awaited = NULL;
 }
 
-/* False: the session, or its user, has as many requests under way as it may. The connection reads nothing
- * until the registry's sink reports `ready`. */
+/* False: the session, or its user, has as many requests or queries under way as it may. The connection reads
+ * nothing until the registry's sink reports `ready`. */
 static inline bool session_may_ask(struct session *session) {
-    return registry_may_ask(&session->front->registry, session, session->uid);
+    return list_is_empty(&session->query_link) &&
+           registry_may_ask(&session->front->registry, session, session->uid);
 }
 
 /* True if the client accepts pushes. */

@@ -21,12 +21,31 @@ static void contend(struct registry *registry, struct request *request) {
     command.pause_ns = request->name->pause_ns;
     request->name->pause_ns = 0;
     request_enter(registry, request, REQUEST_CONTENDING);
-    registry->sink.command(registry->sink.userdata, request->name->hash, &command);
+    registry->sink.command(registry->sink.userdata, request->name->key.hash, &command);
+}
+
+bool wait_queue_has_room(const struct registry *registry, const struct request *request) {
+    return quota_rule_may(&registry->quota, request->uid, request->rule, false);
+}
+
+/* Later, as its failure makes the next request of the queue contend: there may be many of them. */
+static void reject_soon(struct registry *registry, struct request *request) {
+    request->overdue = true;
+    request_enter(registry, request, REQUEST_QUEUED);
+    request_set_due(registry, request, 0);
 }
 
 void wait_queue_contend(struct registry *registry, struct request *request) {
     if (request->held_back)
         return;
+    if (registry->restoring) { /* restore_end() lets that request contend which is the first then */
+        request_enter(registry, request, REQUEST_QUEUED);
+        return;
+    }
+    if (!wait_queue_has_room(registry, request)) {
+        reject_soon(registry, request);
+        return;
+    }
     request->from_queue = request->state == REQUEST_QUEUED;
     if (admission_ask(registry, request))
         contend(registry, request);
@@ -34,15 +53,43 @@ void wait_queue_contend(struct registry *registry, struct request *request) {
         request_enter(registry, request, REQUEST_QUEUED);
 }
 
+void wait_queue_wait_on(struct registry *registry, struct request *request, instant_ns now_ns) {
+    request->restore = RESTORE_NONE;
+    request->resume = false;
+    if (request == wait_queue_first(request->name)) {
+        wait_queue_contend(registry, request);
+        return;
+    }
+    request_enter(registry, request, REQUEST_QUEUED);
+    if (wait_queue_is_taken(request->name))
+        wait_queue_reject_overdue(registry, request->name, now_ns);
+}
+
+void wait_queue_contend_again(struct registry *registry, struct request *request, instant_ns now_ns) {
+    keeper_handle_give(&registry->handles, request->handle_slot);
+    request->handle_slot = 0;
+    if (request->restore == RESTORE_UNREPORTED) {
+        wait_queue_wait_on(registry, request, now_ns);
+        return;
+    }
+    request_enter(registry, request, REQUEST_QUEUED);
+    if (request == wait_queue_first(request->name))
+        wait_queue_contend(registry, request);
+}
+
 /* Behind a request that resumes, it contends when that request leaves. */
 void wait_queue_admit(struct registry *registry) {
     struct request *request;
 
     while ((request = admission_next(registry))) {
-        if (request == wait_queue_first(request->name))
+        bool is_first = request == wait_queue_first(request->name);
+        if (is_first && wait_queue_has_room(registry, request)) {
             contend(registry, request);
-        else
-            admission_leave(registry, request);
+            continue;
+        }
+        admission_leave(registry, request);
+        if (is_first)
+            reject_soon(registry, request);
     }
 }
 
@@ -71,10 +118,11 @@ static void note_end(struct registry *registry, const struct request *request) {
 
 void wait_queue_hand_back(struct registry *registry, struct request *request, enum command_kind kind) {
     request_leave_page(request);
-    request_command_simple(registry, request, request->name->hash, kind);
+    request_command_simple(registry, request, request->name->key.hash, kind);
     if (request->state == REQUEST_HELD)
         note_end(registry, request);
     request_enter(registry, request, REQUEST_RELEASING);
+    request->restore = RESTORE_NONE; /* the answer to a search that is under way comes too late */
     request_set_due(registry, request, INSTANT_NEVER);
     leave(registry, request);
 }
@@ -107,9 +155,18 @@ void wait_queue_withdraw(struct registry *registry, struct request *request) {
     wait_queue_hand_back(registry, request, may_be_valid ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 
+/* See reject_soon(). */
+static bool is_refused(const struct registry *registry, const struct request *request) {
+    return request->state == REQUEST_QUEUED && !request->held_back &&
+           request == wait_queue_first(request->name) && !wait_queue_has_room(registry, request);
+}
+
 void wait_queue_reject(struct registry *registry, struct request *request, instant_ns now_ns) {
     char text[REJECTION_TEXT_BYTES];
-    const char *error = rejection_text(request, wait_queue_holder(request->name), now_ns, text);
+    const struct request *holder = wait_queue_holder(request->name);
+    const char *error = is_refused(registry, request)
+                            ? rejection_text_of_rule(&registry->quota, request, text)
+                            : rejection_text(request, holder, now_ns, text);
 
     request_deliver_failed(registry, request, error, text, now_ns);
     request_detach(registry, request);

@@ -1,5 +1,5 @@
-/* The queue of a name: which request is first, which contends when one leaves, and which are rejected. Part
- * of the registry. */
+/* The queue of a name: decides which request is first, which contends when another leaves, and which are
+ * rejected. Part of the registry. */
 #pragma once
 
 #include "local/registry.h"
@@ -11,8 +11,17 @@ struct request *wait_queue_first(const struct name_table_entry *name);
  * counts as none. */
 const struct request *wait_queue_holder(const struct name_table_entry *name);
 
-/* The first request contends, or is held back for a while (admission.h). */
+/* False: as a holder the request would exceed max_leases of its rule. */
+bool wait_queue_has_room(const struct registry *registry, const struct request *request);
+
+/* The first request contends, fails soon for want of room, or is held back for a while (admission.h). */
 void wait_queue_contend(struct registry *registry, struct request *request);
+
+/* The former process's grant to this restored request has ended: it waits as any other. */
+void wait_queue_wait_on(struct registry *registry, struct request *request, instant_ns now_ns);
+
+/* The keeper has released a grant of the request that came too late, while the request waits. */
+void wait_queue_contend_again(struct registry *registry, struct request *request, instant_ns now_ns);
 
 /* Requests that were held back contend, as far as there is room. */
 void wait_queue_admit(struct registry *registry);
@@ -36,9 +45,9 @@ bool wait_queue_knows(const struct request *request);
 /* The request's wait is over: it fails with what is known of the name, and leaves. */
 void wait_queue_reject(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* The same for each overdue request of the queue; but one that does not wait goes on while the keeper has
- * it. */
+/* The same for each overdue request of the queue; but a request that does not wait stays while the keeper
+ * has it. */
 void wait_queue_reject_overdue(struct registry *registry, struct name_table_entry *name, instant_ns now_ns);
 
-/* Inserts the request behind those that asked before it, and behind one that the keeper has. */
+/* Inserts the request behind older ones, and behind one that the keeper has. */
 void wait_queue_insert(struct request *request);

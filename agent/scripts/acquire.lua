@@ -1,22 +1,22 @@
 -- KEYS epoch[, fences, former fences], then locks, each once | ARGV epoch, the floor or '' without fencing,
 -- fence_skew in us, fence_retention in ms, 1 if each lock has the following arguments or 0 if one is for
 -- all, a value a lock (always), ttl in ms[, token[, the last token of its block]]
--- Sets each key that is free, and accepts the token, with all up to the last one, if it is larger than all
--- before. Answers TIME in us, and nothing more if every lock was set and its token accepted; otherwise
--- behind it per lock
---   1 if it was set, and the token accepted
---   if it was set, but the token not accepted: {verdict, largest token accepted}, see raise
---   if not: {type, value, ttl left in ms} of the present key; of a long value the beginning
---   or the text of the error when the node rejects writes.
--- A value that begins with the far time of legacy_setnx deletes an ended lock of the SETNX and GETSET
--- pattern: answered as a key of type none. Only the next attempt sets the key: a client that has read the
--- ended lock, too, may write over it meanwhile.
--- An error when the node's epoch is not the one that the agent trusts. The floor is the epoch's third word:
--- an argument of its own, since searching the epoch for it takes longer than all the rest.
--- Fences is a table: by lock the last token accepted, and behind it the holder's own if they differ; under
--- '' the time of its begin. After fence_retention a new table begins, and this one becomes the former one,
--- which counts for locks that the new one lacks. It is unlinked in the background and never expires: freeing
--- a large one would stop the server for seconds.
+-- Sets each free key, and accepts its token (and the rest of its block) if the token is larger than all
+-- accepted before. Returns TIME in us, alone if every lock was set and its token accepted; otherwise
+-- followed by one value per lock:
+--   1: set, token accepted
+--   {verdict, largest token accepted}: set, token not accepted; verdicts as in raise
+--   {type, value, ttl left in ms} of the present key: not set; a long value is cut
+--   the text of the error: the node rejects writes.
+-- If our value begins with the far time of legacy_setnx, the script deletes an ended lock of the SETNX and
+-- GETSET pattern, and returns type none. Only the next attempt sets the key: another client that has read
+-- the ended lock, too, may overwrite the key meanwhile.
+-- Returns an error unless the node's epoch is the one that the agent trusts. The floor is the epoch's third
+-- word, passed as an argument because parsing the epoch takes longer than the rest of the script.
+-- Fences is a hash table. By lock: the largest token accepted, followed by the holder's own if they differ.
+-- Under '': the time of the table's begin. After fence_retention a new table begins, and this one becomes
+-- the former one, which counts for locks that the new one lacks. Tables are unlinked in the background and
+-- never expire, because freeing a large one would stop the server for seconds.
 local pcall = redis.pcall
 local floor, step, n = tonumber(ARGV[2]), tonumber(ARGV[5]), #KEYS - 1
 if pcall('GET', KEYS[1]) ~= ARGV[1] then return redis.error_reply('EPOCH changed') end
@@ -39,7 +39,7 @@ for i = 1, n do
     if type(value) == 'string' then value = string.sub(value, 1, 2048) end
     answer = kind.err or {kind.ok, value, pcall('PTTL', key)}
     if answer[3] == -1 and string.sub(ARGV[5 + i], 1, 17) == '8589936739483647:' then
-      -- In s, ms or us since 1970, and a second more for those that round.
+      -- In s, ms or us since 1970; a second more, because some clients round.
       local ended = tonumber(string.match(value, '^%d+') or 0)
       ended = ended * (ended < 1e11 and 1000000 or ended < 1e14 and 1000 or 1)
       if ended >= 1e15 and ended + 1000000 < now then
@@ -92,7 +92,7 @@ if floor then
     pcall('UNLINK', KEYS[2])
   end
   if old or since == 0 or age < 0 then
-    -- So long that Redis hashes small tables, too, which is faster.
+    -- The text is long so that Redis stores small tables as hash tables, too, which is faster.
     local about = ' us since 1970: since then. By lock: the largest fencing token accepted.'
     put[used + 1], put[used + 2] = '', string.format('%.0f', now) .. about
   end

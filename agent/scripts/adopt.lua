@@ -1,10 +1,10 @@
 -- KEYS locks, then epoch | ARGV a value a key, then a ttl in ms a key, then epoch
--- Takes over each key of the same lease: a value that differs from ours in agent and process only. Answers
--- TIME in us, then per key: 1 taken over and extended, 2 missing, 0 another's, or the text of the error when
--- the node rejects writes. An error when the node's epoch is not the one that the agent trusts.
+-- Replaces the value of each key of the same lease, that is, if it differs from ours in agent and process
+-- only. Returns TIME in us, then per key: 1 replaced and extended, 2 missing, 0 another's, or the text of
+-- the error when the node rejects writes. An error unless the node's epoch is the one that the agent trusts.
 local n = #KEYS - 1
 if redis.pcall('GET', KEYS[n + 1]) ~= ARGV[2 * n + 1] then return redis.error_reply('EPOCH changed') end
--- The digits in front are the time of legacy_setnx.
+-- The leading digits are the time of legacy_setnx.
 local function lease(value)
   value = string.gsub(value, '^8589936739483647:', '')
   return (string.gsub(value, '^(%x+:[^:]*):[^:]*:[^:]*', '%1'))

@@ -1,6 +1,6 @@
--- KEYS epoch | ARGV the epoch as the caller knows it, its new text
--- Changes the epoch of a blessed process: agents that know only the former text get no more votes. Answers
--- {1, TIME, epoch} with the present one; {0, TIME, 0, 0} if it names another process.
+-- KEYS epoch | ARGV the epoch that the caller knows, its new text
+-- Changes the epoch of a blessed process: agents that know only the former text get no more votes. Returns
+-- {1, TIME, present epoch}, or {0, TIME, 0, 0} if that names another process.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local epoch = redis.pcall('GET', KEYS[1])

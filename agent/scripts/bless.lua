@@ -3,11 +3,11 @@
 -- max_ttl for which the caller has waited, its fleet, 'rested' or 'unrested'
 -- Writes the epoch: all leases that this node may have forgotten have ended. Requires that the mark is
 -- present, and that no mark has a longer max_ttl than the caller waited for. The floor is the highest
--- fencing token that this node can have accepted by now. All marks go: their agents have not waited for
--- leases granted from now on. An epoch that names this process stays, unless it is unrested and the caller's
--- is rested; that of the former process is taken over. Answers {1, TIME, epoch}, or {0, TIME, whether the
--- mark is present, the longest max_ttl of marks}. Agents built before December 2026 would overwrite epochs:
--- their marks' key gets a value of another type, so that they can't leave marks.
+-- fencing token that this node can have accepted by now. All marks are deleted: their agents have not waited
+-- for leases granted from now on. An epoch that names this process stays, unless it is unrested and the
+-- caller's is rested; an epoch that names the former process is continued. Returns {1, TIME, epoch}, or {0,
+-- TIME, whether the mark is present, the longest max_ttl of marks}. Agents built before December 2026 would
+-- overwrite epochs: their marks' key gets a value of another type, so that they can't leave marks.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local epoch = redis.pcall('GET', KEYS[1])

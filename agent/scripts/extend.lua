@@ -1,9 +1,10 @@
 -- KEYS locks, then epoch | ARGV a value a key, then a ttl in ms a key, then epoch
--- Answers TIME in us, and nothing more if all keys were extended; otherwise behind it per key: 1 extended, 2
--- missing and set again (which does not count in this round), 0 another's, or the text of the error when the
--- node rejects writes. An error when the node's epoch is not the one that the agent trusts.
--- MGET reads several keys at a lower cost. GET reads a single key, and each key for a user without MGET; it
--- tells a missing key from one of another type, which MGET does not.
+-- Extends each key that has our value. Returns TIME in us, alone if all keys were extended; otherwise
+-- followed per key by: 1 extended, 2 missing and set again (no vote in this round), 0 another's, or the text
+-- of the error when the node rejects writes. An error unless the node's epoch is the one that the agent
+-- trusts.
+-- MGET reads several keys at a lower cost. GET reads a single key, or each key for a user without MGET; GET
+-- distinguishes a missing key from one of another type, MGET does not.
 local pcall, n = redis.pcall, #KEYS - 1
 local held = n > 1 and pcall('MGET', unpack(KEYS))
 local epoch = held and held[n + 1] or pcall('GET', KEYS[n + 1])

@@ -3,15 +3,17 @@
 -- or '', whether its blessing must not be inherited, the caller's fleet, the fleet's text for people, its
 -- max_ttl in ms, whether only a rested node counts, its settings, then for each of its nodes the name, the
 -- address, and 1 if the node is known to be of the fleet
--- Does the epoch name this very process, and count for the caller? Answers {1, TIME in us, epoch, 0, ...};
--- otherwise {0, TIME, whether the mark is present, longest max_ttl, ...}. While a mark is present, the node
--- has lost nothing since it was left, and nobody has blessed the node. (It names the process, so that one
--- that returns with old data proves nothing.) An epoch of the caller's fleet with the given floor is
--- withdrawn first. If the epoch names the former process, the answer is {0, TIME, 2, ...}. Then follow:
--- another fleet's text for this node, if the epoch (whichever process it names) or another mark is of one,
--- and 1 if the epoch is; whether the node was blessed unrested; settings of another agent that differ; and
--- for each node 1 if other agents reach it at another address, and none at this one. The first agent that
--- waits for a fleet to begin notes the addresses of the nodes, and then each agent that knows a node to be
+-- Checks whether the epoch names this very process, and counts for the caller. Returns
+--   {1, TIME in us, epoch, 0, ...}: yes
+--   {0, TIME, 2, ...}: the epoch names the former process
+--   {0, TIME, whether the mark is present, longest max_ttl, ...}: no.
+-- While a mark is present, the node has lost nothing since the mark was left, and no agent has blessed the
+-- node. The mark names the process, so the mark of a process that returns with old data proves nothing. An
+-- epoch of the caller's fleet with the given floor is withdrawn first.
+-- The ... are: {fleet, its text, 1 if the epoch is of it} if the epoch (of any process) or another mark
+-- belongs to another fleet; whether the node was blessed unrested; settings of another agent that differ;
+-- and for each node 1 if other agents reach it at another address, and none at this one. These addresses are
+-- noted by the first agent that waits for a fleet to begin, and later by each agent that knows a node to be
 -- of the fleet.
 local call, pcall = redis.call, redis.pcall
 local time = call('TIME')
@@ -22,7 +24,7 @@ local process, max_ttl, floor, fleet, rested = string.match(epoch, '^(%w+) (%d+)
 local longest = tonumber(max_ttl or string.match(epoch, '^%w+ (%d+) %d+$') or 0)
 local run_id = string.match(call('INFO', 'server'), 'run_id:(%w+)')
 
--- Two places for agents' texts, each for a limited time: so agents with different texts see each other's.
+-- Two places for texts, each for a limited time, so that agents with different texts see each other's.
 local function exchange(key, field, mine, lasts_us, keeps_us)
   local places = call('HMGET', key, field, field .. ':2')
   local other, place

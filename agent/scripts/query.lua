@@ -1,6 +1,6 @@
 -- KEYS lock[, fences, former fences]
--- Answers {type, value, ttl left in ms, the holder's token or 0}; the type is "none" without a key.
--- Fences has the largest token accepted, and behind it the holder's own if they differ, see acquire.
+-- Returns {type, value, ttl left in ms, the holder's token or 0}; the type is "none" without a key.
+-- Fences has the largest token accepted, followed by the holder's own if they differ, see acquire.
 local kind = redis.call('TYPE', KEYS[1]).ok
 local value = ''
 if kind == 'string' then value = redis.call('GET', KEYS[1]) end

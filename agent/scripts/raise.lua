@@ -1,9 +1,9 @@
 -- KEYS lock, epoch, fences, former fences | ARGV value, token, epoch, floor, fence_skew in us[, last token
 -- of its block]
--- Accepts the token for the holder of the lock, if it is larger than all before, as acquire does. Answers
+-- Accepts the token for the holder of the lock, if it is larger than all before, as acquire does. Returns
 -- {verdict, TIME in us, largest token accepted}: 1 accepted; 0 a larger one was accepted before; -1 the
 -- token is too far from this node's clock; -2 the lock is not ours. A missing fence counts as the floor, the
--- epoch's third word. An error when the node's epoch is not the one that the agent trusts.
+-- epoch's third word. An error unless the node's epoch is the one that the agent trusts.
 if redis.pcall('GET', KEYS[2]) ~= ARGV[3] then return redis.error_reply('EPOCH changed') end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

@@ -1,6 +1,6 @@
 -- KEYS lock, epoch[, fences, former fences] | ARGV value, ttl in ms, epoch, former value[, token]
 -- Extends the key that has the value, or replaces the former value: the lease has another holder. The
--- holder's token goes with it where the node has accepted one as large, as the last one of a block. Answers
+-- holder's token is stored where the node has accepted one as large, as the last one of a block. Returns
 -- {as extend for one key, TIME in us}.
 if redis.pcall('GET', KEYS[2]) ~= ARGV[3] then return redis.error_reply('EPOCH changed') end
 local time = redis.call('TIME')

@@ -1,8 +1,8 @@
 -- KEYS locks, each once | ARGV a value a key[, then another value a key], then the channels' prefix; '' to
--- publish nothing; a + in front to publish "left": the name is left to lock clients that poll for a moment
--- Deletes each key that still has our value, or the other one, and publishes that. Answers nothing if all
--- were ours and no message had a subscriber; otherwise per key: 0 not ours, or 1 deleted and one more for
--- each subscriber; 2 if the user may not publish.
+-- publish nothing; a leading + to publish "left": agents leave the name to polling lock clients for a moment
+-- Deletes each key that still has our value, or the other one, and publishes that. Returns nothing if all
+-- were ours and no message had a subscriber; otherwise per key: 0 not ours; 1 + the number of subscribers:
+-- deleted; 2, too, if the user may not publish.
 -- MGET reads several keys at a lower cost. GET reads a single key, and each key for a user without MGET.
 local call, pcall = redis.call, redis.pcall
 local n, out, prefix, gone, published = #KEYS, {}, ARGV[#ARGV], 0, false

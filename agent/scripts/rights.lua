@@ -1,7 +1,7 @@
 -- KEYS a key of ours | ARGV our channels' prefix, that of keyspace notifications
--- Whether the agent's user may run the commands of the other scripts; runs none of them. Answers an error
--- with the missing rights; POLL with the rights that are missing to subscribe to releases; or OK with the
--- optional rights that are there. Servers before 7.0 can't be asked.
+-- Checks whether the agent's user may run the commands of the other scripts; runs none of them. Returns an
+-- error with the missing rights; POLL with the rights that are missing to subscribe to releases; or OK with
+-- the optional rights that are there. Servers before 7.0 can't answer this.
 if not redis.acl_check_cmd then return redis.status_reply('OK keyspace config') end
 local key = KEYS[1]
 local commands = {

@@ -21,12 +21,11 @@
 
 static const char usage[] =
     "redlock acquire --for PID [OPTION]... NAME\n"
-    "Acquires the lease NAME, prints its id, its fencing token and the pid of the process that it leaves in "
-    "the\n"
-    "background, which holds the lease until PID ends, or 'redlock release' ends it.\n"
+    "Acquires the lease NAME, prints its id, its fencing token and the pid of a background process,\n"
+    "which holds the lease until PID ends, or 'redlock release' ends the background process.\n"
     "In a shell script: redlock acquire --for $$ NAME || exit\n"
     "\n"
-    "      --for PID        the process as long as which the lease lasts\n"
+    "      --for PID        release the lease when this process ends\n"
     "  -n, --nonblock, --nb don't wait: exit with 1 if the name is held\n"
     "  -w, --wait, --timeout TIME\n"
     "                       wait no longer: exit with 124\n"
@@ -43,7 +42,7 @@ struct acquire {
     pid_t pid;
     int pid_fd;
     int signal;
-    int conflict_status; /* with which to exit when the name is held; -1: the usual ones */
+    int conflict_status; /* exit status when the name is held; -1: the usual ones */
     int stop_fd;         /* readable after SIGTERM */
     bool quiet, lost;
 };
@@ -78,18 +77,9 @@ static bool read_signal(const char *text, int *ret) {
 static int read_arguments(struct acquire *acquire, int argc, char **argv) {
     const char *pid = NULL, *signal_name = NULL;
     const struct options_row rows[] = {
-        {"nonblock", 'n', OPTIONS_ZERO, &acquire->options.wait_ms},
-        {"nb", 0, OPTIONS_ZERO, &acquire->options.wait_ms},
-        {"wait", 'w', OPTIONS_DURATION, &acquire->options.wait_ms},
-        {"timeout", 0, OPTIONS_DURATION, &acquire->options.wait_ms},
-        {"conflict-exit-code", 'E', OPTIONS_STATUS, &acquire->conflict_status},
-        {"ttl", 't', OPTIONS_DURATION, &acquire->options.ttl_ms},
-        {"data", 0, OPTIONS_TEXT, &acquire->options.data},
+        OPTIONS_ACQUIRE_ROWS(&acquire->options, &acquire->conflict_status, &acquire->quiet),
         {"for", 0, OPTIONS_TEXT, &pid},
         {"signal", 0, OPTIONS_TEXT, &signal_name},
-        {"quiet", 'q', OPTIONS_FLAG, &acquire->quiet},
-        {"exclusive", 'x', OPTIONS_FLAG, NULL},
-        {"exclusive", 'e', OPTIONS_FLAG, NULL},
     };
 
     int status = options_read(rows, sizeof(rows) / sizeof(rows[0]), true, usage, argc, argv);
@@ -109,7 +99,7 @@ static int read_arguments(struct acquire *acquire, int argc, char **argv) {
     return 0;
 }
 
-/* --- the process in the background --- */
+/* --- the background process --- */
 
 static void on_lost(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
     struct acquire *acquire = userdata;
@@ -131,6 +121,7 @@ static void hold(struct acquire *acquire, struct redlock *connection, struct red
     redlock_set_callbacks(connection, &callbacks, acquire);
     while (!acquire->lost) {
         (void) redlock_dispatch(connection);
+        /* cppcheck-suppress knownConditionTrueFalse ; on_lost() sets it in redlock_dispatch() */
         if (acquire->lost)
             break;
         if (poll(fds, 3, -1) > 0 && (fds[0].revents || fds[2].revents)) {
@@ -142,21 +133,20 @@ static void hold(struct acquire *acquire, struct redlock *connection, struct red
         (void) syscall(SYS_pidfd_send_signal, acquire->pid_fd, acquire->signal, NULL, 0);
 }
 
-/* Closes the terminal, and what would keep the caller's pipes open. */
-static void detach(void) {
+/* Leaves the terminal, and closes the caller's pipes: their readers would wait for this process. Without
+ * /dev/null the signalfd takes their numbers, which also passes on nothing. */
+static void detach(const struct acquire *acquire) {
     int null = open("/dev/null", O_RDWR);
 
-    if (null < 0)
-        return;
     for (int fd = 0; fd <= 2; fd++)
-        (void) dup2(null, fd);
+        (void) dup2(null >= 0 ? null : acquire->stop_fd, fd);
     if (null > 2)
         (void) close(null);
     if (chdir("/") < 0)
-        return; /* the caller's directory can't be unmounted meanwhile, which does no harm */
+        return; /* harmless: the caller's directory only can't be unmounted */
 }
 
-/* From the process in the background to the process in front. */
+/* From the background process to the foreground process. */
 struct request_outcome {
     int status;
     pid_t pid;
@@ -175,7 +165,12 @@ static int background(const struct cli *cli, struct acquire *acquire, int outcom
     (void) sigaddset(&stop, SIGTERM);
     (void) sigprocmask(SIG_BLOCK, &stop, NULL);
     acquire->stop_fd = signalfd(-1, &stop, SFD_CLOEXEC);
-    outcome.status = cli_connect(cli, &connection);
+    if (acquire->stop_fd < 0) {
+        cli_complain("%s: can't wait for the end: signalfd: %s", acquire->name, strerror(errno));
+        outcome.status = STATUS_SYSTEM;
+    } else {
+        outcome.status = cli_connect(cli, &connection);
+    }
     if (outcome.status == 0) {
         waiting_init(&waiting, cli, acquire->name, acquire->options.wait_ms != 0);
         waiting_report_in_background(&waiting);
@@ -191,14 +186,14 @@ static int background(const struct cli *cli, struct acquire *acquire, int outcom
     ssize_t n = write(outcome_fd, &outcome, sizeof(outcome));
     (void) close(outcome_fd);
     if (lease && n == sizeof(outcome)) {
-        detach();
+        detach(acquire);
         hold(acquire, connection, lease);
     }
     redlock_close(connection);
     return STATUS_DONE;
 }
 
-/* --- the process in front --- */
+/* --- the foreground process --- */
 
 static int start(const struct cli *cli, struct acquire *acquire, struct request_outcome *ret) {
     int outcome_pipe[2];
@@ -239,12 +234,13 @@ int cli_acquire(const struct cli *cli, int argc, char **argv) {
         cli_be_quiet();
     acquire.pid_fd = (int) syscall(SYS_pidfd_open, acquire.pid, 0);
     if (acquire.pid_fd < 0) {
+        bool is_usage = errno == ESRCH || errno == EINVAL;
         cli_complain("--for %ld: can't watch that process: %s", (long) acquire.pid, strerror(errno));
-        return STATUS_USAGE;
+        return is_usage ? STATUS_USAGE : STATUS_SYSTEM;
     }
     int r = start(cli, &acquire, &outcome);
     if (r < 0) {
-        cli_complain("%s: the process that was to hold the lease failed: %s", acquire.name, strerror(-r));
+        cli_complain("%s: the background process ended without the lease: %s", acquire.name, strerror(-r));
         return STATUS_SYSTEM;
     }
     if (outcome.id == 0)

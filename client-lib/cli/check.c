@@ -1,5 +1,4 @@
-/* redlock check: acquires a lease to see that agent and nodes work; or checks that NAME is held, by a given
- * lease. */
+/* redlock check: acquires a lease to test agent and nodes; or checks that NAME is held, by a given lease. */
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -17,14 +16,12 @@
 
 static const char usage[] =
     "redlock check [--timeout TIME] [--lease NAME] [--json]\n"
-    "Acquires and releases a lease of its own, redlock-check:HOST or NAME. Exit status 0 when that works, "
-    "else\n"
+    "Acquires and releases a lease of its own, redlock-check:HOST or NAME. Exit status: 0 this works,\n"
     "69 no agent, 75 no quorum, 77 denied.\n"
     "\n"
     "redlock check [--id ID] [--fence TOKEN] [--timeout TIME] [--json] NAME\n"
-    "0 when NAME is held, on whichever host (and prints by whom), 1 when not; with --fence: only when by "
-    "the\n"
-    "lease with that token; with --id: only when by the lease of this host with that id.\n"
+    "Prints the holder of NAME on any host. Exit status: 0 NAME is held, 1 it is not. With --fence\n"
+    "only the lease with that token counts, with --id only the lease of this host with that id.\n"
     "\n"
     "  -w, --timeout TIME   take no longer: exit with 69 (10s)\n";
 
@@ -121,8 +118,8 @@ static void take_quorum(void *userdata, const struct resp_token *tokens, size_t 
                     host ? host->text : "");
 }
 
-/* `ret_ms`: the time that this took. A time-out means that another check holds the lease: that shows a
- * quorum as well. */
+/* `ret_ms`: the duration. A time-out means that another check holds the lease, which proves a quorum as
+ * well. */
 static int try_lease(struct check *check, const char *name, int64_t *ret_ms) {
     const struct redlock_options options = {.size = sizeof(options), .wait_ms = WAIT_MS};
     struct redlock *connection = check->list.connection;
@@ -156,8 +153,8 @@ static int check_all(struct check *check) {
                       quorum.nodes, quorum.needed, quorum.voting, status == STATUS_DONE ? "true" : "false",
                       took_ms);
     else
-        (void) printf("%" PRId64 " of %" PRId64 " nodes vote, %" PRId64 " are needed%s\n", quorum.voting,
-                      quorum.nodes, quorum.needed,
+        (void) printf("%" PRId64 " of %" PRId64 " nodes vote, %" PRId64 " %s needed%s\n", quorum.voting,
+                      quorum.nodes, quorum.needed, quorum.needed == 1 ? "is" : "are",
                       status == STATUS_DONE ? "; a lease was acquired and released" : "");
     return status;
 }
@@ -165,34 +162,35 @@ static int check_all(struct check *check) {
 /* --- whether a name is held --- */
 
 struct search {
-    const struct check *check;
-    const char *name;
+    struct listing_choice choice;
     bool found;
 };
 
 static void find_lease(void *userdata, const struct resp_token *lease) {
     struct search *search = userdata;
-    const struct resp_token *name = listing_get(lease, "name");
 
-    if ((uint64_t) listing_integer(lease, "id") == search->check->id && name &&
-        listing_integer(lease, "validity") > 0 && name->length == strlen(search->name) &&
-        memcmp(name->text, search->name, name->length) == 0)
-        search->found = true;
+    search->found |= listing_is_chosen(&search->choice, lease);
 }
 
 static int check_name(struct check *check, const char *name) {
-    struct search search = {.check = check, .name = name};
+    struct search search = {.choice = {.id = check->id, .name = name}};
     uint64_t fence = 0;
 
     int status = leadership_show(check->list.connection, name, check->json, &fence);
     if (status != STATUS_DONE)
         return status;
-    if (check->fence != 0 && check->fence != fence)
+    if (check->fence != 0 && check->fence != fence) {
+        cli_complain("%s: held by the lease with token %" PRIu64 ", not %" PRIu64, name, fence,
+                     check->fence);
         return STATUS_HELD;
+    }
     if (check->id == 0)
         return STATUS_DONE;
     status = listing_leases(&check->list, find_lease, &search);
-    return status != STATUS_DONE ? status : search.found ? STATUS_DONE : STATUS_HELD;
+    if (status != STATUS_DONE || search.found)
+        return status;
+    cli_complain("%s: held by another lease than %" PRIu64, name, check->id);
+    return STATUS_HELD;
 }
 
 int cli_check(const struct cli *cli, int argc, char **argv) {

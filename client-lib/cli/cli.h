@@ -34,14 +34,21 @@ int cli_acquire(const struct cli *cli, int argc, char **argv);
 int cli_release(const struct cli *cli, int argc, char **argv);
 int cli_hold(const struct cli *cli, int argc, char **argv);
 int cli_status(const struct cli *cli, int argc, char **argv);
+int cli_metrics(const struct cli *cli, int argc, char **argv);
 int cli_nodes(const struct cli *cli, int argc, char **argv);
 int cli_leases(const struct cli *cli, int argc, char **argv);
 int cli_leader(const struct cli *cli, int argc, char **argv);
 int cli_watch(const struct cli *cli, int argc, char **argv);
+int cli_history(const struct cli *cli, int argc, char **argv);
+int cli_top(const struct cli *cli, int argc, char **argv);
+int cli_whoami(const struct cli *cli, int argc, char **argv);
 int cli_check(const struct cli *cli, int argc, char **argv);
 
 /* The kernel's name of the process that holds a lease for `redlock acquire`: at most 15 bytes. */
 #define CLI_HOLDER_NAME "redlock-holder"
+
+/* The same for the process that holds a lease for `redlock run`. */
+#define CLI_GUARD_NAME "redlock-guard"
 
 /* The exit status, or another one if standard output could not be written. */
 int cli_flush(int status);

@@ -36,7 +36,8 @@ static void pass_on_pending(const struct command_tree *tree, const sigset_t *pen
             command_tree_signal(tree, number);
 }
 
-/* A process that reads the command's output reads until the command's end, not until the guard's. */
+/* Closes inherited descriptors: a reader of the command's output waits for the command's end, not the
+ * guard's. */
 static void close_inherited(void) {
     const struct dirent *entry;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -47,7 +48,7 @@ static void close_inherited(void) {
     }
     DIR *descriptors = opendir("/proc/self/fd");
     while (descriptors && (entry = readdir(descriptors))) {
-        int fd = atoi(entry->d_name), flags = fcntl(fd, F_GETFD);
+        int fd = (int) strtol(entry->d_name, NULL, 10), flags = fcntl(fd, F_GETFD);
         if (fd > STDERR_FILENO && flags >= 0 && !(flags & FD_CLOEXEC))
             (void) close(fd);
     }

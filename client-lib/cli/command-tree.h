@@ -14,15 +14,15 @@ struct command_tree {
     const char *name; /* of the lease, for messages */
     struct job job;   /* the command itself */
     pid_t group;      /* the process group of the command */
-    bool is_over;     /* no descendant is left */
-    bool ends;        /* SIGKILL is sent until no descendant is left */
+    bool is_over;     /* no descendant remains */
+    bool ends;        /* SIGKILL is sent until no descendant remains */
     int64_t pass_ns;  /* when SIGKILL is sent next */
-    int64_t pass_ms;  /* and how long after that again */
+    int64_t pass_ms;  /* and the pause until the pass after it */
     pid_t reported;   /* the last process that was reported as not ending */
 };
 
 /* Starts the command under this lease. The calling process leaves the command's process group and session,
- * and closes what it has inherited. 0; or the exit status, reported. */
+ * and closes inherited descriptors. 0; or the exit status, reported. */
 int command_tree_start(struct command_tree *tree, const struct run_options *run,
                        const struct redlock_lease *lease);
 
@@ -42,8 +42,8 @@ void command_tree_begin_end(struct command_tree *tree);
  * a process that refuses, with the consequence. */
 void command_tree_kill_due(struct command_tree *tree, const char *consequence);
 
-/* SIGKILL was sent so often that a process which is left can't be ended. */
+/* SIGKILL was sent so often that the remaining processes can't be ended. */
 bool command_tree_is_stubborn(const struct command_tree *tree);
 
-/* Reports a process that is left, if there is one. */
+/* Reports a remaining process, if there is one. */
 void command_tree_report_rest(struct command_tree *tree, const char *consequence);

@@ -29,7 +29,7 @@ __attribute__((noreturn)) static void testify(int fd, pid_t parent, const sigset
     (void) prctl(PR_SET_NAME, "redlock-witness");
     (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int other = 0; other < fd; other++)
-        (void) close(other); /* other processes wait for the end of these */
+        (void) close(other); /* readers of inherited pipes wait until all copies are closed */
     (void) close_range((unsigned) fd + 1, ~0U, 0);
     while (getppid() == parent && read(fd, &question, 1) == 1) {
         uint64_t taken = take_pending(all);

@@ -15,7 +15,7 @@ enum {
     RELEASE_TIMEOUT_MS = 1000,
     ANSWER_TIMEOUT_MS = 10000, /* of a request that does not wait */
     LOSS_MARGIN_MS = 200,      /* for the agent to report a loss after the deadline */
-    MAX_HOLD_NOTICE_MS = 500,  /* a deadline so close to the end of --max-hold is due to it */
+    MAX_HOLD_NOTICE_MS = 500,  /* a deadline this close to the end of --max-hold comes from it */
 };
 
 /* --- callbacks --- */
@@ -89,7 +89,7 @@ int guard_lease_connect(struct guard_lease *lease) {
 
 /* --- the request --- */
 
-/* False: the other end of the channel has gone. */
+/* False: the process at the other end of the channel has ended. */
 static bool wait_for_grant(struct guard_lease *lease, int channel, struct waiting *waiting,
                            int64_t give_up_ns) {
     struct pollfd fds[] = {
@@ -181,7 +181,8 @@ void guard_lease_give_up(struct guard_lease *lease, int64_t deadline_ns) {
         (void) strcpy(lease->reason, "held for as long as the agent's max_hold allows");
     else if (!lease->reason[0])
         (void) snprintf(lease->reason, sizeof(lease->reason), "%s",
-                        text[0] ? text : "the agent extends it no longer (max_hold, or it is stuck)");
+                        text[0] ? text
+                                : "the agent no longer extends the lease (max_hold, or the agent is stuck)");
 }
 
 void guard_lease_release(struct guard_lease *lease) {

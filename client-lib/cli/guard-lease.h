@@ -1,4 +1,4 @@
-/* The lease of `redlock run`: asked for, watched and released by the guard. */
+/* The lease of `redlock run`: requested, watched and released by the guard. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@ struct guard_lease {
     const struct run_options *run;
     struct redlock_options options;
     struct redlock *connection;
-    struct redlock_lease *lease; /* asked for or held */
+    struct redlock_lease *lease; /* requested or held */
     bool granted;
     int error;               /* of the failed request; REDLOCK_OK: none */
     bool at_risk;            /* as the agent reported last: no majority of the nodes extends it */
@@ -28,8 +28,8 @@ struct guard_lease {
 /* 0; or the exit status, reported. */
 int guard_lease_connect(struct guard_lease *lease);
 
-/* Asks for the lease, and waits until it is granted, refused, or the process at the other end of `channel`
- * has ended; false for the last. */
+/* Requests the lease, and waits until it is granted or refused: true; or until the process at the other end
+ * of `channel` has ended: false. */
 bool guard_lease_ask(struct guard_lease *lease, int channel);
 
 /* The exit status for a refusal, reported. */

@@ -25,7 +25,7 @@ struct guard {
     int channel, signal_fd;
     struct guard_lease lease;
     struct command_tree tree;
-    bool outcome_sent;     /* to the relay, while others of the tree go on */
+    bool outcome_sent;     /* to the relay, while other processes of the tree run on */
     bool outcome_received; /* by the relay */
     bool has_reported_end; /* of --max-hold, which is no loss to report later */
     bool relay_is_gone;    /* the relay was killed before */
@@ -34,7 +34,7 @@ struct guard {
 
 /* --- acquiring --- */
 
-/* A stopped relay does not start commands: others may have the lease meanwhile. */
+/* A relay that was stopped starts no command: the lease may have another holder by now. */
 static bool may_start(struct guard *guard) {
     struct pollfd fd = {.fd = guard->channel, .events = POLLIN};
     struct guard_channel_message message;
@@ -90,8 +90,8 @@ static void terminate(struct guard *guard, int64_t deadline_ns) {
     command_tree_terminate(&guard->tree);
 }
 
-/* Ends the tree in time, by the deadline as it is known here. False: the deadline has passed, whatever is
- * left; else when to check again. */
+/* Ends the tree before the deadline, as the library knows it. False: the deadline has passed, even if
+ * processes remain. True: check again at `ret_check_ns`. */
 static bool enforce(struct guard *guard, int64_t *ret_check_ns) {
     struct guard_lease *lease = &guard->lease;
     int64_t at_ns = cli_now_ns(), deadline_ns = at_ns + redlock_remaining_ns(lease->lease);
@@ -130,9 +130,9 @@ static void read_channel(struct guard *guard, short revents) {
     }
 }
 
-/* When the command has ended and others of its tree go on, the relay ends, and with it the job, as under
- * flock(1). The relay confirms the end: what has ended the command may have killed the relay as well. False:
- * the watch is over. */
+/* When the command has ended and other processes of its tree run on, the relay ends, and with it the job, as
+ * under flock(1). The relay confirms the end: the signal that ended the command may have killed the relay as
+ * well. False: the watch is over. */
 static bool leave_relay(struct guard *guard) {
     if (guard->tree.job.pid != 0 || guard->outcome_sent || guard->lease.is_given_up || guard->relay_is_gone)
         return true;
@@ -143,7 +143,7 @@ static bool leave_relay(struct guard *guard) {
     return true;
 }
 
-/* Until no process of the tree is left, or the lease has ended. */
+/* Until no process of the tree remains, or the lease has ended. */
 static void watch(struct guard *guard) {
     struct signalfd_siginfo info;
     int64_t check_ns;
@@ -167,7 +167,7 @@ static void watch(struct guard *guard) {
 
 /* --- the process --- */
 
-/* Lets the relay end; the guard's messages would come behind the shell's prompt. */
+/* Ends the relay, and mutes the guard: its messages would appear after the shell's prompt. */
 static void await_loss(struct guard *guard) {
     if (!guard->outcome_sent && guard->channel >= 0)
         (void) guard_channel_send(guard->channel, GUARD_ENDED, STATUS_LOST);
@@ -229,7 +229,7 @@ void guard_run(const struct cli *cli, const struct run_options *run, int channel
         .run = run, .channel = channel, .lease = {.cli = cli, .run = run, .options = run->request}};
     sigset_t child, all;
 
-    (void) prctl(PR_SET_NAME, "redlock-guard");
+    (void) prctl(PR_SET_NAME, CLI_GUARD_NAME);
     (void) prctl(PR_SET_CHILD_SUBREAPER, 1);
     (void) sigemptyset(&child);
     (void) sigaddset(&child, SIGCHLD);

@@ -46,7 +46,7 @@ __attribute__((noreturn)) static void child(const struct birth *birth) {
 
     if (birth->group == JOB_GROUP_OWN)
         (void) setpgid(0, 0);
-    /* A parent that has ended before this call does not count for it. */
+    /* For a parent that ended before this call the kernel sends no signal. */
     (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != birth->parent)
         _exit(STATUS_LOST);
@@ -70,7 +70,7 @@ static int begin(struct job *job, const struct birth *birth) {
 
     (void) close(birth->error_pipe[1]);
     if (job->pid > 0 && birth->group == JOB_GROUP_OWN)
-        (void) setpgid(job->pid, job->pid); /* in both processes: either may be first */
+        (void) setpgid(job->pid, job->pid); /* in parent and child: either may run first */
     if (job->pid > 0 && birth->group == JOB_GROUP_LEFT)
         (void) setsid();
     (void) close(birth->go_pipe[0]);

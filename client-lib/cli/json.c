@@ -2,22 +2,23 @@
 
 #include <stdint.h>
 
+#include "printable.h"
 #include "resp.h"
-#include "utf8.h"
 
 void json_string(FILE *out, const char *text, size_t length) {
     const char *end = text + length;
 
     (void) fputc('"', out);
     for (size_t bytes; text < end; text += bytes) {
-        unsigned char first = (unsigned char) *text;
-        bytes = utf8_sequence(text, (size_t) (end - text));
-        if (bytes == 1 && (first < ' ' || first >= 0x7f))
-            (void) fprintf(out, "\\u%04x", first);
-        else if (first == '"' || first == '\\')
-            (void) fprintf(out, "\\%c", first);
+        uint32_t character = (unsigned char) *text;
+        bytes = printable_decode(text, (size_t) (end - text), &character);
+        if (bytes == 0 || !printable_is(character))
+            (void) fprintf(out, "\\u%04x", character);
+        else if (character == '"' || character == '\\')
+            (void) fprintf(out, "\\%c", (char) character);
         else
             (void) fwrite(text, 1, bytes, out);
+        bytes += bytes == 0;
     }
     (void) fputc('"', out);
 }

@@ -1,7 +1,9 @@
 #include "leader-observer.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "printable.h"
 #include "redlock.h"
 
 enum { ANSWER_TIMEOUT_MS = 250 };
@@ -16,16 +18,17 @@ static void on_leader(struct redlock *connection, const struct redlock_sighting 
     case REDLOCK_LEADER_HELD:
         if (sighting->type[0])
             (void) snprintf(observer->text, sizeof(observer->text), "no lock: its Redis key is of type %s",
-                            sighting->type);
+                            printable_text(sighting->type, strlen(sighting->type)));
         else
-            (void) snprintf(observer->text, sizeof(observer->text), "%s leads", holder);
+            (void) snprintf(observer->text, sizeof(observer->text), "%s leads",
+                            printable_text(holder, strlen(holder)));
         observer->fence = sighting->fence;
         break;
     case REDLOCK_LEADER_NONE:
         (void) snprintf(observer->text, sizeof(observer->text), "nobody leads");
         break;
     case REDLOCK_LEADER_UNKNOWN:
-        (void) snprintf(observer->text, sizeof(observer->text), "nobody can tell who leads");
+        (void) snprintf(observer->text, sizeof(observer->text), "the leader is unknown");
         break;
     }
     observer->on_change(observer->userdata, is_new);

@@ -1,4 +1,4 @@
-/* Observes who leads a name while `redlock hold` waits for it, on a connection of its own. */
+/* Observes the leader of a name while `redlock hold` waits for the lease, on a connection of its own. */
 #pragma once
 
 #include <stdbool.h>

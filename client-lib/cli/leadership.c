@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "json.h"
 #include "listing.h"
+#include "printable.h"
 
 enum { TIME_BYTES = 40 };
 
@@ -75,17 +76,17 @@ static void print_text(const struct leadership *leadership) {
     int64_t us = since_us(leadership);
     char since[TIME_BYTES];
 
-    (void) printf("%s  ", leadership->name);
+    (void) printf("%s  ", printable_text(leadership->name, strlen(leadership->name)));
     if (leadership->holder_length > 0)
-        (void) fwrite(leadership->holder, 1, leadership->holder_length, stdout);
+        (void) fputs(printable_text(leadership->holder, leadership->holder_length), stdout);
     else if (leadership->type_length > 0)
-        (void) printf("no lock: its Redis key is of type %.*s", (int) leadership->type_length,
-                      leadership->type);
+        (void) printf("no lock: its Redis key is of type %s",
+                      printable_text(leadership->type, leadership->type_length));
     else
         (void) fputs(leadership->state && strcmp(leadership->state, "free") == 0 ? "nobody" : "unknown",
                      stdout);
     if (leadership->host_length > 0)
-        (void) printf("  on %.*s", (int) leadership->host_length, leadership->host);
+        (void) printf("  on %s", printable_text(leadership->host, leadership->host_length));
     if (leadership->fence != 0)
         (void) printf("  fence %" PRIu64, leadership->fence);
     if (us >= 0)

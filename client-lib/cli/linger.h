@@ -1,5 +1,4 @@
-/* The linger of leases whose user did not ask for it: the agent allows at most its max_ttl, which is not
- * known here. */
+/* The default linger: the agent allows at most its max_ttl, which the command does not know. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
-/* redlock status, nodes, leases and leader: the state of the agent and of its nodes, as text or JSON. */
+/* redlock status, metrics, nodes, leases and leader: the state of the agent and of its nodes, as text or
+ * JSON. */
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -9,13 +10,13 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "duration.h"
 #include "json.h"
 #include "leadership.h"
 #include "listing.h"
 #include "options.h"
+#include "printable.h"
 #include "utf8.h"
-
-enum { NUMBER_BYTES = 24 };
 
 /* --- arguments and questions --- */
 
@@ -45,11 +46,6 @@ static int list_end(struct list *list, int status) {
 
 /* --- tokens --- */
 
-/* For printf's "%.*s"; names may hold any UTF-8 but no control characters. */
-#define TEXT(map, key)                                                 \
-    (listing_get(map, key) ? (int) listing_get(map, key)->length : 0), \
-        (listing_get(map, key) ? listing_get(map, key)->text : "")
-
 static void print_json(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
     (void) userdata;
     (void) n_tokens;
@@ -57,40 +53,68 @@ static void print_json(void *userdata, const struct resp_token *tokens, size_t n
     (void) putchar('\n');
 }
 
-/* "250 ms", "12.3 s", "4 min", "3 h", "2 d" */
-static const char *duration(int64_t ms, char buffer[NUMBER_BYTES]) {
-    if (ms < 1000)
-        (void) snprintf(buffer, NUMBER_BYTES, "%" PRId64 " ms", ms);
-    else if (ms < 120 * 1000)
-        (void) snprintf(buffer, NUMBER_BYTES, "%.1f s", (double) ms / 1000);
-    else if (ms < 120 * 60 * 1000)
-        (void) snprintf(buffer, NUMBER_BYTES, "%" PRId64 " min", ms / 60000);
-    else if (ms < INT64_C(48) * 3600 * 1000)
-        (void) snprintf(buffer, NUMBER_BYTES, "%" PRId64 " h", ms / 3600000);
-    else
-        (void) snprintf(buffer, NUMBER_BYTES, "%" PRId64 " d", ms / 86400000);
-    return buffer;
-}
-
 /* --- status --- */
 
+/* "quota              max_leases: 3 of 65534; all users: 40 of 131072" for each quota. */
+static void print_quotas(const struct resp_token *quotas) {
+    const struct resp_token *key = quotas + 1;
+
+    for (uint32_t i = 0; i < quotas->count; i++, key += 1 + listing_size(key + 1)) {
+        (void) printf("%-18s %s: ", "quota", printable_text(key->text, key->length));
+        listing_print_use(key + 1, "use", "limit");
+        (void) fputs("; all users: ", stdout);
+        listing_print_use(key + 1, "all", "max");
+        (void) putchar('\n');
+    }
+}
+
+static void print_scalar(const struct resp_token *value) {
+    if (value->type == RESP_INTEGER)
+        (void) printf("%" PRId64, value->integer);
+    else
+        (void) fputs(printable_text(value->text, value->length), stdout);
+}
+
+/* "user               uid: 1001, max_sessions: 3, max_leases: 40, …" for each user. */
+static void print_users(const struct resp_token *users) {
+    const struct resp_token *user = users + 1;
+
+    for (uint32_t i = 0; i < users->count; i++, user += listing_size(user)) {
+        (void) printf("%-18s ", "user");
+        for (uint32_t pair = 0; user->type == RESP_MAP && pair < user->count; pair++) {
+            const struct resp_token *key = &user[1 + 2 * pair];
+            (void) printf("%s%s: ", pair > 0 ? ", " : "", printable_text(key->text, key->length));
+            print_scalar(key + 1);
+        }
+        (void) putchar('\n');
+    }
+}
+
 static void print_status(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
+    const struct resp_token *key = tokens + 1;
+
     (void) userdata;
     (void) n_tokens;
     if (tokens[0].type != RESP_MAP)
         return;
-    for (uint32_t i = 0; i < tokens[0].count; i++) {
-        const struct resp_token *key = &tokens[1 + 2 * i], *value = key + 1;
-        (void) printf("%-18.*s ", (int) key->length, key->text);
-        if (value->type == RESP_INTEGER)
-            (void) printf("%" PRId64 "\n", value->integer);
-        else
-            (void) printf("%.*s\n", (int) value->length, value->text);
+    for (uint32_t i = 0; i < tokens[0].count; i++, key += 1 + listing_size(key + 1)) {
+        if (key[1].type == RESP_MAP) {
+            print_quotas(key + 1);
+        } else if (key[1].type == RESP_ARRAY) {
+            print_users(key + 1);
+        } else {
+            (void) printf("%-18s ", printable_text(key->text, key->length));
+            print_scalar(key + 1);
+            (void) putchar('\n');
+        }
     }
 }
 
 int cli_status(const struct cli *cli, int argc, char **argv) {
-    static const char usage[] = "redlock status [--json]\nThe agent's state and numbers; times in ms.\n";
+    static const char usage[] =
+        "redlock status [--json]\n"
+        "The agent's state and numbers, times in ms; what you and all users have of each quota, of which\n"
+        "limit; and, for those who may list it, what each user has.\n";
     struct list list;
 
     int status = list_begin(&list, cli, argc, argv, usage);
@@ -100,15 +124,33 @@ int cli_status(const struct cli *cli, int argc, char **argv) {
                                        list.json ? print_json : print_status, NULL));
 }
 
-/* --- nodes --- */
+/* --- metrics --- */
 
-/* Microseconds as ms: "0.24", "12", "1300"; "-" when unknown. */
-static const char *milliseconds(int64_t us, char buffer[NUMBER_BYTES]) {
-    if (us <= 0)
-        return "-";
-    (void) snprintf(buffer, NUMBER_BYTES, us < 10000 ? "%.2f" : "%.0f", (double) us / 1000);
-    return buffer;
+static void print_text(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
+    (void) userdata;
+    (void) n_tokens;
+    (void) fwrite(tokens[0].text, 1, tokens[0].length, stdout);
 }
+
+int cli_metrics(const struct cli *cli, int argc, char **argv) {
+    static const char usage[] =
+        "redlock metrics\nThe agent's numbers as OpenMetrics text, which Prometheus and others read.\n";
+    struct listing listing = {0};
+
+    int status = options_read(NULL, 0, true, usage, argc, argv);
+    if (status != 0)
+        return status - 1;
+    if (!options_end(argc, argv, 0))
+        return STATUS_USAGE;
+    status = cli_connect(cli, &listing.connection);
+    if (status != STATUS_DONE)
+        return status;
+    status = listing_ask(&listing, "METRICS", NULL, NULL, print_text, NULL);
+    redlock_close(listing.connection);
+    return status;
+}
+
+/* --- nodes --- */
 
 enum { COLUMNS_MIN = 20, COLUMNS_USUAL = 100, NAME_COLUMNS_MIN = 12 };
 
@@ -137,8 +179,9 @@ static size_t line_length(const char *text, size_t length, size_t room) {
 }
 
 /* Indented, broken at blanks only. */
-static void print_wrapped(const char *text, size_t length) {
-    size_t room = columns() - 2;
+static void print_wrapped(const struct resp_token *value) {
+    const char *text = printable_text(value->text, value->length);
+    size_t room = columns() - 2, length = strlen(text);
 
     while (length > 0) {
         size_t take = line_length(text, length, room);
@@ -151,20 +194,21 @@ static void print_wrapped(const char *text, size_t length) {
 
 /* A line for each node; below it the reason and the end of its quarantine or failure. */
 static void print_node(const struct resp_token *node, int name_columns) {
-    char since[NUMBER_BYTES], p50[NUMBER_BYTES], p99[NUMBER_BYTES], until[NUMBER_BYTES];
+    char since[DURATION_BYTES], p50[DURATION_BYTES], p99[DURATION_BYTES], until[DURATION_BYTES];
     const struct resp_token *reason = listing_get(node, "reason"), *differs = listing_get(node, "differs");
 
-    (void) printf("%-*.*s %-11.*s %-8s %7s %7s %8" PRId64 "  %-8.*s %.*s\n", name_columns,
-                  TEXT(node, "name"), TEXT(node, "state"), duration(listing_integer(node, "since"), since),
-                  milliseconds(listing_integer(node, "rtt_p50"), p50),
-                  milliseconds(listing_integer(node, "rtt_p99"), p99), listing_integer(node, "clock"),
-                  TEXT(node, "version"), TEXT(node, "address"));
+    (void) printf(
+        "%-*s %-11s %-8s %7s %7s %8" PRId64 "  %-8s %s\n", name_columns, listing_text(node, "name"),
+        listing_text(node, "state"), duration_text(listing_integer(node, "since"), since),
+        duration_milliseconds(listing_integer(node, "rtt_p50"), p50),
+        duration_milliseconds(listing_integer(node, "rtt_p99"), p99), listing_integer(node, "clock"),
+        listing_text(node, "version"), listing_text(node, "address"));
     if (reason)
-        print_wrapped(reason->text, reason->length);
+        print_wrapped(reason);
     if (listing_get(node, "until") && listing_integer(node, "until") >= 0)
-        (void) printf("  votes in %s\n", duration(listing_integer(node, "until"), until));
+        (void) printf("  votes in %s\n", duration_text(listing_integer(node, "until"), until));
     if (differs)
-        print_wrapped(differs->text, differs->length);
+        print_wrapped(differs);
 }
 
 static void print_nodes(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
@@ -193,7 +237,7 @@ static int bless_failed(struct redlock *connection, int error, const char *node)
     return STATUS_USAGE;
 }
 
-/* An operator's word about these nodes. The first failure counts. */
+/* Blesses all these nodes; the exit status of the first failure. */
 static int bless(const struct cli *cli, char **nodes, int n_nodes) {
     struct redlock *connection = NULL;
 
@@ -214,16 +258,15 @@ static int bless(const struct cli *cli, char **nodes, int n_nodes) {
 
 int cli_nodes(const struct cli *cli, int argc, char **argv) {
     static const char usage[] =
-        "redlock nodes [--json]\nThe Redis nodes, since when they vote or not, why not, until when, the "
-        "round\n"
-        "trip of the last minutes, and how far its clock is ahead of the others'.\n"
+        "redlock nodes [--json]\n"
+        "The Redis nodes: whether each votes and since when, if not why and until when, the round trip\n"
+        "of the last minutes, and how far the node's clock is ahead of the others'.\n"
         "\n"
         "redlock nodes --bless NODE...\n"
-        "Lets quarantined nodes vote at once, on your word that they have forgotten no lease that may still "
-        "be held:\n"
-        "for the first nodes of a fleet, say. Makes a node this agent's that belongs to agents with other "
-        "nodes,\n"
-        "on your word that these have ended. Wants root, or the agent's own user.\n";
+        "Makes quarantined nodes vote at once. Safe only if they have lost no lease that may still be\n"
+        "held: for example the first nodes of a fleet. A node of agents with another set of nodes\n"
+        "becomes this agent's: safe only if these agents have stopped. Needs root, or the agent's own\n"
+        "user.\n";
     struct list list = {0};
     bool blesses = false;
     const struct options_row rows[] = {{"json", 0, OPTIONS_FLAG, &list.json},
@@ -256,7 +299,7 @@ struct leases {
 
 static void print_lease(void *userdata, const struct resp_token *lease) {
     struct leases *leases = userdata;
-    char age[NUMBER_BYTES], left[NUMBER_BYTES];
+    char age[DURATION_BYTES], left[DURATION_BYTES];
 
     if (leases->json) {
         if (leases->printed++ > 0)
@@ -266,20 +309,18 @@ static void print_lease(void *userdata, const struct resp_token *lease) {
     }
     const struct resp_token *state = listing_get(lease, "state");
     bool cools = state && state->length == 7 && memcmp(state->text, "cooling", 7) == 0;
-    (void) printf("%-12" PRId64 " %-9.*s %7" PRId64 " %6" PRId64 " %9s %9s  %.*s\n",
-                  listing_integer(lease, "id"), TEXT(lease, "state"), listing_integer(lease, "pid"),
-                  listing_integer(lease, "uid"), duration(listing_integer(lease, "age"), age),
-                  duration(listing_integer(lease, cools ? "cooldown" : "validity"), left),
-                  TEXT(lease, "name"));
+    (void) printf("%-12" PRId64 " %-9s %7" PRId64 " %6" PRId64 " %9s %9s  %s\n",
+                  listing_integer(lease, "id"), listing_text(lease, "state"), listing_integer(lease, "pid"),
+                  listing_integer(lease, "uid"), duration_text(listing_integer(lease, "age"), age),
+                  duration_text(listing_integer(lease, cools ? "cooldown" : "validity"), left),
+                  listing_text(lease, "name"));
 }
 
 int cli_leases(const struct cli *cli, int argc, char **argv) {
     static const char usage[] =
         "redlock leases [--json]\n"
-        "The leases held and awaited by processes of this host, and those that have ended while their name "
-        "cools\n"
-        "(run --min-hold). LEFT: until the lease ends unless it is extended, or until the name has "
-        "cooled.\n";
+        "The leases that processes of this host hold or wait for, and ended ones whose name cools down\n"
+        "(run --min-hold). LEFT: until the lease ends if not extended, or until the cooldown is over.\n";
     struct leases leases = {0};
     struct list list;
 
@@ -303,9 +344,9 @@ int cli_leases(const struct cli *cli, int argc, char **argv) {
 int cli_leader(const struct cli *cli, int argc, char **argv) {
     static const char usage[] =
         "redlock leader [--json] NAME\n"
-        "Who holds NAME, on whichever host, as a majority of the nodes says: host:agent:pid, the host, the\n"
-        "fencing token, since when, the time left unless it is extended, and its data. Exit status 1 when\n"
-        "nobody does.\n";
+        "The holder of NAME on any host, as a majority of the nodes reports it: host:agent:pid, the host,\n"
+        "the fencing token, since when, the time left if not extended, and the data. Exit status 1: NAME\n"
+        "is free.\n";
     struct list list = {0};
     const struct options_row rows[] = {{"json", 0, OPTIONS_FLAG, &list.json}};
 

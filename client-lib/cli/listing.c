@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "printable.h"
 
 enum { NUMBER_BYTES = 24 };
 
@@ -52,6 +53,18 @@ int listing_leases(struct listing *listing, void (*on_lease)(void *userdata, con
     return status;
 }
 
+size_t listing_size(const struct resp_token *value) {
+    size_t size = 1, children = 0;
+
+    if (value->type == RESP_ARRAY)
+        children = value->count;
+    else if (value->type == RESP_MAP)
+        children = 2 * (size_t) value->count;
+    while (children-- > 0)
+        size += listing_size(value + size);
+    return size;
+}
+
 const struct resp_token *listing_get(const struct resp_token *map, const char *key) {
     for (uint32_t i = 0; i < map->count; i++) {
         const struct resp_token *at = &map[1 + 2 * i];
@@ -64,4 +77,28 @@ const struct resp_token *listing_get(const struct resp_token *map, const char *k
 int64_t listing_integer(const struct resp_token *map, const char *key) {
     const struct resp_token *value = listing_get(map, key);
     return value && value->type == RESP_INTEGER ? value->integer : 0;
+}
+
+void listing_print_use(const struct resp_token *quota, const char *use, const char *limit) {
+    int64_t most = listing_integer(quota, limit);
+
+    (void) printf("%" PRId64, listing_integer(quota, use));
+    if (most >= 0)
+        (void) printf(" of %" PRId64, most);
+}
+
+const char *listing_text(const struct resp_token *map, const char *key) {
+    const struct resp_token *value = listing_get(map, key);
+
+    return value ? printable_text(value->text, value->length) : "";
+}
+
+bool listing_is_chosen(const struct listing_choice *choice, const struct resp_token *lease) {
+    const struct resp_token *name = listing_get(lease, "name");
+
+    return name && listing_integer(lease, "validity") > 0 &&
+           (choice->id == 0 || (uint64_t) listing_integer(lease, "id") == choice->id) &&
+           (choice->fence == 0 || (uint64_t) listing_integer(lease, "fence") == choice->fence) &&
+           (!choice->name ||
+            (name->length == strlen(choice->name) && memcmp(name->text, choice->name, name->length) == 0));
 }

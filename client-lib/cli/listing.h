@@ -1,4 +1,4 @@
-/* Asks the agent for its listings (STATUS, NODES, LEASES), and reads them. */
+/* Requests the agent's listings (STATUS, NODES, LEASES), and reads them. */
 #pragma once
 
 #include "connection.h"
@@ -16,8 +16,26 @@ int listing_ask(struct listing *listing, const char *word, const char *option, c
 int listing_leases(struct listing *listing, void (*on_lease)(void *userdata, const struct resp_token *lease),
                    void *userdata);
 
+/* Which leases of this host are meant. */
+struct listing_choice {
+    uint64_t id, fence; /* 0: any */
+    const char *name;   /* NULL: any */
+};
+
+/* Whether the map is that of such a lease, and the lease is valid. */
+bool listing_is_chosen(const struct listing_choice *choice, const struct resp_token *lease);
+
+/* The number of tokens of this value, with those within it. */
+size_t listing_size(const struct resp_token *value);
+
 /* The value of `key` in a map of scalars; NULL without that key. */
 const struct resp_token *listing_get(const struct resp_token *map, const char *key);
+
+/* Prints "3 of 5000", or "3" without a limit (-1), from a map of a quota. */
+void listing_print_use(const struct resp_token *quota, const char *use, const char *limit);
+
+/* A printable copy of a text (printable_text()); "" without that key. */
+const char *listing_text(const struct resp_token *map, const char *key);
 
 /* An integer value; 0 without that key. */
 int64_t listing_integer(const struct resp_token *map, const char *key);

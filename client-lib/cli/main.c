@@ -15,14 +15,18 @@ static const char usage[] =
     "\n"
     "  run [OPTION]... NAME -- COMMAND...   run COMMAND while holding the lease NAME\n"
     "  acquire --for PID NAME               hold the lease NAME as long as process PID lives\n"
-    "  release NAME                         end that before\n"
+    "  release NAME                         end what 'redlock acquire' left\n"
     "  hold [OPTION]... NAME                hold the lease NAME for a service: wait, lead, step down\n"
     "  status                               the agent's state and numbers\n"
+    "  metrics                              the same and more, as OpenMetrics text\n"
+    "  top                                  rates, latest grants, slow nodes, heavy users, each second\n"
     "  nodes                                the Redis nodes, and why one does not vote\n"
-    "  leases                               who holds and who waits on this host\n"
-    "  leader NAME                          who holds NAME, on whichever host\n"
+    "  leases                               the holders and waiters of this host\n"
+    "  leader NAME                          the holder of NAME, on any host\n"
     "  watch NAME...                        the same at each change, until it is stopped\n"
-    "  check [NAME]                         does it work? is NAME held?\n"
+    "  history NAME                         what happened to NAME on this host, and why\n"
+    "  check [NAME]                         test agent and nodes, or whether NAME is held\n"
+    "  whoami [NAME]                        what the agent's rules allow you\n"
     "\n"
     "See 'redlock help COMMAND'. -V, --version prints the version. The socket is that of --socket, "
     "else\n"
@@ -41,7 +45,8 @@ int cli_connect(const struct cli *cli, struct redlock **ret) {
     if (!path)
         path = REDLOCK_DEFAULT_SOCKET;
     if (error == REDLOCK_AGENT_AWAY && (errno == EACCES || errno == EPERM)) {
-        cli_complain("%s: permission denied: use the socket's group, or root (ls -l shows who may)", path);
+        cli_complain("%s: permission denied: use the socket's group, or root (ls -l shows the permissions)",
+                     path);
         return STATUS_DENIED;
     }
     if (error == REDLOCK_AGENT_AWAY)
@@ -60,7 +65,8 @@ static int run_command(const struct cli *cli, int argc, char **argv) {
     } commands[] = {
         {"run", cli_run},       {"acquire", cli_acquire}, {"release", cli_release}, {"hold", cli_hold},
         {"status", cli_status}, {"nodes", cli_nodes},     {"leases", cli_leases},   {"leader", cli_leader},
-        {"watch", cli_watch},   {"check", cli_check},
+        {"watch", cli_watch},   {"history", cli_history}, {"check", cli_check},     {"metrics", cli_metrics},
+        {"whoami", cli_whoami}, {"top", cli_top},
     };
 
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
@@ -77,7 +83,7 @@ static int help(const struct cli *cli, const char *command) {
     if (!command)
         (void) fputs(usage, stdout);
     if (status < 0)
-        cli_complain("unknown command '%s'; 'redlock --help' lists what there is", command);
+        cli_complain("unknown command '%s'; see 'redlock --help'", command);
     return status < 0 ? STATUS_USAGE : status;
 }
 
@@ -93,22 +99,22 @@ static int read_options(struct cli *cli, int argc, char **argv, int *at) {
         }
         if (strcmp(word, "--socket") == 0) {
             if (++*at == argc) {
-                cli_complain("--socket: expected PATH; 'redlock --help' lists what there is");
+                cli_complain("--socket: expected PATH; see 'redlock --help'");
                 return STATUS_USAGE;
             }
             cli->socket_path = argv[*at];
         } else if (strncmp(word, "--socket=", strlen("--socket=")) == 0) {
             cli->socket_path = word + strlen("--socket=");
         } else {
-            cli_complain("unknown option '%s'; 'redlock --help' lists what there is", word);
+            cli_complain("unknown option '%s'; see 'redlock --help'", word);
             return STATUS_USAGE;
         }
     }
     return -1;
 }
 
-/* A closed standard descriptor would become the connection to the agent, which would then be sent what is
- * for people. The descriptors opened here fail like closed ones, and are closed for commands that are run.
+/* If a standard descriptor is closed, the connection to the agent would get its number, and the agent would
+ * receive the output. The descriptors opened here fail like closed ones, and commands inherit them closed.
  */
 static void occupy_standard_descriptors(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -127,7 +133,7 @@ int main(int argc, char **argv) {
     if (status < 0 && at < argc) {
         status = run_command(&cli, argc - at, argv + at);
         if (status < 0)
-            cli_complain("unknown command '%s'; 'redlock --help' lists what there is", argv[at]);
+            cli_complain("unknown command '%s'; see 'redlock --help'", argv[at]);
     } else if (status < 0) {
         (void) fputs(usage, stderr);
     }

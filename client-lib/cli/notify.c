@@ -63,7 +63,7 @@ bool notify_send(const struct notify *notify, const char *state, const char *tex
     int length = head + snprintf(message + head, sizeof(message) - (size_t) head, "%s", text ? text : "");
     if (length >= (int) sizeof(message))
         length = (int) sizeof(message) - 1;
-    /* The text has foreign parts: a line break in it would begin another message. */
+    /* The text contains other programs' strings: a line break in them would begin another message. */
     for (int i = head; i < length; i++)
         if ((unsigned char) message[i] < ' ')
             message[i] = ' ';

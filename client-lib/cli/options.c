@@ -22,7 +22,8 @@ static const struct option *find_option(const struct option *known, const char *
     return NULL;
 }
 
-/* getopt stays at a word until all its letters are read: of a wrong letter only the letter is known. */
+/* optind stays at a word until getopt has read all its letters: for a wrong letter only the letter is known.
+ */
 static void complain_of_option(const char *command, int option, const struct option *known,
                                const char *word) {
     const char letter[] = {'-', (char) optopt, '\0'}, *trouble = "unknown option";
@@ -33,7 +34,7 @@ static void complain_of_option(const char *command, int option, const struct opt
     else if (optopt == 0)
         trouble = meant ? "ambiguous option" : trouble;
     else if (meant && meant->val == optopt && meant->has_arg == no_argument && strchr(word, '='))
-        trouble = "no value belongs to";
+        trouble = "unexpected value in";
     else
         word = letter;
     cli_complain("%s: %s '%s'; 'redlock %s --help' lists the options", command, trouble,

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 enum options_kind {
-    OPTIONS_FLAG,     /* bool: becomes true; without a value: accepted, and does nothing */
+    OPTIONS_FLAG,     /* bool: becomes true; NULL: accepted without effect */
     OPTIONS_ZERO,     /* int64_t: becomes 0 */
     OPTIONS_TEXT,     /* const char * or const void * */
     OPTIONS_DURATION, /* int64_t, in ms, up to 2^31-1: ".5", "1.5", "500ms", "10s", "2m", "1h"; a bare number
@@ -24,6 +24,17 @@ struct options_row {
     enum options_kind kind;
     void *value;
 };
+
+/* The rows of commands that acquire a lease as flock(1) acquires a lock. */
+#define OPTIONS_ACQUIRE_ROWS(request, conflict_status, quiet)                                            \
+    {"nonblock", 'n', OPTIONS_ZERO, &(request)->wait_ms}, {"nb", 0, OPTIONS_ZERO, &(request)->wait_ms},  \
+        {"wait", 'w', OPTIONS_DURATION, &(request)->wait_ms},                                            \
+        {"timeout", 0, OPTIONS_DURATION, &(request)->wait_ms},                                           \
+        {"conflict-exit-code", 'E', OPTIONS_STATUS, (conflict_status)},                                  \
+        {"ttl", 't', OPTIONS_DURATION, &(request)->ttl_ms}, {"data", 0, OPTIONS_TEXT, &(request)->data}, \
+        {"quiet", 'q', OPTIONS_FLAG, (quiet)}, {"exclusive", 'x', OPTIONS_FLAG, NULL}, {                 \
+        "exclusive", 'e', OPTIONS_FLAG, NULL                                                             \
+    }
 
 /* Reads all options of argv; with `mixed` also those behind other arguments. Adds -h and --help, which print
  * `usage`. 0, and optind is the index of the first other argument; or 1 + the exit status to end with, a

@@ -17,7 +17,7 @@ struct pids {
     size_t count, capacity;
 };
 
-/* Without memory the list ends here: the next pass finds the rest, after the first processes have ended. */
+/* Out of memory, the list ends here: the next pass finds the rest, after the first processes have ended. */
 static void append(struct pids *pids, pid_t pid) {
     if (pids->count == pids->capacity) {
         size_t capacity = pids->capacity ? 2 * pids->capacity : FIRST_CAPACITY;
@@ -57,6 +57,7 @@ static bool read_process(pid_t pid, struct process *ret) {
     line[n > 0 ? n : 0] = '\0';
     /* "pid (name) state parent …": the name may contain any character. */
     char *name = strchr(line, '('), *end = strrchr(line, ')');
+    /* NOLINTNEXTLINE(cert-err34-c): the kernel's own pids are in range */
     if (!name || !end || sscanf(end + 1, " %c %d", &ret->state, &parent) != 2)
         return false;
     *end = '\0';
@@ -74,6 +75,7 @@ static bool append_children_of_thread(struct pids *pids, pid_t pid, pid_t thread
     FILE *file = fopen(path, "re");
     if (!file)
         return false;
+    /* NOLINTNEXTLINE(cert-err34-c): the kernel's own pids are in range */
     while (fscanf(file, "%d", &child) == 1)
         append(pids, child);
     (void) fclose(file);

@@ -16,9 +16,9 @@ struct process_tree_rest {
 };
 
 /* Sends the signal to each present descendant; if `group` is not 0, only to members of that process group.
- * Processes that start meanwhile are missed: to end the tree, repeat until no child is left. Returns how
- * many processes there were; `ret_refused` (may be NULL) is the first that must not be signalled. */
+ * Processes that start meanwhile are missed: to end the tree, repeat until no child remains. Returns the
+ * number of processes; `ret_refused` (may be NULL) is the first that must not be signalled. */
 int process_tree_signal(int number, pid_t group, struct process_tree_rest *ret_refused);
 
-/* A descendant that is left, if any; zombies do not count. */
+/* A remaining descendant, if any; zombies do not count. */
 bool process_tree_find_rest(struct process_tree_rest *ret);

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,29 +23,22 @@ enum { TIMEOUT_MS = 10000, NAME_BYTES = 64 };
 
 struct release {
     struct listing list;
-    uint64_t id, fence; /* 0: any */
-    const char *name;   /* NULL: any */
-    pid_t pid;          /* of the holder; 0: none was found */
+    struct listing_choice choice;
+    pid_t pid; /* of the holder; 0: none was found */
 };
 
 static void find(void *userdata, const struct resp_token *lease) {
     struct release *release = userdata;
-    const struct resp_token *name = listing_get(lease, "name");
 
-    if (listing_integer(lease, "validity") == 0 || !name ||
-        (release->id != 0 && (uint64_t) listing_integer(lease, "id") != release->id) ||
-        (release->fence != 0 && (uint64_t) listing_integer(lease, "fence") != release->fence))
-        return;
-    if (!release->name ||
-        (name->length == strlen(release->name) && memcmp(name->text, release->name, name->length) == 0))
+    if (listing_is_chosen(&release->choice, lease))
         release->pid = (pid_t) listing_integer(lease, "pid");
 }
 
-/* Whether the process is one of `redlock acquire`, and its name. */
+/* Whether the process belongs to `redlock acquire`, and its name. */
 static bool is_holder(pid_t pid, char name[NAME_BYTES]) {
     char path[NAME_BYTES];
 
-    (void) strcpy(name, "?");
+    (void) snprintf(name, NAME_BYTES, "?");
     (void) snprintf(path, sizeof(path), "/proc/%ld/comm", (long) pid);
     FILE *file = fopen(path, "re");
     if (file && fgets(name, NAME_BYTES, file))
@@ -54,24 +48,54 @@ static bool is_holder(pid_t pid, char name[NAME_BYTES]) {
     return strcmp(name, CLI_HOLDER_NAME) == 0;
 }
 
+/* The parent, to be signalled instead of a guard, which takes no signals; 0: unknown. */
+static long parent_of(pid_t pid) {
+    char path[NAME_BYTES], line[NAME_BYTES];
+    long parent = 0;
+
+    (void) snprintf(path, sizeof(path), "/proc/%ld/status", (long) pid);
+    FILE *file = fopen(path, "re");
+    while (file && parent == 0 && fgets(line, sizeof(line), file))
+        if (strncmp(line, "PPid:", strlen("PPid:")) == 0)
+            parent = strtol(line + strlen("PPid:"), NULL, 10);
+    if (file)
+        (void) fclose(file);
+    return parent;
+}
+
+static void complain_of_holder(pid_t pid, const char *name) {
+    long parent = strcmp(name, CLI_GUARD_NAME) == 0 ? parent_of(pid) : 0;
+
+    if (parent > 1)
+        cli_complain("process %ld ('redlock run') holds the lease: end that process instead", parent);
+    else
+        cli_complain("process %ld (%s) holds the lease, but does not belong to 'redlock acquire': end that "
+                     "process instead",
+                     (long) pid, name);
+}
+
+/* The holder could not be opened or signalled. */
+static int report_failure(pid_t pid, int error) {
+    if (error == ESRCH) {
+        cli_complain("process %ld held the lease, and has ended meanwhile", (long) pid);
+        return STATUS_HELD;
+    }
+    cli_complain("process %ld holds the lease and can't be ended: %s", (long) pid, strerror(error));
+    return error == EPERM ? STATUS_DENIED : STATUS_SYSTEM;
+}
+
 static int end_holder(pid_t pid) {
     char name[NAME_BYTES];
     struct pollfd fd = {.fd = (int) syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
 
     if (fd.fd < 0)
-        return STATUS_HELD; /* ended meanwhile */
+        return report_failure(pid, errno);
     if (!is_holder(pid, name)) {
-        cli_complain(
-            "process %ld (%s) holds the lease, and is not of 'redlock acquire': end that process instead",
-            (long) pid, name);
+        complain_of_holder(pid, name);
         return STATUS_USAGE;
     }
-    if (syscall(SYS_pidfd_send_signal, fd.fd, SIGTERM, NULL, 0) < 0) {
-        if (errno == ESRCH)
-            return STATUS_HELD;
-        cli_complain("process %ld holds the lease and can't be ended: %s", (long) pid, strerror(errno));
-        return errno == EPERM ? STATUS_DENIED : STATUS_SYSTEM;
-    }
+    if (syscall(SYS_pidfd_send_signal, fd.fd, SIGTERM, NULL, 0) < 0)
+        return report_failure(pid, errno);
     if (poll(&fd, 1, TIMEOUT_MS) > 0)
         return STATUS_DONE;
     cli_complain("process %ld holds the lease and has not ended within %d s", (long) pid, TIMEOUT_MS / 1000);
@@ -81,8 +105,8 @@ static int end_holder(pid_t pid) {
 int cli_release(const struct cli *cli, int argc, char **argv) {
     struct release release = {0};
     const struct options_row rows[] = {
-        {"id", 0, OPTIONS_NUMBER, &release.id},
-        {"fence", 0, OPTIONS_NUMBER, &release.fence},
+        {"id", 0, OPTIONS_NUMBER, &release.choice.id},
+        {"fence", 0, OPTIONS_NUMBER, &release.choice.fence},
     };
 
     int status = options_read(rows, sizeof(rows) / sizeof(rows[0]), true, usage, argc, argv);
@@ -90,8 +114,8 @@ int cli_release(const struct cli *cli, int argc, char **argv) {
         return status - 1;
     if (!options_end(argc, argv, 1))
         return STATUS_USAGE;
-    release.name = optind < argc ? argv[optind] : NULL;
-    if (!release.name && release.id == 0 && release.fence == 0) {
+    release.choice.name = optind < argc ? argv[optind] : NULL;
+    if (!release.choice.name && release.choice.id == 0 && release.choice.fence == 0) {
         cli_complain("release: expected --id ID, --fence TOKEN or NAME; see 'redlock release --help'");
         return STATUS_USAGE;
     }

@@ -83,22 +83,13 @@ int run_options_read(struct run_options *options, int argc, char **argv) {
         .grace_ms = -1,
     };
     const struct options_row rows[] = {
-        {"nonblock", 'n', OPTIONS_ZERO, &options->request.wait_ms},
-        {"nb", 0, OPTIONS_ZERO, &options->request.wait_ms},
-        {"wait", 'w', OPTIONS_DURATION, &options->request.wait_ms},
-        {"timeout", 0, OPTIONS_DURATION, &options->request.wait_ms},
-        {"conflict-exit-code", 'E', OPTIONS_STATUS, &options->conflict_status},
-        {"ttl", 't', OPTIONS_DURATION, &options->request.ttl_ms},
+        OPTIONS_ACQUIRE_ROWS(&options->request, &options->conflict_status, &options->quiet),
         {"grace", 0, OPTIONS_DURATION, &options->grace_ms},
-        {"data", 0, OPTIONS_TEXT, &options->request.data},
         {"max-hold", 0, OPTIONS_DURATION, &options->request.max_hold_ms},
         {"min-hold", 0, OPTIONS_DURATION, &options->request.cooldown_ms},
         {"linger", 0, OPTIONS_DURATION, &linger_ms},
         {"command", 'c', OPTIONS_TEXT, &options->shell_text},
         {"close", 'o', OPTIONS_FLAG, &options->leave_rest},
-        {"exclusive", 'x', OPTIONS_FLAG, NULL},
-        {"exclusive", 'e', OPTIONS_FLAG, NULL},
-        {"quiet", 'q', OPTIONS_FLAG, &options->quiet},
         {"verbose", 0, OPTIONS_FLAG, &verbose},
     };
 

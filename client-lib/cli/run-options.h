@@ -12,7 +12,7 @@ struct run_options {
     const char *name;
     char **command;         /* as for execvp(3) */
     const char *shell_text; /* instead of command, for /bin/sh -c; NULL: none */
-    int conflict_status;    /* with which to exit when the name is held; -1: the usual ones */
+    int conflict_status;    /* exit status when the name is held; -1: the usual ones */
     int64_t grace_ms;       /* -1: chosen by the ttl */
     bool quiet;
     bool linger_may_shrink; /* the linger is the default */

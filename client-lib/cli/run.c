@@ -1,5 +1,5 @@
-/* redlock run: a command under a lease. Whatever becomes of the agent, or of redlock, the command ends
- * before the lease does. Starts the two processes that do it: guard.h has the picture. */
+/* redlock run: a command under a lease. The command ends before the lease, even if the agent or redlock
+ * itself is killed. Starts the two processes that ensure this: guard.h has the picture. */
 
 #include <errno.h>
 #include <signal.h>

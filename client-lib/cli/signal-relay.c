@@ -28,8 +28,8 @@ struct relay {
     bool started;
     struct group_witness witness;
     sigset_t received;  /* since the start */
-    sigset_t unsettled; /* the witness was not yet asked about these */
-    int64_t settle_ns;  /* when to ask the witness; INT64_MAX: not */
+    sigset_t unsettled; /* not yet compared with the witness's */
+    int64_t settle_ns;  /* when to compare; INT64_MAX: nothing to compare */
 };
 
 /* A signal that is ignored at the start, by nohup(1) or for a job in the background, stays ignored. */
@@ -51,11 +51,12 @@ __attribute__((noreturn)) static void end_by(int number) {
     static const struct rlimit none = {0};
     sigset_t set;
 
-    (void) setrlimit(RLIMIT_CORE, &none); /* only the command's core counts */
+    (void) setrlimit(RLIMIT_CORE, &none); /* only the command dumps core */
     (void) signal(number, SIG_DFL);
     (void) sigemptyset(&set);
     (void) sigaddset(&set, number);
     (void) raise(number);
+    /* cppcheck-suppress unreachableCode ; raise() returns, as the signal is blocked until here */
     (void) sigprocmask(SIG_UNBLOCK, &set, NULL);
     _exit(128 + number);
 }
@@ -131,8 +132,9 @@ static int read_channel(struct relay *relay) {
         return end_tree(relay);
     switch (message.word) {
     case GUARD_GRANTED:
+        if (!guard_channel_send(relay->channel, GUARD_GO, 0))
+            return end_tree(relay);
         relay->started = true;
-        (void) guard_channel_send(relay->channel, GUARD_GO, 0);
         group_witness_init(&relay->witness);
         return -1;
     case GUARD_ENDED:

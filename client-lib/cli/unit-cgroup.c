@@ -18,7 +18,7 @@ enum {
     KILLED_AT_ONCE = 256, /* as many descriptors */
 };
 
-/* --- the group's place --- */
+/* --- the group's path --- */
 
 static bool ends_with(const char *text, const char *end) {
     size_t length = strlen(text), end_length = strlen(end);
@@ -62,7 +62,7 @@ static bool read_own_group(char *ret, size_t size) {
         line[strcspn(line, "\n")] = '\0';
         found = strncmp(line, "0::/", 4) == 0 && strlen(line + 3) < size;
         if (found)
-            (void) strcpy(ret, line + 3);
+            (void) snprintf(ret, size, "%s", line + 3);
     }
     if (file)
         (void) fclose(file);
@@ -115,7 +115,7 @@ static bool search(struct unit_cgroup *cgroup, char *path, unsigned depth) {
             length + strlen(entry->d_name) + 2 > CGROUP_PATH_BYTES)
             continue;
         path[length] = '/';
-        (void) strcpy(path + length + 1, entry->d_name);
+        (void) snprintf(path + length + 1, CGROUP_PATH_BYTES - length - 1, "%s", entry->d_name);
         found = wanted || (depth > 0 && search(cgroup, path, depth - 1));
         if (!found)
             path[length] = '\0';
@@ -130,7 +130,7 @@ static int open_group(struct unit_cgroup *cgroup) {
 
     if (fd >= 0)
         return fd;
-    (void) strcpy(cgroup->path, cgroup->root);
+    (void) snprintf(cgroup->path, sizeof(cgroup->path), "%s", cgroup->root);
     if (search(cgroup, cgroup->path, SLICES_DEEP))
         return open(cgroup->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cgroup->path[0] = '\0';
@@ -172,6 +172,7 @@ struct batch {
 static bool read_pid(FILE *file, pid_t *ret) {
     long number;
 
+    /* NOLINTNEXTLINE(cert-err34-c): the kernel's own pids are in range */
     if (fscanf(file, "%ld", &number) != 1)
         return false;
     *ret = (pid_t) number;
@@ -184,33 +185,42 @@ static void open_batch(struct batch *batch, FILE *file) {
     batch->n = 0;
     while (batch->n < KILLED_AT_ONCE && read_pid(file, &pid)) {
         int fd = (int) syscall(SYS_pidfd_open, pid, 0);
-        if (fd < 0)
+        if (fd < 0 && errno == ESRCH)
             continue; /* ended */
         batch->pids[batch->n] = pid;
         batch->fds[batch->n++] = fd;
     }
 }
 
+static int kill_process(pid_t pid, int fd) {
+    long r = fd >= 0 ? syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) : kill(pid, SIGKILL);
+
+    return r < 0 && errno != ESRCH ? -errno : 0;
+}
+
 /* A pid may have been reused before its descriptor was opened: kills only processes that are still in the
- * group. */
+ * group. Without a descriptor (-1: too many are open, or an old kernel) the pid alone must do, since a
+ * process that lives on after the lease is worse. */
 static int kill_batch(struct batch *batch, int directory_fd) {
     FILE *again = open_file(directory_fd, "cgroup.procs");
     pid_t pid;
     int r = 0;
 
     while (again && read_pid(again, &pid))
-        for (unsigned i = 0; i < batch->n; i++)
-            if (batch->pids[i] == pid &&
-                syscall(SYS_pidfd_send_signal, batch->fds[i], SIGKILL, NULL, 0) < 0 && errno != ESRCH)
-                r = -errno;
+        for (unsigned i = 0; i < batch->n; i++) {
+            int killed = batch->pids[i] == pid ? kill_process(pid, batch->fds[i]) : 0;
+            r = killed < 0 ? killed : r;
+        }
     if (again)
         (void) fclose(again);
     for (unsigned i = 0; i < batch->n; i++)
-        (void) close(batch->fds[i]);
+        if (batch->fds[i] >= 0)
+            (void) close(batch->fds[i]);
     return r;
 }
 
-/* Kills the whole group by the kernel; false: no right to (usually root has), or an old kernel. */
+/* Kills the whole group through cgroup.kill; false: no permission (usually root has it), or an old kernel.
+ */
 static bool kill_by_kernel(int directory_fd) {
     int fd = openat(directory_fd, "cgroup.kill", O_WRONLY | O_CLOEXEC);
     bool done = fd >= 0 && write(fd, "1", 1) == 1;

@@ -20,7 +20,7 @@
 
 enum {
     AGAIN_MS = 5,          /* between two passes */
-    ORPHAN_MS = 10 * 1000, /* without a parent: how long the guard tries to kill */
+    ORPHAN_MS = 10 * 1000, /* after the parent's end: how long the guard tries to kill */
     ORDER_KILL = 'k',      /* to the guard */
     ANSWER_EMPTY = 'e',    /* from the guard: no process is left */
     ANSWER_DEADLINE = 'd', /* processes ran at the instant */
@@ -33,9 +33,9 @@ struct watch {
     const char *unit;
     const _Atomic int64_t *kill_ns;
     int fd, timer_fd;
-    bool orphaned;      /* the parent has ended */
-    bool ordered;       /* the parent has ordered the end, and waits for an answer */
-    bool deadline_told; /* reported for this instant */
+    bool orphaned;          /* the parent has ended */
+    bool ordered;           /* the parent has ordered the end, and waits for an answer */
+    bool deadline_reported; /* reported for this instant */
     bool failure_told;
 };
 
@@ -69,7 +69,7 @@ static void wait_for_order(struct watch *watch, int64_t at_ns) {
         watch->orphaned = true;
 }
 
-/* Kills what is left. True when the guard's work is over. */
+/* Kills the remaining processes. True when the guard's work is over. */
 static bool kill_due(struct watch *watch, int64_t since_ns) {
     bool populated = unit_cgroup_is_populated(watch->cgroup);
 
@@ -79,8 +79,8 @@ static bool kill_due(struct watch *watch, int64_t since_ns) {
         answer(watch, ANSWER_EMPTY);
         watch->ordered = false;
     }
-    if (populated && !watch->ordered && !watch->orphaned && !watch->deadline_told) {
-        watch->deadline_told = true;
+    if (populated && !watch->ordered && !watch->orphaned && !watch->deadline_reported) {
+        watch->deadline_reported = true;
         answer(watch, ANSWER_DEADLINE);
     }
     if (populated && watch->orphaned && cli_now_ns() - since_ns > ORPHAN_MS * NS_PER_MS) {
@@ -104,7 +104,7 @@ __attribute__((noreturn)) static void keep_watch(struct watch *watch) {
                 _exit(STATUS_DONE);
             wait_for_order(watch, at_ns + AGAIN_MS * NS_PER_MS);
         } else {
-            watch->deadline_told = false;
+            watch->deadline_reported = false;
             wait_for_order(watch, kill_ns < INT64_MAX ? kill_ns : at_ns + 3600 * NS_PER_S);
         }
     }
@@ -200,7 +200,7 @@ bool unit_guard_end_unit(struct unit_guard *guard, int timeout_ms) {
 
     if (!guard->unit || !unit_cgroup_is_populated(&guard->cgroup))
         return true;
-    cli_complain("%s: still runs although the lease is about to end: killed", guard->unit);
+    cli_complain("%s: killed, because it still ran just before the end of the lease", guard->unit);
     if (guard->fd < 0 || send(guard->fd, &order, 1, MSG_NOSIGNAL) != 1)
         return false;
     for (int64_t left_ns; (left_ns = until_ns - cli_now_ns()) > 0 && guard->fd >= 0;)

@@ -2,9 +2,10 @@
  * manager.
  *
  * The service manager stops a led service in its own time, and may be busy: a daemon-reload takes seconds.
- * So a child process, the guard, kills what is left in the unit's control group at a given instant, which
- * the parent moves on while the lease is extended; or at once, when the parent ends without having cleared
- * this instant. The guard needs the right to kill (CAP_KILL, or root), which the parent gives up. */
+ * So a child process, the guard, kills all remaining processes of the unit's control group at a given
+ * instant, which the parent postpones while the lease is extended; or at once, when the parent ends without
+ * having cleared this instant. The guard needs the right to kill (CAP_KILL, or root), which the parent gives
+ * up. */
 #pragma once
 
 #include <stdatomic.h>
@@ -16,7 +17,7 @@
 
 enum unit_guard_event {
     UNIT_GUARD_QUIET,
-    UNIT_GUARD_KILLED, /* at the instant, the guard has killed what was left */
+    UNIT_GUARD_KILLED, /* at the instant, the guard has killed the remaining processes */
     UNIT_GUARD_GONE,   /* the guard is dead: the service manager alone stops the unit */
 };
 

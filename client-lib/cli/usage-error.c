@@ -6,21 +6,13 @@
 #include <string.h>
 
 #include "cli.h"
+#include "printable.h"
 #include "utf8.h"
 
 enum {
     COMPLAINT_BYTES = 8192, /* a path and a name of full length, and the reason */
     NAME_SHOWN_BYTES = 60,
 };
-
-/* No control character, also beyond ASCII (U+0080 to U+009F), and no byte that is not UTF-8. */
-static bool is_harmless(const char *at, size_t bytes) {
-    unsigned char first = (unsigned char) at[0];
-
-    return bytes == 1   ? first >= ' ' && first < 0x7f
-           : bytes == 2 ? first > 0xc2 || (unsigned char) at[1] >= 0xa0
-                        : true;
-}
 
 static bool is_quiet, is_verbose;
 
@@ -36,14 +28,9 @@ static void print_line(const char *format, va_list arguments) __attribute__((for
 
 static void print_line(const char *format, va_list arguments) {
     char line[COMPLAINT_BYTES] = "";
-    size_t bytes;
 
     (void) vsnprintf(line, sizeof(line), format, arguments);
-    for (char *at = line, *end = line + strlen(line); at < end; at += bytes) {
-        bytes = utf8_sequence(at, (size_t) (end - at));
-        if (!is_harmless(at, bytes))
-            memset(at, '?', bytes);
-    }
+    printable_clean(line, strlen(line));
     (void) fprintf(stderr, "redlock: %s\n", line);
 }
 
@@ -108,7 +95,7 @@ static int status_of(int error) {
     return STATUS_SYSTEM;
 }
 
-/* Shows the first characters of an invalid name. */
+/* Quotes the first characters of an invalid name. */
 static void complain_of_name(const char *what, const char *text) {
     size_t length = strlen(what), shown = 0, bytes = 0;
 

@@ -1,4 +1,4 @@
-/* A line for people who wait for a lease: who holds the name, or why there is no quorum. */
+/* A line for people while the command waits for a lease: the holder, or why there is no quorum. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,14 +11,15 @@ struct waiting {
     const struct cli *cli;
     const char *name;
     int64_t due_ns; /* INT64_MAX: not wanted, or printed */
-    pid_t pid;      /* of the process that asks and prints; 0: none */
+    pid_t pid;      /* of the process that queries the agent and prints; 0: none */
 };
 
 /* If `wanted`, the line is printed once, after two seconds. */
 void waiting_init(struct waiting *waiting, const struct cli *cli, const char *name, bool wanted);
 int64_t waiting_due_ns(const struct waiting *waiting);
 
-/* When the line is due, asks and prints in a process of its own: a stuck agent must not block the caller. */
+/* When the line is due, starts a process that queries the agent and prints: a stuck agent must not block the
+ * caller. */
 void waiting_report_due(struct waiting *waiting);
 
 /* For callers that block: starts the process at once; the process waits for its time. */

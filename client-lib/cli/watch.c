@@ -63,6 +63,7 @@ static int watch_on(struct redlock *connection, const struct watching *watching)
         int error = redlock_dispatch(connection);
         if (error != REDLOCK_OK)
             return cli_failed(connection, error, "watch");
+        /* cppcheck-suppress knownConditionTrueFalse ; callbacks set it in redlock_dispatch() */
         if (watching->failed)
             break;
         if (poll(fds, 2, -1) < 0 && errno != EINTR) {
@@ -97,10 +98,10 @@ static int observe_all(const struct cli *cli, char **names, int n_names, struct 
 int cli_watch(const struct cli *cli, int argc, char **argv) {
     static const char usage[] =
         "redlock watch [--json] NAME...\n"
-        "Prints a line for who leads each NAME, on whichever host, and one at each change: the name, its\n"
-        "holder (host:agent:pid; nobody; unknown when no majority of the nodes can tell), the host, the\n"
-        "fencing token, since when, and its data. Goes on when the agent is restarted, until SIGINT or\n"
-        "SIGTERM comes, or nobody reads any more.\n";
+        "Prints a line for the leader of each NAME, on any host, and a line at each change: the name, the\n"
+        "holder (host:agent:pid; 'nobody' when free; 'unknown' without a majority of the nodes), the host,\n"
+        "the fencing token, since when, and the data. Survives restarts of the agent. Ends at SIGINT or\n"
+        "SIGTERM, or when its output is closed.\n";
     struct watching watching = {0};
     const struct sigaction stop = {.sa_handler = on_stop};
     const struct options_row rows[] = {{"json", 0, OPTIONS_FLAG, &watching.json}};

@@ -1,5 +1,5 @@
 /* What the parts of the benchmark share. Each part is a command of the program `bench`; each prints one
- * object of JSON, and drive.py does the rest. */
+ * object of JSON, which drive.py reads. */
 #pragma once
 
 #include <stdatomic.h>

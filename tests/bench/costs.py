@@ -1,4 +1,4 @@
-"""What held leases cost: CPU, memory, and whether they are kept in time."""
+"""The cost of held leases: CPU, memory, and whether extensions are in time."""
 
 import re
 import time
@@ -12,7 +12,7 @@ INTERVAL = 0.95 * 3 / 8  # of the ttl: between two extensions, on average
 def extension(results, settings):
     """The agent's leases and the floor's are held at the same time, on nodes of their own."""
     ours, base = World(5), World(5)
-    base.agents.pop().kill()  # it has blessed them
+    base.agents.pop().kill()  # the agent has blessed them
     count, ttl_ms = settings.extension_leases, settings.extension_ttl_ms
     window = settings.extension_periods * ttl_ms / 1e3 * INTERVAL
     agent_row = results.row("extension_cpu", "CPU of the agent to extend %d leases, ttl %g s" %
@@ -28,7 +28,7 @@ def extension(results, settings):
     holder = Job("hold", ours.socket, "extension", count, 1, ttl_ms, 1000)
     renewer = Job("renew", count, ttl_ms, *base.places)
     processes["floor"].append(renewer.process)
-    time.sleep(window)  # the leases that were taken together get out of step
+    time.sleep(window)  # leases that were acquired together get out of step
     for _ in range(settings.rounds):
         before = {series: (cpu_ms(*processes[series]), cpu_ms(*nodes[series])) for series in nodes}
         begun = time.monotonic()
@@ -45,20 +45,20 @@ def extension(results, settings):
 
 
 def script_calls(nodes):
-    """So far, of all nodes."""
+    """The CPU time so far, of all nodes."""
     stats = "".join(str(node.call("INFO", "commandstats")) for node in nodes)
     return sum(int(calls) for calls in re.findall(r"cmdstat_evalsha:calls=(\d+)", stats))
 
 
 def idle_ms(nodes, window):
-    """CPU that they take in such a time with nothing to do."""
+    """The CPU time that they take in such a time when idle."""
     before = cpu_ms(*nodes)
     time.sleep(window)
     return cpu_ms(*nodes) - before
 
 
 def cost(results, settings):
-    """What it costs to extend a lease, and a call's names, by the number of leases."""
+    """The cost of an extension, and the names in a call, by the number of leases."""
     ttl_ms = settings.extension_ttl_ms
     window = settings.extension_periods * ttl_ms / 1e3 * INTERVAL
     for count in settings.cost_leases:
@@ -67,7 +67,7 @@ def cost(results, settings):
         agent, nodes = world.agents[0], [node.process for node in world.nodes]
         idle = idle_ms(nodes, window)
         holder = Job("hold", world.socket, "cost", count, max(1, count // 4000), ttl_ms, 0)
-        time.sleep(1.5 * ttl_ms / 1e3)  # those that were taken together get out of step
+        time.sleep(1.5 * ttl_ms / 1e3)  # leases that were acquired together get out of step
         for _ in range(settings.cost_rounds):
             before = (agent.status()["extensions"], script_calls(world.nodes), cpu_ms(agent.process),
                       cpu_ms(*nodes))
@@ -93,7 +93,7 @@ def floor_cost(client_row, nodes_row, count, settings):
     ttl_ms = settings.extension_ttl_ms
     window = settings.extension_periods * ttl_ms / 1e3 * INTERVAL
     world = World(5)
-    world.agents.pop().kill()  # it has blessed the nodes
+    world.agents.pop().kill()  # the agent has blessed the nodes
     nodes = [node.process for node in world.nodes]
     idle = idle_ms(nodes, window)
     renewer = Job("renew", count, ttl_ms, *world.places)
@@ -109,17 +109,17 @@ def floor_cost(client_row, nodes_row, count, settings):
 
 
 def hold_at_rest(agent, name, count):
-    """Held, and nothing is under way. Few are asked for at once, so that all nodes keep up: what waits for a
-    slow one is of the burst, not of the lease."""
+    """Held, and nothing is under way. Few requests at once, so that all nodes keep up: memory for requests
+    that wait for a slow node belongs to the burst, not to the leases."""
     job = Job("hold", agent.socket_path, name, count, 4, 60000, 0, 16)
     time.sleep(0.5)
     return job
 
 
 def memory(results, settings):
-    """Memory of a lease is what more of them want in an agent that has some already: there all buffers are
-    as large as they get, whatever is shared has been touched, and nothing but the leases is new. Counted are
-    all pages of the process, those that it shares with its clients too."""
+    """The memory of a lease is that of further leases in an agent that has some already: all buffers
+    have their full size, shared pages have been touched, and only the leases are new. All pages of the
+    process count, including those that it shares with its clients."""
     nodes = new_nodes(settings.most_nodes)
 
     def fresh():
@@ -145,7 +145,7 @@ def memory(results, settings):
         if number == 0:
             time.sleep(settings.idle_seconds / 10)
             before, begun = switches(agent.process), time.monotonic()
-            time.sleep(settings.idle_seconds)  # in one piece: it looks after its nodes every ten seconds
+            time.sleep(settings.idle_seconds)  # in one piece: the agent probes its nodes every ten seconds
             wakeups.note("agent", (switches(agent.process) - before) / (time.monotonic() - begun))
             empty = rss_bytes(agent.process)
         job = Job("idle", agent.socket_path, settings.idle_connections)
@@ -192,12 +192,12 @@ def endurance(results, settings):
                         bound=target(settings, 5 if key == "long_many" else None), of="value").note(
                             "agent", share)
         status = agent.status()
-        told = holder.end()
+        result = holder.end()
         results.row(key + "_latest", text + "latest extension, of the ttl", "%",
                     bound=target(settings, 50), of="value").note(
-                        "agent", 100 - told["least_validity_percent"])
+                        "agent", 100 - result["least_validity_percent"])
         results.row(key + "_margin", text + "left at the closest, says the agent", "%").note(
             "agent", status["extension_margin"])
         results.row(key + "_lost", text + "lost", "", bound=0, of="value").note(
-            "agent", max(told["lost"], status["losses"]))
+            "agent", max(result["lost"], status["losses"]))
         world.end()

@@ -1,6 +1,6 @@
-/* bench delay ROUND-TRIP-US LISTEN TARGET [LISTEN TARGET]...: stands between clients and nodes (Unix
- * sockets) and lets every byte arrive half a round trip later, in both directions. Nothing is lost or
- * reordered, and the rate is not limited. */
+/* bench delay ROUND-TRIP-US LISTEN TARGET [LISTEN TARGET]...: a proxy between clients and nodes (Unix
+ * sockets) that delays every byte by half a round trip, in both directions. Nothing is lost or reordered,
+ * and the rate is not limited. */
 
 #include <errno.h>
 #include <poll.h>
@@ -177,7 +177,7 @@ int run_delay(char **arguments) {
     if (!arguments[0] || !arguments[1])
         fail("usage", "bench delay ROUND-TRIP-US LISTEN TARGET [LISTEN TARGET]...");
     delay_us = number_of(arguments[0], 0, 10000000) / 2.0;
-    /* Timers are as late as they must be, and no later. */
+    /* No timer slack. */
     (void) prctl(PR_SET_TIMERSLACK, 1UL);
     for (arguments++; arguments[0] && arguments[1] && n_routes < ROUTES_MAX; arguments += 2)
         route_open(arguments[0], arguments[1]);

@@ -2,11 +2,10 @@
 """tests/bench/run [--quick|--long] [--unix] [--output DIRECTORY] [--only SECTION,...] [--no-peers]
 
 Measures the agent beside the bare floor (hiredis, nothing in between, all nodes at once, majority), prints a
-table, and writes it with every number (bench.json) and plots (*.svg) into a directory: build-bench/results
-unless told. --quick takes about four minutes, the whole under twenty-five, --long a quarter of an hour more.
-Nodes are asked over TCP, as those of a fleet are; with --unix over Unix sockets, which cost less.
-
-REDLOCK_BUILD tells which build is measured; tests/bench/run sees to one."""
+table, and writes it with every number (bench.json) and plots (*.svg) into a directory, by default
+build-bench/results. --quick takes about four minutes, the whole under twenty-five, --long a quarter of an
+hour more. Nodes are reached over TCP, as in a fleet; with --unix over Unix sockets, which cost less.
+REDLOCK_BUILD is the build to measure; tests/bench/run makes one."""
 
 import argparse
 import json
@@ -22,6 +21,7 @@ os.environ.setdefault("REDLOCK_BUILD", os.path.join(HERE, "..", "..", "build-ben
 
 import costs  # noqa: E402
 import measures  # noqa: E402
+import neighbour  # noqa: E402
 import peers  # noqa: E402
 import plots  # noqa: E402
 import shares  # noqa: E402
@@ -32,12 +32,12 @@ from results import Results  # noqa: E402
 NOISE = ("acquire_p50", "pairs", "single_p50", "handoff_remote_p50", "delayed_p50", "stopped_floor",
          "busy_p50", "peer_acquire")
 SECTIONS = {**measures.SECTIONS, "peers": peers.measure, "shares": shares.measure,
-            "endurance": costs.endurance}
+            "beside": neighbour.neighbour, "endurance": costs.endurance}
 
 
 class Settings:
-    """The whole; the others take away."""
-    binding = True  # bounds are for numbers that were measured as they are meant
+    """The whole; the other forms leave parts out."""
+    binding = True  # bounds apply only to numbers measured in the full form
     rounds = 5
     turn_ms = 400
     clients = (1, 8, 64, 512)
@@ -65,6 +65,10 @@ class Settings:
     delayed_ms = 1500
     flood_ttl_ms = 2000
     flood_ms = 4000
+    beside_kinds = len(neighbour.KINDS)
+    beside_rounds = 5
+    beside_ttl_ms = 2000
+    beside_ms = 1000
     peer_kinds = 6
     peer_rounds = 5
     peer_ms = 600
@@ -98,6 +102,8 @@ class Quick(Settings):
     delayed_ms = 300
     flood_ttl_ms = 500
     flood_ms = 900
+    beside_rounds = 1
+    beside_ms = 700
     peer_rounds = 1
     peer_ms = 300
     peer_handoffs = 7
@@ -107,7 +113,7 @@ class Quick(Settings):
 
 
 class Tiny(Settings):
-    """To see that it works: its numbers mean nothing."""
+    """To test the benchmark: the numbers mean nothing."""
     binding = False
     share_rounds = 0
     rounds = 1
@@ -137,6 +143,10 @@ class Tiny(Settings):
     delayed_ms = 100
     flood_ttl_ms = 300
     flood_ms = 200
+    beside_kinds = 2
+    beside_rounds = 1
+    beside_ttl_ms = 500
+    beside_ms = 100
     peer_kinds = 2
     peer_rounds = 1
     peer_ms = 50
@@ -147,7 +157,7 @@ class Tiny(Settings):
 
 
 def sections_of(text):
-    """What --only names. A mistyped section is refused: a table without it would look like success."""
+    """The sections of --only. A mistyped section is refused: a table without it would look like success."""
     names = text.split(",")
     unknown = [name for name in names if name not in SECTIONS]
     if unknown:
@@ -174,7 +184,7 @@ def arguments():
 
 
 def said(*command):
-    """What a command prints first; "" when there is none."""
+    """The first line that a command prints; "" without one."""
     try:
         done = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
         return done.stdout.strip().split("\n")[0] if done.returncode == 0 else ""
@@ -194,8 +204,8 @@ def versions():
 
 
 def noise(results):
-    """How far the floor itself moves from round to round: no ratio is better known than that. The higher
-    percentiles move more."""
+    """How far the floor itself varies from round to round: no ratio is more precise. Higher percentiles vary
+    more."""
     spread = {}
     for key, row in results.rows.items():
         for series, values in row.series.items():
@@ -205,7 +215,7 @@ def noise(results):
 
 
 def measured(name, measure, results, settings):
-    """false when it failed: then what it had measured until then counts, and the others go on."""
+    """False when the section failed: its measurements until then count, and the other sections go on."""
     print("measuring: " + name, file=sys.stderr, flush=True)
     try:
         measure(results, settings)

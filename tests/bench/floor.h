@@ -1,11 +1,11 @@
 /* The bare floor: acquire and release with hiredis alone, all nodes at once, done with a majority's yes.
- * Nothing is in between, and nothing is checked that a lease needs beyond that. One a process. */
+ * Without an agent in between, and without the further checks that a lease needs. One a process. */
 #pragma once
 
 #include "nodes.h"
 
 struct floor_slot {
-    unsigned number; /* of the operation under way: a late reply to an earlier one counts for nothing */
+    unsigned number; /* of the operation under way: late replies to earlier ones are ignored */
     unsigned yes;
     enum phase phase;
     double begun_us;
@@ -19,7 +19,7 @@ void floor_open(char **places, struct floor_slot *slots, unsigned n_slots,
 
 void floor_ask(struct floor_slot *slot, enum phase phase);
 
-/* Sends what was asked, one write a node; waits, and counts what came. */
+/* Sends the requests, one write a node; waits, and counts replies. */
 void floor_turn(void);
 
 /* Until no node owes a reply. */

@@ -1,6 +1,6 @@
 /* bench handoff SOCKET PROCESSES COUNT: processes of this host that contend for one name, each with
- * libredlock's blocking calls, and let go at once. How many hand-offs a second; and how long one takes, from
- * just before the holder calls redlock_release() to when redlock_acquire() returns in the next process;
+ * libredlock's blocking calls, and release at once. Measures the hand-offs a second; and the time of one,
+ * from just before the holder calls redlock_release() to when redlock_acquire() returns in the next process;
  * beside the round trip of a byte between two processes over a Unix socket.
  *
  * bench held SOCKET COUNT: the same from a holder that has had the lease for a while to the one process that
@@ -19,7 +19,7 @@ enum {
     PROCESSES_MAX = 64,
     HANDOFFS_MAX = 100000,
     ECHOES = 3000,
-    HELD_MS = 60, /* longer than a host's turn; and up to six steps more, not to be in step with anything */
+    HELD_MS = 60, /* longer than a series; plus up to six steps, to be in step with nothing */
     HELD_STEP_MS = 13,
     HELD_STEPS = 7,
 };
@@ -61,7 +61,7 @@ static void echo_percentiles(void) {
     print_percentiles("echo", samples, ECHOES);
 }
 
-/* In the section: true when there were enough hand-offs. */
+/* In the section. True after enough hand-offs. */
 static bool note_handoff(void) {
     double now = now_us();
     unsigned done = atomic_load(&section->done);
@@ -138,28 +138,28 @@ int run_handoff(char **arguments) {
 }
 
 /* A byte to the other process. */
-static void tell(int fd) {
+static void send_byte(int fd) {
     if (write(fd, "", 1) != 1)
         fail("a process", "does not take a byte");
 }
 
 /* false: it has ended. */
-static bool hear(int fd) {
+static bool receive_byte(int fd) {
     char byte;
     return read(fd, &byte, 1) == 1;
 }
 
-/* Waits each time that it is told to; the time of its grant is the end of a hand-off. */
+/* Waits for the lease once for each byte received; the grant is the end of a hand-off. */
 static _Noreturn void wait_in_turns(const char *socket_path, int fd) {
     struct redlock *connection = connect_to(socket_path);
 
-    while (hear(fd)) {
+    while (receive_byte(fd)) {
         struct redlock_lease *lease = acquire(connection);
         unsigned done = atomic_load(&section->done);
         section->took_us[done] = now_us() - section->released_us;
         atomic_store(&section->done, done + 1);
         release(connection, lease);
-        tell(fd);
+        send_byte(fd);
     }
     _exit(0);
 }
@@ -188,11 +188,11 @@ int run_held(char **arguments) {
     struct redlock *connection = connect_to(arguments[0]);
     for (unsigned i = 0; i < wanted; i++) {
         struct redlock_lease *lease = acquire(connection);
-        tell(fds[0]);
+        send_byte(fds[0]);
         hold_for(HELD_MS + HELD_STEP_MS * (i % HELD_STEPS));
         section->released_us = now_us();
         release(connection, lease);
-        if (!hear(fds[0]))
+        if (!receive_byte(fds[0]))
             fail("the waiter", "ended");
     }
     redlock_close(connection);

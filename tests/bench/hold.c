@@ -1,8 +1,7 @@
 /* bench hold SOCKET NAME LEASES CONNECTIONS TTL-MS LOOK-MS [AT-ONCE]: holds leases until its standard input
- * ends, having asked for so many of them at once (256); looks that often (0: never) at each with
- * redlock_remaining_ns(), and tells the least validity that it saw.
- * bench await SOCKET NAME TTL-MS: waits for one name, and tells when it came.
- * bench idle SOCKET CONNECTIONS: does nothing with them, until its standard input ends.
+ * ends, requested so many at once (256); reads each one's redlock_remaining_ns() that often (0: never), and
+ * prints the least validity found. bench await SOCKET NAME TTL-MS: waits for one name, and prints the time
+ * of the grant. bench idle SOCKET CONNECTIONS: keeps idle connections until its standard input ends.
  *
  * Each prints a line of JSON when it has begun, and one at its end. */
 
@@ -85,7 +84,7 @@ static bool turn(int wait_ms) {
         if (polls[i].revents && redlock_dispatch(connections[i]) != REDLOCK_OK) {
             if (lost == 0)
                 fail("redlock_dispatch", redlock_error_text(connections[i]));
-            return false; /* its agent is gone, and so are its leases */
+            return false; /* the agent has ended, and the leases with it */
         }
     return !polls[n_connections].revents;
 }

@@ -1,6 +1,6 @@
 /* bench load floor|agent|relay connections|processes CLIENTS MS PLACE...: as many clients acquire and
- * release for so long, each a name of its own, one after the other without a pause. Latencies, and pairs
- * a second. Two lines: that it has begun, and what it has measured.
+ * release for so long, each a name of its own, in a row without a pause. Prints two lines: the begin, and
+ * latencies and pairs a second.
  *
  * Clients are connections of one process, with libredlock's calls for event loops; or processes, with its
  * blocking calls. (So is a single one.) PLACE is the agent's or the relay's socket, or where the nodes are:
@@ -48,10 +48,11 @@ static void load_ready(void) {
         (void) usleep(100);
 }
 
-/* A turn that has seen nothing goes on: on a machine that is busy with others, short ones do. */
+/* A turn without a result is prolonged: on a busy machine short turns may have none. */
 static bool load_over(void) {
     double late_us = now_us() - turn->until_us;
-    return late_us >= 0 && (record->counts[RELEASE] > 0 || late_us >= SPIN_WAIT_US);
+    bool measured = record->counts[ACQUIRE] > 0 && record->counts[RELEASE] > 0;
+    return late_us >= 0 && (measured || late_us >= SPIN_WAIT_US);
 }
 
 static double load_note(enum phase phase, double begun_us) {
@@ -159,8 +160,8 @@ static void client_acquire(struct client *client) {
         fail("redlock_acquire_async", redlock_error_text(client->connection));
 }
 
-/* Something came on its connection. false: it is done. Nothing but the release's answer can come while that
- * is under way. */
+/* There is input on its connection. False: the operation is done. During a release only its reply can come.
+ */
 static bool client_go_on(struct client *client) {
     if (redlock_dispatch(client->connection) != REDLOCK_OK)
         fail("redlock_dispatch", redlock_error_text(client->connection));
@@ -301,7 +302,7 @@ static void print_phase(enum phase phase, struct record **records, unsigned proc
     free(all);
 }
 
-/* Of the clients: those that were waited for. */
+/* The CPU time of the clients, which have ended. */
 static double children_us(void) {
     struct rusage used;
 
@@ -311,7 +312,7 @@ static double children_us(void) {
            (double) (used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-/* Until all are connected. Who can't says why, and ends. */
+/* Waits until all are connected. A process that can't connect prints why, and ends. */
 static void await_ready(unsigned processes) {
     while (atomic_load(&turn->ready) < processes) {
         if (waitpid(-1, NULL, WNOHANG) > 0)

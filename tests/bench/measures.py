@@ -1,5 +1,5 @@
-"""What is measured of the agent: how fast it is; costs.py has what its leases cost. Each function takes the
-results and the settings of this run, and measures in rounds: what is compared takes turns."""
+"""Measures the agent's speed; costs.py has the cost of its leases. Each function takes the results and the
+settings of this run, and measures in rounds, in which the series to compare take turns."""
 
 import functools
 import os
@@ -27,7 +27,8 @@ def note_load(results, cell, series, measured):
 
 
 def note_cpu(results, series, world, turn):
-    """What the turn's pairs cost the nodes, the agent, and the clients, which do all for the floor."""
+    """The cost of the turn's pairs for the nodes, the agent, and the clients, which do all the work of
+    the floor."""
     nodes, agent = [node.process for node in world.nodes], world.agents[0].process
     before = cpu_ms(*nodes), cpu_ms(agent)
     measured = turn()
@@ -96,8 +97,8 @@ def single_rounds(results, settings, key, where, places):
 
 
 def single(results, settings):
-    """One client, in many short rounds: what it takes depends more than with many on which cores all of them
-    are. So it is measured with all of them on one core too."""
+    """One client, in many short rounds: its time depends more on the cores of all processes than with many
+    clients. So it is measured with all processes on one core, too."""
     world = World(settings.most_nodes)
     relay = Relay(world.places)
     places = {"floor": world.places, "agent": [world.socket], "relay": [relay.socket]}
@@ -131,7 +132,7 @@ class LocalHandoffs:
 
 
 def handoff(results, settings):
-    """From the release to the next one's grant: on one host, and between two."""
+    """From the release to the next holder's grant: on one host, and between two."""
     world = World(settings.most_nodes, agents=2)
     local = LocalHandoffs(results, settings, "handoff_local", "8 processes")
     beside = results.row("handoff_local_floor", "hand-off local p50 / floor by publish/subscribe")
@@ -160,7 +161,7 @@ def handoff(results, settings):
 
 def killed(holder, waiter, victim):
     """Microseconds from the kill until the waiter has it."""
-    time.sleep(0.05)  # for both to be at rest
+    time.sleep(0.05)  # for both to become idle
     begun_us = monotonic_us()
     victim.kill()
     took_us = waiter.line()["at_us"] - begun_us
@@ -188,7 +189,7 @@ def failover(results, settings):
 
 
 def stopped(results, settings):
-    """One of the nodes is stopped soon after the turn's begin: the higher percentiles show when."""
+    """One of the nodes is stopped soon after the turn's begin, which the higher percentiles show."""
     world = World(5)
     node = world.nodes[0]
     text = "acquire %s, one of five nodes stopped / all there"
@@ -248,7 +249,7 @@ def delayed(results, settings):
 
 
 def flood(results, settings):
-    """Another user asks for 130,000 names in a row, on one connection. Beside it, leases are held, and one
+    """Another user requests 130,000 names in a row, on one connection. Meanwhile leases are held, and one
     client acquires and releases."""
     world = World(5, config="max_sessions = 3000")
     os.chmod(lab.directory, 0o711)
@@ -272,10 +273,10 @@ def flood(results, settings):
                 acquire.note(series, measured["acquire"][quantile])
             if others:
                 others.wait()
-            told = holder.end()
-            if told["lost"]:
-                raise RuntimeError("%d leases were lost in the flood" % told["lost"])
-            row.note(series, 100 - told["least_validity_percent"])
+            result = holder.end()
+            if result["lost"]:
+                raise RuntimeError("%d leases were lost in the flood" % result["lost"])
+            row.note(series, 100 - result["least_validity_percent"])
         later.note("agent", row.series["agent"][-1] - row.series["without"][-1])
     sent.note("agent", world.agents[0].status()["extension_late"])
     world.end()
@@ -285,7 +286,8 @@ BUSY_MS_MIN = 500  # a pair takes many milliseconds when the machine has more to
 
 
 def busy(results, settings):
-    """One client, beside processes that never sleep, one a core: who gives the core away waits for long."""
+    """One client, beside processes that never sleep, one a core: a process that yields its core waits
+    for long."""
     world = World(settings.most_nodes)
     places = {"floor": world.places, "agent": [world.socket]}
     hogs = [lab.spawn([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())]

@@ -108,7 +108,8 @@ int node_format(const struct node *node, enum phase phase, const char *name, con
     return length;
 }
 
-/* The script's word on the one name; behind the node's time, if it acquires. NULL: all is well. */
+/* The script's answer for the one name; behind the node's time, if it acquires. NULL: the short answer,
+ * success. */
 static const redisReply *word_on_name(enum phase phase, const redisReply *reply) {
     const size_t at = phase == ACQUIRE ? 1 : 0;
 

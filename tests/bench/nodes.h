@@ -1,5 +1,5 @@
-/* The nodes as the floor and the relay ask them: with the agent's own scripts, and arguments of the length
- * that the agent's have. */
+/* The nodes for the floor and the relay: called with the agent's own scripts, and arguments of the same
+ * length as the agent's. */
 #pragma once
 
 #include <hiredis/async.h>
@@ -30,7 +30,7 @@ void node_close(struct node *node);
 redisContext *node_connect(const char *place);
 redisAsyncContext *node_connect_async(const char *place);
 
-/* How many places there are. */
+/* The number of places. */
 unsigned nodes_count(char **places);
 
 /* Larger than every token before, and than the floor of every node that was opened. */

@@ -1,5 +1,5 @@
 // peer.js MODE ARGUMENT... PLACE...: node-redlock over the Redis servers at these places, as peer.py does it.
-// NODE_PATH tells where redlock and ioredis are.
+// NODE_PATH has redlock and ioredis.
 'use strict';
 const ioredis = require('ioredis');
 const Redlock = require('redlock').default || require('redlock');

@@ -83,7 +83,7 @@ def acquire(peer, places, ms):
 
 
 def pairs(peer, places, workers, ms, moment):
-    """From that moment of the monotonic clock, for processes that begin together; 0: as soon as all have
+    """From that instant of the monotonic clock, for processes that begin together; 0: as soon as all have
     connected."""
     counts = [0] * int(workers)
     gate = threading.Barrier(int(workers) + 1)
@@ -120,7 +120,7 @@ def handoff(peer, places, count):
         holder.acquire(name, TTL_MS)
         thread = threading.Thread(target=waiter.acquire, args=(name, TTL_MS))
         thread.start()
-        time.sleep(pause + 0.013 * (number % 7))  # not in step with who polls
+        time.sleep(pause + 0.013 * (number % 7))  # not in step with clients that poll
         begun = us()
         holder.release()
         thread.join()
@@ -140,9 +140,9 @@ def wait(peer, places, name, ttl_ms):
     worker = peer(places, 1)
     threading.Timer(0.05, print, ['{"waiting": true}'], {"flush": True}).start()
     worker.acquire(name, int(ttl_ms))
-    told = {"at_us": us()}
+    result = {"at_us": us()}
     worker.release()
-    return told
+    return result
 
 
 MODES = {"acquire": (acquire, 1), "pairs": (pairs, 3), "handoff": (handoff, 1), "hold": (hold, 2),

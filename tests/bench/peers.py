@@ -18,11 +18,11 @@ IOREDIS = "ioredis@6.0.0"
 
 
 class Absent(Exception):
-    """Why a peer is not measured."""
+    """The reason why a peer is not measured."""
 
 
 class Program:
-    """A peer's worker that runs until it is ended, as world.Job."""
+    """A peer's worker that runs until it is ended, like world.Job."""
 
     def __init__(self, command, environment):
         self.process = lab.spawn(command, bufsize=0, env=environment, stdin=subprocess.PIPE,
@@ -44,7 +44,7 @@ class Peer:
         return lab.spawn([*self.command, mode, *map(str, given), *self.places], env=self.environment,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def told(self, process):
+    def result(self, process):
         try:
             said, complaint = process.communicate(timeout=120)
         finally:
@@ -54,7 +54,7 @@ class Peer:
         return json.loads(said)
 
     def run(self, mode, *given):
-        return self.told(self.begin(mode, *given))
+        return self.result(self.begin(mode, *given))
 
     def program(self, mode, *given):
         return Program([*self.command, mode, *map(str, given), *self.places], self.environment)
@@ -66,10 +66,10 @@ class Peer:
         return self.run("pairs", workers, ms, 0)["pairs_per_second"]
 
     def pairs_apart(self, processes, ms):
-        """Of so many processes with one worker each."""
+        """Measures that many processes with one worker each."""
         moment = int(monotonic_us() + APART_SECONDS * 1e6)
         begun = [self.begin("pairs", 1, ms, moment) for _ in range(processes)]
-        return sum(self.told(process)["pairs_per_second"] for process in begun)
+        return sum(self.result(process)["pairs_per_second"] for process in begun)
 
     def handoff_us(self, count):
         return self.run("handoff", count)["p50"]
@@ -89,7 +89,7 @@ class Peer:
 
 
 class NodeRedlock(Peer):
-    """The version that npm installs when it is told none."""
+    """The version that npm installs by default."""
     name, nodes, package = "node-redlock 4", 5, "redlock@4.2.0"
 
     def __init__(self, world):
@@ -123,12 +123,12 @@ class NodeRedlock(Peer):
 
 
 class NodeRedlockBeta(NodeRedlock):
-    """The one that its documentation describes, a beta for years."""
+    """The version that its documentation describes, a beta for years."""
     name, package = "node-redlock 5", "redlock@5.0.0-beta.2"
 
 
 class RedisPy(Peer):
-    """One server: that is what it is made for."""
+    """One server, its purpose."""
     name, nodes = "redis-py Lock", 1
 
     def __init__(self, world):
@@ -177,7 +177,7 @@ class Etcd(Peer):
 
 
 class Agent(Peer):
-    """Ours, by the same measures: workers are connections of one process."""
+    """The agent, measured in the same way: workers are connections of one process."""
     name, nodes = "agent", 5
 
     def __init__(self, world):
@@ -207,7 +207,7 @@ class Agent(Peer):
 
 
 class AgentWithoutTokens(Agent):
-    """What the libraries promise: they have no fencing tokens."""
+    """The agent with the libraries' promises: without fencing tokens."""
     name = "agent, no tokens"
 
     def __init__(self, world):
@@ -231,7 +231,7 @@ LIBRARIES = (*REDLOCKS, RedisPy.name)
 
 
 def started(results, settings, world):
-    """Those that are there; of the others, why they are not."""
+    """The peers that are available; for the others the reasons."""
     found = []
     for kind in KINDS[:settings.peer_kinds]:
         try:
@@ -249,8 +249,8 @@ def floor_us(places, ms):
 
 
 def beside(results, key, text, libraries, shown=(), **bound):
-    """The agent, and the one without tokens, beside a library: rows of what was measured of all of them. Of
-    the libraries the bound is for the one beside which the agent does worst; it is not for those `shown`."""
+    """Rows for the agent, with and without tokens, beside each library. The bound applies to the library
+    beside which the agent does worst; not to those in `shown`."""
     measured = results.row(key)
     there = [name for name in libraries if name in measured.series]
     if not there:

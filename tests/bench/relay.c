@@ -1,8 +1,8 @@
-/* bench relay SOCKET NODE...: the least that can stand between clients and nodes. One thread, epoll and
- * hiredis' asynchronous interface: takes a client's request, asks all nodes, and answers with the majority's
- * yes. No leases, no deadlines, no waiters, no checks; what a client asks for must not be under way.
+/* bench relay SOCKET NODE...: the least possible process between clients and nodes. One thread, epoll and
+ * hiredis' asynchronous interface: takes a client's request, sends it to all nodes, and answers with the
+ * majority's yes. No leases, no deadlines, no waiters, no checks; a name must not be under way twice.
  *
- * A request is a struct of fixed length, an answer one byte. What came in one turn of the loop goes out in
+ * A request is a struct of fixed length, an answer one byte. The requests of one turn of the loop go out in
  * one write to each node. */
 
 #include "relay.h"
@@ -33,7 +33,7 @@ struct upstream {
 
 struct client {
     int fd;
-    unsigned number; /* of its request: late answers to an earlier one count for nothing */
+    unsigned number; /* of its request: late answers to an earlier one are ignored */
     unsigned yes;
 };
 
@@ -141,7 +141,7 @@ static void upstream_open(struct upstream *upstream, const char *place) {
     set_events(upstream, EPOLL_CTL_ADD, false);
 }
 
-/* One write each; what a socket does not take now goes when it is ready. */
+/* One write each; the rest that a socket does not take follows when the socket is ready. */
 static void send_all(void) {
     for (unsigned i = 0; i < n_upstreams; i++) {
         struct upstream *upstream = &upstreams[i];
@@ -203,7 +203,7 @@ static void handle(const struct epoll_event *event) {
         take_client();
     else if (!is_upstream(what))
         take_request(what);
-    else if (event->events & EPOLLOUT) /* level-triggered: what came is read in the next turn */
+    else if (event->events & EPOLLOUT) /* level-triggered: input is read in the next turn */
         redisAsyncHandleWrite(((struct upstream *) what)->context);
     else
         redisAsyncHandleRead(((struct upstream *) what)->context);

@@ -1,9 +1,9 @@
 /* bench remote agents COUNT SOCKET SOCKET, bench remote floor COUNT NODE...: the hand-off between hosts.
- * From the call that lets go at one agent to the grant at another, where one waits.
+ * From the releasing call at one agent to the grant at another one, which waits.
  *
- * The floor does the same with hiredis alone. Who lets go releases by the agent's own script, which
- * publishes, on all nodes at once; who waits is subscribed on all of them, acquires on all as soon as a
- * majority has told, and is done when a majority has said yes. */
+ * The floor does the same with hiredis alone. The holder releases by the agent's own script, which
+ * publishes, on all nodes at once; the waiter is subscribed on all of them, acquires on all as soon as a
+ * majority has published, and is done at a majority's yes. */
 
 #include <errno.h>
 #include <poll.h>
@@ -64,7 +64,8 @@ static void waiter_acquires(void) {
     }
 }
 
-/* What is there: the number of messages or answers; in `yes` how many answers say so. */
+/* Reads the input: returns the number of messages or answers, and in `yes` the number of positive answers.
+ */
 static unsigned take(redisContext *context, unsigned *yes) {
     unsigned taken = 0;
     void *reply;
@@ -79,8 +80,8 @@ static unsigned take(redisContext *context, unsigned *yes) {
     return taken;
 }
 
-/* Until the waiter has its majority: now. `told`: nodes that have published. */
-static double wait_for_majority(unsigned *told) {
+/* Waits until the waiter has its majority; returns that instant. `published`: nodes that have published. */
+static double wait_for_majority(unsigned *published) {
     struct pollfd polls[2 * NODES_MAX];
     unsigned yes = 0, none = 0;
 
@@ -89,23 +90,23 @@ static double wait_for_majority(unsigned *told) {
         polls[2 * i + 1] = (struct pollfd){.fd = nodes[i].waiter.context->fd, .events = POLLIN};
     }
     while (yes < majority) {
-        unsigned before = *told;
+        unsigned before = *published;
         if (poll(polls, 2 * n_nodes, -1) < 0)
             fail("poll", strerror(errno));
         for (unsigned i = 0; i < n_nodes; i++) {
             if (polls[2 * i].revents)
-                *told += take(nodes[i].messages, &none);
+                *published += take(nodes[i].messages, &none);
             if (polls[2 * i + 1].revents)
                 nodes[i].owes -= take(nodes[i].waiter.context, &yes);
         }
-        if (before < majority && *told >= majority)
+        if (before < majority && *published >= majority)
             waiter_acquires();
     }
     return now_us();
 }
 
-/* What is still under way, so that the next time begins with nothing. */
-static void settle(unsigned told) {
+/* Reads what is still under way, so that the next round begins with nothing. */
+static void settle(unsigned published) {
     unsigned none = 0;
 
     for (unsigned i = 0; i < n_nodes; i++) {
@@ -115,18 +116,18 @@ static void settle(unsigned told) {
         send_now(&nodes[i].waiter, RELEASE, WAITER_VALUE, 0);
         node_await(&nodes[i].waiter);
     }
-    while (told < 2 * n_nodes) /* both releases are told */
+    while (published < 2 * n_nodes) /* both releases are published */
         for (unsigned i = 0; i < n_nodes; i++) {
             struct pollfd message = {.fd = nodes[i].messages->fd, .events = POLLIN};
             if (poll(&message, 1, 1) == 1)
-                told += take(nodes[i].messages, &none);
+                published += take(nodes[i].messages, &none);
         }
 }
 
 static void remote_floor(unsigned count, char **places) {
     open_all(places);
     for (unsigned k = 0; k < count; k++) {
-        unsigned told = 0;
+        unsigned published = 0;
         long long token = fresh_token();
         for (unsigned i = 0; i < n_nodes; i++) {
             send_now(&nodes[i].holder, ACQUIRE, HOLDER_VALUE, token);
@@ -136,8 +137,8 @@ static void remote_floor(unsigned count, char **places) {
         double begun_us = now_us();
         for (unsigned i = 0; i < n_nodes; i++)
             send_now(&nodes[i].holder, RELEASE, HOLDER_VALUE, 0);
-        took_us[k] = wait_for_majority(&told) - begun_us;
-        settle(told);
+        took_us[k] = wait_for_majority(&published) - begun_us;
+        settle(published);
     }
 }
 

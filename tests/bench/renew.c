@@ -1,6 +1,6 @@
-/* bench renew LEASES TTL-MS NODE...: the floor of extension. Takes leases, and extends them by the agent's
- * script, 64 keys a call, all of them at once, on all nodes at the same time, as often as the agent does in
- * the mean. Until its standard input ends. */
+/* bench renew LEASES TTL-MS NODE...: the floor of extension. Acquires leases, and extends them by the
+ * agent's script, 64 keys a call, all at once, on all nodes at the same time, as often as the agent does on
+ * average. Until its standard input ends. */
 
 #include <errno.h>
 #include <poll.h>

@@ -1,13 +1,13 @@
-"""What was measured: rows, each with a value a round for each series (agent, floor, a peer, ...)."""
+"""The measurements: rows, each with a value a round for each series (agent, floor, a peer, ...)."""
 
 from world import median
 
 ROUNDS_MIN = 5    # for a verdict on a ratio
-ROUNDS_MANY = 12  # their spread is told by quartiles: the extremes of many say how many there are
+ROUNDS_MANY = 12  # their spread is given by quartiles: the extremes of many only show their number
 
 
 def target(settings, bound):
-    """A row's bound, where numbers are measured as they are meant."""
+    """A row's bound, in the full form."""
     return bound if settings.binding else None
 
 
@@ -25,7 +25,7 @@ class Row:
         return median(self.series[series]) if self.series.get(series) else None
 
     def ratios(self, base=None):
-        """A ratio for each round, of what was measured in it."""
+        """A ratio for each round, of that round's values."""
         pairs = zip(self.series.get(self.ours, []), self.series.get(base or self.base, []))
         return [ours / base for ours, base in pairs if base]
 
@@ -34,14 +34,14 @@ class Row:
         return median(ratios) if ratios else None
 
     def spread(self):
-        """From the lowest to the highest ratio, or value where there is none; of many rounds, from the lower
-        to the upper quartile."""
+        """From the lowest to the highest ratio, or value without a ratio; with many rounds, from the
+        lower to the upper quartile."""
         found = sorted(self.ratios() or self.series.get(self.ours, []))
         cut = len(found) // 4 if len(found) >= ROUNDS_MANY else 0
         return (found[cut], found[-1 - cut]) if found else (None, None)
 
     def judged(self):
-        """What the bound is for; None when that is not known well enough."""
+        """The value that the bound applies to; None if it is not known well enough."""
         if self.of == "ratio":
             return self.ratio() if len(self.ratios()) >= ROUNDS_MIN else None
         return self.value(self.ours)
@@ -59,7 +59,7 @@ class Row:
         return {"text": self.text, "unit": self.unit, "rounds": self.series,
                 "medians": {series: self.value(series) for series in self.series},
                 "ours": self.ours, "base": self.base, "ratio": self.ratio(),
-                "low": low, "high": high,  # of the ratio, or else of ours
+                "low": low, "high": high,  # of the ratio, or else of our value
                 "bound": self.bound, "bound_of": self.of if self.bound is not None else None,
                 "bound_is": self.bound_is() if self.bound is not None else None, "met": self.met()}
 
@@ -71,14 +71,14 @@ class Results:
         self.about = {}    # versions, noise, settings
 
     def row(self, key, text="", unit="us", ours="agent", base="floor", bound=None, of="ratio", least=False):
-        """The row, made when it is not there. `bound`: what the ratio, or our value, is to be at most, or at
-        least."""
+        """The row, which is made if missing. `bound`: the upper or lower limit of the ratio, or of
+        our value."""
         if key not in self.rows:
             self.rows[key] = Row(key, text, unit, ours, base, bound, of, least)
         return self.rows[key]
 
     def again(self, measured, key, text, **compared):
-        """A row of its own for what another one has measured."""
+        """A further row from another row's measurements."""
         row = self.row(key, text, measured.unit, **compared)
         row.series = measured.series
         return row

@@ -1,5 +1,5 @@
-"""What a worker of a library gets of a name that the clients of two busy agents want, too: beside what it
-gets where they are workers of the same library."""
+"""The share of a library's worker in a name for which the clients of two busy agents contend, compared with
+its share among workers of the same library."""
 
 import os
 import sys
@@ -31,7 +31,7 @@ class Contention:
         return Worker(library, self.resource, name, TTL_MS, [place.socket_path for place in places])
 
     def turn(self, beside, seconds):
-        """Its sections a second and worker, after the others have found it there."""
+        """Its sections a second and worker, once the others have met it."""
         Contention.serial += 1
         name = "share-%d" % Contention.serial
         ours = self.worker(name, self.library, self.world.nodes)

@@ -12,7 +12,7 @@ def number(value):
 
 
 def cells(results):
-    """What latency() has measured: (form, clients, nodes)."""
+    """The measurements of latency(): (form, clients, nodes)."""
     found = [key.split("/")[1:] for key in results.rows if key.startswith("pairs/")]
     return sorted(((form, int(clients), int(count)) for form, clients, count in found),
                   key=lambda cell: (cell[2], cell[0], cell[1]))

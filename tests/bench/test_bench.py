@@ -1,4 +1,4 @@
-"""The benchmark, with numbers that mean nothing: that its table, its results and its plots come out."""
+"""Runs the benchmark with numbers that mean nothing: it must write its table, results and plots."""
 
 import json
 import os
@@ -27,7 +27,8 @@ ROWS = ("acquire_p50/connections/4/3", "release_p999/processes/2/1", "pairs/proc
         "extension_lost", "cost_20_agent", "cost_20_call", "cost_20_names", "cost_20_lost", "memory_idle",
         "wakeups", "memory_connection", "memory_lease", "memory_lease_fixed", "stopped_p50",
         "stopped_floor", "delayed_p50", "flood",
-        "flood_acquire_p99", "busy_p50", "valid", "long_short_cpu", "long_short_latest",
+        "flood_acquire_p99", "beside_p99 a busy process", "beside_p50 sessions",
+        "busy_p50", "valid", "long_short_cpu", "long_short_latest",
         "long_short_lost", "peer_acquire", "peer_core", "peer_pairs_16", "peer_pairs_64", "peer_apart",
         "peer_handoff", "peer_failover")
 
@@ -40,10 +41,10 @@ def check_results(path):
         values = [value for series in row.get("rounds", {}).values() for value in series]
         ok(values and all(value >= 0 for value in values) and row["text"], "%s was measured" % key)
     for key in ("agent", "redis", "hiredis", "kernel", "cpu"):
-        ok(key in results["versions"], "the version of %s is told" % key)
+        ok(key in results["versions"], "the results have the version of %s" % key)
     equal(list(results["noise"]["floor_spread"]), ["single_p50, floor"],
-          "the noise is told where it is known")
-    equal(sorted(results["load_average"]), ["end", "start"], "the load average is told")
+          "the results have the noise where it is known")
+    equal(sorted(results["load_average"]), ["end", "start"], "the results have the load average")
     for key, series in (("single_p50", ["agent", "floor", "relay"]),
                         ("stopped_p50", ["agent", "all there"]),
                         ("core_single_p50", ["agent", "floor", "relay"]),
@@ -73,7 +74,7 @@ def test_tiny():
     output = tempfile.mkdtemp(prefix="redlock-bench-")
     done = subprocess.run([sys.executable, os.path.join(HERE, "drive.py"), "--tiny", "--output", output],
                           capture_output=True, text=True)
-    if not ok(done.returncode == 0, "it runs to its end"):
+    if not ok(done.returncode == 0, "the benchmark runs to its end"):
         for line in (done.stdout + done.stderr).splitlines():
             note(line)
         return
@@ -89,7 +90,7 @@ def test_tiny():
 
 
 def refused(*arguments):
-    """What it says of them. Nothing may have been measured."""
+    """The output for wrong arguments. Nothing must have been measured."""
     done = subprocess.run([sys.executable, os.path.join(HERE, "drive.py"), "--tiny", *arguments],
                           capture_output=True, text=True)
     equal((done.returncode, done.stdout), (2, ""), "refused: %s" % " ".join(arguments))
@@ -99,18 +100,18 @@ def refused(*arguments):
 def test_arguments():
     said = refused("--only", "validity,hand-off")
     ok("no such section: 'hand-off'" in said and "handoff" in said,
-       "a wrong section is named, and the right ones")
-    ok("no such section: ''" in refused("--only", "validity,"), "one without a name too")
+       "a wrong section is reported, with the right ones")
+    ok("no such section: ''" in refused("--only", "validity,"), "an empty one, too")
     ok("nothing to measure" in refused("--only", "peers", "--no-peers"), "something must be left")
     ok("not allowed with" in refused("--long"), "and one form is chosen")
 
 
 def test_unix():
-    for told, arguments in (("over TCP", ()), ("over Unix sockets", ("--unix",))):
+    for place, arguments in (("over TCP", ()), ("over Unix sockets", ("--unix",))):
         output = tempfile.mkdtemp(prefix="redlock-bench-")
         command = [sys.executable, os.path.join(HERE, "drive.py"), "--tiny", "--only", "validity"]
         done = subprocess.run([*command, "--output", output, *arguments], capture_output=True, text=True)
-        ok("nodes " + told in done.stdout, "how nodes are asked is told: " + told)
+        ok("nodes " + place in done.stdout, "the way to the nodes is printed: " + place)
         ok("noise: not known" in done.stdout, "and that the floor was not measured")
         shutil.rmtree(output)
     usual = world.node_kind
@@ -118,7 +119,8 @@ def test_unix():
         choose()
         own = world.World(1)
         measured = world.load("floor", "connections", 1, 20, *own.places)
-        ok(re.fullmatch(place, own.places[0]) and measured["pairs_per_second"] > 0, "it asks at " + place)
+        ok(re.fullmatch(place, own.places[0]) and measured["pairs_per_second"] > 0,
+           "requests go to " + place)
         own.end()
     world.node_kind = usual
 
@@ -149,7 +151,7 @@ def test_one_core():
         with world.on_one_core(*own.servers):
             equal(cores_of(*own.servers), {frozenset([min(all_cores)])}, "a server's threads are all on it")
             child = world.lab.spawn(["sleep", "60"])
-            equal(cores_of(child), {frozenset([min(all_cores)])}, "and so does who is started")
+            equal(cores_of(child), {frozenset([min(all_cores)])}, "a started process has the same core")
             raise InterruptedError
     except InterruptedError:
         world.lab.end_process(child)
@@ -186,8 +188,8 @@ def ratio_of(*ratios):
 
 
 def test_ratios():
-    equal(table.verdict(ratio_of(1, 1, 1, 1)), "", "of few rounds a ratio is not judged")
-    equal(table.verdict(ratio_of(1, 1, 1, 9, 9)), "met (at most 2.00 x)", "of five its median is")
+    equal(table.verdict(ratio_of(1, 1, 1, 1)), "", "a ratio of few rounds gets no verdict")
+    equal(table.verdict(ratio_of(1, 1, 1, 9, 9)), "met (at most 2.00 x)", "the median of five gets one")
     equal(ratio_of(3, 1, 2, 9, 5).spread(), (1, 9), "the lowest and the highest round")
     equal(ratio_of(*range(16)).spread(), (4, 11), "or the quartiles of many")
     alone = Results().row("alone", "alone", bound=10, of="value")
@@ -233,13 +235,13 @@ def test_peers():
                 results.row(key).note(name, value)
     peers.compare(results, Binding)
     equal([results.rows["beside_peer_pairs_%d" % workers].base for workers in (16, 64)],
-          ["node-redlock 5"] * 2, "by the ratios of the rounds, as it is judged")
+          ["node-redlock 5"] * 2, "by the ratios of the rounds, as the verdict")
     lines = compared(agent=(80, 80), plain=(400, 600), redlock=(90, 100))
     equal(sorted(filter(None, lines.values())), ["NOT MET (at least 3.00 x)", "NOT MET (at least 5.00 x)",
                                                  "NOT MET (at most 1.00 x)"], "where there is no other")
     equal(compared(agent=(80, 80), plain=(400, 600), etcd=(9, 9)), {}, "and where there is none")
     lines = compared(rounds=1, agent=(80, 80), plain=(400, 600), redlock=(90, 100))
-    equal(list(filter(None, lines.values())), [], "a single round tells nothing")
+    equal(list(filter(None, lines.values())), [], "a single round gets no verdict")
 
 
 def test_apart():
@@ -253,10 +255,10 @@ def test_apart():
           [("pairs, 16 processes: agent / node-redlock 4", 4, "met (at least 3.00 x)"),
            ("the same: agent, no tokens / node-redlock 4", 5, ""),
            ("the same: agent / redis-py Lock", 4 / 3, "")],
-          "processes are judged beside those who ask as many nodes; the other one is shown")
+          "processes are compared with libraries of as many nodes; the other one is only shown")
 
 
-# Where a peer's programs are not installed. What is measured at all are the agent and that one.
+# A peer's programs are not installed. Only the agent and this peer are measured.
 WITHOUT_PROGRAMS = """
 import runpy, sys
 sys.path.insert(0, sys.argv[1])

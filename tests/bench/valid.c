@@ -1,4 +1,5 @@
-/* bench valid SOCKET clock|valid...: what redlock_valid() costs beside reading the clock, in this order. */
+/* bench valid SOCKET clock|valid...: the cost of redlock_valid() beside that of reading the clock, in this
+ * order. */
 
 #include <stdio.h>
 #include <string.h>

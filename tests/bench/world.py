@@ -1,4 +1,4 @@
-"""Nodes, agents and load generators for the benchmark, and what /proc tells of them."""
+"""Nodes, agents and load generators for the benchmark, and their numbers from /proc."""
 
 import contextlib
 import json
@@ -20,8 +20,8 @@ turn_order = random.Random(1)
 
 
 def in_turns(compared):
-    """What is compared, in an order that is drawn anew for each round. Servers stay on the cores where the
-    turn before has left them, so that no series may always follow the same one."""
+    """The series to compare, in a new random order for each round. Servers stay on the cores of the
+    former turn, so no series may always follow the same one."""
     return turn_order.sample(list(compared), len(compared))
 
 
@@ -29,7 +29,7 @@ node_kind = lab.TcpNode
 
 
 def by_unix_sockets():
-    """From now on nodes are asked over Unix sockets."""
+    """From now on nodes are reached over Unix sockets."""
     global node_kind
     node_kind = lab.Node
 
@@ -56,7 +56,7 @@ class World:
 
     @property
     def places(self):
-        """Where the nodes are, for those that ask them themselves."""
+        """The nodes' addresses, for the programs that use them directly."""
         return [node.address.removeprefix("unix:") for node in self.nodes]
 
     @property
@@ -75,7 +75,7 @@ class World:
 
 
 class Job:
-    """A load generator that runs until it is told to end. Its first line says that it has begun."""
+    """A load generator that runs until its input ends. Its first line reports that it has begun."""
 
     def __init__(self, *arguments):
         self.process = lab.spawn([BENCH, *map(str, arguments)], bufsize=0, stdin=subprocess.PIPE,
@@ -112,17 +112,17 @@ class Relay:
         lab.end_process(self.process)
 
 
-def bench(*arguments):
+def bench(*arguments, **options):
     """Runs a load generator to its end: what it measured."""
-    process = lab.spawn([BENCH, *map(str, arguments)], stdout=subprocess.PIPE)
+    process = lab.spawn([BENCH, *map(str, arguments)], stdout=subprocess.PIPE, **options)
     out = process.communicate(timeout=600)[0]
     if process.returncode != 0:
         raise RuntimeError("bench %s: status %d" % (" ".join(map(str, arguments)), process.returncode))
     return json.loads(out.splitlines()[-1])
 
 
-def load(through, form, clients, ms, *places):
-    return bench("load", through, form, clients, ms, *places)
+def load(through, form, clients, ms, *places, **options):
+    return bench("load", through, form, clients, ms, *places, **options)
 
 
 def tasks(pid):

@@ -16,7 +16,8 @@ WANTED = ["redlockd", "redlock", "libredlock.a", "libredlock.so", "libredlock.so
           "libredlock.pc",
           "doc/redlockd/redlockd.conf", "doc/redlockd/releases.md",
           "sysusers.d/redlockd.conf", "bash-completion/completions/redlock",
-          "redlockd.service", "redlockd.socket", "redlock-leader@.service"]
+          "redlockd.service", "redlockd.socket", "redlock-leader@.service",
+          "redlockd/redlock-alerts.yml", "redlockd/redlock-dashboard.json"]
 directory = tempfile.mkdtemp(prefix="redlock-install-")
 
 
@@ -43,7 +44,7 @@ def test_install():
 
 
 def test_places():
-    """Where the configuration and the socket are follows the directories that the build is told: in what is
+    """Where the configuration and the socket are follows the directories that the build is given: in what is
     compiled, in units and pages."""
     build, tree = os.path.join(directory, "elsewhere"), os.path.join(directory, "tree")
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")

@@ -11,6 +11,12 @@ from tap import equal, main, ok, skip  # noqa: E402
 
 SOURCE = sys.argv[1]
 COLUMNS = 109
+# Words for programs that readers had to decode: they report, get, consider and release instead.
+DIALECT = re.compile(r"\b(told|tells?|heard|hears?|beliefs?|believ\w+|lets? go|whoever)\b", re.IGNORECASE)
+# Functions whose time depends on the bytes, or that a compiler may leave out, with secrets.
+COMPARISON = re.compile(r"\b(?:memcmp|bcmp|strn?(?:case)?cmp|bytes_equal)\s*\([^;{]*?"
+                        r"(?:secret|password|credential|->value\b|resume_token)[^;{]*?\)")
+CLEARING = re.compile(r"\b(?:explicit_bzero|bzero)\s*\(|\bmemset\s*\([^;,]*(?:secret|password)[^;,]*, 0,")
 TEXTS = (".c", ".h", ".lua", ".py", ".sh", ".bash", ".md", ".build", ".txt", ".1", ".3", ".5", ".7", ".8",
          ".conf", ".service", ".socket")
 
@@ -88,4 +94,27 @@ def test_form():
         equal(wrong, [], "%s is in form" % path)
 
 
-main(test_manual_pages, test_guarantees, test_scripts, test_form)
+def test_words():
+    """An agent reports, a client gets, a node publishes, a holder releases: no personal verbs for these."""
+    wrong = []
+    for path in files():
+        if path == os.path.join("tests", "check", "lint.py"):
+            continue
+        for number, line in enumerate(read(path).split("\n"), 1):
+            wrong += ["%s:%d: %s" % (path, number, word) for word in DIALECT.findall(line)]
+    equal(wrong, [], "no text uses dialect: told, heard, believe, let go, whoever")
+
+
+def test_secrets():
+    """The agent's lock values, resume tokens and passwords are compared and cleared by base/secret.h."""
+    wrong = []
+    for path in files():
+        if not path.startswith("agent/") or not path.endswith((".c", ".h")) or path == "agent/base/secret.h":
+            continue
+        code = re.sub(r'"(?:\\.|[^"\\\n])*"', '""', read(path))
+        wrong += ["%s: %s" % (path, call.split("\n")[0]) for kind in (COMPARISON, CLEARING)
+                  for call in kind.findall(code)]
+    equal(wrong, [], "secrets are compared and cleared by base/secret.h")
+
+
+main(test_manual_pages, test_guarantees, test_scripts, test_form, test_words, test_secrets)

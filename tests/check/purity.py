@@ -12,8 +12,8 @@ from tap import equal, main, ok  # noqa: E402
 # From the C library and the compiler. snprintf() formats messages for people,
 # which are composed in the pure layers.
 ALLOWED = re.compile(r"^(__assert_fail|__stack_chk_fail|__popcountdi2|_GLOBAL_OFFSET_TABLE_|"
-                     r"mem(cpy|cmp|move|set|chr)|bcmp|strlen|strcmp|strncmp|v?snprintf|"
-                     r"__(mem|v?snprintf)\w*_chk)$")
+                     r"mem(cpy|cmp|move|set|chr)|bcmp|explicit_bzero|strlen|strcmp|strncmp|v?snprintf|"
+                     r"__(mem|explicit_bzero|v?snprintf)\w*_chk)$")
 
 
 def nm(*arguments):
@@ -33,7 +33,7 @@ def test_imports():
 def test_state():
     for library in sys.argv[1:]:
         # d and D are writable, but for relocated constants: those are in
-        # .data.rel.ro, which nm tells by `-f sysv`.
+        # .data.rel.ro, which nm shows by `-f sysv`.
         out = subprocess.run(["nm", "-f", "sysv", library],
                              capture_output=True, text=True, check=True).stdout
         state = []

@@ -20,7 +20,7 @@ static void check_config(const struct config *config) {
     must(config->n_nodes <= NODES_MAX && config->n_rules <= RULES_MAX);
     must(config->keepers >= 1 && config->keepers <= KEEPERS_MAX);
     must(config->max_ttl_ms >= TTL_MS_MIN && config->max_ttl_ms <= TTL_MS_MAX);
-    must(config->default_ttl_ms >= TTL_MS_MIN && config->default_ttl_ms <= config->max_ttl_ms);
+    must(config->terms.default_ttl_ms >= TTL_MS_MIN && config->terms.default_ttl_ms <= config->max_ttl_ms);
     must(config->fence_skew_ms >= FENCE_SKEW_MS_MIN && config->fence_skew_ms <= FENCE_SKEW_MS_MAX);
     for (unsigned i = 0; i < config->n_nodes; i++)
         must(config->nodes[i].name && config->nodes[i].address);

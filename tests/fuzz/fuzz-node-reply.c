@@ -27,9 +27,12 @@ static void read_votes(const redisReply *reply, uint32_t count) {
                                                 OPERATION_ADOPT};
 
     for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
+        if (!script_replies_fit(operations[i], count, reply))
+            continue;
         (void) script_replies_time_us(operations[i], reply);
         for (uint32_t name = 0; name < count; name++) {
-            struct vote vote = script_replies_vote(operations[i], count, reply, name);
+            struct vote vote = script_replies_vote(operations[i], reply, name);
+            must(vote.kind != VOTE_CUT);
             read_text(vote.text, vote.text_length);
         }
     }
@@ -64,6 +67,9 @@ static void read_settings(const redisReply *reply) {
 
 static void read_probe(const redisReply *reply) {
     struct probe_reply_notes notes = {0};
+
+    if (!probe_reply_fits(reply, fleet.config->n_nodes))
+        return;
     struct probe probe = probe_reply_read(reply, 0, &fleet, &notes);
 
     read_text(probe.error, probe.error_length);

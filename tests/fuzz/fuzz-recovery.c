@@ -84,7 +84,7 @@ static void ask_and_grant(unsigned session, const char *line) {
     report(asked[n_asked - 1], REPORT_GRANTED);
 }
 
-/* What a client that has not read its replies leaves, too. */
+/* Includes a client that has not read its replies. */
 static void make_original(void) {
     const struct ledger_state state = {.protocol = 3, .pushes = true};
 
@@ -133,7 +133,7 @@ static void answer(void) {
         report(releases[--n_releases], REPORT_RELEASED);
 }
 
-/* The keeper's answers to what it was asked, from the input's end. */
+/* The keeper's answers to the commands, chosen by the end of the input. */
 static void answer_resumes(struct fuzz_input *input) {
     for (unsigned i = 0; i < n_asked; i++) {
         unsigned verdict = fuzz_below(input, 4);

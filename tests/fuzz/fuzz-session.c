@@ -188,6 +188,8 @@ static void step_counted(struct fuzz_input *input) {
     (void) input;
     if (world.surveyed)
         listing_counted(&harness.front, harness.now_ns);
+    while (listing_waits(&harness.front))
+        listing_turn(&harness.front, harness.now_ns);
     world.surveyed = false;
 }
 
@@ -209,7 +211,7 @@ static void on_bless(void *userdata, unsigned node) {
     (void) node;
 }
 
-/* What was written is whole values of RESP. */
+/* The output consists of whole values of RESP. */
 static void check_output(unsigned i) {
     static const struct resp_limits limits = {
         .bulk_bytes_max = OUTPUT_MAX, .tokens_max = 65536, .depth_max = RESP_DEPTH_MAX};
@@ -359,7 +361,7 @@ static void begin(void) {
     local_harness_begin(&setup);
 }
 
-/* All clients go, and the keeper answers. */
+/* All sessions end, and the keeper answers. */
 static void end(void) {
     const struct registry *registry = &harness.front.registry;
     struct fuzz_input nothing = {0};

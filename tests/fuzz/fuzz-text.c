@@ -1,5 +1,5 @@
 /* Short texts from outside: resume tokens, lock values, epochs, and the command line's JSON and UTF-8. What
- * must hold: what is read and written again is the same. */
+ * must hold: a text that is read and written again is the same. */
 
 #include "json.h"
 #include "utf8.h"

@@ -1,6 +1,6 @@
-"""fuzz.py PROGRAM CORPUS: searches for an input that breaks a promise, for some seconds from the corpus on:
-REDLOCK_FUZZ_SECONDS, or 8, or 60 with REDLOCK_TEST_ALL=1. What is found is printed, to be kept in the corpus
-when it is mended."""
+"""fuzz.py PROGRAM CORPUS: searches for an input that breaks a promise, beginning with the corpus, for
+REDLOCK_FUZZ_SECONDS, or 8 s, or 60 s with REDLOCK_TEST_ALL=1. Prints a finding, which becomes a file of
+the corpus when the bug is mended."""
 
 import base64
 import os

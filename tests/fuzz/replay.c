@@ -45,7 +45,7 @@ static void run_file(int directory, const char *name) {
         (void) LLVMFuzzerTestOneInput(bytes, cut);
     for (uint32_t seed = 0; seed < CHANGES; seed++)
         run_changed(bytes, length, seed);
-    ok(true, "%s: it, its cuts and changes of it break nothing", name);
+    ok(true, "%s: neither the input nor cuts and changes of it break a promise", name);
 }
 
 int main(int argc, char **argv) {

@@ -10,7 +10,7 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* The C library's own, which those below stand before. */
+/* The C library's own functions, which the functions below replace. */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *memory, size_t size);

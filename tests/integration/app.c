@@ -38,56 +38,56 @@ struct redlock_options options_of(int64_t ttl_ms, int64_t wait_ms) {
 }
 
 static void on_granted(struct redlock_lease *lease, void *userdata) {
-    struct heard *heard = userdata;
+    struct events *events = userdata;
 
     (void) lease;
-    heard->granted++;
+    events->granted++;
 }
 
 static void on_failed(struct redlock_lease *lease, enum redlock_error error, const char *text,
                       void *userdata) {
-    struct heard *heard = userdata;
+    struct events *events = userdata;
 
     (void) lease;
     (void) text;
-    heard->failed++;
-    heard->error = error;
+    events->failed++;
+    events->error = error;
 }
 
 static void on_at_risk(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata) {
-    struct heard *heard = userdata;
+    struct events *events = userdata;
 
     (void) lease;
     (void) left_ms;
-    heard->at_risk++;
-    (void) snprintf(heard->reason, sizeof(heard->reason), "%s", reason);
+    events->at_risk++;
+    (void) snprintf(events->reason, sizeof(events->reason), "%s", reason);
 }
 
 static void on_extended(struct redlock_lease *lease, void *userdata) {
-    struct heard *heard = userdata;
+    struct events *events = userdata;
 
     (void) lease;
-    heard->extended++;
+    events->extended++;
 }
 
 static void on_lost(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
-    struct heard *heard = userdata;
+    struct events *events = userdata;
 
     (void) lease;
     (void) text;
-    heard->lost++;
-    heard->lost_ms = now_ms();
-    (void) snprintf(heard->reason, sizeof(heard->reason), "%s", reason);
+    events->lost++;
+    events->lost_ms = now_ms();
+    (void) snprintf(events->reason, sizeof(events->reason), "%s", reason);
 }
 
 static void on_disconnected(struct redlock *connection, void *userdata) {
-    struct heard *heard = userdata;
+    struct events *events = userdata;
 
     (void) connection;
-    heard->disconnected++;
+    events->disconnected++;
 }
 
-void listen_to(struct redlock *connection, struct heard *heard) {
+void count_events(struct redlock *connection, struct events *events) {
     const struct redlock_callbacks callbacks = {
         .size = sizeof(callbacks),
         .granted = on_granted,
@@ -98,14 +98,14 @@ void listen_to(struct redlock *connection, struct heard *heard) {
         .disconnected = on_disconnected,
     };
 
-    *heard = (struct heard){0};
-    redlock_set_callbacks(connection, &callbacks, heard);
+    *events = (struct events){0};
+    redlock_set_callbacks(connection, &callbacks, events);
 }
 
 static void dispatch(struct redlock *connection) {
     struct pollfd fd = {.fd = redlock_fd(connection), .events = (short) redlock_events(connection)};
 
-    if (poll(&fd, 1, POLL_MS) > 0) /* as an event loop does: the descriptor must tell */
+    if (poll(&fd, 1, POLL_MS) > 0) /* as an event loop does: the descriptor must become readable */
         (void) redlock_dispatch(connection);
 }
 

@@ -1,5 +1,5 @@
 /* What the programs that test libredlock have in common: a clock, connections, and an event loop that counts
- * what it hears. */
+ * callbacks. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,15 +17,15 @@ int64_t now_ms(void); /* CLOCK_BOOTTIME */
 struct redlock *connection_new(void);
 struct redlock_options options_of(int64_t ttl_ms, int64_t wait_ms);
 
-struct heard {
+struct events {
     unsigned granted, failed, at_risk, extended, lost, disconnected;
     int error;
     char reason[32]; /* of the last one at risk or lost */
     int64_t lost_ms;
 };
 
-/* From nothing on. */
-void listen_to(struct redlock *connection, struct heard *heard);
+/* Counts the connection's callbacks, from 0 on. */
+void count_events(struct redlock *connection, struct events *events);
 
 /* Runs an event loop until the counter is at least `wanted`; false when it is not within 40 s. */
 bool dispatch_until(struct redlock *connection, const unsigned *counter, unsigned wanted);

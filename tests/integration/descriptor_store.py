@@ -1,21 +1,32 @@
-"""A service manager in a test: it keeps the descriptors that an agent stores, and gives them to the next
-one, as systemd does (sd_notify(3), FDSTORE=1)."""
+"""A service manager for tests: keeps the descriptors that an agent stores, and passes them to the next
+agent, as systemd does (sd_notify(3), FDSTORE=1)."""
 
 import array
 import fcntl
 import os
 import select
 import socket
+import sys
 import threading
 
 import lab
 
 HIGH = 500  # above the descriptors that a child gets
+
+# Gives the descriptors their numbers in the new process: in this one other threads use these numbers.
+ARRANGE = """
+import os, sys
+for i, fd in enumerate(map(int, sys.argv[1].split(","))):
+    os.dup2(fd, 3 + i)
+    os.close(fd)
+os.environ["LISTEN_PID"] = str(os.getpid())
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
 END_OF_MESSAGES = b"END"  # from this process to itself
 
 
 class KeptAgent(lab.Agent):
-    """An agent with a manager. It is started again by start(), with all that is in the store."""
+    """An agent with a manager. start() starts the next process, with all descriptors of the store."""
 
     def __init__(self, nodes, config="", **options):
         self.store = []  # (name, descriptor)
@@ -99,18 +110,13 @@ class KeptAgent(lab.Agent):
         self.ready.clear()
         self.log = open(self.log_path, "a")
 
-        def arrange():
-            lab.die_with_parent()
-            for i, (name, fd) in enumerate(high):
-                os.dup2(fd, 3 + i)
-
-        self.process = lab.subprocess.Popen(
-            ["sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh", *self.prefix, lab.REDLOCKD, "--config",
-             self.config_path, "--store", *options], stderr=self.log, env=environment, preexec_fn=arrange,
-            pass_fds=range(3, 3 + len(high)))
-        process = self.process
+        fds = [fd for name, fd in high]
+        self.process = process = lab.subprocess.Popen(
+            [sys.executable, "-S", "-E", "-c", ARRANGE, ",".join(map(str, fds)), *self.prefix, lab.REDLOCKD,
+             "--config", self.config_path, "--store", *options], stderr=self.log, env=environment,
+            preexec_fn=lab.die_with_parent, pass_fds=fds)
         lab._ends.append(lambda: lab.end_process(process))
-        for name, fd in high:
+        for fd in fds:
             os.close(fd)
 
     def start(self, *options):

@@ -1,4 +1,5 @@
-"""Who believed in which lease, and when: clients that take and hold names, and a check of what they say."""
+"""Histories: clients that acquire and hold names record when they considered each lease valid; checks of
+these records."""
 
 import random
 import threading
@@ -7,8 +8,8 @@ import lab
 
 
 class History:
-    """Intervals of belief. Each begins when the grant was read, and ends when the holder let go, was told
-    that it has lost, or its deadline passed: whatever came first."""
+    """Intervals in which a client considered its lease valid: from the grant's reading to the earliest of
+    the release, the report of the loss, and the deadline."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -24,7 +25,7 @@ class History:
             self.refusals[word] = self.refusals.get(word, 0) + 1
 
     def troubles(self):
-        """What must not be: overlaps, and tokens that don't grow. As sentences."""
+        """Violations, as sentences: overlaps, and tokens that don't grow."""
         found = []
         for name in sorted({interval[0] for interval in self.intervals}):
             mine = sorted(interval[1:] for interval in self.intervals if interval[0] == name)
@@ -37,7 +38,7 @@ class History:
 
 
 class Holder(threading.Thread):
-    """Takes one of the names, holds it for a while, lets go, and so on, until it is told to stop. Survives
+    """Acquires one of the names, holds it for a while, releases, and so on, until `stopped`. Survives
     its agent."""
 
     def __init__(self, history, agent, names, ttl_ms):
@@ -73,7 +74,7 @@ class Holder(threading.Thread):
                 sent = lab.now()
                 validity_ms = client.call("CHECK", grant["id"])
                 if validity_ms == 0:
-                    deadline = min(deadline, sent)  # it may have been over before we asked, not before that
+                    deadline = min(deadline, sent)  # the lease may have ended before the reply
                     break
                 deadline = max(deadline, sent + validity_ms / 1e3)
         finally:

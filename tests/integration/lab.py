@@ -1,11 +1,10 @@
-"""Real redis-servers, real agents, real and raw clients, in a directory of their own.
-Everything ends with the test."""
+"""Real redis-servers and agents, libredlock and raw clients, in a directory of their own. Everything ends
+with the test."""
 
 import atexit
 import ctypes
 import hashlib
 import os
-import select
 import shutil
 import signal
 import socket
@@ -17,6 +16,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 import leftovers  # noqa: E402
+from raw_client import Client, Push, ReplyError, as_map, now  # noqa: E402, F401
 from tap import SCALE, on_failure  # noqa: E402
 
 BUILD = os.environ.get("REDLOCK_BUILD", os.path.join(os.path.dirname(__file__), "..", "..",
@@ -45,25 +45,21 @@ def die_with_parent():
 
 
 def path(name):
-    """A path that nobody had before."""
+    """A path that was never used before."""
     global _serial
     _serial += 1
     return os.path.join(directory, "%d-%s" % (_serial, name))
 
 
-def now():
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
 def wait_for(condition, seconds=10, what="a condition"):
-    """Polls until it holds; its value."""
+    """Polls until the condition holds; returns its value."""
     until = now() + seconds * SCALE
     while True:
         value = condition()
         if value:
             return value
         if now() > until:
-            raise TimeoutError("%s did not come within %g s" % (what, seconds * SCALE))
+            raise TimeoutError("%s: not within %g s" % (what, seconds * SCALE))
         time.sleep(0.002)
 
 
@@ -81,7 +77,7 @@ def end_process(process):
 
 
 def alive(pid):
-    """Of a process that may be another's child; a zombie is not."""
+    """Whether a process lives, which may be another's child; a zombie does not."""
     try:
         with open("/proc/%d/stat" % pid) as file:
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
@@ -97,118 +93,12 @@ def listener(socket_path):
 
 
 def hang_up(*connections):
-    """For both sides, also while another thread reads there."""
+    """Shuts down both directions, also while another thread reads."""
     for connection in connections:
         try:
             connection.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
-
-
-class ReplyError(Exception):
-    pass
-
-
-class Push(list):
-    pass
-
-
-class Client:
-    """A raw RESP connection: what it gets back is what came over the wire."""
-
-    def __init__(self, socket_path, protocol=2, timeout=20):
-        self.buffer = b""
-        self.pushes = []
-        self.timeout = timeout * SCALE
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.connect(socket_path)
-        if protocol == 3:
-            self.call("HELLO", 3)
-
-    def send_raw(self, data):
-        self.socket.sendall(data)
-
-    def send(self, *items):
-        items = [item if isinstance(item, bytes) else str(item).encode() for item in items]
-        bulks = [b"$%d\r\n%s\r\n" % (len(item), item) for item in items]
-        self.send_raw(b"*%d\r\n" % len(items) + b"".join(bulks))
-
-    def _fill(self, until):
-        left = until - now()
-        input_ready = select.poll()  # select() knows no descriptors over 1,023
-        input_ready.register(self.socket, select.POLLIN)
-        if left <= 0 or not input_ready.poll(left * 1000):
-            raise TimeoutError("no reply")
-        data = self.socket.recv(65536)
-        if not data:
-            raise ConnectionError("the agent closed the connection")
-        self.buffer += data
-
-    def _line(self, until):
-        while b"\r\n" not in self.buffer:
-            self._fill(until)
-        line, self.buffer = self.buffer.split(b"\r\n", 1)
-        return line
-
-    def _value(self, until):
-        line = self._line(until)
-        kind, rest = line[:1], line[1:]
-        if kind in b"+,":
-            return rest.decode()
-        if kind == b"-":
-            return ReplyError(rest.decode())
-        if kind == b":":
-            return int(rest)
-        if kind == b"_" or (kind in b"$*" and rest == b"-1"):
-            return None
-        if kind == b"$":
-            length = int(rest)
-            while len(self.buffer) < length + 2:
-                self._fill(until)
-            text, self.buffer = self.buffer[:length], self.buffer[length + 2:]
-            return text.decode("utf-8", "surrogateescape")
-        if kind == b"%":
-            return {self._value(until): self._value(until) for _ in range(int(rest))}
-        values = [self._value(until) for _ in range(int(rest))]
-        return Push(values) if kind == b">" else values
-
-    def read(self, timeout=None):
-        """The next value, be it a reply or a push."""
-        return self._value(now() + (self.timeout if timeout is None else timeout * SCALE))
-
-    def reply(self, timeout=None):
-        """The next reply; RESP3 pushes in front of it are kept."""
-        while True:
-            value = self.read(timeout)
-            if not isinstance(value, Push):
-                return value
-            self.pushes.append(value)
-
-    def call(self, *items, timeout=None):
-        self.send(*items)
-        return self.reply(timeout)
-
-    def push(self, word, timeout=None):
-        """The next push of this kind (RESP3); others in front of it are dropped."""
-        until = now() + (self.timeout if timeout is None else timeout * SCALE)
-        while True:
-            value = self.pushes.pop(0) if self.pushes else self._value(until)
-            if isinstance(value, Push) and value[0] == word:
-                return value
-
-    def acquire(self, name, *options, timeout=None):
-        """The grant as a dict, or the ReplyError."""
-        return as_map(self.call("ACQUIRE", name, *options, timeout=timeout))
-
-    def close(self):
-        self.socket.close()
-
-
-def as_map(value):
-    """A map of RESP2, which comes as a flat array."""
-    if isinstance(value, list) and not isinstance(value, Push):
-        return dict(zip(value[::2], value[1::2]))
-    return value
 
 
 class Node:
@@ -259,7 +149,7 @@ class Node:
 
 
 class TcpNode(Node):
-    """For the agent there is its port alone; the Unix socket is the test's."""
+    """The agent uses the port; the Unix socket is the test's."""
 
     def __init__(self, name, *options, port_option="--port"):
         with socket.socket() as taken:
@@ -293,7 +183,7 @@ class Manager:
         return self.seen[-1]
 
     def until(self, text):
-        """The next message that has this in it; those in front of it are kept in `seen`."""
+        """The next message that contains the text; earlier ones are kept in `seen`."""
         while True:
             message = self.next()
             if any(text in line for line in message):
@@ -303,9 +193,8 @@ class Manager:
         self.socket.close()
 
 
-# For agents of tests that are not about silent nodes: a pause of the machine of up to a second is no
-# silence then. By itself an agent waits ttl/20 and at most 100 ms for a node. It wants less than half of
-# default_ttl.
+# For agents of tests without silent nodes: a pause of the machine of up to a second is no silence. The
+# default is ttl/20, at most 100 ms; the option must be less than half of default_ttl.
 UNHURRIED = 'node_timeout = "4s"\n'
 
 
@@ -336,27 +225,29 @@ class Agent:
             file.write("keepers = %d\n%s\n" % (self.keepers, config))
 
     def start(self, *options, manager=None):
-        """Until it serves; ready it is with a quorum. Goes on to tell a manager that is given."""
-        told = manager or Manager()
+        """Waits until the agent serves; READY follows with a quorum. Passes messages on to a given
+        manager."""
+        watched = manager or Manager()
         self.log = open(self.log_path, "a")
         self.process = spawn([*self.prefix, REDLOCKD, "--config", self.config_path, *options],
                              stderr=self.log,
-                             env=told.environment)
+                             env=watched.environment)
         until = now() + 20 * SCALE
         while True:
             try:
-                if any("STATUS=" in line for line in told.next(0.1)):
+                if any("STATUS=" in line for line in watched.next(0.1)):
                     break
             except socket.timeout:
                 pass
             if self.process.poll() is not None or now() > until:
                 raise RuntimeError("the agent did not start: " + self.log_text())
         if not manager:
-            told.close()
+            watched.close()
             self._let_nodes_vote()
 
     def _let_nodes_vote(self):
-        """It serves before it has reached its nodes: most tests begin when all that can vote do."""
+        """The agent serves before it has reached its nodes: most tests begin when all nodes that can
+        vote do."""
         until = now() + SCALE
         try:
             while now() < until and self.status()["voting"] < len(self.nodes):
@@ -375,7 +266,7 @@ class Agent:
         self.process.send_signal(number)
 
     def stop(self):
-        """Stops it for the moment: until cont()."""
+        """Stops the agent until cont()."""
         self.signal(signal.SIGSTOP)
 
     def cont(self):
@@ -403,21 +294,21 @@ class Agent:
             client.close()
 
     def wait_node(self, name, state="", reason="", seconds=10):
-        """Waits until NODES shows it: what it showed. One look a time: the next may show something else."""
+        """Waits until NODES shows the state; returns that row. One NODES a time, as the next may differ."""
         def shown():
             node = self.node_states()[name]
             return node if state in ("", node["state"]) and reason in node["reason"] else None
         return wait_for(shown, seconds, "node %s %s %s" % (name, state, reason))
 
     def bless(self):
-        """An operator's word for all nodes, as for the first ones of a fleet."""
+        """Blesses all nodes, as an operator blesses the first ones of a fleet."""
         client = self.client()
         for node in self.nodes:
             client.call("BLESS", node.name)
         client.close()
 
     def bless_all(self):
-        """The same as soon as each of them can be examined, until all vote."""
+        """The same as soon as each node is examined, until all vote."""
         def vote():
             self.bless()
             return self.status()["voting"] == len(self.nodes)
@@ -428,7 +319,7 @@ class Agent:
 
 
 def redlock(agent, *arguments, **options):
-    """A `redlock` command on its way: a Popen."""
+    """Starts a `redlock` command: a Popen."""
     options.setdefault("stdout", subprocess.PIPE)
     options.setdefault("stderr", subprocess.PIPE)
     return spawn([REDLOCK, "--socket", agent.socket_path, *arguments], text=True, **options)
@@ -442,7 +333,7 @@ def redlock_run(agent, *arguments, timeout=60):
 
 
 class Proxy:
-    """Between an agent and a node: forwards after a delay, may swallow what comes from one side, or hang."""
+    """A proxy between an agent and a node: forwards after a delay, may drop one direction, or hang."""
 
     def __init__(self, node):
         self.name = node.name
@@ -536,7 +427,9 @@ class FakeNode:
     def _reply(self, word, items):
         if self.silent:
             return None
-        if word == b"EVAL":  # probe and bless come whole, and are answered as by a node that is trusted
+        if word == b"EVAL" and items[3] == b"redlockd:rights":
+            return b"+OK\r\n"
+        if word == b"EVAL":  # probe and bless arrive whole, and are answered as a trusted node answers
             epoch = b"%s 86400000 0 %s rested 0" % (self.run_id, items[13] if len(items) > 16 else b"0")
             return b"*3\r\n:1\r\n:%d\r\n$%d\r\n%s\r\n" % (time.time() * 1e6, len(epoch), epoch)
         if word == b"INFO":
@@ -552,7 +445,7 @@ class FakeNode:
 
 
 def wait_at(agent, name):
-    """A client that waits for the name: the agent's only one."""
+    """A client that waits for the name, the agent's only waiter."""
     waiter = agent.client()
     waiter.send("ACQUIRE", name, "WAIT", -1)
     wait_for(lambda: agent.status()["waiters"] == 1, what="the waiter")
@@ -569,7 +462,7 @@ def granted_after(waiter, since):
 
 
 def keys_on(all_nodes, name):
-    """On how many of the nodes the key stands."""
+    """The number of nodes that have the key."""
     return sum(node.call("EXISTS", name) for node in all_nodes)
 
 

@@ -1,6 +1,6 @@
-"""What a test leaves that is killed: its directory, network namespaces, containers' groups. A process of its
-own waits for the test's end and clears them away. They have its pid in their names, so that nothing of
-anybody else is touched."""
+"""Leftovers of a killed test: its directory, network namespaces, containers' groups. A process of its own
+waits for the test's end and clears them away. They have its pid in their names, so nothing else is touched.
+"""
 
 import glob
 import os
@@ -35,7 +35,7 @@ def sweep(pid, directory):
 
 
 def watch(directory):
-    """The test's end is the end of a pipe that it alone has open."""
+    """A pipe that only the test has open ends with the test."""
     pid = os.getpid()
     reading, writing = os.pipe()
     if os.fork() != 0:

@@ -77,11 +77,11 @@ static void test_blocking(void) {
 static void test_options(void) {
     enum { TTL = 1, WAIT = 2, HEARTBEAT = 4, MAX_HOLD = 8, LINGER = 16, DATA = 32, ALL = 63 };
     struct redlock *connection = connection_new();
-    struct heard heard;
+    struct events events;
     unsigned refused = 0;
 
-    listen_to(connection, &heard);
-    for (unsigned set = 0; set <= ALL && refused + heard.failed == 0; set++) {
+    count_events(connection, &events);
+    for (unsigned set = 0; set <= ALL && refused + events.failed == 0; set++) {
         struct redlock_options options = REDLOCK_OPTIONS_INIT;
         struct redlock_lease *lease = NULL, *async = NULL;
         options.ttl_ms = set & TTL ? 5000 : 0;
@@ -93,12 +93,12 @@ static void test_options(void) {
         options.data_length = set & DATA ? 4 : 0;
         refused += redlock_acquire(connection, "blocking", &options, &lease) != REDLOCK_OK;
         refused += redlock_acquire_async(connection, "async", &options, &async) != REDLOCK_OK;
-        refused += !dispatch_until(connection, &heard.granted, set + 1);
-        if (refused + heard.failed == 0)
+        refused += !dispatch_until(connection, &events.granted, set + 1);
+        if (refused + events.failed == 0)
             refused += redlock_release(lease) != 1 || redlock_release(async) != 1;
     }
     is(refused, 0);
-    is(heard.failed, 0);
+    is(events.failed, 0);
     redlock_close(connection);
 }
 
@@ -108,27 +108,27 @@ static void test_event_loop(void) {
     struct redlock *connection = connection_new();
     struct redlock_options brief = options_of(0, 50);
     struct redlock_lease *leases[20], *again = NULL, *other = NULL;
-    struct heard heard;
+    struct events events;
     char name[32];
 
-    listen_to(connection, &heard);
+    count_events(connection, &events);
     for (unsigned i = 0; i < 20; i++) {
         (void) snprintf(name, sizeof(name), "async-%u", i);
         is(redlock_acquire_async(connection, name, NULL, &leases[i]), REDLOCK_OK);
     }
-    ok(dispatch_until(connection, &heard.granted, 20), "twenty requests on one connection are granted");
+    ok(dispatch_until(connection, &events.granted, 20), "twenty requests on one connection are granted");
     is(redlock_acquire_async(connection, "async-0", &brief, &other), REDLOCK_OK);
-    ok(dispatch_until(connection, &heard.failed, 1), "a request for a held lease fails after its wait");
-    is(heard.error, REDLOCK_TIMED_OUT);
+    ok(dispatch_until(connection, &events.failed, 1), "a request for a held lease fails after its wait");
+    is(events.error, REDLOCK_TIMED_OUT);
     is(redlock_acquire_async(connection, "async-0", NULL, &again), REDLOCK_OK);
-    ok(dispatch_until(connection, &heard.failed, 2), "a request without wait fails at once");
-    is(heard.error, REDLOCK_BUSY);
+    ok(dispatch_until(connection, &events.failed, 2), "a request without wait fails at once");
+    is(events.error, REDLOCK_BUSY);
     for (unsigned i = 0; i < 20; i++)
         is(redlock_release_async(leases[i]), REDLOCK_OK);
     is(redlock_acquire_async(connection, "async-0", NULL, &again), REDLOCK_OK);
-    ok(dispatch_until(connection, &heard.granted, 21), "a request after a release is granted");
+    ok(dispatch_until(connection, &events.granted, 21), "a request after a release is granted");
     is(redlock_release(again), 1);
-    is(heard.lost, 0);
+    is(events.lost, 0);
     redlock_close(connection);
 }
 
@@ -145,13 +145,13 @@ __attribute__((visibility("default"))) int timerfd_settime(int fd, int flags, co
 static void test_timer(void) {
     struct redlock *connection = connection_new();
     struct redlock_lease *lease = NULL;
-    struct heard heard;
+    struct events events;
 
-    listen_to(connection, &heard);
+    count_events(connection, &events);
     timers_set = 0;
     for (unsigned i = 1; i <= 20; i++) {
         is(redlock_acquire_async(connection, "timed", NULL, &lease), REDLOCK_OK);
-        (void) dispatch_until(connection, &heard.granted, i);
+        (void) dispatch_until(connection, &events.granted, i);
         is(redlock_release_async(lease), REDLOCK_OK);
     }
     is(timers_set, 1);
@@ -163,13 +163,13 @@ static void test_extension(void) {
     struct redlock *connection = connection_new();
     struct redlock_options options = options_of(1000, 0);
     struct redlock_lease *lease = NULL;
-    struct heard heard;
+    struct events events;
     unsigned never = 0;
     int64_t begun_ms = now_ms();
 
-    listen_to(connection, &heard);
+    count_events(connection, &events);
     is(redlock_acquire_async(connection, "extended", &options, &lease), REDLOCK_OK);
-    (void) dispatch_until(connection, &heard.granted, 1);
+    (void) dispatch_until(connection, &events.granted, 1);
     while (now_ms() - begun_ms < 2500) {
         struct pollfd poll_fd = {.fd = redlock_fd(connection), .events = POLLIN};
         (void) poll(&poll_fd, 1, 50);
@@ -178,7 +178,7 @@ static void test_extension(void) {
             never++;
     }
     is(never, 0);
-    is(heard.lost, 0);
+    is(events.lost, 0);
     redlock_close(connection);
 }
 
@@ -391,21 +391,21 @@ static void test_stopped_agent(void) {
     struct redlock *connection = connection_new(), *loop = connection_new();
     struct redlock_options options = options_of(1000, 0), longer = options_of(10000, 0);
     struct redlock_lease *lease = NULL, *watched = NULL, *later = NULL;
-    struct heard heard;
+    struct events events;
 
     redlock_set_answer_timeout(connection, 100);
-    listen_to(loop, &heard);
+    count_events(loop, &events);
     is(redlock_acquire(connection, "stopped", &options, &lease), REDLOCK_OK);
     is(redlock_acquire_async(loop, "later", &longer, &later), REDLOCK_OK); /* sets the timer first */
-    (void) dispatch_until(loop, &heard.granted, 1);
+    (void) dispatch_until(loop, &events.granted, 1);
     is(redlock_acquire_async(loop, "watched", &options, &watched), REDLOCK_OK);
-    (void) dispatch_until(loop, &heard.granted, 2);
+    (void) dispatch_until(loop, &events.granted, 2);
     (void) kill(agent_pid, SIGSTOP);
     int64_t deadline_ms = now_ms() + redlock_remaining_ns(watched) / 1000000;
     is(redlock_check(lease), REDLOCK_NO_ANSWER);
-    ok(dispatch_until(loop, &heard.lost, 1), "rule 13: the loss is reported while the agent is stopped");
-    ok(heard.lost_ms <= deadline_ms + 250, "at the deadline (%lld ms after it)",
-       (long long) (heard.lost_ms - deadline_ms));
+    ok(dispatch_until(loop, &events.lost, 1), "rule 13: the loss is reported while the agent is stopped");
+    ok(events.lost_ms <= deadline_ms + 250, "at the deadline (%lld ms after it)",
+       (long long) (events.lost_ms - deadline_ms));
     ok(redlock_remaining_ns(watched) <= 0 && redlock_remaining_ns(lease) <= 0, "both leases have expired");
     (void) kill(agent_pid, SIGCONT);
     (void) redlock_release(watched);
@@ -419,17 +419,17 @@ static void test_stopped_agent_blocking(void) {
     struct redlock *connection = connection_new();
     struct redlock_options options = options_of(1000, 0);
     struct redlock_lease *lease = NULL;
-    struct heard heard;
+    struct events events;
 
-    listen_to(connection, &heard);
+    count_events(connection, &events);
     struct pollfd fd = {.fd = redlock_fd(connection), .events = POLLIN};
     is(redlock_acquire(connection, "stopped blocking", &options, &lease), REDLOCK_OK);
     (void) kill(agent_pid, SIGSTOP);
     int64_t deadline_ms = now_ms() + redlock_remaining_ns(lease) / 1000000;
-    while (heard.lost == 0 && now_ms() < deadline_ms + 2000)
+    while (events.lost == 0 && now_ms() < deadline_ms + 2000)
         if (poll(&fd, 1, 2000) > 0)
             (void) redlock_dispatch(connection);
-    ok(heard.lost == 1 && heard.lost_ms <= deadline_ms + 250,
+    ok(events.lost == 1 && events.lost_ms <= deadline_ms + 250,
        "the loss of a lease from a blocking call is reported at its deadline");
     (void) kill(agent_pid, SIGCONT);
     (void) redlock_release(lease);
@@ -440,26 +440,26 @@ static void test_killed_agent(void) {
     struct redlock *connection = connection_new(), *loop = connection_new();
     struct redlock_options options = options_of(1000, 0);
     struct redlock_lease *lease = NULL, *watched = NULL;
-    struct heard heard;
+    struct events events;
     struct seen seen;
     struct redlock *observer = observer_new(&seen);
 
     is(redlock_observe(observer, "observed"), REDLOCK_OK);
     (void) dispatch_until(observer, &seen.count, 1);
     redlock_set_answer_timeout(observer, 100);
-    listen_to(loop, &heard);
+    count_events(loop, &events);
     is(redlock_acquire(connection, "killed", &options, &lease), REDLOCK_OK);
     is(redlock_acquire_async(loop, "watched too", &options, &watched), REDLOCK_OK);
-    (void) dispatch_until(loop, &heard.granted, 1);
+    (void) dispatch_until(loop, &events.granted, 1);
     (void) kill(agent_pid, SIGKILL);
     redlock_set_answer_timeout(connection, 100);
     is(redlock_check(lease), REDLOCK_AGENT_AWAY);
     ok(redlock_remaining_ns(lease) > 0, "the lease is valid until its deadline");
-    ok(dispatch_until(loop, &heard.at_risk, 1), "the lease is reported at risk");
-    ok(heard.lost == 0 && redlock_remaining_ns(watched) > 0, "while still valid");
-    is_string(heard.reason, "agent-away", "with the reason");
-    ok(dispatch_until(loop, &heard.lost, 1), "then the lease is lost");
-    ok(dispatch_until(loop, &heard.disconnected, 1), "and the connection is over");
+    ok(dispatch_until(loop, &events.at_risk, 1), "the lease is reported at risk");
+    ok(events.lost == 0 && redlock_remaining_ns(watched) > 0, "while still valid");
+    is_string(events.reason, "agent-away", "with the reason");
+    ok(dispatch_until(loop, &events.lost, 1), "then the lease is lost");
+    ok(dispatch_until(loop, &events.disconnected, 1), "and the connection is over");
     ok(dispatch_until(observer, &seen.count, 2) && seen.leadership == REDLOCK_LEADER_UNKNOWN,
        "an observer gets that the leader is unknown");
     is(redlock_dispatch(observer), REDLOCK_OK); /* not over */

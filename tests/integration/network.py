@@ -1,5 +1,5 @@
-"""A network that fails: hosts in network namespaces of their own, on a bridge that is in one too. Nothing
-leaves it. What is lost is lost on the bridge, whose ports have their hosts' names."""
+"""A network that fails: hosts in network namespaces of their own, on a bridge that is in a namespace, too.
+Nothing leaves this network. Packets are lost on the bridge, whose ports have their hosts' names."""
 
 import os
 import shutil
@@ -19,12 +19,12 @@ def in_namespace(name):
 
 
 def why_none():
-    """Why there can be no network; None: there can."""
+    """The reason why no network can be made; None: it can."""
     if not shutil.which("ip"):
         return "the command ip is not installed"
     if os.geteuid() != 0 or subprocess.run(["ip", "netns", "add", PREFIX + "try"],
                                            capture_output=True).returncode != 0:
-        return "network namespaces want root and a kernel that has them"
+        return "network namespaces need root and a kernel that has them"
     ip("netns", "del", PREFIX + "try")
     return None
 
@@ -32,17 +32,17 @@ def why_none():
 # Rules that lose packets, for Network.lose(). Hosts that can't be resolved lose ARP too, as on a real wire.
 
 def to(*hosts):
-    """They hear nothing; what they say gets through."""
+    """Packets to these hosts are lost; packets from them pass."""
     return ['oifname "%s" drop' % host for host in hosts]
 
 
-def unheard(*hosts):
-    """They hear everything; what they say is lost."""
+def from_hosts(*hosts):
+    """Packets from these hosts are lost; packets to them pass."""
     return ['iifname "%s" drop' % host for host in hosts]
 
 
 def between(one, hosts):
-    """Nothing gets from it to them nor back; everybody else has them all."""
+    """Packets between `one` and these hosts are lost; all others pass."""
     return one_way([one], hosts) + one_way(hosts, [one])
 
 
@@ -51,13 +51,13 @@ def one_way(sources, sinks):
 
 
 def replies(nodes, sinks):
-    """What the nodes say to these is lost, after they have done what was asked of them."""
+    """The nodes' replies to these hosts are lost, after the requests were executed."""
     return ['iifname "%s" oifname "%s" tcp flags psh drop' % (node, sink)
             for node in nodes for sink in sinks]
 
 
 def requests_but_one(source, nodes):
-    """The next thing that it says to each of these nodes gets through, nothing after it."""
+    """Its next request to each of these nodes passes, nothing later."""
     return ['iifname "%s" oifname "%s" tcp flags psh limit rate over 1/day burst 1 packets drop' % (
         source, node) for node in nodes]
 
@@ -69,7 +69,7 @@ def some(percent, *hosts):
 
 
 class Network:
-    """A bridge in a namespace, and hosts that hang on it."""
+    """A bridge in a namespace, and hosts connected to it."""
 
     def __init__(self):
         self.namespaces = []
@@ -87,7 +87,7 @@ class Network:
         ip("-n", PREFIX + name, "link", "set", "dev", "lo", "up")
 
     def _try_to_lose(self):
-        """Why no single packets can be lost here; None: they can."""
+        """The reason why single packets can't be lost here; None: they can."""
         if not shutil.which("nft"):
             return "the command nft is not installed"
         try:
@@ -116,13 +116,13 @@ class Network:
         return address
 
     def cut(self, *names):
-        """Nothing gets through to them or from them, and nobody is told."""
+        """Packets to and from these hosts are lost without an error."""
         for name in names:
             self.parted.add(name)
             ip("-n", PREFIX + "hub", "link", "set", "dev", name, "down")
 
     def lose(self, rules):
-        """From now on, all at once and in place of what was lost before."""
+        """Replaces the rules of loss, atomically."""
         text = "add table bridge faults\ndelete table bridge faults\n"
         text += "table bridge faults { chain forward { type filter hook forward priority 0;\n"
         text += "\n".join(rules) + "\n}\n}\n"

@@ -18,10 +18,10 @@ static void agent(const char *what) {
         ;
 }
 
-static struct redlock *loop_new(struct heard *heard) {
+static struct redlock *loop_new(struct events *events) {
     struct redlock *connection = connection_new();
 
-    listen_to(connection, heard);
+    count_events(connection, events);
     return connection;
 }
 
@@ -50,8 +50,8 @@ static void test_blocking(void) {
 }
 
 static void test_event_loop(void) {
-    struct heard heard;
-    struct redlock *blocker = connection_new(), *loop = loop_new(&heard);
+    struct events events;
+    struct redlock *blocker = connection_new(), *loop = loop_new(&events);
     struct redlock_options options = options_of(TTL_MS, 0), waiting_options = options_of(TTL_MS, -1);
     struct redlock_lease *leases[LEASES], *blocking = NULL, *waiting = NULL;
     char name[16];
@@ -63,7 +63,7 @@ static void test_event_loop(void) {
         (void) redlock_acquire_async(loop, name, &options, &leases[i]);
     }
     (void) redlock_acquire_async(loop, "blocked", &waiting_options, &waiting);
-    ok(dispatch_until(loop, &heard.granted, LEASES), "an event loop has %u leases and waits for one",
+    ok(dispatch_until(loop, &events.granted, LEASES), "an event loop has %u leases and waits for one",
        LEASES);
     for (unsigned turn = 0; turn < 2; turn++) {
         agent("kill");
@@ -74,29 +74,29 @@ static void test_event_loop(void) {
     }
     dispatch_for(loop, TTL_MS + 500);
     ok(redlock_check(blocking) > 0, "and still holds it");
-    is_int(heard.lost + heard.failed + heard.disconnected + heard.at_risk, 0,
+    is_int(events.lost + events.failed + events.disconnected + events.at_risk, 0,
            "no callback reports the restarts");
-    is_int(heard.granted, LEASES, "no lease is granted twice");
+    is_int(events.granted, LEASES, "no lease is granted twice");
     unsigned held = 0;
     for (unsigned i = 0; i < LEASES; i++)
         held += redlock_remaining_ns(leases[i]) > 0;
     is_int(held, LEASES, "all leases have outlived their ttl");
     is_int(redlock_release(blocking), 1, "the name becomes free");
-    ok(dispatch_until(loop, &heard.granted, LEASES + 1),
+    ok(dispatch_until(loop, &events.granted, LEASES + 1),
        "the request that waited through the restarts is granted");
     redlock_close(blocker);
     redlock_close(loop);
 }
 
 static void test_agent_stays_away(void) {
-    struct heard heard;
-    struct redlock *loop = loop_new(&heard), *waiter = NULL;
+    struct events events;
+    struct redlock *loop = loop_new(&events), *waiter = NULL;
     struct redlock_options options = options_of(1000, 0), waiting_options = options_of(TTL_MS, -1);
     struct redlock_lease *lease = NULL, *waiting = NULL;
-    struct heard waiter_heard;
+    struct events waiter_heard;
 
     (void) redlock_acquire_async(loop, "away", &options, &lease);
-    (void) dispatch_until(loop, &heard.granted, 1);
+    (void) dispatch_until(loop, &events.granted, 1);
     waiter = loop_new(&waiter_heard);
     redlock_set_answer_timeout(waiter, 300);
     (void) redlock_acquire_async(waiter, "away", &waiting_options, &waiting);
@@ -104,11 +104,11 @@ static void test_agent_stays_away(void) {
     agent("kill");
     int64_t deadline_ms = now_ms() + redlock_remaining_ns(lease) / 1000000;
     int64_t cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
-    ok(dispatch_until(loop, &heard.lost, 1), "without an agent the lease is lost");
-    ok(heard.lost_ms <= deadline_ms + 250, "at the deadline (%lld ms after it)",
-       (long long) (heard.lost_ms - deadline_ms));
-    is_int(heard.at_risk, 1, "after one report at risk");
-    ok(dispatch_until(loop, &heard.disconnected, 1), "without a lease the connection is over");
+    ok(dispatch_until(loop, &events.lost, 1), "without an agent the lease is lost");
+    ok(events.lost_ms <= deadline_ms + 250, "at the deadline (%lld ms after it)",
+       (long long) (events.lost_ms - deadline_ms));
+    is_int(events.at_risk, 1, "after one report at risk");
+    ok(dispatch_until(loop, &events.disconnected, 1), "without a lease the connection is over");
     ok(dispatch_until(waiter, &waiter_heard.failed, 1), "a waiting request fails after the answer time-out");
     is_int(waiter_heard.error, REDLOCK_AGENT_AWAY, "with REDLOCK_AGENT_AWAY");
     int64_t cpu_ms = (now_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns) / 1000000;
@@ -120,18 +120,18 @@ static void test_agent_stays_away(void) {
 }
 
 static void test_at_risk(void) {
-    struct heard heard;
-    struct redlock *loop = loop_new(&heard);
+    struct events events;
+    struct redlock *loop = loop_new(&events);
     struct redlock_options options = options_of(TTL_MS, 0);
     struct redlock_lease *lease = NULL;
 
     (void) redlock_acquire_async(loop, "nearly", &options, &lease);
-    (void) dispatch_until(loop, &heard.granted, 1);
+    (void) dispatch_until(loop, &events.granted, 1);
     agent("kill");
-    ok(dispatch_until(loop, &heard.at_risk, 1), "a lease without an agent is reported at risk");
+    ok(dispatch_until(loop, &events.at_risk, 1), "a lease without an agent is reported at risk");
     agent("start");
-    ok(dispatch_until(loop, &heard.extended, 1), "and extended when resumed");
-    ok(redlock_remaining_ns(lease) > 0 && heard.lost == 0, "it was held throughout");
+    ok(dispatch_until(loop, &events.extended, 1), "and extended when resumed");
+    ok(redlock_remaining_ns(lease) > 0 && events.lost == 0, "it was held throughout");
     is_int(redlock_release_async(lease), REDLOCK_OK, "it is released");
     redlock_close(loop);
 }

@@ -1,5 +1,5 @@
-"""Every request is answered in time and with the right word, whatever is down, hung, slow or contended: some
-cells of the table that the unit test has in full, with real servers and agents."""
+"""Every request is answered in time and with the right word, also if nodes are down, hung, slow or
+contended: some cells of the unit test's full table, with real servers and agents."""
 
 import subprocess
 
@@ -59,7 +59,7 @@ def test_run_once_beside_a_dead_node():
         mark = lab.path("ran")
         open(mark, "w").close()
         begun = lab.now()
-        jobs = [lab.redlock(agent, "run", "-n", "nightly", "--", "sh", "-c", "echo >> $0; read told; exit 0",
+        jobs = [lab.redlock(agent, "run", "-n", "nightly", "--", "sh", "-c", "echo >> $0; read line; exit 0",
                             mark, stdin=subprocess.PIPE)
                 for agent in agents]
         lab.wait_for(lambda: sum(job.poll() is not None for job in jobs) == 2, what="two of three to end")
@@ -70,7 +70,7 @@ def test_run_once_beside_a_dead_node():
         equal(statuses, [0, 1, 1], "one of three hosts runs the job, the others exit with 1")
         with open(mark) as file:
             equal(len(file.readlines()), 1, "it ran once")
-        ok(took < (3 * TIMEOUT + 0.7) * lab.SCALE, "the others said so at once (%.0f ms)" % (1000 * took))
+        ok(took < (3 * TIMEOUT + 0.7) * lab.SCALE, "the others exited at once (%.0f ms)" % (1000 * took))
     up_again()
 
 
@@ -123,7 +123,7 @@ def test_free():
     asks(agents[2], "free", "NOQUORUM", "NOQUORUM", "NOQUORUM", "free, two of three nodes hung")
     up_again()
     client = agents[2].client()
-    ok(isinstance(client.acquire("free"), dict), "nothing of that is held in secret")
+    ok(isinstance(client.acquire("free"), dict), "no node keeps a lease of these attempts")
     client.close()
 
 
@@ -143,7 +143,7 @@ def test_resume_what_has_ended():
 
 
 def start(agent, name):
-    """A client, and the seconds until it was greeted and granted a name."""
+    """A client, and the seconds until it got HELLO's reply and a grant."""
     begun = lab.now()
     begin(agent)
     client = lab.wait_for(lambda: connect(agent), what="the socket")
@@ -182,7 +182,7 @@ def test_start_beside_a_dead_node():
         note("the next greets after %.0f ms, grants after %.0f ms" % (1000 * greeted, 1000 * granted))
         resumed = lab.as_map(successor.call("RESUME", "short " + what, lease["secret"], "WAIT", 0))
         ok(isinstance(resumed, dict), "and the next one resumes a lease of half a second")
-        ok(isinstance(successor.call("LEADER", "short " + what), dict), "and tells who leads")
+        ok(isinstance(successor.call("LEADER", "short " + what), dict), "and LEADER returns the holder")
         successor.close()
         agent.terminate()
         up_again()
@@ -196,8 +196,8 @@ def test_start_without_a_quorum():
     client = lab.wait_for(lambda: connect(agent), what="the socket")
     begun = lab.now()
     answer = client.acquire("none")
-    ok(str(answer).startswith("NOQUORUM"), "without a quorum the first request is told so: %s" % answer)
-    ok(lab.now() - begun < (3 * TIMEOUT + SLACK) * lab.SCALE, "in its bound")
+    ok(str(answer).startswith("NOQUORUM"), "without a quorum the first request gets NOQUORUM: %s" % answer)
+    ok(lab.now() - begun < (3 * TIMEOUT + SLACK) * lab.SCALE, "within its bound")
     client.close()
     agent.terminate()
     up_again()

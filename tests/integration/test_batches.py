@@ -1,5 +1,5 @@
-"""Several names in one script call: each gets the answer that it would get alone,
-and requests for one name keep their order."""
+"""Several names in one script call: each gets the same answer as in a call of its own, and requests for one
+name keep their order."""
 
 import itertools
 import os
@@ -97,7 +97,7 @@ def test_tokens():
     tokens = [now_us, now_us, now_us + 64, 999, now_us + 2 * SKEW_US, now_us]
     equal(acquire(node, names, tokens)[1:],
           [1, 1, [0, now_us + 64], [0, 1000], [-1, 1000], ["string", "somebody", -1]],
-          "each token is judged by its own fence: accepted, too small, below the floor, too far")
+          "each token is compared with its own fence: accepted, too small, below the floor, too far")
     equal([node.call("GET", name) for name in names[:-1]], [name.upper() for name in names[:-1]],
           "the keys are set in any case")
     equal(fences(node, names), [str(now_us), str(now_us), "%d %d" % (now_us + 64, now_us), None, None, None],
@@ -109,7 +109,7 @@ def test_tokens():
     equal(fences(node, ["three", "four"]), ["%d %d" % (now_us + 64, now_us)] * 2, "one block each")
     node.call("DEL", "three", "four")
     equal(taken(node, ["three", "new"], [now_us + 1]), [[0, now_us + 64], 1],
-          "each token is judged by its own fence")
+          "each token is compared with its own fence")
 
 
 def without_ttl(answers):
@@ -166,7 +166,7 @@ def test_retention():
     equal([node.call("PTTL", table) for table in (FENCES, FORMER_FENCES)], [-1, -1], "neither table expires")
     node.call("DEL", "kept")
     equal(taken(node, ["kept"], [first_us]), [[0, first_us]], "the former table counts while it exists")
-    equal(look(node, "kept"), first_us, "look reads it")
+    equal(look(node, "kept"), first_us, "query reads it")
     equal(raise_token(node, "kept", first_us)[0::2], [0, first_us], "raise reads it")
     equal(refresh(node, "kept", first_us + 1), 1, "and refreshed")
     equal(fences(node, ["kept"]), [None], "refresh does not store a token that the node has not accepted")
@@ -210,7 +210,7 @@ def test_spoilt():
         equal(node.call("TYPE", FORMER_FENCES), "hash", "and replaces it in time")
         node.call("RENAME", FENCES, "for now")
         node.call("RPUSH", FENCES, "1")
-        equal(look(node, "a"), now_us, "look reads the former table beside it")
+        equal(look(node, "a"), now_us, "query reads the former table beside it")
         equal(raise_token(node, "a", now_us)[0::2], [0, now_us], "raise counts it")
         node.call("RENAME", "for now", FENCES)
         node.call("DEL", "c", "d")
@@ -399,7 +399,7 @@ def encode(*items):
 
 
 def ask_at_once(agent, requests):
-    """All requests are there when the agent reads."""
+    """All requests have arrived when the agent reads."""
     agent.stop()
     for client, data in requests:
         client.send_raw(data)
@@ -433,15 +433,17 @@ def test_key_refused():
     agent.wait_voting(1)
     clients = [agent.client(3) for _ in range(20)]
     names = ["yours"] + ["mine:%d" % i for i in range(1, 20)]
-    for turn in range(3):
+    granted = []
+    for _ in range(4):
         ask_at_once(agent, [(client, encode("ACQUIRE", name)) for client, name in zip(clients, names)])
         refused, *replies = [client.reply() for client in clients]
         begins(refused, "NOQUORUM", "a name that the node rejects fails")
         grants = [reply for reply in replies if not isinstance(reply, lab.ReplyError)]
-        ok(turn == 0 or len(grants) == 19, "others are granted: %d of 19" % len(grants))
+        granted.append(len(grants))
         for client, reply in zip(clients[1:], replies):
             if reply in grants:
                 client.call("RELEASE", reply["id"])
+    ok(sum(count < 19 for count in granted) <= 1, "others are granted, but for one time: %s of 19" % granted)
     agent.terminate()
 
 

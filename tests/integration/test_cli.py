@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -22,7 +23,7 @@ def test_exit_statuses():
     equal(run("x", "--", "/nonexistent/command")[0], 127, "127: not found")
     equal(run("x", "--", "/etc/passwd")[0], 126, "126: not executable")
     equal(run("x")[0], 64, "64: no command")
-    equal(run("-t", "1x", "x", "--", "true")[0], 64, "64: a time that is none")
+    equal(run("-t", "1x", "x", "--", "true")[0], 64, "64: an invalid time")
     equal(run("-t", "1h", "x", "--", "true")[0], 64, "64: a ttl above max_ttl")
     equal(run("--grace", "9s", "x", "--", "true")[0], 64, "64: a grace beyond half of the ttl")
     holder = agent.client()
@@ -31,7 +32,7 @@ def test_exit_statuses():
     equal(run("-n", "-E", "33", "x", "--", "true")[0], 33, "-E changes that")
     status, _, errors = run("-w", "0.2", "x", "--", "true")
     equal(status, 124, "124: waited too long")
-    ok("held by process" in errors, "and who holds it")
+    ok("held by process" in errors, "with the holder")
     holder.close()
     status, _, errors = lab.redlock_run(agent, "--socket", "/nonexistent", "run", "x", "--", "true")
     equal(status, 69, "69: no agent")
@@ -42,21 +43,21 @@ def test_exit_statuses():
     status, _, _ = lab.redlock_run(agent, "nonsense")
     equal(status, 64, "64: an unknown command")
     status, _, errors = lab.redlock_run(agent, "--socket")
-    equal(status, 64, "64: an option without what it wants")
+    equal(status, 64, "64: an option without its value")
     ok("expected PATH" in errors, "with a hint")
     for command in ("run", "acquire", "release", "hold", "status", "nodes", "leases", "leader", "watch",
-                    "check"):
+                    "history", "check"):
         ok("redlock " + command in lab.redlock_run(agent, command, "--help")[1], "%s --help" % command)
         status, out, errors = lab.redlock_run(agent, command, "--nonsense", "x")
-        equal((status, out), (64, ""), "64: an option that %s has not" % command)
+        equal((status, out), (64, ""), "64: an unknown option of %s" % command)
         equal(errors, "redlock: %s: unknown option '--nonsense'; 'redlock %s --help' lists the options\n" %
-              (command, command), "which is named, and where to look it up")
+              (command, command), "with the option's name and the way to the help")
     status, _, errors = lab.redlock_run(agent, "nodes", "--bless")
     ok(status == 64 and "--bless wants NODE" in errors, "64: --bless without a node")
     for words, what in ((["-ny"], "unknown option '-y'"), (["-t"], "a value is missing after '-t'"),
                         (["--ttl"], "a value is missing after '--ttl'"),
                         (["--ttl=5s", "-yn"], "unknown option '-y'"),
-                        (["--nonblock=1"], "no value belongs to '--nonblock=1'"),
+                        (["--nonblock=1"], "unexpected value in '--nonblock=1'"),
                         (["--c"], "ambiguous option '--c'"),
                         (["--non\x1b[2J"], "unknown option '--non?[2J'")):
         status, _, errors = lab.redlock_run(agent, "run", *words)
@@ -65,7 +66,7 @@ def test_exit_statuses():
 
 
 def test_arguments():
-    """Arguments are checked before the agent is asked: there is none here."""
+    """Arguments are checked before a connection is made: here is no agent."""
     run = lambda *words: lab.redlock_run(agent, "--socket", "/nonexistent", *words)
     times = "expected a time such as 500ms, 10s or 2m, at most 24d"
     for words, what in (
@@ -102,7 +103,7 @@ def test_arguments():
     status, _, errors = lab.redlock_run(agent, "nodes", "--bless", "x", "a", "y")
     equal((status, errors.splitlines()),
           (64, ["redlock: %s: not blessed: no node has this name; 'redlock nodes' lists them" % node
-                for node in "xy"]), "nodes --bless takes several nodes, and names each that is none")
+                for node in "xy"]), "nodes --bless takes several nodes, and names each unknown one")
     for option, least in (("--ttl", 100), ("--linger", 0)):
         for command in (["run", option, "9h", "a", "true"], ["hold", option, "9h", "a"]):
             equal(lab.redlock_run(agent, *command)[::2],
@@ -117,7 +118,7 @@ def test_not_names():
                         ("two\nlines\x1b[2J\u009b2J", "'two?lines?[2J??2J'"),
                         ("n" * 59 + "\u00e4" * 300, "'" + "n" * 59 + "...'")):
         status, _, errors = run(name)
-        equal(status, 64, "64: what is not a name")
+        equal(status, 64, "64: an invalid name")
         begins(errors, "redlock: %s: not a name: a name has " % shown, "which is named on one short line")
         ok(errors.count("\n") == 1, errors.strip())
     equal(run("n" * 512)[0], 0, "the longest name")
@@ -150,7 +151,7 @@ def test_signals_are_passed_on():
     equal(process.stdout.readline(), "ready\n", "a running command")
     process.send_signal(signal.SIGUSR1)
     out, _ = process.communicate(timeout=20 * lab.SCALE)
-    equal((out, process.returncode), ("got\n", 9), "gets our signals")
+    equal((out, process.returncode), ("got\n", 9), "gets the group's signals")
 
 
 def test_waits_before_release():
@@ -229,7 +230,7 @@ def test_quorum_lost():
     ok(True, "a command that is stopped for a lost lease counts as a loss, and is logged")
     waiting = lab.redlock(victim, "run", "no quorum", "--", "true")
     begins(waiting.stderr.readline(), "redlock: no quorum: waiting: no quorum",
-           "the next one says why it waits")
+           "the next command prints why it waits")
     waiting.terminate()
     waiting.wait(20 * lab.SCALE)
     victim.terminate()
@@ -284,7 +285,23 @@ def test_acquire_for():
     lab.redlock_run(victim, "acquire", "--for", str(script.pid), "-t", "500ms", "--signal", "USR1",
                     "lost one")
     victim.kill()
-    equal(script.wait(20 * lab.SCALE), -signal.SIGUSR1, "--signal tells the process that the lease was lost")
+    equal(script.wait(20 * lab.SCALE), -signal.SIGUSR1,
+          "--signal: the process gets the signal when the lease is lost")
+
+
+def test_acquire_without_null_device():
+    """The caller's pipes are closed all the same: their reader does not wait for the lease's end."""
+    if os.getuid() != 0 or not shutil.which("unshare"):
+        skip("acquire without /dev/null", "not root, or no unshare here")
+        return
+    script = 'mount -t tmpfs none /dev && exec "$0" --socket "$1" acquire --for "$2" "no device"'
+    holder = lab.spawn(["sleep", "60"])
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script, lab.REDLOCK, agent.socket_path,
+                           str(holder.pid)], stdout=subprocess.PIPE, text=True, timeout=20 * lab.SCALE)
+    equal(done.returncode, 0, "acquire prints the lease and ends: %s" % done.stdout)
+    equal(lab.redlock_run(agent, "run", "-n", "no device", "true")[0], 1, "the lease is held")
+    lab.end_process(holder)
+    lab.wait_for(lambda: lab.redlock_run(agent, "run", "-n", "no device", "true")[0] == 0, what="its end")
 
 
 def test_listings():
@@ -293,16 +310,16 @@ def test_listings():
     for command in (["status"], ["nodes"], ["leases"], ["leader", 'quote " and ü'], ["check"]):
         status, out, errors = lab.redlock_run(agent, *command, "--json")
         json.loads(out)
-        equal(status, 0, "%s --json is JSON" % command[0])
-        ok(len(lab.redlock_run(agent, *command)[1]) > 10, "and a text without")
+        equal(status, 0, "%s --json prints JSON" % command[0])
+        ok(len(lab.redlock_run(agent, *command)[1]) > 10, "and text without --json")
     leases = json.loads(lab.redlock_run(agent, "leases", "--json")[1])
-    equal([lease["name"] for lease in leases], ['quote " and ü'], "names come through")
+    equal([lease["name"] for lease in leases], ['quote " and ü'], "with the name")
     equal(lab.redlock_run(agent, "leader", "nobody")[0], 1, "leader of a free name: 1")
     for node in nodes:
         node.call("SADD", "no lock", "member")
     equal(lab.redlock_run(agent, "leader", "no lock")[:2],
           (0, "no lock  no lock: its Redis key is of type set  without an expiry\n"),
-          "a key that is none says what it is")
+          "a key that is no lock is shown with its type")
     equal(json.loads(lab.redlock_run(agent, "leader", "--json", "no lock")[1])["type"], "set", "in JSON too")
     for i in range(600):
         client.acquire("page %d" % i)
@@ -327,6 +344,7 @@ def test_columns():
     word = "\u00e4" * 50
     wordy = lab.Agent([lab.FakeNode("f", "-OOM " + "\u00fc\u00f6 " * 24 + word + " end")])
     lab.redlock_run(wordy, "run", "-n", "x", "--", "true")
+    ok(lab.redlock_run(wordy, "check")[1].endswith(" of 1 nodes vote, 1 is needed\n"), "check with one node")
     out = lab.redlock(wordy, "nodes", env=dict(os.environ, COLUMNS="40")).communicate()[0].splitlines()
     reasons = [line[2:] for line in out if line.startswith("  ")]
     ok(word in reasons, "a reason is not cut inside a word, be the word longer than a line")
@@ -339,27 +357,41 @@ def test_release():
     acquire = lambda name: [int(word) for word in lab.redlock_run(
         agent, "acquire", "-n", "--for", str(script.pid), name)[1].split()]
     run = lambda *arguments: lab.redlock_run(agent, *arguments)[0]
-    identity, fence, pid = acquire("let go")
-    equal(run("check", "--id", str(identity), "let go"), 0, "check --id: held by this lease")
-    equal(run("check", "--id", str(identity + 1), "let go"), 1, "and not by another one")
-    equal(run("check", "--fence", str(fence), "let go"), 0, "check --fence: held with this token")
-    equal(run("check", "--fence", str(fence + 1), "let go"), 1, "and not with another one")
+    identity, fence, pid = acquire("to release")
+    equal(run("check", "--id", str(identity), "to release"), 0, "check --id: held by this lease")
+    equal(lab.redlock_run(agent, "check", "--id", str(identity + 1), "to release")[::2],
+          (1, "redlock: to release: held by another lease than %d\n" % (identity + 1)),
+          "and not by another one")
+    equal(run("check", "--fence", str(fence), "to release"), 0, "check --fence: held with this token")
+    equal(lab.redlock_run(agent, "check", "--fence", str(fence + 1), "to release")[::2],
+          (1, "redlock: to release: held by the lease with token %d, not %d\n" % (fence, fence + 1)),
+          "and not with another one")
     status, _, errors = lab.redlock_run(agent, "release", "--id", str(identity + 1))
     ok(status == 1 and "nothing was released" in errors,
        "release of another id: 1, and why: " + errors.strip())
     equal(run("release", "--id", str(identity)), 0, "release by id")
-    equal((run("check", "let go"), lab.alive(pid)), (1, False), "ends the holder and the lease")
+    equal((run("check", "to release"), lab.alive(pid)), (1, False), "ends the holder and the lease")
     equal(run("release", "--id", str(identity)), 1, "once")
-    equal(run("release", "--fence", str(acquire("let go")[1])), 0, "release by token")
-    acquire("let go")
-    equal(run("release", "let go"), 0, "release by name")
-    equal(keys("let go"), 0, "each time the lease is released")
+    equal(run("release", "--fence", str(acquire("to release")[1])), 0, "release by token")
+    acquire("to release")
+    equal(run("release", "to release"), 0, "release by name")
+    equal(keys("to release"), 0, "each time the lease is released")
     client = agent.client()
-    client.acquire("let go")
-    status, _, errors = lab.redlock_run(agent, "release", "let go")
-    ok(status == 64 and "and is not of 'redlock acquire'" in errors,
+    client.acquire("to release")
+    status, _, errors = lab.redlock_run(agent, "release", "to release")
+    ok(status == 64 and "but does not belong to 'redlock acquire'" in errors,
        "a lease of another program: " + errors.strip())
     client.close()
+    process = lab.redlock(agent, "run", "to release", "--", "sh", "-c", "echo ready; sleep 100")
+    process.stdout.readline()
+    status, _, errors = lab.redlock_run(agent, "release", "to release")
+    equal((status, errors), (64, "redlock: process %d ('redlock run') holds the lease: end that process "
+                                 "instead\n" % process.pid),
+          "a lease of redlock run: the process to end is named, not its guard")
+    process.terminate()
+    process.wait(20 * lab.SCALE)
+    lab.wait_for(lambda: keys("to release") == 0, what="the release at all nodes")
+    ok(True, "whose end releases the lease")
     equal(run("release"), 64, "release without anything: 64")
     script.kill()
 
@@ -380,7 +412,7 @@ def test_aliases():
     process = lab.redlock(agent, "run", "alias", "true")
     line = process.stderr.readline()
     ok(line.startswith("redlock: alias: waiting: held by ") and "ms left" in line,
-       "who waits is told why: " + line.strip())
+       "a waiting command prints the reason: " + line.strip())
     process.kill()
     holder.close()
     ok("acquired after" in run("--verbose", "alias", "true")[2], "--verbose")
@@ -414,12 +446,12 @@ def test_failing_output():
               (71, "redlock: can't write to standard output: Bad file descriptor\n"),
               "%s to a closed descriptor: 71" % " ".join(words[:2]))
     lab.wait_for(lambda: keys("full") == 0, what="the release")
-    ok(True, "a lease that nobody was told of is released")
+    ok(True, "a lease whose id could not be printed is released")
     script.kill()
-    process = lab.redlock(agent, "watch", "read by nobody")
+    process = lab.redlock(agent, "watch", "without a reader")
     process.stdout.readline()
     process.stdout.close()
-    equal(process.wait(20 * lab.SCALE), 0, "watch ends when nobody reads")
+    equal(process.wait(20 * lab.SCALE), 0, "watch ends when its output is closed")
 
 
 def test_denied_socket():
@@ -442,11 +474,11 @@ def test_denied_socket():
 
 
 def test_check():
-    """Nodes that are full: they answer, and refuse each lease."""
+    """Full nodes: they answer, and refuse each lease."""
     own = lab.nodes(3)
     full = lab.Agent(own)
     equal(lab.redlock_run(full, "check")[0], 0, "check acquires and releases a lease")
-    ok("acquired and released" in lab.redlock_run(full, "check")[1], "and says so")
+    ok("acquired and released" in lab.redlock_run(full, "check")[1], "and prints that")
     for node in own:
         node.call("CONFIG", "SET", "maxmemory", "1")
     status, out, errors = lab.redlock_run(full, "check")
@@ -454,7 +486,7 @@ def test_check():
     ok("OOM" in errors, errors.strip())
     status, out, _ = lab.redlock_run(full, "check")
     ok(status == 75 and out.startswith("0 of 3 nodes vote"), "and they don't vote: " + out.strip())
-    ok("OOM" in full.node_states()["a"]["reason"], "redlock nodes says why")
+    ok("OOM" in full.node_states()["a"]["reason"], "redlock nodes shows the reason")
     full.stop()
     begun = lab.now()
     status, _, errors = lab.redlock_run(full, "check", "--timeout", ".3")
@@ -465,8 +497,71 @@ def test_check():
     full.terminate()
 
 
-main(test_exit_statuses, test_arguments, test_not_names, test_stopped_agent, test_environment_and_group,
-     test_signals_are_passed_on, test_waits_before_release, test_never_outlives_a_short_lease,
-     test_never_outlives_the_lease, test_quorum_lost, test_max_hold, test_parent_death, test_acquire_for,
-     test_columns, test_release, test_aliases, test_failing_output, test_denied_socket, test_check,
-     test_listings)
+def history(agent, *arguments):
+    status, out, errors = lab.redlock_run(agent, "history", *arguments)
+    equal((status, errors), (0, ""), "history %s" % " ".join(arguments))
+    return out
+
+
+def check_history_of_a_queue(own):
+    """Why did this acquire take 40 ms?"""
+    own.wait_voting(3)
+    holder, waiter = own.client(3), own.client(3)
+    grant = holder.acquire("queue", "TTL", "60000")
+    waiter.call("ACQUIRE", "queue", "WAIT", 60000, "ASYNC")
+    lines = history(own, "queue").splitlines()
+    me = (os.getpid(), os.getuid())
+    ok(lines[-1].endswith("asked      pid %d uid %d  waits up to 60.0 s; "
+                          "behind process %d of user %d, which holds the name" % (me + me)),
+       "who asked, and behind whom: %s" % lines[-1])
+    holder.call("RELEASE", grant["id"])
+    waiter.push("granted")
+    events = [event["event"] for event in json.loads(history(own, "--json", "queue"))]
+    equal(events[-4:], ["granted", "asked", "released", "granted"], "then the grant, with the nodes' times")
+    holder.close()
+    waiter.close()
+
+
+def test_history():
+    """Why did it take so long, and why was it lost?"""
+    three = lab.nodes(3)
+    own = lab.Agent(three, 'default_ttl = "%dms"\nquarantine = no' % (600 * lab.SCALE))
+    own.wait_voting(3)
+    three[2].call("SET", "job", "somebody", "PX", 60000)
+    client = own.client(3)
+    fence = client.acquire("job")["fence"]
+    three[1].stop()
+    client.push("lost")
+    events = json.loads(history(own, "--json", "job"))
+    equal([event["event"] for event in events], ["granted", "at-risk", "lost"], "a lease's life")
+    equal([event["fence"] for event in events], [fence] * 3, "its token")
+    answers = [{node["name"]: node["answer"] for node in event["nodes"]} for event in events]
+    equal((answers[0]["a"], answers[0]["b"]), ("yes", "yes"),
+          "history shows the nodes that granted the lease")
+    equal(answers[1], {"a": "yes", "b": "silent", "c": "held"}, "why it was at risk")
+    equal(answers[2]["a"], "yes", "the last event shows a node that still extended the lease")
+    ok(answers[2]["b"] in ("silent", "not-asked") and answers[2]["c"] == "held",
+       "the last event shows the nodes that did not")
+    equal(events[2]["reason"], "no-quorum", "why it was lost")
+    lines = history(own, "job").splitlines()
+    ok(" ago  lost " in lines[-2] and "no-quorum: no majority" in lines[-2], "for people: %s" % lines[-2])
+    ok(lines[-1].startswith("    a yes ") and "c held" in lines[-1], "with the answers: %s" % lines[-1])
+    equal(len(json.loads(history(own, "--count", "1", "--json", "job"))), 1, "--count")
+    three[1].cont()
+    check_history_of_a_queue(own)
+    status, out, errors = lab.redlock_run(own, "history", "another")
+    equal((status, out), (0, ""), "history of a name without holders is empty")
+    ok("no events on this host" in errors, "which is said")
+    for words, what in ((["history"], "expected NAME"), (["history", "a", "b"], "unexpected argument 'b'"),
+                        (["history", "--count", "0", "a"], "--count 0: expected a number from 1"),
+                        (["history", "--count", "x", "a"], "--count x: expected a number from 1")):
+        status, _, errors = lab.redlock_run(own, *words)
+        ok(status == 64 and what in errors, "64: %s (%s)" % (" ".join(words), errors.strip()))
+    own.terminate()
+
+
+main(test_history, test_exit_statuses, test_arguments, test_not_names, test_stopped_agent,
+     test_environment_and_group, test_signals_are_passed_on, test_waits_before_release,
+     test_never_outlives_a_short_lease, test_never_outlives_the_lease, test_quorum_lost, test_max_hold,
+     test_parent_death, test_acquire_for, test_acquire_without_null_device, test_columns, test_release,
+     test_aliases, test_failing_output, test_denied_socket, test_check, test_listings)

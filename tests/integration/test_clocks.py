@@ -23,14 +23,15 @@ class NoNode:
 
 
 def take_over(quarantine):
-    """A holds a lease by three of five nodes, and the clock of one of them is set forward: does B get it?"""
+    """A holds a lease by three of five nodes, and the clock of one of them is set forward: B must not
+    get it."""
     nodes = [ClockNode(name) for name in "abcde"]
     first = trusting(nodes[:3] + [NoNode("d"), NoNode("e")], quarantine)
     second = trusting(nodes, quarantine)
     holder = first.client(3)
     deadline = holder.acquire("stepped")["deadline"] / 1e9
-    first.stop()  # it extends nothing; its holder considers the lease valid until the deadline
-    nodes[2].set_clock(30)  # less than fence_skew: tokens alone would not keep the other one out
+    first.stop()  # A extends nothing; its holder considers the lease valid until the deadline
+    nodes[2].set_clock(30)  # less than fence_skew: tokens alone would not exclude B
     answer = second.client().acquire("stepped", "WAIT", 1000)
     in_time = lab.now() < deadline
     state = second.node_states()["c"]
@@ -45,11 +46,12 @@ def test_forward():
        "rule 11: a clock set forward lets no second holder in: %s" % answer)
     ok(state["state"] != "voting", "the node does not vote (%s)" % state["state"])
     answer, in_time, _ = take_over("no")
-    ok(in_time and isinstance(answer, dict), "with quarantine = no there is one: the test can find it")
+    ok(in_time and isinstance(answer, dict),
+       "with quarantine = no there is a second holder: the test detects it")
 
 
 def test_held_on():
-    """A holder's own agent notices too: the lease is extended at the others."""
+    """The holder's own agent notices it, too: the lease is extended at the other nodes."""
     nodes = [ClockNode(name) for name in "abcde"]
     agent = trusting(nodes)
     client = agent.client(3)
@@ -65,9 +67,9 @@ def test_held_on():
     lab.wait_for(lambda: agent.node_states()["c"]["state"] != "voting", what="the notice")
     ok("set back by" in agent.log_text(), "a clock set back is noticed")
     agent.wait_voting(5)
-    ok(client.call("CHECK", grant["id"]) > 0, "and does no harm either")
+    ok(client.call("CHECK", grant["id"]) > 0, "and changes nothing")
     first, second = grant["fence"], client.acquire("next")["fence"]
-    ok(first > 0 and second > 0, "tokens go on")
+    ok(first > 0 and second > 0, "tokens grow on")
     agent.terminate()
 
 
@@ -91,7 +93,7 @@ def test_all_at_once():
         node.set_clock(100)
     push = client.push("lost", timeout=20)
     ok(push[1:3] == [grant["id"], "paused"], "rule 11: the holder gets lost, paused (%s)" % push)
-    begins(client.acquire("other"), "NOQUORUM", "this agent asks no node")
+    begins(client.acquire("other"), "NOQUORUM", "this agent sends no requests")
     ok([node.call("GET", "redlockd:epoch") for node in nodes] == epochs, "the epochs stay")
     agent.wait_voting(3)
     ok("id" in client.acquire("other"), "until all leases have ended that the nodes may have forgotten")

@@ -6,11 +6,16 @@ import os
 import select
 import shutil
 import socket
+import struct
+import sys
 import termios
 
 import lab
 from descriptor_store import KeptAgent
 from tap import begins, equal, main, ok, skip
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "failures"))
+import calls  # noqa: E402
 
 LINES = 10  # of one kind in the log; further ones are counted
 DESCRIPTORS = 256  # of the agent; as many may be in flight
@@ -96,7 +101,7 @@ def test_page_that_cannot_be_passed():
 
 
 def switches(agent):
-    """How often the agent's threads have slept."""
+    """The number of sleeps of the agent's threads."""
     total = 0
     for task in os.listdir("/proc/%d/task" % agent.process.pid):
         with open("/proc/%d/task/%s/status" % (agent.process.pid, task)) as file:
@@ -116,7 +121,7 @@ def test_store_that_cannot_be_reached():
     begun, before = lab.now(), switches(agent)
     lab.wait_for(lambda: lab.now() - begun > 1.2, what="a second to pass")
     ok((switches(agent) - before) / (lab.now() - begun) < 40 * lab.SCALE,
-       "what the kernel rejects is tried again after a pause")
+       "a descriptor that the kernel rejects is sent again after a pause")
     ok(client.call("CHECK", grant["id"]) > 0, "and the lease is valid meanwhile")
     in_flight.land()
     lab.wait_for(lambda: any(name.startswith("session-") for name in agent.names()),
@@ -289,12 +294,12 @@ def test_reading_side_closed():
     held = client.acquire("held")["id"]
     client.socket.shutdown(socket.SHUT_RD)
     client.send("RELEASE", held)
-    client.send("ACQUIRE", "unheard", "TTL", 60000)
+    client.send("ACQUIRE", "unread", "TTL", 60000)
     other = agent.client()
     ok("id" in other.acquire("held", "WAIT", 5000),
        "a client that stops reading: requests sent before are served")
     lab.wait_for(lambda: agent.status()["sessions"] == 2, what="the end of its session")
-    ok("id" in other.acquire("unheard", "WAIT", 5000), "and its session ends, with its leases")
+    ok("id" in other.acquire("unread", "WAIT", 5000), "and its session ends, with its leases")
     agent.kill()
 
 
@@ -311,6 +316,29 @@ def test_log_flood():
     agent.kill()
 
 
+def test_no_memory_for_a_reply():
+    """The kernel's shortage passes: the reply is late, and the session goes on."""
+    if not os.path.exists(calls.LIBRARY):
+        skip("a reply that the kernel has no memory for", "no failing calls in this build")
+        return
+    orders = calls.Orders("redlockd")
+    failing = lab.Agent(nodes, prefix=orders.prefix)
+    client = failing.client(3)
+    grant = client.acquire("short of memory")
+    for error in "ENOBUFS", "ENOMEM":
+        orders.give("send", 1, error)
+        equal(client.call("CHECK", grant["id"]) > 0, True, "%s: the reply comes, with validity" % error)
+        equal(orders.end()[1], 1, "after one send(2) that failed")
+        orders.give("send", 1, error, lasting=True)
+        client.send("CHECK", grant["id"])
+        lab.wait_for(lambda: struct.unpack_from("=I", orders.memory, 20)[0] > 3, what="attempts")
+        orders.end()
+        equal(client.reply() > 0, True, "after several, too")
+    equal("session of process" in failing.log_text(), False, "no session was ended")
+    client.close()
+    failing.kill()
+
+
 main(test_half_closed, test_rejected, test_rejected_without_descriptors, test_malformed, test_unread_grant,
      test_unread_grant_at_the_next_process, test_busy_reader, test_reading_side_closed, test_log_flood,
-     test_page_that_cannot_be_passed, test_store_that_cannot_be_reached)
+     test_page_that_cannot_be_passed, test_store_that_cannot_be_reached, test_no_memory_for_a_reply)

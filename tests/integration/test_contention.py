@@ -1,5 +1,5 @@
-"""A hundred processes want one name; waiters of one agent are served in order;
-two agents never grant it twice."""
+"""A hundred processes contend for one name; waiters of one agent are served in order; two agents never grant
+the name twice."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from tap import equal, main, note, ok
 nodes = lab.nodes(5)
 
 # The critical section: reads the number in the file, writes it back plus one, and marks its presence.
-# A second one inside shows.
+# A second process inside is detected.
 SECTION = """
 cd "$1"
 mkdir inside || echo "$$" >> overlap
@@ -29,10 +29,10 @@ def contend(agents, count):
                             "sh", place)
                 for i in range(count)]
     statuses = [command.wait(120 * lab.SCALE) for command in commands]
-    equal(sorted(set(statuses)), [0], "%d processes on %d agents all had their turn" % (count, len(agents)))
+    equal(sorted(set(statuses)), [0], "%d processes on %d agents all held the lease" % (count, len(agents)))
     with open(os.path.join(place, "count")) as file:
-        equal(int(file.read()), count, "none was lost in the critical section")
-    ok(not os.path.exists(os.path.join(place, "overlap")), "and no two were in it at once")
+        equal(int(file.read()), count, "no update was lost in the critical section")
+    ok(not os.path.exists(os.path.join(place, "overlap")), "and no two processes were in it at once")
 
 
 def test_one_agent():
@@ -65,7 +65,7 @@ def test_fifo():
         grant = lab.as_map(client.reply())
         order.append(grant["id"])
         client.call("RELEASE", grant["id"])
-    equal(order, sorted(order), "fifty waiters of one agent are served in the order in which they asked")
+    equal(order, sorted(order), "fifty waiters of one agent are served in the order of their requests")
     agent.terminate()
 
 
@@ -94,7 +94,8 @@ def test_no_waiter_delays_another_name():
 
 
 def test_split_between_agents():
-    """Single tries at the same instant on three agents: one gets it, they don't cancel each other out."""
+    """Single attempts at the same instant on three agents: one gets the lease, they don't cancel each
+    other out."""
     agents = [lab.Agent(nodes, lab.UNHURRIED) for _ in range(3)]
     clients = [agent.client() for agent in agents]
     nobody = 0
@@ -115,7 +116,7 @@ def test_split_between_agents():
         nobody += winners == 0
         if winners > 1:
             ok(False, "round %d has one winner at most" % i)
-    equal(nobody, 0, "in thirty rounds of single tries by three agents somebody always wins")
+    equal(nobody, 0, "in thirty rounds of single attempts by three agents each round has a winner")
     for agent in agents:
         agent.terminate()
 

@@ -1,6 +1,7 @@
-"""Leases with a cooldown: their name stays taken until that time since the grant has passed, whatever
-becomes of them, of their holder and of the agent."""
+"""Leases with a cooldown: the name stays taken for that time after the grant, however lease, holder and
+agent end."""
 
+import select
 import subprocess
 import sys
 
@@ -27,7 +28,7 @@ time.sleep(60)
 def is_taken(name):
     for where, asker in ("elsewhere", other), ("here", agent):
         client = asker.client()
-        begins(client.acquire(name), "BUSY held by ", "who asks %s finds it held" % where)
+        begins(client.acquire(name), "BUSY held by ", "a request %s finds the name held" % where)
         client.close()
 
 
@@ -38,11 +39,11 @@ def test_released():
         grant = client.acquire("released", "COOLDOWN", COOLDOWN_MS, *TTL)
         equal(client.call("RELEASE", grant["id"]), 1, "a RELEASE")
         ok(1000 * (lab.now() - asked) < COOLDOWN_MS / 2, "is answered at once")
-        equal(agent.status()["leases"], 0, "nobody holds it any more")
+        equal(agent.status()["leases"], 0, "no request of this host holds the name any more")
         is_taken("released")
         waiter = lab.wait_at(waiting_agent, "released")
         within(lab.granted_after(waiter, asked), COOLDOWN_MS, COOLDOWN_MS + LATE_MS,
-               "a waiter %s gets it when it has cooled down, in ms" % what)
+               "a waiter %s gets the name after the cooldown, in ms" % what)
         client.close()
         lab.wait_for(lambda: lab.keys_on(nodes, "released") == 0, what="the end of the keys")
 
@@ -67,7 +68,7 @@ def test_client_killed():
     lab.wait_for(lambda: agent.status()["leases"] == 0, what="the session's end")
     is_taken("killed")
     waiter = lab.wait_at(other, "killed")
-    ok(lab.granted_after(waiter, asked) >= COOLDOWN_MS, "kill -9: it cools down as well")
+    ok(lab.granted_after(waiter, asked) >= COOLDOWN_MS, "kill -9: the name cools down as well")
 
 
 def test_lost():
@@ -76,7 +77,7 @@ def test_lost():
     client.acquire("lost", "COOLDOWN", 3 * COOLDOWN_MS, "MAXHOLD", 300, *TTL)
     waiter = lab.wait_at(other, "lost")
     lab.wait_for(lambda: agent.status()["leases"] == 0, what="the end of its hold")
-    ok(lab.granted_after(waiter, asked) >= 3 * COOLDOWN_MS, "one that ends by MAXHOLD cools down")
+    ok(lab.granted_after(waiter, asked) >= 3 * COOLDOWN_MS, "a lease that ends by MAXHOLD cools down")
     client.close()
 
 
@@ -114,19 +115,20 @@ def test_resumed():
     agent.wait_voting(5)
     client = agent.client()
     again = lab.as_map(client.call("RESUME", "resumed", grant["secret"]))
-    equal(client.call("RELEASE", again["id"]), 1, "the next agent resumes it, and it is released there")
+    equal(client.call("RELEASE", again["id"]), 1,
+          "the next agent resumes the lease, which is released there")
     within(lab.granted_after(lab.wait_at(other, "resumed"), asked), cooldown_ms - 1, cooldown_ms + LATE_MS,
-           "it cools down as before, in ms")
+           "the name cools down as before, in ms")
     client.close()
 
 
 def test_command():
     asked = lab.now()
     equal(lab.redlock_run(agent, "run", "-n", "--min-hold", "1s", "job", "--", "true")[0], 0, "redlock run")
-    ok(lab.now() - asked < 1, "--min-hold does not hold up the command")
+    ok(lab.now() - asked < 1, "--min-hold does not delay the command's end")
     for at in agent, other:
         ended = lab.redlock_run(at, "run", "-n", "-q", "--min-hold", "1s", "job", "--", "echo", "no")
-        equal(tuple(ended), (1, "", ""), "who comes later does nothing, quietly")
+        equal(tuple(ended), (1, "", ""), "a later command does nothing, without a message")
     status, _, _ = lab.redlock_run(other, "run", "-w", "20", "--min-hold", "1s", "job", "--", "true")
     equal(status, 0, "or waits")
     ok(lab.now() - asked >= 1, "until the time is over")
@@ -152,7 +154,8 @@ def test_shown():
     asked = lab.now()
     grant = client.acquire("shown", "COOLDOWN", cooldown_ms, *TTL)
     since_ms = client.call("LEADER", "shown")["since"]
-    ok(0 < since_ms <= 1000 * (lab.now() - asked) + 1, "how long the holder leads: %d ms" % since_ms)
+    ok(0 < since_ms <= 1000 * (lab.now() - asked) + 1,
+       "the time for which the holder leads: %d ms" % since_ms)
     client.call("RELEASE", grant["id"])
     left_ms = cooldown_ms - 1000 * (lab.now() - asked)
     lease, = leases_of("shown")
@@ -167,15 +170,15 @@ def test_shown():
     status, out, _ = lab.redlock_run(agent, "leader", "shown")
     ok(status == 0 and "  cooling: ended, and taken for " in out, "redlock leader: " + out.strip())
     status = lab.redlock_run(agent, "check", "--id", str(grant["id"]), "shown")[0]
-    equal(status, 1, "check --id: nobody holds it")
-    equal(lab.redlock_run(agent, "release", "shown")[0], 1, "nor is there anything to release")
+    equal(status, 1, "check --id: not held")
+    equal(lab.redlock_run(agent, "release", "shown")[0], 1, "and release has nothing to release")
     lab.granted_after(lab.wait_at(other, "shown"), asked)
     lab.wait_for(lambda: leases_of("shown") == [] and agent.status()["cooling"] == 0, what="the end")
     client.close()
 
 
 def test_observed():
-    """An observer sees the last holder until the name has cooled, then that nobody has it."""
+    """An observer sees the last holder until the name has cooled, then a free name."""
     for where, observing in ("here", agent), ("elsewhere", other):
         observer = observing.client(3)
         observer.call("OBSERVE", "observed")
@@ -185,7 +188,7 @@ def test_observed():
         grant = client.acquire("observed", "COOLDOWN", COOLDOWN_MS, *TTL)
         equal(observer.push("leader")[2]["fence"], grant["fence"], "sees the holder")
         client.call("RELEASE", grant["id"])
-        equal(observer.push("leader")[2]["state"], "free", "and then that nobody holds the name")
+        equal(observer.push("leader")[2]["state"], "free", "and then a free name")
         passed_ms = 1000 * (lab.now() - asked)
         ok(passed_ms >= COOLDOWN_MS - 1, "not before it has cooled (%d ms)" % passed_ms)
         observer.close()
@@ -269,7 +272,7 @@ def test_resume_of_a_cooling_name():
 
 
 def test_waiters():
-    """They have the name in the order of their requests, and WAIT 0 is answered at once meanwhile."""
+    """Waiters get the name in the order of their requests, and WAIT 0 is answered at once meanwhile."""
     cooldown_ms = int(2 * COOLDOWN_MS * lab.SCALE)
     client = agent.client()
     asked = lab.now()
@@ -290,15 +293,16 @@ def test_waiters():
         begins(asker.client().acquire("queue", "WAIT", 50), "TIMEOUT waited ", "WAIT 50 %s" % where)
     order, everybody = [], [*waiters, elsewhere]
     while len(order) < 4:
-        ready = lab.select.select([waiter.socket for waiter in everybody], [], [], 20 * lab.SCALE)[0]
+        ready = select.select([waiter.socket for waiter in everybody], [], [], 20 * lab.SCALE)[0]
         for waiter in everybody:
             if waiter.socket in ready:
                 order.append(waiter)
                 if len(order) == 1:
-                    ok(1000 * (lab.now() - asked) >= cooldown_ms - 1, "the first has it when it has cooled")
+                    ok(1000 * (lab.now() - asked) >= cooldown_ms - 1,
+                       "the first waiter gets it after the cooldown")
                 waiter.call("RELEASE", lab.as_map(waiter.reply())["id"])
     equal([waiters.index(waiter) for waiter in order if waiter is not elsewhere], [0, 1, 2],
-          "the waiters of a host have it in their order, and that of the other host has it too")
+          "the waiters of a host get it in their order, and the other host's waiter, too")
     for waiter in [*order, client]:
         waiter.close()
 

@@ -1,5 +1,5 @@
-"""Rule 10's exception: nodes that keep all that they have answered to on their disks, and are configured as
-such, vote at once after a restart."""
+"""Rule 10's exception: nodes that write everything to disk before they answer, and are configured as
+durable, vote at once after a restart."""
 
 import os
 import shutil
@@ -50,19 +50,20 @@ def test_durable():
     ok(lab.now() - begun < 15, "all nodes restarted and vote again long before max_ttl (%.1f s)" % (
         lab.now() - begun))
     equal(floors(nodes), before, "their epochs name the new processes; max_ttl and floor are the same")
-    equal(lab.keys_on(nodes, "kept"), 3, "the keys stand")
+    equal(lab.keys_on(nodes, "kept"), 3, "the keys exist")
     ok(holder.call("CHECK", grant["id"]) > 0, "the lease is held")
     other = lab.Agent(nodes, CONFIG, node_config="durable = yes")
     other.wait_voting(3)
     begins(other.client().acquire("kept"), "BUSY", "another agent finds them blessed, and the lease held")
-    equal(holder.call("RELEASE", grant["id"]), 1, "its holder lets go")
+    equal(holder.call("RELEASE", grant["id"]), 1, "its holder releases it")
     ok(other.client().acquire("kept", "WAIT", 5000)["fence"] > grant["fence"], "the next token is larger")
     other.terminate()
     agent.terminate()
 
 
 def test_met_while_loading():
-    """INFO calls the append-only file off as long as a server loads it; so for one without such a file."""
+    """INFO shows the append-only file as off while a server loads it; servers without such a file look
+    the same."""
     slow = ("--key-load-delay", "1000")
     fill = "for i = 1, 2200 do redis.call('SET', 'other:' .. i, i) end"
     nodes = [node(name, *ALWAYS) for name in "abc"]
@@ -74,7 +75,8 @@ def test_met_while_loading():
     nodes[0].start()
     logged(agent, "node a: does not vote: is loading its data")
     agent.wait_voting(3)
-    equal(floors(nodes), before, "a node that is met while it loads its file votes when it has")
+    equal(floors(nodes), before,
+          "a node that is examined while it loads its file votes when it has loaded it")
     nodes[1].call("EVAL", fill, 0)
     nodes[1].call("SAVE")
     nodes[1].kill()
@@ -82,7 +84,8 @@ def test_met_while_loading():
     nodes[1].start()
     logged(agent, "node b: does not vote: is loading its data")
     nodes[1].call("CONFIG", "SET", "appendonly", "yes")
-    rests(agent, nodes[1], "one that is met while it loads a snapshot rests, also if its file is on then")
+    rests(agent, nodes[1],
+          "a node that is examined while it loads a snapshot is quarantined, also if its file is on then")
     agent.terminate()
 
 
@@ -98,7 +101,8 @@ def test_switched_on_late():
     lab.wait_for(lambda: "aof_rewrite_in_progress:0" in nodes[0].call("INFO", "persistence"),
                  what="its file")
     agent.cont()
-    rests(agent, nodes[0], "one that began with a snapshot rests, also if nobody saw it without its file")
+    rests(agent, nodes[0],
+          "a node that began with a snapshot is quarantined, also if no agent saw it without its file")
     agent.terminate()
 
 
@@ -107,7 +111,7 @@ def logged(agent, text):
 
 
 def rests(agent, each, why):
-    """It has restarted; it rests. An heir is quarantined too, until its blessing is renewed."""
+    """Waits until the restarted node is in quarantine. An heir is, too, until its blessing is renewed."""
     agent.wait_node(each.name, "quarantined", "no epoch key")
     epoch = each.call("GET", "redlockd:epoch")
     ok(epoch is None or epoch.split()[0] not in each.call("INFO", "server"), why)
@@ -122,19 +126,19 @@ def test_not_durable():
     nodes[0].kill()
     shutil.rmtree(os.path.join(nodes[0].home, "appendonlydir"))
     nodes[0].start()
-    rests(agent, nodes[0], "a durable node without its file rests")
+    rests(agent, nodes[0], "a durable node without its file is quarantined")
     restart(nodes[1])
-    rests(agent, nodes[1], "one that writes its file every second rests")
+    rests(agent, nodes[1], "a node that writes its file every second is quarantined")
     nodes[2].kill()
     fresh = lab.Agent(nodes, CONFIG, node_config="durable = yes")
     fresh.wait_voting(2)
     agent.kill()
     nodes[2].start()
-    rests(fresh, nodes[2], "for an agent that did not know the former process, its heir rests")
+    rests(fresh, nodes[2], "for an agent that did not know the former process, its heir is quarantined")
     fresh.terminate()
     plain = trusting(nodes, "")
     restart(nodes[3])
-    rests(plain, nodes[3], "without durable = yes it rests")
+    rests(plain, nodes[3], "without durable = yes the node is quarantined")
     plain.terminate()
 
 
@@ -144,7 +148,7 @@ def test_clock_set():
     nodes[1].kill()
     nodes[1].set_clock(3600)
     nodes[1].start()
-    rests(agent, nodes[1], "rule 11: one whose clock was set while it was down rests")
+    rests(agent, nodes[1], "rule 11: a node whose clock was set while it was down is quarantined")
     agent.terminate()
 
 

@@ -1,4 +1,4 @@
-"""The examples of the manual pages and of the README, as they stand there, with a real agent."""
+"""The examples of the manual pages and of the README, run literally, with a real agent."""
 
 import itertools
 import json
@@ -16,17 +16,17 @@ from pages import example, not_run
 from tap import begins, equal, main, note, ok, skip
 
 HOST = socket.gethostname()
-MACHINE = "it wants a systemd: tests/systemd/test_examples.py"
+MACHINE = "needs a systemd: tests/systemd/test_examples.py"
 nodes = lab.nodes(3)
 agent = lab.Agent(nodes, 'default_ttl = "%dms"\nhost = "%s"\n' % (2000 * lab.SCALE, HOST))
 
-# Programs that examples call stand here, and write down what they were given.
+# Programs that examples call are replaced by scripts in this directory, which record their arguments.
 BIN = lab.path("bin")
 HOME = lab.path("home")
 CALLS = lab.path("calls")
 RECORD = '#!/bin/sh\necho "${0##*/}" "$@" >>"%s"\n' % CALLS
 
-# Elsewhere than on a host where all is installed.
+# Unlike on a host where everything is installed.
 PLACES = {
     "/run/redlockd/redlockd.sock": agent.socket_path,
     "/tmp/redlockd.sock": lab.path("dev.sock"),
@@ -35,7 +35,7 @@ PLACES = {
 
 
 def program(name, text=""):
-    """One that an example calls, and what it does besides."""
+    """A program that an example calls, and what it does besides."""
     with open(os.path.join(BIN, name), "w") as file:
         file.write(RECORD + text)
     os.chmod(file.name, 0o755)
@@ -56,7 +56,7 @@ def environment():
 
 
 def placed(text):
-    """The example with the paths of this test, and without what ran before."""
+    """The example with the paths of this test, without the commands that ran before."""
     if os.path.exists(CALLS):
         os.remove(CALLS)
     for path, here in PLACES.items():
@@ -89,7 +89,7 @@ def run(text, want=0, **options):
 
 
 def interrupt(process, name="redlock"):
-    """SIGTERM to the redlock of this shell alone, as a service manager or a person would."""
+    """SIGTERM to the redlock of this shell alone, as from a service manager or a person."""
     def found():
         for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):  # not a child of its own
             try:
@@ -128,7 +128,7 @@ def wait_held(name):
 
 
 def wait_waiting(name):
-    lab.wait_for(lambda: has_lease(name, "waiting"), what="who waits for " + name)
+    lab.wait_for(lambda: has_lease(name, "waiting"), what="a waiter for " + name)
 
 
 def first_line(text):
@@ -142,21 +142,21 @@ def first_line(text):
 def backup(text):
     program("backup", "redlock check nightly-backup && exit 7\n")
     run(text, want=7)
-    equal(calls(), ["backup --full"], "the command runs, and has the lease")
+    equal(calls(), ["backup --full"], "the command runs under the lease")
     holder = hold("nightly-backup")
     run(text, want=1)
-    equal(calls(), [], "and not when another has it")
+    equal(calls(), [], "and not when another holder has it")
     holder.close()
 
 
 def once(name, command, *, lost, env=None):
-    """One host runs it, and a second one, whose clock is behind, does not: quietly."""
+    """One host runs the job, and a second one, whose clock is behind, does not, without a message."""
     program(name)
     run(command, env=env or environment())
     equal(calls(), [name], "it runs")
     process = start(command, env=env or environment())
     out, err = process.communicate(timeout=20 * lab.SCALE)
-    equal((process.returncode, out, calls()), (lost, "", []), "and not once more, though it has ended")
+    equal((process.returncode, out, calls()), (lost, "", []), "and not again, though the command has ended")
     for node in nodes:
         node.call("DEL", name)  # the interval is over
     return err
@@ -164,7 +164,7 @@ def once(name, command, *, lost, env=None):
 
 @example("redlock.1", "0 3 * * *")
 def cron_of_the_page(text):
-    equal(once("nightly", text.split(None, 6)[6], lost=1), "", "without a word")
+    equal(once("nightly", text.split(None, 6)[6], lost=1), "", "without a message")
 
 
 @example("redlock.1", "ExecStart=")
@@ -180,11 +180,11 @@ def timer(text):
 
 
 def verify(unit, text):
-    """As systemd reads it. A timer wants its service beside it."""
+    """As systemd reads it. A timer or a socket needs its service beside it."""
     directory = lab.path("units")
     os.makedirs(directory, exist_ok=True)
     service = "[Service]\nType=oneshot\nExecStart=/bin/true\n"
-    for name, content in ("once.service", service), (unit, placed(text)):
+    for name, content in (os.path.splitext(unit)[0] + ".service", service), (unit, placed(text)):
         with open(os.path.join(directory, name), "w") as file:
             file.write(content.replace("ExecStart=redlock", "ExecStart=" + os.path.abspath(lab.REDLOCK)))
     if not shutil.which("systemd-analyze"):
@@ -192,7 +192,7 @@ def verify(unit, text):
         return
     said = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no",
                            os.path.join(directory, unit)], capture_output=True, text=True)
-    equal((said.returncode, said.stderr), (0, ""), "systemd takes %s" % unit)
+    equal((said.returncode, said.stderr), (0, ""), "systemd accepts %s" % unit)
 
 
 @example("redlock.1", "redlock run -w 30 reports")
@@ -203,7 +203,8 @@ def reports(text):
     process = start(text)
     wait_waiting("reports")
     holder.close()
-    equal(process.wait(20 * lab.SCALE), 0, "it waits until the lease is free: %s" % first_line(text))
+    equal(process.wait(20 * lab.SCALE), 0,
+          "the command waits until the lease is free: %s" % first_line(text))
     equal(sorted(calls()), ["a report", "generate", "mail -s Reports team"], "and the pipeline works")
 
 
@@ -212,17 +213,17 @@ def deploy(text):
     process = start(text + "redlock check deploy >&2; echo $?; exec sleep 60")
     printed = process.stdout.readline()
     ok(re.fullmatch(r"\d+ \d+ \d+\n", printed),
-       "it prints the id, the token and the holder's process: %s" % printed.rstrip())
-    equal(process.stdout.readline(), "0\n", "the rest of the script has the lease")
+       "acquire prints the id, the token and the holder's process: %s" % printed.rstrip())
+    equal(process.stdout.readline(), "0\n", "the rest of the script runs under the lease")
     for node in nodes:
         node.call("SET", "deploy", "another's")
-    equal(process.wait(20 * lab.SCALE), -signal.SIGTERM, "and ends when it is lost")
+    equal(process.wait(20 * lab.SCALE), -signal.SIGTERM, "and ends when the lease is lost")
     for node in nodes:
         node.call("DEL", "deploy")
     holder = hold("deploy")
     process = start(text.replace("acquire", "acquire -n") + "echo not reached")
     equal((process.communicate(timeout=20 * lab.SCALE)[0], process.returncode), ("", 1),
-          "without the lease it goes no further")
+          "without the lease the script ends there")
     holder.close()
 
 
@@ -231,7 +232,7 @@ def upload(text):
     program("curl")
     run(text)
     said = re.fullmatch(r"curl -H Fence: (\d+) -T report https://storage.example/", "\n".join(calls()))
-    ok(said and int(said.group(1)) > 1e15, "the storage is told a token (%s)" % calls())
+    ok(said and int(said.group(1)) > 1e15, "the storage gets a token (%s)" % calls())
 
 
 @example("redlock.1", "redlock run --data")
@@ -241,13 +242,14 @@ def publish(text):
     os.chmod(file.name, 0o755)
     publish.running = start(text)
     wait_held("scheduler")
-    ok(publish.running.poll() is None, "it runs: %s" % first_line(text))
+    ok(publish.running.poll() is None, "the command runs: %s" % first_line(text))
 
 
 @example("redlock.1", "redlock leader --json scheduler")
 def ask(text):
     leader = json.loads(run(text))
-    equal((leader["data"], leader["host"]), (HOST + ":8080", HOST), "and others are told where: %s" % leader)
+    equal((leader["data"], leader["host"]), (HOST + ":8080", HOST),
+          "and others can query where: %s" % leader)
     interrupt(publish.running)
 
 
@@ -256,22 +258,22 @@ def watch(text):
     program("notify")
     process = start(text)
 
-    def told():
+    def printed():
         return [json.loads(line.split(" ", 1)[1])["state"] for line in calls()]
 
-    lab.wait_for(lambda: told() == ["free"], what="what is so now")
+    lab.wait_for(lambda: printed() == ["free"], what="the present leader")
     holder = hold("scheduler")
-    lab.wait_for(lambda: told() == ["free", "held"], what="a change")
+    lab.wait_for(lambda: printed() == ["free", "held"], what="a change")
     holder.close()
-    lab.wait_for(lambda: told() == ["free", "held", "free"], what="another")
-    equal(interrupt(process), 0, "each change is told: %s" % first_line(text))
+    lab.wait_for(lambda: printed() == ["free", "held", "free"], what="another")
+    equal(interrupt(process), 0, "each change is printed: %s" % first_line(text))
 
 
 @example("redlock.1", "192.0.2.7/24")
 def floating_address(text):
     unshare, link = ["unshare", "--net", "sh", "-c"], "ip link add eth0 type veth peer name eth1"
     if subprocess.run([*unshare, link], capture_output=True).returncode != 0:
-        skip("a floating address", "a network of its own wants root, unshare and ip")
+        skip("a floating address", "a network of its own needs root, unshare and ip")
         return
     process = start(link + " && " + text, shell=unshare)
     command = ["nsenter", "--net=/proc/%d/ns/net" % process.pid, "ip", "-o", "addr", "show", "dev", "eth0"]
@@ -285,7 +287,7 @@ def floating_address(text):
         node.call("SET", "floating-ip", "another's")
     lab.wait_for(lambda: not has_address(), what="its end")
     ok(True, "until the lease is lost")
-    equal(interrupt(process), 0, "it ends well")
+    equal(interrupt(process), 0, "exit status 0")
     for node in nodes:
         node.call("DEL", "floating-ip")
 
@@ -296,11 +298,27 @@ def why(text):
     ok(said.count("voting") >= 3, "the nodes are shown: %s" % said.splitlines()[-1])
 
 
+@example("redlock.1", "redlock history nightly")
+def history(text):
+    run("redlock run nightly -- true")
+    said = run(text)
+    ok("granted" in said and "released" in said,
+       "the events of the name are shown: %s" % said.splitlines()[-2:])
+
+
+@example("redlock.1", "redlock top --count 60 >top.txt")
+def top(text):
+    run(text.replace("60", "1"))
+    with open(os.path.join(HOME, "top.txt")) as file:
+        said = file.read()
+    ok(said.startswith("redlockd ") and "\ngrants " in said, "a block a second: %s" % said.splitlines()[0])
+
+
 # --- redlockd(8), redlockd.conf(5) ---
 
 
 def complaints(text):
-    """What redlockd has against this configuration: exit status, messages."""
+    """The mistakes that redlockd reports in this configuration: exit status, messages."""
     path = write("redlockd.conf", text)
     done = subprocess.run([lab.REDLOCKD, "--check-config", "--config", path], capture_output=True, text=True)
     return done.returncode, done.stderr.replace(path, "/etc/redlockd.conf")
@@ -314,6 +332,9 @@ def check_config(text, want=0):
 
 
 not_run("redlockd.8", "systemd-sysusers\n", MACHINE)
+not_run("redlockd.8", "REDLOCK_EVENT=lease-lost", MACHINE)
+not_run("redlockd.8", "IPAddressDeny=", "needs a systemd: tests/systemd/test_units.py")
+not_run("redlockd.8", "bpftrace", "needs a kernel that permits it: tests/integration/test_probes.py")
 not_run("redlockd.8", "systemctl enable --now redlockd.socket", MACHINE)
 not_run("redlockd.8", "redlockd --check-config && systemctl", MACHINE)
 
@@ -324,14 +345,14 @@ def try_it(text):
     until = PLACES["/tmp/redlockd.sock"]
     lab.wait_for(lambda: subprocess.run([lab.REDLOCK, "--socket", until, "check"],
                                         capture_output=True).returncode == 0, what="a quorum")
-    ok(True, "with nodes of its own it has a quorum: %s" % first_line(text))
+    ok(True, "with nodes of its own the agent has a quorum: %s" % first_line(text))
 
 
 @example("redlockd.8", "redis-cli -3")
 def ask_with_redis_cli(text):
     said = run(text)
     ok("backup" in said and "fence" in said, "a Redis client gets a lease: %s" % said.split("\n")[0])
-    equal(interrupt(try_it.running, "redlockd"), 0, "and the agent ends well")
+    equal(interrupt(try_it.running, "redlockd"), 0, "and the agent exits with 0")
 
 
 not_run("redlockd.conf.5", "ACL SETUSER", "test_acl.py has an agent with just these rights")
@@ -341,7 +362,7 @@ not_run("redlockd.conf.5", "ACL SETUSER", "test_acl.py has an agent with just th
 def three_nodes(text):
     check_config(text.replace('group = "web"', 'group = "0"'))
     said = check_config(text, want=78)
-    ok(said.count("\n") == 1 and "web" in said, "the group must be there: %s" % said.strip())
+    ok(said.count("\n") == 1 and "web" in said, "the group must exist: %s" % said.strip())
 
 
 @example("redlockd.conf.5", 'tls_key = "/etc/redlockd/agent.key"')
@@ -357,7 +378,7 @@ def tls_node(text):
     shutil.copy(at("agent.pem"), at("ca.pem"))
     status, said = complaints(text)
     if "built without TLS" in said:
-        equal((status, said.count("\n")), (78, 1), "this build has no TLS, and nothing else against it")
+        equal((status, said.count("\n")), (78, 1), "the lack of TLS in this build is the only mistake")
     else:
         check_config(text)
 
@@ -372,21 +393,21 @@ def write(name, text):
     return at(name)
 
 
-not_run("redlockd.conf.5", "redlockd --check-config\n", "the next one has what it says")
+not_run("redlockd.conf.5", "redlockd --check-config\n", "the next page has the credential's text")
 
 
 @example("redlockd.conf.5", "'default_tll'")
 def diagnostics(text):
     nodes_config = "".join('node "%s" { address = "%s" }\n' % (name, name) for name in "abc")
     equal(check_config(nodes_config + 'default_tll = "5s"\nkeepers = "17"\n', want=78), text,
-          "these mistakes are told as the page has it")
+          "these mistakes are reported as on the page")
 
 
 # --- libredlock(3) and its pages ---
 
 
 def compile_c(text):
-    """With the warnings, and the sanitizer, of our own sources, as plain C11; the program's path."""
+    """Compiles as plain C11, with the warnings and the sanitizer of our own sources; the program's path."""
     with open(os.path.join(lab.BUILD, "compile_commands.json")) as file:
         command = next(shlex.split(entry["command"]) for entry in json.load(file)
                        if entry["file"].endswith("tests/integration/library.c"))
@@ -412,11 +433,11 @@ def work_in_c(text):
     holder.close()
     out, _ = process.communicate(timeout=20 * lab.SCALE)
     equal((process.returncode, out.splitlines()), (0, ["step %d" % step for step in range(10)]),
-          "it waits for its lease, and works under it")
-    ok(not is_held("nightly"), "which it releases")
+          "the program waits for its lease, and works under it")
+    ok(not is_held("nightly"), "and releases it")
     process = start(compiled, env=dict(environment(), REDLOCK_SOCKET=at("nowhere")))
     equal((process.communicate(timeout=20 * lab.SCALE)[1], process.returncode),
-          ("the agent is not reachable\n", 1), "without an agent it says so")
+          ("the agent is not reachable\n", 1), "without an agent the program reports that")
 
 
 @example("redlock_connect.3", "redlock_set_answer_timeout")
@@ -425,7 +446,7 @@ def answers_in_c(text):
     run(compiled)
     process = start(at("nowhere"), shell=(compiled,))
     equal((process.communicate(timeout=20 * lab.SCALE)[1], process.returncode),
-          ("the agent is not reachable\n", 1), "the path that is given counts")
+          ("the agent is not reachable\n", 1), "the given path is used")
     with lab.listener(at("mute.sock")) as mute:
         process = start(at("mute.sock"), shell=(compiled,))
         greeted, _ = mute.accept()
@@ -440,10 +461,10 @@ def answers_in_c(text):
 def token_in_c(text):
     compiled = compile_c(text)
     tokens = [int(re.fullmatch(r"reports: token (\d+)\n", run(compiled)).group(1)) for _ in range(2)]
-    ok(0 < tokens[0] < tokens[1], "it has a token, and then a larger one: %s" % tokens)
+    ok(0 < tokens[0] < tokens[1], "the program has a token, and then a larger one: %s" % tokens)
     holder = hold("reports")
     said = run(compiled, want=2)
-    begins(said, "held by process %d of this host" % os.getpid(), "and says who has it")
+    begins(said, "held by process %d of this host" % os.getpid(), "and reports the holder")
     holder.close()
 
 
@@ -454,7 +475,7 @@ def tick_in_c(text):
     for node in nodes:
         node.call("SET", "ticker", "another's")
     out, _ = process.communicate(timeout=20 * lab.SCALE)
-    equal((process.returncode, out.splitlines()[-1]), (0, "no longer ours"), "and sees that it is lost")
+    equal((process.returncode, out.splitlines()[-1]), (0, "no longer ours"), "and notices the loss")
     for node in nodes:
         node.call("DEL", "ticker")
 
@@ -468,7 +489,7 @@ def loop_in_c(text):
     out, _ = process.communicate(timeout=20 * lab.SCALE)
     lines = out.splitlines()
     ok(process.returncode == 0 and len(lines) == 2 and lines[0] == "leader of leader" and
-       lines[1].startswith("no longer: taken, "), "it leads until its lease is lost: %s" % lines)
+       lines[1].startswith("no longer: taken, "), "the program leads until its lease is lost: %s" % lines)
     for node in nodes:
         node.call("DEL", "leader")
 
@@ -476,7 +497,7 @@ def loop_in_c(text):
 @example("redlock_observe.3", "on_leader")
 def observe_in_c(text):
     process = start(compile_c(text))
-    equal(process.stdout.readline(), "leader: nobody\n", "it is told what is so now")
+    equal(process.stdout.readline(), "leader: nobody\n", "the program gets the present leader")
     holder = hold("leader")
     fence = holder.call("LEADER", "leader")
     fence = fence[fence.index("fence") + 1]
@@ -518,9 +539,27 @@ def keys_of_a_library(text):
     other = lab.Agent(nodes, text)
     for node in nodes:
         node.call("SET", "mutex:deploy", "token", "PX", 60000)
-    begins(lab.redlock_run(other, "leader", "deploy")[1], "deploy  token", "the library's lock leads")
-    equal(lab.redlock_run(other, "run", "-n", "deploy", "--", "true")[0], 1, "and keeps the lease away")
+    begins(lab.redlock_run(other, "leader", "deploy")[1], "deploy  token",
+           "redlock leader shows the library's lock")
+    equal(lab.redlock_run(other, "run", "-n", "deploy", "--", "true")[0], 1, "which excludes the lease")
     other.stop()
+
+
+@example("redlock-metrics.service.8", "systemctl edit redlock-metrics.socket")
+def metrics_elsewhere(text):
+    unit = pages.read("units/redlock-metrics.socket")
+    verify("redlock-metrics.socket", unit + text)
+
+
+@example("redlock-metrics.service.8", "rule_files")
+def prometheus(text):
+    if not shutil.which("promtool"):
+        skip("the configuration of Prometheus", "there is no promtool; tests/setup installs it")
+        return
+    rules = os.path.join(pages.SOURCE, "units", "metrics", "redlock-alerts.yml")
+    path = write("prometheus.yml", text.replace("/usr/share/redlockd/redlock-alerts.yml", rules))
+    done = subprocess.run(["promtool", "check", "config", path], capture_output=True, text=True)
+    equal((done.returncode, done.stderr), (0, ""), "Prometheus accepts it")
 
 
 @example("redlock-operations.7", "redlock nodes --bless")
@@ -554,8 +593,8 @@ def first_lines(text):
     equal(calls(), ["backup"], "the command runs under its lease")
 
 
-not_run("README.md", "agent/try", "it installs and builds by itself; shellcheck looks at it")
-not_run("README.md", "tests/run", "that is what runs this")
+not_run("README.md", "agent/try", "agent/try installs and builds; shellcheck checks it")
+not_run("README.md", "tests/run", "this command runs this test")
 
 
 not_run("README.md", "apt build-dep", "tests/systemd/test_packages.py builds and installs the packages")
@@ -589,7 +628,7 @@ not_run("README.md", "systemd-sysusers && systemctl daemon-reload", MACHINE)
 
 @example("README.md", "redlock run -n NAME")
 def in_the_shell(text):
-    """Each line by itself, with words in the place of what stands for them."""
+    """Each line by itself, with words in place of the placeholders."""
     holder = hold("readme leader")
     for line in text.splitlines():
         line = line.replace("'shell text'", "true").replace("COMMAND...", "true")
@@ -608,13 +647,13 @@ def in_the_shell(text):
 
 @example("README.md", "0 3 * * *")
 def cron(text):
-    """As cron does it: the command behind the time and the user, with sh and a short PATH."""
+    """As cron runs it: the command behind the time and the user, with sh and a short PATH."""
     fields = text.split(None, 6)
     equal(fields[5], "root", "the sixth field is a user")
     redlock = os.path.join(BIN, "redlock")
     os.symlink(os.path.abspath(lab.REDLOCK), redlock)
     bare = {"PATH": "/usr/bin:/bin", "HOME": "/", "REDLOCK_SOCKET": agent.socket_path}
-    equal(once("nightly", fields[6], lost=1, env=bare), "", "without a word")
+    equal(once("nightly", fields[6], lost=1, env=bare), "", "without a message")
     os.remove(redlock)
 
 
@@ -635,12 +674,12 @@ int main(void) {
 """ + body + "return 0;\n}\n")
     equal(run(compiled), "work 3\nwork 2\nwork 1\n", "it works under its lease")
     equal(run(compiled, env=dict(environment(), REDLOCK_SOCKET=at("nowhere"))), "",
-          "without an agent it does nothing, and ends well")
+          "without an agent the program does nothing, and exits with 0")
 
 
 @example("README.md", "> CHECK ")
 def redis_cli(text):
-    """What is typed goes to its standard input, with the id that the grant has."""
+    """The typed lines go to standard input, with the id of the grant."""
     fresh = lab.Agent(nodes)
     command, acquire, rest = text.split("\n", 2)
     process = start(command.replace("/run/redlockd/redlockd.sock", fresh.socket_path), stdin=subprocess.PIPE)
@@ -653,7 +692,7 @@ def redis_cli(text):
     lines = out.splitlines()
     ok(process.returncode == 0 and str(grant["id"]) in out and len(lines) > 2, "the grant has the id")
     ok(0 < int(lines[-2].split()[-1]) <= 10000 and int(lines[-1].split()[-1]) == 1,
-       "CHECK says how long it is valid, RELEASE that it was held: %s" % lines[-2:])
+       "CHECK returns the validity, RELEASE that the lease was held: %s" % lines[-2:])
     fresh.terminate()
 
 

@@ -25,11 +25,12 @@ def test_the_check_itself():
     checked.add("a", 1.5, 3.0, 8)
     checked.add("b", 1.0, 2.0, 9)
     checked.add("b", 2.0, 3.0, 9)
-    equal(len(checked.troubles()), 2, "an overlap and a token twice are found")
+    equal(len(checked.troubles()), 2, "an overlap and a repeated token are detected")
 
 
 def second_holder(spoil, config):
-    """A holder's agent is stopped, and two of three nodes lose data: does a new agent grant the lease?"""
+    """A holder's agent is stopped, and two of three nodes lose data: a new agent must not grant the
+    lease."""
     nodes = lab.nodes(3)
     first = trusting(nodes)
     holder = first.client(3)
@@ -80,7 +81,7 @@ def test_second_holder():
         begins(answer, "NOQUORUM", "rule 10: %s on a majority: no second holder" % name)
         answer, in_time = second_holder(spoil, BLIND)
         ok(isinstance(answer, dict) and in_time,
-           "with quarantine = no there is one (%s): the test can find it" % name)
+           "with quarantine = no there is a second holder (%s): the test detects it" % name)
 
 
 class NoNode:
@@ -92,7 +93,8 @@ class NoNode:
 
 
 def third_vote_forgotten(config):
-    """A holds by three of five nodes, and one of them restarts empty: does B, which reaches all, get it?"""
+    """A holds a lease by three of five nodes, and one of them restarts empty: B, which reaches all, must
+    not get it."""
     nodes = lab.nodes(5)
     second = trusting(nodes, config)
     first = lab.Agent(nodes[:3] + [NoNode("d"), NoNode("e")], config)
@@ -116,7 +118,8 @@ def test_third_vote_forgotten():
     ok(in_time and not isinstance(answer, dict),
        "rule 10: a node restarts empty while its vote is needed: no second holder (%s)" % answer)
     answer, in_time = third_vote_forgotten(BLIND)
-    ok(in_time and isinstance(answer, dict), "with quarantine = no there is one: the test can find it")
+    ok(in_time and isinstance(answer, dict),
+       "with quarantine = no there is a second holder: the test detects it")
 
 
 def test_foreign_hands():
@@ -175,13 +178,13 @@ def test_history():
     config = 'max_ttl = "1s"\ndefault_ttl = "1s"\nquarantine = yes'
     agents = [trusting(nodes, config), lab.Agent(nodes, config)]
     agents[1].wait_voting(5)
-    told = history.History()
-    threads = history.holders(told, agents, ["one", "two", "three"], 12)
-    disturb(nodes, agents, 2 if lab.SCALE == 1 else 1, lambda: len(told.intervals) > 20)
+    recorded = history.History()
+    threads = history.holders(recorded, agents, ["one", "two", "three"], 12)
+    disturb(nodes, agents, 2 if lab.SCALE == 1 else 1, lambda: len(recorded.intervals) > 20)
     history.stop(threads)
-    ok(len(told.intervals) > 20, "clients held leases (%d times; refusals: %s)" % (
-        len(told.intervals), told.refusals))
-    equal(told.troubles(), [], "rule 1 to 13: never two holders at once, and tokens grow")
+    ok(len(recorded.intervals) > 20, "clients held leases (%d times; refusals: %s)" % (
+        len(recorded.intervals), recorded.refusals))
+    equal(recorded.troubles(), [], "rule 1 to 13: never two holders at once, and tokens grow")
     for agent in agents:
         agent.kill()
 

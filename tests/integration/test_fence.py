@@ -1,4 +1,5 @@
-"""Rule 12: fencing tokens from real servers. They grow from holder to holder, whatever the nodes forget."""
+"""Rule 12: fencing tokens from real servers. Tokens grow from holder to holder, whatever data the nodes
+lose."""
 
 import json
 import lab
@@ -13,7 +14,7 @@ def script_calls(node):
 
 
 def take(agent, name, *options):
-    """A whole life of the lease; its token."""
+    """Acquires and releases a lease; its token."""
     with_client = agent.client()
     grant = with_client.acquire(name, *options)
     with_client.call("RELEASE", grant["id"])
@@ -29,12 +30,12 @@ def test_uncontended():
     token = take(agent, "one round trip")
     equal([script_calls(node) - calls for node, calls in zip(nodes, before)], [2] * 5,
           "rule 12: a token costs no round trip: one script to acquire, one to release")
-    ok(0 < token < 1 << 53, "it fits into 53 bits")
+    ok(0 < token < 1 << 53, "the token fits into 53 bits")
     equal([node.call("HGET", "redlockd:fences", "one round trip") for node in nodes], [str(token)] * 5,
           "the nodes remember it")
     client = agent.client()
     grant = client.acquire("seen", "DATA", "x")
-    equal(lab.as_map(client.call("LEADER", "seen"))["fence"], grant["fence"], "LEADER tells it")
+    equal(lab.as_map(client.call("LEADER", "seen"))["fence"], grant["fence"], "LEADER returns it")
     shown = json.loads(lab.redlock_run(agent, "leader", "--json", "seen")[1])
     equal(shown["fence"], grant["fence"], "so does redlock leader")
     agent.terminate()
@@ -55,7 +56,7 @@ def test_growing():
 
 
 def test_minority_fails():
-    """Each token is accepted by a majority, each time by another one."""
+    """Each token is accepted by a majority, each time another majority."""
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes, lab.UNHURRIED)
     tokens = [take(agent, "rotating")]
@@ -74,7 +75,7 @@ def test_minority_fails():
 def test_all_forget():
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes, lab.UNHURRIED)
-    # As by an agent that ran ahead: near the most that a node accepts.
+    # As after an agent whose tokens ran ahead: near the largest that a node accepts.
     ahead = int(lab.time.time() * 1e6) + 58 * 1000000
     for node in nodes:
         node.call("HSET", "redlockd:fences", "ahead", ahead)
@@ -97,7 +98,7 @@ def test_beyond():
     answer = agent.client().acquire("beyond")
     begins(answer, "NOQUORUM", "a fence from the far future on a majority: no token, no grant")
     ok("has accepted a larger fencing token" in str(answer), "and why")
-    equal(lab.keys_on(nodes, "beyond"), 0, "nothing is left of the attempt")
+    equal(lab.keys_on(nodes, "beyond"), 0, "the attempt leaves no key")
     nodes[0].call("HDEL", "redlockd:fences", "beyond")
     ok(take(agent, "beyond") > 0, "on a minority it does not matter")
     nodes[0].call("DEL", "redlockd:fences")
@@ -122,18 +123,20 @@ def test_without():
     equal(sum(node.call("HEXISTS", "redlockd:fences", "plain/a") for node in nodes), 0,
           "and nothing is kept")
     ok(client.acquire("fenced")["fence"] > 0, "other names have tokens")
-    equal(lab.as_map(client.call("LEADER", "plain/a"))["fence"], 0, "LEADER says so too")
+    equal(lab.as_map(client.call("LEADER", "plain/a"))["fence"], 0, "LEADER returns 0, too")
     agent.terminate()
 
 
 def near(node, token):
-    """Would the node accept a somewhat larger one? Near the floor it takes until its clock has gone on."""
+    """Whether the node would accept a somewhat larger token. Near the floor this takes until its clock
+    has advanced."""
     seconds, us = node.call("TIME")
     return token + 10000 < int(seconds) * 1000000 + int(us) + 60 * 1000000
 
 
 def test_retention():
-    """How old the table of fences is, the nodes tell by their own clocks: here it is made older."""
+    """The nodes measure the age of the table of fences by their own clocks: the test makes the table
+    older."""
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes, 'fence_retention = "2h"\n' + lab.UNHURRIED)
     first = take(agent, "kept")
@@ -144,9 +147,9 @@ def test_retention():
     client = agent.client()
     second = client.acquire("other")["fence"]
     equal([node.call("HGET", "redlockd:fences:old", "kept") for node in nodes], [str(first)] * 3,
-          "then the nodes begin another table, and keep this one as long")
+          "then the nodes begin another table, and keep the former one for the same time")
     equal([node.call("HGET", "redlockd:fences", "other") for node in nodes], [str(second)] * 3,
-          "what is granted is in the new one")
+          "new grants are in the new table")
     ahead = second + 10000
     lab.wait_for(lambda: all(near(node, ahead) for node in nodes), what="clocks that are near enough")
     for node in nodes:

@@ -1,4 +1,5 @@
-"""Agents that differ where all have to be the same: nobody gets what another one holds, and all say so."""
+"""Agents whose configurations differ where all must be equal: no client gets another one's lease, and all
+agents report the difference."""
 
 import os
 
@@ -27,7 +28,7 @@ class Named:
 
 
 def fleet(nodes, config):
-    """An agent whose nodes vote on an operator's word."""
+    """An agent whose nodes were blessed by an operator."""
     agent = lab.Agent(nodes, config, keepers=1)
     agent.bless()
     agent.wait_voting(len(nodes))
@@ -37,12 +38,12 @@ def fleet(nodes, config):
 def hold(agent, name, ttl_ms=60000):
     client = agent.client(3)
     grant = client.acquire(name, "TTL", ttl_ms)
-    ok("id" in grant, "somebody holds %s" % name)
+    ok("id" in grant, "%s is held" % name)
     return client, grant
 
 
 def wait_differs(agent, node, text):
-    """What agents have differently each hears within ten seconds; at once when a node loses its epoch."""
+    """Each agent notices differing settings within ten seconds; at once when a node loses its epoch."""
     node.call("DEL", "redlockd:epoch")
     agent.client().acquire("whatever")
     shown = lab.wait_for(lambda: next((state["differs"] for state in agent.node_states().values()
@@ -50,30 +51,31 @@ def wait_differs(agent, node, text):
     agent.client().call("BLESS", node.name)
     agent.wait_voting(len(agent.nodes))
     lab.wait_for(lambda: text in agent.log_text(), what="%s in the log" % text)
-    ok(True, "the other one says so, too: %s" % shown)
+    ok(True, "the other agent reports it, too: %s" % shown)
 
 
 # --- max_ttl ---
 
 def test_fresh_agent_reaches_less():
-    """A lease of a minute stands on a and b. One who grants 2 s, and can't reach a, finds b and c new."""
+    """A lease of a minute is held on a and b. An agent that grants 2 s, and can't reach a, finds b and c
+    new."""
     nodes = lab.nodes(3)
     long_agent = fleet(nodes, LONG)
     nodes[2].kill()
     hold(long_agent, "cut-off")
-    long_agent.kill()  # its client goes on believing
+    long_agent.kill()  # its client still considers the lease valid
     nodes[1].kill()
     for node in nodes[1:]:
         node.start()
     short_agent = lab.Agent([Absent("a"), *nodes[1:]], SHORT)
     begins(short_agent.client().acquire("cut-off", "TTL", 1000, "WAIT", 5000), "NOQUORUM",
-           "rule 10: who can't ask the others what they granted lets no node vote that has forgotten it")
-    ok("longest max_ttl" in short_agent.node_states()["b"]["reason"], "and says for what it waits")
+           "rule 10: an agent that can't read the others' epochs blesses no node that lost its memory")
+    ok("longest max_ttl" in short_agent.node_states()["b"]["reason"], "and reports what it waits for")
     short_agent.kill()
 
 
 def test_idle_agent():
-    """What the others grant for, an agent may not have heard for ten seconds."""
+    """An agent may know the others' longer ttls only after ten seconds."""
     nodes = lab.nodes(3)
     short_agent = fleet(nodes, SHORT)
     long_agent = lab.Agent(nodes, LONG)
@@ -83,8 +85,9 @@ def test_idle_agent():
     for node in nodes[:2]:
         node.call("FLUSHALL")
     begins(short_agent.client().acquire("idle", "TTL", 1000, "WAIT", 5000), "NOQUORUM",
-           "rule 10: a node that has forgotten rests for the longest max_ttl that the others know of")
-    ok(short_agent.node_states()["a"]["until"] > 30000, "NODES tells for how long")
+           "rule 10: a node that lost its memory is quarantined for the longest max_ttl in the others' "
+           "epochs")
+    ok(short_agent.node_states()["a"]["until"] > 30000, "NODES shows how long")
     long_agent.cont()
     ok(holder.call("CHECK", grant["id"]) > 0, "the lease is valid all the time")
     for agent in (short_agent, long_agent):
@@ -97,22 +100,23 @@ def test_longer_max_ttl_votes_at_once():
     begun = lab.now()
     long_agent = lab.Agent(nodes, LONG)
     long_agent.wait_voting(3)
-    ok(lab.now() - begun < 2 * lab.SCALE, "nodes that have rested vote at once for who grants longer leases")
+    ok(lab.now() - begun < 2 * lab.SCALE,
+       "nodes after a quarantine vote at once for an agent that grants longer leases")
     equal([node.call("GET", "redlockd:epoch").split()[1] for node in nodes], ["60000"] * 3,
-          "and their epochs say so")
-    ok("id" in short_agent.client().acquire("both"), "the other one goes on")
+          "and their epochs have the longer max_ttl")
+    ok("id" in short_agent.client().acquire("both"), "the other agent continues")
     long_agent.terminate()
     short_agent.bless()
     lab.wait_for(lambda: all(node.call("GET", "redlockd:epoch").split()[1] == "2000" for node in nodes),
                  what="shorter epochs")
-    ok("id" in short_agent.client().acquire("shorter"), "an operator's word makes them shorter again")
+    ok("id" in short_agent.client().acquire("shorter"), "an operator's --bless makes them shorter again")
     short_agent.terminate()
 
 
 # --- quarantine ---
 
 def test_quarantine_of_one():
-    """One agent's `quarantine = no` is its own affair."""
+    """One agent's `quarantine = no` counts for that agent alone."""
     nodes = lab.nodes(3)
     careful = fleet(nodes, LONG)
     nodes[2].kill()
@@ -123,11 +127,11 @@ def test_quarantine_of_one():
         node.call("FLUSHALL")
     careless = lab.Agent(nodes, 'quarantine = no\nmax_ttl = "60s"')
     careless.wait_voting(3)
-    ok("id" in careless.client().acquire("own"), "for the agent that has it all nodes vote")
+    ok("id" in careless.client().acquire("own"), "for the agent with quarantine = no all nodes vote")
     other = lab.Agent(nodes, LONG)
     begins(other.client().acquire("rested", "TTL", 1000, "WAIT", 1000), "NOQUORUM",
-           "rule 10: not for others, who would get what is held")
-    ok("quarantine = no" in other.node_states()["a"]["reason"], "which say why")
+           "rule 10: not for other agents, whose clients would get a held lease")
+    ok("quarantine = no" in other.node_states()["a"]["reason"], "which report why")
     for agent in (careful, careless, other):
         agent.kill()
 
@@ -136,7 +140,7 @@ def test_quarantine_of_one():
 
 def test_overlapping_sets():
     """a, b, c beside c, d, e: of the same names, or of others."""
-    for names in ("cde", "abc"):
+    for names in ("cde", "abc", ["%s-%s" % (name, "x" * 30) for name in "cde"]):
         nodes = lab.nodes(5)
         first = fleet(nodes[:3], LONG)
         holder, grant = hold(first, "shared")
@@ -144,20 +148,21 @@ def test_overlapping_sets():
         for name in names[1:]:
             second.client().call("BLESS", name)
         state = second.wait_node(names[0], "failed", "a, b, c")
-        ok("another db" in state["reason"], "NODES says whose the node is: %s" % state["reason"])
+        ok("another db" in state["reason"], "NODES shows the fleet of the node: %s" % state["reason"])
+        ok(state["reason"].endswith(", run 'redlock nodes --bless %s'" % names[0]), "and the next step")
         begins(second.client().acquire("shared", "WAIT", 500), "NOQUORUM",
                "an agent with other nodes gets no votes, where one of them is another fleet's")
         equal(second.status()["voting"], 0, "nor does any node vote for it")
         ok(holder.call("CHECK", grant["id"]) > 0 and "id" in first.client().acquire("other"),
-           "whose node it is is not disturbed")
-        differs = "nodes = c,d,e" if names == "cde" else "name = a at another agent, c here"
+           "the node's own fleet is not disturbed")
+        differs = "nodes = c,d,e" if names == "cde" else "name = %s at another agent, c here" % names[0]
         wait_differs(first, nodes[0], differs)
         first.kill()
         second.kill()
 
 
 def test_shared_node_restarts_with_its_data():
-    """Its epoch names a process that is gone, but still the fleet."""
+    """Its epoch names a former process, and still the fleet."""
     nodes = lab.nodes(5, "--appendonly", "yes", "--appendfsync", "always")
     first = fleet(nodes[:3], SHORT)
     holder, grant = hold(first, "shared", 2000)
@@ -166,7 +171,7 @@ def test_shared_node_restarts_with_its_data():
     nodes[2].start()
     second = lab.Agent(nodes[2:], SHORT)
     state = second.wait_node("c", "quarantined", "another db")
-    ok("a, b, c" in state["reason"], "NODES says whose the node was: %s" % state["reason"])
+    ok("a, b, c" in state["reason"], "NODES shows the former fleet of the node: %s" % state["reason"])
     equal(second.status()["voting"], 0, "none of its nodes votes")
     second.kill()
 
@@ -197,12 +202,12 @@ def test_same_name_elsewhere():
     current = lab.Agent([*nodes[:2], Named(nodes[3], "c")], SHORT)
     current.wait_voting(2)
     current.wait_node("c", "quarantined", "another address")
-    ok(True, "who finds another server under a node's name does not bless it by itself")
+    ok(True, "an agent that finds another server under a node's name does not bless it by itself")
     current.client().call("BLESS", "c")
     current.wait_voting(3)
     alias = lab.Agent([*nodes[:2], lab.Proxy(nodes[2])], SHORT)
     alias.wait_voting(3)
-    ok(True, "one that reaches the same server by another address has its votes")
+    ok(True, "an agent that reaches the same server by another address gets its votes")
     for agent in (first, current, alias):
         agent.kill()
 
@@ -216,7 +221,7 @@ def test_sets_change():
     current.wait_node("a", "failed", "--bless")
     current.bless()
     current.wait_voting(3)
-    ok("id" in current.client().acquire("after"), "an operator's word makes its nodes another fleet's")
+    ok("id" in current.client().acquire("after"), "an operator's --bless makes its nodes another fleet's")
     late = lab.Agent(nodes[:3], SHORT)
     late.wait_node("a", "failed", "a, b, d")
     equal(late.status()["voting"], 0, "an agent with the former set gets no votes from then on")
@@ -230,7 +235,7 @@ def test_twins():
     states = lab.wait_for(lambda: [state for state in agent.node_states().values() if "same server" in
                                    state["reason"]], what="the same server")
     equal(len(states), 1, "one server under two names votes once")
-    ok(states[0]["state"] == "failed" and states[0]["name"] in "ab", "and NODES says so")
+    ok(states[0]["state"] == "failed" and states[0]["name"] in "ab", "and NODES shows that")
     agent.wait_voting(2)
     agent.terminate()
 
@@ -252,7 +257,7 @@ UNLIKE = {
 
 
 def options_of_the_page():
-    """Those in which all agents are configured alike."""
+    """The options in which all agents are configured alike."""
     with open(os.path.join(os.path.dirname(__file__), "..", "..", "agent", "redlockd.conf.5")) as file:
         text = file.read().split("are configured alike in\n")[1].split(";")[0]
     return set(text.replace(".Ic", " ").replace(",", " ").replace("\nand\n", " ").split())
@@ -266,7 +271,7 @@ def shows(agent, text):
 
 
 def let_agents_talk(agent, node):
-    """Agents hear of each other every ten seconds; at once when a node loses its epoch."""
+    """Agents read each other's settings every ten seconds; at once when a node loses its epoch."""
     node.call("DEL", "redlockd:epoch")
     agent.client().acquire("whatever")
     agent.wait_node(node.name, "quarantined")

@@ -17,7 +17,7 @@ CAN_CHANGE_USER = os.getuid() == 0 and shutil.which("setpriv")
 
 
 def start(name, text, *options, prefix=(), count=4):
-    """A command of so many processes under a lease: the Popen, and their pids."""
+    """A command of so many processes under a lease: the Popen, and the pids."""
     process = begin(agent, "run", *options, name, "-c", text, prefix=prefix)
     pids = [int(process.stdout.readline()) for _ in range(count)]
     return process, pids
@@ -28,17 +28,27 @@ def begin(served_by, *arguments, prefix=()):
                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+def program(pid):
+    with open("/proc/%d/comm" % pid) as file:
+        return file.read().strip()
+
+
 def guard_of(process):
     with open("/proc/%d/task/%d/children" % (process.pid, process.pid)) as file:
-        for pid in file.read().split():
-            with open("/proc/%s/comm" % pid) as comm:
-                if comm.read().strip() == "redlock-guard":
-                    return int(pid)
+        for pid in map(int, file.read().split()):
+            if program(pid) == "redlock-guard":
+                return pid
     raise LookupError("no guard")
 
 
+def wait_for_changed_user(pid):
+    """Until setpriv has changed the user and has become the command."""
+    lab.wait_for(lambda: os.stat("/proc/%d" % pid).st_uid == 65534 and program(pid) == "sleep",
+                 what="the change of the user, and the command after it")
+
+
 def overlaps(name, pids):
-    """Acquires the name; which of these processes run then."""
+    """Acquires the name; returns which of these processes still run."""
     client = agent.client()
     client.acquire(name, "WAIT", 20000)
     running = [pid for pid in pids if lab.alive(pid)]
@@ -101,15 +111,15 @@ def test_rest():
     """As under flock(1), which has the lock on a descriptor that they inherit."""
     process, pids = start("rest", "setsid sleep 1000 >/dev/null 2>&1 & echo $!; exit 3", count=1)
     out, _ = process.communicate()
-    equal((process.returncode, out), (3, ""), "what the command has left running does not hold redlock up")
+    equal((process.returncode, out), (3, ""), "processes that the command leaves do not delay redlock's end")
     client = agent.client()
-    ok(isinstance(client.acquire("rest"), lab.ReplyError), "but the lease is held as long as it runs")
+    ok(isinstance(client.acquire("rest"), lab.ReplyError), "but the lease is held as long as they run")
     os.kill(pids[0], signal.SIGKILL)
-    ok("id" in client.acquire("rest", "WAIT", 20000), "and released at its end")
+    ok("id" in client.acquire("rest", "WAIT", 20000), "and released at their end")
     process, pids = start("close", "setsid sleep 1000 >/dev/null 2>&1 & echo $!; exit 3", "-o", count=1)
     equal(process.wait(), 3, "with -o")
     ok("id" in client.acquire("close", "WAIT", 20000) and lab.alive(pids[0]),
-       "it is released at the command's end")
+       "-o: the lease is released at the command's end")
     os.kill(pids[0], signal.SIGKILL)
     client.close()
 
@@ -136,13 +146,13 @@ def test_cannot_be_ended():
     prefix = ["setpriv", "--bounding-set=-kill", "--inh-caps=-kill"]
     text = "setpriv --reuid=65534 --clear-groups sleep 1000 >/dev/null 2>&1 & echo $!; sleep 1000"
     process, pids = start("sudo", text, prefix=prefix, count=1)
-    lab.wait_for(lambda: os.stat("/proc/%d" % pids[0]).st_uid == 65534, what="the change of the user")
+    wait_for_changed_user(pids[0])
     process.kill()
     errors = process.stderr.readline()
     ok("process %d (sleep) can't be ended: Operation not permitted; " % pids[0] in errors and
        "the lease is held until it ends" in errors and "sudo redlock run" in errors, errors.strip())
     client = agent.client()
-    ok(isinstance(client.acquire("sudo"), lab.ReplyError), "what can't be ended holds the lease on")
+    ok(isinstance(client.acquire("sudo"), lab.ReplyError), "a process that can't be ended keeps the lease")
     os.kill(pids[0], signal.SIGKILL)
     ok("id" in client.acquire("sudo", "WAIT", 20000), "until its end")
     client.close()
@@ -150,10 +160,10 @@ def test_cannot_be_ended():
     own = lab.Agent(nodes, lab.UNHURRIED)
     process = begin(own, "run", "-t", "1s", "sudo loss", "-c", text, prefix=prefix)
     pid = int(process.stdout.readline())
-    lab.wait_for(lambda: os.stat("/proc/%d" % pid).st_uid == 65534, what="the change of the user")
+    wait_for_changed_user(pid)
     own.kill()
     _, errors = process.communicate(timeout=20 * lab.SCALE)
-    equal(process.returncode, 125, "with a lost lease redlock ends nevertheless: 125")
+    equal(process.returncode, 125, "with a lost lease redlock exits nevertheless: 125")
     ok("process %d (sleep) can't be ended: Operation not permitted; it goes on without the lease" % pid
        in errors, errors.strip())
     os.kill(pid, signal.SIGKILL)

@@ -1,5 +1,5 @@
-"""Hand-off: the next waiter of the same host has the lease at once, without a word to the nodes; and they
-are told of it soon."""
+"""Hand-off: the next waiter of the same host gets the lease at once, without a request to the nodes, whose
+keys are refreshed soon."""
 
 import threading
 
@@ -42,7 +42,7 @@ def values(name):
 
 
 def data_on_nodes(name):
-    """What a majority has at the end of its lock value."""
+    """The end of the lock value that a majority has."""
     found = [value.rsplit(":", 1)[-1] for value in values(name) if value]
     return next((data for data in found if found.count(data) > len(nodes) // 2), None)
 
@@ -71,15 +71,15 @@ def test_without_nodes():
         for node in nodes:
             node.cont()
         if done:
-            equal(line.clients[1].reply(), 1, "the releaser has its answer")
-            equal(done["fence"], line.grants[1]["fence"] + 1, "the next one has the next token")
+            equal(line.clients[1].reply(), 1, "the former holder has its reply")
+            equal(done["fence"], line.grants[1]["fence"] + 1, "the next holder has the next token")
             equal(done["deadline"], line.grants[1]["deadline"], "and the lease's deadline")
         line.close()
         lab.wait_for(lambda: agent.status()["leases"] == 0, what="the end of the leases")
         return done is not None
 
     agent.wait_voting(3)
-    often(attempt, "with all nodes stopped a lease is handed over")
+    often(attempt, "with all nodes stopped a lease is handed off")
 
 
 def test_death():
@@ -113,7 +113,7 @@ def test_in_order():
         line.granted(i)
         early += any(client.buffer for client in line.clients[i + 1:])
         answers.append(line.release(i))
-    equal((answers, early), ([1] * 30, 0), "thirty waiters are served in the order in which they asked")
+    equal((answers, early), ([1] * 30, 0), "thirty waiters are served in the order of their requests")
     tokens = [grant["fence"] for grant in line.grants]
     equal(tokens, sorted(set(tokens)), "with tokens that grow")
     status = agent.status()
@@ -127,9 +127,9 @@ def test_in_order():
     line.close()
 
 
-def test_nodes_are_told():
+def test_refresh():
     def attempt(i):
-        name = "told%d" % i
+        name = "refreshed%d" % i
         line = Line(name, 3)
         before = agent.status()["handoffs"]
         line.release(0)
@@ -146,13 +146,13 @@ def test_nodes_are_told():
         for asked in (agent, other):
             leader = lab.as_map(asked.client().call("LEADER", name))
             equal((leader["data"], leader["fence"]), ("c2", line.grants[2]["fence"]),
-                  "LEADER tells the holder of this moment, and its token")
-        equal(line.release(2), 1, "it is released")
+                  "LEADER returns the present holder, and its token")
+        equal(line.release(2), 1, "the lease is released")
         lab.wait_for(lambda: lab.keys_on(nodes, name) == 0, what="the end of the keys")
         line.close()
         return True
 
-    often(attempt, "who was handed a lease is on the nodes soon")
+    often(attempt, "the nodes have a holder by hand-off soon")
 
 
 def test_resume():
@@ -174,10 +174,10 @@ def test_resume():
         client = agent.client(3)
         former = client.call("RESUME", name, line.grants[1]["secret"], "WAIT", 0)
         if not str(former).startswith(("NOTHELD", "NOQUORUM")):
-            ok(False, "who has let go can't resume: %s" % former)
+            ok(False, "a former holder can't resume: %s" % former)
         holder = client.call("RESUME", name, line.grants[2]["secret"])
         if refreshed and not isinstance(holder, dict):
-            ok(False, "who holds can resume once the nodes are told: %s" % holder)
+            ok(False, "the holder can resume once the keys are refreshed: %s" % holder)
         if handed_over and not refreshed and isinstance(holder, dict):
             ok(False, "a lease is resumed by a secret that no node had")
         seen.add("refreshed" if refreshed else "before")
@@ -186,8 +186,8 @@ def test_resume():
         if len(seen) == 2 and i >= 5:
             break
     equal(seen, {"before", "refreshed"},
-          "after kill -9, before the nodes are told of a hand-off and after it, who has let go resumes "
-          "nothing; who holds resumes what the nodes have")
+          "after kill -9, before and after the keys are refreshed: a former holder resumes nothing, "
+       "the holder resumes the lease that the nodes have")
 
 
 def test_other_hosts():
@@ -215,14 +215,14 @@ def test_other_hosts():
     over.set()
     for thread in threads:
         thread.join()
-    ok(agent.status()["handoffs"] > before, "while a host hands a lease over to itself all the time,")
+    ok(agent.status()["handoffs"] > before, "while a host hands a lease off within itself all the time,")
     ok(max(times) < 30 * lab.SCALE, "another host has its turn")
     note("after %s s" % ", ".join("%.2f" % time for time in times))
     client.close()
 
 
 class Session:
-    """One that waits for a name many times, and is told by pushes."""
+    """A client that waits for a name many times, and gets its grants as pushes."""
 
     def __init__(self, name, count):
         self.name, self.client = name, agent.client(3)
@@ -231,7 +231,7 @@ class Session:
         self.ids = [self.client.reply()[1] for _ in range(count)]
 
     def granted(self, i):
-        """The fencing token, and how many were reserved with it when it is the first of its turn."""
+        """The fencing token, and the size of its block if it is the first of a series."""
         while True:
             push = self.client.push("granted")
             if push[1] == self.ids[i]:
@@ -245,7 +245,7 @@ class Session:
         return [int(word) for word in (node.call("HGET", "redlockd:fences", self.name) or "0").split()]
 
     def release(self, first, last):
-        """All of these in their order, as fast as can be. How often that was handed over."""
+        """All of these in their order, as fast as possible. Returns the number of hand-offs."""
         before = agent.status()["handoffs"]
         self.client.send_raw(b"".join(b"RELEASE %d\r\n" % id for id in self.ids[first:last + 1]))
         for _ in range(first, last + 1):
@@ -267,36 +267,36 @@ def test_alone_and_not():
         client.send("ACQUIRE", name, "WAIT", -1)
         for node in nodes:
             lab.wait_for(lambda: node.call("PUBSUB", "NUMSUB", "redlockd:free:" + name)[1],
-                         what="the other host's ears")
+                         what="the other host's subscription")
         left = blocks[1] - 60
         lab.wait_for(lambda: [kept[0] - kept[-1] for kept in map(session.kept, nodes)] == [left] * 3,
-                     what="the end of the turn")
+                     what="the end of the series")
         session.release(126, 126)
         try:
             as_other = lab.as_map(client.reply(timeout=1))
         except TimeoutError:
-            as_other = None  # it was too late
+            as_other = None  # too late
         client.close()
         if as_other:
             session.granted(127)
             blocks.append(session.release(127, 190) + session.release(191, 191))
         session.client.close()
-        note("turns of %s hand-offs" % ", ".join(map(str, blocks)))
+        note("series of %s hand-offs" % ", ".join(map(str, blocks)))
         return blocks[0] == 64 < blocks[1] and blocks[2:] == [64]
 
     agent.wait_voting(3)
-    often(attempt, "turns get longer while nobody else waits, and are short again when another host does")
+    often(attempt, "series get longer while no other host waits, and are short again when another host does")
 
 
 class Ears:
-    """One that is told of the name's releases, and does no more than that."""
+    """A subscriber to the name's releases that does nothing else."""
 
     def __init__(self, name):
         self.connections = [lab.Client(node.socket_path) for node in nodes]
         for connection in self.connections:
             connection.call("SUBSCRIBE", "redlockd:free:" + name)
 
-    def heard(self):
+    def release(self):
         """The next release, of all nodes."""
         return [connection.reply() for connection in self.connections]
 
@@ -305,32 +305,33 @@ class Ears:
             connection.close()
 
 
-def test_heard():
-    """Whoever listens may wait: the nodes count who has heard a release, and nothing else tells of it."""
+def test_published():
+    """Any subscriber may be a waiter: the nodes count the receivers of a message, and the agent knows no
+    more."""
     def attempt(i):
-        name = "heard%d" % i
+        name = "published%d" % i
         ears, session = Ears(name), Session(name, 140)
         try:
             session.release(0, 0)
-            heard = ears.heard()
+            published = ears.release()
             blocks = [session.granted(1)[1]]
             whole = session.release(1, 65) == 64
             blocks.append(session.granted(66)[1])
         except TimeoutError:
-            note("a node did not tell of it: none that has not answered for a second is asked")
+            note("a node published nothing: nodes that were silent for a second get no requests")
             return False
         finally:
             session.client.close()
             ears.close()
-        note("turns of %s hand-offs, and each node told: %s" % (", ".join(map(str, blocks)), heard))
-        return whole and blocks == [64, 64] and heard == [["message", "redlockd:free:" + name, ""]] * 3
+        note("series of %s hand-offs, each node published: %s" % (", ".join(map(str, blocks)), published))
+        return whole and blocks == [64, 64] and published == [["message", "redlockd:free:" + name, ""]] * 3
 
     agent.wait_voting(3)
-    often(attempt, "each node tells of a release, and turns stay short while somebody listens")
+    often(attempt, "each node publishes a release, and series stay short while there is a subscriber")
 
 
 def test_overwritten():
-    """Another's value in the place of the former one is left alone."""
+    """Another's value in place of the former one is not overwritten."""
     def attempt(i):
         name = "stolen%d" % i
         line = Line(name, 3, "TTL", 2000)
@@ -343,7 +344,7 @@ def test_overwritten():
             line.close()
             return False
         lab.wait_for(lambda: data_on_nodes(name) == "c2", what="the holder's data on the nodes")
-        equal(values(name)[0], "foreign", "what is another's is not refreshed")
+        equal(values(name)[0], "foreign", "another's key is not refreshed")
         line.release(2)
         lab.wait_for(lambda: values(name)[1:] == [None, None], what="the end of the keys")
         equal(values(name)[0], "foreign", "nor deleted")
@@ -354,5 +355,5 @@ def test_overwritten():
     often(attempt, "one of three keys is another's")
 
 
-main(test_without_nodes, test_death, test_in_order, test_nodes_are_told, test_resume, test_other_hosts,
-     test_alone_and_not, test_heard, test_overwritten)
+main(test_without_nodes, test_death, test_in_order, test_refresh, test_resume, test_other_hosts,
+     test_alone_and_not, test_published, test_overwritten)

@@ -1,4 +1,5 @@
-"""redlock hold: who leads tells the service manager and its hooks, and steps down before its lease ends."""
+"""redlock hold: notifies the service manager and runs hooks while it leads, and steps down before its lease
+ends."""
 
 import json
 import os
@@ -29,7 +30,7 @@ class Holder:
         return self.process.wait(20 * lab.SCALE)
 
     def status(self):
-        return self.process.wait()  # with a time-out it would look too rarely
+        return self.process.wait()  # with a time-out it would poll too rarely
 
     def errors(self):
         return self.process.stderr.read()
@@ -40,7 +41,7 @@ def leader(name):
 
 
 def left(name):
-    """How many seconds the keys have left, by the nodes."""
+    """The seconds that the keys have left on the nodes."""
     return max(node.call("PTTL", name) for node in nodes) / 1000
 
 
@@ -49,16 +50,16 @@ def test_usage():
     equal(hold()[0], 64, "64: no name")
     equal(hold("a", "b")[0], 64, "64: two names")
     equal(hold("--nonsense", "a")[0], 64, "64: an unknown option")
-    equal(hold("--ttl", "soon", "a")[0], 64, "64: a time that is none")
+    equal(hold("--ttl", "soon", "a")[0], 64, "64: an invalid time")
     equal(hold("--ttl", "1h", "a")[0], 64, "64: a ttl above max_ttl")
     equal(hold("--ttl", "2s", "--grace", "1.5s", "a")[0], 64, "64: a grace beyond half of the ttl")
-    equal(hold("")[0], 64, "64: a name that is none")
-    equal(hold("--unit", "../x", "a")[0], 64, "64: a unit that is none")
-    equal(hold("--pause", "soon", "a")[0], 64, "64: a pause that is none")
+    equal(hold("")[0], 64, "64: an invalid name")
+    equal(hold("--unit", "../x", "a")[0], 64, "64: an invalid unit")
+    equal(hold("--pause", "soon", "a")[0], 64, "64: an invalid pause")
     for variable in ("REDLOCK_TTL", "REDLOCK_GRACE", "REDLOCK_LINGER"):
         process = lab.redlock(agent, "hold", "a", env=dict(os.environ, **{variable: "soon"}))
         _, errors = process.communicate(timeout=20 * lab.SCALE)
-        equal(process.returncode, 64, "64: %s that is no time" % variable)
+        equal(process.returncode, 64, "64: %s is an invalid time" % variable)
         ok(variable in errors, "which is named")
     ok("redlock hold" in hold("--help")[1], "hold --help")
 
@@ -66,7 +67,7 @@ def test_usage():
 def test_lead():
     holder = Holder("lead")
     message = holder.ready()
-    ok(message[1].startswith("STATUS=leader since 2"), "READY=1 when it leads, and since when")
+    ok(message[1].startswith("STATUS=leader since 2"), "READY=1 when it leads, and the time since then")
     ok(message[1].endswith("token %d" % leader("lead")["fence"]), "with the fencing token")
     ok(not any("READY=1" in line for message in holder.manager.seen[:-1] for line in message), "not earlier")
     equal(holder.stop(), 0, "SIGTERM: exit status 0")
@@ -83,18 +84,18 @@ def test_lead():
     process = lab.redlock(agent, "hold", "lead", env=dict(os.environ, NOTIFY_SOCKET=""))
     lab.wait_for(lambda: lab.keys_on(nodes, "lead") == 3, what="the lease")
     process.send_signal(signal.SIGTERM)
-    equal(process.wait(20 * lab.SCALE), 0, "nothing of that without a service manager")
+    equal(process.wait(20 * lab.SCALE), 0, "no such lines without a service manager")
 
 
 def test_pause():
-    """As after failures of what is led."""
+    """As after failures of the led service."""
     holder = Holder("--pause", "500ms", "pause", environment={"REDLOCK_PAUSE_REASON": "it has failed"})
     begun = lab.now()
     message = holder.manager.next()[0]
     ok("not asking for pause before 2" in message and message.endswith(": it has failed"),
-       "a pause before the lease is asked for, and why: %s" % message)
+       "a pause before the lease is requested, with the reason: %s" % message)
     holder.ready()
-    within(lab.now() - begun, 0.45, 5 * lab.SCALE, "then it is")
+    within(lab.now() - begun, 0.45, 5 * lab.SCALE, "then it is requested")
     equal(holder.stop(), 0, "SIGTERM: exit status 0")
     holder = Holder("--pause", "1h", "pause")
     holder.manager.next()
@@ -107,26 +108,27 @@ def test_hand_over():
     two = Holder("handed over")
     host = leader("handed over")["holder"].split(":")[0]
     message = two.manager.until("leads")
-    equal(message, ["STATUS=waiting for handed over: %s leads" % host], "who waits tells who leads")
+    equal(message, ["STATUS=waiting for handed over: %s leads" % host],
+          "the waiting command reports the leader")
     begun = lab.now()
-    equal(one.stop(), 0, "the leader is told to stop")
+    equal(one.stop(), 0, "the leader gets SIGTERM")
     later = int(two.ready()[1].split()[-1])
-    within(lab.now() - begun, 0, 0.5 * lab.SCALE, "the other one leads at once")
+    within(lab.now() - begun, 0, 0.5 * lab.SCALE, "the other command leads at once")
     ok(later > fence, "with a larger token")
     two.process.kill()
     two.process.wait()
     three = Holder("handed over")
     three.ready()
-    ok(True, "so it does when the leader is killed")
+    ok(True, "also when the leader is killed")
     waiting = Holder("handed over")
     waiting.manager.until("leads")
-    equal(waiting.stop(), 0, "who waits ends by SIGTERM as well")
+    equal(waiting.stop(), 0, "a waiting command ends by SIGTERM as well")
     lab.wait_for(lambda: agent.status()["waiters"] == 0, what="the end of its request")
     three.stop()
 
 
 def test_foreign_leader():
-    """What it tells comes from the nodes: no line of it becomes a message of its own."""
+    """Its status has text from the nodes: a line break in it must not begin another message."""
     for node in nodes:
         node.call("SET", "foreign", "x\nREADY=1", "PX", 60000)
     holder = Holder("foreign")
@@ -137,27 +139,28 @@ def test_foreign_leader():
     equal(holder.stop(), 0, "it ends")
 
 
-def test_told_who_leads():
-    """By each change, not by asking now and then."""
+def test_foreign_changes():
+    """Each change is reported, not found by polling."""
     def lead(who):
         for node in nodes:
-            node.call("SET", "told", who, "PX", 60000)
+            node.call("SET", "reported", who, "PX", 60000)
 
     lead("alice")
-    holder = Holder("told")
+    holder = Holder("reported")
     holder.manager.until("alice leads")
     begun = lab.now()
     for who in "bob", "carol", "dan", "eve":
         lead(who)
         holder.manager.until(who + " leads")
-    within(lab.now() - begun, 0, 5.2 * lab.SCALE, "four changes of leader are each told in about a second")
+    within(lab.now() - begun, 0, 5.2 * lab.SCALE,
+           "four changes of leader are each reported within about a second")
     equal(holder.stop(), 0, "it ends")
     for node in nodes:
-        node.call("DEL", "told")
+        node.call("DEL", "reported")
 
 
 def test_agent_stopped():
-    """No word from the agent: what we lead must have stopped before another may lead."""
+    """Without the agent: the led service must have stopped before another host may lead."""
     victim = lab.Agent(nodes)
     holder = Holder("--ttl", "2s", "--grace", "800ms", "doomed", at=victim)
     holder.ready()
@@ -165,34 +168,35 @@ def test_agent_stopped():
     victim.stop()
     until = lab.now() + left("doomed")
     message = holder.manager.until("STOPPING=1")
-    told = lab.now()
-    within(until - told, 0.8 - 0.3 * lab.SCALE, 0.8 + 0.1, "it says so the grace before the keys end")
-    within(told - begun, 0.3, 3, "not at once")
+    announced = lab.now()
+    within(until - announced, 0.8 - 0.3 * lab.SCALE, 0.8 + 0.1,
+           "the end is announced a grace before the keys end")
+    within(announced - begun, 0.3, 3, "not at once")
     ok("lost" in message[1], "and why")
     equal(holder.status(), 125, "exit status 125")
-    within(until - lab.now(), 0, 0.25, "before the keys end, but not before what it leads had its time")
+    within(until - lab.now(), 0, 0.25, "before the keys end, but after the led service's time to stop")
     ok("can't be kept" in holder.errors(), "with a message")
     process = lab.redlock(agent, "hold", "--ttl", "2s", "doomed")
     lab.wait_for(lambda: lab.keys_on(nodes, "doomed") == 3 and "doomed" in
                  lab.redlock_run(agent, "leases")[1], what="the next leader")
     process.send_signal(signal.SIGTERM)
-    equal(process.wait(20 * lab.SCALE), 0, "another one leads then")
+    equal(process.wait(20 * lab.SCALE), 0, "another command leads then")
     victim.kill()
 
 
 def test_without_manager():
     victim = lab.Agent(nodes)
     process = lab.redlock(victim, "hold", "--ttl", "2s", "--grace", "800ms", "alone")
-    lab.wait_for(lambda: victim.status()["leases"] == 1, what="the lease, of which it has been told")
+    lab.wait_for(lambda: victim.status()["leases"] == 1, what="the lease, which it has received")
     victim.stop()
     until = lab.now() + left("alone")
-    equal(process.wait(), 125, "without a service manager its end is what tells")
+    equal(process.wait(), 125, "without a service manager the command's end is the notice")
     within(until - lab.now(), 0.8 - 0.3 * lab.SCALE, 0.8 + 0.1, "the grace before the keys end")
     victim.kill()
 
 
 def test_back_in_time():
-    """What is late, but not too late, changes nothing."""
+    """A late extension before the deadline changes nothing."""
     victim = lab.Agent(nodes)
     holder = Holder("--ttl", "3s", "--grace", "300ms", "late", at=victim)
     holder.ready()
@@ -200,9 +204,9 @@ def test_back_in_time():
     lab.wait_for(lambda: left("late") < 1.2, what="half of the ttl")
     victim.cont()
     lab.wait_for(lambda: left("late") > 2, what="an extension")
-    equal(holder.process.poll(), None, "an agent that was stopped for a while: it goes on")
+    equal(holder.process.poll(), None, "an agent that was stopped for a while: the lead goes on")
     equal(holder.stop(), 0, "to its end")
-    ok(not any("STOPPING=1" in message for message in holder.manager.seen), "and has never said otherwise")
+    ok(not any("STOPPING=1" in message for message in holder.manager.seen), "and has reported nothing else")
     victim.kill()
 
 
@@ -213,11 +217,11 @@ def test_quorum_lost():
     holder.ready()
     for node in own[:2]:
         node.kill()
-    ok("at risk: " in holder.manager.until("at risk")[0], "it tells that it may come to an end")
-    ok("STOPPING=1" in holder.manager.until("STOPPING=1"), "and then that it does")
+    ok("at risk: " in holder.manager.until("at risk")[0], "the status shows the risk")
+    ok("STOPPING=1" in holder.manager.until("STOPPING=1"), "and then the end")
     equal(holder.status(), 125, "125")
     waiting = Holder("no quorum", at=victim)
-    ok("quorum" in waiting.manager.until("quorum")[0], "who waits for nodes says so")
+    ok("quorum" in waiting.manager.until("quorum")[0], "a command that waits for nodes reports that")
     for node in own[:2]:
         node.start()
     waiting.ready()
@@ -240,7 +244,8 @@ def test_agent_restarted():
     ok(holder.process.poll() is None and waiting.process.poll() is None, "kill -9 of the agent: both go on")
     equal(holder.stop(), 0, "the leader to its end")
     waiting.ready()
-    ok(not any("STOPPING=1" in message for message in holder.manager.seen), "which it has never announced")
+    ok(not any("STOPPING=1" in message for message in holder.manager.seen),
+       "and the end was never announced")
     waiting.stop()
     victim.terminate()
 
@@ -251,9 +256,9 @@ def test_agent_away():
     ok(holder.manager.until("no agent")[0].startswith("STATUS=waiting"), "without an agent it waits for one")
     victim.start()
     holder.ready()
-    ok(True, "and leads when it is there")
+    ok(True, "and leads when the agent is there")
     equal(holder.stop(), 0, "to its end")
-    ok(holder.errors().count("no agent there") == 1, "having complained once")
+    ok(holder.errors().count("no agent there") == 1, "with one complaint")
     victim.terminate()
 
 
@@ -275,9 +280,9 @@ def test_hooks():
     victim.cont()
     again = holder.ready()[1].split()[-1]
     lab.wait_for(lambda: len(lines()) == 3, what="the leader's hook")
-    ok(int(again) > int(fence), "then it waits again, and leads with another token")
-    equal(holder.stop(), 0, "until it is told to stop")
-    equal(lines()[3:], ["follower hooked " + again], "which makes it a follower")
+    ok(int(again) > int(fence), "then the command waits again, and leads with another token")
+    equal(holder.stop(), 0, "until SIGTERM")
+    equal(lines()[3:], ["follower hooked " + again], "the follower's hook runs")
     victim.terminate()
 
 
@@ -290,14 +295,14 @@ def test_hooks_that_hang():
     holder.ready()
     victim.stop()
     until = lab.now() + left("hanging")
-    equal(holder.status(), 125, "--once: a loss ends it, with hooks too")
+    equal(holder.status(), 125, "--once: a loss ends the command, with hooks too")
     ok(os.path.exists(log) and lab.now() < until, "a leader's hook that does not end is killed in time")
     victim.kill()
     holder = Holder("--exec-follower", "sleep 100", "hanging")
     holder.ready()
     holder.process.send_signal(signal.SIGTERM)
     holder.manager.until("STOPPING=1")
-    equal(holder.stop(), 0, "a second signal waits for nothing")
+    equal(holder.stop(), 0, "a second signal ends all waiting")
 
 
 def test_watchdog():
@@ -312,7 +317,7 @@ def test_watchdog():
     holder.ready()
     holder.stop()
     holder.manager.until("STOPPING=1")
-    ok(not any("WATCHDOG=1" in message for message in holder.manager.seen), "not if it is another's")
+    ok(not any("WATCHDOG=1" in message for message in holder.manager.seen), "not if it is another process's")
 
 
 def test_settings():
@@ -322,7 +327,7 @@ def test_settings():
     holder.stop()
     holder = Holder("--ttl", "5s", "set", environment={"REDLOCK_TTL": "3s"})
     holder.ready()
-    within(left("set"), 3.1, 5, "--ttl overrules it")
+    within(left("set"), 3.1, 5, "--ttl overrides it")
     holder.stop()
     victim = lab.Agent(nodes)
     holder = Holder("set", environment={"REDLOCK_TTL": "2s", "REDLOCK_GRACE": "900ms"}, at=victim)
@@ -347,12 +352,12 @@ def test_linger_above_max_ttl():
     holder.process.kill()
     waiter.reply()
     ok(lab.now() - killed > 0.7, "after kill -9 the lease lingers as long as the agent allows")
-    ok("lingers 750 ms" in holder.errors(), "and a line says for how long")
+    ok("lingers 750 ms" in holder.errors(), "and a line reports how long")
     equal(lab.redlock_run(brief, "hold", "--linger", "3s", "brief")[0], 64, "64: --linger above max_ttl")
     brief.terminate()
 
 
-main(test_usage, test_lead, test_pause, test_hand_over, test_foreign_leader, test_told_who_leads,
+main(test_usage, test_lead, test_pause, test_hand_over, test_foreign_leader, test_foreign_changes,
      test_agent_stopped, test_without_manager, test_back_in_time, test_quorum_lost, test_agent_restarted,
      test_agent_away, test_hooks, test_hooks_that_hang, test_watchdog, test_settings,
      test_linger_above_max_ttl)

@@ -99,8 +99,23 @@ def test_reload():
     agent.terminate()
 
 
+def resident_kib(agent):
+    with open("/proc/%d/status" % agent.process.pid) as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:"))
+
+
+def test_reload_memory():
+    agent = lab.Agent(nodes)
+    before = resident_kib(agent)
+    for _ in range(4):
+        reload(agent)
+    grown = resident_kib(agent) - before
+    ok(grown < 4096, "reloads leave no memory behind (%d KiB)" % grown)
+    agent.terminate()
+
+
 def words(messages):
-    """READY and RELOADING, in order, without the rest of the messages."""
+    """READY and RELOADING in order, without the other messages."""
     return [line for message in messages for line in message if line in ("READY=1", "RELOADING=1")]
 
 
@@ -213,7 +228,7 @@ def test_other_files_at_the_path():
             os.unlink(agent.socket_path)
     datagrams.close()
     with open(target) as file:
-        equal(file.read(), "precious", "and so does the target of a link")
+        equal(file.read(), "precious", "and the target of a link stays, too")
 
 
 def test_dev():
@@ -228,7 +243,7 @@ def test_dev():
     process.kill()
     process.wait()
     lab.wait_for(lambda: not any(lab.alive(int(child)) for child in children), what="their end")
-    ok(True, "which die with the agent, even by kill -9")
+    ok(True, "which end with the agent, even by kill -9")
     process = lab.spawn([lab.REDLOCKD, "--dev=5", "--socket", socket_path], stderr=subprocess.DEVNULL)
     lab.wait_for(lambda: answers(socket_path), what="the agent")
     children = open("/proc/%d/task/%d/children" % (process.pid, process.pid)).read().split()
@@ -245,6 +260,5 @@ def answers(socket_path):
         return False
 
 
-main(test_options, test_check_config, test_drain, test_reload, test_reload_notified,
-     test_ready_without_quorum,
-     test_socket, test_other_files_at_the_path, test_dev)
+main(test_options, test_check_config, test_drain, test_reload, test_reload_memory,
+     test_reload_notified, test_ready_without_quorum, test_socket, test_other_files_at_the_path, test_dev)

@@ -161,7 +161,7 @@ def test_ranges():
 
 def test_too_many_connections():
     before = agent.status()["sessions"]
-    clients = [agent.client() for _ in range(200 - before + 1)]  # `before` counts the asker itself
+    clients = [agent.client() for _ in range(200 - before + 1)]  # `before` includes this client
     for client in clients:
         assert client.call("PING") == "PONG"
     over = agent.client()
@@ -172,7 +172,7 @@ def test_too_many_connections():
     for client in clients:
         client.close()
     lab.wait_for(lambda: agent.status()["sessions"] < 100, what="the end of the sessions")
-    ok(agent.client().call("PING") == "PONG", "afterwards there is room again")
+    ok(agent.client().call("PING") == "PONG", "afterwards new clients are accepted")
 
 
 def test_too_many_leases():
@@ -180,7 +180,7 @@ def test_too_many_leases():
 
     def ask():
         for i in range(5200):
-            client.send("ACQUIRE", "many %d" % i, "WAIT", -1, "ASYNC")  # however slow the machine is
+            client.send("ACQUIRE", "many %d" % i, "WAIT", -1, "ASYNC")  # also on slow machines
     threading.Thread(target=ask, daemon=True).start()  # the agent stops reading when its replies are unread
     rejected = 0
     answered = 0

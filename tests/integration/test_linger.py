@@ -1,5 +1,5 @@
-"""Leases that linger: when their holder is gone without a release they go on for a while, for what it has
-started to be stopped before another one has the name."""
+"""Leases that linger: when the holder ends without a release, its lease is extended for a while, so that
+the processes that it started can be stopped before the next holder has the name."""
 
 import signal
 import subprocess
@@ -37,24 +37,25 @@ def test_killed():
         begun = lab.now()
         process.kill()
         within(lab.granted_after(waiter, begun), LINGER_MS, LINGER_MS + 200 * lab.SCALE,
-               "kill -9: a waiter %s gets it when it has lingered, in ms" % what)
+               "kill -9: a waiter %s gets the name after the linger, in ms" % what)
         lab.wait_for(lambda: lab.keys_on(nodes, "killed") == 0, what="the end of the keys")
 
 
 def test_meanwhile():
     client = agent.client()
-    linger_ms = 5 * LINGER_MS  # all that follows is seen in that time
+    linger_ms = 5 * LINGER_MS  # the following checks are done within that time
     client.acquire("closed", "LINGER", linger_ms)
     begun = lab.now()
     client.close()
     asker = agent.client(3)
     lab.wait_for(lambda: asker.call("LEASES")[0]["state"] == "lingering", what="the session's end")
     equal(lab.keys_on(nodes, "closed"), 5, "a closed connection: the keys stay")
-    begins(asker.acquire("closed"), "BUSY held by process", "who asks finds it held")
+    begins(asker.acquire("closed"), "BUSY held by process", "a request finds the name held")
     begins(other.client().acquire("closed"), "BUSY", "elsewhere too")
     lab.wait_for(lambda: lab.keys_on(nodes, "closed") == 0, what="the end of the keys")
-    within(1000 * (lab.now() - begun), linger_ms, linger_ms + 200 * lab.SCALE, "for as long as asked, in ms")
-    equal(asker.call("LEASES"), [], "nothing is left")
+    within(1000 * (lab.now() - begun), linger_ms, linger_ms + 200 * lab.SCALE,
+           "for the requested time, in ms")
+    equal(asker.call("LEASES"), [], "no lease is left")
     asker.close()
 
 
@@ -64,7 +65,7 @@ def test_released():
     waiter = lab.wait_at(other, "released")
     begun = lab.now()
     equal(client.call("RELEASE", grant["id"]), 1, "a RELEASE")
-    ok(lab.granted_after(waiter, begun) < 1000 * lab.SCALE, "hands it over at once")
+    ok(lab.granted_after(waiter, begun) < 1000 * lab.SCALE, "hands the lease off at once")
     client.close()
 
 
@@ -76,7 +77,7 @@ def test_longer_than_the_ttl():
         begun = lab.now()
         process.kill()
         within(lab.granted_after(waiter, begun), linger_ms, linger_ms + 300 * lab.SCALE,
-               "it is extended as long as it lingers%s, in ms" % what)
+               "the lease is extended as long as it lingers%s, in ms" % what)
 
 
 def test_resumed():
@@ -104,7 +105,7 @@ def test_agent_dies():
     begun = lab.now()
     agent.kill()
     passed_ms = lab.granted_after(waiter, begun)
-    ok(passed_ms < ttl_ms + 300 * lab.SCALE, "an agent that dies then leaves the rest to the ttl (%.0f ms)" %
+    ok(passed_ms < ttl_ms + 300 * lab.SCALE, "if the agent dies then, the lease ends by its ttl (%.0f ms)" %
        passed_ms)
     agent.start()
     agent.wait_voting(5)
@@ -122,16 +123,17 @@ def test_hold():
         lab.wait_for(lambda: lab.keys_on(nodes, "led") == 0, what="the end of the keys")
     note("kill -9 of redlock hold --linger %dms to the next grant: median %.0f ms, longest %.0f ms" % (
         LINGER_MS, lab.median(times), max(times)))
-    ok(min(times) >= LINGER_MS, "redlock hold --linger that is killed: nobody has it before (%.0f ms)" %
+    ok(min(times) >= LINGER_MS,
+       "redlock hold --linger that is killed: the name stays taken as long (%.0f ms)" %
        min(times))
     leader = lab.redlock(agent, "hold", "--linger", "20s", "led")
     lab.wait_for(lambda: lab.keys_on(nodes, "led") == 5, what="the leader")
     waiter = lab.wait_at(other, "led")
     begun = lab.now()
     leader.terminate()
-    ok(lab.granted_after(waiter, begun) < 1000 * lab.SCALE, "one that is told to stop releases at once")
+    ok(lab.granted_after(waiter, begun) < 1000 * lab.SCALE, "after SIGTERM redlock hold releases at once")
     status, _, said = lab.redlock_run(agent, "hold", "--linger", "soon", "led")
-    ok(status == 64 and "--linger soon" in said, "a linger that is no time is refused: %s" % said.strip())
+    ok(status == 64 and "--linger soon" in said, "an invalid linger is refused: %s" % said.strip())
 
 
 main(test_killed, test_meanwhile, test_released, test_longer_than_the_ttl, test_resumed, test_agent_dies,

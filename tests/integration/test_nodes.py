@@ -179,7 +179,7 @@ def test_wrong_servers():
 
 
 def test_no_answer_to_connecting():
-    """As of a host that is gone: a full accept queue drops connections."""
+    """Like a host that has disappeared: a full accept queue drops connections."""
     nodes = [*lab.nodes(2), lab.TcpNode("c")]
     agent = lab.Agent(nodes)
     agent.wait_voting(3)
@@ -222,7 +222,7 @@ def test_facts_under_way():
     equal(state["until"], -1, "NODES has no end of the quarantine: two of the others are silent")
     ok(nodes[2].call("GET", "redlockd:epoch") is None,
        "the replica of a moment lost its blessing, for all agents")
-    agent.wait_node("c", "quarantined", "fewer can be asked")
+    agent.wait_node("c", "quarantined", "fewer are within reach")
     nodes[0].call("CONFIG", "SET", "maxmemory-policy", "noeviction")
     agent.wait_node("a", "voting", seconds=15)
     ok(True, "with noeviction the node votes again without a quarantine, since nothing was evicted")
@@ -240,7 +240,8 @@ def test_facts_under_way():
 
 
 def test_evictions_under_way():
-    """Each INFO has noeviction, but keys were evicted in between: the epoch key does not vouch for them."""
+    """Each INFO has noeviction, but keys were evicted in between: the epoch key proves nothing about
+    them."""
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes, 'max_ttl = "2s"\ndefault_ttl = "2s"\nquarantine = yes')
     client = agent.client(3)
@@ -289,11 +290,11 @@ def test_foreign_type():
     client = agent.client(3)
     for node in nodes:
         node.call("HSET", "hash", "field", "1")
-    begins(client.acquire("hash"), "BUSY its Redis key holds a hash",
+    begins(client.acquire("hash"), "BUSY its Redis key is of type hash",
            "a key of another type is reported as such")
     leader = client.call("LEADER", "hash")
     equal((leader["type"], leader["holder"], leader["validity"]), ("hash", "", -1),
-          "so it is to who asks for the leader, and that it does not expire")
+          "LEADER and redlock leader show it, and that the key does not expire")
     grant = client.acquire("turned", "TTL", 3000)
     for node in nodes[:2]:
         node.call("HSET", "hers", "field", "1")
@@ -312,7 +313,7 @@ def test_foreign_type():
         waiter = lab.redlock(agent, "run", "-w", "30", name, "--", "true")
         line = waiter.stderr.readline()
         why = "of type hash, which is no lock" if kind else "held by their:own:token, without an expiry"
-        ok(why in line, "redlock run waits and says why: %s" % line.strip())
+        ok(why in line, "redlock run waits and prints why: %s" % line.strip())
         waiter.kill()
         waiter.wait()
     push = client.push("lost")
@@ -373,7 +374,7 @@ def test_even_and_single():
         node.call("SET", "tie", "other", "PX", 30000)
     begun = lab.now()
     begins(client.acquire("tie"), "BUSY", "two of four taken by another: no majority for us")
-    ok(lab.now() - begun < 2 * lab.SCALE, "and no hang")
+    ok(lab.now() - begun < 2 * lab.SCALE, "and the request does not hang")
     nodes[0].kill()
     nodes[1].kill()
     begins(client.acquire("half"), "NOQUORUM", "two of four down: no quorum")
@@ -405,7 +406,7 @@ def test_passwords():
 
 
 def test_late_start():
-    """The agent starts before its nodes; one of them has a host name that can't be resolved."""
+    """The agent starts before its nodes; one node has a host name that can't be resolved."""
     class Nowhere:
         name, address = "nowhere", "no-such-host.invalid:6379"
 

@@ -1,4 +1,4 @@
-"""OBSERVE, libredlock's redlock_observe() by way of `redlock watch`, and what ends or limits observers."""
+"""OBSERVE, libredlock's redlock_observe() through `redlock watch`, and the end and limits of observers."""
 
 import calendar
 import json
@@ -11,7 +11,7 @@ import time
 import lab
 from tap import begins, equal, main, note, ok, within
 
-# For a thousand clients, here and in the agents that are started from here.
+# For a thousand clients, in this process and in the agents that it starts.
 _hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))
 
@@ -21,7 +21,7 @@ there = lab.Agent(nodes, 'host = "there"')
 
 
 def observer(agent, name):
-    """A client that observes the name and was told what is so; and that."""
+    """A client that observes the name and has got the present state; and that state."""
     client = agent.client(3)
     assert client.call("OBSERVE", name) == 1
     return client, client.push("leader")[2]
@@ -34,7 +34,7 @@ def change(client, name, timeout=None):
 
 
 def quiet(client, seconds):
-    """Whether nothing is told for so long."""
+    """Whether no push arrives for so long."""
     try:
         client.read(seconds / lab.SCALE)
         return False
@@ -44,27 +44,27 @@ def quiet(client, seconds):
 
 def test_grant_and_release():
     near, first = observer(here, "job")
-    equal(first["state"], "free", "at first it is told that nobody leads")
+    equal(first["state"], "free", "the first push: the name is free")
     far, first = observer(there, "job")
     equal(first["state"], "free", "at another agent too")
     holder = here.client(3)
     begun = lab.now()
     grant = holder.acquire("job", "DATA", "at home")
-    told = change(near, "job")
-    note("told on the same host after %.1f ms" % ((lab.now() - begun) * 1000))
-    equal((told["state"], told["host"], told["fence"], told["data"]),
-          ("held", "here", grant["fence"], "at home"), "a grant is told, with host, token and data")
-    begins(told["holder"], "here:", "and who holds it")
+    pushed = change(near, "job")
+    note("pushed on the same host after %.1f ms" % ((lab.now() - begun) * 1000))
+    equal((pushed["state"], pushed["host"], pushed["fence"], pushed["data"]),
+          ("held", "here", grant["fence"], "at home"), "a grant is pushed, with host, token and data")
+    begins(pushed["holder"], "here:", "and the holder")
     other = change(far, "job")
     note("and on another one after %.0f ms" % ((lab.now() - begun) * 1000))
-    equal((other["holder"], other["fence"]), (told["holder"], told["fence"]),
+    equal((other["holder"], other["fence"]), (pushed["holder"], pushed["fence"]),
           "and the same at the other agent")
     late, first = observer(there, "job")
-    equal(first["holder"], told["holder"], "who observes later is told the present leader at once")
-    ok(quiet(near, 2.5) and quiet(far, 0.1), "extensions are not told, nor is anything else")
+    equal(first["holder"], pushed["holder"], "a later observer gets the present leader at once")
+    ok(quiet(near, 2.5) and quiet(far, 0.1), "extensions cause no push, nor does anything else")
     holder.call("RELEASE", grant["id"])
     equal((change(near, "job")["state"], change(far, "job")["state"]), ("free", "free"),
-          "a release is told at both")
+          "a release is pushed at both")
     for client in (near, far, late, holder):
         client.close()
 
@@ -77,12 +77,12 @@ def test_last_of_many():
             grant = holder.acquire("busy", "WAIT", 5000)
             holder.call("RELEASE", grant["id"])
     last = holders[0].acquire("busy", "WAIT", 5000)
-    told = change(client, "busy")
+    pushed = change(client, "busy")
     count = 1
-    while told["state"] != "held" or told["fence"] != last["fence"]:
-        told = change(client, "busy")
+    while pushed["state"] != "held" or pushed["fence"] != last["fence"]:
+        pushed = change(client, "busy")
         count += 1
-    ok(True, "of a hundred changes one after the other the last is told (and %d others)" % (count - 1))
+    ok(True, "of a hundred changes one after the other the last is pushed (and %d others)" % (count - 1))
     ok(quiet(client, 1.5), "and nothing after it")
     for end in (client, *holders):
         end.close()
@@ -96,7 +96,7 @@ def test_death_of_the_holder():
           "a command holds it")
     command.kill()
     equal((change(near, "mortal")["state"], change(far, "mortal")["state"]), ("free", "free"),
-          "after kill -9 of its holder nobody does")
+          "after kill -9 of its holder the name is free")
     near.close()
     far.close()
 
@@ -110,7 +110,7 @@ def test_expiry():
     agent.kill()
     left = max(node.call("PTTL", "left") for node in nodes) / 1000
     killed = lab.now()
-    equal(change(client, "left")["state"], "free", "after kill -9 of that agent too, when the keys end")
+    equal(change(client, "left")["state"], "free", "after kill -9 of that agent, too, when the keys expire")
     within(lab.now() - killed, left - 0.7, left + 0.5 * lab.SCALE, "then, and at once")
     client.close()
 
@@ -119,21 +119,21 @@ def test_foreign_lock():
     client, _ = observer(here, "foreign")
     for node in nodes:
         node.call("SET", "foreign", "their:own:token", "NX", "PX", 5000)
-    told = change(client, "foreign")
-    equal((told["state"], told["holder"], told["host"], told["fence"], told["data"]),
-          ("held", "their:own:token", "", 0, ""), "another library's lock is told as it stands")
+    pushed = change(client, "foreign")
+    equal((pushed["state"], pushed["holder"], pushed["host"], pushed["fence"], pushed["data"]),
+          ("held", "their:own:token", "", 0, ""), "another library's lock is pushed unchanged")
     equal(change(client, "foreign")["state"], "free", "and its end")
     client.close()
 
 
 def test_unobserve_and_ends():
     client, _ = observer(here, "unobserved")
-    equal(client.call("OBSERVE", "unobserved"), 0, "a second OBSERVE is nothing")
+    equal(client.call("OBSERVE", "unobserved"), 0, "a second OBSERVE changes nothing")
     equal(client.call("UNOBSERVE", "unobserved"), 1, "UNOBSERVE")
     equal(client.call("UNOBSERVE", "unobserved"), 0, "once")
     holder = here.client(3)
     holder.acquire("unobserved")
-    ok(quiet(client, 1.5), "ends what is told")
+    ok(quiet(client, 1.5), "ends the pushes")
     begins(client.call("OBSERVE", "redlockd:epoch"), "BADNAME", "names are checked")
     refused = [client.call("OBSERVE", "quota %d" % i) for i in range(1025)]
     equal(refused[:1024], [1] * 1024, "a session observes 1,024 names")
@@ -146,10 +146,10 @@ def test_unobserve_and_ends():
         while replies < 1024:
             replies += not isinstance(other.read(), lab.Push)
     late = here.client(3)
-    begins(late.call("OBSERVE", "one more"), "QUOTA the agent has no room", "all together 4,096")
+    begins(late.call("OBSERVE", "one more"), "QUOTA the agent has no room", "all sessions together 4,096")
     client.close()
     lab.wait_for(lambda: late.call("OBSERVE", "one more") == 1, what="room for another name")
-    ok(True, "a session's end frees what it observed")
+    ok(True, "a session's end frees its observations")
     for other in (*others, late, holder):
         other.close()
 
@@ -171,10 +171,10 @@ def test_crowd():
     for client in crowd:
         assert client.call("OBSERVE", "popular") == 1
     states = [client.push("leader")[2]["state"] for client in crowd]
-    equal(states, ["free"] * 1000, "1,000 observers are told")
-    time.sleep(2)  # what they cost in this time
+    equal(states, ["free"] * 1000, "1,000 observers get the push")
+    time.sleep(2)  # the cost of the observers in this time
     looks, seconds = scripts_run(nodes[0]) - before, lab.now() - begun
-    ok(1 <= looks <= seconds / 0.9 + 2, "for one question a second (%d in %.1f s)" % (looks, seconds))
+    ok(1 <= looks <= seconds / 0.9 + 2, "with one query a second (%d in %.1f s)" % (looks, seconds))
     holder = agent.client(3)
     holder.acquire("popular")
     equal([change(client, "popular")["state"] for client in crowd], ["held"] * 1000, "and of a change")
@@ -186,21 +186,23 @@ def test_crowd():
 
 
 def test_mute_among_others():
-    """What tells several of a change at once loses, repeats and mixes up nothing for one that reads late."""
+    """A push to several observers at once: none is lost, repeated or mixed up for an observer that reads
+    late."""
     reader, mute = observer(here, "noisy")[0], [observer(here, "noisy")[0] for _ in range(5)]
     gone = observer(here, "noisy")[0]
     holder = here.client(3)
-    told = []
+    pushed = []
     for number in range(150):
         grant = holder.acquire("noisy", "DATA", "%d " % number + "x" * 1000)
-        told.append(change(reader, "noisy"))
+        pushed.append(change(reader, "noisy"))
         holder.call("RELEASE", grant["id"])
-        told.append(change(reader, "noisy"))
+        pushed.append(change(reader, "noisy"))
         if number == 75:
             gone.close()
-    equal([state["state"] for state in told], ["held", "free"] * 150, "who reads is told of each change")
-    equal([[change(client, "noisy") for _ in told] == told for client in mute], [True] * 5,
-          "so are those whose sockets were full meanwhile, later, in order and once")
+    equal([state["state"] for state in pushed], ["held", "free"] * 150,
+          "observers that read get each change")
+    equal([[change(client, "noisy") for _ in pushed] == pushed for client in mute], [True] * 5,
+          "those whose sockets were full get it later, in order and once")
     ok(all(quiet(client, 0.05) for client in mute), "and nothing else")
     for client in (reader, holder, *mute):
         client.close()
@@ -214,10 +216,10 @@ def test_no_majority():
     few[1].kill()
     begun = lab.now()
     equal(change(client, "job")["state"], "unknown",
-          "without a majority of nodes it is told that nobody knows")
+          "without a majority of nodes the leader is unknown")
     within(lab.now() - begun, 4.9, 8 * lab.SCALE, "after some seconds")
     few[1].start()
-    equal(change(client, "job")["state"], "free", "and what is known when there is one again")
+    equal(change(client, "job")["state"], "free", "and the leader follows when there is a majority again")
     client.close()
     agent.terminate()
 
@@ -246,26 +248,26 @@ def test_watch():
     watch = Watch(here, "job")
     line = watch.line()
     equal((line["name"], line["state"], line["holder"]), ("job", "free", ""),
-          "redlock watch says that nobody leads")
+          "redlock watch prints that the name is free")
     holder = there.client(3)
     begun = time.time()
     grant = holder.acquire("job")
     line = watch.line()
-    equal((line["state"], line["host"], line["fence"]), ("held", "there", grant["fence"]), "then who does")
+    equal((line["state"], line["host"], line["fence"]), ("held", "there", grant["fence"]), "then the leader")
     ok(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["since"]), "and since when")
     since = calendar.timegm(time.strptime(line["since"][:19], "%Y-%m-%dT%H:%M:%S"))
-    within(since - begun, -1, 2 * lab.SCALE, "in seconds since it was asked for")
+    within(since - begun, -1, 2 * lab.SCALE, "in seconds since the request")
     here.terminate()
     here.start()
-    ok(watch.quiet(3), "a restart of the agent is not told")
+    ok(watch.quiet(3), "a restart of the agent causes no line")
     holder.call("RELEASE", grant["id"])
-    equal(watch.line()["state"], "free", "what changes afterwards is")
+    equal(watch.line()["state"], "free", "a later change does")
     here.kill()
     grant = holder.acquire("job")
     here.start()
     line = watch.line()
     equal((line["state"], line["fence"]), ("held", grant["fence"]),
-          "and what has changed while there was no agent")
+          "and a change while there was no agent")
     equal(watch.end(signal.SIGTERM), 0, "SIGTERM ends it with 0")
     holder.close()
 
@@ -279,9 +281,9 @@ def test_watch_of_a_resumed_lease():
     own.line()
     here.kill()
     here.start()
-    ok(own.quiet(2) and watch.quiet(0.1), "that its lease is resumed at a new agent is told to nobody")
+    ok(own.quiet(2) and watch.quiet(0.1), "a lease that is resumed at a new agent causes no line")
     command.terminate()
-    equal((own.line()["state"], watch.line()["state"]), ("free", "free"), "its end is")
+    equal((own.line()["state"], watch.line()["state"]), ("free", "free"), "its end does")
     equal((own.end(signal.SIGINT), watch.end(signal.SIGINT)), (0, 0), "SIGINT ends it with 0")
 
 
@@ -308,7 +310,7 @@ def test_watch_as_text():
     equal(process.wait(20 * lab.SCALE), 0, "SIGTERM ends it with 0")
     status, out, _ = lab.redlock_run(there, "leader", "text")
     ok(status == 0 and re.fullmatch(text % r"  \d+ ms left", out),
-       "redlock leader tells the same, and the time left")
+       "redlock leader prints the same, and the time left")
     leader = json.loads(lab.redlock_run(there, "leader", "--json", "text")[1])
     equal((leader["name"], leader["host"], leader["fence"], leader["data"]),
           ("text", "here", grant["fence"], "at home"), "as JSON too")
@@ -320,7 +322,7 @@ def test_watch_as_text():
     equal(process.wait(5 * lab.SCALE), 0, "SIGINT ends it also while it waits for a stopped agent")
     here.cont()
     equal(lab.redlock_run(here, "watch")[0], 64, "watch without a name: 64")
-    equal(lab.redlock_run(here, "watch", "")[0], 64, "watch of what is no name: 64")
+    equal(lab.redlock_run(here, "watch", "")[0], 64, "watch of an invalid name: 64")
     holder.close()
 
 

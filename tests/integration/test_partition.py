@@ -23,25 +23,25 @@ def set_up():
     ok(True, "five nodes and two agents in namespaces of their own")
 
 
-def heard_by_all(agent):
+def answers_in_time(agent):
     """Whether each keeper and each node answer each other in time. A node may vote while lost packets are
-    still to come: TCP sends them again after seconds."""
+    outstanding: TCP sends them again after seconds."""
     client = agent.client()
-    names = ["heard %d" % i for i in range(8)]  # of all keepers
+    names = ["answered %d" % i for i in range(8)]  # of all keepers
     grants = [client.acquire(name) for name in names]
-    heard = all(isinstance(grant, dict) and lab.keys_on(nodes, name) == 5
-                for name, grant in zip(names, grants))
+    answered = all(isinstance(grant, dict) and lab.keys_on(nodes, name) == 5
+                   for name, grant in zip(names, grants))
     for grant in grants:
-        heard = heard and client.call("RELEASE", grant["id"]) == 1
+        answered = answered and client.call("RELEASE", grant["id"]) == 1
     client.close()
-    return heard
+    return answered
 
 
 def all_heals():
     net.heal()
     for agent in (first, second):
         agent.wait_voting(5)
-        lab.wait_for(lambda: heard_by_all(agent), seconds=20, what="answers in time")
+        lab.wait_for(lambda: answers_in_time(agent), seconds=20, what="answers in time")
 
 
 def healed(test):
@@ -65,7 +65,7 @@ def test_agent_cut_off():
     push = holder.push("lost", timeout=10)
     equal(push[1:3], [grant["id"], "no-quorum"], "then lost")
     other = lab.as_map(waiter.reply(timeout=30))
-    ok(other["fence"] > grant["fence"], "the other side acquires it, with a larger token")
+    ok(other["fence"] > grant["fence"], "the other side acquires the name, with a larger token")
     begins(holder.acquire("parted"), "NOQUORUM", "the cut-off side acquires nothing")
     all_heals()
     begins(holder.acquire("parted"), "BUSY", "after the partition both see the same holder")
@@ -78,7 +78,7 @@ def test_minority_cut_off():
     net.cut("a", "b")
     lab.wait_for(lambda: first.status()["voting"] == 3, seconds=20, what="the silence of two nodes")
     ok(client.call("CHECK", grant["id"]) > 0, "two nodes of five are unreachable: the lease is extended")
-    ok("id" in first.client().acquire("meanwhile"), "others are granted")
+    ok("id" in first.client().acquire("meanwhile"), "other leases are granted")
     for node in nodes[:2]:
         node.call("DEL", "minority")
     all_heals()
@@ -127,7 +127,7 @@ def test_requests_lost_at_a_minority():
     granted(brief, "requests to two nodes of five are lost: leases are granted")
     equal(client.call("RELEASE", brief["id"]), 1, "and released")
     lab.wait_for(lambda: lab.now() > grant["deadline"] / 1e9, what="the first deadline")
-    ok(client.call("CHECK", grant["id"]) > 0, "and go on")
+    ok(client.call("CHECK", grant["id"]) > 0, "and extended")
     all_heals()
     lab.wait_for(lambda: lab.keys_on(nodes, "brief") == 0, what="the release")
     ok(True, "rule 4: the late requests at the two nodes are released")
@@ -140,15 +140,15 @@ def test_requests_lost_at_a_majority():
     """requests to three nodes of five are lost"""
     client, waiter = first.client(), second.client()
     net.lose(network.to("a", "b", "c"))
-    begins(client.acquire("unheard", "TTL", LONG_MS), "NOQUORUM",
+    begins(client.acquire("unreachable", "TTL", LONG_MS), "NOQUORUM",
            "requests to three nodes of five are lost: NOQUORUM")
-    lab.wait_for(lambda: lab.keys_on(nodes, "unheard") == 0, what="the release")
+    lab.wait_for(lambda: lab.keys_on(nodes, "unreachable") == 0, what="the release")
     ok(True, "rule 5: the keys on the others are released")
-    waiter.send("ACQUIRE", "unheard", "WAIT", 60000)
+    waiter.send("ACQUIRE", "unreachable", "WAIT", 60000)
     net.heal()
     grant = lab.as_map(waiter.reply(timeout=60))
     granted(grant, "a waiter acquires it when the three nodes are reachable")
-    lab.wait_for(lambda: same_everywhere("unheard"), what="the release and the repair")
+    lab.wait_for(lambda: same_everywhere("unreachable"), what="the release and the repair")
     ok(waiter.call("CHECK", grant["id"]) > 0, "rule 4: on all nodes, after late requests too")
 
 
@@ -166,7 +166,7 @@ def test_replies_lost():
     begins(client.acquire("unanswered"), "NOQUORUM", "and no other agent")
     all_heals()
     lab.wait_for(lambda: same_everywhere("unanswered"), what="one value on all nodes")
-    begins(client.acquire("unanswered"), "BUSY", "as all can see")
+    begins(client.acquire("unanswered"), "BUSY", "as both agents can see")
     equal(other.call("RELEASE", grant["id"]), 1, "the second agent's holder held it throughout")
 
 
@@ -174,7 +174,7 @@ def left_behind(what, ttl_ms):
     """A name whose key remains on three nodes after agent one's attempt failed: their replies and its
     releases were lost."""
     client = first.client()
-    for i in range(40):  # a packet that got through may have been another
+    for i in range(40):  # another packet may have got through
         name = "%s %d" % (what, i)
         net.lose(network.replies("abc", ["one"]) + network.requests_but_one("one", "abc"))
         answer = client.acquire(name, "TTL", ttl_ms)
@@ -187,7 +187,7 @@ def left_behind(what, ttl_ms):
 
 
 def others_turn(other, name, what):
-    """Agent one's attempt ends, and takes nothing from the next holder."""
+    """Agent one's attempt ends, and the next holder's keys stay."""
     grant = other.acquire(name, "WAIT", 20000)
     granted(grant, what)
     all_heals()
@@ -242,7 +242,7 @@ def parted(name, rules, what):
 def test_pair_parted():
     """one agent and three nodes of five are parted"""
     parted("pair", network.between("one", "abc"), "a partition between an agent and three nodes of five")
-    parted("pair unheard", network.one_way(["one"], "abc"), "the agent's packets to the three are lost")
+    parted("pair one-way", network.one_way(["one"], "abc"), "the agent's packets to the three are lost")
     parted("pair unanswered", network.one_way("abc", ["one"]), "the three's packets to the agent are lost")
     parted("pair mute", network.replies("abc", ["one"]), "the three's replies are lost")
 
@@ -251,15 +251,15 @@ def test_pair_parted():
 def test_random_loss():
     """three packets of ten are lost"""
     net.lose(network.some(30, *"abcde"))
-    told = history.History()
-    threads = history.holders(told, [first, second], "pqrstuvw", 16, ttl_ms=2000)
+    recorded = history.History()
+    threads = history.holders(recorded, [first, second], "pqrstuvw", 16, ttl_ms=2000)
     try:
-        lab.wait_for(lambda: len(told.intervals) >= 15, seconds=60, what="fifteen leases")
+        lab.wait_for(lambda: len(recorded.intervals) >= 15, seconds=60, what="fifteen leases")
     finally:
         history.stop(threads)
     ok(True, "three packets of ten are lost: clients hold leases (%d times; refusals: %s)" % (
-        len(told.intervals), told.refusals))
-    equal(told.troubles(), [], "never two holders at once, and tokens grow")
+        len(recorded.intervals), recorded.refusals))
+    equal(recorded.troubles(), [], "never two holders at once, and tokens grow")
 
 
 def faults():
@@ -277,13 +277,13 @@ def faults():
         yield lambda: net.lose(rules)
 
 
-PASSES_MAX = 4  # usually one has enough
+PASSES_MAX = 4  # usually one agent has a majority
 
 
 def test_history():
     """All of the above, while clients hold and contend."""
-    told = history.History()
-    threads = history.holders(told, [first, second], ["x", "y"], 8, ttl_ms=700)
+    recorded = history.History()
+    threads = history.holders(recorded, [first, second], ["x", "y"], 8, ttl_ms=700)
     try:
         for _ in range(PASSES_MAX):
             for fault in faults():
@@ -291,14 +291,14 @@ def test_history():
                 lab.time.sleep(0.9 * lab.SCALE)
                 net.heal()
                 lab.time.sleep(0.3 * lab.SCALE)
-            if len(told.intervals) > 20:
+            if len(recorded.intervals) > 20:
                 break
         all_heals()
     finally:
         history.stop(threads)
-    ok(len(told.intervals) > 20, "clients held leases (%d times; refusals: %s)" % (
-        len(told.intervals), told.refusals))
-    equal(told.troubles(), [], "never two holders at once, and tokens grow")
+    ok(len(recorded.intervals) > 20, "clients held leases (%d times; refusals: %s)" % (
+        len(recorded.intervals), recorded.refusals))
+    equal(recorded.troubles(), [], "never two holders at once, and tokens grow")
 
 
 why_none = network.why_none()

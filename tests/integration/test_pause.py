@@ -27,7 +27,7 @@ def test_stopped_client():
     process.send_signal(signal.SIGCONT)
     process.kill()
     process.wait()
-    ok("id" in client.acquire("paused", "WAIT", 5000), "until it dies")
+    ok("id" in client.acquire("paused", "WAIT", 5000), "until the client dies")
     agent.terminate()
 
 
@@ -54,7 +54,7 @@ def test_stopped_agent():
     ok(isinstance(holder.call("LEADER", "agent paused"), dict),
        "LEADER asks the nodes, after everything sent before, and finds a holder")
     ok(contender.call("CHECK", other["id"]) > 0, "the second holder's lease is valid")
-    equal(values(), before, "the first agent has not touched its keys")
+    equal(values(), before, "the first agent has not changed its keys")
     first.terminate()
     second.terminate()
 

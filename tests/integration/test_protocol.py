@@ -1,4 +1,4 @@
-"""Plays the transcripts of protocol.md against an agent: what the page shows is what comes."""
+"""Plays the transcripts of protocol.md against an agent: the replies are those of the page."""
 
 import itertools
 import os
@@ -10,8 +10,8 @@ import lab
 from tap import equal, main
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "protocol.md")
-COMMANDS = """ACQUIRE RELEASE CHECK BEAT LEADER STATUS NODES LEASES HELLO PING ECHO SELECT CLIENT COMMAND
-    AUTH QUIT BLESS RESUME OBSERVE UNOBSERVE""".split()
+COMMANDS = """ACQUIRE RELEASE CHECK BEAT LEADER STATUS NODES LEASES HISTORY HELLO PING ECHO SELECT CLIENT
+    COMMAND AUTH QUIT BLESS RESUME OBSERVE UNOBSERVE""".split()
 nodes = lab.nodes(3)
 
 
@@ -22,18 +22,20 @@ def blocks(kind):
 
 
 def plain(line):
-    """The line without what differs from run to run."""
+    """The line without the parts that differ from run to run."""
     line = re.sub(r'\b(web1|localhost):[0-9a-f]{8}:\d+\b', 'HOLDER', line)
     line = re.sub(r'("agent" => )"[0-9a-f]{8}"', r"\1AGENT", line)
     line = re.sub(r'("secret" => )"1-[0-9a-f-]*"', r"\1SECRET", line)
     line = re.sub(r'("address" => )"[^"]*"', r"\1ADDRESS", line)
     line = re.sub(r"^\$\d+$", "$LENGTH", line)
     line = re.sub(r'("clock" => \(integer\) )-', r"\1", line)  # ahead of the others', or behind
-    return re.sub(r"\d+", "N", line)
+    line = re.sub(r'("answer" => )"(yes|silent)"', r"\1ANSWER", line)  # before the majority, or after
+    line = re.sub(r'("after" => \(integer\) )-', r"\1", line)
+    return re.sub(r"\d+", "N", line).rstrip()
 
 
 def fresh_agent():
-    """Ids begin anew with it."""
+    """A new agent, whose ids begin anew."""
     return lab.Agent(nodes, 'host = "web1"', keepers=2)
 
 
@@ -47,7 +49,7 @@ def play_redis_cli():
     seen = set()
     for block in blocks("redis-cli"):
         agent = fresh_agent()
-        # The page's id has the first slot, but none that an agent gives: so it is no end of a listing.
+        # The page's id has the first slot, in no agent's generation: so it is not the end of a listing.
         typed = [line[2:].replace("LEASES AFTER 1048576", "LEASES AFTER %d" % (2**53 - 1)) for line in block
                  if line.startswith("> ")]
         want = [line for line in block if not line.startswith("> ")]
@@ -56,14 +58,14 @@ def play_redis_cli():
                               capture_output=True, text=True, timeout=30 * lab.SCALE)
         got = [line for line in done.stdout.splitlines() if line]
         equal([plain(line) for line in got], [plain(line) for line in want],
-              "redis-cli shows what the page says of %s" % "; ".join(typed))
+              "redis-cli prints the page's replies to %s" % "; ".join(typed))
         seen |= {line.split()[0].upper() for line in typed}
         end(agent)
     return seen
 
 
 def play(client, steps):
-    """What the agent says to each run of the client's lines, beside what the page has."""
+    """The agent's replies to each run of the client's lines, and those of the page."""
     got = []
     want = []
     for speaker, line in steps:
@@ -99,7 +101,7 @@ def test_transcripts():
 # --- options ---
 
 def documented():
-    """What the page's headings say: each command, its arguments, and its options as lists of words."""
+    """From the page's headings: each command, its arguments, and its options as lists of words."""
     with open(PAGE) as file:
         usages = re.findall(r"^### ([A-Z].*)$", file.read(), re.M)
     for usage in ", ".join(usages).split(", "):
@@ -117,7 +119,7 @@ def orders(options):
 
 
 def refusals(client, requests):
-    """What is said against the requests' form, of all of them in one go."""
+    """The errors about the requests' form, all requests sent at once."""
     for request in requests:
         client.send(*request)
     replies = [client.reply() for _ in requests]
@@ -138,7 +140,7 @@ def test_options():
         requests = []
         for number, words in enumerate(orders(options)):
             values = {"name": "options-%d" % number, "secret": secret, "ms": "5000", "bytes": "some bytes",
-                      "id": "1", "node": "a", "user": "u", "password": "p", "text": "me"}
+                      "id": "1", "node": "a", "user": "u", "password": "p", "text": "me", "n": "9"}
             requests.append([command] + [values.get(word, word) for word in arguments + words])
         equal(refusals(client, requests), [], "%s takes %s (%d requests, seed %d)" %
               (command, " and ".join(option[0] for option in options) or "no options", len(requests), seed))

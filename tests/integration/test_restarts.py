@@ -1,4 +1,4 @@
-"""libredlock and the command across restarts of the agent: restarts.c prints TAP, and asks this program to
+"""libredlock and the command across restarts of the agent: restarts.c prints TAP, and makes this program
 kill and start the agent; then `redlock run`."""
 
 import os

@@ -1,4 +1,4 @@
-"""RESUME: a lease outlives its agent, for the one who has its secret, as long as its keys stand."""
+"""RESUME: a lease outlives its agent, for the client that has its secret, as long as its keys exist."""
 
 import os
 import random
@@ -20,7 +20,7 @@ def restart(agent):
 
 
 class Watch:
-    """Notes every lock value that stands under the name on the nodes until it is asked."""
+    """Records every lock value under the name on the nodes, until the result is read."""
 
     def __init__(self, name):
         self.name = name
@@ -61,12 +61,12 @@ def test_agent_killed():
     equal(leader["data"], "my:data", "its data is published as before")
     ok(agent.status()["agent"] in leader["holder"], "and its holder is the new agent's")
     lab.wait_for(lambda: agent.status()["extensions"] > 3, what="extensions")
-    equal(watch.end(), ({value[:40]}, 0), "all the time its keys stood on a majority, with one random part")
-    equal(waiter.buffer, b"", "another agent's waiter never got it")
-    equal(client.call("RELEASE", grant["id"]), 1, "it is released like any other")
-    ok(isinstance(lab.as_map(waiter.reply()), dict), "then the waiter has it")
+    equal(watch.end(), ({value[:40]}, 0), "all the time a majority had its keys, with one random part")
+    equal(waiter.buffer, b"", "another agent's waiter never got the lease")
+    equal(client.call("RELEASE", grant["id"]), 1, "the lease is released like any other")
+    ok(isinstance(lab.as_map(waiter.reply()), dict), "then the waiter gets the name")
     begins(client.call("RESUME", "kept", grant["secret"]), "NOTHELD",
-           "the secret of a released lease is worth nothing")
+           "the secret of a released lease is useless")
     waiter.close()
     client.close()
 
@@ -80,7 +80,7 @@ def test_no_resume():
     client = agent.client()
     ok(isinstance(client.acquire("forgotten", "TTL", 1000, "WAIT", 5000), dict) and
        lab.now() < max(killed + 1, begun) + 0.5 * lab.SCALE,
-       "who does not resume (redis-cli, say) leaves the name free within the ttl")
+       "the lease of a client that does not resume (as redis-cli) ends within the ttl")
     client.close()
 
 
@@ -103,12 +103,12 @@ def test_strangers():
     theirs = client.acquire("theirs", "TTL", 10000, "RESUMABLE")
     thief = agent.client(3)
     begins(thief.call("RESUME", "mine", grant["secret"]), "NOTHELD",
-           "nobody resumes what is held at this agent")
+           "a lease that is held at this agent can't be resumed")
     restart(agent)
     thief = agent.client(3)
-    begins(thief.call("RESUME", "mine", theirs["secret"]), "NOTHELD", "another lease's secret is not right")
+    begins(thief.call("RESUME", "mine", theirs["secret"]), "NOTHELD", "another lease's secret is refused")
     changed = grant["secret"].replace("-", "-0", 1)
-    begins(thief.call("RESUME", "mine", changed), "BADARG", "an altered one is none")
+    begins(thief.call("RESUME", "mine", changed), "BADARG", "an altered secret is refused")
     if os.geteuid() == 0:
         os.chmod(lab.directory, 0o711)
         os.seteuid(NOBODY)
@@ -120,8 +120,8 @@ def test_strangers():
     values = {node.call("GET", "mine") for node in nodes}
     equal(len(values), 1, "none of this changed a key")
     client = agent.client(3)
-    ok(isinstance(client.call("RESUME", "mine", grant["secret"]), dict), "its owner can")
-    ok(isinstance(client.call("RESUME", "theirs", theirs["secret"]), dict), "and has several")
+    ok(isinstance(client.call("RESUME", "mine", grant["secret"]), dict), "the owner can")
+    ok(isinstance(client.call("RESUME", "theirs", theirs["secret"]), dict), "and can resume several")
     client.close()
     lab.wait_for(lambda: lab.keys_on(nodes, "mine") + lab.keys_on(nodes, "theirs") == 0, what="the release")
     ok(True, "both end with the new session")
@@ -143,9 +143,9 @@ def test_old_agent_lives():
     old.cont()
     lab.wait_for(lambda: old.status()["leases"] == 0, what="the old agent's release")
     equal([node.call("GET", "moved") for node in nodes], [value] * 3,
-          "the old agent, which releases it at last, deletes nothing of it")
-    ok(mover.call("CHECK", resumed["id"]) > 0, "and it is held on")
-    begins(other.client().acquire("moved"), "BUSY", "so that nobody else gets it")
+          "the old agent, which releases it at last, deletes none of its keys")
+    ok(mover.call("CHECK", resumed["id"]) > 0, "and the lease stays held")
+    begins(other.client().acquire("moved"), "BUSY", "so another client does not get it")
     old.kill()
     new.kill()
 
@@ -159,19 +159,20 @@ def test_nodes_away():
     agent.start()
     client = agent.client(3)
     begins(client.call("RESUME", "waits", grant["secret"], "WAIT", 0), "NOQUORUM",
-           "without a quorum nothing is certain")
+           "without a quorum RESUME gets NOQUORUM")
     client.send("RESUME", "waits", grant["secret"])
     lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the resume")
     for node in nodes[:2]:
         node.cont()
-    ok(isinstance(client.reply(), dict), "it is tried until the nodes are back")
+    ok(isinstance(client.reply(), dict), "RESUME is retried until the nodes are back")
     client.close()
 
 
 def test_bad_secrets():
     chance = random.Random(7)
     client = agent.client(3)
-    secret = client.acquire("fuzzed", "TTL", 60000, "RESUMABLE", "DATA", b"\x00\xff:\r\n" * 100)["secret"]
+    secret = client.acquire("fuzzed", "TTL", 60000, "WAIT", 10000, "RESUMABLE",
+                            "DATA", b"\x00\xff:\r\n" * 100)["secret"]
     restart(agent)
     client = agent.client(3)
     answers = set()
@@ -194,7 +195,7 @@ def test_bad_secrets():
         answers.add(str(client.call("RESUME", "fuzzed", bytes(data), "WAIT", 0)).split()[0])
     equal(answers, {"BADARG"}, "3,000 damaged secrets are refused")
     ok(isinstance(client.call("RESUME", "fuzzed", secret), dict),
-       "the right one is taken, whatever its data")
+       "the right secret is accepted, whatever the lease's data")
     client.close()
 
 

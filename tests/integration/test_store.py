@@ -221,7 +221,7 @@ def test_exactly_once():
 
 
 def contend(number, ends, problems, seen, lock):
-    """One of several clients of one name: one holder at a time, and growing tokens."""
+    """A client that contends for one name with others: one holder at a time, and growing tokens."""
     client = agent.client(3, timeout=60)
     kept = client.acquire("kept-%d" % number)
     with lock:
@@ -240,7 +240,7 @@ def contend(number, ends, problems, seen, lock):
             with lock:
                 seen["holder"] = None
             if client.call("RELEASE", grant["id"]) != 1:
-                raise AssertionError("released by somebody else")
+                raise AssertionError("released by another client")
             if client.pushes or client.call("CHECK", kept["id"]) <= 0:
                 raise AssertionError(client.pushes)
     except Exception as problem:  # of any kind: it is reported
@@ -371,7 +371,7 @@ def test_greetings():
 
 
 def granted_after(client, name, asked):
-    """Milliseconds from then until the next one has the name."""
+    """Milliseconds from then until the next client has the name."""
     grant = lab.as_map(client.acquire(name, "TTL", 1000, "WAIT", 20000))
     assert isinstance(grant, dict), grant
     client.call("RELEASE", grant["id"])
@@ -388,7 +388,7 @@ def test_cooldown():
         wait_stored(client)
         agent.kill()
         if what == "left":
-            client.close()  # while nobody can see it
+            client.close()  # while no agent can see it
         agent.start()
         if what == "released":
             equal(client.call("RELEASE", grant["id"]), 1, "the next agent releases a lease with a cooldown")

@@ -69,11 +69,11 @@ class Terminal:
         while not is_there():
             left = until - lab.now()
             if left <= 0 or not select.select([self.fd], [], [], left)[0]:
-                raise TimeoutError("%r did not come; there is %r" % (what, self.text[self.read:]))
+                raise TimeoutError("%r did not appear; the output is %r" % (what, self.text[self.read:]))
             self.text += os.read(self.fd, 65536).decode(errors="replace")
 
     def expect(self, text):
-        """Reads until this has come, after what was expected before."""
+        """Reads until this text appears behind the text expected before."""
         self._read(lambda: text in self.text[self.read:], text)
         self.read = self.text.index(text, self.read) + len(text)
 
@@ -105,13 +105,14 @@ class Terminal:
 
 
 def plain(text):
-    """Without what a terminal obeys instead of showing."""
+    """The text without the terminal's control sequences."""
     return re.sub(r"\x1b\[[0-9;?>]*[a-zA-Z]|\x1b[=>]|\r", "", text)
 
 
 def beside(what, play, name, sort=False):
-    """Plays it under both kinds: the lines are the same, and the lock is free in the end. With `sort` the
-    order of what several processes print does not count, nor whether bash tells that it killed a job."""
+    """Plays the session under both kinds: the lines are the same, and the lock is free in the end. With
+    `sort` the order of several processes' lines does not count, nor whether bash reports that it killed
+    a job."""
     both = []
     for kind in kinds(name):
         terminal = Terminal(kind)
@@ -120,7 +121,9 @@ def beside(what, play, name, sort=False):
             terminal.close()
         lines = terminal.lines()
         if sort:
-            lines = [re.sub(r"^(\$ )+", "", line) for line in lines]  # a prompt may come first
+            # A prompt may come first, and bash ends the line of ^C only if its prompt comes after it.
+            lines = "\n".join(lines).replace("^C", "^C\n").split("\n")
+            lines = [re.sub(r"^(\$ )+", "", line) for line in lines]
             lines = sorted(line for line in set(lines) - {""} if "Terminated" not in line)
         both.append(lines)
         lab.wait_for(kind.is_free, what="the end of the lock of %s: %s" % (kind.name, what))
@@ -151,8 +154,8 @@ def test_pagers_and_pipes():
         terminal.prompt()
 
     beside("a pager reads from a pipe", pager, "p1")
-    beside("a pager reads what it prints", pager_behind, "p2")
-    beside("nobody reads what it prints", closed_pipe, "p3")
+    beside("a pager reads its output", pager_behind, "p2")
+    beside("the reader of its output has ended", closed_pipe, "p3")
     beside("standard input is a pipe", input_pipe, "p4")
 
 
@@ -185,7 +188,7 @@ def test_interrupt():
         terminal.line("lock sh -c 'echo runs; exec sleep 60' &")
         terminal.expect("runs\r\n")
         terminal.line("for i in 1 2; do lock echo no; done")
-        lab.wait_for(lambda: foreground_is(terminal, "flock", "redlock"), what="the one that waits")
+        lab.wait_for(lambda: foreground_is(terminal, "flock", "redlock"), what="the waiting one")
         terminal.send(CTRL_C)
         terminal.prompt()
         terminal.line("kill %1; wait %1; echo over $?")
@@ -198,6 +201,14 @@ def test_interrupt():
     beside("Ctrl-C while it waits", waits, "i4", sort=True)
 
 
+def contents(*path):
+    try:
+        with open(os.path.join(*path)) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
 def children(pid):
     with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
         return file.read().split()
@@ -206,6 +217,24 @@ def children(pid):
 def state(pid):
     with open("/proc/%s/stat" % pid) as file:
         return file.read().rsplit(")", 1)[1].split()[0]
+
+
+def in_group(group):
+    """The states of all processes of this group but redlock's own, which don't read from the terminal."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        program, _, rest = contents("/proc", pid, "stat").rpartition(")")
+        fields = rest.split()
+        if fields and int(fields[2]) == group and "(redlock" not in program:
+            yield fields[0]
+
+
+def stop_job(terminal):
+    """With Ctrl-Z. The shell prompts when its child has stopped; a process of the job that reads from the
+    terminal and has not stopped yet takes a byte of what is typed then."""
+    group = os.tcgetpgrp(terminal.fd)
+    terminal.send(CTRL_Z)
+    terminal.prompt()
+    lab.wait_for(lambda: set(in_group(group)) <= {"T", "Z"}, what="the stop of the whole job")
 
 
 def foreground_is(terminal, *names):
@@ -217,8 +246,8 @@ def foreground_is(terminal, *names):
 
 
 def wait_for_job(terminal):
-    """The shell prints a job's command before it gives the job the terminal and continues it. What is typed
-    between can be lost."""
+    """The shell prints a job's command before it gives the job the terminal and continues it. Text that
+        is typed in between can be lost."""
     def runs():
         group = os.tcgetpgrp(terminal.fd)
         return group != terminal.pid and state(group) != "T"
@@ -226,7 +255,7 @@ def wait_for_job(terminal):
 
 
 def test_a_command_that_handles_signals():
-    """What redlock(1) explains: flock dies of them, and the command goes on without it."""
+    """The difference in redlock(1): these signals kill flock, and the command runs on without it."""
     handles = "bash -c 'trap \"echo caught\" INT TERM; echo ready; read x; read x; echo got $x; exit 3'"
 
     def ends(terminal):
@@ -236,10 +265,10 @@ def test_a_command_that_handles_signals():
         terminal.expect("got second\r\n")
 
     terminal = Terminal(kinds("handled")[1])
-    ways = (("a command that handles Ctrl-C gets it once, and goes on", lambda group: terminal.send(CTRL_C)),
+    ways = (("a command that handles Ctrl-C gets it once, and runs on", lambda group: terminal.send(CTRL_C)),
             ("the same for a signal that was sent to the group",
              lambda group: os.killpg(group, signal.SIGTERM)),
-            ("a signal that redlock alone got is passed on", lambda group: os.kill(group, signal.SIGTERM)))
+            ("a signal that only redlock got is passed on", lambda group: os.kill(group, signal.SIGTERM)))
     for count, (what, interrupt) in enumerate(ways, 1):
         terminal.line("lock %s; echo status $?" % handles)
         terminal.expect("ready\r\n")
@@ -255,8 +284,7 @@ def test_job_control():
     def stop_and_go(terminal):
         terminal.line("lock sh -c 'echo ready; read line; echo got $line'")
         terminal.expect("ready\r\n")
-        terminal.send(CTRL_Z)
-        terminal.prompt()
+        stop_job(terminal)
         terminal.line("fg")
         terminal.expect("echo got $line'\r\n")
         wait_for_job(terminal)
@@ -306,14 +334,6 @@ def test_job_control():
     beside("an interactive shell, with jobs of its own", shell, "j4", sort=True)
 
 
-def contents(*path):
-    try:
-        with open(os.path.join(*path)) as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
 def test_programs():
     def editor(terminal):
         terminal.line("lock vim -u NONE -i NONE -n file; echo status $?; cat file")
@@ -357,7 +377,7 @@ def test_programs():
     beside("script(1)", script, "e2")
     beside("timeout(1)", timeout, "e3", sort=True)
     beside("timeout -s KILL", timeout_kill, "e4")
-    beside("nohup(1), after the terminal has gone", nohup, "e5")
+    beside("nohup(1), after the terminal was closed", nohup, "e5")
 
 
 def test_terminal_closes():
@@ -387,8 +407,8 @@ def test_terminal_closes():
         terminal.expect("ready\r\n")
         terminal.close()
 
-    beside("the terminal goes while it runs", foreground, "c1")
-    beside("the terminal goes while it is stopped", stopped, "c2")
+    beside("the terminal is closed while it runs", foreground, "c1")
+    beside("the terminal is closed while it is stopped", stopped, "c2")
     beside("the shell is killed while it is stopped", shell_killed, "c3")
     beside("it leads the terminal's session", leader, "c4")
 

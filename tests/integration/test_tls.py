@@ -1,9 +1,12 @@
-"""Nodes that speak TLS only, with certificates of this test's own; and what is told when it does not fit."""
+"""Nodes that speak TLS only, with this test's own certificates; and the messages about wrong ones."""
 
 import os
+import select
 import shutil
 import socket
+import ssl
 import subprocess
+import threading
 
 import lab
 from tap import begins, equal, main, note, ok, skip
@@ -53,6 +56,46 @@ class TlsNode(lab.TcpNode):
                          port_option="--tls-port")
 
 
+class Talkative:
+    """Ends TLS in front of a plain node, and sends what nobody asked for, over each connection."""
+
+    def __init__(self, node):
+        self.name, self.node, self.unasked = node.name, node, b""
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(at("server.crt"), at("server.key"))
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            threading.Thread(target=self._serve, args=(self.listener.accept()[0],), daemon=True).start()
+
+    def _serve(self, plain):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+            try:
+                server.connect(self.node.socket_path)
+                with self.context.wrap_socket(plain, server_side=True) as client:
+                    while self._relay(client, server):
+                        pass
+            except OSError:
+                pass
+
+    def _relay(self, client, server):
+        ready = select.select([client, server], [], [], 0.02)[0]
+        if self.unasked:
+            client.sendall(self.unasked)
+        for source, sink in ((client, server), (server, client)):
+            if source in ready:
+                data = source.recv(1 << 16)
+                while data and source is client and client.pending():
+                    data += client.recv(1 << 16)
+                if not data:
+                    return False
+                sink.sendall(data)
+        return True
+
+
 def config(ca="ours", certificate=None, more=""):
     text = 'tls = yes tls_ca = "%s" %s' % (at(ca + ".crt"), more)
     if certificate:
@@ -67,20 +110,20 @@ def built_with_tls():
     done = subprocess.run([lab.REDLOCKD, "--check-config", "--config", path], capture_output=True, text=True)
     if done.returncode == 0:
         return True
-    ok("built without TLS" in done.stderr, "without TLS in the build the configuration says so: %s" %
+    ok("built without TLS" in done.stderr, "without TLS in the build the configuration reports that: %s" %
        done.stderr.strip())
     return False
 
 
 def reason(agent, part, name="a"):
-    """Waits until NODES has it."""
+    """Waits until NODES has the reason."""
     try:
         return agent.wait_node(name, reason=part, seconds=5)["reason"]
     except TimeoutError:
         return agent.node_states()[name]["reason"]
 
 
-def told(node, node_config, part, what):
+def shows(node, node_config, part, what):
     agent = lab.Agent([node], node_config=node_config)
     text = reason(agent, part)
     ok(part in text, "%s: %s" % (what, text))
@@ -109,12 +152,12 @@ def test_it_works():
     nodes[1].kill()
     nodes[1].start()
     agent.wait_voting(3)
-    ok(client.call("CHECK", grants[0]["id"]) > 0, "a node that restarts is greeted again")
+    ok(client.call("CHECK", grants[0]["id"]) > 0, "a node that restarts is connected again")
     ok("connection lost: " in agent.log_text() and "TLS fails" not in agent.log_text(),
-       "and its end was none of TLS")
+       "and the connection's end was no TLS end")
     equal([client.call("RELEASE", grant["id"]) for grant in grants], [1] * 600, "all are released")
     lab.wait_for(lambda: lab.keys_on(nodes, "many 599") == 0, what="the end of the keys")
-    equal(agent.terminate(), 0, "the agent ends well")
+    equal(agent.terminate(), 0, "the agent exits with 0")
 
 
 def channels(node):
@@ -137,20 +180,20 @@ def test_wake_up():
             for i in range(count):
                 client.push("granted")
     lab.wait_for(lambda: all(channels(node) > count for node in nodes), what="the subscriptions")
-    ok(True, "%d names are listened for over TLS" % count)
+    ok(True, "%d names are subscribed to over TLS" % count)
     holder.close()
     for i in range(count):
         waiter.push("granted")
-    ok(True, "and all are granted when they are let go")
+    ok(True, "and all are granted when they are released")
     for agent in agents:
         agent.terminate()
 
 
 def test_certificates():
     node = TlsNode("a")
-    told(node, config("theirs"), "not trusted", "a CA that did not sign the server's certificate")
-    told(node, "tls = yes", "not trusted", "the system's CAs")
-    told(node, config(more="tls_name = other.example"), 'not for "other.example"',
+    shows(node, config("theirs"), "not trusted", "a CA that did not sign the server's certificate")
+    shows(node, "tls = yes", "not trusted", "the system's CAs")
+    shows(node, config(more="tls_name = other.example"), 'not for "other.example"',
          "another name than the server's")
     for name in ("localhost", "redis.example", "127.0.0.1"):
         agent = lab.Agent([node], node_config=config(more="tls_name = " + name))
@@ -158,16 +201,17 @@ def test_certificates():
         ok(True, "tls_name = %s is in its certificate" % name)
         agent.terminate()
     node = TlsNode("a", certificate="elsewhere")
-    told(node, config(), 'not for "127.0.0.1"', "a certificate of another host")
+    shows(node, config(), 'not for "127.0.0.1"', "a certificate of another host")
 
 
 def test_client_certificates():
     node = TlsNode("a", clients="yes")
-    told(node, config(), "demands a certificate of us", "no client certificate")
-    told(node, config(certificate="stranger"), "refuses our certificate", "one of another CA")
+    shows(node, config(), "demands a certificate of us", "no client certificate")
+    shows(node, config(certificate="stranger"), "refuses our certificate",
+         "a client certificate of another CA")
     agent = lab.Agent([node], node_config=config(certificate="client"))
     agent.wait_voting(1)
-    ok(isinstance(agent.client().acquire("known"), dict), "the right one works")
+    ok(isinstance(agent.client().acquire("known"), dict), "the right client certificate works")
     agent.terminate()
 
 
@@ -179,11 +223,11 @@ def test_plain_beside_tls():
 
 
 def test_tls_to_plain():
-    told(lab.TcpNode("a"), config(), "does not speak TLS", "TLS to a plain port")
+    shows(lab.TcpNode("a"), config(), "does not speak TLS", "TLS to a plain port")
 
 
 def test_silence():
-    """Ports that take connections and say nothing: the handshake waits, and nobody else does."""
+    """Ports that accept connections and send nothing: the handshake waits, and nothing else does."""
     class Silent:
         def __init__(self, name):
             self.name = name
@@ -202,9 +246,26 @@ def test_silence():
         worst = max(worst, lab.now() - begun)
         client.call("RELEASE", grant["id"])
     ok(worst < 0.5 * lab.SCALE,
-       "two nodes of five that never shake hands delay nobody (worst of 300: %.1f ms)" % (1000 * worst))
+       "two nodes of five that never shake hands delay no request (worst of 300: %.1f ms)" % (1000 * worst))
     text = reason(agent, "does not answer", "d")
-    ok("does not answer" in text, "NODES says: %s" % text)
+    ok("does not answer" in text, "NODES shows: %s" % text)
+    agent.terminate()
+
+
+def test_unasked():
+    node = Talkative(lab.Node("c"))
+    agent = lab.Agent([TlsNode("a"), TlsNode("b"), node], node_config=config())
+    agent.wait_voting(3)
+    client = agent.client(3)
+    kept = client.acquire("kept", "TTL", 2000)
+    for answer in (b":1\r\n", b"$3\r\nabc\r\n", b"*2\r\n:1\r\n:2\r\n", b"*2000\r\n", b"-ERR no\r\n"):
+        node.unasked = answer
+        agent.wait_node("c", state="connecting")
+        text = reason(agent, "", "c")
+        node.unasked = b""
+        agent.wait_voting(3)
+        ok(client.call("CHECK", kept["id"]) > 0,
+           "%r that nobody asked for costs a vote, and nothing else: %s" % (answer, text))
     agent.terminate()
 
 
@@ -222,18 +283,18 @@ def test_renewal():
     begun = lab.now()
 
     def refused():
-        """By a try that has ended since."""
+        """From an attempt that has ended since."""
         node = agent.node_states()["a"]
         return node if node["state"] == "connecting" and node["since"] < 1000 * (lab.now() - begun) else None
 
     begins(lab.wait_for(refused, what="another try")["reason"], "refuses our certificate",
-           "with a broken file it goes on as before")
+           "with a broken file the agent keeps the former one")
     for name in ("crt", "key"):
         shutil.copy(at("client." + name), at("new"))
         os.rename(at("new"), at("cert." + name))
     agent.wait_voting(1)
     ok(True, "with a new certificate it votes, without a restart")
-    equal(agent.terminate(), 0, "the agent ends well")
+    equal(agent.terminate(), 0, "the agent exits with 0")
 
 
 def tests():
@@ -243,8 +304,8 @@ def tests():
     make_all()
     if built_with_tls():
         return plain + [test_it_works, test_wake_up, test_certificates, test_client_certificates,
-                        test_tls_to_plain, test_silence, test_renewal]
-    return plain + [lambda: skip("TLS", "this build has none: hiredis_ssl wants hiredis 1.0 or later")]
+                        test_tls_to_plain, test_silence, test_unasked, test_renewal]
+    return plain + [lambda: skip("TLS", "this build has no TLS: hiredis_ssl needs hiredis 1.0 or later")]
 
 
 main(*tests())

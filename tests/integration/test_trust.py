@@ -1,5 +1,5 @@
 """Nodes that lost their memory: quarantine, blessing, epochs. The double grant that they prevent is shown
-without them."""
+with quarantine = no."""
 
 import lab
 from tap import begins, equal, main, ok, within
@@ -21,11 +21,11 @@ def test_new_nodes():
     client = agent.client(3)
     begins(client.acquire("early"), "NOQUORUM 0 of 3 nodes voted", "new nodes don't vote")
     state = agent.node_states()["a"]
-    equal(state["state"], "quarantined", "NODES says so")
+    equal(state["state"], "quarantined", "NODES shows that")
     ok("no epoch key" in state["reason"], "and why")
     agent.wait_voting(3, seconds=20)
     within(lab.now() - begun, 11.1, 11.1 + 3 * lab.SCALE,
-           "where all nodes are new they rest until every agent that is connected has noticed")
+           "if all nodes are new, their quarantine lasts until every connected agent has noticed")
     ok("id" in client.acquire("late"), "and grant")
     begun = lab.now()
     other = trusting(nodes, 'max_ttl = "1s"\ndefault_ttl = "1s"', True)
@@ -33,17 +33,18 @@ def test_new_nodes():
     ok(lab.now() - begun < 1.5 * lab.SCALE, "another agent finds them blessed")
     nodes[0].call("DEL", "redlockd:epoch")
     begun = lab.now()
-    ok("id" in client.acquire("meanwhile"), "if one loses its epoch, the others vote")
+    ok("id" in client.acquire("meanwhile"), "if one node loses its epoch, the others vote")
     agent.wait_node("a", "quarantined")
     agent.wait_voting(3)
-    within(lab.now() - begun, 2.01, 2.01 + 3 * lab.SCALE, "it does after max_ttl, its drift and a margin")
-    begins(client.acquire("redlockd:epoch"), "BADNAME", "nobody can lease the epoch's name")
+    within(lab.now() - begun, 2.01, 2.01 + 3 * lab.SCALE,
+           "that node votes after max_ttl, its drift and a margin")
+    begins(client.acquire("redlockd:epoch"), "BADNAME", "the epoch's name can't be leased")
     for each in (agent, other):
         each.terminate()
 
 
 def take_over(quarantine):
-    """A lease stands on a and b; b and c restart empty. What another agent's client gets then."""
+    """A lease is held on a and b; b and c restart empty. Returns what another agent's client gets then."""
     nodes = lab.nodes(3)
     first = trusting(nodes, 'default_ttl = "20s"', quarantine)
     if quarantine:
@@ -64,11 +65,11 @@ def take_over(quarantine):
 
 def test_restarted_empty():
     answer, still_held = take_over(True)
-    ok(still_held, "a holder's majority loses its memory; it is valid still")
-    begins(answer, "NOQUORUM", "rule 10: nobody else gets it from the nodes that forgot")
+    ok(still_held, "the holder's majority loses its memory; the lease is still valid")
+    begins(answer, "NOQUORUM", "rule 10: no other client gets it from the nodes that lost their memory")
     answer, still_held = take_over(False)
     ok(still_held and isinstance(answer, dict),
-       "with quarantine = no there are two holders: the test would see it")
+       "with quarantine = no there are two holders: the test detects it")
 
 
 def test_flushed():
@@ -83,17 +84,17 @@ def test_flushed():
     begins(other.client().acquire("flushed", "WAIT", 1000), "NOQUORUM",
            "flushed nodes don't vote for others")
     push = holder.push("at-risk")
-    equal((push[1], push[3]), (grant["id"], "no-quorum"), "nor for the holder, which is told")
+    equal((push[1], push[3]), (grant["id"], "no-quorum"), "nor for the holder, which gets at-risk")
     push = holder.push("lost")
-    equal(push[1:3], [grant["id"], "no-quorum"], "it is lost at its deadline")
+    equal(push[1:3], [grant["id"], "no-quorum"], "the lease is lost at its deadline")
     agent.wait_voting(3, seconds=20)
-    ok("id" in holder.acquire("flushed"), "after the quarantine all goes on")
+    ok("id" in holder.acquire("flushed"), "after the quarantine leases are granted again")
     agent.terminate()
     other.terminate()
 
 
 def test_one_of_three():
-    """A minority that forgets is no trouble at all."""
+    """A minority that loses its memory changes nothing."""
     nodes = lab.nodes(3)
     agent = trusting(nodes, 'max_ttl = "2s"\ndefault_ttl = "2s"', True)
     bless_all(agent)
@@ -101,12 +102,12 @@ def test_one_of_three():
     grant = client.acquire("minority")
     nodes[0].kill()
     nodes[0].start()
-    ok("id" in client.acquire("meanwhile"), "two of three go on granting")
+    ok("id" in client.acquire("meanwhile"), "two of three nodes still grant")
     agent.wait_node("a", "quarantined")
     agent.wait_voting(3)
     lab.wait_for(lambda: lab.keys_on(nodes, "minority") == 3, what="the repair")
     ok(client.call("CHECK", grant["id"]) > 0,
-       "the lease is repaired on the node that forgot, once it votes again")
+       "the lease is repaired on the flushed node, once it votes again")
     agent.terminate()
 
 
@@ -114,17 +115,17 @@ def test_bless():
     nodes = lab.nodes(3)
     agent = trusting(nodes, "", True)
     status, out, errors = lab.redlock_run(agent, "nodes", "--bless", "nonesuch")
-    ok(status == 64 and "nonesuch" in errors, "a name that no node has")
+    ok(status == 64 and "nonesuch" in errors, "an unknown node")
     for name in "abc":
         equal(lab.redlock_run(agent, "nodes", "--bless", name)[0], 0, "redlock nodes --bless %s" % name)
     agent.wait_voting(3)
     ok("id" in agent.client().acquire("blessed"), "blessed nodes vote")
-    ok("blessed by an operator" in agent.log_text(), "the log tells who did it")
+    ok("blessed by an operator" in agent.log_text(), "the log has the operator's action")
     agent.terminate()
 
 
 def test_late_blessing():
-    """Who was away while another blessed a node has not waited for what was granted since."""
+    """An agent that was away while another one blessed a node has not waited for leases granted since."""
     nodes = lab.nodes(3)
     config = 'max_ttl = "2s"\ndefault_ttl = "2s"'
     late, other = trusting(nodes, config, True), trusting(nodes, config, True)
@@ -135,14 +136,14 @@ def test_late_blessing():
     other.bless()
     other.wait_voting(3)
     equal([node.call("EXISTS", "redlockd:quarantine") for node in nodes], [0, 0, 0],
-          "a blessing takes all marks away")
+          "a blessing removes all marks")
     nodes[0].call("DEL", "redlockd:epoch")
     other.stop()
     begun = lab.now()
     late.cont()
     late.wait_voting(2)
     equal(nodes[0].call("EXISTS", "redlockd:epoch"), 0,
-          "so one that comes late does not bless it on its own old mark")
+          "so a late agent does not bless the node by its own old mark")
     late.wait_voting(3)
     within(lab.now() - begun, 3.02, 3.02 + 3 * lab.SCALE, "but waits anew")
     late.kill()
@@ -155,7 +156,7 @@ def test_evicting():
     agent = trusting(nodes, "", False)
     state = agent.wait_node("a", reason="maxmemory")
     ok(state["state"] != "voting", "a node that may evict keys does not vote")
-    ok("id" in agent.client().acquire("others"), "the others go on")
+    ok("id" in agent.client().acquire("others"), "the other nodes grant leases")
     agent.terminate()
 
 

@@ -75,7 +75,7 @@ def test_woken_and_polling():
     equal(sum(listeners(node, CHANNEL + "polling 0") for node in nodes), 0,
           "an agent whose user may not subscribe polls, and acquires")
     lines = re.findall(r"node \w: does not wake waiters, which poll instead.*", pollers[0].log_text())
-    equal(len(lines), 5, "and logs so, once a node: %s" % lines[:1])
+    equal(len(lines), 5, "and logs it, once a node: %s" % lines[:1])
     ok("+publish" in lines[0] and "+subscribe" in lines[0], "with the missing rights")
     equal([node.call("ACL", "LOG") for node in nodes], [[]] * 5, "without a forbidden command")
     nodes[4].stop()
@@ -135,9 +135,9 @@ def foreign_release(nodes, agent, client, name, publish=False):
 
 
 def test_foreign():
-    plain, telling = lab.nodes(3), lab.nodes(3, "--notify-keyspace-events", "Kgx")
+    plain, notifying = lab.nodes(3), lab.nodes(3, "--notify-keyspace-events", "Kgx")
     times = {}
-    for what, nodes, publish in (("polled", plain, False), ("told", telling, False),
+    for what, nodes, publish in (("polled", plain, False), ("notified", notifying, False),
                                  ("published", plain, True)):
         agent = lab.Agent(nodes)
         agent.wait_voting(3)
@@ -146,7 +146,7 @@ def test_foreign():
                                   for i in range(ROUNDS)])
         note("another program's DEL, %s: median %.2f ms" % (what, 1000 * times[what]))
         agent.terminate()
-    ok(times["told"] < times["polled"] / 2, "keyspace notifications wake the waiter for a foreign lock")
+    ok(times["notified"] < times["polled"] / 2, "keyspace notifications wake the waiter for a foreign lock")
     ok(times["published"] < times["polled"] / 2, "a message on the documented channel wakes it, too")
 
 
@@ -165,15 +165,15 @@ def test_tcp_and_a_password():
     end(agents)
 
 
-def test_heard_outside():
+def test_published():
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes, 'key_format = "prefix:{name}"')
     agent.wait_voting(3)
     ear = lab.Client(nodes[0].socket_path)
-    ear.call("SUBSCRIBE", CHANNEL + "prefix:told")
+    ear.call("SUBSCRIBE", CHANNEL + "prefix:published")
     client = agent.client()
-    client.call("RELEASE", client.acquire("told")["id"])
-    equal(ear.read(), ["message", CHANNEL + "prefix:told", ""], "published on the key's channel")
+    client.call("RELEASE", client.acquire("published")["id"])
+    equal(ear.read(), ["message", CHANNEL + "prefix:published", ""], "published on the key's channel")
     agent.terminate()
 
 
@@ -209,5 +209,5 @@ def test_many():
 
 
 if __name__ == "__main__":
-    main(test_woken_and_polling, test_cut, test_foreign, test_tcp_and_a_password, test_heard_outside,
+    main(test_woken_and_polling, test_cut, test_foreign, test_tcp_and_a_password, test_published,
          test_many)

@@ -1,5 +1,5 @@
-"""Clients of our own that speak as other lock clients do on the nodes: the same commands, keys, values,
-quorum and delays. Each is a class with acquire(), one round of tries as the client's own call makes it, and
+"""Clients of our own that imitate other lock clients on the nodes: the same commands, keys, values, quorum
+and delays. Each is a class with acquire(), one round of attempts as in the client's own call, and
 release()."""
 
 import os
@@ -18,7 +18,7 @@ class ServerError(Exception):
 
 
 class Connection:
-    """To one node: connects again after an error."""
+    """A connection to one node: connects again after an error."""
 
     def __init__(self, path, timeout=2.0):
         self.path = path
@@ -129,7 +129,7 @@ class Redsync(Dialect):
 
 
 class RedlockRb(Dialect):
-    """leandromoreira/redlock-rb: a script that takes its own key again."""
+    """leandromoreira/redlock-rb: a script that sets its own key again."""
 
     LOCK = ('if (redis.call("exists", KEYS[1]) == 0 and ARGV[3] == "yes") or '
             'redis.call("get", KEYS[1]) == ARGV[1] then '
@@ -157,7 +157,7 @@ class RedlockPy(Dialect):
 
 
 class RedlockPhp(Dialect):
-    """ronnylt/redlock-php: half of the nodes and one, not rounded, so that three of three are wanted."""
+    """ronnylt/redlock-php: half of the nodes plus one, not rounded: it needs three of three."""
 
     delay_ms = (100, 200)
 
@@ -235,7 +235,7 @@ class LegacySetnx(Dialect):
             node.call("GETSET", self.key, self.value))
 
     def unset(self, node):
-        pass  # it has no value of its own that it could compare
+        pass  # the client has no value of its own to compare
 
     def release(self):
         if time.time() < self.value:

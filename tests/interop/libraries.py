@@ -1,4 +1,4 @@
-"""The lock clients that are tried beside the agents: what they are, how they start, what else is known."""
+"""The lock clients that are tested beside the agents: kind, worker, and notes for the page."""
 
 import concurrent.futures
 import dataclasses
@@ -14,7 +14,7 @@ INSTALL_SECONDS = 60
 
 
 class Absent(Exception):
-    """Why a library is not tried."""
+    """The reason why a library is not tested."""
 
 
 @dataclasses.dataclass
@@ -41,7 +41,7 @@ LIBRARIES = (
     Library("@sesamecare-oss/redlock 1.4.0 (npm)", "@sesamecare-oss/redlock@1.4.0", "worker.js",
             advice="As redlock 5."),
     Library("redlock-universal 0.8.5 (npm)", "redlock-universal@0.8.5", "worker.js",
-            advice="Leave its quorum alone: a smaller one is not safe."),
+            advice="Do not reduce its quorum: a smaller one is not safe."),
     Library("redis-semaphore 5.8.0 (npm), RedlockMutex", "redis-semaphore@5.8.0", "worker.js",
             key_format="mutex:{name}"),
     Library("@microfleet/ioredis-lock 6.0.1 (npm)", "@microfleet/ioredis-lock@6.0.1", "worker.js", nodes=1),
@@ -62,7 +62,7 @@ LIBRARIES = (
             advice="While a node is down it raises an error and leaves its keys, which block the name for "
                    "their ttl."),
     Library("redlock-php (ronnylt)", "RedlockPhp", "worker.py",
-            advice="It wants 3 of 3, or 4 of 5 nodes."),
+            advice="It needs 3 of 3, or 4 of 5 nodes."),
     Library("redsync (Go)", "Redsync", "worker.py"),
     Library("SETNX and GETSET, time in the value", "LegacySetnx", "worker.py", nodes=1,
             name_of_lock="legacy",
@@ -81,7 +81,7 @@ def module_of(package):
 
 
 def install(package):
-    """Installs a package of npm beside ioredis. None, or why that failed."""
+    """Installs a package of npm beside ioredis. Returns None, or the reason of the failure."""
     cache = cache_of(package)
     modules = os.path.join(cache, "node_modules")
     wanted = (module_of(package), "ioredis")
@@ -101,7 +101,7 @@ def install(package):
 
 
 def absences(libraries):
-    """Installs what is missing; by library, why it cannot be tried, or None."""
+    """Installs missing packages. Returns by library the reason why it can't be tested, or None."""
     packages = [library for library in libraries if library.package]
     why = dict.fromkeys((library.name for library in libraries))
     if not shutil.which("node") or not shutil.which("npm"):

@@ -1,5 +1,5 @@
 """page.py [--check]: the tables of redlock-interop(7) from libraries.py and from the results of
-test_interop.py. Writes them into the page, or checks that they are what the page has."""
+test_interop.py. Writes them into the page, or compares them with the page."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def table():
 
 
 def sentences(text):
-    """mdoc wants each on a line of its own."""
+    """mdoc needs each on a line of its own."""
     return "".join(part + "\n" for part in re.split(r"(?<=[.]) (?=[A-Z])", text))
 
 

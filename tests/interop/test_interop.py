@@ -1,5 +1,5 @@
-"""Lock clients of others beside the agents: each excludes the other one, also while a node dies, and a
-holder that was killed is followed. redlock-interop(7) has the results."""
+"""Other projects' lock clients beside the agents: both sides exclude each other, also while a node dies, and
+after a killed holder the other side gets the name. redlock-interop(7) has the results."""
 
 import concurrent.futures
 import json
@@ -49,11 +49,11 @@ class Trial:
         return ok(good, "%s: %s" % (self.library.name, what))
 
     def exclude(self, theirs):
-        """Each way once."""
+        """Each direction once."""
         ours = [agent.client() for agent in self.agents]
         equal(theirs.do("try"), {"held": True}, "%s: takes a free name" % self.library.name)
         error = ours[0].acquire(self.name, "TTL", TTL_MS)
-        begins(error, "BUSY", "%s: an agent sees its lock as held" % self.library.name)
+        begins(error, "BUSY", "%s: for an agent its lock is held" % self.library.name)
         ours[1].send("ACQUIRE", self.name, "TTL", TTL_MS, "WAIT", 20000)
         began = lab.now()
         theirs.do("release")
@@ -61,7 +61,7 @@ class Trial:
         self.says(isinstance(grant, dict), "a waiter gets the lease after its release")
         self.counts = {"wake_ms": round((lab.now() - began) * 1000, 1)}
         said = theirs.do("try")
-        self.says(not said["held"], "it does not get what an agent's client holds")
+        self.says(not said["held"], "it does not get a name that an agent's client holds")
         self.facts["held by an agent"] = "error" if "WRONGTYPE" in said.get("error", "") else "waits"
         ours[1].call("RELEASE", grant["id"])
         equal(theirs.do("wait"), {"held": True},
@@ -71,14 +71,14 @@ class Trial:
             client.close()
 
     def follow_killed(self):
-        """A holder that was killed: its key ends by itself."""
+        """A killed holder: its key expires."""
         theirs, ours = self.worker(KILLED_TTL_MS), self.agents[1].client()
         began = lab.now()
         theirs.do("wait")
         theirs.kill()
         grant = ours.acquire(self.name, "TTL", TTL_MS, "WAIT", 10 * KILLED_TTL_MS, timeout=30)
         took_ms = (lab.now() - began) * 1000
-        self.says(isinstance(grant, dict), "a killed holder is followed")
+        self.says(isinstance(grant, dict), "after a killed holder the other side gets the name")
         within(took_ms, 0.9 * KILLED_TTL_MS, KILLED_TTL_MS + 3000 * SCALE,
                "%s: when its key has expired (ms)" % self.library.name)
         ours.call("RELEASE", grant["id"])
@@ -105,15 +105,15 @@ class Trial:
         theirs, ours = self.counts["theirs"], self.counts["ours"]
         note("%s: %s" % (self.library.name, json.dumps(self.counts)))
         if theirs["overruns"] + ours["overruns"] > 0:
-            skip("%s: no violation" % self.library.name, "the machine stood still longer than a lock lives")
+            skip("%s: no violation" % self.library.name, "the machine paused for longer than a lock's ttl")
             return
         equal((theirs["overlaps"] + ours["overlaps"], self.counts["lost"]), (0, 0),
               "%s: neither violations nor lost updates" % self.library.name)
-        self.says(ours["sections"] > 0, "the agents' clients go on beside it")
+        self.says(ours["sections"] > 0, "the agents' clients get their share beside it")
 
     def go_on(self):
-        """Whether the library does without one of three nodes. On another name where that can be, since a
-        client of a dialect may have left keys."""
+        """Whether the library works without one of three nodes. On another name where possible,
+        since a client of a dialect may have left keys."""
         theirs = self.before
         if self.library.program == "worker.py":
             theirs = Worker(self.library, self.resource, self.name + "-later", TTL_MS, self.fleet.places)
@@ -138,20 +138,21 @@ class Trial:
 
 
 def kill_in_the_middle(fleet, together):
-    """Of all contentions at once."""
+    """For all contentions at once."""
     together.wait()
     lab.time.sleep(SECONDS / 2)
     fleet.nodes[-1].kill()
 
 
 def judge_shares(trials):
-    """Of all together, as one may have bad luck. Without the pauses that agents leave: a twentieth."""
+    """The share of all libraries together, as one may have bad luck. Without the agents' pauses: a
+    twentieth."""
     theirs, ours = (sum(trial.counts[side]["sections"] for trial in trials) for side in ("theirs", "ours"))
     within(theirs / (theirs + ours), 0.1, 1, "the libraries' share of all sections")
 
 
 def compare(trials):
-    """What the page says against what was seen; REDLOCK_INTEROP_RECORD=1 writes it."""
+    """Compares the page with the results; REDLOCK_INTEROP_RECORD=1 writes them."""
     with open(RESULTS) as file:
         recorded = json.load(file)
     seen = {trial.library.name: trial.facts for trial in trials}
@@ -161,7 +162,7 @@ def compare(trials):
             file.write("\n")
         return
     for name, facts in seen.items():
-        equal(facts, recorded.get(name), "%s: as redlock-interop(7) says" % name)
+        equal(facts, recorded.get(name), "%s: as in redlock-interop(7)" % name)
 
 
 def test_libraries():

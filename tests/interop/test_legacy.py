@@ -1,5 +1,5 @@
-"""legacy_setnx: values that clients of the SETNX and GETSET pattern read as a time to come, and ended locks
-of theirs."""
+"""legacy_setnx: values that clients of the SETNX and GETSET pattern read as a future time, and their ended
+locks."""
 
 import time
 
@@ -20,7 +20,7 @@ def value(name="old"):
 def test_value():
     client = agent.client(3)
     grant = client.acquire("old", "TTL", int(500 * lab.SCALE), "DATA", "d", "RESUMABLE")
-    begins(value(), TIME, "the value begins with a time to come")
+    begins(value(), TIME, "the value begins with a future time")
     ok(int(TIME[:-1]) > 1e6 * time.time() + 1e14, "in microseconds, too")
     leader = client.call("LEADER", "old")
     equal((leader["host"], leader["data"]), (leader["holder"].split(":")[0], "d"),
@@ -49,7 +49,7 @@ def test_hand_off():
     first.call("RELEASE", grant["id"])
     grant = second.reply()
     lab.wait_for(lambda: value().startswith(TIME), what="the next holder's value")
-    ok(second.call("CHECK", grant["id"]) > 0, "a lease that is handed over keeps the time")
+    ok(second.call("CHECK", grant["id"]) > 0, "a lease that is handed off keeps the time")
     second.call("RELEASE", grant["id"])
     equal(value(), "", "and is released")
 
@@ -69,15 +69,15 @@ def taken(text, *options, name="old"):
 def test_ended_locks():
     now = time.time()
     for unit, name in ((1, "seconds"), (1e3, "milliseconds"), (1e6, "microseconds")):
-        ok(taken("%d" % (unit * (now - 5))), "a lock that ended, by a time in %s, is taken over" % name)
-        ok(not taken("%d" % (unit * (now + 60))), "one that ends later is not")
-    ok(taken("%.2f:host" % (now - 5)), "what is behind the digits does not matter")
-    ok(not taken("%d" % (now - 5), "PX", 60000), "a key that expires is left to its time")
+        ok(taken("%d" % (unit * (now - 5))), "a lock that ended, by a time in %s, is deleted" % name)
+        ok(not taken("%d" % (unit * (now + 60))), "a lock that ends later is not")
+    ok(taken("%.2f:host" % (now - 5)), "text behind the digits does not matter")
+    ok(not taken("%d" % (now - 5), "PX", 60000), "a key with an expiry is not deleted")
     ok(not taken("4711"), "a number that is no time of this century is no lock")
     ok(not taken("x%d" % (now - 5)), "nor is a text")
-    ok(not taken("%d" % (now - 5), name="new"), "and without the option nothing is taken over")
+    ok(not taken("%d" % (now - 5), name="new"), "and without the option nothing is deleted")
     node.call("HSET", "old", "field", "1")
-    begins(agent.client().acquire("old"), "BUSY its Redis key holds a hash", "a hash stays")
+    begins(agent.client().acquire("old"), "BUSY its Redis key is of type hash", "a hash stays")
     node.call("DEL", "old")
 
 

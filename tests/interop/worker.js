@@ -1,4 +1,4 @@
-// worker.js KIND RESOURCE NAME TTL_MS PLACE...: worker.py for libraries of npm. NODE_PATH tells where they are.
+// worker.js KIND RESOURCE NAME TTL_MS PLACE...: worker.py for libraries of npm. NODE_PATH has them.
 'use strict';
 const readline = require('readline');
 const { Redis } = require('ioredis');

@@ -281,7 +281,7 @@ init {
          :: else
          fi;
          a = 0 }
-    /* It ends: the deadline has passed, it gave up, or the holder let go. */
+    /* It ends: the deadline has passed, it gave up, or the holder released. */
     :: atomic { ANY_ATTEMPT;
          if
 #ifdef NO_DEADLINE

@@ -1,5 +1,6 @@
 /* An agent without threads: its front is the registry, its keepers are shards, and mail between them takes
- * time. Connections keep their order; when one breaks, it is unknown which requests were executed. */
+ * time. Connections keep their order; when a connection breaks, it is unknown which of its requests were
+ * executed. */
 
 #include <assert.h>
 #include <stdio.h>
@@ -48,22 +49,34 @@ static void on_send(void *userdata, const struct send *send) {
     calls_add(userdata, send);
 }
 
+static const struct lease *lease_of(const struct sim_keeper *keeper, uint64_t request) {
+    const struct shard *shard = &keeper->shard;
+    uint32_t slot = shard->lease_of_request[request % SIM_REQUESTS_MAX];
+    const struct lease *lease = slot != 0 ? pool_at(&shard->leases, slot - 1) : NULL;
+
+    return lease && lease->request == request ? lease : NULL;
+}
+
 static void on_report(void *userdata, const struct report *report) {
     struct sim_keeper *keeper = userdata;
     struct event event =
         event_of(keeper->agent, EVENT_DISPATCH, later(&keeper->dispatch_ns, sim_now_ns + mail_delay_ns()));
+    struct report *copy = &event.as.dispatch.report;
 
-    if (report->kind == REPORT_NODE || report->kind == REPORT_FOREIGN)
+    if (report->kind == REPORT_FOREIGN)
         return;
     event.keeper = (uint8_t) keeper->index;
-    event.as.dispatch.report = *report;
-    event.as.dispatch.report.text = "";
-    event.as.dispatch.report.text_length = 0;
-    if (report->kind == REPORT_GRANTED) {
-        uint32_t slot = keeper->shard.lease_of_request[report->request % SIM_REQUESTS_MAX];
-        const struct lease *lease = pool_at(&keeper->shard.leases, slot - 1);
-        memcpy(event.as.dispatch.secret, lease->secret, SECRET_BYTES);
-    }
+    *copy = *report;
+    if (!report->text)
+        copy->text_length = 0;
+    else if (copy->text_length > SIM_TEXT_BYTES)
+        copy->text_length = SIM_TEXT_BYTES;
+    if (copy->text_length > 0)
+        memcpy(event.as.dispatch.text, report->text, copy->text_length);
+    const struct lease *lease =
+        report->origin == REPORT_ORIGIN_REQUEST ? lease_of(keeper, report->request) : NULL;
+    if (lease && keeper_now(keeper) < lease->deadline_ns)
+        observer_mailed(keeper->agent, lease->secret, event.at_ns);
     events_add(&event);
 }
 
@@ -206,9 +219,10 @@ static void keeper_settle(struct sim_keeper *keeper) {
 }
 
 static void keeper_command(struct sim_keeper *keeper, const struct event *event) {
-    const char text[] = {(char) ('0' + event->name), '1', ':'};
-    struct command command = event->as.command;
+    struct command command = event->as.errand.command;
+    char text[1 + SIM_TAIL_BYTES] = {(char) ('0' + event->name)};
 
+    memcpy(text + 1, event->as.errand.tail, command.tail_length);
     command.text = text;
     shard_command(&keeper->shard, &command, keeper_now(keeper));
 }
@@ -218,7 +232,7 @@ static bool is_of_pubsub(const struct event *event) {
            event->kind == EVENT_PUBSUB_CONNECTED || event->kind == EVENT_PUBSUB_BROKEN;
 }
 
-/* The requests of this turn so far are sent with the epoch that is known then. */
+/* Requests of this turn that were made before are sent with the epoch known before. */
 static void keeper_probed(struct sim_keeper *keeper, const struct event *event) {
     struct sim_connection *connection = &keeper->connections[event->node];
     const struct probe *answer = &event->as.probe.answer;
@@ -234,6 +248,8 @@ static void keeper_probed(struct sim_keeper *keeper, const struct event *event) 
 static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
     if (event->kind == EVENT_ERRAND) {
         keeper_command(keeper, event);
+    } else if (event->kind == EVENT_BLESS) {
+        node_trust_bless(&keeper->shard, event->node, keeper_now(keeper));
     } else if (event->kind == EVENT_REPLY) {
         calls_answered(keeper, event);
     } else if (event->kind == EVENT_PROBED) {
@@ -257,79 +273,33 @@ static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
     keeper_settle(keeper);
 }
 
-/* --- the front --- */
-
-static int64_t front_now(const struct sim_agent *agent) {
-    return clock_read(&agent->clock);
-}
-
-static void on_command(void *userdata, uint64_t name_hash, const struct command *command) {
-    struct sim_agent *agent = userdata;
+void agent_command(struct sim_agent *agent, uint64_t name_hash, const struct command *command) {
     struct sim_keeper *keeper = &agent->keepers[(name_hash >> 40) % sim_n_keepers];
     struct event event =
         event_of(agent, EVENT_ERRAND, later(&keeper->errand_ns, sim_now_ns + mail_delay_ns()));
+    struct command *copy = &event.as.errand.command;
 
     event.keeper = (uint8_t) keeper->index;
-    event.as.command = *command;
-    event.as.command.text = NULL;
-    if (command->text)
+    *copy = *command;
+    copy->text = NULL;
+    if (command->text) {
+        assert(command->head_length == 1 && command->tail_length <= SIM_TAIL_BYTES);
         event.name = (uint8_t) (command->text[0] - '0');
-    events_add(&event);
-}
-
-static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
-                       instant_ns now_ns) {
-    (void) now_ns;
-    if (outcome->kind == OUTCOME_GRANTED)
-        client_granted(userdata, request, (const uint8_t *) outcome->text);
-    else
-        client_outcome(request, outcome);
-}
-
-const struct lease *agent_lease(const struct sim_agent *agent, unsigned name, uint64_t number) {
-    const char text[] = {(char) ('0' + name)};
-    uint64_t hash = registry_hash(&agent->registry, text, 1);
-    const struct shard *shard = &agent->keepers[(hash >> 40) % sim_n_keepers].shard;
-    uint32_t slot = shard->lease_of_request[number % SIM_REQUESTS_MAX];
-    const struct lease *lease = slot != 0 ? pool_at(&shard->leases, slot - 1) : NULL;
-
-    return lease && lease->request == number ? lease : NULL;
-}
-
-void front_settle(struct sim_agent *agent) {
-    int64_t due_ns = registry_due_ns(&agent->registry);
-
-    if (due_ns >= agent->timer_ns)
-        return;
-    agent->timer_ns = due_ns;
-    struct event event = event_of(agent, EVENT_FRONT_TIMER, clock_true_ns(&agent->clock, due_ns));
-    event.as.timer.due_ns = due_ns;
-    events_add(&event);
-}
-
-static void front_dispatch(struct sim_agent *agent, const struct event *event) {
-    const struct report *report = &event->as.dispatch.report;
-    struct report told = *report;
-
-    if (report->kind == REPORT_GRANTED) {
-        told.text = (const char *) event->as.dispatch.secret;
-        told.text_length = SECRET_BYTES;
-    }
-    registry_report(&agent->registry, &told, front_now(agent));
-    const struct request *request = keeper_handle_find(&agent->registry.handles, report->request);
-    if (report->kind == REPORT_EXTENDED && request && request->state == REQUEST_HELD && request->session)
-        client_extended(agent, request);
-}
-
-static void front_event(struct sim_agent *agent, const struct event *event) {
-    if (event->kind == EVENT_DISPATCH) {
-        front_dispatch(agent, event);
+        memcpy(event.as.errand.tail, command->text + 1, command->tail_length);
     } else {
-        assert(event->kind == EVENT_FRONT_TIMER);
-        agent->timer_ns = INSTANT_NEVER;
-        registry_tick(&agent->registry, front_now(agent));
+        copy->tail_length = 0;
     }
-    front_settle(agent);
+    events_add(&event);
+}
+
+void agent_bless(struct sim_agent *agent, unsigned node) {
+    for (unsigned i = 0; i < sim_n_keepers; i++) {
+        struct event event =
+            event_of(agent, EVENT_BLESS, later(&agent->keepers[i].errand_ns, sim_now_ns + mail_delay_ns()));
+        event.keeper = (uint8_t) i;
+        event.node = (uint8_t) node;
+        events_add(&event);
+    }
 }
 
 /* A timer that has been set anew since. */
@@ -343,7 +313,8 @@ static bool is_void_timer(const struct event *event) {
 
 void agent_event(struct sim_agent *agent, const struct event *event) {
     struct sim_keeper *keeper = &agent->keepers[event->keeper];
-    bool of_front = event->kind == EVENT_DISPATCH || event->kind == EVENT_FRONT_TIMER;
+    bool of_front = event->kind == EVENT_DISPATCH || event->kind == EVENT_FRONT_TIMER ||
+                    event->kind == EVENT_FRONT_SERVES;
     int64_t paused_until_ns = of_front ? agent->paused_until_ns : keeper->paused_until_ns;
     bool of_connection =
         event->kind == EVENT_REPLY || event->kind == EVENT_PROBED || event->kind == EVENT_BROKEN;
@@ -353,7 +324,9 @@ void agent_event(struct sim_agent *agent, const struct event *event) {
 
     if (!agent->running || event->life != life || is_void_timer(event))
         return;
-    if (sim_now_ns < paused_until_ns)
+    if (event->kind == EVENT_AGENT_KILL)
+        agent_kill(agent);
+    else if (sim_now_ns < paused_until_ns)
         events_defer(event, paused_until_ns);
     else if (of_front)
         front_event(agent, event);
@@ -384,7 +357,7 @@ static struct shard_config shard_config_of(const struct sim_agent *agent) {
     };
 }
 
-static void *map(size_t bytes) {
+void *agents_map(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert(memory != MAP_FAILED);
     return memory;
@@ -394,16 +367,16 @@ void agents_allocate(void) {
     const struct shard_config config = {.nodes = 1, .requests_max = SIM_REQUESTS_MAX, .max_ttl_ms = 1};
 
     for (unsigned i = 0; i < SIM_AGENTS_MAX; i++) {
-        sim_agents[i].memory = map(registry_memory_bytes(SIM_REQUESTS_MAX));
+        front_allocate(&sim_agents[i]);
         for (unsigned j = 0; j < SIM_KEEPERS_MAX; j++) {
-            sim_agents[i].keepers[j].memory = map(shard_memory_bytes(&config));
-            sim_agents[i].keepers[j].wakeup_memory = map(wakeup_memory_bytes(SIM_REQUESTS_MAX));
+            sim_agents[i].keepers[j].memory = agents_map(shard_memory_bytes(&config));
+            sim_agents[i].keepers[j].wakeup_memory = agents_map(wakeup_memory_bytes(SIM_REQUESTS_MAX));
         }
     }
 }
 
 /* Clears what the former life has touched. Texts are last in memory. */
-static void clear_through(void *memory, const struct shared_string_pool *texts) {
+void agents_clear_through(void *memory, const struct shared_string_pool *texts) {
     if (texts->memory)
         memset(memory, 0, (size_t) (texts->memory + texts->used - (unsigned char *) memory));
 }
@@ -420,7 +393,7 @@ static void clear_shard(const struct shard *shard) {
     clear_pool(&shard->leases);
     clear_pool(queries);
     if (queries->memory)
-        clear_through(queries->memory + queries->capacity * queries->item_bytes, &shard->texts);
+        agents_clear_through(queries->memory + queries->capacity * queries->item_bytes, &shard->texts);
 }
 
 static void keeper_start(struct sim_agent *agent, unsigned index) {
@@ -446,7 +419,8 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
     keeper->in_turn = false;
     calls_reset(keeper);
     keeper->timer_ns = INSTANT_NEVER;
-    keeper->paused_until_ns = keeper->errand_ns = keeper->dispatch_ns = 0;
+    keeper->errand_ns = keeper->dispatch_ns = 0;
+    keeper->paused_until_ns = sim_now_ns; /* a restart is like a pause */
     shard_init(&keeper->shard, &config, &sink, keeper->memory);
     pubsub_init(keeper);
     if (chance(10)) { /* attempts and releases are held back */
@@ -458,7 +432,7 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
         connection->up = true;
         connection->life++;
         connection->request_ns = connection->reply_ns = 0;
-        connection->epoch = connection->generation = connection->blessed_process = 0; /* nothing is known */
+        connection->epoch = connection->generation = connection->blessed_process = 0; /* no epoch is known */
         wakeup_node_ready(&keeper->wakeup, i);
         node_trust_ready(&keeper->shard, i, keeper_now(keeper));
     }
@@ -466,36 +440,36 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
 }
 
 void agent_start(struct sim_agent *agent) {
-    const uint64_t hash_key[2] = {random_next(&sim_random), 2}; /* decides which keeper has which name */
-    const struct registry_sink sink = {
-        .command = on_command, .outcome = on_outcome, .secret = on_secret, .userdata = agent};
-
+    trace("agent %u starts%s", agent->index, agent->former > 0 ? ", and continues" : "");
     agent->running = true;
     agent->life++;
     agent->timer_ns = INSTANT_NEVER;
-    agent->paused_until_ns = 0;
-    clear_through(agent->memory, &agent->registry.texts);
-    registry_init(&agent->registry, &sink, SIM_REQUESTS_MAX, SIM_REQUESTS_MAX, hash_key, agent->memory);
-    if (chance(50)) { /* requests are held back */
-        agent->registry.admission.all_max = (uint32_t) pick(1, 4);
-        agent->registry.admission.user_max = (uint32_t) pick(1, 3);
-    }
+    agent->paused_until_ns = agent->started_ns = sim_now_ns;
+    front_start(agent);
     for (unsigned i = 0; i < sim_n_keepers; i++)
         keeper_start(agent, i);
+    observer_restarted(agent);
+    clients_restarted(agent);
+    front_continue(agent);
 }
 
 void agent_kill(struct sim_agent *agent) {
+    static const int64_t longest_ms[] = {30, 30, 200, 3000}; /* until the next process */
+
     if (!agent->running)
         return;
     agent->running = false;
-    clients_agent_died(agent);
+    if (!agent->frozen)
+        agent->stopped_ns = sim_now_ns;
+    trace("agent %u is killed", agent->index);
+    front_kill(agent);
     for (unsigned i = 0; i < sim_n_keepers; i++)
         for (unsigned j = 0; j < agent->n_nodes; j++) {
             agent->keepers[i].subscriptions[j].life++;
             agent->keepers[i].connections[j].life++; /* requests under way may still be executed */
         }
     struct event event =
-        event_of(agent, EVENT_AGENT_START, sim_now_ns + pick(1, chance(50) ? 200 : 3000) * NS_PER_MS);
+        event_of(agent, EVENT_AGENT_START, sim_now_ns + pick(1, longest_ms[pick(0, 3)]) * NS_PER_MS);
     events_add(&event);
 }
 
@@ -512,7 +486,7 @@ static bool keeper_is_untroubled(const struct sim_keeper *keeper) {
 }
 
 bool agent_is_untroubled(const struct sim_agent *agent) {
-    bool untroubled = agent->running && sim_now_ns >= agent->paused_until_ns;
+    bool untroubled = front_serves(agent) && sim_now_ns >= agent->paused_until_ns;
 
     for (unsigned i = 0; untroubled && i < sim_n_keepers; i++)
         untroubled = keeper_is_untroubled(&agent->keepers[i]);
@@ -526,5 +500,5 @@ bool agent_is_idle(const struct sim_agent *agent) {
             (!sim_sets_differ && node_set_count(shard_askable(shard)) < agent->n_nodes))
             return false;
     }
-    return !agent->running || agent->registry.requests.taken == 0;
+    return !agent->running || front_is_idle(agent);
 }

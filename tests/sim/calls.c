@@ -2,9 +2,12 @@
  * for each call and node, and one for its answer. */
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sim.h"
+
+enum { VALUE_BYTES = 96 };
 
 static int64_t keeper_now(const struct sim_keeper *keeper) {
     return clock_read(&keeper->agent->clock);
@@ -16,7 +19,7 @@ void calls_reset(struct sim_keeper *keeper) {
     keeper->turn = (struct call_plan_turn){.items = keeper->items};
     keeper->n_bounced = 0;
     keeper->hashes_meet = chance(10);
-    /* Nodes whose ACL refuses some of our keys, as far as the agent has found out. */
+    /* Nodes whose ACL refuses some of our keys, as far as the agent knows. */
     bool has_alone = chance(20);
     for (unsigned i = 0; has_alone && i < CALL_PLAN_OPERATIONS; i++)
         keeper->turn.alone[i] = (node_set) pick(0, (1 << keeper->agent->n_nodes) - 1);
@@ -24,11 +27,47 @@ void calls_reset(struct sim_keeper *keeper) {
         keeper->connections[i].first = keeper->connections[i].count = 0;
 }
 
+static uint16_t read_number(const char **at, const char *end) {
+    uint16_t number = 0;
+
+    while (*at < end && **at >= '0' && **at <= '9')
+        number = (uint16_t) (number * 10 + *(*at)++ - '0');
+    if (*at < end)
+        ++*at;
+    return number;
+}
+
+/* "pid:uid:data", where data is a letter and a number. */
+static struct sim_tail read_tail(const struct sim_keeper *keeper, const struct shared_string *text) {
+    const char *at = shared_string_tail(text), *end = at + text->tail_length;
+    struct sim_tail tail = {.host = (uint8_t) (1 + keeper->agent->host)};
+
+    tail.pid = read_number(&at, end);
+    tail.uid = read_number(&at, end);
+    if (at < end)
+        at++;
+    tail.data = read_number(&at, end);
+    return tail;
+}
+
+/* An orphan's value without its random part, as write_value() writes it. */
+static void read_orphan(const struct shared_string *text, struct sim_request *request) {
+    char rest[VALUE_BYTES];
+    unsigned host, owner, pid, uid, data = 0;
+
+    (void) snprintf(rest, sizeof(rest), "%.*s", (int) text->tail_length, shared_string_tail(text));
+    int n = sscanf(rest, ":h%u:%8x:%u:%u:d%u", &host, &owner, &pid, &uid, &data);
+    assert(n >= 4);
+    request->owner = owner;
+    request->tail = (struct sim_tail){
+        .host = (uint8_t) host, .pid = (uint16_t) pid, .uid = (uint16_t) uid, .data = (uint16_t) data};
+}
+
 void calls_add(struct sim_keeper *keeper, const struct send *send) {
     unsigned name = (unsigned) (send->text->bytes[0] - '0');
 
     assert(keeper->turn.count < SIM_TURN_MAX);
-    observer_sent(keeper->agent, name, send);
+    observer_sent(keeper, name, send);
     struct sim_asked *asked = &keeper->asked[keeper->turn.count];
     *asked = (struct sim_asked){.name = (uint8_t) name, .left = send->nodes, .number = ++keeper->n_asked};
     asked->request = (struct sim_request){.operation = send->operation,
@@ -39,8 +78,14 @@ void calls_add(struct sim_keeper *keeper, const struct send *send) {
                                           .owner = keeper->agent->index << 24 | keeper->agent->life,
                                           .token = send->token,
                                           .token_last = send->token_last};
-    if (send->former)
+    if (send->former) {
         memcpy(asked->request.former, send->former, SECRET_BYTES);
+        asked->request.former_tail = read_tail(keeper, send->former_text);
+    }
+    if (send->orphan)
+        read_orphan(send->text, &asked->request);
+    else if (send->operation != OPERATION_QUERY)
+        asked->request.tail = read_tail(keeper, send->text);
     if (send->secret)
         memcpy(asked->request.secret, send->secret, SECRET_BYTES);
     (void) call_plan_add(&keeper->turn, send,
@@ -207,9 +252,7 @@ void calls_bounce(struct sim_keeper *keeper) {
     }
 }
 
-enum { VALUE_BYTES = 96 };
-
-struct heard {
+struct answered {
     const struct event *event;
     char value[VALUE_BYTES];
 };
@@ -226,23 +269,26 @@ static char *write_hex(char *at, const uint8_t *bytes, size_t count) {
 
 /* The value as it would be on the node. */
 static size_t write_value(const struct sim_reply *reply, char value[VALUE_BYTES]) {
-    const uint8_t owner[] = {(uint8_t) (reply->owner >> 24), (uint8_t) (reply->owner >> 16),
-                             (uint8_t) (reply->owner >> 8), (uint8_t) reply->owner};
+    const struct sim_tail *tail = &reply->tail;
 
     if (reply->owner == 0)
         return (size_t) (stpcpy(value, "other") - value);
     char *at = write_hex(value, reply->secret, SECRET_BYTES);
-    at = write_hex(stpcpy(at, ":host:"), owner, sizeof(owner));
-    return (size_t) (stpcpy(at, ":1:1:") - value);
+    int length = snprintf(at, VALUE_BYTES - 2 * SECRET_BYTES, ":h%u:%08x:%u:%u:", tail->host, reply->owner,
+                          tail->pid, tail->uid);
+    at += length;
+    if (tail->data != 0)
+        at += snprintf(at, 8, "d%u", tail->data);
+    return (size_t) (at - value);
 }
 
 static struct vote vote_at(void *userdata, uint32_t index) {
-    struct heard *heard = userdata;
-    const struct sim_reply *reply = &heard->event->as.answer.replies[index];
-    size_t length = reply->kind == VOTE_FOREIGN ? write_value(reply, heard->value) : 0;
+    struct answered *answered = userdata;
+    const struct sim_reply *reply = &answered->event->as.answer.replies[index];
+    size_t length = reply->kind == VOTE_FOREIGN ? write_value(reply, answered->value) : 0;
 
     return (struct vote){.kind = reply->kind,
-                         .text = heard->value,
+                         .text = answered->value,
                          .text_length = length,
                          .ttl_left_ms = reply->ttl_left_ms,
                          .token_verdict = reply->token_verdict,
@@ -251,14 +297,14 @@ static struct vote vote_at(void *userdata, uint32_t index) {
 
 void calls_answered(struct sim_keeper *keeper, const struct event *event) {
     const struct sim_tickets tickets = next_outstanding(&keeper->connections[event->node]);
-    struct heard heard = {.event = event};
+    struct answered answered = {.event = event};
     const struct call_plan_answer answer = {.node = event->node,
                                             .count = tickets.count,
                                             .tickets = tickets.all,
                                             .sent_ns = event->sent_ns,
                                             .time_us = event->time_us,
                                             .vote = vote_at,
-                                            .userdata = &heard};
+                                            .userdata = &answered};
 
     assert(tickets.count == event->as.answer.tickets.count);
     assert(memcmp(tickets.all, event->as.answer.tickets.all, tickets.count * sizeof(tickets.all[0])) == 0);

@@ -1,258 +1,139 @@
-/* Clients: they ask, hold, release, die and hang. Each has its own deadline, until when it considers its
- * lease valid: the invariants are about these deadlines. */
+/* Clients: they speak the protocol to their agent's front; they request, hold, release, die and hang. Each
+ * has its own deadline, until which it considers its lease valid: exclusion.c has the invariants. */
 
 #include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "sim.h"
+#include "client.h"
 
-enum client_state {
-    CLIENT_IDLE,
-    CLIENT_ASKING,
-    CLIENT_HOLDING,
-    CLIENT_RELEASING,
-    CLIENT_CUT_OFF,  /* its session or agent has ended, and it lives: it holds on until its deadline */
-    CLIENT_RESUMING, /* and asks the new agent to resume its lease, or one that it had once */
-};
+enum { LINE_BYTES = 512, WORDS_MAX = 24, FIRST_PID = 100 };
 
-static struct client {
-    struct admission_requester requester; /* first: what the registry keeps of a session */
-    enum client_state state;
-    unsigned agent, name;
-    uint64_t id;
-    bool holding;
-    int64_t deadline_ns; /* by its host's clock */
-    int64_t asked_ns;
-    int64_t wait_ms;              /* of the unanswered request */
-    int64_t answer_by_ns;         /* the same, in true time */
-    bool untroubled;              /* when it asked, nothing was in the way of a majority */
-    uint8_t secret[SECRET_BYTES]; /* of its last lease, and the terms; a ttl of 0: no resume token */
-    uint8_t value[SECRET_BYTES];  /* in the keys at that time */
-    uint32_t ttl_ms, heartbeat_ms, linger_ms;
-    int64_t hold_until_ns, cooldown_until_ns;
-    int64_t token;
-} clients[SIM_CLIENTS_MAX];
+struct client sim_clients[SIM_CLIENTS_MAX];
+unsigned sim_n_clients;
 
-static unsigned n_clients;
-static int64_t resource_tokens[SIM_NAMES];
-static bool at_risk[SIM_AGENTS_MAX][SIM_NAMES];     /* or lost, as the agent reported to the last holder */
-static int64_t untroubled_since_ns[SIM_AGENTS_MAX]; /* as far as is known */
-static bool crowded;                                /* most clients want one name, for a short while each */
-static uint32_t usual_ttl_ms;                       /* most clients ask for this ttl */
-static int64_t pace_ns; /* clients act in step, so that their agents act in one turn; 0: they do not */
+static bool crowded;          /* most clients contend for one name, for a short while each */
+static uint32_t usual_ttl_ms; /* most clients request this ttl */
+static int64_t pace_ns;       /* clients act in step, so that their agents act in one turn; 0: they do not */
 
-static const uint32_t ttls_ms[] = {300, 500, 1000, 2000};
-
-static unsigned index_of(const struct client *client) {
-    return (unsigned) (client - clients);
-}
-
-static struct client *client_of(const struct request *request) {
-    return (struct client *) (void *) request->session;
-}
-
-static struct sim_agent *agent_of(const struct client *client) {
-    return &sim_agents[client->agent];
-}
-
-static bool believes(const struct client *client) {
-    return client->holding && clock_read(&agent_of(client)->clock) < client->deadline_ns;
-}
+static const uint32_t ttls_ms[] = {100, 300, 500, 1000, 2000};
 
 static void step_later(const struct client *client, int64_t delay_ns) {
     struct event event = {
-        .kind = EVENT_CLIENT, .client = (uint8_t) index_of(client), .at_ns = sim_now_ns + delay_ns};
+        .kind = EVENT_CLIENT, .client = (uint8_t) client_index(client), .at_ns = sim_now_ns + delay_ns};
 
     if (pace_ns > 0)
         event.at_ns += pace_ns - event.at_ns % pace_ns;
     events_add(&event);
 }
 
-/* Nothing is promised to clients of an agent without quarantine among agents with one. */
-static unsigned agent_of_promises(void) {
-    unsigned agent = (unsigned) pick(0, sim_n_agents - 1);
-
-    return sim_agents[agent].quarantine || !sim_quarantine ? agent : 0;
+/* The rules don't protect clients of an agent without quarantine among agents with quarantine. */
+static bool has_promises(unsigned agent) {
+    return sim_agents[agent].quarantine || !sim_quarantine;
 }
 
 void clients_reset(unsigned count) {
-    n_clients = count;
-    memset(resource_tokens, 0, sizeof(resource_tokens));
+    sim_n_clients = count;
+    exclusion_reset();
     observer_reset();
-    memset(at_risk, 0, sizeof(at_risk));
-    for (unsigned i = 0; i < SIM_AGENTS_MAX; i++)
-        untroubled_since_ns[i] = INSTANT_NEVER;
-    usual_ttl_ms = ttls_ms[pick(0, 3)];
+    usual_ttl_ms = ttls_ms[pick(0, 4)];
     crowded = chance(30);
     pace_ns = chance(50) ? pick(1, 30) * NS_PER_MS : 0;
     for (unsigned i = 0; i < count; i++) {
-        clients[i] = (struct client){.agent = agent_of_promises()};
-        admission_requester_init(&clients[i].requester);
-        step_later(&clients[i], pick(0, 500) * NS_PER_MS);
+        unsigned agent = (unsigned) pick(0, sim_n_agents - 1);
+        sim_clients[i] = (struct client){.agent = has_promises(agent) ? agent : 0};
+        step_later(&sim_clients[i], pick(0, 500) * NS_PER_MS);
     }
 }
 
-/* --- the invariants --- */
-
-/* A front that pauses answers when it goes on. */
-static bool is_late(const struct client *client) {
-    return sim_now_ns > instant_max(client->answer_by_ns, agent_of(client)->paused_until_ns) + NS_PER_MS;
+unsigned client_uid(unsigned client) {
+    return 1000 + client % 3;
 }
 
-static void check_answered(const struct client *client) {
-    if (is_late(client))
-        violation("client %u waits for an answer, WAIT %lld, %lld ms after its bound", index_of(client),
-                  (long long) client->wait_ms,
-                  (long long) ((sim_now_ns - client->answer_by_ns) / NS_PER_MS));
+unsigned client_pid(unsigned client) {
+    return FIRST_PID + client + SIM_USERS * (client == SIM_READER ? 0 : sim_clients[client].process);
 }
 
-/* `error`: NULL: granted. */
-static void check_answer(const struct client *client, const char *error, bool resumes) {
-    if (client->state != CLIENT_ASKING && client->state != CLIENT_RESUMING)
-        return;
-    check_answered(client);
-    if (!error)
-        return;
-    if (strcmp(error, "TIMEOUT") == 0 ? client->wait_ms <= 0 || resumes
-        : strcmp(error, "BUSY") == 0  ? client->wait_ms != 0 && !resumes
-                                      : strcmp(error, "NOTHELD") == 0 && !resumes)
-        violation("client %u gets %s, with WAIT %lld", index_of(client), error, (long long) client->wait_ms);
-    if (strcmp(error, "NOQUORUM") == 0 && client->untroubled && agent_is_untroubled(agent_of(client)))
-        violation("client %u gets NOQUORUM, and nothing is in the way of a quorum", index_of(client));
+bool client_process_is_dead(unsigned pid) {
+    return client_pid(client_of_pid(pid)) != pid;
 }
 
-/* For so long that every waiting request has tried again since. */
-static bool is_untroubled_for_long(const struct sim_agent *agent) {
-    int64_t *since_ns = &untroubled_since_ns[agent->index];
-
-    if (!sim_calm || !sim_tokens_agree || !agent_is_untroubled(agent))
-        *since_ns = INSTANT_NEVER;
-    else if (*since_ns == INSTANT_NEVER)
-        *since_ns = sim_now_ns;
-    return sim_now_ns >= instant_add(*since_ns, NS_PER_S);
+unsigned client_of_pid(unsigned pid) {
+    return (pid - FIRST_PID) % SIM_USERS;
 }
 
-/* It asks, and expects its answer in time. */
-static void expect_answer(struct client *client, const struct registry_ask *ask) {
-    const struct sim_agent *agent = agent_of(client);
-    int64_t timeout_ns = (int64_t) ask->terms.node_timeout_ms * NS_PER_MS;
-    int64_t bound_ns = ask->wait_ms == 0 ? 3 * timeout_ns : ask->wait_ms * NS_PER_MS + timeout_ns;
-
-    client->wait_ms = ask->wait_ms;
-    client->answer_by_ns = ask->wait_ms < 0
-                               ? INSTANT_NEVER / 2
-                               : clock_true_ns(&agent->clock, clock_read(&agent->clock) + bound_ns);
-    client->untroubled = is_untroubled_for_long(agent);
-}
-
-/* Its lease becomes, or stays, valid: no other client's may be. */
-static void check_belief(const struct client *client) {
-    if (!believes(client)) {
-        violation("client %u is granted name %u after its deadline", index_of(client), client->name);
-        return;
-    }
-    for (unsigned i = 0; i < n_clients; i++)
-        if (&clients[i] != client && clients[i].name == client->name && believes(&clients[i]))
-            violation("clients %u and %u both hold name %u", index_of(client), i, client->name);
-}
-
-/* The resource remembers the largest token, and the holder writes to it at once. */
-static void check_token(const struct client *client, int64_t token) {
-    if (!sim_fencing || !sim_tokens_grow)
-        return;
-    if (token <= resource_tokens[client->name])
-        violation("client %u holds name %u with token %lld, after one with %lld", index_of(client),
-                  client->name, (long long) token, (long long) resource_tokens[client->name]);
-    resource_tokens[client->name] = token;
-}
-
-/* A client that resumes a lease that it holds has had no successor. */
-static void check_same_token(const struct client *client, int64_t token) {
-    if (token != client->token || (sim_fencing && sim_tokens_grow && token < resource_tokens[client->name]))
-        violation("client %u resumes name %u with token %lld, it had %lld, another %lld", index_of(client),
-                  client->name, (long long) token, (long long) client->token,
-                  (long long) resource_tokens[client->name]);
-}
-
-void clients_check_deletion(unsigned name, const uint8_t secret[SECRET_BYTES]) {
-    observer_deleted(name, secret);
-    for (unsigned i = 0; i < n_clients; i++)
-        if (believes(&clients[i]) && (memcmp(clients[i].secret, secret, SECRET_BYTES) == 0 ||
-                                      memcmp(clients[i].value, secret, SECRET_BYTES) == 0))
-            violation("a key is deleted while client %u considers its lease valid", i);
+bool client_has_read(unsigned client) {
+    return sim_now_ns >= sim_clients[client].stopped_until_ns;
 }
 
 bool clients_are_idle(void) {
-    for (unsigned i = 0; i < n_clients; i++)
-        if (clients[i].state != CLIENT_IDLE)
+    for (unsigned i = 0; i < sim_n_clients; i++)
+        if (sim_clients[i].state != CLIENT_IDLE)
             return false;
     return true;
 }
 
 void clients_check_end(void) {
-    for (unsigned i = 0; i < n_clients; i++)
-        if (clients[i].state != CLIENT_IDLE)
-            violation("client %u waits for ever, in state %u, since %lld ms", i, clients[i].state,
-                      (long long) ((sim_now_ns - clients[i].asked_ns) / NS_PER_MS));
+    for (unsigned i = 0; i < sim_n_clients; i++)
+        if (sim_clients[i].state != CLIENT_IDLE)
+            violation("client %u waits without end, in state %u, since %lld ms", i, sim_clients[i].state,
+                      (long long) ((sim_now_ns - sim_clients[i].asked_ns) / NS_PER_MS));
+}
+
+/* --- speaking --- */
+
+/* As an array of bulk strings, or as the line that it is. */
+static size_t write_request(char *line, char *ret, size_t size) {
+    char *words[WORDS_MAX], *state;
+    unsigned n = 0;
+
+    if (chance(30))
+        return (size_t) snprintf(ret, size, "%s\r\n", line);
+    for (char *word = strtok_r(line, " ", &state); word; word = strtok_r(NULL, " ", &state))
+        words[n++] = word;
+    int length = snprintf(ret, size, "*%u\r\n", n);
+    for (unsigned i = 0; i < n; i++)
+        length +=
+            snprintf(ret + length, size - (size_t) length, "$%zu\r\n%s\r\n", strlen(words[i]), words[i]);
+    return (size_t) length;
+}
+
+static void __attribute__((format(printf, 3, 4)))
+say(struct client *client, enum expected expected, const char *format, ...) {
+    char line[LINE_BYTES], bytes[2 * LINE_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void) vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    assert(client->n_expected < EXPECTED_MAX);
+    client->expected[client->n_expected++] = expected;
+    size_t length = write_request(line, bytes, sizeof(bytes)), part = length;
+    if (chance(3))
+        part = (size_t) pick(1, (int64_t) length - 1);
+    front_receive(client_index(client), bytes, part);
+    if (part < length)
+        front_receive(client_index(client), bytes + part, length - part);
+}
+
+static void connect(struct client *client) {
+    front_connect(client_agent(client), client_index(client));
+    client->n_expected = 0;
+    client->protocol = 2;
+    client->paged = client->pushes = false;
+    if (chance(60)) {
+        say(client, EXPECTED_OTHER, "HELLO 3");
+        client->protocol = 3;
+        client->pushes = true;
+    }
+    if (chance(80)) {
+        say(client, EXPECTED_OTHER, "PAGE");
+        client->paged = true;
+    }
 }
 
 /* --- replies and pushes --- */
-
-void client_granted(struct sim_agent *agent, const struct request *request,
-                    const uint8_t secret[SECRET_BYTES]) {
-    struct client *client = client_of(request);
-
-    bool believed = believes(client), handed_over = request->tenure.handoffs > 0;
-
-    check_answer(client, NULL, request->resume);
-    client->state = CLIENT_HOLDING;
-    client->holding = true;
-    client->deadline_ns = request->deadline_ns;
-    memcpy(client->secret, secret, SECRET_BYTES);
-    const struct lease *lease =
-        agent_lease(agent, client->name, keeper_handle_of(&agent->registry.handles, request->handle_slot));
-    memcpy(client->value, lease ? lease->secret : secret, SECRET_BYTES);
-    observer_granted(index_of(client), client->deadline_ns, secret, client->value);
-    if (handed_over)
-        sim_counts.handoffs++;
-    else
-        sim_counts.grants++;
-    if (handed_over && at_risk[agent->index][client->name])
-        violation("client %u is handed a lease that is at risk, or lost", index_of(client));
-    at_risk[agent->index][client->name] = false;
-    trace("client %u: %s name %u, %lld ms left, token %lld", index_of(client),
-          handed_over ? "is handed" : "granted", client->name,
-          (long long) ((client->deadline_ns - clock_read(&agent->clock)) / NS_PER_MS),
-          (long long) request->token);
-    if (!request->resume)
-        check_token(client, request->token);
-    else if (believed)
-        check_same_token(client, request->token);
-    client->token = request->token;
-    client->ttl_ms = request->resumable ? request->terms.ttl_ms : 0;
-    client->heartbeat_ms = request->terms.heartbeat_ms;
-    client->linger_ms = request->terms.linger_ms;
-    client->cooldown_until_ns = request->cooldown_until_ns;
-    client->hold_until_ns = request->hold_until_ns;
-    sim_counts.resumed += request->resume;
-    check_belief(client);
-    if (crowded && chance(95))
-        step_later(client, pick(0, 3000) * NS_PER_US);
-    else
-        step_later(client, chance(70) ? pick(0, 50) * NS_PER_MS : pick(50, 6000) * NS_PER_MS);
-}
-
-void client_extended(struct sim_agent *agent, const struct request *request) {
-    struct client *client = client_of(request);
-
-    (void) agent;
-    if (!client->holding || client->deadline_ns == request->deadline_ns)
-        return; /* too late for an extension */
-    client->deadline_ns = request->deadline_ns;
-    observer_extended(index_of(client), client->deadline_ns);
-    sim_counts.extensions++;
-    check_belief(client);
-}
 
 static void become_idle(struct client *client) {
     client->state = CLIENT_IDLE;
@@ -264,245 +145,473 @@ static void become_idle(struct client *client) {
         step_later(client, chance(70) ? pick(0, 100) * NS_PER_MS : pick(100, 2000) * NS_PER_MS);
 }
 
-/* It goes on by its own deadline, may ask to resume, and begins anew after the deadline. */
+/* The client holds by its own deadline, may try to resume, and begins anew after the deadline. */
 static void cut_off(struct client *client) {
-    int64_t left_ns = clock_true_ns(&agent_of(client)->clock, client->deadline_ns) - sim_now_ns;
+    int64_t left_ns = clock_true_ns(&client_agent(client)->clock, client->deadline_ns) - sim_now_ns;
 
     client->state = CLIENT_CUT_OFF;
     if (chance(80))
-        left_ns = instant_min(left_ns, pick(1, 400) * NS_PER_MS);
-    step_later(client, instant_max(left_ns, NS_PER_MS)); /* time goes on, whatever it holds */
+        left_ns = instant_min(left_ns, pick(1, chance(70) ? 40 : 400) * NS_PER_MS);
+    step_later(client, instant_max(left_ns, NS_PER_MS)); /* time goes on, whatever the client holds */
 }
 
-void client_outcome(struct request *request, const struct request_outcome *outcome) {
-    struct client *client = client_of(request);
+static void check_grant(const struct client *client, const struct answer *answer, bool resumes) {
+    int64_t left_ns = answer->deadline_ns - clock_read(&client_agent(client)->clock);
 
-    observer_outcome(index_of(client), outcome);
-    switch (outcome->kind) {
-    case OUTCOME_FAILED:
-        sim_counts.refusals++;
-        trace("client %u: %s", index_of(client), outcome->error);
-        check_answer(client, outcome->error, client->state == CLIENT_RESUMING);
-        if (client->state == CLIENT_RESUMING && believes(client) && strcmp(outcome->error, "NOTHELD") != 0)
-            cut_off(client); /* not an answer to rely on */
-        else
-            become_idle(client);
-        break;
-    case OUTCOME_LOST:
-        sim_counts.losses++;
-        trace("client %u: lost, %d", index_of(client), (int) outcome->reason);
-        client->holding = false;
-        at_risk[client->agent][client->name] = true;
-        if (client->state == CLIENT_HOLDING)
-            become_idle(client);
-        break;
-    case OUTCOME_RELEASED:
-        sim_counts.releases++;
+    if (answer->name[0] != (char) ('0' + client->name) || answer->name[1] != '\0')
+        violation("client %u asked for name %u and gets %s", client_index(client), client->name,
+                  answer->name);
+    if (answer->validity_ms < 1 || answer->validity_ms != left_ns / NS_PER_MS)
+        violation("client %u gets %lld ms of validity, with %lld ns left", client_index(client),
+                  (long long) answer->validity_ms, (long long) left_ns);
+    if ((answer->token[0] != '\0') != client->ask.resumable)
+        violation("client %u gets a secret that it did not ask for, or none", client_index(client));
+    if (client->paged && answer_page_deadline(front_page(client_index(client)), answer->slot, answer->id) !=
+                             answer->deadline_ns)
+        violation("client %u gets another deadline than its page shows", client_index(client));
+    if (resumes && strcmp(answer->token, client->token) != 0 && answer->token[0] == '\0')
+        violation("client %u loses the secret of its lease", client_index(client));
+}
+
+static void granted(struct client *client, const struct answer *answer) {
+    const struct request *request = front_request(client_agent(client), answer->id);
+    bool was_valid = exclusion_holds(client), handed_over = request && request->tenure.handoffs > 0;
+
+    exclusion_check_answer(client, NULL);
+    client->state = CLIENT_HOLDING;
+    client->closed = false;
+    client->id = answer->id;
+    client->holding = true;
+    client->deadline_ns = answer->deadline_ns;
+    client->slot = answer->slot;
+    check_grant(client, answer, client->ask.resumes);
+    front_values(client_agent(client), answer->id, client->secrets);
+    observer_granted(client_index(client), client->deadline_ns, client->secrets);
+    reader_granted(client_index(client), sim_calm && !client->ask.resumes);
+    if (handed_over)
+        sim_counts.handoffs++;
+    else
+        sim_counts.grants++;
+    if (handed_over)
+        exclusion_check_handed_over(client);
+    exclusion_note_risk(client, false);
+    trace("client %u: %s name %u, %lld ms left, token %lld", client_index(client),
+          handed_over ? "is handed" : "granted", client->name, (long long) answer->validity_ms,
+          (long long) answer->fence);
+    exclusion_check_token(client, answer->fence, was_valid);
+    client->fence = answer->fence;
+    memcpy(client->token, answer->token, sizeof(client->token));
+    client->lease = client->ask;
+    sim_counts.resumed += client->ask.resumes;
+    exclusion_check(client);
+    if (crowded && chance(95))
+        step_later(client, pick(0, 3000) * NS_PER_US);
+    else
+        step_later(client, chance(70) ? pick(0, 50) * NS_PER_MS : pick(50, 6000) * NS_PER_MS);
+}
+
+static void failed(struct client *client, const char *error) {
+    sim_counts.refusals++;
+    trace("client %u: %s", client_index(client), error);
+    observer_reported(client_index(client), ANSWER_FAILED, error);
+    exclusion_check_answer(client, error);
+    if (client->state == CLIENT_RESUMING && exclusion_holds(client) && strcmp(error, "NOTHELD") != 0)
+        cut_off(client); /* the answer proves nothing */
+    else
         become_idle(client);
-        break;
-    case OUTCOME_EXTENDED:
-    case OUTCOME_AT_RISK:
-        at_risk[client->agent][client->name] = outcome->kind == OUTCOME_AT_RISK;
-        break;
-    case OUTCOME_GRANTED: /* see client_granted() */
-        break;
+}
+
+static void check_page(const struct client *client) {
+    if (client->paged && client->slot >= 0 && client->id != 0 &&
+        answer_page_deadline(front_page(client_index(client)), client->slot, client->id) != 0)
+        violation("client %u's page shows a lease that has ended", client_index(client));
+}
+
+static void released(struct client *client, int64_t answer) {
+    sim_counts.releases++;
+    check_page(client);
+    observer_released(client_index(client), answer);
+    become_idle(client);
+}
+
+/* The lease is over: its client may ask for another one, or release this one for good measure. */
+static void lost(struct client *client, const char *reason) {
+    if (client->state == CLIENT_CUT_OFF && strcmp(reason, "closed") == 0)
+        return; /* its agent closes the session */
+    observer_reported(client_index(client), ANSWER_LOST, reason);
+    sim_counts.losses++;
+    trace("client %u: lost, %s", client_index(client), reason);
+    client->holding = false;
+    exclusion_note_risk(client, true);
+    check_page(client);
+    if (client->state == CLIENT_HOLDING)
+        become_idle(client);
+}
+
+static void see_deadline(struct client *client, int64_t deadline_ns) {
+    if (!client->holding || client->deadline_ns == deadline_ns)
+        return;
+    client->deadline_ns = deadline_ns;
+    trace("client %u: sees that its lease is extended", client_index(client));
+    observer_extended(client_index(client), deadline_ns);
+    sim_counts.extensions++;
+    exclusion_check(client);
+}
+
+/* At each turn of its agent: a client may look at its page at any time. */
+void clients_look(const struct sim_agent *agent) {
+    for (unsigned i = 0; i < sim_n_clients; i++) {
+        struct client *client = &sim_clients[i];
+        if (client_agent(client) != agent || client->state != CLIENT_HOLDING || !client->holding ||
+            !client->paged)
+            continue;
+        int64_t deadline_ns = answer_page_deadline(front_page(i), client->slot, client->id);
+        if (!exclusion_holds(client) || deadline_ns == 0)
+            client->holding = false; /* what is over stays over */
+        else
+            see_deadline(client, deadline_ns);
     }
 }
 
-void clients_agent_died(const struct sim_agent *agent) {
-    for (unsigned i = 0; i < n_clients; i++) {
-        struct client *client = &clients[i];
-        if (agent_of(client) != agent || client->state == CLIENT_IDLE || client->state == CLIENT_CUT_OFF)
+static void read_push(struct client *client, const struct answer *answer) {
+    if (answer->kind != ANSWER_OBSERVED && answer->id != client->id) {
+        violation("client %u gets a push about another lease", client_index(client));
+        return;
+    }
+    if (!client->pushes)
+        violation("client %u gets a push that it does not expect", client_index(client));
+    if (client->state == CLIENT_RELEASING) { /* it was on its way */
+        observer_crossed(client_index(client), answer->kind);
+        return;
+    }
+    if (answer->kind != ANSWER_GRANT)
+        trace("client %u: push %u %s", client_index(client), answer->kind, answer->word);
+    if (answer->kind == ANSWER_GRANT) {
+        granted(client, answer);
+    } else if (answer->kind == ANSWER_FAILED) {
+        failed(client, answer->word);
+    } else if (answer->kind == ANSWER_LOST) {
+        lost(client, answer->word);
+    } else if (answer->kind == ANSWER_AT_RISK || answer->kind == ANSWER_EXTENDED) {
+        observer_reported(client_index(client), answer->kind, answer->word);
+        exclusion_note_risk(client, answer->kind == ANSWER_AT_RISK);
+        if (answer->kind == ANSWER_EXTENDED)
+            see_deadline(client, answer->deadline_ns);
+    }
+}
+
+static void expect_pushes(struct client *client, uint64_t id) {
+    client->id = id;
+    client->pushes = true;
+}
+
+/* To ACQUIRE or RESUME. */
+static void read_outcome(struct client *client, const struct answer *answer) {
+    if (answer->kind == ANSWER_GRANT)
+        granted(client, answer);
+    else if (answer->kind == ANSWER_ERROR)
+        failed(client, answer->word);
+    else if (answer->kind == ANSWER_WAITING && client->ask.async)
+        expect_pushes(client, answer->id);
+    else
+        violation("client %u gets an answer of kind %u to its request", client_index(client), answer->kind);
+}
+
+/* Of its lease, whose validity it asked for. */
+static void read_validity(struct client *client, int64_t validity_ms) {
+    int64_t now_ns = clock_read(&client_agent(client)->clock);
+
+    if (client->state != CLIENT_HOLDING)
+        return;
+    if (client->paged && exclusion_holds(client) &&
+        validity_ms != (client->deadline_ns - now_ns) / NS_PER_MS)
+        violation("CHECK says %lld ms to client %u, and its page %lld", (long long) validity_ms,
+                  client_index(client), (long long) ((client->deadline_ns - now_ns) / NS_PER_MS));
+    if (validity_ms == 0)
+        client->holding = false;
+    else if (!client->paged && exclusion_holds(client))
+        see_deadline(client, instant_max(client->deadline_ns, now_ns + validity_ms * NS_PER_MS));
+}
+
+void client_reads(unsigned index, const struct answer *answer) {
+    struct client *client = &sim_clients[index];
+
+    if (answer->push) {
+        read_push(client, answer);
+        return;
+    }
+    if (client->n_expected == 0) {
+        violation("client %u gets an answer to no request", index);
+        return;
+    }
+    enum expected expected = client->expected[0];
+    memmove(client->expected, client->expected + 1, --client->n_expected * sizeof(client->expected[0]));
+    if (expected == EXPECTED_OUTCOME)
+        read_outcome(client, answer);
+    else if (expected != EXPECTED_OTHER && answer->kind != ANSWER_INTEGER)
+        violation("client %u gets an answer of kind %u, %s", index, answer->kind, answer->word);
+    else if (expected == EXPECTED_RELEASE)
+        released(client, answer->integer);
+    else if (expected == EXPECTED_CHECK)
+        read_validity(client, answer->integer);
+    else if (expected == EXPECTED_BEAT && answer->integer == 1)
+        observer_beat(index);
+    else if (expected == EXPECTED_BEAT && exclusion_holds(client) && client->ask.pushes)
+        violation("BEAT says 0 to client %u, which holds its lease", index);
+}
+
+void client_disconnected(unsigned index) {
+    struct client *client = &sim_clients[index];
+
+    if (client->state == CLIENT_IDLE || client->state == CLIENT_CUT_OFF)
+        return;
+    trace("client %u: its session ends", index);
+    observer_gone(index);
+    if (!client->holding)
+        client->deadline_ns = 0;
+    cut_off(client);
+}
+
+/* A request that the former process did not receive comes now. */
+void clients_restarted(const struct sim_agent *agent) {
+    for (unsigned i = 0; i < sim_n_clients; i++) {
+        struct client *client = &sim_clients[i];
+        if (client_agent(client) != agent || client->asked_ns < agent->stopped_ns ||
+            (client->state != CLIENT_ASKING && client->state != CLIENT_RESUMING))
             continue;
-        admission_requester_init(&client->requester);
-        observer_gone(i);
-        if (!client->holding)
-            client->deadline_ns = 0;
-        cut_off(client);
+        exclusion_expect_answer(client);
+        client->asked_ns = sim_now_ns + RESTART_MS * NS_PER_MS;
+        client->answer_by_ns += RESTART_MS * NS_PER_MS;
     }
 }
 
 /* --- steps --- */
 
-static void ask(struct client *client, struct sim_agent *agent) {
+static uint32_t node_timeout_ms(uint32_t ttl_ms) {
+    return ttl_ms / 20 < 5 ? 5 : ttl_ms / 20 > 100 ? 100 : ttl_ms / 20;
+}
+
+static uint32_t choose_ttl_ms(const struct client *client) {
+    uint32_t ttl_ms = chance(70) ? usual_ttl_ms : ttls_ms[pick(0, 4)];
+    return ttl_ms > client_agent(client)->max_ttl_ms ? client_agent(client)->max_ttl_ms : ttl_ms;
+}
+
+static struct sim_ask choose_ask(const struct client *client) {
     static const int64_t waits_ms[] = {0, 0, 50, 1000, 5000, -1, -1, -1};
-    uint32_t ttl_ms = chance(70) ? usual_ttl_ms : ttls_ms[pick(0, 3)];
-    if (ttl_ms > agent_of(client)->max_ttl_ms)
-        ttl_ms = agent_of(client)->max_ttl_ms;
-    char name[] = {(char) ('0' + (crowded && chance(80) ? 0 : pick(0, SIM_NAMES - 1)))};
-    const struct registry_ask ask = {
-        .name = name,
-        .name_length = 1,
-        .tail = "1:",
-        .tail_length = 2,
-        .uid = index_of(client) % 3,
+    uint32_t ttl_ms = choose_ttl_ms(client), max_ttl_ms = client_agent(client)->max_ttl_ms;
+
+    return (struct sim_ask){
         .wait_ms = waits_ms[crowded && chance(80) ? 7 : pick(0, 7)],
         .terms.ttl_ms = ttl_ms,
-        .terms.node_timeout_ms = ttl_ms / 20,
+        .terms.node_timeout_ms = node_timeout_ms(ttl_ms),
         .terms.heartbeat_ms = chance(10) ? ttl_ms : 0,
-        .terms.linger_ms = chance(10) ? (uint32_t) pick(1, 3000) : 0,
-        .terms.cooldown_ms = chance(crowded ? 1 : 10) ? (uint32_t) pick(1, agent->max_ttl_ms) : 0,
+        .terms.linger_ms = chance(10) ? (uint32_t) pick(1, max_ttl_ms) : 0,
+        .terms.cooldown_ms = chance(crowded ? 1 : 10) ? (uint32_t) pick(1, max_ttl_ms) : 0,
         .terms.max_hold_ms = chance(10) ? 2 * ttl_ms : 0,
         .terms.fencing = sim_fencing,
-        .resumable = chance(60),
+        .resumable = chance(80),
+        .async = chance(50),
     };
+}
 
-    struct request *request =
-        registry_ask(&agent->registry, (struct session *) (void *) client, &ask, clock_read(&agent->clock));
-    assert(request);
-    client->state = CLIENT_ASKING;
-    expect_answer(client, &ask);
-    observer_asked(index_of(client), agent->index, (unsigned) (name[0] - '0'), &ask);
-    client->name = (unsigned) (name[0] - '0');
-    client->id = registry_id(&agent->registry, request);
+static void put_option(char *line, const char *word, uint32_t value) {
+    if (value > 0)
+        (void) snprintf(line + strlen(line), LINE_BYTES - strlen(line), " %s %u", word, value);
+}
+
+static void send_ask(struct client *client, const char *line) {
+    const struct sim_agent *agent = client_agent(client);
+    struct sim_ask *ask = &client->ask;
+
+    ask->pushes = client->pushes || ask->async;
+    ask->paged = client->paged;
+    client->id = 0;
+    client->slot = -1;
     client->asked_ns = sim_now_ns;
-    trace("client %u: asks agent %u for name %u, ttl %u ms, wait %lld ms", index_of(client), agent->index,
-          client->name, ttl_ms, (long long) ask.wait_ms);
-    bool started = registry_start(&agent->registry, request, &ask, clock_read(&agent->clock));
-    assert(started);
-    (void) started;
+    exclusion_expect_answer(client);
+    observer_asked(client_index(client), agent->index, client->name, ask);
+    if (chance(3)) /* it is stopped, and reads nothing */
+        client->stopped_until_ns = sim_now_ns + pick(0, 5000) * NS_PER_MS;
+    say(client, EXPECTED_OUTCOME, "%s%s", line, ask->async ? " ASYNC" : "");
+}
+
+static void ask(struct client *client) {
+    char line[LINE_BYTES];
+
+    client->ask = choose_ask(client);
+    client->name = (unsigned) (crowded && chance(80) ? 0 : pick(0, SIM_NAMES - 1));
+    const struct lease_terms *terms = &client->ask.terms;
+    (void) snprintf(line, sizeof(line), "ACQUIRE %u TTL %u WAIT %lld%s", client->name, terms->ttl_ms,
+                    (long long) client->ask.wait_ms, client->ask.resumable ? " RESUMABLE" : "");
+    put_option(line, "HEARTBEAT", terms->heartbeat_ms);
+    put_option(line, "LINGER", terms->linger_ms);
+    put_option(line, "COOLDOWN", terms->cooldown_ms);
+    put_option(line, "MAXHOLD", terms->max_hold_ms);
+    if (chance(30))
+        (void) snprintf(line + strlen(line), sizeof(line) - strlen(line), " DATA d%u",
+                        1 + client_index(client) % 4);
+    trace("client %u: asks agent %u: %s", client_index(client), client->agent, line);
+    client->state = CLIENT_ASKING;
+    send_ask(client, line);
     /* Some clients do not wait for the end. */
     if (client->state == CLIENT_ASKING && chance(20))
         step_later(client, pick(0, 3000) * NS_PER_MS);
 }
 
 /* With the terms of its last lease, which it may hold or not. */
-static void resume(struct client *client, struct sim_agent *agent) {
-    char name[] = {(char) ('0' + client->name)};
-    const struct registry_ask ask = {
-        .name = name,
-        .name_length = 1,
-        .tail = "1:",
-        .tail_length = 2,
-        .uid = index_of(client) % 3,
-        .wait_ms = chance(70) ? client->ttl_ms : pick(0, 1) * 100,
-        .terms.ttl_ms = client->ttl_ms,
-        .terms.node_timeout_ms = client->ttl_ms / 20,
-        .terms.heartbeat_ms = client->heartbeat_ms,
-        .terms.linger_ms = client->linger_ms,
-        .resumable = true,
-        .resume = client->secret,
-        .hold_until_ns = client->hold_until_ns,
-        .cooldown_until_ns = client->cooldown_until_ns,
-        .token = client->token,
-    };
+static void resume(struct client *client) {
+    char line[LINE_BYTES];
 
-    struct request *request =
-        registry_ask(&agent->registry, (struct session *) (void *) client, &ask, clock_read(&agent->clock));
-    assert(request);
-    client->state = CLIENT_RESUMING;
-    expect_answer(client, &ask);
-    observer_asked(index_of(client), agent->index, (unsigned) (name[0] - '0'), &ask);
-    client->id = registry_id(&agent->registry, request);
-    client->asked_ns = sim_now_ns;
+    client->ask = client->lease;
+    client->ask.resumes = client->ask.resumable = true;
+    client->ask.wait_ms = chance(70) ? client->lease.terms.ttl_ms : pick(0, 1) * 100;
+    client->ask.async = chance(50);
     sim_counts.resumes++;
-    trace("client %u: resumes name %u at agent %u%s", index_of(client), client->name, agent->index,
-          believes(client) ? "" : ", which it may not hold");
-    bool started = registry_start(&agent->registry, request, &ask, clock_read(&agent->clock));
-    assert(started);
-    (void) started;
+    trace("client %u: resumes name %u at agent %u%s", client_index(client), client->name, client->agent,
+          exclusion_holds(client) ? "" : ", which it may not hold");
+    client->state = CLIENT_RESUMING;
+    (void) snprintf(line, sizeof(line), "RESUME %u %s WAIT %lld", client->name, client->token,
+                    (long long) client->ask.wait_ms);
+    send_ask(client, line);
     if (client->state == CLIENT_RESUMING && chance(10))
         step_later(client, pick(0, 500) * NS_PER_MS);
 }
 
 /* Most holders with a heartbeat send some, and not all in time. */
-static bool beat(struct client *client, struct sim_agent *agent) {
-    struct request *request = registry_find(&agent->registry, client->id);
+static bool beat(struct client *client) {
+    uint32_t heartbeat_ms = client->lease.terms.heartbeat_ms;
 
-    if (client->heartbeat_ms == 0 || !request || chance(40))
+    if (heartbeat_ms == 0 || chance(40) || client->n_expected >= EXPECTED_MAX / 2 /* the agent is down */)
         return false;
-    registry_beat(&agent->registry, request);
-    observer_beat(index_of(client));
-    step_later(client, pick(0, client->heartbeat_ms + client->heartbeat_ms / 4) * NS_PER_MS);
+    say(client, EXPECTED_BEAT, "BEAT %llu", (unsigned long long) client->id);
+    if (client->state == CLIENT_HOLDING)
+        step_later(client, pick(0, heartbeat_ms + heartbeat_ms / 4) * NS_PER_MS);
     return true;
 }
 
-/* A holder or a waiter leaves, in one way or another. */
-static void let_go(struct client *client, struct sim_agent *agent) {
-    struct request *request = registry_find(&agent->registry, client->id);
-    int64_t now_ns = clock_read(&agent->clock);
+/* Its process ends, or only its session. */
+static void die(struct client *client) {
+    bool ends = chance(70);
 
-    if (client->state == CLIENT_ASKING || client->state == CLIENT_RESUMING)
-        check_answered(client);
-    if (!request || (client->state != CLIENT_HOLDING && client->state != CLIENT_ASKING &&
-                     client->state != CLIENT_RESUMING))
-        return;
-    if (client->state == CLIENT_HOLDING && !sim_calm && chance(10)) {
-        trace("client %u: its session is closed by the agent", index_of(client));
-        observer_gone(index_of(client));
-        bool stays = registry_abandon(&agent->registry, request, now_ns);
-        assert(stays);
-        (void) stays;
-        /* The session ends, the request goes on. */
-        list_unlink(&request->session_link);
-        request->session = NULL;
-        cut_off(client);
-        return;
-    }
+    trace("client %u: %s", client_index(client), ends ? "dies" : "closes its session");
     client->holding = false;
-    if (chance(20)) {
-        trace("client %u: dies%s", index_of(client),
-              request->state == REQUEST_HELD && request->terms.linger_ms > 0 ? ", its lease lingers" : "");
-        observer_died(index_of(client));
-        registry_drop(&agent->registry, request, now_ns);
-        become_idle(client);
-        return;
-    }
-    trace("client %u: releases", index_of(client));
-    client->state = CLIENT_RELEASING;
-    observer_releases(index_of(client));
-    registry_release(&agent->registry, request, now_ns);
+    client->process += ends;
+    observer_died(client_index(client));
+    front_hang_up(client_index(client));
+    become_idle(client);
 }
 
-/* No client waits any longer: with clocks far apart there may be no token that a majority accepts. */
-void clients_give_up(void) {
-    for (unsigned i = 0; i < n_clients; i++)
-        if (clients[i].state == CLIENT_ASKING)
-            step_later(&clients[i], pick(0, 3000) * NS_PER_MS);
-}
-
-void client_step(unsigned index) {
-    struct client *client = &clients[index];
-    struct sim_agent *agent = agent_of(client);
-
-    /* Some clients try to resume a lease that they may just have released. */
-    if (client->state == CLIENT_CUT_OFF && !believes(client) && (client->ttl_ms == 0 || chance(60))) {
-        become_idle(client);
-        return;
-    }
-    if (client->state == CLIENT_CUT_OFF && client->ttl_ms == 0) { /* it has no resume token */
+/* A holder or a waiter ends in one of several ways. */
+static void leave(struct client *client) {
+    if (client->state == CLIENT_ASKING || client->state == CLIENT_RESUMING)
+        exclusion_check_answered(client);
+    if (client->state == CLIENT_HOLDING && !sim_calm && front_serves(client_agent(client)) && chance(4)) {
+        trace("client %u: its session is closed by the agent", client_index(client));
+        observer_gone(client_index(client));
         cut_off(client);
-        return;
+        client->closed = true;
+        front_expel(client_index(client));
+    } else if (chance(20) || client->id == 0) {
+        die(client);
+    } else {
+        trace("client %u: releases", client_index(client));
+        client->holding = false;
+        client->state = CLIENT_RELEASING;
+        observer_releases(client_index(client));
+        say(client, EXPECTED_RELEASE, "RELEASE %llu", (unsigned long long) client->id);
     }
-    /* Mail that came during a pause may be read before the agent sees that a deadline passed meanwhile. */
-    if (!agent->running || sim_now_ns < agent->paused_until_ns - 1) {
-        int64_t left_ns = agent->paused_until_ns - 1 - sim_now_ns;
-        if (client->state != CLIENT_IDLE || !sim_closed)
-            step_later(client, agent->running && chance(30) ? left_ns : pick(1, 200) * NS_PER_MS);
-        return;
-    }
+}
+
+/* All waiting ends: with clocks far apart there may be no token that a majority accepts. */
+void clients_give_up(void) {
+    for (unsigned i = 0; i < sim_n_clients; i++)
+        if (sim_clients[i].state == CLIENT_ASKING)
+            step_later(&sim_clients[i], pick(0, 3000) * NS_PER_MS);
+}
+
+/* The client knows of a lease that it could ask for, though it may not hold the lease any more. Where a
+ * relay repeats requests, the extension and the release of such a lease may come once more: the protocol
+ * forbids to ask for a lease that was released. */
+static bool may_resume(const struct client *client) {
+    return client->token[0] != '\0' && !sim_repeats;
+}
+
+static void act(struct client *client) {
+    const struct sim_agent *agent = client_agent(client);
+
+    if (!front_is_connected(client_index(client)))
+        connect(client);
     switch (client->state) {
     case CLIENT_IDLE:
-        if (sim_closed)
-            return;
-        if (client->ttl_ms > 0 && chance(agent->life > 1 ? 20 : 5))
-            resume(client, agent); /* a lease that it released or lost */
+        if (may_resume(client) && chance(agent->life > 1 ? 4 : 1))
+            resume(client); /* a lease that the client released or lost */
         else
-            ask(client, agent);
+            ask(client);
         break;
     case CLIENT_CUT_OFF:
-        resume(client, agent);
+        if (client->closed && chance(80)) {
+            cut_off(client);
+            break;
+        }
+        if (chance(90)) {
+            resume(client);
+            break;
+        }
+        client->holding = false; /* its process ends */
+        client->process++;
+        front_exit(client_index(client));
+        front_hang_up(client_index(client));
+        become_idle(client);
         break;
     case CLIENT_HOLDING:
-        if (!beat(client, agent))
-            let_go(client, agent);
+        if (chance(10))
+            say(client, EXPECTED_CHECK, "CHECK %llu", (unsigned long long) client->id);
+        if (client->state == CLIENT_HOLDING && !beat(client))
+            leave(client);
         break;
     case CLIENT_ASKING:
     case CLIENT_RESUMING:
-        let_go(client, agent);
+        leave(client);
         break;
     case CLIENT_RELEASING:
         break;
     }
-    front_settle(agent);
+}
+
+/* The agent's process is gone, and the service manager has the client's socket: a holder may leave. */
+static bool may_act_alone(const struct client *client) {
+    const struct sim_agent *agent = client_agent(client);
+
+    return !front_serves(agent) && agent->with_ledger && front_is_connected(client_index(client)) &&
+           (client->state == CLIENT_HOLDING || client->state == CLIENT_ASKING) && chance(30) &&
+           front_may_hang_up(client_index(client));
+}
+
+void client_step(unsigned index) {
+    struct client *client = &sim_clients[index];
+    struct sim_agent *agent = client_agent(client);
+
+    if (!client_has_read(index)) {
+        step_later(client, client->stopped_until_ns - sim_now_ns);
+        return;
+    }
+    /* Some clients try to resume a lease that they may just have released. */
+    if (client->state == CLIENT_CUT_OFF && !exclusion_holds(client) && (!may_resume(client) || chance(60))) {
+        become_idle(client);
+        return;
+    }
+    if (client->state == CLIENT_CUT_OFF && client->token[0] == '\0') {
+        cut_off(client);
+        return;
+    }
+    if (client->state == CLIENT_IDLE && sim_closed)
+        return;
+    /* Mail from a pause may be read before the agent notices that a deadline passed meanwhile. */
+    bool serves = front_serves(agent) && sim_now_ns >= agent->paused_until_ns - 1;
+    if (!serves && !may_act_alone(client)) {
+        int64_t left_ns = agent->paused_until_ns - 1 - sim_now_ns;
+        step_later(client, front_serves(agent) && chance(30) ? left_ns : pick(1, 50) * NS_PER_MS);
+        return;
+    }
+    act(client);
 }

@@ -30,7 +30,7 @@ void events_reset(void) {
     sequence = 0;
 }
 
-/* The bytes that mean something: most events have a small part of the union, or none. */
+/* The bytes in use: most events use a small part of the union, or nothing of it. */
 static size_t bytes_of(const struct event *event) {
     switch (event->kind) {
     case EVENT_CALL:
@@ -42,15 +42,16 @@ static size_t bytes_of(const struct event *event) {
     case EVENT_PROBED:
         return offsetof(struct event, as) + sizeof(event->as.probe);
     case EVENT_ERRAND:
-        return offsetof(struct event, as) + sizeof(event->as.command);
+        return offsetof(struct event, as.errand.tail) + event->as.errand.command.tail_length;
     case EVENT_DISPATCH:
-        return offsetof(struct event, as) + sizeof(event->as.dispatch);
+        return offsetof(struct event, as.dispatch.text) + event->as.dispatch.report.text_length;
     case EVENT_SUBSCRIBE:
         return offsetof(struct event, as) + sizeof(event->as.subscribe);
     case EVENT_KEEPER_TIMER:
     case EVENT_FRONT_TIMER:
     case EVENT_DEADLINE:
         return offsetof(struct event, as) + sizeof(event->as.timer);
+    case EVENT_BLESS:
     case EVENT_BROKEN:
     case EVENT_CONNECTED:
     case EVENT_SUBSCRIBED:
@@ -59,8 +60,11 @@ static size_t bytes_of(const struct event *event) {
     case EVENT_PUBSUB_BROKEN:
     case EVENT_TURN:
     case EVENT_CLIENT:
+    case EVENT_FRONT_SERVES:
+    case EVENT_AGENT_KILL:
     case EVENT_AGENT_START:
     case EVENT_FAULT:
+    case EVENT_OTHER_LIBRARY:
         break;
     }
     return offsetof(struct event, as);

@@ -1,156 +1,186 @@
-"""mutants.py [--runs N] [--sample N] [--seed N] [--only PATH] [--compiler CC]: makes mutants of the pure
-layers, runs the simulator on each, and prints the score and the survivors.
+"""mutants.py [--runs N] [--sample N] [--seed N] [--only PATH] [--directory PATH]: makes mutants of the pure
+layers (schemata.py), runs the simulator on each and the unit tests on those that it misses, and prints both
+scores and the survivors.
 
-A mutant has one change: a comparison is flipped, or its bound moves by one; `&&` becomes `||` or the
-reverse; an early return is dropped. tests/sim/mutations.py has the bugs that were thought of; this script
-shows what neither it nor the simulator thinks of. A survivor is a gap of the simulator, code that the
-simulator does not run (unit tests do), or an equivalent."""
+All mutants are in one build; --directory keeps it for the next time. What --runs schedules do not reach
+without a mutant, or never at the bound that it moves, is not run with it. tests/sim/mutations.py has bugs
+that people chose; this script finds gaps that neither covers. equivalents.py has the mutants that change
+nothing."""
 
 import argparse
 import collections
-import concurrent.futures
+import json
 import os
 import random
-import re
 import resource
 import subprocess
 import sys
 import tempfile
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-MUTATED = ("agent/core", "agent/local")
-COMPILED = ("agent/base", "agent/core", "agent/local", "tests/sim")
-FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-w"]
-CPU_SECONDS_PER_RUN = 0.01  # ten times the usual: what takes longer hangs
+from equivalents import EQUIVALENTS, is_equivalent, matches
+from schemata import schema_of
 
-FLIPPED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-MOVED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
-OTHER = {"&&": "||", "||": "&&"}
-OPERATOR = re.compile(r" (<=|>=|==|!=|<|>|&&|\|\|) ")
-RETURN = re.compile(r"^ {8,}return\b[^;]*;$")
+SOURCE = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+MUTATED = ("agent/core/", "agent/local/")
+CPU_SECONDS_PER_RUN = 0.01  # several times the usual: a longer run hangs
+UNIT_CPU_SECONDS = 5
+GAPS_CPU_SECONDS = 0.3  # with --gaps slower unit tests are left out
 
-Mutant = collections.namedtuple("Mutant", "path line kind text")
+Outcome = collections.namedtuple("Outcome", "killer text")  # "simulator", "unit tests" or None
 
 
-def sources():
-    """Of the simulator, without the program that compares its nodes with real ones."""
-    found = [os.path.relpath(os.path.join(place, name), SOURCE) for part in COMPILED
-             for place, _, names in os.walk(os.path.join(SOURCE, part)) for name in names
-             if name.endswith(".c") and name != "conformance.c"]
-    return sorted(found) + ["client-lib/resp.c"]
+class Build:
+    """A copy of the sources, with all mutants in it."""
 
+    def __init__(self, directory):
+        self.directory, self.build = directory, os.path.join(directory, "build")
+        self.mutants = []
+        self.unit_tests, self.units_of = [], collections.defaultdict(list)
+        listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-co", "--exclude-standard"],
+                                capture_output=True, text=True, check=True).stdout.split("\n")
+        files = sorted(path for path in listed if os.path.isfile(os.path.join(SOURCE, path)))
+        mutated = [path for path in files if path.startswith(MUTATED) and path.endswith((".c", ".h"))]
+        for path in files:
+            self.copy(path, 1 + mutated.index(path) if path in mutated else None)
+        self.compile()
 
-def is_code(line):
-    """Not a comment, a preprocessor's line or an assertion: a mutant of an assertion is no bug."""
-    words = line.strip()
-    return bool(words) and not words.startswith(("/*", "*", "#", "//")) and "assert" not in words
+    def copy(self, path, number):
+        """Unless the copy is the same, so that ninja compiles what has changed."""
+        with open(os.path.join(SOURCE, path), "rb") as file:
+            content = file.read()
+        if number:
+            text, mutants = schema_of(path, content.decode(), number)
+            self.mutants += mutants
+            content = text.encode()
+        if path == "agent/base/hash.c":  # in every program
+            content += b'\n#include "mutant-choice.c"\n'
+        target = os.path.join(self.directory, "source", path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if os.path.exists(target):
+            with open(target, "rb") as file:
+                if file.read() == content:
+                    return
+        with open(target, "wb") as file:
+            file.write(content)
 
+    def compile(self):
+        source = os.path.join(self.directory, "source")
+        if not os.path.exists(os.path.join(self.build, "build.ninja")):
+            header = os.path.join(source, "tests", "sim", "mutant.h")
+            subprocess.run(["meson", "setup", self.build, source, "-Dwarning_level=0", "-Ddebug=false",
+                            "-Doptimization=2",
+                            "-Dc_args=-w -I%s -include %s" % (os.path.dirname(header), header)],
+                           check=True, stdout=sys.stderr)
+        subprocess.run(["ninja", "-C", self.build, "build.ninja"], check=True, stdout=sys.stderr)
+        tests = json.loads(subprocess.run(["meson", "introspect", self.build, "--tests"], check=True,
+                                          capture_output=True).stdout)
+        self.unit_tests = [test for test in tests if any(suite.endswith(":unit") for suite in test["suite"])]
+        programs = [os.path.relpath(test["cmd"][0], self.build) for test in self.unit_tests]
+        subprocess.run(["ninja", "-C", self.build, "tests/sim/redlock-sim", *programs], check=True,
+                       stdout=sys.stderr)
 
-def blank_strings(line):
-    """The line with its literals and comments replaced, so that no operator is found there."""
-    return re.sub(r'"(\\.|[^"\\])*"|/\*.*?(\*/|$)', lambda found: "_" * len(found.group()), line)
+    def run(self, command, number, cpu_seconds, reached=None, variables=None):
+        environment = dict(os.environ, REDLOCK_MUTANT=str(number), **(variables or {}))
+        if reached:
+            environment["REDLOCK_MUTANT_REACHED"] = reached
+        try:
+            return subprocess.run(
+                command, capture_output=True, text=True, errors="replace", env=environment,
+                cwd=self.directory, timeout=20 * cpu_seconds, preexec_fn=lambda: limit(cpu_seconds))
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(command, -9, "", "")
 
-
-def mutants_of(path):
-    """Every mutant of one file."""
-    with open(os.path.join(SOURCE, path)) as file:
-        lines = file.read().split("\n")
-    in_comment = False
-    for number, line in enumerate(lines):
-        was_in_comment, in_comment = in_comment, (in_comment or "/*" in line) and "*/" not in line
-        if was_in_comment or not is_code(line):
-            continue
-        for found in OPERATOR.finditer(blank_strings(line)):
-            operator = found.group(1)
-            for kind, table in (("flipped", FLIPPED), ("moved", MOVED), ("other operator", OTHER)):
-                if operator in table:
-                    changed = line[:found.start(1)] + table[operator] + line[found.end(1):]
-                    yield Mutant(path, number, kind, changed)
-        if RETURN.match(line):
-            yield Mutant(path, number, "return dropped", re.sub(r"return\b[^;]*;", ";", line))
-
-
-def all_mutants(only):
-    paths = [os.path.relpath(os.path.join(place, name), SOURCE) for part in MUTATED
-             for place, _, names in os.walk(os.path.join(SOURCE, part)) for name in names
-             if name.endswith((".c", ".h"))]
-    return [mutant for path in sorted(paths) if only in path for mutant in mutants_of(path)]
-
-
-class Base:
-    """The objects of the sources as they are, and which of them each header is in."""
-
-    def __init__(self, compiler, directory):
-        self.compiler, self.directory = compiler, directory
-        self.objects, self.users = {}, collections.defaultdict(set)
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            for source, headers in zip(sources(), pool.map(self.compile_base, sources())):
-                for header in headers:
-                    self.users[header].add(source)
-
-    def compile(self, source, object_path, first=None):
-        """`first`: a directory whose headers are found before the usual ones."""
-        places = [os.path.join(first, part) for part in ("agent", "client-lib")] if first else []
-        places += [os.path.join(SOURCE, part) for part in ("agent", "client-lib", "tests/sim")]
-        return subprocess.run([self.compiler, *FLAGS, *("-I" + place for place in places), "-MMD", "-c",
-                               source, "-o", object_path], capture_output=True, text=True)
-
-    def compile_base(self, source):
-        self.objects[source] = os.path.join(self.directory, source.replace("/", "_")[:-2] + ".o")
-        done = self.compile(os.path.join(SOURCE, source), self.objects[source])
-        assert done.returncode == 0, done.stderr
-        with open(self.objects[source][:-2] + ".d") as file:
-            return {os.path.relpath(word, SOURCE) for word in file.read().replace("\\\n", " ").split()
-                    if word.endswith(".h")}
-
-    def build(self, mutant, directory):
-        """The mutant's simulator; None: it does not compile."""
-        changed = os.path.join(directory, mutant.path)
-        os.makedirs(os.path.dirname(changed))
-        with open(os.path.join(SOURCE, mutant.path)) as file:
-            lines = file.read().split("\n")
-        lines[mutant.line] = mutant.text
-        with open(changed, "w") as file:
-            file.write("\n".join(lines))
-        objects = dict(self.objects)
-        users = {mutant.path} if mutant.path.endswith(".c") else self.users[mutant.path]
-        for source in users:
-            place = changed if source == mutant.path else os.path.join(SOURCE, source)
-            objects[source] = os.path.join(directory, source.replace("/", "_") + ".o")
-            if self.compile(place, objects[source], directory).returncode != 0:
+    def reached_by(self, command, cpu_seconds, variables=None):
+        """The mutants that this command reaches; None: it fails without any."""
+        with tempfile.NamedTemporaryFile() as file:
+            if self.run(command, 0, cpu_seconds, file.name, variables).returncode not in (0, 1):
                 return None
-        program = os.path.join(directory, "sim")
-        linked = subprocess.run([self.compiler, *objects.values(), "-o", program], capture_output=True)
-        return program if linked.returncode == 0 else None
+            return {int(line) for line in file.read().split()}
+
+    def simulate(self, number, runs):
+        """How the simulator kills this mutant; None: not."""
+        done = self.run([os.path.join(self.build, "tests/sim/redlock-sim"), "--runs", str(runs),
+                         "--expect-violation"], number, int(5 + runs * CPU_SECONDS_PER_RUN))
+        if done.returncode == 1:
+            return None
+        return "after %s schedules" % done.stdout.strip() if done.returncode == 0 else \
+            "by signal %d" % -done.returncode
+
+    def reach_by_units(self):
+        for test in self.unit_tests:
+            before_s = os.times().children_user
+            for number in self.reached_by(test["cmd"], UNIT_CPU_SECONDS, test["env"]) or ():
+                self.units_of[number].append(test)
+            test["cpu_s"] = os.times().children_user - before_s
+
+    def test(self, mutant, kills, most_cpu_s=UNIT_CPU_SECONDS):
+        """A unit test that fails with this mutant; None: none does. Those that killed others of this file
+        run first, then the fast ones."""
+        for test in sorted(self.units_of[mutant.number], key=lambda test: (
+                -kills[mutant.path, test["name"]] / (0.01 + test["cpu_s"]), test["cpu_s"])):
+            if test["cpu_s"] > most_cpu_s and kills[mutant.path, test["name"]] == 0:
+                continue
+            if self.run(test["cmd"], mutant.number, UNIT_CPU_SECONDS, variables=test["env"]).returncode != 0:
+                kills[mutant.path, test["name"]] += 1
+                return test["name"]
+        return None
 
 
-def judge(base, mutant, runs):
-    """What became of the mutant: `killed by …`, `survived` or `does not compile`."""
-    with tempfile.TemporaryDirectory(prefix="redlock-mutant-") as directory:
-        program = base.build(mutant, directory)
-        if not program:
-            return "does not compile"
-        seconds = int(10 + runs * CPU_SECONDS_PER_RUN)
-        done = subprocess.run(
-            [program, "--runs", str(runs), "--expect-violation"], capture_output=True, text=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds)))
-        if done.returncode == 0:
-            return "killed by an invariant after %s" % done.stdout.strip()
-        return "survived" if done.returncode == 1 else "killed by signal %d" % -done.returncode
+def limit(cpu_seconds):
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def print_score(results):
+def judge(build, chosen, runs, gaps):
+    """Each mutant with its outcome."""
+    simulator = [os.path.join(build.build, "tests/sim/redlock-sim"), "--runs", str(runs)]
+    reached = build.reached_by(simulator, int(5 + runs * CPU_SECONDS_PER_RUN))
+    kills = collections.Counter()
+    assert reached, "the simulator fails without mutants"
+    build.reach_by_units()
+    for mutant in chosen:
+        if gaps and mutant.number not in reached and not build.units_of[mutant.number]:
+            yield mutant, Outcome(None, "survived the simulator and the unit tests: none reaches it")
+            continue
+        if gaps and build.test(mutant, kills, GAPS_CPU_SECONDS):
+            yield mutant, Outcome("unit tests", "killed by a unit test")
+            continue
+        how = build.simulate(mutant.number, runs) if mutant.number in reached else None
+        if how:
+            yield mutant, Outcome("simulator", "killed " + how)
+            continue
+        seen = "" if mutant.number in reached else ", which does not reach it"
+        name = None if gaps else build.test(mutant, kills)
+        if name:
+            yield mutant, Outcome("unit tests", "survived the simulator%s; killed by %s" % (seen, name))
+        else:
+            untested = "" if build.units_of[mutant.number] else "; no unit test reaches it"
+            yield mutant, Outcome(None, "survived the simulator" + seen + untested)
+
+
+def survivors_in(path, mutants):
+    """By their text: lines and numbers may have changed since."""
+    with open(path) as file:
+        lines = [line for line in file if "survived" in line and "killed" not in line]
+    return [mutant for mutant in mutants
+            if any(line.startswith(mutant.path + ":") and ": %s: %s: " % (mutant.kind, mutant.text) in line
+                   for line in lines)]
+
+
+def print_scores(results):
     """By file and by kind."""
-    for what, key in (("file", lambda mutant: mutant.path), ("change", lambda mutant: mutant.kind)):
-        counts = collections.defaultdict(lambda: [0, 0])
-        for mutant, result in results:
-            counts[key(mutant)][0] += result != "survived"
-            counts[key(mutant)][1] += 1
-        print("\n%-44s killed of" % what)
-        for name, (killed, count) in sorted(counts.items()):
-            print("%-44s %6d %2d" % (name, killed, count))
-    killed = sum(result != "survived" for _, result in results)
-    print("\nscore: %d of %d, %d %%" % (killed, len(results), 100 * killed // max(1, len(results))))
+    print("\n%-44s simulator  with unit tests  of" % "")
+    groups = collections.defaultdict(list)
+    for mutant, outcome in results:
+        groups[mutant.path].append(outcome.killer)
+        groups["(%s)" % mutant.kind].append(outcome.killer)
+        groups["all"].append(outcome.killer)
+        groups["all of " + "/".join(mutant.path.split("/")[:2])].append(outcome.killer)
+    for name, killers in sorted(groups.items(), key=lambda group: ("/" not in group[0], group[0])):
+        simulator, count = killers.count("simulator"), len(killers)
+        both = simulator + killers.count("unit tests")
+        print("%-44s %4d %3d %%  %6d %3d %% %7d" % (name, simulator, 100 * simulator // count, both,
+                                                    100 * both // count, count))
 
 
 def main():
@@ -159,22 +189,29 @@ def main():
     parser.add_argument("--sample", type=int, help="so many mutants, at random")
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--only", default="", help="files whose path has this")
-    parser.add_argument("--compiler", default="cc")
+    parser.add_argument("--directory", help="of the build")
+    parser.add_argument("--gaps", action="store_true",
+                        help="run the fast unit tests first, and the simulator on those that they miss")
+    parser.add_argument("--again", metavar="LOG", help="only those that survived in this output")
+    parser.add_argument("--number", type=int, help="this mutant alone")
     options = parser.parse_args()
-    mutants = all_mutants(options.only)
-    if options.sample and options.sample < len(mutants):
-        mutants = random.Random(options.seed).sample(mutants, options.sample)
-    results = []
-    with tempfile.TemporaryDirectory(prefix="redlock-mutants-") as directory, \
-            concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        base = Base(options.compiler, directory)
-        for mutant, result in zip(mutants, pool.map(lambda one: judge(base, one, options.runs), mutants)):
-            print("%s:%d: %s: %s: %s" % (mutant.path, mutant.line + 1, mutant.kind, result,
-                                         mutant.text.strip()))
+    with tempfile.TemporaryDirectory(prefix="redlock-mutants-") as temporary:
+        build = Build(os.path.abspath(options.directory or temporary))
+        for entry in EQUIVALENTS:
+            assert any(matches(entry, mutant) for mutant in build.mutants), "no such mutant: %s" % (entry,)
+        mutants = [mutant for mutant in build.mutants if options.only in mutant.path and
+                   not is_equivalent(mutant) and options.number in (None, mutant.number)]
+        if options.again:
+            mutants = survivors_in(options.again, mutants)
+        if options.sample and options.sample < len(mutants):
+            mutants = random.Random(options.seed).sample(mutants, options.sample)
+        results = []
+        for mutant, outcome in judge(build, mutants, options.runs, options.gaps):
+            print("%s:%d: %d: %s: %s: %s" % (mutant.path, mutant.line, mutant.number, mutant.kind,
+                                             mutant.text, outcome.text))
             sys.stdout.flush()
-            if result != "does not compile":
-                results.append((mutant, result))
-    print_score(results)
+            results.append((mutant, outcome))
+    print_scores(results)
 
 
 main()

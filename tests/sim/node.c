@@ -1,4 +1,4 @@
-/* A Redis node, as far as the scripts show it: keys expire by its own clock. */
+/* A Redis node, as the scripts see it: keys expire by the node's own clock. */
 
 #include <string.h>
 
@@ -23,7 +23,7 @@ static int64_t wall_ns(const struct sim_node *node) {
     return clock_read(&node->clock) - (node->reversed ? 2 * odd_ns : odd_ns);
 }
 
-/* Until the end of the fault; then the clock is where it would have been. */
+/* Until the end of the fault; then the clock shows the time that it would have reached. */
 void node_freeze_clock(struct sim_node *node, int64_t until_ns, bool reversed) {
     if (sim_now_ns < node->odd_until_ns)
         return;
@@ -95,7 +95,7 @@ static bool is_marked(const struct sim_node *node, const struct event *probe) {
 }
 
 /* The reply of probe.lua about an epoch; of amend.lua and bless.lua, in brief. */
-static void tell_epoch(const struct sim_node *node, struct event *probe) {
+static void reply_epoch(const struct sim_node *node, struct event *probe) {
     const struct node_data *data = &node->data;
     struct probe *answer = &probe->as.probe.answer;
 
@@ -169,7 +169,7 @@ static void note_addresses(struct sim_node *node, struct event *probe) {
     }
 }
 
-/* Its epoch names the process before this one, whose data are here. */
+/* The epoch names the former process, whose data the node has. */
 static bool is_heir(const struct sim_node *node, const struct event *probe) {
     const struct node_data *data = &node->data;
 
@@ -195,7 +195,7 @@ static void examine(struct sim_node *node, struct event *probe) {
         data->epoch = 0;
     answer->unrested = blessed && probe->as.probe.quarantine && !data->rested;
     if (blessed && !answer->unrested) {
-        tell_epoch(node, probe);
+        reply_epoch(node, probe);
     } else {
         answer->rival = answer->foreign = foreign;
         answer->others = "others";
@@ -214,7 +214,7 @@ static void bless(struct sim_node *node, struct event *probe) {
 
     answer->brief = true;
     if (data->epoch == node->process && (data->rested || !probe->as.probe.quarantine)) {
-        tell_epoch(node, probe);
+        reply_epoch(node, probe);
         return;
     }
     if (!heir) {
@@ -240,7 +240,7 @@ static void bless(struct sim_node *node, struct event *probe) {
     }
     if (data->rested)
         forget_marks(data);
-    tell_epoch(node, probe);
+    reply_epoch(node, probe);
 }
 
 /* amend.lua */
@@ -261,7 +261,7 @@ static void amend(struct sim_node *node, struct event *probe) {
         data->fleet = probe->as.probe.fleet;
         data->generation++;
     }
-    tell_epoch(node, probe);
+    reply_epoch(node, probe);
 }
 
 void node_probe(struct sim_node *node, struct event *probe) {
@@ -284,14 +284,54 @@ static int64_t expiry_ns(const struct sim_node *node, uint32_t ttl_ms) {
 
 void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms) {
     node->data.keys[name].set = true;
-    node->data.keys[name].let_go = false;
+    node->data.keys[name].released = false;
     node->data.keys[name].owner = 0;
     for (unsigned i = 0; i < SECRET_BYTES; i++)
         node->data.keys[name].secret[i] = (uint8_t) random_next(&sim_random);
     node->data.keys[name].expires_ns = expiry_ns(node, ttl_ms);
 }
 
-/* How acquire.lua and raise.lua judge a token. */
+/* The key, if it has this value. */
+static struct sim_key *other_key(struct sim_node *node, unsigned name, const uint8_t secret[SECRET_BYTES]) {
+    struct sim_key *key = &node->data.keys[name];
+
+    return key->set && wall_ns(node) < key->expires_ns && key->owner == 0 &&
+                   memcmp(key->secret, secret, SECRET_BYTES) == 0
+               ? key
+               : NULL;
+}
+
+bool node_other_set(struct sim_node *node, unsigned name, const uint8_t secret[SECRET_BYTES],
+                    uint32_t ttl_ms) {
+    struct sim_key *key = &node->data.keys[name];
+
+    if (key->set && wall_ns(node) < key->expires_ns)
+        return false;
+    key->set = true;
+    key->released = false;
+    key->owner = 0;
+    memcpy(key->secret, secret, SECRET_BYTES);
+    key->expires_ns = expiry_ns(node, ttl_ms);
+    return true;
+}
+
+bool node_other_extend(struct sim_node *node, unsigned name, const uint8_t secret[SECRET_BYTES],
+                       uint32_t ttl_ms) {
+    struct sim_key *key = other_key(node, name, secret);
+
+    if (key)
+        key->expires_ns = expiry_ns(node, ttl_ms);
+    return key != NULL;
+}
+
+void node_other_delete(struct sim_node *node, unsigned name, const uint8_t secret[SECRET_BYTES]) {
+    struct sim_key *key = other_key(node, name, secret);
+
+    if (key)
+        key->set = false;
+}
+
+/* The verdict of acquire.lua and raise.lua on a token. */
 static enum token_verdict judge_token(struct sim_node *node, unsigned name, int64_t token, int64_t last,
                                       int64_t *ret_largest) {
     int64_t *fence = &node->data.keys[name].token;
@@ -314,9 +354,10 @@ static enum token_verdict judge_request_token(struct sim_node *node, unsigned na
 
 static void set_key(struct sim_node *node, unsigned name, const struct sim_request *request) {
     node->data.keys[name].set = true;
-    node->data.keys[name].let_go = false;
+    node->data.keys[name].released = false;
     memcpy(node->data.keys[name].secret, request->secret, SECRET_BYTES);
     node->data.keys[name].owner = request->owner;
+    node->data.keys[name].tail = request->tail;
     node->data.keys[name].expires_ns = expiry_ns(node, request->ttl_ms);
 }
 
@@ -326,7 +367,7 @@ static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const
     switch (request->operation) {
     case OPERATION_ACQUIRE:
         if (ours)
-            return VOTE_FOREIGN; /* SET NX: even our own value is in the way */
+            return VOTE_FOREIGN; /* SET NX: even our own value prevents it */
         set_key(node, name, request);
         if (request->token != 0)
             reply->token_verdict = judge_request_token(node, name, request, reply);
@@ -354,9 +395,9 @@ static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const
     case OPERATION_RELEASE:
         if (!ours)
             return VOTE_YES;
-        clients_check_deletion(name, node->data.keys[name].secret);
+        clients_check_deletion(name, &node->data.keys[name]);
         node->data.keys[name].set = false;
-        node->data.keys[name].let_go = true;
+        node->data.keys[name].released = true;
         if (!request->quiet)
             pubsub_publish(node, name);
         return VOTE_YES;
@@ -375,6 +416,23 @@ static bool compares_epoch(enum operation operation) {
     return operation != OPERATION_RELEASE && operation != OPERATION_QUERY;
 }
 
+static bool is_same_tail(const struct sim_tail *a, const struct sim_tail *b) {
+    return a->host == b->host && a->pid == b->pid && a->uid == b->uid && a->data == b->data;
+}
+
+/* The key has the request's value, or the former one. adopt.lua compares neither agent nor process. */
+static bool is_ours(const struct sim_key *key, const struct sim_request *request) {
+    bool same = memcmp(key->secret, request->secret, SECRET_BYTES) == 0;
+
+    if (request->operation == OPERATION_ADOPT)
+        return same && key->owner != 0 && key->tail.host == request->tail.host &&
+               key->tail.uid == request->tail.uid && key->tail.data == request->tail.data;
+    return key->owner == request->owner &&
+           ((same && is_same_tail(&key->tail, &request->tail)) ||
+            (request->has_former && memcmp(key->secret, request->former, SECRET_BYTES) == 0 &&
+             is_same_tail(&key->tail, &request->former_tail)));
+}
+
 struct sim_reply node_execute(struct sim_node *node, unsigned name, const struct sim_request *request) {
     struct node_data *data = &node->data;
     enum operation operation = request->operation;
@@ -383,10 +441,7 @@ struct sim_reply node_execute(struct sim_node *node, unsigned name, const struct
     if (data->keys[name].set && wall_ns(node) >= data->keys[name].expires_ns)
         data->keys[name].set = false;
     bool set = data->keys[name].set;
-    const uint8_t *value = data->keys[name].secret;
-    bool former = request->has_former && memcmp(value, request->former, SECRET_BYTES) == 0;
-    bool ours = set && (memcmp(value, request->secret, SECRET_BYTES) == 0 || former) &&
-                (operation == OPERATION_ADOPT || data->keys[name].owner == request->owner);
+    bool ours = set && is_ours(&data->keys[name], request);
 
     if (compares_epoch(operation) && (request->epoch != data->epoch || request->floor_us != data->floor_us ||
                                       request->generation != data->generation)) {
@@ -401,8 +456,11 @@ struct sim_reply node_execute(struct sim_node *node, unsigned name, const struct
         reply.time_us = wall_us(node);
     if (set && !ours && operation != OPERATION_RAISE) {
         reply.ttl_left_ms = (data->keys[name].expires_ns - wall_ns(node)) / NS_PER_MS;
-        memcpy(reply.secret, value, SECRET_BYTES);
+        memcpy(reply.secret, data->keys[name].secret, SECRET_BYTES);
         reply.owner = data->keys[name].owner;
+        reply.tail = data->keys[name].tail;
+        if (operation == OPERATION_QUERY && request->token != 0)
+            reply.token = data->keys[name].own_token;
         if (operation != OPERATION_RELEASE)
             reply.kind = VOTE_FOREIGN;
         return reply;

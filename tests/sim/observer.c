@@ -1,6 +1,6 @@
-/* The observer compares what happens with what protocol.md promises. It records each client's requests, the
- * replies and pushes with their times, and what the keepers send. In the calm it also asks an agent whether
- * anything hinders a grant or a blessing. */
+/* The observer compares the run with protocol.md's promises. It records each client's requests, the replies
+ * and pushes with their times, and the keepers' requests. In the calm the observer also reads an agent's
+ * state: whether anything hinders a grant or a blessing. */
 
 #include <assert.h>
 #include <string.h>
@@ -8,16 +8,18 @@
 #include "sim.h"
 
 enum {
-    LATE_MS = 1,         /* of what the front does at an instant that it knows */
+    SERVES_MS = 5,       /* after its start, a process takes requests */
+    LATE_MS = 1,         /* of actions of the front at a known instant */
     MAIL_MS = 60,        /* the longest delay between front and keeper, and the granularity of timers */
     RELEASE_MS = 200,    /* beyond the node time-out: mail there and back, and a turn; */
     HELD_BACK_MS = 1200, /* the same if it is held back */
     RISK_DIVISOR = 4, /* of the ttl: without an extension, at-risk is reported so long before the deadline */
-    CHECK_MS = 50,    /* between two looks at what goes on in the calm */
+    UNREAD_MS = 2000, /* a grant that is not read until then is withdrawn, or until the ttl has passed */
+    CHECK_MS = 50,    /* between two checks in the calm */
     SERVED_MS = 1000, /* beyond two ttls: a name that is free goes to a waiter */
     QUARANTINE_MS = 14000,  /* beyond the longest ttl: a node that agents reach votes again */
     MARKED_MS = 4000,       /* the same since an agent's mark, if the other nodes vote */
-    LAST_ARRIVAL_MS = 6000, /* what was sent before the calm has arrived */
+    LAST_ARRIVAL_MS = 6000, /* messages from before the calm have arrived */
     HEALED_MS = 3000,       /* of the calm: leases from before have been extended since */
 };
 
@@ -32,21 +34,28 @@ enum view_state {
 struct view {
     enum view_state state;
     unsigned agent, name;
-    struct lease_terms terms; /* as asked */
+    struct lease_terms terms; /* as requested */
     bool resumes;
+    bool pushes, paged; /* the client gets pushes, and sees deadlines */
     int64_t wait_ms;
     int64_t true_asked_ns;
     uint64_t order; /* of the requests of all clients */
+    bool unordered; /* no process took the request at that time, or one was killed with its grant */
     int64_t deadline_ns;
-    int64_t true_told_ns; /* when that deadline was told */
-    int64_t true_granted_ns;
+    int64_t true_reported_ns; /* when that deadline was reported */
+    int64_t granted_ns, true_granted_ns;
     int64_t hold_until_ns;
     int64_t beat_ns, true_beat_ns; /* the last heartbeat, or the grant */
+    bool found;                    /* or the first sign that a restarted agent has found the lease */
     unsigned risk;                 /* 1 + reason of the last at-risk; 0: none since the last extension */
-    int64_t linger_until_ns;
+    bool late;                     /* its deadline was near when it was reported */
+    unsigned risks;                /* a bit for each reason since then */
+    int64_t linger_until_ns, true_died_ns;
     int64_t true_released_ns;
     bool untroubled;                  /* its agent, at the release */
+    bool crossed;                     /* the lease, or the request, ended before the release arrived */
     uint8_t secrets[2][SECRET_BYTES]; /* the client's, and the one in the keys at the grant */
+    int64_t true_mailed_until_ns;     /* when the keeper's last report arrives */
 };
 
 static struct view views[SIM_CLIENTS_MAX];
@@ -54,11 +63,12 @@ static struct view
     lingering[SIM_CLIENTS_MAX]; /* the last lease of each client that lingers, or has lingered */
 static int64_t granted_until_ns[SIM_CLIENTS_MAX]; /* the end of MAXHOLD of each client's last lease */
 static uint64_t requests;
-static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES]; /* when the last acquisition was sent */
+static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES];              /* when the last acquisition was sent */
+static const struct sim_keeper *keepers[SIM_AGENTS_MAX][SIM_NAMES]; /* the name's; NULL: none sent yet */
 
-static int64_t true_cool_until_ns[SIM_NAMES]; /* nobody gets the name before */
+static int64_t true_cool_until_ns[SIM_NAMES]; /* no client gets the name before */
 
-/* In true time, at each look since then; 0: not at the last one. */
+/* In true time: true at each check since then; 0: not at the last check. */
 static int64_t free_since_ns[SIM_NAMES];            /* a majority has no key, and there was no grant */
 static int64_t untroubled_since_ns[SIM_AGENTS_MAX]; /* nothing keeps the agent from a quorum */
 static int64_t barred_since_ns[SIM_NODES_MAX];      /* agents reach the node, and it does not vote */
@@ -95,10 +105,18 @@ static int64_t true_paused_until_ns(const struct view *view) {
     return until_ns;
 }
 
+/* The same of the front, or of the keeper that has the name. */
+static int64_t true_stopped_until_ns(const struct view *view) {
+    const struct sim_keeper *keeper = keepers[view->agent][view->name];
+
+    return instant_max(agent_of(view)->paused_until_ns, keeper ? keeper->paused_until_ns : 0);
+}
+
 void observer_reset(void) {
     memset(views, 0, sizeof(views));
     memset(lingering, 0, sizeof(lingering));
     memset(acquired_ns, 0, sizeof(acquired_ns));
+    memset(keepers, 0, sizeof(keepers));
     memset(true_cool_until_ns, 0, sizeof(true_cool_until_ns));
     memset(free_since_ns, 0, sizeof(free_since_ns));
     memset(untroubled_since_ns, 0, sizeof(untroubled_since_ns));
@@ -110,7 +128,7 @@ void observer_reset(void) {
 
 /* --- requests --- */
 
-void observer_asked(unsigned client, unsigned agent, unsigned name, const struct registry_ask *ask) {
+void observer_asked(unsigned client, unsigned agent, unsigned name, const struct sim_ask *ask) {
     struct view *view = &views[client];
     enum view_state former = view->state;
 
@@ -118,13 +136,15 @@ void observer_asked(unsigned client, unsigned agent, unsigned name, const struct
                           .agent = agent,
                           .name = name,
                           .terms = ask->terms,
-                          .resumes = ask->resume != NULL,
+                          .resumes = ask->resumes,
+                          .pushes = ask->pushes,
+                          .paged = ask->paged,
                           .wait_ms = ask->wait_ms,
                           .true_asked_ns = sim_now_ns,
                           .order = ++requests,
-                          .hold_until_ns = ask->resume ? granted_until_ns[client] : INSTANT_NEVER};
-    if (ask->resume)
-        lingering[client].linger_until_ns = 0; /* it may be that lease, which its client may release */
+                          .hold_until_ns = ask->resumes ? granted_until_ns[client] : INSTANT_NEVER};
+    if (ask->resumes)
+        lingering[client].linger_until_ns = 0; /* this may resume that lease */
     if (former != VIEW_NOTHING)
         violation("client %u asks in state %u", client, former);
 }
@@ -133,12 +153,15 @@ void observer_asked(unsigned client, unsigned agent, unsigned name, const struct
 static void check_order(const struct view *granted) {
     for (const struct view *view = views; view < views + SIM_CLIENTS_MAX; view++)
         if (view->state == VIEW_ASKED && !view->resumes && view->agent == granted->agent &&
-            view->name == granted->name && view->order < granted->order)
+            view->name == granted->name && view->order < granted->order && !view->unordered &&
+            !granted->unordered &&
+            (view->true_asked_ns < granted->true_asked_ns ||
+             agent_of(view)->started_ns < view->true_asked_ns))
             violation("client %u is granted name %u before client %u, which asked before it",
                       index_of(granted), granted->name, index_of(view));
 }
 
-/* What the holder of a lease that lingers has started may still run. */
+/* Processes that the holder of a lingering lease has started may still run. */
 static void check_lingering(const struct view *granted) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         const struct view *view = &lingering[i];
@@ -162,12 +185,18 @@ static void check_cooldown(const struct view *granted) {
         true_cool_until_ns[granted->name] = sim_now_ns + until_ns - host_now(granted) - early_ns;
 }
 
-/* No deadline is later than what the client asked for allows. */
+static int64_t read_by_ns(const struct view *view) {
+    return view->granted_ns + instant_min(ttl_ns(view), UNREAD_MS * NS_PER_MS);
+}
+
+/* No deadline is later than the requested terms allow. */
 static void check_bounds(const struct view *view) {
     int64_t drift_ns = ttl_ns(view) / DRIFT_DIVISOR + DRIFT_FIXED_MS * NS_PER_MS;
     int64_t beat_until_ns = view->beat_ns + (int64_t) view->terms.heartbeat_ms * NS_PER_MS;
     /* a heartbeat reaches the keeper a little later */
-    int64_t late_ns = MAIL_MS * NS_PER_MS + instant_max(0, true_paused_until_ns(view) - view->true_beat_ns);
+    int64_t late_ns = MAIL_MS * NS_PER_MS + instant_max(0, true_paused_until_ns(view) - view->true_beat_ns),
+            read_late_ns =
+                MAIL_MS * NS_PER_MS + instant_max(0, true_paused_until_ns(view) - view->true_granted_ns);
 
     if (view->deadline_ns > host_now(view) + ttl_ns(view) - drift_ns)
         violation("client %u holds name %u for longer than its ttl", index_of(view), view->name);
@@ -175,9 +204,12 @@ static void check_bounds(const struct view *view) {
         violation("client %u holds name %u for longer than its max_hold", index_of(view), view->name);
     if (view->terms.heartbeat_ms > 0 && view->deadline_ns > beat_until_ns + ttl_ns(view) + late_ns)
         violation("client %u holds name %u without heartbeats", index_of(view), view->name);
+    if (!client_has_read(index_of(view)) &&
+        view->deadline_ns > read_by_ns(view) + ttl_ns(view) + read_late_ns)
+        violation("client %u holds name %u without reading its grant", index_of(view), view->name);
 }
 
-/* Looks at the view shortly before the deadline, and at the deadline. */
+/* Checks the view shortly before the deadline, and at the deadline. */
 static void watch_deadline(const struct view *view) {
     const struct clock *clock = &agent_of(view)->clock;
     struct event event = {.kind = EVENT_DEADLINE, .client = (uint8_t) index_of(view)};
@@ -190,26 +222,33 @@ static void watch_deadline(const struct view *view) {
     events_add(&event);
 }
 
-static void told_deadline(struct view *view, int64_t deadline_ns) {
+static void report_deadline(struct view *view, int64_t deadline_ns) {
+    if (view->true_beat_ns < agent_of(view)->started_ns) {
+        view->beat_ns = host_now(view); /* a process that has found the lease waits for heartbeats anew */
+        view->true_beat_ns = sim_now_ns;
+        view->found = true;
+    }
     view->deadline_ns = deadline_ns;
-    view->true_told_ns = sim_now_ns;
-    view->risk = 0;
+    view->true_reported_ns = sim_now_ns;
+    view->late = deadline_ns - host_now(view) < ttl_ns(view) / 2;
+    /* A lease that is not read is not extended again; without a page the deadline is not always news. */
+    if (view->paged && !(view->risks & 1u << REASON_UNREAD))
+        view->risk = view->risks = 0;
     check_bounds(view);
     watch_deadline(view);
 }
 
-void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secret[SECRET_BYTES],
-                      const uint8_t value[SECRET_BYTES]) {
+void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secrets[2][SECRET_BYTES]) {
     struct view *view = &views[client];
 
     if (view->state != VIEW_ASKED)
-        violation("client %u is granted what it does not ask for", client);
+        violation("client %u gets a grant that it did not request", client);
     view->state = VIEW_HOLDS;
     free_since_ns[view->name] = 0;
-    view->beat_ns = host_now(view);
+    view->beat_ns = view->granted_ns = host_now(view);
+    view->found = false;
     view->true_granted_ns = view->true_beat_ns = sim_now_ns;
-    memcpy(view->secrets[0], secret, SECRET_BYTES);
-    memcpy(view->secrets[1], value, SECRET_BYTES);
+    memcpy(view->secrets, secrets, sizeof(view->secrets));
     if (!view->resumes && view->terms.max_hold_ms > 0)
         view->hold_until_ns = host_now(view) + (int64_t) view->terms.max_hold_ms * NS_PER_MS;
     granted_until_ns[client] = view->hold_until_ns;
@@ -218,7 +257,7 @@ void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secret
         check_cooldown(view);
     }
     check_lingering(view);
-    told_deadline(view, deadline_ns);
+    report_deadline(view, deadline_ns);
 }
 
 /* --- leases --- */
@@ -227,54 +266,82 @@ void observer_extended(unsigned client, int64_t deadline_ns) {
     struct view *view = &views[client];
 
     if (view->state != VIEW_HOLDS)
-        violation("client %u is told of an extension, and holds nothing", client);
-    told_deadline(view, deadline_ns);
+        violation("client %u gets an extension, and holds nothing", client);
+    report_deadline(view, deadline_ns);
 }
 
 void observer_beat(unsigned client) {
     views[client].beat_ns = host_now(&views[client]);
+    views[client].found = false;
     views[client].true_beat_ns = sim_now_ns;
 }
 
+/* Since the last deadline was reported, or so shortly before that the report was sent before the pause. */
 static bool was_paused(const struct view *view) {
-    return true_paused_until_ns(view) >= view->true_told_ns;
+    return true_paused_until_ns(view) + MAIL_MS * NS_PER_MS >= view->true_reported_ns;
 }
 
-/* The keeper has the last heartbeat, or granted the lease soon before the client was told, and it is not
- * long ago. */
+/* The keeper has a recent last heartbeat, or granted the lease shortly before the client got the grant. */
 static bool beats(const struct view *view) {
     int64_t since_ns = host_now(view) - view->beat_ns;
 
-    return view->terms.heartbeat_ms > 0 && since_ns > 2 * MAIL_MS * NS_PER_MS &&
+    return view->terms.heartbeat_ms > 0 && !view->found && since_ns > 2 * MAIL_MS * NS_PER_MS &&
            since_ns < (int64_t) (view->terms.heartbeat_ms - MAIL_MS) * NS_PER_MS &&
            true_paused_until_ns(view) < view->true_beat_ns - MAIL_MS * NS_PER_MS;
 }
 
+/* The client reads nothing since before the grant. */
+static bool is_unread(const struct view *view) {
+    return !client_has_read(index_of(view));
+}
+
+/* A delay of the mail takes most of what is left after a failed extension, or after a late one. */
+static bool is_short(const struct view *view) {
+    return view->terms.ttl_ms < RISK_DIVISOR * MAIL_MS || view->late;
+}
+
 static void check_at_risk(struct view *view, enum reason reason) {
     if (view->risk == 1 + (unsigned) reason)
-        violation("client %u is told twice that its lease is at risk, %s", index_of(view), reasons[reason]);
+        violation("client %u gets at-risk twice, %s", index_of(view), reasons[reason]);
     if (reason == REASON_HEARTBEAT && (view->terms.heartbeat_ms == 0 || beats(view)))
         violation("client %u misses no heartbeat, and its lease is at risk for one", index_of(view));
-    if (reason == REASON_MAX_HOLD && view->deadline_ns < view->hold_until_ns - MAIL_MS * NS_PER_MS &&
-        true_paused_until_ns(view) < view->true_granted_ns)
-        violation("client %u is told of max_hold %lld ms before it", index_of(view),
+    if (reason == REASON_MAX_HOLD && view->paged &&
+        view->deadline_ns < view->hold_until_ns - MAIL_MS * NS_PER_MS &&
+        true_paused_until_ns(view) < view->true_granted_ns &&
+        agent_of(view)->started_ns < view->true_asked_ns) /* else a former process may have had the grant */
+        violation("client %u gets max-hold %lld ms before it", index_of(view),
                   (long long) ((view->hold_until_ns - view->deadline_ns) / NS_PER_MS));
-    if (reason != REASON_HEARTBEAT && reason != REASON_MAX_HOLD && reason != REASON_NO_QUORUM)
-        violation("client %u is told that its lease is at risk, %s", index_of(view), reasons[reason]);
+    if (reason == REASON_UNREAD && (!is_unread(view) || host_now(view) < read_by_ns(view)))
+        violation("client %u gets at-risk for an unread grant", index_of(view));
+    if (reason != REASON_HEARTBEAT && reason != REASON_MAX_HOLD && reason != REASON_NO_QUORUM &&
+        reason != REASON_UNREAD)
+        violation("client %u gets at-risk without a cause, %s", index_of(view), reasons[reason]);
     view->risk = 1 + (unsigned) reason;
+    view->risks |= 1u << reason;
+}
+
+/* The front or the name's keeper stood still since the last deadline was reported, or the front's own
+ * deadline came before the keeper's report. */
+static bool may_be_paused(const struct view *view) {
+    return true_stopped_until_ns(view) + MAIL_MS * NS_PER_MS >= view->true_reported_ns ||
+           view->true_mailed_until_ns >= sim_now_ns;
 }
 
 /* A lease that ends for a heartbeat, max_hold or the lack of a quorum was at risk for that reason before. */
 static void check_lost(const struct view *view, enum reason reason) {
-    bool sudden = reason == REASON_TAKEN || (reason == REASON_PAUSED && sim_steps);
+    bool sudden = reason == REASON_TAKEN || (reason == REASON_PAUSED && sim_steps) ||
+                  (reason == REASON_NO_QUORUM && view->true_reported_ns < agent_of(view)->started_ns);
 
     if (!sudden && host_now(view) < view->deadline_ns)
         violation("client %u loses its lease %lld ms before the deadline, %s", index_of(view),
                   (long long) ((view->deadline_ns - host_now(view)) / NS_PER_MS), reasons[reason]);
-    if (!sudden && view->risk != 0 && view->risk != 1 + (unsigned) reason)
+    if (!sudden && view->risk != 0 && !(view->risks & 1u << reason))
         violation("client %u loses its lease for %s, after at-risk for %s", index_of(view), reasons[reason],
                   reasons[view->risk - 1]);
-    if (!sudden && view->risk == 0 && !(was_paused(view) && reason <= REASON_PAUSED))
+    if (!sudden && reason == REASON_PAUSED && !may_be_paused(view))
+        violation("client %u loses its lease for paused, and nothing stood still", index_of(view));
+    if (!sudden && reason != REASON_PAUSED && view->risk == 0 && !is_short(view) &&
+        !(was_paused(view) && reason < REASON_PAUSED))
         violation("client %u loses its lease for %s without a warning", index_of(view), reasons[reason]);
 }
 
@@ -283,33 +350,55 @@ static void check_released(const struct view *view) {
     bool prompt = view->untroubled && agent_is_untroubled(agent_of(view));
     int64_t bound_ns = (view->terms.node_timeout_ms + (prompt ? RELEASE_MS : HELD_BACK_MS)) * NS_PER_MS;
 
-    if (sim_now_ns > instant_max(view->true_released_ns, true_paused_until_ns(view)) + bound_ns)
-        violation("client %u is told after %lld ms that its lease is released", index_of(view),
+    int64_t from_ns = instant_max(view->true_released_ns, true_paused_until_ns(view));
+    /* A process that continues a former one's lease searches for it first, until its deadline. */
+    bool continued =
+        view->true_granted_ns < agent_of(view)->started_ns && host_now(view) < view->deadline_ns + bound_ns;
+
+    if (sim_now_ns > from_ns + bound_ns && !continued)
+        violation("client %u gets the reply to its release after %lld ms", index_of(view),
                   (long long) ((sim_now_ns - view->true_released_ns) / NS_PER_MS));
 }
 
-void observer_outcome(unsigned client, const struct request_outcome *outcome) {
-    struct view *view = &views[client];
-    enum view_state expected = VIEW_HOLDS;
+static enum reason reason_of(unsigned client, const char *word) {
+    unsigned reason = 0;
 
-    if (outcome->kind == OUTCOME_FAILED)
-        expected = VIEW_ASKED;
-    else if (outcome->kind == OUTCOME_RELEASED)
-        expected = VIEW_RELEASES;
+    while (reason < REASON_COUNT && strcmp(reasons[reason], word) != 0)
+        reason++;
+    if (reason == REASON_COUNT)
+        violation("client %u gets %s, which is no reason", client, word);
+    return (enum reason) reason;
+}
+
+void observer_reported(unsigned client, enum answer_kind kind, const char *word) {
+    struct view *view = &views[client];
+    enum view_state expected = kind == ANSWER_FAILED ? VIEW_ASKED : VIEW_HOLDS;
+
     if (view->state != expected) {
-        violation("client %u is told outcome %u in state %u", client, outcome->kind, view->state);
+        violation("client %u gets %u, %s, in state %u", client, kind, word, view->state);
         return;
     }
-    if (outcome->kind == OUTCOME_AT_RISK)
-        check_at_risk(view, outcome->reason);
-    else if (outcome->kind == OUTCOME_LOST)
-        check_lost(view, outcome->reason);
-    else if (outcome->kind == OUTCOME_EXTENDED && view->true_told_ns != sim_now_ns)
-        view->risk = 0;
-    if (outcome->kind == OUTCOME_RELEASED)
-        check_released(view);
-    if (outcome->kind != OUTCOME_AT_RISK && outcome->kind != OUTCOME_EXTENDED)
+    if (kind == ANSWER_AT_RISK)
+        check_at_risk(view, reason_of(client, word));
+    else if (kind == ANSWER_LOST)
+        check_lost(view, reason_of(client, word));
+    else if (kind == ANSWER_EXTENDED)
+        view->risk = view->risks = 0;
+    if (kind == ANSWER_FAILED || kind == ANSWER_LOST)
         view->state = VIEW_NOTHING;
+}
+
+void observer_released(unsigned client, int64_t answer) {
+    struct view *view = &views[client];
+
+    if (view->state != VIEW_RELEASES)
+        violation("client %u gets the reply to its release in state %u", client, view->state);
+    if (answer != 0 && answer != 1)
+        violation("RELEASE says %lld to client %u", (long long) answer, client);
+    if (answer == 0 && view->pushes && view->deadline_ns > host_now(view) && !view->crossed)
+        violation("RELEASE says to client %u that its lease was over before", client);
+    check_released(view);
+    view->state = VIEW_NOTHING;
 }
 
 void observer_deadline(const struct event *event) {
@@ -317,26 +406,44 @@ void observer_deadline(const struct event *event) {
 
     if (view->state != VIEW_HOLDS || view->deadline_ns != event->as.timer.due_ns)
         return;
-    if (sim_now_ns <= agent_of(view)->paused_until_ns) {
+    if (sim_now_ns <= agent_of(view)->paused_until_ns || !front_serves(agent_of(view))) {
         struct event later = *event;
-        later.at_ns = agent_of(view)->paused_until_ns + LATE_MS * NS_PER_MS;
+        later.at_ns = instant_max(agent_of(view)->paused_until_ns, sim_now_ns) + LATE_MS * NS_PER_MS;
         events_add(&later);
         return;
     }
+    if (!view->pushes || !view->paged)
+        return; /* it keeps to an earlier deadline */
     if (host_now(view) >= view->deadline_ns + LATE_MS * NS_PER_MS)
-        violation("client %u is not told that it lost name %u", event->client, view->name);
-    else if (view->risk == 0 && !was_paused(view) && view->terms.max_hold_ms == 0 &&
+        violation("client %u does not get the loss of name %u", event->client, view->name);
+    else if (view->risk == 0 && !was_paused(view) && !is_short(view) && view->terms.max_hold_ms == 0 &&
              view->terms.heartbeat_ms == 0 && !view->resumes)
-        violation("client %u is neither told that name %u is extended nor that it is at risk", event->client,
-                  view->name);
+        violation("client %u gets neither an extension nor at-risk for name %u", event->client, view->name);
 }
 
 /* --- the end --- */
 
 void observer_releases(unsigned client) {
     views[client].state = VIEW_RELEASES;
+    views[client].crossed = false;
     views[client].true_released_ns = sim_now_ns;
     views[client].untroubled = agent_is_untroubled(agent_of(&views[client]));
+}
+
+void observer_unreported(unsigned client) {
+    views[client].unordered = true;
+}
+
+/* The process that got the release was killed, or there was none: the next process reads it later. */
+void observer_crossed(unsigned client, enum answer_kind kind) {
+    struct view *view = &views[client];
+    const struct sim_agent *agent = agent_of(view);
+
+    int64_t until_ns = instant_max(agent->started_ns, agent->paused_until_ns) + SERVES_MS * NS_PER_MS;
+
+    if (view->state != VIEW_RELEASES || view->true_released_ns > until_ns || sim_now_ns > until_ns)
+        violation("client %u gets a push of kind %u after its release", client, kind);
+    view->crossed |= kind == ANSWER_LOST || kind == ANSWER_FAILED;
 }
 
 void observer_gone(unsigned client) {
@@ -348,9 +455,22 @@ void observer_died(unsigned client) {
 
     if (view->state == VIEW_HOLDS && view->terms.linger_ms > 0) {
         lingering[client] = *view;
+        lingering[client].true_died_ns = sim_now_ns;
         lingering[client].linger_until_ns = host_now(view) + (int64_t) view->terms.linger_ms * NS_PER_MS;
     }
     view->state = VIEW_NOTHING;
+}
+
+/* A process continues: for it, what came without a process comes now. */
+void observer_restarted(const struct sim_agent *agent) {
+    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
+        struct view *view = &lingering[i];
+        if (agent_of(&views[i]) == agent && views[i].true_asked_ns >= agent->stopped_ns)
+            views[i].unordered = true;
+        if (view->linger_until_ns > 0 && agent_of(view) == agent && view->true_died_ns >= agent->stopped_ns)
+            view->linger_until_ns = instant_max(
+                view->linger_until_ns, host_now(view) + (int64_t) view->terms.linger_ms * NS_PER_MS);
+    }
 }
 
 /* --- what the keepers send --- */
@@ -360,9 +480,17 @@ static bool is_of(const struct view *view, const uint8_t secret[SECRET_BYTES]) {
            memcmp(view->secrets[1], secret, SECRET_BYTES) == 0;
 }
 
-void observer_sent(const struct sim_agent *agent, unsigned name, const struct send *send) {
+void observer_mailed(const struct sim_agent *agent, const uint8_t secret[SECRET_BYTES], int64_t arrives_ns) {
+    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++)
+        if (views[i].state == VIEW_HOLDS && agent_of(&views[i]) == agent && is_of(&views[i], secret))
+            views[i].true_mailed_until_ns = arrives_ns;
+}
+
+void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct send *send) {
+    const struct sim_agent *agent = keeper->agent;
     int64_t now_ns = clock_read(&agent->clock);
 
+    keepers[agent->index][name] = keeper;
     if (send->operation == OPERATION_ACQUIRE)
         acquired_ns[agent->index][name] = now_ns;
     if (send->operation != OPERATION_EXTEND)
@@ -397,8 +525,8 @@ void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
         int64_t until_ns = instant_min(view->linger_until_ns, view->hold_until_ns);
         bool healed = sim_calm && sim_now_ns > sim_calm_ns + HEALED_MS * NS_PER_MS;
         if (host_now(view) < instant_min(until_ns, view->deadline_ns) ||
-            (healed && host_now(view) < until_ns && agent_is_untroubled(agent_of(view)) &&
-             is_held_by_nodes(view)))
+            (healed && host_now(view) < until_ns - MAIL_MS * NS_PER_MS &&
+             agent_is_untroubled(agent_of(view)) && is_held_by_nodes(view)))
             violation("a key is deleted while the lease of client %u lingers", i);
     }
 }
@@ -420,7 +548,7 @@ static bool is_free(unsigned name) {
     return count >= quorum_of(sim_n_nodes);
 }
 
-/* Who waits without a limit gets a free name. */
+/* A client that waits without a limit gets a free name. */
 static void check_served(const struct view *view) {
     int64_t since_ns = instant_max(free_since_ns[view->name], view->true_asked_ns);
 
@@ -449,7 +577,7 @@ static bool votes(unsigned node) {
     return data->epoch == sim_nodes[node].process && (data->rested || !sim_quarantine);
 }
 
-/* So many other nodes vote that their epochs say how long a lease may last. */
+/* So many other nodes vote that their epochs prove the longest possible lease. */
 static bool enough_others_vote(void) {
     unsigned count = 0;
 
@@ -467,7 +595,7 @@ static void check_votes(unsigned node) {
     note(&marked_since_ns[node], barred && sim_nodes[node].data.marked_ms > 0 && enough_others_vote());
     if (barred_since_ns[node] != 0 &&
         sim_now_ns > barred_since_ns[node] + (SIM_LONGEST_TTL_MS + QUARANTINE_MS) * NS_PER_MS)
-        violation("node %u does not vote, and nothing is in the way", node);
+        violation("node %u does not vote, and nothing hinders it", node);
     if (marked_since_ns[node] != 0 &&
         sim_now_ns > marked_since_ns[node] + (SIM_LONGEST_TTL_MS + MARKED_MS) * NS_PER_MS)
         violation("node %u is in quarantine for too long", node);

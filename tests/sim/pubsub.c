@@ -83,12 +83,12 @@ void pubsub_init(struct sim_keeper *keeper) {
                                      .userdata = keeper};
     const struct shared_string_pool *texts = &keeper->wakeup.texts;
 
-    if (texts->memory) /* what the former life has touched: texts are last */
+    if (texts->memory) /* memory that the former life has touched: texts are last */
         memset(keeper->wakeup_memory, 0,
                (size_t) (texts->memory + texts->used - (unsigned char *) keeper->wakeup_memory));
     wakeup_init(&keeper->wakeup, &keeper->shard, keeper->agent->n_nodes, SIM_REQUESTS_MAX, hash_key, &sink,
                 keeper->wakeup_memory);
-    if (chance(50)) /* names come and go more often */
+    if (chance(50)) /* names are added and dropped more often */
         keeper->wakeup.linger_ns = pick(0, 50) * NS_PER_MS;
     for (unsigned i = 0; i < keeper->agent->n_nodes; i++)
         keeper->subscriptions[i] = (struct sim_subscription){.life = keeper->subscriptions[i].life + 1};
@@ -187,11 +187,11 @@ static bool is_released(unsigned name) {
     unsigned count = 0;
 
     for (unsigned i = 0; i < sim_n_nodes; i++)
-        count += sim_nodes[i].data.keys[name].let_go;
+        count += sim_nodes[i].data.keys[name].released;
     return count >= quorum_of(sim_n_nodes);
 }
 
-/* The name is left free for another program (core/foreign-contender.h): as long as between two polls. */
+/* The name is left free for another program (core/foreign-contender.h), for about one polling interval. */
 static bool is_left(const struct shard *shard, const struct lease *lease, unsigned name) {
     return foreign_contender_is_near(shard, lease, sim_now_ns) &&
            sim_now_ns - free_ns[name] <= (WOKEN_MS_MAX + LEFT_MS_MAX) * NS_PER_MS;

@@ -1,6 +1,6 @@
-/* redlock-sim: runs the world from many seeds, and prints the first that breaks an invariant. A run has a
- * time of faults, and then a calm in which everything must end. The same seed gives the same run, to the
- * last bit: `--seed N --trace` shows it. */
+/* redlock-sim: runs the world from many seeds, and prints the first seed that breaks an invariant. A run has
+ * a time of faults, and then a calm in which everything must end. The same seed gives the same run, to the
+ * last bit: `--seed N --trace` prints it. */
 
 #include <assert.h>
 #include <getopt.h>
@@ -9,32 +9,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim.h"
+#include "client-session.h"
 
-enum { CALM_MS_MAX = 120 * 1000, CALM_REQUESTS_MS = 6000, SOAK_RUNS = 100000, RUNS_WITH_ALL = 100 };
+enum {
+    CALM_MS_MAX = 120 * 1000,
+    CALM_REQUESTS_MS = 6000,
+    SOAK_RUNS = 100000,
+    RUNS_WITH_ALL = 100,
+};
 
 int64_t sim_now_ns, sim_calm_ns;
 struct random sim_random;
 bool sim_calm, sim_closed, sim_violated;
 struct sim_counts sim_counts;
+struct sim_faults sim_faults;
 
 static uint64_t seed;
 static bool tracing, with_wild_clocks, quiet;
 
 /* Of the current run: */
-static bool with_kills;       /* agents are killed more often */
-static bool with_losses;      /* nodes lose their memory */
-static bool with_far_clocks;  /* the nodes' clocks are far apart */
 static bool with_blessings;   /* from the start on */
 static bool with_unlike_ttls; /* agents have different max_ttls */
-static bool with_deaf_agents; /* agents lose messages in the calm */
 static bool with_careless;    /* one agent has no quarantine */
 static bool same_names;       /* where sets differ: of the nodes that replace each other */
-static int64_t fault_gap_ms;  /* the longest pause between faults */
 bool sim_steps;               /* clocks are set; then no agent is killed */
-bool sim_quarantine = true, sim_sets_differ, sim_durable, sim_fencing, sim_tokens_grow, sim_tokens_agree;
+bool sim_quarantine = true, sim_sets_differ, sim_durable, sim_repeats, sim_fencing, sim_tokens_grow,
+     sim_tokens_agree;
 uint32_t sim_fence_skew_ms;
-int64_t sim_turn_us;
+int64_t sim_turn_us, sim_blessing_until_ns;
 unsigned sim_last_blessed;
 
 /* --- time and chance --- */
@@ -83,221 +85,14 @@ void violation(const char *format, ...) {
     (void) putchar('\n');
 }
 
-/* --- faults --- */
-
-static void break_node_connections(unsigned node) {
-    for (unsigned i = 0; i < sim_n_agents; i++)
-        for (unsigned j = 0; j < sim_n_keepers; j++)
-            if (agent_index_of(&sim_agents[i], node) != SIM_NODES_MAX)
-                agent_cut(&sim_agents[i], j, agent_index_of(&sim_agents[i], node));
-}
-
-static void fault_pause(void) {
-    struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
-    int64_t until_ns = sim_now_ns + pick(1, 3000) * NS_PER_MS;
-    unsigned who = (unsigned) pick(0, sim_n_keepers + 1);
-
-    trace("fault: agent %u pauses (%u) until %.3f ms", agent->index, who, (double) until_ns / 1e6);
-    sim_counts.pauses++;
-    /* Never shortened: later events would overtake the postponed ones. */
-    if (who >= sim_n_keepers)
-        agent->paused_until_ns = instant_max(agent->paused_until_ns, until_ns);
-    for (unsigned i = 0; i < sim_n_keepers; i++)
-        if (who == i || who > sim_n_keepers)
-            agent->keepers[i].paused_until_ns = instant_max(agent->keepers[i].paused_until_ns, until_ns);
-}
-
-/* An agent is promised to notice a step only if it knew the clock before. No agent starts in a run with
- * steps. */
-static bool clock_is_known(unsigned node) {
-    for (unsigned i = 0; i < sim_n_agents; i++)
-        for (unsigned j = 0; j < sim_n_keepers; j++)
-            if (!sim_agents[i].keepers[j].shard.nodes[node].offset.known)
-                return false;
-    return true;
-}
-
-static void set_clock(unsigned node, int64_t by_ns) {
-    trace("fault: the clock of node %u is set by %lld ms", node, (long long) (by_ns / NS_PER_MS));
-    sim_counts.steps++;
-    node_set_clock(&sim_nodes[node], by_ns);
-}
-
-static void fault_node(void) {
-    unsigned index = (unsigned) pick(0, sim_n_nodes - 1);
-    struct sim_node *node = &sim_nodes[index];
-
-    if (chance(25)) {
-        node->refuses_until_ns = sim_now_ns + pick(1, 6000) * NS_PER_MS;
-        trace("fault: node %u refuses most until %.3f ms", index, (double) node->refuses_until_ns / 1e6);
-        sim_counts.fulls++;
-        return;
-    }
-    node->stopped_until_ns = instant_max(node->stopped_until_ns, sim_now_ns + pick(1, 3000) * NS_PER_MS);
-    sim_counts.stops++;
-    if (chance(50)) {
-        trace("fault: node %u stops until %.3f ms", index, (double) node->stopped_until_ns / 1e6);
-        return;
-    }
-    if (chance(20) && with_losses) {
-        trace("fault: node %u is flushed", index);
-        node_forget(node);
-        sim_counts.amnesias++;
-        return;
-    }
-    break_node_connections(index);
-    node_restart(node);
-    int64_t kind = with_losses ? pick(1, 100) : 1;
-    if (kind <= 40 || (sim_durable && kind <= 50)) {
-        trace("fault: node %u restarts with its data", index);
-        if (sim_steps && sim_durable && chance(80) && clock_is_known(index))
-            set_clock(index, pick(2500, 10000) * NS_PER_MS);
-    } else if (kind <= 60 && !sim_durable) {
-        trace("fault: node %u restarts with old data", index);
-        node_load(node);
-        sim_counts.old_data++;
-    } else {
-        trace("fault: node %u restarts empty", index);
-        node_forget(node);
-        sim_counts.amnesias++;
-    }
-}
-
-/* The power fails: all nodes restart at once. Durable ones have all that they have confirmed. */
-static void fault_blackout(void) {
-    bool forget = with_losses && !(sim_durable && chance(70));
-
-    if (!forget && !sim_durable)
-        return;
-    trace("fault: all nodes restart %s", forget ? "empty" : "with their data");
-    sim_counts.blackouts++;
-    for (unsigned i = 0; i < sim_n_nodes; i++) {
-        break_node_connections(i);
-        node_restart(&sim_nodes[i]);
-        if (forget)
-            node_forget(&sim_nodes[i]);
-    }
-}
-
-static void fault_connection(void) {
-    struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
-    unsigned keeper = (unsigned) pick(0, sim_n_keepers - 1), node = (unsigned) pick(0, agent->n_nodes - 1);
-    struct sim_connection *connection = &agent->keepers[keeper].connections[node];
-
-    if (chance(20)) {
-        trace("fault: agent %u loses its connection for messages to node %u", agent->index, node);
-        pubsub_cut(&agent->keepers[keeper], node);
-        return;
-    }
-    if (chance(50)) {
-        trace("fault: agent %u loses its connection to node %u", agent->index, node);
-        sim_counts.cuts++;
-        agent_cut(agent, keeper, node);
-        return;
-    }
-    trace("fault: between agent %u and node %u nothing gets through for a while", agent->index, node);
-    int64_t until_ns = sim_now_ns + pick(1, 6000) * NS_PER_MS;
-    if (chance(50))
-        connection->request_ns = instant_max(connection->request_ns, until_ns);
-    else
-        connection->reply_ns = instant_max(connection->reply_ns, until_ns);
-}
-
-/* Another program's lock replaces ours, on some nodes or all. It lives longer than our leases: otherwise
- * nothing is promised. */
-static void fault_overwrite(void) {
-    unsigned name = (unsigned) pick(0, SIM_NAMES - 1), percent = (unsigned) pick(10, 100);
-
-    trace("fault: name %u is overwritten on some nodes", name);
-    sim_counts.overwrites++;
-    for (unsigned i = 0; i < sim_n_nodes; i++)
-        if (chance(percent))
-            node_overwrite(&sim_nodes[i], name, 2 * SIM_LONGEST_TTL_MS);
-}
-
-/* By more than the longest round trip whose vote counts: less is not promised to be noticed. */
-static void fault_clock(void) {
-    /* other agents in the same quarantine are about to bless it, too */
-    unsigned index = chance(50) ? sim_last_blessed : (unsigned) pick(0, sim_n_nodes - 1);
-    int64_t by_ns = pick(2500, 10000) * NS_PER_MS;
-
-    if (!clock_is_known(index))
-        return;
-    if (chance(30)) {
-        bool reversed = chance(50);
-        trace("fault: the clock of node %u %s for %lld ms", index,
-              reversed ? "runs backwards" : "stands still", (long long) (by_ns / NS_PER_MS));
-        sim_counts.steps++;
-        node_freeze_clock(&sim_nodes[index], sim_now_ns + by_ns, reversed);
-        return;
-    }
-    if (chance(30))
-        by_ns = -by_ns;
-    set_clock(index, by_ns);
-}
-
-/* The largest token that a node would accept now, as if it had been granted: the choice of the next proposal
- * must not matter. */
-static void fault_hurried_tokens(void) {
-    struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
-    unsigned keeper = (unsigned) pick(0, sim_n_keepers - 1), node = (unsigned) pick(0, agent->n_nodes - 1);
-    int64_t token =
-        clock_read(&agent_node(agent, node)->clock) / NS_PER_US + pick(0, sim_fence_skew_ms) * 1000;
-
-    trace("fault: agent %u proposes tokens of the future", agent->index);
-    agent->keepers[keeper].shard.token_high = token;
-}
-
-/* In the calm of some runs: an agent loses all its connections for messages, and nothing else. */
-static void fault_subscriptions(void) {
-    struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
-
-    if (!with_deaf_agents)
-        return;
-    for (unsigned i = 0; agent->running && i < sim_n_keepers; i++)
-        for (unsigned j = 0; j < agent->n_nodes; j++)
-            pubsub_cut(&agent->keepers[i], j);
-    if (!sim_closed)
-        events_add(&(struct event){.kind = EVENT_FAULT, .at_ns = sim_now_ns + pick(400, 1500) * NS_PER_MS});
-}
-
-static void fault(void) {
-    int64_t kind = pick(1, 100);
-
-    if (sim_calm) {
-        fault_subscriptions();
-        return;
-    }
-    if (kind <= 35) {
-        fault_connection();
-    } else if (kind <= 55) {
-        fault_node();
-    } else if (kind <= (with_kills ? 62 : 80)) {
-        fault_pause();
-    } else if (kind <= 87 && sim_steps) {
-        fault_clock();
-    } else if (kind <= 85) {
-        struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
-        trace("fault: agent %u is killed", agent->index);
-        sim_counts.kills++;
-        agent_kill(agent);
-    } else if (kind <= 90 && with_far_clocks) {
-        fault_hurried_tokens();
-    } else if (kind <= 90) {
-        fault_overwrite();
-    } else if (kind <= (with_far_clocks ? 93 : 91)) {
-        fault_blackout();
-    } else {
-        node_save(&sim_nodes[pick(0, sim_n_nodes - 1)]);
-    }
-    events_add(
-        &(struct event){.kind = EVENT_FAULT, .at_ns = sim_now_ns + pick(5, fault_gap_ms) * NS_PER_MS});
-}
-
 /* --- a run --- */
 
-static int64_t later_reply(struct sim_connection *connection) {
+/* A slow node answers all, each later than the last. */
+static int64_t later_reply(const struct sim_node *node, struct sim_connection *connection) {
     int64_t at_ns = sim_now_ns + pick(20, 500) * NS_PER_US;
+
+    if (sim_now_ns < node->slow_until_ns)
+        at_ns += pick(0, node->slow_us) * NS_PER_US;
 
     connection->reply_ns = at_ns > connection->reply_ns ? at_ns : connection->reply_ns + 1;
     return connection->reply_ns;
@@ -353,18 +148,18 @@ static void deliver(const struct event *event) {
     if (event->kind == EVENT_PROBE) {
         struct event answer = *event;
         node_probe(node, &answer);
-        answer.at_ns = later_reply(connection);
+        answer.at_ns = later_reply(node, connection);
         if (!cut)
             events_add(&answer);
         return;
     }
     struct event reply;
     execute(node, event, &reply);
-    if (!event->again && chance(1))
+    if (sim_repeats && !event->again && chance(2))
         repeat_later(event);
     if (cut || event->again)
         return; /* it was executed, and the answer is lost */
-    reply.at_ns = later_reply(connection);
+    reply.at_ns = later_reply(node, connection);
     events_add(&reply);
 }
 
@@ -379,13 +174,19 @@ static void dispatch(const struct event *event) {
         pubsub_deliver(event);
         break;
     case EVENT_CLIENT:
-        client_step(event->client);
+        if (event->client == SIM_READER)
+            reader_step();
+        else
+            client_step(event->client);
         break;
     case EVENT_DEADLINE:
         observer_deadline(event);
         break;
     case EVENT_FAULT:
         fault();
+        break;
+    case EVENT_OTHER_LIBRARY:
+        other_library_step();
         break;
     case EVENT_AGENT_START:
         if (!sim_agents[event->agent].running)
@@ -400,10 +201,13 @@ static void dispatch(const struct event *event) {
     case EVENT_PUBSUB_CONNECTED:
     case EVENT_PUBSUB_BROKEN:
     case EVENT_ERRAND:
+    case EVENT_BLESS:
     case EVENT_DISPATCH:
     case EVENT_TURN:
     case EVENT_KEEPER_TIMER:
     case EVENT_FRONT_TIMER:
+    case EVENT_FRONT_SERVES:
+    case EVENT_AGENT_KILL:
         agent_event(&sim_agents[event->agent], event);
         break;
     }
@@ -432,6 +236,11 @@ static void choose_settings(struct sim_agent *agent) {
     agent->max_ttl_ms = with_unlike_ttls ? max_ttls_ms[pick(0, 2)] : SIM_LONGEST_TTL_MS;
     agent->quarantine =
         sim_quarantine && !(with_careless && agent->index > 0 && agent->index + 1 == sim_n_agents);
+    agent->host = agent->index;
+    agent->requests_max = chance(10) ? (uint32_t) pick(1, 6) : SIM_REQUESTS_MAX;
+    agent->policy =
+        (struct policy){.terms = {.default_ttl_ms = 500, .may = POLICY_MAY_DEFAULT, .fencing = sim_fencing},
+                        .max_ttl_ms = agent->max_ttl_ms};
     choose_nodes(agent);
 }
 
@@ -440,29 +249,31 @@ static void begin(void) {
     static const int64_t turns_us[] = {0, 1000, 10000, 40000};
 
     random_init(&sim_random, seed);
-    sim_now_ns = 0;
+    sim_now_ns = sim_blessing_until_ns = 0;
     sim_calm = sim_closed = sim_violated = false;
     int64_t kind = pick(1, 5);
     sim_steps = kind <= 2;
-    with_kills = !sim_steps && chance(50);
-    with_losses = kind != 1;
-    with_far_clocks = kind == 3;
+    sim_faults.kills = !sim_steps && chance(50);
+    sim_faults.losses = kind != 1;
+    sim_faults.far_clocks = kind == 3;
     with_blessings = chance(60);
-    fault_gap_ms = chance(50) ? 600 : 2500;
+    sim_faults.gap_ms = chance(50) ? 600 : 2500;
     sim_fencing = chance(90);
+    sim_repeats = chance(50);
     sim_durable = chance(30);
-    sim_tokens_grow = !sim_steps || !with_losses; /* both together are too much */
-    sim_tokens_agree = !with_far_clocks && !sim_steps;
-    sim_fence_skew_ms = with_far_clocks ? 60000 : 2000;
+    sim_tokens_grow = !sim_steps || !sim_faults.losses; /* tokens can't grow under both */
+    sim_tokens_agree = !sim_faults.far_clocks && !sim_steps;
+    sim_fence_skew_ms = sim_faults.far_clocks ? 60000 : 2000;
     sim_turn_us = turns_us[pick(0, 3)];
     events_reset();
     pubsub_reset();
+    client_sessions_reset();
     sim_n_nodes = node_counts[pick(0, 7)];
     sim_last_blessed = 0;
     sim_n_agents = (unsigned) pick(1, SIM_AGENTS_MAX);
     with_unlike_ttls = chance(50);
     with_careless = chance(20);
-    with_deaf_agents = chance(30);
+    sim_faults.deaf_agents = chance(30);
     sim_sets_differ = sim_n_agents > 1 && !sim_steps && chance(20);
     if (sim_sets_differ)
         sim_n_nodes = SIM_NODES_MAX;
@@ -471,7 +282,7 @@ static void begin(void) {
     sim_n_keepers = (unsigned) pick(1, SIM_KEEPERS_MAX);
     for (unsigned i = 0; i < sim_n_nodes; i++) {
         /* Tokens of different sets of nodes are compared by clock alone. */
-        int64_t far_ms = with_far_clocks && !sim_sets_differ ? sim_fence_skew_ms * 3 / 4 : 50;
+        int64_t far_ms = sim_faults.far_clocks && !sim_sets_differ ? sim_fence_skew_ms * 3 / 4 : 50;
         node_reset(&sim_nodes[i], pick(-far_ms, far_ms) * NS_PER_MS);
         if (with_wild_clocks)
             sim_nodes[i].clock.rate = 1 + (double) pick(-50000, 50000) / 1e6;
@@ -480,6 +291,8 @@ static void begin(void) {
         sim_agents[i].index = i;
         choose_settings(&sim_agents[i]);
         sim_agents[i].life = 0; /* so that a schedule is the same after any other */
+        sim_agents[i].former = 0;
+        sim_agents[i].with_ledger = !sim_steps && chance(50);
         sim_agents[i].clock = (struct clock){.rate = 1 + (double) pick(-4500, 4500) / 1e6,
                                              .offset_ns = pick(1, 1000000) * NS_PER_S};
     }
@@ -496,6 +309,8 @@ static void begin(void) {
               sim_agents[i].at[0], sim_agents[i].at[1], sim_agents[i].at[2], sim_agents[i].n_nodes,
               sim_agents[i].set, sim_agents[i].quarantine ? "" : ", no quarantine");
     clients_reset((unsigned) pick(2, SIM_CLIENTS_MAX));
+    reader_reset();
+    other_library_reset();
     events_add(&(struct event){.kind = EVENT_FAULT, .at_ns = pick(0, 2000) * NS_PER_MS});
 }
 
@@ -507,7 +322,7 @@ static bool all_idle(void) {
 }
 
 /* Everything has ended, except the probes of the nodes. */
-static bool at_rest(void) {
+static bool is_at_rest(void) {
     return sim_closed && clients_are_idle() && all_idle();
 }
 
@@ -517,7 +332,8 @@ static void run(void) {
 
     begin();
     /* Where sets differ: long enough for new nodes to be blessed. */
-    int64_t faults_until_ns = (sim_sets_differ || with_far_clocks ? pick(14, 24) : pick(2, 15)) * NS_PER_S;
+    int64_t faults_until_ns =
+        (sim_sets_differ || sim_faults.far_clocks ? pick(14, 24) : pick(2, 15)) * NS_PER_S;
     while (!sim_violated && (event = events_take())) {
         assert(event->at_ns >= sim_now_ns);
         sim_now_ns = event->at_ns;
@@ -526,7 +342,9 @@ static void run(void) {
             sim_calm_ns = sim_now_ns;
             open_ns = chance(50) ? 0 : CALM_REQUESTS_MS * NS_PER_MS;
             for (unsigned i = 0; i < sim_n_nodes; i++)
-                sim_nodes[i].refuses_until_ns = 0;
+                sim_nodes[i].refuses_until_ns = sim_nodes[i].slow_until_ns = 0;
+            for (unsigned i = 0; i < sim_n_agents; i++)
+                sim_agents[i].steps_left = 0;
             trace("calm: no more faults");
         }
         if (sim_calm && !sim_closed && sim_now_ns - sim_calm_ns >= open_ns) {
@@ -546,7 +364,7 @@ static void run(void) {
             pubsub_check();
             observer_check();
         }
-        if (event->kind == EVENT_KEEPER_TIMER && at_rest())
+        if (event->kind == EVENT_KEEPER_TIMER && is_at_rest())
             break;
     }
     if (sim_violated)
@@ -585,20 +403,26 @@ static void print_counts(uint64_t runs) {
         (unsigned long long) sim_counts.amendments, (unsigned long long) sim_counts.sets);
     (void) printf("# %llu calls, %llu of them for several names\n", (unsigned long long) sim_counts.calls,
                   (unsigned long long) sim_counts.shared_calls);
-    (void) printf("# %llu hand-offs, %llu keys refreshed; %llu leases asked to be resumed, %llu were\n",
+    (void) printf("# %llu hand-offs, %llu keys refreshed; %llu leases asked to be resumed, %llu were; %llu "
+                  "continued after a restart\n",
                   (unsigned long long) sim_counts.handoffs, (unsigned long long) sim_counts.refreshes,
-                  (unsigned long long) sim_counts.resumes, (unsigned long long) sim_counts.resumed);
+                  (unsigned long long) sim_counts.resumes, (unsigned long long) sim_counts.resumed,
+                  (unsigned long long) sim_counts.restored);
     (void) printf(
         "# faults: %llu connections cut, %llu requests executed twice, %llu nodes stopped (%llu "
-        "forgot all, %llu "
-        "came back with old data), %llu that refused, %llu times all forgot, %llu names overwritten, "
-        "%llu clocks set, %llu blessings inherited; agents: %llu pauses, %llu kills\n",
+        "lost all data, %llu "
+        "returned with old data), %llu that refused, %llu that were slow, %llu times all lost, "
+        "%llu names overwritten, "
+        "%llu locked by another library, "
+        "%llu clocks set, %llu blessings inherited, %llu by an operator; agents: %llu pauses, %llu kills\n",
         (unsigned long long) sim_counts.cuts, (unsigned long long) sim_counts.repeats,
         (unsigned long long) sim_counts.stops, (unsigned long long) sim_counts.amnesias,
         (unsigned long long) sim_counts.old_data, (unsigned long long) sim_counts.fulls,
-        (unsigned long long) sim_counts.blackouts, (unsigned long long) sim_counts.overwrites,
+        (unsigned long long) sim_counts.slow, (unsigned long long) sim_counts.blackouts,
+        (unsigned long long) sim_counts.overwrites, (unsigned long long) sim_counts.other_locks,
         (unsigned long long) sim_counts.steps, (unsigned long long) sim_counts.inheritances,
-        (unsigned long long) sim_counts.pauses, (unsigned long long) sim_counts.kills);
+        (unsigned long long) sim_counts.blessings, (unsigned long long) sim_counts.pauses,
+        (unsigned long long) sim_counts.kills);
 }
 
 int main(int argc, char **argv) {
@@ -646,6 +470,7 @@ int main(int argc, char **argv) {
         }
     }
     agents_allocate();
+    client_sessions_allocate();
     for (uint64_t i = 0; i < runs; i++) {
         seed = first + i;
         run();

@@ -1,8 +1,8 @@
 /* A deterministic world for the agent's pure layers: virtual time, network, nodes, agents and clients, all
  * from one seed. The registry and the shards are the object files that ship.
  *
- * True time is what the world runs on and nobody in it can read. Every host and every node has a clock of
- * its own, with a rate and an offset. */
+ * The world runs on true time, which no host or node can read. Every host and every node has a clock of its
+ * own, with a rate and an offset. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,20 +11,27 @@
 #include "core/call-plan.h"
 #include "core/shard.h"
 #include "core/wakeup.h"
-#include "local/registry.h"
+#include "local/front-state.h"
+#include "local/recovery/ledger.h"
 
 enum {
     SIM_NODES_MAX = 5,
     SIM_AGENTS_MAX = 3,
     SIM_KEEPERS_MAX = 2,
     SIM_CLIENTS_MAX = 12,
+    SIM_READER = SIM_CLIENTS_MAX, /* a session behind those of the clients: reader.c */
+    SIM_USERS,                    /* of sessions: clients and reader */
+    SIM_SESSIONS = 2 * SIM_USERS,
     SIM_NAMES = 2,
     SIM_REQUESTS_MAX = 64,
     SIM_OUTSTANDING_MAX = 4096,
     SIM_TURN_MAX = 1024, /* requests */
     SIM_LONGEST_TTL_MS = 2000,
     SIM_ADDRESSES = 8,
-    SIM_FLEETS = 32, /* a set of nodes, and which of them it is */
+    SIM_FLEETS = 32,       /* a set of nodes, and which of them it is */
+    SIM_TEXT_BYTES = 96,   /* of a report; longer ones are cut */
+    SIM_TAIL_BYTES = 32,   /* "pid:uid:data" of a lock value */
+    SIM_TOKEN_BYTES = 256, /* of a resume token */
 };
 
 /* --- time and chance --- */
@@ -36,7 +43,7 @@ struct clock {
 
 int64_t clock_read(const struct clock *clock); /* the clock now */
 int64_t clock_true_ns(const struct clock *clock,
-                      int64_t at_ns); /* the true instant at which the clock reads so */
+                      int64_t at_ns); /* the true instant at which the clock shows this time */
 
 extern int64_t sim_now_ns; /* true time */
 extern struct random sim_random;
@@ -57,13 +64,15 @@ extern bool sim_violated;
 extern bool sim_quarantine;       /* the agents' setting */
 extern bool sim_sets_differ;      /* the agents have different sets of nodes */
 extern bool sim_steps;            /* clocks are set */
+extern bool sim_repeats;          /* a relay before the nodes may send a request twice */
 extern bool sim_durable;          /* a node that restarts keeps all of its data, or none */
 extern unsigned sim_last_blessed; /* the node that was blessed last */
 extern bool sim_fencing;          /* the nodes', too */
-extern bool sim_tokens_grow;      /* this run promises that tokens grow */
-extern bool sim_tokens_agree;     /* this run promises that a majority accepts a token */
+extern bool sim_tokens_grow;      /* in this run tokens must grow */
+extern bool sim_tokens_agree;     /* in this run a majority must accept a token */
 extern uint32_t sim_fence_skew_ms;
-extern int64_t sim_turn_us; /* the longest turn of a keeper */
+extern int64_t sim_blessing_until_ns; /* a node is blessed by an operator: no node loses its memory */
+extern int64_t sim_turn_us;           /* the longest turn of a keeper */
 
 /* --- events --- */
 
@@ -72,7 +81,7 @@ enum event_kind {
     EVENT_PROBE,            /* arrives at a node: a probe or a blessing */
     EVENT_PROBED,           /* the answer to a probe arrives at a keeper */
     EVENT_REPLY,            /* the answer to a call arrives at a keeper */
-    EVENT_BROKEN,           /* a keeper learns that a connection broke */
+    EVENT_BROKEN,           /* a keeper notices that a connection broke */
     EVENT_CONNECTED,        /* a connection is open again */
     EVENT_SUBSCRIBE,        /* arrives at a node: subscribe to this key's channel, or unsubscribe */
     EVENT_SUBSCRIBED,       /* the answer to that arrives at a keeper */
@@ -80,14 +89,24 @@ enum event_kind {
     EVENT_PUBSUB_CONNECTED, /* a connection for messages opens, or breaks */
     EVENT_PUBSUB_BROKEN,
     EVENT_ERRAND,   /* mail for a keeper */
+    EVENT_BLESS,    /* the same: an operator's word for a node */
     EVENT_DISPATCH, /* mail for a front */
     EVENT_TURN,     /* the turn of a keeper ends */
     EVENT_KEEPER_TIMER,
     EVENT_FRONT_TIMER,
-    EVENT_CLIENT,   /* takes its next step */
-    EVENT_DEADLINE, /* of a client's lease is near, or has passed: for the observer */
+    EVENT_FRONT_SERVES, /* a front has continued the former process's sessions */
+    EVENT_CLIENT,       /* takes its next step */
+    EVENT_DEADLINE,     /* of a client's lease is near, or has passed: for the observer */
     EVENT_AGENT_START,
+    EVENT_AGENT_KILL,
     EVENT_FAULT,
+    EVENT_OTHER_LIBRARY,
+};
+
+/* The rest of a lock value, behind its digits and the agent's life. */
+struct sim_tail {
+    uint8_t host;
+    uint16_t pid, uid, data; /* 0: empty */
 };
 
 /* The request for one name, and the node's reply. */
@@ -99,7 +118,8 @@ struct sim_request {
     uint8_t secret[SECRET_BYTES];
     bool has_former; /* another value that may be in the key */
     uint8_t former[SECRET_BYTES];
-    uint32_t owner; /* the agent's life: with the secret, the lock value */
+    uint32_t owner; /* the agent's life: with the secret and the tail, the lock value */
+    struct sim_tail tail, former_tail;
     uint32_t epoch; /* the epoch that the keeper knows */
     int64_t floor_us;
     uint32_t generation;
@@ -115,6 +135,7 @@ struct sim_reply {
     int64_t time_us;              /* by the node's clock; negative: none */
     uint8_t secret[SECRET_BYTES]; /* of the foreign value, with its owner; 0: another program */
     uint32_t owner;
+    struct sim_tail tail;
 };
 
 /* A call's names, each once. */
@@ -129,8 +150,8 @@ struct event {
     uint64_t sequence;
     uint8_t agent, keeper, node, client, name;
     uint32_t life;    /* of the agent, or of the connection: events of an earlier life are void */
-    bool again;       /* a request that was executed before */
-    uint32_t process; /* of the node at the time of sending: a later process never gets it */
+    bool again;       /* a request that was executed before: a repetition */
+    uint32_t process; /* of the node at the time of sending: a later process never gets the request */
     int64_t sent_ns;  /* of a request and its answer, by the host's clock */
     int64_t time_us;  /* of an answer, by the node's clock; negative: none */
     union {
@@ -172,10 +193,13 @@ struct event {
         struct {
             int64_t due_ns; /* by the host's clock; void if the timer has been set anew since */
         } timer;
-        struct command command; /* its text is the name and "1:" */
         struct {
-            struct report report; /* without its text */
-            uint8_t secret[SECRET_BYTES];
+            struct command command; /* its text is the name and this tail */
+            char tail[SIM_TAIL_BYTES];
+        } errand;
+        struct {
+            struct report report;
+            char text[SIM_TEXT_BYTES];
         } dispatch;
     } as;
 };
@@ -202,19 +226,21 @@ struct node_data {
     bool rested;
     uint32_t marked_ms;                  /* the longest max_ttl of the agents that left marks */
     int64_t fleet_marked_us[SIM_FLEETS]; /* when each fleet left its mark, by the node's clock; 0: never */
-    struct sim_note notes[SIM_NODES_MAX][SIM_ADDRESSES]; /* by which agents reach each of their nodes */
+    struct sim_note notes[SIM_NODES_MAX]
+                         [SIM_ADDRESSES]; /* the addresses at which agents reach each of their nodes */
     struct {
         uint64_t number;
         uint32_t process;
     } marks[SIM_AGENTS_MAX * SIM_KEEPERS_MAX];
-    struct {
+    struct sim_key {
         bool set;
         uint8_t secret[SECRET_BYTES];
         uint32_t owner;
+        struct sim_tail tail;
         int64_t expires_ns; /* by the node's clock */
         int64_t token;      /* the largest accepted token; 0: none */
         int64_t own_token;  /* the holder's, behind it */
-        bool let_go;        /* released, and not set since */
+        bool released;      /* released, and not set since */
     } keys[SIM_NAMES];
 };
 
@@ -222,9 +248,10 @@ struct sim_node {
     struct clock clock;
     int64_t stopped_until_ns;
     int64_t refuses_until_ns;          /* most writes, like a server that is full or read-only */
-    uint32_t process;                  /* stands for run_id: another one after each restart */
+    int64_t slow_until_ns, slow_us;    /* each answer is late by up to so much */
+    uint32_t process;                  /* the run_id: another one after each restart */
     int64_t set_back_ns;               /* by how much its clock was set back in all */
-    int64_t odd_from_ns, odd_until_ns; /* true time: its clock stands still, or runs backwards */
+    int64_t odd_from_ns, odd_until_ns; /* true time: its clock stops, or runs backwards */
     bool reversed;
     uint32_t subscribers[SIM_AGENTS_MAX][SIM_KEEPERS_MAX][SIM_NAMES]; /* lives of their connections */
     struct node_data data, saved; /* its data, and the data of its last write to disk */
@@ -246,6 +273,13 @@ int64_t node_clock_us(const struct sim_node *node);
 int64_t node_key_left_ns(const struct sim_node *node, unsigned name); /* of a key that is set */
 
 void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms); /* by another program */
+
+/* The dialect of another library: SET NX, and extension and deletion of its own value. */
+bool node_other_set(struct sim_node *node, unsigned name, const uint8_t secret[SECRET_BYTES],
+                    uint32_t ttl_ms);
+bool node_other_extend(struct sim_node *node, unsigned name, const uint8_t secret[SECRET_BYTES],
+                       uint32_t ttl_ms);
+void node_other_delete(struct sim_node *node, unsigned name, const uint8_t secret[SECRET_BYTES]);
 
 /* Executes the request. Returns the reply. */
 struct sim_reply node_execute(struct sim_node *node, unsigned name, const struct sim_request *request);
@@ -305,7 +339,7 @@ struct sim_keeper {
         struct sim_tickets tickets;
     } bounced[SIM_OUTSTANDING_MAX]; /* sent while the connection broke */
     unsigned n_bounced;
-    int64_t timer_ns; /* by the host's clock: when it is set to ring */
+    int64_t timer_ns; /* by the host's clock: when the timer fires */
     int64_t paused_until_ns;
     int64_t errand_ns, dispatch_ns; /* mail keeps its order */
 };
@@ -321,11 +355,30 @@ struct sim_agent {
     bool running;
     uint32_t life;
     struct clock clock;
-    struct registry registry;
-    void *memory;
+    unsigned host;
+    char id[9];
+    struct policy policy;
+    uint32_t requests_max; /* its limit of leases and waiters */
+    bool surveyed;         /* the keepers' counters are asked for */
+    struct front_state front;
+    void *memory, *observe_memory, *cooling_memory; /* of registry, observers and cooling names */
     struct sim_keeper keepers[SIM_KEEPERS_MAX];
     int64_t timer_ns;
     int64_t paused_until_ns; /* of the front */
+
+    /* Its processes: */
+    bool with_ledger; /* the next process continues the sessions */
+    struct sim_ledger {
+        struct ledger ledger;
+        void *memory;
+    } ledgers[2];
+    unsigned former; /* 1 + the ledger that the next process reads; 0: there is none */
+    struct shard_predecessor predecessor;
+    unsigned steps_left;            /* of the front until the process is killed; 0: it is not */
+    unsigned dies_with;             /* while so many leases are held */
+    bool frozen;                    /* the front stands still within a step, until the process is killed */
+    bool serves;                    /* the front takes requests */
+    int64_t stopped_ns, started_ns; /* true time: of the former process, and of this one */
 };
 
 extern struct sim_agent sim_agents[SIM_AGENTS_MAX];
@@ -351,14 +404,17 @@ static inline uint32_t agent_fleet(const struct sim_agent *agent, unsigned node)
 }
 
 void agents_allocate(void); /* once */
+void *agents_map(size_t bytes);
+void agents_clear_through(void *memory, const struct shared_string_pool *texts);
 void agent_start(struct sim_agent *agent);
 void agent_kill(struct sim_agent *agent);
 void agent_event(struct sim_agent *agent, const struct event *event);
 void agent_cut(struct sim_agent *agent, unsigned keeper, unsigned node); /* breaks a connection */
-void front_settle(struct sim_agent *agent);
-bool agent_is_idle(const struct sim_agent *agent); /* and all nodes vote */
+void agent_command(struct sim_agent *agent, uint64_t name_hash, const struct command *command);
+void agent_bless(struct sim_agent *agent, unsigned node); /* an operator's word */
+bool agent_is_idle(const struct sim_agent *agent);        /* and all nodes vote */
 
-/* The agent runs, all nodes vote, and nothing between them is late. */
+/* The agent runs, all nodes vote, and no message between them is late. */
 bool agent_is_untroubled(const struct sim_agent *agent);
 
 /* --- calls --- */
@@ -376,54 +432,170 @@ void calls_answered(struct sim_keeper *keeper, const struct event *event);
 void pubsub_init(struct sim_keeper *keeper);
 void pubsub_cut(struct sim_keeper *keeper, unsigned node); /* breaks a connection */
 void pubsub_event(struct sim_keeper *keeper, const struct event *event);
-void pubsub_deliver(const struct event *event); /* executed by a node */
+void pubsub_deliver(const struct event *event); /* the node executes it */
 
 /* The node publishes that the name's key is deleted. */
 void pubsub_publish(const struct sim_node *node, unsigned name);
 
 void pubsub_reset(void);
 void pubsub_check(void);
-bool pubsub_is_disturbed(void); /* a fault from before the calm goes on */
+bool pubsub_is_disturbed(void); /* a fault from before the calm continues */
+
+/* --- the front of an agent, and its sessions (front.c) --- */
+
+void front_allocate(struct sim_agent *agent); /* once */
+void front_start(struct sim_agent *agent);
+void front_event(struct sim_agent *agent, const struct event *event); /* mail, or its timer */
+bool front_is_idle(const struct sim_agent *agent);
+void front_kill(struct sim_agent *agent);
+void front_continue(struct sim_agent *agent); /* continues the sessions of the former process */
+bool front_serves(const struct sim_agent *agent);
+
+/* The process may be killed at this point, is killed there, or will be soon. */
+void front_may_die(struct sim_agent *agent);
+void front_die(struct sim_agent *agent) __attribute__((noreturn));
+bool front_is_dying(const struct sim_agent *agent);
+const struct request *front_request(const struct sim_agent *agent, uint64_t id); /* NULL: none */
+
+/* Each client has one session. What its agent sends it goes to client_reads(). */
+void front_connect(struct sim_agent *agent, unsigned client);
+void front_receive(unsigned client, const char *bytes, size_t length);
+void front_hang_up(unsigned client); /* the client closes its session, or dies */
+bool front_may_hang_up(unsigned client);
+void front_expel(unsigned client); /* the agent closes it */
+void front_exit(unsigned client);  /* the process of a session that the agent closed dies */
+bool front_is_connected(unsigned client);
+const void *front_page(unsigned client); /* that is the client's */
+
+/* The values of the lease with this id: that of its client, and the one in the keys. */
+void front_values(const struct sim_agent *agent, uint64_t id, uint8_t ret[2][SECRET_BYTES]);
+
+/* --- the ledger (restart.c) --- */
+
+struct client_session;
+
+void restart_allocate(struct sim_agent *agent); /* once */
+void restart_begin(struct sim_agent *agent);    /* a ledger for this process */
+void restart_continue(struct sim_agent *agent);
+void restart_disconnect(struct client_session *of);
+
+/* --- what a client reads (answer.c) --- */
+
+enum answer_kind {
+    ANSWER_OTHER, /* to HELLO and the like */
+    ANSWER_INTEGER,
+    ANSWER_NIL,
+    ANSWER_ERROR,
+    ANSWER_WAITING,
+    ANSWER_GRANT, /* a reply or a push */
+    ANSWER_LEADER,
+    ANSWER_FAILED, /* the rest are pushes */
+    ANSWER_LOST,
+    ANSWER_AT_RISK,
+    ANSWER_EXTENDED,
+    ANSWER_OBSERVED,
+};
+
+struct answer {
+    enum answer_kind kind;
+    bool push;
+    uint64_t id;
+    int64_t integer;
+    int64_t validity_ms, deadline_ns, fence, slot, since_ms;
+    char word[16]; /* of an error, of a reason, or of a state */
+    char name[8], holder[40], data[16];
+    char token[SIM_TOKEN_BYTES]; /* for RESUME; "": none */
+};
+
+/* Returns the length of the first whole reply or push; 0: there is none. */
+size_t answer_read(const char *bytes, size_t length, struct answer *ret);
+
+/* What the page shows in this slot: 0, or the deadline of the lease with this id. */
+int64_t answer_page_deadline(const void *page, int64_t slot, uint64_t id);
 
 /* --- clients --- */
 
 void clients_reset(unsigned count);
 void clients_give_up(void);
 void client_step(unsigned client);
-void client_outcome(struct request *request, const struct request_outcome *outcome);
-void client_granted(struct sim_agent *agent, const struct request *request,
-                    const uint8_t secret[SECRET_BYTES]);
-
-/* The value of the lease with this number: the keeper's, and the former one; NULL: none. */
-const struct lease *agent_lease(const struct sim_agent *agent, unsigned name, uint64_t number);
-void client_extended(struct sim_agent *agent, const struct request *request);
-void clients_agent_died(const struct sim_agent *agent);
+void client_reads(unsigned client, const struct answer *answer);
+bool client_has_read(unsigned client);
+unsigned client_uid(unsigned client);
+unsigned client_pid(unsigned client); /* of its present process */
+unsigned client_of_pid(unsigned pid);
+bool client_process_is_dead(unsigned pid);
+void client_disconnected(unsigned client);             /* its session ends, and the client did not end it */
+void clients_restarted(const struct sim_agent *agent); /* another process takes requests soon */
+void clients_look(const struct sim_agent *agent);      /* at their pages */
 
 /* Call before a key with this value is deleted. */
-void clients_check_deletion(unsigned name, const uint8_t secret[SECRET_BYTES]);
+void clients_check_deletion(unsigned name, const struct sim_key *deleted);
 void clients_check_end(void);
 bool clients_are_idle(void);
 
-/* --- the observer of what clients are told and nodes are sent (observer.c) --- */
+/* --- who asks what the agents know (reader.c) --- */
+
+void reader_reset(void);
+void reader_step(void);
+
+/* Returns the length of the first whole answer or push; 0: there is none. */
+size_t reader_reads(const char *bytes, size_t length);
+
+void reader_granted(unsigned client, bool in_calm); /* a new lease */
+
+/* --- another lock library (other-library.c) --- */
+
+void other_library_reset(void);
+void other_library_step(void);
+bool other_library_holds(unsigned name);
+
+/* --- the observer of the agents' outcomes and of their requests to nodes (observer.c) --- */
+
+/* A request, as its client sent it. */
+struct sim_ask {
+    struct lease_terms terms; /* max_hold_ms: the agent's, too */
+    int64_t wait_ms;
+    bool resumes, resumable, async;
+    bool pushes, paged; /* the client gets pushes, or sees deadlines in its page */
+};
 
 void observer_reset(void);
-void observer_asked(unsigned client, unsigned agent, unsigned name, const struct registry_ask *ask);
-void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secret[SECRET_BYTES],
-                      const uint8_t value[SECRET_BYTES]);
+void observer_asked(unsigned client, unsigned agent, unsigned name, const struct sim_ask *ask);
+void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secrets[2][SECRET_BYTES]);
 void observer_extended(unsigned client, int64_t deadline_ns);
-void observer_outcome(unsigned client, const struct request_outcome *outcome);
+void observer_reported(unsigned client, enum answer_kind kind, const char *word);
+void observer_released(unsigned client, int64_t answer); /* the answer to RELEASE */
 void observer_beat(unsigned client);
 void observer_releases(unsigned client);
-void observer_died(unsigned client); /* its session ended */
-void observer_gone(unsigned client); /* its agent ended, or closed the session */
+void observer_died(unsigned client);                           /* its session ended */
+void observer_crossed(unsigned client, enum answer_kind kind); /* a push, with its RELEASE */
+void observer_restarted(const struct sim_agent *agent);
+void observer_unreported(unsigned client); /* its grant, when the process was killed */
+void observer_gone(unsigned client);       /* its agent ended, or closed the session */
 void observer_deadline(const struct event *event);
 void observer_check(void); /* after an event of the calm */
-void observer_sent(const struct sim_agent *agent, unsigned name, const struct send *send);
+void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct send *send);
+
+/* The keeper reports about the lease with this value, before its deadline. */
+void observer_mailed(const struct sim_agent *agent, const uint8_t secret[SECRET_BYTES], int64_t arrives_ns);
 void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]); /* call before the deletion */
+
+/* --- faults (fault.c) --- */
+
+extern struct sim_faults {
+    bool kills;       /* agents are killed more often */
+    bool losses;      /* nodes lose their memory */
+    bool far_clocks;  /* the nodes' clocks are far apart */
+    bool deaf_agents; /* agents lose messages in the calm */
+    int64_t gap_ms;   /* the longest pause between faults */
+} sim_faults;         /* of this run */
+
+void fault(void); /* and the next one later */
 
 struct sim_counts {
     uint64_t events, calls, shared_calls, requests, grants, losses, releases, refusals, extensions, cuts,
         pauses, kills, stops, amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed,
-        handoffs, refreshes, inheritances, repeats, messages, fulls, amendments, sets;
+        handoffs, refreshes, inheritances, repeats, messages, fulls, amendments, sets, restored, other_locks,
+        slow, blessings;
 };
 extern struct sim_counts sim_counts;

@@ -112,7 +112,7 @@ static void churn(struct churn *churn, unsigned i) {
 }
 
 /* Each check finds the same grants held. */
-static void look(void) {
+static void check_grants(void) {
     for (unsigned i = 0; i < CONNECTIONS; i++) {
         for (unsigned j = 0; j < LEASES; j++) {
             uint64_t fence = redlock_fence(holders[i].leases[j]);
@@ -126,7 +126,7 @@ static void look(void) {
 
 int main(void) {
     struct pollfd fds[1 + CONNECTIONS + CHURNS] = {{.fd = STDIN_FILENO, .events = POLLIN}};
-    bool told = false;
+    bool printed = false;
 
     begin();
     for (unsigned i = 0; i < CONNECTIONS + CHURNS; i++)
@@ -140,11 +140,11 @@ int main(void) {
         for (unsigned i = 0; i < CHURNS; i++)
             churn(&churns[i], i);
         if (granted == CONNECTIONS * LEASES) {
-            if (!told)
+            if (!printed)
                 (void) puts("held");
             (void) fflush(stdout);
-            told = true;
-            look();
+            printed = true;
+            check_grants();
         }
     }
     (void) printf("not-granted=%u lost=%u failed=%u invalid=%u other=%u churned=%u\n",

@@ -59,6 +59,17 @@ def test_reload():
     run("redlockd.8", text)
 
 
+def test_journal():
+    host.must("journalctl", "--update-catalog")
+    host.run("sh", "-c", "(echo ACQUIRE nightly MAXHOLD 1000; sleep 1.5) | "
+             "redis-cli -s /run/redlockd/redlockd.sock")
+    lab.wait_for(lambda: "lease nightly" in host.run(
+        "sh", "-c", find("redlockd.8", "REDLOCK_EVENT=lease-lost"))[1], 10, "the entry of the lost lease")
+    text = run("redlockd.8", "REDLOCK_EVENT=lease-lost")
+    said = host.must("sh", "-c", text.splitlines()[1])
+    ok("The lease nightly was lost (max-hold)" in said, "its second command explains the loss")
+
+
 def test_leader():
     host.write("/etc/systemd/system/backup.service",
                "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n")
@@ -90,4 +101,4 @@ reason = machine.why_not()
 if reason:
     print("1..0 # SKIP " + reason)
     sys.exit(0)
-main(set_up, test_installation, test_reload, test_leader, test_settings)
+main(set_up, test_installation, test_reload, test_journal, test_leader, test_settings)

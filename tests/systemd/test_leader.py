@@ -405,7 +405,7 @@ def test_network_lost_one_way():
     if net.why_lossless:
         skip("a network that loses one direction", net.why_lossless)
         return
-    lose_network("lost requests", lambda leader: net.lose(network.unheard(leader.port)), times(1))
+    lose_network("lost requests", lambda leader: net.lose(network.from_hosts(leader.port)), times(1))
     # The nodes execute the host's requests until the host closes its connections: the host no longer holds
     # the lease, but the nodes still have its keys.
     lose_network("lost replies", lambda leader: net.lose(network.to(leader.port)), times(1), 2 * TTL_MS)

@@ -13,7 +13,7 @@ from machine import Machine, Node, lab
 from tap import equal, main, note, ok
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-NAMES = ["libredlock-dev", "libredlock0", "redlock", "redlockd"]
+NAMES = ["libredlock-dev", "libredlock0", "redlock-metrics", "redlock", "redlockd"]
 UNITS = ["redlockd.socket", "redlockd.service"]
 
 
@@ -64,7 +64,7 @@ def make_newer():
         with open(control) as file:
             text = file.read()
         with open(control, "w") as file:
-            file.write(re.sub(r"0\.3\.0\b", "0.3.0+1", text))
+            file.write(re.sub(r"0\.4\.0\b", "0.4.0+1", text))
         into = os.path.join(machine.SHARED, "2")
         subprocess.run(["dpkg-deb", "--root-owner-group", "--build", tree, into], check=True,
                        stdout=subprocess.DEVNULL)
@@ -80,7 +80,7 @@ def states(what):
 
 
 def test_lintian():
-    equal([os.path.basename(path).split("_")[0] for path in debs(1)], NAMES, "there are four packages")
+    equal([os.path.basename(path).split("_")[0] for path in debs(1)], NAMES, "there are five packages")
     changes = glob.glob(os.path.join(machine.SHARED, "1", "*.changes"))
     done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", *changes], text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -108,6 +108,11 @@ def test_configure():
         host.must("redlock", "nodes", "--bless", node.name)
     lab.wait_for(lambda: host.run("redlock", "check")[0] == 0, 20, "a quorum")
     ok(True, "three lines of configuration give a quorum")
+    read = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:19739/metrics').read().decode())"
+    ok("\nredlock_voting_nodes 3\n" in host.must("python3", "-c", read),
+       "the metrics are served without any configuration")
+    equal(host.show("redlock-metrics.service", "ActiveState"), "active",
+          "by a service that the request starts")
     host.write("/etc/systemd/system/backup.service", "[Service]\nExecStart=sleep infinity\n")
     host.must("systemctl", "enable", "--now", "redlock-leader@backup.target")
     lab.wait_for(lambda: host.show("backup.service", "ActiveState") == "active", 20, "the led service")
@@ -126,7 +131,7 @@ def test_upgrade():
     equal(load.stdout.readline(), "held\n", "a load: held leases, and leases that change hands")
     before = [host.show(unit, "InvocationID") for unit in UNITS + ["backup.service"]]
     install(2)
-    equal(host.must("dpkg-query", "-W", "-f=${Version}", "redlockd"), "0.3.0+1",
+    equal(host.must("dpkg-query", "-W", "-f=${Version}", "redlockd"), "0.4.0+1",
           "the later version is installed")
     after = [host.show(unit, "InvocationID") for unit in UNITS + ["backup.service"]]
     equal([one == other for one, other in zip(before, after)], [True, False, True],
@@ -143,7 +148,7 @@ def test_upgrade():
 
 def test_remove():
     pid = host.show("backup.service", "MainPID")
-    host.must("dpkg", "--remove", "redlockd")
+    host.must("dpkg", "--remove", "redlockd", "redlock-metrics")
     ok(host.run("test", "-e", "/proc/" + pid)[0] != 0 and
        host.show("backup.service", "ActiveState") != "active",
        "removed: the led service does not run without its lease")

@@ -1,8 +1,8 @@
-"""The examples of the manual pages and of the README, as their sources have them: what a test runs is what
+"""The examples of the manual pages and of the README, taken from their sources: tests run the same text that
 people read.
 
 A test takes each one by a mark, a piece of text that no other example of the same page has, and says of
-those that it does not run why. An example that nobody knows, and a mark that is gone, are failures."""
+those that it does not run why. An example without a test, and a mark without an example, are failures."""
 
 import os
 import re
@@ -33,18 +33,18 @@ def section(path, title):
 
 
 def named(path):
-    """What a page is found by."""
+    """The key of a page."""
     return re.findall(r"^\.Nm (\S+)", section(path, "NAME"), re.M)
 
 
 def plain(text):
-    """What mdoc makes of it."""
+    """The text that mdoc makes of it."""
     become = {"e": "\\", "-": "-", " ": " ", "(dq": '"', "&": "", "\n": ""}
     return re.sub(r"\\(e|-| |\(dq|&|\n)", lambda found: become[found.group(1)], text)
 
 
 def displays(path):
-    """What a page shows as to be typed: (section, text) of each .Bd, and of each run of .Dl."""
+    """The texts that a page shows as input: (section, text) of each .Bd, and of each run of .Dl."""
     shown, section, block, run = [], "", None, []
     for line in read(path).split("\n"):
         if block is not None:
@@ -103,7 +103,7 @@ known = {}
 
 
 def example(page, mark):
-    """Decorates what runs it, which is given its text."""
+    """Decorates the function that runs the example; the function gets the text."""
     def know(run):
         known[page, mark] = run
         return run
@@ -115,20 +115,20 @@ def not_run(page, mark, why):
 
 
 def test_all():
-    """Each example by whoever knows it."""
+    """Runs each example by its function."""
     left = dict(known)
     for page, section, text in examples():
         marks = [mark for name, mark in known if name == page and mark in text]
         if not ok(len(marks) == 1 and (page, marks[0]) in left,
-                  "%s, %s: one test knows the example: %s" % (page, section, text.split("\n")[0])):
-            note("marks that it has: %s" % marks)
+                  "%s, %s: one test has the example: %s" % (page, section, text.split("\n")[0])):
+            note("marks of this example: %s" % marks)
             continue
         run = left.pop((page, marks[0]))
         try:
             run(text)
         except Exception as error:  # the others are run all the same
             ok(False, "it runs: %r" % error)
-    ok(not left, "each known example is still there: %s" % sorted(left))
+    ok(not left, "each example of the tests is still there: %s" % sorted(left))
 
 
 def test_sections():
@@ -137,10 +137,10 @@ def test_sections():
 
 
 def test_shown():
-    """A formatter breaks lines that are too long, also where a shell minds."""
+    """A formatter breaks lines that are too long, also where that changes a shell's meaning."""
     for name, path in manual_pages().items():
         if not shutil.which("mandoc"):
-            skip("%s as it is read" % name, "mandoc is not installed; tests/setup installs it")
+            skip("%s as formatted" % name, "mandoc is not installed; tests/setup installs it")
             continue
         page = subprocess.run(["mandoc", "-T", "ascii", "-O", "width=78", os.path.join(SOURCE, path)],
                               check=True, capture_output=True, text=True).stdout

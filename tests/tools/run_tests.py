@@ -13,8 +13,8 @@ import time
 
 import summary
 
-# What each leg is for stands in CONTRIBUTING.md. `minutes`: about how long the usual tests of a leg take on
-# two cores; with --all, `all_minutes`.
+# CONTRIBUTING.md has the purpose of each leg. `minutes`: about the time of the leg's usual tests on two
+# cores; with --all, `all_minutes`.
 LEGS = {
     "gcc": {"compiler": "gcc", "sanitize": "none", "minutes": 8, "all_minutes": 12},
     "clang": {"compiler": "clang", "sanitize": "none", "minutes": 0.5, "all_minutes": 10},
@@ -68,7 +68,7 @@ def ninja(leg, *options):
 
 
 def read_durations():
-    """How long each program of each leg took when that was recorded."""
+    """The recorded time of each program of each leg."""
     with open(DURATIONS) as file:
         rows = [line.split() for line in file if not line.startswith("#")]
     return {(leg, name): float(seconds) for leg, name, seconds in rows}
@@ -118,7 +118,7 @@ def listed(leg, *selection):
 
 
 def become_idle():
-    """Only what nobody else wants of the cores."""
+    """Idle priority: only the time that other processes leave."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 

@@ -1,5 +1,5 @@
-"""Adds up what the tests of all legs printed (meson's log of a run, each test's TAP): what failed and why,
-how to repeat it, what was skipped and why."""
+"""Sums up the tests of all legs (meson's log of a run, each test's TAP): failures with reasons and the way
+to repeat them, and skipped tests with reasons."""
 
 import json
 import re
@@ -60,7 +60,7 @@ class Summary:
                                                          self.failed - before[1]))
 
     def add_status(self, leg, status):
-        """Of a leg that shows its own summary."""
+        """For a leg that prints its own summary."""
         if status != 0:
             self.failed += 1
             self.failures.append(("", leg, "its exit status was %d" % status))

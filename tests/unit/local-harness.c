@@ -9,16 +9,29 @@
 #include "local/outcome.h"
 #include "resp.h"
 
+enum { TOKENS_MAX = 16384 };
+
 struct local_harness harness;
 
 static char reply_buffer[REPLY_BYTES_MAX];
-static void *registry_memory, *observe_memory, *cooling_memory;
+static void *registry_memory, *observe_memory, *cooling_memory, *history_memory;
 static size_t registry_bytes;
+
+/* What a session gets at a time is one whole reply or push. */
+static bool is_whole(const char *bytes, size_t length) {
+    static struct resp_token tokens[TOKENS_MAX];
+    const struct resp_limits limits = {
+        .bulk_bytes_max = REPLY_BYTES_MAX, .tokens_max = TOKENS_MAX, .depth_max = RESP_DEPTH_MAX};
+    size_t n;
+
+    return resp_parse(bytes, length, &limits, tokens, &n) == (long) length;
+}
 
 static void on_write(void *userdata, struct session *session, const char *bytes, size_t length) {
     size_t i = (size_t) (session - harness.sessions);
 
     (void) userdata;
+    assert(is_whole(bytes, length));
     if (i >= LISTENERS) {
         harness.crowd_pushes += bytes[0] == '>' || bytes[0] == '*';
         return;
@@ -46,7 +59,8 @@ static void *reserve(size_t bytes) {
 }
 
 void local_harness_begin(const struct local_harness_setup *setup) {
-    const struct policy policy = {.terms = {.default_ttl_ms = 10000, .fencing = true}, .max_ttl_ms = 60000};
+    const struct policy policy = {
+        .terms = {.default_ttl_ms = 10000, .may = POLICY_MAY_DEFAULT, .fencing = true}, .max_ttl_ms = 60000};
     struct front_state_sink sink = setup->sink;
     struct registry_sink registry_sink = setup->registry_sink;
     const uint64_t key[2] = {1, 2};
@@ -55,6 +69,7 @@ void local_harness_begin(const struct local_harness_setup *setup) {
         (void) munmap(registry_memory, registry_bytes);
         (void) munmap(observe_memory, observe_memory_bytes());
         (void) munmap(cooling_memory, cooling_memory_bytes());
+        (void) munmap(history_memory, history_memory_bytes());
     }
     memset(&harness.front, 0, sizeof(harness.front));
     memset(harness.sessions, 0, sizeof(harness.sessions));
@@ -72,10 +87,13 @@ void local_harness_begin(const struct local_harness_setup *setup) {
     registry_memory = reserve(registry_bytes);
     observe_memory = reserve(observe_memory_bytes());
     cooling_memory = reserve(cooling_memory_bytes());
+    history_memory = reserve(history_memory_bytes());
     registry_init(&harness.front.registry, &registry_sink, setup->requests_max, setup->limit, key,
                   registry_memory);
     observe_init(&harness.front.observers, 7, observe_memory);
     cooling_init(&harness.front.cooling, cooling_memory);
+    history_init(&harness.front.history, history_memory);
+    harness.front.registry.history = &harness.front.history;
     front_state_init(&harness.front, &policy, &setup->identity, &sink, reply_buffer, harness.now_ns);
     assert(setup->sessions <= SESSIONS_MAX);
     for (unsigned i = 0; i < setup->sessions; i++)
@@ -109,4 +127,10 @@ instant_ns local_harness_cooldown_until_ns(const struct command *command) {
     if (command->kind != COMMAND_CONTEND)
         return command->cooldown_until_ns;
     return command->terms.cooldown_ms > 0 ? harness.now_ns + command->terms.cooldown_ms * NS_PER_MS : 0;
+}
+
+void local_harness_counted(void) {
+    listing_counted(&harness.front, harness.now_ns);
+    while (listing_waits(&harness.front))
+        listing_turn(&harness.front, harness.now_ns);
 }

@@ -6,6 +6,7 @@
 #include "local/leader.h"
 #include "local/listing.h"
 #include "local/observe.h"
+#include "local/registry-report.h"
 #include "local/session.h"
 
 enum { LISTENERS = 8, SESSIONS_MAX = 1008, OUTPUT_MAX = 400 * 1024 };
@@ -32,6 +33,9 @@ void local_harness_begin(const struct local_harness_setup *setup);
 /* One request of a session. */
 void ask(unsigned session, const char *line);
 void ask_bytes(unsigned session, const char *bytes, size_t length);
+
+/* All keepers have reported their counters: the sessions get their listings. */
+void local_harness_counted(void);
 
 /* As the keeper reports it, when it grants what the command asks for. */
 instant_ns local_harness_cooldown_until_ns(const struct command *command);

@@ -38,7 +38,7 @@ void begin(uint32_t limit) {
                      .node_addresses = {"unix:/a.sock"}},
         .sink = {.query = on_command, .survey = on_survey},
         .registry_sink = {.command = on_command, .has_read = on_has_read},
-        .requests_max = 512,
+        .requests_max = limit <= 512 ? 512 : 4096,
         .limit = limit,
         .sessions = LISTENERS};
 

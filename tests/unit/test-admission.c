@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <sys/mman.h>
 
-#include "local/registry.h"
+#include "local/registry-report.h"
 #include "tap.h"
 
 enum { REQUESTS = 16384, SESSIONS = 40, FLOODER = 1000, OTHER = 1001 };
@@ -137,6 +137,30 @@ static void test_bounds(void) {
     is_int(front.n_contending, ADMITTED_MAX + 3, "and when one fails, or the keeper retries it");
 }
 
+/* What one user has at the nodes, another user's request waits for. */
+static void test_shared(void) {
+    begin();
+    ask_often(0, FLOODER, 100);
+    ask_often(1, FLOODER, 100);
+    ask_often(2, FLOODER, 100);
+    is_int(front.n_contending, ADMITTED_USER_MAX, "a user alone has so many under way");
+    (void) ask(3, OTHER);
+    is_int(front.n_contending, ADMITTED_USER_MAX + 1, "another user asks");
+    for (unsigned i = 0; i < ADMITTED_USER_MAX - ADMITTED_SHARED_MAX; i++)
+        report(REPORT_GRANTED);
+    is_int(front.n_contending, ADMITTED_USER_MAX + 1, "then nothing follows until the first has its share");
+    report(REPORT_GRANTED);
+    is_int(front.n_contending, ADMITTED_USER_MAX + 2, "and one for one from then on");
+    front.now_ns += 900 * NS_PER_MS;
+    ask_often(4, FLOODER, 50);
+    is_int(front.n_contending, ADMITTED_USER_MAX + 2, "0.9 s later as well");
+    front.now_ns += 200 * NS_PER_MS;
+    ok(front.registry.admission.n_held_back > 90, "most requests are held back");
+    (void) ask(4, FLOODER);
+    report(REPORT_GRANTED);
+    is_int(front.registry.admission.n_held_back, 0, "the other has not asked for a second: none is");
+}
+
 static void test_turns(void) {
     begin();
     front.registry.admission.all_max = 1;
@@ -156,24 +180,26 @@ static void test_ends(void) {
     (void) ask(0, FLOODER);
     struct request *waits = ask_for(1, OTHER, "a", 500, NULL), *withdrawn = ask_for(1, OTHER, "b", -1, NULL);
     (void) waits;
-    is_int(front.n_contending, 1, "two are held back");
+    is_int(front.n_contending, 1, "two requests of a user at the limit are held back");
     registry_release(&front.registry, withdrawn, front.now_ns);
-    ok(front.released == 1 && front.releases == 0, "one is withdrawn, without a command to its keeper");
-    is_int(registry_due_ns(&front.registry), front.now_ns + 500 * NS_PER_MS, "the other's WAIT continues");
+    ok(front.released == 1 && front.releases == 0,
+       "a request that is held back is withdrawn without a command to the keeper");
+    is_int(registry_due_ns(&front.registry), front.now_ns + 500 * NS_PER_MS,
+           "the WAIT of a request that is held back continues");
     front.now_ns += 500 * NS_PER_MS;
     registry_tick(&front.registry, front.now_ns);
     front.now_ns += 100 * NS_PER_MS;
     registry_tick(&front.registry, front.now_ns);
-    is_int(front.failed, 1, "and ends it, one time-out of the nodes later at the latest");
-    is_string(front.error, "NOQUORUM", "as if its nodes had not answered");
+    is_int(front.failed, 1, "the WAIT ends the request, a node time-out later at the latest");
+    is_string(front.error, "NOQUORUM", "such a request fails with NOQUORUM");
     (void) ask_for(1, OTHER, "c", -1, NULL);
     registry_drop(&front.registry, list_entry(front.sessions[1].requests.next, struct request, session_link),
                   front.now_ns);
     ok(front.registry.admission.n_held_back == 0 && front.registry.requests.taken == 1,
-       "a session ends: none of its requests is left");
+       "the requests of an ended session are freed");
     report(REPORT_GRANTED);
-    is_int(front.n_contending, 1, "and nothing of them contends later");
-    is_int(front.registry.admission.n_admitted, 0, "nothing is counted any more");
+    is_int(front.n_contending, 1, "requests of an ended session do not contend later");
+    is_int(front.registry.admission.n_admitted, 0, "requests of an ended session count no more");
 }
 
 static void test_names(void) {
@@ -189,7 +215,7 @@ static void test_names(void) {
     report(REPORT_GRANTED);
     is_int(front.n_contending, 2, "a request for the name waits until it is first of its queue");
     report(REPORT_FAILED);
-    is_int(front.n_contending, 3, "then it contends");
+    is_int(front.n_contending, 3, "the first of its queue contends");
     report(REPORT_CONTENDED);
     is_int(front.n_contending, 3, "the next request still waits behind it");
 }
@@ -201,19 +227,19 @@ static void test_reading(void) {
     for (; registry_may_ask(&front.registry, session_at(0), FLOODER); asked++)
         (void) ask(0, FLOODER);
     is_int(asked, ASKING_SESSION_MAX, "a session is not read from when so many requests are on the way");
-    ok(registry_may_ask(&front.registry, session_at(1), FLOODER), "another one is");
+    ok(registry_may_ask(&front.registry, session_at(1), FLOODER), "another session of the user is read");
     for (unsigned i = 0; i < ASKING_SESSION_MAX / 2 - 1; i++)
         report(REPORT_CONTENDED);
-    is_int(front.ready, 0, "while more than half of them are on the way");
+    is_int(front.ready, 0, "the session is not read while more than half of its requests are under way");
     report(REPORT_CONTENDED);
-    is_int(front.ready, 1, "then it is read again");
+    is_int(front.ready, 1, "with half of its requests answered the session is read again");
     for (unsigned session = 2; session < 6; session++)
         ask_often(session, FLOODER, ASKING_SESSION_MAX);
     ask_often(6, FLOODER, ASKING_SHARE - 1);
     ok(!registry_may_ask(&front.registry, session_at(0), FLOODER) &&
            registry_may_ask(&front.registry, session_at(6), FLOODER),
-       "of a user with very many, sessions with more than a share are not");
-    ok(registry_may_ask(&front.registry, session_at(7), OTHER), "which concerns no other user");
+       "sessions with more than a share of a user with very many requests are not read");
+    ok(registry_may_ask(&front.registry, session_at(7), OTHER), "the sessions of another user are read");
 }
 
 /* Sessions and users at their limits have no turn. */
@@ -232,7 +258,7 @@ static void test_turns_at_limits(void) {
     report(REPORT_GRANTED);
     is_int(last_session(), 2, "a session that had its limit until now is not first");
     report(REPORT_GRANTED);
-    is_int(last_session(), 0, "but is next");
+    is_int(last_session(), 0, "a session that had its limit until now is next");
     report(REPORT_GRANTED);
     is_int(front.n_contending, 5, "a user at the limit gets no other user's room");
     is_int(front.ready, 0, "sessions that were read all the time are not reported");
@@ -248,7 +274,7 @@ static void test_order(void) {
     is_int(front.n_contending, 1, "a session's request does not overtake those that are held back");
     report(REPORT_GRANTED);
     ok(keeper_handle_find(&front.registry.handles, front.contending[1]) == second,
-       "they follow in their order");
+       "requests that are held back follow in their order");
 }
 
 /* Requests in their first attempt whose session ends. */
@@ -260,9 +286,9 @@ static void test_orphans(void) {
     (void) ask(0, FLOODER);
     is_int(front.n_contending, 2, "an orphan does not count for its session");
     (void) ask(1, FLOODER);
-    is_int(front.n_contending, 2, "but for its user");
+    is_int(front.n_contending, 2, "an orphan counts for its user");
     report(REPORT_RELEASED);
-    is_int(front.n_contending, 3, "until the keeper's report");
+    is_int(front.n_contending, 3, "an orphan counts until the keeper's report");
 
     begin();
     front.registry.admission.all_max = 0;
@@ -291,6 +317,7 @@ int main(void) {
     test_orphans();
     test_crowded_user();
     test_bounds();
+    test_shared();
     test_turns();
     test_ends();
     test_names();

@@ -120,7 +120,7 @@ static void test_busy(void) {
     const struct vote hash = {
         .kind = VOTE_FOREIGN, .foreign_type = true, .text = "hash", .text_length = 4, .ttl_left_ms = -1};
     vote_with(0, last_sent(OPERATION_ACQUIRE)->ticket, &hash);
-    is_string(harness.texts[0], "its Redis key holds a hash, which is no lock of ours, without an expiry",
+    is_string(harness.texts[0], "its Redis key is of type hash, which is no lock, without an expiry",
               "a key of a foreign type is reported");
 }
 
@@ -150,7 +150,33 @@ static void test_endless_key(void) {
     is_int(count_sent(OPERATION_ACQUIRE), 1, "a key that hardly ever expires is not polled at once");
 }
 
+static void test_trace(void) {
+    shard_harness_begin(5);
+    contend(1, true);
+    struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    pass_ms(7);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_FOREIGN);
+    vote(2, &sent, VOTE_YES);
+    pass_ms(33);
+    vote(3, &sent, VOTE_YES);
+    const struct round_trace *trace = &last_report(REPORT_GRANTED)->trace;
+    ok(trace->answers[0] == ROUND_ANSWER_YES && round_trace_us(trace, 0) / 100 == 69,
+       "a grant has the answer and its time for each node, in steps of 66 µs");
+    ok(trace->answers[1] == ROUND_ANSWER_HELD && round_trace_us(trace, 1) / 100 == 69,
+       "a grant shows nodes with another holder's key");
+    ok(trace->answers[3] == ROUND_ANSWER_YES && round_trace_us(trace, 3) / 1000 == 39,
+       "a grant shows slow answers");
+    is_int(trace->answers[4], ROUND_ANSWER_SILENT, "a grant shows nodes without an answer");
+    for (unsigned i = 2; i < 5; i++)
+        node_trust_gone(&harness.shard, i, NODE_STATE_CONNECTING, "refused", harness.now_ns);
+    contend(2, false);
+    is_int(last_report(REPORT_FAILED)->trace.answers[0], ROUND_ANSWER_NONE,
+           "without a quorum no node is asked");
+}
+
 int main(void) {
+    test_trace();
     test_grant();
     test_quorum_is_of_the_configured();
     test_even_tie();

@@ -100,12 +100,12 @@ static void test_defaults(void) {
        "no path, no credentials");
     is_int(config->nodes[0].database, 0, "database 0");
     is_int(config->keepers, 1, "one keeper");
-    is_int(config->default_ttl_ms, 10000, "default_ttl");
+    is_int(config->terms.default_ttl_ms, 10000, "default_ttl");
     is_int(config->max_ttl_ms, 60000, "max_ttl");
     is_int(config->node_timeout_ms, 0, "node_timeout by itself");
-    is_int(config->max_hold_ms, 0, "max_hold: no bound");
+    is_int(config->terms.max_hold_ms, 0, "max_hold: no bound");
     ok(config->quarantine, "quarantine: yes");
-    ok(config->fencing, "fencing: yes");
+    ok(config->terms.fencing, "fencing: yes");
     is_int(config->fence_skew_ms, 60000, "fence_skew");
     is_int(config->fence_retention_ms, 3600000, "fence_retention: an hour");
     is_string(config->key_prefix, "", "no prefix");
@@ -115,6 +115,7 @@ static void test_defaults(void) {
     ok(config->socket_group == (gid_t) -1, "socket group as created");
     is_int(config->max_sessions, 10000, "max_sessions");
     is_int(config->max_leases, 131072, "max_leases");
+    is_int(config->max_buffered_bytes, 256000000, "max_buffered_bytes");
     ok(config->host[0] && strlen(config->host) <= 64 &&
            !config->host[strspn(config->host,
                                 "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")],
@@ -174,9 +175,9 @@ static void test_everything(void) {
     is_string(config->nodes[2].name, "c.c-c_", "a name with punctuation");
     is_string(config->nodes[2].unix_path, "/run/redis/c.sock", "Unix socket");
     ok(!config->nodes[2].host, "no host beside it");
-    is_int(config->default_ttl_ms, 120000, "minutes");
+    is_int(config->terms.default_ttl_ms, 120000, "minutes");
     is_int(config->max_ttl_ms, 3600000, "hours, without quotes");
-    is_int(config->max_hold_ms, 172800000, "days");
+    is_int(config->terms.max_hold_ms, 172800000, "days");
     is_int(config->node_timeout_ms, 50, "milliseconds");
     is_int(config->keepers, 4, "keepers");
     is_string(config->key_prefix, "redlock:", "prefix");
@@ -208,17 +209,17 @@ static void test_values(void) {
     refuses("a fence_skew of nothing", NODE "fence_skew = 0s", "2: expected 1s to 1d");
     refuses("a fence_retention that is too short", NODE "fence_retention = 1m", "2: expected 1h to 366d");
     refuses("a rule's ttl above max_ttl", NODE "rule x {\ndefault_ttl = 2m\n}",
-            "3: default_ttl = \"2m\" of rule \"x\": expected at most max_ttl, which is 60s");
+            "3: default_ttl = \"2m\": expected at most the agent's max_ttl, which is 1m");
     refuses("legacy_setnx with several nodes",
             NODE "node b { address = \"h2:1\" }\nnode c { address = \"h3:1\" }\n"
                  "rule x { legacy_setnx = yes }",
-            "4: legacy_setnx = yes of rule \"x\": expected exactly one node");
+            "4: legacy_setnx = yes: expected exactly one node");
     refuses("a rule without a pattern", NODE "rule { fencing = no }",
             "2: syntax error: missing title for section 'rule'");
     refuses("a rule's pattern that no name matches", NODE "rule \"a\\x01\" { fencing = no }",
             "2: syntax error: a backslash in a string: expected");
     refuses("a rule without a letter", NODE "rule \"\" { fencing = no }",
-            "2: rule name '': expected 1 to 512 bytes");
+            "2: rule name = \"\": expected 1 to 512 bytes");
     refuses("a rule given twice", NODE "rule x { fencing = no }\nrule x { fencing = yes }",
             "3: rule x is given twice: expected once");
     refuses("an option that rules don't have", NODE "rule x { keepers = 2 }",
@@ -227,7 +228,7 @@ static void test_values(void) {
     refuses("default_ttl above max_ttl", NODE "max_ttl = \"20s\"\ndefault_ttl = \"30s\"",
             "3: at most max_ttl, which is 20s");
     refuses("max_ttl below the default of default_ttl", NODE "max_ttl = \"5s\"",
-            "2: default_ttl = \"10s\" unless given: expected at most max_ttl, which is 5s");
+            "2: default_ttl = \"10s\": expected at most max_ttl, which is 5s");
     refuses("node_timeout too long", NODE "node_timeout = \"5s\"",
             "2: less than half of default_ttl, which is 10s");
     refuses("node_timeout of 0", NODE "node_timeout = 0", "2: expected 1ms to");
@@ -241,6 +242,7 @@ static void test_values(void) {
     refuses("too many leases", NODE "max_leases = 2M", "2: expected 1 to 1048576");
     refuses("a number too large to count", NODE "max_leases = 99999999999999999999M",
             "2: expected 1 to 1048576");
+    refuses("few bytes", NODE "max_buffered_bytes = 64k", "2: expected 1000000 to 4000000000");
     refuses("no sessions", NODE "max_sessions = 0", "2: expected 1 to");
     refuses("key_format without {name}", NODE "key_format = \"redlock:{r}\"", "2: {name}");
     refuses("key_format with two", NODE "key_format = \"{name}{name}\"", "2: {name}");
@@ -311,7 +313,7 @@ static void test_nodes(void) {
     refuses("durable: neither yes nor no", "node a { address = h durable = true }", "1: expected yes or no");
     refuses("a database below 0", "node \"a\" { address = \"h\" db = \"-1\" }", "1: db = \"-1\": expected");
     config_free(accepts("an even number of nodes, with a warning", NODE "node \"b\" { address = \"h2\" }",
-                        "2: warning: an even number of nodes (2) tolerates no more failures than 1"));
+                        "2: warning: 2 nodes, an even number, tolerate no more failures than 1 node: "));
 
     for (int i = 0; i < NODES_MAX; i++)
         length +=
@@ -319,8 +321,8 @@ static void test_nodes(void) {
     config_free(accepts("the maximum of nodes", many, ""));
     (void) snprintf(many + length, sizeof many - length, "node more { address = \"more\" bad = 1 }\n");
     (void) snprintf(output, sizeof output,
-                    "%d: more text after the value of 'address'\n%d: one node too many: expected at most %d",
-                    NODES_MAX + 1, NODES_MAX + 1, NODES_MAX);
+                    "%d: one node too many: expected at most %d\n%d: more text after the value of 'address'",
+                    NODES_MAX + 1, NODES_MAX, NODES_MAX + 1);
     refuses("one node more", many, output);
 }
 
@@ -369,6 +371,9 @@ static void test_options(void) {
     refuses("a misspelt option, and wrong values before and after it",
             NODE "keepers = 99\ndefault_tll = \"10s\"\nmax_sessions = 0",
             "2: expected 1 to 16\n3: expected 'default_ttl'?\n4: expected 1 to 1000000");
+    refuses("misspelt options in several sections",
+            NODE "keeper = 2\nrule x { fence = no }\nrule y { fence = no }",
+            "2: expected 'keepers'?\n3: expected 'fencing'?\n4: expected 'fencing'?");
     refuses("a misspelt option in a section", "node a { adress = h\n address = h }",
             "1: expected 'address'?");
     refuses("an unknown option", NODE "zzzzzzzzz = 1",
@@ -383,9 +388,8 @@ static void test_options(void) {
     refuses("an option given twice in a section", "node a {\naddress = h\naddress = h2\n}",
             "3: the first is on line 2");
     refuses("a section given twice", NODE "socket { mode = \"600\" }\nsocket { mode = \"9\" }",
-            "3: socket { } is given twice: expected once\n3: 'mode' is given twice: expected once, the "
-            "first is on "
-            "line 2\n3: mode = \"9\": expected three octal digits");
+            "3: 'mode' is given twice: expected once, the first is on line 2\n"
+            "3: mode = \"9\": expected three octal digits");
     refuses("a value of two words", "node a { address = h password = pass word }",
             "1: more text after the value of 'password': expected quotes around it");
     refuses("two strings", NODE "host = \"a\" \"b\"", "2: more text after the value of 'host'");
@@ -394,6 +398,11 @@ static void test_options(void) {
     refuses("a semicolon at a word", NODE "keepers = 2;\nmax_leases = 0",
             "2: keepers = \"2;\": expected a whole number\n3: expected");
     config_free(accepts("the name of an option in quotes", NODE "\"keepers\" = 2", ""));
+    refuses("an option of a section by its path", NODE "socket|mode = 600",
+            "2: 'mode' is an option of a section: expected it there");
+    refuses("an appended list", NODE "rule x { users += {0} }", "2: syntax error: '$', '*', '+'");
+    config_free(
+        accepts("an asterisk in a list without quotes", NODE "rule x { units = {web-*.service} }", ""));
 }
 
 /* A syntax error ends the reading. */
@@ -420,14 +429,15 @@ static void test_syntax(void) {
     refuses("a missing value", NODE "keepers =\nmax_leases = 0",
             "2: syntax error: no value after '=': expected one on the same line");
     refuses("a missing value at the end", NODE "keepers =", "2: syntax error: no value after '='");
-    refuses("+=", NODE "keepers += 2", "2: syntax error: attempt to append to non-list option 'keepers'");
-    refuses("a list", NODE "keepers = { 1, 2 }\nmax_leases = 0", "2: syntax error: unexpected token '{'");
+    refuses("+=", NODE "keepers += 2", "2: syntax error: '$', '*', '+' or a control");
+    refuses("a list", NODE "keepers = { 1, 2 }\nmax_leases = 0",
+            "2: syntax error: unexpected token '{'");
     refuses("a stray '='", NODE "= 3", "2: syntax error: unexpected token '='");
     refuses("an option without a name", NODE "\n\"\" = 3",
             "3: syntax error: expected text as in redlockd.conf(5)");
     refuses("a stray ','", NODE "\n, x", "3: syntax error: unexpected token ','");
     refuses("an asterisk outside quotes", NODE "rule cache-* { fencing = no }",
-            "2: syntax error: '$', '*', '+' or a NUL outside quotes: expected the whole value in quotes");
+            "2: syntax error: '$', '*', '+' or a control character outside quotes: expected");
     refuses("an open string", NODE "host = \"web1\nkeepers = 99",
             "2: syntax error: the string on this line is not closed: expected a quote at its end");
     refuses("an open string at the end", NODE "host = 'web1",
@@ -448,7 +458,7 @@ static void test_syntax(void) {
     refuses("a control character", NODE "host = \"a\tb\"",
             "2: syntax error: a control character in a string");
     refuses("a variable outside quotes", NODE "host = ${HOME}\nkeepers = 99",
-            "2: syntax error: '$', '*', '+' or a NUL outside quotes");
+            "2: syntax error: '$', '*', '+' or a control character outside quotes");
 }
 
 static void test_text(void) {
@@ -462,7 +472,7 @@ static void test_text(void) {
                         "\xef\xbb\xbf" NODE "keepers = 2\r\n", ""));
 
     is_int(read_bytes(nul, sizeof nul - 1, &config, &output), -EINVAL, "a NUL byte is a mistake");
-    ok(is_expected(output, "2: syntax error: '$', '*', '+' or a NUL"), "and ends the reading");
+    ok(is_expected(output, "2: syntax error: '$', '*', '+' or a control"), "and ends the reading");
     free(output);
     output = NULL;
 
@@ -482,15 +492,16 @@ static void test_text(void) {
         memcpy(large + i * 16, "node a{db=1;}\n  ", 16);
     is_int(read_bytes(large, 1024 * 1024, &config, &output), -EINVAL,
            "a file with tens of thousands of mistakes");
-    ok(strstr(output, FILE_NAME ": and 65437 more\n"), "the first are printed, the rest is counted");
+    ok(strstr(output, FILE_NAME ": and 65465 more\n"), "the first are printed, the rest is counted");
     ok(!config, "no configuration results");
 }
 
 static void test_all_at_once(void) {
-    refuses("seven mistakes, in the order of their lines",
+    refuses("seven mistakes: wrong values in the order of their lines, then what concerns several options",
             "max_ttl = \"1s\"\ndefault_ttl = \"2s\"\nnode a {\n}\nnode b { address = \"h:x\" }\nkeeper = 3\n"
             "socket { mode = \"8\"\nmode = 9\n}\nhost = \"\"",
-            "2: default_ttl\n3: no address\n5: port\n6: 'keepers'?\n8: given twice\n8: octal\n10: host");
+            "5: port\n6: 'keepers'?\n7: octal\n8: given twice\n8: octal\n10: host\n2: default_ttl\n"
+            "3: no address");
 }
 
 static void refuses_path(const char *path, int error, const char *fragment) {
@@ -578,7 +589,7 @@ static void test_without_a_file(void) {
 
     is_int(config_read(NULL, true, stderr, &config), 0, "defaults, without a file");
     is_int(config->n_nodes, 0, "no nodes");
-    is_int(config->default_ttl_ms, 10000, "default_ttl has its default");
+    is_int(config->terms.default_ttl_ms, 10000, "default_ttl has its default");
     ok(!config_free(NULL), "freeing NULL is fine");
 }
 
@@ -606,7 +617,7 @@ static void checks(const char *what, const char *text, int expected_result, cons
 static void test_unchecked(void) {
     checks("a credential", WITH_CREDENTIAL, 0, "1: password = credential(\"secret\"): not checked");
     checks("the path of a credential", "node a { address = h\ntls_ca = credential(\"x\") }", -EINVAL,
-           "2: tls_ca of node \"a\": expected tls = yes");
+           "2: warning: tls_ca\n2: tls_ca of node \"a\": expected tls = yes");
     if (!tls_built_in())
         return;
     checks("files that are credentials",
@@ -659,6 +670,55 @@ static void test_example(const char *path) {
     ok(config && config->n_nodes == 3, "and has three nodes");
 }
 
+/* What a rule says about peers. */
+static void test_peers(void) {
+    struct config *config = accepts("rules for peers",
+                                    NODE "rule \"deploy/*\" {\n"
+                                         "  users = {root, 1001}  # a comment\n"
+                                         "  groups = {\n    \"root\", # another\n    7,\n  }\n"
+                                         "  units = {\"web-*.service\", user@1000.service}\n"
+                                         "  may = {acquire, list}\n"
+                                         "  max_ttl = 5s\n  default_ttl = 2s\n  max_leases = 3\n"
+                                         "  max_waiters = 4\n}\n"
+                                         "rule \"deploy/*\" { may = {} }\n"
+                                         "rule 'x y' { users = {0} }\nrule 'x y' { }\nrule bare { }\n",
+                                    "");
+    const struct policy_rule *rule = &config->rules[0];
+
+    is_int(config->n_rules, 5, "two of them with one pattern");
+    is_string(config->rules[1].pattern, "deploy/*", "which both have");
+    is_string(config->rules[3].pattern, "x y", "in quotes of either kind");
+    is_string(config->rules[4].pattern, "bare", "or without");
+    ok(rule->n_users == 2 && rule->users[0] == 0 && rule->users[1] == 1001, "users by name and number");
+    ok(rule->n_groups == 2 && rule->groups[0] == 0 && rule->groups[1] == 7, "groups over several lines");
+    is_int(rule->n_units, 2, "units");
+    is_string(rule->units[0], "web-*.service", "with a pattern");
+    is_string(rule->units[1], "user@1000.service", "or without quotes");
+    is_int(rule->terms.may, POLICY_MAY(POLICY_ACQUIRE) | POLICY_MAY(POLICY_LIST), "rights");
+    is_int(rule->terms.max_ttl_ms, 5000, "max_ttl");
+    is_int(rule->terms.max_leases, 3, "max_leases");
+    is_int(rule->terms.max_waiters, 4, "max_waiters");
+    is_int(rule->line, 2, "the line for messages");
+    is_int(config->rules[1].line, 15, "also behind a list");
+    is_int(config->rules[1].terms.may, 0, "an empty list of rights");
+    is_int(config->rules[2].terms.may, POLICY_MAY_DEFAULT, "without one the default");
+    config_free(config);
+    refuses(
+        "an unknown user", NODE "rule x {\nusers = {root, nobody-there}\n}",
+        "3: users = \"nobody-there\": expected users that exist, or their numbers");
+    refuses("an unknown group", NODE "rule x {\ngroups = {nobody-there}\n}", "3: groups = \"nobody-there\"");
+    refuses("no user", NODE "rule x {\nusers = {}\n}", "2: users = {}: expected at least one");
+    refuses("no unit", NODE "rule x {\nunits = { }\n}", "2: units = {}: expected at least one");
+    refuses("an unknown right", NODE "rule x {\nmay = {acquire, fly}\n}",
+            "3: may = \"fly\": expected");
+    refuses("a list without its end", NODE "rule x {\nusers = {root\n}", "2: the section is not closed");
+    refuses("a list without commas", NODE "rule x { users = {0 b} }",
+            "2: syntax error: unexpected token 'b'");
+    refuses("a rule's max_ttl above the agent's", NODE "rule x { max_ttl = 2m }", "2: max_ttl = \"2m\"");
+    refuses("a rule's default_ttl above its max_ttl", NODE "rule x { max_ttl = 2s default_ttl = 3s }",
+            "2: default_ttl = \"3s\"");
+}
+
 int main(int argc, char **argv) {
     char directory[] = "/tmp/test-config-XXXXXX";
 
@@ -670,6 +730,7 @@ int main(int argc, char **argv) {
         return EXIT_FAILURE;
     test_defaults();
     test_rules();
+    test_peers();
     test_everything();
     test_values();
     test_nodes();

@@ -38,7 +38,7 @@ static void end(uint64_t request) {
 
 static const char *status(void) {
     ask(1, "STATUS");
-    listing_counted(&harness.front, harness.now_ns);
+    local_harness_counted();
     return got(1);
 }
 
@@ -56,8 +56,8 @@ static void test_shown(void) {
     uint64_t request = hold_cooling(0, "ACQUIRE job TTL 500 COOLDOWN 3000");
     harness.now_ns += 1000 * NS_PER_MS;
     ok(shows(leases(), "state\r\n$4\r\nheld\r\n") && shows(got(1), "cooldown\r\n:2000\r\n"),
-       "LEASES shows what is left of a held lease's cooldown");
-    ok(shows(status(), "cooling\r\n:0\r\n"), "and STATUS that no name cools");
+       "LEASES shows the rest of a held lease's cooldown");
+    ok(shows(status(), "cooling\r\n:0\r\n"), "STATUS counts no cooling name while the lease is held");
     end(request);
     ok(begins(0, ":1\r\n"), "the lease is released");
     ok(shows(status(), "leases\r\n:0\r\n") && shows(got(1), "cooling\r\n:1\r\n"),
@@ -90,7 +90,7 @@ static void test_ends(void) {
     begin(8);
     request = hold_cooling(0, "ACQUIRE job COOLDOWN 20000");
     disconnect_end(&harness.sessions[0], harness.now_ns);
-    ok(shows(status(), "cooling\r\n:1\r\n"), "so does one whose session has ended");
+    ok(shows(status(), "cooling\r\n:1\r\n"), "the name of a lease cools after the end of its session");
 
     begin(8);
     ask(0, "ACQUIRE job COOLDOWN 20000 ASYNC");
@@ -150,8 +150,13 @@ static void test_full(void) {
     }
     is_int(read_pages("\r\ncooling\r\n"), COOLING_NAMES_MAX,
            "there is room for so many, with the longest names");
-    ok(read_pages("\r\n:49999\r\n") == 1 && read_pages("\r\n:48973\r\n") == 0,
+    ok(read_pages("\r\n:49999\r\n") == 1 && read_pages("\r\n:48977\r\n") == 1 &&
+           read_pages("\r\n:48976\r\n") == 0 && read_pages("\r\n:48972\r\n") == 0,
        "those that cool longest are listed");
+    end(hold_cooling(0, "ACQUIRE as-short COOLDOWN 48977"));
+    is_int(read_pages("as-short"), 0, "one that cools as long as the shortest is not");
+    end(hold_cooling(0, "ACQUIRE longer COOLDOWN 48978"));
+    ok(read_pages("longer") == 1 && read_pages("\r\n:48977\r\n") == 0, "a longer one is, in its place");
 }
 
 static const char *leader(const char *value, int64_t token) {
@@ -186,7 +191,13 @@ static void test_leader(void) {
        "when it has ended: that the name cools, and how long");
     leader(others, 9);
     ok(begins(0, "*10\r\n"), "but not if another agent has the name");
-    harness.now_ns += 3500 * NS_PER_MS;
+    end(hold_cooling(0, "ACQUIRE other COOLDOWN 9000"));
+    ok(shows(leader(ours, 7), "cooling\r\n:3500\r\n"), "whatever else cools");
+    end(hold_cooling(0, "ACQUIRE job COOLDOWN 4000"));
+    ok(shows(leader(ours, 7), "cooling\r\n:4000\r\n"), "the longest of its cooldowns counts");
+    end(hold_cooling(0, "ACQUIRE job COOLDOWN 1000"));
+    ok(shows(leader(ours, 7), "cooling\r\n:4000\r\n"), "whichever came first");
+    harness.now_ns += 4000 * NS_PER_MS;
     leader(ours, 7);
     ok(begins(0, "*10\r\n"), "nor when it is over");
 }

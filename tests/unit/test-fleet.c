@@ -12,13 +12,16 @@ static void test_epoch(void) {
     const struct amendment longer = {.max_ttl_ms = 120000},
                            shorter = {.max_ttl_ms = 60000, .proposed_ms = 2000};
     char text[EPOCH_BYTES_MAX];
-    struct epoch epoch;
+    struct epoch epoch, large = {0};
 
     ok(epoch_read(usual, &epoch), "an epoch");
     ok(epoch.max_ttl_ms == 60000 && epoch.floor_us == 1795503228409855 && epoch.generation == 7 &&
            epoch.rested && epoch.proposed_ms == 0,
        "its numbers");
     is_string(epoch.fleet, "00ff00ff00ff00ff", "its fleet");
+    ok(epoch_read("abc 4294967396 99999999999999999999 00ff00ff00ff00ff rested 99999999999", &large) &&
+           large.max_ttl_ms == TTL_MS_MAX && large.floor_us == 0 && large.generation == UINT32_MAX,
+       "a number that is too large does not become a small one");
     epoch_amend(&epoch, &shorter, "0123456789012345", text);
     is_string(
         text,
@@ -41,7 +44,7 @@ static struct config config_of(unsigned n_nodes, char *names[]) {
     struct config config = {.n_nodes = n_nodes,
                             .max_ttl_ms = 60000,
                             .quarantine = true,
-                            .fencing = true,
+                            .terms.fencing = true,
                             .fence_skew_ms = 60000,
                             .fence_retention_ms = 3600000};
 

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "core/foreign-contender.h"
+#include "core/lease-table.h"
 #include "tap.h"
 #include "shard-harness.h"
 
@@ -86,12 +88,12 @@ static void test_woken(void) {
     is_int(attempts(), before + 1, "and an agent's does after 30 s without the library");
 }
 
-static void test_heard(void) {
+static void test_reported(void) {
     wait_behind(&agents, &agents);
     unsigned before = attempts();
     shard_left(&harness.shard, 1, harness.now_ns);
     released();
-    is_int(attempts(), before, "an agent that did not meet the library hears of it with the release");
+    is_int(attempts(), before, "an agent that did not meet the library notices it by the release");
     ok(next_attempt_ms() >= 25, "and leaves the name free, too");
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
     for (unsigned i = 0; i < 3; i++)
@@ -134,7 +136,7 @@ static void test_next_of_this_host(void) {
     is_int(attempts(), before + 1, "after an agent the next request of this host contends at once");
 
     hold_after(&librarys);
-    ok(last_sent(OPERATION_RELEASE)->left, "after a library the release tells other agents");
+    ok(last_sent(OPERATION_RELEASE)->left, "after a library the release reports it to other agents");
     before = attempts();
     contend(2, true);
     is_int(attempts(), before, "and the next request leaves the name free");
@@ -154,9 +156,34 @@ static void test_next_of_this_host(void) {
     is_int(attempts(), before + 1, "and so does one that comes later");
 }
 
+static void test_how_long(void) {
+    const int64_t while_ns = FOREIGN_CONTENDER_MS * NS_PER_MS;
+
+    shard_harness_begin(3);
+    contend(1, true);
+    const struct lease *lease = lease_table_find(&harness.shard, 1);
+    instant_ns met_ns = harness.now_ns;
+    ok(!foreign_contender_is_near(&harness.shard, lease, met_ns), "none was met");
+    foreign_contender_met(&harness.shard, lease, met_ns);
+    ok(foreign_contender_was_met(&harness.shard, lease, met_ns + while_ns - 1) &&
+           foreign_contender_is_near(&harness.shard, lease, met_ns + while_ns - 1),
+       "one that was met is near for a while");
+    ok(!foreign_contender_was_met(&harness.shard, lease, met_ns + while_ns) &&
+           !foreign_contender_is_near(&harness.shard, lease, met_ns + while_ns),
+       "and not longer");
+    foreign_contender_reported(&harness.shard, lease, met_ns + while_ns);
+    ok(!foreign_contender_was_met(&harness.shard, lease, met_ns + while_ns) &&
+           foreign_contender_is_near(&harness.shard, lease, met_ns + while_ns),
+       "one that a node reports is near, too");
+    foreign_contender_leave(&harness.shard, lease, met_ns + 5);
+    is_int(foreign_contender_pause_ns(&harness.shard, lease, met_ns + 2), 3, "the rest of a pause");
+    is_int(foreign_contender_pause_ns(&harness.shard, lease, met_ns + 6), 0, "and none after it");
+}
+
 int main(void) {
+    test_how_long();
     test_woken();
-    test_heard();
+    test_reported();
     test_messages_in_an_attempt();
     test_next_of_this_host();
     return done_testing();

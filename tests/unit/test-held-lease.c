@@ -1,5 +1,6 @@
 /* Held leases: extensions, heartbeats, max_hold, and the end. Each check names the rule that it guards. */
 
+#include "core/lease-table.h"
 #include "core/validity.h"
 #include "shard-harness.h"
 #include "tap.h"
@@ -63,12 +64,12 @@ static void test_left_alone(void) {
        "the fourth lease is extended");
 }
 
-/* The next extension would come after the end of max_hold. */
-static void test_extended_late(void) {
+/* The next extension would come soon before the end of max_hold, or after it. */
+static void test_extended_late(uint32_t max_hold_ms) {
     shard_harness_begin(1);
-    contend_with(1, true, 0, 12000);
+    contend_with(1, true, 0, max_hold_ms);
     vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
-    instant_ns begun_ns = harness.now_ns, end_ns = begun_ns + 12 * NS_PER_S;
+    instant_ns begun_ns = harness.now_ns, end_ns = begun_ns + max_hold_ms * NS_PER_MS;
     for (unsigned tries = 1; harness.now_ns - begun_ns < 8500 * NS_PER_MS; tries++) {
         while (count_sent(OPERATION_EXTEND) < tries && harness.now_ns < end_ns)
             pass_ms(1);
@@ -77,10 +78,11 @@ static void test_extended_late(void) {
     }
     ok(last_report(REPORT_EXTENDED) && last_report(REPORT_EXTENDED)->deadline_ns == end_ns,
        "the late extension lasts up to max_hold");
-    pass_ms((end_ns - harness.now_ns) / NS_PER_MS - 10);
+    int64_t half_ms = (end_ns - harness.now_ns) / NS_PER_MS / 2 + 1;
+    pass_ms(half_ms);
     is_int(last_report(REPORT_AT_RISK)->reason, REASON_MAX_HOLD,
-           "rule 13: the holder gets at-risk before the end");
-    pass_ms(20);
+           "rule 13: the holder gets at-risk half of the time before the end");
+    pass_ms(half_ms + 10);
     is_int(last_report(REPORT_LOST)->reason, REASON_MAX_HOLD, "and lost with its reason at the end");
 }
 
@@ -285,11 +287,81 @@ static void test_abandon(void) {
     ok(last_sent(OPERATION_RELEASE), "and its keys are deleted then");
 }
 
+/* The front saw the deadline first, reported the loss, and asks for the release. */
+static void test_front_is_first(void) {
+    shard_harness_begin(3);
+    hold(1);
+    struct sent sent = pass_to_extension();
+    pass_ms(3);
+    vote(1, &sent, VOTE_REFUSED);
+    pass_ms(100);
+    const struct round_trace *trace = &last_report(REPORT_AT_RISK)->trace;
+    ok(trace->answers[0] == ROUND_ANSWER_SILENT && trace->answers[1] == ROUND_ANSWER_REFUSED,
+       "at-risk: how the nodes answered the extension");
+    harness.now_ns = last_report(REPORT_GRANTED)->deadline_ns;
+    command(COMMAND_RELEASE, 1);
+    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_NO_QUORUM,
+       "a release after the deadline: the loss is reported, with its reason");
+    is_int(last_report(REPORT_LOST)->trace.answers[1], ROUND_ANSWER_REFUSED, "and the last answers");
+    ok(last_sent(OPERATION_RELEASE), "the keys are deleted");
+}
+
+static void beat_until(instant_ns until_ns) {
+    const struct command command = {
+        .kind = COMMAND_BEAT, .request = 1, .beat_ns = until_ns - 1000 * NS_PER_MS};
+    shard_command(&harness.shard, &command, harness.now_ns);
+}
+
+/* Heartbeats are counted to the nanosecond. */
+static void test_heartbeat_ends(void) {
+    for (int64_t more_ns = 0; more_ns < 2; more_ns++) {
+        shard_harness_begin(1);
+        contend_with(1, true, 1000, 0);
+        vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
+        instant_ns due_ns = lease_table_find(&harness.shard, 1)->extend_ns;
+        beat_until(due_ns + more_ns);
+        harness.now_ns = due_ns;
+        shard_tick(&harness.shard, harness.now_ns);
+        is_int(count_sent(OPERATION_EXTEND), more_ns, "an extension needs a heartbeat that still counts");
+        if (more_ns > 0)
+            continue;
+        beat_until(harness.now_ns);
+        pass_ms(0);
+        is_int(count_sent(OPERATION_EXTEND), 0, "one that ends now brings no extension back");
+        beat_until(harness.now_ns + 1);
+        pass_ms(0);
+        is_int(count_sent(OPERATION_EXTEND), 1, "one that ends next does");
+    }
+    shard_harness_begin(1);
+    contend_with(1, true, 1000, 0);
+    vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
+    pass_ms(4000);
+    harness.now_ns = last_report(REPORT_GRANTED)->deadline_ns;
+    command(COMMAND_BEAT, 1);
+    shard_tick(&harness.shard, harness.now_ns);
+    ok(count_sent(OPERATION_EXTEND) == 0 && last_report(REPORT_LOST), "and none does at the deadline");
+}
+
+static void test_beat_without_heartbeat(void) {
+    shard_harness_begin(3);
+    hold(1);
+    command(COMMAND_BEAT, 1);
+    struct sent sent = pass_to_extension();
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &sent, VOTE_YES);
+    ok(last_report(REPORT_EXTENDED) && !last_report(REPORT_AT_RISK),
+       "a beat changes nothing for a lease without a heartbeat");
+}
+
 int main(void) {
+    test_front_is_first();
+    test_beat_without_heartbeat();
+    test_heartbeat_ends();
     test_extension();
     test_extensions_travel_together();
     test_left_alone();
-    test_extended_late();
+    test_extended_late(12000);
+    test_extended_late(12800);
     test_extension_fails();
     test_expiry();
     test_late_extension();

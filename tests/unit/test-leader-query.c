@@ -1,5 +1,6 @@
 /* Leader queries: the value that a majority of the nodes has. Each check names the rule that it guards. */
 
+#include "core/leader-query.h"
 #include "core/validity.h"
 #include "shard-harness.h"
 #include "tap.h"
@@ -63,7 +64,149 @@ static void test_look(void) {
     is_int(last_report(REPORT_LEADER)->validity_ms, -1, "without an expiry: -1");
 }
 
+static struct command query_of(uint64_t request) {
+    return (struct command){.kind = COMMAND_QUERY,
+                            .request = request,
+                            .terms.node_timeout_ms = 100,
+                            .text = "x",
+                            .head_length = 1};
+}
+
+static void query(uint64_t request) {
+    const struct command command = query_of(request);
+    shard_command(&harness.shard, &command, harness.now_ns);
+}
+
+/* As many queries as there is room for, and one. */
+static void test_full(void) {
+    shard_harness_begin(3);
+    for (unsigned i = 1; i <= LEADER_QUERIES_MAX; i++) {
+        query(i);
+        harness.n_sends = 0;
+    }
+    is_int(harness.n_reports, 0, "so many queries may be under way");
+    query(LEADER_QUERIES_MAX + 1);
+    ok(last_report(REPORT_FAILED) && last_report(REPORT_FAILED)->failure == FAILURE_QUOTA &&
+           last_report(REPORT_FAILED)->request == LEADER_QUERIES_MAX + 1,
+       "one more is rejected");
+    is_int(harness.n_sends, 0, "and no node is asked");
+}
+
+/* An agent that starts waits for the nodes that may make a quorum. */
+static void test_start(void) {
+    shard_harness_begin(3);
+    for (unsigned i = 0; i < 3; i++)
+        node_trust_gone(&harness.shard, i, NODE_STATE_PROBING, "closed", harness.now_ns);
+    for (unsigned i = 0; i < 3; i++)
+        harness.shard.nodes[i].known = false;
+    query(1);
+    is_int(count_sent(OPERATION_QUERY), 0, "no node is asked before one is known");
+    node_joins(0);
+    is_int(count_sent(OPERATION_QUERY), 0, "nor while one of three is");
+    node_joins(2);
+    is_int(count_sent(OPERATION_QUERY), 1, "a majority is asked");
+    is_int(last_sent(OPERATION_QUERY)->nodes, 5, "those that are known");
+    node_joins(1);
+    is_int(count_sent(OPERATION_QUERY), 1, "and asked once");
+    const struct sent sent = *last_sent(OPERATION_QUERY);
+    vote(0, &sent, VOTE_FREE);
+    vote(1, &sent, VOTE_FREE);
+    ok(!last_report(REPORT_LEADER), "a node that was not asked has no vote");
+    vote(0, &sent, VOTE_FREE);
+    ok(!last_report(REPORT_LEADER), "and each has one");
+    vote(2, &sent, VOTE_FREE);
+    ok(last_report(REPORT_LEADER) && !last_report(REPORT_LEADER)->undecided, "two free keys of three");
+}
+
+static void test_no_quorum(void) {
+    shard_harness_begin(3);
+    node_trust_gone(&harness.shard, 0, NODE_STATE_FAILED, "refused", harness.now_ns);
+    node_trust_gone(&harness.shard, 1, NODE_STATE_FAILED, "refused", harness.now_ns);
+    query(1);
+    ok(last_report(REPORT_FAILED) && last_report(REPORT_FAILED)->failure == FAILURE_NO_QUORUM,
+       "without a quorum a query fails at once");
+    is_int(count_sent(OPERATION_QUERY), 0, "and no node is asked");
+    is_int(count_reports(REPORT_FAILED), 1, "once");
+}
+
+static void vote_value(unsigned node, const struct sent *sent, const char *value, int64_t token) {
+    vote_with(node, sent->ticket,
+              &(struct vote){.kind = VOTE_FOREIGN,
+                             .text = value,
+                             .text_length = strlen(value),
+                             .ttl_left_ms = 0,
+                             .token = token});
+}
+
+/* The token that a majority of the nodes with the holder's key has. */
+static void test_token(void) {
+    shard_harness_begin(5);
+    query(1);
+    struct sent sent = *last_sent(OPERATION_QUERY);
+    vote_value(0, &sent, "one", 7);
+    vote_value(1, &sent, "two", 9);
+    vote_value(2, &sent, "one", 7);
+    vote_value(3, &sent, "one", 7);
+    is_int(last_report(REPORT_LEADER)->token, 7, "three nodes with one token");
+    is_int(last_report(REPORT_LEADER)->validity_ms, 0, "a key that ends now");
+    query(2);
+    sent = *last_sent(OPERATION_QUERY);
+    vote_value(0, &sent, "one", 7);
+    vote_value(1, &sent, "one", 9);
+    vote_value(2, &sent, "one", 7);
+    is_int(last_report(REPORT_LEADER)->token, 0, "two are too few");
+    query(3);
+    sent = *last_sent(OPERATION_QUERY);
+    vote_value(0, &sent, "one", 7);
+    vote_value(1, &sent, "two", 7);
+    vote_value(2, &sent, "two", 7);
+    vote(3, &sent, VOTE_CUT);
+    is_int(last_report(REPORT_LEADER)->request, 2, "two of five nodes are silent or cut off");
+    vote(4, &sent, VOTE_CUT);
+    ok(last_report(REPORT_LEADER)->request == 3 && last_report(REPORT_LEADER)->undecided,
+       "a value of two nodes may have a majority with two silent ones");
+    query(4);
+    sent = *last_sent(OPERATION_QUERY);
+    vote_value(0, &sent, "one", 7);
+    vote(1, &sent, VOTE_FREE);
+    vote(2, &sent, VOTE_FREE);
+    vote(4, &sent, VOTE_FREE);
+    ok(last_report(REPORT_LEADER)->request == 4 && !last_report(REPORT_LEADER)->undecided,
+       "a value of one may not, with one");
+    query(5);
+    sent = *last_sent(OPERATION_QUERY);
+    vote_value(0, &sent, "one", 7);
+    vote_value(1, &sent, "two", 7);
+    vote(2, &sent, VOTE_FREE);
+    vote(3, &sent, VOTE_FREE);
+    vote(4, &sent, VOTE_CUT);
+    ok(last_report(REPORT_LEADER)->request == 5 && !last_report(REPORT_LEADER)->undecided,
+       "nor may two values, each of one node");
+}
+
+static void test_long_value(void) {
+    static char value[SHARED_STRING_BYTES_MAX + 2];
+
+    memset(value, 'v', sizeof(value) - 1);
+    shard_harness_begin(1);
+    for (unsigned i = 0; i < 3; i++) {
+        query(1 + i);
+        const struct sent sent = *last_sent(OPERATION_QUERY);
+        vote_with(0, sent.ticket,
+                  &(struct vote){.kind = VOTE_FOREIGN,
+                                 .text = value,
+                                 .text_length = SHARED_STRING_BYTES_MAX - 1 + i});
+        is_int(last_report(REPORT_LEADER)->text_length, SHARED_STRING_BYTES_MAX - (i == 0),
+               "a value of any length is reported, as far as there is room");
+    }
+}
+
 int main(void) {
     test_look();
+    test_full();
+    test_start();
+    test_no_quorum();
+    test_token();
+    test_long_value();
     return done_testing();
 }

@@ -21,8 +21,59 @@ static void test_listings(void) {
     ask(1, "STATUS");
     is_string(got(1), "", "STATUS waits for the keepers");
     is_int(keeper.surveys, 1, "and asks them for their counters");
-    listing_counted(&harness.front, harness.now_ns);
-    ok(begins(1, "*44\r\n") && strstr(got(1), "$7\r\nwaiters\r\n:300\r\n"), "then it shows the numbers");
+    local_harness_counted();
+    ok(begins(1, "*46\r\n") && strstr(got(1), "$7\r\nwaiters\r\n:300\r\n"), "then it shows the numbers");
+}
+
+/* Gives the session to a user without leases. */
+static void set_user(unsigned number, uid_t uid) {
+    struct session *session = &harness.sessions[number];
+
+    quota_refund(&harness.front.registry.quota, session->account, QUOTA_SESSIONS, 1);
+    session->account = quota_charge(&harness.front.registry.quota, uid, QUOTA_SESSIONS, 1);
+    session->uid = uid;
+}
+
+/* The number of turns until the session gets its reply. */
+static unsigned turns_until_reply(unsigned number) {
+    unsigned turns = 0;
+
+    for (; got(number)[0] == '\0' && turns < 100; turns++)
+        listing_turn(&harness.front, harness.now_ns);
+    return turns;
+}
+
+/* Others' leases are no reason to keep the agent busy: the search takes further turns. */
+static void test_others(void) {
+    enum { OTHERS = 1800, TURN = 512 };
+    char line[64];
+
+    begin(4096);
+    set_user(1, 1001);
+    set_user(2, 1002);
+    for (unsigned i = 0; i < OTHERS; i++) {
+        (void) snprintf(line, sizeof(line), "ACQUIRE name%u ASYNC", i);
+        ask(0, line);
+        keeper.n_commands = 0;
+    }
+    ask(1, "LEASES");
+    is_string(got(1), "", "1,800 leases of another user: LEASES takes several turns");
+    ok(!session_ready(&harness.sessions[1]), "and the session's next request waits");
+    is_int(turns_until_reply(1), OTHERS / TURN, "each turn examines 512 leases");
+    is_string(got(1), "*0\r\n", "the user sees no lease of another user");
+    ok(session_ready(&harness.sessions[1]) && !listing_waits(&harness.front),
+       "after the reply the session takes requests again");
+    ask(1, "ACQUIRE own ASYNC");
+    ask(1, "LEASES");
+    ask(3, "LEASES");
+    ok(begins(3, "*256\r\n"), "meanwhile another user's listing is not kept waiting");
+    ask(2, "LEASES");
+    is_int(turns_until_reply(1), 2 * (OTHERS / TURN) - 1, "two users' searches take turns");
+    ok(begins(1, "*1\r\n") && strstr(got(1), "$3\r\nown"), "a lease behind all others is found");
+    is_int(turns_until_reply(2), 1, "and the other search ends after it");
+    ask(2, "LEASES");
+    disconnect_end(&harness.sessions[2], harness.now_ns);
+    ok(!listing_waits(&harness.front), "a session that ends searches no more");
 }
 
 /* The value of the first such key in the reply. */
@@ -39,7 +90,7 @@ static const char *integer_of(const char *key) {
 
 static void nodes_reply(void) {
     ask(0, "NODES");
-    listing_counted(&harness.front, harness.now_ns);
+    local_harness_counted();
 }
 
 static void test_nodes(void) {
@@ -65,8 +116,81 @@ static void test_nodes(void) {
     is_string(integer_of("until"), "0", "it never goes below 0");
 }
 
+/* The states, or names, of the listed grants. */
+static const char *column(const char *key) {
+    static char values[1024];
+    char mark[64];
+    const char *at = harness.output[0];
+
+    values[0] = '\0';
+    (void) snprintf(mark, sizeof(mark), "\r\n%s\r\n$", key);
+    while ((at = strstr(at, mark))) {
+        at = strchr(at + strlen(mark), '\n') + 1;
+        (void) snprintf(values + strlen(values), sizeof(values) - strlen(values), "%.*s ",
+                        (int) strcspn(at, "\r"), at);
+    }
+    return values;
+}
+
+static void test_latest(void) {
+    char line[64];
+
+    begin(512);
+    ask(0, "LEASES LATEST 10");
+    is_string(got(0), "*0\r\n", "LEASES LATEST: no grants yet");
+    uint64_t first = hold(0, "ACQUIRE first ASYNC");
+    harness.now_ns += NS_PER_MS;
+    (void) hold(0, "ACQUIRE second ASYNC");
+    harness.now_ns += 5 * NS_PER_MS;
+    ask(0, "LEASES LATEST 10");
+    is_string(column("name"), "second first ", "the latest first");
+    is_string(integer_of("since"), "5", "and how long ago that was");
+    ask(0, "RELEASE 1048576");
+    report(first, REPORT_RELEASED);
+    ask(0, "LEASES LATEST 10");
+    is_string(column("state"), "held ended ", "a lease that has ended stays in the list");
+    (void) hold(0, "ACQUIRE first ASYNC");
+    ask(0, "LEASES LATEST 10");
+    is_string(column("name"), "first second ", "a name is there once, with its latest grant");
+    is_string(column("state"), "held held ", "which is held");
+    ask(0, "LEASES LATEST 1");
+    is_string(column("name"), "first ", "as many as wanted");
+    for (unsigned i = 0; i < LATEST_GRANTS_MAX; i++) {
+        harness.now_ns += NS_PER_MS;
+        (void) snprintf(line, sizeof(line), "ACQUIRE name%u ASYNC", i);
+        (void) hold(0, line);
+        keeper.n_commands = 0;
+    }
+    ask(0, "LEASES LATEST 64");
+    ok(begins(0, "*64\r\n") && !strstr(got(0), "first") && !strstr(got(0), "second"),
+       "names that were granted longest ago give way");
+    ask(0, "LEASES LATEST 65");
+    ok(begins(0, "-BADARG LEASES takes"), "no more than are kept");
+}
+
+static void test_info(void) {
+    begin(8);
+    (void) hold(0, "ACQUIRE first ASYNC");
+    ask(1, "INFO");
+    local_harness_counted();
+    ok(strstr(got(1), "\r\nstate:no-quorum\r\nrole:master\r\npid:42\r\n"), "INFO has lines");
+    ok(strstr(got(1), "\r\nleases:1\r\n") && strstr(got(1), "\r\nextension_margin:100\r\n"),
+       "of all numbers");
+    ask(1, "HELLO 3");
+    ask(1, "LEASES");
+    ok(begins(1, "*1\r\n%10\r\n$2\r\nid\r\n"), "a lease is a map in RESP3");
+    ask(1, "LEASES LATEST 1");
+    ok(begins(1, "*1\r\n%11\r\n$2\r\nid\r\n"), "with the age of its grant among the latest");
+    ask(1, "STATUS");
+    local_harness_counted();
+    ok(begins(1, "%23\r\n"), "STATUS is a map");
+}
+
 int main(void) {
     test_listings();
+    test_others();
+    test_latest();
     test_nodes();
+    test_info();
     return done_testing();
 }

@@ -80,7 +80,7 @@ static void test_far_future(void) {
     is_string(text, "web1:00c0ffee:42", "and printed");
     ok(lock_value_is_same_lease(one, strlen(one), other, strlen(other)) &&
            !lock_value_is_same_lease(one, strlen(one), another, strlen(another)),
-       "leases are told apart by the random part, not by the time");
+       "leases are distinguished by the random part, not by the time");
     lock_value_identify(&identity, "web1", "00c0ffee");
     ok(!lock_value_is_of(one, strlen(one), &identity, read), "such a value is left to its ttl, not deleted");
     ok(!lock_value_is_agents(LOCK_VALUE_FAR_FUTURE, LOCK_VALUE_FAR_FUTURE_BYTES), "a time is no value");

@@ -34,6 +34,16 @@ int main(void) {
     is_string(written(), "<6>i\n", "an informational message");
     log_info("one\ntwo\x1b[31m\x7f \xc3\xa4");
     is_string(written(), "<6>one?two?[31m? \xc3\xa4\n", "control characters are replaced");
+    log_info("a\xc2\x9b[2Jb\xe2\x80\xae"
+             "c\xe2\x80\xa9"
+             "d\xff\xc3");
+    is_string(
+        written(), "<6>a?[2Jb?c?d??\n",
+        "control characters of eight bits, changes of direction, line ends and invalid UTF-8 are replaced");
+    const struct log_fields lost = {
+        .event = LOG_EVENT_LEASE_LOST, .name = "a\nREDLOCK_EVENT=serving", .name_length = 23, .fence = 7};
+    log_event(LOG_LEVEL_WARNING, &lost, "lease %s: lost", "a");
+    is_string(written(), "<4>lease a: lost\n", "without the journal an event is a line like others");
     errno = ENOENT;
     log_info("%m");
     is_int(errno, ENOENT, "errno is unchanged");
@@ -47,6 +57,10 @@ int main(void) {
     large[1020] = 0;
     log_info("%s", large);
     is_int(strlen(written()), 1024, "a message of the maximal length is one line");
+    memset(large, 'x', sizeof large - 1);
+    memcpy(large + 1019, "\xc3\xa4", 2);
+    log_info("%s", large);
+    is_string(strlen(written()) == 1024 ? got + 1022 : got, "?\n", "a cut leaves no half of a character");
     (void) close(fds[0]);
     return done_testing();
 }

@@ -80,19 +80,21 @@ static void test_quarantine(void) {
     ok(harness.probes[0] == 2 && harness.leaves[0],
        "rule 10: a node whose epoch has changed is probed and marked at once");
     probed(0, &marked_node);
-    ok(!(shard_askable(&harness.shard) & 1), "and not asked");
+    ok(!(shard_askable(&harness.shard) & 1), "a quarantined node is not asked");
     trusted_nodes_answer();
     instant_ns until_ns = node_trust_until_ns(&harness.shard, 0);
     is_int((until_ns - harness.now_ns) / NS_PER_MS, 61602, "the end of its quarantine is known");
     pass_marked_ms(61500);
-    is_int(node_trust_until_ns(&harness.shard, 0), until_ns, "and stays while the node has the mark");
+    is_int(node_trust_until_ns(&harness.shard, 0), until_ns,
+           "the end of the quarantine stays while the node has the mark");
     is_int(harness.blessings[0], 0,
            "rule 10: no blessing before max_ttl, its drift and a margin have passed");
     pass_ms(150);
-    is_int(harness.blessings[0], 1, "then it is");
+    is_int(harness.blessings[0], 1, "after the quarantine the node is blessed");
     probed(0, &blessed_node);
-    ok(shard_askable(&harness.shard) & 1, "and votes");
-    is_int(node_trust_until_ns(&harness.shard, 0), INSTANT_NEVER, "then no end is shown");
+    ok(shard_askable(&harness.shard) & 1, "a blessed node votes");
+    is_int(node_trust_until_ns(&harness.shard, 0), INSTANT_NEVER,
+           "a voting node has no end of a quarantine");
 }
 
 static void test_mark_lost(void) {
@@ -147,7 +149,7 @@ static void test_blessed_by_others(void) {
     ok(shard_askable(&harness.shard) & 1, "another agent's blessing counts");
 }
 
-static void is_told(enum node_state node_state, const char *reason, const char *why) {
+static void is_reported(enum node_state node_state, const char *reason, const char *why) {
     is_int(harness.node_states[0], node_state, why);
     is_string(harness.reasons[0], reason, "with the reason");
 }
@@ -155,11 +157,11 @@ static void is_told(enum node_state node_state, const char *reason, const char *
 static void test_node_states(void) {
     shard_harness_begin(3);
     node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "refused", harness.now_ns);
-    is_told(NODE_STATE_CONNECTING, "refused", "a node out of reach is reported");
+    is_reported(NODE_STATE_CONNECTING, "refused", "a node out of reach is reported");
     node_trust_ready(&harness.shard, 0, harness.now_ns);
-    is_told(NODE_STATE_PROBING, "being examined", "a node that is back is examined again");
+    is_reported(NODE_STATE_PROBING, "being examined", "a node that is back is examined again");
     probed(0, &blessed_node);
-    is_told(NODE_STATE_VOTING, "", "a node that is votes");
+    is_reported(NODE_STATE_VOTING, "", "a node that is votes");
 }
 
 static void test_operator_blesses(void) {
@@ -192,6 +194,52 @@ static void test_operator_blesses(void) {
     is_int(harness.blessings[0], 0, "a bless command ends with the connection");
 }
 
+static const char *reason_of(unsigned node) {
+    return harness.reasons[node];
+}
+
+/* Keys are refused: the node does not count as one that votes, until it takes one. */
+static void test_refusing(void) {
+    static const char full[] = "OOM command not allowed";
+
+    shard_harness_begin(3);
+    node_trust_refuses(&harness.shard, 1, NULL);
+    is_int(harness.node_states[1], NODE_STATE_VOTING, "a node that refuses nothing votes on");
+    node_trust_refuses(&harness.shard, 1, full);
+    ok(harness.node_states[1] == NODE_STATE_FAILED && strcmp(reason_of(1), full) == 0,
+       "a node that refuses keys has failed, with its reason");
+    node_trust_refuses(&harness.shard, 1, "MISCONF other");
+    is_string(reason_of(1), full, "which is reported once");
+    node_trust_refuses(&harness.shard, 1, NULL);
+    ok(harness.node_states[1] == NODE_STATE_VOTING && reason_of(1)[0] == '\0', "until it takes keys again");
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    node_trust_refuses(&harness.shard, 2, full);
+    is_string(reason_of(2), "closed", "a node that is not connected refuses nothing");
+}
+
+static void test_refusal_words(void) {
+    ok(node_refuses_keys("OOM command", 11) && node_refuses_keys("MISCONF x", 9), "errors of a full node");
+    ok(!node_refuses_keys("OOM", 3) && !node_refuses_keys("OOMX ", 5) && !node_refuses_keys("ERR OOM ", 8) &&
+           !node_refuses_keys("", 0),
+       "no others");
+}
+
+static void test_trouble_text(void) {
+    enum { ROOM = NODE_TROUBLE_BYTES - 1 };
+    char text[NODE_TROUBLE_BYTES + 8];
+    struct node node = {0};
+
+    memset(text, 'x', sizeof(text));
+    node_note_trouble(&node, text, ROOM);
+    ok(strlen(node.trouble) == ROOM && node.trouble[ROOM - 1] == 'x', "the longest text that has room");
+    node_note_trouble(&node, text, ROOM + 1);
+    is_int((long long) strlen(node.trouble), NODE_TROUBLE_BYTES / 2 + 4, "a longer one is cut");
+    is_string(node.trouble + NODE_TROUBLE_BYTES / 2, " ...", "if it has no blank,");
+    text[ROOM - 8] = ' ';
+    node_note_trouble(&node, text, ROOM + 1);
+    is_string(node.trouble + ROOM - 9, "x ...", "or at the last blank that leaves room for the dots");
+}
+
 int main(void) {
     test_probed_along();
     test_stalled_node();
@@ -202,5 +250,8 @@ int main(void) {
     test_blessed_by_others();
     test_node_states();
     test_operator_blesses();
+    test_refusing();
+    test_refusal_words();
+    test_trouble_text();
     return done_testing();
 }

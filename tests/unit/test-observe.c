@@ -199,6 +199,23 @@ static void test_no_majority(void) {
     is_string(pushed(0), nobody, "the first answer of a majority is pushed");
 }
 
+static void test_unknown_since(void) {
+    begin_observing();
+    answer(HEX_A ":web1:0badcafe:42:0:", 7);
+    (void) pushed(0);
+    assert(query_within_ms(1100));
+    no_majority();
+    instant_ns since_ns = harness.now_ns;
+    assert(query_within_ms(1100));
+    harness.now_ns = since_ns + 5 * NS_PER_S - 1;
+    no_majority();
+    is_string(pushed(0), "", "`unknown` is not pushed a nanosecond before its time");
+    assert(query_within_ms(1100));
+    harness.now_ns = since_ns + 5 * NS_PER_S;
+    no_majority();
+    is_string(pushed(0), unknown, "but then");
+}
+
 /* --- when it is asked --- */
 
 static void test_expiry(void) {
@@ -211,7 +228,8 @@ static void test_expiry(void) {
     answer_with(&(struct report){.kind = REPORT_LEADER, .text = "foreign", .validity_ms = 0});
     from_ns = harness.now_ns;
     ok(query_within_ms(1100) && harness.now_ns - from_ns >= 20 * NS_PER_MS,
-       "not more often than every 20 ms if it does not");
+       "the keeper is not asked more often than every 20 ms");
+    ok(harness.now_ns - from_ns <= 30 * NS_PER_MS, "a key that ends now is about to end, too");
 }
 
 static void test_hints(void) {
@@ -292,7 +310,7 @@ static void test_ends(void) {
     (void) pushed(0);
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
     is_string(pushed(0), "", "no push afterwards");
-    is_int(harness.front.observers.names.taken, 0, "the name is forgotten with its last answer");
+    is_int(harness.front.observers.names.pool.taken, 0, "the name is forgotten with its last answer");
     ok(!query_within_ms(5000), "and asked for no more");
     ask(0, "OBSERVE job");
     ask(0, "OBSERVE other");
@@ -300,6 +318,14 @@ static void test_ends(void) {
     (void) disconnect_expel(&harness.sessions[0], "malformed", harness.now_ns);
     disconnect_end(&harness.sessions[1], harness.now_ns);
     is_int(harness.front.observers.entries.taken, 0, "a session's end ends its observations");
+}
+
+static void give_to_root(unsigned session) {
+    struct quota *quota = &harness.front.registry.quota;
+
+    quota_refund(quota, harness.sessions[session].account, QUOTA_SESSIONS, 1);
+    harness.sessions[session].account = quota_charge(quota, 0, QUOTA_SESSIONS, 1);
+    harness.sessions[session].uid = 0;
 }
 
 static void test_limits(void) {
@@ -315,10 +341,14 @@ static void test_limits(void) {
     is_int(refused, 0, "a session observes 1,024 names");
     ask(0, "OBSERVE one-more");
     ok(strncmp(pushed(0), "-QUOTA a session observes at most 1024 names", 40) == 0, "at its limit");
-    is_int(keeper.queries, OBSERVE_LOOKS_MAX, "at most 512 queries at a time");
+    is_int(keeper.queries, OBSERVE_USER_QUERIES_MAX, "at most 64 queries of one user at a time");
     answer(NULL, 0);
-    is_int(keeper.queries, OBSERVE_LOOKS_MAX + 1, "an answer makes room for the next query");
+    ok(query_within_ms(20), "an answer makes room for the next query");
+    is_int(keeper.queries, OBSERVE_USER_QUERIES_MAX + 1, "and for one");
+    give_to_root(1);
     for (unsigned i = 0; i < OBSERVED_NAMES_MAX - SESSION_OBSERVATIONS_MAX; i++) {
+        if (i == SESSION_OBSERVATIONS_MAX)
+            is_int(keeper.queries, OBSERVE_QUERIES_MAX + 1, "at most 512 of all users, and of root");
         (void) snprintf(line, sizeof(line), "OBSERVE more%u", i);
         ask(1 + i / SESSION_OBSERVATIONS_MAX, line);
     }
@@ -341,15 +371,41 @@ static void test_resp2(void) {
               "in RESP2 pushes are arrays");
 }
 
+/* --- rights --- */
+
+static void test_rights_change(void) {
+    begin_observing();
+    harness.sessions[0].uid = 1000;
+    harness.sessions[1].uid = 1001;
+    ask(1, "OBSERVE job");
+    answer(HEX_A ":web1:9a84f0b9:42:0:secret", 7);
+    (void) pushed(0);
+    (void) pushed(1);
+    harness.front.policy.terms.may = 0;
+    observe_review(&harness.sessions[0]);
+    is_string(pushed(0), unknown, "without the right, the observation ends with a last push: unknown");
+    is_int(harness.sessions[0].n_observations, 0, "the session has no observation any more");
+    harness.front.policy.terms.may = POLICY_MAY(POLICY_OBSERVE);
+    observe_review(&harness.sessions[1]);
+    is_string(pushed(1), "", "with the right the observation stays");
+    is_int(harness.sessions[1].n_observations, 1, "an observation that stays gets no push");
+    harness.front.policy.terms.may = 0;
+    observe_restore(&harness.sessions[0], "job", 3, harness.now_ns);
+    is_string(pushed(0), unknown, "no process of the agent restores it");
+    is_int(harness.sessions[0].n_observations, 0, "without the right");
+}
+
 int main(void) {
     test_changes();
     test_token_later();
     test_no_majority();
+    test_unknown_since();
     test_expiry();
     test_hints();
     test_crowd();
     test_ends();
     test_limits();
     test_resp2();
+    test_rights_change();
     return done_testing();
 }

@@ -19,7 +19,7 @@ static void test_release_owed(void) {
     ok(last_sent(OPERATION_RELEASE) && last_sent(OPERATION_RELEASE)->nodes == 0x2,
        "rule 4: the node gets the release when it is back, though the request was withdrawn");
     pass_ms(20000);
-    is_int(harness.shard.leases.taken, 0, "and after the ttl nothing is left of it");
+    is_int(harness.shard.leases.taken, 0, "an owed release is forgotten after the ttl");
 }
 
 static void test_release(void) {
@@ -32,11 +32,11 @@ static void test_release(void) {
     vote(1, &sent, VOTE_YES);
     ok(!last_report(REPORT_RELEASED), "two of five have not yet released the name");
     vote(2, &sent, VOTE_YES);
-    ok(last_report(REPORT_RELEASED), "three have");
+    ok(last_report(REPORT_RELEASED), "a release by three of five nodes is reported");
     vote(3, &sent, VOTE_YES);
     vote(4, &sent, VOTE_YES);
     is_int(harness.shard.leases.taken, 0, "nothing is left when the last node has confirmed");
-    is_int(count_reports(REPORT_RELEASED), 1, "reported once");
+    is_int(count_reports(REPORT_RELEASED), 1, "a release is reported once");
     command(COMMAND_RELEASE, 1);
     is_int(count_reports(REPORT_RELEASED), 2, "a release of an unknown lease is confirmed, too");
 }
@@ -64,7 +64,7 @@ static void hold_with_cooldown(uint32_t cooldown_ms) {
            "the holder's validity is that of the ttl");
     is_int(last_report(REPORT_GRANTED)->cooldown_until_ns,
            harness.now_ns + ((int64_t) cooldown_ms - 7) * NS_PER_MS,
-           "and the cooldown counts from the same instant, however late the grant is reported");
+           "the cooldown counts from the same instant, however late the grant is reported");
 }
 
 static void release_cooling(int64_t left_ms) {
@@ -74,25 +74,36 @@ static void release_cooling(int64_t left_ms) {
     shard_command(&harness.shard, &command, harness.now_ns);
 }
 
+static void test_no_cooldown(void) {
+    shard_harness_begin(3);
+    hold(1);
+    is_int(last_report(REPORT_GRANTED)->cooldown_until_ns, 0, "a lease without a cooldown reports none");
+}
+
 static void test_cooldown(void) {
     hold_with_cooldown(2000);
     pass_ms(93);
     release_cooling(1900);
     is_int(count_reports(REPORT_RELEASED), 1, "a release is confirmed at once");
     pass_ms(1899);
-    ok(!last_sent(OPERATION_RELEASE), "and nothing is deleted before the cooldown is over");
+    ok(!last_sent(OPERATION_RELEASE), "no key is deleted before the cooldown is over");
     pass_ms(1);
     struct sent sent = *last_sent(OPERATION_RELEASE);
-    is_int(sent.nodes, 0x7, "then all keys are");
+    is_int(sent.nodes, 0x7, "after the cooldown all keys are deleted");
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_YES);
-    is_int(harness.shard.leases.taken, 0, "and all is forgotten");
+    is_int(harness.shard.leases.taken, 0, "after the deletion the lease is forgotten");
     is_int(count_reports(REPORT_RELEASED), 1, "reported once");
 
     hold_with_cooldown(2000);
     pass_ms(2000);
     release_cooling(-7);
     ok(last_sent(OPERATION_RELEASE), "after the cooldown a release deletes at once");
+
+    hold_with_cooldown(2000);
+    pass_ms(2000);
+    release_cooling(0);
+    ok(last_sent(OPERATION_RELEASE), "at the very end of the cooldown a release deletes at once");
 }
 
 static void test_cooldown_beyond_ttl(void) {
@@ -107,7 +118,7 @@ static void test_cooldown_beyond_ttl(void) {
     ok(last_report(REPORT_LOST) && !last_sent(OPERATION_RELEASE),
        "a lease lost before then is reported lost, and its keys stay");
     pass_ms(20000);
-    ok(last_sent(OPERATION_RELEASE), "until the cooldown is over");
+    ok(last_sent(OPERATION_RELEASE), "after the cooldown the keys of a lost lease are deleted");
 }
 
 static void test_cooldown_of_nobody(void) {
@@ -119,6 +130,7 @@ static void test_cooldown_of_nobody(void) {
 int main(void) {
     test_release_owed();
     test_release();
+    test_no_cooldown();
     test_cooldown();
     test_cooldown_beyond_ttl();
     test_cooldown_of_nobody();

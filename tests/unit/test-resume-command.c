@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "core/limits.h"
+#include "local/resume-token.h"
 #include "scripted-keeper.h"
 #include "tap.h"
 
@@ -229,7 +231,89 @@ static void test_bad_secrets(void) {
     harness.front.policy.max_ttl_ms = 60000;
     harness.now_ns += 5 * NS_PER_S;
     resume(1, secret, "");
-    ok(begins(1, "-NOTHELD it was held for as long"), "a lease that was to end before now");
+    ok(begins(1, "-NOTHELD the lease reached its max_hold"), "a lease that was to end before now");
+}
+
+/* --- terms, at their bounds --- */
+
+enum { MAX_TTL_MS = 60000, RULE_TTL_MS = 5000 };
+
+/* What a lease of these terms is answered: "": it is tried. */
+static const char *answer_to(const struct resume_token *token, const char *name) {
+    static char first[32];
+    char text[RESUME_TOKEN_BYTES_MAX + 1], line[RESUME_TOKEN_BYTES_MAX + 32];
+
+    text[resume_token_write(token, text)] = '\0';
+    (void) snprintf(line, sizeof(line), "RESUME %s %s WAIT 0", name, text);
+    unsigned commands = keeper.n_commands;
+    ask(1, line);
+    (void) snprintf(first, sizeof(first), "%.*s", (int) strcspn(got(1), " "), got(1));
+    if (first[0] == '\0') { /* it ends, and the next one may be tried */
+        assert(keeper.n_commands == commands + 1);
+        report_failed(last_command()->request, FAILURE_NOT_HELD);
+    } else {
+        assert(keeper.n_commands == commands && strchr(got(1), '\n')[1] == '\0');
+    }
+    return first;
+}
+
+static void test_terms(void) {
+    static const struct {
+        uint32_t ttl_ms, heartbeat_ms, linger_ms;
+        int64_t cooling_ns, holding_ns;
+        const char *answer, *what;
+    } cases[] = {
+        {TTL_MS_MIN, 0, 0, 0, 1, "", "the shortest ttl, without a heartbeat"},
+        {TTL_MS_MIN - 1, 0, 0, 0, 1, "-BADARG", "a shorter ttl"},
+        {MAX_TTL_MS, 0, 0, 0, 1, "", "the longest ttl"},
+        {MAX_TTL_MS + 1, 0, 0, 0, 1, "-BADARG", "a longer ttl"},
+        {1000, TTL_MS_MIN, 0, 0, 1, "", "the shortest heartbeat"},
+        {1000, TTL_MS_MIN - 1, 0, 0, 1, "-BADARG", "a shorter heartbeat"},
+        {1000, 0, MAX_TTL_MS, 0, 1, "", "the longest linger"},
+        {1000, 0, MAX_TTL_MS + 1, 0, 1, "-BADARG", "a longer linger"},
+        {1000, 0, 0, MAX_TTL_MS * NS_PER_MS, 1, "", "the longest cooldown"},
+        {1000, 0, 0, MAX_TTL_MS * NS_PER_MS + 1, 1, "-BADARG", "a longer cooldown"},
+        {1000, 0, 0, 0, 0, "-NOTHELD", "the end of max_hold is now"},
+    };
+
+    begin(512);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct resume_token token = {
+            .terms = {.ttl_ms = cases[i].ttl_ms,
+                      .heartbeat_ms = cases[i].heartbeat_ms,
+                      .linger_ms = cases[i].linger_ms},
+            .cooldown_until_ns = cases[i].cooling_ns > 0 ? harness.now_ns + cases[i].cooling_ns : 0,
+            .hold_until_ns = harness.now_ns + cases[i].holding_ns};
+        is_string(answer_to(&token, "job"), cases[i].answer, cases[i].what);
+    }
+    const struct resume_token token = {.terms.ttl_ms = 1000, .hold_until_ns = INSTANT_NEVER};
+    is_string(answer_to(&token, "redlockd:x"), "-BADNAME", "a wrong name");
+}
+
+static void test_rule(void) {
+    static char pattern[] = "job";
+    static const struct policy_rule rule = {
+        .pattern = pattern,
+        .terms = {.may = POLICY_MAY_DEFAULT, .max_ttl_ms = RULE_TTL_MS, .max_hold_ms = 700}};
+    struct resume_token token = {.terms.ttl_ms = RULE_TTL_MS, .hold_until_ns = INSTANT_NEVER};
+
+    begin(512);
+    harness.front.policy.rules = &rule;
+    harness.front.policy.n_rules = 1;
+    for (unsigned i = 0; i < LISTENERS; i++)
+        harness.sessions[i].rules = 1;
+    is_string(answer_to(&token, "job"), "", "the longest ttl of the rule");
+    is_int(last_command()->hold_until_ns, harness.now_ns + 700 * NS_PER_MS, "with its max_hold");
+    is_string(answer_to(&token, "other"), "", "a name without a rule");
+    is_int(last_command()->hold_until_ns, INSTANT_NEVER, "has no such bound");
+    token.terms.ttl_ms++;
+    is_string(answer_to(&token, "job"), "-DENIED", "a longer ttl");
+    is_string(answer_to(&token, "other"), "", "which another name may have");
+    token.terms.ttl_ms = 1000;
+    token.terms.linger_ms = RULE_TTL_MS;
+    is_string(answer_to(&token, "job"), "", "the longest linger");
+    token.terms.linger_ms++;
+    is_string(answer_to(&token, "job"), "-DENIED", "a longer linger");
 }
 
 int main(void) {
@@ -239,5 +323,7 @@ int main(void) {
     test_resume_in_line();
     test_resume_gives_up();
     test_bad_secrets();
+    test_terms();
+    test_rule();
     return done_testing();
 }

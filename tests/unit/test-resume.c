@@ -39,7 +39,7 @@ static void test_majority_shows_it(void) {
     resume(1, true);
     const struct sent sent = *last_sent(OPERATION_ADOPT);
     is_int(sent.nodes, 0x1f, "all nodes are asked at once");
-    is_int(sent.secret[0], SECRET_BYTE, "for the lease's own value");
+    is_int(sent.secret[0], SECRET_BYTE, "the nodes are asked for the lease's own value");
     instant_ns sent_ns = harness.now_ns;
     pass_ms(7);
     vote(0, &sent, VOTE_YES);
@@ -47,14 +47,14 @@ static void test_majority_shows_it(void) {
     vote(2, &sent, VOTE_FREE);
     ok(!last_report(REPORT_GRANTED), "rule 1: two of five are no quorum, and a missing key is no vote");
     vote(3, &sent, VOTE_YES);
-    is_int(count_reports(REPORT_GRANTED), 1, "three of five are one");
+    is_int(count_reports(REPORT_GRANTED), 1, "three of five nodes are a quorum");
     vote(4, &sent, VOTE_FREE);
     is_int(last_report(REPORT_GRANTED)->deadline_ns, validity_deadline_ns(sent_ns, TTL_MS),
            "the deadline counts from before the first send, whatever the client considered it to be");
     const struct sent extension = pass_to_extension();
     is_int(extension.nodes, 0x1f,
            "from then on the lease is extended like any other, and missing keys are repaired");
-    is_int(extension.secret[0], SECRET_BYTE, "with the same value");
+    is_int(extension.secret[0], SECRET_BYTE, "an extension has the same value");
 }
 
 static void test_ended(void) {
@@ -64,14 +64,15 @@ static void test_ended(void) {
     vote(0, &sent, VOTE_FREE);
     ok(!last_report(REPORT_FAILED), "one of three nodes without the key does not end the lease");
     vote(1, &sent, VOTE_FOREIGN);
-    ok(failed_with(FAILURE_NOT_HELD), "two do: the lease has ended, and is not tried again");
-    is_string(harness.texts[harness.n_reports - 1], "it has ended: 2 of 3 nodes have its key no more",
-              "and the text says so");
+    ok(failed_with(FAILURE_NOT_HELD), "two of three nodes without the key end the lease");
+    is_string(harness.texts[harness.n_reports - 1],
+              "the lease has ended: 2 of 3 nodes no longer have its key",
+              "the failure has the number of nodes without the key");
     vote(2, &sent, VOTE_YES);
     pass_ms(2 * TTL_MS);
     is_int(count_sent(OPERATION_RELEASE), 0, "rule 8: a failed resume deletes nothing");
-    is_int(count_sent(OPERATION_EXTEND), 0, "and sets no key");
-    is_int(harness.shard.leases.taken, 0, "nothing is left of it");
+    is_int(count_sent(OPERATION_EXTEND), 0, "rule 8: a failed resume sets no key");
+    is_int(harness.shard.leases.taken, 0, "a failed resume is forgotten");
 }
 
 static void test_out_of_reach(void) {
@@ -84,14 +85,15 @@ static void test_out_of_reach(void) {
     harness.n_reports = 0;
     resume(2, true);
     pass_ms(1000);
-    ok(!last_report(REPORT_FAILED) && !last_sent(OPERATION_ADOPT), "otherwise it waits for the nodes");
+    ok(!last_report(REPORT_FAILED) && !last_sent(OPERATION_ADOPT),
+       "a resume with a WAIT waits for the nodes");
     node_joins(1);
     pass_ms(6);
     const struct sent sent = *last_sent(OPERATION_ADOPT);
-    is_int(sent.nodes, 0x3, "and asks as soon as there are enough");
+    is_int(sent.nodes, 0x3, "the nodes are asked as soon as there is a quorum");
     vote(0, &sent, VOTE_YES);
     vote(1, &sent, VOTE_YES);
-    ok(last_report(REPORT_GRANTED), "it is resumed");
+    ok(last_report(REPORT_GRANTED), "the lease is resumed with two of three nodes");
 }
 
 static void test_tried_again(void) {
@@ -103,7 +105,7 @@ static void test_tried_again(void) {
     pass_ms(101);
     ok(!last_report(REPORT_FAILED), "without answers in time the outcome is open");
     pass_ms(75);
-    is_int(count_sent(OPERATION_ADOPT), 2, "so it is tried again");
+    is_int(count_sent(OPERATION_ADOPT), 2, "a resume without answers is tried again");
     struct sent second = *last_sent(OPERATION_ADOPT);
     vote(1, &second, VOTE_YES);
     vote(2, &first, VOTE_YES);
@@ -129,7 +131,7 @@ static void test_too_late(void) {
     vote(1, &sent, VOTE_YES);
     is_int(last_report(REPORT_GRANTED)->deadline_ns, until_ns, "rule 9: the bound on holding stays");
     pass_ms(5001);
-    is_int(last_report(REPORT_LOST)->reason, REASON_MAX_HOLD, "and ends it");
+    is_int(last_report(REPORT_LOST)->reason, REASON_MAX_HOLD, "rule 9: the lease ends at the bound");
 }
 
 static void test_withdrawn(void) {
@@ -154,7 +156,7 @@ static void test_withdrawn(void) {
     shard_harness_begin(3);
     resume(1, true);
     command(COMMAND_RELEASE, 1);
-    ok(last_sent(OPERATION_RELEASE), "but the holder may release");
+    ok(last_sent(OPERATION_RELEASE), "a holder may release a resumed lease");
 }
 
 static void test_not_while_it_is_deleted(void) {
@@ -166,13 +168,13 @@ static void test_not_while_it_is_deleted(void) {
     command(COMMAND_RELEASE, 1);
     harness.n_reports = 0;
     resume(2, true);
-    ok(failed_with(FAILURE_NOT_HELD), "a lease that this agent is about to delete is not resumed");
-    is_int(count_sent(OPERATION_ADOPT), 1, "nor asks for");
+    ok(failed_with(FAILURE_NOT_HELD), "a lease whose keys this agent deletes is not resumed");
+    is_int(count_sent(OPERATION_ADOPT), 1, "no node is asked for such a lease");
     sent = *last_sent(OPERATION_RELEASE);
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_YES);
     resume(3, true);
-    is_int(count_sent(OPERATION_ADOPT), 2, "once it is deleted, the nodes decide");
+    is_int(count_sent(OPERATION_ADOPT), 2, "after the deletion the nodes are asked");
 }
 
 int main(void) {

@@ -1,161 +1,9 @@
-/* Retries and wake-ups of a waiting request, in a shard with given votes and messages. */
+/* When a waiting request tries again: polls, expiries, splits, and nodes whose epochs change. */
 
-#include <assert.h>
+#include <string.h>
 
 #include "tap.h"
-#include "shard-harness.h"
-
-static const struct vote held = {.kind = VOTE_FOREIGN,
-                                 .text = "0123456789abcdef0123456789abcdef01234567"
-                                         ":web1:00c0ffee:4321:1000:data",
-                                 .text_length = 69,
-                                 .ttl_left_ms = 8000};
-
-/* The current attempt meets the same holder on all nodes. */
-static void meet_holder(void) {
-    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
-    for (unsigned i = 0; i < harness.shard.config.nodes; i++)
-        vote_with(i, sent.ticket, &held);
-}
-
-static void listening(unsigned node, instant_ns since_ns) {
-    shard_subscribed(&harness.shard, node, 1, since_ns, harness.now_ns);
-}
-
-static void freed(unsigned node) {
-    shard_freed(&harness.shard, node, 1, harness.now_ns);
-}
-
-/* Waits for a holder, with subscriptions on all nodes. */
-static void wait_covered(unsigned nodes) {
-    shard_harness_begin(nodes);
-    contend(1, true);
-    meet_holder();
-    pass_ms(1);
-    for (unsigned i = 0; i < nodes; i++)
-        listening(i, harness.now_ns);
-    meet_holder();
-}
-
-static bool tries_within_ms(int64_t ms) {
-    unsigned before = count_sent(OPERATION_ACQUIRE);
-    pass_ms(ms);
-    return count_sent(OPERATION_ACQUIRE) > before;
-}
-
-static void test_listens(void) {
-    shard_harness_begin(5);
-    contend(1, true);
-    is_int((int64_t) harness.listens, 0, "a first attempt has no subscription");
-    meet_holder();
-    is_int((int64_t) harness.listens, 1, "a waiting request that met a holder subscribes");
-    while (!tries_within_ms(1))
-        ;
-    is_int((int64_t) harness.listens, 1, "and stays subscribed during the next attempts");
-    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
-    for (unsigned i = 0; i < 3; i++)
-        vote(i, &sent, VOTE_YES);
-    ok(last_report(REPORT_GRANTED) && harness.listens == 0, "until it is granted");
-    freed(0);
-    listening(0, harness.now_ns);
-    ok(true, "later messages are ignored");
-
-    shard_harness_begin(5);
-    contend(1, true);
-    meet_holder();
-    command(COMMAND_RELEASE, 1);
-    is_int((int64_t) harness.listens, 0, "or withdrawn");
-
-    shard_harness_begin(5);
-    contend(1, false);
-    meet_holder();
-    is_int((int64_t) harness.listens, 0, "a request that does not wait does not subscribe");
-}
-
-static void test_covers(void) {
-    shard_harness_begin(5);
-    contend(1, true);
-    meet_holder();
-    pass_ms(1);
-    listening(0, harness.now_ns);
-    listening(1, harness.now_ns);
-    is_int(count_sent(OPERATION_ACQUIRE), 1, "subscriptions on two of five nodes change nothing");
-    listening(2, harness.now_ns);
-    is_int(count_sent(OPERATION_ACQUIRE), 2,
-           "a majority of subscriptions starts one more attempt at once, since the name may have become "
-           "free before");
-    meet_holder();
-    listening(3, harness.now_ns);
-    is_int(count_sent(OPERATION_ACQUIRE), 2, "and no more than one");
-
-    shard_harness_begin(5);
-    contend(1, true);
-    instant_ns begun_ns = harness.now_ns;
-    meet_holder();
-    for (unsigned i = 0; i < 5; i++)
-        listening(i, begun_ns - 1);
-    is_int(count_sent(OPERATION_ACQUIRE), 1, "subscriptions from before the attempt start none");
-    ok(!tries_within_ms(250), "and cover it: the request polls rarely");
-
-    shard_harness_begin(5);
-    contend(1, true);
-    for (unsigned i = 0; i < 5; i++)
-        vote_with(i, last_sent(OPERATION_ACQUIRE)->ticket, &held);
-    pass_ms(1);
-    while (!tries_within_ms(1))
-        ;
-    for (unsigned i = 0; i < 3; i++)
-        listening(i, harness.now_ns + 1);
-    is_int(count_sent(OPERATION_ACQUIRE), 2, "subscriptions that begin during an attempt wait for its end");
-    meet_holder();
-    ok(tries_within_ms(1), "and then start another one");
-}
-
-static void test_woken(void) {
-    wait_covered(5);
-    unsigned before = count_sent(OPERATION_ACQUIRE);
-    freed(4);
-    freed(2);
-    freed(2);
-    is_int(count_sent(OPERATION_ACQUIRE), before, "two of five messages start no attempt");
-    freed(0);
-    is_int(count_sent(OPERATION_ACQUIRE), before + 1, "three start the next attempt at once");
-    ok(!last_report(REPORT_GRANTED), "but a message is no vote");
-    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
-    vote(0, &sent, VOTE_YES);
-    vote(2, &sent, VOTE_YES);
-    ok(!last_report(REPORT_GRANTED), "two votes and three messages grant nothing");
-    vote(4, &sent, VOTE_YES);
-    ok(last_report(REPORT_GRANTED), "three votes do");
-
-    wait_covered(5);
-    freed(3);
-    ok(tries_within_ms(10), "one message is enough, after a short grace");
-
-    wait_covered(3);
-    while (!tries_within_ms(1))
-        ;
-    freed(1);
-    const struct sent blind = *last_sent(OPERATION_ACQUIRE);
-    for (unsigned i = 0; i < 3; i++)
-        vote_with(i, blind.ticket, &held);
-    ok(tries_within_ms(10), "a message during an attempt counts for the next one");
-}
-
-static void test_one_free_already(void) {
-    wait_covered(5);
-    while (!tries_within_ms(1))
-        ;
-    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
-    vote(0, &sent, VOTE_YES);
-    vote(1, &sent, VOTE_YES);
-    for (unsigned i = 2; i < 5; i++)
-        vote_with(i, sent.ticket, &held);
-    unsigned before = count_sent(OPERATION_ACQUIRE);
-    freed(3);
-    is_int(count_sent(OPERATION_ACQUIRE), before + 1,
-           "two votes of the last attempt and one message are a majority: an attempt starts at once");
-}
+#include "waiting-lease.h"
 
 static void test_polls(void) {
     shard_harness_begin(5);
@@ -165,7 +13,7 @@ static void test_polls(void) {
 
     wait_covered(5);
     ok(!tries_within_ms(250), "with a majority of subscriptions and an agent as the holder it polls rarely");
-    ok(tries_within_ms(500), "but attempts continue");
+    ok(tries_within_ms(500), "attempts continue with a majority of subscriptions");
 
     wait_covered(5);
     while (!tries_within_ms(1))
@@ -179,14 +27,15 @@ static void test_polls(void) {
     pass_ms(1);
     for (unsigned i = 0; i < 3; i++)
         shard_unsubscribed(&harness.shard, i, harness.now_ns);
-    ok(tries_within_ms(77), "when the majority ends, the request polls again");
+    ok(tries_within_ms(77), "without a majority of subscriptions the request polls again");
     meet_holder();
-    ok(tries_within_ms(77), "as long as there is none");
+    ok(tries_within_ms(77), "the request polls as long as there is no majority of subscriptions");
     meet_holder();
     unsigned before = count_sent(OPERATION_ACQUIRE);
     pass_ms(1);
     listening(0, harness.now_ns);
-    is_int(count_sent(OPERATION_ACQUIRE), before + 1, "when it is back, there is one more attempt");
+    is_int(count_sent(OPERATION_ACQUIRE), before + 1,
+           "with a new majority of subscriptions there is one more attempt");
 }
 
 /* So many nodes are free in the next attempt, and three more have the holder, with so many ms left; -1:
@@ -220,7 +69,8 @@ static void test_expiries(void) {
 
     wait_covered(5);
     meet_expiries(2, 200, 20, 100);
-    ok(!tries_within_ms(21) && tries_within_ms(2), "or with two nodes that are free already");
+    ok(!tries_within_ms(21) && tries_within_ms(2),
+       "with two free nodes an attempt starts when the first of three expires");
 
     wait_covered(5);
     meet_expiries(0, -1, 20, -1);
@@ -241,7 +91,7 @@ static void test_expiries(void) {
     meet_expiries(0, 150, 20, 200);
     ok(!tries_within_ms(201) && tries_within_ms(2), "on five nodes without two when all three have expired");
     meet_expiries(0, -1, -1, -1);
-    ok(!tries_within_ms(250), "unless they never expire");
+    ok(!tries_within_ms(250), "no attempt starts for keys that never expire");
 
     wait_covered(5);
     meet_expiries(0, UINT16_MAX + 20, UINT32_MAX + INT64_C(20), INT64_MAX);
@@ -265,7 +115,7 @@ static void test_splits(void) {
         freed(i);
     is_int(count_sent(OPERATION_ACQUIRE), before,
            "after a split a message does not start the attempt: chance does");
-    ok(tries_within_ms(10), "in a moment");
+    ok(tries_within_ms(10), "after a split the next attempt starts within 10 ms");
 
     wait_covered(4);
     while (!tries_within_ms(1))
@@ -304,7 +154,6 @@ static void meet_split(void) {
 }
 
 enum { SEEDS = 32, SPLITS = 12 };
-
 static int64_t delays_ns[SEEDS];
 
 static void delays_differ(int64_t low_ns, int64_t high_ns, const char *what) {
@@ -363,46 +212,6 @@ static void test_grace(void) {
     grace_is(50000, 2000, "on slow nodes not as long");
 }
 
-static void test_slow_nodes(void) {
-    shard_harness_begin(5);
-    contend(1, true);
-    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
-    vote_with(0, sent.ticket, &held);
-    pass_ms(101);
-    is_int((int64_t) harness.listens, 0, "with too few answers in time no holder is known");
-    vote_with(1, sent.ticket, &held);
-    is_int((int64_t) harness.listens, 0, "nor with a late second one");
-    vote_with(2, sent.ticket, &held);
-    is_int((int64_t) harness.listens, 1, "with a third one it is, and the request subscribes");
-}
-
-static void test_quiet(void) {
-    shard_harness_begin(5);
-    contend(1, true);
-    struct sent sent = *last_sent(OPERATION_ACQUIRE);
-    for (unsigned i = 0; i < 3; i++)
-        vote_with(i, sent.ticket, &held);
-    ok(last_sent(OPERATION_RELEASE)->quiet,
-       "a failed attempt with keys on two of five nodes releases without a message");
-
-    shard_harness_begin(5);
-    contend(1, true);
-    pass_ms(101);
-    ok(!last_sent(OPERATION_RELEASE)->quiet,
-       "an attempt with a possible majority publishes its release: others may have met it");
-    harness.n_sends = 0;
-    for (unsigned i = 0; i < 5; i++)
-        listening(i, harness.now_ns);
-    for (unsigned i = 0; i < 5; i++)
-        freed(i);
-    is_int(count_sent(OPERATION_ACQUIRE), 0, "but not its own: it met no holder");
-
-    shard_harness_begin(5);
-    hold(1);
-    command(COMMAND_RELEASE, 1);
-    ok(!last_sent(OPERATION_RELEASE)->quiet, "a holder's release sends a message");
-}
-
 /* One attempt on three nodes with changed epochs, for example by an agent with a larger max_ttl. */
 static void epochs_change(node_set nodes) {
     const struct sent sent = *last_sent(OPERATION_ACQUIRE);
@@ -426,10 +235,11 @@ static void test_epochs_change(void) {
     known_again(1);
     pass_ms(10);
     const struct sent again = *last_sent(OPERATION_ACQUIRE);
-    ok(again.ticket != sent.ticket && again.nodes == 7, "once the epochs are known");
+    ok(again.ticket != sent.ticket && again.nodes == 7,
+       "the attempt is repeated on all nodes once the epochs are known");
     epochs_change(3);
     pass_ms(201);
-    ok(last_report(REPORT_FAILED), "but not without a quorum");
+    ok(last_report(REPORT_FAILED), "without a quorum the attempt is not repeated again");
 
     shard_harness_begin(3);
     contend(1, false);
@@ -443,7 +253,7 @@ static void test_epochs_change(void) {
     const struct sent last = *last_sent(OPERATION_ACQUIRE);
     vote(0, &last, VOTE_YES);
     vote(1, &last, VOTE_YES);
-    ok(last_report(REPORT_GRANTED), "and granted");
+    ok(last_report(REPORT_GRANTED), "the repeated attempt is granted");
 
     shard_harness_begin(3);
     harness.shard.waiting = 60000;
@@ -453,7 +263,7 @@ static void test_epochs_change(void) {
     pass_ms(195);
     ok(!last_report(REPORT_FAILED), "nodes have two node time-outs to come back");
     pass_ms(6);
-    ok(last_report(REPORT_FAILED), "then the request fails, however many others wait");
+    ok(last_report(REPORT_FAILED), "after two node time-outs the request fails, however many others wait");
 
     shard_harness_begin(3);
     harness.shard.waiting = 60000;
@@ -484,7 +294,7 @@ static void test_epochs_change(void) {
     ok(!last_report(REPORT_FAILED), "a split waits as long");
     known_again(1);
     pass_ms(5);
-    is_int(last_sent(OPERATION_ACQUIRE)->nodes, 3, "and is repeated");
+    is_int(last_sent(OPERATION_ACQUIRE)->nodes, 3, "a split with changed epochs is repeated");
 
     shard_harness_begin(5);
     contend(1, false);
@@ -500,17 +310,11 @@ static void test_epochs_change(void) {
 }
 
 int main(void) {
-    test_listens();
-    test_covers();
-    test_woken();
-    test_one_free_already();
     test_polls();
     test_expiries();
     test_splits();
     test_parted_by_chance();
     test_grace();
-    test_slow_nodes();
-    test_quiet();
     test_epochs_change();
     return done_testing();
 }

@@ -12,6 +12,12 @@ static bool is_open(int fd) {
     return fcntl(fd, F_GETFD) >= 0;
 }
 
+static bool is_zero(const char *bytes, size_t length) {
+    while (length > 0 && bytes[length - 1] == 0)
+        length--;
+    return length == 0;
+}
+
 static void test_parts(void) {
     struct send_buffer buffer;
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -33,6 +39,7 @@ static void test_parts(void) {
     ok(part.length == 5 && part.fd < 0 && !part.whole, "the rest goes without a descriptor");
     send_buffer_clear(&buffer);
     is_int(send_buffer_unsent(&buffer), 0, "clearing drops everything");
+    ok(is_zero(buffer.bytes, 12), "and its memory, which is kept, has no byte of it");
     send_buffer_append(&buffer, "x", 1);
     part = send_buffer_part(&buffer);
     ok(part.length == 1 && part.bytes[0] == 'x' && part.whole, "bytes appended then are a whole");
@@ -83,8 +90,36 @@ static void test_random(void) {
     send_buffer_deinit(&buffer);
 }
 
+/* A client that reads all the time, but never all. */
+static void test_slow_reader(void) {
+    struct send_buffer buffer;
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    char bytes[1000] = {0};
+    bool whole = false;
+
+    send_buffer_init(&buffer);
+    send_buffer_append(&buffer, bytes, sizeof(bytes));
+    for (unsigned i = 0; i < 10000; i++) {
+        send_buffer_append(&buffer, bytes, sizeof(bytes));
+        whole |= i > 0 && send_buffer_part(&buffer).whole;
+        send_buffer_advance(&buffer, sizeof(bytes));
+    }
+    ok(buffer.room <= 4096, "a reader that lags by 1,000 bytes takes a buffer of %zu bytes", buffer.room);
+    ok(!whole, "whose content is the rest of more");
+    send_buffer_attach(&buffer, fd);
+    for (unsigned i = 0; buffer.fd_at >= sizeof(bytes) && i < 100; i++) {
+        send_buffer_append(&buffer, "y", 1);
+        send_buffer_advance(&buffer, 1);
+    }
+    while (send_buffer_part(&buffer).fd < 0)
+        send_buffer_advance(&buffer, 1);
+    is_int(send_buffer_part(&buffer).bytes[0], 'y', "a descriptor goes with its byte when bytes have moved");
+    send_buffer_deinit(&buffer);
+}
+
 int main(void) {
     test_parts();
+    test_slow_reader();
     test_random();
     return done_testing();
 }

@@ -5,7 +5,27 @@
 #include "scripted-keeper.h"
 #include "tap.h"
 
-/* --- one session --- */
+/* The keeper reports several extensions at a time. */
+static void test_extensions(void) {
+    begin(512);
+    struct extension extensions[20];
+    uint64_t leases[20];
+
+    for (unsigned i = 0; i < 20; i++) {
+        char line[32];
+        (void) snprintf(line, sizeof(line), "ACQUIRE name%u ASYNC", i);
+        keeper.n_commands = 0;
+        leases[i] = hold(0, line);
+        extensions[i] =
+            (struct extension){.request = leases[i], .deadline_ns = harness.now_ns + 10 * NS_PER_S + i};
+    }
+    registry_report_extensions(&harness.front.registry, extensions, 19, harness.now_ns);
+    unsigned extended = 0;
+    const struct request *request;
+    for (uint32_t slot = 0; (request = registry_next(&harness.front.registry, &slot));)
+        extended += request->deadline_ns >= harness.now_ns + 10 * NS_PER_S;
+    is_int(extended, 19, "each of them counts, and no other");
+}
 
 static void test_acquire_and_release(void) {
     char expected[256], line[64], beat[64];
@@ -85,7 +105,7 @@ static void test_waiters_are_fifo(void) {
     report(keeper.commands[2].request, REPORT_RELEASED);
     report(first, REPORT_RELEASED);
     is_int(harness.front.registry.requests.taken, 0, "no request is left");
-    is_int(harness.front.registry.names.pool.taken, 0, "no name either");
+    is_int(harness.front.registry.names.table.pool.taken, 0, "no name either");
 }
 
 static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
@@ -191,78 +211,63 @@ static void test_late_grant(void) {
     is_int(last_command()->kind, COMMAND_RELEASE, "the late grant becomes a release");
 }
 
-static void extend(uint64_t number) {
-    const struct extension extension = {.request = number, .deadline_ns = harness.now_ns + 9898 * NS_PER_MS};
-    registry_extended(&harness.front.registry, &extension, 1, harness.now_ns);
+static void report_late(void) {
+    const struct report granted = {
+        .kind = REPORT_GRANTED, .request = last_command()->request, .deadline_ns = harness.now_ns};
+    registry_report(&harness.front.registry, &granted, harness.now_ns);
 }
 
-static void tick_after(int64_t ms) {
-    harness.now_ns += ms * NS_PER_MS;
-    registry_tick(&harness.front.registry, harness.now_ns);
-}
+/* A request that waits has its time yet. */
+static void test_late_grant_of_waiter(void) {
+    static const char *const lines[] = {"ACQUIRE job WAIT -1", "ACQUIRE job WAIT 5000"};
 
-/* A client that does not read its grant (stopped or stuck) does not hold the lease for ever. */
-static void test_unread_grant(void) {
-    for (unsigned asks_async = 0; asks_async < 2; asks_async++) {
+    for (unsigned i = 0; i < 2; i++) {
         begin(512);
-        ask(2, "HELLO 3");
-        uint64_t first = hold(0, "ACQUIRE job");
-        ask(2, asks_async ? "ACQUIRE job WAIT -1 ASYNC" : "ACQUIRE job WAIT -1");
+        ask(0, lines[i]);
         ask(1, "ACQUIRE job WAIT -1");
-        keeper.nobody_reads = true;
-        ask(0, "QUIT");
-        disconnect_end(&harness.sessions[0], harness.now_ns);
-        report(first, REPORT_RELEASED);
-        uint64_t number = last_command()->request;
-        report(number, REPORT_GRANTED);
-        tick_after(GRANT_READ_MS - 1);
-        is_int(last_command()->kind, COMMAND_CONTEND, "a grant may go unread for a while");
-        extend(number);
-        clear();
-        tick_after(20);
-        is_int(last_command()->kind, COMMAND_ABANDON, "then it is extended no more");
-        is_int(last_command()->request, number, "though it is the keeper's to keep until its deadline");
-        ok(strstr(got(2), "at-risk") && strstr(got(2), "unread"), "its client gets at-risk");
-        is_string(
-            got(1), "",
-            "the client may read the grant at any moment, so no other gets the lease before the deadline");
-        keeper.nobody_reads = false; /* too late */
-        tick_after(9870);
-        is_string(got(1), "", "up to the deadline");
-        tick_after(10);
-        ok(strstr(got(2), "lost") && strstr(got(2), "unread"), "then it is lost, with the reason");
-        is_int(last_command()->kind, COMMAND_CONTEND, "and the next request contends");
+        report_late();
+        is_string(got(0), "", "after a grant that came too late, a request with a WAIT gets no answer yet");
+        is_int(last_command()->kind, COMMAND_RELEASE, "the late grant is released");
+        report(last_command()->request, REPORT_RELEASED);
+        is_int(last_command()->kind, COMMAND_CONTEND, "after the release the request contends again");
         report(last_command()->request, REPORT_GRANTED);
-        ok(begins(1, "*12"), "and is granted");
+        ok(begins(0, "*12") && !begins(1, "*"), "the request is granted before a later one");
     }
+    begin(512);
+    ask(0, "ACQUIRE job WAIT 1000");
+    report_late();
+    harness.now_ns += 1100 * NS_PER_MS;
+    registry_tick(&harness.front.registry, harness.now_ns);
+    ok(begins(0, "-NOQUORUM"), "a request is answered in time when no node confirms the release");
+    uint64_t number = last_command()->request;
+    report(number, REPORT_RELEASED);
+    is_int(harness.front.registry.requests.taken, 0,
+           "an answered request is freed when the release is confirmed");
+    begin(512);
+    ask(0, "ACQUIRE job WAIT -1");
+    report_late();
+    disconnect_end(&harness.sessions[0], harness.now_ns);
+    report(number = last_command()->request, REPORT_RELEASED);
+    report(number, REPORT_RELEASED);
+    is_int(harness.front.registry.requests.taken, 0, "a request whose session ends meanwhile is freed, too");
 }
 
-static void test_read_grant(void) {
+static void test_grant_at_the_last_moment(void) {
     begin(512);
-    keeper.nobody_reads = true; /* but the first session */
-    uint64_t number = hold(0, "ACQUIRE job TTL 1000");
-    for (unsigned i = 0; i < 30; i++) {
-        tick_after(300);
-        extend(number);
-    }
-    is_int(keeper.n_commands, 1, "a grant that was read is not taken back");
-    ask(2, "ACQUIRE short TTL 200");
-    number = last_command()->request;
-    report(number, REPORT_GRANTED);
-    tick_after(220);
-    is_int(last_command()->kind, COMMAND_ABANDON,
-           "with a short ttl there is no more time to read than that");
-    ask(2, "LEASES");
-    ok(strstr(got(2), "at-risk"), "the listing shows it as what it is");
-    char line[64];
-    (void) snprintf(line, sizeof(line), "RELEASE %lld",
-                    (long long) registry_id(&harness.front.registry,
-                                            list_entry(harness.sessions[2].requester.requests.next,
-                                                       struct request, session_link)));
-    ask(2, line);
-    is_int(last_command()->kind, COMMAND_RELEASE, "its client may still release it");
-    report(number, REPORT_RELEASED);
-    is_string(got(2), ":1\r\n", "and gets the answer");
+    ask(0, "ACQUIRE job");
+    struct report granted = {.kind = REPORT_GRANTED,
+                             .request = last_command()->request,
+                             .deadline_ns = harness.now_ns + NS_PER_MS - 1,
+                             .text = "vvvvvvvvvvvvvvvvvvvv",
+                             .text_length = SECRET_BYTES};
+    registry_report(&harness.front.registry, &granted, harness.now_ns);
+    ok(begins(0, "-NOQUORUM"), "no grant has a validity of 0 ms");
+    begin(512);
+    ask(0, "ACQUIRE job");
+    granted.request = last_command()->request;
+    granted.deadline_ns = harness.now_ns + NS_PER_MS;
+    registry_report(&harness.front.registry, &granted, harness.now_ns);
+    ok(strstr(got(0), "validity\r\n:1\r\n"), "1 ms is enough");
 }
 
 static void test_own_deadline(void) {
@@ -354,14 +359,15 @@ static void test_quota(void) {
 }
 
 int main(void) {
+    test_extensions();
     test_acquire_and_release();
     test_waiters_are_fifo();
     test_handed_off_at_the_end();
     test_handed_off_to_itself();
     test_wait_ends();
     test_late_grant();
-    test_unread_grant();
-    test_read_grant();
+    test_late_grant_of_waiter();
+    test_grant_at_the_last_moment();
     test_own_deadline();
     test_pushes();
     test_withdraw_async();

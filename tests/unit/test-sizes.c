@@ -1,5 +1,5 @@
-/* What each lease costs in memory: so that who makes it cost more sees it. The benchmark's row has the
- * whole, with what the allocator and the kernel add. */
+/* The memory of a lease: a change that needs more must raise the bound here. The benchmark's row has the
+ * whole, with the memory of allocator and kernel. */
 
 #include "core/shard.h"
 #include "local/recovery/ledger.h"

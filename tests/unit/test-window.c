@@ -24,10 +24,10 @@ static void test_attempts(void) {
     contend(3, false);
     is_int(count_sent(OPERATION_ACQUIRE), 2, "the third attempt is held back");
     pass_ms(50);
-    is_int(count_sent(OPERATION_ACQUIRE), 2, "until the nodes answer");
+    is_int(count_sent(OPERATION_ACQUIRE), 2, "the third attempt waits until the nodes answer");
     answer_all(&first, 0x7, VOTE_YES);
     pass_ms(2);
-    is_int(count_sent(OPERATION_ACQUIRE), 3, "then it begins");
+    is_int(count_sent(OPERATION_ACQUIRE), 3, "after the answers the third attempt begins");
     pass_ms(97);
     struct sent third = *last_sent(OPERATION_ACQUIRE);
     answer_all(&third, 0x3, VOTE_YES);
@@ -44,9 +44,9 @@ static void test_held_back_too_long(void) {
     is_int(count_reports(REPORT_FAILED), 0, "a request that does not wait is held back");
     pass_ms(15);
     ok(last_report(REPORT_FAILED) && last_report(REPORT_FAILED)->request == 2,
-       "for two node time-outs, and then fails");
+       "a request that is held back fails after two node time-outs");
     command(COMMAND_RELEASE, 1);
-    is_int(last_report(REPORT_FAILED)->failure, FAILURE_NO_QUORUM, "for missing answers");
+    is_int(last_report(REPORT_FAILED)->failure, FAILURE_NO_QUORUM, "such a request fails with NOQUORUM");
 }
 
 static void test_extensions(void) {
@@ -61,8 +61,8 @@ static void test_extensions(void) {
     is_int(count_sent(OPERATION_ACQUIRE), 3, "no more attempts begin");
     command(COMMAND_RELEASE, 2);
     is_int(count_sent(OPERATION_RELEASE), 1, "a release is still sent");
-    pass_to_extension();
-    ok(true, "and an extension");
+    const struct sent extension = pass_to_extension();
+    ok(extension.operation == OPERATION_EXTEND, "an extension is still sent");
 }
 
 static void test_release_order(void) {
@@ -75,16 +75,16 @@ static void test_release_order(void) {
     command(COMMAND_RELEASE, 1);
     contend(3, true);
     is_int(count_sent(OPERATION_RELEASE), 0, "a release is held back, too");
-    is_int(count_reports(REPORT_RELEASED), 0, "and its end is not reported");
+    is_int(count_reports(REPORT_RELEASED), 0, "the end of a release that is held back is not reported");
     answer_all(&under_way, 0x7, VOTE_YES);
     pass_ms(2);
-    is_int(count_sent(OPERATION_RELEASE), 1, "it is sent when there is room");
+    is_int(count_sent(OPERATION_RELEASE), 1, "a release is sent when there is room");
     struct sent release = *last_sent(OPERATION_RELEASE);
-    is_int(count_sent(OPERATION_ACQUIRE), 2, "before the attempt that came after it");
+    is_int(count_sent(OPERATION_ACQUIRE), 2, "a release is sent before a later attempt");
     answer_all(&release, 0x7, VOTE_YES);
-    is_int(count_reports(REPORT_RELEASED), 1, "its end is reported when it is answered");
+    is_int(count_reports(REPORT_RELEASED), 1, "the end of a release is reported when it is answered");
     pass_ms(2);
-    is_int(count_sent(OPERATION_ACQUIRE), 3, "then the attempt begins");
+    is_int(count_sent(OPERATION_ACQUIRE), 3, "after the release the attempt begins");
 }
 
 /* A node that answers all requests late: it gets a release for each lease, and confirms none in time. */
@@ -107,7 +107,7 @@ static void test_owed(void) {
         harness.now_ns += NS_PER_MS;
     }
     is_int(granted, 300, "owed releases leave room for requests: 16 at a time, 300 in a row");
-    ok(harness.shard.leases.taken <= 32, "the oldest one is left to its ttl");
+    ok(harness.shard.leases.taken <= 32, "the oldest owed releases are left to their ttl");
 }
 
 static void test_slow(void) {
@@ -134,12 +134,12 @@ static void test_slow(void) {
        "a node that answers steadily but too slowly is not asked for new leases: it was for %u of 100",
        asked);
     ok(strncmp(harness.reasons[2], "slow: ", 6) == 0 && harness.node_states[2] == NODE_STATE_VOTING,
-       "and is reported as slow");
+       "a slow node is reported as slow");
     while (harness.shard.nodes[2].outstanding > 0)
         vote(2, &sents[0], VOTE_YES);
     pass_ms(PROBE_MS + 100);
     ok(!harness.shard.nodes[2].slow, "after it caught up and answered a probe at once, it is asked again");
-    is_string(harness.reasons[2], "", "which is reported, too");
+    is_string(harness.reasons[2], "", "the end of the slowness is reported, too");
 }
 
 /* --- each bound --- */
@@ -200,28 +200,29 @@ static unsigned rooms(uint32_t names, int64_t age_ms) {
 static void test_bounds(void) {
     begin_bounds();
     is_int(rooms(0, 0), 11111, "an idle node has room for all");
-    is_int(rooms(ATTEMPTS / 2 - 1, 0), 11111, "and with less than half of an attempt's window");
-    is_int(rooms(ATTEMPTS / 2, 0), 11110, "from then on the backlog waits");
-    is_int(rooms(ATTEMPTS - 1, 0), 11110, "up to its end there is room for attempts");
-    is_int(rooms(ATTEMPTS, 0), 1110, "then only for extensions and releases");
-    is_int(rooms(RELEASES - 1, 0), 1110, "up to twice as many");
-    is_int(rooms(RELEASES, 0), 100, "then only for extensions of leases that end soon");
-    is_int(rooms(2 * RELEASES - 1, 0), 100, "up to four times as many");
-    is_int(rooms(2 * RELEASES, 0), 0, "then for nothing");
+    is_int(rooms(ATTEMPTS / 2 - 1, 0), 11111, "less than half of an attempt's window: room for all");
+    is_int(rooms(ATTEMPTS / 2, 0), 11110, "half of an attempt's window: the backlog waits");
+    is_int(rooms(ATTEMPTS - 1, 0), 11110, "less than an attempt's window: room for attempts");
+    is_int(rooms(ATTEMPTS, 0), 1110, "an attempt's window: room for extensions and releases");
+    is_int(rooms(RELEASES - 1, 0), 1110, "less than a release's window: room for extensions and releases");
+    is_int(rooms(RELEASES, 0), 100, "a release's window: room for extensions of leases that end soon");
+    is_int(rooms(2 * RELEASES - 1, 0), 100,
+           "less than two windows of a release: room for leases that end soon");
+    is_int(rooms(2 * RELEASES, 0), 0, "two windows of a release: no room");
 }
 
 static void test_old_requests(void) {
     begin_bounds();
     is_int(rooms(NODE_FEW_NAMES, NODE_QUEUE_MS - 1), 11111, "a short queue has room");
-    is_int(rooms(NODE_FEW_NAMES, NODE_QUEUE_MS), 100, "a long one for leases that end soon");
-    is_int(rooms(NODE_FEW_NAMES - 1, 10 * NODE_QUEUE_MS), 11111, "few names are no queue");
+    is_int(rooms(NODE_FEW_NAMES, NODE_QUEUE_MS), 100, "a long queue has room for leases that end soon");
+    is_int(rooms(NODE_FEW_NAMES - 1, 10 * NODE_QUEUE_MS), 11111, "few names are no queue, however old");
 }
 
 static void test_slow_nodes(void) {
     begin_bounds();
     slow_down(0x4);
     is_int(for_attempt(), 0x3, "attempts do without a slow node");
-    is_int(for_extension(5000), 0x7, "extensions do not");
+    is_int(for_extension(5000), 0x7, "extensions ask a slow node, too");
     ok(for_release() == 0x3 && for_backlog() == 0x3, "releases wait until it is prompt");
     is_int(window_prompt(&harness.shard, 0x6), 0x2, "a slow node is not prompt");
     load(0x6, RELEASES, 0);
@@ -235,10 +236,11 @@ static void test_minorities(void) {
     begin_bounds();
     load(0x6, 2 * RELEASES, 0);
     is_int(for_attempt(), 0, "an attempt is held back while only a minority has room");
-    is_int(for_extension(5000), 0, "so is an extension");
+    is_int(for_extension(5000), 0, "an extension is held back while only a minority has room");
     is_int(for_release(), 0x1, "a release goes to each node that has room");
     harness.shard.nodes[1].trust = harness.shard.nodes[2].trust = NODE_UNKNOWN;
-    is_int(for_extension(5000), 0x1, "an extension, too, while no majority can be asked");
+    is_int(for_extension(5000), 0x1,
+           "an extension goes to each node that has room while no majority can be asked");
 }
 
 /* Nodes that are full until the deadline are as bad as nodes that do not answer. */
@@ -251,17 +253,17 @@ static void test_extension_held_back(void) {
     unsigned sent = harness.n_sends;
     pass_ms(90);
     is_int(harness.n_sends - sent, 0, "an extension is held back while the nodes are full");
-    is_int(count_reports(REPORT_AT_RISK), 0, "for a node time-out, without a word");
+    is_int(count_reports(REPORT_AT_RISK), 0, "within a node time-out no at-risk is reported");
     pass_ms(30);
-    is_int(count_reports(REPORT_AT_RISK), 1, "then the lease is at risk");
+    is_int(count_reports(REPORT_AT_RISK), 1, "after a node time-out the lease is at risk");
     ok(last_report(REPORT_AT_RISK) && last_report(REPORT_AT_RISK)->reason == REASON_NO_QUORUM,
-       "for the lack of a quorum");
+       "the reason is the lack of a quorum");
     pass_ms(200);
-    is_int(count_reports(REPORT_AT_RISK), 1, "which is reported once");
+    is_int(count_reports(REPORT_AT_RISK), 1, "at-risk is reported once");
     load(0x7, 0, 0);
     pass_ms(10);
     answer_all(last_sent(OPERATION_EXTEND), 0x7, VOTE_YES);
-    is_int(count_reports(REPORT_EXTENDED), 1, "until the lease is extended");
+    is_int(count_reports(REPORT_EXTENDED), 1, "an extension ends the risk");
 }
 
 static void test_places(void) {
@@ -269,8 +271,9 @@ static void test_places(void) {
     instant_ns first_ns = window_place_ns(&harness.shard, harness.now_ns);
     instant_ns second_ns = window_place_ns(&harness.shard, harness.now_ns);
     ok(first_ns > harness.now_ns + NS_PER_MS / 2, "a place is a while ahead");
-    ok(second_ns > first_ns, "no two have the same");
-    ok(window_place_ns(&harness.shard, second_ns + NS_PER_S) > second_ns + NS_PER_S, "nor the past");
+    ok(second_ns > first_ns, "no two requests have the same place");
+    ok(window_place_ns(&harness.shard, second_ns + NS_PER_S) > second_ns + NS_PER_S,
+       "no place is in the past");
 }
 
 int main(void) {

@@ -5,18 +5,16 @@
 #include "io/client/conn.h"
 #include "io/restart/fd-store.h"
 #include "io/restart/inherited-fds.h"
-#include "local/recovery/ledger.h"
+#include "io/restart/ledger-memory.h"
 
 struct adopt {
     struct fd_store *store;
     struct ledger ledger;
-    void *memory; /* the ledger's */
-    size_t bytes;
-    int fd;
+    struct ledger_memory memory;
     struct shard_predecessor predecessor; /* for the keepers */
 };
 
-/* Makes a ledger for `sessions_max` sessions, gives it and the store to table and registry, and restores the
+/* Makes a ledger for `sessions_max` sessions, gives ledger and store to table and registry, and restores the
  * sessions and leases of the newest inherited ledger. What can't be restored is removed from the store. The
  * table is paused until conn_serve(). The keepers must run; `inherited` stays the caller's.
  *

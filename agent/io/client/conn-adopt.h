@@ -3,13 +3,15 @@
 #pragma once
 
 #include "io/client/conn-state.h"
+#include "io/restart/inherited-fds.h"
 #include "local/recovery/ledger-reader.h"
 
-/* Continues a session. Owns `fd` in any case; the page, if the session has one, is mapped. NULL when that
- * fails. */
-struct session *conn_adopt(struct conn_table *table, int fd, int page_fd,
-                           const struct ledger_reader_session_view *view);
+/* Continues a session on a copy of its socket; the page, if the session has one, is mapped. False: its
+ * client is dead, or that fails. `fds`: NULL if the socket was not inherited. */
+bool conn_adopt(struct conn_table *table, const struct inherited_fds_session *fds,
+                const struct ledger_reader_session_view *view);
 
-/* The session's leases are restored: the ledger may claim so. `page_fd`: -1 or the stored page, which the
- * client may never have received; then another may follow. */
-void conn_adopt_finish(struct session *session, int page_fd);
+/* Call this once the sessions' leases are restored: the ledger gets the sessions' states, and other sessions
+ * leave the store. A stored page that its client never received leaves the store, too: another page may
+ * follow. */
+void conn_adopt_finish(struct conn_table *table, const struct inherited_fds *inherited);

@@ -6,22 +6,22 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/secret.h"
+#include "io/client/conn-bytes.h"
 #include "io/client/conn-output.h"
 #include "io/loop/clock.h"
+#include "io/loop/secret-memory.h"
 #include "io/restart/logged-io.h"
 #include "local/command.h"
 #include "local/reply.h"
 
-enum {
-    LOG_ROOM_BYTES_MIN = 256,
-    OUTPUT_PAUSE_BYTES = SESSION_OUTPUT_BYTES_MAX / 2, /* with more unread, no requests are taken */
-};
+enum { LOG_ROOM_BYTES_MIN = 256 };
 
 static_assert((int) CONN_SCRATCH_BYTES == (int) LEDGER_SCRATCH_BYTES, "recv(2) uses either of them");
 
 static void drop_input(struct conn *conn) {
     heap_trim_note(&conn->table->trim, conn->input_length);
-    free(conn->input);
+    secret_memory_free(conn->input, conn->input_length);
     conn->input = NULL;
     conn->input_used = conn->input_length = 0;
 }
@@ -30,15 +30,16 @@ void conn_input_deinit(struct conn *conn) {
     drop_input(conn);
 }
 
-void conn_input_keep(struct conn *conn, const char *bytes, size_t length) {
+int conn_input_keep(struct conn *conn, const char *bytes, size_t length) {
     if (length == 0)
-        return;
-    char *larger = realloc(conn->input, conn->input_length + length);
+        return 0;
+    char *larger = secret_memory_grow(conn->input, conn->input_length, conn->input_length + length);
     if (!larger)
-        abort();
+        return -ENOMEM;
     memcpy(larger + conn->input_length, bytes, length);
     conn->input = larger;
     conn->input_length += length;
+    return 0;
 }
 
 static void drop_parsed_input(struct conn *conn) {
@@ -46,14 +47,17 @@ static void drop_parsed_input(struct conn *conn) {
         drop_input(conn);
         return;
     }
-    memmove(conn->input, conn->input + conn->input_used, conn->input_length - conn->input_used);
-    conn->input_length -= conn->input_used;
+    size_t left = conn->input_length - conn->input_used;
+    memmove(conn->input, conn->input + conn->input_used, left);
+    secret_clear(conn->input + left, conn->input_used);
+    conn->input_length = left;
     conn->input_used = 0;
 }
 
-bool conn_input_may_take(struct conn *conn) {
+/* The session takes requests, and the client reads replies. */
+static bool may_take(struct conn *conn) {
     return conn->fd >= 0 && session_ready(&conn->session) &&
-           conn_output_unsent_bytes(conn) <= OUTPUT_PAUSE_BYTES && session_may_ask(&conn->session);
+           conn_output_unsent_bytes(conn) <= conn_bytes_pause(conn) && session_may_ask(&conn->session);
 }
 
 /* --- parsing --- */
@@ -65,8 +69,8 @@ static void begin_skipping(struct conn *conn) {
     conn->request_at = conn->parsed;
 }
 
-/* Skips a request over a limit, and replies at its end; until then the ledger has it as not taken. The
- * number of bytes skipped, or a negative outcome of resp_skip(). */
+/* Skips a request over a limit, and replies at its end; until then the ledger has the request as not taken.
+ * The number of bytes skipped, or a negative outcome of resp_skip(). */
 static long skip_request(struct conn *conn, const char *bytes, size_t length) {
     bool done;
     long n = resp_skip(&conn->skip, bytes, length, &done);
@@ -83,6 +87,10 @@ static long skip_request(struct conn *conn, const char *bytes, size_t length) {
                 "request was skipped",
                 REQUEST_ITEMS_MAX, REQUEST_ITEM_BYTES_MAX);
     return n;
+}
+
+static void pay(unsigned *budget, unsigned cost) {
+    *budget -= cost < *budget ? cost : *budget;
 }
 
 /* The number of bytes taken, or RESP_INCOMPLETE (0) or a negative outcome of the parser. */
@@ -105,11 +113,12 @@ static long take_request(struct conn *conn, const char *bytes, size_t length, un
     }
     if (n <= 0)
         return n;
+    uint32_t written = conn->session.written;
     conn->request_at = conn->parsed;
     conn->parsed += (size_t) n;
-    --*budget;
     if (n_tokens > 0)
         command_run(&conn->session, tokens, n_tokens, now_ns);
+    pay(budget, 1 + (conn->session.written - written) / CONN_INPUT_COST_BYTES);
     return n;
 }
 
@@ -119,7 +128,7 @@ static ssize_t take_requests(struct conn *conn, const char *bytes, size_t length
                              instant_ns now_ns) {
     size_t used = 0;
 
-    while (used<length && * budget> 0 && conn_input_may_take(conn)) {
+    while (*budget > 0 && used < length && may_take(conn)) {
         long n = take_request(conn, bytes + used, length - used, budget, now_ns);
         if (n == 0)
             break;
@@ -134,29 +143,29 @@ static ssize_t take_requests(struct conn *conn, const char *bytes, size_t length
     return (ssize_t) used;
 }
 
-static bool take_kept(struct conn *conn, unsigned *budget, instant_ns now_ns) {
+static enum conn_input_outcome take_kept(struct conn *conn, unsigned *budget, instant_ns now_ns) {
     ssize_t used = take_requests(conn, conn->input, conn->input_length, budget, now_ns);
 
     if (used < 0)
-        return false;
+        return CONN_INPUT_MALFORMED;
     conn->input_used = (size_t) used;
     drop_parsed_input(conn);
-    return true;
+    return CONN_INPUT_OK;
 }
 
-/* Takes requests from the `length` bytes in the scratch, and keeps the rest. False after a malformed one. */
-static bool take_received(struct conn *conn, size_t length, unsigned *budget, instant_ns now_ns) {
+/* Takes requests from the `length` bytes in the scratch, and keeps the rest. */
+static enum conn_input_outcome take_received(struct conn *conn, size_t length, unsigned *budget,
+                                             instant_ns now_ns) {
     const char *bytes = conn->table->scratch;
 
-    if (conn->input_length > 0) {
-        conn_input_keep(conn, bytes, length);
-        return take_kept(conn, budget, now_ns);
-    }
+    if (conn->input_length > 0)
+        return conn_input_keep(conn, bytes, length) < 0 ? CONN_INPUT_NO_MEMORY
+                                                        : take_kept(conn, budget, now_ns);
     ssize_t used = take_requests(conn, bytes, length, budget, now_ns);
     if (used < 0)
-        return false;
-    conn_input_keep(conn, bytes + used, length - (size_t) used);
-    return true;
+        return CONN_INPUT_MALFORMED;
+    return conn_input_keep(conn, bytes + used, length - (size_t) used) < 0 ? CONN_INPUT_NO_MEMORY
+                                                                           : CONN_INPUT_OK;
 }
 
 /* --- receiving --- */
@@ -185,9 +194,11 @@ static ssize_t receive(struct conn *conn, size_t room, instant_ns now_ns) {
 }
 
 enum conn_input_outcome conn_input_take(struct conn *conn, unsigned *budget, instant_ns now_ns) {
-    if (conn->input_length > 0 && !take_kept(conn, budget, now_ns))
-        return CONN_INPUT_MALFORMED;
-    while (conn->readable && *budget > 0 && conn_input_may_take(conn)) {
+    enum conn_input_outcome outcome = CONN_INPUT_OK;
+
+    if (conn->input_length > 0)
+        outcome = take_kept(conn, budget, now_ns);
+    while (outcome == CONN_INPUT_OK && conn->readable && *budget > 0 && may_take(conn)) {
         size_t room = receive_room(conn);
         if (room == 0)
             break; /* conn_wake() follows when the output is sent */
@@ -202,13 +213,14 @@ enum conn_input_outcome conn_input_take(struct conn *conn, unsigned *budget, ins
             return n == 0 ? CONN_INPUT_END : CONN_INPUT_ERROR;
         if ((size_t) n < room && !conn->half_closed)
             conn->readable = false; /* the next byte makes a new edge */
-        now_ns = clock_now_ns();    /* validity must not count from before the request was sent */
-        if (!take_received(conn, (size_t) n, budget, now_ns))
-            return CONN_INPUT_MALFORMED;
+        now_ns = clock_now_ns();    /* else the validity could count from before the request was sent */
+        outcome = take_received(conn, (size_t) n, budget, now_ns);
+        if (conn->table->scratch == conn->table->own_scratch)
+            secret_clear(conn->table->own_scratch, (size_t) n); /* the ledger needs its own after a crash */
     }
-    return CONN_INPUT_OK;
+    return outcome;
 }
 
 bool conn_input_has_more(struct conn *conn, unsigned budget) {
-    return conn_input_may_take(conn) && ((conn->readable && receive_room(conn) > 0) || budget == 0);
+    return may_take(conn) && ((conn->readable && receive_room(conn) > 0) || budget == 0);
 }

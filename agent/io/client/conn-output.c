@@ -43,19 +43,26 @@ void conn_output_write(struct session *session, const char *bytes, size_t length
     if (conn->fd < 0 || conn->send_error != 0)
         return;
     conn->one_write = conn_output_unsent_bytes(conn) == 0;
-    send_buffer_append(&conn->output, bytes, length);
+    if (send_buffer_append(&conn->output, bytes, length) < 0) {
+        conn_output_fail(conn, ENOMEM);
+        return;
+    }
     queue(conn);
     if (session_ready(session))
         conn_wake(conn);
 }
 
-bool conn_output_delay(struct conn *conn, instant_ns now_ns) {
-    if (!conn->session.unhurried || !conn->one_write || conn->session.state == SESSION_QUITTING)
-        return false;
+static void delay(struct conn *conn, instant_ns now_ns) {
     conn->session.unhurried = false;
     conn->delayed_until_ns = now_ns + DELAY_NS;
     list_unlink(&conn->unsent_link);
     list_append(&conn->table->delayed, &conn->unsent_link);
+}
+
+bool conn_output_delay(struct conn *conn, instant_ns now_ns) {
+    if (!conn->session.unhurried || !conn->one_write || conn->session.state == SESSION_QUITTING)
+        return false;
+    delay(conn, now_ns);
     return true;
 }
 
@@ -131,6 +138,11 @@ static bool is_disconnect(int error) {
     return error == EPIPE || error == ECONNRESET || error == ENOTCONN;
 }
 
+/* The kernel has no memory for a message now: a later attempt succeeds. */
+static bool is_shortage(int error) {
+    return error == ENOBUFS || error == ENOMEM;
+}
+
 /* The kernel doesn't pass the descriptor (too many are in flight, for example): sends the reply without it,
  * because later bytes must not wait for other clients to read. */
 static bool drop_descriptor(struct conn *conn, int error) {
@@ -142,14 +154,16 @@ static bool drop_descriptor(struct conn *conn, int error) {
     return true;
 }
 
-/* Drops the output for good. After a disconnect, requests that were sent before are still served. */
-static void fail(struct conn *conn, int error) {
+/* After a disconnect, requests that were sent before are still served. */
+void conn_output_fail(struct conn *conn, int error) {
     conn->send_error = error;
     send_buffer_clear(&conn->output);
     if (conn->table->local->registry.ledger)
         ledger_tear(conn->table->local->registry.ledger, conn->slot);
-    if (!is_disconnect(error))
-        return; /* conn_output_failure() has the reason for the end */
+    if (!is_disconnect(error)) {
+        queue(conn); /* conn_output_failure() has the reason for the end */
+        return;
+    }
     conn->hung_up = true;
     conn_queue(conn);
 }
@@ -166,10 +180,14 @@ void conn_output_flush(struct conn *conn) {
             set_blocked(conn, true);
             return;
         }
+        if (n < 0 && is_shortage(errno)) {
+            delay(conn, clock_now_ns()); /* the socket is not full: no event follows */
+            return;
+        }
         if (n < 0 && drop_descriptor(conn, errno))
             continue;
         if (n < 0) {
-            fail(conn, errno);
+            conn_output_fail(conn, errno);
             break;
         }
         if (ledger && conn_output_unsent_bytes(conn) == 0)
@@ -180,9 +198,11 @@ void conn_output_flush(struct conn *conn) {
 }
 
 const char *conn_output_failure(const struct conn *conn) {
+    if (conn->send_error == ENOMEM)
+        return "the agent has no memory for it";
     if (conn->send_error != 0 && !is_disconnect(conn->send_error))
-        return "its replies can't be sent";
+        return "replies can't be sent";
     return conn_output_unsent_bytes(conn) > SESSION_OUTPUT_BYTES_MAX + REPLY_BYTES_MAX
-               ? "it reads too slowly"
+               ? "the client reads too slowly"
                : NULL;
 }

@@ -13,8 +13,9 @@ void conn_output_write(struct session *session, const char *bytes, size_t length
 
 size_t conn_output_unsent_bytes(const struct conn *conn);
 
-/* Whether the client has read its output up to the position `written` (of session->written, then). True
- * when later output is sent: a client that works may leave pushes unread. */
+/* Whether the client has read its output up to the position `written` (of session->written, then). If more
+ * was written since, it is enough that the output up to `written` is sent: a working client may leave pushes
+ * unread. */
 bool conn_output_is_read(struct session *session, uint32_t written);
 
 /* Queues the output again: the socket takes bytes. */
@@ -31,8 +32,11 @@ bool conn_output_delay(struct conn *conn, instant_ns now_ns);
 /* Sends the output, as far as the socket takes it. */
 void conn_output_flush(struct conn *conn);
 
-/* Why the session must be ended, or NULL: its output can't be sent, or is too much. */
+/* Drops the output for good. The session is ended at the end of the turn. */
+void conn_output_fail(struct conn *conn, int error);
+
+/* The reason for which the session must end (its output can't be sent, or is too long), or NULL. */
 const char *conn_output_failure(const struct conn *conn);
 
-/* What the client knows once all of its output is sent. */
+/* The session's state that the client knows once all output is sent. */
 struct ledger_state conn_output_state(const struct conn *conn);

@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "io/client/lingering-close.h"
+#include "local/fair-queue.h"
 #include "io/client/send-buffer.h"
 #include "io/loop/heap-trim.h"
 #include "io/loop/log-limit.h"
@@ -33,7 +34,7 @@ struct conn_table {
     struct list open;          /* connections with a session */
     struct list expelled;      /* without a socket; watched until their processes or leases end */
     struct list closed;        /* freed by conn_sweep() */
-    struct list ready;         /* may have input */
+    struct fair_queue ready;  /* may have input */
     struct list unsent;        /* have output */
     struct list delayed;       /* have output that may wait for more, the oldest first */
     struct list unstored;      /* not yet in the store, the next one first */
@@ -57,6 +58,8 @@ struct conn {
     uint64_t id; /* the session's, also when the session has ended */
     uint32_t slot;
     int fd;     /* -1 once closed */
+    gid_t gid;
+    char *unit; /* NULL: unknown, or not needed */
     int pid_fd; /* -1: the kernel has no pidfd */
     struct poller_target target;
     struct poller_target pid_target;
@@ -83,6 +86,9 @@ struct conn {
     instant_ns delayed_until_ns; /* 0: not delayed */
     struct list unsent_link;
 
+    /* conn-bytes.c */
+    size_t charged_bytes; /* in the quota */
+
     /* conn-store.c */
     bool stored;     /* the service manager has a copy of the socket */
     int own_page_fd; /* to be stored; -1: none */
@@ -102,12 +108,15 @@ static inline struct conn *conn_of(struct session *session) {
 
 /* Queues the connection for conn_work(), whatever input there is. */
 static inline void conn_queue(struct conn *conn) {
-    if (list_is_empty(&conn->ready_link))
-        list_append(&conn->table->ready, &conn->ready_link);
+    fair_queue_add(&conn->table->ready, conn->session.account, &conn->ready_link);
+}
+
+static inline bool conn_has_input(const struct conn *conn) {
+    return conn->fd >= 0 && (conn->input_length > 0 || conn->readable);
 }
 
 /* The same, if there is input. */
 static inline void conn_wake(struct conn *conn) {
-    if (conn->fd >= 0 && (conn->input_length > 0 || conn->readable))
+    if (conn_has_input(conn))
         conn_queue(conn);
 }

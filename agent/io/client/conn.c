@@ -6,20 +6,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/generation.h"
+#include "io/client/conn-bytes.h"
 #include "io/client/conn-input.h"
 #include "io/client/conn-output.h"
 #include "io/client/conn-store.h"
 #include "io/client/page-memory.h"
 #include "io/client/peer-cred.h"
+#include "io/client/peer-unit.h"
 #include "io/loop/clock.h"
+#include "io/loop/loop.h"
 #include "local/disconnect.h"
 
-enum { REQUESTS_PER_TURN = 1024 /* of all connections; then the keepers' messages are read */ };
+/* A turn takes requests for this long; then the keepers' messages are read, and replies sent. A client that
+ * asks little waits for a turn with others' requests twice: before its request is taken, and before it gets
+ * the reply. */
+#define TURN_NS (100 * NS_PER_US)
+#define RESTORING_TURN_NS (50 * NS_PER_MS)
 
 /* --- the table --- */
 
@@ -28,7 +36,7 @@ void conn_table_clear(struct conn_table *table) {
     list_init(&table->open);
     list_init(&table->expelled);
     list_init(&table->closed);
-    list_init(&table->ready);
+    fair_queue_init(&table->ready);
     list_init(&table->unsent);
     list_init(&table->delayed);
     list_init(&table->unstored);
@@ -51,7 +59,7 @@ int conn_table_init(struct conn_table *table, struct poller *poller, struct fron
     table->poller = poller;
     table->local = local;
     table->slots_memory = calloc(slots, sizeof(struct conn_slot));
-    table->scratch = table->own_scratch = malloc(CONN_SCRATCH_BYTES);
+    table->scratch = table->own_scratch = loop_reserve(CONN_SCRATCH_BYTES);
     if (!table->slots_memory || !table->own_scratch)
         return -ENOMEM;
     table->generation = generation_first(clock_now_ns());
@@ -90,7 +98,7 @@ instant_ns conn_tick(struct conn_table *table, instant_ns now_ns) {
 
 /* --- the end of a connection --- */
 
-/* Without a socket, the descriptor is the closer's. */
+/* Closes the socket, unless lingering_close_take() owns it already. */
 static void drop_socket(struct conn *conn) {
     if (conn->fd >= 0) {
         poller_remove(conn->table->poller, conn->fd);
@@ -99,6 +107,7 @@ static void drop_socket(struct conn *conn) {
     }
     conn->fd = -1;
     list_unlink(&conn->ready_link);
+    conn_bytes_refund(conn);
     conn_store_deinit(conn);
     conn_output_deinit(conn);
     conn_input_deinit(conn);
@@ -124,7 +133,7 @@ void conn_reject(struct conn_table *table, int fd, const char *error) {
     struct send_buffer output;
 
     send_buffer_init(&output);
-    send_buffer_append(&output, error, strlen(error));
+    (void) send_buffer_append(&output, error, strlen(error)); /* without memory: closed without a word */
     lingering_close_take(&table->closer, fd, &output, clock_now_ns());
     send_buffer_deinit(&output);
 }
@@ -149,20 +158,19 @@ static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
 
     if (conn->fd >= 0)
         conn_output_flush(conn);
+    log_limit_write(&table->logs[CONN_LOG_ENDED], now_ns, "session of process %ld: ended: %s%s",
+                    (long) conn->session.pid, why,
+                    has_leases ? "; its leases end by their deadlines, or with the process" : "");
     if (!has_leases) {
         conn_close(conn, now_ns);
         return;
     }
     if (table->local->registry.ledger)
         ledger_tear(table->local->registry.ledger,
-                    conn->slot); /* after a restart the leases are left alone too */
+                    conn->slot); /* the next process must not release these leases either */
     end_socket(conn, now_ns);
     list_unlink(&conn->link);
     list_append(&table->expelled, &conn->link);
-    log_limit_write(
-        &table->logs[CONN_LOG_ENDED], now_ns,
-        "session of process %ld: ended: %s; its leases end by their deadlines, or with the process",
-        (long) conn->session.pid, why);
 }
 
 static void conn_free(struct conn *conn) {
@@ -175,6 +183,7 @@ static void conn_free(struct conn *conn) {
     }
     list_unlink(&conn->link);
     conn->session.requester.page = page_memory_free(conn->session.requester.page);
+    free(conn->unit);
     slot->conn = NULL;
     pool_give(&conn->table->slots, conn->slot);
     free(conn);
@@ -196,7 +205,8 @@ void conn_table_deinit(struct conn_table *table) {
         list_for_each_safe(node, lists[i]) conn_free(list_entry(node, struct conn, link));
     lingering_close_deinit(&table->closer);
     free(table->slots_memory);
-    free(table->own_scratch);
+    if (table->own_scratch)
+        (void) munmap(table->own_scratch, CONN_SCRATCH_BYTES);
 }
 
 /* --- the turn: requests, then replies --- */
@@ -205,8 +215,8 @@ void conn_ready(struct session *session) {
     conn_wake(conn_of(session));
 }
 
-/* A client that can't send any more can't release a lease either, and is not granted one. Its request is
- * served as long as it may read the reply. */
+/* A client that can't send any more can't release a lease either, so it gets none. Other requests are served
+ * as long as the client may read the reply. */
 static bool is_abandoned(const struct conn *conn) {
     enum session_state state = conn->session.state;
 
@@ -215,17 +225,19 @@ static bool is_abandoned(const struct conn *conn) {
     return conn->half_closed && (state == SESSION_ACQUIRING || state == SESSION_RELEASING);
 }
 
-/* Takes what the client has sent, and ends the connection where the client has. The number of requests. */
-static unsigned serve_one(struct conn *conn, instant_ns now_ns) {
-    unsigned budget = CONN_INPUT_REQUESTS_PER_TURN;
+/* Takes some of the client's requests, and ends the connection if the client has closed it. */
+static void serve_one(struct conn *conn, instant_ns now_ns) {
+    unsigned budget = CONN_INPUT_BUDGET;
 
     if (conn->fd < 0)
-        return 0;
+        return;
     switch (conn_input_take(conn, &budget, now_ns)) {
     case CONN_INPUT_OK:
         conn_store_urge(conn);
         if (is_abandoned(conn))
             conn_close(conn, now_ns);
+        else if (!conn_bytes_charge(conn))
+            conn_expel(conn, "its user has no buffers left for half a request", now_ns);
         else if (conn_input_has_more(conn, budget))
             conn_queue(conn);
         break;
@@ -237,39 +249,30 @@ static unsigned serve_one(struct conn *conn, instant_ns now_ns) {
     case CONN_INPUT_ERROR:
         conn_close(conn, now_ns);
         break;
-    case CONN_INPUT_MALFORMED:
-        conn_expel(conn, "it sent a malformed request", now_ns);
+    case CONN_INPUT_NO_MEMORY:
+        conn_expel(conn, "the agent has no memory for its requests", now_ns);
         break;
-    }
-    return CONN_INPUT_REQUESTS_PER_TURN - budget;
-}
-
-static void move_all(struct list *from, struct list *to) {
-    list_for_each_safe(node, from) {
-        list_unlink(node);
-        list_append(to, node);
+    case CONN_INPUT_MALFORMED:
+        conn_expel(conn, "the client sent a malformed request", now_ns);
+        break;
     }
 }
 
 bool conn_work(struct conn_table *table, instant_ns now_ns) {
     /* After a restart, all unanswered requests are taken within a few turns. */
-    unsigned left = table->local->registry.restoring ? UINT_MAX : REQUESTS_PER_TURN;
-    struct list batch;
+    bool restoring = table->local->registry.restoring;
+    instant_ns until_ns = now_ns + (restoring ? RESTORING_TURN_NS : TURN_NS);
+    struct list *link;
 
-    if (table->paused || list_is_empty(&table->ready))
-        return false;
-    /* Connections that become ready meanwhile are served in the next turn. */
-    list_init(&batch);
-    move_all(&table->ready, &batch);
-    while (!list_is_empty(&batch) && left >= CONN_INPUT_REQUESTS_PER_TURN) {
-        struct conn *conn = list_entry(batch.next, struct conn, ready_link);
-        list_unlink(&conn->ready_link);
-        left -= serve_one(conn, now_ns);
+    while (!table->paused && now_ns < until_ns && (link = fair_queue_next(&table->ready))) {
+        serve_one(list_entry(link, struct conn, ready_link), now_ns);
+        now_ns = clock_now_ns();
     }
-    /* The rest goes first in the next turn. */
-    move_all(&table->ready, &batch);
-    move_all(&batch, &table->ready);
-    return !list_is_empty(&table->ready);
+    return conn_has_work(table);
+}
+
+bool conn_has_work(struct conn_table *table) {
+    return !table->paused && !fair_queue_is_empty(&table->ready);
 }
 
 static void after_flush(struct conn *conn, instant_ns now_ns) {
@@ -277,6 +280,8 @@ static void after_flush(struct conn *conn, instant_ns now_ns) {
 
     if (failure)
         conn_expel(conn, failure, now_ns);
+    else if (!conn_bytes_charge(conn))
+        conn_expel(conn, "its user has no buffers left for what the client does not read", now_ns);
     else if (conn_output_unsent_bytes(conn) > 0)
         return;
     else if (conn->session.state == SESSION_QUITTING)
@@ -347,6 +352,21 @@ static void init(struct conn *conn, struct conn_table *table, int fd, const stru
     table->n_open++;
 }
 
+void conn_find_rules(struct session *session) {
+    struct conn *conn = conn_of(session);
+    struct policy_peer peer = {.uid = session->uid, .gid = conn->gid, .unit = conn->unit};
+    gid_t *groups = NULL;
+
+    peer.groups_unknown = conn->fd < 0 || peer_cred_groups(conn->fd, &groups, &peer.n_groups) < 0;
+    peer.groups = groups;
+    if (!conn->unit && policy_has_units(&session->front->policy))
+        peer.unit_unknown =
+            conn->pid_fd < 0 || peer_unit_read(session->pid, session->uid, conn->pid_fd, &conn->unit) < 0;
+    peer.unit = conn->unit;
+    session_set_peer(session, &peer);
+    free(groups);
+}
+
 int conn_make(struct conn_table *table, int fd, uint32_t index, uint32_t generation, struct conn **ret) {
     _cleanup_close_ int owned = fd;
     struct conn_slot *slot = pool_at(&table->slots, index);
@@ -365,6 +385,8 @@ int conn_make(struct conn_table *table, int fd, uint32_t index, uint32_t generat
     conn->slot = index;
     init(conn, table, cleanup_steal_fd(&owned), &peer);
     session_init(&conn->session, local, conn->id, peer.pid, peer.uid);
+    conn->gid = peer.gid;
+    conn_find_rules(&conn->session);
     r = watch(conn);
     if (r < 0) {
         disconnect_end(&conn->session, clock_now_ns());
@@ -417,7 +439,8 @@ static int by_request_time(const void *a, const void *b) {
 }
 
 void conn_serve(struct conn_table *table) {
-    struct conn **conns = table->n_open > 0 ? malloc(table->n_open * sizeof(conns[0])) : NULL;
+    const size_t item_bytes = sizeof(void *);
+    struct conn **conns = table->n_open > 0 ? malloc(table->n_open * item_bytes) : NULL;
     size_t n = 0;
 
     table->paused = false;
@@ -428,8 +451,9 @@ void conn_serve(struct conn_table *table) {
         list_unlink(&conn->ready_link);
     }
     if (n > 0)
-        qsort(conns, n, sizeof(conns[0]), by_request_time);
+        qsort(conns, n, item_bytes, by_request_time);
     for (size_t i = 0; i < n; i++)
-        conn_wake(conns[i]);
+        if (conn_has_input(conns[i]))
+            fair_queue_add_first(&table->ready, &conns[i]->ready_link);
     free(conns);
 }

@@ -24,6 +24,9 @@ int conn_make(struct conn_table *table, int fd, uint32_t index, uint32_t generat
 /* Replies with an error and closes the connection. Owns the descriptor. */
 void conn_reject(struct conn_table *table, int fd, const char *error);
 
+/* Finds the rules that are for the peer, at the beginning and when the rules have changed. */
+void conn_find_rules(struct session *session);
+
 /* The session with this id, or NULL. */
 struct session *conn_find(struct conn_table *table, uint64_t id);
 
@@ -41,8 +44,10 @@ void conn_ready(struct session *session);
 /* Ends the pause: the oldest requests are served first. */
 void conn_serve(struct conn_table *table);
 
-/* Takes requests from ready connections, a bounded number from each. True when more are left. */
+/* Takes requests from ready connections for a bounded time: users in turns, a few requests each. True when
+ * more are left. */
 bool conn_work(struct conn_table *table, instant_ns now_ns);
+bool conn_has_work(struct conn_table *table);
 
 /* Sends unsent output, as far as the sockets take it, and ends sessions that can't be replied to. */
 void conn_flush(struct conn_table *table, instant_ns now_ns);

@@ -15,6 +15,7 @@
 #include "io/client/listener.h"
 #include "io/client/local-layer.h"
 #include "io/client/notify.h"
+#include "io/client/peer-cred.h"
 #include "io/client/reload.h"
 #include "io/loop/clock.h"
 #include "io/loop/log.h"
@@ -26,6 +27,7 @@
 #include "local/listing.h"
 #include "local/observe.h"
 #include "local/recovery/restore.h"
+#include "local/registry-report.h"
 #include "local/reply.h"
 
 enum {
@@ -90,6 +92,7 @@ static void on_survey_reply(struct front *front, unsigned keeper, const struct k
 
     memcpy(&survey, message + 1, sizeof(survey));
     front->layer.state.keepers[keeper].counters = survey.counters;
+    front->layer.state.keepers[keeper].timer_delays = survey.timer_delays;
     memcpy(front->layer.state.keepers[keeper].times, survey.figures, sizeof(survey.figures));
     if (keeper_set_survey_reply(&front->keepers, message->number))
         end_survey(front, clock_now_ns());
@@ -107,8 +110,8 @@ static void on_message(struct front *front, unsigned keeper, const struct keeper
         break;
     case KEEPER_MESSAGE_EXTENSIONS:
         assert(length == sizeof(*message) + message->number * sizeof(struct extension));
-        registry_extended(&front->layer.state.registry, (const void *) (message + 1), message->number,
-                          clock_now_ns());
+        registry_report_extensions(&front->layer.state.registry, (const void *) (message + 1),
+                                   message->number, clock_now_ns());
         break;
     case KEEPER_MESSAGE_PONG:
         notify_pong(&front->notify, message->number);
@@ -136,14 +139,32 @@ static bool messages_wait(void *userdata, bool sleeping) {
 
 /* --- clients --- */
 
+static void reject_over_quota(struct front *front, int fd, const struct ucred *peer) {
+    static const struct log_fields fields = {.event = LOG_EVENT_QUOTA};
+    char text[QUOTA_TEXT_BYTES], error[QUOTA_TEXT_BYTES + 16];
+
+    quota_text(&front->layer.state.registry.quota, peer->uid, QUOTA_SESSIONS, 1, text);
+    log_limit_event(&front->table.logs[CONN_LOG_REJECTED], clock_now_ns(), &fields,
+                    "connection rejected: %s", text);
+    (void) snprintf(error, sizeof(error), "-QUOTA %s\r\n", text);
+    conn_reject(&front->table, fd, error);
+}
+
 static void on_client(void *userdata, int fd) {
     struct front *front = userdata;
 
     if (front->table.n_open >= current_config(front)->max_sessions) {
+        reply_count_rejection(&front->layer.state, "QUOTA");
         conn_reject(&front->table, fd, "-QUOTA the agent has max_sessions connections\r\n");
         return;
     }
-    int r = conn_new(&front->table, fd);
+    struct ucred peer;
+    int r = peer_cred_identify(fd, &peer);
+    if (r >= 0 && !quota_may(&front->layer.state.registry.quota, peer.uid, QUOTA_SESSIONS, 1)) {
+        reject_over_quota(front, fd, &peer);
+        return;
+    }
+    r = conn_new(&front->table, fd);
     if (r < 0)
         log_limit_write(&front->table.logs[CONN_LOG_REJECTED], clock_now_ns(), "connection rejected: %s",
                         strerror(-r));
@@ -151,10 +172,13 @@ static void on_client(void *userdata, int fd) {
 
 static void on_full(void *userdata, int fd) {
     struct front *front = userdata;
+    reply_count_rejection(&front->layer.state, "QUOTA");
     conn_reject(&front->table, fd, "-QUOTA the agent has no descriptor left for another connection\r\n");
 }
 
 static void start_serving(struct front *front) {
+    static const struct log_fields serving = {.event = LOG_EVENT_SERVING};
+
     front->start_ns = INSTANT_NEVER;
     int r = listener_enable(front->listener);
     if (r < 0) {
@@ -163,7 +187,7 @@ static void start_serving(struct front *front) {
         return;
     }
     conn_serve(&front->table);
-    log_notice("%s: serving clients", front->config.config->socket_path);
+    log_event(LOG_LEVEL_NOTICE, &serving, "%s: serving clients", front->config.config->socket_path);
     notify_serving(&front->notify, &front->layer.state, clock_now_ns());
 }
 
@@ -188,7 +212,7 @@ static instant_ns due_ns(struct front *front, instant_ns now_ns) {
                               heap_trim_due_ns(&front->table.trim, now_ns),
                               conn_tick(&front->table, now_ns),
                               front->backlog ? now_ns + NS_PER_MS : INSTANT_NEVER};
-    instant_ns due_ns = front->work_left ? 0 : INSTANT_NEVER;
+    instant_ns due_ns = INSTANT_NEVER;
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         due_ns = instant_min(due_ns, all[i]);
@@ -202,18 +226,21 @@ static int settle(void *userdata) {
 
     front->work_left = conn_work(&front->table, now_ns);
     end_restoring(front, now_ns);
+    listing_turn(&front->layer.state, now_ns);
     observe_tick(&front->layer.state, now_ns);
     (void) keeper_set_flush(&front->keepers); /* the keepers work while the clients get their replies */
     conn_flush(&front->table, now_ns);
     conn_sweep(&front->table, now_ns);
     front->backlog = keeper_set_flush(&front->keepers); /* releases of connections that were closed */
-    front->work_left |= !front->table.paused && !list_is_empty(&front->table.ready);
+    front->work_left = conn_has_work(&front->table) || listing_waits(&front->layer.state);
 
     instant_ns at_ns = due_ns(front, now_ns);
-    if (at_ns >= front->timer_ns)
-        return 0;
-    front->timer_ns = at_ns;
-    return loop_set_timer(front->timer, at_ns);
+    int r = 0;
+    if (at_ns < front->timer_ns) {
+        front->timer_ns = at_ns;
+        r = loop_set_timer(front->timer, at_ns);
+    }
+    return r < 0 ? r : front->work_left;
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -222,6 +249,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
 
     (void) source;
     (void) usec;
+    histogram_note(&front->layer.state.timer_delays, now_ns - front->timer_ns);
     front->timer_ns = INSTANT_NEVER;
     registry_tick(&front->layer.state.registry, now_ns);
     heap_trim_tick(&front->table.trim, now_ns);
@@ -247,32 +275,43 @@ static void push_draining(struct session *session, void *userdata) {
 }
 
 static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
+    static const struct log_fields stopping = {.event = LOG_EVENT_STOPPING};
     struct front *front = userdata;
 
     (void) source;
     notify_stopping(&front->notify);
     if (front->layer.state.registry.ledger) {
-        log_notice("stopping on signal %u: the next process continues %u connections with %u held leases",
-                   info->ssi_signo, front->table.n_open, front->layer.state.registry.held);
+        log_event(LOG_LEVEL_NOTICE, &stopping,
+                  "stopping on signal %u: the next process continues %u connections with %u held leases",
+                  info->ssi_signo, front->table.n_open, front->layer.state.registry.held);
         return loop_exit(front->event, 0);
     }
-    log_notice("stopping on signal %u: %u held leases end by their ttl", info->ssi_signo,
-               front->layer.state.registry.held);
+    log_event(LOG_LEVEL_NOTICE, &stopping, "stopping on signal %u: %u held leases end by their ttl",
+              info->ssi_signo, front->layer.state.registry.held);
     front->layer.state.draining = true;
     conn_for_each(&front->table, push_draining, front);
     conn_flush(&front->table, clock_now_ns());
     return loop_exit(front->event, 0);
 }
 
+static void find_rules(struct session *session, void *userdata) {
+    (void) userdata;
+    conn_find_rules(session);
+    observe_review(session);
+}
+
 static void apply_reload(struct front *front, struct config *fresh) {
+    static const struct log_fields reloaded = {.event = LOG_EVENT_RELOADED};
+
     local_layer_set_policy(&front->layer, fresh);
+    conn_for_each(&front->table, find_rules, front);
     int r = listener_set_access(front->config.config->socket_path, fresh->socket_mode, fresh->socket_group);
     if (r < 0)
         log_warning("reload: can't change the socket's mode and group: %s; they stay as they were",
                     strerror(-r));
     config_free(front->reloaded);
     front->reloaded = fresh;
-    log_notice("reload: %s applied", front->config.config_path);
+    log_event(LOG_LEVEL_NOTICE, &reloaded, "reload: %s applied", front->config.config_path);
 }
 
 static int on_reload(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {

@@ -1,5 +1,5 @@
-/* The thread that serves the clients: listener, connections, registry. It never talks to Redis and never
- * waits. */
+/* The thread that serves the clients: listener, connections, registry. The thread sends nothing to Redis and
+ * never blocks. */
 #pragma once
 
 #include "config/config.h"

@@ -1,10 +1,11 @@
 #include "io/client/keeper-set.h"
 
+#include "base/secret.h"
 #include <assert.h>
 #include <errno.h>
 #include <sys/random.h>
 
-enum { SURVEY_TIMEOUT_MS = 200 /* a stuck keeper delays no listing for longer */ };
+enum { SURVEY_TIMEOUT_MS = 200 /* a stuck keeper delays a listing by at most this */ };
 
 void keeper_set_init(struct keeper_set *set) {
     *set = (struct keeper_set){.survey_until_ns = INSTANT_NEVER};
@@ -42,11 +43,12 @@ void keeper_set_deinit(struct keeper_set *set) {
 }
 
 void keeper_set_command(struct keeper_set *set, uint64_t name_hash, const struct command *command) {
-    const struct keeper_command message = {.kind = KEEPER_COMMAND_COMMAND, .command = *command};
+    struct keeper_command message = {.kind = KEEPER_COMMAND_COMMAND, .command = *command};
     uint64_t keeper = (name_hash >> 40) % set->n; /* the registry's buckets use the low bits */
 
     mailbox_post(keeper_inbox(set->keepers[keeper]), &message, sizeof(message), command->text,
                  (size_t) command->head_length + command->tail_length);
+    secret_clear(message.command.secret, sizeof(message.command.secret));
 }
 
 void keeper_set_broadcast(struct keeper_set *set, const struct keeper_command *command, const void *tail,

@@ -1,4 +1,5 @@
-/* The keepers of an agent, as the front sees them: started, addressed by name, read in turn. */
+/* The front's view of the agent's keepers: starts them, posts to the keeper of a name, reads their messages.
+ */
 #pragma once
 
 #include "io/loop/poller.h"
@@ -40,7 +41,7 @@ bool keeper_set_waits(struct keeper_set *set, bool sleeping);
 /* The next message of this keeper, or NULL: as of mailbox_next(). */
 const struct keeper_message *keeper_set_next(struct keeper_set *set, unsigned keeper, size_t *ret_length);
 
-/* Asks all keepers for their counters, unless a survey is under way. It ends when all have replied, or at
+/* Requests the counters of all keepers, unless a survey is under way. It ends when all have replied, or at
  * `survey_until_ns`. */
 void keeper_set_survey(struct keeper_set *set, instant_ns now_ns);
 

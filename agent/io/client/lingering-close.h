@@ -1,6 +1,6 @@
 /* Connections that the agent ends: each stays open until the client has read the last reply, at most for
  * LINGERING_MS. With close(2) at once, a client that still writes gets EPIPE and never sees the reply. At
- * most LINGERING_MAX at a time; one more closes the oldest. Owned by the front. */
+ * most LINGERING_MAX at a time: a further one closes the oldest. Owned by the front. */
 #pragma once
 
 #include "base/instant.h"

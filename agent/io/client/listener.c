@@ -15,7 +15,7 @@
 #include "io/loop/log-limit.h"
 #include "io/loop/loop.h"
 
-enum { ACCEPTS_PER_TURN = 64, BACKLOG = 4096, PAUSE_MS = 100 };
+enum { ACCEPTS_PER_TURN = 4, BACKLOG = 4096, PAUSE_MS = 100 };
 
 struct listener {
     int fd;
@@ -32,7 +32,7 @@ static int address_of(const char *path, struct sockaddr_un *ret) {
     *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof(ret->sun_path))
         return -ENAMETOOLONG;
-    strcpy(ret->sun_path, path);
+    memcpy(ret->sun_path, path, strlen(path) + 1);
     return 0;
 }
 
@@ -121,11 +121,12 @@ static void take_reserve(struct listener *listener) {
         listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Rejects a client by means of the reserve, which is opened again when the client has read the error. */
+/* Closes the reserve to accept and reject a client; the reserve is opened again when the client has read the
+ * error. */
 static void reject_one(struct listener *listener) {
     take_reserve(listener);
     if (listener->reserve_fd < 0)
-        return; /* clients that were rejected before still have it */
+        return; /* the reserve still serves a client that was rejected before */
     (void) close(listener->reserve_fd);
     int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0)
@@ -139,14 +140,16 @@ static int on_resume(sd_event_source *source, uint64_t usec, void *userdata) {
 
     (void) source;
     (void) usec;
-    take_reserve(listener); /* before a client takes the descriptor that a rejected one has given back */
+    take_reserve(listener); /* first: a new client could take the descriptor that a rejected one has freed */
     instant_ns due_ns = log_limit_settle(&listener->log, clock_now_ns());
     if (due_ns != INSTANT_NEVER) {
         int r = loop_set_timer(listener->resume, due_ns);
         if (r < 0)
             return r;
     }
-    return sd_event_source_set_enabled(listener->source, SD_EVENT_ON);
+    if (sd_event_source_set_enabled(listener->source, SD_EVENT_ON) >= 0)
+        return 0;
+    return loop_set_timer(listener->resume, clock_now_ns() + PAUSE_MS * NS_PER_MS); /* no memory */
 }
 
 /* The listener stays readable, but accept(2) fails: pauses instead of spinning. */
@@ -175,10 +178,11 @@ static int on_connection(sd_event_source *source, int fd, uint32_t revents, void
         }
         if (errno == EAGAIN)
             return 0;
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            return pause_listening(listener, errno);
+        if (errno == EBADF || errno == EINVAL || errno == ENOTSOCK || errno == EOPNOTSUPP)
+            return -errno; /* it will never accept again */
+        /* Such as no memory, or a security module that refuses this client. */
         if (errno != EINTR && errno != ECONNABORTED)
-            return -errno;
+            return pause_listening(listener, errno);
     }
     return 0;
 }

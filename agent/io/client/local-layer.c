@@ -10,8 +10,10 @@
 #include "io/loop/clock.h"
 #include "io/loop/log.h"
 #include "io/loop/loop.h"
+#include "io/loop/usdt.h"
 #include "local/observe.h"
 #include "local/outcome.h"
+#include "local/reply.h"
 
 static void on_command(void *userdata, uint64_t name_hash, const struct command *command) {
     struct local_layer *layer = userdata;
@@ -37,13 +39,30 @@ static void on_bless(void *userdata, unsigned node) {
     struct local_layer *layer = userdata;
     const struct keeper_command bless = {.kind = KEEPER_COMMAND_BLESS, .node = node};
 
-    log_notice("node %s: blessed by an operator", layer->state.identity.node_names[node]);
+    const struct log_fields fields = {.event = LOG_EVENT_NODE_BLESSED,
+                                      .node = layer->state.identity.node_names[node]};
+
+    log_event(LOG_LEVEL_NOTICE, &fields, "node %s: blessed by an operator", fields.node);
     keeper_set_broadcast(layer->keepers, &bless, NULL, 0);
+}
+
+static void trace(const struct request *request, const struct request_outcome *outcome, instant_ns now_ns) {
+    const struct shared_string *name = request->name->key.text;
+    int64_t us = (now_ns - request->asked_ns) / NS_PER_US;
+
+    if (outcome->kind == OUTCOME_LOST)
+        usdt_loss(name->bytes, name->head_length, request->token, us, reply_reason_word(outcome->reason));
+    else if (outcome->kind == OUTCOME_GRANTED && request->tenure.handoffs > 0)
+        usdt_handoff(name->bytes, name->head_length, request->token, us);
+    else if (outcome->kind == OUTCOME_GRANTED)
+        usdt_grant(name->bytes, name->head_length, request->token, us);
 }
 
 static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
                        instant_ns now_ns) {
     (void) userdata;
+    if (request->name)
+        trace(request, outcome, now_ns);
     outcome_deliver(request, outcome, now_ns);
 }
 
@@ -74,14 +93,21 @@ static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
 
 static struct policy policy_of(const struct config *config) {
     return (struct policy){
-        .terms = {.default_ttl_ms = config->default_ttl_ms,
-                  .max_hold_ms = config->max_hold_ms,
-                  .fencing = config->fencing},
+        .terms = config->terms,
         .max_ttl_ms = (uint32_t) config->max_ttl_ms,
+        .max_sessions = config->max_sessions,
         .node_timeout_ms = (uint32_t) config->node_timeout_ms,
         .rules = config->rules,
         .n_rules = config->n_rules,
     };
+}
+
+static void set_quotas(struct quota *quota, const struct config *config) {
+    quota->max[QUOTA_SESSIONS] = config->max_sessions;
+    quota->max[QUOTA_LEASES] = config->max_leases;
+    quota->max[QUOTA_NAMES] = OBSERVED_NAMES_MAX;
+    quota->max[QUOTA_OBSERVATIONS] = OBSERVATIONS_MAX;
+    quota->max[QUOTA_BYTES] = config->max_buffered_bytes;
 }
 
 static struct front_state_identity identity_of(const struct config *config, const char *agent_id,
@@ -109,8 +135,10 @@ static int reserve_memory(struct local_layer *layer, uint32_t requests_max) {
     layer->registry_memory = loop_reserve(layer->registry_bytes);
     layer->observe_memory = loop_reserve(observe_memory_bytes());
     layer->cooling_memory = loop_reserve(cooling_memory_bytes());
-    layer->reply = malloc(REPLY_BYTES_MAX);
-    return layer->registry_memory && layer->observe_memory && layer->cooling_memory && layer->reply
+    layer->history_memory = loop_reserve(history_memory_bytes());
+    layer->reply = loop_reserve(REPLY_BYTES_MAX);
+    return layer->registry_memory && layer->observe_memory && layer->cooling_memory &&
+                   layer->history_memory && layer->reply
                ? 0
                : -ENOMEM;
 }
@@ -147,7 +175,10 @@ int local_layer_init(struct local_layer *layer, const struct config *config, con
     registry_begin_ids(&layer->state.registry, now_ns);
     observe_init(&layer->state.observers, hash_key[0], layer->observe_memory);
     cooling_init(&layer->state.cooling, layer->cooling_memory);
+    history_init(&layer->state.history, layer->history_memory);
+    layer->state.registry.history = &layer->state.history;
     front_state_init(&layer->state, &policy, &identity, &sink, layer->reply, now_ns);
+    local_layer_set_policy(layer, config);
     return 0;
 }
 
@@ -158,9 +189,23 @@ void local_layer_deinit(struct local_layer *layer) {
         (void) munmap(layer->observe_memory, observe_memory_bytes());
     if (layer->cooling_memory)
         (void) munmap(layer->cooling_memory, cooling_memory_bytes());
-    free(layer->reply);
+    if (layer->history_memory)
+        (void) munmap(layer->history_memory, history_memory_bytes());
+    if (layer->reply)
+        (void) munmap(layer->reply, REPLY_BYTES_MAX);
 }
 
 void local_layer_set_policy(struct local_layer *layer, const struct config *config) {
-    layer->state.policy = policy_of(config);
+    const struct policy policy = policy_of(config), former = layer->state.policy;
+    struct quota_rule_use max[RULES_MAX + 1] = {0};
+    uint8_t numbers[RULES_MAX + 1] = {0};
+
+    for (unsigned i = 0; i <= former.n_rules; i++)
+        numbers[i] = (uint8_t) policy_number_after(&former, i, &policy);
+    for (unsigned i = 0; i < policy.n_rules; i++)
+        max[i + 1] = (struct quota_rule_use){.leases = policy.rules[i].terms.max_leases,
+                                             .waiters = policy.rules[i].terms.max_waiters};
+    layer->state.policy = policy;
+    registry_set_rules(&layer->state.registry, numbers, max);
+    set_quotas(&layer->state.registry.quota, config);
 }

@@ -16,6 +16,7 @@ struct local_layer {
     size_t registry_bytes;
     void *observe_memory;
     void *cooling_memory;
+    void *history_memory;
     char *reply;
 };
 
@@ -26,5 +27,5 @@ int local_layer_init(struct local_layer *layer, const struct config *config, con
 /* Fine for all zeroes. */
 void local_layer_deinit(struct local_layer *layer);
 
-/* What sessions may do, by this configuration, which must stay until the next call. */
+/* Applies the rules and limits of this configuration, which must stay until the next call. */
 void local_layer_set_policy(struct local_layer *layer, const struct config *config);

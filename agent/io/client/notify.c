@@ -58,7 +58,7 @@ static void append_reason(const struct front_state *local, unsigned node, char t
     for (unsigned i = 0; i < local->identity.n_nodes; i++) {
         const struct front_state_node other = front_state_node(local, i);
         names[i] = other.node_state != NODE_STATE_VOTING && strcmp(first.reason, other.reason) == 0;
-        if (names[i] && i < node)
+        if (i < node && names[i])
             return;
     }
     for (unsigned i = node; i < local->identity.n_nodes; i++)

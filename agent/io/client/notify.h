@@ -44,5 +44,5 @@ void notify_pong(struct notify *notify, uint32_t ping);
 void notify_reloading(const struct notify *notify);
 void notify_reloaded(const struct notify *notify);
 
-/* The agent stops. */
+/* Reports that the agent stops. */
 void notify_stopping(const struct notify *notify);

@@ -10,21 +10,18 @@
 #include "base/cleanup.h"
 #include "io/loop/sealed-memfd.h"
 
-/* 0 and the page in the descriptor's memory, or a negative errno. */
-static int map_page(int fd, struct deadline_page **ret) {
+/* The page in the descriptor's memory; NULL, and errno has the reason. */
+static struct deadline_page *map_page(int fd) {
     struct deadline_page *page = malloc(sizeof(*page));
+    void *memory =
+        page ? mmap(NULL, DEADLINE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
 
-    if (!page)
-        return -ENOMEM;
-    void *memory = mmap(NULL, DEADLINE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {
-        int r = -errno;
-        free(page);
-        return r;
+        free(page); /* leaves errno as it is */
+        return NULL;
     }
     page->memory = memory;
-    *ret = page;
-    return 0;
+    return page;
 }
 
 /* The client's descriptor of the same file: it can't be mapped for writing. */
@@ -38,16 +35,15 @@ static int reopen_for_reading(int fd) {
 
 int page_memory_new(struct deadline_page **ret, int *ret_fd, int *ret_client_fd) {
     _cleanup_close_ int fd = sealed_memfd_new("redlockd-page", DEADLINE_PAGE_BYTES);
-    struct deadline_page *page = NULL;
 
     if (fd < 0)
         return fd;
     _cleanup_close_ int client_fd = reopen_for_reading(fd);
     if (client_fd < 0)
         return client_fd;
-    int r = map_page(fd, &page);
-    if (r < 0)
-        return r;
+    struct deadline_page *page = map_page(fd);
+    if (!page)
+        return -errno;
     deadline_page_init(page, page->memory);
     *ret = page;
     *ret_fd = cleanup_steal_fd(&fd);
@@ -56,13 +52,11 @@ int page_memory_new(struct deadline_page **ret, int *ret_fd, int *ret_client_fd)
 }
 
 int page_memory_adopt(int fd, struct deadline_page **ret) {
-    struct deadline_page *page = NULL;
-
     if (fd < 0 || sealed_memfd_bytes(fd) != DEADLINE_PAGE_BYTES)
         return -EBADMSG;
-    int r = map_page(fd, &page);
-    if (r < 0)
-        return r;
+    struct deadline_page *page = map_page(fd);
+    if (!page)
+        return -errno;
     if (!deadline_page_adopt(page, page->memory)) {
         (void) page_memory_free(page);
         return -EBADMSG;

@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "io/loop/log.h"
 
 #ifndef SO_PEERPIDFD
@@ -21,6 +23,25 @@ int peer_cred_identify(int fd, struct ucred *ret) {
     if (length != sizeof(peer) || peer.pid <= 0)
         return -EPERM;
     *ret = peer;
+    return 0;
+}
+
+int peer_cred_groups(int fd, gid_t **ret, size_t *ret_n) {
+    _cleanup_free_ gid_t *groups = NULL;
+    socklen_t bytes = 0;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &bytes) < 0) {
+        if (errno != ERANGE)
+            return -errno;
+        groups = malloc(bytes);
+        if (!groups)
+            return -ENOMEM;
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &bytes) < 0)
+            return -errno;
+    }
+    *ret_n = groups ? bytes / sizeof(groups[0]) : 0;
+    *ret = groups;
+    groups = NULL;
     return 0;
 }
 

@@ -7,6 +7,9 @@
 /* Process, user and group at the time of connect(2). 0, or a negative errno: the client must be rejected. */
 int peer_cred_identify(int fd, struct ucred *ret);
 
+/* The supplementary groups at that time, to be freed; NULL: none. 0, or a negative errno: unknown. */
+int peer_cred_groups(int fd, gid_t **ret, size_t *ret_n);
+
 /* A pidfd, which becomes readable when the process ends. -1 when the kernel has none; *logged is set when
  * that is logged, once. */
 int peer_cred_open(int fd, pid_t pid, bool *logged);

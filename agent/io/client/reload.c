@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/secret.h"
 #include "io/loop/log.h"
 
 /* NULL equals NULL. */
@@ -20,7 +21,7 @@ static bool same_nodes(const struct config *a, const struct config *b) {
         const struct config_node *x = &a->nodes[i], *y = &b->nodes[i];
 
         if (!same(x->name, y->name) || !same(x->unix_path, y->unix_path) || !same(x->host, y->host) ||
-            x->port != y->port || !same(x->user, y->user) || !same(x->password, y->password) ||
+            x->port != y->port || !same(x->user, y->user) || !secret_equal_text(x->password, y->password) ||
             x->database != y->database || x->durable != y->durable || x->tls != y->tls ||
             !same(x->tls_ca, y->tls_ca) || !same(x->tls_cert, y->tls_cert) ||
             !same(x->tls_key, y->tls_key) || !same(x->tls_name, y->tls_name))
@@ -65,8 +66,8 @@ int reload_restart_needed(const struct config *running, const struct config *fre
 static void limit(const struct config *running, struct config *fresh) {
     if (fresh->max_ttl_ms > running->max_ttl_ms)
         fresh->max_ttl_ms = running->max_ttl_ms;
-    if (fresh->default_ttl_ms > fresh->max_ttl_ms)
-        fresh->default_ttl_ms = fresh->max_ttl_ms;
+    if (fresh->terms.default_ttl_ms > fresh->max_ttl_ms)
+        fresh->terms.default_ttl_ms = fresh->max_ttl_ms;
     for (unsigned i = 0; i < fresh->n_rules; i++)
         if (fresh->rules[i].terms.default_ttl_ms > fresh->max_ttl_ms)
             fresh->rules[i].terms.default_ttl_ms = fresh->max_ttl_ms;
@@ -81,14 +82,20 @@ int reload_read(const char *path, const struct config *running, struct config **
     char differences[256];
 
     FILE *errors = open_memstream(&diagnostics, &length);
-    if (!errors)
-        return -errno;
+    if (!errors) {
+        int error = errno;
+        log_event(LOG_LEVEL_ERROR, &(struct log_fields){.event = LOG_EVENT_RELOAD_FAILED},
+                  "reload: %s can't be read: %s; the agent keeps its configuration", path, strerror(error));
+        return -error;
+    }
     int r = config_read(path, true, errors, &fresh);
     (void) fclose(errors);
-    for (char *line = diagnostics, *end; (end = strchr(line, '\n')); line = end + 1)
+    for (char *line = diagnostics, *end; line && (end = strchr(line, '\n')); line = end + 1)
         log_write(r < 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING, "%.*s", (int) (end - line), line);
     if (r < 0) {
-        log_error("reload: %s has mistakes; the agent keeps its configuration", path);
+        log_event(LOG_LEVEL_ERROR, &(struct log_fields){.event = LOG_EVENT_RELOAD_FAILED},
+                  "reload: %s %s; the agent keeps its configuration", path,
+                  r == -EINVAL ? "has mistakes" : "can't be read");
         return r;
     }
     if (reload_restart_needed(running, fresh, differences, sizeof(differences)) > 0)

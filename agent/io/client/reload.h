@@ -1,4 +1,4 @@
-/* What a running agent takes from a new configuration file. */
+/* Reloading: the values of a new configuration file that a running agent adopts. */
 #pragma once
 
 #include <stddef.h>
@@ -10,6 +10,7 @@
 int reload_restart_needed(const struct config *running, const struct config *fresh, char *buffer,
                           size_t size);
 
-/* Reads the file again, and logs what is wrong or needs a restart. Values that only a restart could raise
- * are limited to those of the running configuration. 0 and a configuration to free, or a negative errno. */
+/* Reads the file again, and logs mistakes, and changes that need a restart. Values that only a restart could
+ * raise are limited to those of the running configuration. 0 and a configuration to free, or a negative
+ * errno. */
 int reload_read(const char *path, const struct config *running, struct config **ret);

@@ -9,6 +9,7 @@
 struct send_buffer {
     char *bytes;
     size_t sent, length, room; /* sent <= length <= room */
+    bool begun;                /* a part was sent since the buffer was empty */
     int fd;                    /* owned; -1: none */
     size_t fd_at;              /* the byte that takes it along */
 };
@@ -28,7 +29,8 @@ static inline size_t send_buffer_unsent(const struct send_buffer *buffer) {
     return buffer->length - buffer->sent;
 }
 
-void send_buffer_append(struct send_buffer *buffer, const char *bytes, size_t length);
+/* 0, or -ENOMEM and nothing is appended. */
+int send_buffer_append(struct send_buffer *buffer, const char *bytes, size_t length);
 
 /* Attaches a descriptor to the next byte that is appended, and owns it. At most one at a time. */
 void send_buffer_attach(struct send_buffer *buffer, int fd);
@@ -42,5 +44,5 @@ struct send_buffer_part send_buffer_part(const struct send_buffer *buffer);
 /* `length` bytes of the part were sent, and the descriptor with the first. */
 void send_buffer_advance(struct send_buffer *buffer, size_t length);
 
-/* Drops bytes, position and descriptor. Keeps little memory. */
+/* Drops bytes, position and descriptor, and clears the bytes. Keeps little memory. */
 void send_buffer_clear(struct send_buffer *buffer);

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <sys/ioctl.h>
 
-/* Whether the peer has read everything, or the kernel can't tell. The kernel counts its own overhead, and
- * one byte until it has seen that the last bytes were read. */
+/* Whether the peer has read everything; also true if the kernel does not report it. The kernel counts its
+ * own overhead, and one byte until it has seen that the last bytes were read. */
 static inline bool socket_queue_is_read(int fd) {
     int unread = 0;
 

@@ -1,6 +1,7 @@
 #include "io/loop/log-limit.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 
 static instant_ns window_end_ns(const struct log_limit *limit) {
     return limit->window_ns + LOG_LIMIT_WINDOW_MS * NS_PER_MS;
@@ -18,9 +19,7 @@ instant_ns log_limit_settle(struct log_limit *limit, instant_ns now_ns) {
     return INSTANT_NEVER;
 }
 
-void log_limit_write(struct log_limit *limit, instant_ns now_ns, const char *format, ...) {
-    va_list arguments;
-
+static bool may_write(struct log_limit *limit, instant_ns now_ns) {
     (void) log_limit_settle(limit, now_ns);
     if (limit->window_ns == 0 || now_ns >= window_end_ns(limit)) {
         limit->window_ns = now_ns;
@@ -28,10 +27,29 @@ void log_limit_write(struct log_limit *limit, instant_ns now_ns, const char *for
     }
     if (limit->written == LOG_LIMIT_LINES) {
         limit->suppressed++;
-        return;
+        return false;
     }
     limit->written++;
+    return true;
+}
+
+void log_limit_write(struct log_limit *limit, instant_ns now_ns, const char *format, ...) {
+    va_list arguments;
+
+    if (!may_write(limit, now_ns))
+        return;
     va_start(arguments, format);
-    log_write_list(limit->level, format, arguments);
+    log_event_list(limit->level, NULL, format, arguments);
+    va_end(arguments);
+}
+
+void log_limit_event(struct log_limit *limit, instant_ns now_ns, const struct log_fields *fields,
+                     const char *format, ...) {
+    va_list arguments;
+
+    if (!may_write(limit, now_ns))
+        return;
+    va_start(arguments, format);
+    log_event_list(limit->level, fields, format, arguments);
     va_end(arguments);
 }

@@ -18,6 +18,8 @@ struct log_limit {
 /* Writes the line, or counts it. */
 void log_limit_write(struct log_limit *limit, instant_ns now_ns, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+void log_limit_event(struct log_limit *limit, instant_ns now_ns, const struct log_fields *fields,
+                     const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Writes the count when the window has ended. When to call next; INSTANT_NEVER: no line is suppressed. */
 instant_ns log_limit_settle(struct log_limit *limit, instant_ns now_ns);

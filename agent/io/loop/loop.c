@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "io/loop/core-dump.h"
+
 static _Thread_local bool touched;
 
 bool loop_touched(void) {
@@ -41,7 +43,8 @@ int loop_set_timer(sd_event_source *timer, instant_ns at_ns) {
     int r = sd_event_source_set_time(timer, usec);
     if (r < 0)
         return r;
-    return sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
+    r = sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
+    return r < 0 ? r : 0;
 }
 
 int loop_exit(sd_event *event, int code) {
@@ -52,5 +55,8 @@ int loop_exit(sd_event *event, int code) {
 void *loop_reserve(size_t bytes) {
     void *memory =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
+    if (memory == MAP_FAILED)
+        return NULL;
+    core_dump_exclude(memory, bytes);
+    return memory;
 }

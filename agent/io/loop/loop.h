@@ -28,6 +28,6 @@ int loop_exit(sd_event *event, int code);
 /* Whether this thread has used one of the above since the last call: then sd_event_prepare() has work. */
 bool loop_touched(void);
 
-/* Zeroed memory whose pages cost nothing until they are touched, or NULL. The caller unmaps it with
- * munmap(2). */
+/* Zeroed memory whose pages cost nothing until they are touched, and are in no core dump; or NULL. The
+ * caller unmaps it with munmap(2). */
 void *loop_reserve(size_t bytes);

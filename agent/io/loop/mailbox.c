@@ -9,6 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "io/loop/core-dump.h"
+#include "io/loop/memory.h"
+#include "io/loop/secret-memory.h"
+
 /* A record in the ring: its length, its bytes, padding to 8 bytes. After a length of SKIP the next record is
  * at the ring's start. */
 struct record {
@@ -36,6 +40,7 @@ int mailbox_init(struct mailbox *mailbox, size_t size) {
         mailbox->ring = NULL;
         return -errno;
     }
+    core_dump_exclude(mailbox->ring, size);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, mailbox->wake_fds) < 0) {
         int error = -errno;
         mailbox_deinit(mailbox);
@@ -47,7 +52,7 @@ int mailbox_init(struct mailbox *mailbox, size_t size) {
 void mailbox_deinit(struct mailbox *mailbox) {
     while (mailbox->first) {
         struct mailbox_overflow *next = mailbox->first->next;
-        free(mailbox->first);
+        secret_memory_free(mailbox->first, sizeof(*next) + mailbox->first->length);
         mailbox->first = next;
     }
     if (!mailbox->ring)
@@ -103,10 +108,8 @@ static bool put(struct mailbox *mailbox, const void *head, size_t head_length, c
 
 static void queue_overflow(struct mailbox *mailbox, const void *head, size_t head_length, const void *tail,
                            size_t tail_length) {
-    struct mailbox_overflow *overflow = malloc(sizeof(*overflow) + head_length + tail_length);
+    struct mailbox_overflow *overflow = memory_await(NULL, sizeof(*overflow) + head_length + tail_length);
 
-    if (!overflow)
-        abort(); /* a lost message loses a lease; a restart doesn't */
     overflow->next = NULL;
     overflow->length = head_length + tail_length;
     memcpy(overflow->bytes, head, head_length);
@@ -133,7 +136,7 @@ bool mailbox_flush(struct mailbox *mailbox) {
         mailbox->first = sent->next;
         if (!mailbox->first)
             mailbox->last = NULL;
-        free(sent);
+        secret_memory_free(sent, sizeof(*sent) + sent->length);
     }
     if (mailbox->posted && atomic_exchange(&mailbox->sleeping, false)) {
         if (send(mailbox->wake_fds[1], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1) {

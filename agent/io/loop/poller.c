@@ -91,12 +91,12 @@ static int serve_event(sd_event *event) {
 /* Settles and dispatches sd-event until nothing new follows. The rounds are limited, so that mailboxes and
  * sockets get their turn. */
 static int settle(struct poller *poller) {
-    poller->unsettled = false;
     for (unsigned round = 0; round < SETTLE_ROUNDS_MAX; round++) {
         int r = poller->hooks.settle(poller->userdata);
+        poller->unsettled = r > 0;
         if (r >= 0)
             r = loop_touched() ? serve_event(poller->event) : 1;
-        if (r <= 1)
+        if (r <= 1 || poller->unsettled)
             return r;
     }
     poller->unsettled = true;

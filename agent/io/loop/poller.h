@@ -23,7 +23,8 @@ struct poller_hooks {
     /* Whether there is a message. With `sleeping`, the poller sleeps next, and the next post must wake
      * it. */
     bool (*mail_waits)(void *userdata, bool sleeping);
-    /* Ends every turn, so that handlers need not. A negative return ends poller_run(). */
+    /* Ends every turn, so that handlers need not. 0; 1: more is to do, so the next turn takes what is ready
+     * without sleeping; negative: ends poller_run(). */
     int (*settle)(void *userdata);
 };
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/secret.h"
+
 void random_bytes_take(struct random_bytes *random_bytes, uint8_t secret[SECRET_BYTES]) {
     if (random_bytes->left == 0) {
         size_t filled = 0;
@@ -20,5 +22,5 @@ void random_bytes_take(struct random_bytes *random_bytes, uint8_t secret[SECRET_
     }
     uint8_t *taken = random_bytes->bytes[--random_bytes->left];
     memcpy(secret, taken, SECRET_BYTES);
-    memset(taken, 0, SECRET_BYTES);
+    secret_clear(taken, SECRET_BYTES);
 }

@@ -2,11 +2,15 @@
 
 #include <stdlib.h>
 
+#include "base/secret.h"
+#include "io/loop/memory.h"
+#include "io/loop/secret-memory.h"
+
 void batch_pool_deinit(struct batch_pool *pool) {
     while (pool->all) {
         struct batch *batch = pool->all;
         pool->all = batch->next_all;
-        free(batch->bytes);
+        secret_memory_free(batch->bytes, batch->bytes_used);
         free(batch);
     }
     while (pool->n_spares > 0)
@@ -22,9 +26,7 @@ struct batch *batch_take(struct batch_pool *pool, uint32_t count) {
         return batch;
     }
     uint32_t room = count == 1 ? 1 : BATCH_NAMES_MAX;
-    batch = calloc(1, sizeof(*batch) + room * sizeof(batch->tickets[0]));
-    if (!batch)
-        abort();
+    batch = memory_await_zeroed(sizeof(*batch) + room * sizeof(batch->tickets[0]));
     batch->room = room;
     batch->next_all = pool->all;
     pool->all = batch;
@@ -34,6 +36,7 @@ struct batch *batch_take(struct batch_pool *pool, uint32_t count) {
 void batch_give(struct batch_pool *pool, struct batch *batch) {
     struct batch **list = batch->room == 1 ? &pool->free_singles : &pool->free_full;
 
+    secret_clear(batch->bytes, batch->bytes_used);
     if (pool->n_spares < BATCH_SPARES_MAX) {
         pool->spares[pool->n_spares].bytes = batch->bytes;
         pool->spares[pool->n_spares++].room = batch->bytes_room;
@@ -41,7 +44,7 @@ void batch_give(struct batch_pool *pool, struct batch *batch) {
         free(batch->bytes);
     }
     batch->bytes = NULL;
-    batch->bytes_room = 0;
+    batch->bytes_used = batch->bytes_room = 0;
     batch->next = *list;
     *list = batch;
 }
@@ -62,9 +65,7 @@ void *batch_grow(void *memory, size_t *room, size_t wanted, size_t each) {
         return memory;
     while (larger < wanted)
         larger *= 2;
-    memory = reallocarray(memory, larger, each);
-    if (!memory)
-        abort();
+    memory = memory_await(memory, larger * each);
     *room = larger;
     return memory;
 }

@@ -17,7 +17,7 @@ struct batch {
     uint32_t room;
     instant_ns sent_ns;
     char *bytes; /* NULL while the batch is free */
-    size_t bytes_room;
+    size_t bytes_used, bytes_room;
     uint64_t tickets[];
 };
 
@@ -36,14 +36,15 @@ struct batch_pool {
 
 void batch_pool_deinit(struct batch_pool *pool);
 
-/* A batch for `count` names, at most BATCH_NAMES_MAX. Aborts without memory. */
+/* A batch for `count` names, at most BATCH_NAMES_MAX. Like the following, waits for memory
+ * (io/loop/memory.h): without it leases can't be extended. */
 struct batch *batch_take(struct batch_pool *pool, uint32_t count);
 
+/* Clears the bytes: they have lock values. */
 void batch_give(struct batch_pool *pool, struct batch *batch);
 
-/* Room for the bytes of a batch that has none. Aborts without memory. */
+/* Room for the bytes of a batch that has none. */
 char *batch_room(struct batch_pool *pool, struct batch *batch, size_t wanted);
 
-/* Memory for `wanted` elements, at least doubled when it grows. Aborts without memory: leases can't be
- * extended then, so a restart is better. */
+/* Memory for `wanted` elements, at least doubled when it grows. */
 void *batch_grow(void *memory, size_t *room, size_t wanted, size_t each);

@@ -1,6 +1,6 @@
 /* Collects a keeper's requests over one turn of the loop, sends them as few script calls, and splits the
- * answers into votes. core/call-plan.h decides which requests share a call; the batcher composes the bytes.
- */
+ * answers into votes. core/call-plan.h decides which requests share a call; io/node/call-words.h has its
+ * words. */
 #pragma once
 
 #include <stdbool.h>
@@ -32,6 +32,8 @@ bool batcher_pending(const struct batcher *batcher);
 void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX], struct shard *shard,
                    instant_ns now_ns);
 
-/* The answer to one script call: votes for each of its tickets. `reply` NULL: cut off. */
-void batcher_answered(struct batcher *batcher, struct shard *shard, unsigned node, void *tag,
+/* The answer to one script call: votes for each of its tickets. `reply` NULL: cut off. False: the script has
+ * no such answer, so that the call counts as cut off, and so do the next ones when the caller closes the
+ * connection. */
+bool batcher_answered(struct batcher *batcher, struct shard *shard, unsigned node, void *tag,
                       const redisReply *reply, instant_ns now_ns);

@@ -5,13 +5,18 @@
 #include <string.h>
 
 static void put(struct channel_list *list, const char *bytes, size_t length) {
+    if (list->starved)
+        return;
     if (list->used + length > list->room) {
         size_t room = list->room ? list->room : 256;
         while (room < list->used + length)
             room *= 2;
-        list->bytes = realloc(list->bytes, room);
-        if (!list->bytes)
-            abort();
+        char *larger = realloc(list->bytes, room);
+        if (!larger) {
+            list->starved = true;
+            return;
+        }
+        list->bytes = larger;
         list->room = room;
     }
     memcpy(list->bytes + list->used, bytes, length);
@@ -31,6 +36,7 @@ void channel_list_add(struct channel_list *list, const char *prefix, const char 
 
 void channel_list_clear(struct channel_list *list) {
     list->used = list->count = 0;
+    list->starved = false;
 }
 
 void channel_list_deinit(struct channel_list *list) {

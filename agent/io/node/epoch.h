@@ -1,4 +1,4 @@
-/* The text of a node's epoch key, by which agents trust it. core/node.h explains epochs. */
+/* The text of a node's epoch key, by which agents trust it. core/node-epoch.h explains epochs. */
 #pragma once
 
 #include <stdbool.h>

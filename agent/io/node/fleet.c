@@ -7,6 +7,9 @@
 
 #include "base/hash.h"
 #include "base/version.h"
+#include "core/node.h"
+
+enum { SHOWN_BYTES = 60 }; /* of a fleet in a reason of NODE_TROUBLE_BYTES */
 
 static const char unknown_version[] = "before 0.2.0";
 
@@ -31,7 +34,7 @@ static int compare_names(const void *a, const void *b) {
 
 static void write_text(struct fleet *fleet, unsigned node) {
     const struct config *config = fleet->config;
-    const char *names[NODES_MAX];
+    const char *names[NODES_MAX] = {0};
     char skew[24];
     size_t length;
 
@@ -60,7 +63,7 @@ static void write_settings(struct fleet *fleet, unsigned node) {
                     " keys=%d max_ttl=%s quarantine=%s fencing=%s fence_skew=%s fence_retention=%s "
                     "key_format=%s{name}%s name=%s nodes=",
                     VERSION_KEYS, duration(config->max_ttl_ms, max_ttl), yes_or_no(config->quarantine),
-                    yes_or_no(config->fencing), duration(config->fence_skew_ms, skew),
+                    yes_or_no(config->terms.fencing), duration(config->fence_skew_ms, skew),
                     duration(config->fence_retention_ms, retention),
                     config->key_prefix ? config->key_prefix : "",
                     config->key_suffix ? config->key_suffix : "", config->nodes[node].name);
@@ -92,27 +95,38 @@ void fleet_init(struct fleet *fleet, const struct config *config, unsigned node)
     fleet->settings[length] = '\0';
 }
 
+/* With long names the text is cut, so that the advice behind it has room. */
+static const char *shortened(const char *text, char buffer[static SHOWN_BYTES]) {
+    if (snprintf(buffer, SHOWN_BYTES, "%s", text) >= SHOWN_BYTES)
+        (void) node_cut_text(buffer, SHOWN_BYTES);
+    return buffer;
+}
+
 void fleet_explain(const struct fleet *fleet, const char *others, bool blessed, char *buffer, size_t size) {
+    char theirs[SHOWN_BYTES], ours[SHOWN_BYTES];
+
     (void) snprintf(buffer, size,
-                    "%s: the node is %.100s there, %.100s here. Another fleet needs another db; when the "
-                    "agents of the other "
-                    "fleet have ended, run 'redlock nodes --bless'",
+                    "%s: the node is %s there, %s here. Another fleet needs another db; when the agents of "
+                    "the other fleet have ended, run 'redlock nodes --bless %.*s'",
                     blessed ? "votes for another fleet" : "another fleet waits for the node",
-                    others[0] != '\0' ? others : "of other nodes", fleet->text);
+                    shortened(others[0] != '\0' ? others : "of other nodes", theirs),
+                    shortened(fleet->text, ours), (int) strcspn(fleet->text, " "), fleet->text);
 }
 
 /* The value of "name=value" among words. Agents before version 0.2.0 do not note theirs. */
 static bool setting_of(const char *settings, const char *word, const char **ret, int *ret_length) {
     int name_length = (int) strcspn(word, "=") + 1;
+    const char *at = settings;
 
-    for (const char *at = settings; at; at = strchr(at, ' ')) {
+    do {
         at += *at == ' ';
-        if (strncmp(at, word, (size_t) name_length) != 0)
-            continue;
-        *ret = at + name_length;
-        *ret_length = (int) strcspn(*ret, " ");
-        return true;
-    }
+        if (strncmp(at, word, (size_t) name_length) == 0) {
+            *ret = at + name_length;
+            *ret_length = (int) strcspn(*ret, " ");
+            return true;
+        }
+        at = strchr(at, ' ');
+    } while (at);
     if (settings[0] == '\0' || strncmp(word, "version=", (size_t) name_length) != 0)
         return false;
     *ret = unknown_version;

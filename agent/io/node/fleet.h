@@ -1,9 +1,10 @@
 /* The settings that all agents of a fleet must share, and the detection of differences.
  *
  * A fleet is a set of nodes: their names, and fence_skew, which bounds tokens. Each node's epoch contains
- * its fleet and the node's name there; agents of another fleet get no votes (core/node.h). Addresses are not
- * part of a fleet, since hosts may reach a node in different ways. But each agent notes on the nodes the
- * addresses of those that have an epoch, so that an agent with another server under a node's name notices.
+ * its fleet and the node's name there; agents of another fleet get no votes (core/node-epoch.h). Addresses
+ * are not part of a fleet, since hosts may reach a node in different ways. But each agent notes on the nodes
+ * the addresses of those that have an epoch, so that an agent with another server under a node's name
+ * notices.
  *
  * Other differences are reported to people: each agent leaves its settings on the nodes for a few minutes at
  * a time, and logs the differences of another agent's. */

@@ -1,4 +1,4 @@
-/* The begin of each connection to a node, for commands or for messages: socket options, TLS, password. */
+/* How each connection to a node begins, for commands or for messages: socket options, TLS, password. */
 #pragma once
 
 #include <stddef.h>
@@ -16,5 +16,5 @@ int handshake_tls(const struct config_node *node, struct tls **tls, struct redis
                   char *reason, size_t size);
 
 /* The AUTH command in RESP, for a node with a password. Returns its length, or a negative number without
- * memory. The caller frees *ret by redisFreeCommand(). */
+ * memory. The caller frees *ret by secret_memory_free(). */
 int handshake_format(const struct config_node *node, char **ret);

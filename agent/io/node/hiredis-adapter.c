@@ -58,7 +58,7 @@ static void handle_read(struct hiredis_adapter *adapter) {
     }
     if (!adapter->connected)
         redisAsyncHandleWrite(adapter->context);
-    if (adapter->connected)
+    if (adapter->connected && !adapter->doomed)
         adapter->on_readable(adapter);
 }
 
@@ -73,10 +73,15 @@ static void on_socket(struct poller_target *target, uint32_t events) {
     struct hiredis_adapter *adapter = (struct hiredis_adapter *) (void *) target;
     redisAsyncContext *context = adapter->context;
 
+    /* hiredis 0.14 uses the context after the connect callback. */
+    adapter->busy = !adapter->connected || adapter->on_readable;
     if (context && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
         handle_read(adapter);
-    if (context && adapter->context == context && (events & EPOLLOUT))
+    if (context && adapter->context == context && !adapter->doomed && (events & EPOLLOUT))
         handle_write(adapter);
+    adapter->busy = false;
+    if (adapter->doomed && adapter->context == context)
+        redisAsyncFree(context);
     hiredis_adapter_flush(adapter);
 }
 
@@ -92,7 +97,7 @@ int hiredis_adapter_attach(struct hiredis_adapter *adapter, redisAsyncContext *c
         return r;
     adapter->context = context;
     adapter->fd = context->c.fd;
-    adapter->connected = adapter->wants_write = adapter->polls_write = false;
+    adapter->connected = adapter->wants_write = adapter->polls_write = adapter->doomed = false;
     context->ev.data = adapter;
     context->ev.addRead = do_nothing; /* reading is always on */
     context->ev.delRead = do_nothing;
@@ -110,6 +115,13 @@ void hiredis_adapter_want_write(struct hiredis_adapter *adapter, bool wanted) {
     adapter->wants_write = wanted;
     if (!wanted)
         poll_write(adapter, false);
+}
+
+void hiredis_adapter_close(struct hiredis_adapter *adapter) {
+    if (adapter->busy)
+        adapter->doomed = true;
+    else if (adapter->context)
+        redisAsyncFree(adapter->context);
 }
 
 void hiredis_adapter_flush(struct hiredis_adapter *adapter) {

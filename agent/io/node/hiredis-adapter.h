@@ -19,6 +19,8 @@ struct hiredis_adapter {
     bool connected;
     bool wants_write;
     bool polls_write;
+    bool busy;   /* in a callback */
+    bool doomed; /* closed in a callback: after its return */
     /* Replace hiredis' own handlers once connected; NULL: hiredis reads and writes. */
     void (*on_readable)(struct hiredis_adapter *adapter);
     void (*on_writable)(struct hiredis_adapter *adapter);
@@ -34,6 +36,9 @@ void hiredis_adapter_connected(struct hiredis_adapter *adapter);
 
 /* Whether there is something to write: for an owner that writes without hiredis. */
 void hiredis_adapter_want_write(struct hiredis_adapter *adapter, bool wanted);
+
+/* Closes the connection, if there is one; in a callback, after its return. */
+void hiredis_adapter_close(struct hiredis_adapter *adapter);
 
 /* Writes as far as the socket takes bytes; the rest follows from the poller. May call back. */
 void hiredis_adapter_flush(struct hiredis_adapter *adapter);

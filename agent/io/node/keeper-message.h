@@ -26,6 +26,7 @@ struct keeper_message {
 
 struct keeper_message_survey {
     struct shard_counters counters;
+    struct histogram timer_delays;
     struct front_state_node_times figures[NODES_MAX];
 };
 

@@ -7,7 +7,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sysexits.h>
+#include <unistd.h>
 
+#include "core/lease-table.h"
 #include "core/node-trust.h"
 #include "core/token.h"
 #include "io/loop/clock.h"
@@ -15,6 +18,7 @@
 #include "io/loop/loop.h"
 #include "io/loop/poller.h"
 #include "io/loop/random-bytes.h"
+#include "io/loop/usdt.h"
 #include "io/node/batcher.h"
 #include "io/node/duplicate-nodes.h"
 #include "io/node/fleet.h"
@@ -43,6 +47,7 @@ struct keeper {
     struct poller *poller;
     instant_ns timer_ns; /* when the timer fires; never later than anything is due */
     instant_ns spare_ns; /* when the next idle firing may be prevented */
+    struct histogram timer_delays;
     struct redis *nodes[NODES_MAX];
     const char *node_names[NODES_MAX];
     struct fleet fleets[NODES_MAX]; /* the fleet that each node should belong to */
@@ -75,16 +80,23 @@ static void on_send(void *userdata, const struct send *send) {
     batcher_add(keeper->batcher, send);
 }
 
+static void trace_extension(const struct keeper *keeper, const struct report *report) {
+    const struct lease *lease = lease_table_find(&keeper->shard, report->request);
+
+    if (lease)
+        usdt_extend(lease->text->bytes, lease->text->head_length, lease->token,
+                    (clock_now_ns() - lease->started_ns) / NS_PER_US);
+}
+
 static void on_report(void *userdata, const struct report *report) {
     struct keeper *keeper = userdata;
-    struct report copy = *report;
 
     node_log_report(&keeper->log, report);
+    if (report->kind == REPORT_EXTENDED && usdt_extend_is_traced())
+        trace_extension(keeper, report);
     if (report->kind == REPORT_FOREIGN)
         return;
-    if (report->kind == REPORT_LOST)
-        copy.text_length = 0; /* the front knows the name */
-    keeper_message_report(&keeper->messages, &copy);
+    keeper_message_report(&keeper->messages, report);
 }
 
 static void on_cut(void *userdata, unsigned node) {
@@ -155,7 +167,7 @@ static bool would_fire_idle(struct keeper *keeper, instant_ns due_ns) {
     instant_ns now_ns = clock_now_ns();
     if (now_ns < keeper->spare_ns)
         return false;
-    keeper->spare_ns = instant_max(keeper->spare_ns, now_ns - 2 * IDLE_FIRING_PAUSE_MS * NS_PER_MS);
+    keeper->spare_ns = instant_max(keeper->spare_ns, now_ns - IDLE_FIRING_PAUSE_MS * NS_PER_MS * 2);
     keeper->spare_ns += IDLE_FIRING_PAUSE_MS * NS_PER_MS;
     return true;
 }
@@ -184,9 +196,12 @@ static int settle(void *userdata) {
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
     struct keeper *keeper = userdata;
 
+    instant_ns now_ns = clock_now_ns();
+
     (void) source;
     (void) usec;
-    shard_tick(&keeper->shard, clock_now_ns());
+    histogram_note(&keeper->timer_delays, now_ns - keeper->timer_ns);
+    shard_tick(&keeper->shard, now_ns);
     return set_timer(keeper, shard_due_ns(&keeper->shard));
 }
 
@@ -199,6 +214,8 @@ static struct front_state_node_times node_info(struct keeper *keeper, unsigned n
         .rtt_us = redis_rtt_us(redis),
         .rtt_p50_us = redis_rtt_percentile_us(redis, 500),
         .rtt_p99_us = redis_rtt_percentile_us(redis, 990),
+        .outstanding = keeper->shard.nodes[node].outstanding,
+        .rtts = *redis_rtts(redis),
         .clock_us = token_clock_ahead_us(&keeper->shard, node, clock_now_ns()),
         .until_ns = node_trust_until_ns(&keeper->shard, node),
         .evicted_keys = info->evicted_keys,
@@ -214,7 +231,8 @@ static struct front_state_node_times node_info(struct keeper *keeper, unsigned n
 }
 
 static void survey(struct keeper *keeper, uint32_t number) {
-    struct keeper_message_survey survey = {.counters = keeper->shard.counters};
+    struct keeper_message_survey survey = {.counters = keeper->shard.counters,
+                                           .timer_delays = keeper->timer_delays};
 
     for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
         survey.figures[i] = node_info(keeper, i);
@@ -335,7 +353,9 @@ static void on_node_probe(void *userdata, struct redis *redis, const struct prob
 
 static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisReply *reply) {
     struct keeper *keeper = userdata;
-    batcher_answered(keeper->batcher, &keeper->shard, redis_index(redis), tag, reply, clock_now_ns());
+
+    if (!batcher_answered(keeper->batcher, &keeper->shard, redis_index(redis), tag, reply, clock_now_ns()))
+        redis_cut(redis, REDIS_MISFIT);
 }
 
 static void on_node_info(void *userdata, struct redis *redis) {
@@ -410,7 +430,7 @@ static void *keeper_thread(void *userdata) {
     if (r < 0) {
         log_error("keeper %u failed: %s. Its leases can't be extended, so the agent ends here",
                   keeper->config.index, strerror(-r));
-        abort();
+        _exit(EX_OSERR);
     }
     tear_down(keeper);
     return NULL;

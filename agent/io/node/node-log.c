@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "io/loop/clock.h"
+#include "local/front-state.h"
 #include "local/reply.h"
 
 void node_log_init(struct node_log *log, const char *const *node_names, bool is_first) {
@@ -23,6 +24,12 @@ static void log_state(struct node_log *log, const struct report *report) {
     const char *name = log->node_names[report->node];
     char *logged = log->trouble[report->node];
     char text[NODE_TROUBLE_BYTES];
+    const struct log_fields fields = {
+        .event = LOG_EVENT_NODE_STATE,
+        .node = name,
+        .state = front_state_node_word(report->node_state),
+        .reason = text,
+    };
 
     (void) snprintf(text, sizeof(text), "%.*s", (int) report->text_length, report->text);
     if (report->node_state == NODE_STATE_PROBING)
@@ -31,13 +38,13 @@ static void log_state(struct node_log *log, const struct report *report) {
         if (text[0] == '\0')
             logged[0] = '\0';
         if (log->is_first && text[0] == '\0')
-            log_notice("node %s: voting", name);
+            log_event(LOG_LEVEL_NOTICE, &fields, "node %s: voting", name);
         else if (log->is_first)
-            log_warning("node %s: %s", name, text);
+            log_event(LOG_LEVEL_WARNING, &fields, "node %s: %s", name, text);
     } else if (log->is_first || report->stepped) {
         if (strcmp(logged, text) != 0)
-            log_warning("node %s: does not vote: %s", name, text);
-        (void) strcpy(logged, text);
+            log_event(LOG_LEVEL_WARNING, &fields, "node %s: does not vote: %s", name, text);
+        (void) snprintf(logged, sizeof(log->trouble[0]), "%s", text);
     }
 }
 
@@ -46,7 +53,13 @@ static void log_foreign_value(struct node_log *log, const struct report *report)
     char name[4 * NAME_BYTES_MAX + 1];
 
     (void) bytes_escape(report->text, report->text_length, name, sizeof(name));
-    log_limit_write(&log->foreign_values, clock_now_ns(),
+    const struct log_fields fields = {
+        .event = LOG_EVENT_FOREIGN_VALUE,
+        .name = report->text,
+        .name_length = report->text_length,
+        .node = log->node_names[report->node],
+    };
+    log_limit_event(&log->foreign_values, clock_now_ns(), &fields,
                     "lease %s: node %s has another client's value under its key, so the node does not count "
                     "for it: find the program that writes there",
                     name, log->node_names[report->node]);
@@ -56,8 +69,19 @@ static void log_loss(struct node_log *log, const struct report *report) {
     char name[4 * NAME_BYTES_MAX + 1];
 
     (void) bytes_escape(report->text, report->text_length, name, sizeof(name));
-    log_limit_write(&log->losses, clock_now_ns(), "lease %s: lost: %s", name,
-                    reply_reason_word(report->reason));
+    const struct log_fields fields = {
+        .event = LOG_EVENT_LEASE_LOST,
+        .name = report->text,
+        .name_length = report->text_length,
+        .reason = reply_reason_word(report->reason),
+        .fence = report->token,
+    };
+    if (report->token != 0)
+        log_limit_event(&log->losses, clock_now_ns(), &fields,
+                        "lease %s: lost: %s; its fencing token was %lld", name, fields.reason,
+                        (long long) report->token);
+    else
+        log_limit_event(&log->losses, clock_now_ns(), &fields, "lease %s: lost: %s", name, fields.reason);
 }
 
 void node_log_report(struct node_log *log, const struct report *report) {

@@ -2,6 +2,9 @@
 
 #include <stdlib.h>
 
+#include "base/secret.h"
+#include "io/loop/secret-memory.h"
+
 enum {
     COMMAND_BYTES_MIN = 128,
     FREE_MAX = 64, /* more are freed after a burst */
@@ -13,7 +16,7 @@ struct pending_call *pending_call_new(struct list *free_records, size_t length) 
         first ? list_entry(first, struct pending_call, link) : calloc(1, sizeof(*record));
 
     if (!record)
-        abort();
+        return NULL;
     if (first)
         list_unlink(&record->link);
     else
@@ -22,10 +25,12 @@ struct pending_call *pending_call_new(struct list *free_records, size_t length) 
         size_t room = COMMAND_BYTES_MIN;
         while (room < length)
             room *= 2;
-        free(record->bytes);
+        secret_memory_free(record->bytes, record->length);
         record->bytes = malloc(room);
-        if (!record->bytes)
-            abort();
+        if (!record->bytes) {
+            free(record);
+            return NULL;
+        }
         record->room = room;
     }
     record->head = record->tail = (struct pending_call_piece){NULL, 0};
@@ -44,10 +49,12 @@ void pending_call_hold(struct list *held, struct pending_call *record) {
 }
 
 void pending_call_give(struct list *free_records, struct pending_call *record) {
-    const struct list *first = list_first(free_records);
-
     list_unlink(&record->link);
-    record->below = first ? list_entry(first, const struct pending_call, link)->below + 1 : 0;
+    secret_clear(record->bytes, record->length);
+    record->length = 0;
+    record->below = 0;
+    if (!list_is_empty(free_records))
+        record->below = list_entry(free_records->next, const struct pending_call, link)->below + 1;
     if (record->below >= FREE_MAX) {
         pending_call_free(record);
         return;
@@ -57,7 +64,7 @@ void pending_call_give(struct list *free_records, struct pending_call *record) {
 
 void pending_call_free(struct pending_call *record) {
     list_unlink(&record->link);
-    free(record->bytes);
+    secret_memory_free(record->bytes, record->length);
     free(record);
 }
 

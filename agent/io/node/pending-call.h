@@ -36,7 +36,8 @@ static inline size_t pending_call_length(const struct pending_call *record) {
     return record->head.length + record->length + record->tail.length;
 }
 
-/* A record with room for `length` bytes, a free one if there is any; in no list. Aborts without memory. */
+/* A record with room for `length` bytes, a free one if there is any; in no list.
+ * NULL without memory. */
 struct pending_call *pending_call_new(struct list *free_records, size_t length);
 
 /* Appends to the calls that wait for the scripts, in their order: calls to repeat come before calls that

@@ -6,14 +6,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/secret.h"
+#include "io/loop/memory.h"
 #include "io/loop/multi-write.h"
 
 enum {
     PIECES_MAX = 192,
     MULTI_WRITE_PIECES_MAX = 96, /* 32 calls to a node: more in one turn take a second write */
     RECORD_PIECES = 3,
+    RECEIVED_BYTES_MAX = 16 * 1024,
 };
 
 static void deliver(struct pipeline *pipeline, struct pending_call *record, void *reply) {
@@ -36,17 +40,56 @@ static int note_unexpected(redisContext *context, const redisReply *reply) {
     return REDIS_ERR;
 }
 
+/* redisBufferRead() leaves the bytes on the stack. */
+static int receive(redisContext *context, int fd) {
+    char bytes[RECEIVED_BYTES_MAX];
+    ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return REDIS_OK;
+    if (n <= 0) {
+        context->err = n == 0 ? REDIS_ERR_EOF : REDIS_ERR_IO;
+        (void) snprintf(context->errstr, sizeof(context->errstr), "%s",
+                        n == 0 ? "Server closed the connection" : strerror(errno));
+        return REDIS_ERR;
+    }
+    int r = redisReaderFeed(context->reader, bytes, (size_t) n);
+    if (r != REDIS_OK) {
+        context->err = context->reader->err;
+        (void) snprintf(context->errstr, sizeof(context->errstr), "%s", context->reader->errstr);
+    }
+    secret_clear(bytes, (size_t) n);
+    return r;
+}
+
+/* The next reply; NULL: none that is complete. Clears its bytes in the reader, which keeps them until it
+ * moves the rest to the front, and then keeps what was behind. */
+static int take_reply(redisContext *context, void **ret) {
+    const redisReader *reader = context->reader;
+    size_t end = reader->len;
+    int r = redisGetReplyFromReader(context, ret);
+
+    if (!reader->buf)
+        return r; /* after an error of the protocol */
+    secret_clear(reader->buf, reader->pos);
+    if (reader->len < end)
+        secret_clear(reader->buf + reader->len, end - reader->len);
+    return r;
+}
+
 static int read_replies(struct pipeline *pipeline, redisContext *context) {
     size_t before = context->reader->len;
-    int r = redisBufferRead(context);
+    int r = receive(context, pipeline->adapter.fd);
 
     if (r == REDIS_OK &&
         reply_memory_count(context, context->reader->len - before, &pipeline->unfinished) < 0)
         return REDIS_ERR;
-    while (r == REDIS_OK && !pipeline->doomed) {
+    while (r == REDIS_OK && !pipeline->adapter.doomed) {
         struct list *first = list_first(&pipeline->sent);
         void *reply = NULL;
-        r = redisGetReplyFromReader(context, &reply);
+        r = take_reply(context, &reply);
+        if (r != REDIS_OK)
+            reply_memory_explain(&pipeline->replies, context);
         if (r != REDIS_OK || !reply)
             break;
         pipeline->unfinished = context->reader->len - context->reader->pos;
@@ -63,10 +106,7 @@ static void on_readable(struct hiredis_adapter *adapter) {
     struct pipeline *pipeline = (struct pipeline *) (void *) adapter;
     redisAsyncContext *context = adapter->context;
 
-    pipeline->reading = true;
-    int r = read_replies(pipeline, &context->c);
-    pipeline->reading = false;
-    if (r != REDIS_OK || pipeline->doomed)
+    if (read_replies(pipeline, &context->c) != REDIS_OK)
         redisAsyncFree(context);
 }
 
@@ -179,12 +219,12 @@ int pipeline_attach(struct pipeline *pipeline, redisAsyncContext *context, bool 
     assert(!list_first(&pipeline->sent) && !pipeline->unsent);
 
     pipeline->tls = tls;
-    pipeline->doomed = false;
     pipeline->unfinished = 0;
     pipeline->adapter.on_readable = tls ? NULL : on_readable;
     pipeline->adapter.on_writable = tls ? NULL : on_writable;
-    if (!tls)
-        reply_memory_attach(&pipeline->replies, &context->c);
+    reply_memory_attach(&pipeline->replies, &context->c);
+    /* hiredis ends the process when it has no callback for an answer. */
+    pipeline->replies.asked = tls ? &pipeline->sent : NULL;
     return hiredis_adapter_attach(&pipeline->adapter, context);
 }
 
@@ -193,7 +233,11 @@ void pipeline_connected(struct pipeline *pipeline) {
 }
 
 static void on_hiredis_reply(redisAsyncContext *context, void *reply, void *privdata) {
-    deliver(context->ev.data, privdata, reply);
+    struct pipeline *pipeline = context->ev.data;
+
+    deliver(pipeline, privdata, reply);
+    if (reply)
+        reply_memory_clear(&pipeline->replies);
 }
 
 /* hiredis takes a command in one piece, and copies it. */
@@ -204,14 +248,14 @@ static bool give_to_hiredis(struct pipeline *pipeline, struct pending_call *reco
     if (pipeline->joined_room < pending_call_length(record)) {
         pipeline->joined_room = pending_call_length(record);
         free(pipeline->joined);
-        pipeline->joined = malloc(pipeline->joined_room);
-        if (!pipeline->joined)
-            abort(); /* without the call a lease could be lost: a restart is better */
+        pipeline->joined = memory_await(NULL, pipeline->joined_room);
     }
     for (size_t i = 0; i < n; length += pieces[i++].iov_len)
         memcpy(pipeline->joined + length, pieces[i].iov_base, pieces[i].iov_len);
-    return redisAsyncFormattedCommand(pipeline->adapter.context, on_hiredis_reply, record, pipeline->joined,
-                                      length) == REDIS_OK;
+    int r = redisAsyncFormattedCommand(pipeline->adapter.context, on_hiredis_reply, record, pipeline->joined,
+                                       length);
+    secret_clear(pipeline->joined, length);
+    return r == REDIS_OK;
 }
 
 void pipeline_send(struct pipeline *pipeline, struct pending_call *record) {
@@ -226,18 +270,21 @@ void pipeline_send(struct pipeline *pipeline, struct pending_call *record) {
     }
 }
 
-void pipeline_ask_bytes(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata,
-                        const char *bytes, size_t length) {
+int pipeline_ask_bytes(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata,
+                       const char *bytes, size_t length) {
     struct list none;
 
     list_init(&none);
     struct pending_call *record = pending_call_new(&none, length);
+    if (!record)
+        return -ENOMEM;
     memcpy(record->bytes, bytes, length);
     record->length = length;
     record->rare = true;
     record->on_reply = on_reply;
     record->tag = userdata;
     pipeline_send(pipeline, record);
+    return 0;
 }
 
 int pipeline_ask(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata, const char *format,
@@ -250,9 +297,9 @@ int pipeline_ask(struct pipeline *pipeline, redisCallbackFn *on_reply, void *use
     va_end(arguments);
     if (length < 0)
         return -ENOMEM;
-    pipeline_ask_bytes(pipeline, on_reply, userdata, bytes, (size_t) length);
+    int r = pipeline_ask_bytes(pipeline, on_reply, userdata, bytes, (size_t) length);
     redisFreeCommand(bytes);
-    return 0;
+    return r;
 }
 
 void pipeline_flush(struct pipeline *pipeline) {
@@ -260,10 +307,7 @@ void pipeline_flush(struct pipeline *pipeline) {
 }
 
 void pipeline_close(struct pipeline *pipeline) {
-    if (pipeline->reading)
-        pipeline->doomed = true;
-    else if (pipeline->adapter.context)
-        redisAsyncFree(pipeline->adapter.context);
+    hiredis_adapter_close(&pipeline->adapter);
 }
 
 void pipeline_drop(struct pipeline *pipeline) {

@@ -27,8 +27,6 @@ struct pipeline {
     char *joined;      /* with TLS: a command in one piece, for hiredis */
     size_t joined_room;
     bool tls;
-    bool reading; /* in a callback */
-    bool doomed;  /* a callback closed the connection */
 };
 
 void pipeline_init(struct pipeline *pipeline, struct poller *poller);
@@ -49,8 +47,8 @@ void pipeline_send(struct pipeline *pipeline, struct pending_call *record);
 /* The same for a rare command, with a record of its own. 0 or -ENOMEM. */
 int pipeline_ask(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata, const char *format,
                  ...) __attribute__((nonnull(1, 2, 4)));
-void pipeline_ask_bytes(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata,
-                        const char *bytes, size_t length);
+int pipeline_ask_bytes(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata,
+                       const char *bytes, size_t length);
 
 /* Writes on several pipelines by one system call, as far as possible; pipeline_flush() does the rest, and
  * handles errors. Never calls back. */

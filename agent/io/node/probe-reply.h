@@ -16,6 +16,9 @@ struct probe_reply_notes {
     char others[NODE_TROUBLE_BYTES];
 };
 
-/* The error, if any, points into the reply, other texts into the notes. */
+/* Whether one of the scripts has such an answer, or it is an error. */
+bool probe_reply_fits(const redisReply *reply, unsigned n_nodes);
+
+/* Of a reply that fits. The error, if any, points into the reply, other texts into the notes. */
 struct probe probe_reply_read(const redisReply *reply, instant_ns sent_ns, const struct fleet *fleet,
                               struct probe_reply_notes *notes);

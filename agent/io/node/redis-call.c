@@ -51,11 +51,14 @@ static void on_rights_reply(redisAsyncContext *context, void *data, void *privda
     const redisReply *reply = data;
 
     (void) context;
-    if (reply && !redis->closing && redis->failure[0] == '\0' && redis->state != REDIS_UNFIT &&
-        reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0)
-        redis_give_up(redis, "%s", reply->str);
-    if (reply && reply->type == REDIS_REPLY_STATUS)
+    if (!reply || redis->closing || redis->failure[0] != '\0')
+        return;
+    if (reply->type == REDIS_REPLY_STATUS)
         user_rights_read(&redis->rights, reply->str);
+    else if (reply->type != REDIS_REPLY_ERROR)
+        redis_give_up(redis, REDIS_MISFIT);
+    else if (redis->state != REDIS_UNFIT && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0)
+        redis_give_up(redis, "%s", reply->str);
 }
 
 /* The rights come first: otherwise a missing right, such as that to delete, would show late or never. */
@@ -76,7 +79,7 @@ static void reload_scripts(struct redis *redis) {
     if (redis->reloading)
         return;
     redis->reloading = true;
-    (void) redis_call_load(redis);
+    redis_require(redis, redis_call_load(redis));
 }
 
 /* --- calls --- */
@@ -100,6 +103,7 @@ static void note_round_trip(struct redis *redis, const struct pending_call *call
     int64_t smoothed = redis->rtt_us == 0 ? us : ((int64_t) redis->rtt_us * 7 + us) / 8;
 
     redis->rtt_us = (uint32_t) (smoothed < 1 ? 1 : smoothed > UINT32_MAX ? UINT32_MAX : smoothed);
+    histogram_note(&redis->rtts, now_ns - call->sent_ns);
     latency_note(&redis->latency, (uint32_t) (us < UINT32_MAX ? us : UINT32_MAX), now_ns);
 }
 
@@ -134,6 +138,10 @@ int redis_send(struct redis *redis, const struct redis_call *shared, const struc
     if (!redis_can_send(redis))
         return -ENOTCONN;
     struct pending_call *call = pending_call_new(&redis->free_calls, evalsha_room(own, n_own));
+    if (!call) {
+        redis->starved = true;
+        return -ENOMEM;
+    }
     call->redis = redis;
     call->length = evalsha_put(call->bytes, own, n_own);
     assert(call->length <= call->room);

@@ -17,7 +17,11 @@ static void on_forget_reply(redisAsyncContext *context, void *data, void *privda
         redis_give_up(redis, "%s; its epoch can't be deleted: %s", redis->lost, reply->str);
         return;
     }
-    if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
+    if (reply->type != REDIS_REPLY_INTEGER) {
+        redis_give_up(redis, REDIS_MISFIT);
+        return;
+    }
+    if (reply->integer == 1)
         log_warning("node %s: %s: it is no longer trusted", redis->node->name, redis->lost);
     redis->lost = NULL;
     redis_step_done(redis);
@@ -27,8 +31,9 @@ void redis_inspect_forget(struct redis *redis) {
     const struct script_source *script = &script_sources[SCRIPT_FORGET];
 
     redis->steps_left++;
-    (void) pipeline_ask(&redis->pipeline, on_forget_reply, redis, "EVAL %b 2 %s %s %s", script->text,
-                        script->length, EPOCH_KEY, MARKS_KEY, redis->notes.epoch);
+    redis_require(redis,
+                  pipeline_ask(&redis->pipeline, on_forget_reply, redis, "EVAL %b 2 %s %s %s", script->text,
+                               script->length, EPOCH_KEY, MARKS_KEY, redis->notes.epoch));
 }
 
 /* The successor of a trusted durable process must have all of its data, if it has the epoch key. While the
@@ -89,10 +94,16 @@ static void on_config_reply(redisAsyncContext *context, void *data, void *privda
     (void) context;
     if (!reply || redis->closing)
         return;
+    if (reply->type != REDIS_REPLY_ARRAY && reply->type != REDIS_REPLY_ERROR) {
+        redis_give_up(redis, REDIS_MISFIT);
+        return;
+    }
     for (; reply->type == REDIS_REPLY_ARRAY && n < reply->elements && n < sizeof(texts) / sizeof(texts[0]);
          n++) {
-        if (reply->element[n]->type != REDIS_REPLY_STRING)
-            break;
+        if (reply->element[n]->type != REDIS_REPLY_STRING) {
+            redis_give_up(redis, REDIS_MISFIT);
+            return;
+        }
         texts[n] = reply->element[n]->str;
     }
     redis->appends = server_info_appends(texts, n);
@@ -111,7 +122,10 @@ static void on_config_reply(redisAsyncContext *context, void *data, void *privda
 int redis_inspect(struct redis *redis) {
     redis->inspecting = true;
     redis->appends = redis->fsync_always = false;
-    if (redis->node->durable)
-        (void) pipeline_ask(&redis->pipeline, on_config_reply, redis, "CONFIG GET *append*");
+    if (redis->node->durable) {
+        int r = pipeline_ask(&redis->pipeline, on_config_reply, redis, "CONFIG GET *append*");
+        if (r < 0)
+            return r;
+    }
     return pipeline_ask(&redis->pipeline, on_info_reply, redis, "INFO");
 }

@@ -4,6 +4,7 @@
 
 #include <hiredis/async.h>
 
+#include "base/histogram.h"
 #include "base/latency.h"
 #include "base/list.h"
 #include "base/random.h"
@@ -29,11 +30,12 @@ struct redis {
     struct tls *tls; /* NULL until the first connection with TLS */
     bool answered;   /* the server has, on this connection */
     bool closing;    /* no more callbacks */
+    bool starved;    /* no memory for a command: redis_flush() ends the connection */
     enum redis_state state;
     char reason[REDIS_REASON_BYTES];
     char failure[REDIS_REASON_BYTES]; /* why the connection is being closed; "" while it is not */
     unsigned steps_left;              /* answers to await before the node is ready */
-    int64_t backoff_ms;
+    unsigned failures;                /* in a row, to connect or to stay ready */
     instant_ns ready_ns;
     struct random random;
 
@@ -43,6 +45,7 @@ struct redis {
     struct list free_calls, held;
     struct user_rights rights;
     uint32_t rtt_us;
+    struct histogram rtts;
     struct latency latency;
 
     /* redis-inspect.c */
@@ -65,6 +68,9 @@ struct redis {
 
 /* Ends the connection for this reason; the disconnect callback continues. */
 void redis_give_up(struct redis *redis, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Gives up after a negative `r`, without memory for a command. */
+void redis_require(struct redis *redis, int r);
 
 /* One of the answers before the node is ready has come. */
 void redis_step_done(struct redis *redis);

@@ -1,6 +1,5 @@
 /* Questions about trust: the scripts `probe`, `bless` and `amend`. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "io/loop/clock.h"
 #include "io/node/key-names.h"
@@ -18,6 +17,10 @@ static void on_probe_reply(redisAsyncContext *context, void *data, void *privdat
     (void) context;
     if (!data || redis->closing)
         return;
+    if (!probe_reply_fits(data, redis->fleet->config->n_nodes)) {
+        redis_give_up(redis, REDIS_MISFIT);
+        return;
+    }
     const struct probe probe = probe_reply_read(data, redis->probe_sent_ns, redis->fleet, &redis->notes);
     (void) snprintf(redis->floor, sizeof(redis->floor), "%lld", (long long) probe.floor_us);
     redis->callbacks.on_probe(redis->userdata, redis, &probe);
@@ -30,9 +33,12 @@ static void eval(struct redis *redis, int argc, const char *argv[]) {
     int length = (int) redisFormatCommandArgv(&bytes, argc, argv, NULL);
 
     redis->probe_sent_ns = clock_now_ns();
-    if (length < 0)
-        abort(); /* out of memory */
-    pipeline_ask_bytes(&redis->pipeline, on_probe_reply, redis, bytes, (size_t) length);
+    if (length < 0) {
+        redis->starved = true;
+        return;
+    }
+    redis->starved |=
+        pipeline_ask_bytes(&redis->pipeline, on_probe_reply, redis, bytes, (size_t) length) < 0;
     redisFreeCommand(bytes);
 }
 

@@ -9,22 +9,25 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/back-off.h"
 #include "io/loop/clock.h"
 #include "io/loop/loop.h"
+#include "io/loop/secret-memory.h"
 #include "io/node/handshake.h"
 #include "io/node/redis-internal.h"
 #include "io/node/resolve.h"
 #include "io/node/tls.h"
 
 enum {
+    RESOLVE_TIMEOUT_MS = 10000, /* a resolver asks a second name server after five seconds */
     CONNECT_TIMEOUT_MS = 1000,
     PROBE_TIMEOUT_MS = 2000,
     INSPECT_MS_MIN = 9000, /* between inspections, at random: keepers and agents don't inspect all at once */
     INSPECT_MS_MAX = 10000,
     INSPECT_UNFIT_MS = 1000,
     INSPECT_TIMEOUT_MS = 10000, /* silence of a node without other calls */
-    BACKOFF_MS_MIN = 20,
-    BACKOFF_MS_MAX = 1000,
+    BACK_OFF_MS_MIN = 20,
+    BACK_OFF_MS_MAX = 1000,
     STABLE_MS = 5000, /* ready for so long: the back-off begins anew */
 };
 
@@ -56,9 +59,8 @@ static void retry_later(struct redis *redis, const char *reason) {
     if (redis->closing)
         return;
     if (redis->state == REDIS_READY && clock_now_ns() - redis->ready_ns > STABLE_MS * NS_PER_MS)
-        redis->backoff_ms = BACKOFF_MS_MIN;
-    set_timer_ms(redis, random_between(&redis->random, redis->backoff_ms / 2, redis->backoff_ms));
-    redis->backoff_ms = redis->backoff_ms * 2 < BACKOFF_MS_MAX ? redis->backoff_ms * 2 : BACKOFF_MS_MAX;
+        redis->failures = 0;
+    set_timer_ms(redis, back_off_delay(&redis->random, BACK_OFF_MS_MIN, BACK_OFF_MS_MAX, redis->failures++));
     set_state(redis, REDIS_CONNECTING, reason);
 }
 
@@ -70,6 +72,11 @@ void redis_give_up(struct redis *redis, const char *format, ...) {
     va_end(arguments);
     if (redis->context)
         pipeline_close(&redis->pipeline);
+}
+
+void redis_require(struct redis *redis, int r) {
+    if (r < 0)
+        redis_give_up(redis, "the agent has no memory for a command");
 }
 
 bool redis_can_send(const struct redis *redis) {
@@ -111,7 +118,7 @@ void redis_judge(struct redis *redis) {
         redis->steps_left = 2; /* this one and the scripts, which a loading server rejects */
         set_timer_ms(redis, PROBE_TIMEOUT_MS);
         set_state(redis, REDIS_PROBING, "being examined again");
-        (void) redis_call_load(redis);
+        redis_require(redis, redis_call_load(redis));
     }
     if (redis->lost)
         redis_inspect_forget(redis);
@@ -129,6 +136,8 @@ static void on_greeting_reply(redisAsyncContext *context, void *data, void *priv
     redis->answered = true;
     if (reply->type == REDIS_REPLY_ERROR)
         redis_give_up(redis, "refused the greeting: %s", reply->str);
+    else if (reply->type != REDIS_REPLY_STATUS)
+        redis_give_up(redis, REDIS_MISFIT);
     else
         redis_step_done(redis);
 }
@@ -140,9 +149,9 @@ static int authenticate(struct redis *redis) {
     if (length < 0)
         return -ENOMEM;
     redis->steps_left++;
-    pipeline_ask_bytes(&redis->pipeline, on_greeting_reply, redis, bytes, (size_t) length);
-    redisFreeCommand(bytes);
-    return 0;
+    int r = pipeline_ask_bytes(&redis->pipeline, on_greeting_reply, redis, bytes, (size_t) length);
+    secret_memory_free(bytes, (size_t) length);
+    return r;
 }
 
 /* All in one write: user, database, INFO, scripts. */
@@ -162,7 +171,7 @@ static void greet(struct redis *redis) {
     if (r >= 0)
         r = redis_call_load(redis);
     if (r < 0) {
-        redis_give_up(redis, "can't be greeted: out of memory");
+        redis_require(redis, r);
         return;
     }
     set_timer_ms(redis, PROBE_TIMEOUT_MS);
@@ -189,6 +198,7 @@ static void on_disconnect(const redisAsyncContext *context, int status) {
     bool explained = redis->tls && tls_explain(redis->tls, reason, sizeof(reason));
 
     (void) status;
+    reply_memory_explain(&redis->pipeline.replies, &redis->context->c);
     if (redis->failure[0] != '\0')
         (void) snprintf(reason, sizeof(reason), "%s", redis->failure);
     else if (!explained)
@@ -238,7 +248,7 @@ static void take_context(struct redis *redis, redisAsyncContext *context) {
         return;
     }
     redis->context = context;
-    redis->answered = false;
+    redis->answered = redis->starved = false;
     redis->failure[0] = '\0';
     redis->inspecting = false;
     context->data = redis;
@@ -271,7 +281,8 @@ static void connect_now(struct redis *redis) {
         take_context(redis, redisAsyncConnectUnix(redis->node->unix_path));
         return;
     }
-    int r = resolve_new(redis->event, redis->node->host, on_resolved, redis, &redis->resolve);
+    int r = resolve_new(redis->event, redis->node->host, RESOLVE_TIMEOUT_MS, on_resolved, redis,
+                        &redis->resolve);
     if (r > 0)
         take_context(redis, redisAsyncConnect(redis->node->host, redis->node->port));
     else if (r < 0)
@@ -281,7 +292,7 @@ static void connect_now(struct redis *redis) {
 static void inspect_again(struct redis *redis, int64_t next_ms) {
     redis->inspect_ms = next_ms;
     set_timer_ms(redis, INSPECT_TIMEOUT_MS);
-    (void) redis_inspect(redis);
+    redis_require(redis, redis_inspect(redis));
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -308,7 +319,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
         redis->callbacks.on_inspect(redis->userdata, redis);
     } else {
         set_timer_ms(redis, PROBE_TIMEOUT_MS);
-        (void) redis_inspect(redis);
+        redis_require(redis, redis_inspect(redis));
     }
     redis_flush(redis);
     return 0;
@@ -335,7 +346,6 @@ int redis_new(sd_event *event, struct poller *poller, const struct config_node *
     redis->fleet = fleet;
     redis->callbacks = *callbacks;
     redis->userdata = userdata;
-    redis->backoff_ms = BACKOFF_MS_MIN;
     random_init(&redis->random, seed);
     list_init(&redis->free_calls);
     list_init(&redis->held);
@@ -386,6 +396,10 @@ uint32_t redis_rtt_percentile_us(struct redis *redis, unsigned permille) {
     return latency_us(&redis->latency, permille, clock_now_ns());
 }
 
+const struct histogram *redis_rtts(const struct redis *redis) {
+    return &redis->rtts;
+}
+
 const struct server_info *redis_server_info(const struct redis *redis) {
     return &redis->info;
 }
@@ -422,6 +436,8 @@ void redis_burst(const struct multi_write *burst, struct redis *const redises[],
 }
 
 void redis_flush(struct redis *redis) {
+    if (redis->starved)
+        redis_require(redis, -ENOMEM);
     pipeline_flush(&redis->pipeline);
 }
 

@@ -15,11 +15,16 @@
 #include <hiredis/hiredis.h>
 #include <systemd/sd-event.h>
 
+#include "base/histogram.h"
 #include "config/config.h"
 #include "io/loop/poller.h"
 #include "io/node/evalsha.h"
 #include "io/node/server-info.h"
 #include "io/node/user-rights.h"
+
+/* The reason to close a connection on which an answer has another type than its question asked for. Which
+ * question each later answer belongs to is no longer known. */
+#define REDIS_MISFIT "sent an answer of a wrong type"
 
 enum redis_state {
     REDIS_CONNECTING, /* no connection: resolving, connecting, or backing off; see the reason */
@@ -89,7 +94,7 @@ void redis_amend(struct redis *redis, const struct amendment *amendment);
 const char *redis_epoch(const struct redis *redis);
 const char *redis_floor(const struct redis *redis);
 
-/* How another agent of the fleet is configured differently, according to the node; "": in nothing. */
+/* The differences of another agent's configuration, according to the node; "": none. */
 const char *redis_difference(const struct redis *redis);
 
 /* Sends the queued calls of several connections by one system call, as far as possible; redis_flush() does
@@ -122,3 +127,6 @@ uint32_t redis_rtt_us(const struct redis *redis);
 
 /* The round trip that `permille` of the calls of the last minutes did not exceed; 0 without any. */
 uint32_t redis_rtt_percentile_us(struct redis *redis, unsigned permille);
+
+/* All round trips since the start. */
+const struct histogram *redis_rtts(const struct redis *redis);

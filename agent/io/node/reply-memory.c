@@ -6,20 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/secret.h"
 #include "core/limits.h"
+#include "io/loop/secret-memory.h"
 
 enum {
     BLOCK_BYTES = 16384,        /* the answer for BATCH_NAMES_MAX extensions fits */
     LARGE_BYTES = 2048,         /* rare large answers, such as INFO's, do not enlarge the block */
-    ELEMENTS_MAX = 1024 * 1024, /* the scripts' answers have 129 at most */
 };
 
 struct reply_memory_large {
     struct reply_memory_large *next;
+    size_t length;
     max_align_t bytes[];
 };
 
-/* Zeroed; NULL without memory, which the reader reports as an error. */
+/* Zeroed; NULL without memory, which the reader reports as an error, like too many elements. */
 static void *take(struct reply_memory *replies, size_t length) {
     size_t room = (length + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
 
@@ -34,15 +36,24 @@ static void *take(struct reply_memory *replies, size_t length) {
     if (!large)
         return NULL;
     large->next = replies->large;
+    large->length = room;
     replies->large = large;
     return large->bytes;
 }
 
+/* Whether the answer may have so many more elements. */
+static bool may_have(struct reply_memory *replies, size_t elements) {
+    replies->unasked |= replies->count == 0 && replies->asked && list_is_empty(replies->asked);
+    replies->excessive |= elements > NODE_ANSWER_ELEMENTS_MAX - replies->count;
+    return !replies->excessive && !replies->unasked;
+}
+
 static redisReply *make(const redisReadTask *task, int type) {
-    redisReply *reply = take(task->privdata, sizeof(*reply));
+    redisReply *reply = may_have(task->privdata, 1) ? take(task->privdata, sizeof(*reply)) : NULL;
 
     if (!reply)
         return NULL;
+    ((struct reply_memory *) task->privdata)->count++;
     reply->type = type;
     if (task->parent) {
         redisReply *parent = task->parent->obj;
@@ -95,9 +106,9 @@ typedef int array_length;
 
 static void *make_array(const redisReadTask *task, array_length length) {
     size_t elements = (size_t) length;
-    redisReply *reply = elements <= ELEMENTS_MAX ? make(task, task->type) : NULL;
+    redisReply *reply = may_have(task->privdata, 1 + elements) ? make(task, task->type) : NULL;
 
-    if (!reply || !(reply->element = take(task->privdata, elements * sizeof(reply->element[0]))))
+    if (!reply || !(reply->element = take(task->privdata, elements * sizeof(void *))))
         return NULL;
     reply->elements = elements;
     return reply;
@@ -127,12 +138,25 @@ void reply_memory_attach(struct reply_memory *replies, redisContext *context) {
 }
 
 void reply_memory_clear(struct reply_memory *replies) {
-    replies->used = 0;
+    secret_clear(replies->block, replies->used);
+    replies->used = replies->count = 0;
+    replies->excessive = replies->unasked = false;
     while (replies->large) {
         struct reply_memory_large *large = replies->large;
         replies->large = large->next;
-        free(large);
+        secret_memory_free(large, sizeof(*large) + large->length);
     }
+}
+
+void reply_memory_explain(const struct reply_memory *replies, redisContext *context) {
+    if (!replies->excessive && !replies->unasked)
+        return;
+    context->err = REDIS_ERR_PROTOCOL;
+    if (replies->unasked)
+        (void) snprintf(context->errstr, sizeof(context->errstr), "it answered without a request");
+    else
+        (void) snprintf(context->errstr, sizeof(context->errstr), "an answer has more than %d elements",
+                    (int) NODE_ANSWER_ELEMENTS_MAX);
 }
 
 int reply_memory_count(redisContext *context, size_t n, size_t *unfinished) {

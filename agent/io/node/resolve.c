@@ -14,7 +14,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "io/loop/clock.h"
 #include "io/loop/loop.h"
+
+/* Threads whose answer is no longer awaited. A resolver that hangs must not fill the process with them. */
+static _Atomic int abandoned;
 
 /* Shared by both threads, and freed by the last one, since getaddrinfo() can't be cancelled. */
 struct question {
@@ -27,16 +31,19 @@ struct question {
 
 struct resolve {
     struct question *question;
-    sd_event_source *source;
+    sd_event_source *source, *timer;
+    unsigned timeout_ms;
     resolve_handler handler;
     void *userdata;
 };
 
-static void question_unref(struct question *question) {
+/* True: the caller was the last owner. */
+static bool question_unref(struct question *question) {
     if (atomic_fetch_sub(&question->owners, 1) > 1)
-        return;
+        return false;
     (void) close(question->done_fd);
     free(question);
+    return true;
 }
 
 static void *ask(void *userdata) {
@@ -53,7 +60,8 @@ static void *ask(void *userdata) {
         freeaddrinfo(found);
     ssize_t n = write(question->done_fd, &one, sizeof(one));
     (void) n; /* an eventfd accepts a first 1 */
-    question_unref(question);
+    if (question_unref(question))
+        atomic_fetch_sub(&abandoned, 1);
     return NULL;
 }
 
@@ -73,6 +81,17 @@ static int on_done(sd_event_source *source, int fd, uint32_t revents, void *user
     return 0;
 }
 
+static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata) {
+    struct resolve *resolve = userdata;
+    char error[48];
+
+    (void) source;
+    (void) usec;
+    (void) snprintf(error, sizeof(error), "no answer within %g s", resolve->timeout_ms / 1000.0);
+    resolve->handler(resolve->userdata, NULL, error);
+    return 0;
+}
+
 static bool is_numeric(const char *host) {
     struct in6_addr address;
     return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
@@ -85,6 +104,10 @@ static int start(struct resolve *resolve, sd_event *event) {
     int r = sd_event_add_io(event, &resolve->source, resolve->question->done_fd, EPOLLIN, on_done, resolve);
     if (r >= 0)
         r = sd_event_source_set_priority(resolve->source, LOOP_PRIORITY_NODE);
+    if (r >= 0)
+        r = loop_add_timer(event, on_timeout, resolve, &resolve->timer);
+    if (r >= 0)
+        r = loop_set_timer(resolve->timer, clock_now_ns() + resolve->timeout_ms * NS_PER_MS);
     if (r < 0)
         return r;
     (void) pthread_attr_init(&attributes);
@@ -97,10 +120,12 @@ static int start(struct resolve *resolve, sd_event *event) {
     return r;
 }
 
-int resolve_new(sd_event *event, const char *host, resolve_handler handler, void *userdata,
-                struct resolve **ret) {
+int resolve_new(sd_event *event, const char *host, unsigned timeout_ms, resolve_handler handler,
+                void *userdata, struct resolve **ret) {
     if (is_numeric(host))
         return 1;
+    if (atomic_load(&abandoned) >= RESOLVE_ABANDONED_MAX)
+        return -EAGAIN;
     struct resolve *resolve = calloc(1, sizeof(*resolve));
     struct question *question = calloc(1, sizeof(*question));
     int done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -112,10 +137,11 @@ int resolve_new(sd_event *event, const char *host, resolve_handler handler, void
             (void) close(done_fd);
         return error;
     }
-    strcpy(question->host, host);
+    memcpy(question->host, host, strlen(host) + 1);
     question->done_fd = done_fd;
     atomic_store(&question->owners, 1);
-    *resolve = (struct resolve){.question = question, .handler = handler, .userdata = userdata};
+    *resolve = (struct resolve){
+        .question = question, .timeout_ms = timeout_ms, .handler = handler, .userdata = userdata};
     int r = start(resolve, event);
     if (r < 0) {
         resolve_free(resolve);
@@ -129,7 +155,10 @@ struct resolve *resolve_free(struct resolve *resolve) {
     if (!resolve)
         return NULL;
     sd_event_source_disable_unref(resolve->source);
-    question_unref(resolve->question);
+    sd_event_source_disable_unref(resolve->timer);
+    atomic_fetch_add(&abandoned, 1);
+    if (question_unref(resolve->question))
+        atomic_fetch_sub(&abandoned, 1);
     free(resolve);
     return NULL;
 }

@@ -7,15 +7,19 @@
 
 struct resolve;
 
-enum { RESOLVED_BYTES = INET6_ADDRSTRLEN };
+enum {
+    RESOLVED_BYTES = INET6_ADDRSTRLEN,
+    RESOLVE_ABANDONED_MAX = 32, /* questions of the process whose answer is no longer awaited */
+};
 
 /* `address` is numeric; NULL on failure, with the reason in `error`. The owner frees the object afterwards;
  * the handler may do so. */
 typedef void (*resolve_handler)(void *userdata, const char *address, const char *error);
 
-/* 1 when `host` is numeric: nothing is started. 0: the handler will be called. Or a negative errno. */
-int resolve_new(sd_event *event, const char *host, resolve_handler handler, void *userdata,
-                struct resolve **ret);
+/* 1 when `host` is numeric: nothing is started. 0: the handler will be called, with an error after
+ * `timeout_ms` at the latest. Or a negative errno: -EAGAIN while too many earlier questions hang. */
+int resolve_new(sd_event *event, const char *host, unsigned timeout_ms, resolve_handler handler,
+                void *userdata, struct resolve **ret);
 
 /* Cancels: the handler is not called. NULL is fine. Returns NULL. */
 struct resolve *resolve_free(struct resolve *resolve);

@@ -1,5 +1,6 @@
 #include "io/node/script-replies.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "io/node/reply-number.h"
@@ -21,44 +22,114 @@ static struct vote refused_vote(const char *text, size_t length) {
     return (struct vote){.kind = VOTE_REFUSED, .text = text, .text_length = length};
 }
 
-static struct vote unexpected_vote(void) {
-    static const char text[] = "sent an answer that the script does not have";
-    return refused_vote(text, sizeof(text) - 1);
+/* --- what fits: what the scripts answer, according to their head comments --- */
+
+static bool is_integer(const redisReply *reply, long long least, long long most) {
+    return reply->type == REDIS_REPLY_INTEGER && reply->integer >= least && reply->integer <= most;
 }
 
-/* {type, value, ttl} of a key. */
-static bool describes_key(const redisReply *reply) {
-    return reply->elements >= 3 && reply->element[0]->type == REDIS_REPLY_STRING &&
-           reply->element[1]->type == REDIS_REPLY_STRING && reply->element[2]->type == REDIS_REPLY_INTEGER;
+static bool is_number(const redisReply *reply) {
+    return is_integer(reply, LLONG_MIN, LLONG_MAX);
 }
+
+static bool is_text(const redisReply *reply) {
+    return reply->type == REDIS_REPLY_STRING;
+}
+
+static bool is_array(const redisReply *reply, size_t elements) {
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == elements;
+}
+
+/* {type, value, ttl, …} of a key. */
+static bool describes_key(const redisReply *reply) {
+    return is_text(reply->element[0]) && is_text(reply->element[1]) && is_number(reply->element[2]);
+}
+
+/* 1; {verdict, largest token}; {type, value, ttl}; or an error's text. */
+static bool fits_acquire(const redisReply *answer) {
+    if (is_array(answer, 2))
+        return is_integer(answer->element[0], -1, 1) && is_number(answer->element[1]);
+    if (is_array(answer, 3))
+        return describes_key(answer);
+    return is_integer(answer, 1, 1) || is_text(answer);
+}
+
+/* 1; 2: missing; 0: another's; or an error's text. */
+static bool fits_extend(const redisReply *answer) {
+    return is_integer(answer, 0, 2) || is_text(answer);
+}
+
+/* 0: another's; or 1 + the number of subscribers. */
+static bool fits_release(const redisReply *answer) {
+    return is_integer(answer, 0, LLONG_MAX);
+}
+
+static bool each_fits(const redisReply *reply, size_t first, bool (*fits)(const redisReply *)) {
+    for (size_t i = first; i < reply->elements; i++)
+        if (!fits(reply->element[i]))
+            return false;
+    return true;
+}
+
+/* The usual answer is short: all names of the call were acquired with their tokens, extended, or deleted
+ * without a subscriber. */
+static bool says_all_well(enum operation operation, const redisReply *reply) {
+    if (operation == OPERATION_RELEASE)
+        return reply->elements == 0;
+    return operation != OPERATION_ADOPT && reply->elements == 1;
+}
+
+/* TIME, then an answer for each name, or none. */
+static bool fits_timed(enum operation operation, uint32_t count, const redisReply *reply) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 || !is_number(reply->element[0]))
+        return false;
+    if (says_all_well(operation, reply))
+        return true;
+    return reply->elements == 1 + (size_t) count &&
+           each_fits(reply, 1, operation == OPERATION_ACQUIRE ? fits_acquire : fits_extend);
+}
+
+bool script_replies_fit(enum operation operation, uint32_t count, const redisReply *reply) {
+    if (reply->type == REDIS_REPLY_ERROR)
+        return true;
+    switch (operation) {
+    case OPERATION_ACQUIRE:
+    case OPERATION_EXTEND:
+    case OPERATION_ADOPT:
+        return fits_timed(operation, count, reply);
+    case OPERATION_RELEASE:
+        return is_array(reply, 0) || (is_array(reply, count) && each_fits(reply, 0, fits_release));
+    case OPERATION_RAISE:
+        return is_array(reply, 3) && is_integer(reply->element[0], -2, 1) && is_number(reply->element[1]) &&
+               is_number(reply->element[2]);
+    case OPERATION_QUERY:
+        return is_array(reply, 4) && describes_key(reply) && is_number(reply->element[3]);
+    case OPERATION_REFRESH:
+        return is_array(reply, 2) && fits_extend(reply->element[0]) && is_number(reply->element[1]);
+    }
+    return false;
+}
+
+/* --- votes --- */
 
 static enum token_verdict token_verdict_of(const redisReply *reply) {
     return reply->integer == 1 ? TOKEN_ACCEPTED : reply->integer == 0 ? TOKEN_SMALL : TOKEN_FAR;
 }
 
-/* 1; {verdict, largest token}; or {type, value, ttl}. */
 static struct vote acquire_vote(const redisReply *answer) {
-    if (answer->type == REDIS_REPLY_STRING)
+    if (is_text(answer))
         return refused_vote(answer->str, (size_t) answer->len);
-    if (answer->type == REDIS_REPLY_INTEGER && answer->integer == 1)
+    if (answer->type == REDIS_REPLY_INTEGER)
         return (struct vote){.kind = VOTE_YES, .token_verdict = TOKEN_ACCEPTED};
-    if (answer->type != REDIS_REPLY_ARRAY)
-        return unexpected_vote();
-    if (answer->elements == 2 && answer->element[0]->type == REDIS_REPLY_INTEGER &&
-        answer->element[1]->type == REDIS_REPLY_INTEGER)
+    if (answer->elements == 2)
         return (struct vote){.kind = VOTE_YES,
                              .token_verdict = token_verdict_of(answer->element[0]),
                              .token = reply_number_token(answer->element[1])};
-    if (answer->elements != 3 || !describes_key(answer))
-        return unexpected_vote();
     return foreign_vote(answer->element[0], answer->element[1], answer->element[2]);
 }
 
 /* {verdict, TIME, largest token}; -2: the lock is not ours. */
 static struct vote raise_vote(const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
-        reply->element[0]->type != REDIS_REPLY_INTEGER || reply->element[2]->type != REDIS_REPLY_INTEGER)
-        return unexpected_vote();
     if (reply->element[0]->integer == 1)
         return (struct vote){.kind = VOTE_YES};
     if (reply->element[0]->integer == -2)
@@ -69,10 +140,7 @@ static struct vote raise_vote(const redisReply *reply) {
 }
 
 /* {type, value, ttl, largest token}, type "none" when free. */
-static struct vote look_answer(const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 || !describes_key(reply) ||
-        reply->element[3]->type != REDIS_REPLY_INTEGER)
-        return unexpected_vote();
+static struct vote query_vote(const redisReply *reply) {
     if (strcmp(reply->element[0]->str, "none") == 0)
         return (struct vote){.kind = VOTE_FREE};
     struct vote vote = foreign_vote(reply->element[0], reply->element[1], reply->element[2]);
@@ -82,10 +150,8 @@ static struct vote look_answer(const redisReply *reply) {
 
 /* `missing`: the vote for a missing key. */
 static struct vote extend_vote(const redisReply *answer, enum vote_kind missing) {
-    if (answer->type == REDIS_REPLY_STRING)
+    if (is_text(answer))
         return refused_vote(answer->str, (size_t) answer->len);
-    if (answer->type != REDIS_REPLY_INTEGER)
-        return unexpected_vote();
     if (answer->integer == 1)
         return (struct vote){.kind = VOTE_YES};
     return (struct vote){
@@ -94,23 +160,10 @@ static struct vote extend_vote(const redisReply *answer, enum vote_kind missing)
 
 /* Deleted, or another's key: released in both cases. */
 static struct vote release_vote(const redisReply *answer) {
-    return (struct vote){.kind = VOTE_YES,
-                         .received = answer->type == REDIS_REPLY_INTEGER && answer->integer > 1};
+    return (struct vote){.kind = VOTE_YES, .received = answer->integer > 1};
 }
 
-/* The usual answer is short: all names of the call were acquired with their tokens, extended, or deleted
- * without a subscriber. */
-static bool says_all_well(enum operation operation, const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_ARRAY)
-        return false;
-    if (operation == OPERATION_RELEASE)
-        return reply->elements == 0;
-    return operation != OPERATION_ADOPT && reply->elements == 1 &&
-           reply->element[0]->type == REDIS_REPLY_INTEGER;
-}
-
-struct vote script_replies_vote(enum operation operation, uint32_t count, const redisReply *reply,
-                                uint32_t index) {
+struct vote script_replies_vote(enum operation operation, const redisReply *reply, uint32_t index) {
     if (!reply)
         return (struct vote){.kind = VOTE_CUT};
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "EPOCH", strlen("EPOCH")) == 0)
@@ -119,39 +172,34 @@ struct vote script_replies_vote(enum operation operation, uint32_t count, const 
         return refused_vote(reply->str, (size_t) reply->len);
     switch (operation) {
     case OPERATION_ACQUIRE:
-    case OPERATION_EXTEND:
-    case OPERATION_ADOPT:
         if (says_all_well(operation, reply))
             return (struct vote){.kind = VOTE_YES, .token_verdict = TOKEN_ACCEPTED};
-        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + count)
-            return unexpected_vote();
-        if (operation == OPERATION_ACQUIRE)
-            return acquire_vote(reply->element[1 + index]);
-        return extend_vote(reply->element[1 + index],
-                           operation == OPERATION_EXTEND ? VOTE_REPAIRED : VOTE_FREE);
+        return acquire_vote(reply->element[1 + index]);
+    case OPERATION_EXTEND:
+        if (says_all_well(operation, reply))
+            return (struct vote){.kind = VOTE_YES};
+        return extend_vote(reply->element[1 + index], VOTE_REPAIRED);
+    case OPERATION_ADOPT:
+        return extend_vote(reply->element[1 + index], VOTE_FREE);
     case OPERATION_RELEASE:
         if (says_all_well(operation, reply))
             return (struct vote){.kind = VOTE_YES};
-        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count)
-            return unexpected_vote();
         return release_vote(reply->element[index]);
     case OPERATION_RAISE:
         return raise_vote(reply);
     case OPERATION_QUERY:
-        return look_answer(reply);
+        return query_vote(reply);
     case OPERATION_REFRESH:
-        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
-            return unexpected_vote();
         return extend_vote(reply->element[0], VOTE_REPAIRED);
     }
-    return unexpected_vote();
+    return (struct vote){.kind = VOTE_CUT};
 }
 
 int64_t script_replies_time_us(enum operation operation, const redisReply *reply) {
     size_t at = operation == OPERATION_RAISE || operation == OPERATION_REFRESH ? 1 : 0;
 
     if (operation == OPERATION_RELEASE || operation == OPERATION_QUERY || !reply ||
-        reply->type != REDIS_REPLY_ARRAY || reply->elements <= at)
+        reply->type == REDIS_REPLY_ERROR)
         return -1;
     return reply_number_time_us(reply->element[at]);
 }

@@ -36,8 +36,8 @@ const char *server_info_refusal(const struct server_info *info, bool *ret_sure);
  * another process, which the epoch key does not name. */
 const char *server_info_loss(const struct server_info *before, const struct server_info *after);
 
-/* Whether all acknowledged writes are on this server's disk and nowhere else: then a successor with these
- * data knows all of them. */
+/* Whether all acknowledged writes are on this server's disk and nowhere else: then the next process
+ * with these data has all of them. */
 bool server_info_durable(const struct server_info *info);
 
 /* Whether the process may have begun with its append-only file, each write of which was on the disk before

@@ -47,9 +47,11 @@ static size_t key_of(const struct subscriber *subscriber, const struct shared_st
 
     assert(prefix_length <= KEY_AFFIX_BYTES_MAX && suffix_length <= KEY_AFFIX_BYTES_MAX);
     assert(name->head_length <= NAME_BYTES_MAX);
+    /* NOLINTBEGIN(bugprone-not-null-terminated-result): the key has a length, and no NUL */
     memcpy(key, prefix, prefix_length);
     memcpy(key + prefix_length, name->bytes, name->head_length);
     memcpy(key + prefix_length + name->head_length, suffix, suffix_length);
+    /* NOLINTEND(bugprone-not-null-terminated-result) */
     return prefix_length + name->head_length + suffix_length;
 }
 

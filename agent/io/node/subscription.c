@@ -11,10 +11,11 @@
 #include <sys/socket.h>
 
 #include "base/bytes.h"
-#include "base/random.h"
+#include "base/back-off.h"
 #include "io/loop/clock.h"
 #include "io/loop/log.h"
 #include "io/loop/loop.h"
+#include "io/loop/secret-memory.h"
 #include "io/node/channel-list.h"
 #include "io/node/handshake.h"
 #include "io/node/key-names.h"
@@ -25,8 +26,8 @@
 enum {
     GREETING_TIMEOUT_MS = 2000,
     PING_MS = 5000, /* between pings; an answer may take as long */
-    BACKOFF_MS_MIN = 20,
-    BACKOFF_MS_MAX = 5000,
+    BACK_OFF_MS_MIN = 20,
+    BACK_OFF_MS_MAX = 5000,
     STABLE_MS = 5000,
     REASON_BYTES = 160,
     STEPS_MAX = 4,
@@ -42,6 +43,8 @@ enum stage { CLOSED, BACKING_OFF, CONNECTING, GREETING, UP };
 /* The commands with channels, in the order in which they are sent: the release channel is confirmed last,
  * and confirms both. */
 enum change { LEAVE, LEAVE_KEYSPACE, JOIN_KEYSPACE, JOIN, CHANGES };
+
+static const char NO_MEMORY[] = "the agent has no memory for it";
 
 struct subscription {
     struct poller_target target;
@@ -69,7 +72,7 @@ struct subscription {
     char keyspace_prefix[32];
     char address[ADDRESS_BYTES];
     char logged[REASON_BYTES]; /* the last trouble logged; "" when there is none */
-    int64_t backoff_ms;
+    unsigned failures;         /* in a row, to connect or to stay up */
     instant_ns up_ns;
 };
 
@@ -104,12 +107,10 @@ static void fail(struct subscription *subscription, const char *reason) {
     }
     drop_context(subscription);
     if (was_up && clock_now_ns() - subscription->up_ns > STABLE_MS * NS_PER_MS)
-        subscription->backoff_ms = BACKOFF_MS_MIN;
+        subscription->failures = 0;
     subscription->stage = BACKING_OFF;
-    set_timer_ms(subscription, random_between(&subscription->random, subscription->backoff_ms / 2,
-                                              subscription->backoff_ms));
-    subscription->backoff_ms =
-        subscription->backoff_ms * 2 < BACKOFF_MS_MAX ? subscription->backoff_ms * 2 : BACKOFF_MS_MAX;
+    set_timer_ms(subscription, back_off_delay(&subscription->random, BACK_OFF_MS_MIN, BACK_OFF_MS_MAX,
+                                              subscription->failures++));
     if (was_up)
         subscription->callbacks.on_down(subscription->userdata, subscription->node);
 }
@@ -125,7 +126,7 @@ static void append_command(struct subscription *subscription, const char *comman
         return;
     int length = snprintf(head, sizeof(head), "*%zu\r\n$%zu\r\n%s\r\n", 1 + channels->count, strlen(command),
                           command);
-    /* Fails only without memory: then the connection has an error, which the next write reports. */
+    /* Without memory the connection has an error, which the next write reports. */
     (void) redisAppendFormattedCommand(subscription->context, head, (size_t) length);
     (void) redisAppendFormattedCommand(subscription->context, channels->bytes, channels->used);
     channel_list_clear(channels);
@@ -141,17 +142,26 @@ static void poll_write(struct subscription *subscription, bool wanted) {
 }
 
 void subscription_flush(struct subscription *subscription) {
-    int done = 1;
-
     if (subscription->stage != UP && subscription->stage != GREETING)
         return;
     for (unsigned i = 0; i < CHANGES; i++)
+        if (subscription->changes[i].starved) {
+            fail(subscription, NO_MEMORY);
+            return;
+        }
+    for (unsigned i = 0; i < CHANGES; i++)
         append_command(subscription, i < JOIN_KEYSPACE ? "UNSUBSCRIBE" : "SUBSCRIBE",
                        &subscription->changes[i]);
-    if (redisBufferWrite(subscription->context, &done) != REDIS_OK) {
+    if (redisBufferWrite(subscription->context, NULL) != REDIS_OK) {
         fail(subscription, subscription->context->errstr);
         return;
     }
+    /* hiredis 0.14 does not check the buffer, and crashes when it reports whether all is written. */
+    if (!subscription->context->obuf) {
+        fail(subscription, NO_MEMORY);
+        return;
+    }
+    bool done = subscription->context->obuf[0] == '\0'; /* no request has this byte */
     /* Until the server answers, a TLS handshake may be under way, which continues with its bytes. */
     poll_write(subscription, !done && (!subscription->config_node->tls || subscription->answered));
 }
@@ -175,31 +185,47 @@ void subscription_leave(struct subscription *subscription, const char *key, size
 
 /* --- greeting --- */
 
+/* The command is appended: without memory the connection has an error, which the next write reports. */
 static void ask(struct subscription *subscription, enum step step, int result) {
-    if (result != REDIS_OK)
-        abort(); /* out of memory */
+    (void) result;
     subscription->steps[subscription->n_steps++] = step;
 }
 
 static void ping(struct subscription *subscription) {
-    if (redisAppendCommand(subscription->context, "SUBSCRIBE %s", ALIVE_CHANNEL) != REDIS_OK)
-        abort();
+    (void) redisAppendCommand(subscription->context, "SUBSCRIBE %s", ALIVE_CHANNEL); /* like ask() */
+}
+
+/* Without hiredis's buffer, which leaves the password on the heap: an empty socket takes the bytes at once.
+ * 0 or a negative errno. */
+static int authenticate(struct subscription *subscription) {
+    redisContext *context = subscription->context;
+    char *bytes;
+    int length = handshake_format(subscription->config_node, &bytes), r = 0;
+
+    if (length < 0)
+        return -ENOMEM;
+    if (subscription->config_node->tls)
+        (void) redisAppendFormattedCommand(context, bytes, (size_t) length); /* like ask() */
+    else if (send(context->fd, bytes, (size_t) length, MSG_NOSIGNAL | MSG_DONTWAIT) != length)
+        r = -EIO;
+    secret_memory_free(bytes, (size_t) length);
+    return r;
 }
 
 static void greet(struct subscription *subscription) {
     redisContext *context = subscription->context;
-    char *bytes;
 
     subscription->stage = GREETING;
     subscription->n_steps = subscription->steps_done = 0;
     subscription->keyspace = subscription->may_keyspace;
     set_timer_ms(subscription, GREETING_TIMEOUT_MS);
     if (subscription->config_node->password) {
-        int length = handshake_format(subscription->config_node, &bytes);
-        if (length < 0)
-            abort();
-        ask(subscription, STEP_AUTH, redisAppendFormattedCommand(context, bytes, (size_t) length));
-        redisFreeCommand(bytes);
+        int r = authenticate(subscription);
+        if (r < 0) {
+            fail(subscription, r == -ENOMEM ? NO_MEMORY : "can't send the password");
+            return;
+        }
+        ask(subscription, STEP_AUTH, REDIS_OK);
     }
     if (subscription->may_keyspace && subscription->may_config)
         ask(subscription, STEP_CONFIG, redisAppendCommand(context, "CONFIG GET notify-keyspace-events"));
@@ -211,25 +237,50 @@ static void greet(struct subscription *subscription) {
     subscription_flush(subscription);
 }
 
+/* {kind, channel, text or number}: what a subscribed connection receives. */
+static bool is_push(const redisReply *reply, const char *kind, int type) {
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
+           reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING &&
+           reply->element[2]->type == type && strcmp(reply->element[0]->str, kind) == 0;
+}
+
+static bool is_subscribed(const redisReply *reply) {
+    return is_push(reply, "subscribe", REDIS_REPLY_INTEGER);
+}
+
 /* Whether CONFIG's answer includes notifications of keys that are deleted or expire. */
 static bool sends_notifications(const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
-        reply->element[1]->type != REDIS_REPLY_STRING)
+    if (reply->elements != 2 || reply->element[1]->type != REDIS_REPLY_STRING)
         return true; /* unknown: it may */
     const char *kinds = reply->element[1]->str;
     return strchr(kinds, 'K') && strpbrk(kinds, "Agx");
 }
 
+static bool fits_step(enum step step, const redisReply *reply) {
+    switch (step) {
+    case STEP_AUTH:
+        return reply->type == REDIS_REPLY_STATUS;
+    case STEP_CONFIG:
+        return reply->type == REDIS_REPLY_ARRAY || reply->type == REDIS_REPLY_ERROR;
+    case STEP_ALIVE:
+        return is_subscribed(reply);
+    case STEP_KEYSPACE:
+        return is_subscribed(reply) || reply->type == REDIS_REPLY_ERROR;
+    }
+    return false;
+}
+
 static void on_greeting_reply(struct subscription *subscription, const redisReply *reply) {
+    enum step step = subscription->steps[subscription->steps_done++];
     bool refused = reply->type == REDIS_REPLY_ERROR;
 
-    switch (subscription->steps[subscription->steps_done++]) {
+    if (!fits_step(step, reply)) {
+        fail(subscription, refused ? reply->str : REDIS_MISFIT);
+        return;
+    }
+    switch (step) {
     case STEP_AUTH:
     case STEP_ALIVE:
-        if (refused) {
-            fail(subscription, reply->str);
-            return;
-        }
         break;
     case STEP_CONFIG:
         subscription->keyspace = refused || sends_notifications(reply);
@@ -273,8 +324,6 @@ static void on_message(struct subscription *subscription, const redisReply *chan
                        const redisReply *payload) {
     size_t prefix;
 
-    if (payload->type != REDIS_REPLY_STRING)
-        return;
     bool released = begins(channel, RELEASE_CHANNEL, &prefix);
     if (released || (begins(channel, subscription->keyspace_prefix, &prefix) && ends_lock(payload->str)))
         subscription->callbacks.on_freed(subscription->userdata, subscription->node, channel->str + prefix,
@@ -282,30 +331,25 @@ static void on_message(struct subscription *subscription, const redisReply *chan
                                          released && strcmp(payload->str, LEFT_MESSAGE) == 0);
 }
 
-static void on_reply(struct subscription *subscription, const redisReply *reply) {
+static void on_confirmed(struct subscription *subscription, const redisReply *channel) {
     size_t prefix;
 
-    if (subscription->stage == GREETING) {
+    if (begins(channel, RELEASE_CHANNEL, &prefix))
+        subscription->callbacks.on_joined(subscription->userdata, subscription->node, channel->str + prefix,
+                                          (size_t) channel->len - prefix);
+    else if (strcmp(channel->str, ALIVE_CHANNEL) == 0)
+        subscription->pinged = false;
+}
+
+static void on_reply(struct subscription *subscription, const redisReply *reply) {
+    if (subscription->stage == GREETING)
         on_greeting_reply(subscription, reply);
-        return;
-    }
-    if (reply->type == REDIS_REPLY_ERROR) {
-        fail(subscription, reply->str);
-        return;
-    }
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 ||
-        reply->element[0]->type != REDIS_REPLY_STRING || reply->element[1]->type != REDIS_REPLY_STRING)
-        return;
-    const redisReply *channel = reply->element[1];
-    if (strcmp(reply->element[0]->str, "message") == 0) {
-        on_message(subscription, channel, reply->element[2]);
-    } else if (strcmp(reply->element[0]->str, "subscribe") == 0) {
-        if (begins(channel, RELEASE_CHANNEL, &prefix))
-            subscription->callbacks.on_joined(subscription->userdata, subscription->node,
-                                              channel->str + prefix, (size_t) channel->len - prefix);
-        else if (strcmp(channel->str, ALIVE_CHANNEL) == 0)
-            subscription->pinged = false;
-    }
+    else if (is_push(reply, "message", REDIS_REPLY_STRING))
+        on_message(subscription, reply->element[1], reply->element[2]);
+    else if (is_subscribed(reply))
+        on_confirmed(subscription, reply->element[1]);
+    else if (!is_push(reply, "unsubscribe", REDIS_REPLY_INTEGER))
+        fail(subscription, reply->type == REDIS_REPLY_ERROR ? reply->str : REDIS_MISFIT);
 }
 
 /* TLS may hold more than one read returns, and epoll would not report the rest. */
@@ -317,6 +361,7 @@ static bool read_all(struct subscription *subscription) {
         if (redisBufferRead(subscription->context) != REDIS_OK ||
             reply_memory_count(subscription->context, reader->len - before, &subscription->unfinished) < 0)
             return false;
+        /* cppcheck-suppress knownConditionTrueFalse ; redisBufferRead() changes the reader */
         if (reader->len == before || !subscription->config_node->tls)
             break;
     }
@@ -334,8 +379,10 @@ static void take_replies(struct subscription *subscription) {
         reply_memory_clear(&subscription->replies);
         reply = NULL;
     }
-    if (subscription->context && subscription->context->err != 0)
+    if (subscription->context && subscription->context->err != 0) {
+        reply_memory_explain(&subscription->replies, subscription->context);
         fail(subscription, subscription->context->errstr);
+    }
 }
 
 /* --- connecting --- */
@@ -382,8 +429,10 @@ static void connect_now(struct subscription *subscription) {
     redisContext *context = node->unix_path ? redisConnectUnixNonBlock(node->unix_path)
                                             : redisConnectNonBlock(subscription->address, node->port);
 
-    if (!context)
-        abort();
+    if (!context) {
+        fail(subscription, NO_MEMORY);
+        return;
+    }
     if (context->err != 0 ||
         poller_add(subscription->poller, context->fd, EPOLLIN | EPOLLOUT, &subscription->target) < 0) {
         fail(subscription, context->err != 0 ? context->errstr : "can't watch the connection");
@@ -483,7 +532,7 @@ void subscription_open(struct subscription *subscription, const struct redis *re
         return;
     subscription->may_keyspace = rights->keyspace;
     subscription->may_config = rights->config;
-    subscription->backoff_ms = BACKOFF_MS_MIN;
+    subscription->failures = 0;
     connect_now(subscription);
 }
 
@@ -492,8 +541,4 @@ void subscription_close(struct subscription *subscription) {
     subscription->stage = CLOSED;
     if (loop_set_timer(subscription->timer, INSTANT_NEVER) < 0)
         abort();
-}
-
-bool subscription_is_up(const struct subscription *subscription) {
-    return subscription->stage == UP;
 }

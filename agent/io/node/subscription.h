@@ -43,8 +43,6 @@ void subscription_open(struct subscription *subscription, const struct redis *re
 /* Closes at once, without on_down(). */
 void subscription_close(struct subscription *subscription);
 
-bool subscription_is_up(const struct subscription *subscription);
-
 /* Queues the key; nothing happens while disconnected. */
 void subscription_join(struct subscription *subscription, const char *key, size_t length);
 void subscription_leave(struct subscription *subscription, const char *key, size_t length);

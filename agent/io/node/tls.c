@@ -170,6 +170,7 @@ static bool expect_peer(SSL *connection, const char *name) {
 int tls_begin(struct tls *tls, struct redisContext *context, char *reason, size_t size) {
     assert(!tls->connection);
 
+    redisContextFuncs *const plain = context->funcs;
     renew(tls);
     ERR_clear_error();
     SSL *connection = SSL_new(tls->settings);
@@ -182,6 +183,8 @@ int tls_begin(struct tls *tls, struct redisContext *context, char *reason, size_
         if (!tls_explain(tls, reason, size))
             (void) snprintf(reason, size, "can't begin TLS: %s", context->errstr);
     }
+    /* hiredis writes once more before the connection is closed, and would use the TLS that there is not. */
+    context->funcs = plain;
     tls->connection = NULL;
     SSL_free(connection);
     ERR_clear_error();

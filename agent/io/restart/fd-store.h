@@ -31,7 +31,8 @@ struct fd_store *fd_store_free(struct fd_store *store);
  * -ECONNREFUSED or -ENOENT: a later try may succeed; or another negative errno. */
 int fd_store_put(struct fd_store *store, uint64_t session, int fd);
 
-/* Removes a session's socket and page, now or by fd_store_settle(). */
+/* Removes a session's socket and page, now or by fd_store_settle(). The socket is shut down: without
+ * memory for the removal, the manager drops it by itself, and the next agent removes the page. */
 void fd_store_drop(struct fd_store *store, uint64_t session);
 
 /* Sends the removals that the manager has not taken. When to call next, INSTANT_NEVER: none is left. */

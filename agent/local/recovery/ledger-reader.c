@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "core/event.h"
+
 bool ledger_reader_init(struct ledger_reader *reader, const void *memory, size_t bytes) {
     const struct ledger_header *header = memory;
 
@@ -146,6 +148,8 @@ bool ledger_reader_entry(const struct ledger_reader *reader, uint32_t index,
     if (entry->died != 0 && entry->died <= flushes)
         return false;
     view.unreported = entry->granted > flushes;
+    if (entry->risk_flush == (uint16_t) (flushes + 1) && entry->former_risk <= REASON_COUNT)
+        view.entry.risk = entry->former_risk;
     if (entry->born > flushes)
         view.entry.kind = LEDGER_FREE;
     else if (entry->granted != 0 && !view.unreported)

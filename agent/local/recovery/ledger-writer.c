@@ -51,7 +51,7 @@ void ledger_writer_restored(const struct session *session, struct request *reque
     struct ledger *ledger = session->front->registry.ledger;
 
     ledger_writer_waiting(session, request, ask);
-    if (request->entry == 0 || !restore_state_is_held((enum restore_state) request->restore))
+    if (request->entry == 0 || !restore_state_is_held(request->restore))
         return;
     struct ledger_entry *entry = ledger_at(ledger, request->entry);
     ledger_granted(ledger, slot_of(session), request->entry);
@@ -60,7 +60,7 @@ void ledger_writer_restored(const struct session *session, struct request *reque
 
 static void add_granted(struct ledger *ledger, const struct session *session, struct request *request,
                         const char *secret, const void *acquired) {
-    const struct shared_string *name = request->name->text, *tail = request->tail;
+    const struct shared_string *name = request->name->key.text, *tail = request->tail;
     struct ledger_entry entry = entry_of(session, request, LEDGER_HELD);
 
     memcpy(entry.secret, secret, SECRET_BYTES);
@@ -100,7 +100,7 @@ void ledger_writer_risk(const struct session *session, const struct request *req
     struct ledger *ledger = session->front->registry.ledger;
 
     if (ledger && request->entry != 0)
-        ledger_at(ledger, request->entry)->risk = request->risk;
+        ledger_set_risk(ledger, slot_of(session), request->entry, request->risk);
 }
 
 /* Keys without an entry may exist until then. */

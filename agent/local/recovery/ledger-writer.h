@@ -1,5 +1,5 @@
-/* What the ledger has of a session's requests and observations. Each function is called just before the
- * session's output gets the reply or push that says so. Without a ledger, nothing is written. */
+/* Writes the requests and observations of sessions into the ledger. Each function is called just before the
+ * session's output gets the reply or push that reports the change. Without a ledger, nothing is written. */
 #pragma once
 
 #include "local/recovery/ledger.h"

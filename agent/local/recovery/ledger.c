@@ -329,6 +329,17 @@ void ledger_granted(struct ledger *ledger, uint32_t slot, uint32_t entry) {
     PUBLISH(at->granted, session_at(ledger, slot)->flush + 1);
 }
 
+void ledger_set_risk(struct ledger *ledger, uint32_t slot, uint32_t entry, uint8_t risk) {
+    struct ledger_entry *at = ledger_at(ledger, entry);
+    uint16_t flush = (uint16_t) (session_at(ledger, slot)->flush + 1);
+
+    if (at->risk_flush != flush) {
+        PUBLISH(at->former_risk, at->risk);
+        PUBLISH(at->risk_flush, flush);
+    }
+    PUBLISH(at->risk, risk);
+}
+
 static void unlink_entry(struct ledger *ledger, struct ledger_session *session, uint32_t entry) {
     struct ledger_entry *at = ledger_at(ledger, entry);
 

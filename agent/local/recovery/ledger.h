@@ -2,10 +2,10 @@
  * or a restart the next process continues from it. Written by the front thread; the memory is the caller's
  * (a memfd that the service manager keeps, with the clients' sockets).
  *
- * The ledger has the clients' knowledge, not the agent's. A change of a session's leases is noted with the
- * number of the flush that reports it, and counts once that flush is sent: so at whatever instruction the
- * process is killed, the ledger agrees with what the client received. The kernel itself notes that a flush
- * is sent, in the same system call: sendmmsg(2) writes the number of bytes into the ledger
+ * The ledger records the clients' knowledge, not the agent's. A change of a session's leases is noted with
+ * the number of the flush that reports it, and counts once that flush is sent: so at whatever instruction
+ * the process is killed, the ledger agrees with what the client received. The kernel itself notes that a
+ * flush is sent, in the same system call: sendmmsg(2) writes the number of bytes into the ledger
  * (`ledger_transfer.message`), and recvmmsg(2) does the same for bytes received. Requests without an answer
  * are kept too, and the next process reads them again (ledger-reader.h). */
 #pragma once
@@ -54,12 +54,14 @@ struct ledger_entry {
     uint8_t kind;                        /* enum ledger_kind; written last */
     uint8_t risk;                        /* 1 + enum reason while at risk */
     uint8_t resumable, resume, try_once; /* truths are bytes, as a ledger may have any value there */
+    uint8_t former_risk;                 /* until the flush that reports the risk, */
+    uint16_t risk_flush;                 /* which has this number modulo 65,536 */
     struct lease_terms terms;
     int32_t page_slot;
     int32_t pid;
     uint32_t uid;
-    uint8_t secret[SECRET_BYTES];   /* held: the random part that its client was told. Waiting: the one to
-                                       resume */
+    uint8_t
+        secret[SECRET_BYTES]; /* held: the random part in its client's grant. Waiting: the one to resume */
     uint8_t acquired[SECRET_BYTES]; /* held: in the keys since the acquisition: handoff.h */
     uint16_t handoffs;              /* since the acquisition */
     uint8_t handed;                 /* handed off: its client has released it, without an answer yet */
@@ -80,7 +82,7 @@ struct ledger_session {
     uint32_t first, first_dead;
     uint8_t protocol, pushes, page;
     uint8_t torn;       /* a flush was sent in part */
-    uint8_t incomplete; /* part of its state found no room */
+    uint8_t incomplete; /* part of its state is missing, for want of room */
     uint64_t incomplete_until;
     instant_ns asked_ns; /* of the oldest unanswered request */
     char name[LEDGER_NAME_BYTES];
@@ -97,7 +99,7 @@ struct ledger_header {
     uint64_t sequence;        /* one more than the former ledger's */
     instant_ns lost_until_ns; /* the latest end of leases without an entry: lost before the deadline,
                                  lingering, or cooling down */
-    uint8_t leaky;            /* some leases found no room, and are not here */
+    uint8_t leaky;            /* some leases are missing, for want of room */
     char agent[16];
     char host[IDENTITY_BYTES_MAX];
     struct ledger_transfer sending, receiving;
@@ -184,6 +186,9 @@ static inline struct ledger_entry *ledger_at(const struct ledger *ledger, uint32
 
 /* The next flush reports that a waiting entry is held. The caller has filled in the lease. */
 void ledger_granted(struct ledger *ledger, uint32_t slot, uint32_t entry);
+
+/* The next flush reports that the lease is at risk, or no longer. */
+void ledger_set_risk(struct ledger *ledger, uint32_t slot, uint32_t entry, uint8_t risk);
 
 /* The next flush reports that the entry is over. No effect for 0. */
 void ledger_end(struct ledger *ledger, uint32_t slot, uint32_t entry);

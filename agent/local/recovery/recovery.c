@@ -11,7 +11,7 @@
 
 /* --- one entry --- */
 
-/* What becomes of an entry. It points into the view of the entry. */
+/* The decision about an entry. Points into the view of the entry. */
 struct decision {
     struct session *session; /* NULL: no session gets its outcome */
     struct registry_ask ask;
@@ -23,7 +23,17 @@ static bool is_too_long(const struct front_state *front, const struct ledger_ent
     return entry->terms.ttl_ms > front->policy.max_ttl_ms;
 }
 
-static struct registry_ask ask_of(const struct front_state *front,
+/* What it has counts for the limits of its rule as the rules are now. */
+static uint8_t rule_of(const struct front_state *front, const struct session *session,
+                       const struct ledger_reader_entry_view *view) {
+    const struct policy *policy = &front->policy;
+    const struct policy_peer peer = {.uid = view->entry.uid, .gid = (gid_t) -1};
+    policy_rules rules = session ? session->rules : policy_rules_of(policy, &peer);
+
+    return (uint8_t) policy_number(policy, policy_find(policy, rules, view->name, view->name_length));
+}
+
+static struct registry_ask ask_of(const struct front_state *front, const struct session *session,
                                   const struct ledger_reader_entry_view *view) {
     const struct ledger_entry *entry = &view->entry;
     bool held = entry->granted != 0 && !view->unreported;
@@ -46,16 +56,17 @@ static struct registry_ask ask_of(const struct front_state *front,
         .token = entry->token,
         .pid = entry->pid,
         .uid = entry->uid,
+        .rule = rule_of(front, session, view),
     };
 }
 
-/* Decides what becomes of the entry. False: nothing is restored. */
+/* Decides how the entry is restored. False: not at all. */
 static bool decide(const struct front_state *front, const struct recovery_past *past,
                    const struct ledger_reader_entry_view *view, instant_ns now_ns, struct decision *ret) {
     const struct ledger_entry *entry = &view->entry;
     struct session *session = past->session(past->userdata, entry->session);
     bool granted = entry->granted != 0, too_long = is_too_long(front, entry);
-    /* The client knows that its ACQUIRE waits: it goes on waiting, granted or not. */
+    /* The client has the reply that its ACQUIRE waits: the request waits on, granted or not. */
     bool waits = entry->kind == LEDGER_WAITING && session;
     /* The client surely does not know of its grant, or is dead, so no client considers the lease valid. (A
      * client that resumes may.) */
@@ -72,7 +83,7 @@ static bool decide(const struct front_state *front, const struct recovery_past *
         return false;
     *ret = (struct decision){
         .session = unwanted ? NULL : session,
-        .ask = ask_of(front, view),
+        .ask = ask_of(front, session, view),
         .entry = {.id = entry->request,
                   .unwanted = unwanted,
                   .left = left,
@@ -106,12 +117,11 @@ static bool is_sound(const struct ledger_reader_entry_view *view, instant_ns now
     return generation > 0 && generation <= UINT32_MAX && entry->risk <= REASON_COUNT &&
            terms->ttl_ms >= TTL_MS_MIN && terms->ttl_ms <= TTL_MS_MAX && terms->node_timeout_ms > 0 &&
            terms->node_timeout_ms <= TTL_MS_MAX && terms->heartbeat_ms <= INT32_MAX &&
-           terms->max_hold_ms <= INT32_MAX && terms->fencing <= 1 &&
-           terms->legacy_setnx <= 1 && entry->token >= 0 &&
-           entry->token < INT64_C(1) << 53 && entry->asked_ns >= 0 && entry->wait_until_ns >= 0 &&
-           entry->hold_until_ns >= 0 && entry->deadline_ns >= 0 && entry->deadline_ns <= longest_ns &&
-           terms->cooldown_ms <= TTL_MS_MAX && entry->cooldown_until_ns >= 0 &&
-           entry->cooldown_until_ns <= coolest_ns &&
+           terms->max_hold_ms <= INT32_MAX && terms->fencing <= 1 && terms->legacy_setnx <= 1 &&
+           entry->token >= 0 && entry->token < INT64_C(1) << 53 && entry->asked_ns >= 0 &&
+           entry->wait_until_ns >= 0 && entry->hold_until_ns >= 0 && entry->deadline_ns >= 0 &&
+           entry->deadline_ns <= longest_ns && terms->cooldown_ms <= TTL_MS_MAX &&
+           entry->cooldown_until_ns >= 0 && entry->cooldown_until_ns <= coolest_ns &&
            lock_value_read_tail(view->tail, view->tail_length, &tail);
 }
 
@@ -181,6 +191,21 @@ static struct request *make(struct front_state *front, const struct decision *de
     return request;
 }
 
+/* Keys of the former process may be deleted when its leases that were not restored have ended. Not if the
+ * ledger lacks leases, or lock values have another host. */
+static struct shard_predecessor find_predecessor(const struct front_state *front,
+                                                 const struct ledger_header *header, instant_ns ended_ns,
+                                                 instant_ns now_ns) {
+    struct shard_predecessor predecessor = {0};
+
+    if (header->leaky || strcmp(header->host, front->identity.host) != 0)
+        return predecessor;
+    lock_value_identify(&predecessor.identity, header->host, header->agent);
+    predecessor.from_ns = instant_max(header->lost_until_ns, ended_ns);
+    predecessor.until_ns = now_ns + 2 * (int64_t) front->policy.max_ttl_ms * NS_PER_MS;
+    return predecessor;
+}
+
 struct recovery_result recovery_run(struct front_state *front, const struct recovery_past *past,
                                     instant_ns now_ns) {
     struct registry *registry = &front->registry;
@@ -201,5 +226,6 @@ struct recovery_result recovery_run(struct front_state *front, const struct reco
             result.held += decision.session && restore_state_is_held(decision.entry.state);
     }
     restore_start(registry, now_ns);
+    result.predecessor = find_predecessor(front, past->reader.header, result.lost_until_ns, now_ns);
     return result;
 }

@@ -2,6 +2,7 @@
  * former process. */
 #pragma once
 
+#include "core/shard.h"
 #include "local/recovery/ledger-reader.h"
 #include "local/registry.h"
 
@@ -21,6 +22,7 @@ struct recovery_past {
 struct recovery_result {
     unsigned held;            /* leases of restored sessions */
     instant_ns lost_until_ns; /* by then all leases that were not restored, and all cooldowns, have ended */
+    struct shard_predecessor predecessor; /* for the keepers: whose keys they may delete, and when */
 };
 
 /* Restores the leases, requests and observations of restored sessions, and lingering leases. The registry

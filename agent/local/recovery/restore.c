@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/generation.h"
+#include "base/secret.h"
+#include "local/history-note.h"
 #include "local/request.h"
 #include "local/wait-queue.h"
 
@@ -33,7 +35,7 @@ struct request *restore_request(struct registry *registry, struct session *sessi
     registry->generation = generation_latest(registry->generation, generation);
     struct request *request = request_new(registry, index, generation, session, ask, tail);
     request->name = name;
-    request->restore = (uint8_t) entry->state;
+    request->restore = entry->state;
     request->unwanted = entry->unwanted;
     request->abandoned = entry->left;
     request->asked_ns = entry->asked_ns;
@@ -84,14 +86,13 @@ static void start_waiting(struct registry *registry, struct request *request, in
     }
 }
 
-/* Lets the first of each queue contend. Requests that do not wait contend once the nodes have had time to
- * connect. */
-static void contend(struct registry *registry, bool impatient_too) {
+/* Lets the first of each queue contend. */
+static void contend(struct registry *registry) {
     const struct request *request;
 
     for (uint32_t slot = 0; (request = registry_next(registry, &slot));) {
         struct request *first = request->name ? wait_queue_first(request->name) : NULL;
-        if (first && first->state == REQUEST_QUEUED && (impatient_too || !first->try_once))
+        if (first && first->state == REQUEST_QUEUED)
             wait_queue_contend(registry, first);
     }
 }
@@ -101,13 +102,12 @@ void restore_start(struct registry *registry, instant_ns now_ns) {
 
     for (uint32_t slot = 0; (request = registry_next(registry, &slot));) {
         assert(request->state == REQUEST_NEW);
-        if (restore_state_is_held((enum restore_state) request->restore))
+        if (restore_state_is_held(request->restore))
             start_held(registry, request, now_ns);
         else
             start_waiting(registry, request, now_ns);
     }
-    registry->restoring = true;
-    contend(registry, false);
+    registry->restoring = true; /* an unanswered request may be the first of its queue */
 }
 
 /* --- the keeper's reports --- */
@@ -122,6 +122,7 @@ void restore_found(struct registry *registry, struct request *request, instant_n
         return;
     }
     request_set_deadline(registry, request, instant_max(request->deadline_ns, deadline_ns));
+    history_note_event(registry, request, HISTORY_RESUMED, now_ns);
     if (request_is_lingering(request))
         request_beat_lingering(registry, request, now_ns);
     if (other_value)
@@ -157,7 +158,7 @@ void restore_not_found(struct registry *registry, struct request *request, insta
 
     assert(restore_is_searching(request));
     if (request->restore == RESTORE_REPORTED &&
-        memcmp(secrets->reported, secrets->acquired, SECRET_BYTES) != 0) {
+        !secret_equal(secrets->reported, secrets->acquired, SECRET_BYTES)) {
         request->restore = RESTORE_ACQUIRED;
         request_search(registry, request, secrets->acquired);
         return;
@@ -169,18 +170,6 @@ void restore_not_found(struct registry *registry, struct request *request, insta
 
 static bool is_not_found(const struct request *request) {
     return request->restore == RESTORE_VANISHED || request->restore == RESTORE_SPLIT;
-}
-
-void restore_not_granted(struct registry *registry, struct request *request, instant_ns now_ns) {
-    request->restore = RESTORE_NONE;
-    request->resume = false;
-    if (request == wait_queue_first(request->name)) {
-        wait_queue_contend(registry, request);
-        return;
-    }
-    request_enter(registry, request, REQUEST_QUEUED);
-    if (wait_queue_is_taken(request->name))
-        wait_queue_reject_overdue(registry, request->name, now_ns);
 }
 
 /* --- calls of sessions --- */
@@ -205,7 +194,7 @@ void restore_end(struct registry *registry, instant_ns now_ns) {
     struct request *request;
 
     registry->restoring = false;
-    contend(registry, true);
+    contend(registry);
     for (uint32_t slot = 0; (request = registry_next(registry, &slot));) {
         if (is_not_found(request))
             end_lost(registry, request, now_ns);

@@ -50,9 +50,6 @@ void restore_found(struct registry *registry, struct request *request, instant_n
 /* The search did not find the lease. May free the request. */
 void restore_not_found(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* The grant of a request in RESTORE_UNREPORTED has ended: the request waits again. */
-void restore_not_granted(struct registry *registry, struct request *request, instant_ns now_ns);
-
 /* A restored lease is released. May free the request. */
 void restore_release(struct registry *registry, struct request *request, instant_ns now_ns);
 

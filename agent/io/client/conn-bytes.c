@@ -1,0 +1,52 @@
+#include "io/client/conn-bytes.h"
+
+#include "io/client/conn-output.h"
+#include "local/reply.h"
+
+enum {
+    PAUSE_BYTES = SESSION_OUTPUT_BYTES_MAX / 2,
+    CROWDED_PAUSE_BYTES = 4096,
+};
+
+static struct quota *quota_of(const struct conn *conn) {
+    return &conn->table->local->registry.quota;
+}
+
+static size_t buffered(const struct conn *conn) {
+    return conn->input_length + (conn_output_unsent_bytes(conn) > 0 ? conn->output.room : 0);
+}
+
+bool conn_bytes_charge(struct conn *conn) {
+    struct quota *quota = quota_of(conn);
+    uint8_t account = conn->session.account;
+    size_t before = conn->charged_bytes, now = buffered(conn);
+
+    if (now == before)
+        return true;
+    if (now < before) {
+        quota_refund(quota, account, QUOTA_BYTES, before - now);
+    } else if (quota_may(quota, conn->session.uid, QUOTA_BYTES, now - before)) {
+        quota_charge_account(quota, account, QUOTA_BYTES, now - before);
+    } else {
+        reply_quota(&conn->session, QUOTA_BYTES, now - before);
+        return false;
+    }
+    conn->charged_bytes = now;
+    return true;
+}
+
+void conn_bytes_refund(struct conn *conn) {
+    if (conn->charged_bytes > 0)
+        quota_refund(quota_of(conn), conn->session.account, QUOTA_BYTES, conn->charged_bytes);
+    conn->charged_bytes = 0;
+}
+
+size_t conn_bytes_pause(const struct conn *conn) {
+    const struct quota *quota = quota_of(conn);
+    uint64_t used = quota->accounts[conn->session.account].used[QUOTA_BYTES];
+
+    return used <= quota->max[QUOTA_BYTES] / 8 ||
+                   used <= quota_limit(quota, conn->session.uid, QUOTA_BYTES) / 2
+               ? PAUSE_BYTES
+               : CROWDED_PAUSE_BYTES;
+}

@@ -1,0 +1,17 @@
+/* The bytes that a connection buffers, in its user's quota: input that makes no whole request yet, and
+ * output that the client has not read. They count once they outlast a turn, so a client that sends whole
+ * requests and reads replies pays nothing. */
+#pragma once
+
+#include "io/client/conn-state.h"
+
+/* Counts what the connection buffers now. False: its user has no more, and the session must be ended; the
+ * error reply is written. */
+bool conn_bytes_charge(struct conn *conn);
+
+/* The buffers are gone. */
+void conn_bytes_refund(struct conn *conn);
+
+/* With more unsent output than this, no requests are taken: with little, when half of the user's quota is
+ * used. So only pushes and half requests take the rest. */
+size_t conn_bytes_pause(const struct conn *conn);

@@ -1,0 +1,29 @@
+/* The memory of a ledger (local/recovery/ledger.h): a memfd, which the service manager keeps for the next
+ * process. */
+#pragma once
+
+#include "io/restart/inherited-fds.h"
+#include "local/recovery/ledger-reader.h"
+
+struct ledger_memory {
+    void *memory; /* NULL: none */
+    size_t bytes;
+    int fd; /* -1: in the store, or the caller's */
+};
+
+/* Makes a ledger whose sequence is one more than those of the former processes. 0 or a negative errno. */
+int ledger_memory_new(const struct ledger_size *size, const char *agent, const char *host,
+                      const struct inherited_fds *inherited, struct ledger *ledger,
+                      struct ledger_memory *ret);
+
+/* Puts the complete ledger into the store, and removes the former ones. 0 or a negative errno. */
+int ledger_memory_publish(struct ledger_memory *memory, const struct ledger *ledger,
+                          const struct inherited_fds *inherited);
+
+/* The newest ledger of a former process: a ledger is stored only when it is complete. False: there is none.
+ */
+bool ledger_memory_find(const struct inherited_fds *inherited, struct ledger_memory *ret,
+                        struct ledger_reader *ret_reader);
+
+/* Fine for all zeroes. */
+void ledger_memory_deinit(struct ledger_memory *memory);

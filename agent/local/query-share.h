@@ -1,0 +1,36 @@
+/* Queries of sessions (LEADER) that the nodes have not answered: each user has QUERIES_USER_MAX before its
+ * sessions pause, because another user's requests wait at the nodes behind them. A session pauses once it
+ * has its answer, so its next request, of any kind, is read later. Owned by the front thread.
+ *
+ * Users are accounts of the quota (quota.h). */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/list.h"
+#include "local/quota.h"
+
+struct query_share_user {
+    uint32_t n;       /* under way */
+    uint32_t n_woken; /* since the last answer */
+    struct list paused;
+};
+
+struct query_share {
+    struct query_share_user users[QUOTA_ACCOUNTS];
+};
+
+void query_share_init(struct query_share *share);
+
+/* A session of the user sends a query. */
+void query_share_begin(struct query_share *share, uint8_t account);
+
+/* The query is answered, or its session ends. */
+void query_share_end(struct query_share *share, uint8_t account);
+
+/* The session of this link, whose query is answered, pauses if its user has too many under way. Call before
+ * query_share_end(). list_unlink() ends the pause. */
+void query_share_pause(struct query_share *share, uint8_t account, struct list *link);
+
+/* Unlinks a session whose pause is over. NULL: none. Call until then, after query_share_end(). */
+struct list *query_share_next(struct query_share *share, uint8_t account);

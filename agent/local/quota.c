@@ -1,0 +1,204 @@
+#include "local/quota.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LEASE_TTL_MS = 10 * 1000 /* a lease with this ttl or a longer one counts 1 */ };
+
+static_assert(QUOTA_ACCOUNTS <= UINT8_MAX + 1, "a request keeps the index in one byte");
+static_assert((QUOTA_ACCOUNTS & (QUOTA_ACCOUNTS - 1)) == 0, "a hash's low bits are its bucket");
+
+size_t quota_memory_bytes(void) {
+    return QUOTA_ACCOUNTS * sizeof(struct quota_rule_use[RULES_MAX + 1]);
+}
+
+void quota_init(struct quota *quota, void *memory) {
+    *quota = (struct quota){.free = 1, .rules = memory};
+    for (unsigned kind = 0; kind < QUOTA_KINDS; kind++)
+        quota->max[kind] = QUOTA_UNLIMITED;
+    for (unsigned i = 1; i < QUOTA_ACCOUNTS; i++)
+        quota->accounts[i].next = (uint16_t) (i + 1 < QUOTA_ACCOUNTS ? i + 1 : 0);
+}
+
+bool quota_is_trusted(const struct quota *quota, uid_t uid) {
+    return uid == 0 || uid == quota->owner;
+}
+
+/* --- accounts --- */
+
+/* Users choose no uids, but an owner of many subordinate ones may choose among these. */
+static uint16_t *bucket_of(struct quota *quota, uid_t uid) {
+    return &quota->buckets[(uid ^ uid >> 8 ^ uid >> 16 ^ uid >> 24) & (QUOTA_ACCOUNTS - 1)];
+}
+
+unsigned quota_index(const struct quota *quota, uid_t uid) {
+    unsigned at = *bucket_of((struct quota *) quota, uid);
+
+    while (at != 0 && quota->accounts[at].uid != uid)
+        at = quota->accounts[at].next;
+    return at;
+}
+
+const struct quota_account *quota_find(const struct quota *quota, uid_t uid) {
+    static const struct quota_account none;
+    unsigned index = quota_index(quota, uid);
+
+    return index != 0 ? &quota->accounts[index] : quota->free != 0 ? &none : &quota->accounts[0];
+}
+
+const struct quota_account *quota_at(const struct quota *quota, unsigned index) {
+    assert(index < QUOTA_ACCOUNTS);
+
+    return quota->accounts[index].exists ? &quota->accounts[index] : NULL;
+}
+
+static unsigned open_account(struct quota *quota, uid_t uid) {
+    unsigned index = quota_index(quota, uid);
+    uint16_t *bucket = bucket_of(quota, uid);
+
+    if (index != 0)
+        return index;
+    index = quota->free;
+    struct quota_account *account = &quota->accounts[index];
+    if (index == 0) {
+        account->exists = true;
+        return 0;
+    }
+    quota->free = account->next;
+    *account = (struct quota_account){.uid = uid, .next = *bucket, .exists = true};
+    *bucket = (uint16_t) index;
+    return index;
+}
+
+static void close_account(struct quota *quota, unsigned index) {
+    struct quota_account *account = &quota->accounts[index];
+    uint16_t *link = bucket_of(quota, account->uid);
+
+    account->exists = false;
+    if (index == 0)
+        return;
+    while (*link != index)
+        link = &quota->accounts[*link].next;
+    *link = account->next;
+    account->next = quota->free;
+    quota->free = (uint16_t) index;
+}
+
+/* --- use and limits --- */
+
+static uint64_t left(const struct quota *quota, enum quota_kind kind) {
+    return quota->used[kind] < quota->max[kind] ? quota->max[kind] - quota->used[kind] : 0;
+}
+
+bool quota_may(struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount) {
+    uint64_t rest = left(quota, kind);
+    unsigned index = quota_index(quota, uid);
+    uint64_t after = quota_find(quota, uid)->used[kind] + amount;
+
+    if (quota->max[kind] == QUOTA_UNLIMITED || quota_is_trusted(quota, uid) ||
+        (amount <= rest && after <= rest - amount))
+        return true;
+    quota->denied++;
+    quota->accounts[index].denied++;
+    return false;
+}
+
+uint8_t quota_charge(struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount) {
+    uint8_t account = (uint8_t) open_account(quota, uid);
+
+    quota_charge_account(quota, account, kind, amount);
+    return account;
+}
+
+void quota_charge_account(struct quota *quota, uint8_t account, enum quota_kind kind, uint64_t amount) {
+    assert(quota->accounts[account].exists);
+
+    quota->accounts[account].used[kind] += amount;
+    quota->used[kind] += amount;
+    assert(quota->used[kind] >= amount);
+}
+
+void quota_refund(struct quota *quota, uint8_t account, enum quota_kind kind, uint64_t amount) {
+    struct quota_account *payer = &quota->accounts[account];
+    bool used = false;
+
+    assert(payer->used[kind] >= amount && quota->used[kind] >= amount);
+    payer->used[kind] -= amount;
+    quota->used[kind] -= amount;
+    for (unsigned i = 0; i < QUOTA_KINDS; i++)
+        used |= payer->used[i] != 0;
+    if (!used && payer->exists)
+        close_account(quota, account);
+}
+
+uint64_t quota_limit(const struct quota *quota, uid_t uid, enum quota_kind kind) {
+    uint64_t used = quota_find(quota, uid)->used[kind], rest = left(quota, kind);
+
+    if (quota->max[kind] == QUOTA_UNLIMITED)
+        return QUOTA_UNLIMITED;
+    if (quota_is_trusted(quota, uid))
+        return used + rest;
+    return (used + rest) / 2;
+}
+
+uint32_t quota_lease_weight(uint32_t ttl_ms) {
+    return ttl_ms < LEASE_TTL_MS && ttl_ms > 0 ? LEASE_TTL_MS / ttl_ms : 1;
+}
+
+void quota_count_rule(struct quota *quota, uint8_t account, uint8_t rule, int leases, int waiters) {
+    if (rule == 0 || (leases == 0 && waiters == 0))
+        return;
+    struct quota_rule_use *use = &quota->rules[account][rule];
+    use->leases += (uint32_t) leases;
+    use->waiters += (uint32_t) waiters;
+    assert((int32_t) use->leases >= 0 && (int32_t) use->waiters >= 0);
+}
+
+struct quota_rule_use quota_rule_use(const struct quota *quota, uid_t uid, uint8_t rule) {
+    unsigned index = quota_index(quota, uid);
+
+    if (rule == 0 || (index == 0 && quota->free != 0))
+        return (struct quota_rule_use){0};
+    return quota->rules[index][rule];
+}
+
+bool quota_rule_may(const struct quota *quota, uid_t uid, uint8_t rule, bool waits) {
+    const struct quota_rule_use most = quota->rule_max[rule];
+
+    if (rule == 0 || quota_is_trusted(quota, uid))
+        return true;
+    const struct quota_rule_use use = quota_rule_use(quota, uid, rule);
+    if (waits)
+        return most.waiters == 0 || use.waiters < most.waiters;
+    return most.leases == 0 || use.leases < most.leases;
+}
+
+void quota_clear_rules(struct quota *quota) {
+    memset(quota->rules, 0, quota_memory_bytes());
+    memset(quota->rule_max, 0, sizeof(quota->rule_max));
+}
+
+const char *quota_word(enum quota_kind kind) {
+    static const char *const words[] = {
+        [QUOTA_SESSIONS] = "max_sessions",
+        [QUOTA_LEASES] = "max_leases",
+        [QUOTA_NAMES] = "max_observed_names",
+        [QUOTA_OBSERVATIONS] = "max_observations",
+        [QUOTA_BYTES] = "max_buffered_bytes",
+    };
+
+    static_assert(sizeof(words) / sizeof(words[0]) == QUOTA_KINDS, "each kind has its word");
+    return words[kind];
+}
+
+void quota_text(const struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount,
+                char text[QUOTA_TEXT_BYTES]) {
+    uint64_t used = quota_find(quota, uid)->used[kind], max = quota->max[kind];
+
+    (void) snprintf(text, QUOTA_TEXT_BYTES,
+                    "%s: user %u has %" PRIu64 " of at most %" PRIu64
+                    ", half of what other users leave of %" PRIu64 ", and this needs %" PRIu64 " more",
+                    quota_word(kind), uid, used, quota_limit(quota, uid, kind), max, amount);
+}

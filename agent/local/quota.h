@@ -1,0 +1,112 @@
+/* Quotas: how much each user has of what sessions can use up, and in all. Owned by the front thread.
+ *
+ * A user may take more of a kind only if afterwards it has at most as much as is left: a user alone has at
+ * most half, the next one half of the rest, and so on (the rule of dbus-broker's accounts). So no user takes
+ * all, and no user needs a limit of its own. Root and the agent's own user are trusted: they may take all
+ * that is left, and what they have counts as used.
+ *
+ * A lease counts by its extensions: 1, or 10 s / ttl if that is more. 65,000 leases with a ttl of 10 s need
+ * as many extensions a second as 13,000 with a ttl of 2 s.
+ *
+ * Users with something in use have an account each, up to QUOTA_ACCOUNTS - 1; further users share account
+ * 0. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/limits.h"
+
+enum quota_kind {
+    QUOTA_SESSIONS,
+    QUOTA_LEASES,       /* leases and waiters, by quota_lease_weight() */
+    QUOTA_NAMES,        /* observed names; the oldest observer of a name has it */
+    QUOTA_OBSERVATIONS, /* observers of all names */
+    QUOTA_BYTES,        /* half requests, and replies and pushes that are unread */
+    QUOTA_KINDS,
+};
+
+enum { QUOTA_ACCOUNTS = 256 };
+#define QUOTA_UNLIMITED UINT64_MAX
+
+struct quota_account {
+    uid_t uid;
+    uint64_t used[QUOTA_KINDS];
+    uint64_t denied; /* refusals since the account exists */
+    uint16_t next;   /* in its bucket, or of the free ones: index; 0: the last */
+    bool exists;
+};
+
+/* A user's use of a rule's max_leases and max_waiters. */
+struct quota_rule_use {
+    uint32_t leases; /* held or contending */
+    uint32_t waiters;
+};
+
+struct quota {
+    uint64_t max[QUOTA_KINDS];
+    uint64_t used[QUOTA_KINDS]; /* by all users */
+    uint64_t denied;            /* refusals since the start */
+    uid_t owner;                /* the agent's user */
+    uint16_t buckets[QUOTA_ACCOUNTS], free;
+    struct quota_account accounts[QUOTA_ACCOUNTS];
+    struct quota_rule_use (*rules)[RULES_MAX + 1]; /* by account and by number of the rule (policy_number) */
+    struct quota_rule_use rule_max[RULES_MAX + 1]; /* 0: no bound */
+};
+
+size_t quota_memory_bytes(void);
+
+/* No kind has a limit yet. `memory`: that many zeroed bytes, which the caller frees after the last use. */
+void quota_init(struct quota *quota, void *memory);
+
+/* Root, or the agent's user. */
+bool quota_is_trusted(const struct quota *quota, uid_t uid);
+
+/* The user's account; for a user without one an empty one, or account 0 if that is what it would get. */
+const struct quota_account *quota_find(const struct quota *quota, uid_t uid);
+
+/* The index of the user's account; 0 if it has none of its own. */
+unsigned quota_index(const struct quota *quota, uid_t uid);
+
+/* The account in this place, or NULL: for listings, with `index` from 0 to QUOTA_ACCOUNTS - 1. Account 0 is
+ * there only if users share it. */
+const struct quota_account *quota_at(const struct quota *quota, unsigned index);
+
+/* True if the user may take this much more; otherwise the refusal is counted. */
+bool quota_may(struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount);
+
+/* The user takes so much, whether it may or not. Returns the index of the account, for quota_refund(). */
+uint8_t quota_charge(struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount);
+
+/* The same for an account that has something in use. */
+void quota_charge_account(struct quota *quota, uint8_t account, enum quota_kind kind, uint64_t amount);
+void quota_refund(struct quota *quota, uint8_t account, enum quota_kind kind, uint64_t amount);
+
+/* The most that the user may have of this kind as long as the others have what they have. */
+uint64_t quota_limit(const struct quota *quota, uid_t uid, enum quota_kind kind);
+
+/* What one lease with this ttl counts. */
+uint32_t quota_lease_weight(uint32_t ttl_ms);
+
+/* "max_leases: user 1001 has 64 of at most 65 …": why quota_may() was false. */
+enum { QUOTA_TEXT_BYTES = 256 };
+void quota_text(const struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount,
+                char text[QUOTA_TEXT_BYTES]);
+
+/* The user's requests under a rule, by its number, become more or fewer. Rule 0 is none: nothing is counted.
+ */
+void quota_count_rule(struct quota *quota, uint8_t account, uint8_t rule, int leases, int waiters);
+
+/* What the user has under the rule. */
+struct quota_rule_use quota_rule_use(const struct quota *quota, uid_t uid, uint8_t rule);
+
+/* False: one more lease, or waiter, would exceed the rule's limit. Root and the agent's user always may. */
+bool quota_rule_may(const struct quota *quota, uid_t uid, uint8_t rule, bool waits);
+
+/* The rules have changed: all counts of rules are zero, and quota_count_rule() follows for each request. */
+void quota_clear_rules(struct quota *quota);
+
+/* The kind's name: the option of redlockd.conf(5) that limits it, or a word. */
+const char *quota_word(enum quota_kind kind);

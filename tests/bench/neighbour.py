@@ -1,0 +1,67 @@
+"""What each kind of flood by one user costs another user, who acquires and releases meanwhile, and holds
+leases. Floods are those of tests/integration/flood.py."""
+
+import os
+import sys
+
+import flood as floods
+from results import target
+from world import Job, World, in_turns, lab, load
+
+USER = 65533  # not root, which has no limits
+KINDS = [form for form in floods.FORMS if form not in ("pipelined", "everywhere")]
+WITHOUT = "without"
+BUSY = "a busy process"  # of another user, that has nothing to do with the agent
+
+
+def start(world, kind, ms):
+    """The other user's process; None: there is none."""
+    if kind == WITHOUT:
+        return None
+    if kind == BUSY:
+        return lab.spawn([sys.executable, "-c", "while True: pass"])
+    return lab.spawn([sys.executable, floods.__file__, world.socket, kind, str(ms / 1e3 + 60)])
+
+
+def rows_of(results, settings, kind):
+    text = "acquire %s beside a flood of " + kind + " / without"
+    if kind == BUSY:
+        text = "acquire %s beside a busy process / without"
+    rows = {"p50": results.row("beside_p50 " + kind, text % "p50", base=WITHOUT),
+            "p99": results.row("beside_p99 " + kind, text % "p99", base=WITHOUT, bound=target(settings, 2)),
+            "later": results.row("beside_later " + kind, "the same: extensions, later than without",
+                                 "% of ttl", base="-", of="value")}
+    return rows
+
+
+def turn(world, settings, kind, number):
+    """Percentiles of acquisitions, and the least validity that a lease had."""
+    holder = Job("hold", world.socket, "held-%d-%s" % (number, kind.replace(" ", "-")), 100, 4,
+                 settings.beside_ttl_ms, 5)
+    others = start(world, kind, settings.beside_ms)
+    measured = load("agent", "connections", 1, settings.beside_ms, world.socket, user=USER)["acquire"]
+    result = holder.end()
+    if others:
+        lab.end_process(others)
+    if result["lost"]:
+        raise RuntimeError("%d leases were lost beside %s" % (result["lost"], kind))
+    return measured, result["least_validity_percent"]
+
+
+def neighbour(results, settings):
+    """In each round, all kinds in a new order; ratios are to the same round's turn without."""
+    world = World(settings.most_nodes, config="max_sessions = 3000")
+    os.chmod(lab.directory, 0o711)
+    kinds = (BUSY, *KINDS[:settings.beside_kinds])
+    rows = {kind: rows_of(results, settings, kind) for kind in kinds}
+    for number in range(settings.beside_rounds):
+        found = {}
+        for kind in in_turns((WITHOUT, *kinds)):
+            found[kind] = turn(world, settings, kind, number)
+        without, least = found.pop(WITHOUT)
+        for kind, (measured, validity) in found.items():
+            for quantile in ("p50", "p99"):
+                rows[kind][quantile].note("agent", measured[quantile])
+                rows[kind][quantile].note(WITHOUT, without[quantile])
+            rows[kind]["later"].note("agent", least - validity)
+    world.end()

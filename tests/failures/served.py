@@ -1,0 +1,450 @@
+"""Scenarios of a running agent. One agent serves all faults of a scenario: each must leave it in order."""
+
+import os
+import socket
+import time
+
+import calls
+import lab
+
+CONFIG = 'default_ttl = "2s"\nnode_timeout = "300ms"\nmax_sessions = 40\n'
+BOUND_S = 6  # of an answer: far above protocol.md's, as more than one call may fail
+WORDS = ("NOQUORUM", "BUSY", "TIMEOUT", "QUOTA", "NOTHELD", "DRAINING", "ERR")
+
+
+class Refused(Exception):
+    """The agent said no in order: the scenario ends here."""
+
+
+class Wrong(Exception):
+    """The agent did what it must never do."""
+
+
+def require(good, what):
+    if not good:
+        raise Wrong(what)
+
+
+class Session(lab.Client):
+    """RESP3. Each error is a refusal, each end of the connection too."""
+
+    def __init__(self, served, protocol=3):
+        self.served = served
+        served.sessions.append(self)
+        super().__init__(served.agent.socket_path, timeout=BOUND_S)
+        if protocol == 3:
+            self.call("HELLO", 3)
+
+    def _value(self, until):
+        value = super()._value(until)
+        if isinstance(value, lab.ReplyError):
+            require(str(value).split(" ")[0] in WORDS, "an unknown error: %s" % value)
+            raise Refused(str(value))
+        return value
+
+    def acquire(self, name, *options):
+        return self.served.granted(name, self.call("ACQUIRE", name, *options))
+
+    def asynchronous(self, name, *options):
+        """The id of a request whose outcome is a push."""
+        word, number = self.call("ACQUIRE", name, *options, "ASYNC")
+        require(word == "waiting", "a reply to ASYNC: %s" % word)
+        return number
+
+    def outcome(self, name, number):
+        """The grant of an asynchronous request."""
+        while True:
+            push = self.pushes.pop(0) if self.pushes else self.read()
+            if push[0] in ("granted", "failed") and push[1] == number:
+                if push[0] == "failed":
+                    raise Refused(push[2])
+                return self.served.granted(name, push[2])
+
+    def check(self, grant):
+        left = self.call("CHECK", grant["id"])
+        lost = any(push[0] == "lost" for push in self.pushes)
+        require(left > 0 or lost or lab.now() > grant["deadline"] / 1e9,
+                "a lease that is over before its deadline, without a word")
+        return left
+
+    def release(self, grant):
+        got = self.call("RELEASE", grant["id"])
+        lost = [push for push in self.pushes if push[0] == "lost" and push[1] == grant["id"]]
+        require(got == 1 or lost, "a lease that has gone without a word")
+
+
+class Served:
+    """An agent with the shim, beside agents without."""
+
+    def __init__(self, nodes):
+        self.nodes = nodes
+        self.orders = calls.Orders("redlockd")
+        self.agent = lab.Agent(nodes, CONFIG, keepers=1, start=False, prefix=self.orders.prefix)
+        self.other = lab.Agent(nodes, CONFIG, keepers=1)
+        self.sessions = []
+        self.fences = {}
+        self.descriptors = 0
+        self.serial = 0
+        self.start()
+
+    def start(self):
+        self.agent.start()
+        self.agent.wait_voting(len(self.nodes))
+        self.neighbour = lab.Client(self.agent.socket_path, 3, timeout=BOUND_S)
+        self.serial += 1
+        self.secret = self.neighbour.acquire("neighbour-%d-%d" % (os.getpid(), self.serial), "RESUMABLE",
+                                             "DATA", "neighbour's data")
+        require(isinstance(self.secret, dict), "the neighbour's lease: %s" % self.secret)
+
+    def end(self):
+        self.agent.kill()
+        self.other.kill()
+
+    def renew(self):
+        """A fresh agent, which has allocated nothing for its clients yet."""
+        self.agent.kill()
+        self.sessions = []
+        self.start()
+
+    def learn(self, scenario):
+        """How often each function is called: by a fresh agent, and by one that has served the same."""
+        counts = []
+        self.renew()
+        for _ in range(3):
+            before = self.orders.counts()
+            require(self.run(scenario[0]), "a scenario without a fault")
+            self.descriptors = max(self.descriptors, self.count_descriptors())
+            counts.append({name: count - before.get(name, 0) for name, count in self.orders.counts().items()
+                           if count > before.get(name, 0)})
+            self.verify(scenario[1])
+        return counts[0], counts[2], calls.FIRST
+
+    def session(self, protocol=3):
+        return Session(self, protocol)
+
+    def name(self, text):
+        """A name of this worker's."""
+        return "%s-%d" % (text, os.getpid())
+
+    def holders(self, name):
+        """How many nodes have the value that most of them have."""
+        values = [node.call("GET", name) for node in self.nodes]
+        return max(values.count(value) for value in values if value) if any(values) else 0
+
+    def granted(self, name, grant):
+        require(isinstance(grant, dict) and grant["name"] == name, "a grant of another lease: %s" % (grant,))
+        require(grant["fence"] > self.fences.get(name, 0), "a fencing token that does not grow")
+        self.fences[name] = grant["fence"]
+        number = self.holders(name)
+        require(number > len(self.nodes) // 2 or lab.now() > grant["deadline"] / 1e9 or
+                self.orders.is_disconnect(),  # for the agent, the client has gone
+                "a lease on %d nodes" % number)
+        return grant
+
+    def run(self, scenario):
+        """True if it came to its end, False if it was refused."""
+        try:
+            scenario(self)
+            return True
+        except (Refused, ConnectionError, BrokenPipeError):
+            return False
+        finally:
+            for session in self.sessions:
+                require(str(self.secret["secret"]).encode() not in session.buffer, "a secret of another")
+                session.close()
+            self.sessions = []
+
+    def count_descriptors(self):
+        return len(os.listdir("/proc/%d/fd" % self.agent.process.pid))
+
+    def verify(self, names):
+        """What must hold after a fault."""
+        lab.wait_for(self.all_vote, BOUND_S, "the nodes")
+        session = self.session()
+        for name in names:
+            grant = session.acquire(self.name(name), "WAIT", 4000)
+            session.release(grant)
+        session.close()
+        self.sessions = []
+        require(self.neighbour.call("CHECK", self.secret["id"]) > 0, "the neighbour's lease is lost")
+        require(not self.descriptors or self.count_descriptors() <= self.descriptors or self.settles(),
+                "descriptors: %d, before %d" % (self.count_descriptors(), self.descriptors))
+
+    def all_vote(self):
+        if self.agent.process.poll() is not None:
+            raise Wrong("the agent ended with %d: %s" % (
+                self.agent.process.returncode, self.agent.log_text().splitlines()[-1:]))
+        try:
+            return self.agent.status()["voting"] == len(self.nodes)
+        except (ConnectionError, TypeError):
+            return False  # sessions that are ending, or a listener that pauses
+
+    def settles(self):
+        """Connections that are being closed, and subscriptions without a waiter, take some seconds."""
+        until = lab.now() + 8 * lab.SCALE
+        while self.count_descriptors() > self.descriptors and lab.now() < until:
+            time.sleep(0.02)
+        return self.count_descriptors() <= self.descriptors
+
+
+# --- the scenarios: each with the names that must be free afterwards ---
+
+
+def acquire_release(served):
+    session = served.session()
+    grant = session.acquire(served.name("a"))
+    session.check(grant)
+    session.release(grant)
+
+
+def acquire_extend_release(served):
+    session = served.session()
+    grant = session.acquire(served.name("a"), "TTL", 400)
+    time.sleep(0.02)
+    until = lab.now() + 1
+    while session.check(grant) < 379 and lab.now() < until:
+        time.sleep(0.02)
+    session.release(grant)
+
+
+def wait_and_hand_over(served):
+    first, second = served.session(), served.session()
+    grant = first.acquire(served.name("a"))
+    number = second.asynchronous(served.name("a"), "WAIT", 3000)
+    first.release(grant)
+    second.release(second.outcome(served.name("a"), number))
+
+
+def wait_for_another_agent(served):
+    name = served.name("a")
+    with_lease = lab.Client(served.other.socket_path, 3, timeout=BOUND_S)
+    grant = with_lease.acquire(name, "WAIT", 4000)
+    require(isinstance(grant, dict), "the other agent's lease: %s" % grant)
+    served.fences[name] = max(grant["fence"], served.fences.get(name, 0))
+    try:
+        session = served.session()
+        number = session.asynchronous(name, "WAIT", 4000)
+        time.sleep(0.01)
+    finally:
+        with_lease.call("RELEASE", grant["id"])
+        with_lease.close()
+    session.release(session.outcome(name, number))
+
+
+def disconnect_with_lease(served):
+    session = served.session()
+    session.acquire(served.name("a"))
+    session.acquire(served.name("b"))
+    session.close()
+
+
+def disconnect_while_waiting(served):
+    first, second = served.session(), served.session()
+    first.acquire(served.name("a"))
+    second.asynchronous(served.name("a"), "WAIT", -1)
+    second.close()
+    first.close()
+
+
+def linger(served):
+    session = served.session()
+    session.acquire(served.name("a"), "TTL", 200, "LINGER", 100)
+    session.close()
+
+
+def observe(served):
+    watcher, session = served.session(), served.session()
+    require(watcher.call("OBSERVE", served.name("a")) == 1, "a new observation")
+    watcher.push("leader")
+    grant = session.acquire(served.name("a"), "DATA", "observed")
+    while watcher.push("leader")[2]["state"] != "held":
+        pass
+    leader = session.call("LEADER", served.name("a"))
+    require(leader and leader["data"] == "observed", "the leader of a held lease: %s" % leader)
+    session.release(grant)
+    watcher.call("UNOBSERVE", served.name("a"))
+
+
+def listings(served):
+    session = served.session()
+    grant = session.acquire(served.name("a"))
+    require(served.name("a") in str(session.call("LEASES")), "the lease in the list")
+    require(len(session.call("NODES")) == len(served.nodes), "all nodes in the list")
+    require(session.call("STATUS")["leases"] >= 2, "the number of leases")
+    session.call("COMMAND")
+    session.release(grant)
+
+
+def numbers(served):
+    """What the agent knows about a name and about itself, in long answers."""
+    session = served.session()
+    grant = session.acquire(served.name("a"))
+    require("granted" in str(session.call("HISTORY", served.name("a"))), "the event of the grant")
+    require(session.call("METRICS").endswith("# EOF\n"), "all of the text")
+    session.call("WHOAMI", served.name("a"))
+    session.release(grant)
+
+
+def page(served):
+    session = served.session()
+    session.send("PAGE")
+    bytes_, fds, _, _ = socket.recv_fds(session.socket, 4096, 4)
+    try:
+        session.buffer += bytes_
+        session.reply()
+        grant = session.acquire(served.name("a"))
+        require(grant["slot"] >= 0, "a slot of the page")
+        session.release(grant)
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def many_at_once(served):
+    session = served.session()
+    names = [served.name("many-%d" % i) for i in range(40)]
+    for name in names:
+        session.send("ACQUIRE", name)
+    grants = [served.granted(name, session.reply()) for name in names]
+    for grant in grants:
+        session.send("RELEASE", grant["id"])
+    for grant in grants:
+        require(session.reply() == 1, "a release of one of many")
+
+
+def in_pieces(served):
+    session = served.session()
+    data = os.urandom(500).hex().encode()
+    request = b"*4\r\n$7\r\nACQUIRE\r\n$%d\r\n%s\r\n$4\r\nDATA\r\n$%d\r\n%s\r\n" % (
+        len(served.name("a")), served.name("a").encode(), len(data), data)
+    for start in range(0, len(request), 300):
+        session.send_raw(request[start:start + 300])
+        time.sleep(0.001)
+    grant = served.granted(served.name("a"), session.reply())
+    require(session.call("LEADER", served.name("a"))["data"].encode() == data, "the data as it was sent")
+    session.release(grant)
+
+
+def slow_reader(served):
+    session = served.session()
+    grant = session.acquire(served.name("a"))
+    session.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    echo = b"x" * 4000
+    try:
+        session.socket.settimeout(0.05)
+        for _ in range(100):
+            session.send("ECHO", echo)
+    except TimeoutError:
+        session.buffer = b""
+        session.socket.settimeout(BOUND_S)
+        return  # the agent reads no more while its client does not
+    session.socket.settimeout(BOUND_S)
+    for _ in range(100):
+        require(session.reply() == echo.decode(), "the bytes as they were sent")
+    session.release(grant)
+
+
+def too_many_sessions(served):
+    with_session = [served.session(protocol=2) for _ in range(45)]
+    for session in with_session:
+        session.send("PING")
+    refused = 0
+    for session in with_session:
+        try:
+            require(session.reply() == "PONG", "an answer to PING")
+        except (Refused, ConnectionError):
+            refused += 1
+    require(refused >= 5, "the limit of sessions")
+
+
+def malformed(served):
+    session = served.session()
+    session.acquire(served.name("a"), "TTL", 200)
+    session.send_raw(b"*1\r\n!garbage\r\n")
+    try:
+        while True:
+            session.reply()
+    except Refused:
+        session.close()
+
+
+def reload(served):
+    before = served.agent.log_text().count("reload:")
+    served.agent.signal(lab.signal.SIGHUP)
+    lab.wait_for(lambda: served.agent.log_text().count("reload:") > before or
+                 served.agent.process.poll() is not None, BOUND_S, "the reload")
+    acquire_release(served)
+
+
+def bless(served):
+    session = served.session()
+    for node in served.nodes:
+        require(session.call("BLESS", node.name) == "OK", "a blessed node")
+    acquire_release(served)
+
+
+def node_cut(served):
+    """All its connections, while a lease is held."""
+    session = served.session()
+    grant = session.acquire(served.name("a"))
+    served.nodes[0].call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    session.check(grant)
+    session.release(grant)
+    session = served.session()
+    until = lab.now() + BOUND_S
+    while session.call("STATUS")["voting"] < len(served.nodes) and lab.now() < until:
+        time.sleep(0.02)
+
+
+def foreign_key(served):
+    served.nodes[0].call("SET", served.name("a"), "another program's", "PX", 60)
+    served.nodes[1].call("SET", served.name("a"), "another program's", "PX", 60)
+    session = served.session()
+    session.release(session.acquire(served.name("a"), "WAIT", 3000))
+
+
+def cooldown(served):
+    session = served.session()
+    grant = session.acquire(served.name("cool"), "WAIT", 3000, "TTL", 100, "COOLDOWN", 150)
+    session.release(grant)
+
+
+def resume(served):
+    """A secret of another agent that was killed: the lease is known by its nodes alone."""
+    name = served.name("a")
+    holder = lab.Client(served.other.socket_path, 3, timeout=BOUND_S)
+    grant = holder.acquire(name, "RESUMABLE", "WAIT", 4000)
+    require(isinstance(grant, dict), "the other agent's lease: %s" % grant)
+    served.fences[name] = grant["fence"]
+    session = served.session()
+    resumed = session.call("RESUME", name, grant["secret"])
+    require(resumed["fence"] == grant["fence"], "the token of a resumed lease")
+    session.release(resumed)
+    holder.close()
+
+
+A = ["a"]
+SCENARIOS = {
+    "acquire and release": (acquire_release, A),
+    "acquire, extend, release": (acquire_extend_release, A),
+    "wait and hand over": (wait_and_hand_over, A),
+    "wait for another agent's release": (wait_for_another_agent, A),
+    "disconnect with leases": (disconnect_with_lease, ["a", "b"]),
+    "disconnect while waiting": (disconnect_while_waiting, A),
+    "linger": (linger, A),
+    "observe": (observe, A),
+    "listings": (listings, A),
+    "history, metrics, whoami": (numbers, A),
+    "deadline page": (page, A),
+    "40 requests at once": (many_at_once, ["many-7"]),
+    "a request in pieces": (in_pieces, A),
+    "a slow reader": (slow_reader, A),
+    "too many sessions": (too_many_sessions, A),
+    "a malformed request": (malformed, A),
+    "reload": (reload, A),
+    "bless": (bless, A),
+    "a node's connections are cut": (node_cut, A),
+    "another program's keys": (foreign_key, A),
+    "cooldown": (cooldown, ["cool"]),
+    "resume": (resume, A),
+}

@@ -1,0 +1,184 @@
+"""Each call of the C library made to fail, in scenarios of the agent, the library and the command: the n-th,
+for every n until a scenario passes without a fault.
+
+    python3 tests/failures/test_failures.py [SCENARIO [FUNCTION [ERRNO]]]
+
+By default a sample that the last commit selects, in a given time; all faults with REDLOCK_TEST_ALL, or with
+a SCENARIO (a part of its description) unless REDLOCK_FAILURES_SECONDS is given. The program and all its
+processes must refuse in order, retry, or end with a message; leases, other sessions and descriptors must be
+in order afterwards."""
+
+import multiprocessing
+import os
+import random
+import re
+import subprocess
+import sys
+import traceback
+import zlib
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
+import calls  # noqa: E402
+import commands  # noqa: E402
+import lab  # noqa: E402
+import served  # noqa: E402
+import starts  # noqa: E402
+from tap import main, note, ok  # noqa: E402
+
+ONLY = sys.argv[1:]
+GIVEN_S = os.environ.get("REDLOCK_FAILURES_SECONDS")
+ALL = bool(os.environ.get("REDLOCK_TEST_ALL")) or (bool(ONLY) and not GIVEN_S)
+BUDGET_S = float(GIVEN_S or "15")
+CALLS_MAX = {"epoll_wait": 10}  # the agent polls before it sleeps
+# libconfuse does not check for NULL from malloc(3), and hiredis 0.14 ends the process then.
+BEYOND = re.compile("cfg_|hi_([mc]alloc|realloc|strdup)")
+WORKERS = os.cpu_count() or 1
+TROUBLES_MAX = 8  # of a scenario; then it ends
+FAULTS_MIN = 3  # of a scenario, however long they take
+
+
+def points_of(first, later, left_out):
+    """All faults: function, errno, whether it lasts, the number of the first call that fails, whether only a
+    fresh agent calls so often."""
+    for function in sorted({*first, *later}):
+        if len(ONLY) > 1 and ONLY[1] != function:
+            continue
+        for error in calls.ERRORS[function]:
+            if (len(ONLY) > 2 and ONLY[2] != error) or (function, error) in left_out:
+                continue
+            often = later.get(function, 0)
+            for number in range(1, min(often, CALLS_MAX.get(function, often)) + 1):
+                yield function, error, False, number, False
+            if first.get(function, 0) > often and function not in CALLS_MAX:
+                for number in range(1, first[function] + 1):
+                    yield function, error, False, number, True
+            if error in calls.LASTING and function in calls.TAKING:
+                yield function, error, True, 1, False
+
+
+def chosen(name, counts):
+    points = list(points_of(*counts))
+    if not ALL:
+        source = os.path.dirname(os.path.abspath(__file__))
+        commit = subprocess.run(["git", "-C", source, "rev-parse", "HEAD"], capture_output=True,
+                                text=True).stdout
+        random.Random(zlib.crc32((commit + name).encode())).shuffle(points)
+    return points
+
+
+class Result:
+    def __init__(self, name):
+        self.name = name
+        self.faults = self.possible = 0
+        self.beyond = 0  # processes that ended within a library, see BEYOND
+        self.functions = set()
+        self.troubles = {}
+
+    def add_trouble(self, text, where, exception):
+        """One for each place in the program."""
+        if not isinstance(exception, (served.Wrong, TimeoutError, ConnectionError)):
+            text += "\n" + "".join(traceback.format_exception(exception))
+        self.troubles.setdefault(text.split(":")[0] + where, "%s\n   %s" % (text, where))
+
+
+def run_points(result, bench, scenario, seconds):
+    """Faults until the time is over, but at least FAULTS_MIN: a slow machine may need the time for one."""
+    counts = bench.learn(scenario)
+    points = chosen(result.name, counts)
+    result.possible = len(points)
+    until = lab.now() + seconds
+    for function, error, lasting, number, fresh in points:
+        is_over = lab.now() > until and result.faults >= FAULTS_MIN and not ALL
+        if is_over or len(result.troubles) >= TROUBLES_MAX:
+            break
+        if fresh:
+            bench.renew()
+        bench.orders.give(function, number, error, lasting)
+        trouble = None
+        try:
+            bench.run(scenario[0])
+        except Exception as exception:  # a hang is a TimeoutError
+            if not (lasting and function == "accept4"):
+                trouble = exception
+        seen, injected = bench.orders.end()
+        if not trouble:
+            try:
+                bench.verify(scenario[1])
+            except Exception as exception:
+                trouble = exception
+        if injected:
+            result.faults += injected
+            result.functions.add(function)
+        if trouble and "the agent ended with " in str(trouble) and BEYOND.search(bench.orders.where()):
+            result.beyond += 1
+            bench.renew()
+        elif trouble:
+            result.add_trouble("%s: %s%s at call %d%s: %r" % (
+                function, error, " from then on" if lasting else "", number,
+                "" if injected else ", not reached", trouble), bench.orders.where(), trouble)
+            bench.renew()
+
+
+KINDS = {name: (kind, scenario) for kind, scenarios in (
+    (served.Served, served.SCENARIOS), (starts.Starts, starts.STARTS),
+    (commands.Commands, commands.COMMANDS), (commands.Programs, commands.PROGRAMS))
+    for name, scenario in scenarios.items()}
+
+
+class PathNode:
+    """A node by its Unix socket."""
+
+    def __init__(self, node):
+        self.name, self.call, self.port = node.name, node.call, node.port
+        self.address = "unix:" + node.socket_path
+
+
+def work(nodes, tasks, results, seconds):
+    lab.directory = os.path.join(lab.directory, "worker-%d" % os.getpid())  # each process numbers its paths
+    os.mkdir(lab.directory)
+    benches = {}
+    for name in iter(tasks.get, None):
+        result = Result(name)
+        kind, scenario = KINDS[name]
+        try:
+            if kind not in benches:
+                benches[kind] = kind(nodes)
+            run_points(result, benches[kind], scenario, seconds)
+        except Exception:
+            result.troubles["test"] = traceback.format_exc()
+            if kind in benches:
+                benches.pop(kind).end()
+        results.put(result)
+    for bench in benches.values():
+        bench.end()
+
+
+def test_failures():
+    nodes = [PathNode(node) for node in lab.nodes(3, kind=lab.TcpNode)]
+    names = [name for name in KINDS if not ONLY or ONLY[0] in name]
+    tasks, results = multiprocessing.Queue(), multiprocessing.Queue()
+    for name in names + [None] * WORKERS:
+        tasks.put(name)
+    seconds = BUDGET_S * WORKERS / len(names) / 1.25
+    workers = [multiprocessing.Process(target=work, args=(nodes, tasks, results, seconds))
+               for _ in range(WORKERS)]
+    for worker in workers:
+        worker.start()
+    faults = possible = beyond = 0
+    for _ in names:
+        result = results.get()
+        faults += result.faults
+        possible += result.possible
+        beyond += result.beyond
+        ok(not result.troubles and result.faults > 0, "%s: %d faults in %d functions, of %d" % (
+            result.name, result.faults, len(result.functions), result.possible))
+        for trouble in result.troubles.values():
+            for line in trouble.splitlines():
+                note(line)
+    for worker in workers:
+        worker.join()
+    note("%d faults were injected, of %d; %d ended a process within hiredis or libconfuse" % (
+        faults, possible, beyond))
+
+
+main(test_failures)

@@ -1,0 +1,102 @@
+"""Names, data and what other hosts write at the nodes: no line for a terminal or a log passes them on raw,
+and none is forged."""
+
+import json
+import signal
+
+import lab
+from tap import equal, main, ok
+
+NAME = "job\u202e\u2028boj\u2066\u200f"  # no control characters: the agent accepts it
+DATA = "data\n<0>forged line\x1b[31m\u009b\u202e\u2029"
+HOST = "web\x1b]0;title\x07\nnobody\u0085\u2028\u202e"
+VALUE = "0123456789abcdef0123456789abcdef01234567:%s:%s:1:2:%s" % (HOST, "agent\r\n", DATA)
+RAW = {*map(chr, (*range(32), *range(0x7f, 0xa0), *range(0x2028, 0x202f), *range(0x2066, 0x206a), 0x61c,
+                  0x200e, 0x200f, 0xfeff))} - {"\n"}
+
+nodes = lab.nodes(3)
+agent = lab.Agent(nodes, 'rule "*" { may = {acquire, observe, leader, list, history, metrics} }')
+
+
+def raw(text):
+    return sorted(RAW & set(text))
+
+
+def shows(command, text, lines):
+    """It shows no raw character, and as many lines as there are things to show."""
+    equal(raw(text), [], "%s: no raw character" % command)
+    equal(len(text.splitlines()), lines, "%s: %d lines, none forged" % (command, lines))
+
+
+def run(*arguments):
+    status, out, errors = lab.redlock_run(agent, *arguments)
+    return out + errors
+
+
+def first_line(*arguments):
+    process = lab.redlock(agent, *arguments)
+    line = process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    return line + process.communicate()[0]
+
+
+def rejected(client, name):
+    answer = str(client.call("ACQUIRE", name))
+    equal(raw(answer), [], "ACQUIRE: no raw character in %.40r" % answer)
+
+
+def test_own_lease():
+    client = agent.client(3)
+    grant = client.acquire(NAME, "DATA", DATA)
+    shows("leases", run("leases"), 2)
+    shows("leader", run("leader", NAME), 1)
+    shows("check", run("check", NAME), 1)
+    shows("watch", first_line("watch", NAME), 1)
+    lab.wait_for(lambda: "granted" in run("history", NAME), what="the event of the grant")
+    for command in (["history", NAME], ["status"], ["whoami", NAME], ["metrics"], ["nodes"],
+                    ["top", "--count", "1"]):
+        equal(raw(run(*command)), [], "%s: no raw character" % command[0])
+    for command in (["leases"], ["leader", NAME], ["history", NAME]):
+        text = run(*command, "--json")
+        equal(raw(text), [], "%s --json: no raw character" % command[0])
+        ok(json.loads(text), "and it is JSON")
+    leader = json.loads(run("leader", "--json", NAME))
+    equal([leader["name"], leader["data"]], [NAME, DATA], "JSON has name and data as they are")
+    rejected(agent.client(3), NAME)
+    for status, arguments in ((1, ["run", "-n", NAME, "true"]), (64, ["run", "-n", NAME + "\n", "true"])):
+        shows(arguments[0], run(*arguments), 1)
+    client.call("RELEASE", grant["id"])
+    client.close()
+
+
+def test_others_lease():
+    """By another program, which writes what it wants."""
+    client = agent.client(3)
+    for node in nodes:
+        node.call("SET", "theirs", VALUE.encode(), "PX", 60000)
+        node.call("SET", "foreign", DATA.encode(), "PX", 60000)
+    for name in "theirs", "foreign":
+        shows("leader", run("leader", name), 1)
+        shows("watch", first_line("watch", name), 1)
+        shows("run", run("run", "-n", name, "true"), 1)
+        equal(raw(run("leader", "--json", name)), [], "leader --json: no raw character")
+        equal(raw(run("history", name)), [], "history: no raw character")
+        rejected(client, name)
+    client.close()
+
+
+def test_log():
+    client = agent.client(3)
+    client.acquire(NAME, "TTL", 300, "DATA", DATA)
+    for node in nodes:
+        node.call("SET", NAME.encode(), VALUE.encode(), "PX", 60000)
+    client.push("lost")
+    lab.wait_for(lambda: "lost" in agent.log_text(), what="the log of the loss")
+    equal(raw(agent.log_text()), [], "the agent's log: no raw character")
+    equal([line for line in agent.log_text().splitlines() if line.startswith("<0>")], [],
+          "and no forged line")
+    shows("run --verbose", run("run", "--verbose", "-n", NAME, "true"), 1)
+    client.close()
+
+
+main(test_own_lease, test_others_lease, test_log)

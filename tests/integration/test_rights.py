@@ -1,0 +1,193 @@
+"""Two users of one agent: what a rule denies, what a quota leaves, who sees whose leases."""
+
+import contextlib
+import json
+import os
+import signal
+
+import lab
+from tap import begins, equal, main, ok, skip
+
+ALICE, BOB, STAFF = 20001, 20002, 20003
+RULES = """
+max_sessions = 40
+max_leases = 100
+rule "deploy/*" { users = {%d}  max_leases = 2  max_waiters = 1  max_ttl = 5s }
+rule "deploy/*" { may = {leader} }
+rule "closed" { may = {} }
+rule "staff" { groups = {%d} }
+rule "staff" { may = {} }
+rule "shown" { may = {acquire, list} }
+rule "private/*" { may = {acquire} }
+""" % (ALICE, STAFF)
+
+nodes = lab.nodes(3)
+agent = lab.Agent(nodes, RULES)
+agent.wait_voting(3)
+os.chmod(lab.directory, 0o711)
+
+
+@contextlib.contextmanager
+def user(uid, gid=None):
+    os.setegid(gid or uid)
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+
+
+def client_of(uid, gid=None):
+    """The agent gets the user from the kernel."""
+    with user(uid, gid):
+        return agent.client(3)
+
+
+def names(client):
+    return sorted(lab.as_map(row)["name"] for row in client.call("LEASES"))
+
+
+def test_rules():
+    alice, bob, root = client_of(ALICE), client_of(BOB), agent.client(3)
+    ok("id" in alice.acquire("deploy/a"), "the rule for Alice allows her to acquire")
+    denied = bob.call("ACQUIRE", "deploy/b")
+    begins(denied, 'DENIED rule "deploy/*" (line ', "the next one, for all others, does not")
+    ok("does not allow 'acquire' to user %d" % BOB in str(denied), "the denial has the right and the user")
+    equal(lab.as_map(bob.call("LEADER", "deploy/a"))["holder"].split(":")[0], os.uname().nodename,
+          "Bob may ask who has it")
+    begins(alice.call("ACQUIRE", "deploy/c", "TTL", 6000), 'DENIED rule "deploy/*"', "a rule's max_ttl")
+    begins(bob.call("OBSERVE", "closed"), 'DENIED rule "closed"', "an empty may")
+    begins(bob.call("BLESS", "a"), "DENIED no rule allows 'bless'", "the default")
+    grant = root.acquire("closed")
+    ok("id" in grant, "root may do everything")
+    root.call("RELEASE", grant["id"])
+    begins(bob.call("ACQUIRE", "staff"), 'DENIED rule "staff"', "a user outside the group may not acquire")
+    staff = client_of(BOB, STAFF)
+    ok("id" in staff.acquire("staff"), "a member of the group may acquire")
+    for client in (alice, bob, root, staff):
+        client.close()
+
+
+def test_limits_of_rule():
+    alice, other, root = client_of(ALICE), client_of(ALICE), agent.client(3)
+    held = root.acquire("deploy/root")
+    ok("id" in alice.acquire("deploy/1") and "id" in other.acquire("deploy/2"), "two leases under the rule")
+    begins(alice.call("ACQUIRE", "deploy/3"), "QUOTA rule", "a third one")
+    equal(alice.call("ACQUIRE", "deploy/root", "WAIT", 60000, "ASYNC")[0], "waiting", "one waiter")
+    begins(other.call("ACQUIRE", "deploy/root", "WAIT", 60000), "QUOTA rule", "a second one")
+    root.call("RELEASE", held["id"])
+    begins(alice.push("failed")[2], "QUOTA max_leases = 2", "whose turn comes with two leases held")
+    for client in (alice, other, root):
+        client.close()
+
+
+def test_lists():
+    alice, bob, root = client_of(ALICE), client_of(BOB), agent.client(3)
+    for name in ("mine", "shown"):
+        assert "id" in alice.acquire(name)
+    equal(names(alice), ["mine", "shown"], "Alice sees her leases")
+    equal(names(bob), ["shown"], "Bob those of a name with the right")
+    ok({"mine", "shown"} <= set(names(root)), "root all")
+    for client in (alice, bob, root):
+        client.close()
+
+
+def test_nothing_of_others():
+    """Alice holds private/a, with data, and another session of hers waits. What Bob gets has none of it."""
+    alice, waiter, bob, root = client_of(ALICE), client_of(ALICE), client_of(BOB), agent.client(3)
+    before = {word: shown(bob, *word.split()) for word in ("STATUS", "INFO", "NODES", "METRICS")}
+    grant = alice.acquire("private/a", "DATA", "my-secret-data")
+    waiter.call("ACQUIRE", "private/a", "WAIT", 60000, "ASYNC")
+    secrets = ["my-secret-data", "private/a", str(os.getpid()), str(ALICE), str(grant["fence"])]
+    for request in ("STATUS", "INFO", "NODES", "METRICS", "LEASES", "LEASES LATEST 64", "HISTORY private/a",
+                    "LEADER private/a", "OBSERVE private/a", "ACQUIRE private/a", "WHOAMI private/a",
+                    "ACQUIRE private/a WAIT 50", "CHECK %d" % grant["id"], "BEAT %d" % grant["id"],
+                    "RELEASE %d" % grant["id"], "HISTORY private/a", "CLIENT GETNAME", "COMMAND"):
+        text = shown(bob, *request.split())
+        own = before.get(request, "") + request + str(lab.as_map(bob.call("WHOAMI"))["pid"])
+        equal([secret for secret in secrets if secret in text and secret not in own], [],
+              "%s shows nothing of hers" % request)
+    begins(bob.call("ACQUIRE", "private/a"), "BUSY held; by whom is shown with the right 'leader'",
+           "that the name is held he learns")
+    ok("held by process" in str(waiter.call("ACQUIRE", "private/a")), "she sees her own process")
+    text = shown(root, "LEADER", "private/a") + shown(root, "LEASES", "LATEST", "64")
+    ok("my-secret-data" in text and str(ALICE) in text, "root sees all")
+    equal(alice.call("CHECK", grant["id"]) > 0, True, "and she holds it still")
+    for client in (alice, waiter, bob, root):
+        client.close()
+
+
+def shown(client, *request):
+    return str(client.call(*request))
+
+
+def test_quotas():
+    alice, bob = client_of(ALICE), client_of(BOB)
+    sessions = [client_of(ALICE) for _ in range(18)]
+    with user(ALICE):
+        over = agent.client()
+    begins(over.read(), "QUOTA max_sessions: user %d has " % ALICE, "a session too many, with use and limit")
+    ok("connection rejected: max_sessions: user %d has " % ALICE in agent.log_text(),
+       "and a line in the log")
+    ok("id" in bob.acquire("bob's"), "Bob is served")
+    more = client_of(BOB)
+    ok("id" in more.acquire("bob's second"), "and gets another session")
+    refused = [reply for reply in (alice.call("ACQUIRE", "short %d" % i, "TTL", 1000) for i in range(8))
+               if isinstance(reply, Exception)]
+    begins(refused[0], "QUOTA max_leases: user %d has 40 of at most " % ALICE,
+           "leases count by their extensions")
+    equal(len(refused), 4, "ten each: four are left")
+    equal([begun.call("PING") for begun in sessions], ["PONG"] * 18, "no session of hers ended")
+    who = lab.as_map(alice.call("WHOAMI", "deploy/x"))
+    equal((who["uid"], who["rule"], who["max_leases"]), (ALICE, "deploy/*", 2),
+          "WHOAMI has user, rule and limit")
+    equal(lab.as_map(lab.as_map(who["quota"])["max_leases"])["use"], 40, "WHOAMI has the use of the quota")
+    quotas = lab.as_map(lab.as_map(alice.call("STATUS"))["quota"])
+    mine = lab.as_map(quotas["max_leases"])
+    equal((mine["use"], mine["all"], mine["max"]), (40, 42, 100), "STATUS has use, that of all, limit")
+    status, out, _ = lab.redlock_run(agent, "status")
+    ok("quota              max_leases: 0 of 58; all users: 42 of 100\n" in out, "so does redlock status")
+    ok("user               uid: %d, max_sessions: 19, max_leases: 40, " % ALICE in out,
+       "which shows root each user")
+    for client in (alice, bob, more, *sessions):
+        client.close()
+
+
+def test_whoami():
+    lab.wait_for(lambda: "max_leases: 0 of 100\n" in lab.redlock_run(agent, "whoami")[1],
+                 what="the release of the leases of before")
+    status, out, _ = lab.redlock_run(agent, "whoami", "closed")
+    rows = dict(line.split(None, 1) for line in out.splitlines() if len(line.split(None, 1)) == 2)
+    equal((status, rows["uid"], rows["rule"]), (0, "0", "closed"), "redlock whoami NAME: user and rule")
+    ok("acquire" in rows["may"].split() and "bless" in rows["may"].split(), "what it allows: " + rows["may"])
+    ok("quota              max_leases: 0 of 100\n" in out, "and the quotas, each with its limit")
+    shown = json.loads(lab.redlock_run(agent, "whoami", "--json", "deploy/x")[1])
+    equal((shown["rule"], shown["max_leases"]), ("deploy/*", 0), "the same as JSON")
+    equal(lab.redlock_run(agent, "whoami")[0], 0, "without a name")
+    status, _, errors = lab.redlock_run(agent, "whoami", "redlockd:x")
+    ok(status == 64 and "redlockd:" in errors, "a name that can't be one: %s" % errors.strip())
+
+
+def test_reload():
+    lab.wait_for(lambda: agent.status()["sessions"] == 1, what="the end of the sessions")
+    alice, bob = client_of(ALICE), client_of(BOB)
+    held = alice.acquire("deploy/held")
+    alice.call("OBSERVE", "deploy/held")
+    equal(lab.as_map(alice.push("leader")[2])["state"], "held", "Alice observes it")
+    agent.write_config(RULES.replace("users = {%d}" % ALICE, "users = {%d}" % BOB))
+    agent.process.send_signal(signal.SIGHUP)
+    lab.wait_for(lambda: "id" in (bob.acquire("deploy/new") or {}), what="the new rules")
+    begins(alice.call("ACQUIRE", "deploy/other"), "DENIED rule", "sessions of before have the new rules")
+    ok(alice.call("CHECK", held["id"]) > 0, "a lease of before goes on")
+    equal(lab.as_map(alice.push("leader")[2])["state"], "unknown", "an observation without the right ends")
+    for client in (alice, bob):
+        client.close()
+
+
+if os.getuid() == 0:
+    main(test_rules, test_limits_of_rule, test_nothing_of_others, test_lists, test_quotas, test_whoami,
+         test_reload)
+else:
+    skip("rights of users", "only root can become other users")
+    main()

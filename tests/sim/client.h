@@ -1,0 +1,81 @@
+/* The struct of a simulated client, which client.c and exclusion.c share. */
+#pragma once
+
+#include "sim.h"
+
+enum client_state {
+    CLIENT_IDLE,
+    CLIENT_ASKING,
+    CLIENT_HOLDING,
+    CLIENT_RELEASING,
+    CLIENT_CUT_OFF,  /* its session or agent has ended, and it lives: it holds on until its deadline */
+    CLIENT_RESUMING, /* and asks an agent to resume its lease, or one that it had once */
+};
+
+/* What the next replies answer. */
+enum expected {
+    EXPECTED_OTHER,
+    EXPECTED_OUTCOME,
+    EXPECTED_RELEASE,
+    EXPECTED_CHECK,
+    EXPECTED_BEAT,
+};
+
+enum {
+    EXPECTED_MAX = 16,
+    RESTART_MS = 5, /* a process that continues a former one takes requests by then */
+};
+
+struct client {
+    enum client_state state;
+    unsigned agent, name;
+    unsigned process; /* the clients before it have died */
+    int protocol;
+    bool paged, pushes;       /* of its session */
+    int64_t stopped_until_ns; /* its process: it reads nothing */
+    enum expected expected[EXPECTED_MAX];
+    unsigned n_expected;
+    uint64_t id;
+    bool holding;
+    bool closed;         /* its agent has closed the session of this lease, and does not resume it */
+    int64_t deadline_ns; /* by its host's clock, as last seen */
+    int64_t slot;
+    int64_t asked_ns;
+    int64_t answer_by_ns; /* of the unanswered request, in true time */
+    bool untroubled;      /* when it asked, nothing was in the way of a majority */
+    struct sim_ask ask;   /* its request, or its last lease's */
+    struct sim_ask lease;
+    char token[SIM_TOKEN_BYTES]; /* to resume it; "": none */
+    int64_t fence;
+    uint8_t secrets[2][SECRET_BYTES]; /* its own, and the one in the keys, at the grant */
+};
+
+extern struct client sim_clients[SIM_CLIENTS_MAX];
+extern unsigned sim_n_clients;
+
+static inline unsigned client_index(const struct client *client) {
+    return (unsigned) (client - sim_clients);
+}
+
+static inline struct sim_agent *client_agent(const struct client *client) {
+    return &sim_agents[client->agent];
+}
+
+/* --- the invariants (exclusion.c) --- */
+
+void exclusion_reset(void);
+bool exclusion_holds(const struct client *client);
+
+/* Its lease becomes, or stays, valid: no other client's may be. */
+void exclusion_check(const struct client *client);
+
+/* It sends its request now, and expects the answer in time. */
+void exclusion_expect_answer(struct client *client);
+void exclusion_check_answered(const struct client *client);
+
+/* `error`: NULL: granted. */
+void exclusion_check_answer(const struct client *client, const char *error);
+
+void exclusion_check_token(const struct client *client, int64_t token, bool was_valid);
+void exclusion_check_handed_over(const struct client *client);
+void exclusion_note_risk(const struct client *client, bool at_risk);

@@ -1,0 +1,171 @@
+/* The invariants about what a client considers true: its deadline, its token, and when it must be answered.
+ */
+
+#include <assert.h>
+#include <string.h>
+
+#include "client.h"
+
+static int64_t resource_tokens[SIM_NAMES];
+static bool at_risk[SIM_AGENTS_MAX][SIM_NAMES];     /* or lost, as the agent reported to the last holder */
+static int64_t untroubled_since_ns[SIM_AGENTS_MAX]; /* as far as is known */
+
+void exclusion_reset(void) {
+    memset(resource_tokens, 0, sizeof(resource_tokens));
+    memset(at_risk, 0, sizeof(at_risk));
+    for (unsigned i = 0; i < SIM_AGENTS_MAX; i++)
+        untroubled_since_ns[i] = INSTANT_NEVER;
+}
+
+bool exclusion_holds(const struct client *client) {
+    return client->holding && clock_read(&client_agent(client)->clock) < client->deadline_ns;
+}
+
+void exclusion_check(const struct client *client) {
+    if (!exclusion_holds(client)) {
+        violation("client %u is granted name %u after its deadline", client_index(client), client->name);
+        return;
+    }
+    if (other_library_holds(client->name))
+        violation("client %u holds name %u, which another library has locked", client_index(client),
+                  client->name);
+    for (unsigned i = 0; i < sim_n_clients; i++)
+        if (&sim_clients[i] != client && sim_clients[i].name == client->name &&
+            exclusion_holds(&sim_clients[i]))
+            violation("clients %u and %u both hold name %u", client_index(client), i, client->name);
+}
+
+/* --- answers --- */
+
+/* A front that pauses answers when it goes on; after a restart, once it has asked the nodes. */
+void exclusion_check_answered(const struct client *client) {
+    const struct sim_agent *agent = client_agent(client);
+    int64_t by_ns = instant_max(client->answer_by_ns, agent->paused_until_ns);
+    int64_t timeout_ms = client->ask.terms.node_timeout_ms;
+
+    if (client->asked_ns < agent->started_ns)
+        by_ns = instant_max(by_ns, agent->started_ns + NS_PER_MS * (RESTART_MS + 3 * timeout_ms));
+    if (client->asked_ns == agent->started_ns + RESTART_MS * NS_PER_MS) /* read after the pause */
+        by_ns = instant_max(by_ns, agent->paused_until_ns + client->answer_by_ns - client->asked_ns);
+    if (front_serves(agent) && sim_now_ns > by_ns + NS_PER_MS)
+        violation("client %u waits for an answer, WAIT %lld, %lld ms after its bound", client_index(client),
+                  (long long) client->ask.wait_ms,
+                  (long long) ((sim_now_ns - client->answer_by_ns) / NS_PER_MS));
+}
+
+void exclusion_check_answer(const struct client *client, const char *error) {
+    int64_t wait_ms = client->ask.wait_ms;
+    bool resumes = client->ask.resumes;
+
+    exclusion_check_answered(client);
+    if (!error)
+        return;
+    if (strcmp(error, "TIMEOUT") == 0    ? wait_ms <= 0 || resumes
+        : strcmp(error, "BUSY") == 0     ? wait_ms != 0 && !resumes
+        : strcmp(error, "NOTHELD") == 0  ? !resumes
+        : strcmp(error, "NOQUORUM") == 0 ? wait_ms < 0
+        : strcmp(error, "QUOTA") == 0    ? client_agent(client)->requests_max == SIM_REQUESTS_MAX
+                                         : strcmp(error, "BADARG") != 0 || !resumes)
+        violation("client %u gets %s, with WAIT %lld", client_index(client), error, (long long) wait_ms);
+    /* The shortest ttls have a node time-out of 5 ms, which ordinary delays may exceed. */
+    if (strcmp(error, "NOQUORUM") == 0 && client->untroubled && client->ask.terms.ttl_ms > TTL_MS_MIN &&
+        agent_is_untroubled(client_agent(client)))
+        violation("client %u gets NOQUORUM, and nothing is in the way of a quorum", client_index(client));
+}
+
+/* For so long that every waiting request has tried again since. */
+static bool is_untroubled_for_long(const struct sim_agent *agent) {
+    int64_t *since_ns = &untroubled_since_ns[agent->index];
+
+    if (!sim_calm || !sim_tokens_agree || !agent_is_untroubled(agent))
+        *since_ns = INSTANT_NEVER;
+    else if (*since_ns == INSTANT_NEVER)
+        *since_ns = sim_now_ns;
+    return sim_now_ns >= instant_add(*since_ns, NS_PER_S);
+}
+
+void exclusion_expect_answer(struct client *client) {
+    const struct sim_agent *agent = client_agent(client);
+    int64_t timeout_ns = (int64_t) client->ask.terms.node_timeout_ms * NS_PER_MS;
+    int64_t wait_ms = client->ask.wait_ms;
+    int64_t bound_ns = wait_ms == 0 ? 3 * timeout_ns : wait_ms * NS_PER_MS + timeout_ns;
+
+    client->answer_by_ns =
+        wait_ms < 0 ? INSTANT_NEVER / 2 : clock_true_ns(&agent->clock, clock_read(&agent->clock) + bound_ns);
+    client->untroubled = is_untroubled_for_long(agent);
+}
+
+/* --- tokens --- */
+
+static int64_t largest_token(unsigned name) {
+    return sim_tokens_grow ? resource_tokens[name] : 0;
+}
+
+/* A client that resumes a lease that it holds has had no successor. */
+static void check_same_token(const struct client *client, int64_t token) {
+    if (token != client->fence || token < largest_token(client->name))
+        violation("client %u resumes name %u with token %lld, it had %lld, another %lld",
+                  client_index(client), client->name, (long long) token, (long long) client->fence,
+                  (long long) resource_tokens[client->name]);
+}
+
+/* The resource remembers the largest token, and the holder writes to it at once. */
+void exclusion_check_token(const struct client *client, int64_t token, bool was_valid) {
+    if (client->ask.resumes) {
+        if (was_valid)
+            check_same_token(client, token);
+        return;
+    }
+    if (client->ask.terms.fencing != (token != 0))
+        violation("client %u gets token %lld", client_index(client), (long long) token);
+    if (!client->ask.terms.fencing || !sim_tokens_grow)
+        return;
+    if (token <= resource_tokens[client->name])
+        violation("client %u holds name %u with token %lld, after one with %lld", client_index(client),
+                  client->name, (long long) token, (long long) resource_tokens[client->name]);
+    resource_tokens[client->name] = token;
+}
+
+/* --- hand-offs --- */
+
+void exclusion_check_handed_over(const struct client *client) {
+    if (at_risk[client->agent][client->name])
+        violation("client %u is handed a lease that is at risk, or lost", client_index(client));
+}
+
+void exclusion_note_risk(const struct client *client, bool risky) {
+    at_risk[client->agent][client->name] = risky;
+}
+
+/* --- keys --- */
+
+/* A restarted agent gives the keys of a lease a new value. Once a majority has it, keys with the former one
+ * are of no lease. A node that has lost its data since is in quarantine as long as the lease, and a key of
+ * another program lives longer than the lease. */
+static bool nodes_have_newer_value(const struct client *client, const struct sim_key *deleted) {
+    const struct sim_agent *agent = client_agent(client);
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < agent->n_nodes; i++) {
+        const struct sim_node *node = agent_node(agent, i);
+        const struct sim_key *key = &node->data.keys[client->name];
+        bool same = key->owner == deleted->owner && memcmp(key->secret, deleted->secret, SECRET_BYTES) == 0;
+        bool is_new = !same && key->tail.host == 1 + agent->host &&
+                      key->tail.pid == client_pid(client_index(client));
+
+        count += (key->set && (is_new || key->owner == 0)) || node->data.epoch != node->process;
+    }
+    return count >= quorum_of(agent->n_nodes);
+}
+
+void clients_check_deletion(unsigned name, const struct sim_key *deleted) {
+    const uint8_t *secret = deleted->secret;
+
+    observer_deleted(name, secret);
+    for (unsigned i = 0; i < sim_n_clients; i++)
+        if (exclusion_holds(&sim_clients[i]) &&
+            (memcmp(sim_clients[i].secrets[0], secret, SECRET_BYTES) == 0 ||
+             memcmp(sim_clients[i].secrets[1], secret, SECRET_BYTES) == 0) &&
+            !nodes_have_newer_value(&sim_clients[i], deleted))
+            violation("a key is deleted while client %u considers its lease valid", i);
+}

@@ -1,0 +1,234 @@
+/* Faults of the network, of nodes and of agents: one now and then, until the calm. */
+
+#include <assert.h>
+
+#include "sim.h"
+
+enum { KILL_STEPS_MAX = 20, SLOW_MS_MAX = 150 };
+
+static void break_node_connections(unsigned node) {
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        for (unsigned j = 0; j < sim_n_keepers; j++)
+            if (agent_index_of(&sim_agents[i], node) != SIM_NODES_MAX)
+                agent_cut(&sim_agents[i], j, agent_index_of(&sim_agents[i], node));
+}
+
+static void fault_pause(void) {
+    struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
+    int64_t until_ns = sim_now_ns + pick(1, 3000) * NS_PER_MS;
+    unsigned who = (unsigned) pick(0, sim_n_keepers + 1);
+
+    trace("fault: agent %u pauses (%u) until %.3f ms", agent->index, who, (double) until_ns / 1e6);
+    sim_counts.pauses++;
+    /* Never shortened: later events would overtake the postponed ones. */
+    if (who >= sim_n_keepers)
+        agent->paused_until_ns = instant_max(agent->paused_until_ns, until_ns);
+    for (unsigned i = 0; i < sim_n_keepers; i++)
+        if (who == i || who > sim_n_keepers)
+            agent->keepers[i].paused_until_ns = instant_max(agent->keepers[i].paused_until_ns, until_ns);
+}
+
+/* An agent must notice a step only if it knew the clock before. No agent starts in a run with steps. */
+static bool clock_is_known(unsigned node) {
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        for (unsigned j = 0; j < sim_n_keepers; j++)
+            if (!sim_agents[i].keepers[j].shard.nodes[node].offset.known)
+                return false;
+    return true;
+}
+
+static void set_clock(unsigned node, int64_t by_ns) {
+    trace("fault: the clock of node %u is set by %lld ms", node, (long long) (by_ns / NS_PER_MS));
+    sim_counts.steps++;
+    node_set_clock(&sim_nodes[node], by_ns);
+}
+
+static void fault_node(void) {
+    unsigned index = (unsigned) pick(0, sim_n_nodes - 1);
+    struct sim_node *node = &sim_nodes[index];
+
+    if (chance(25)) {
+        node->refuses_until_ns = sim_now_ns + pick(1, 6000) * NS_PER_MS;
+        trace("fault: node %u refuses most until %.3f ms", index, (double) node->refuses_until_ns / 1e6);
+        sim_counts.fulls++;
+        return;
+    }
+    if (chance(20)) {
+        node->slow_until_ns = sim_now_ns + pick(100, 10000) * NS_PER_MS;
+        node->slow_us = pick(1, SLOW_MS_MAX) * 1000;
+        trace("fault: node %u is slow, by up to %lld ms, until %.3f ms", index,
+              (long long) node->slow_us / 1000, (double) node->slow_until_ns / 1e6);
+        sim_counts.slow++;
+        return;
+    }
+    node->stopped_until_ns = instant_max(node->stopped_until_ns, sim_now_ns + pick(1, 3000) * NS_PER_MS);
+    sim_counts.stops++;
+    if (chance(50)) {
+        trace("fault: node %u stops until %.3f ms", index, (double) node->stopped_until_ns / 1e6);
+        return;
+    }
+    bool losses = sim_faults.losses && sim_now_ns >= sim_blessing_until_ns;
+    if (chance(20) && losses) {
+        trace("fault: node %u is flushed", index);
+        node_forget(node);
+        sim_counts.amnesias++;
+        return;
+    }
+    break_node_connections(index);
+    node_restart(node);
+    int64_t kind = losses ? pick(1, 100) : 1;
+    if (kind <= 40 || (sim_durable && kind <= 50)) {
+        trace("fault: node %u restarts with its data", index);
+        if (sim_steps && sim_durable && chance(80) && clock_is_known(index))
+            set_clock(index, pick(2500, 10000) * NS_PER_MS);
+    } else if (kind <= 60 && !sim_durable) {
+        trace("fault: node %u restarts with old data", index);
+        node_load(node);
+        sim_counts.old_data++;
+    } else {
+        trace("fault: node %u restarts empty", index);
+        node_forget(node);
+        sim_counts.amnesias++;
+    }
+}
+
+/* The power fails: all nodes restart at once. Durable ones have all that they have confirmed. */
+static void fault_blackout(void) {
+    bool forget = sim_faults.losses && sim_now_ns >= sim_blessing_until_ns && !(sim_durable && chance(70));
+
+    if (!forget && !sim_durable)
+        return;
+    trace("fault: all nodes restart %s", forget ? "empty" : "with their data");
+    sim_counts.blackouts++;
+    for (unsigned i = 0; i < sim_n_nodes; i++) {
+        break_node_connections(i);
+        node_restart(&sim_nodes[i]);
+        if (forget)
+            node_forget(&sim_nodes[i]);
+    }
+}
+
+static void fault_connection(void) {
+    struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
+    unsigned keeper = (unsigned) pick(0, sim_n_keepers - 1), node = (unsigned) pick(0, agent->n_nodes - 1);
+    struct sim_connection *connection = &agent->keepers[keeper].connections[node];
+
+    if (chance(20)) {
+        trace("fault: agent %u loses its connection for messages to node %u", agent->index, node);
+        pubsub_cut(&agent->keepers[keeper], node);
+        return;
+    }
+    if (chance(50)) {
+        trace("fault: agent %u loses its connection to node %u", agent->index, node);
+        sim_counts.cuts++;
+        agent_cut(agent, keeper, node);
+        return;
+    }
+    trace("fault: agent %u and node %u don't reach each other for a while", agent->index, node);
+    int64_t until_ns = sim_now_ns + pick(1, 6000) * NS_PER_MS;
+    if (chance(50))
+        connection->request_ns = instant_max(connection->request_ns, until_ns);
+    else
+        connection->reply_ns = instant_max(connection->reply_ns, until_ns);
+}
+
+/* Another program's lock replaces ours, on some nodes or all. It lives longer than our leases: otherwise no
+ * rule applies. */
+static void fault_overwrite(void) {
+    unsigned name = (unsigned) pick(0, SIM_NAMES - 1), percent = (unsigned) pick(10, 100);
+
+    trace("fault: name %u is overwritten on some nodes", name);
+    sim_counts.overwrites++;
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        if (chance(percent))
+            node_overwrite(&sim_nodes[i], name, 2 * SIM_LONGEST_TTL_MS);
+}
+
+/* By more than the longest round trip whose vote counts: a smaller step need not be noticed. */
+static void fault_clock(void) {
+    /* other agents in the same quarantine will soon bless it, too */
+    unsigned index = chance(50) ? sim_last_blessed : (unsigned) pick(0, sim_n_nodes - 1);
+    int64_t by_ns = pick(2500, 10000) * NS_PER_MS;
+
+    if (!clock_is_known(index))
+        return;
+    if (chance(30)) {
+        bool reversed = chance(50);
+        trace("fault: the clock of node %u %s for %lld ms", index, reversed ? "runs backwards" : "stops",
+              (long long) (by_ns / NS_PER_MS));
+        sim_counts.steps++;
+        node_freeze_clock(&sim_nodes[index], sim_now_ns + by_ns, reversed);
+        return;
+    }
+    if (chance(30))
+        by_ns = -by_ns;
+    set_clock(index, by_ns);
+}
+
+/* The largest token that a node would accept now, as if it had been granted: the choice of the next proposal
+ * must not matter. */
+static void fault_hurried_tokens(void) {
+    struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
+    unsigned keeper = (unsigned) pick(0, sim_n_keepers - 1), node = (unsigned) pick(0, agent->n_nodes - 1);
+    int64_t token =
+        clock_read(&agent_node(agent, node)->clock) / NS_PER_US + pick(0, sim_fence_skew_ms) * 1000;
+
+    trace("fault: agent %u proposes tokens of the future", agent->index);
+    agent->keepers[keeper].shard.token_high = token;
+}
+
+/* In the calm of some runs: an agent loses all its connections for messages, and nothing else. */
+static void fault_subscriptions(void) {
+    struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
+
+    if (!sim_faults.deaf_agents)
+        return;
+    for (unsigned i = 0; agent->running && i < sim_n_keepers; i++)
+        for (unsigned j = 0; j < agent->n_nodes; j++)
+            pubsub_cut(&agent->keepers[i], j);
+    if (!sim_closed)
+        events_add(&(struct event){.kind = EVENT_FAULT, .at_ns = sim_now_ns + pick(400, 1500) * NS_PER_MS});
+}
+
+/* At once, or within the next steps of the front. */
+static void fault_kill(struct sim_agent *agent) {
+    sim_counts.kills++;
+    if (agent->running && chance(80)) {
+        agent->steps_left = (unsigned) pick(1, KILL_STEPS_MAX);
+        agent->dies_with = chance(70);
+    } else {
+        agent_kill(agent);
+    }
+    trace("fault: agent %u is killed%s", agent->index, agent->steps_left > 0 ? " soon" : "");
+}
+
+void fault(void) {
+    int64_t kind = pick(1, 100);
+
+    if (sim_calm) {
+        fault_subscriptions();
+        return;
+    }
+    if (kind <= 35) {
+        fault_connection();
+    } else if (kind <= 55) {
+        fault_node();
+    } else if (kind <= (sim_faults.kills ? 62 : 80)) {
+        fault_pause();
+    } else if (kind <= 87 && sim_steps) {
+        fault_clock();
+    } else if (kind <= 85) {
+        struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
+        fault_kill(agent);
+    } else if (kind <= 90 && sim_faults.far_clocks) {
+        fault_hurried_tokens();
+    } else if (kind <= 90) {
+        fault_overwrite();
+    } else if (kind <= (sim_faults.far_clocks ? 93 : 91)) {
+        fault_blackout();
+    } else {
+        node_save(&sim_nodes[pick(0, sim_n_nodes - 1)]);
+    }
+    events_add(
+        &(struct event){.kind = EVENT_FAULT, .at_ns = sim_now_ns + pick(5, sim_faults.gap_ms) * NS_PER_MS});
+}

@@ -1,0 +1,61 @@
+/* One process of the agent after another: the ledger of the first has all replies that its clients have, and
+ * the next process continues from it. The harness is the keeper; output is sent when the test flushes it. */
+#pragma once
+
+#include "local-harness.h"
+#include "local/recovery/recovery.h"
+
+enum { COMMANDS_MAX = 64, REQUESTS = 16, ENTRIES = 64, LEFT_MS = 9898 };
+
+struct keeper {
+    struct command commands[COMMANDS_MAX];
+    unsigned n_commands;
+};
+
+/* What the next process finds. */
+struct finds {
+    unsigned missing; /* connections that did not come along, a bit each, */
+    unsigned torn;    /* because the knowledge of their clients is unknown, */
+    unsigned dead;    /* sessions with a dead process */
+    uint32_t max_ttl_ms, requests_max;
+};
+
+extern struct keeper keeper;
+extern struct finds finds;
+extern struct ledger ledger; /* of the present process */
+extern struct recovery_result result;
+
+void restore_harness_begin(void);
+
+/* Sends the session's output. */
+void flush(unsigned session);
+
+/* The process is killed, and the next one has restored its state, but takes no requests yet. */
+void replace(void);
+
+/* The process takes requests. */
+void serve(void);
+
+/* The session's output, and whether it has this text. */
+const char *got(unsigned session);
+bool has(unsigned session, const char *text);
+void clear(void);
+
+const struct command *last_command(void);
+unsigned count_commands(enum command_kind kind, uint64_t request);
+
+/* The keeper's report; a failure is NOTHELD unless given. */
+void report_with(uint64_t request, enum report_kind kind, enum failure failure);
+void report(uint64_t request, enum report_kind kind);
+
+void pass_ms(int64_t ms);
+
+/* Granted, and the grant is sent. */
+uint64_t hold(unsigned session, const char *line);
+
+/* The client has the reply `waiting`. */
+uint64_t wait_for(unsigned session, const char *line);
+
+/* Sends RELEASE, CHECK or BEAT with the id; RESUME of a lease that another agent granted. */
+void ask_id(unsigned session, const char *word, uint64_t id);
+void resume(unsigned session, const char *name, const char *options);

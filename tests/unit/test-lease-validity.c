@@ -1,0 +1,234 @@
+/* The library's answer to "is the lease valid?": once false, it stays false, with the reason of the loss, in
+ * whatever time namespace the agent runs. */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "library-harness.h"
+#include "tap.h"
+
+static void test_page_says_lost(void) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
+
+    ok(redlock_valid(lease), "a lease is valid after its grant");
+    (void) redlock_fd(connection);
+    scripted_show(0);
+    scripted_die();
+    ok(dispatch_until(connection, &events.lost, 1),
+       "rule 13: after the agent died, the end shown in its page is reported");
+    is_string(events.reason, "lost", "with the reason `lost`");
+    ok(!redlock_valid(lease), "rule 13: the deadline received before no longer counts");
+    is(events.lost, 1);
+    ok(redlock_release(lease) <= 0, "the lease can't be released");
+    redlock_close(connection);
+}
+
+/* No thread reads the page before the next agent listens. */
+static void test_page_says_lost_resume(void) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
+
+    (void) redlock_fd(connection);
+    scripted_show(0);
+    scripted_die();
+    scripted_again();
+    ok(redlock_check(lease) <= 0, "the next agent does not hold the lease");
+    ok(!redlock_valid(lease), "rule 13: a lease that is over is not resumed");
+    is(scripted.resumes, 0);
+    (void) redlock_release(lease);
+    redlock_close(connection);
+}
+
+static void test_seen_over(void) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
+
+    scripted_show(boottime_ns());
+    ok(!redlock_valid(lease), "the deadline has passed");
+    scripted_show(boottime_ns() + 60 * NS_PER_S);
+    ok(!redlock_valid(lease), "rule 13: a later extension has no effect");
+    is(redlock_check(lease), 0);
+    ok(counts_to(&scripted.releases, 1), "the library releases the lease");
+    is(events.lost, 1);
+    is_string(events.reason, "expired", "the reason is `expired`");
+    is(redlock_release(lease), 0);
+    redlock_close(connection);
+}
+
+static void test_seen_over_and_resumed(void) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
+
+    scripted_show(boottime_ns() + 60 * NS_PER_S);
+    scripted_die();
+    is(redlock_dispatch(connection), REDLOCK_OK); /* detects the break */
+    scripted_again();
+    scripted.ttl_ms = 1;
+    ok(redlock_remaining_ns(lease) > 0, "without an agent the lease stays valid");
+    is(redlock_check(lease), 0);
+    ok(!redlock_valid(lease), "the lease, resumed for 1 ms, has expired");
+    scripted_show(boottime_ns() + 60 * NS_PER_S);
+    ok(!redlock_valid(lease), "rule 13: a later deadline in the page has no effect");
+    (void) redlock_release(lease);
+    redlock_close(connection);
+}
+
+struct reader {
+    const struct redlock_lease *lease;
+    atomic_bool stop;
+    atomic_uint back, reads;
+};
+
+static void *read_validity(void *userdata) {
+    struct reader *reader = userdata;
+    bool over = false;
+
+    while (!atomic_load(&reader->stop)) {
+        bool valid = redlock_valid(reader->lease);
+        if (over && valid)
+            atomic_fetch_add(&reader->back, 1);
+        over |= !valid;
+        atomic_fetch_add(&reader->reads, 1);
+    }
+    return NULL;
+}
+
+/* Threads read while page, agent and connection change. */
+static void test_threads(void) {
+    enum { ROUNDS = 30, THREADS = 2 };
+    unsigned back = 0;
+
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        pthread_t threads[THREADS];
+        scripted_start();
+        struct redlock *connection = connect_scripted();
+        struct reader reader = {.lease = acquire(connection)};
+        for (unsigned i = 0; i < THREADS; i++)
+            (void) pthread_create(&threads[i], NULL, read_validity, &reader);
+        scripted_show(round % 2 == 0 ? 0 : boottime_ns() + NS_PER_MS);
+        if (round % 3 == 0)
+            scripted_show(boottime_ns() + 60 * NS_PER_S);
+        scripted_die();
+        (void) redlock_dispatch(connection);
+        scripted_again();
+        for (unsigned i = 0; i < 5; i++) {
+            (void) redlock_dispatch(connection);
+            (void) usleep(500);
+        }
+        reader.stop = true;
+        for (unsigned i = 0; i < THREADS; i++)
+            (void) pthread_join(threads[i], NULL);
+        back += reader.back;
+        redlock_close(connection);
+    }
+    is_int(back, 0, "rule 13: no thread sees an expired lease valid again");
+}
+
+static void test_reason(const char *reason, bool with_page) {
+    scripted_start();
+    scripted.has_page = with_page;
+    scripted.ttl_ms = 60;
+    scripted.check_ms = 0; /* as in the lease's last millisecond */
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = NULL;
+
+    (void) redlock_fd(connection);
+    is(redlock_acquire_async(connection, "x", NULL, &lease), REDLOCK_OK);
+    (void) dispatch_until(connection, &events.granted, 1);
+    int64_t deadline_ns = boottime_ns() + redlock_remaining_ns(lease);
+    if (reason)
+        scripted_send(">4\r\n$7\r\nat-risk\r\n:%llu\r\n:50\r\n$%zu\r\n%s\r\n",
+                      (unsigned long long) scripted.id, strlen(reason), reason);
+    ok(dispatch_until(connection, &events.lost, 1), "the lease is lost");
+    is_string(events.reason, reason ? reason : "expired", "the reason is the agent's, else `expired`");
+    ok(!with_page || boottime_ns() >= deadline_ns - NS_PER_MS, "not before its deadline");
+    is(events.lost, 1);
+    is(redlock_release(lease), 0);
+    redlock_close(connection);
+}
+
+static void test_reasons(void) {
+    for (unsigned with_page = 0; with_page < 2; with_page++) {
+        test_reason("max-hold", with_page);
+        test_reason("heartbeat", with_page);
+        test_reason("no-quorum", with_page);
+        test_reason(NULL, with_page);
+    }
+}
+
+/* After a caller got 0, the lease stays lost. */
+static void test_refused(void) {
+    for (unsigned beat = 0; beat < 2; beat++) {
+        scripted_start();
+        scripted.check_ms = 0;
+        scripted.beat = 0;
+        struct redlock *connection = connect_scripted();
+        struct redlock_lease *lease = acquire(connection);
+
+        is(beat ? redlock_beat(lease) : redlock_check(lease), 0);
+        ok(!redlock_valid(lease), "rule 13: after %s returned 0 the lease is not valid",
+           beat ? "BEAT" : "CHECK");
+        is(events.lost, 1);
+        is(redlock_release(lease), 0);
+        redlock_close(connection);
+    }
+}
+
+static void test_clock(int64_t ahead_ns, bool in_hello, bool with_page, bool async) {
+    scripted_start();
+    scripted.clock_ns = ahead_ns;
+    scripted.sends_clock = in_hello;
+    scripted.has_page = with_page;
+    scripted.ttl_ms = 30000;
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = NULL;
+
+    (void) redlock_fd(connection);
+    if (async) {
+        is(redlock_acquire_async(connection, "x", NULL, &lease), REDLOCK_OK);
+        (void) dispatch_until(connection, &events.granted, 1);
+    } else {
+        is(redlock_acquire(connection, "x", NULL, &lease), REDLOCK_OK);
+    }
+    int64_t left_ms = lease ? redlock_remaining_ns(lease) / NS_PER_MS : 0;
+    ok(left_ms > 15000 && left_ms <= 30000, "agent's clock %lld s ahead%s%s%s: %lld ms left",
+       (long long) (ahead_ns / NS_PER_S), in_hello ? ", sent in HELLO" : "",
+       with_page ? ", with a page" : "", async ? ", asynchronous" : "", (long long) left_ms);
+    if (with_page && lease) {
+        scripted_show(boottime_ns() + 60 * NS_PER_S);
+        left_ms = redlock_remaining_ns(lease) / NS_PER_MS;
+        ok(left_ms > 45000 && left_ms <= 60000, "the page shows the extension: %lld ms",
+           (long long) left_ms);
+        scripted_show(boottime_ns());
+        ok(!redlock_valid(lease), "the page shows the end");
+    }
+    (void) redlock_release(lease);
+    redlock_close(connection);
+}
+
+static void test_clocks(void) {
+    const int64_t ahead_ns[] = {0, 3600 * NS_PER_S, -boottime_ns() / 2, 40 * NS_PER_S, -20 * NS_PER_S};
+
+    for (size_t i = 0; i < sizeof(ahead_ns) / sizeof(ahead_ns[0]); i++)
+        for (unsigned set = 0; set < 8; set++)
+            test_clock(ahead_ns[i], set & 1, set & 2, set & 4);
+}
+
+int main(void) {
+    test_page_says_lost();
+    test_page_says_lost_resume();
+    test_seen_over();
+    test_seen_over_and_resumed();
+    test_threads();
+    test_reasons();
+    test_refused();
+    test_clocks();
+    scripted_die();
+    return done_testing();
+}

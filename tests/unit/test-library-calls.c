@@ -1,0 +1,148 @@
+/* Calls of the library where others are under way: in a callback, in another thread; and without
+ * descriptors. */
+
+#include <dirent.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "library-harness.h"
+#include "tap.h"
+
+static unsigned count_descriptors(void) {
+    DIR *directory = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    while (directory && readdir(directory))
+        count++;
+    if (directory)
+        (void) closedir(directory);
+    return count;
+}
+
+/* Leaves room for `more` descriptors. */
+static void limit_descriptors(rlim_t more) {
+    struct rlimit limit;
+    int lowest = dup(STDOUT_FILENO);
+
+    (void) close(lowest);
+    (void) getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = (rlim_t) lowest + more;
+    (void) setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void test_no_descriptors(void) {
+    struct rlimit limit;
+
+    (void) getrlimit(RLIMIT_NOFILE, &limit);
+    for (unsigned room = 0; room < 2; room++) {
+        scripted_start();
+        struct redlock *connection = connect_scripted();
+        struct redlock_lease *lease = acquire(connection);
+        unsigned before = count_descriptors();
+        limit_descriptors(room);
+        is(redlock_fd(connection), REDLOCK_SYSTEM);
+        is(redlock_fd(connection), REDLOCK_SYSTEM);
+        ok(redlock_error_text(connection)[0] != 0, "the error has a text: %s",
+           redlock_error_text(connection));
+        (void) setrlimit(RLIMIT_NOFILE, &limit);
+        is_int(count_descriptors(), before, "no descriptor leaks");
+        scripted_send(">4\r\n$4\r\nlost\r\n:%llu\r\n$5\r\ntaken\r\n$1\r\nx\r\n",
+                      (unsigned long long) scripted.id);
+        struct pollfd fd = {.fd = redlock_fd(connection), .events = POLLIN};
+        is(poll(&fd, 1, TIMEOUT_MS), 1);
+        is(redlock_dispatch(connection), REDLOCK_OK);
+        is(events.lost, 1);
+        is(redlock_release(lease), 0);
+        redlock_close(connection);
+    }
+}
+
+static struct inside {
+    struct redlock *connection;
+    struct redlock_lease *other;
+    unsigned in_use, calls;
+} inside;
+
+static void on_lost_calls(struct redlock_lease *lease, const char *reason, const char *text,
+                          void *userdata) {
+    struct redlock_leader leader = REDLOCK_LEADER_INIT;
+    struct redlock_lease *another = NULL;
+    const int64_t results[] = {
+        redlock_release(lease),
+        redlock_release_async(inside.other),
+        redlock_check(inside.other),
+        redlock_beat(inside.other),
+        redlock_acquire(inside.connection, "y", NULL, &another),
+        redlock_acquire_async(inside.connection, "y", NULL, &another),
+        redlock_leader(inside.connection, "y", &leader),
+        redlock_observe(inside.connection, "y"),
+        redlock_unobserve(inside.connection, "y"),
+        redlock_fd(inside.connection),
+        redlock_dispatch(inside.connection),
+    };
+
+    (void) reason;
+    (void) text;
+    (void) userdata;
+    inside.calls = sizeof(results) / sizeof(results[0]);
+    for (unsigned i = 0; i < inside.calls; i++)
+        inside.in_use += results[i] == REDLOCK_IN_USE;
+    redlock_close(inside.connection);
+}
+
+static void test_calls_in_callback(void) {
+    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .lost = on_lost_calls};
+
+    scripted_start();
+    inside = (struct inside){.connection = connect_scripted()};
+    inside.other = acquire(inside.connection);
+    struct redlock_lease *lease = acquire(inside.connection);
+    is(redlock_set_callbacks(inside.connection, &callbacks, NULL), REDLOCK_OK);
+    scripted_send(">4\r\n$4\r\nlost\r\n:%llu\r\n$5\r\ntaken\r\n$1\r\nx\r\n",
+                  (unsigned long long) scripted.id);
+    while (inside.calls == 0 && redlock_dispatch(inside.connection) == REDLOCK_OK)
+        (void) usleep(200);
+    is(inside.in_use, inside.calls);
+    is(redlock_release(lease), 0);
+    is(redlock_release(inside.other), 1);
+    redlock_close(inside.connection);
+}
+
+static atomic_uint refusals;
+
+static void *ask_until_refused(void *userdata) {
+    int64_t until_ns = boottime_ns() + TIMEOUT_MS * NS_PER_MS;
+
+    while (refusals == 0 && boottime_ns() < until_ns)
+        if (redlock_check(userdata) == REDLOCK_IN_USE)
+            refusals++;
+    return NULL;
+}
+
+/* Both threads wait for replies that do not come. */
+static void test_two_threads(void) {
+    pthread_t thread;
+
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
+    scripted.is_silent = true;
+    redlock_set_answer_timeout(connection, 20);
+    (void) pthread_create(&thread, NULL, ask_until_refused, lease);
+    (void) ask_until_refused(lease);
+    (void) pthread_join(thread, NULL);
+    ok(refusals > 0, "of two threads on one connection at a time one gets REDLOCK_IN_USE");
+    scripted.is_silent = false;
+    redlock_close(connection);
+}
+
+int main(void) {
+    test_no_descriptors();
+    test_calls_in_callback();
+    test_two_threads();
+    scripted_die();
+    return done_testing();
+}

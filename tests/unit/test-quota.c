@@ -1,0 +1,163 @@
+/* Quotas: what a user may take, what the next one finds, and whose use counts where. */
+
+#include "local/quota.h"
+
+#include <string.h>
+
+#include "tap.h"
+
+enum { ALICE = 1000, BOB = 1001, CAROL = 1002, AGENT = 900 };
+
+static struct quota quota;
+static struct quota_rule_use memory[QUOTA_ACCOUNTS][RULES_MAX + 1];
+
+static void begin(uint64_t max) {
+    memset(memory, 0, sizeof(memory));
+    quota_init(&quota, memory);
+    quota.owner = AGENT;
+    for (unsigned kind = 0; kind < QUOTA_KINDS; kind++)
+        quota.max[kind] = max;
+}
+
+/* Takes one at a time until it may not. */
+static unsigned take_all(uid_t uid, enum quota_kind kind, uint64_t amount) {
+    unsigned taken = 0;
+
+    for (; quota_may(&quota, uid, kind, amount); taken++)
+        (void) quota_charge(&quota, uid, kind, amount);
+    return taken;
+}
+
+static void test_shares(void) {
+    begin(100);
+    is_int((int64_t) quota_limit(&quota, ALICE, QUOTA_SESSIONS), 50, "a user alone may have half");
+    is_int(take_all(ALICE, QUOTA_SESSIONS, 1), 50, "and gets it");
+    is_int((int64_t) quota_limit(&quota, BOB, QUOTA_SESSIONS), 25, "the next one half of the rest");
+    is_int(take_all(BOB, QUOTA_SESSIONS, 1), 25, "and gets it");
+    is_int(take_all(CAROL, QUOTA_SESSIONS, 1), 12, "and so on");
+    is_int(take_all(ALICE, QUOTA_SESSIONS, 1), 0, "the first one gets no more");
+    is_int((int64_t) quota_limit(&quota, ALICE, QUOTA_SESSIONS), 31, "and has more than its share since");
+    is_int(take_all(ALICE, QUOTA_LEASES, 1), 50, "another kind has its own limit");
+    quota_refund(&quota, quota_charge(&quota, CAROL, QUOTA_SESSIONS, 0), QUOTA_SESSIONS, 12);
+    is_int(take_all(BOB, QUOTA_SESSIONS, 1), 0,
+           "a share that another user gives back is shared again: Bob has his half");
+    is_int((int64_t) quota.used[QUOTA_SESSIONS], 75, "use in all");
+    is_int((int64_t) quota.denied, 6, "refusals are counted");
+}
+
+static void test_weight(void) {
+    static const struct {
+        uint32_t ttl_ms, weight;
+    } cases[] = {{100, 100}, {300, 33}, {2000, 5},  {5000, 2},
+                 {5001, 1},  {9999, 1}, {10000, 1}, {86400000, 1}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        ok(quota_lease_weight(cases[i].ttl_ms) == cases[i].weight, "a lease with a ttl of %u ms counts %u",
+           cases[i].ttl_ms, cases[i].weight);
+    begin(131072);
+    is_int(take_all(ALICE, QUOTA_LEASES, quota_lease_weight(10000)), 65536, "leases of 10 s");
+    begin(131072);
+    is_int(take_all(ALICE, QUOTA_LEASES, quota_lease_weight(2000)), 13107, "leases of 2 s");
+    is_int(take_all(BOB, QUOTA_LEASES, quota_lease_weight(10000)), 32768, "another user's beside them");
+}
+
+static void test_trusted(void) {
+    begin(100);
+    is_int(take_all(ALICE, QUOTA_SESSIONS, 1), 50, "a user has half");
+    is_int((int64_t) quota_limit(&quota, 0, QUOTA_SESSIONS), 50, "root may have all that is left");
+    (void) quota_charge(&quota, 0, QUOTA_SESSIONS, 70);
+    ok(quota_may(&quota, 0, QUOTA_SESSIONS, 1) && quota_may(&quota, AGENT, QUOTA_SESSIONS, 1),
+       "and is not refused, nor is the agent's user");
+    is_int(take_all(BOB, QUOTA_SESSIONS, 1), 0, "nothing is left for others");
+    begin(QUOTA_UNLIMITED);
+    ok(quota_may(&quota, ALICE, QUOTA_NAMES, UINT32_MAX), "no limit: no refusal");
+    ok(quota_limit(&quota, ALICE, QUOTA_NAMES) == QUOTA_UNLIMITED, "and none is shown");
+}
+
+static void test_accounts(void) {
+    unsigned seen = 0;
+
+    begin(1000);
+    uint8_t alice = quota_charge(&quota, ALICE, QUOTA_SESSIONS, 1);
+    is_int(quota_charge(&quota, ALICE, QUOTA_LEASES, 3), alice, "a user has one account");
+    ok(quota_charge(&quota, BOB, QUOTA_LEASES, 1) != alice, "and another user another");
+    quota_refund(&quota, alice, QUOTA_SESSIONS, 1);
+    is_int((int64_t) quota_find(&quota, ALICE)->used[QUOTA_LEASES], 3, "it stays while something is in use");
+    quota_refund(&quota, alice, QUOTA_LEASES, 3);
+    ok(!quota_at(&quota, alice), "then it is gone");
+    for (unsigned i = 0; i < QUOTA_ACCOUNTS; i++)
+        seen += quota_at(&quota, i) != NULL;
+    is_int(seen, 1, "a listing has those that are left");
+}
+
+/* More users than accounts: further ones share one, and what they give back is counted there. */
+static void test_crowd(void) {
+    uint8_t accounts[600];
+
+    begin(100000);
+    for (unsigned i = 0; i < 600; i++)
+        accounts[i] = quota_charge(&quota, 5000 + 256 * i, QUOTA_SESSIONS, 1);
+    ok(accounts[254] != 0 && accounts[255] == 0 && accounts[599] == 0, "the 256th user shares account 0");
+    is_int((int64_t) quota_at(&quota, 0)->used[QUOTA_SESSIONS], 345, "with all later ones");
+    is_int((int64_t) quota_find(&quota, 5000 + 256 * 300)->used[QUOTA_SESSIONS], 345,
+           "as each of them sees");
+    quota_refund(&quota, accounts[0], QUOTA_SESSIONS, 1);
+    ok(quota_charge(&quota, 5000 + 256 * 300, QUOTA_LEASES, 1) != 0, "a free account is used again");
+    for (unsigned i = 1; i < 600; i++)
+        quota_refund(&quota, accounts[i], QUOTA_SESSIONS, 1);
+    is_int((int64_t) quota.used[QUOTA_SESSIONS], 0, "all is given back");
+    ok(!quota_at(&quota, 0), "and the shared account is gone");
+}
+
+static void test_rules(void) {
+    begin(1000);
+    uint8_t alice = quota_charge(&quota, ALICE, QUOTA_SESSIONS, 1);
+    uint8_t root = quota_charge(&quota, 0, QUOTA_SESSIONS, 1);
+    quota.rule_max[3] = (struct quota_rule_use){.leases = 2, .waiters = 1};
+    quota_count_rule(&quota, alice, 3, 1, 1);
+    ok(quota_rule_may(&quota, ALICE, 3, false), "one lease of two");
+    ok(!quota_rule_may(&quota, ALICE, 3, true), "one waiter of one");
+    ok(quota_rule_may(&quota, BOB, 3, true), "another user has its own count");
+    ok(quota_rule_may(&quota, ALICE, 4, true), "and another rule");
+    quota_count_rule(&quota, alice, 3, 1, -1);
+    ok(!quota_rule_may(&quota, ALICE, 3, false) && quota_rule_may(&quota, ALICE, 3, true),
+       "the waiter has become a lease");
+    quota_count_rule(&quota, root, 3, 9, 9);
+    ok(quota_rule_may(&quota, 0, 3, false), "root has no such limit");
+    quota_count_rule(&quota, alice, 3, 0, 0);
+    quota_count_rule(&quota, alice, 4, 0, 1);
+    ok(quota_rule_use(&quota, ALICE, 4).waiters == 1 && quota_rule_use(&quota, ALICE, 4).leases == 0,
+       "a waiter alone counts, too");
+    is_int(quota_rule_use(&quota, ALICE, 0).leases, 0, "nothing counts without a rule");
+    is_int(quota_rule_use(&quota, CAROL, 3).leases, 0, "nothing counts for a user without leases");
+    quota_count_rule(&quota, alice, 0, 7, 7);
+    is_int(quota_rule_use(&quota, ALICE, 0).leases, 0, "a lease without a rule counts for no rule");
+    ok(quota_rule_may(&quota, ALICE, 0, false), "a name without a rule has no limit");
+    is_int(quota_rule_use(&quota, ALICE, 3).leases, 2, "the use is shown");
+    quota_clear_rules(&quota);
+    is_int(quota_rule_use(&quota, ALICE, 3).leases, 0, "new rules begin with none");
+}
+
+static void test_text(void) {
+    char text[QUOTA_TEXT_BYTES];
+
+    begin(100);
+    (void) quota_charge(&quota, ALICE, QUOTA_LEASES, 48);
+    ok(!quota_may(&quota, ALICE, QUOTA_LEASES, 5), "48 and 5 are more than half");
+    quota_text(&quota, ALICE, QUOTA_LEASES, 5, text);
+    is_string(text,
+              "max_leases: user 1000 has 48 of at most 50, half of what other users leave of 100, and this "
+              "needs 5 more",
+              "the limit's name, the use and the limit");
+}
+
+int main(void) {
+    test_shares();
+    test_weight();
+    test_trusted();
+    test_accounts();
+    test_crowd();
+    test_rules();
+    test_text();
+    return done_testing();
+}

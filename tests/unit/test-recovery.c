@@ -1,0 +1,183 @@
+/* What the next process takes from the ledger when clients are gone, do not know of their grants, or the
+ * limits are smaller. */
+
+#include "restore-harness.h"
+#include "tap.h"
+
+static void test_forsaken(void) {
+    restore_harness_begin();
+    (void) hold(0, "ACQUIRE job");
+    finds.missing = 1;
+    replace();
+    serve();
+    is_int(keeper.n_commands, 0, "a client without its connection: its keys are left alone");
+    ask(1, "ACQUIRE job WAIT -1");
+    pass_ms(LEFT_MS - 1);
+    is_int(keeper.n_commands, 0,
+           "rule 8: no request contends for a lease that its client may consider valid");
+    resume(2, "job", "");
+    ok(last_command()->kind == COMMAND_RESUME, "the client itself may resume such a lease");
+    pass_ms(1);
+    restore_harness_begin();
+    (void) hold(0, "ACQUIRE job");
+    finds.torn = 1;
+    replace();
+    serve();
+    ask(1, "ACQUIRE job WAIT -1");
+    pass_ms(LEFT_MS);
+    is_int(last_command()->kind, COMMAND_CONTEND, "after the deadline the next request contends");
+    restore_harness_begin();
+    uint64_t id = hold(0, "ACQUIRE job");
+    finds.dead = 1;
+    replace();
+    is_int(last_command()->kind, COMMAND_RESUME, "the nodes are asked for the lease of a dead process");
+    report(id, REPORT_GRANTED);
+    is_int(count_commands(COMMAND_RELEASE, id), 1, "a dead process's lease is released once it is found");
+}
+
+static void test_unreported_grant(void) {
+    restore_harness_begin();
+    ask(0, "ACQUIRE job");
+    uint64_t id = last_command()->request;
+    report(id, REPORT_GRANTED);
+    ok(has(0, "deadline"), "killed before the answer is sent");
+    replace();
+    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id,
+       "the nodes are asked for the keys");
+    serve();
+    ask(0, "ACQUIRE job");
+    is_string(got(0), "", "the request, read again, is not rejected because of its own lease");
+    resume(1, "job", "");
+    ok(has(1, "-NOTHELD"), "no session resumes a lease that is being released");
+    report(id, REPORT_GRANTED);
+    is_int(count_commands(COMMAND_RELEASE, id), 1,
+           "keys of an unreported grant are deleted once they are found");
+    ok(last_command()->kind == COMMAND_CONTEND, "the request, read again, contends");
+    report(last_command()->request, REPORT_GRANTED);
+    ok(has(0, "deadline"), "the request, read again, is granted");
+}
+
+static void test_resume_unreported(void) {
+    restore_harness_begin();
+    resume(0, "job", "");
+    uint64_t id = last_command()->request;
+    instant_ns asked_ns = harness.now_ns;
+    report(id, REPORT_GRANTED);
+    replace();
+    serve();
+    is_int(keeper.n_commands, 0,
+           "rule 8: a lease that a client resumes is not released before its answer: the client may "
+           "consider it valid");
+    ok(result.lost_until_ns >= asked_ns + LEFT_MS * NS_PER_MS, "its keys may be deleted only after its end");
+    resume(0, "job", "");
+    is_int(last_command()->kind, COMMAND_RESUME, "the request, read again, resumes it");
+
+    restore_harness_begin();
+    resume(0, "job", "");
+    ok(ledger.header->lost_until_ns >= harness.now_ns + 10 * NS_PER_S,
+       "nor are the keys of a RESUME under way deleted before the end of its lease");
+
+    restore_harness_begin();
+    resume(0, "job", " ASYNC");
+    id = last_command()->request;
+    flush(0);
+    report(id, REPORT_GRANTED);
+    clear();
+    replace();
+    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id,
+       "a RESUME that waits continues");
+    report(id, REPORT_FAILED);
+    ok(has(0, "failed") && has(0, "NOTHELD"), "a RESUME fails when its lease has ended");
+    is_int(count_commands(COMMAND_CONTEND, id), 0, "rule 12: another may have held it since");
+}
+
+/* A client that does not read does not know that its lease is over; another request has its slot. */
+static void test_place_taken_again(void) {
+    restore_harness_begin();
+    uint64_t early = hold(2, "ACQUIRE early"), first = hold(0, "ACQUIRE first");
+    ask_id(2, "RELEASE", early);
+    report(early, REPORT_RELEASED);
+    flush(2);
+    ask_id(0, "RELEASE", first);
+    report(first, REPORT_RELEASED);
+    uint64_t second = hold(1, "ACQUIRE second");
+    is_int(second & (REQUESTS_MAX - 1), first & (REQUESTS_MAX - 1), "a request in the place of another");
+    replace();
+    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == second,
+       "rule 8: the held lease continues, whatever is left of the former one");
+    ask_id(1, "CHECK", second);
+    is_string(got(1), ":9898\r\n", "its client considers it valid");
+    serve();
+    ask_id(0, "RELEASE", first);
+    is_string(got(0), ":0\r\n", "a released lease stays released");
+}
+
+static void test_predecessor(void) {
+    restore_harness_begin();
+    instant_ns lost_until_ns = harness.now_ns + 7 * NS_PER_S;
+    ledger.header->lost_until_ns = lost_until_ns;
+    replace();
+    ok(result.predecessor.identity.length > 0, "the keepers get the identity of the former process");
+    is_int(result.predecessor.from_ns, lost_until_ns,
+           "they may delete these when leases without an entry end");
+    is_int(result.predecessor.until_ns, harness.now_ns + 2 * 60 * NS_PER_S,
+           "until the last key has expired");
+    restore_harness_begin();
+    ledger.header->leaky = true;
+    replace();
+    is_int((long long) result.predecessor.identity.length, 0, "a ledger without room may lack a held lease");
+    restore_harness_begin();
+    strcpy(ledger.header->host, "web2");
+    replace();
+    is_int((long long) result.predecessor.identity.length, 0, "on another host the lock values differ");
+}
+
+static void test_smaller_limits(void) {
+    restore_harness_begin();
+    finds.requests_max = 2;
+    (void) hold(0, "ACQUIRE a");
+    (void) hold(0, "ACQUIRE b");
+    uint64_t third = hold(1, "ACQUIRE c");
+    replace();
+    is_int(result.held, 2, "fewer leases are allowed: what finds no place is left out");
+    ok(result.lost_until_ns >= harness.now_ns + LEFT_MS * NS_PER_MS,
+       "rule 8: its keys may be deleted only after its deadline");
+    ask_id(1, "CHECK", third);
+    is_string(got(1), ":0\r\n", "CHECK of a lease that was left out is 0");
+
+    restore_harness_begin();
+    finds.max_ttl_ms = 5000;
+    uint64_t id = hold(0, "ACQUIRE job");
+    uint64_t waiter = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
+    replace();
+    serve();
+    is_int(keeper.n_commands, 0, "a ttl that is not allowed any more: the lease is not extended");
+    ask_id(0, "CHECK", id);
+    is_string(got(0), ":9898\r\n", "a lease with a ttl that is not allowed any more is held");
+    pass_ms(LEFT_MS);
+    ok(has(0, "lost") && has(0, "closed"), "until its deadline, then its client gets lost");
+    ok(count_commands(COMMAND_CONTEND, waiter) == 1 && last_command()->terms.ttl_ms == 5000,
+       "a waiting request gets the longest ttl allowed");
+
+    restore_harness_begin();
+    finds.max_ttl_ms = 5000;
+    id = hold(0, "ACQUIRE job HEARTBEAT 5000");
+    replace();
+    serve();
+    ask_id(0, "BEAT", id);
+    is_int(count_commands(COMMAND_BEAT, 0), 0,
+           "the heartbeat of a lease that the keeper does not have is not passed on");
+    clear();
+    ask_id(0, "RELEASE", id);
+    is_string(got(0), ":1\r\n", "a lease with a ttl that is not allowed any more can be released");
+}
+
+int main(void) {
+    test_forsaken();
+    test_unreported_grant();
+    test_resume_unreported();
+    test_place_taken_again();
+    test_predecessor();
+    test_smaller_limits();
+    return done_testing();
+}

@@ -1,0 +1,132 @@
+/* Waiting requests after a restart: their order, their waits, and grants that their clients do not know. */
+
+#include "restore-harness.h"
+#include "tap.h"
+
+static void test_order(void) {
+    restore_harness_begin();
+    uint64_t holder = hold(0, "ACQUIRE job");
+    ask(5, "PING");
+    uint64_t first = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
+    harness.now_ns += NS_PER_MS;
+    uint64_t second = wait_for(2, "ACQUIRE job WAIT 5000 ASYNC");
+    harness.now_ns += NS_PER_MS;
+    uint64_t third = wait_for(3, "ACQUIRE job WAIT -1 ASYNC");
+    ask_id(1, "RELEASE", first);
+    flush(1);
+    harness.now_ns += NS_PER_MS;
+    first = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
+    harness.now_ns += NS_PER_S;
+    clear();
+    replace();
+    report(holder, REPORT_GRANTED);
+    serve();
+    harness.sessions[4].asked_ns = harness.now_ns - 2 * NS_PER_S;
+    ask(4, "ACQUIRE job WAIT 10000");
+    ask_id(0, "RELEASE", holder);
+    const struct command before_all = *last_command();
+    ok(before_all.kind == COMMAND_CONTEND && before_all.request != second,
+       "the first request contends first: one without an answer, read again");
+    report(before_all.request, REPORT_GRANTED);
+    ask_id(4, "RELEASE", before_all.request);
+    is_int(count_commands(COMMAND_CONTEND, second), 1, "the waiting requests follow in their order");
+    report_with(second, REPORT_CONTENDED, FAILURE_BUSY);
+    pass_ms(4000);
+    ok(has(2, "TIMEOUT"), "a wait ends when it would have");
+    is_int(count_commands(COMMAND_CONTEND, third), 1, "and the next contends");
+    is_int(count_commands(COMMAND_CONTEND, first), 0, "before a later request in an earlier slot");
+}
+
+static void test_granted_unreported(void) {
+    restore_harness_begin();
+    uint64_t id = wait_for(0, "ACQUIRE job WAIT -1 ASYNC");
+    report(id, REPORT_GRANTED);
+    clear();
+    replace();
+    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id,
+       "granted, and its client does not know: its keys are searched for");
+    report(id, REPORT_GRANTED);
+    ok(has(0, "granted"), "the keys are found: the request is granted");
+    restore_harness_begin();
+    id = wait_for(0, "ACQUIRE job WAIT 5000 ASYNC");
+    report(id, REPORT_GRANTED);
+    clear();
+    replace();
+    report(id, REPORT_FAILED);
+    is_int(count_commands(COMMAND_CONTEND, id), 0, "not found, it waits again");
+    serve();
+    is_int(count_commands(COMMAND_CONTEND, id), 1, "and contends");
+    report_with(id, REPORT_CONTENDED, FAILURE_BUSY);
+    pass_ms(5000);
+    ok(has(0, "TIMEOUT"), "a wait ends at the same time as without a restart");
+    is_int(count_commands(COMMAND_RELEASE, id), 1, "a request that waited in vain leaves no key");
+}
+
+/* Its client does not read: the lease was granted, released and handed off meanwhile. */
+static void test_unreported_behind_another(void) {
+    restore_harness_begin();
+    uint64_t id = wait_for(0, "ACQUIRE job WAIT -1 ASYNC");
+    report(id, REPORT_GRANTED);
+    ask(1, "ACQUIRE job WAIT -1");
+    ask_id(0, "RELEASE", id);
+    report(id, REPORT_RELEASED);
+    uint64_t other = last_command()->request;
+    report(other, REPORT_GRANTED);
+    flush(1);
+    clear();
+    replace();
+    serve();
+    report(other, REPORT_GRANTED);
+    report(id, REPORT_FAILED);
+    is_int(count_commands(COMMAND_CONTEND, id), 0, "an unreported grant waits behind the present holder");
+    ask_id(1, "RELEASE", other);
+    is_int(count_commands(COMMAND_CONTEND, id), 1, "an unreported grant contends after the present holder");
+}
+
+/* An ACQUIRE that waits for its reply is no entry: the next process reads the request again. */
+static void test_unanswered_first(void) {
+    restore_harness_begin();
+    instant_ns asked_ns = harness.now_ns;
+    pass_ms(10);
+    uint64_t id = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
+    replace();
+    is_int(count_commands(COMMAND_CONTEND, id), 0, "no request contends until all are read again");
+    harness.sessions[0].asked_ns = asked_ns;
+    ask(0, "ACQUIRE job WAIT -1");
+    serve();
+    ok(last_command()->kind == COMMAND_CONTEND && last_command()->request != id,
+       "then the oldest one does, which its client sent first");
+    is_int(count_commands(COMMAND_CONTEND, id), 0, "and no other");
+}
+
+static void test_one_try(void) {
+    restore_harness_begin();
+    uint64_t id = wait_for(0, "ACQUIRE job ASYNC");
+    clear();
+    replace();
+    is_int(keeper.n_commands, 0, "one try is made when the nodes have had the time to connect");
+    serve();
+    ok(last_command()->kind == COMMAND_CONTEND && !last_command()->persist,
+       "a request without WAIT makes one attempt");
+    report_with(id, REPORT_FAILED, FAILURE_BUSY);
+    ok(has(0, "failed") && has(0, "BUSY"), "the attempt of a request without WAIT is answered");
+
+    restore_harness_begin();
+    uint64_t holder = hold(1, "ACQUIRE other");
+    id = wait_for(0, "ACQUIRE job ASYNC");
+    report(id, REPORT_GRANTED);
+    clear();
+    replace();
+    serve();
+    is_int(count_commands(COMMAND_CONTEND, id), 1, "also when it was granted and its client does not know");
+    (void) holder;
+}
+
+int main(void) {
+    test_order();
+    test_granted_unreported();
+    test_unreported_behind_another();
+    test_unanswered_first();
+    test_one_try();
+    return done_testing();
+}

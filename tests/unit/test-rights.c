@@ -1,0 +1,361 @@
+/* Rights and limits of users at the commands: DENIED with its rule, QUOTA with its limit, LEASES of others,
+ * WHOAMI. Sessions 0 and 1 are Alice's, 2 is Bob's, 3 root's. */
+
+#include <assert.h>
+
+#include "local/policy.h"
+#include "scripted-keeper.h"
+#include "tap.h"
+
+enum { ALICE = 1000, BOB = 1001, AGENT = 900, REQUESTS = 512 };
+
+static char deploy[] = "deploy/*", listed[] = "listed/*", all[] = "*", closed[] = "closed";
+static uid_t bob[] = {BOB};
+static struct policy_rule rules[] = {
+    {.pattern = deploy,
+     .line = 12,
+     .users = bob,
+     .n_users = 1,
+     .terms = {.may = POLICY_MAY(POLICY_LEADER), .default_ttl_ms = 10000}},
+    {.pattern = deploy,
+     .line = 20,
+     .terms = {.may = POLICY_MAY_DEFAULT,
+               .default_ttl_ms = 10000,
+               .max_ttl_ms = 5000,
+               .max_leases = 1,
+               .max_waiters = 1}},
+    {.pattern = listed, .line = 30, .terms = {.may = POLICY_MAY(POLICY_LIST)}},
+    {.pattern = closed, .line = 40},
+    {.pattern = all,
+     .line = 50,
+     .users = bob,
+     .n_users = 1,
+     .terms = {.may = POLICY_MAY_DEFAULT | POLICY_MAY(POLICY_BLESS), .default_ttl_ms = 10000}},
+};
+
+static const struct quota_rule_use rule_max[RULES_MAX + 1] = {[2] = {.leases = 1, .waiters = 1}};
+
+static void set_user(unsigned session, uid_t uid) {
+    const struct policy_peer peer = {.uid = uid, .gid = uid};
+    struct quota *quota = &harness.front.registry.quota;
+
+    quota_refund(quota, harness.sessions[session].account, QUOTA_SESSIONS, 1);
+    harness.sessions[session].account = quota_charge(quota, uid, QUOTA_SESSIONS, 1);
+    harness.sessions[session].uid = uid;
+    session_set_peer(&harness.sessions[session], &peer);
+}
+
+static void begin_with_rules(unsigned n_rules) {
+    const uint8_t numbers[RULES_MAX + 1] = {0};
+
+    begin(REQUESTS);
+    harness.front.registry.quota.owner = AGENT;
+    harness.front.policy.rules = rules;
+    harness.front.policy.n_rules = n_rules;
+    registry_set_rules(&harness.front.registry, numbers, rule_max);
+    for (unsigned i = 0; i < 4; i++)
+        set_user(i, i == 3 ? 0 : i == 2 ? BOB : ALICE);
+}
+
+static void replies(unsigned session, const char *line, const char *reply, const char *what) {
+    ask(session, line);
+    if (!ok(begins(session, reply), "%s: %s", line, what))
+        (void) printf("#   got %s", got(session));
+}
+
+static void test_denied(void) {
+    begin_with_rules(5);
+    replies(2, "ACQUIRE deploy/web",
+            "-DENIED rule \"deploy/*\" (line 12) does not allow 'acquire' to user 1001: its may has to list "
+            "the word\r\n",
+            "the denial says rule, line, right and user");
+    replies(2, "OBSERVE deploy/web", "-DENIED rule \"deploy/*\" (line 12) does not allow 'observe'",
+            "another right of the same rule");
+    replies(2, "RESUME deploy/web x", "-DENIED rule \"deploy/*\" (line 12) does not allow 'resume'",
+            "before the token is read");
+    is_int(keeper.n_commands, 0, "no command reached a keeper");
+    set_user(4, BOB);
+    ask(4, "LEADER deploy/web");
+    is_int(last_command()->kind, COMMAND_QUERY, "LEADER is allowed there");
+    replies(0, "ACQUIRE closed", "-DENIED rule \"closed\" (line 40) does not allow 'acquire' to user 1000",
+            "an empty may allows nothing");
+    ask_name(2, "\x01", 1);
+    ok(begins(2, "-BADNAME"), "a wrong name is a wrong name");
+    replies(0, "BLESS a",
+            "-DENIED no rule allows 'bless' to user 1000, and without a rule only root and the agent's own "
+            "user may",
+            "without a rule the default decides");
+    replies(2, "BLESS x", "-BADARG no node has this name", "the rule for all names grants it");
+    (void) hold(3, "ACQUIRE closed ASYNC");
+    ok(harness.front.registry.held == 1, "root may do everything");
+    set_user(0, AGENT);
+    replies(0, "ACQUIRE closed", "-BUSY", "so may the agent's own user");
+    set_user(0, ALICE);
+    replies(0, "RELEASE 1", ":0", "release, check and beat need no right");
+    replies(0, "WHOAMI closed", "*32\r\n", "nor does WHOAMI");
+}
+
+static void test_max_ttl(void) {
+    begin_with_rules(5);
+    replies(0, "ACQUIRE deploy/a TTL 5001",
+            "-DENIED rule \"deploy/*\" (line 20) allows TTL at most 5000 ms (max_ttl), not 5001",
+            "a rule's max_ttl");
+    replies(0, "ACQUIRE deploy/a LINGER 5001", "-DENIED rule \"deploy/*\" (line 20) allows LINGER at most",
+            "linger too");
+    replies(0, "ACQUIRE deploy/a COOLDOWN 5001", "-DENIED rule \"deploy/*\" (line 20) allows COOLDOWN",
+            "and cooldown");
+    replies(0, "ACQUIRE deploy/a TTL 60001", "-BADARG TTL wants milliseconds from 100 to 60000",
+            "the agent's is reported as before");
+    (void) hold(0, "ACQUIRE deploy/a ASYNC");
+    is_int(last_command()->terms.ttl_ms, 5000, "the default is within the rule's max_ttl");
+}
+
+static void test_rule_limits(void) {
+    begin_with_rules(5);
+    (void) hold(3, "ACQUIRE deploy/root ASYNC");
+    uint64_t held = hold(0, "ACQUIRE deploy/a ASYNC");
+    replies(1, "ACQUIRE deploy/b",
+            "-QUOTA rule \"deploy/*\" (line 20) has max_leases = 1, and user 1000 has as many",
+            "one lease more");
+    ask(1, "ACQUIRE deploy/root WAIT -1 ASYNC");
+    ok(begins(1, "*2\r\n$7\r\nwaiting"), "a waiter is another count");
+    replies(0, "ACQUIRE deploy/a WAIT 100 ASYNC",
+            "-QUOTA rule \"deploy/*\" (line 20) has max_waiters = 1, and user 1000 has as many",
+            "one waiter more");
+    replies(0, "ACQUIRE deploy/a", "-BUSY held by", "a request that does not wait is BUSY, not QUOTA");
+    is_int(quota_rule_use(&harness.front.registry.quota, ALICE, 2).leases, 1, "one lease counts");
+    is_int(quota_rule_use(&harness.front.registry.quota, ALICE, 2).waiters, 1, "and one waiter");
+    (void) held;
+}
+
+/* A waiter whose turn comes while its user has max_leases. */
+static void test_turn_without_room(void) {
+    char line[64];
+
+    begin_with_rules(5);
+    uint64_t roots = hold(3, "ACQUIRE deploy/root ASYNC");
+    (void) hold(0, "ACQUIRE deploy/a ASYNC");
+    ask(1, "ACQUIRE deploy/root WAIT -1");
+    (void) snprintf(line, sizeof(line), "RELEASE %llu",
+                    (unsigned long long) registry_id(&harness.front.registry,
+                                                     list_entry(harness.sessions[3].requester.requests.next,
+                                                                struct request, session_link)));
+    unsigned before = keeper.n_commands;
+    ask(3, line);
+    report(roots, REPORT_RELEASED);
+    registry_tick(&harness.front.registry, harness.now_ns);
+    ok(begins(1, "-QUOTA max_leases = 1 of the rule for this name: user 1000 has as many"),
+       "its request fails when its turn comes");
+    is_int(keeper.n_commands, before + 1, "and never reaches a keeper");
+    is_int(harness.front.registry.names.table.pool.taken, 1, "its name is free");
+}
+
+static void test_quota(void) {
+    char line[64];
+    unsigned granted = 0;
+
+    begin_with_rules(0);
+    harness.front.registry.quota.max[QUOTA_LEASES] = 100;
+    for (unsigned i = 0; i < 20; i++) {
+        (void) snprintf(line, sizeof(line), "ACQUIRE n%u TTL 2000 ASYNC", i);
+        ask(0, line);
+        granted += begins(0, "*2\r\n$7\r\nwaiting");
+    }
+    is_int(granted, 10, "leases of 2 s count five: ten are half of a hundred");
+    ok(begins(
+           0,
+           "-QUOTA max_leases: user 1000 has 50 of at most 50, half of what other users leave of 100, and "
+           "this needs 5 more"),
+       "the refusal has the limit, the use and what the request needs");
+    ask(2, "ACQUIRE bobs TTL 2000 ASYNC");
+    ok(begins(2, "*2\r\n$7\r\nwaiting"), "another user still gets its own");
+    is_int((int64_t) quota_find(&harness.front.registry.quota, BOB)->used[QUOTA_LEASES], 5,
+           "and pays for it");
+    disconnect_end(&harness.sessions[0], harness.now_ns);
+    disconnect_end(&harness.sessions[1], harness.now_ns);
+    is_int((int64_t) quota_find(&harness.front.registry.quota, ALICE)->used[QUOTA_LEASES], 50,
+           "what the keeper has not confirmed counts on");
+    for (unsigned i = 0; i < 10; i++)
+        report(keeper.commands[i].request, REPORT_RELEASED);
+    is_int((int64_t) harness.front.registry.quota.used[QUOTA_LEASES], 5, "until it is released");
+}
+
+static void test_listing(void) {
+    begin_with_rules(5);
+    (void) hold(0, "ACQUIRE alices ASYNC");
+    (void) hold(0, "ACQUIRE deploy/alices ASYNC");
+    (void) hold(3, "ACQUIRE listed/roots ASYNC");
+    ask(1, "LEASES");
+    ok(begins(1, "*3\r\n") && strstr(got(1), "alices") && strstr(got(1), "listed/roots"),
+       "a user sees its own leases, also of another session, and those that a rule shows");
+    ask(2, "LEASES");
+    ok(begins(2, "*1\r\n") && strstr(got(2), "listed/roots") && !strstr(got(2), "alices"),
+       "another user sees only the latter");
+    ask(3, "LEASES");
+    ok(begins(3, "*3\r\n"), "root sees all");
+    ask(2, "LEASES LATEST 64");
+    ok(begins(2, "*1\r\n") && strstr(got(2), "listed/roots"), "the latest grants are shown alike");
+    ask(1, "LEASES LATEST 64");
+    ok(begins(1, "*3\r\n"), "own ones, too");
+}
+
+/* A user with the right to acquire a name, and without the right to its leader, does not see its holder. */
+static void test_hidden_holder(void) {
+    static const char holder[] = "held by web1:9a84f0b9:11676, 4947 ms left";
+    const struct report busy = {
+        .kind = REPORT_FAILED, .failure = FAILURE_BUSY, .text = holder, .text_length = sizeof(holder) - 1};
+
+    begin_with_rules(0);
+    (void) hold(0, "ACQUIRE job ASYNC");
+    replies(2, "ACQUIRE job", "-BUSY held by process 100 of this host", "with the right 'leader'");
+    harness.front.policy.terms.may = POLICY_MAY(POLICY_ACQUIRE);
+    replies(2, "ACQUIRE job", "-BUSY held; by whom is shown with the right 'leader'\r\n",
+            "without the right 'leader' the holder is hidden");
+    ask(2, "ACQUIRE job ASYNC WAIT 100");
+    harness.now_ns += 150 * NS_PER_MS;
+    registry_tick(&harness.front.registry, harness.now_ns);
+    ok(strstr(got(2), "TIMEOUT waited 150 ms; held; by whom is shown"),
+       "a timed-out request without the right does not see the holder");
+    replies(1, "ACQUIRE job", "-BUSY held by process 100 of this host", "the holder's user sees it");
+    replies(3, "ACQUIRE job", "-BUSY held by process 100 of this host", "root sees the holder");
+    ask(2, "ACQUIRE other");
+    struct report report_of_other = busy;
+    report_of_other.request = last_command()->request;
+    registry_report(&harness.front.registry, &report_of_other, harness.now_ns);
+    ok(begins(2, "-BUSY held; by whom is shown"), "without the right a holder of another host is hidden");
+    ask(2, "HISTORY other");
+    ok(strstr(got(2), "failed") && !strstr(got(2), "web1"),
+       "without the right the history hides the holder");
+    ask(3, "HISTORY other");
+    ok(strstr(got(3), "web1"), "root sees the holder in the history");
+    ask(2, "LEADER job");
+    ok(begins(2, "-DENIED"), "LEADER is denied");
+    ask(2, "CHECK 1048576");
+    is_string(got(2), ":0\r\n", "an id of another user's lease is an unknown id");
+}
+
+/* A reload keeps the counts of rules that are still there. */
+static void test_reload(void) {
+    struct policy_rule later[] = {rules[1]};
+    const struct policy policy = {.rules = later, .n_rules = 1, .terms = harness.front.policy.terms};
+    const struct quota_rule_use later_max[RULES_MAX + 1] = {[1] = {.leases = 1}};
+    uint8_t numbers[RULES_MAX + 1] = {0};
+
+    begin_with_rules(5);
+    (void) hold(0, "ACQUIRE deploy/a ASYNC");
+    for (unsigned i = 0; i <= 5; i++)
+        numbers[i] = (uint8_t) policy_number_after(&harness.front.policy, i, &policy);
+    harness.front.policy.rules = later;
+    harness.front.policy.n_rules = 1;
+    registry_set_rules(&harness.front.registry, numbers, later_max);
+    for (unsigned i = 0; i < 4; i++)
+        set_user(i, harness.sessions[i].uid);
+    replies(1, "ACQUIRE deploy/b", "-QUOTA rule \"deploy/*\" (line 20) has max_leases = 1",
+            "a lease of before counts");
+    ask(2, "ACQUIRE deploy/b ASYNC");
+    ok(begins(2, "*2\r\n$7\r\nwaiting"), "the rule that denied it is gone");
+    disconnect_end(&harness.sessions[0], harness.now_ns);
+    is_int(quota_rule_use(&harness.front.registry.quota, ALICE, 1).leases, 0,
+           "and is no longer counted after");
+}
+
+static void test_whoami(void) {
+    begin_with_rules(5);
+    harness.sessions[2].unit = "web.service";
+    ask(2, "HELLO 3");
+    ask(2, "WHOAMI deploy/web");
+    is_string(
+        got(2),
+        "%16\r\n$3\r\nuid\r\n:1001\r\n$3\r\ngid\r\n:1001\r\n$3\r\npid\r\n:102\r\n$4\r\nunit\r\n$11\r\n"
+        "web.service\r\n$4\r\nname\r\n$10\r\ndeploy/web\r\n$4\r\nrule\r\n$8\r\ndeploy/"
+        "*\r\n$4\r\nline\r\n:12\r\n"
+        "$3\r\nmay\r\n*1\r\n$6\r\nleader\r\n$11\r\ndefault_ttl\r\n:10000\r\n$7\r\nmax_ttl\r\n:60000\r\n"
+        "$8\r\nmax_hold\r\n:0\r\n$10\r\nmax_leases\r\n:0\r\n$6\r\nleases\r\n:0\r\n$11\r\nmax_waiters\r\n:"
+        "0\r\n"
+        "$7\r\nwaiters\r\n:0\r\n$5\r\nquota\r\n%5\r\n"
+        "$12\r\nmax_sessions\r\n%2\r\n$3\r\nuse\r\n:1\r\n$5\r\nlimit\r\n:-1\r\n"
+        "$10\r\nmax_leases\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
+        "$18\r\nmax_observed_names\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
+        "$16\r\nmax_observations\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
+        "$18\r\nmax_buffered_bytes\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n",
+        "WHOAMI has the peer, its rule with the rights, and the quotas");
+    ask(0, "WHOAMI");
+    ok(strstr(got(0), "$4\r\nrule\r\n$0\r\n") && strstr(got(0), "*5\r\n$7\r\nacquire\r\n"),
+       "without a name: what holds for actions without one");
+    ask(3, "WHOAMI closed");
+    ok(strstr(got(3), "$3\r\nmay\r\n*8\r\n"), "root may do all");
+}
+
+/* A rule that may be for the peer must not fall through to a later rule that allows more. */
+static void test_unknown_peer(void) {
+    static char unit[] = "backup.service", backup[] = "backup";
+    static char *units[] = {unit};
+    static const struct policy_rule by_unit[] = {
+        {.pattern = backup,
+         .line = 3,
+         .units = units,
+         .n_units = 1,
+         .terms = {.may = POLICY_MAY_DEFAULT, .default_ttl_ms = 10000}},
+        {.pattern = all, .line = 4, .terms = {.may = POLICY_MAY_DEFAULT, .default_ttl_ms = 10000}},
+    };
+    struct policy_peer peer = {.uid = ALICE, .gid = ALICE, .unit_unknown = true};
+
+    begin_with_rules(0);
+    harness.front.policy.rules = by_unit;
+    harness.front.policy.n_rules = 2;
+    session_set_peer(&harness.sessions[0], &peer);
+    replies(0, "ACQUIRE backup", "-DENIED rule \"backup\" (line 3) may be for this process,",
+            "a process whose unit can't be read is denied a rule's names");
+    ask(0, "ACQUIRE other");
+    ok(last_command()->kind == COMMAND_CONTEND, "and gets names without such a rule");
+    peer.unit_unknown = false;
+    peer.uid = BOB;
+    session_set_peer(&harness.sessions[2], &peer);
+    ask(2, "ACQUIRE backup");
+    ok(last_command()->head_length == strlen("backup"), "a process of no unit gets them by the next rule");
+    set_user(3, 0);
+    peer.unit_unknown = true;
+    peer.uid = 0;
+    session_set_peer(&harness.sessions[3], &peer);
+    ok(session_may(&harness.sessions[3], POLICY_ACQUIRE, "backup", 6), "root may everything");
+}
+
+static const char *status_of(unsigned session) {
+    ask(session, "STATUS");
+    listing_counted(&harness.front, harness.now_ns);
+    listing_turn(&harness.front, harness.now_ns);
+    return got(session);
+}
+
+static void test_status(void) {
+    begin_with_rules(5);
+    harness.front.registry.quota.max[QUOTA_LEASES] = 100;
+    (void) hold(0, "ACQUIRE alices ASYNC");
+    (void) hold(3, "ACQUIRE roots ASYNC");
+    ok(strstr(status_of(1), "$10\r\nmax_leases\r\n*8\r\n$3\r\nuse\r\n:1\r\n$5\r\nlimit\r\n:49\r\n"
+                            "$3\r\nall\r\n:2\r\n$3\r\nmax\r\n:100\r\n"),
+       "STATUS: use and limit of the user, and of all");
+    ok(!strstr(got(1), "users"), "not what each user has");
+    ok(strstr(status_of(3), "$5\r\nusers\r\n*") &&
+           strstr(got(3), "$3\r\nuid\r\n:1000\r\n$12\r\nmax_sessions\r\n:") &&
+           strstr(got(3), "$10\r\nmax_leases\r\n:1\r\n"),
+       "which root sees");
+    harness.front.policy.terms.may |= POLICY_MAY(POLICY_LIST);
+    ok(strstr(status_of(1), "users") && !strstr(status_of(2), "users"),
+       "and who may list, by the rule of the empty name");
+}
+
+int main(void) {
+    test_denied();
+    test_max_ttl();
+    test_rule_limits();
+    test_turn_without_room();
+    test_quota();
+    test_listing();
+    test_hidden_holder();
+    test_reload();
+    test_whoami();
+    test_unknown_peer();
+    test_status();
+    return done_testing();
+}
