@@ -47,14 +47,34 @@ static struct lease *orphan_new(struct shard *shard, const struct lease *lease, 
     return orphan;
 }
 
+/* True if a former process of this agent set the value; `ret_secret` has its random part then. */
+static bool is_of_predecessor(const struct shard_predecessors *predecessors, const struct vote *vote,
+                              instant_ns now_ns, uint8_t ret_secret[SECRET_BYTES]) {
+    if (now_ns < predecessors->from_ns)
+        return false;
+    for (unsigned i = 0; i < predecessors->count; i++) {
+        const struct shard_predecessor *one = &predecessors->all[i];
+        if (now_ns < one->until_ns &&
+            lock_value_is_of(vote->text, vote->text_length, &one->identity, ret_secret))
+            return true;
+    }
+    return false;
+}
+
+/* Keys of a former process may exist. */
+static bool is_after_restart(const struct shard *shard, instant_ns now_ns) {
+    instant_ns until_ns = 0;
+
+    for (unsigned i = 0; i < shard->predecessors.count; i++)
+        until_ns = instant_max(until_ns, shard->predecessors.all[i].until_ns);
+    return now_ns < until_ns;
+}
+
 bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsigned node,
                            const struct vote *vote, instant_ns now_ns) {
-    const struct shard_predecessor *predecessor = &shard->predecessor;
     uint8_t secret[SECRET_BYTES];
 
-    if (predecessor->identity.length == 0 || now_ns < predecessor->from_ns ||
-        now_ns >= predecessor->until_ns || vote->foreign_type ||
-        !lock_value_is_of(vote->text, vote->text_length, &predecessor->identity, secret))
+    if (vote->foreign_type || !is_of_predecessor(&shard->predecessors, vote, now_ns, secret))
         return false;
     const char *rest = vote->text + LOCK_VALUE_HEX_BYTES;
     size_t length = vote->text_length - LOCK_VALUE_HEX_BYTES;
@@ -86,7 +106,7 @@ void foreign_key_seen(struct shard *shard, struct lease *lease, unsigned node, c
     if (vote->kind != VOTE_FOREIGN || (lease->foreign_reported & bit) ||
         foreign_key_is_orphan(shard, lease, node, vote, now_ns))
         return;
-    if (vote->text_length == 0 && now_ns < shard->predecessor.until_ns)
+    if (vote->text_length == 0 && is_after_restart(shard, now_ns))
         return; /* likely an orphan: the answer to an extension has no value */
     if (!lease->extends)
         return; /* the previous holder may have released it since */

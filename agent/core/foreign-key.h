@@ -2,7 +2,8 @@
  *
  * Some are orphans: a former process of this agent was killed after it set them, and before it sent the
  * grant. The leases of granted clients are in the ledger, and the new process has them. So an
- * attempt that meets a key with the former process's identity deletes it, instead of waiting for its ttl.
+ * attempt that meets a key with a former process's identity deletes it, instead of waiting for its ttl.
+ * Several processes may be killed within a ttl, each before it has met the orphans of the one before.
  *
  * Only the very value that was met is deleted: a lease that was resumed at another agent has another. */
 #pragma once

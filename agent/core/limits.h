@@ -13,6 +13,7 @@ enum {
     KEY_AFFIX_BYTES_MAX = 64,            /* what key_format puts before or after the name */
     SECRET_BYTES = 20,                   /* random part of a lock value: 40 hex digits on the nodes */
     IDENTITY_BYTES_MAX = 96,             /* ":host:agent" within a lock value */
+    PREDECESSORS_MAX = 8,                /* former processes whose orphaned keys are deleted */
     BATCH_NAMES_MAX = 128,               /* names in one script call: bounds its time on the node */
     BATCH_ACQUIRES_MAX = 64,             /* the same for acquisitions, which take more than twice as long */
     REQUEST_ITEMS_MAX = 32,              /* items of one request */

@@ -70,11 +70,16 @@ struct shard_schedule {
     bool crowd;         /* the turns of a crowd are being placed */
 };
 
-/* The process before this one, which was killed: core/foreign-key.h. */
+/* A process before this one, which was killed: core/foreign-key.h. */
 struct shard_predecessor {
-    struct lock_value_identity identity; /* of length 0: there was none */
-    instant_ns from_ns;                  /* until then some of its keys may be of lost leases */
-    instant_ns until_ns;                 /* by then its last key has expired */
+    struct lock_value_identity identity;
+    instant_ns until_ns; /* by then its last key has expired */
+};
+
+struct shard_predecessors {
+    struct shard_predecessor all[PREDECESSORS_MAX]; /* the latest first */
+    unsigned count;
+    instant_ns from_ns; /* until then some of their keys may be of lost leases */
 };
 
 struct shard {
@@ -95,7 +100,7 @@ struct shard {
     instant_ns place_ns;                 /* the last place in the queue (window.h) */
     bool judging;                        /* a clock was set, and it is unknown which (node-trust.h) */
     struct shard_schedule schedule;
-    struct shard_predecessor predecessor;
+    struct shard_predecessors predecessors;
     bool met_foreign_contender; /* ever: a place of these is used */
     struct foreign_contender foreign_contenders[FOREIGN_CONTENDERS_MAX];
     int64_t token_high;  /* the largest token granted here */

@@ -117,10 +117,10 @@ static void begin_lease(struct shard *shard, const struct command *command, inst
     lease_resume(shard, lease, now_ns);
 }
 
-void shard_succeed(struct shard *shard, const struct shard_predecessor *predecessor) {
-    assert(predecessor->identity.length < sizeof(predecessor->identity.bytes));
+void shard_succeed(struct shard *shard, const struct shard_predecessors *predecessors) {
+    assert(predecessors->count <= PREDECESSORS_MAX);
 
-    shard->predecessor = *predecessor;
+    shard->predecessors = *predecessors;
 }
 
 void shard_command(struct shard *shard, const struct command *command, instant_ns now_ns) {

@@ -24,8 +24,8 @@ void shard_expect(const struct shard *shard, uint64_t ticket);
 void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
                 instant_ns now_ns);
 
-/* The front has the leases of this former process: its other keys are orphans (core/foreign-key.h). */
-void shard_succeed(struct shard *shard, const struct shard_predecessor *predecessor);
+/* The front has the leases of these former processes: their other keys are orphans (core/foreign-key.h). */
+void shard_succeed(struct shard *shard, const struct shard_predecessors *predecessors);
 
 /* A subscription to the request's name began at `since_ns`; all subscriptions on the node have ended. */
 void shard_subscribed(struct shard *shard, unsigned node, uint64_t request, instant_ns since_ns,

@@ -194,6 +194,35 @@ def stress(number, ends, problems, counts):
     client.close()
 
 
+def ledgers():
+    return [name for name in agent.names() if name.startswith("ledger-")]
+
+
+def test_killed_twice():
+    """Keys of an attempt that was under way two processes ago: nobody has the lease, so they keep no one."""
+    client = agent.client(3)
+    client.acquire("twice-other")
+    wait_stored(client)
+    for node in nodes[1:]:
+        node.stop()
+    begun = lab.now()
+    client.send("ACQUIRE", "twice", "WAIT", 60000)
+    lab.wait_for(lambda: nodes[0].call("GET", "twice") is not None, what="the key at the first node")
+    agent.kill()
+    before = ledgers()
+    agent.begin()
+    lab.wait_for(lambda: ledgers() and ledgers() != before, what="the second process's ledger")
+    agent.kill()
+    for node in nodes[1:]:
+        node.cont()
+    lab.wait_for(lambda: all(node.call("GET", "twice") for node in nodes[1:]),
+                 what="keys of the first process")
+    agent.start()
+    equal(client.reply()["name"], "twice", "ACQUIRE is answered two processes later")
+    within(lab.now() - begun, 0, 5 * lab.SCALE, "before the keys of the first process expire, in seconds")
+    client.close()
+
+
 def test_exactly_once():
     """kill -9 at any instant, under load."""
     ends, problems, counts, gaps = threading.Event(), [], [0] * 12, []
@@ -610,7 +639,7 @@ def test_without_manager():
     alone.terminate()
 
 
-main(test_lease_continues, test_waiting, test_under_way, test_page, test_unread_answers, test_observers,
-     test_greetings, test_client_dies_meanwhile, test_child_has_connection, test_page_without_owner,
-     test_not_stored, test_cooldown, test_other_version, test_store_is_tidy, test_many, test_without_manager,
-     test_exactly_once, test_hand_offs, test_token_late)
+main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test_page, test_unread_answers,
+     test_observers, test_greetings, test_client_dies_meanwhile, test_child_has_connection,
+     test_page_without_owner, test_not_stored, test_cooldown, test_other_version, test_store_is_tidy,
+     test_many, test_without_manager, test_exactly_once, test_hand_offs, test_token_late)

@@ -36,7 +36,7 @@ void restart_begin(struct sim_agent *agent) {
         .agent = agent->id, .host = agent->front.identity.host, .sequence = agent->life};
     struct sim_ledger *of = present(agent);
 
-    agent->predecessor = (struct shard_predecessor){0};
+    agent->predecessors = (struct shard_predecessors){0};
     if (!agent->with_ledger)
         return;
     clear(of);
@@ -123,12 +123,12 @@ void restart_continue(struct sim_agent *agent) {
         (void) reader_of(agent, &past.reader);
         restore_sessions(agent, &past.reader);
         const struct recovery_result result = recovery_run(&agent->front, &past, clock_read(&agent->clock));
-        agent->predecessor = result.predecessor;
+        agent->predecessors = result.predecessors;
         sim_counts.restored += result.held;
         finish_sessions(agent);
     }
     /* complete: the former one is not needed any more */
     agent->former = 1 + (unsigned) (present(agent) - agent->ledgers);
-    for (unsigned i = 0; i < sim_n_keepers && agent->predecessor.identity.length > 0; i++)
-        shard_succeed(&agent->keepers[i].shard, &agent->predecessor);
+    for (unsigned i = 0; i < sim_n_keepers && agent->predecessors.count > 0; i++)
+        shard_succeed(&agent->keepers[i].shard, &agent->predecessors);
 }

@@ -373,7 +373,7 @@ struct sim_agent {
         void *memory;
     } ledgers[2];
     unsigned former; /* 1 + the ledger that the next process reads; 0: there is none */
-    struct shard_predecessor predecessor;
+    struct shard_predecessors predecessors;
     unsigned steps_left;            /* of the front until the process is killed; 0: it is not */
     unsigned dies_with;             /* while so many leases are held */
     bool frozen;                    /* the front stands still within a step, until the process is killed */

@@ -70,8 +70,8 @@ def test_kills():
           "20 times kill -9 with %d leases on %d connections: no lease is lost, no connection is closed" % (
               CLIENTS * LEASES, CLIENTS))
     ok(seen["answers"] > 1000, "under load (%d answers)" % seen["answers"])
-    note("the longest wait for an answer: %.0f ms (%s); from kill to active %.0f ms (median), %.0f at most" % (
-        seen["longest_ms"], seen["longest"], sorted(gaps)[10] * 1000, max(gaps) * 1000))
+    note("the longest wait for an answer: %.0f ms, for %s" % (seen["longest_ms"], seen["longest"]))
+    note("from kill to active %.0f ms (median), %.0f at most" % (sorted(gaps)[10] * 1000, max(gaps) * 1000))
     within(seen["longest_ms"], 0, 4000 * lab.SCALE, "the longest wait for an answer, in ms")
     said = host.must("journalctl", "--no-pager", "-u", "redlockd.service")
     equal(said.count("%d connections with " % CLIENTS) >= 19, True,

@@ -9,12 +9,15 @@
 #define HEX "0001020304050607ff090a0b0c0d0e0f10111213"
 #define REST ":web1:00c0ffee:42:1000:data"
 
-/* The process before this one. Until `from_ns` some of its leases are not over. */
+/* The two processes before this one. Until `from_ns` some of their leases are not over. */
 static void succeed(instant_ns from_ns) {
-    struct shard_predecessor predecessor = {.from_ns = from_ns, .until_ns = harness.now_ns + 20 * NS_PER_S};
+    struct shard_predecessors predecessors = {.count = 2, .from_ns = from_ns};
 
-    lock_value_identify(&predecessor.identity, "web1", "00c0ffee");
-    shard_succeed(&harness.shard, &predecessor);
+    lock_value_identify(&predecessors.all[0].identity, "web1", "00c0ffee");
+    predecessors.all[0].until_ns = harness.now_ns + 20 * NS_PER_S;
+    lock_value_identify(&predecessors.all[1].identity, "web1", "0ddba11");
+    predecessors.all[1].until_ns = harness.now_ns + 10 * NS_PER_S;
+    shard_succeed(&harness.shard, &predecessors);
 }
 
 static void meet(unsigned node, const struct sent *sent, const char *value) {
@@ -46,6 +49,22 @@ static void test_deleted(void) {
     is_int(count_reports(REPORT_GRANTED), 1, "a majority without that node grants as usual");
     pass_ms(20000);
     is_int(count_reports(REPORT_RELEASED), 0, "the deletion is not reported");
+}
+
+/* Killed before it met the orphans of the process before it. */
+static void test_earlier_process(void) {
+    static const char value[] = HEX ":web1:0ddba11:42:1000:data";
+
+    shard_harness_begin(3);
+    succeed(0);
+    is_int(deleted(value), 1, "an orphan of the process before the former one is deleted");
+    shard_harness_begin(3);
+    succeed(harness.now_ns + 1);
+    is_int(deleted(value), 0, "not while clients may consider some of the leases valid");
+    shard_harness_begin(3);
+    succeed(0);
+    harness.now_ns += 10 * NS_PER_S;
+    is_int(deleted(value), 0, "nor after the last key of that process has ended");
 }
 
 static void test_one_try(void) {
@@ -184,6 +203,7 @@ static void test_held(void) {
 
 int main(void) {
     test_deleted();
+    test_earlier_process();
     test_one_try();
     test_left_alone();
     test_long_value();

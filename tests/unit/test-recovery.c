@@ -117,19 +117,63 @@ static void test_predecessor(void) {
     instant_ns lost_until_ns = harness.now_ns + 7 * NS_PER_S;
     ledger.header->lost_until_ns = lost_until_ns;
     replace();
-    ok(result.predecessor.identity.length > 0, "the keepers get the identity of the former process");
-    is_int(result.predecessor.from_ns, lost_until_ns,
+    ok(result.predecessors.count == 1, "the keepers get the identity of the former process");
+    is_int(result.predecessors.from_ns, lost_until_ns,
            "they may delete these when leases without an entry end");
-    is_int(result.predecessor.until_ns, harness.now_ns + 2 * 60 * NS_PER_S,
+    is_int(result.predecessors.all[0].until_ns, harness.now_ns + 2 * 60 * NS_PER_S,
            "until the last key has expired");
     restore_harness_begin();
     ledger.header->leaky = true;
     replace();
-    is_int((long long) result.predecessor.identity.length, 0, "a ledger without room may lack a held lease");
+    is_int(result.predecessors.count, 0, "a ledger without room may lack a held lease");
     restore_harness_begin();
     strcpy(ledger.header->host, "web2");
     replace();
-    is_int((long long) result.predecessor.identity.length, 0, "on another host the lock values differ");
+    is_int(result.predecessors.count, 0, "on another host the lock values differ");
+}
+
+/* Processes that are killed in a row: each may leave keys that the next one has no time to meet. */
+static void test_predecessors(void) {
+    restore_harness_begin();
+    instant_ns first_until_ns = harness.now_ns + 2 * 60 * NS_PER_S;
+    strcpy(ledger.header->agent, "first");
+    replace();
+    strcpy(ledger.header->agent, "second");
+    harness.now_ns += NS_PER_S;
+    replace();
+    is_int(result.predecessors.count, 2, "the keepers get the identities of two former processes");
+    is_string(result.predecessors.all[0].identity.bytes, ":web1:second:", "the latest first");
+    is_string(result.predecessors.all[1].identity.bytes, ":web1:first:", "then the one before");
+    is_int(result.predecessors.all[1].until_ns, first_until_ns, "each until its own last key has expired");
+    for (unsigned i = 0; i < 2 * PREDECESSORS_MAX; i++)
+        replace();
+    is_int(result.predecessors.count, PREDECESSORS_MAX, "of many processes the latest count");
+    harness.now_ns += 2 * 60 * NS_PER_S;
+    replace();
+    is_int(result.predecessors.count, 1, "and not those whose keys have expired");
+
+    restore_harness_begin();
+    ledger.header->leaky = true;
+    replace();
+    replace();
+    is_int(result.predecessors.count, 1, "rule 8: nor any before a ledger that lacks leases");
+    restore_harness_begin();
+    (void) hold(0, "ACQUIRE job");
+    finds.missing = 1;
+    finds.requests_max = 0;
+    replace();
+    instant_ns lost_until_ns = result.predecessors.from_ns;
+    ok(lost_until_ns > harness.now_ns,
+       "rule 8: keys are left alone while a lease without a slot may be valid");
+    replace();
+    is_int(result.predecessors.from_ns, lost_until_ns, "rule 8: at the process after the next one as well");
+    restore_harness_begin();
+    (void) hold(0, "ACQUIRE job");
+    finds.torn = 1;
+    replace();
+    replace();
+    is_int(result.predecessors.from_ns, harness.now_ns + LEFT_MS * NS_PER_MS,
+           "rule 8: and while a client that lost its session may consider its lease valid");
 }
 
 static void test_smaller_limits(void) {
@@ -178,6 +222,7 @@ int main(void) {
     test_resume_unreported();
     test_place_taken_again();
     test_predecessor();
+    test_predecessors();
     test_smaller_limits();
     return done_testing();
 }

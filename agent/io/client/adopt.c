@@ -64,7 +64,7 @@ static void restore(struct adopt *adopt, const struct ledger_reader *reader, str
         return;
     unsigned ended = restore_sessions(table, reader, inherited);
     const struct recovery_result result = recovery_run(local, &past, clock_now_ns());
-    adopt->predecessor = result.predecessor;
+    adopt->predecessors = result.predecessors;
     log_event(LOG_LEVEL_NOTICE, &(struct log_fields){.event = LOG_EVENT_CONTINUED},
               "restart: continues agent %s: %u connections with %u leases; %u other connections ended",
               reader->header->agent, table->n_open, result.held, ended);

@@ -11,7 +11,7 @@ struct adopt {
     struct fd_store *store;
     struct ledger ledger;
     struct ledger_memory memory;
-    struct shard_predecessor predecessor; /* for the keepers */
+    struct shard_predecessors predecessors; /* for the keepers */
 };
 
 /* Makes a ledger for `sessions_max` sessions, gives ledger and store to table and registry, and restores the

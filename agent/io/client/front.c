@@ -358,8 +358,8 @@ static int continue_sessions(struct front *front) {
         return 0;
     }
     if (r >= 0)
-        keeper_set_broadcast(&front->keepers, &command, &front->adopt.predecessor,
-                             sizeof(front->adopt.predecessor));
+        keeper_set_broadcast(&front->keepers, &command, &front->adopt.predecessors,
+                             sizeof(front->adopt.predecessors));
     return r;
 }
 

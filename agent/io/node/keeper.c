@@ -268,9 +268,9 @@ static void take_commands(void *userdata) {
             node_trust_bless(&keeper->shard, command->node, now_ns);
             break;
         case KEEPER_COMMAND_SUCCEED: {
-            struct shard_predecessor predecessor;
-            memcpy(&predecessor, command + 1, sizeof(predecessor));
-            shard_succeed(&keeper->shard, &predecessor);
+            struct shard_predecessors predecessors;
+            memcpy(&predecessors, command + 1, sizeof(predecessors));
+            shard_succeed(&keeper->shard, &predecessors);
             break;
         }
         case KEEPER_COMMAND_STOP:

@@ -18,7 +18,7 @@ enum keeper_command_kind {
     KEEPER_COMMAND_SURVEY,
     KEEPER_COMMAND_PING,
     KEEPER_COMMAND_BLESS,
-    KEEPER_COMMAND_SUCCEED, /* then struct shard_predecessor */
+    KEEPER_COMMAND_SUCCEED, /* then struct shard_predecessors */
     KEEPER_COMMAND_STOP,
 };
 

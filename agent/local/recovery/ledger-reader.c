@@ -18,6 +18,9 @@ bool ledger_reader_init(struct ledger_reader *reader, const void *memory, size_t
         !memchr(header->agent, '\0', sizeof(header->agent)) ||
         !memchr(header->host, '\0', sizeof(header->host)))
         return false;
+    for (unsigned i = 0; i < PREDECESSORS_MAX; i++)
+        if (!memchr(header->predecessors[i].agent, '\0', sizeof(header->predecessors[i].agent)))
+            return false;
     *reader = (struct ledger_reader){.header = header, .bytes = bytes};
     return true;
 }

@@ -103,11 +103,6 @@ void ledger_writer_risk(const struct session *session, const struct request *req
         ledger_set_risk(ledger, slot_of(session), request->entry, request->risk);
 }
 
-/* Keys without an entry may exist until then. */
-static void note_lost_until(struct ledger *ledger, instant_ns until_ns) {
-    ledger->header->lost_until_ns = instant_max(ledger->header->lost_until_ns, until_ns);
-}
-
 void ledger_writer_ended(const struct session *session, struct request *request) {
     struct ledger *ledger = session->front->registry.ledger;
 
@@ -115,7 +110,7 @@ void ledger_writer_ended(const struct session *session, struct request *request)
         return;
     if (request->entry != 0 && request->state == REQUEST_HELD && request->handle_slot == 0)
         ledger_at(ledger, request->entry)->handed = true; /* another session has the keys */
-    note_lost_until(ledger, request->cooldown_until_ns);
+    ledger_note_lost_until(ledger, request->cooldown_until_ns);
     ledger_end(ledger, slot_of(session), request->entry);
     request->entry = 0;
 }
@@ -123,7 +118,7 @@ void ledger_writer_ended(const struct session *session, struct request *request)
 void ledger_writer_lost(const struct session *session, struct request *request) {
     if (!session->front->registry.ledger)
         return;
-    note_lost_until(session->front->registry.ledger, request->deadline_ns);
+    ledger_note_lost_until(session->front->registry.ledger, request->deadline_ns);
     ledger_writer_ended(session, request);
 }
 
@@ -132,18 +127,18 @@ void ledger_writer_lingers(const struct session *session, const struct request *
 
     if (!ledger)
         return;
-    note_lost_until(ledger, request->cooldown_until_ns);
+    ledger_note_lost_until(ledger, request->cooldown_until_ns);
     if (request->terms.linger_ms > 0)
-        note_lost_until(ledger, instant_add(now_ns, (int64_t) request->terms.linger_ms * NS_PER_MS));
+        ledger_note_lost_until(ledger, instant_add(now_ns, (int64_t) request->terms.linger_ms * NS_PER_MS));
 }
 
 void ledger_writer_resuming(const struct session *session, const struct registry_ask *ask,
                             instant_ns now_ns) {
     if (!session->front->registry.ledger)
         return;
-    note_lost_until(session->front->registry.ledger,
-                    instant_add(now_ns, (int64_t) ask->terms.ttl_ms * NS_PER_MS));
-    note_lost_until(session->front->registry.ledger, ask->cooldown_until_ns);
+    ledger_note_lost_until(session->front->registry.ledger,
+                           instant_add(now_ns, (int64_t) ask->terms.ttl_ms * NS_PER_MS));
+    ledger_note_lost_until(session->front->registry.ledger, ask->cooldown_until_ns);
 }
 
 uint32_t ledger_writer_observed(const struct session *session, const char *name, size_t length) {

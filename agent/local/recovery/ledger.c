@@ -85,6 +85,10 @@ void ledger_succeed(struct ledger *ledger, const struct ledger_header *past) {
     header->lost_until_ns = instant_max(header->lost_until_ns, past->lost_until_ns);
 }
 
+void ledger_note_lost_until(struct ledger *ledger, instant_ns until_ns) {
+    ledger->header->lost_until_ns = instant_max(ledger->header->lost_until_ns, until_ns);
+}
+
 static uint32_t place_of(const struct ledger *ledger, const struct shared_string *text) {
     return (uint32_t) (((const unsigned char *) text - ledger->texts.memory) / LEDGER_UNIT_BYTES) + 1;
 }

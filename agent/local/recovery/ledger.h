@@ -23,7 +23,7 @@
 #define LEDGER_SLOT_MASK ((UINT64_C(1) << SESSION_SLOT_BITS) - 1)
 
 enum {
-    LEDGER_VERSION = 4,
+    LEDGER_VERSION = 5,
     LEDGER_ENTRIES_MAX = 1 << 23,
     LEDGER_NAME_BYTES = 72,
     LEDGER_MESSAGE_BYTES = 64,
@@ -88,6 +88,12 @@ struct ledger_session {
     char name[LEDGER_NAME_BYTES];
 };
 
+/* A process whose ledger this process, or one between them, continued. */
+struct ledger_predecessor {
+    char agent[16];      /* empty: none, and none follows */
+    instant_ns until_ns; /* by then its last key has expired */
+};
+
 struct ledger_header {
     uint64_t magic;
     uint32_t version, header_bytes, session_bytes, entry_bytes;
@@ -102,6 +108,7 @@ struct ledger_header {
     uint8_t leaky;            /* some leases are missing, for want of room */
     char agent[16];
     char host[IDENTITY_BYTES_MAX];
+    struct ledger_predecessor predecessors[PREDECESSORS_MAX]; /* the latest first */
     struct ledger_transfer sending, receiving;
     unsigned char scratch[LEDGER_SCRATCH_BYTES]; /* received bytes */
 };
@@ -132,6 +139,9 @@ void ledger_init(struct ledger *ledger, const struct ledger_size *size, uint32_t
 
 /* Continues the former process's ids, even if nothing else of it is restored. */
 void ledger_succeed(struct ledger *ledger, const struct ledger_header *past);
+
+/* Keys without an entry may exist until then. */
+void ledger_note_lost_until(struct ledger *ledger, instant_ns until_ns);
 
 /* --- a session --- */
 

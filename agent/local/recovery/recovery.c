@@ -181,29 +181,61 @@ static void sort(struct front_state *front, const struct recovery_past *past, in
     }
 }
 
+/* The new ledger has no entry for a lease without a session: the process after this one does not know it. */
+static void note_without_entry(struct ledger *ledger, const struct decision *decision, instant_ns now_ns) {
+    int64_t linger_ns = decision->entry.left ? 0 : (int64_t) decision->ask.terms.linger_ms * NS_PER_MS;
+
+    if (ledger && !decision->entry.unwanted)
+        ledger_note_lost_until(
+            ledger, instant_max(decision->entry.deadline_ns, instant_add(now_ns, linger_ns)));
+}
+
 /* The request that the decision makes; NULL: none. What its client knows goes into the new ledger too. */
-static struct request *make(struct front_state *front, const struct decision *decision) {
+static struct request *make(struct front_state *front, const struct decision *decision, instant_ns now_ns) {
     struct request *request =
         restore_request(&front->registry, decision->session, &decision->ask, &decision->entry);
 
     if (request && decision->session)
         ledger_writer_restored(decision->session, request, &decision->ask);
+    else if (request)
+        note_without_entry(front->registry.ledger, decision, now_ns);
     return request;
 }
 
-/* Keys of the former process may be deleted when its leases that were not restored have ended. Not if the
- * ledger lacks leases, or lock values have another host. */
-static struct shard_predecessor find_predecessor(const struct front_state *front,
-                                                 const struct ledger_header *header, instant_ns ended_ns,
-                                                 instant_ns now_ns) {
-    struct shard_predecessor predecessor = {0};
+/* The former processes whose keys may be deleted, the latest first. None if the ledger lacks leases, or lock
+ * values have another host. Returns their number. */
+static unsigned find_chain(const struct front_state *front, const struct ledger_header *header,
+                           instant_ns now_ns, struct ledger_predecessor ret[PREDECESSORS_MAX]) {
+    const struct ledger_predecessor *past = header->predecessors;
+    unsigned count = 1;
 
     if (header->leaky || strcmp(header->host, front->identity.host) != 0)
-        return predecessor;
-    lock_value_identify(&predecessor.identity, header->host, header->agent);
-    predecessor.from_ns = instant_max(header->lost_until_ns, ended_ns);
-    predecessor.until_ns = now_ns + 2 * (int64_t) front->policy.max_ttl_ms * NS_PER_MS;
-    return predecessor;
+        return 0;
+    memcpy(ret[0].agent, header->agent, sizeof(ret[0].agent));
+    ret[0].until_ns = now_ns + 2 * (int64_t) front->policy.max_ttl_ms * NS_PER_MS;
+    for (; count < PREDECESSORS_MAX && past->agent[0] != '\0' && now_ns < past->until_ns; past++)
+        ret[count++] = *past;
+    return count;
+}
+
+/* Keys of the former processes may be deleted when their leases that were not restored have ended. The next
+ * process may meet them, too. */
+static struct shard_predecessors find_predecessors(const struct front_state *front,
+                                                   const struct ledger_header *header, instant_ns ended_ns,
+                                                   instant_ns now_ns) {
+    struct ledger_predecessor chain[PREDECESSORS_MAX] = {0};
+    struct shard_predecessors predecessors = {.count = find_chain(front, header, now_ns, chain),
+                                              .from_ns = instant_max(header->lost_until_ns, ended_ns)};
+
+    for (unsigned i = 0; i < predecessors.count; i++) {
+        lock_value_identify(&predecessors.all[i].identity, header->host, chain[i].agent);
+        predecessors.all[i].until_ns = chain[i].until_ns;
+    }
+    if (front->registry.ledger) {
+        memcpy(front->registry.ledger->header->predecessors, chain, sizeof(chain));
+        ledger_note_lost_until(front->registry.ledger, ended_ns);
+    }
+    return predecessors;
 }
 
 struct recovery_result recovery_run(struct front_state *front, const struct recovery_past *past,
@@ -220,12 +252,12 @@ struct recovery_result recovery_run(struct front_state *front, const struct reco
     for (uint32_t slot = 0; slot < registry->requests_max; slot++) {
         if (past->order[slot] == 0 || !ledger_reader_entry(&past->reader, past->order[slot] - 1, &view))
             continue;
-        if (!decide(front, past, &view, now_ns, &decision) || !make(front, &decision))
+        if (!decide(front, past, &view, now_ns, &decision) || !make(front, &decision, now_ns))
             leave_out(&result, &view.entry, now_ns);
         else
             result.held += decision.session && restore_state_is_held(decision.entry.state);
     }
     restore_start(registry, now_ns);
-    result.predecessor = find_predecessor(front, past->reader.header, result.lost_until_ns, now_ns);
+    result.predecessors = find_predecessors(front, past->reader.header, result.lost_until_ns, now_ns);
     return result;
 }

@@ -22,7 +22,7 @@ struct recovery_past {
 struct recovery_result {
     unsigned held;            /* leases of restored sessions */
     instant_ns lost_until_ns; /* by then all leases that were not restored, and all cooldowns, have ended */
-    struct shard_predecessor predecessor; /* for the keepers: whose keys they may delete, and when */
+    struct shard_predecessors predecessors; /* for the keepers: whose keys they may delete, and when */
 };
 
 /* Restores the leases, requests and observations of restored sessions, and lingering leases. The registry
