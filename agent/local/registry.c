@@ -303,6 +303,8 @@ void registry_tick(struct registry *registry, instant_ns now_ns) {
         expect_neighbours(registry, item);
         if (request->state == REQUEST_HELD && now_ns >= request->deadline_ns)
             deadline_passed(registry, request, now_ns);
+        else if (request->unwanted && request->session && now_ns >= request->answer_by_ns)
+            restore_answer_release(registry, request, now_ns);
         else if (request_is_lingering(request) && now_ns >= request->linger_until_ns)
             stop_lingering(registry, request, now_ns);
         else if (request->state == REQUEST_HELD && request->session && now_ns >= request->read_until_ns)

@@ -78,6 +78,7 @@ struct request {
         instant_ns wait_until_ns; /* queued or contending */
         /* Held, with a session: its client must have read the grant by then. INSTANT_NEVER: it has. */
         instant_ns read_until_ns;
+        instant_ns answer_by_ns; /* Unwanted, with a session: when the reply to its release is due. */
         /* Held, without a session: lingers until then. INSTANT_NEVER: does not linger. */
         instant_ns linger_until_ns;
     };

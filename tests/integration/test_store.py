@@ -194,6 +194,27 @@ def stress(number, ends, problems, counts):
     client.close()
 
 
+def test_release_without_quorum():
+    """A release at the next process, which can't search for the lease: answered within a node time-out."""
+    client, other = agent.client(3), agent.client(3)
+    grant = client.acquire("unfound", "TTL", 8000)
+    wait_stored(client, other)
+    for node in nodes[1:]:
+        node.stop()
+    agent.kill()
+    agent.begin()
+    begun = lab.now()
+    equal(client.call("RELEASE", grant["id"]), 1, "RELEASE is answered though no majority of nodes is there")
+    within(lab.now() - begun, 0, 4 * lab.SCALE, "within a node time-out, in seconds")
+    for node in nodes[1:]:
+        node.cont()
+    lab.wait_for(lambda: values("unfound") == [None] * 3, what="the deletion of the keys")
+    after = other.acquire("unfound", "WAIT", 20000)
+    ok(isinstance(after, dict) and after["fence"] > grant["fence"], "another client gets the name")
+    for one in client, other:
+        one.close()
+
+
 def ledgers():
     return [name for name in agent.names() if name.startswith("ledger-")]
 
@@ -639,7 +660,7 @@ def test_without_manager():
     alone.terminate()
 
 
-main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test_page, test_unread_answers,
-     test_observers, test_greetings, test_client_dies_meanwhile, test_child_has_connection,
-     test_page_without_owner, test_not_stored, test_cooldown, test_other_version, test_store_is_tidy,
-     test_many, test_without_manager, test_exactly_once, test_hand_offs, test_token_late)
+main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test_release_without_quorum,
+     test_page, test_unread_answers, test_observers, test_greetings, test_client_dies_meanwhile,
+     test_child_has_connection, test_page_without_owner, test_not_stored, test_cooldown, test_other_version,
+     test_store_is_tidy, test_many, test_without_manager, test_exactly_once, test_hand_offs, test_token_late)

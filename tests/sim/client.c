@@ -380,8 +380,8 @@ void clients_restarted(const struct sim_agent *agent) {
             (client->state != CLIENT_ASKING && client->state != CLIENT_RESUMING))
             continue;
         exclusion_expect_answer(client);
-        client->asked_ns = sim_now_ns + RESTART_MS * NS_PER_MS;
-        client->answer_by_ns += RESTART_MS * NS_PER_MS;
+        client->asked_ns = sim_now_ns + SIM_RESTART_MS * NS_PER_MS;
+        client->answer_by_ns += SIM_RESTART_MS * NS_PER_MS;
     }
 }
 

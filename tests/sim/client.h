@@ -21,10 +21,7 @@ enum expected {
     EXPECTED_BEAT,
 };
 
-enum {
-    EXPECTED_MAX = 16,
-    RESTART_MS = 5, /* a process that continues a former one takes requests by then */
-};
+enum { EXPECTED_MAX = 16 };
 
 struct client {
     enum client_state state;

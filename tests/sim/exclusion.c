@@ -44,8 +44,8 @@ void exclusion_check_answered(const struct client *client) {
     int64_t timeout_ms = client->ask.terms.node_timeout_ms;
 
     if (client->asked_ns < agent->started_ns)
-        by_ns = instant_max(by_ns, agent->started_ns + NS_PER_MS * (RESTART_MS + 3 * timeout_ms));
-    if (client->asked_ns == agent->started_ns + RESTART_MS * NS_PER_MS) /* read after the pause */
+        by_ns = instant_max(by_ns, agent->started_ns + NS_PER_MS * (SIM_RESTART_MS + 3 * timeout_ms));
+    if (client->asked_ns == agent->started_ns + SIM_RESTART_MS * NS_PER_MS) /* read after the pause */
         by_ns = instant_max(by_ns, agent->paused_until_ns + client->answer_by_ns - client->asked_ns);
     if (front_serves(agent) && sim_now_ns > by_ns + NS_PER_MS)
         violation("client %u waits for an answer, WAIT %lld, %lld ms after its bound", client_index(client),

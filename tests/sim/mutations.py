@@ -413,6 +413,8 @@ MUTATIONS = [
     ("keys of a former process are deleted at once", "agent/local/recovery/recovery.c",
      ".from_ns = instant_max(header->lost_until_ns, ended_ns)}",
      ".from_ns = instant_min(header->lost_until_ns, ended_ns)}"),
+    ("a release after a restart is not answered before its lease is found", "agent/local/recovery/restore.c",
+     "instant_min(request->answer_by_ns, request->deadline_ns)", "request->deadline_ns"),
     ("the process after the next one does not know a lease without a session",
      "agent/local/recovery/recovery.c", "if (ledger && !decision->entry.unwanted)",
      "if (ledger && decision->entry.unwanted)"),

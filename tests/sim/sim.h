@@ -32,6 +32,7 @@ enum {
     SIM_TEXT_BYTES = 96,   /* of a report; longer ones are cut */
     SIM_TAIL_BYTES = 32,   /* "pid:uid:data" of a lock value */
     SIM_TOKEN_BYTES = 256, /* of a resume token */
+    SIM_RESTART_MS = 5,    /* a process that continues a former one takes requests by then */
 };
 
 /* --- time and chance --- */

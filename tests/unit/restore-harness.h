@@ -5,7 +5,7 @@
 #include "local-harness.h"
 #include "local/recovery/recovery.h"
 
-enum { COMMANDS_MAX = 64, REQUESTS = 16, ENTRIES = 64, LEFT_MS = 9898 };
+enum { COMMANDS_MAX = 64, REQUESTS = 16, ENTRIES = 64, LEFT_MS = 9898, TIMEOUT_MS = 100 };
 
 struct keeper {
     struct command commands[COMMANDS_MAX];

@@ -116,8 +116,40 @@ static void test_released_meanwhile(void) {
     replace();
     serve();
     ask_id(0, "RELEASE", id);
+    uint64_t waiter = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
+    pass_ms(TIMEOUT_MS - 1);
+    is_string(got(0), "", "a lease that is not found: its RELEASE waits for a node time-out");
+    pass_ms(1);
+    is_string(got(0), ":1\r\n", "rule 15: and no longer");
+    is_int(count_commands(COMMAND_CONTEND, waiter), 0, "the name stays taken");
+    report(id, REPORT_GRANTED);
+    is_int(count_commands(COMMAND_RELEASE, id), 1, "found later, the lease is released");
+    is_int(count_commands(COMMAND_CONTEND, waiter), 1, "and the next request contends");
+    report(id, REPORT_RELEASED);
+    is_string(got(0), ":1\r\n", "RELEASE is answered once");
+
+    restore_harness_begin();
+    id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    ask_id(0, "RELEASE", id);
+    pass_ms(TIMEOUT_MS - 1);
+    report(id, REPORT_GRANTED);
+    is_string(got(0), "", "a lease found late: its RELEASE waits for the keeper's report");
+    pass_ms(1);
+    is_string(got(0), ":1\r\n", "rule 15: for the rest of the node time-out");
+    report(id, REPORT_RELEASED);
+    is_string(got(0), ":1\r\n", "the report is no second answer");
+
+    restore_harness_begin();
+    id = hold(0, "ACQUIRE job");
+    waiter = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
+    replace();
+    serve();
+    ask_id(0, "RELEASE", id);
     pass_ms(LEFT_MS);
-    is_string(got(0), ":1\r\n", "RELEASE is answered at the deadline at the latest");
+    is_string(got(0), ":1\r\n", "a lease that is never found: its RELEASE is answered once");
+    is_int(count_commands(COMMAND_CONTEND, waiter), 1, "at its deadline the next request contends");
 
     restore_harness_begin();
     id = hold(0, "ACQUIRE job");

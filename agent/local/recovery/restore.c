@@ -118,7 +118,9 @@ void restore_found(struct registry *registry, struct request *request, instant_n
 
     request->restore = RESTORE_NONE;
     if (request->unwanted) {
+        instant_ns answer_by_ns = request->session ? request->answer_by_ns : INSTANT_NEVER;
         wait_queue_hand_back(registry, request, COMMAND_RELEASE);
+        request_set_due(registry, request, answer_by_ns);
         return;
     }
     request_set_deadline(registry, request, instant_max(request->deadline_ns, deadline_ns));
@@ -174,6 +176,15 @@ static bool is_not_found(const struct request *request) {
 
 /* --- calls of sessions --- */
 
+static void await_found(struct registry *registry, struct request *request, instant_ns now_ns) {
+    int64_t timeout_ns = (int64_t) request->terms.node_timeout_ms * NS_PER_MS;
+
+    if (!request->session)
+        return;
+    request->answer_by_ns = instant_add(now_ns, timeout_ns);
+    request_set_due(registry, request, instant_min(request->answer_by_ns, request->deadline_ns));
+}
+
 void restore_release(struct registry *registry, struct request *request, instant_ns now_ns) {
     request_leave_page(request);
     request->unwanted = true;
@@ -182,7 +193,16 @@ void restore_release(struct registry *registry, struct request *request, instant
         wait_queue_leave(registry, request);
     } else if (is_not_found(request)) {
         end_lost(registry, request, now_ns);
+    } else {
+        await_found(registry, request, now_ns);
     }
+}
+
+void restore_answer_release(struct registry *registry, struct request *request, instant_ns now_ns) {
+    request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);
+    request_detach(registry, request);
+    request_set_due(registry, request,
+                    request->state == REQUEST_HELD ? request->deadline_ns : INSTANT_NEVER);
 }
 
 void restore_abandon(struct request *request) {

@@ -3,8 +3,9 @@
  *
  * A restored lease counts as held until the keeper's report, or until its deadline: its client may consider
  * the lease valid. A release that comes before the report marks the lease as `unwanted`: its keys are
- * deleted when the search finds them. When the search finds no keys, an unanswered request of the former
- * process may be the release: the loss is reported after all of these requests (restore_end). */
+ * deleted when the search finds them, and its reply waits for that, for a node time-out at most. When the
+ * search finds no keys, an unanswered request of the former process may be the release: the loss is reported
+ * after all of these requests (restore_end). */
 #pragma once
 
 #include "local/recovery/restore-state.h"
@@ -52,6 +53,9 @@ void restore_not_found(struct registry *registry, struct request *request, insta
 
 /* A restored lease is released. May free the request. */
 void restore_release(struct registry *registry, struct request *request, instant_ns now_ns);
+
+/* The reply to the release is due, found or not: no session waits for the deletion of the keys any more. */
+void restore_answer_release(struct registry *registry, struct request *request, instant_ns now_ns);
 
 /* The agent closed the session of a restored lease. */
 void restore_abandon(struct request *request);
