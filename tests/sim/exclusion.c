@@ -139,6 +139,11 @@ void exclusion_note_risk(const struct client *client, bool risky) {
 
 /* --- keys --- */
 
+static bool has_secret(const struct client *client, const uint8_t secret[SECRET_BYTES]) {
+    return memcmp(client->secrets[0], secret, SECRET_BYTES) == 0 ||
+           memcmp(client->secrets[1], secret, SECRET_BYTES) == 0;
+}
+
 /* A restarted agent gives the keys of a lease a new value. Once a majority has it, keys with the former one
  * are of no lease. A node that has lost its data since is in quarantine as long as the lease, and a key of
  * another program lives longer than the lease. */
@@ -150,8 +155,7 @@ static bool nodes_have_newer_value(const struct client *client, const struct sim
         const struct sim_node *node = agent_node(agent, i);
         const struct sim_key *key = &node->data.keys[client->name];
         bool same = key->owner == deleted->owner && memcmp(key->secret, deleted->secret, SECRET_BYTES) == 0;
-        bool is_new = !same && key->tail.host == 1 + agent->host &&
-                      key->tail.pid == client_pid(client_index(client));
+        bool is_new = !same && has_secret(client, key->secret);
 
         count += (key->set && (is_new || key->owner == 0)) || node->data.epoch != node->process;
     }
@@ -161,11 +165,9 @@ static bool nodes_have_newer_value(const struct client *client, const struct sim
 void clients_check_deletion(unsigned name, const struct sim_key *deleted) {
     const uint8_t *secret = deleted->secret;
 
-    observer_deleted(name, secret);
+    observer_deleted(name, deleted);
     for (unsigned i = 0; i < sim_n_clients; i++)
-        if (exclusion_holds(&sim_clients[i]) &&
-            (memcmp(sim_clients[i].secrets[0], secret, SECRET_BYTES) == 0 ||
-             memcmp(sim_clients[i].secrets[1], secret, SECRET_BYTES) == 0) &&
+        if (exclusion_holds(&sim_clients[i]) && has_secret(&sim_clients[i], secret) &&
             !nodes_have_newer_value(&sim_clients[i], deleted))
             violation("a key is deleted while client %u considers its lease valid", i);
 }

@@ -516,10 +516,23 @@ static bool is_held_by_nodes(const struct view *view) {
     return count >= quorum_of(agent_of(view)->n_nodes);
 }
 
-void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
+/* A restarted agent gives the keys of a lease a new value. Once a majority has it, keys with the former one
+ * are of no lease: an extension that meets one deletes it, and the next extension sets the missing key. */
+static bool nodes_have_newer_value(const struct view *view, const struct sim_key *deleted) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < agent_of(view)->n_nodes; i++) {
+        const struct sim_key *key = &agent_node(agent_of(view), i)->data.keys[view->name];
+        count += key->set && is_of(view, key->secret) && key->owner != deleted->owner;
+    }
+    return count >= quorum_of(agent_of(view)->n_nodes);
+}
+
+void observer_deleted(unsigned name, const struct sim_key *deleted) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         const struct view *view = &lingering[i];
-        if (view->linger_until_ns == 0 || view->name != name || !is_of(view, secret))
+        if (view->linger_until_ns == 0 || view->name != name || !is_of(view, deleted->secret) ||
+            nodes_have_newer_value(view, deleted))
             continue;
         int64_t until_ns = instant_min(view->linger_until_ns, view->hold_until_ns);
         bool healed = sim_calm && sim_now_ns > sim_calm_ns + HEALED_MS * NS_PER_MS;
