@@ -302,7 +302,7 @@ __attribute__((format(printf, 2, 0))) static void take_error(cfg_t *section, con
 /* The options of a section are in the order of their rows. */
 static void make_options(cfg_opt_t options[KINDS][OPTIONS_MAX]) {
     static char call[] = BEGIN "()";
-    cfg_opt_t *end[KINDS];
+    cfg_opt_t *end[KINDS] = {0};
 
     for (unsigned kind = 0; kind < KINDS; kind++) {
         end[kind] = options[kind];

@@ -258,7 +258,7 @@ static bool reply_leases(struct session *session, instant_ns now_ns) {
     size_t n_cooling = cooling_list(&session->front->cooling, &query, LEASES_PAGE, cooling);
     size_t n = n_requests + n_cooling < LEASES_PAGE ? n_requests + n_cooling : LEASES_PAGE;
 
-    if (n == 0 && more)
+    if (more && n_requests + n_cooling == 0)
         return false;
     struct resp_writer writer = reply_begin(session);
     resp_put_array(&writer, n);

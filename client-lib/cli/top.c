@@ -113,7 +113,7 @@ static int take_sample(struct top *top) {
 /* Stops, as Ctrl-Z does. */
 static void stop(struct top *top) {
     top_screen_end(&screen);
-    (void) raise(SIGSTOP);
+    (void) kill(getpid(), SIGSTOP);
     top->is_screen = top_screen_begin(&screen);
 }
 

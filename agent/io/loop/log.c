@@ -18,14 +18,22 @@ enum { FIELDS_MAX = 12, FIELD_BYTES_MAX = 640 };
 
 static bool to_journal; /* set before threads start */
 
-void log_open(void) {
-    const char *stream = getenv("JOURNAL_STREAM");
-    unsigned long long device, inode;
+/* $JOURNAL_STREAM names standard error, see systemd.exec(5). */
+static bool is_stream(const char *device_and_inode) {
+    char text[64];
     struct stat status;
 
-    to_journal = stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
-                 fstat(STDERR_FILENO, &status) == 0 && status.st_dev == device && status.st_ino == inode &&
-                 access("/run/systemd/journal/socket", W_OK) == 0;
+    if (fstat(STDERR_FILENO, &status) < 0)
+        return false;
+    (void) snprintf(text, sizeof(text), "%llu:%llu", (unsigned long long) status.st_dev,
+                    (unsigned long long) status.st_ino);
+    return strcmp(device_and_inode, text) == 0;
+}
+
+void log_open(void) {
+    const char *stream = getenv("JOURNAL_STREAM");
+
+    to_journal = stream && is_stream(stream) && access("/run/systemd/journal/socket", W_OK) == 0;
 }
 
 /* --- events --- */
