@@ -92,7 +92,7 @@ static void grant(struct shard *shard, struct lease *lease, instant_ns now_ns) {
                                : INSTANT_NEVER;
     if (lease->token > shard->token_high)
         shard->token_high = lease->token;
-    held_lease_begin(shard, lease, token_last(lease), now_ns);
+    held_lease_begin(shard, lease, token_last(lease), now_ns, now_ns);
 }
 
 /* A majority has our key, but too few nodes accepted the token: proposes a larger one to them. */

@@ -43,7 +43,7 @@ struct command {
     struct lease_terms terms; /* contend, resume; query: its node time-out, and whether a token is wanted */
     instant_ns cooldown_until_ns; /* resume, release: the keys stay until then; 0: no cooldown */
     instant_ns hold_until_ns;     /* resume, refresh: the end of max_hold; INSTANT_NEVER: none */
-    instant_ns beat_ns;           /* beat: when; 0: now */
+    instant_ns beat_ns;           /* beat: when; 0: now. resume: the last heartbeat; 0: the resume is one */
     int64_t pause_ns;             /* contend: before the first attempt */
     int64_t token;                /* resume, refresh: the lease's, as its holder has it; contend: the
                                    * largest that the front knows of the name */

@@ -100,14 +100,15 @@ bool foreign_key_was_deleted(const struct vote *vote) {
 void foreign_key_seen(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                       instant_ns now_ns) {
     node_set bit = node_set_of(node);
+    uint8_t secret[SECRET_BYTES];
 
     if (vote->kind == VOTE_YES)
         lease->foreign_reported &= (node_set) ~bit;
-    if (vote->kind != VOTE_FOREIGN || (lease->foreign_reported & bit) ||
-        foreign_key_is_orphan(shard, lease, node, vote, now_ns))
+    if (vote->kind != VOTE_FOREIGN || (lease->foreign_reported & bit))
         return;
-    if (vote->text_length == 0 && is_after_restart(shard, now_ns))
-        return; /* likely an orphan: the answer to an extension has no value */
+    if (is_of_predecessor(&shard->predecessors, vote, now_ns, secret) ||
+        (vote->text_length == 0 && is_after_restart(shard, now_ns)))
+        return; /* likely an orphan, or this lease's: the answer to an extension may have no value */
     if (!lease->extends)
         return; /* the previous holder may have released it since */
     lease->foreign_reported |= bit;

@@ -30,13 +30,20 @@ static void report_granted(struct shard *shard, const struct lease *lease, int64
                                          .text_length = SECRET_BYTES});
 }
 
-void held_lease_begin(struct shard *shard, struct lease *lease, int64_t last, instant_ns now_ns) {
+static instant_ns beat_until_ns(const struct lease *lease, instant_ns beat_ns) {
+    return lease->terms.heartbeat_ms > 0 ? beat_ns + (int64_t) lease->terms.heartbeat_ms * NS_PER_MS
+                                         : INSTANT_NEVER;
+}
+
+void held_lease_begin(struct shard *shard, struct lease *lease, int64_t last, instant_ns beat_ns,
+                      instant_ns now_ns) {
     lease_table_enter(shard, lease, LEASE_HELD);
+    lease->beat_until_ns = beat_until_ns(lease, beat_ns);
     lease->deadline_ns = instant_min(lease->deadline_ns, lease->hold_until_ns);
-    lease->beat_until_ns = lease->terms.heartbeat_ms > 0
-                               ? now_ns + (int64_t) lease->terms.heartbeat_ms * NS_PER_MS
-                               : INSTANT_NEVER;
-    lease->extend_ns = extension_schedule_first_ns(shard, lease);
+    /* A search after a restart may take longer than a heartbeat, and its success extends the keys. */
+    lease->deadline_ns =
+        instant_min(lease->deadline_ns, instant_add(lease->beat_until_ns, lease_state_ttl_ns(lease)));
+    lease->extend_ns = now_ns < lease->beat_until_ns ? extension_schedule_first_ns(shard, lease) : now_ns;
     if (lease->deadline_ns >= lease->hold_until_ns) /* reports at-risk before the end */
         lease->extend_ns = instant_min(lease->extend_ns, now_ns + (lease->deadline_ns - now_ns) / 2);
     lease_table_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
@@ -254,7 +261,7 @@ void held_lease_vote(struct shard *shard, struct lease *lease, instant_ns now_ns
 void held_lease_beat(struct shard *shard, struct lease *lease, instant_ns beat_ns, instant_ns now_ns) {
     if (lease->terms.heartbeat_ms == 0)
         return;
-    lease->beat_until_ns = beat_ns + (int64_t) lease->terms.heartbeat_ms * NS_PER_MS;
+    lease->beat_until_ns = beat_until_ns(lease, beat_ns);
     if (now_ns < lease->beat_until_ns && lease->risk == 1 + REASON_HEARTBEAT && !lease->under_way &&
         now_ns < lease->deadline_ns) {
         lease->extend_ns = now_ns;

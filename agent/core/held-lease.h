@@ -9,8 +9,9 @@
 
 #include "core/shard-state.h"
 
-/* The lease is granted, or resumed. `last_token`: of its block; 0: none. */
-void held_lease_begin(struct shard *shard, struct lease *lease, int64_t last_token, instant_ns now_ns);
+/* The lease is granted, or resumed. `last_token`: of its block; 0: none. `beat_ns`: of the last heartbeat. */
+void held_lease_begin(struct shard *shard, struct lease *lease, int64_t last_token, instant_ns beat_ns,
+                      instant_ns now_ns);
 
 /* Sends an extension. */
 void held_lease_extend(struct shard *shard, struct lease *lease, instant_ns now_ns);

@@ -66,7 +66,10 @@ struct lease {
         struct {
             struct shared_string *seen; /* contended: the holder's value, or the key's type; else NULL */
             int64_t seen_ttl_ms;
-            int64_t token_known;      /* the largest token of the name that the front knows */
+            union {
+                int64_t token_known; /* acquiring: the largest token of the name that the front knows */
+                instant_ns beat_ns;  /* resuming: the holder's last heartbeat; 0: the resume counts as one */
+            };
             int64_t token_seen;       /* the largest that a node had instead of accepting ours */
             uint16_t spare_tokens;    /* tokens wanted behind it */
             uint8_t splits;           /* attempts in a row that were split */

@@ -20,7 +20,7 @@ static void resume_settle(struct shard *shard, struct lease *lease, enum resume_
     case RESUME_OPEN:
         break;
     case RESUME_DONE:
-        held_lease_begin(shard, lease, 0, now_ns);
+        held_lease_begin(shard, lease, 0, lease->beat_ns != 0 ? lease->beat_ns : now_ns, now_ns);
         break;
     case RESUME_FAILED:
         lease_table_forget(shard, lease);
@@ -114,6 +114,8 @@ void lease_abandon(struct shard *shard, struct lease *lease, instant_ns now_ns) 
 void lease_beat(struct shard *shard, struct lease *lease, instant_ns beat_ns, instant_ns now_ns) {
     if (lease->state == LEASE_HELD)
         held_lease_beat(shard, lease, beat_ns, now_ns);
+    else if (lease->state == LEASE_RESUMING)
+        lease->beat_ns = beat_ns;
 }
 
 /* --- votes and time --- */

@@ -110,6 +110,7 @@ static void begin_lease(struct shard *shard, const struct command *command, inst
         return;
     }
     memcpy(lease->secret, command->secret, sizeof(lease->secret));
+    lease->beat_ns = command->beat_ns;
     lease->cooldown_until_ns = command->cooldown_until_ns;
     node_trust_outgrow(shard, lease_state_key_ttl_ms(lease, now_ns));
     lease->hold_until_ns = command->hold_until_ns;

@@ -212,6 +212,6 @@ void lease_command_beat(const struct call *call) {
         return;
     bool held = request && request->state == REQUEST_HELD && call->now_ns < request->deadline_ns;
     if (held)
-        registry_beat(&call->session->front->registry, request);
+        registry_beat(&call->session->front->registry, request, call->now_ns);
     reply_integer(call->session, held);
 }

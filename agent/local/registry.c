@@ -230,9 +230,12 @@ bool registry_abandon(struct registry *registry, struct request *request, instan
     return true;
 }
 
-void registry_beat(struct registry *registry, struct request *request) {
-    if (request->state == REQUEST_HELD && request->terms.heartbeat_ms > 0)
-        request_beat(registry, request, 0);
+void registry_beat(struct registry *registry, struct request *request, instant_ns now_ns) {
+    if (request->state != REQUEST_HELD || request->terms.heartbeat_ms == 0)
+        return;
+    if (restore_is_searching(request))
+        request->secrets->beat_ns = now_ns;
+    request_beat(registry, request, 0);
 }
 
 /* --- time --- */

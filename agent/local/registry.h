@@ -176,7 +176,7 @@ void registry_drop(struct registry *registry, struct request *request, instant_n
  */
 bool registry_abandon(struct registry *registry, struct request *request, instant_ns now_ns);
 
-void registry_beat(struct registry *registry, struct request *request);
+void registry_beat(struct registry *registry, struct request *request, instant_ns now_ns);
 
 /* Does what is due: waits and deadlines that end. */
 void registry_tick(struct registry *registry, instant_ns now_ns);

@@ -273,13 +273,14 @@ void request_refresh_keys(struct registry *registry, struct request *request) {
 }
 
 static void send_resume(struct registry *registry, struct request *request,
-                        const uint8_t secret[SECRET_BYTES], bool persist) {
+                        const uint8_t secret[SECRET_BYTES], instant_ns beat_ns, bool persist) {
     char text[REQUEST_COMMAND_TEXT_BYTES];
     struct command command = request_command(registry, request, COMMAND_RESUME, text);
 
     command.hold_until_ns = request->hold_until_ns;
     command.cooldown_until_ns = request->cooldown_until_ns;
     command.token = request->token;
+    command.beat_ns = beat_ns;
     command.persist |= persist;
     memcpy(command.secret, secret, sizeof(command.secret));
     registry->sink.command(registry->sink.userdata, request->name->key.hash, &command);
@@ -288,11 +289,11 @@ static void send_resume(struct registry *registry, struct request *request,
 
 void request_resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
     request_enter(registry, request, REQUEST_CONTENDING);
-    send_resume(registry, request, secret, false);
+    send_resume(registry, request, secret, 0, false);
 }
 
 void request_search(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
-    send_resume(registry, request, secret, true);
+    send_resume(registry, request, secret, request->secrets->beat_ns, true);
 }
 
 void request_beat(struct registry *registry, const struct request *request, instant_ns now_ns) {

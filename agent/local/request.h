@@ -38,6 +38,7 @@ struct request_secrets {
     uint8_t reported[SECRET_BYTES]; /* to the holder, in the grant */
     uint8_t acquired[SECRET_BYTES]; /* in the keys since the acquisition */
     int64_t token_last;             /* of the block of tokens */
+    instant_ns beat_ns;             /* restored, and not found yet: the last heartbeat, or the restart */
 };
 
 struct request {
@@ -201,7 +202,8 @@ struct command request_command(struct registry *registry, struct request *reques
 /* Contends, to resume the lease with this random part. */
 void request_resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]);
 
-/* Searches for the lease of a restored, held request by this random part, without a time limit. */
+/* Searches for the lease of a restored, held request by this random part, without a time limit. Heartbeats
+ * count from its `secrets->beat_ns`. */
 void request_search(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]);
 
 /* Has the keeper write the holder's lock value into the keys. From now on the holder can resume the lease,

@@ -144,30 +144,9 @@ static bool has_secret(const struct client *client, const uint8_t secret[SECRET_
            memcmp(client->secrets[1], secret, SECRET_BYTES) == 0;
 }
 
-/* A restarted agent gives the keys of a lease a new value. Once a majority has it, keys with the former one
- * are of no lease. A node that has lost its data since is in quarantine as long as the lease, and a key of
- * another program lives longer than the lease. */
-static bool nodes_have_newer_value(const struct client *client, const struct sim_key *deleted) {
-    const struct sim_agent *agent = client_agent(client);
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < agent->n_nodes; i++) {
-        const struct sim_node *node = agent_node(agent, i);
-        const struct sim_key *key = &node->data.keys[client->name];
-        bool same = key->owner == deleted->owner && memcmp(key->secret, deleted->secret, SECRET_BYTES) == 0;
-        bool is_new = !same && has_secret(client, key->secret);
-
-        count += (key->set && (is_new || key->owner == 0)) || node->data.epoch != node->process;
-    }
-    return count >= quorum_of(agent->n_nodes);
-}
-
 void clients_check_deletion(unsigned name, const struct sim_key *deleted) {
-    const uint8_t *secret = deleted->secret;
-
-    observer_deleted(name, deleted);
+    observer_deleted(name, deleted->secret);
     for (unsigned i = 0; i < sim_n_clients; i++)
-        if (exclusion_holds(&sim_clients[i]) && has_secret(&sim_clients[i], secret) &&
-            !nodes_have_newer_value(&sim_clients[i], deleted))
+        if (exclusion_holds(&sim_clients[i]) && has_secret(&sim_clients[i], deleted->secret))
             violation("a key is deleted while client %u considers its lease valid", i);
 }

@@ -11,6 +11,7 @@ enum {
     SERVES_MS = 5,       /* after its start, a process takes requests */
     LATE_MS = 1,         /* of actions of the front at a known instant */
     MAIL_MS = 60,        /* the longest delay between front and keeper, and the granularity of timers */
+    READ_STEP_MS = 17,   /* the granularity of the timer for reading grants: 2^24 ns */
     RELEASE_MS = 200,    /* beyond the node time-out: mail there and back, and a turn; */
     HELD_BACK_MS = 1200, /* the same if it is held back */
     RISK_DIVISOR = 4, /* of the ttl: without an extension, at-risk is reported so long before the deadline */
@@ -195,8 +196,8 @@ static void check_bounds(const struct view *view) {
     int64_t beat_until_ns = view->beat_ns + (int64_t) view->terms.heartbeat_ms * NS_PER_MS;
     /* a heartbeat reaches the keeper a little later */
     int64_t late_ns = MAIL_MS * NS_PER_MS + instant_max(0, true_paused_until_ns(view) - view->true_beat_ns),
-            read_late_ns =
-                MAIL_MS * NS_PER_MS + instant_max(0, true_paused_until_ns(view) - view->true_granted_ns);
+            read_late_ns = (MAIL_MS + READ_STEP_MS) * NS_PER_MS +
+                           instant_max(0, true_paused_until_ns(view) - view->true_granted_ns);
 
     if (view->deadline_ns > host_now(view) + ttl_ns(view) - drift_ns)
         violation("client %u holds name %u for longer than its ttl", index_of(view), view->name);
@@ -222,12 +223,18 @@ static void watch_deadline(const struct view *view) {
     events_add(&event);
 }
 
+/* A restart counts as a heartbeat. */
+static void note_restart(struct view *view) {
+    int64_t since_ns = sim_now_ns - agent_of(view)->started_ns;
+
+    view->beat_ns = host_now(view) - since_ns + since_ns / 50 + 2 * SIM_RESTART_MS * NS_PER_MS;
+    view->true_beat_ns = agent_of(view)->started_ns;
+    view->found = true;
+}
+
 static void report_deadline(struct view *view, int64_t deadline_ns) {
-    if (view->true_beat_ns < agent_of(view)->started_ns) {
-        view->beat_ns = host_now(view); /* a process that has found the lease waits for heartbeats anew */
-        view->true_beat_ns = sim_now_ns;
-        view->found = true;
-    }
+    if (view->true_beat_ns < agent_of(view)->started_ns)
+        note_restart(view);
     view->deadline_ns = deadline_ns;
     view->true_reported_ns = sim_now_ns;
     view->late = deadline_ns - host_now(view) < ttl_ns(view) / 2;
@@ -516,23 +523,10 @@ static bool is_held_by_nodes(const struct view *view) {
     return count >= quorum_of(agent_of(view)->n_nodes);
 }
 
-/* A restarted agent gives the keys of a lease a new value. Once a majority has it, keys with the former one
- * are of no lease: an extension that meets one deletes it, and the next extension sets the missing key. */
-static bool nodes_have_newer_value(const struct view *view, const struct sim_key *deleted) {
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < agent_of(view)->n_nodes; i++) {
-        const struct sim_key *key = &agent_node(agent_of(view), i)->data.keys[view->name];
-        count += key->set && is_of(view, key->secret) && key->owner != deleted->owner;
-    }
-    return count >= quorum_of(agent_of(view)->n_nodes);
-}
-
-void observer_deleted(unsigned name, const struct sim_key *deleted) {
+void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         const struct view *view = &lingering[i];
-        if (view->linger_until_ns == 0 || view->name != name || !is_of(view, deleted->secret) ||
-            nodes_have_newer_value(view, deleted))
+        if (view->linger_until_ns == 0 || view->name != name || !is_of(view, secret))
             continue;
         int64_t until_ns = instant_min(view->linger_until_ns, view->hold_until_ns);
         bool healed = sim_calm && sim_now_ns > sim_calm_ns + HEALED_MS * NS_PER_MS;

@@ -57,6 +57,54 @@ static void test_majority_shows_it(void) {
     is_int(extension.secret[0], SECRET_BYTE, "an extension has the same value");
 }
 
+/* The lease of a former process: found `search_ms` after the restart, with HEARTBEAT 1000. */
+static instant_ns find_after(int64_t search_ms, int64_t beat_after_ms) {
+    shard_harness_begin(3);
+    const instant_ns restart_ns = harness.now_ns;
+    struct command command = {.kind = COMMAND_RESUME,
+                              .persist = true,
+                              .request = 1,
+                              .terms = {.ttl_ms = TTL_MS, .node_timeout_ms = 100, .heartbeat_ms = 1000},
+                              .hold_until_ns = INSTANT_NEVER,
+                              .beat_ns = restart_ns,
+                              .text = "x42:1000:",
+                              .head_length = 1,
+                              .tail_length = 8};
+    shard_command(&harness.shard, &command, harness.now_ns);
+    if (beat_after_ms > 0) {
+        pass_ms(beat_after_ms);
+        const struct command beat = {.kind = COMMAND_BEAT, .request = 1};
+        shard_command(&harness.shard, &beat, harness.now_ns);
+    }
+    pass_ms(search_ms - beat_after_ms);
+    harness.n_sends = 0;
+    while (search_ms > 900 && !last_sent(OPERATION_ADOPT)) /* the next try */
+        pass_ms(1);
+    const struct sent sent = *last_sent(OPERATION_ADOPT);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    assert(last_report(REPORT_GRANTED));
+    return restart_ns;
+}
+
+static void test_heartbeat(void) {
+    instant_ns restart_ns = find_after(900, 0);
+    pass_ms(99);
+    ok(!last_report(REPORT_AT_RISK), "a restart counts as a heartbeat");
+    pass_ms(TTL_MS / 2);
+    is_int(count_sent(OPERATION_EXTEND), 0, "rule 9: no heartbeat since the restart, no extension");
+    ok(last_report(REPORT_AT_RISK) && last_report(REPORT_AT_RISK)->reason == REASON_HEARTBEAT,
+       "the lease is at risk for that");
+    (void) find_after(900, 500);
+    pass_ms(500);
+    ok(!last_report(REPORT_AT_RISK), "a heartbeat before the lease is found counts");
+    restart_ns = find_after(3000, 0);
+    ok(last_report(REPORT_GRANTED)->deadline_ns <= restart_ns + (1000 + TTL_MS) * NS_PER_MS,
+       "rule 9: a search that outlasts the heartbeat extends the lease by a ttl from then on at most");
+    pass_ms(1);
+    ok(last_report(REPORT_AT_RISK), "and the lease is at risk at once");
+}
+
 static void test_ended(void) {
     shard_harness_begin(3);
     resume(1, true);
@@ -179,6 +227,7 @@ static void test_not_while_it_is_deleted(void) {
 
 int main(void) {
     test_majority_shows_it();
+    test_heartbeat();
     test_ended();
     test_out_of_reach();
     test_tried_again();

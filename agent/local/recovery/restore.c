@@ -61,8 +61,10 @@ static void start_held(struct registry *registry, struct request *request, insta
     request_enter(registry, request, REQUEST_HELD);
     request_await_reading(registry, request, now_ns);
     request_set_due(registry, request, instant_min(request->deadline_ns, request->read_until_ns));
-    if (restore_is_searching(request))
+    if (restore_is_searching(request)) {
+        request->secrets->beat_ns = now_ns; /* no client can send heartbeats to an agent that is down */
         request_search(registry, request, request->secrets->reported);
+    }
     if (!request->session && !request->unwanted && !request->abandoned)
         request_linger(registry, request, now_ns);
 }
