@@ -9,7 +9,7 @@
 
 #include "core/shard-state.h"
 
-/* The lease is granted, or resumed. `last_token`: of its block; 0: none. `beat_ns`: of the last heartbeat. */
+/* The lease is granted, or resumed. `last_token`: of its block; 0: none. `beat_ns`: its last heartbeat. */
 void held_lease_begin(struct shard *shard, struct lease *lease, int64_t last_token, instant_ns beat_ns,
                       instant_ns now_ns);
 

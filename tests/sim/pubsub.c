@@ -197,6 +197,11 @@ static bool is_left(const struct shard *shard, const struct lease *lease, unsign
            sim_now_ns - free_ns[name] <= (WOKEN_MS_MAX + LEFT_MS_MAX) * NS_PER_MS;
 }
 
+/* Its last attempt may have met a holder that came and went since. */
+static bool has_just_tried(const struct sim_agent *agent, const struct lease *lease) {
+    return clock_read(&agent->clock) - lease->started_ns <= WOKEN_MS_MAX * NS_PER_MS;
+}
+
 /* A lease that met a holder, is subscribed on a majority, and can ask all nodes must not wait. */
 static void check_waiters(const struct sim_agent *agent, unsigned name) {
     for (unsigned i = 0; agent->running && i < sim_n_keepers; i++) {
@@ -205,6 +210,7 @@ static void check_waiters(const struct sim_agent *agent, unsigned name) {
             const struct lease *lease = pool_at(&shard->leases, j);
             if (lease->state == LEASE_WAITING && lease->text->bytes[0] == (char) ('0' + name) &&
                 lease->failure == 1 + FAILURE_BUSY && !lease->split && !is_left(shard, lease, name) &&
+                !has_just_tried(agent, lease) &&
                 node_set_count(lease->listening) >= quorum_of(sim_n_nodes) &&
                 node_set_count(shard_askable(shard)) == sim_n_nodes)
                 violation("agent %u waits for name %u, which was released %lld ms ago", agent->index, name,
