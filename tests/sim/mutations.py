@@ -33,8 +33,8 @@ NO_TURNS = ("agent/local/handoff.c",
 # row of tests/model), and shortened epochs, other agents' longer leases, outdated readings and nodes of
 # other fleets that lose their data (test-epoch.c, test-quarantine.c, test-other-fleet.c in tests/unit); the
 # bounds of the window, and turns between sessions and users (test-window.c, test-admission.c there), which
-# cost time, not leases. Nor, as far as is known, these of a restart: a lease found in parts, a hand-off that
-# the ledger does not have, and the end of leases without an entry (test-restore-handoff.c, test-recovery.c).
+# cost time, not leases. Nor, as far as is known, these of a restart: a lease found in parts, and a hand-off
+# that the ledger does not have (test-restore-handoff.c).
 MUTATIONS = [
     ("half of the nodes is a quorum", "agent/core/quorum.h", "nodes / 2 + 1", "(nodes + 1) / 2"),
     ("validity without the allowance for clock drift", "agent/core/validity.h",
@@ -412,6 +412,9 @@ MUTATIONS = [
     ("keys of a former process are deleted at once", "agent/local/recovery/recovery.c",
      ".from_ns = instant_max(header->lost_until_ns, ended_ns)}",
      ".from_ns = instant_min(header->lost_until_ns, ended_ns)}"),
+    ("the ledger does not note when leases without an entry end", "agent/local/recovery/ledger.c",
+     "    ledger->header->lost_until_ns = instant_max(ledger->header->lost_until_ns, until_ns);",
+     "    (void) ledger, (void) until_ns;"),
     ("a lease that is found after a restart has a new heartbeat", "agent/core/lease.c",
      "lease->beat_ns != 0 ? lease->beat_ns : now_ns", "now_ns"),
     ("a heartbeat during the search after a restart is forgotten", "agent/core/lease.c",

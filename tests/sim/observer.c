@@ -51,7 +51,7 @@ struct view {
     unsigned risk;                 /* 1 + reason of the last at-risk; 0: none since the last extension */
     bool late;                     /* its deadline was near when it was reported */
     unsigned risks;                /* a bit for each reason since then */
-    int64_t linger_until_ns, true_died_ns;
+    int64_t linger_until_ns, linger_least_ns, true_died_ns;
     int64_t true_released_ns;
     bool untroubled;                  /* its agent, at the release */
     bool crossed;                     /* the lease, or the request, ended before the release arrived */
@@ -167,7 +167,7 @@ static void check_lingering(const struct view *granted) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         const struct view *view = &lingering[i];
         if (view->linger_until_ns > 0 && view->name == granted->name &&
-            host_now(view) < instant_min(view->linger_until_ns, view->deadline_ns))
+            host_now(view) < instant_min(view->linger_least_ns, view->deadline_ns))
             violation("client %u is granted name %u, which lingers for client %u", index_of(granted),
                       granted->name, i);
     }
@@ -462,7 +462,8 @@ void observer_died(unsigned client) {
     if (view->state == VIEW_HOLDS && view->terms.linger_ms > 0) {
         lingering[client] = *view;
         lingering[client].true_died_ns = sim_now_ns;
-        lingering[client].linger_until_ns = host_now(view) + (int64_t) view->terms.linger_ms * NS_PER_MS;
+        lingering[client].linger_least_ns = lingering[client].linger_until_ns =
+            host_now(view) + (int64_t) view->terms.linger_ms * NS_PER_MS;
     }
     view->state = VIEW_NOTHING;
 }
@@ -476,6 +477,9 @@ void observer_restarted(const struct sim_agent *agent) {
         if (view->linger_until_ns > 0 && agent_of(view) == agent && view->true_died_ns >= agent->stopped_ns)
             view->linger_until_ns = instant_max(
                 view->linger_until_ns, host_now(view) + (int64_t) view->terms.linger_ms * NS_PER_MS);
+        if (view->true_died_ns >
+            agent->stopped_ns) /* at that instant the former process may have seen the end */
+            view->linger_least_ns = view->linger_until_ns;
     }
 }
 
@@ -528,7 +532,7 @@ void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
         const struct view *view = &lingering[i];
         if (view->linger_until_ns == 0 || view->name != name || !is_of(view, secret))
             continue;
-        int64_t until_ns = instant_min(view->linger_until_ns, view->hold_until_ns);
+        int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
         bool healed = sim_calm && sim_now_ns > sim_calm_ns + HEALED_MS * NS_PER_MS;
         if (host_now(view) < instant_min(until_ns, view->deadline_ns) ||
             (healed && host_now(view) < until_ns - MAIL_MS * NS_PER_MS &&
@@ -554,10 +558,18 @@ static bool is_free(unsigned name) {
     return count >= quorum_of(sim_n_nodes);
 }
 
+/* A restarted agent keeps the name of a lease whose session it could not continue until the deadline, even
+ * if the former process has deleted the keys: the client may not know. */
+static int64_t true_left_until_ns(const struct sim_agent *agent) {
+    return agent->started_ns + (int64_t) agent->max_ttl_ms * NS_PER_MS;
+}
+
 /* A client that waits without a limit gets a free name. */
 static void check_served(const struct view *view) {
     int64_t since_ns = instant_max(free_since_ns[view->name], view->true_asked_ns);
 
+    if (view->true_asked_ns < agent_of(view)->started_ns)
+        since_ns = instant_max(since_ns, true_left_until_ns(agent_of(view)));
     if (view->state == VIEW_ASKED && view->wait_ms < 0 && free_since_ns[view->name] != 0 &&
         untroubled_since_ns[view->agent] != 0 &&
         sim_now_ns > instant_max(since_ns, untroubled_since_ns[view->agent]) + 2 * ttl_ns(view) +
