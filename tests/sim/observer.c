@@ -568,7 +568,7 @@ static int64_t true_left_until_ns(const struct sim_agent *agent) {
 static void check_served(const struct view *view) {
     int64_t since_ns = instant_max(free_since_ns[view->name], view->true_asked_ns);
 
-    if (view->true_asked_ns < agent_of(view)->started_ns)
+    if (agent_of(view)->with_ledger)
         since_ns = instant_max(since_ns, true_left_until_ns(agent_of(view)));
     if (view->state == VIEW_ASKED && view->wait_ms < 0 && free_since_ns[view->name] != 0 &&
         untroubled_since_ns[view->agent] != 0 &&
