@@ -288,6 +288,11 @@ static bool was_paused(const struct view *view) {
     return true_paused_until_ns(view) + MAIL_MS * NS_PER_MS >= view->true_reported_ns;
 }
 
+/* No process was there to warn of the end, or to send the `extended` of the last report. */
+static bool was_restarted(const struct view *view) {
+    return view->true_reported_ns < agent_of(view)->started_ns;
+}
+
 /* The keeper has a recent last heartbeat, or granted the lease shortly before the client got the grant. */
 static bool beats(const struct view *view) {
     int64_t since_ns = host_now(view) - view->beat_ns;
@@ -348,7 +353,7 @@ static void check_lost(const struct view *view, enum reason reason) {
     if (!sudden && reason == REASON_PAUSED && !may_be_paused(view))
         violation("client %u loses its lease for paused, and nothing stood still", index_of(view));
     if (!sudden && reason != REASON_PAUSED && view->risk == 0 && !is_short(view) &&
-        !(was_paused(view) && reason < REASON_PAUSED))
+        !(was_paused(view) && reason < REASON_PAUSED) && !was_restarted(view))
         violation("client %u loses its lease for %s without a warning", index_of(view), reasons[reason]);
 }
 
