@@ -186,6 +186,10 @@ static void check_cooldown(const struct view *granted) {
         true_cool_until_ns[granted->name] = sim_now_ns + until_ns - host_now(granted) - early_ns;
 }
 
+bool observer_cools(unsigned name) {
+    return sim_now_ns < true_cool_until_ns[name];
+}
+
 static int64_t read_by_ns(const struct view *view) {
     return view->granted_ns + instant_min(ttl_ns(view), UNREAD_MS * NS_PER_MS);
 }

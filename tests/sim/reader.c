@@ -475,7 +475,7 @@ static bool has_no_keys(const struct sim_keeper *keeper) {
     return true;
 }
 
-/* No lease is valid, and none is on its way. */
+/* No lease is valid, and none is on its way; no name cools down. */
 static bool nothing_is_held(void) {
     for (unsigned i = 0; i < sim_n_clients; i++)
         if (exclusion_holds(&sim_clients[i]))
@@ -486,7 +486,7 @@ static bool nothing_is_held(void) {
                 (sim_agents[i].running && !has_no_keys(&sim_agents[i].keepers[j])))
                 return false;
     for (unsigned i = 0; i < SIM_NAMES; i++)
-        if (other_library_holds(i))
+        if (other_library_holds(i) || observer_cools(i))
             return false;
     return true;
 }
