@@ -579,7 +579,7 @@ void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct 
 
 /* The keeper reports about the lease with this value, before its deadline. */
 void observer_mailed(const struct sim_agent *agent, const uint8_t secret[SECRET_BYTES], int64_t arrives_ns);
-bool observer_cools(unsigned name); /* no client gets the name yet */
+bool observer_cools(unsigned name);                                       /* no client gets the name yet */
 void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]); /* call before the deletion */
 
 /* --- faults (fault.c) --- */
