@@ -294,7 +294,6 @@ static void expel(struct sim_agent *agent, const void *argument) {
 
     if (client_session_closed(client)->agent)
         client_session_end(client_session_closed(client));
-    of->expelled = true;
     bool remains = disconnect_expel(&of->session, "a reason", front_now(agent));
     client_session_flush(of);
     if (!remains) {
@@ -308,7 +307,10 @@ static void expel(struct sim_agent *agent, const void *argument) {
 }
 
 void front_expel(unsigned client) {
-    run(client_session_of(client)->agent, expel, &client);
+    struct client_session *of = client_session_of(client);
+
+    of->expelled = true; /* whenever the front is killed: the client has closed the session, too */
+    run(of->agent, expel, &client);
 }
 
 static void take_exit(struct sim_agent *agent, const void *argument) {
