@@ -267,7 +267,7 @@ static bool is_system_error(int r) {
     return r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -EIO || r == -EINTR;
 }
 
-/* What must be before the first thread. EXIT_SUCCESS, or the status to end with. */
+/* The steps that must precede the first thread. EXIT_SUCCESS, or the status to end with. */
 static int prepare(char ret_agent_id[static 9]) {
     int r;
 

@@ -374,7 +374,7 @@ static void check_at_most(long line, const char *option, int64_t ms, const char 
               limit, value_show_duration(limit_ms, most));
 }
 
-/* What the rule lacks is as outside. */
+/* An option that the rule lacks has the value from outside of rules. */
 static void complete_rule(cfg_t *section, struct policy_limits *terms) {
     const struct policy_limits *outside = &reader->config->terms;
 
@@ -423,7 +423,7 @@ static void check_times(cfg_t *root, const struct config *config) {
               value_show_duration(config->terms.default_ttl_ms, ttl));
 }
 
-/* What concerns several options. */
+/* Checks of several options together. */
 static void check_whole(cfg_t *root, unsigned n_lines) {
     struct config *config = reader->config;
     unsigned n = config->n_nodes;

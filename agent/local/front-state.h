@@ -21,7 +21,7 @@ struct front_state_node {
     char reason[NODE_TROUBLE_BYTES];
 };
 
-/* What a keeper has measured of a node, and what the node reports of itself. */
+/* A keeper's measurements of a node, and the node's report of itself. */
 struct front_state_node_times {
     uint32_t rtt_us; /* smoothed; 0: unknown, as for the percentiles */
     uint32_t rtt_p50_us, rtt_p99_us;

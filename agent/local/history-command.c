@@ -83,7 +83,7 @@ static bool is_known(const struct history_event *event) {
     return false;
 }
 
-/* What each node answered, and the microseconds that it took; empty if no node was asked. */
+/* Each node's answer, and the microseconds until it came; empty if no node was asked. */
 static void put_nodes(struct resp_writer *writer, const struct session *session,
                       const struct history_event *event) {
     const struct front_state_identity *identity = &session->front->identity;
@@ -101,7 +101,7 @@ static void put_nodes(struct resp_writer *writer, const struct session *session,
     }
 }
 
-/* What the session may see beside the events of its user. */
+/* The events that the session may see beside those of its user. */
 struct sight {
     const struct session *session;
     bool all;     /* other users' events */

@@ -1,4 +1,4 @@
-/* What the registry writes into the history. Without a history nothing is written. */
+/* The registry's notes in the history. Without a history nothing is written. */
 #pragma once
 
 #include "local/history.h"

@@ -39,7 +39,7 @@ enum history_kind {
     HISTORY_KIND_COUNT
 };
 
-/* Who was before a request in its queue when it was made. */
+/* The requests before a request in its queue when it was made. */
 struct history_ahead {
     int64_t wait_ms; /* the request's: 0: it does not wait; -1: without limit */
     uint32_t uid;    /* of the first of the queue */

@@ -166,7 +166,7 @@ static void put_users(struct resp_writer *text, const struct quota *quota) {
     }
 }
 
-/* What single users have is for those who may list it. */
+/* The use of single users is shown to sessions with the right `list`. */
 static void put_quotas(struct resp_writer *text, const struct session *session) {
     const struct quota *quota = &session->front->registry.quota;
 

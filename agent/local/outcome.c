@@ -60,7 +60,7 @@ static void deliver_granted(const struct request *request, const struct request_
     reply_send(session, &writer);
 }
 
-/* Who holds a name is for those who may ask for the leader, and for the holder's user. */
+/* The holder of a name is shown to users with the right `leader`, and to the holder's own user. */
 static bool may_see_holder(const struct request *request) {
     const struct shared_string *name = request->name->key.text;
     const struct request *holder = wait_queue_holder(request->name);

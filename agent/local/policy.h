@@ -93,7 +93,7 @@ bool policy_has_units(const struct policy *policy);
 const struct policy_rule *policy_find(const struct policy *policy, policy_rules rules, const char *name,
                                       size_t length);
 
-/* What that rule says, or what holds without a rule (NULL). */
+/* The terms of that rule, or the terms without a rule (NULL). */
 const struct policy_limits *policy_limits_of(const struct policy *policy, const struct policy_rule *rule);
 
 /* 1 + the rule's index; 0 for NULL. */

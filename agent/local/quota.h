@@ -87,7 +87,7 @@ void quota_refund(struct quota *quota, uint8_t account, enum quota_kind kind, ui
 /* The most that the user may have of this kind as long as the others have what they have. */
 uint64_t quota_limit(const struct quota *quota, uid_t uid, enum quota_kind kind);
 
-/* What one lease with this ttl counts. */
+/* The use that one lease with this ttl counts as. */
 uint32_t quota_lease_weight(uint32_t ttl_ms);
 
 /* "max_leases: user 1001 has 64 of at most 65 …": why quota_may() was false. */
@@ -99,7 +99,7 @@ void quota_text(const struct quota *quota, uid_t uid, enum quota_kind kind, uint
  */
 void quota_count_rule(struct quota *quota, uint8_t account, uint8_t rule, int leases, int waiters);
 
-/* What the user has under the rule. */
+/* The user's leases and waiters under the rule. */
 struct quota_rule_use quota_rule_use(const struct quota *quota, uid_t uid, uint8_t rule);
 
 /* False: one more lease, or waiter, would exceed the rule's limit. Root and the agent's user always may. */

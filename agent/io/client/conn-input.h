@@ -4,7 +4,7 @@
 
 #include "io/client/conn-state.h"
 
-/* What a connection takes before other users have their turn: a request costs 1, and 1 for each so many
+/* The work of a connection before other users have their turn: a request costs 1, and 1 for each so many
  * bytes of its reply. */
 enum { CONN_INPUT_BUDGET = 16, CONN_INPUT_COST_BYTES = 2048 };
 

@@ -13,7 +13,7 @@
 /* The marks of agents built before December 2026, in another format: those agents would overwrite epochs. */
 #define OLDER_MARKS_KEY "redlockd:marks"
 
-/* What agents exchange: addresses of the nodes, settings, the fleet's text. */
+/* Keys that agents exchange: addresses of the nodes, settings, the fleet's text. */
 #define NODES_KEY "redlockd:nodes"
 
 #define RIGHTS_KEY "redlockd:rights" /* an argument of rights.lua; has no value */

@@ -133,7 +133,7 @@ static size_t pieces_of(const struct pending_call *record, size_t skipped, struc
     return n;
 }
 
-/* What is to be written next; the number of pieces. */
+/* The pieces to write next. Returns their number. */
 static size_t gather(const struct pipeline *pipeline, struct iovec *pieces, size_t most) {
     size_t skipped = pipeline->written, n = 0;
 

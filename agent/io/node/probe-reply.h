@@ -7,7 +7,7 @@
 #include "core/node.h"
 #include "io/node/fleet.h"
 
-/* What the connection keeps of a probe; the rest goes to the shard. */
+/* The part of a probe that the connection keeps; the rest goes to the shard. */
 struct probe_reply_notes {
     char epoch[EPOCH_BYTES_MAX];       /* of a blessed node; otherwise "" */
     struct epoch fields;               /* the same, parsed */

@@ -181,7 +181,7 @@ static void greet(struct redis *redis) {
 
 /* --- connecting --- */
 
-/* What may be wrong with a server that accepts connections and has not answered; a server's log has more. */
+/* The likely trouble of a server that accepts connections and has not answered; a server's log has more. */
 static const char *silence_hint(const struct redis *redis, bool closed) {
     if (redis->answered)
         return "";

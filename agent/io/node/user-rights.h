@@ -1,5 +1,5 @@
-/* What the server permits its user beyond the rights that a vote needs: the answer of rights.lua. Servers
- * before 7.0 can't be asked, and permit everything. */
+/* The rights that the server gives its user beyond those that a vote needs: the answer of rights.lua.
+ * Servers before 7.0 can't be asked, and permit everything. */
 #pragma once
 
 #include <stdbool.h>

@@ -23,7 +23,7 @@ static bool is_too_long(const struct front_state *front, const struct ledger_ent
     return entry->terms.ttl_ms > front->policy.max_ttl_ms;
 }
 
-/* What it has counts for the limits of its rule as the rules are now. */
+/* The entry counts for the limits of its rule as the rules are now. */
 static uint8_t rule_of(const struct front_state *front, const struct session *session,
                        const struct ledger_reader_entry_view *view) {
     const struct policy *policy = &front->policy;
