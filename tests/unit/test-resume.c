@@ -70,19 +70,20 @@ static void refuse_for(int64_t ms) {
     }
 }
 
-/* The lease of a former process: found `search_ms` after the restart, with HEARTBEAT 1000. */
-static instant_ns find_after(int64_t search_ms, int64_t beat_after_ms) {
+/* The lease of a former process: found `search_ms` after the restart. */
+static instant_ns find_after(int64_t search_ms, int64_t beat_after_ms, uint32_t heartbeat_ms) {
     shard_harness_begin(3);
     const instant_ns restart_ns = harness.now_ns;
-    struct command command = {.kind = COMMAND_RESUME,
-                              .persist = true,
-                              .request = 1,
-                              .terms = {.ttl_ms = TTL_MS, .node_timeout_ms = 100, .heartbeat_ms = 1000},
-                              .hold_until_ns = INSTANT_NEVER,
-                              .beat_ns = restart_ns,
-                              .text = "x42:1000:",
-                              .head_length = 1,
-                              .tail_length = 8};
+    struct command command = {
+        .kind = COMMAND_RESUME,
+        .persist = true,
+        .request = 1,
+        .terms = {.ttl_ms = TTL_MS, .node_timeout_ms = 100, .heartbeat_ms = heartbeat_ms},
+        .hold_until_ns = INSTANT_NEVER,
+        .beat_ns = restart_ns,
+        .text = "x42:1000:",
+        .head_length = 1,
+        .tail_length = 8};
     shard_command(&harness.shard, &command, harness.now_ns);
     if (beat_after_ms > 0) {
         refuse_for(beat_after_ms);
@@ -100,17 +101,17 @@ static instant_ns find_after(int64_t search_ms, int64_t beat_after_ms) {
 }
 
 static void test_heartbeat(void) {
-    instant_ns restart_ns = find_after(500, 0);
+    instant_ns restart_ns = find_after(500, 0, 1000);
     pass_ms(99);
     ok(!last_report(REPORT_AT_RISK), "a restart counts as a heartbeat");
     pass_ms(TTL_MS / 2);
     is_int(count_sent(OPERATION_EXTEND), 0, "rule 9: no heartbeat since the restart, no extension");
     ok(last_report(REPORT_AT_RISK) && last_report(REPORT_AT_RISK)->reason == REASON_HEARTBEAT,
        "the lease is at risk for that");
-    (void) find_after(900, 800);
-    pass_ms(500);
-    ok(!last_report(REPORT_AT_RISK), "a heartbeat before the lease is found counts");
-    restart_ns = find_after(3000, 0);
+    (void) find_after(4500, 4000, 5000);
+    pass_ms(TTL_MS / 2 - 1000);
+    ok(count_sent(OPERATION_EXTEND) > 0, "a heartbeat before the lease is found counts");
+    restart_ns = find_after(3000, 0, 1000);
     ok(last_report(REPORT_GRANTED)->deadline_ns <= restart_ns + (1000 + TTL_MS) * NS_PER_MS,
        "rule 9: a search that outlasts the heartbeat extends the lease by a ttl from then on at most");
     pass_ms(1);
