@@ -57,7 +57,7 @@ static int compose(struct top *top, int error) {
     else
         (void) fprintf(output, "no agent answers: %s; trying again each second\n", redlock_strerror(error));
     bool complete = !ferror(output);
-    if (fclose(output) != 0 || !complete) {
+    if (fclose(output) != 0 || !complete || !text) { /* fclose(3) may succeed without memory for the text */
         free(text);
         return cli_failed(NULL, REDLOCK_NO_MEMORY, "top");
     }

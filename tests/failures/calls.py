@@ -71,6 +71,7 @@ class Orders:
         with open(self.path, "r+b") as file:
             self.memory = mmap.mmap(file.fileno(), SIZE)
         struct.pack_into("16s", self.memory, 24, program.encode())
+        self.given = None
         self.environment = {"FAILING_CALLS": self.path, "LD_PRELOAD": LIBRARY}
         self.prefix = ["env"] + ["%s=%s" % pair for pair in self.environment.items()]
 
@@ -93,6 +94,7 @@ class Orders:
 
     def give(self, name, number, error, lasting=False):
         """From now on the number-th call fails; lasting: each later one too."""
+        self.given = name
         names = list(ERRORS)  # before a program has mapped the file
         index = self._names().index(name) if self.names_known() else names.index(name)
         struct.pack_into("=5I", self.memory, 4, number, error_number(error), lasting, 0, 0)
