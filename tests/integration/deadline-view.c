@@ -20,7 +20,7 @@
 #define is(got, want) is_int(got, want, #got " is " #want)
 
 static pid_t agent_pid;
-static unsigned descriptors_before; /* of the agent, without any client */
+static unsigned descriptors_before; /* see count_without_clients() */
 
 /* With a wait, because nodes on a busy machine may miss the votes of a short lease. */
 static struct redlock_lease *acquire(struct redlock *connection, const char *name, int64_t ttl_ms) {
@@ -69,6 +69,76 @@ static unsigned count_descriptors(pid_t pid) {
     if (directory)
         (void) closedir(directory);
     return count;
+}
+
+static int raw_connect(void) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void) strncpy(address.sun_path, socket_path, sizeof(address.sun_path) - 1);
+    if (fd < 0 || connect(fd, (const struct sockaddr *) &address, sizeof(address)) < 0) {
+        (void) printf("Bail out! can't connect\n");
+        exit(1);
+    }
+    return fd;
+}
+
+/* Sends a request, with `sent_fd` unless negative. Fills the reply, and returns its descriptor or -1. */
+static int raw_ask(int socket_fd, const char *request, int sent_fd, char *answer, size_t size) {
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec bytes = {.iov_base = (char *) (uintptr_t) request, .iov_len = strlen(request)};
+    struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
+    int fd = -1;
+
+    if (sent_fd >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control.bytes);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &sent_fd, sizeof(int));
+    }
+    if (sendmsg(socket_fd, &message, 0) < 0)
+        return -1;
+    bytes = (struct iovec){.iov_base = answer, .iov_len = size - 1};
+    message = (struct msghdr){.msg_iov = &bytes,
+                              .msg_iovlen = 1,
+                              .msg_control = &control,
+                              .msg_controllen = sizeof(control.bytes)};
+    ssize_t n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC);
+    answer[n > 0 ? n : 0] = '\0';
+    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (n > 0 && header && header->cmsg_type == SCM_RIGHTS)
+        memcpy(&fd, CMSG_DATA(header), sizeof(int));
+    return fd;
+}
+
+/* Returns the number of descriptors that the agent has when it serves this many sessions, `socket_fd` among them:
+ * the connections of earlier clients are closed then. */
+static unsigned count_with_sessions(int socket_fd, unsigned sessions) {
+    char wanted[64];
+    char answer[8192] = "";
+
+    (void) snprintf(wanted, sizeof(wanted), "\r\nsessions\r\n:%u\r\n", sessions);
+    while (!strstr(answer, wanted))
+        (void) raw_ask(socket_fd, "STATUS\r\n", -1, answer, sizeof(answer));
+    return count_descriptors(agent_pid);
+}
+
+/* How many descriptors a session has depends on the kernel: the second one shows it. */
+static unsigned count_without_clients(void) {
+    int one = raw_connect();
+    unsigned with_one = count_with_sessions(one, 1);
+    int two = raw_connect();
+    unsigned with_two = count_with_sessions(two, 2);
+
+    (void) close(one);
+    (void) close(two);
+    return with_one - (with_two - with_one);
 }
 
 static void test_life(void) {
@@ -178,52 +248,6 @@ static void test_fork(void) {
 
 /* --- the page itself --- */
 
-static int raw_connect(void) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    (void) strncpy(address.sun_path, socket_path, sizeof(address.sun_path) - 1);
-    if (fd < 0 || connect(fd, (const struct sockaddr *) &address, sizeof(address)) < 0) {
-        (void) printf("Bail out! can't connect\n");
-        exit(1);
-    }
-    return fd;
-}
-
-/* Sends a request, with `sent_fd` unless negative. Fills the reply, and returns its descriptor or -1. */
-static int raw_ask(int socket_fd, const char *request, int sent_fd, char *answer, size_t size) {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec bytes = {.iov_base = (char *) (uintptr_t) request, .iov_len = strlen(request)};
-    struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
-    int fd = -1;
-
-    if (sent_fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control.bytes);
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(header), &sent_fd, sizeof(int));
-    }
-    if (sendmsg(socket_fd, &message, 0) < 0)
-        return -1;
-    bytes = (struct iovec){.iov_base = answer, .iov_len = size - 1};
-    message = (struct msghdr){.msg_iov = &bytes,
-                              .msg_iovlen = 1,
-                              .msg_control = &control,
-                              .msg_controllen = sizeof(control.bytes)};
-    ssize_t n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC);
-    answer[n > 0 ? n : 0] = '\0';
-    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (n > 0 && header && header->cmsg_type == SCM_RIGHTS)
-        memcpy(&fd, CMSG_DATA(header), sizeof(int));
-    return fd;
-}
-
 static void test_sealed(void) {
     char answer[512];
     int socket_fd = raw_connect();
@@ -312,7 +336,7 @@ int main(int argc, char **argv) {
         return 64;
     socket_path = argv[1];
     agent_pid = atoi(argv[2]);
-    descriptors_before = count_descriptors(agent_pid);
+    descriptors_before = count_without_clients();
     test_life();
     test_reuse();
     test_full();

@@ -84,7 +84,8 @@ def test_text():
         load.acquire("metrics-%d" % number)
     begins(load.acquire("metrics-0"), "BUSY", "a rejection")
     lab.wait_for(lambda: agent.status()["extensions"] >= 4, what="extensions")
-    lab.wait_for(lambda: lag_of("keeper-1") > 0, what="a report of the second keeper")
+    for thread in ("front", "keeper-0", "keeper-1"):
+        lab.wait_for(lambda: lag_of(thread) > 0, what="a report of %s" % thread)
     status, text, _ = lab.redlock_run(agent, "metrics")
     families = openmetrics.parse(text)
     equal(status, 0, "redlock metrics prints OpenMetrics text (%d families, %d bytes)" %

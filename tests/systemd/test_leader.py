@@ -437,7 +437,7 @@ def test_service_missing():
     lacking.must("mv", "/etc/systemd/system/led.service", "/root/")
     lacking.must("systemctl", "daemon-reload")
     lacking.must("systemctl", "start", "--no-block", LEADER)
-    lab.wait_for(lambda: "has failed here 1 times" in status_of(lacking), 10, "its pause")
+    lab.wait_for(lambda: "has failed here" in status_of(lacking), PATIENCE_S, "its pause")
     ok(True, "a host that can't start the service releases the lease: %s" % status_of(lacking))
     for host in hosts[1:]:
         host.must("systemctl", "start", "--no-block", LEADER)
@@ -461,7 +461,7 @@ def test_service_fails():
         host.must("systemctl", "daemon-reload")
 
     def pauses(leader):
-        lab.wait_for(lambda: "has failed here" in status_of(leader), 10, "its pause")
+        lab.wait_for(lambda: "has failed here" in status_of(leader), PATIENCE_S, "its pause")
 
     def again(leader):
         pauses(leader)

@@ -62,8 +62,10 @@ def main(*tests):
         note("--- %s" % test.__name__)
         try:
             test()
-        except Exception:
-            ok(False, "%s ended without an exception" % test.__name__)
+        except Exception as error:
+            number = traceback.extract_tb(error.__traceback__)[1].lineno
+            text = " ".join(str(error).split())[:200]
+            ok(False, "%s, line %d: %s: %s" % (test.__name__, number, type(error).__name__, text))
             for line in traceback.format_exc().splitlines():
                 note(line)
     if _failures:
