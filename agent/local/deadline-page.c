@@ -29,8 +29,8 @@ void deadline_page_init(struct deadline_page *page, void *memory) {
     page->memory->magic = magic;
 }
 
-bool deadline_page_adopt(struct deadline_page *page, void *memory) {
-    *page = (struct deadline_page){.memory = memory};
+bool deadline_page_adopt(struct deadline_page *page, void *memory, size_t written_bytes) {
+    *page = (struct deadline_page){.memory = memory, .written_bytes = written_bytes};
     return page->memory->magic == magic && page->memory->version == DEADLINE_PAGE_VERSION &&
            page->memory->slots == DEADLINE_PAGE_SLOTS &&
            page->memory->slot_bytes == DEADLINE_PAGE_SLOT_BYTES &&
@@ -47,9 +47,10 @@ int deadline_page_claim(struct deadline_page *page, int slot) {
     return slot;
 }
 
-void deadline_page_clean(struct deadline_page *page, size_t bytes) {
-    for (int slot = 0; slot < DEADLINE_PAGE_SLOTS &&
-                       DEADLINE_PAGE_HEADER_BYTES + (size_t) slot * DEADLINE_PAGE_SLOT_BYTES < bytes;
+void deadline_page_clean(struct deadline_page *page) {
+    for (int slot = 0;
+         slot < DEADLINE_PAGE_SLOTS &&
+         DEADLINE_PAGE_HEADER_BYTES + (size_t) slot * DEADLINE_PAGE_SLOT_BYTES < page->written_bytes;
          slot++)
         if (!(page->taken[slot / 32] & UINT32_C(1) << (slot % 32)) &&
             atomic_load_explicit(&page->memory->slot[slot].deadline_ns, memory_order_relaxed) != 0)

@@ -25,15 +25,16 @@ struct deadline_page_memory;
 
 struct deadline_page {
     struct deadline_page_memory *memory;
+    size_t written_bytes; /* by a former process, from the start of the memory on */
     uint32_t taken[(DEADLINE_PAGE_SLOTS + 31) / 32];
 };
 
 /* `memory`: DEADLINE_PAGE_BYTES zeroed bytes, aligned to 64, which outlive the page. */
 void deadline_page_init(struct deadline_page *page, void *memory);
 
-/* Takes over a page that deadline_page_init() made in a former process. False: the memory is no such page.
- */
-bool deadline_page_adopt(struct deadline_page *page, void *memory);
+/* Takes over a page that deadline_page_init() made in a former process, and that has no data behind its
+ * first `written_bytes`. False: the memory is no such page. */
+bool deadline_page_adopt(struct deadline_page *page, void *memory, size_t written_bytes);
 
 /* Takes a slot. DEADLINE_PAGE_NO_SLOT: all are taken, or `page` is NULL. */
 int deadline_page_take(struct deadline_page *page);
@@ -42,9 +43,9 @@ int deadline_page_take(struct deadline_page *page);
  * is NULL. */
 int deadline_page_claim(struct deadline_page *page, int slot);
 
-/* After the claims on an adopted page: clears the other slots within its first `bytes`. The rest was never
- * written, and would take memory if it were read. */
-void deadline_page_clean(struct deadline_page *page, size_t bytes);
+/* After the claims on an adopted page: clears the other slots that the former process has written. The rest
+ * would take memory if it were read. */
+void deadline_page_clean(struct deadline_page *page);
 
 /* Shows id and deadline of a held lease. No effect for DEADLINE_PAGE_NO_SLOT. */
 void deadline_page_set(struct deadline_page *page, int slot, uint64_t id, instant_ns deadline_ns);

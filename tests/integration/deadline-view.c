@@ -117,8 +117,8 @@ static int raw_ask(int socket_fd, const char *request, int sent_fd, char *answer
     return fd;
 }
 
-/* Returns the number of descriptors that the agent has when it serves this many sessions, `socket_fd` among them:
- * the connections of earlier clients are closed then. */
+/* Returns the number of descriptors that the agent has when it serves this many sessions, `socket_fd` among
+ * them: the connections of earlier clients are closed then. */
 static unsigned count_with_sessions(int socket_fd, unsigned sessions) {
     char wanted[64];
     char answer[8192] = "";

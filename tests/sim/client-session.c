@@ -267,7 +267,7 @@ void client_session_restore(struct client_session *of, const struct ledger_reade
     of->session.asked_ns = view->asked_ns;
     of->received = of->parsed = of->request_at = view->state.answered;
     if (view->state.page) {
-        if (!deadline_page_adopt(&of->page, of->page_memory))
+        if (!deadline_page_adopt(&of->page, of->page_memory, SESSION_PAGE_BYTES))
             violation("client %u's page is none", client_session_client(of));
         of->session.requester.page = &of->page;
     }
@@ -280,6 +280,6 @@ void client_session_restored(struct client_session *of) {
     const struct ledger_state state = state_of(of);
 
     if (of->session.requester.page)
-        deadline_page_clean(of->session.requester.page, SESSION_PAGE_BYTES);
+        deadline_page_clean(of->session.requester.page);
     ledger_sent(client_session_ledger(of), client_session_slot(of), &state);
 }

@@ -56,28 +56,30 @@ static void test_claims(void) {
 
 static void test_adoption(void) {
     begin();
-    ok(deadline_page_adopt(&page, memory), "the page of a former process");
+    ok(deadline_page_adopt(&page, memory, DEADLINE_PAGE_BYTES), "the page of a former process");
     for (unsigned i = 0; i < HEADER_WORDS; i++) {
         memory[i * sizeof(uint32_t)]++;
-        ok(!deadline_page_adopt(&page, memory), "not with another word %u", i);
+        ok(!deadline_page_adopt(&page, memory, DEADLINE_PAGE_BYTES), "not with another word %u", i);
         memory[i * sizeof(uint32_t)]--;
     }
 }
 
 static void test_cleaning(void) {
     enum { WRITTEN = 40 };
+    const size_t written_bytes = DEADLINE_PAGE_HEADER_BYTES + WRITTEN * DEADLINE_PAGE_SLOT_BYTES;
 
     begin();
     for (int i = 0; i < DEADLINE_PAGE_SLOTS; i++)
         deadline_page_set(&page, i, 7, 5000 + i);
-    ok(deadline_page_adopt(&page, memory), "a page with deadlines");
+    ok(deadline_page_adopt(&page, memory, written_bytes), "a page with deadlines");
     (void) deadline_page_claim(&page, 33);
-    deadline_page_clean(&page, DEADLINE_PAGE_HEADER_BYTES + WRITTEN * DEADLINE_PAGE_SLOT_BYTES);
+    deadline_page_clean(&page);
     is_int(shown(0), 0, "the first slot is clean");
     is_int(shown(33), 5033, "a claimed slot keeps its deadline");
-    is_int(shown(WRITTEN - 1), 0, "the last slot of the part is clean");
+    is_int(shown(WRITTEN - 1), 0, "the last slot of the written part is clean");
     is_int(shown(WRITTEN), 5000 + WRITTEN, "the next one is not touched");
-    deadline_page_clean(&page, DEADLINE_PAGE_BYTES);
+    (void) deadline_page_adopt(&page, memory, DEADLINE_PAGE_BYTES);
+    deadline_page_clean(&page);
     is_int(shown(LAST), 0, "the whole page is clean");
 }
 

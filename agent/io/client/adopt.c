@@ -35,34 +35,40 @@ static bool process_is_dead(void *userdata, pid_t pid) {
     return peer_cred_is_dead(pid);
 }
 
-/* The connections, without their leases. Returns how many were not restored. */
-static unsigned restore_sessions(struct conn_table *table, const struct ledger_reader *reader,
-                                 const struct inherited_fds *inherited) {
-    struct ledger_reader_session_view view;
-    unsigned ended = 0;
+/* The connections, without their leases. What can't be restored leaves the store. `reader`: NULL if there is
+ * no ledger. */
+static void restore_sessions(struct conn_table *table, const struct ledger_reader *reader,
+                             const struct inherited_fds *inherited) {
+    for (size_t i = 0; i < inherited->n_sessions; i++) {
+        const struct inherited_fds_session *fds = &inherited->sessions[i];
+        struct ledger_reader_session_view view;
 
-    table->generation = generation_latest(table->generation, reader->header->session_generation);
-    for (uint32_t slot = 0; slot < reader->header->sessions; slot++)
-        if (ledger_reader_session(reader, slot, &view) &&
-            !conn_adopt(table, inherited_fds_find(inherited, view.id), &view))
-            ended++;
-    return ended;
+        if (!reader || !ledger_reader_session(reader, (uint32_t) (fds->id & LEDGER_SLOT_MASK), &view) ||
+            view.id != fds->id || !conn_adopt(table, fds, &view))
+            fd_store_drop(table->store, fds->id);
+    }
 }
 
-static void restore(struct adopt *adopt, const struct ledger_reader *reader, struct conn_table *table,
-                    struct front_state *local, const struct inherited_fds *inherited) {
+static unsigned count_sessions(const struct ledger_reader *reader) {
+    struct ledger_reader_session_view view;
+    unsigned sessions = 0;
+
+    for (uint32_t slot = 0; slot < reader->header->sessions; slot++)
+        sessions += ledger_reader_session(reader, slot, &view);
+    return sessions;
+}
+
+/* `order` has room for the requests of the registry. */
+static void restore_leases(struct adopt *adopt, const struct ledger_reader *reader, struct conn_table *table,
+                           struct front_state *local, uint32_t *order) {
     struct restoration restoration = {.table = table, .reader = reader};
-    _cleanup_free_ uint32_t *order = calloc(local->registry.requests_max, sizeof(order[0]));
     const struct recovery_past past = {.reader = *reader,
                                        .session = find_session,
                                        .whole = session_is_whole,
                                        .dead = process_is_dead,
                                        .userdata = &restoration,
                                        .order = order};
-
-    if (!order)
-        return;
-    unsigned ended = restore_sessions(table, reader, inherited);
+    unsigned ended = count_sessions(reader) - table->n_open;
     const struct recovery_result result = recovery_run(local, &past, clock_now_ns());
     adopt->predecessors = result.predecessors;
     log_event(LOG_LEVEL_NOTICE, &(struct log_fields){.event = LOG_EVENT_CONTINUED},
@@ -75,6 +81,7 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
     /* Twice: an ended request stays until its client has the reply, while another takes its place. */
     const struct ledger_size size = {.sessions = sessions_max,
                                      .entries = 2 * local->registry.requests_max + OBSERVATIONS_MAX};
+    _cleanup_free_ uint32_t *order = calloc(local->registry.requests_max, sizeof(order[0]));
     struct ledger_memory former = {0};
     struct ledger_reader reader;
 
@@ -88,11 +95,18 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
     table->store = adopt->store;
     table->scratch = (char *) adopt->ledger.header->scratch;
     table->paused = true;
-    if (ledger_memory_find(inherited, &former, &reader))
-        restore(adopt, &reader, table, local, inherited);
-    conn_adopt_finish(table, inherited);
+    bool found = order && ledger_memory_find(inherited, &former, &reader);
+    if (found)
+        table->generation = generation_latest(table->generation, reader.header->session_generation);
+    restore_sessions(table, found ? &reader : NULL, inherited);
+    if (found)
+        restore_leases(adopt, &reader, table, local, order);
+    conn_adopt_finish(table);
     ledger_memory_deinit(&former);
-    return ledger_memory_publish(&adopt->memory, &adopt->ledger, inherited);
+    r = ledger_memory_publish(&adopt->memory, &adopt->ledger);
+    if (r >= 0)
+        inherited_fds_drop_ledgers(inherited);
+    return r;
 }
 
 void adopt_end(struct adopt *adopt) {

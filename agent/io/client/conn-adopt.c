@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "io/client/conn-input.h"
 #include "io/client/conn-output.h"
 #include "io/client/conn-store.h"
@@ -12,7 +11,6 @@
 #include "io/client/page-memory.h"
 #include "io/client/peer-cred.h"
 #include "io/loop/clock.h"
-#include "io/restart/fd-store.h"
 
 static void restore_state(struct conn *conn, const struct ledger_reader_session_view *view) {
     struct ledger *ledger = conn->table->local->registry.ledger;
@@ -47,63 +45,44 @@ static void restore_input(struct conn *conn, const struct ledger_reader_session_
         conn_output_fail(conn, ENOMEM);
 }
 
-/* The process that connected; another one may still have the socket. */
-static bool client_is_dead(int fd) {
-    struct ucred peer;
-
-    return peer_cred_identify(fd, &peer) == 0 && peer_cred_is_dead(peer.pid);
-}
-
-/* Makes the session's connection from its slot. Owns `fd` in any case. */
-static bool make(struct conn_table *table, int fd, const struct ledger_reader_session_view *view,
-                 struct conn **ret) {
-    uint32_t index = (uint32_t) (view->id & LEDGER_SLOT_MASK);
-    uint32_t generation = (uint32_t) (view->id >> SESSION_SLOT_BITS);
-    _cleanup_close_ int owned = fd;
-
-    return fd >= 0 && pool_claim(&table->slots, index) &&
-           conn_make(table, cleanup_steal_fd(&owned), index, generation, ret) >= 0;
-}
-
 bool conn_adopt(struct conn_table *table, const struct inherited_fds_session *fds,
                 const struct ledger_reader_session_view *view) {
+    uint32_t index = (uint32_t) (view->id & LEDGER_SLOT_MASK);
+    uint32_t generation = (uint32_t) (view->id >> SESSION_SLOT_BITS);
     size_t input_bytes = view->unanswered[0].length + view->unanswered[1].length;
     struct deadline_page *page = NULL;
+    struct ucred peer; /* the process that connected; another one may still have the socket */
     struct conn *conn;
 
-    if (!fds || fds->fd < 0 || !view->whole || input_bytes > LEDGER_LOG_BYTES_MAX || client_is_dead(fds->fd))
+    if (!view->whole || input_bytes > LEDGER_LOG_BYTES_MAX || peer_cred_identify(fds->fd, &peer) < 0 ||
+        peer_cred_is_dead(peer.pid))
         return false;
-    if (view->state.page && page_memory_adopt(fds->page_fd, &page) < 0)
-        return false;
-    if (!make(table, fcntl(fds->fd, F_DUPFD_CLOEXEC, 0), view, &conn)) {
+    if ((view->state.page && page_memory_adopt(fds->page_fd, &page) < 0) ||
+        !pool_claim(&table->slots, index) ||
+        conn_make(table, fcntl(fds->fd, F_DUPFD_CLOEXEC, 0), &peer, index, generation, &conn) < 0) {
         (void) page_memory_free(page);
         return false;
     }
     conn->session.requester.page = page;
     conn_store_adopt(conn);
+    if (!page && fds->page_fd >= 0)
+        conn_store_replace(conn); /* the client never received the page: another one may follow */
     restore_state(conn, view);
     if (input_bytes > 0)
         restore_input(conn, view);
     return true;
 }
 
-static void finish(struct session *session, int page_fd) {
+static void finish(struct session *session, void *userdata) {
     struct conn *conn = conn_of(session);
     const struct ledger_state state = conn_output_state(conn);
 
+    (void) userdata;
     if (session->requester.page)
-        deadline_page_clean(session->requester.page, page_memory_used_bytes(page_fd));
+        deadline_page_clean(session->requester.page);
     ledger_sent(conn->table->local->registry.ledger, conn->slot, &state);
-    if (!session->requester.page && page_fd >= 0)
-        conn_store_replace(conn);
 }
 
-void conn_adopt_finish(struct conn_table *table, const struct inherited_fds *inherited) {
-    for (size_t i = 0; i < inherited->n_sessions; i++) {
-        struct session *session = conn_find(table, inherited->sessions[i].id);
-        if (session)
-            finish(session, inherited->sessions[i].page_fd);
-        else
-            fd_store_drop(table->store, inherited->sessions[i].id);
-    }
+void conn_adopt_finish(struct conn_table *table) {
+    conn_for_each(table, finish, NULL);
 }

@@ -7,11 +7,9 @@
 #include "local/recovery/ledger-reader.h"
 
 /* Continues a session on a copy of its socket; the page, if the session has one, is mapped. False: its
- * client is dead, or that fails. `fds`: NULL if the socket was not inherited. */
+ * client is dead, or that fails. */
 bool conn_adopt(struct conn_table *table, const struct inherited_fds_session *fds,
                 const struct ledger_reader_session_view *view);
 
-/* Call this once the sessions' leases are restored: the ledger gets the sessions' states, and other sessions
- * leave the store. A stored page that its client never received leaves the store, too: another page may
- * follow. */
-void conn_adopt_finish(struct conn_table *table, const struct inherited_fds *inherited);
+/* Call this once the sessions' leases are restored: the ledger gets the sessions' states. */
+void conn_adopt_finish(struct conn_table *table);

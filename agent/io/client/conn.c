@@ -367,27 +367,25 @@ void conn_find_rules(struct session *session) {
     free(groups);
 }
 
-int conn_make(struct conn_table *table, int fd, uint32_t index, uint32_t generation, struct conn **ret) {
-    _cleanup_close_ int owned = fd;
+int conn_make(struct conn_table *table, int fd, const struct ucred *peer, uint32_t index,
+              uint32_t generation, struct conn **ret) {
     struct conn_slot *slot = pool_at(&table->slots, index);
     struct front_state *local = table->local;
-    struct ucred peer;
-    struct conn *conn = calloc(1, sizeof(*conn));
-    int r = conn ? peer_cred_identify(fd, &peer) : -ENOMEM;
+    struct conn *conn = fd >= 0 ? calloc(1, sizeof(*conn)) : NULL;
 
-    if (r < 0) {
-        free(conn);
+    if (!conn) {
+        cleanup_close(&fd);
         pool_give(&table->slots, index);
-        return r;
+        return -ENOMEM;
     }
     *slot = (struct conn_slot){.pool_link = slot->pool_link, .generation = generation, .conn = conn};
     conn->id = (uint64_t) generation << SESSION_SLOT_BITS | index;
     conn->slot = index;
-    init(conn, table, cleanup_steal_fd(&owned), &peer);
-    session_init(&conn->session, local, conn->id, peer.pid, peer.uid);
-    conn->gid = peer.gid;
+    init(conn, table, fd, peer);
+    session_init(&conn->session, local, conn->id, peer->pid, peer->uid);
+    conn->gid = peer->gid;
     conn_find_rules(&conn->session);
-    r = watch(conn);
+    int r = watch(conn);
     if (r < 0) {
         disconnect_end(&conn->session, clock_now_ns());
         conn_free(conn);
@@ -401,7 +399,7 @@ int conn_make(struct conn_table *table, int fd, uint32_t index, uint32_t generat
     return 0;
 }
 
-int conn_new(struct conn_table *table, int fd) {
+int conn_new(struct conn_table *table, int fd, const struct ucred *peer) {
     uint32_t index = pool_take(&table->slots);
     struct conn *conn;
 
@@ -411,7 +409,7 @@ int conn_new(struct conn_table *table, int fd) {
     }
     uint32_t before = ((struct conn_slot *) pool_at(&table->slots, index))->generation;
     uint32_t generation = generation_latest(before, table->generation);
-    return conn_make(table, fd, index, generation_next(generation), &conn);
+    return conn_make(table, fd, peer, index, generation_next(generation), &conn);
 }
 
 int conn_make_page(struct session *session) {

@@ -164,7 +164,10 @@ static void on_client(void *userdata, int fd) {
         reject_over_quota(front, fd, &peer);
         return;
     }
-    r = conn_new(&front->table, fd);
+    if (r >= 0)
+        r = conn_new(&front->table, fd, &peer);
+    else
+        (void) close(fd);
     if (r < 0)
         log_limit_write(&front->table.logs[CONN_LOG_REJECTED], clock_now_ns(), "connection rejected: %s",
                         strerror(-r));

@@ -51,30 +51,28 @@ int page_memory_new(struct deadline_page **ret, int *ret_fd, int *ret_client_fd)
     return 0;
 }
 
-int page_memory_adopt(int fd, struct deadline_page **ret) {
-    if (fd < 0 || sealed_memfd_bytes(fd) != DEADLINE_PAGE_BYTES)
-        return -EBADMSG;
-    struct deadline_page *page = map_page(fd);
-    if (!page)
-        return -errno;
-    if (!deadline_page_adopt(page, page->memory)) {
-        (void) page_memory_free(page);
-        return -EBADMSG;
-    }
-    *ret = page;
-    return 0;
-}
-
-size_t page_memory_used_bytes(int fd) {
-    size_t used = 0;
+/* How many bytes from the start were ever written; the rest takes no memory. */
+static size_t find_written_bytes(int fd) {
+    size_t written = 0;
 
     for (off_t data = 0; (data = lseek(fd, data, SEEK_DATA)) >= 0;) {
         data = lseek(fd, data, SEEK_HOLE);
         if (data < 0)
             break;
-        used = (size_t) data;
+        written = (size_t) data;
     }
-    return used;
+    return written;
+}
+
+int page_memory_adopt(int fd, struct deadline_page **ret) {
+    if (fd < 0 || sealed_memfd_bytes(fd) != DEADLINE_PAGE_BYTES)
+        return -EBADMSG;
+    size_t written_bytes = find_written_bytes(fd);
+    struct deadline_page *page = map_page(fd);
+    if (!page)
+        return -errno;
+    *ret = page;
+    return deadline_page_adopt(page, page->memory, written_bytes) ? 0 : -EBADMSG;
 }
 
 struct deadline_page *page_memory_free(struct deadline_page *page) {

@@ -9,11 +9,8 @@
 int page_memory_new(struct deadline_page **ret, int *ret_fd, int *ret_client_fd);
 
 /* Maps a page of a former process. The descriptor stays the caller's. 0, -EBADMSG when it is no page, or
- * another negative errno. */
+ * another negative errno. *ret is the caller's to free, also after an error. */
 int page_memory_adopt(int fd, struct deadline_page **ret);
-
-/* How many bytes from the start were ever written; the rest takes no memory. */
-size_t page_memory_used_bytes(int fd);
 
 /* The client's mapping stays as it was. NULL is fine. Returns NULL. */
 struct deadline_page *page_memory_free(struct deadline_page *page);

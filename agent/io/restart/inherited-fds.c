@@ -102,20 +102,16 @@ int inherited_fds_take(struct inherited_fds *ret) {
     return 0;
 }
 
-const struct inherited_fds_session *inherited_fds_find(const struct inherited_fds *inherited, uint64_t id) {
-    const struct inherited_fds_session key = {.id = id};
-
-    if (inherited->n_sessions == 0)
-        return NULL;
-    return bsearch(&key, inherited->sessions, inherited->n_sessions, sizeof(key), by_id);
+void inherited_fds_drop_ledgers(const struct inherited_fds *inherited) {
+    for (size_t i = 0; i < inherited->n_ledgers; i++)
+        (void) fd_store_drop_ledger(inherited->ledgers[i].sequence);
 }
 
 void inherited_fds_drop(const struct inherited_fds *inherited) {
     for (size_t i = 0; i < inherited->n_sessions; i++)
         (void) sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=" FD_STORE_SESSION "%016" PRIx64,
                           inherited->sessions[i].id);
-    for (size_t i = 0; i < inherited->n_ledgers; i++)
-        (void) fd_store_drop_ledger(inherited->ledgers[i].sequence);
+    inherited_fds_drop_ledgers(inherited);
 }
 
 void inherited_fds_close(struct inherited_fds *inherited) {

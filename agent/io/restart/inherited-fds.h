@@ -19,7 +19,7 @@ struct inherited_fds_ledger {
 struct inherited_fds {
     int listen_fd; /* -1: none */
     unsigned n_listen;
-    struct inherited_fds_session *sessions; /* sorted by id */
+    struct inherited_fds_session *sessions;
     size_t n_sessions;
     struct inherited_fds_ledger ledgers[4];
     size_t n_ledgers;
@@ -28,8 +28,8 @@ struct inherited_fds {
 /* Once per process. 0 or a negative errno. */
 int inherited_fds_take(struct inherited_fds *ret);
 
-/* The session's, or NULL. */
-const struct inherited_fds_session *inherited_fds_find(const struct inherited_fds *inherited, uint64_t id);
+/* Removes the ledgers from the store: a newer one is stored. */
+void inherited_fds_drop_ledgers(const struct inherited_fds *inherited);
 
 /* Removes all sessions and ledgers from the store: no process continues them. */
 void inherited_fds_drop(const struct inherited_fds *inherited);

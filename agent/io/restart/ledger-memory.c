@@ -39,14 +39,11 @@ int ledger_memory_new(const struct ledger_size *size, const char *agent, const c
     return 0;
 }
 
-int ledger_memory_publish(struct ledger_memory *memory, const struct ledger *ledger,
-                          const struct inherited_fds *inherited) {
+int ledger_memory_publish(struct ledger_memory *memory, const struct ledger *ledger) {
     int r = fd_store_put_ledger(ledger->header->sequence, memory->fd);
 
     if (r < 0)
         return r;
-    for (size_t i = 0; i < inherited->n_ledgers; i++)
-        (void) fd_store_drop_ledger(inherited->ledgers[i].sequence);
     (void) close(memory->fd);
     memory->fd = -1;
     return 0;

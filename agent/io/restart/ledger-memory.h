@@ -16,9 +16,8 @@ int ledger_memory_new(const struct ledger_size *size, const char *agent, const c
                       const struct inherited_fds *inherited, struct ledger *ledger,
                       struct ledger_memory *ret);
 
-/* Puts the complete ledger into the store, and removes the former ones. 0 or a negative errno. */
-int ledger_memory_publish(struct ledger_memory *memory, const struct ledger *ledger,
-                          const struct inherited_fds *inherited);
+/* Puts the complete ledger into the store. 0 or a negative errno. */
+int ledger_memory_publish(struct ledger_memory *memory, const struct ledger *ledger);
 
 /* The newest ledger of a former process: a ledger is stored only when it is complete. False: there is none.
  */
