@@ -20,6 +20,7 @@
 
 struct entry {
     const char *name;
+    uint8_t work;          /* units of work-share.h */
     uint8_t arguments_min; /* without the name */
     uint8_t arguments_max; /* without the options */
     void (*handle)(const struct call *call);
@@ -34,32 +35,33 @@ static void list_commands(const struct call *call);
 enum { ARGUMENTS_MAX = REQUEST_ITEMS_MAX - 1 };
 
 static const struct entry entries[] = {
-    {"ACQUIRE", 1, 1, lease_command_acquire, lease_command_options, LEASE_COMMAND_OPTIONS, POLICY_ACQUIRE,
-     true},
-    {"RESUME", 2, 2, resume_command, resume_command_options, RESUME_COMMAND_OPTIONS, POLICY_RESUME, true},
-    {"RELEASE", 1, 1, lease_command_release, NULL, 0, POLICY_FREE, false},
-    {"CHECK", 1, 1, lease_command_check, NULL, 0, POLICY_FREE, false},
-    {"BEAT", 1, 1, lease_command_beat, NULL, 0, POLICY_FREE, false},
-    {"LEADER", 1, 1, leader_command, NULL, 0, POLICY_LEADER, true},
-    {"WHOAMI", 0, 1, whoami_command, NULL, 0, POLICY_FREE, false},
-    {"STATUS", 0, 0, listing_status, NULL, 0, POLICY_FREE, false},
-    {"NODES", 0, 0, listing_nodes, NULL, 0, POLICY_FREE, false},
-    {"METRICS", 0, 0, listing_metrics, NULL, 0, POLICY_METRICS, false},
-    {"LEASES", 0, 2, listing_leases, NULL, 0, POLICY_FREE, false},
-    {"HISTORY", 1, 3, history_command, NULL, 0, POLICY_FREE, false},
-    {"PING", 0, 1, connection_command_ping, NULL, 0, POLICY_FREE, false},
-    {"ECHO", 1, 1, connection_command_echo, NULL, 0, POLICY_FREE, false},
-    {"HELLO", 0, 6, connection_command_hello, NULL, 0, POLICY_FREE, false},
-    {"SELECT", 1, 1, connection_command_select, NULL, 0, POLICY_FREE, false},
-    {"CLIENT", 1, 3, connection_command_client, NULL, 0, POLICY_FREE, false},
-    {"COMMAND", 0, ARGUMENTS_MAX, list_commands, NULL, 0, POLICY_FREE, false},
-    {"INFO", 0, ARGUMENTS_MAX, listing_info, NULL, 0, POLICY_FREE, false},
-    {"AUTH", 1, 2, connection_command_auth, NULL, 0, POLICY_FREE, false},
-    {"QUIT", 0, ARGUMENTS_MAX, connection_command_quit, NULL, 0, POLICY_FREE, false},
-    {"BLESS", 1, 1, bless_command, NULL, 0, POLICY_BLESS, false},
-    {"PAGE", 0, 0, connection_command_page, NULL, 0, POLICY_FREE, false},
-    {"OBSERVE", 1, 1, observe_command, NULL, 0, POLICY_OBSERVE, true},
-    {"UNOBSERVE", 1, 1, observe_command_end, NULL, 0, POLICY_FREE, false},
+    {"ACQUIRE", WORK_SHARE_LEASE, 1, 1, lease_command_acquire, lease_command_options, LEASE_COMMAND_OPTIONS,
+     POLICY_ACQUIRE, true},
+    {"RESUME", WORK_SHARE_LEASE, 2, 2, resume_command, resume_command_options, RESUME_COMMAND_OPTIONS,
+     POLICY_RESUME, true},
+    {"RELEASE", WORK_SHARE_REQUEST, 1, 1, lease_command_release, NULL, 0, POLICY_FREE, false},
+    {"CHECK", WORK_SHARE_REQUEST, 1, 1, lease_command_check, NULL, 0, POLICY_FREE, false},
+    {"BEAT", WORK_SHARE_REQUEST, 1, 1, lease_command_beat, NULL, 0, POLICY_FREE, false},
+    {"LEADER", WORK_SHARE_QUERY, 1, 1, leader_command, NULL, 0, POLICY_LEADER, true},
+    {"WHOAMI", WORK_SHARE_REQUEST, 0, 1, whoami_command, NULL, 0, POLICY_FREE, false},
+    {"STATUS", WORK_SHARE_LISTING, 0, 0, listing_status, NULL, 0, POLICY_FREE, false},
+    {"NODES", WORK_SHARE_LISTING, 0, 0, listing_nodes, NULL, 0, POLICY_FREE, false},
+    {"METRICS", WORK_SHARE_LISTING, 0, 0, listing_metrics, NULL, 0, POLICY_METRICS, false},
+    {"LEASES", WORK_SHARE_LISTING, 0, 2, listing_leases, NULL, 0, POLICY_FREE, false},
+    {"HISTORY", WORK_SHARE_LISTING, 1, 3, history_command, NULL, 0, POLICY_FREE, false},
+    {"PING", WORK_SHARE_REQUEST, 0, 1, connection_command_ping, NULL, 0, POLICY_FREE, false},
+    {"ECHO", WORK_SHARE_REQUEST, 1, 1, connection_command_echo, NULL, 0, POLICY_FREE, false},
+    {"HELLO", WORK_SHARE_REQUEST, 0, 6, connection_command_hello, NULL, 0, POLICY_FREE, false},
+    {"SELECT", WORK_SHARE_REQUEST, 1, 1, connection_command_select, NULL, 0, POLICY_FREE, false},
+    {"CLIENT", WORK_SHARE_REQUEST, 1, 3, connection_command_client, NULL, 0, POLICY_FREE, false},
+    {"COMMAND", WORK_SHARE_LISTING, 0, ARGUMENTS_MAX, list_commands, NULL, 0, POLICY_FREE, false},
+    {"INFO", WORK_SHARE_LISTING, 0, ARGUMENTS_MAX, listing_info, NULL, 0, POLICY_FREE, false},
+    {"AUTH", WORK_SHARE_REQUEST, 1, 2, connection_command_auth, NULL, 0, POLICY_FREE, false},
+    {"QUIT", WORK_SHARE_REQUEST, 0, ARGUMENTS_MAX, connection_command_quit, NULL, 0, POLICY_FREE, false},
+    {"BLESS", WORK_SHARE_REQUEST, 1, 1, bless_command, NULL, 0, POLICY_BLESS, false},
+    {"PAGE", WORK_SHARE_REQUEST, 0, 0, connection_command_page, NULL, 0, POLICY_FREE, false},
+    {"OBSERVE", WORK_SHARE_QUERY, 1, 1, observe_command, NULL, 0, POLICY_OBSERVE, true},
+    {"UNOBSERVE", WORK_SHARE_REQUEST, 1, 1, observe_command_end, NULL, 0, POLICY_FREE, false},
 };
 
 enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
@@ -125,8 +127,8 @@ static bool may_run(const struct call *call, const struct entry *entry) {
            call_may(call, entry->right, name->text, name->length);
 }
 
-void command_run(struct session *session, const struct resp_token *tokens, size_t n_tokens,
-                 instant_ns now_ns) {
+unsigned command_run(struct session *session, const struct resp_token *tokens, size_t n_tokens,
+                     instant_ns now_ns) {
     assert(session_ready(session) && n_tokens > 0);
 
     const struct entry *entry = find(&tokens[0]);
@@ -136,13 +138,14 @@ void command_run(struct session *session, const struct resp_token *tokens, size_
         char name[64];
         (void) bytes_escape(tokens[0].text, tokens[0].length, name, sizeof(name));
         reply_error(session, "ERR", "unknown command '%s'; COMMAND lists those there are", name);
-        return;
+        return WORK_SHARE_REQUEST;
     }
     if (call.n_arguments < entry->arguments_min || call.n_arguments > arguments_max(entry)) {
         reply_wrong_number(session, entry, call.n_arguments);
-        return;
+        return WORK_SHARE_REQUEST;
     }
     if (may_run(&call, entry))
         entry->handle(&call);
     session->asked_ns = 0;
+    return entry->work;
 }

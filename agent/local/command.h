@@ -9,6 +9,7 @@ struct resp_token;
 struct session;
 
 /* Runs one request of a session that is ready. `tokens` are the request's items, at least one. The reply is
- * written before the return, or the session waits for it (session.h). */
-void command_run(struct session *session, const struct resp_token *tokens, size_t n_tokens,
-                 instant_ns now_ns);
+ * written before the return, or the session waits for it (session.h). Returns the units of work
+ * (work-share.h), without those for the reply. */
+unsigned command_run(struct session *session, const struct resp_token *tokens, size_t n_tokens,
+                     instant_ns now_ns);

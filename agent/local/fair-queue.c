@@ -1,6 +1,7 @@
 #include "local/fair-queue.h"
 
-void fair_queue_init(struct fair_queue *queue) {
+void fair_queue_init(struct fair_queue *queue, const struct work_share *share) {
+    queue->share = share;
     list_init(&queue->first);
     list_init(&queue->users);
     for (unsigned i = 0; i < QUOTA_ACCOUNTS; i++) {
@@ -24,22 +25,33 @@ void fair_queue_add_first(struct fair_queue *queue, struct list *link) {
         list_append(&queue->first, link);
 }
 
-/* NULL: none has a session. */
-static struct fair_queue_user *first_user(struct fair_queue *queue) {
-    struct list *turn;
+static instant_ns due_ns(const struct fair_queue *queue, const struct fair_queue_user *user,
+                         instant_ns now_ns) {
+    return queue->share ? work_share_due_ns(queue->share, (uint8_t) (user - queue->by_account), now_ns) : 0;
+}
 
-    while ((turn = list_first(&queue->users))) {
+/* The first user that is due at `now_ns`. NULL: none; then *ret_due_ns is when one will be. */
+static struct fair_queue_user *first_user(struct fair_queue *queue, instant_ns now_ns,
+                                          instant_ns *ret_due_ns) {
+    *ret_due_ns = INSTANT_NEVER;
+    list_for_each_safe(turn, &queue->users) {
         struct fair_queue_user *user = list_entry(turn, struct fair_queue_user, turn_link);
-        if (!list_is_empty(&user->links))
+
+        if (list_is_empty(&user->links)) {
+            list_unlink(turn);
+            continue;
+        }
+        *ret_due_ns = instant_min(*ret_due_ns, due_ns(queue, user, now_ns));
+        if (*ret_due_ns <= now_ns)
             return user;
-        list_unlink(turn);
     }
     return NULL;
 }
 
-struct list *fair_queue_next(struct fair_queue *queue) {
+struct list *fair_queue_next(struct fair_queue *queue, instant_ns now_ns) {
     struct list *link = list_first(&queue->first);
-    struct fair_queue_user *user = link ? NULL : first_user(queue);
+    instant_ns user_due_ns;
+    struct fair_queue_user *user = link ? NULL : first_user(queue, now_ns, &user_due_ns);
 
     if (user) {
         link = list_first(&user->links);
@@ -52,6 +64,11 @@ struct list *fair_queue_next(struct fair_queue *queue) {
     return link;
 }
 
-bool fair_queue_is_empty(struct fair_queue *queue) {
-    return list_is_empty(&queue->first) && !first_user(queue);
+instant_ns fair_queue_due_ns(struct fair_queue *queue, instant_ns now_ns) {
+    instant_ns user_due_ns;
+
+    if (!list_is_empty(&queue->first))
+        return 0;
+    (void) first_user(queue, now_ns, &user_due_ns);
+    return user_due_ns;
 }

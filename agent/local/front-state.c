@@ -14,7 +14,8 @@ void front_state_init(struct front_state *front, const struct policy *policy,
     front->sink = *sink;
     front->reply = reply;
     list_init(&front->uncounted);
-    fair_queue_init(&front->listings);
+    work_share_init(&front->work);
+    fair_queue_init(&front->listings, NULL);
     query_share_init(&front->queries);
     for (unsigned i = 0; i < identity->n_keepers; i++) {
         front->keepers[i] = (struct front_state_keeper){.counters.extension_margin_permille = 1000};

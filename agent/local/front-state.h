@@ -95,6 +95,7 @@ struct front_state {
     struct front_state_trouble troubles[NODES_MAX];
     struct list uncounted; /* sessions that wait for the keepers' counters: listing.h */
     struct query_share queries;
+    struct work_share work;
     struct fair_queue listings; /* sessions that wait for their listings */
     uint32_t sessions;
     uint64_t rejections[FRONT_STATE_WORDS]; /* error replies since the start: reply_word_of_slot() */

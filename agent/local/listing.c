@@ -360,19 +360,23 @@ static bool reply_listing(struct session *session, instant_ns now_ns) {
 }
 
 void listing_turn(struct front_state *front, instant_ns now_ns) {
-    struct list *link = fair_queue_next(&front->listings);
+    struct list *link = fair_queue_next(&front->listings, now_ns);
 
     if (!link)
         return;
     struct session *session = list_entry(link, struct session, listing_link);
+    uint32_t written = session->written;
     assert(session->state == SESSION_LISTING);
     session_proceed(session); /* before the reply: a connection looks for input when it gets one */
-    if (reply_listing(session, now_ns))
+    bool done = reply_listing(session, now_ns);
+    session_note_work(session, WORK_SHARE_LISTING + (session->written - written) / WORK_SHARE_WRITTEN_BYTES,
+                      now_ns);
+    if (done)
         return;
     session->state = SESSION_LISTING;
     fair_queue_add(&front->listings, session->account, link);
 }
 
 bool listing_waits(struct front_state *front) {
-    return !fair_queue_is_empty(&front->listings);
+    return fair_queue_due_ns(&front->listings, 0) == 0;
 }

@@ -75,6 +75,8 @@ size_t numbers_read(struct front_state *front, instant_ns now_ns, struct numbers
         {"releases", SUM(front, releases), COUNTER("redlock_releases", "Leases released at the nodes.")},
         {"handoffs", (int64_t) front->registry.handoffs,
          COUNTER("redlock_handoffs", "Leases handed to the next waiter of the host.")},
+        {NULL, (int64_t) front->work.pauses,
+         COUNTER("redlock_user_pauses", "Times that a user had to wait for its share of the work.")},
         {"losses", losses(front), NO_METRIC},
         {"extensions", SUM(front, extensions), COUNTER("redlock_extensions", "Extensions of leases.")},
         {"extensions_failed", SUM(front, extensions_failed),

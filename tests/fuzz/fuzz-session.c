@@ -263,7 +263,7 @@ static long take_request(unsigned i, const char *bytes, size_t length) {
         n = resp_skip(&client->skip, bytes, length, &done);
         client->skipping = !done;
     } else if (n > 0 && n_tokens > 0) {
-        command_run(&harness.sessions[i], tokens, n_tokens, harness.now_ns);
+        (void) command_run(&harness.sessions[i], tokens, n_tokens, harness.now_ns);
     }
     must(n <= (long) length);
     return n;

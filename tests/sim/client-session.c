@@ -136,7 +136,7 @@ static size_t take_request(struct client_session *of) {
     of->request_at = of->parsed;
     of->parsed += (size_t) n;
     if (n_tokens > 0)
-        command_run(&of->session, tokens, n_tokens, session_now(of));
+        (void) command_run(&of->session, tokens, n_tokens, session_now(of));
     return (size_t) n;
 }
 

@@ -7,23 +7,30 @@
 enum { ALICE = 1, BOB = 2, LINKS = 8 };
 
 static struct fair_queue queue;
+static struct work_share share;
 static struct list links[LINKS];
+static instant_ns now_ns = 10 * NS_PER_S;
 
 static void begin(void) {
-    fair_queue_init(&queue);
+    work_share_init(&share);
+    fair_queue_init(&queue, &share);
     for (unsigned i = 0; i < LINKS; i++)
         list_init(&links[i]);
 }
 
 /* The index of the next link; -1: none. */
 static int next(void) {
-    struct list *link = fair_queue_next(&queue);
+    struct list *link = fair_queue_next(&queue, now_ns);
     return link ? (int) (link - links) : -1;
+}
+
+static bool is_empty(void) {
+    return fair_queue_due_ns(&queue, now_ns) == INSTANT_NEVER;
 }
 
 static void test_turns(void) {
     begin();
-    ok(fair_queue_is_empty(&queue), "the queue is empty");
+    ok(is_empty(), "the queue is empty");
     for (unsigned i = 0; i < 5; i++)
         fair_queue_add(&queue, ALICE, &links[i]);
     fair_queue_add(&queue, BOB, &links[5]);
@@ -37,7 +44,7 @@ static void test_turns(void) {
     is_int(next(), 3, "one user's sessions have turns");
     is_int(next(), 4, "sessions of a user have turns in their order");
     is_int(next(), -1, "each session has one turn");
-    ok(fair_queue_is_empty(&queue), "the queue is empty again");
+    ok(is_empty(), "the queue is empty again");
 }
 
 static void test_unlinked(void) {
@@ -45,11 +52,11 @@ static void test_unlinked(void) {
     fair_queue_add(&queue, ALICE, &links[0]);
     fair_queue_add(&queue, BOB, &links[1]);
     list_unlink(&links[0]);
-    ok(!fair_queue_is_empty(&queue), "one of two sessions has ended");
+    ok(!is_empty(), "one of two sessions has ended");
     is_int(next(), 1, "an ended session has no turn");
     fair_queue_add(&queue, ALICE, &links[0]);
     list_unlink(&links[0]);
-    ok(fair_queue_is_empty(&queue), "the only session has ended");
+    ok(is_empty(), "the only session has ended");
     fair_queue_add(&queue, ALICE, &links[2]);
     is_int(next(), 2, "a user whose sessions had all ended has a turn again");
 }
@@ -66,9 +73,37 @@ static void test_first(void) {
     is_int(next(), -1, "and nothing twice");
 }
 
+/* More work than the share of a user covers, until `paid_ns`. */
+static void exhaust(unsigned account, instant_ns paid_ns) {
+    work_share_note(&share, (uint8_t) account, 1, now_ns);
+    share.paid_ns[account] = paid_ns;
+}
+
+static void test_pause(void) {
+    begin();
+    exhaust(ALICE, now_ns + 500);
+    exhaust(BOB, now_ns);
+    fair_queue_add(&queue, ALICE, &links[0]);
+    fair_queue_add(&queue, ALICE, &links[1]);
+    is_int(next(), -1, "a user who has had its share pauses");
+    is_int(fair_queue_due_ns(&queue, now_ns), now_ns + 500, "until the share covers its work");
+    fair_queue_add(&queue, BOB, &links[2]);
+    is_int(fair_queue_due_ns(&queue, now_ns), 0, "the other user is due");
+    is_int(next(), 2, "and is served though it came later");
+    now_ns += 500;
+    is_int(next(), 0, "the pause ends in time");
+    exhaust(ALICE, now_ns + 500);
+    exhaust(BOB, now_ns);
+    fair_queue_add_first(&queue, &links[3]);
+    is_int(next(), 3, "what comes before all users does not pause");
+    list_unlink(&links[1]);
+    ok(is_empty(), "a session that ends while its user pauses leaves the queue");
+}
+
 int main(void) {
     test_turns();
     test_unlinked();
     test_first();
+    test_pause();
     return done_testing();
 }

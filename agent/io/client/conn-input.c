@@ -89,12 +89,8 @@ static long skip_request(struct conn *conn, const char *bytes, size_t length) {
     return n;
 }
 
-static void pay(unsigned *budget, unsigned cost) {
-    *budget -= cost < *budget ? cost : *budget;
-}
-
 /* The number of bytes taken, or RESP_INCOMPLETE (0) or a negative outcome of the parser. */
-static long take_request(struct conn *conn, const char *bytes, size_t length, unsigned *budget,
+static long take_request(struct conn *conn, const char *bytes, size_t length, unsigned *work,
                          instant_ns now_ns) {
     static const struct resp_limits limits = {
         .bulk_bytes_max = REQUEST_ITEM_BYTES_MAX, .tokens_max = REQUEST_ITEMS_MAX, .depth_max = 1};
@@ -108,7 +104,7 @@ static long take_request(struct conn *conn, const char *bytes, size_t length, un
         begin_skipping(conn);
     if (conn->skipping) {
         n = skip_request(conn, bytes, length);
-        *budget -= n > 0 && !conn->skipping;
+        *work += n > 0 && !conn->skipping;
         return n;
     }
     if (n <= 0)
@@ -117,19 +113,19 @@ static long take_request(struct conn *conn, const char *bytes, size_t length, un
     conn->request_at = conn->parsed;
     conn->parsed += (size_t) n;
     if (n_tokens > 0)
-        command_run(&conn->session, tokens, n_tokens, now_ns);
-    pay(budget, 1 + (conn->session.written - written) / CONN_INPUT_COST_BYTES);
+        *work += command_run(&conn->session, tokens, n_tokens, now_ns);
+    *work += (conn->session.written - written) / WORK_SHARE_WRITTEN_BYTES;
     return n;
 }
 
 /* Takes requests while the session is ready for them. The number of bytes taken, or -1 after an error reply
  * for a malformed request. */
-static ssize_t take_requests(struct conn *conn, const char *bytes, size_t length, unsigned *budget,
+static ssize_t take_requests(struct conn *conn, const char *bytes, size_t length, unsigned *work,
                              instant_ns now_ns) {
     size_t used = 0;
 
-    while (*budget > 0 && used < length && may_take(conn)) {
-        long n = take_request(conn, bytes + used, length - used, budget, now_ns);
+    while (*work < CONN_INPUT_WORK_MAX && used < length && may_take(conn)) {
+        long n = take_request(conn, bytes + used, length - used, work, now_ns);
         if (n == 0)
             break;
         if (n < 0) {
@@ -143,8 +139,8 @@ static ssize_t take_requests(struct conn *conn, const char *bytes, size_t length
     return (ssize_t) used;
 }
 
-static enum conn_input_outcome take_kept(struct conn *conn, unsigned *budget, instant_ns now_ns) {
-    ssize_t used = take_requests(conn, conn->input, conn->input_length, budget, now_ns);
+static enum conn_input_outcome take_kept(struct conn *conn, unsigned *work, instant_ns now_ns) {
+    ssize_t used = take_requests(conn, conn->input, conn->input_length, work, now_ns);
 
     if (used < 0)
         return CONN_INPUT_MALFORMED;
@@ -154,14 +150,14 @@ static enum conn_input_outcome take_kept(struct conn *conn, unsigned *budget, in
 }
 
 /* Takes requests from the `length` bytes in the scratch, and keeps the rest. */
-static enum conn_input_outcome take_received(struct conn *conn, size_t length, unsigned *budget,
+static enum conn_input_outcome take_received(struct conn *conn, size_t length, unsigned *work,
                                              instant_ns now_ns) {
     const char *bytes = conn->table->scratch;
 
     if (conn->input_length > 0)
         return conn_input_keep(conn, bytes, length) < 0 ? CONN_INPUT_NO_MEMORY
-                                                        : take_kept(conn, budget, now_ns);
-    ssize_t used = take_requests(conn, bytes, length, budget, now_ns);
+                                                        : take_kept(conn, work, now_ns);
+    ssize_t used = take_requests(conn, bytes, length, work, now_ns);
     if (used < 0)
         return CONN_INPUT_MALFORMED;
     return conn_input_keep(conn, bytes + used, length - (size_t) used) < 0 ? CONN_INPUT_NO_MEMORY
@@ -193,12 +189,12 @@ static ssize_t receive(struct conn *conn, size_t room, instant_ns now_ns) {
     return n;
 }
 
-enum conn_input_outcome conn_input_take(struct conn *conn, unsigned *budget, instant_ns now_ns) {
+enum conn_input_outcome conn_input_take(struct conn *conn, unsigned *work, instant_ns now_ns) {
     enum conn_input_outcome outcome = CONN_INPUT_OK;
 
     if (conn->input_length > 0)
-        outcome = take_kept(conn, budget, now_ns);
-    while (outcome == CONN_INPUT_OK && conn->readable && *budget > 0 && may_take(conn)) {
+        outcome = take_kept(conn, work, now_ns);
+    while (outcome == CONN_INPUT_OK && conn->readable && *work < CONN_INPUT_WORK_MAX && may_take(conn)) {
         size_t room = receive_room(conn);
         if (room == 0)
             break; /* conn_wake() follows when the output is sent */
@@ -213,14 +209,15 @@ enum conn_input_outcome conn_input_take(struct conn *conn, unsigned *budget, ins
             return n == 0 ? CONN_INPUT_END : CONN_INPUT_ERROR;
         if ((size_t) n < room && !conn->half_closed)
             conn->readable = false; /* the next byte makes a new edge */
-        now_ns = clock_now_ns();    /* else the validity could count from before the request was sent */
-        outcome = take_received(conn, (size_t) n, budget, now_ns);
+        *work += (unsigned) n / WORK_SHARE_RECEIVED_BYTES;
+        now_ns = clock_now_ns(); /* else the validity could count from before the request was sent */
+        outcome = take_received(conn, (size_t) n, work, now_ns);
         if (conn->table->scratch == conn->table->own_scratch)
             secret_clear(conn->table->own_scratch, (size_t) n); /* the ledger needs its own after a crash */
     }
     return outcome;
 }
 
-bool conn_input_has_more(struct conn *conn, unsigned budget) {
-    return may_take(conn) && ((conn->readable && receive_room(conn) > 0) || budget == 0);
+bool conn_input_has_more(struct conn *conn, unsigned work) {
+    return may_take(conn) && ((conn->readable && receive_room(conn) > 0) || work >= CONN_INPUT_WORK_MAX);
 }

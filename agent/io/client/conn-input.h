@@ -4,9 +4,8 @@
 
 #include "io/client/conn-state.h"
 
-/* The work of a connection before other users have their turn: a request costs 1, and 1 for each so many
- * bytes of its reply. */
-enum { CONN_INPUT_BUDGET = 16, CONN_INPUT_COST_BYTES = 2048 };
+/* The work (units of local/work-share.h) for a connection before other users have their turn. */
+enum { CONN_INPUT_WORK_MAX = 16 };
 
 enum conn_input_outcome {
     CONN_INPUT_OK,
@@ -21,8 +20,9 @@ void conn_input_deinit(struct conn *conn);
 /* Keeps received bytes for later. 0, or -ENOMEM: they are lost. */
 int conn_input_keep(struct conn *conn, const char *bytes, size_t length);
 
-/* Takes kept requests, then requests from the socket, until *budget is 0. */
-enum conn_input_outcome conn_input_take(struct conn *conn, unsigned *budget, instant_ns now_ns);
+/* Takes kept requests, then requests from the socket, and adds to *work, until that is CONN_INPUT_WORK_MAX.
+ */
+enum conn_input_outcome conn_input_take(struct conn *conn, unsigned *work, instant_ns now_ns);
 
-/* Whether conn_input_take() would take more now; `budget` is what the last call left. */
-bool conn_input_has_more(struct conn *conn, unsigned budget);
+/* Whether conn_input_take() would take more now; `work` is that of the last call. */
+bool conn_input_has_more(struct conn *conn, unsigned work);

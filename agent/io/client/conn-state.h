@@ -34,7 +34,7 @@ struct conn_table {
     struct list open;          /* connections with a session */
     struct list expelled;      /* without a socket; watched until their processes or leases end */
     struct list closed;        /* freed by conn_sweep() */
-    struct fair_queue ready;  /* may have input */
+    struct fair_queue ready;   /* may have input */
     struct list unsent;        /* have output */
     struct list delayed;       /* have output that may wait for more, the oldest first */
     struct list unstored;      /* not yet in the store, the next one first */
@@ -57,7 +57,7 @@ struct conn {
     struct conn_table *table;
     uint64_t id; /* the session's, also when the session has ended */
     uint32_t slot;
-    int fd;     /* -1 once closed */
+    int fd; /* -1 once closed */
     gid_t gid;
     char *unit; /* NULL: unknown, or not needed */
     int pid_fd; /* -1: the kernel has no pidfd */

@@ -36,7 +36,7 @@ void conn_table_clear(struct conn_table *table) {
     list_init(&table->open);
     list_init(&table->expelled);
     list_init(&table->closed);
-    fair_queue_init(&table->ready);
+    fair_queue_init(&table->ready, NULL);
     list_init(&table->unsent);
     list_init(&table->delayed);
     list_init(&table->unstored);
@@ -58,6 +58,7 @@ int conn_table_init(struct conn_table *table, struct poller *poller, struct fron
     conn_table_clear(table);
     table->poller = poller;
     table->local = local;
+    fair_queue_init(&table->ready, &local->work);
     table->slots_memory = calloc(slots, sizeof(struct conn_slot));
     table->scratch = table->own_scratch = loop_reserve(CONN_SCRATCH_BYTES);
     if (!table->slots_memory || !table->own_scratch)
@@ -225,20 +226,21 @@ static bool is_abandoned(const struct conn *conn) {
     return conn->half_closed && (state == SESSION_ACQUIRING || state == SESSION_RELEASING);
 }
 
-/* Takes some of the client's requests, and ends the connection if the client has closed it. */
-static void serve_one(struct conn *conn, instant_ns now_ns) {
-    unsigned budget = CONN_INPUT_BUDGET;
+/* Takes some of the client's requests, and ends the connection if the client has closed it. Returns the
+ * work. */
+static unsigned serve_one(struct conn *conn, instant_ns now_ns) {
+    unsigned work = 0;
 
     if (conn->fd < 0)
-        return;
-    switch (conn_input_take(conn, &budget, now_ns)) {
+        return 0;
+    switch (conn_input_take(conn, &work, now_ns)) {
     case CONN_INPUT_OK:
         conn_store_urge(conn);
         if (is_abandoned(conn))
             conn_close(conn, now_ns);
         else if (!conn_bytes_charge(conn))
             conn_expel(conn, "its user has no buffers left for half a request", now_ns);
-        else if (conn_input_has_more(conn, budget))
+        else if (conn_input_has_more(conn, work))
             conn_queue(conn);
         break;
     case CONN_INPUT_END:
@@ -256,23 +258,26 @@ static void serve_one(struct conn *conn, instant_ns now_ns) {
         conn_expel(conn, "the client sent a malformed request", now_ns);
         break;
     }
+    return work;
 }
 
-bool conn_work(struct conn_table *table, instant_ns now_ns) {
+void conn_work(struct conn_table *table, instant_ns now_ns) {
     /* After a restart, all unanswered requests are taken within a few turns. */
     bool restoring = table->local->registry.restoring;
     instant_ns until_ns = now_ns + (restoring ? RESTORING_TURN_NS : TURN_NS);
     struct list *link;
 
-    while (!table->paused && now_ns < until_ns && (link = fair_queue_next(&table->ready))) {
-        serve_one(list_entry(link, struct conn, ready_link), now_ns);
+    while (!table->paused && now_ns < until_ns && (link = fair_queue_next(&table->ready, now_ns))) {
+        struct conn *conn = list_entry(link, struct conn, ready_link);
+        unsigned work = serve_one(conn, now_ns);
+
         now_ns = clock_now_ns();
+        session_note_work(&conn->session, work, now_ns);
     }
-    return conn_has_work(table);
 }
 
-bool conn_has_work(struct conn_table *table) {
-    return !table->paused && !fair_queue_is_empty(&table->ready);
+instant_ns conn_work_due_ns(struct conn_table *table, instant_ns now_ns) {
+    return table->paused ? INSTANT_NEVER : fair_queue_due_ns(&table->ready, now_ns);
 }
 
 static void after_flush(struct conn *conn, instant_ns now_ns) {
@@ -409,7 +414,10 @@ int conn_new(struct conn_table *table, int fd, const struct ucred *peer) {
     }
     uint32_t before = ((struct conn_slot *) pool_at(&table->slots, index))->generation;
     uint32_t generation = generation_latest(before, table->generation);
-    return conn_make(table, fd, peer, index, generation_next(generation), &conn);
+    int r = conn_make(table, fd, peer, index, generation_next(generation), &conn);
+    if (r >= 0)
+        session_note_work(&conn->session, WORK_SHARE_CONNECTION, clock_now_ns());
+    return r;
 }
 
 int conn_make_page(struct session *session) {

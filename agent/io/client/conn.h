@@ -48,10 +48,11 @@ void conn_ready(struct session *session);
 /* Ends the pause: the oldest requests are served first. */
 void conn_serve(struct conn_table *table);
 
-/* Takes requests from ready connections for a bounded time: users in turns, a few requests each. True when
- * more are left. */
-bool conn_work(struct conn_table *table, instant_ns now_ns);
-bool conn_has_work(struct conn_table *table);
+/* Takes requests from ready connections for a bounded time: users in turns, a few requests each. */
+void conn_work(struct conn_table *table, instant_ns now_ns);
+
+/* When conn_work() has work; 0: now; INSTANT_NEVER: none. */
+instant_ns conn_work_due_ns(struct conn_table *table, instant_ns now_ns);
 
 /* Sends unsent output, as far as the sockets take it, and ends sessions that can't be replied to. */
 void conn_flush(struct conn_table *table, instant_ns now_ns);

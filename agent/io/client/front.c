@@ -49,8 +49,7 @@ struct front {
     instant_ns start_ns; /* when serving begins; INSTANT_NEVER: it has begun */
     struct notify notify;
     unsigned restoring_turns; /* since serving began */
-    bool work_left;
-    bool backlog; /* of messages to the keepers */
+    bool backlog;             /* of messages to the keepers */
 };
 
 static const struct config *current_config(const struct front *front) {
@@ -200,7 +199,8 @@ static void start_serving(struct front *front) {
  * these may be the release. */
 static void end_restoring(struct front *front, instant_ns now_ns) {
     if (front->layer.state.registry.restoring && !front->table.paused &&
-        (!front->work_left || ++front->restoring_turns >= RESTORING_TURNS_MAX))
+        (conn_work_due_ns(&front->table, now_ns) == INSTANT_NEVER ||
+         ++front->restoring_turns >= RESTORING_TURNS_MAX))
         restore_end(&front->layer.state.registry, now_ns);
 }
 
@@ -227,7 +227,7 @@ static int settle(void *userdata) {
     struct front *front = userdata;
     instant_ns now_ns = clock_now_ns();
 
-    front->work_left = conn_work(&front->table, now_ns);
+    conn_work(&front->table, now_ns);
     end_restoring(front, now_ns);
     listing_turn(&front->layer.state, now_ns);
     observe_tick(&front->layer.state, now_ns);
@@ -235,15 +235,16 @@ static int settle(void *userdata) {
     conn_flush(&front->table, now_ns);
     conn_sweep(&front->table, now_ns);
     front->backlog = keeper_set_flush(&front->keepers); /* releases of connections that were closed */
-    front->work_left = conn_has_work(&front->table) || listing_waits(&front->layer.state);
 
-    instant_ns at_ns = due_ns(front, now_ns);
+    instant_ns work_ns = listing_waits(&front->layer.state) ? 0 : conn_work_due_ns(&front->table, now_ns);
+    bool work_left = work_ns <= now_ns;
+    instant_ns at_ns = instant_min(due_ns(front, now_ns), work_left ? INSTANT_NEVER : work_ns);
     int r = 0;
     if (at_ns < front->timer_ns) {
         front->timer_ns = at_ns;
         r = loop_set_timer(front->timer, at_ns);
     }
-    return r < 0 ? r : front->work_left;
+    return r < 0 ? r : work_left;
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {

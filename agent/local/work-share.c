@@ -1,0 +1,35 @@
+#include "local/work-share.h"
+
+#include <stdbool.h>
+
+#define UNIT_NS (NS_PER_S / WORK_SHARE_UNITS_PER_S)
+#define OTHERS_NS (WORK_SHARE_OTHERS_MS * NS_PER_MS)
+
+void work_share_init(struct work_share *share) {
+    *share = (struct work_share){.latest_ns = -OTHERS_NS, .other_ns = -OTHERS_NS};
+}
+
+static bool others_ask(const struct work_share *share, uint8_t account, instant_ns now_ns) {
+    instant_ns asked_ns = share->latest == account ? share->other_ns : share->latest_ns;
+
+    return now_ns - asked_ns < OTHERS_NS;
+}
+
+void work_share_note(struct work_share *share, uint8_t account, unsigned units, instant_ns now_ns) {
+    instant_ns *paid_ns = &share->paid_ns[account];
+
+    *paid_ns = instant_max(*paid_ns, now_ns - WORK_SHARE_BURST * UNIT_NS) + units * UNIT_NS;
+    *paid_ns = instant_min(*paid_ns, now_ns + WORK_SHARE_DEBT_MAX * UNIT_NS);
+    if (*paid_ns > now_ns && others_ask(share, account, now_ns))
+        share->pauses++;
+    if (share->latest != account)
+        share->other_ns = share->latest_ns;
+    share->latest = account;
+    share->latest_ns = now_ns;
+}
+
+instant_ns work_share_due_ns(const struct work_share *share, uint8_t account, instant_ns now_ns) {
+    instant_ns paid_ns = share->paid_ns[account];
+
+    return paid_ns > now_ns && others_ask(share, account, now_ns) ? paid_ns : 0;
+}
