@@ -39,6 +39,8 @@ static bool process_is_dead(void *userdata, pid_t pid) {
  * no ledger. */
 static void restore_sessions(struct conn_table *table, const struct ledger_reader *reader,
                              const struct inherited_fds *inherited) {
+    if (reader)
+        table->generation = generation_latest(table->generation, reader->header->session_generation);
     for (size_t i = 0; i < inherited->n_sessions; i++) {
         const struct inherited_fds_session *fds = &inherited->sessions[i];
         struct ledger_reader_session_view view;
@@ -58,16 +60,21 @@ static unsigned count_sessions(const struct ledger_reader *reader) {
     return sessions;
 }
 
-/* `order` has room for the requests of the registry. */
-static void restore_leases(struct adopt *adopt, const struct ledger_reader *reader, struct conn_table *table,
-                           struct front_state *local, uint32_t *order) {
+static void restore(struct adopt *adopt, const struct ledger_reader *reader, struct conn_table *table,
+                    struct front_state *local, const struct inherited_fds *inherited) {
     struct restoration restoration = {.table = table, .reader = reader};
+    _cleanup_free_ uint32_t *order = calloc(local->registry.requests_max, sizeof(order[0]));
     const struct recovery_past past = {.reader = *reader,
                                        .session = find_session,
                                        .whole = session_is_whole,
                                        .dead = process_is_dead,
                                        .userdata = &restoration,
                                        .order = order};
+
+    /* Without memory no session either: its client would miss its leases. */
+    restore_sessions(table, order ? reader : NULL, inherited);
+    if (!order)
+        return;
     unsigned ended = count_sessions(reader) - table->n_open;
     const struct recovery_result result = recovery_run(local, &past, clock_now_ns());
     adopt->predecessors = result.predecessors;
@@ -81,7 +88,6 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
     /* Twice: an ended request stays until its client has the reply, while another takes its place. */
     const struct ledger_size size = {.sessions = sessions_max,
                                      .entries = 2 * local->registry.requests_max + OBSERVATIONS_MAX};
-    _cleanup_free_ uint32_t *order = calloc(local->registry.requests_max, sizeof(order[0]));
     struct ledger_memory former = {0};
     struct ledger_reader reader;
 
@@ -95,12 +101,10 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
     table->store = adopt->store;
     table->scratch = (char *) adopt->ledger.header->scratch;
     table->paused = true;
-    bool found = order && ledger_memory_find(inherited, &former, &reader);
-    if (found)
-        table->generation = generation_latest(table->generation, reader.header->session_generation);
-    restore_sessions(table, found ? &reader : NULL, inherited);
-    if (found)
-        restore_leases(adopt, &reader, table, local, order);
+    if (ledger_memory_find(inherited, &former, &reader))
+        restore(adopt, &reader, table, local, inherited);
+    else
+        restore_sessions(table, NULL, inherited);
     conn_adopt_finish(table);
     ledger_memory_deinit(&former);
     r = ledger_memory_publish(&adopt->memory, &adopt->ledger);
