@@ -1,6 +1,7 @@
 """Floods by another user: no other client loses a lease, and others get new leases meanwhile."""
 
 import os
+import re
 import resource
 import sys
 
@@ -50,10 +51,21 @@ def test_connections():
     meanwhile("everywhere", 4, "a thousand connections")
 
 
+def pauses():
+    client = agent.client(3)
+    text = client.call("METRICS")
+    client.close()
+    return int(re.search(r"^redlock_user_pauses_total (\d+)$", text, re.M).group(1))
+
+
 def test_listings():
-    """A user with 500 connections has one user's share of the agent's time, not 500."""
+    """A user with 500 connections has one user's share of the agent's work, not 500."""
+    before = pauses()
     meanwhile("LEASES", 4, "LEASES, on 500 connections")
+    between = pauses()
+    ok(between > before, "METRICS counts that the user had to wait (%d times)" % (between - before))
     meanwhile("waiters", 3, "waiters for one name")
+    ok(pauses() > between, "so it does for waiters")
 
 
 class Torrent(lab.FakeNode):
