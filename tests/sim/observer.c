@@ -343,6 +343,14 @@ static bool may_be_paused(const struct view *view) {
            view->true_mailed_until_ns >= sim_now_ns;
 }
 
+/* The last heartbeat left time for an extension before the deadline, and for its report. */
+static bool beats_in_time(const struct view *view) {
+    int64_t round_ms = (int64_t) view->terms.node_timeout_ms + 3 * MAIL_MS;
+
+    return beats(view) && view->deadline_ns - view->beat_ns > round_ms * NS_PER_MS &&
+           true_stopped_until_ns(view) < view->true_beat_ns;
+}
+
 /* A lease that ends for a heartbeat, max_hold or the lack of a quorum was at risk for that reason before. */
 static void check_lost(const struct view *view, enum reason reason) {
     bool sudden = reason == REASON_TAKEN || (reason == REASON_PAUSED && sim_steps) ||
@@ -351,6 +359,8 @@ static void check_lost(const struct view *view, enum reason reason) {
     if (!sudden && host_now(view) < view->deadline_ns)
         violation("client %u loses its lease %lld ms before the deadline, %s", index_of(view),
                   (long long) ((view->deadline_ns - host_now(view)) / NS_PER_MS), reasons[reason]);
+    if (reason == REASON_HEARTBEAT && beats_in_time(view))
+        violation("client %u loses its lease for a heartbeat that it sent", index_of(view));
     if (!sudden && view->risk != 0 && !(view->risks & 1u << reason))
         violation("client %u loses its lease for %s, after at-risk for %s", index_of(view), reasons[reason],
                   reasons[view->risk - 1]);
