@@ -42,6 +42,7 @@ static const struct value_option top_options[] = {
     {"max_sessions", "10000", value_count, AT(max_sessions), 1, 1000000, NULL},
     {"max_leases", "131072", value_count, AT(max_leases), 1, 1048576, NULL},
     {"max_buffered_bytes", "256M", value_count, AT(max_buffered_bytes), 1000000, 4000000000, NULL},
+    {"max_work", "20k", value_count, AT(max_work), 1000, 1000000000, NULL},
     {0},
 };
 static const struct value_option socket_options[] = {

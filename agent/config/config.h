@@ -45,6 +45,7 @@ struct config {
     unsigned max_sessions;
     unsigned max_leases; /* held and waiting together */
     unsigned max_buffered_bytes;
+    unsigned max_work; /* units a second of a user while others ask: local/work-share.h */
 };
 
 /* Reads and validates the file; a NULL path gives the defaults, without nodes. `to_use`: the agent will use

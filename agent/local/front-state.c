@@ -14,7 +14,7 @@ void front_state_init(struct front_state *front, const struct policy *policy,
     front->sink = *sink;
     front->reply = reply;
     list_init(&front->uncounted);
-    work_share_init(&front->work);
+    work_share_init(&front->work, NS_PER_S); /* no limit before the configuration's */
     fair_queue_init(&front->listings, NULL);
     query_share_init(&front->queries);
     for (unsigned i = 0; i < identity->n_keepers; i++) {

@@ -2,11 +2,11 @@
 
 #include <stdbool.h>
 
-#define UNIT_NS (NS_PER_S / WORK_SHARE_UNITS_PER_S)
 #define OTHERS_NS (WORK_SHARE_OTHERS_MS * NS_PER_MS)
 
-void work_share_init(struct work_share *share) {
-    *share = (struct work_share){.latest_ns = -OTHERS_NS, .other_ns = -OTHERS_NS};
+void work_share_init(struct work_share *share, unsigned units_per_s) {
+    *share =
+        (struct work_share){.units_per_s = units_per_s, .latest_ns = -OTHERS_NS, .other_ns = -OTHERS_NS};
 }
 
 static bool others_ask(const struct work_share *share, uint8_t account, instant_ns now_ns) {
@@ -17,9 +17,10 @@ static bool others_ask(const struct work_share *share, uint8_t account, instant_
 
 void work_share_note(struct work_share *share, uint8_t account, unsigned units, instant_ns now_ns) {
     instant_ns *paid_ns = &share->paid_ns[account];
+    int64_t unit_ns = NS_PER_S / share->units_per_s;
 
-    *paid_ns = instant_max(*paid_ns, now_ns - WORK_SHARE_BURST * UNIT_NS) + units * UNIT_NS;
-    *paid_ns = instant_min(*paid_ns, now_ns + WORK_SHARE_DEBT_MAX * UNIT_NS);
+    *paid_ns = instant_max(*paid_ns, now_ns - WORK_SHARE_BURST * unit_ns) + units * unit_ns;
+    *paid_ns = instant_min(*paid_ns, now_ns + WORK_SHARE_PAUSE_MS_MAX * NS_PER_MS);
     if (*paid_ns > now_ns && others_ask(share, account, now_ns))
         share->pauses++;
     if (share->latest != account)

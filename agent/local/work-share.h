@@ -1,8 +1,8 @@
-/* The work that the front does for each user, in units. While several users ask, each of them has
- * WORK_SHARE_UNITS_PER_S units a second, and WORK_SHARE_BURST at once; a user alone has no limit. Without
- * this limit one user's requests would keep the front and the nodes busy all the time, and those of others
- * would wait for a processor: the p99 of another user's acquisitions was 2 to 22 times as long as without a
- * flood (tests/bench, section `beside`), with the limit 1 to 3 times.
+/* The work that the front does for each user, in units. While several users ask, each of them has a number
+ * of units a second (max_work in redlockd.conf(5)), and WORK_SHARE_BURST at once; a user alone has no limit.
+ * Without this limit one user's requests would keep the front and the nodes busy all the time, and those of
+ * others would wait for a processor: the p99 of another user's acquisitions was 2 to 22 times as long as
+ * without a flood (tests/bench, section `beside`), with the limit 1 to 3 times.
  *
  * Units are counted, not measured: the front may lose the processor within a request. Users are accounts of
  * the quota (quota.h). Owned by the front thread. */
@@ -14,10 +14,8 @@
 #include "local/quota.h"
 
 enum {
-    /* A client that acquires and releases a lease all the time needs 16,000. */
-    WORK_SHARE_UNITS_PER_S = 20000,
     WORK_SHARE_BURST = 32,
-    WORK_SHARE_DEBT_MAX = 1000,  /* no pause is longer than 50 ms */
+    WORK_SHARE_PAUSE_MS_MAX = 50,
     WORK_SHARE_OTHERS_MS = 1000, /* another user asks if it has asked within this time */
 
     /* The units of a request are in the table of commands (command.c). */
@@ -31,6 +29,7 @@ enum {
 };
 
 struct work_share {
+    unsigned units_per_s; /* of a user; a client that acquires and releases all the time needs 16,000 */
     instant_ns paid_ns[QUOTA_ACCOUNTS]; /* when the user's share covers its work so far */
     instant_ns latest_ns;               /* of the latest work, which was for the user `latest` */
     instant_ns other_ns;                /* of the latest work for another user than `latest` */
@@ -38,7 +37,8 @@ struct work_share {
     uint8_t latest;
 };
 
-void work_share_init(struct work_share *share);
+/* `units_per_s`: at least 1, at most 10^9; may be changed at any time. */
+void work_share_init(struct work_share *share, unsigned units_per_s);
 
 /* The front has done so many units of work for the user; 0: work that the share does not count. */
 void work_share_note(struct work_share *share, uint8_t account, unsigned units, instant_ns now_ns);

@@ -3,6 +3,7 @@
 import os
 import re
 import resource
+import signal
 import sys
 
 import flood
@@ -66,6 +67,35 @@ def test_listings():
     ok(between > before, "METRICS counts that the user had to wait (%d times)" % (between - before))
     meanwhile("waiters", 3, "waiters for one name")
     ok(pauses() > between, "so it does for waiters")
+
+
+def test_max_work():
+    """Beside another user, a user has so many units a second; alone it has no limit."""
+    if os.geteuid() != 0:
+        skip("max_work", "two users need root")
+        return
+    work = lab.Agent(lab.nodes(1), "max_work = 1000")
+    os.seteuid(flood.NOBODY)
+    user = work.client()
+    os.seteuid(0)
+    other = work.client()
+
+    def seconds():
+        begun = lab.now()
+        for _ in range(300):
+            user.call("PING")
+        return lab.now() - begun
+
+    lab.wait_for(lambda: seconds() < 0.2 * lab.SCALE, 10, "the end of the other user's second")
+    ok(True, "a user has no limit when no other has asked for a second")
+    other.call("PING")
+    ok(seconds() >= 0.26, "beside another user it has max_work, and 32 units at once")
+    work.write_config("max_work = 1000000000")
+    work.signal(signal.SIGHUP)
+    lab.wait_for(lambda: "applied" in work.log_text(), 10, "the reload")
+    other.call("PING")
+    ok(min(seconds() for _ in range(3)) < 0.2 * lab.SCALE, "a reload changes max_work")
+    work.kill()
 
 
 class Torrent(lab.FakeNode):
@@ -256,5 +286,5 @@ def test_memory():
     ok(True, "the memory of a thousand half requests is freed with them")
 
 
-main(test_memory, test_pipelined, test_connections, test_listings, test_answers, test_subscription,
+main(test_memory, test_pipelined, test_connections, test_listings, test_max_work, test_answers, test_subscription,
      test_slow_node, test_state_slow)

@@ -116,6 +116,7 @@ static void test_defaults(void) {
     is_int(config->max_sessions, 10000, "max_sessions");
     is_int(config->max_leases, 131072, "max_leases");
     is_int(config->max_buffered_bytes, 256000000, "max_buffered_bytes");
+    is_int(config->max_work, 20000, "max_work");
     ok(config->host[0] && strlen(config->host) <= 64 &&
            !config->host[strspn(config->host,
                                 "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")],
@@ -242,6 +243,7 @@ static void test_values(void) {
     refuses("too many leases", NODE "max_leases = 2M", "2: expected 1 to 1048576");
     refuses("a number too large to count", NODE "max_leases = 99999999999999999999M",
             "2: expected 1 to 1048576");
+    refuses("little work", NODE "max_work = 999", "2: expected 1000 to 1000000000");
     refuses("few bytes", NODE "max_buffered_bytes = 64k", "2: expected 1000000 to 4000000000");
     refuses("no sessions", NODE "max_sessions = 0", "2: expected 1 to");
     refuses("key_format without {name}", NODE "key_format = \"redlock:{r}\"", "2: {name}");

@@ -12,7 +12,7 @@ static struct list links[LINKS];
 static instant_ns now_ns = 10 * NS_PER_S;
 
 static void begin(void) {
-    work_share_init(&share);
+    work_share_init(&share, 20000);
     fair_queue_init(&queue, &share);
     for (unsigned i = 0; i < LINKS; i++)
         list_init(&links[i]);

@@ -5,12 +5,13 @@
 #include "tap.h"
 
 enum { ALICE = 1, BOB = 2, CAROL = 3 };
+enum { UNITS_PER_S = 20000, LONGEST_PAUSE = UNITS_PER_S / 1000 * WORK_SHARE_PAUSE_MS_MAX };
 
 static struct work_share share;
 static instant_ns now_ns;
 
 static void begin(void) {
-    work_share_init(&share);
+    work_share_init(&share, UNITS_PER_S);
     now_ns = 10 * NS_PER_S;
 }
 
@@ -21,7 +22,7 @@ static void work(unsigned account, unsigned units) {
 /* How long the user pauses from now on, in units. */
 static int64_t pause_of(unsigned account) {
     instant_ns due_ns = work_share_due_ns(&share, (uint8_t) account, now_ns);
-    return due_ns == 0 ? 0 : (due_ns - now_ns) * WORK_SHARE_UNITS_PER_S / NS_PER_S;
+    return due_ns == 0 ? 0 : (due_ns - now_ns) * UNITS_PER_S / NS_PER_S;
 }
 
 static void test_alone(void) {
@@ -42,7 +43,7 @@ static void test_burst(void) {
     is_int(pause_of(ALICE), 7, "what is beyond the burst is paid in time");
     is_int((int64_t) share.pauses, 1, "the pause is counted");
     is_int(pause_of(BOB), 0, "another user does not pay");
-    now_ns += 7 * NS_PER_S / WORK_SHARE_UNITS_PER_S;
+    now_ns += 7 * NS_PER_S / UNITS_PER_S;
     is_int(pause_of(ALICE), 0, "and then over");
     work(ALICE, 1);
     is_int(pause_of(ALICE), 1, "a user without pause between has no new burst");
@@ -63,23 +64,30 @@ static void test_rate(void) {
             served += 3;
         }
     }
-    ok(served >= 2 * WORK_SHARE_UNITS_PER_S - 3 &&
-           served <= 2 * WORK_SHARE_UNITS_PER_S + WORK_SHARE_BURST + 3,
-       "a user that asks all the time has %d units a second (%u in 2 s)", WORK_SHARE_UNITS_PER_S, served);
+    ok(served >= 2 * UNITS_PER_S - 3 && served <= 2 * UNITS_PER_S + WORK_SHARE_BURST + 3,
+       "a user that asks all the time has %d units a second (%u in 2 s)", UNITS_PER_S, served);
 }
 
 static void test_debt(void) {
     begin();
     work(BOB, 0);
-    work(ALICE, 100 * WORK_SHARE_UNITS_PER_S);
-    is_int(pause_of(ALICE), WORK_SHARE_DEBT_MAX, "no pause is longer than this, whatever the work was");
+    work(ALICE, 100 * UNITS_PER_S);
+    is_int(pause_of(ALICE), LONGEST_PAUSE, "no pause is longer than this, whatever the work was");
     work(ALICE, 5);
-    is_int(pause_of(ALICE), WORK_SHARE_DEBT_MAX, "nor with more work on top");
+    is_int(pause_of(ALICE), LONGEST_PAUSE, "nor with more work on top");
 }
 
 /* Makes Alice pause as long as others ask. */
 static void keep_busy(void) {
-    work(ALICE, 10 * WORK_SHARE_DEBT_MAX);
+    work(ALICE, 10 * LONGEST_PAUSE);
+}
+
+static void test_limit(void) {
+    begin();
+    share.units_per_s = 1000 * UNITS_PER_S;
+    work(BOB, 0);
+    work(ALICE, WORK_SHARE_BURST + 1000);
+    is_int(pause_of(ALICE), 1, "with a thousand times the limit a pause is a thousandth");
 }
 
 static void test_others(void) {
@@ -106,6 +114,7 @@ int main(void) {
     test_burst();
     test_rate();
     test_debt();
+    test_limit();
     test_others();
     return done_testing();
 }

@@ -102,7 +102,10 @@ static struct policy policy_of(const struct config *config) {
     };
 }
 
-static void set_quotas(struct quota *quota, const struct config *config) {
+static void set_limits(struct front_state *state, const struct config *config) {
+    struct quota *quota = &state->registry.quota;
+
+    state->work.units_per_s = config->max_work;
     quota->max[QUOTA_SESSIONS] = config->max_sessions;
     quota->max[QUOTA_LEASES] = config->max_leases;
     quota->max[QUOTA_NAMES] = OBSERVED_NAMES_MAX;
@@ -207,5 +210,5 @@ void local_layer_set_policy(struct local_layer *layer, const struct config *conf
                                              .waiters = policy.rules[i].terms.max_waiters};
     layer->state.policy = policy;
     registry_set_rules(&layer->state.registry, numbers, max);
-    set_quotas(&layer->state.registry.quota, config);
+    set_limits(&layer->state, config);
 }
