@@ -286,5 +286,5 @@ def test_memory():
     ok(True, "the memory of a thousand half requests is freed with them")
 
 
-main(test_memory, test_pipelined, test_connections, test_listings, test_max_work, test_answers, test_subscription,
-     test_slow_node, test_state_slow)
+main(test_memory, test_pipelined, test_connections, test_listings, test_max_work, test_answers,
+     test_subscription, test_slow_node, test_state_slow)

@@ -273,6 +273,17 @@ void clients_look(const struct sim_agent *agent) {
     }
 }
 
+/* What a push says is left of the lease is what the page says. */
+static void check_left(const struct client *client, const struct answer *answer) {
+    int64_t now_ns = clock_read(&client_agent(client)->clock);
+    int64_t deadline_ns = answer->kind == ANSWER_EXTENDED ? answer->deadline_ns : client->deadline_ns;
+
+    if (client->paged && exclusion_holds(client) &&
+        answer->validity_ms != instant_max(deadline_ns - now_ns, 0) / NS_PER_MS)
+        violation("client %u is told that %lld ms are left of its lease, not %lld ns", client_index(client),
+                  (long long) answer->validity_ms, (long long) (deadline_ns - now_ns));
+}
+
 static void read_push(struct client *client, const struct answer *answer) {
     if (answer->kind != ANSWER_OBSERVED && answer->id != client->id) {
         violation("client %u gets a push about another lease", client_index(client));
@@ -293,6 +304,7 @@ static void read_push(struct client *client, const struct answer *answer) {
     } else if (answer->kind == ANSWER_LOST) {
         lost(client, answer->word);
     } else if (answer->kind == ANSWER_AT_RISK || answer->kind == ANSWER_EXTENDED) {
+        check_left(client, answer);
         observer_reported(client_index(client), answer->kind, answer->word);
         exclusion_note_risk(client, answer->kind == ANSWER_AT_RISK);
         if (answer->kind == ANSWER_EXTENDED)
