@@ -280,7 +280,7 @@ static void check_left(const struct client *client, const struct answer *answer)
 
     if (client->paged && exclusion_holds(client) &&
         answer->validity_ms != instant_max(deadline_ns - now_ns, 0) / NS_PER_MS)
-        violation("client %u is told that %lld ms are left of its lease, not %lld ns", client_index(client),
+        violation("client %u gets %lld ms as what is left of its lease, not %lld ns", client_index(client),
                   (long long) answer->validity_ms, (long long) (deadline_ns - now_ns));
 }
 
