@@ -15,6 +15,7 @@ unsigned sim_n_clients;
 
 static bool crowded;          /* most clients contend for one name, for a short while each */
 static uint32_t usual_ttl_ms; /* most clients request this ttl */
+static bool usual_heartbeat;  /* most clients request a heartbeat: else few hand-offs have one */
 static int64_t pace_ns;       /* clients act in step, so that their agents act in one turn; 0: they do not */
 
 static const uint32_t ttls_ms[] = {100, 300, 500, 1000, 2000};
@@ -39,6 +40,7 @@ void clients_reset(unsigned count) {
     observer_reset();
     usual_ttl_ms = ttls_ms[pick(0, 4)];
     crowded = chance(30);
+    usual_heartbeat = chance(15);
     pace_ns = chance(50) ? pick(1, 30) * NS_PER_MS : 0;
     for (unsigned i = 0; i < count; i++) {
         unsigned agent = (unsigned) pick(0, sim_n_agents - 1);
@@ -416,7 +418,7 @@ static struct sim_ask choose_ask(const struct client *client) {
         .wait_ms = waits_ms[crowded && chance(80) ? 7 : pick(0, 7)],
         .terms.ttl_ms = ttl_ms,
         .terms.node_timeout_ms = node_timeout_ms(ttl_ms),
-        .terms.heartbeat_ms = chance(10) ? ttl_ms : 0,
+        .terms.heartbeat_ms = chance(usual_heartbeat ? 85 : 10) ? ttl_ms : 0,
         .terms.linger_ms = chance(10) ? (uint32_t) pick(1, max_ttl_ms) : 0,
         .terms.cooldown_ms = chance(crowded ? 1 : 10) ? (uint32_t) pick(1, max_ttl_ms) : 0,
         .terms.max_hold_ms = chance(10) ? 2 * ttl_ms : 0,
