@@ -28,6 +28,21 @@ static void fault_pause(void) {
             agent->keepers[i].paused_until_ns = instant_max(agent->keepers[i].paused_until_ns, until_ns);
 }
 
+/* An agent with the longest leases does not notice what happens to a node now. */
+static void pause_longest(void) {
+    struct sim_agent *agent = &sim_agents[0];
+    int64_t until_ns = sim_now_ns + pick(500, 5000) * NS_PER_MS;
+
+    for (unsigned i = 1; i < sim_n_agents; i++)
+        if (sim_agents[i].max_ttl_ms > agent->max_ttl_ms)
+            agent = &sim_agents[i];
+    trace("fault: agent %u pauses until %.3f ms", agent->index, (double) until_ns / 1e6);
+    sim_counts.pauses++;
+    agent->paused_until_ns = instant_max(agent->paused_until_ns, until_ns);
+    for (unsigned i = 0; i < sim_n_keepers; i++)
+        agent->keepers[i].paused_until_ns = instant_max(agent->keepers[i].paused_until_ns, until_ns);
+}
+
 /* An agent must notice a step only if it knew the clock before. No agent starts in a run with steps. */
 static bool clock_is_known(unsigned node) {
     for (unsigned i = 0; i < sim_n_agents; i++)
@@ -68,6 +83,8 @@ static void fault_node(void) {
         return;
     }
     bool losses = sim_faults.losses && sim_now_ns >= sim_blessing_until_ns;
+    if (losses && chance(20))
+        pause_longest();
     if (chance(20) && losses) {
         trace("fault: node %u is flushed", index);
         node_forget(node);

@@ -56,6 +56,7 @@ void node_set_clock(struct sim_node *node, int64_t by_ns) {
 
 void node_forget(struct sim_node *node) {
     node->data = (struct node_data){0};
+    node->lost_ns = sim_now_ns;
 }
 
 void node_save(struct sim_node *node) {
@@ -64,6 +65,7 @@ void node_save(struct sim_node *node) {
 
 void node_load(struct sim_node *node) {
     node->data = node->saved;
+    node->lost_ns = sim_now_ns;
 }
 
 void node_restart(struct sim_node *node) {
@@ -79,6 +81,10 @@ void node_bless(struct sim_node *node, uint32_t max_ttl_ms, uint32_t fleet, bool
     node->data.generation = 0;
     node->data.fleet = fleet;
     node->data.rested = rested;
+}
+
+bool node_is_rested(const struct sim_node *node) {
+    return node->data.epoch == node->process && node->data.rested;
 }
 
 static void forget_marks(struct node_data *data) {

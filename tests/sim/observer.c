@@ -608,6 +608,16 @@ static bool are_quarantines_disturbed(void) {
     return disturbed;
 }
 
+/* A node votes when all leases that it may have forgotten have ended. */
+void observer_blessed(unsigned node) {
+    if (sim_steps || sim_sets_differ)
+        return;
+    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++)
+        if (views[i].state == VIEW_HOLDS && host_now(&views[i]) < views[i].deadline_ns &&
+            views[i].true_reported_ns < sim_nodes[node].lost_ns)
+            violation("node %u votes, and may have forgotten the lease of client %u", node, i);
+}
+
 static bool votes(unsigned node) {
     const struct node_data *data = &sim_nodes[node].data;
 

@@ -147,7 +147,10 @@ static void deliver(const struct event *event) {
         return;
     if (event->kind == EVENT_PROBE) {
         struct event answer = *event;
+        bool barred = !node_is_rested(node);
         node_probe(node, &answer);
+        if (barred && node_is_rested(node) && sim_now_ns >= sim_blessing_until_ns)
+            observer_blessed((unsigned) (node - sim_nodes));
         answer.at_ns = later_reply(node, connection);
         if (!cut)
             events_add(&answer);

@@ -251,6 +251,7 @@ struct sim_node {
     int64_t refuses_until_ns;          /* most writes, like a server that is full or read-only */
     int64_t slow_until_ns, slow_us;    /* each answer is late by up to so much */
     uint32_t process;                  /* the run_id: another one after each restart */
+    int64_t lost_ns;                   /* when it last lost data */
     int64_t set_back_ns;               /* by how much its clock was set back in all */
     int64_t odd_from_ns, odd_until_ns; /* true time: its clock stops, or runs backwards */
     bool reversed;
@@ -263,8 +264,9 @@ extern unsigned sim_n_nodes;
 
 void node_reset(struct sim_node *node, int64_t clock_offset_ns);
 void node_bless(struct sim_node *node, uint32_t max_ttl_ms, uint32_t fleet, bool rested);
-void node_forget(struct sim_node *node);  /* drops everything, like FLUSHALL */
-void node_restart(struct sim_node *node); /* starts another process */
+bool node_is_rested(const struct sim_node *node); /* votes, after a quarantine */
+void node_forget(struct sim_node *node);          /* drops everything, like FLUSHALL */
+void node_restart(struct sim_node *node);         /* starts another process */
 void node_save(struct sim_node *node);
 void node_load(struct sim_node *node); /* loads its saved data */
 void node_set_clock(struct sim_node *node, int64_t by_ns);
@@ -574,7 +576,8 @@ void observer_restarted(const struct sim_agent *agent);
 void observer_unreported(unsigned client); /* its grant, when the process was killed */
 void observer_gone(unsigned client);       /* its agent ended, or closed the session */
 void observer_deadline(const struct event *event);
-void observer_check(void); /* after an event of the calm */
+void observer_blessed(unsigned node); /* after its quarantine, not by an operator */
+void observer_check(void);            /* after an event of the calm */
 void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct send *send);
 
 /* The keeper reports about the lease with this value, before its deadline. */
