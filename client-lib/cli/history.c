@@ -155,8 +155,8 @@ int cli_history(const struct cli *cli, int argc, char **argv) {
         "redlock history [--json] [--count N] NAME\n"
         "What happened to NAME on this host, the oldest first: who asked for it, behind whom, who was\n"
         "granted it after how long, why an attempt failed, when and why a lease was at risk or lost, and\n"
-        "how each node answered. At most 32 events since the agent's start; those of other users for root\n"
-        "and the agent's own user only.\n";
+        "how each node answered. At most 32 events since the agent's start; those of other users for root,\n"
+        "the agent's own user, and where a rule allows 'history'.\n";
     struct redlock *connection = NULL;
     struct history history = {0};
     const char *count_text = NULL;

@@ -265,8 +265,8 @@ int cli_nodes(const struct cli *cli, int argc, char **argv) {
         "redlock nodes --bless NODE...\n"
         "Makes quarantined nodes vote at once. Safe only if they have lost no lease that may still be\n"
         "held: for example the first nodes of a fleet. A node of agents with another set of nodes\n"
-        "becomes this agent's: safe only if these agents have stopped. Needs root, or the agent's own\n"
-        "user.\n";
+        "becomes this agent's: safe only if these agents have stopped. Needs root, the agent's own user,\n"
+        "or the right 'bless'.\n";
     struct list list = {0};
     bool blesses = false;
     const struct options_row rows[] = {{"json", 0, OPTIONS_FLAG, &list.json},

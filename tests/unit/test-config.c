@@ -567,6 +567,8 @@ static void test_reload(void) {
               "fencing and rules can");
     is_string(difference(NODE, NODE "max_ttl = 2m quarantine = no"), "quarantine, a larger max_ttl",
               "options in the nodes' epoch keys can't");
+    is_string(difference(NODE, NODE "max_sessions = 20k"), "a larger max_sessions",
+              "slots for more sessions can't");
     is_string(difference(NODE, "node b { address = host }"), "node", "a node's name");
     is_string(difference(NODE, "node a { address = host2 }"), "node", "a node's address");
     is_string(difference(NODE, "node a { address = host:6380 }"), "node", "a node's port");

@@ -306,10 +306,14 @@ static void find_rules(struct session *session, void *userdata) {
 
 static void apply_reload(struct front *front, struct config *fresh) {
     static const struct log_fields reloaded = {.event = LOG_EVENT_RELOADED};
+    const struct config *former = current_config(front);
+    int r = 0;
 
     local_layer_set_policy(&front->layer, fresh);
     conn_for_each(&front->table, find_rules, front);
-    int r = listener_set_access(front->config.config->socket_path, fresh->socket_mode, fresh->socket_group);
+    /* Unchanged, they may be others: the service manager made the socket. */
+    if (fresh->socket_mode != former->socket_mode || fresh->socket_group != former->socket_group)
+        r = listener_set_access(front->config.config->socket_path, fresh->socket_mode, fresh->socket_group);
     if (r < 0)
         log_warning("reload: can't change the socket's mode and group: %s; they stay as they were",
                     strerror(-r));

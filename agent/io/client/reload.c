@@ -42,6 +42,7 @@ int reload_restart_needed(const struct config *running, const struct config *fre
         {"fence_skew", running->fence_skew_ms == fresh->fence_skew_ms},
         {"fence_retention", running->fence_retention_ms == fresh->fence_retention_ms},
         {"a larger max_ttl", running->max_ttl_ms >= fresh->max_ttl_ms},
+        {"a larger max_sessions", running->max_sessions >= fresh->max_sessions},
         {"key_format",
          same(running->key_prefix, fresh->key_prefix) && same(running->key_suffix, fresh->key_suffix)},
         {"host", same(running->host, fresh->host)},
