@@ -213,6 +213,8 @@ void registry_drop(struct registry *registry, struct request *request, instant_n
     } else if (request->state == REQUEST_CONTENDING) {
         history_note_event(registry, request, HISTORY_WITHDRAWN, now_ns);
         wait_queue_withdraw(registry, request);
+    } else if (request->state == REQUEST_RELEASING) {
+        request_set_due(registry, request, INSTANT_NEVER); /* no client waits for the reply to its RELEASE */
     } else {
         registry_release(registry, request, now_ns);
     }

@@ -71,10 +71,12 @@ bool session_rule_is_unknown(const struct session *session, const struct policy_
 /* True if the peer may do this with the name ("" for an action without a name). */
 bool session_may(const struct session *session, enum policy_action action, const char *name, size_t length);
 
-/* The front has done so many units of work (work-share.h) for the session. */
+/* The front has done so many units of work (work-share.h) for the session. After a restart, requests that
+ * the former process left unanswered are taken first, without pauses. */
 static inline void session_note_work(const struct session *session, unsigned units, instant_ns now_ns) {
-    work_share_note(&session->front->work, session->account, session_is_trusted(session) ? 0 : units,
-                    now_ns);
+    bool counts = !session_is_trusted(session) && !session->front->registry.restoring;
+
+    work_share_note(&session->front->work, session->account, counts ? units : 0, now_ns);
 }
 
 static inline bool session_ready(const struct session *session) {

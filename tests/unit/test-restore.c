@@ -161,6 +161,20 @@ static void test_released_meanwhile(void) {
     report(id, REPORT_GRANTED);
     is_int(count_commands(COMMAND_RELEASE, id), 1,
            "the lease of an ended session is released once it is found");
+
+    restore_harness_begin();
+    id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    ask_id(0, "RELEASE", id);
+    report(id, REPORT_GRANTED);
+    disconnect_end(&harness.sessions[0], harness.now_ns);
+    pass_ms(TIMEOUT_MS);
+    pass_ms(3 * TIMEOUT_MS);
+    is_int(count_commands(COMMAND_RELEASE, id), 1,
+           "a session that ends during its RELEASE: no more is done");
+    report(id, REPORT_RELEASED);
+    is_int(harness.front.registry.requests.taken, 0, "before the keeper's report");
 }
 
 static void test_deadline_first(void) {
