@@ -5,7 +5,8 @@
  * attempt that meets a key with a former process's identity deletes it, instead of waiting for its ttl.
  * Several processes may be killed within a ttl, each before it has met the orphans of the one before.
  *
- * Only the very value that was met is deleted: a lease that was resumed at another agent has another. */
+ * Only the very value that was met is deleted: a lease that was resumed at another agent has another, unless
+ * a late adoption has replaced that one (core/resume.h). */
 #pragma once
 
 #include <stdbool.h>

@@ -104,7 +104,7 @@ struct ledger_header {
     uint32_t session_generation;
     uint64_t sequence;        /* one more than the former ledger's */
     instant_ns lost_until_ns; /* the latest end of leases without an entry: lost before the deadline,
-                                 lingering, or cooling down */
+                                 lingering, or cooling down; not of a RESUME under way */
     uint8_t leaky;            /* some leases are missing, for want of room */
     char agent[16];
     char host[IDENTITY_BYTES_MAX];
