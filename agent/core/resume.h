@@ -4,11 +4,11 @@
  * Each of them *adopts* the key in one step: the random part of its value stays, agent and process become
  * ours. So extensions and releases of the earlier agent, dead or alive, find another's value: they can
  * neither delete nor extend the key. But an adoption of the earlier agent that is still under way replaces
- * our value again: adopt.lua compares neither agent nor process. (A lease whose keys this agent deletes is not resumed.) Of two agents that resume
- * one lease, one has the majority. A resume sets no missing key: a lease that has ended does not begin
- * again. A failed resume leaves the keys to their ttl, since the holder may consider the lease valid until
- * its deadline, and try again. A node that was out of reach keeps the old value until it expires; an
- * extension repairs it then. */
+ * our value again: adopt.lua compares neither agent nor process. (A lease whose keys this agent deletes is
+ * not resumed.) Of two agents that resume one lease, one has the majority. A resume sets no missing key: a
+ * lease that has ended does not begin again. A failed resume leaves the keys to their ttl, since the holder
+ * may consider the lease valid until its deadline, and try again. A node that was out of reach keeps the old
+ * value until it expires; an extension repairs it then. */
 #pragma once
 
 #include "base/instant.h"
