@@ -122,11 +122,19 @@ static void occupy_standard_descriptors(void) {
             (void) open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
 }
 
+/* Without memory for a buffer of its own, stdio writes a part of a line and reports no error. */
+static void give_output_buffer(void) {
+    static char buffer[BUFSIZ];
+
+    (void) setvbuf(stdout, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof(buffer));
+}
+
 int main(int argc, char **argv) {
     struct cli cli = {0};
     int at = 1;
 
     occupy_standard_descriptors();
+    give_output_buffer();
     int status = read_options(&cli, argc, argv, &at);
     if (status < 0 && at < argc && strcmp(argv[at], "help") == 0)
         status = help(&cli, at + 1 < argc ? argv[at + 1] : NULL);
