@@ -1,5 +1,6 @@
 /* The order in which sessions are served: users take turns, and within a user its sessions. So a user with
- * 500 busy sessions has one user's turns, not 500. A user who has had its share of the work pauses. */
+ * 500 busy sessions has one user's turns, not 500. The queue skips a user that has used its share of the
+ * work. */
 #pragma once
 
 #include <stdint.h>

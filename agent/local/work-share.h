@@ -2,7 +2,7 @@
  * of units a second (max_work in redlockd.conf(5)), and WORK_SHARE_BURST at once; a user alone has no limit.
  * Without this limit one user's requests would keep the front and the nodes busy all the time, and those of
  * others would wait for a processor: the p99 of another user's acquisitions was 2 to 22 times as long as
- * without a flood (tests/bench, section `beside`), with the limit 1 to 3 times.
+ * without a flood, and with the limit about twice as long at most for most kinds (tests/bench/NOTES.md).
  *
  * Units are counted, not measured: the front may lose the processor within a request. Users are accounts of
  * the quota (quota.h). Owned by the front thread. */
@@ -21,7 +21,7 @@ enum {
     /* The units of a request are in the table of commands (command.c). */
     WORK_SHARE_REQUEST = 1,
     WORK_SHARE_LEASE = 3,   /* a request that the keeper and the nodes work on */
-    WORK_SHARE_LISTING = 8, /* a request that reads tables */
+    WORK_SHARE_LISTING = 8, /* a request that reads tables, and again each turn of a listing (listing.c) */
     WORK_SHARE_QUERY = 8,   /* a request that the nodes answer for this client alone */
     WORK_SHARE_CONNECTION = 16,
     WORK_SHARE_RECEIVED_BYTES = 4096, /* for a unit */

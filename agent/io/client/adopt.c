@@ -35,8 +35,8 @@ static bool process_is_dead(void *userdata, pid_t pid) {
     return peer_cred_is_dead(pid);
 }
 
-/* The connections, without their leases. What can't be restored leaves the store. `reader`: NULL if there is
- * no ledger. */
+/* The connections, without their leases. What can't be restored leaves the store. `reader`: NULL if nothing
+ * can be restored. */
 static void restore_sessions(struct conn_table *table, const struct ledger_reader *reader,
                              const struct inherited_fds *inherited) {
     if (reader)

@@ -28,7 +28,7 @@ struct inherited_fds {
 /* Once per process. 0 or a negative errno. */
 int inherited_fds_take(struct inherited_fds *ret);
 
-/* Removes the ledgers from the store: a newer one is stored. */
+/* Removes the inherited ledgers from the store: call this when a newer ledger is stored. */
 void inherited_fds_drop_ledgers(const struct inherited_fds *inherited);
 
 /* Removes all sessions and ledgers from the store: no process continues them. */
