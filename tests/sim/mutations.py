@@ -14,7 +14,7 @@ import tempfile
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
-from tap import main, note, ok  # noqa: E402
+from tap import equal, main, note, ok  # noqa: E402
 
 COMPILER = sys.argv[1]
 SHARE = 8
@@ -448,8 +448,8 @@ MUTATIONS = [
      "size_t skip = answered > from ? (size_t) (answered - from) : 0;",
      "size_t skip = answered > from + LEDGER_LOG_BYTES_MAX ? (size_t) (answered - from) : 0;"),
     ("a restored lease is not searched for", "agent/local/recovery/restore.c",
-     "    if (restore_is_searching(request))\n        request_search(",
-     "    if (restore_is_searching(request) && !request->session)\n        request_search("),
+     "    if (restore_is_searching(request)) {\n",
+     "    if (restore_is_searching(request) && !request->session) {\n"),
     ("the lease of a client that the next process can't reach is released",
      "agent/local/recovery/recovery.c",
      "bool orphaned = !session && !unreported && past->dead(past->userdata, entry->pid);",
@@ -534,6 +534,22 @@ def chosen():
     return [mutation for mutation in MUTATIONS if zlib.crc32((commit + mutation[0]).encode()) % SHARE == 0]
 
 
+def is_current(mutation):
+    """Each text of the mutation is in its source once."""
+    _, *edits = mutation
+    for path, before in zip(edits[::3], edits[1::3]):
+        with open(os.path.join(SOURCE, path)) as file:
+            if file.read().count(before) != 1:
+                return False
+    return True
+
+
+def test_rows():
+    """Each run sees a row that its source has left behind, not only the run that plants it."""
+    equal([what for what, *edits in MUTATIONS if not is_current((what, *edits))], [],
+          "the sources have the texts of all %d mutations" % len(MUTATIONS))
+
+
 def test_mutations():
     with tempfile.TemporaryDirectory(prefix="redlock-mutation-") as base, \
             concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
@@ -545,4 +561,4 @@ def test_mutations():
             note(how)
 
 
-main(test_mutations)
+main(test_rows, test_mutations)
