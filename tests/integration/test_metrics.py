@@ -50,6 +50,7 @@ def get(port, path, method="GET"):
 
 
 MAX_LEASES = 40
+HELD = 20  # the hash of names has a secret: each keeper has some of so many, but for one run in half a million
 nodes = lab.nodes(3, kind=ClockNode)
 agent = lab.Agent(nodes, "default_ttl = 1s\nmax_leases = %d\n" % MAX_LEASES + 'node_timeout = "200ms"\n')
 load = agent.client(3)
@@ -75,18 +76,16 @@ def test_reader():
 
 
 def lag_of(thread):
-    """How often the thread served its timer, as far as reported. METRICS wakes the keepers: without a pause
-    they do in time what their timers would wake them for."""
-    time.sleep(0.5)
+    """How often the thread served its timer, as far as reported. A keeper without leases sets none."""
     load.send("METRICS")
     return openmetrics.parse(load.reply())["redlock_loop_lag_seconds"].value(thread=thread)
 
 
 def test_text():
-    for number in range(4):
+    for number in range(HELD):
         load.acquire("metrics-%d" % number)
     begins(load.acquire("metrics-0"), "BUSY", "a rejection")
-    lab.wait_for(lambda: agent.status()["extensions"] >= 4, what="extensions")
+    lab.wait_for(lambda: agent.status()["extensions"] >= HELD, what="extensions")
     for thread in ("front", "keeper-0", "keeper-1"):
         lab.wait_for(lambda: lag_of(thread) > 0, 30, "a report of %s" % thread)
     status, text, _ = lab.redlock_run(agent, "metrics")
@@ -97,14 +96,14 @@ def test_text():
     table = dict(re.findall(r"^\| `(redlock_\w+)` \| (\w+) \|", page, re.M))
     equal({name: family.kind for name, family in families.items()}, table,
           "protocol.md has each family with its type")
-    equal(families["redlock_grants"].value(), 4, "grants are counted")
+    equal(families["redlock_grants"].value(), HELD, "grants are counted")
     ok(families["redlock_user_used"].value(uid=str(os.getuid()), quota="max_sessions") >= 1,
        "and what each user has, for who may list it")
-    equal(families["redlock_leases"].value(), 4, "leases")
+    equal(families["redlock_leases"].value(), HELD, "leases")
     equal(families["redlock_rejections"].value(word="BUSY"), 1, "rejections by their word")
-    equal(families["redlock_acquire_seconds"].value(), 4, "the times to a grant")
-    ok(families["redlock_extension_delay_seconds"].value() >= 4, "the delays of extensions")
-    ok(families["redlock_extension_margin_ratio"].value() >= 4, "and their margins")
+    equal(families["redlock_acquire_seconds"].value(), HELD, "the times to a grant")
+    ok(families["redlock_extension_delay_seconds"].value() >= HELD, "the delays of extensions")
+    ok(families["redlock_extension_margin_ratio"].value() >= HELD, "and their margins")
     equal([families["redlock_loop_lag_seconds"].value(thread=name) > 0
            for name in ("front", "keeper-0", "keeper-1")], [True] * 3, "the lag of each thread")
     equal([families["redlock_node_state"].value(node=node.name, redlock_node_state="voting")
@@ -259,9 +258,8 @@ def cause_alerts_of_holders(alerts):
     replies = [load.call("ACQUIRE", "many-%d" % number, "TTL", 10000) for number in range(MAX_LEASES)]
     begins(replies[-1], "QUOTA", "a lease too many")
     alerts.on("RedlockQuotaReached", "RedlockSessionsNearLimit")
-    for grant in replies[30:]:
-        if isinstance(grant, dict):
-            load.call("RELEASE", grant["id"])
+    for grant in [reply for reply in replies if isinstance(reply, dict)][-6:]:
+        load.call("RELEASE", grant["id"])
 
 
 def cause_alerts_of_load(alerts):
