@@ -50,7 +50,8 @@ def get(port, path, method="GET"):
 
 
 MAX_LEASES = 40
-HELD = 20  # the hash of names has a secret: each keeper has some of so many, but for one run in half a million
+# The hash of names has a secret: each keeper has some of these leases, but for one run in half a million.
+HELD = 20
 nodes = lab.nodes(3, kind=ClockNode)
 agent = lab.Agent(nodes, "default_ttl = 1s\nmax_leases = %d\n" % MAX_LEASES + 'node_timeout = "200ms"\n')
 load = agent.client(3)
