@@ -34,7 +34,8 @@ NO_TURNS = ("agent/local/handoff.c",
 # other fleets that lose their data (test-epoch.c, test-quarantine.c, test-other-fleet.c in tests/unit); the
 # bounds of the window, and turns between sessions and users (test-window.c, test-admission.c there), which
 # cost time, not leases. Nor, as far as is known, these of a restart: a lease found in parts, and a hand-off
-# that the ledger does not have (test-restore-handoff.c), and a sent flush that counts as unsent (test-ledger.c).
+# that the ledger does not have (test-restore-handoff.c), and a sent flush that counts as unsent
+# (test-ledger.c).
 MUTATIONS = [
     ("half of the nodes is a quorum", "agent/core/quorum.h", "nodes / 2 + 1", "(nodes + 1) / 2"),
     ("validity without the allowance for clock drift", "agent/core/validity.h",
