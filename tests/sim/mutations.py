@@ -34,8 +34,7 @@ NO_TURNS = ("agent/local/handoff.c",
 # other fleets that lose their data (test-epoch.c, test-quarantine.c, test-other-fleet.c in tests/unit); the
 # bounds of the window, and turns between sessions and users (test-window.c, test-admission.c there), which
 # cost time, not leases. Nor, as far as is known, these of a restart: a lease found in parts, and a hand-off
-# that the ledger does not have (test-restore-handoff.c), and a sent flush that counts as unsent
-# (test-ledger.c).
+# that the ledger does not have (test-restore-handoff.c).
 MUTATIONS = [
     ("half of the nodes is a quorum", "agent/core/quorum.h", "nodes / 2 + 1", "(nodes + 1) / 2"),
     ("validity without the allowance for clock drift", "agent/core/validity.h",
@@ -412,6 +411,9 @@ MUTATIONS = [
     ("an unsent flush counts as sent after a restart", "agent/local/recovery/ledger-reader.c",
      "return sending->session == session->id && count_of(reader, sending) == sending->bytes;",
      "return sending->session == session->id && count_of(reader, sending) <= sending->bytes;"),
+    ("a sent flush counts as unsent after a restart", "agent/local/recovery/ledger-reader.c",
+     "return sending->session == session->id && count_of(reader, sending) == sending->bytes;",
+     "return sending->session == session->id && count_of(reader, sending) > sending->bytes;"),
     ("a grant that was not sent counts as held after a restart", "agent/local/recovery/ledger-reader.c",
      "view.unreported = entry->granted > flushes;", "view.unreported = entry->granted > flushes + 1;"),
     ("the older of two entries with one slot is restored", "agent/local/recovery/recovery.c",
