@@ -9,7 +9,7 @@ static const uint32_t names_max[CALL_PLAN_OPERATIONS] = {
     [OPERATION_ACQUIRE] = BATCH_ACQUIRES_MAX, [OPERATION_RAISE] = 1,
     [OPERATION_EXTEND] = BATCH_NAMES_MAX,     [OPERATION_REFRESH] = 1,
     [OPERATION_RELEASE] = BATCH_NAMES_MAX,    [OPERATION_QUERY] = 1,
-    [OPERATION_ADOPT] = BATCH_NAMES_MAX,
+    [OPERATION_ADOPT] = BATCH_NAMES_MAX,      [OPERATION_SEARCH] = BATCH_NAMES_MAX,
 };
 
 /* The calls being filled for some nodes, in the order in which they are sent. */
@@ -27,7 +27,7 @@ static bool sends_former(const struct send *send) {
 
 static bool sends_token(const struct send *send) {
     return send->token != 0 && send->operation != OPERATION_EXTEND && send->operation != OPERATION_RELEASE &&
-           send->operation != OPERATION_ADOPT;
+           send->operation != OPERATION_ADOPT && send->operation != OPERATION_SEARCH;
 }
 
 const struct call_plan_item *call_plan_add(struct call_plan_turn *turn, const struct send *send,

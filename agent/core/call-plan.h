@@ -14,7 +14,7 @@
 #include "core/shard.h"
 
 enum {
-    CALL_PLAN_OPERATIONS = OPERATION_ADOPT + 1,
+    CALL_PLAN_OPERATIONS = OPERATION_SEARCH + 1,
     CALL_PLAN_KEYS_BITS = 4096, /* a power of two */
     CALL_PLAN_EXPECTED = 4,     /* a lease is prefetched so many votes ahead */
 };

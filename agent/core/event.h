@@ -17,6 +17,7 @@
 enum command_kind {
     COMMAND_CONTEND, /* acquire the name; `persist`: try until withdrawn */
     COMMAND_RESUME,  /* resume a lease that another agent granted; `persist` likewise */
+    COMMAND_SEARCH,  /* continue a lease of a former process of this agent: resume.h */
     COMMAND_RELEASE, /* release the lease, or withdraw the request */
     COMMAND_ABANDON, /* no more extensions, and no deletion before the deadline */
     COMMAND_FORGET,  /* the request is over: its keys are left to their ttl */
@@ -41,13 +42,13 @@ struct command {
     uint16_t spare_tokens;    /* contend: tokens to reserve after the granted one, for hand-offs */
     uint64_t request;         /* the front's number; not 0; unique for each lease of a request */
     struct lease_terms terms; /* contend, resume; query: its node time-out, and whether a token is wanted */
-    instant_ns cooldown_until_ns; /* resume, release: the keys stay until then; 0: no cooldown */
-    instant_ns hold_until_ns;     /* resume, refresh: the end of max_hold; INSTANT_NEVER: none */
-    instant_ns beat_ns;           /* beat: when; 0: now. resume: the last heartbeat; 0: the resume is one */
+    instant_ns cooldown_until_ns; /* resume, search, release: the keys stay until then; 0: none */
+    instant_ns hold_until_ns;     /* resume, search, refresh: the end of max_hold, or INSTANT_NEVER */
+    instant_ns beat_ns;           /* beat: when; 0: now. search: the last heartbeat; 0: the search is one */
     int64_t pause_ns;             /* contend: before the first attempt */
-    int64_t token;                /* resume, refresh: the lease's, as its holder has it; contend: the
+    int64_t token;                /* resume, search, refresh: the lease's, as its holder has it; contend: the
                                    * largest that the front knows of the name */
-    uint8_t secret[SECRET_BYTES]; /* resume, refresh: the random part of the lease's value */
+    uint8_t secret[SECRET_BYTES]; /* the same: the random part of the lease's value */
     const char *text;
 };
 
@@ -130,8 +131,11 @@ enum operation {
     OPERATION_REFRESH, /* extends, and replaces the former value */
     OPERATION_RELEASE,
     OPERATION_QUERY,
-    OPERATION_ADOPT,
+    OPERATION_ADOPT,  /* replaces the value of the lease, whichever agent set it */
+    OPERATION_SEARCH, /* the same, if this process or a former one of this agent set it */
 };
+
+struct shard_predecessors;
 
 struct send {
     enum operation operation;
@@ -148,7 +152,8 @@ struct send {
     const uint8_t *secret; /* SECRET_BYTES; NULL for a query */
     const struct shared_string *text; /* name, and the value's tail */
     const uint8_t *former; /* refresh, release: of a second value that the key may have, or NULL */
-    const struct shared_string *former_text; /* its tail */
+    const struct shared_string *former_text;       /* its tail */
+    const struct shard_predecessors *predecessors; /* search: the former processes */
 };
 
 /* --- nodes to shard --- */
@@ -159,7 +164,7 @@ enum vote_kind {
     VOTE_BEHIND,   /* raise: the token was not accepted: token_verdict */
     VOTE_REPAIRED, /* the missing key was set again */
     VOTE_FOREIGN,  /* the key has another's value; text: the value, or its type */
-    VOTE_FREE,     /* query, adopt: no key */
+    VOTE_FREE,     /* query, adopt, search: no key */
     VOTE_REFUSED,  /* the node answered with an error; text: the error */
     VOTE_EPOCH,    /* the node has another epoch: nothing was executed */
     VOTE_CUT,      /* the connection broke: executed or not */

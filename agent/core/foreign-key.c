@@ -47,18 +47,17 @@ static struct lease *orphan_new(struct shard *shard, const struct lease *lease, 
     return orphan;
 }
 
-/* True if a former process of this agent set the value; `ret_secret` has its random part then. */
-static bool is_of_predecessor(const struct shard_predecessors *predecessors, const struct vote *vote,
-                              instant_ns now_ns, uint8_t ret_secret[SECRET_BYTES]) {
-    if (now_ns < predecessors->from_ns)
-        return false;
+/* The former process of this agent that set the value, or NULL. `ret_secret` has its random part. */
+static const struct shard_predecessor *predecessor_of(const struct shard_predecessors *predecessors,
+                                                      const struct vote *vote, instant_ns now_ns,
+                                                      uint8_t ret_secret[SECRET_BYTES]) {
     for (unsigned i = 0; i < predecessors->count; i++) {
         const struct shard_predecessor *one = &predecessors->all[i];
         if (now_ns < one->until_ns &&
             lock_value_is_of(vote->text, vote->text_length, &one->identity, ret_secret))
-            return true;
+            return one;
     }
-    return false;
+    return NULL;
 }
 
 /* Keys of a former process may exist. */
@@ -74,7 +73,10 @@ bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsig
                            const struct vote *vote, instant_ns now_ns) {
     uint8_t secret[SECRET_BYTES];
 
-    if (vote->foreign_type || !is_of_predecessor(&shard->predecessors, vote, now_ns, secret))
+    if (vote->foreign_type || now_ns < shard->predecessors.from_ns)
+        return false;
+    const struct shard_predecessor *predecessor = predecessor_of(&shard->predecessors, vote, now_ns, secret);
+    if (!predecessor || predecessor->spared)
         return false;
     const char *rest = vote->text + LOCK_VALUE_HEX_BYTES;
     size_t length = vote->text_length - LOCK_VALUE_HEX_BYTES;
@@ -106,7 +108,7 @@ void foreign_key_seen(struct shard *shard, struct lease *lease, unsigned node, c
         lease->foreign_reported &= (node_set) ~bit;
     if (vote->kind != VOTE_FOREIGN || (lease->foreign_reported & bit))
         return;
-    if (is_of_predecessor(&shard->predecessors, vote, now_ns, secret) ||
+    if (predecessor_of(&shard->predecessors, vote, now_ns, secret) ||
         (vote->text_length == 0 && is_after_restart(shard, now_ns)))
         return; /* likely an orphan, or this lease's: the answer to an extension may have no value */
     if (!lease->extends)

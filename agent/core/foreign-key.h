@@ -5,8 +5,10 @@
  * attempt that meets a key with a former process's identity deletes it, instead of waiting for its ttl.
  * Several processes may be killed within a ttl, each before it has met the orphans of the one before.
  *
- * Only the very value that was met is deleted: a lease that was resumed at another agent has another, unless
- * a late adoption has replaced that one (core/resume.h). */
+ * Only the very value that was met is deleted: a lease that was resumed at another agent has another. A
+ * client's RESUME that a former process sent, and that reaches a node late, gives the key of such a lease
+ * that process's value. So the keys of a process that ever sent one are left to their ttl, and so are those
+ * of processes whose leases the ledger had no room for (`spared`). */
 #pragma once
 
 #include <stdbool.h>

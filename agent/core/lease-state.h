@@ -44,6 +44,7 @@ struct lease {
     bool seen_type : 1;     /* `seen` is a type, not a value */
     bool orphan : 1;        /* releasing: a foreign key (foreign-key.h). The text's tail is all of the value
                                but the random part */
+    bool searches : 1;      /* resuming: a lease of a former process of this agent */
     bool waited_for_nodes : 1; /* until each was examined: only once */
     bool listens : 1;          /* has a subscription (retry.h) */
     bool quiet : 1;            /* releasing: without a message to subscribers */

@@ -95,7 +95,7 @@ static enum resume_progress try_begin(struct shard *shard, struct lease *lease, 
     lease->maybe |= nodes;
     lease->under_way = true;
     lease_table_set_due(shard, lease, now_ns + (int64_t) lease->terms.node_timeout_ms * NS_PER_MS);
-    send_round(shard, lease, OPERATION_ADOPT, nodes, now_ns);
+    send_round(shard, lease, lease->searches ? OPERATION_SEARCH : OPERATION_ADOPT, nodes, now_ns);
     return RESUME_OPEN;
 }
 

@@ -1,14 +1,20 @@
-/* Resuming a lease whose holder outlives the agent that granted it.
+/* Resuming a lease whose holder outlives the agent, or the process of this agent, that granted it.
  *
  * A lease is proven valid by a majority of nodes that have its key, never by its holder's claim.
  * Each of them *adopts* the key in one step: the random part of its value stays, agent and process become
  * ours. So extensions and releases of the earlier agent, dead or alive, find another's value: they can
- * neither delete nor extend the key. But an adoption of the earlier agent that is still under way replaces
- * our value again: adopt.lua compares neither agent nor process. (A lease whose keys this agent deletes is
- * not resumed.) Of two agents that resume one lease, one has the majority. A resume sets no missing key: a
- * lease that has ended does not begin again. A failed resume leaves the keys to their ttl, since the holder
- * may consider the lease valid until its deadline, and try again. A node that was out of reach keeps the old
- * value until it expires; an extension repairs it then. */
+ * neither delete nor extend the key. (A lease whose keys this agent deletes is not resumed.) Of two agents
+ * that resume one lease, one has the majority. A resume sets no missing key: a lease that has ended does not
+ * begin again. A failed resume leaves the keys to their ttl, since the holder may consider the lease valid
+ * until its deadline, and try again. A node that was out of reach keeps the old value until it expires; an
+ * extension repairs it then.
+ *
+ * A client's RESUME adopts the key from any agent. A RESUME that reaches a node late takes the key from the
+ * agent that has resumed the lease since: that agent loses the vote, and the lease if a majority is so late,
+ * but no key is deleted (core/foreign-key.h). A *search* continues a lease of the ledger after a restart. It
+ * adopts the key from a former process of this agent only: its client may have resumed the lease elsewhere,
+ * and may close its connection to this agent, which releases the lease here. Each process that searches is
+ * known to the next one before. */
 #pragma once
 
 #include "base/instant.h"

@@ -43,6 +43,7 @@ void send_more(struct shard *shard, struct lease *lease, enum operation operatio
         .token_last = token_last(lease),
         .former = has_former ? lease->former_secret : NULL,
         .former_text = has_former ? lease->former : NULL,
+        .predecessors = operation == OPERATION_SEARCH ? &shard->predecessors : NULL,
     };
     assert(!(lease->round.asked & nodes));
 

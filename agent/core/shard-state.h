@@ -73,6 +73,7 @@ struct shard_schedule {
 /* A process before this one, which was killed: core/foreign-key.h. */
 struct shard_predecessor {
     struct lock_value_identity identity;
+    bool spared;         /* its keys may be of a lease that this process does not know: none is deleted */
     instant_ns until_ns; /* by then its last key has expired */
 };
 

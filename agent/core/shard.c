@@ -110,6 +110,7 @@ static void begin_lease(struct shard *shard, const struct command *command, inst
         return;
     }
     memcpy(lease->secret, command->secret, sizeof(lease->secret));
+    lease->searches = command->kind == COMMAND_SEARCH;
     lease->beat_ns = command->beat_ns;
     lease->cooldown_until_ns = command->cooldown_until_ns;
     node_trust_outgrow(shard, lease_state_key_ttl_ms(lease, now_ns));
@@ -131,6 +132,7 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
     switch (command->kind) {
     case COMMAND_CONTEND:
     case COMMAND_RESUME:
+    case COMMAND_SEARCH:
         assert(!lease);
         begin_lease(shard, command, now_ns);
         return;

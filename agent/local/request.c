@@ -272,28 +272,33 @@ void request_refresh_keys(struct registry *registry, struct request *request) {
     set_held_due(registry, request);
 }
 
-static void send_resume(struct registry *registry, struct request *request,
-                        const uint8_t secret[SECRET_BYTES], instant_ns beat_ns, bool persist) {
+/* The command to resume a lease, or to search for one. */
+static void send_resume(struct registry *registry, struct request *request, enum command_kind kind,
+                        const uint8_t secret[SECRET_BYTES], instant_ns beat_ns) {
     char text[REQUEST_COMMAND_TEXT_BYTES];
-    struct command command = request_command(registry, request, COMMAND_RESUME, text);
+    struct command command = request_command(registry, request, kind, text);
 
     command.hold_until_ns = request->hold_until_ns;
     command.cooldown_until_ns = request->cooldown_until_ns;
     command.token = request->token;
     command.beat_ns = beat_ns;
-    command.persist |= persist;
+    command.persist |= request->state == REQUEST_HELD;
     memcpy(command.secret, secret, sizeof(command.secret));
     registry->sink.command(registry->sink.userdata, request->name->key.hash, &command);
     secret_clear(command.secret, sizeof(command.secret));
 }
 
 void request_resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
+    enum command_kind kind = request_is_resume(request) ? COMMAND_RESUME : COMMAND_SEARCH;
+
     request_enter(registry, request, REQUEST_CONTENDING);
-    send_resume(registry, request, secret, 0, false);
+    send_resume(registry, request, kind, secret, 0);
 }
 
 void request_search(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
-    send_resume(registry, request, secret, request->secrets->beat_ns, true);
+    assert(request->state == REQUEST_HELD);
+
+    send_resume(registry, request, COMMAND_SEARCH, secret, request->secrets->beat_ns);
 }
 
 void request_beat(struct registry *registry, const struct request *request, instant_ns now_ns) {

@@ -199,7 +199,7 @@ void request_command_simple(struct registry *registry, struct request *request, 
 struct command request_command(struct registry *registry, struct request *request, enum command_kind kind,
                                char text[REQUEST_COMMAND_TEXT_BYTES]);
 
-/* Contends, to resume the lease with this random part. */
+/* Contends, to resume the lease with this random part: for a client, or a lease of a former process. */
 void request_resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]);
 
 /* Searches for the lease of a restored, held request by this random part, without a time limit. Heartbeats

@@ -24,7 +24,7 @@ static void read_text(const char *text, size_t length) {
 static void read_votes(const redisReply *reply, uint32_t count) {
     static const enum operation operations[] = {OPERATION_ACQUIRE, OPERATION_RAISE,   OPERATION_EXTEND,
                                                 OPERATION_REFRESH, OPERATION_RELEASE, OPERATION_QUERY,
-                                                OPERATION_ADOPT};
+                                                OPERATION_ADOPT,   OPERATION_SEARCH};
 
     for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
         if (!script_replies_fit(operations[i], count, reply))

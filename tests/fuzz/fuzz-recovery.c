@@ -23,7 +23,9 @@ static unsigned n_asked, n_releases;
 static void on_command(void *userdata, uint64_t hash, const struct command *command) {
     (void) userdata;
     (void) hash;
-    if ((command->kind == COMMAND_CONTEND || command->kind == COMMAND_RESUME) && n_asked < RELEASES_MAX)
+    if ((command->kind == COMMAND_CONTEND || command->kind == COMMAND_RESUME ||
+         command->kind == COMMAND_SEARCH) &&
+        n_asked < RELEASES_MAX)
         asked[n_asked++] = command->request;
     if (command->kind == COMMAND_RELEASE || command->kind == COMMAND_FORGET) {
         must(n_releases < RELEASES_MAX);
@@ -184,6 +186,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
         return 0;
     memset(order, 0, sizeof(order));
     (void) recovery_run(&harness.front, &past, harness.now_ns);
+    restore_start(&harness.front.registry, harness.now_ns);
     check_restored();
     answer_resumes(&input);
     restore_end(&harness.front.registry, harness.now_ns);

@@ -53,11 +53,12 @@ static void on_command(void *userdata, uint64_t hash, const struct command *comm
     switch (command->kind) {
     case COMMAND_CONTEND:
     case COMMAND_RESUME:
+    case COMMAND_SEARCH:
         *at_keeper(command->request) = (struct at_keeper){.request = command->request,
                                                           .terms = command->terms,
                                                           .cooldown_until_ns = command->cooldown_until_ns,
                                                           .spare_tokens = command->spare_tokens,
-                                                          .resume = command->kind == COMMAND_RESUME,
+                                                          .resume = command->kind != COMMAND_CONTEND,
                                                           .persist = command->persist};
         break;
     case COMMAND_RELEASE:

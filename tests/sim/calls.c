@@ -63,6 +63,20 @@ static void read_orphan(const struct shared_string *text, struct sim_request *re
         .host = (uint8_t) host, .pid = (uint16_t) pid, .uid = (uint16_t) uid, .data = (uint16_t) data};
 }
 
+/* As bits. */
+static uint32_t read_predecessors(const struct shard_predecessors *predecessors, uint32_t owner) {
+    uint32_t set = 0;
+
+    for (unsigned i = 0; i < predecessors->count; i++) {
+        unsigned host, life;
+        int n = sscanf(predecessors->all[i].identity.bytes, ":h%u:%8x:", &host, &life);
+        assert(n == 2 && life < owner);
+        if (owner - life <= 32)
+            set |= UINT32_C(1) << (owner - life - 1);
+    }
+    return set;
+}
+
 void calls_add(struct sim_keeper *keeper, const struct send *send) {
     unsigned name = (unsigned) (send->text->bytes[0] - '0');
 
@@ -78,6 +92,8 @@ void calls_add(struct sim_keeper *keeper, const struct send *send) {
                                           .owner = keeper->agent->index << 24 | keeper->agent->life,
                                           .token = send->token,
                                           .token_last = send->token_last};
+    if (send->predecessors)
+        asked->request.predecessors = read_predecessors(send->predecessors, asked->request.owner);
     if (send->former) {
         memcpy(asked->request.former, send->former, SECRET_BYTES);
         asked->request.former_tail = read_tail(keeper, send->former_text);

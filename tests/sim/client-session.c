@@ -74,6 +74,7 @@ void client_session_end(struct client_session *of) {
     disconnect_end(&of->session, session_now(of));
     if (client_session_ledger(of))
         ledger_close(client_session_ledger(of), client_session_slot(of));
+    of->n_output = 0;
     of->agent = NULL;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "client-session.h"
 
 enum { LINE_BYTES = 512, WORDS_MAX = 24, FIRST_PID = 100 };
 
@@ -137,7 +138,16 @@ static void connect(struct client *client) {
 
 /* --- replies and pushes --- */
 
+/* At the agent that it has left. */
+static void close_former_session(const struct client *client) {
+    struct client_session *former = client_session_closed(client_index(client));
+
+    if (former->agent && !former->expelled)
+        former->hung_up = true;
+}
+
 static void become_idle(struct client *client) {
+    close_former_session(client);
     client->state = CLIENT_IDLE;
     client->id = 0;
     client->holding = false;
@@ -182,9 +192,12 @@ static void granted(struct client *client, const struct answer *answer) {
     exclusion_check_answer(client, NULL);
     client->state = CLIENT_HOLDING;
     client->closed = false;
+    close_former_session(client);
     client->id = answer->id;
     client->holding = true;
     client->deadline_ns = answer->deadline_ns;
+    client->granted_by = client->agent;
+    client->granted_ns = sim_now_ns;
     client->slot = answer->slot;
     check_grant(client, answer, client->ask.resumes);
     front_values(client_agent(client), answer->id, client->secrets);
@@ -515,11 +528,19 @@ static void die(struct client *client) {
     become_idle(client);
 }
 
+/* At another agent. */
+static bool has_left_session(const struct client *client) {
+    const struct client_session *former = client_session_closed(client_index(client));
+
+    return former->agent && former->agent != client_agent(client);
+}
+
 /* A holder or a waiter ends in one of several ways. */
 static void leave(struct client *client) {
     if (client->state == CLIENT_ASKING || client->state == CLIENT_RESUMING)
         exclusion_check_answered(client);
-    if (client->state == CLIENT_HOLDING && !sim_calm && front_serves(client_agent(client)) && chance(4)) {
+    if (client->state == CLIENT_HOLDING && !sim_calm && front_serves(client_agent(client)) &&
+        !has_left_session(client) && chance(4)) {
         trace("client %u: its session is closed by the agent", client_index(client));
         observer_gone(client_index(client));
         cut_off(client);
@@ -592,6 +613,46 @@ static void act(struct client *client) {
     }
 }
 
+/* Another agent of its host, which serves; its own, if there is none. */
+static unsigned other_agent(const struct client *client) {
+    unsigned first = (unsigned) pick(0, sim_n_agents - 1);
+
+    for (unsigned i = 0; i < sim_n_agents; i++) {
+        const struct sim_agent *other = &sim_agents[(first + i) % sim_n_agents];
+        if (other->host == client_agent(client)->host && other->index != client->agent &&
+            has_promises(other->index) && front_serves(other) && sim_now_ns >= other->paused_until_ns)
+            return other->index;
+    }
+    return client->agent;
+}
+
+/* Resumes its lease at another agent, and closes its former session, which the service manager may have:
+ * that is the end of its lease unless it has the lease anew. Or it closes that session once it has. */
+static bool moves(struct client *client) {
+    unsigned index = client_index(client), agent;
+    bool holds = client->state == CLIENT_HOLDING, connected = front_is_connected(index);
+
+    if ((!holds && (client->state != CLIENT_CUT_OFF || client->closed)) || !may_resume(client) ||
+        sim_sets_differ || client_session_closed(index)->agent ||
+        !chance(front_serves(client_agent(client)) ? 2 : 25) ||
+        (agent = other_agent(client)) == client->agent)
+        return false;
+    trace("client %u: leaves agent %u", index, client->agent);
+    if (holds)
+        observer_gone(index);
+    if (connected && chance(50)) {
+        client->holding = false;
+        front_hang_up(index);
+    } else if (connected) {
+        client_session_close(index);
+    }
+    client->agent = agent;
+    sim_counts.moves++;
+    connect(client);
+    resume(client);
+    return true;
+}
+
 /* The agent's process is gone, and the service manager has the client's socket: a holder may leave. */
 static bool may_act_alone(const struct client *client) {
     const struct sim_agent *agent = client_agent(client);
@@ -619,6 +680,8 @@ void client_step(unsigned index) {
         return;
     }
     if (client->state == CLIENT_IDLE && sim_closed)
+        return;
+    if (moves(client))
         return;
     /* Mail from a pause may be read before the agent notices that a deadline passed meanwhile. */
     bool serves = front_serves(agent) && sim_now_ns >= agent->paused_until_ns - 1;

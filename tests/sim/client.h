@@ -43,6 +43,8 @@ struct client {
     struct sim_ask ask;   /* its request, or its last lease's */
     struct sim_ask lease;
     char token[SIM_TOKEN_BYTES]; /* to resume it; "": none */
+    unsigned granted_by;         /* its lease: the agent */
+    int64_t granted_ns;          /* in true time */
     int64_t fence;
     uint8_t secrets[2][SECRET_BYTES]; /* its own, and the one in the keys, at the grant */
 };

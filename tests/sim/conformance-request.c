@@ -18,6 +18,8 @@ enum {
 
 #define TOKEN_SKEW_US "1000000000"
 
+enum { AGENTS_BYTES = 64 };
+
 /* `index`: the name's place in the call. */
 static enum vote_kind vote_of(enum operation operation, const redisReply *reply, unsigned index) {
     if (reply->type == REDIS_REPLY_ERROR)
@@ -34,7 +36,7 @@ static enum vote_kind vote_of(enum operation operation, const redisReply *reply,
     case 1:
         return VOTE_YES;
     case 2:
-        return operation == OPERATION_ADOPT ? VOTE_FREE : VOTE_REPAIRED;
+        return operation == OPERATION_ADOPT || operation == OPERATION_SEARCH ? VOTE_FREE : VOTE_REPAIRED;
     default:
         return VOTE_FOREIGN;
     }
@@ -50,10 +52,10 @@ static void compare_token(int64_t verdict, int64_t token, const struct sim_reply
         fail("the largest tokens differ");
 }
 
-/* `former`: the former lock value, or NULL. */
+/* `former`: the former lock value, or NULL. `agents`: whose values a search replaces. */
 static redisReply *run_request(enum operation operation, const char *key, const char *value,
-                               const char *former, int64_t token_distance, int64_t last_distance,
-                               bool quiet) {
+                               const char *former, const char *agents, int64_t token_distance,
+                               int64_t last_distance, bool quiet) {
     char token[32], last[32], floor_us[32];
     int more = last_distance != token_distance;
 
@@ -68,6 +70,7 @@ static redisReply *run_request(enum operation operation, const char *key, const 
     const char *const both[] = {key, value, former, channel};
     const char *const extend[] = {key, EPOCH_KEY, value, "100000", known_epoch};
     const char *const plain[] = {key, value, channel};
+    const char *const search[] = {key, EPOCH_KEY, value, "100000", known_epoch, agents};
     switch (operation) {
     case OPERATION_RAISE:
         return run(SCRIPT_RAISE, 9 + more, raise, 4);
@@ -77,6 +80,8 @@ static redisReply *run_request(enum operation operation, const char *key, const 
         return run(SCRIPT_REFRESH, 9, refresh, 4);
     case OPERATION_ADOPT:
         return run(SCRIPT_ADOPT, 5, extend, 2);
+    case OPERATION_SEARCH:
+        return run(SCRIPT_ADOPT, 6, search, 2);
     case OPERATION_RELEASE:
         return run(SCRIPT_RELEASE, former ? 4 : 3, former ? both : plain, 1);
     case OPERATION_ACQUIRE:
@@ -212,10 +217,20 @@ static bool is_published(const redisReply *reply, unsigned index) {
     return reply->elements > index && reply->element[index]->integer == 2;
 }
 
+/* This process, and perhaps the one before it. Returns its predecessors. */
+static uint32_t put_agents(unsigned owner, char ret[AGENTS_BYTES]) {
+    bool before = owner > 1 && chance(50);
+
+    (void) snprintf(ret, AGENTS_BYTES, ":host:%08x:", owner);
+    if (before)
+        (void) snprintf(ret + strlen(ret), AGENTS_BYTES - strlen(ret), ":host:%08x:", owner - 1);
+    return before;
+}
+
 void step_request(void) {
     static const char *const words[] = {"acquire", "raise", "extend", "refresh",
-                                        "release", "query", "adopt"};
-    enum operation operation = (enum operation) pick(OPERATION_RAISE, OPERATION_ADOPT);
+                                        "release", "query", "adopt",  "search"};
+    enum operation operation = (enum operation) pick(OPERATION_RAISE, OPERATION_SEARCH);
     unsigned name = (unsigned) pick(0, SIM_NAMES - 1), secret = (unsigned) pick(0, SECRETS - 1);
     unsigned owner = (unsigned) pick(1, 2);
     bool quiet = chance(30);
@@ -223,14 +238,15 @@ void step_request(void) {
             last = distance + (chance(50) ? pick(0, 3) : 0);
     unsigned former_secret = (unsigned) pick(0, SECRETS - 1);
     bool has_former = operation == OPERATION_REFRESH || (operation == OPERATION_RELEASE && chance(50));
-    char key[2], value[VALUE_BYTES], former[VALUE_BYTES];
+    char key[2], value[VALUE_BYTES], former[VALUE_BYTES], agents[AGENTS_BYTES];
     struct sim_request request = request_of(operation, owner, secret);
 
     key_of(name, key);
     value_of(secret, owner, value);
     value_of(former_secret, owner, former);
+    request.predecessors = put_agents(owner, agents);
     redisReply *reply =
-        run_request(operation, key, value, has_former ? former : NULL, distance, last, quiet);
+        run_request(operation, key, value, has_former ? former : NULL, agents, distance, last, quiet);
     published = false;
     request.quiet = quiet;
     request.token = known_sim_floor_us + distance;

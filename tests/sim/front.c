@@ -172,9 +172,9 @@ static void settle(struct sim_agent *agent) {
     agent->surveyed = false;
     while (listing_waits(&agent->front))
         listing_turn(&agent->front, front_now(agent));
+    end_closed(agent);
     client_sessions_flush();
     clients_look(agent);
-    end_closed(agent);
     set_timer(agent);
 }
 
@@ -275,6 +275,11 @@ static void take_hang_up(struct sim_agent *agent, const void *argument) {
     settle(agent);
 }
 
+static void take_exit(struct sim_agent *agent, const void *argument) {
+    client_session_end(client_session_closed(*(const unsigned *) argument));
+    settle(agent);
+}
+
 void front_hang_up(unsigned client) {
     struct client_session *of = client_session_of(client);
 
@@ -283,6 +288,8 @@ void front_hang_up(unsigned client) {
     if (!of->agent)
         return;
     of->hung_up = true; /* no process takes notice */
+    if (client_session_closed(client)->agent && client_session_closed(client)->agent != of->agent)
+        run(client_session_closed(client)->agent, take_exit, &client);
     client_session_closed(client)->agent = NULL;
     client_session_close(client);
 }
@@ -311,11 +318,6 @@ void front_expel(unsigned client) {
 
     of->expelled = true; /* whenever the front is killed: the client has closed the session, too */
     run(of->agent, expel, &client);
-}
-
-static void take_exit(struct sim_agent *agent, const void *argument) {
-    client_session_end(client_session_closed(*(const unsigned *) argument));
-    settle(agent);
 }
 
 void front_exit(unsigned client) {

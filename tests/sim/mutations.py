@@ -430,7 +430,7 @@ MUTATIONS = [
     ("a heartbeat during the search after a restart is forgotten", "agent/core/lease.c",
      "lease->beat_ns = beat_ns;", "(void) beat_ns;"),
     ("a key of a former process that an extension meets is deleted", "agent/core/foreign-key.c",
-     "    if (is_of_predecessor(&shard->predecessors, vote, now_ns, secret) ||",
+     "    if (predecessor_of(&shard->predecessors, vote, now_ns, secret) ||",
      "    if (foreign_key_is_orphan(shard, lease, node, vote, now_ns) ||"),
     ("a release after a restart is not answered before its lease is found", "agent/local/recovery/restore.c",
      "instant_min(request->answer_by_ns, request->deadline_ns)", "request->deadline_ns"),
@@ -454,6 +454,18 @@ MUTATIONS = [
      "agent/local/recovery/recovery.c",
      "bool orphaned = !session && !unreported && past->dead(past->userdata, entry->pid);",
      "bool orphaned = !session && !unreported;"),
+    ("a search after a restart takes the lease from another agent", "agent/core/resume.c",
+     "lease->searches ? OPERATION_SEARCH : OPERATION_ADOPT", "OPERATION_ADOPT"),
+    ("a search after a restart does not know the former processes", "agent/core/send.c",
+     "operation == OPERATION_SEARCH ? &shard->predecessors : NULL",
+     "operation == OPERATION_SEARCH ? &(const struct shard_predecessors){0} : NULL"),
+    ("keys of a former process that sent a RESUME are deleted", "agent/core/foreign-key.c",
+     "if (!predecessor || predecessor->spared)", "if (!predecessor)"),
+    ("the ledger does not note a RESUME that the process sends again",
+     "agent/local/recovery/ledger-writer.c",
+     "    if (request_is_resume(request))\n        ledger_note_resume(ledger);\n", ""),
+    ("the ledger does not note a RESUME", "agent/local/recovery/ledger.c",
+     "    ledger->header->resumes = true;", "    ledger->header->resumes = false;"),
 ]
 
 

@@ -394,6 +394,7 @@ static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const
             node->data.keys[name].own_token = request->token;
         return ours ? VOTE_YES : VOTE_REPAIRED;
     case OPERATION_ADOPT:
+    case OPERATION_SEARCH:
         if (!ours)
             return VOTE_FREE;
         set_key(node, name, request);
@@ -426,13 +427,21 @@ static bool is_same_tail(const struct sim_tail *a, const struct sim_tail *b) {
     return a->host == b->host && a->pid == b->pid && a->uid == b->uid && a->data == b->data;
 }
 
-/* The key has the request's value, or the former one. adopt.lua compares neither agent nor process. */
+/* The process that sends the request, or a former one of its agent, set the key. */
+static bool is_of_agent(const struct sim_key *key, const struct sim_request *request) {
+    uint32_t lives = request->owner - key->owner;
+
+    return lives == 0 || (lives <= 32 && (request->predecessors >> (lives - 1) & 1) != 0);
+}
+
+/* The key has the request's value, or the former one. To adopt, agent and process may differ. */
 static bool is_ours(const struct sim_key *key, const struct sim_request *request) {
     bool same = memcmp(key->secret, request->secret, SECRET_BYTES) == 0;
 
-    if (request->operation == OPERATION_ADOPT)
+    if (request->operation == OPERATION_ADOPT || request->operation == OPERATION_SEARCH)
         return same && key->owner != 0 && key->tail.host == request->tail.host &&
-               key->tail.uid == request->tail.uid && key->tail.data == request->tail.data;
+               key->tail.uid == request->tail.uid && key->tail.data == request->tail.data &&
+               (request->operation == OPERATION_ADOPT || is_of_agent(key, request));
     return key->owner == request->owner &&
            ((same && is_same_tail(&key->tail, &request->tail)) ||
             (request->has_former && memcmp(key->secret, request->former, SECRET_BYTES) == 0 &&

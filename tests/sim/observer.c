@@ -359,7 +359,7 @@ static void check_lost(const struct view *view, enum reason reason) {
     if (!sudden && host_now(view) < view->deadline_ns)
         violation("client %u loses its lease %lld ms before the deadline, %s", index_of(view),
                   (long long) ((view->deadline_ns - host_now(view)) / NS_PER_MS), reasons[reason]);
-    if (reason == REASON_HEARTBEAT && beats_in_time(view))
+    if (reason == REASON_HEARTBEAT && beats_in_time(view) && !was_restarted(view))
         violation("client %u loses its lease for a heartbeat that it sent", index_of(view));
     if (!sudden && view->risk != 0 && !(view->risks & 1u << reason))
         violation("client %u loses its lease for %s, after at-risk for %s", index_of(view), reasons[reason],
@@ -546,10 +546,11 @@ static bool is_held_by_nodes(const struct view *view) {
     return count >= quorum_of(agent_of(view)->n_nodes);
 }
 
-void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
+void observer_deleted(unsigned name, const struct sim_key *deleted) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         const struct view *view = &lingering[i];
-        if (view->linger_until_ns == 0 || view->name != name || !is_of(view, secret))
+        if (view->linger_until_ns == 0 || view->name != name || !is_of(view, deleted->secret) ||
+            node_key_agent(deleted) != view->agent) /* of an agent that the client has left */
             continue;
         int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
         bool healed = sim_calm && sim_now_ns > sim_calm_ns + HEALED_MS * NS_PER_MS;

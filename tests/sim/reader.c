@@ -326,7 +326,7 @@ static void check_leader(void) {
         violation("LEADER shows impossible values");
         return;
     }
-    (void) snprintf(text, sizeof(text), "h%u", holder ? holder->agent + 1 : 0);
+    (void) snprintf(text, sizeof(text), "h%u", holder ? sim_agents[holder->agent].host + 1 : 0);
     if (holder && !has_word(tokens, "host", text))
         violation("LEADER shows %.*s as the holder of name %u, which client %u holds", (int) shown->length,
                   shown->text, reader.name, client_index(holder));

@@ -6,6 +6,7 @@
 
 #include "client-session.h"
 #include "local/recovery/recovery.h"
+#include "local/recovery/restore.h"
 
 static const struct ledger_size size = {.sessions = SIM_SESSIONS, .entries = 2 * SIM_REQUESTS_MAX};
 
@@ -119,7 +120,9 @@ void restart_continue(struct sim_agent *agent) {
                                  .userdata = agent,
                                  .order = order};
 
-    if (agent->former != 0) {
+    bool continues = agent->former != 0;
+
+    if (continues) {
         (void) reader_of(agent, &past.reader);
         restore_sessions(agent, &past.reader);
         const struct recovery_result result = recovery_run(&agent->front, &past, clock_read(&agent->clock));
@@ -127,8 +130,12 @@ void restart_continue(struct sim_agent *agent) {
         sim_counts.restored += result.held;
         finish_sessions(agent);
     }
+    if (agent->with_ledger)
+        front_may_die(agent);
     /* complete: the former one is not needed any more */
     agent->former = 1 + (unsigned) (present(agent) - agent->ledgers);
-    for (unsigned i = 0; i < sim_n_keepers && agent->predecessors.count > 0; i++)
+    for (unsigned i = 0; i < sim_n_keepers; i++)
         shard_succeed(&agent->keepers[i].shard, &agent->predecessors);
+    if (continues)
+        restore_start(&agent->front.registry, clock_read(&agent->clock));
 }

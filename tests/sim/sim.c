@@ -239,7 +239,7 @@ static void choose_settings(struct sim_agent *agent) {
     agent->max_ttl_ms = with_unlike_ttls ? max_ttls_ms[pick(0, 2)] : SIM_LONGEST_TTL_MS;
     agent->quarantine =
         sim_quarantine && !(with_careless && agent->index > 0 && agent->index + 1 == sim_n_agents);
-    agent->host = agent->index;
+    agent->host = agent->index > 0 && chance(30) ? sim_agents[pick(0, agent->index - 1)].host : agent->index;
     agent->requests_max = chance(10) ? (uint32_t) pick(1, 6) : SIM_REQUESTS_MAX;
     agent->policy =
         (struct policy){.terms = {.default_ttl_ms = 500, .may = POLICY_MAY_DEFAULT, .fencing = sim_fencing},
@@ -298,6 +298,8 @@ static void begin(void) {
         sim_agents[i].with_ledger = !sim_steps && chance(50);
         sim_agents[i].clock = (struct clock){.rate = 1 + (double) pick(-4500, 4500) / 1e6,
                                              .offset_ns = pick(1, 1000000) * NS_PER_S};
+        if (sim_agents[i].host != i) /* the first one's that was started there */
+            sim_agents[i].clock = sim_agents[sim_agents[i].host].clock;
     }
     for (unsigned i = 0; with_blessings && i < sim_agents[0].n_nodes; i++) {
         node_bless(&sim_nodes[i], sim_agents[pick(0, sim_n_agents - 1)].max_ttl_ms,
@@ -406,11 +408,11 @@ static void print_counts(uint64_t runs) {
         (unsigned long long) sim_counts.amendments, (unsigned long long) sim_counts.sets);
     (void) printf("# %llu calls, %llu of them for several names\n", (unsigned long long) sim_counts.calls,
                   (unsigned long long) sim_counts.shared_calls);
-    (void) printf("# %llu hand-offs, %llu keys refreshed; %llu leases asked to be resumed, %llu were; %llu "
-                  "continued after a restart\n",
+    (void) printf("# %llu hand-offs, %llu keys refreshed; %llu leases asked to be resumed (%llu at "
+                  "another agent), %llu were; %llu continued after a restart\n",
                   (unsigned long long) sim_counts.handoffs, (unsigned long long) sim_counts.refreshes,
-                  (unsigned long long) sim_counts.resumes, (unsigned long long) sim_counts.resumed,
-                  (unsigned long long) sim_counts.restored);
+                  (unsigned long long) sim_counts.resumes, (unsigned long long) sim_counts.moves,
+                  (unsigned long long) sim_counts.resumed, (unsigned long long) sim_counts.restored);
     (void) printf(
         "# faults: %llu connections cut, %llu requests executed twice, %llu nodes stopped (%llu "
         "lost all data, %llu "

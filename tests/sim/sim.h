@@ -121,7 +121,8 @@ struct sim_request {
     uint8_t former[SECRET_BYTES];
     uint32_t owner; /* the agent's life: with the secret and the tail, the lock value */
     struct sim_tail tail, former_tail;
-    uint32_t epoch; /* the epoch that the keeper knows */
+    uint32_t predecessors; /* search: bit i is the agent's life i + 1 before this one */
+    uint32_t epoch;        /* the epoch that the keeper knows */
     int64_t floor_us;
     uint32_t generation;
     int64_t token, token_last;
@@ -244,6 +245,11 @@ struct node_data {
         bool released;      /* released, and not set since */
     } keys[SIM_NAMES];
 };
+
+/* The agent that set the key, if an agent did. */
+static inline unsigned node_key_agent(const struct sim_key *key) {
+    return key->owner >> 24;
+}
 
 struct sim_node {
     struct clock clock;
@@ -582,8 +588,8 @@ void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct 
 
 /* The keeper reports about the lease with this value, before its deadline. */
 void observer_mailed(const struct sim_agent *agent, const uint8_t secret[SECRET_BYTES], int64_t arrives_ns);
-bool observer_cools(unsigned name);                                       /* no client gets the name yet */
-void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]); /* call before the deletion */
+bool observer_cools(unsigned name);                                  /* no client gets the name yet */
+void observer_deleted(unsigned name, const struct sim_key *deleted); /* call before the deletion */
 
 /* --- faults (fault.c) --- */
 
@@ -600,7 +606,7 @@ void fault(void); /* and the next one later */
 struct sim_counts {
     uint64_t events, calls, shared_calls, requests, grants, losses, releases, refusals, extensions, cuts,
         pauses, kills, stops, amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed,
-        handoffs, refreshes, inheritances, repeats, messages, fulls, amendments, sets, restored, other_locks,
-        slow, blessings;
+        moves, handoffs, refreshes, inheritances, repeats, messages, fulls, amendments, sets, restored,
+        other_locks, slow, blessings;
 };
 extern struct sim_counts sim_counts;

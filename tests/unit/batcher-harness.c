@@ -158,18 +158,22 @@ void node_trust_time(struct shard *shard, unsigned node, int64_t time_us, instan
 void ask_for(node_set to, enum operation operation, unsigned name, uint64_t ticket, int64_t token,
              uint32_t ttl_ms) {
     static const uint8_t secret[SECRET_BYTES];
+    static const struct shard_predecessors predecessors = {
+        .count = 2, .all = {{.identity = {":host:p2:", 9}}, {.identity = {":host:p1:", 9}}}};
     bool former = operation == OPERATION_REFRESH;
 
-    batcher_add(batcher, &(struct send){.operation = operation,
-                                        .nodes = to,
-                                        .ttl_ms = ttl_ms,
-                                        .ticket = ticket,
-                                        .token = token,
-                                        .token_last = token >= BLOCK ? token + 64 : token,
-                                        .secret = secret,
-                                        .text = names[name],
-                                        .former = former ? secret : NULL,
-                                        .former_text = former ? names[name] : NULL});
+    batcher_add(batcher,
+                &(struct send){.operation = operation,
+                               .nodes = to,
+                               .ttl_ms = ttl_ms,
+                               .ticket = ticket,
+                               .token = token,
+                               .token_last = token >= BLOCK ? token + 64 : token,
+                               .secret = secret,
+                               .text = names[name],
+                               .former = former ? secret : NULL,
+                               .former_text = former ? names[name] : NULL,
+                               .predecessors = operation == OPERATION_SEARCH ? &predecessors : NULL});
 }
 
 void ask_nodes(node_set to, enum operation operation, unsigned name, uint64_t ticket, int64_t token) {

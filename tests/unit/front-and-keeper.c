@@ -129,6 +129,7 @@ static enum vote_kind execute(struct key *key, const struct mail *call) {
         key->secret = call->secret;
         return VOTE_YES;
     case OPERATION_ADOPT:
+    case OPERATION_SEARCH:
         return key->text ? VOTE_FOREIGN : ours ? VOTE_YES : VOTE_FREE;
     case OPERATION_RELEASE:
         if (ours)

@@ -109,6 +109,7 @@ void replace(void) {
     memset(order, 0, sizeof(order));
     assert(ledger_reader_init(&past.reader, past_memory, ledger_bytes(&size)));
     result = recovery_run(&harness.front, &past, harness.now_ns);
+    restore_start(&harness.front.registry, harness.now_ns);
     for (unsigned i = 0; i < LISTENERS; i++)
         flush(i);
 }

@@ -29,7 +29,8 @@ static void on_send(void *userdata, const struct send *send) {
                           .token = send->token,
                           .token_last = send->token_last,
                           .has_former = send->former != NULL,
-                          .orphan = send->orphan};
+                          .orphan = send->orphan,
+                          .predecessors = send->predecessors ? send->predecessors->count : 0};
     if (send->text)
         (void) snprintf(sent->tail, sizeof(sent->tail), "%.*s", (int) send->text->tail_length,
                         shared_string_tail(send->text));

@@ -17,6 +17,7 @@ struct sent {
     char tail[64]; /* of the text */
     bool has_former;
     uint8_t former[SECRET_BYTES];
+    unsigned predecessors; /* their number */
 };
 
 /* One shard, its requests and reports, and the time. */

@@ -77,6 +77,18 @@ static void test_each(void) {
     answer_all(NULL);
 }
 
+static void test_agents(void) {
+    ask(OPERATION_SEARCH, 1);
+    ask(OPERATION_SEARCH, 2);
+    ask(OPERATION_ADOPT, 3);
+    flush();
+    is_int(nodes[0].n_calls, 2, "a search and a RESUME do not share a call");
+    words_are(&nodes[0].calls[0], 3 + 2, "1000 1000 run 1000 77 :host:0123::host:p2::host:p1:",
+              "a search names this process and the former ones, once for all keys");
+    words_are(&nodes[0].calls[1], 2 + 1, "1000 run 1000 77", "a RESUME names none");
+    answer_all(NULL);
+}
+
 /* Both nodes share the bytes of a call, except for their own words. */
 static void test_own_words(void) {
     redisReply good = integer(1);
@@ -213,7 +225,7 @@ static void test_any_order(void) {
         [OPERATION_ACQUIRE] = SCRIPT_ACQUIRE, [OPERATION_RAISE] = SCRIPT_RAISE,
         [OPERATION_EXTEND] = SCRIPT_EXTEND,   [OPERATION_REFRESH] = SCRIPT_REFRESH,
         [OPERATION_RELEASE] = SCRIPT_RELEASE, [OPERATION_QUERY] = SCRIPT_QUERY,
-        [OPERATION_ADOPT] = SCRIPT_ADOPT,
+        [OPERATION_ADOPT] = SCRIPT_ADOPT,     [OPERATION_SEARCH] = SCRIPT_ADOPT,
     };
     static unsigned asked[NODES][ITEMS_MAX][2];
     unsigned wrong = 0, calls = 0, items = 0;
@@ -222,7 +234,7 @@ static void test_any_order(void) {
     random_init(&random, 1);
     for (unsigned turn = 0; turn < 2000; turn++) {
         unsigned counts[NODES] = {0}, n = (unsigned) random_between(&random, 1, 200);
-        int64_t most = random_between(&random, 1, 100), kinds = random_between(&random, 0, 6);
+        int64_t most = random_between(&random, 1, 100), kinds = random_between(&random, 0, OPERATION_SEARCH);
         for (unsigned i = 0; i < n; i++) {
             enum operation operation = (enum operation) random_between(&random, 0, kinds);
             unsigned name = (unsigned) random_between(&random, 1, most);
@@ -251,6 +263,7 @@ int main(void) {
     test_together();
     test_kinds();
     test_each();
+    test_agents();
     test_own_words();
     test_down();
     test_same_key();

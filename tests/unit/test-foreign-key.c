@@ -67,6 +67,18 @@ static void test_earlier_process(void) {
     is_int(deleted(value), 0, "nor after the last key of that process has ended");
 }
 
+/* Its ledger lacks leases, or a late RESUME of it may give a key of a valid lease its value. */
+static void test_spared(void) {
+    shard_harness_begin(3);
+    succeed(0);
+    harness.shard.predecessors.all[0].spared = true;
+    is_int(deleted(HEX REST), 0, "rule 8: the keys of a spared process are left to their ttl");
+    shard_harness_begin(3);
+    succeed(0);
+    harness.shard.predecessors.all[0].spared = true;
+    is_int(deleted(HEX ":web1:0ddba11:42:1000:data"), 1, "those of another one are deleted");
+}
+
 static void test_one_try(void) {
     shard_harness_begin(3);
     succeed(0);
@@ -205,6 +217,7 @@ static void test_held(void) {
 int main(void) {
     test_deleted();
     test_earlier_process();
+    test_spared();
     test_one_try();
     test_left_alone();
     test_long_value();

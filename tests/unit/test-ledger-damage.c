@@ -121,6 +121,7 @@ static unsigned live_on(const struct ledger_reader *reader, unsigned luck) {
     begin_service();
     memset(order, 0, sizeof(order));
     unsigned held = recovery_run(&harness.front, &past, harness.now_ns).held;
+    restore_start(&harness.front.registry, harness.now_ns);
     for (uint32_t slot = 0; (request = registry_next(registry, &slot)); luck = luck * 5 + 1)
         report(registry_id(registry, request), luck & 4 ? REPORT_GRANTED : REPORT_FAILED);
     restore_end(registry, harness.now_ns);

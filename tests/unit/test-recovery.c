@@ -30,7 +30,7 @@ static void test_forsaken(void) {
     uint64_t id = hold(0, "ACQUIRE job");
     finds.dead = 1;
     replace();
-    is_int(last_command()->kind, COMMAND_RESUME, "the nodes are asked for the lease of a dead process");
+    is_int(last_command()->kind, COMMAND_SEARCH, "the nodes are asked for the lease of a dead process");
     report(id, REPORT_GRANTED);
     is_int(count_commands(COMMAND_RELEASE, id), 1, "a dead process's lease is released once it is found");
 }
@@ -42,7 +42,7 @@ static void test_unreported_grant(void) {
     report(id, REPORT_GRANTED);
     ok(has(0, "deadline"), "killed before the answer is sent");
     replace();
-    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id,
+    ok(last_command()->kind == COMMAND_SEARCH && last_command()->request == id,
        "the nodes are asked for the keys");
     serve();
     ask(0, "ACQUIRE job");
@@ -103,7 +103,7 @@ static void test_place_taken_again(void) {
     uint64_t second = hold(1, "ACQUIRE second");
     is_int(second & (REQUESTS_MAX - 1), first & (REQUESTS_MAX - 1), "a request in the place of another");
     replace();
-    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == second,
+    ok(last_command()->kind == COMMAND_SEARCH && last_command()->request == second,
        "rule 8: the held lease continues, whatever is left of the former one");
     ask_id(1, "CHECK", second);
     is_string(got(1), ":9898\r\n", "its client considers it valid");
@@ -125,7 +125,13 @@ static void test_predecessor(void) {
     restore_harness_begin();
     ledger.header->leaky = true;
     replace();
-    is_int(result.predecessors.count, 0, "a ledger without room may lack a held lease");
+    ok(result.predecessors.count == 1 && result.predecessors.all[0].spared,
+       "rule 8: a ledger without room may lack a held lease, so no key is deleted");
+    restore_harness_begin();
+    resume(0, "job", "");
+    replace();
+    ok(result.predecessors.all[0].spared,
+       "rule 8: nor after a RESUME: late at a node, it gives the key of a valid lease that process's value");
     restore_harness_begin();
     strcpy(ledger.header->host, "web2");
     replace();
@@ -156,7 +162,20 @@ static void test_predecessors(void) {
     ledger.header->leaky = true;
     replace();
     replace();
-    is_int(result.predecessors.count, 1, "rule 8: nor any before a ledger that lacks leases");
+    ok(!result.predecessors.all[0].spared && result.predecessors.all[1].spared,
+       "rule 8: nor any of a process before the former one, whose ledger lacks leases");
+    restore_harness_begin();
+    replace();
+    ledger.header->leaky = true;
+    replace();
+    ok(result.predecessors.all[1].spared, "rule 8: nor of those that this ledger continued");
+    restore_harness_begin();
+    resume(0, "job", " ASYNC");
+    flush(0);
+    replace();
+    replace();
+    ok(result.predecessors.all[0].spared && result.predecessors.all[1].spared,
+       "a RESUME that waits is continued by the next process, which sends it, too");
     restore_harness_begin();
     (void) hold(0, "ACQUIRE job");
     finds.missing = 1;

@@ -39,7 +39,7 @@ static void contended(const char *second, const char *third, uint64_t ret[2]) {
 /* The random part of the lock value in the last RESUME command. */
 static bool searched_for(uint64_t request, const char secret[SECRET_BYTES]) {
     const struct command *command = last_command();
-    return command && command->kind == COMMAND_RESUME && command->request == request &&
+    return command && command->kind == COMMAND_SEARCH && command->request == request &&
            memcmp(command->secret, secret, SECRET_BYTES) == 0;
 }
 
@@ -54,7 +54,7 @@ static void test_handed_over(void) {
     flush(1);
     flush(2);
     replace();
-    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == ids[1] &&
+    ok(last_command()->kind == COMMAND_SEARCH && last_command()->request == ids[1] &&
            !searched_for(ids[1], node_state),
        "the next process searches for the holder's random part");
     report(ids[1], REPORT_FAILED);
@@ -90,9 +90,9 @@ static void test_two_holders(void) {
     ask_id(1, "RELEASE", ids[0]);
     flush(2);
     replace();
-    ok(count_commands(COMMAND_RESUME, ids[0]) == count_commands(COMMAND_FORGET, ids[0]),
+    ok(count_commands(COMMAND_SEARCH, ids[0]) == count_commands(COMMAND_FORGET, ids[0]),
        "a session with an unanswered release no longer holds the lease");
-    is_int(count_commands(COMMAND_RESUME, ids[1]), 1, "the session with the sent grant has the lease");
+    is_int(count_commands(COMMAND_SEARCH, ids[1]), 1, "the session with the sent grant has the lease");
     clear();
     ask_id(1, "RELEASE", ids[0]);
     ok(has(1, ":1\r\n"), "the former holder's RELEASE is read again, and answered");
@@ -111,9 +111,9 @@ static void test_two_holders_again(void) {
     flush(2);
     replace();
     replace();
-    is_int(count_commands(COMMAND_RESUME, ids[0]), 0,
+    is_int(count_commands(COMMAND_SEARCH, ids[0]), 0,
            "and the next process does not ask the nodes for it either");
-    is_int(count_commands(COMMAND_RESUME, ids[1]), 1,
+    is_int(count_commands(COMMAND_SEARCH, ids[1]), 1,
            "the nodes are asked for the lease of its holder only");
     clear();
     ask_id(1, "RELEASE", ids[0]);

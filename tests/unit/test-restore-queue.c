@@ -43,7 +43,7 @@ static void test_granted_unreported(void) {
     report(id, REPORT_GRANTED);
     clear();
     replace();
-    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id,
+    ok(last_command()->kind == COMMAND_SEARCH && last_command()->request == id,
        "granted, and its client does not know: its keys are searched for");
     report(id, REPORT_GRANTED);
     ok(has(0, "granted"), "the keys are found: the request is granted");

@@ -11,7 +11,7 @@ static void test_found(void) {
     replace();
     is_int(result.held, 1, "a lease that its client knows is held");
     const struct command command = *last_command();
-    ok(command.kind == COMMAND_RESUME && command.request == id, "the nodes are asked for it");
+    ok(command.kind == COMMAND_SEARCH && command.request == id, "the nodes are asked for it");
     ok(command.token == 7 && command.terms.heartbeat_ms == 5000 && command.hold_until_ns == end_ns &&
            command.persist && memcmp(command.secret, "abcdefghijklmnopqrst", SECRET_BYTES) == 0,
        "by its terms: rule 9, the bound on holding is where it was");

@@ -57,13 +57,39 @@ static void test_majority_shows_it(void) {
     is_int(extension.secret[0], SECRET_BYTE, "an extension has the same value");
 }
 
+/* A search takes no lease back from an agent that has resumed it. */
+static void test_search(void) {
+    struct shard_predecessors predecessors = {.count = 1};
+    struct command command = {.kind = COMMAND_SEARCH,
+                              .persist = true,
+                              .request = 1,
+                              .terms = {.ttl_ms = TTL_MS, .node_timeout_ms = 100},
+                              .hold_until_ns = INSTANT_NEVER,
+                              .text = "x42:1000:",
+                              .head_length = 1,
+                              .tail_length = 8};
+
+    shard_harness_begin(3);
+    lock_value_identify(&predecessors.all[0].identity, "web1", "00c0ffee");
+    shard_succeed(&harness.shard, &predecessors);
+    shard_command(&harness.shard, &command, harness.now_ns);
+    const struct sent sent = *last_sent(OPERATION_SEARCH);
+    ok(!last_sent(OPERATION_ADOPT), "a lease of a former process is searched for");
+    is_int(sent.predecessors, 1, "with the identities of the former processes");
+    vote(0, &sent, VOTE_FOREIGN);
+    vote(1, &sent, VOTE_FOREIGN);
+    ok(failed_with(FAILURE_NOT_HELD), "a lease that another agent has is not found");
+    resume(2, true);
+    is_int(last_sent(OPERATION_ADOPT)->predecessors, 0, "a client's RESUME takes the lease from any agent");
+}
+
 /* The nodes refuse all tries. */
 static void refuse_for(int64_t ms) {
     for (const instant_ns until_ns = harness.now_ns + ms * NS_PER_MS; harness.now_ns < until_ns;
          pass_ms(1)) {
-        if (!last_sent(OPERATION_ADOPT))
+        if (!last_sent(OPERATION_SEARCH))
             continue;
-        const struct sent sent = *last_sent(OPERATION_ADOPT);
+        const struct sent sent = *last_sent(OPERATION_SEARCH);
         harness.n_sends = 0;
         for (unsigned node = 0; node < 3; node++)
             vote(node, &sent, VOTE_REFUSED);
@@ -75,7 +101,7 @@ static instant_ns find_after(int64_t search_ms, int64_t beat_after_ms, uint32_t 
     shard_harness_begin(3);
     const instant_ns restart_ns = harness.now_ns;
     struct command command = {
-        .kind = COMMAND_RESUME,
+        .kind = COMMAND_SEARCH,
         .persist = true,
         .request = 1,
         .terms = {.ttl_ms = TTL_MS, .node_timeout_ms = 100, .heartbeat_ms = heartbeat_ms},
@@ -91,9 +117,9 @@ static instant_ns find_after(int64_t search_ms, int64_t beat_after_ms, uint32_t 
         shard_command(&harness.shard, &beat, harness.now_ns);
     }
     refuse_for(search_ms - beat_after_ms);
-    for (harness.n_sends = 0; !last_sent(OPERATION_ADOPT);) /* the next try */
+    for (harness.n_sends = 0; !last_sent(OPERATION_SEARCH);) /* the next try */
         pass_ms(1);
-    const struct sent sent = *last_sent(OPERATION_ADOPT);
+    const struct sent sent = *last_sent(OPERATION_SEARCH);
     vote(0, &sent, VOTE_YES);
     vote(1, &sent, VOTE_YES);
     assert(last_report(REPORT_GRANTED));
@@ -240,6 +266,7 @@ static void test_not_while_it_is_deleted(void) {
 
 int main(void) {
     test_majority_shows_it();
+    test_search();
     test_heartbeat();
     test_ended();
     test_out_of_reach();

@@ -119,6 +119,7 @@ static void test_fitting(void) {
          {"(i7)", "(i7 i0 i2)", "(i7 i1 s)", "e"},
          {"()", "(n)", "(i7 i1)", "(i7 i1 i3)", "(i7 i-1 i1)", "(i7 (i1) i1)", "(i7 e i1)", "i1", "n"}},
         {OPERATION_ADOPT, 1, {"(i7 i1)", "(i7 s)", "e"}, {"(i7)", "(s i1)", "(i7 i4)", "()", "i7", "o"}},
+        {OPERATION_SEARCH, 1, {"(i7 i2)", "(i7 s)", "e"}, {"(i7)", "(s i1)", "(i7 i4)", "()", "i7", "o"}},
         {OPERATION_RELEASE,
          2,
          {"()", "(i0 i7)", "e"},

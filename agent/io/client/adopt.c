@@ -10,6 +10,7 @@
 #include "io/loop/clock.h"
 #include "io/loop/log.h"
 #include "local/recovery/recovery.h"
+#include "local/recovery/restore.h"
 
 struct restoration {
     struct conn_table *table;
@@ -35,8 +36,8 @@ static bool process_is_dead(void *userdata, pid_t pid) {
     return peer_cred_is_dead(pid);
 }
 
-/* The connections, without their leases. What can't be restored leaves the store. `reader`: NULL if nothing
- * can be restored. */
+/* Restores the connections without their leases. Those that can't be restored are removed from the store.
+ * `reader`: NULL if none can be restored. */
 static void restore_sessions(struct conn_table *table, const struct ledger_reader *reader,
                              const struct inherited_fds *inherited) {
     if (reader)
@@ -60,8 +61,9 @@ static unsigned count_sessions(const struct ledger_reader *reader) {
     return sessions;
 }
 
-static void restore(struct adopt *adopt, const struct ledger_reader *reader, struct conn_table *table,
-                    struct front_state *local, const struct inherited_fds *inherited) {
+/* Restores the connections and their leases. Returns the former processes. */
+static struct shard_predecessors restore(const struct ledger_reader *reader, struct conn_table *table,
+                                         struct front_state *local, const struct inherited_fds *inherited) {
     struct restoration restoration = {.table = table, .reader = reader};
     _cleanup_free_ uint32_t *order = calloc(local->registry.requests_max, sizeof(order[0]));
     const struct recovery_past past = {.reader = *reader,
@@ -74,22 +76,33 @@ static void restore(struct adopt *adopt, const struct ledger_reader *reader, str
     /* Without memory no session either: its client would miss its leases. */
     restore_sessions(table, order ? reader : NULL, inherited);
     if (!order)
-        return;
+        return (struct shard_predecessors){0};
     unsigned ended = count_sessions(reader) - table->n_open;
     const struct recovery_result result = recovery_run(local, &past, clock_now_ns());
-    adopt->predecessors = result.predecessors;
     log_event(LOG_LEVEL_NOTICE, &(struct log_fields){.event = LOG_EVENT_CONTINUED},
               "restart: continues agent %s: %u connections with %u leases; %u other connections ended",
               reader->header->agent, table->n_open, result.held, ended);
+    return result.predecessors;
+}
+
+/* Sends the former processes to the keepers, then lets them search for the restored leases. The ledger is
+ * published before: the next process must know the values that this one gives to the keys. */
+static void search(struct keeper_set *keepers, struct front_state *local,
+                   const struct shard_predecessors *predecessors) {
+    const struct keeper_command command = {.kind = KEEPER_COMMAND_SUCCEED};
+
+    keeper_set_broadcast(keepers, &command, predecessors, sizeof(*predecessors));
+    restore_start(&local->registry, clock_now_ns());
 }
 
 int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_state *local,
-                const struct inherited_fds *inherited, uint32_t sessions_max) {
+                struct keeper_set *keepers, const struct inherited_fds *inherited, uint32_t sessions_max) {
     /* Twice: an ended request stays until its client has the reply, while another takes its place. */
     const struct ledger_size size = {.sessions = sessions_max,
                                      .entries = 2 * local->registry.requests_max + OBSERVATIONS_MAX};
     struct ledger_memory former = {0};
     struct ledger_reader reader;
+    struct shard_predecessors predecessors = {0};
 
     int r = fd_store_new(&adopt->store);
     if (r >= 0)
@@ -102,15 +115,17 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
     table->scratch = (char *) adopt->ledger.header->scratch;
     table->paused = true;
     if (ledger_memory_find(inherited, &former, &reader))
-        restore(adopt, &reader, table, local, inherited);
+        predecessors = restore(&reader, table, local, inherited);
     else
         restore_sessions(table, NULL, inherited);
     conn_adopt_finish(table);
     ledger_memory_deinit(&former);
     r = ledger_memory_publish(&adopt->memory, &adopt->ledger);
-    if (r >= 0)
-        inherited_fds_drop_ledgers(inherited);
-    return r;
+    if (r < 0)
+        return r;
+    inherited_fds_drop_ledgers(inherited);
+    search(keepers, local, &predecessors);
+    return 0;
 }
 
 void adopt_end(struct adopt *adopt) {

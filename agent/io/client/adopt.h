@@ -3,6 +3,7 @@
 #pragma once
 
 #include "io/client/conn.h"
+#include "io/client/keeper-set.h"
 #include "io/restart/fd-store.h"
 #include "io/restart/inherited-fds.h"
 #include "io/restart/ledger-memory.h"
@@ -11,16 +12,16 @@ struct adopt {
     struct fd_store *store;
     struct ledger ledger;
     struct ledger_memory memory;
-    struct shard_predecessors predecessors; /* for the keepers */
 };
 
 /* Makes a ledger for `sessions_max` sessions, gives ledger and store to table and registry, and restores the
- * sessions and leases of the newest inherited ledger. What can't be restored is removed from the store. The
- * table is paused until conn_serve(). The keepers must run; `inherited` stays the caller's.
+ * sessions and leases of the newest inherited ledger, for which the keepers search then. What can't be
+ * restored is removed from the store. The table is paused until conn_serve(). The keepers must run;
+ * `inherited` stays the caller's.
  *
  * 0 or a negative errno; -ENOTCONN without a service manager: then table and registry are as before. */
 int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_state *local,
-                const struct inherited_fds *inherited, uint32_t sessions_max);
+                struct keeper_set *keepers, const struct inherited_fds *inherited, uint32_t sessions_max);
 
 /* Frees the memory; the store keeps its descriptors. Fine for all zeroes. */
 void adopt_end(struct adopt *adopt);

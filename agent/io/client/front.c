@@ -356,18 +356,14 @@ static int add_signal(struct front *front, int number, sd_event_signal_handler_t
 
 /* Continues the former process's sessions. Without a service manager there is no store. */
 static int continue_sessions(struct front *front) {
-    const struct keeper_command command = {.kind = KEEPER_COMMAND_SUCCEED};
-    int r = adopt_begin(&front->adopt, &front->table, &front->layer.state, front->config.inherited,
-                        front->config.config->max_sessions);
+    int r = adopt_begin(&front->adopt, &front->table, &front->layer.state, &front->keepers,
+                        front->config.inherited, front->config.config->max_sessions);
 
     if (r == -ENOTCONN) {
         log_warning(
             "--store: no service manager ($NOTIFY_SOCKET is not set); connections end with this process");
         return 0;
     }
-    if (r >= 0)
-        keeper_set_broadcast(&front->keepers, &command, &front->adopt.predecessors,
-                             sizeof(front->adopt.predecessors));
     return r;
 }
 

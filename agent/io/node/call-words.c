@@ -24,6 +24,7 @@ enum word {
     WORD_TOKEN,  /* none: no fencing */
     WORD_LAST,   /* of the token's block; none: a block of one */
     WORD_FORMER, /* another value that the key may have; none: only ours */
+    WORD_AGENTS, /* the identities whose values are replaced; one word for all names */
     FIELDS,      /* of an item */
     WORD_EPOCH_KEY = FIELDS,
     WORD_FENCES, /* this table and the former one; only with fencing */
@@ -62,6 +63,9 @@ static const struct layout {
     [OPERATION_QUERY] = {SCRIPT_QUERY, {WORD_KEY, WORD_FENCES, WORD_FORMER_FENCES, WORD_END, WORD_END}},
     [OPERATION_ADOPT] = {SCRIPT_ADOPT,
                          {WORD_KEY, WORD_EPOCH_KEY, WORD_END, WORD_VALUE, WORD_TTL, WORD_EPOCH, WORD_END}},
+    [OPERATION_SEARCH] = {SCRIPT_ADOPT,
+                          {WORD_KEY, WORD_EPOCH_KEY, WORD_END, WORD_VALUE, WORD_TTL, WORD_EPOCH, WORD_AGENTS,
+                           WORD_END}},
 };
 
 /* A word's place in the arena; no length: no word. */
@@ -87,6 +91,7 @@ struct call_words {
     char *arena;
     size_t arena_used, arena_room;
     struct number ttl, token, last; /* the last ones put */
+    struct piece agents;            /* this process and the former ones */
     struct call_plan_turn *turn;
     struct item *items; /* the words of the turn's items */
     size_t items_room;
@@ -176,6 +181,19 @@ static struct piece put_number(struct call_words *words, struct number *number, 
     return number->piece;
 }
 
+/* Once a turn. */
+static struct piece put_agents(struct call_words *words, const struct shard_predecessors *predecessors) {
+    if (words->agents.length > 0)
+        return words->agents;
+    words->agents.offset = put(words, words->identity.bytes, words->identity.length);
+    for (unsigned i = 0; i < predecessors->count; i++) {
+        const struct lock_value_identity *one = &predecessors->all[i].identity;
+        (void) put(words, one->bytes, one->length);
+    }
+    words->agents.length = words->arena_used - words->agents.offset;
+    return words->agents;
+}
+
 static struct piece put_key(struct call_words *words, const struct send *send) {
     size_t offset = put(words, words->config->key_prefix, strlen(words->config->key_prefix));
 
@@ -207,6 +225,8 @@ void call_words_add(struct call_words *words, const struct send *send) {
         item.fields[WORD_VALUE] = put_value(words, send, send->secret, send->text);
     if (planned->has_former)
         item.fields[WORD_FORMER] = put_value(words, send, send->former, send->former_text);
+    if (send->predecessors)
+        item.fields[WORD_AGENTS] = put_agents(words, send->predecessors);
     if (has_ttl(send->operation))
         item.fields[WORD_TTL] = put_number(words, &words->ttl, send->ttl_ms);
     if (planned->has_token)
@@ -220,6 +240,7 @@ void call_words_clear(struct call_words *words) {
     secret_clear(words->arena, words->arena_used);
     words->arena_used = 0;
     words->ttl.piece.length = words->token.piece.length = words->last.piece.length = 0;
+    words->agents.length = 0;
 }
 
 /* --- composing --- */
@@ -272,8 +293,11 @@ static void add_word(struct call_words_call *into, const char *bytes, size_t len
     into->items[into->count++] = (struct evalsha_item){bytes, length};
 }
 
-static bool is_number(enum word word) {
-    return word == WORD_TTL || word == WORD_TOKEN || word == WORD_LAST;
+/* Whether a call has this word of an item once for all names. */
+static bool is_shared(const struct call_words_call *call, enum word word) {
+    bool number = word == WORD_TTL || word == WORD_TOKEN || word == WORD_LAST;
+
+    return (number && !call->each) || word == WORD_AGENTS;
 }
 
 static bool same_piece(const struct call_words *words, const struct piece *a, const struct piece *b) {
@@ -311,7 +335,7 @@ static const uint8_t *compose(struct call_words_call *into, const struct call_wo
             if (text)
                 add_word(into, text, strlen(text));
         } else if (has(written, *at)) {
-            uint32_t count = into->each || !is_number(*at) ? plan->count : 1;
+            uint32_t count = is_shared(into, *at) ? 1 : plan->count;
             for (uint32_t i = 0; i < count; i++) {
                 const struct piece *piece = &item_of(words, plan->items[i])->fields[*at];
                 add_word(into, words->arena + piece->offset, piece->length);

@@ -76,7 +76,7 @@ static bool each_fits(const redisReply *reply, size_t first, bool (*fits)(const 
 static bool says_all_well(enum operation operation, const redisReply *reply) {
     if (operation == OPERATION_RELEASE)
         return reply->elements == 0;
-    return operation != OPERATION_ADOPT && reply->elements == 1;
+    return operation != OPERATION_ADOPT && operation != OPERATION_SEARCH && reply->elements == 1;
 }
 
 /* TIME, then an answer for each name, or none. */
@@ -96,6 +96,7 @@ bool script_replies_fit(enum operation operation, uint32_t count, const redisRep
     case OPERATION_ACQUIRE:
     case OPERATION_EXTEND:
     case OPERATION_ADOPT:
+    case OPERATION_SEARCH:
         return fits_timed(operation, count, reply);
     case OPERATION_RELEASE:
         return is_array(reply, 0) || (is_array(reply, count) && each_fits(reply, 0, fits_release));
@@ -180,6 +181,7 @@ struct vote script_replies_vote(enum operation operation, const redisReply *repl
             return (struct vote){.kind = VOTE_YES};
         return extend_vote(reply->element[1 + index], VOTE_REPAIRED);
     case OPERATION_ADOPT:
+    case OPERATION_SEARCH:
         return extend_vote(reply->element[1 + index], VOTE_FREE);
     case OPERATION_RELEASE:
         if (says_all_well(operation, reply))

@@ -40,6 +40,8 @@ void ledger_writer_waiting(const struct session *session, struct request *reques
     struct ledger_entry entry = entry_of(session, request, LEDGER_WAITING);
     if (ask->resume)
         memcpy(entry.secret, ask->resume, SECRET_BYTES);
+    if (request_is_resume(request))
+        ledger_note_resume(ledger);
     if (request->secrets)
         memcpy(entry.acquired, request->secrets->acquired, SECRET_BYTES);
     request->entry = ledger_add(ledger, slot_of(session), &entry, ask->name, ask->name_length, ask->tail,
@@ -134,11 +136,13 @@ void ledger_writer_lingers(const struct session *session, const struct request *
 
 void ledger_writer_resuming(const struct session *session, const struct registry_ask *ask,
                             instant_ns now_ns) {
-    if (!session->front->registry.ledger)
+    struct ledger *ledger = session->front->registry.ledger;
+
+    if (!ledger)
         return;
-    ledger_note_lost_until(session->front->registry.ledger,
-                           instant_add(now_ns, (int64_t) ask->terms.ttl_ms * NS_PER_MS));
-    ledger_note_lost_until(session->front->registry.ledger, ask->cooldown_until_ns);
+    ledger_note_resume(ledger);
+    ledger_note_lost_until(ledger, instant_add(now_ns, (int64_t) ask->terms.ttl_ms * NS_PER_MS));
+    ledger_note_lost_until(ledger, ask->cooldown_until_ns);
 }
 
 uint32_t ledger_writer_observed(const struct session *session, const char *name, size_t length) {

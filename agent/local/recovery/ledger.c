@@ -85,6 +85,10 @@ void ledger_succeed(struct ledger *ledger, const struct ledger_header *past) {
     header->lost_until_ns = instant_max(header->lost_until_ns, past->lost_until_ns);
 }
 
+void ledger_note_resume(struct ledger *ledger) {
+    ledger->header->resumes = true;
+}
+
 void ledger_note_lost_until(struct ledger *ledger, instant_ns until_ns) {
     ledger->header->lost_until_ns = instant_max(ledger->header->lost_until_ns, until_ns);
 }

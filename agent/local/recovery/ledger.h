@@ -23,7 +23,7 @@
 #define LEDGER_SLOT_MASK ((UINT64_C(1) << SESSION_SLOT_BITS) - 1)
 
 enum {
-    LEDGER_VERSION = 5,
+    LEDGER_VERSION = 6,
     LEDGER_ENTRIES_MAX = 1 << 23,
     LEDGER_NAME_BYTES = 72,
     LEDGER_MESSAGE_BYTES = 64,
@@ -92,6 +92,7 @@ struct ledger_session {
 struct ledger_predecessor {
     char agent[16];      /* empty: none, and none follows */
     instant_ns until_ns; /* by then its last key has expired */
+    uint8_t spared;      /* none of its keys is deleted: core/foreign-key.h */
 };
 
 struct ledger_header {
@@ -106,6 +107,7 @@ struct ledger_header {
     instant_ns lost_until_ns; /* the latest end of leases without an entry: lost before the deadline,
                                  lingering, or cooling down; not of a RESUME under way */
     uint8_t leaky;            /* some leases are missing, for want of room */
+    uint8_t resumes;          /* the process has sent RESUMEs of clients to the nodes, or will */
     char agent[16];
     char host[IDENTITY_BYTES_MAX];
     struct ledger_predecessor predecessors[PREDECESSORS_MAX]; /* the latest first */
@@ -139,6 +141,9 @@ void ledger_init(struct ledger *ledger, const struct ledger_size *size, uint32_t
 
 /* Continues the former process's ids, even if nothing else of it is restored. */
 void ledger_succeed(struct ledger *ledger, const struct ledger_header *past);
+
+/* A RESUME of a client is sent to the nodes after this call. */
+void ledger_note_resume(struct ledger *ledger);
 
 /* Keys without an entry may exist until then. */
 void ledger_note_lost_until(struct ledger *ledger, instant_ns until_ns);

@@ -186,8 +186,8 @@ static void note_without_entry(struct ledger *ledger, const struct decision *dec
     int64_t linger_ns = decision->entry.left ? 0 : (int64_t) decision->ask.terms.linger_ms * NS_PER_MS;
 
     if (ledger && !decision->entry.unwanted)
-        ledger_note_lost_until(
-            ledger, instant_max(decision->entry.deadline_ns, instant_add(now_ns, linger_ns)));
+        ledger_note_lost_until(ledger,
+                               instant_max(decision->entry.deadline_ns, instant_add(now_ns, linger_ns)));
 }
 
 /* The request that the decision makes; NULL: none. What its client knows goes into the new ledger too. */
@@ -202,19 +202,22 @@ static struct request *make(struct front_state *front, const struct decision *de
     return request;
 }
 
-/* The former processes whose keys may be deleted, the latest first. None if the ledger lacks leases, or lock
- * values have another host. Returns their number. */
+/* The former processes, the latest first. None if lock values have another host. If the ledger lacks leases,
+ * the keys of each of them may be those of a missing one. Returns their number. */
 static unsigned find_chain(const struct front_state *front, const struct ledger_header *header,
                            instant_ns now_ns, struct ledger_predecessor ret[PREDECESSORS_MAX]) {
     const struct ledger_predecessor *past = header->predecessors;
     unsigned count = 1;
 
-    if (header->leaky || strcmp(header->host, front->identity.host) != 0)
+    if (strcmp(header->host, front->identity.host) != 0)
         return 0;
     memcpy(ret[0].agent, header->agent, sizeof(ret[0].agent));
     ret[0].until_ns = now_ns + 2 * (int64_t) front->policy.max_ttl_ms * NS_PER_MS;
-    for (; count < PREDECESSORS_MAX && past->agent[0] != '\0' && now_ns < past->until_ns; past++)
-        ret[count++] = *past;
+    ret[0].spared = header->leaky || header->resumes;
+    for (; count < PREDECESSORS_MAX && past->agent[0] != '\0' && now_ns < past->until_ns; past++) {
+        ret[count] = *past;
+        ret[count++].spared |= header->leaky;
+    }
     return count;
 }
 
@@ -230,6 +233,7 @@ static struct shard_predecessors find_predecessors(const struct front_state *fro
     for (unsigned i = 0; i < predecessors.count; i++) {
         lock_value_identify(&predecessors.all[i].identity, header->host, chain[i].agent);
         predecessors.all[i].until_ns = chain[i].until_ns;
+        predecessors.all[i].spared = chain[i].spared;
     }
     if (front->registry.ledger) {
         memcpy(front->registry.ledger->header->predecessors, chain, sizeof(chain));
@@ -257,7 +261,6 @@ struct recovery_result recovery_run(struct front_state *front, const struct reco
         else
             result.held += decision.session && restore_state_is_held(decision.entry.state);
     }
-    restore_start(registry, now_ns);
     result.predecessors = find_predecessors(front, past->reader.header, result.lost_until_ns, now_ns);
     return result;
 }

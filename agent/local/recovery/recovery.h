@@ -22,10 +22,10 @@ struct recovery_past {
 struct recovery_result {
     unsigned held;            /* leases of restored sessions */
     instant_ns lost_until_ns; /* by then all leases that were not restored, and all cooldowns, have ended */
-    struct shard_predecessors predecessors; /* for the keepers: whose keys they may delete, and when */
+    struct shard_predecessors predecessors; /* for the keepers, before restore_start() */
 };
 
 /* Restores the leases, requests and observations of restored sessions, and lingering leases. The registry
- * must be empty. */
+ * must be empty. The caller publishes the new ledger, then starts the requests with restore_start(). */
 struct recovery_result recovery_run(struct front_state *front, const struct recovery_past *past,
                                     instant_ns now_ns);

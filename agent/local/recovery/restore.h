@@ -32,7 +32,8 @@ struct request *restore_request(struct registry *registry, struct session *sessi
                                 const struct registry_ask *ask, const struct restore_entry *entry);
 
 /* Starts all requests: queues waiting ones in the order of their arrival, and searches for held leases at
- * the nodes, which extends them. Sessions get no push for that. */
+ * the nodes, which extends them. Sessions get no push for that. The keepers must know the former processes
+ * (shard_succeed), and the next process must know this one: the new ledger must be published. */
 void restore_start(struct registry *registry, instant_ns now_ns);
 
 /* The unanswered requests of the former process are served. */
