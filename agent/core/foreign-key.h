@@ -6,9 +6,10 @@
  * Several processes may be killed within a ttl, each before it has met the orphans of the one before.
  *
  * Only the very value that was met is deleted: a lease that was resumed at another agent has another. A
- * client's RESUME that a former process sent, and that reaches a node late, gives the key of such a lease
- * that process's value. So the keys of a process that ever sent one are left to their ttl, and so are those
- * of processes whose leases the ledger had no room for (`spared`). */
+ * client's RESUME that a former process sent may reach a node late, after the client has resumed the lease
+ * elsewhere with the same resume token: then the key of a valid lease has that process's value. So the keys
+ * of a process that ever sent a RESUME are left to their ttl, and so are those of processes whose leases the
+ * ledger had no room for (`spared`). */
 #pragma once
 
 #include <stdbool.h>

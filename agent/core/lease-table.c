@@ -124,7 +124,8 @@ void lease_table_enter(struct shard *shard, struct lease *lease, enum lease_stat
 
 static bool has_secret(const struct list *leases, const uint8_t secret[SECRET_BYTES]) {
     for (const struct list *at = leases->next; at != leases; at = at->next)
-        if (secret_equal(list_entry(at, const struct lease, ending_link)->secret, secret, SECRET_BYTES))
+        if (secret_equal(list_entry(at, const struct lease, ending_link)->secret, secret,
+                         SECRET_LEASE_BYTES))
             return true;
     return false;
 }

@@ -12,6 +12,7 @@ enum {
     RULES_MAX = 64,                      /* sections "rule" of the configuration */
     KEY_AFFIX_BYTES_MAX = 64,            /* what key_format puts before or after the name */
     SECRET_BYTES = 20,                   /* random part of a lock value: 40 hex digits on the nodes */
+    SECRET_LEASE_BYTES = 18,             /* of these: the same in all values of a lease (lock-value.h) */
     IDENTITY_BYTES_MAX = 96,             /* ":host:agent" within a lock value */
     PREDECESSORS_MAX = 8,                /* former processes whose orphaned keys are deleted */
     BATCH_NAMES_MAX = 128,               /* names in one script call: bounds its time on the node */

@@ -58,6 +58,11 @@ static size_t colon_at(const char *value, size_t length, unsigned n) {
     return 0;
 }
 
+void lock_value_resume(uint8_t secret[SECRET_BYTES]) {
+    for (unsigned i = SECRET_BYTES; i > SECRET_LEASE_BYTES && ++secret[i - 1] == 0; i--)
+        ;
+}
+
 /* Where the colon before the data is; 0: the value is not an agent's. */
 static size_t data_colon(const char *value, size_t length) {
     if (length <= LOCK_VALUE_HEX_BYTES || value[LOCK_VALUE_HEX_BYTES] != ':')
@@ -99,7 +104,7 @@ bool lock_value_is_of(const char *value, size_t length, const struct lock_value_
 bool lock_value_is_same_lease(const char *one, size_t one_length, const char *other, size_t other_length) {
     if (lock_value_is_agents(one, one_length) && lock_value_is_agents(other, other_length))
         return secret_equal(skip_time(one, &one_length), skip_time(other, &other_length),
-                            LOCK_VALUE_HEX_BYTES);
+                            LOCK_VALUE_LEASE_BYTES);
     return bytes_equal(one, one_length, other, other_length);
 }
 

@@ -6,6 +6,11 @@
  * in all of its values. The rest, the tail, comes from the front: process and user of the holder, and the
  * DATA of its request. Other programs' values are arbitrary bytes.
  *
+ * A lease that is resumed keeps the first 18 of the 20 bytes. The last two are a serial number (RFC 1982),
+ * which begins anywhere, and grows with each RESUME of the client. A node replaces a value by one with an
+ * equal or later number only: a request that reaches the node late takes no key back from an agent that has
+ * resumed the lease since.
+ *
  * Where clients of the old SETNX and GETSET pattern use the same name (legacy_setnx), LOCK_VALUE_FAR_FUTURE
  * precedes the value. Such clients store the end of a lock in its value, and read the first digits of any
  * value as that time. Without the prefix they would read a time in the past, and take the lock. */
@@ -26,6 +31,7 @@
 enum {
     LOCK_VALUE_FAR_FUTURE_BYTES = sizeof(LOCK_VALUE_FAR_FUTURE) - 1,
     LOCK_VALUE_HEX_BYTES = 2 * SECRET_BYTES,
+    LOCK_VALUE_LEASE_BYTES = 2 * SECRET_LEASE_BYTES,
     LOCK_VALUE_TAIL_BYTES_MAX = 32 + DATA_BYTES_MAX,
 };
 
@@ -58,6 +64,9 @@ static inline void lock_value_put(char *ret, const uint8_t secret[SECRET_BYTES],
     if (tail_length > 0)
         memcpy(ret + LOCK_VALUE_HEX_BYTES + identity->length, tail, tail_length);
 }
+
+/* The random part for the agent that resumes the lease. */
+void lock_value_resume(uint8_t secret[SECRET_BYTES]);
 
 /* --- parsing --- */
 
@@ -93,8 +102,7 @@ bool lock_value_is_agents(const char *value, size_t length);
 bool lock_value_is_of(const char *value, size_t length, const struct lock_value_identity *identity,
                       uint8_t ret_secret[SECRET_BYTES]);
 
-/* True if both values are those of one lease: a lease keeps its random part when another agent resumes it.
- */
+/* True if both values are those of one lease. */
 bool lock_value_is_same_lease(const char *one, size_t one_length, const char *other, size_t other_length);
 
 /* The part of a value that people read, escaped and cut to fit: "host:agent:pid" of an agent's, any other

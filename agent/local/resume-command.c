@@ -91,6 +91,7 @@ void resume_command(const struct call *call) {
         reply_error(call->session, "BADARG", "this is no secret of a lease");
         return;
     }
+    lock_value_resume(token.value);
     resume(call, &token);
     secret_clear(&token, sizeof(token));
 }

@@ -1,27 +1,32 @@
 -- KEYS locks, then epoch | ARGV a value a key, then a ttl in ms a key, then epoch[, identities of agents]
 -- Replaces the value of each key of the same lease, that is, if it differs from ours in agent and process
--- only. With identities, ":host:agent:" each, the value must have one of them. Returns TIME in us, then per
--- key: 1 replaced and extended, 2 missing, 0 another's, or the text of the error when the node rejects
--- writes. An error unless the node's epoch is the one that the agent trusts.
+-- only, and in the last four digits, a serial number, which must not be later than ours. With identities,
+-- ":host:agent:" each, the value must have one of them. Returns TIME in us, then per key: 1 replaced and
+-- extended, 2 missing, 0 another's, or the text of the error when the node rejects writes. An error unless
+-- the node's epoch is the one that the agent trusts.
 local n = #KEYS - 1
 if redis.pcall('GET', KEYS[n + 1]) ~= ARGV[2 * n + 1] then return redis.error_reply('EPOCH changed') end
 local agents = ARGV[2 * n + 2]
--- The lease of a value, and the identity of its agent. The leading digits are the time of legacy_setnx.
+-- The lease of a value, the identity of its agent, and its number. The leading digits are the time of
+-- legacy_setnx.
 local function parts(value)
   value = string.gsub(value, '^8589936739483647:', '')
-  local lease = string.gsub(value, '^(%x+:[^:]*):[^:]*:[^:]*', '%1')
-  return lease, string.match(value, '^%x+(:[^:]*:[^:]*:)')
+  local digits, host, agent, rest = string.match(value, '^(%x+):([^:]*):([^:]*):[^:]*(:.*)$')
+  if not digits or #digits ~= 40 then return value end
+  local lease = string.sub(digits, 1, 36) .. ':' .. host .. rest
+  return lease, ':' .. host .. ':' .. agent .. ':', tonumber(string.sub(digits, 37), 16)
+end
+local function may_replace(held, value)
+  local lease, agent, number = parts(held)
+  local wanted, _, ours = parts(value)
+  if not agent or lease ~= wanted or (ours - number) % 65536 >= 32768 then return false end
+  return not agents or string.find(agents, agent, 1, true)
 end
 local time = redis.call('TIME')
 local out = {time[1] * 1000000 + time[2]}
 for i = 1, n do
   local held = redis.pcall('GET', KEYS[i])
-  local ours = false
-  if type(held) == 'string' then
-    local lease, agent = parts(held)
-    ours = lease == parts(ARGV[i]) and (not agents or agent and string.find(agents, agent, 1, true))
-  end
-  if ours then
+  if type(held) == 'string' and may_replace(held, ARGV[i]) then
     local done = redis.pcall('SET', KEYS[i], ARGV[i], 'PX', ARGV[n + i])
     out[1 + i] = done.err or 1
   else

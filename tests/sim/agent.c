@@ -451,6 +451,10 @@ void agent_start(struct sim_agent *agent) {
     observer_restarted(agent);
     clients_restarted(agent);
     front_continue(agent);
+    if (sim_faults.bad_starts && !sim_calm && chance(30)) {
+        struct event event = event_of(agent, EVENT_AGENT_KILL, sim_now_ns + pick(5, 500) * NS_PER_MS);
+        events_add(&event);
+    }
 }
 
 void agent_kill(struct sim_agent *agent) {

@@ -7,7 +7,7 @@
 
 #include "sim.h"
 
-enum { VALUE_BYTES = 96 };
+enum { VALUE_BYTES = 96, SEARCH_LATE_MS = 3000 };
 
 static int64_t keeper_now(const struct sim_keeper *keeper) {
     return clock_read(&keeper->agent->clock);
@@ -173,8 +173,10 @@ static void send_to_node(struct sim_keeper *keeper, unsigned node, struct event 
         return;
     }
     connection->outstanding[(connection->first + connection->count++) % SIM_OUTSTANDING_MAX] = call->tickets;
-    connection->request_ns =
-        instant_max(sim_now_ns + network_delay_ns(), connection->request_ns + 1); /* keeps its order */
+    int64_t at_ns = sim_now_ns + network_delay_ns();
+    if (sim_faults.bad_starts && !sim_calm && call->requests[0].operation == OPERATION_SEARCH && chance(50))
+        at_ns += pick(0, SEARCH_LATE_MS) * NS_PER_MS; /* and the agent may be killed meanwhile */
+    connection->request_ns = instant_max(at_ns, connection->request_ns + 1); /* keeps its order */
     event->at_ns = connection->request_ns;
     event->node = (uint8_t) node;
     event->process = agent_node(keeper->agent, node)->process;

@@ -64,7 +64,7 @@ void client_session_begin(struct client_session *of, struct sim_agent *agent) {
     assert(!of->agent);
     of->agent = agent;
     of->id = ++ids << SESSION_SLOT_BITS | client_session_slot(of);
-    of->stored = of->hung_up = false;
+    of->stored = of->hung_up = of->torn = false;
     of->n_socket = 0;
     of->received = of->parsed = of->request_at = 0;
     start(of);
@@ -214,7 +214,8 @@ static void send_logged(struct client_session *of, struct ledger *ledger) {
         length = (size_t) pick(1, (int64_t) length);
     log_bytes(ledger, sending, length);
     arrive(of, length);
-    if (length < of->n_output)
+    of->torn = length < of->n_output;
+    if (of->torn)
         front_die(of->agent);
     front_may_die(of->agent);
     ledger_sent(ledger, slot, &state);

@@ -20,6 +20,7 @@ struct client_session {
     uint64_t id;
     bool stored;  /* the service manager has the socket, too */
     bool hung_up; /* the client has closed it */
+    bool torn;    /* the process was killed when it had sent a part of its output */
     unsigned char *page_memory;
     char socket[SESSION_INPUT_BYTES]; /* sent by the client, and not received */
     size_t n_socket;

@@ -196,8 +196,6 @@ static void granted(struct client *client, const struct answer *answer) {
     client->id = answer->id;
     client->holding = true;
     client->deadline_ns = answer->deadline_ns;
-    client->granted_by = client->agent;
-    client->granted_ns = sim_now_ns;
     client->slot = answer->slot;
     check_grant(client, answer, client->ask.resumes);
     front_values(client_agent(client), answer->id, client->secrets);
@@ -634,7 +632,7 @@ static bool moves(struct client *client) {
 
     if ((!holds && (client->state != CLIENT_CUT_OFF || client->closed)) || !may_resume(client) ||
         sim_sets_differ || client_session_closed(index)->agent ||
-        !chance(front_serves(client_agent(client)) ? 2 : 25) ||
+        !chance(front_serves(client_agent(client)) ? 3 : 60) ||
         (agent = other_agent(client)) == client->agent)
         return false;
     trace("client %u: leaves agent %u", index, client->agent);

@@ -11,7 +11,6 @@
 #include "io/node/reply-number.h"
 
 enum {
-    SECRETS = 3,
     TOKEN_SKEW_MS = 1000 * 1000, /* so large that tokens near the floor are within it */
     TOKEN_FAR_US = 2000 * 1000 * 1000,
 };
@@ -19,6 +18,13 @@ enum {
 #define TOKEN_SKEW_US "1000000000"
 
 enum { AGENTS_BYTES = 64 };
+
+static void put_value(unsigned secret, unsigned owner, char ret[VALUE_BYTES]) {
+    uint8_t bytes[SECRET_BYTES];
+
+    secret_of(secret, bytes);
+    value_of(bytes, owner, ret);
+}
 
 /* `index`: the name's place in the call. */
 static enum vote_kind vote_of(enum operation operation, const redisReply *reply, unsigned index) {
@@ -123,7 +129,7 @@ static redisReply *run_acquire(const struct wish *wishes, unsigned count, unsign
     items[n_keys + 4] = each ? "1" : "0";
     for (unsigned i = 0; i < count; i++) {
         key_of(wishes[i].name, keys[i]);
-        value_of(wishes[i].secret, owner, values[i]);
+        put_value(wishes[i].secret, owner, values[i]);
         items[n_first + i] = keys[i];
         items[n++] = values[i];
     }
@@ -168,7 +174,7 @@ static struct sim_request request_of(enum operation operation, unsigned owner, u
                                   .floor_us = known_sim_floor_us,
                                   .generation = known_sim_generation};
 
-    memset(request.secret, (int) secret, SECRET_BYTES);
+    secret_of(secret, request.secret);
     return request;
 }
 
@@ -242,8 +248,8 @@ void step_request(void) {
     struct sim_request request = request_of(operation, owner, secret);
 
     key_of(name, key);
-    value_of(secret, owner, value);
-    value_of(former_secret, owner, former);
+    put_value(secret, owner, value);
+    put_value(former_secret, owner, former);
     request.predecessors = put_agents(owner, agents);
     redisReply *reply =
         run_request(operation, key, value, has_former ? former : NULL, agents, distance, last, quiet);
@@ -252,7 +258,7 @@ void step_request(void) {
     request.token = known_sim_floor_us + distance;
     request.token_last = known_sim_floor_us + last;
     request.has_former = has_former;
-    memset(request.former, (int) former_secret, SECRET_BYTES);
+    secret_of(former_secret, request.former);
     (void) snprintf(history + strlen(history), sizeof(history) - strlen(history),
                     " %s %s %u/%u (%u) %lld to %lld;", words[operation], key, secret, owner,
                     has_former ? former_secret : SECRETS, (long long) distance, (long long) last);
@@ -284,7 +290,7 @@ static redisReply *run_together(enum operation operation, const unsigned secrets
         items[n_keys++] = EPOCH_KEY;
     n = n_keys;
     for (unsigned i = 0; i < SIM_NAMES; i++) {
-        value_of(secrets[i], owner, values[i]);
+        put_value(secrets[i], owner, values[i]);
         items[n++] = values[i];
     }
     for (unsigned i = 0; i < SIM_NAMES && !release; i++)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "io/node/key-names.h"
 
 /* The parts of the simulated world that node.c needs. There are no events here but requests. */
@@ -76,9 +77,16 @@ void key_of(unsigned name, char ret[2]) {
     ret[1] = '\0';
 }
 
-/* Secrets differ in their first byte. */
-void value_of(unsigned secret, unsigned owner, char ret[VALUE_BYTES]) {
-    (void) snprintf(ret, VALUE_BYTES, "%040u:host:%08x:%u:1000:data:", secret, owner, 7 + owner);
+void secret_of(unsigned secret, uint8_t ret[SECRET_BYTES]) {
+    memset(ret, secret + 1 == SECRETS, SECRET_BYTES);
+    for (unsigned i = 0; i < 2; i++)
+        ret[SECRET_BYTES - 1 - i] = (uint8_t) ((secret + UINT16_MAX) >> 8 * i);
+}
+
+void value_of(const uint8_t secret[SECRET_BYTES], unsigned owner, char ret[VALUE_BYTES]) {
+    hex_write(secret, SECRET_BYTES, ret);
+    (void) snprintf(ret + 2 * SECRET_BYTES, VALUE_BYTES - 2 * SECRET_BYTES,
+                    ":host:%08x:%u:1000:data:", owner, 7 + owner);
 }
 
 int64_t known_floor_us(void) {
@@ -154,7 +162,7 @@ static void compare_keys(void) {
     for (unsigned name = 0; name < SIM_NAMES; name++) {
         char key[2], value[VALUE_BYTES];
         key_of(name, key);
-        value_of(node.data.keys[name].secret[0], node.data.keys[name].owner, value);
+        value_of(node.data.keys[name].secret, node.data.keys[name].owner, value);
         redisReply *reply = redisCommand(server, "GET %s", key);
         if (!reply)
             fail("the server is gone");

@@ -14,6 +14,7 @@ enum {
     FORMER_PROCESS = 999, /* the process of the node before a restart with its data */
     LONG_TTL_MS = 100000,
     ITEMS_MAX = 32, /* of a script call */
+    SECRETS = 4,
     VALUE_BYTES = 80,
 };
 
@@ -33,7 +34,9 @@ _Noreturn void fail(const char *what);
 redisReply *run(enum script_id script, int argc, const char *const *argv, int n_keys);
 
 void key_of(unsigned name, char ret[2]);
-void value_of(unsigned secret, unsigned owner, char ret[VALUE_BYTES]);
+/* Of SECRETS random parts the last one is of another lease. The numbers of the others are 65535, 0 and 1. */
+void secret_of(unsigned secret, uint8_t ret[SECRET_BYTES]);
+void value_of(const uint8_t secret[SECRET_BYTES], unsigned owner, char ret[VALUE_BYTES]);
 
 /* Tokens are compared by their distance from the floor, since the two nodes have different floors. */
 int64_t known_floor_us(void);

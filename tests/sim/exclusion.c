@@ -156,26 +156,9 @@ static bool has_secret(const struct client *client, const uint8_t secret[SECRET_
            memcmp(client->secrets[1], secret, SECRET_BYTES) == 0;
 }
 
-/* A client that left an agent has a majority of another agent's values. A few nodes may still have a value
- * of the former one, which that agent deletes. */
-static bool is_needed(const struct client *client, const struct sim_key *deleted) {
-    const struct sim_agent *agent = &sim_agents[client->granted_by];
-    unsigned others = 0;
-
-    if (node_key_agent(deleted) == client->granted_by)
-        return true;
-    for (unsigned i = 0; i < agent->n_nodes; i++) {
-        const struct sim_key *key = &agent_node(agent, i)->data.keys[client->name];
-        others += key->set && has_secret(client, key->secret) && node_key_agent(key) != client->granted_by &&
-                  agent_node(agent, i)->lost_ns < client->granted_ns;
-    }
-    return others > agent->n_nodes - quorum_of(agent->n_nodes);
-}
-
 void clients_check_deletion(unsigned name, const struct sim_key *deleted) {
-    observer_deleted(name, deleted);
+    observer_deleted(name, deleted->secret);
     for (unsigned i = 0; i < sim_n_clients; i++)
-        if (exclusion_holds(&sim_clients[i]) && has_secret(&sim_clients[i], deleted->secret) &&
-            is_needed(&sim_clients[i], deleted))
+        if (exclusion_holds(&sim_clients[i]) && has_secret(&sim_clients[i], deleted->secret))
             violation("a key is deleted while client %u considers its lease valid", i);
 }

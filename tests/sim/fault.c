@@ -125,6 +125,10 @@ static void fault_blackout(void) {
     }
 }
 
+static void delay(int64_t *next_ns, int64_t until_ns) {
+    *next_ns = instant_max(*next_ns, until_ns);
+}
+
 static void fault_connection(void) {
     struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
     unsigned keeper = (unsigned) pick(0, sim_n_keepers - 1), node = (unsigned) pick(0, agent->n_nodes - 1);
@@ -141,12 +145,15 @@ static void fault_connection(void) {
         agent_cut(agent, keeper, node);
         return;
     }
-    trace("fault: agent %u and node %u don't reach each other for a while", agent->index, node);
     int64_t until_ns = sim_now_ns + pick(1, 6000) * NS_PER_MS;
-    if (chance(50))
-        connection->request_ns = instant_max(connection->request_ns, until_ns);
-    else
-        connection->reply_ns = instant_max(connection->reply_ns, until_ns);
+    if (chance(25)) {
+        trace("fault: no request of agent %u arrives until %.3f ms", agent->index, (double) until_ns / 1e6);
+        for (unsigned i = 0; i < agent->n_nodes; i++)
+            delay(&agent->keepers[keeper].connections[i].request_ns, until_ns);
+        return;
+    }
+    trace("fault: agent %u and node %u don't reach each other for a while", agent->index, node);
+    delay(chance(50) ? &connection->request_ns : &connection->reply_ns, until_ns);
 }
 
 /* Another program's lock replaces ours, on some nodes or all. It lives longer than our leases: otherwise no

@@ -34,7 +34,8 @@ NO_TURNS = ("agent/local/handoff.c",
 # other fleets that lose their data (test-epoch.c, test-quarantine.c, test-other-fleet.c in tests/unit); the
 # bounds of the window, and turns between sessions and users (test-window.c, test-admission.c there), which
 # cost time, not leases. Nor, as far as is known, these of a restart: a lease found in parts, and a hand-off
-# that the ledger does not have (test-restore-handoff.c).
+# that the ledger does not have (test-restore-handoff.c); and deleted keys of a former process that has sent
+# RESUMEs (test-foreign-key.c, test-recovery.c).
 MUTATIONS = [
     ("half of the nodes is a quorum", "agent/core/quorum.h", "nodes / 2 + 1", "(nodes + 1) / 2"),
     ("validity without the allowance for clock drift", "agent/core/validity.h",
@@ -456,16 +457,11 @@ MUTATIONS = [
      "bool orphaned = !session && !unreported;"),
     ("a search after a restart takes the lease from another agent", "agent/core/resume.c",
      "lease->searches ? OPERATION_SEARCH : OPERATION_ADOPT", "OPERATION_ADOPT"),
+    ("a RESUME has the number of the one before", "agent/local/resume-command.c",
+     "    lock_value_resume(token.value);\n", ""),
     ("a search after a restart does not know the former processes", "agent/core/send.c",
      "operation == OPERATION_SEARCH ? &shard->predecessors : NULL",
      "operation == OPERATION_SEARCH ? &(const struct shard_predecessors){0} : NULL"),
-    ("keys of a former process that sent a RESUME are deleted", "agent/core/foreign-key.c",
-     "if (!predecessor || predecessor->spared)", "if (!predecessor)"),
-    ("the ledger does not note a RESUME that the process sends again",
-     "agent/local/recovery/ledger-writer.c",
-     "    if (request_is_resume(request))\n        ledger_note_resume(ledger);\n", ""),
-    ("the ledger does not note a RESUME", "agent/local/recovery/ledger.c",
-     "    ledger->header->resumes = true;", "    ledger->header->resumes = false;"),
 ]
 
 

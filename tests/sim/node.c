@@ -434,14 +434,26 @@ static bool is_of_agent(const struct sim_key *key, const struct sim_request *req
     return lives == 0 || (lives <= 32 && (request->predecessors >> (lives - 1) & 1) != 0);
 }
 
-/* The key has the request's value, or the former one. To adopt, agent and process may differ. */
+static uint16_t number_of(const uint8_t secret[SECRET_BYTES]) {
+    return (uint16_t) (secret[SECRET_BYTES - 2] << 8 | secret[SECRET_BYTES - 1]);
+}
+
+/* As adopt.lua says: agent and process may differ. */
+static bool may_adopt(const struct sim_key *key, const struct sim_request *request) {
+    uint16_t later = (uint16_t) (number_of(request->secret) - number_of(key->secret));
+
+    return memcmp(key->secret, request->secret, SECRET_LEASE_BYTES) == 0 && later < 32768 &&
+           key->owner != 0 && key->tail.host == request->tail.host && key->tail.uid == request->tail.uid &&
+           key->tail.data == request->tail.data &&
+           (request->operation == OPERATION_ADOPT || is_of_agent(key, request));
+}
+
+/* The key has the request's value, or the former one. */
 static bool is_ours(const struct sim_key *key, const struct sim_request *request) {
     bool same = memcmp(key->secret, request->secret, SECRET_BYTES) == 0;
 
     if (request->operation == OPERATION_ADOPT || request->operation == OPERATION_SEARCH)
-        return same && key->owner != 0 && key->tail.host == request->tail.host &&
-               key->tail.uid == request->tail.uid && key->tail.data == request->tail.data &&
-               (request->operation == OPERATION_ADOPT || is_of_agent(key, request));
+        return may_adopt(key, request);
     return key->owner == request->owner &&
            ((same && is_same_tail(&key->tail, &request->tail)) ||
             (request->has_former && memcmp(key->secret, request->former, SECRET_BYTES) == 0 &&

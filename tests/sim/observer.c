@@ -339,7 +339,12 @@ static void check_at_risk(struct view *view, enum reason reason) {
 /* The front or the name's keeper stood still since the last deadline was reported, or the front's own
  * deadline came before the keeper's report. */
 static bool may_be_paused(const struct view *view) {
-    return true_stopped_until_ns(view) + MAIL_MS * NS_PER_MS >= view->true_reported_ns ||
+    int64_t since_ns = sim_now_ns - agent_of(view)->started_ns;
+    /* The present process has extended nothing since its start. */
+    bool is_of_former_process = view->deadline_ns - ttl_ns(view) < host_now(view) - since_ns + since_ns / 50;
+
+    return is_of_former_process ||
+           true_stopped_until_ns(view) + MAIL_MS * NS_PER_MS >= view->true_reported_ns ||
            view->true_mailed_until_ns >= sim_now_ns;
 }
 
@@ -351,6 +356,26 @@ static bool beats_in_time(const struct view *view) {
            true_stopped_until_ns(view) < view->true_beat_ns;
 }
 
+static bool is_of(const struct view *view, const uint8_t secret[SECRET_BYTES]) {
+    return memcmp(view->secrets[0], secret, SECRET_BYTES) == 0 ||
+           memcmp(view->secrets[1], secret, SECRET_BYTES) == 0;
+}
+
+/* So many nodes have the value of a former process that no other program can have taken the lease. (A RESUME
+ * of that process may be late.) */
+static bool is_taken_by_its_agent(const struct view *view) {
+    const struct sim_agent *agent = agent_of(view);
+    uint32_t owner = agent->index << 24 | agent->life;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < agent->n_nodes; i++) {
+        const struct sim_key *key = &agent_node(agent, i)->data.keys[view->name];
+        count +=
+            key->set && is_of(view, key->secret) && key->owner >> 24 == agent->index && key->owner < owner;
+    }
+    return !view->resumes && count > agent->n_nodes - quorum_of(agent->n_nodes);
+}
+
 /* A lease that ends for a heartbeat, max_hold or the lack of a quorum was at risk for that reason before. */
 static void check_lost(const struct view *view, enum reason reason) {
     bool sudden = reason == REASON_TAKEN || (reason == REASON_PAUSED && sim_steps) ||
@@ -359,6 +384,8 @@ static void check_lost(const struct view *view, enum reason reason) {
     if (!sudden && host_now(view) < view->deadline_ns)
         violation("client %u loses its lease %lld ms before the deadline, %s", index_of(view),
                   (long long) ((view->deadline_ns - host_now(view)) / NS_PER_MS), reasons[reason]);
+    if (reason == REASON_TAKEN && is_taken_by_its_agent(view))
+        violation("client %u loses its lease to a former process of its agent", index_of(view));
     if (reason == REASON_HEARTBEAT && beats_in_time(view) && !was_restarted(view))
         violation("client %u loses its lease for a heartbeat that it sent", index_of(view));
     if (!sudden && view->risk != 0 && !(view->risks & 1u << reason))
@@ -504,11 +531,6 @@ void observer_restarted(const struct sim_agent *agent) {
 
 /* --- what the keepers send --- */
 
-static bool is_of(const struct view *view, const uint8_t secret[SECRET_BYTES]) {
-    return memcmp(view->secrets[0], secret, SECRET_BYTES) == 0 ||
-           memcmp(view->secrets[1], secret, SECRET_BYTES) == 0;
-}
-
 void observer_mailed(const struct sim_agent *agent, const uint8_t secret[SECRET_BYTES], int64_t arrives_ns) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++)
         if (views[i].state == VIEW_HOLDS && agent_of(&views[i]) == agent && is_of(&views[i], secret))
@@ -546,11 +568,10 @@ static bool is_held_by_nodes(const struct view *view) {
     return count >= quorum_of(agent_of(view)->n_nodes);
 }
 
-void observer_deleted(unsigned name, const struct sim_key *deleted) {
+void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         const struct view *view = &lingering[i];
-        if (view->linger_until_ns == 0 || view->name != name || !is_of(view, deleted->secret) ||
-            node_key_agent(deleted) != view->agent) /* of an agent that the client has left */
+        if (view->linger_until_ns == 0 || view->name != name || !is_of(view, secret))
             continue;
         int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
         bool healed = sim_calm && sim_now_ns > sim_calm_ns + HEALED_MS * NS_PER_MS;

@@ -63,8 +63,11 @@ static void restore_sessions(struct sim_agent *agent, const struct ledger_reader
         struct client_session *of = &client_sessions[slot];
         if (of->agent != agent)
             continue;
-        if (ledger_reader_session(reader, slot, &view) && view.id == of->id && view.whole && !of->expelled &&
-            (of->stored || chance(50)) && !client_process_is_dead((unsigned) of->session.pid))
+        bool found = ledger_reader_session(reader, slot, &view) && view.id == of->id && view.whole;
+        if (!found && !of->torn && !of->expelled)
+            violation("the ledger lacks the session of client %u", client_session_client(of));
+        if (found && !of->expelled && (of->stored || chance(50)) &&
+            !client_process_is_dead((unsigned) of->session.pid))
             client_session_restore(of, &view);
         else
             restart_disconnect(of);

@@ -239,7 +239,7 @@ static void choose_settings(struct sim_agent *agent) {
     agent->max_ttl_ms = with_unlike_ttls ? max_ttls_ms[pick(0, 2)] : SIM_LONGEST_TTL_MS;
     agent->quarantine =
         sim_quarantine && !(with_careless && agent->index > 0 && agent->index + 1 == sim_n_agents);
-    agent->host = agent->index > 0 && chance(30) ? sim_agents[pick(0, agent->index - 1)].host : agent->index;
+    agent->host = agent->index > 0 && chance(50) ? sim_agents[pick(0, agent->index - 1)].host : agent->index;
     agent->requests_max = chance(10) ? (uint32_t) pick(1, 6) : SIM_REQUESTS_MAX;
     agent->policy =
         (struct policy){.terms = {.default_ttl_ms = 500, .may = POLICY_MAY_DEFAULT, .fencing = sim_fencing},
@@ -277,6 +277,7 @@ static void begin(void) {
     with_unlike_ttls = chance(50);
     with_careless = chance(20);
     sim_faults.deaf_agents = chance(30);
+    sim_faults.bad_starts = sim_faults.kills && chance(30);
     sim_sets_differ = sim_n_agents > 1 && !sim_steps && chance(20);
     if (sim_sets_differ)
         sim_n_nodes = SIM_NODES_MAX;

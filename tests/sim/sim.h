@@ -246,11 +246,6 @@ struct node_data {
     } keys[SIM_NAMES];
 };
 
-/* The agent that set the key, if an agent did. */
-static inline unsigned node_key_agent(const struct sim_key *key) {
-    return key->owner >> 24;
-}
-
 struct sim_node {
     struct clock clock;
     int64_t stopped_until_ns;
@@ -588,8 +583,8 @@ void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct 
 
 /* The keeper reports about the lease with this value, before its deadline. */
 void observer_mailed(const struct sim_agent *agent, const uint8_t secret[SECRET_BYTES], int64_t arrives_ns);
-bool observer_cools(unsigned name);                                  /* no client gets the name yet */
-void observer_deleted(unsigned name, const struct sim_key *deleted); /* call before the deletion */
+bool observer_cools(unsigned name);                                       /* no client gets the name yet */
+void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]); /* call before the deletion */
 
 /* --- faults (fault.c) --- */
 
@@ -598,6 +593,7 @@ extern struct sim_faults {
     bool losses;      /* nodes lose their memory */
     bool far_clocks;  /* the nodes' clocks are far apart */
     bool deaf_agents; /* agents lose messages in the calm */
+    bool bad_starts;  /* a restarted agent's searches are late, and it is often killed again */
     int64_t gap_ms;   /* the longest pause between faults */
 } sim_faults;         /* of this run */
 

@@ -59,6 +59,26 @@ static void test_same_lease(void) {
     ok(lock_value_is_same_lease("x", 1, "x", 1), "equal foreign values are the same");
 }
 
+static void test_resumed(void) {
+    static const char before[] = HEX ":web1:00c0ffee:42:1000:";
+    struct lock_value_identity identity;
+    uint8_t later[SECRET_BYTES];
+    char after[sizeof(before)];
+
+    memcpy(later, secret, SECRET_BYTES);
+    lock_value_resume(later);
+    ok(memcmp(later, secret, SECRET_BYTES - 1) == 0 && later[SECRET_BYTES - 1] == 20,
+       "a RESUME counts in the last byte");
+    lock_value_identify(&identity, "web1", "00c0ffee");
+    lock_value_put(after, later, &identity, "42:1000:", 8);
+    ok(lock_value_is_same_lease(before, strlen(before), after, strlen(before)), "it is the same lease");
+    memset(later + SECRET_LEASE_BYTES, 0xff, SECRET_BYTES - SECRET_LEASE_BYTES);
+    lock_value_resume(later);
+    ok(memcmp(later, secret, SECRET_LEASE_BYTES) == 0 && later[SECRET_LEASE_BYTES] == 0 &&
+           later[SECRET_BYTES - 1] == 0,
+       "65,535 is followed by 0, and the lease stays the same");
+}
+
 /* As clients of the SETNX and GETSET pattern read it. */
 static void test_far_future(void) {
     static const char one[] = LOCK_VALUE_FAR_FUTURE HEX ":web1:00c0ffee:42:1000:a:b",
@@ -98,6 +118,7 @@ int main(void) {
     test_composed();
     test_foreign();
     test_same_lease();
+    test_resumed();
     test_far_future();
     test_tail();
     return done_testing();

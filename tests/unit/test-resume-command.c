@@ -56,7 +56,8 @@ static void test_resume(void) {
     resume(1, secret, "");
     const struct command *command = last_command();
     is_int(command->kind, COMMAND_RESUME, "a secret of another agent is enough to resume");
-    ok(memcmp(command->secret, "0123456789abcdefghij", SECRET_BYTES) == 0, "with the lease's value");
+    ok(memcmp(command->secret, "0123456789abcdefghik", SECRET_BYTES) == 0,
+       "with the lease's value, whose last digit counts the RESUME");
     is_int(command->terms.ttl_ms, 4321, "its ttl");
     is_int(command->terms.heartbeat_ms, 765, "its heartbeat");
     is_int(command->hold_until_ns, harness.now_ns + 9000 * NS_PER_S, "the end of max_hold as an instant");
