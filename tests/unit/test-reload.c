@@ -1,0 +1,65 @@
+/* A reload: which options can change in a running agent. */
+#include "config-harness.h"
+#include "io/client/reload.h"
+
+static const char *difference(const char *running, const char *fresh) {
+    static char buffer[128];
+    _cleanup_(cleanup_config) struct config *a = accepts("before", running, ""),
+                                            *b = accepts("after", fresh, "");
+    int length;
+
+    if (!a || !b)
+        return "refused";
+    length = reload_restart_needed(a, b, buffer, sizeof buffer);
+    if (length != (int) strlen(buffer) || reload_restart_needed(a, b, NULL, 0) != length)
+        return "wrong length";
+    return buffer;
+}
+
+static void test_reload(void) {
+    char short_buffer[8];
+    _cleanup_(cleanup_config) struct config *a = NULL, *b = NULL;
+
+    is_string(difference(NODE, NODE
+                         "default_ttl = 5s max_ttl = 50s max_hold = 1h node_timeout = 9ms max_sessions = 5"
+                         " socket { mode = 600 group = 0 }"),
+              "", "times, sessions and the socket's mode can change");
+    is_string(
+        difference(NODE,
+                   NODE "keepers = 3 host = x max_leases = 9 key_format = \"x{name}\" socket { path = /x }"),
+        "keepers, key_format, host, socket path, max_leases", "the rest can't");
+    is_string(difference(NODE, NODE "fencing = no fence_skew = 1m\nfence_retention = 1d"), "fence_retention",
+              "fence_retention can't be reloaded");
+    is_string(difference(NODE "rule x { fencing = no }", NODE "fencing = no rule y { max_hold = 1h }"), "",
+              "fencing and rules can");
+    is_string(difference(NODE, NODE "max_ttl = 2m quarantine = no"), "quarantine, a larger max_ttl",
+              "options in the nodes' epoch keys can't");
+    is_string(difference(NODE, NODE "max_sessions = 20k"), "a larger max_sessions",
+              "slots for more sessions can't");
+    is_string(difference(NODE, "node b { address = host }"), "node", "a node's name");
+    is_string(difference(NODE, "node a { address = host2 }"), "node", "a node's address");
+    is_string(difference(NODE, "node a { address = host:6380 }"), "node", "a node's port");
+    is_string(difference(NODE, "node a { address = \"unix:/h\" }"), "node", "a node's kind of address");
+    is_string(difference(NODE, "node a { address = host password = x }"), "node", "a node's password");
+    is_string(difference(NODE, "node a { address = host db = 1 }"), "node", "a node's database");
+    is_string(difference(NODE, "node a { address = host durable = yes }"), "node", "a node's durability");
+    is_string(difference(NODE, NODE "node b { address = b } node c { address = c }"), "node",
+              "the number of nodes");
+
+    a = accepts("before", NODE, "");
+    b = accepts("after", NODE "keepers = 3 host = x", "");
+    if (a && b) {
+        is_int(reload_restart_needed(a, b, short_buffer, sizeof short_buffer), 13,
+               "the result is the whole length");
+        is_string(short_buffer, "keepers", "the text is cut");
+    }
+}
+
+int main(void) {
+    char directory[] = "/tmp/test-reload-XXXXXX";
+
+    config_harness_begin(directory);
+    test_reload();
+    config_harness_end(directory);
+    return done_testing();
+}
