@@ -33,7 +33,7 @@ class Watch:
         clients = [lab.Client(node.socket_path) for node in nodes]
         while not self.over.wait(0.005):
             values = [client.call("GET", self.name) for client in clients]
-            self.randoms |= {value[:40] for value in values if value}
+            self.randoms |= {value[:36] for value in values if value}
             self.gaps += sum(value is None for value in values) > 1
 
     def end(self):
@@ -61,7 +61,9 @@ def test_agent_killed():
     equal(leader["data"], "my:data", "its data is published as before")
     ok(agent.status()["agent"] in leader["holder"], "and its holder is the new agent's")
     lab.wait_for(lambda: agent.status()["extensions"] > 3, what="extensions")
-    equal(watch.end(), ({value[:40]}, 0), "all the time a majority had its keys, with one random part")
+    equal(watch.end(), ({value[:36]}, 0), "all the time a majority had its keys, of one lease")
+    numbers = [int(text[36:40], 16) for text in (value, nodes[0].call("GET", "kept"))]
+    equal((numbers[1] - numbers[0]) % 65536, 3, "each RESUME has the next number in the lock value")
     equal(waiter.buffer, b"", "another agent's waiter never got the lease")
     equal(client.call("RELEASE", grant["id"]), 1, "the lease is released like any other")
     ok(isinstance(lab.as_map(waiter.reply()), dict), "then the waiter gets the name")
@@ -150,6 +152,34 @@ def test_old_agent_lives():
     new.kill()
 
 
+def test_old_secrets():
+    """The number in the lock value never becomes smaller: the secret before the last one was used is no use."""
+    agents = [lab.Agent(nodes) for _ in range(3)]
+    sessions = [one.client(3) for one in agents]
+    grants = [sessions[0].acquire("passed-on", "TTL", 20000, "RESUMABLE")]
+    for session in sessions[1:]:
+        grants.append(session.call("RESUME", "passed-on", grants[-1]["secret"]))
+    ok(all(isinstance(grant, dict) for grant in grants), "a lease goes from agent to agent")
+    before = nodes[0].call("GET", "passed-on")
+    late = other.client(3)
+    begins(late.call("RESUME", "passed-on", grants[0]["secret"]), "NOTHELD",
+           "a secret of two RESUMEs ago gets NOTHELD")
+    equal([node.call("GET", "passed-on") for node in nodes], [before] * 3, "and changes no key")
+    for session in sessions[:2]:
+        session.close()
+    lab.wait_for(lambda: [one.status()["leases"] for one in agents] == [0, 0, 1], what="the former agents")
+    equal([node.call("GET", "passed-on") for node in nodes], [before] * 3,
+          "nor does the end of the former sessions")
+    ok(sessions[2].call("CHECK", grants[2]["id"]) > 0, "the last agent's client holds the lease")
+    begins(late.acquire("passed-on"), "BUSY", "and no other client gets the name")
+    taken = late.call("RESUME", "passed-on", grants[1]["secret"])
+    ok(isinstance(taken, dict), "the secret of the last RESUME works: of two uses the later one counts")
+    equal(sessions[2].push("lost")[2], "taken", "and the other session gets `lost`, `taken`")
+    equal(late.call("RELEASE", taken["id"]), 1, "the lease is released")
+    for one in agents:
+        one.kill()
+
+
 def test_nodes_away():
     client = agent.client(3)
     grant = client.acquire("waits", "TTL", 10000, "RESUMABLE")
@@ -201,7 +231,7 @@ def test_bad_secrets():
 
 try:
     main(test_agent_killed, test_no_resume, test_too_late, test_strangers, test_old_agent_lives,
-         test_nodes_away, test_bad_secrets)
+         test_old_secrets, test_nodes_away, test_bad_secrets)
 finally:
     for node in nodes:
         node.process.send_signal(signal.SIGCONT)

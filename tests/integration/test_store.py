@@ -428,6 +428,33 @@ def granted_after(client, name, asked):
     return 1000 * (lab.now() - asked)
 
 
+def test_resumed_elsewhere():
+    """A restart takes no lease back from another agent of the host."""
+    client = agent.client(3)
+    grant = client.acquire("moved", "TTL", 8000, "RESUMABLE")
+    wait_stored(client)
+    other = lab.Agent(nodes, CONFIG)
+    agent.kill()
+    mover = other.client(3)
+    resumed = mover.call("RESUME", "moved", grant["secret"])
+    ok(isinstance(resumed, dict), "a client resumes its lease at another agent while its own is down")
+    before = values("moved")
+    agent.start()
+    push = client.push("lost")
+    equal(push[1], grant["id"], "its former connection continues, and gets `lost`")
+    equal(values("moved"), before, "no key changes")
+    begins(agent.client().acquire("moved"), "BUSY", "the name is taken for clients of the restarted agent")
+    client.close()
+    extensions = other.status()["extensions"]
+    lab.wait_for(lambda: other.status()["extensions"] > extensions, what="an extension at the other agent")
+    equal(values("moved"), before, "nor does the end of that connection change one")
+    ok(mover.call("CHECK", resumed["id"]) > 0, "the lease is held at the other agent")
+    equal(mover.call("RELEASE", resumed["id"]), 1, "until it is released there")
+    equal(values("moved"), [None] * 3, "which deletes the keys")
+    mover.close()
+    other.kill()
+
+
 def test_cooldown():
     cooldown_ms = int(min(2500 * lab.SCALE, 8000))  # the agent's max_ttl
     late_ms = cooldown_ms + 4000 * lab.SCALE  # a new agent connects, and its retries are seldom
@@ -662,5 +689,6 @@ def test_without_manager():
 
 main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test_release_without_quorum,
      test_page, test_unread_answers, test_observers, test_greetings, test_client_dies_meanwhile,
-     test_child_has_connection, test_page_without_owner, test_not_stored, test_cooldown, test_other_version,
-     test_store_is_tidy, test_many, test_without_manager, test_exactly_once, test_hand_offs, test_token_late)
+     test_child_has_connection, test_page_without_owner, test_not_stored, test_resumed_elsewhere,
+     test_cooldown, test_other_version, test_store_is_tidy, test_many, test_without_manager,
+     test_exactly_once, test_hand_offs, test_token_late)
