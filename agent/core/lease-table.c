@@ -1,8 +1,9 @@
 #include "core/lease-table.h"
 
-#include "base/secret.h"
 #include <assert.h>
 #include <string.h>
+
+#include "core/lock-value.h"
 
 static uint32_t *request_slot(const struct shard *shard, uint64_t request) {
     return &shard->lease_of_request[request % shard->config.requests_max];
@@ -122,15 +123,15 @@ void lease_table_enter(struct shard *shard, struct lease *lease, enum lease_stat
     lease->under_way = lease->undecided = lease->held_back = false;
 }
 
-static bool has_secret(const struct list *leases, const uint8_t secret[SECRET_BYTES]) {
+/* Not if another agent has resumed the lease since: then the lease comes back. */
+static bool is_among(const struct list *leases, const uint8_t secret[SECRET_BYTES]) {
     for (const struct list *at = leases->next; at != leases; at = at->next)
-        if (secret_equal(list_entry(at, const struct lease, ending_link)->secret, secret,
-                         SECRET_LEASE_BYTES))
+        if (lock_value_is_next(list_entry(at, const struct lease, ending_link)->secret, secret))
             return true;
     return false;
 }
 
 bool lease_table_is_ending(const struct shard *shard, const uint8_t secret[SECRET_BYTES]) {
-    return has_secret(&shard->ending, secret) || has_secret(&shard->owing, secret) ||
-           has_secret(&shard->backlog, secret);
+    return is_among(&shard->ending, secret) || is_among(&shard->owing, secret) ||
+           is_among(&shard->backlog, secret);
 }

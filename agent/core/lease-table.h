@@ -38,7 +38,8 @@ void lease_table_enter(struct shard *shard, struct lease *lease, enum lease_stat
 void lease_table_free(struct shard *shard, struct lease *lease);
 void lease_table_forget(struct shard *shard, struct lease *lease);
 
-/* True if a lease with this secret has ended here, and its keys may not all be gone. */
+/* True if the lease with this secret has ended here, its keys may not all be gone, and no other agent has
+ * resumed the lease since. */
 bool lease_table_is_ending(const struct shard *shard, const uint8_t secret[SECRET_BYTES]);
 
 /* The lease's timer: lease_tick() is due then. */

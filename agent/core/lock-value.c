@@ -63,6 +63,16 @@ void lock_value_resume(uint8_t secret[SECRET_BYTES]) {
         ;
 }
 
+static uint16_t number_of(const uint8_t secret[SECRET_BYTES]) {
+    return (uint16_t) (secret[SECRET_BYTES - 2] << 8 | secret[SECRET_BYTES - 1]);
+}
+
+bool lock_value_is_next(const uint8_t secret[SECRET_BYTES], const uint8_t next[SECRET_BYTES]) {
+    int16_t resumes = (int16_t) (number_of(next) - number_of(secret));
+
+    return secret_equal(secret, next, SECRET_LEASE_BYTES) && resumes <= 1;
+}
+
 /* Where the colon before the data is; 0: the value is not an agent's. */
 static size_t data_colon(const char *value, size_t length) {
     if (length <= LOCK_VALUE_HEX_BYTES || value[LOCK_VALUE_HEX_BYTES] != ':')

@@ -68,6 +68,9 @@ static inline void lock_value_put(char *ret, const uint8_t secret[SECRET_BYTES],
 /* The random part for the agent that resumes the lease. */
 void lock_value_resume(uint8_t secret[SECRET_BYTES]);
 
+/* True if both random parts are those of one lease, and at most one RESUME lies between them. */
+bool lock_value_is_next(const uint8_t secret[SECRET_BYTES], const uint8_t next[SECRET_BYTES]);
+
 /* --- parsing --- */
 
 /* A tail's parts. */

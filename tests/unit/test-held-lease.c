@@ -123,6 +123,32 @@ static void test_expiry(void) {
     ok(!last_report(REPORT_EXTENDED), "rule 7: an extension never revives a lease");
 }
 
+/* Without a quorum the retries become rarer, up to a tenth of the ttl. */
+static void test_node_is_back(void) {
+    shard_harness_begin(3);
+    hold(1);
+    for (unsigned node = 1; node < 3; node++)
+        node_trust_gone(&harness.shard, node, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    while (harness.now_ns + 2 * NS_PER_S < last_report(REPORT_GRANTED)->deadline_ns) {
+        pass_ms(10);
+        if (last_sent(OPERATION_EXTEND))
+            vote(0, last_sent(OPERATION_EXTEND), VOTE_YES);
+    }
+    is_int(last_report(REPORT_AT_RISK)->reason, REASON_NO_QUORUM, "a majority of the nodes is gone");
+    for (unsigned tries = count_sent(OPERATION_EXTEND); count_sent(OPERATION_EXTEND) == tries;)
+        pass_ms(1);
+    vote(0, last_sent(OPERATION_EXTEND), VOTE_YES);
+    pass_ms(101); /* the round is over, and the next one far */
+    unsigned tries = count_sent(OPERATION_EXTEND);
+    node_joins(1);
+    pass_ms(NODE_BACK_US_MAX / 1000 + 1);
+    is_int(count_sent(OPERATION_EXTEND), tries + 1, "rule 7: a node that is back is asked at once");
+    struct sent extension = *last_sent(OPERATION_EXTEND);
+    vote(0, &extension, VOTE_YES);
+    vote(1, &extension, VOTE_YES);
+    ok(last_report(REPORT_EXTENDED), "and the lease is extended");
+}
+
 static void test_late_extension(void) {
     shard_harness_begin(3);
     hold(1);
@@ -364,6 +390,7 @@ int main(void) {
     test_extended_late(12800);
     test_extension_fails();
     test_expiry();
+    test_node_is_back();
     test_late_extension();
     test_late_answers_awaited();
     test_refusing_and_slow();

@@ -246,6 +246,23 @@ static void test_withdrawn(void) {
     ok(last_sent(OPERATION_RELEASE), "a holder may release a resumed lease");
 }
 
+/* With a later number in the lock value. */
+static void resume_again(uint64_t request, unsigned resumes) {
+    struct command command = {.kind = COMMAND_RESUME,
+                              .persist = true,
+                              .request = request,
+                              .terms = {.ttl_ms = TTL_MS, .node_timeout_ms = 100},
+                              .hold_until_ns = INSTANT_NEVER,
+                              .text = "x42:1000:",
+                              .head_length = 1,
+                              .tail_length = 8};
+
+    memset(command.secret, SECRET_BYTE, sizeof(command.secret));
+    for (unsigned i = 0; i < resumes; i++)
+        lock_value_resume(command.secret);
+    shard_command(&harness.shard, &command, harness.now_ns);
+}
+
 static void test_not_while_it_is_deleted(void) {
     shard_harness_begin(3);
     resume(1, true);
@@ -257,11 +274,15 @@ static void test_not_while_it_is_deleted(void) {
     resume(2, true);
     ok(failed_with(FAILURE_NOT_HELD), "a lease whose keys this agent deletes is not resumed");
     is_int(count_sent(OPERATION_ADOPT), 1, "no node is asked for such a lease");
+    resume_again(4, 1);
+    is_int(count_sent(OPERATION_ADOPT), 1, "nor for its next resume");
+    resume_again(5, 2);
+    is_int(count_sent(OPERATION_ADOPT), 2, "but for the one after that: another agent had the lease since");
     sent = *last_sent(OPERATION_RELEASE);
     for (unsigned i = 0; i < 3; i++)
         vote(i, &sent, VOTE_YES);
     resume(3, true);
-    is_int(count_sent(OPERATION_ADOPT), 2, "after the deletion the nodes are asked");
+    is_int(count_sent(OPERATION_ADOPT), 3, "after the deletion the nodes are asked");
 }
 
 int main(void) {
