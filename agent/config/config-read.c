@@ -4,18 +4,20 @@
 #include <confuse.h>
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <string.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/quantity.h"
 #include "base/secret.h"
 #include "config/config.h"
-#include "config/credential.h"
 #include "config/syntax.h"
 #include "config/value.h"
+#include "io/loop/credential.h"
+#include "io/loop/regular-file.h"
 #include "io/node/tls.h"
 
 enum { FILE_BYTES_MAX = 1024 * 1024, OPTIONS_MAX = 24, SOCKET_PATH_MAX = 107 };
@@ -368,11 +370,11 @@ static bool is_empty_list(cfg_t *section, const char *name) {
 
 /* A line of 0 or below: the option is not given, or its value is wrong. */
 static void check_at_most(long line, const char *option, int64_t ms, const char *limit, int64_t limit_ms) {
-    char given[VALUE_DURATION_BYTES_MAX], most[VALUE_DURATION_BYTES_MAX];
+    char given[QUANTITY_BYTES_MAX], most[QUANTITY_BYTES_MAX];
 
     if (line > 0 && ms > limit_ms)
-        error(line, "%s = \"%s\": expected at most %s, which is %s", option, value_show_duration(ms, given),
-              limit, value_show_duration(limit_ms, most));
+        error(line, "%s = \"%s\": expected at most %s, which is %s", option, quantity_show_ms(ms, given),
+              limit, quantity_show_ms(limit_ms, most));
 }
 
 /* An option that the rule lacks has the value from outside of rules. */
@@ -412,7 +414,7 @@ static void check_rule(cfg_t *section, struct policy_rule *rule) {
 
 static void check_times(cfg_t *root, const struct config *config) {
     long ttl_line = line_of(root, "default_ttl"), max_line = line_of(root, "max_ttl");
-    char ttl[VALUE_DURATION_BYTES_MAX];
+    char ttl[QUANTITY_BYTES_MAX];
 
     if (ttl_line < 0 || max_line < 0)
         return;
@@ -421,7 +423,7 @@ static void check_times(cfg_t *root, const struct config *config) {
     if (line_of(root, "node_timeout") > 0 && config->node_timeout_ms >= config->terms.default_ttl_ms / 2)
         error(line_of(root, "node_timeout"),
               "node_timeout: expected auto, or less than half of default_ttl, which is %s",
-              value_show_duration(config->terms.default_ttl_ms, ttl));
+              quantity_show_ms(config->terms.default_ttl_ms, ttl));
 }
 
 /* Checks of several options together. */
@@ -490,24 +492,9 @@ static struct config *new_config(void) {
     return config_free(config);
 }
 
-/* Reads a regular file of limited size (a FIFO or a device could block). Its length or a negative errno. */
-static ssize_t read_file(const char *path, char *ret, mode_t *ret_mode) {
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat status;
-    ssize_t length;
-
-    if (fd < 0 || fstat(fd, &status) < 0)
-        return -errno;
-    if (!S_ISREG(status.st_mode))
-        return S_ISDIR(status.st_mode) ? -EISDIR : -ENOTSUP;
-    *ret_mode = status.st_mode;
-    length = read(fd, ret, FILE_BYTES_MAX + 1);
-    return length < 0 ? -errno : length > FILE_BYTES_MAX ? -EFBIG : length;
-}
-
 static int read_path(const char *path) {
     mode_t mode = 0;
-    ssize_t length = read_file(path, reader->text, &mode);
+    ssize_t length = regular_file_read(path, reader->text, FILE_BYTES_MAX, &mode);
     const char *wrong;
     unsigned line;
     int r = -EINVAL;

@@ -1,20 +1,16 @@
 #include "config/value.h"
 
-#include <arpa/inet.h>
-#include <ctype.h>
-#include <grp.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/quantity.h"
 #include "config/config.h"
+#include "io/loop/account-id.h"
 #include "io/loop/secret-memory.h"
+#include "io/node/node-address.h"
 
-enum { HOST_BYTES_MAX = 253 /* a host name in the DNS */, PORT_DEFAULT = 6379 };
-
-#define DIGITS "0123456789"
-#define LABEL DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-"
+#define LABEL "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-"
 
 #define expect(expected, ...) (snprintf((expected), VALUE_EXPECTED_BYTES_MAX, __VA_ARGS__), false)
 
@@ -24,57 +20,26 @@ static bool copy(const char *text, size_t length, char **ret, char *expected) {
     return *ret || expect(expected, "more memory");
 }
 
-struct unit {
-    const char *name;
-    int64_t factor;
-};
-
-static const struct unit counts[] = {{"k", 1000}, {"M", 1000000}, {"", 1}, {0}}, *const plain = &counts[2];
-static const struct unit times[] = {
-    {"d", 86400000000}, {"h", 3600000000}, {"m", 60000000}, {"s", 1000000}, {"ms", 1000}, {"us", 1}, {0}};
-
-/* Parses digits and a unit. INT64_MAX: too large for any option; -1: not a number. */
-static int64_t number(const char *text, const struct unit *unit) {
-    size_t digits = strspn(text, DIGITS);
-    int64_t value = strtoll(text, NULL, 10);
-
-    while (unit->name && strcmp(text + digits, unit->name) != 0)
-        unit++;
-    if (digits == 0 || !unit->name)
-        return -1;
-    return __builtin_mul_overflow(value, unit->factor, &value) ? INT64_MAX : value;
-}
-
-const char *value_show_duration(int64_t ms, char buffer[static VALUE_DURATION_BYTES_MAX]) {
-    const struct unit *unit = times;
-
-    while (ms * 1000 % unit->factor != 0)
-        unit++;
-    (void) snprintf(buffer, VALUE_DURATION_BYTES_MAX, "%lld%s", (long long) (ms * 1000 / unit->factor),
-                    unit->name);
-    return buffer;
-}
-
 VALUE_FUNCTION(value_duration) {
     bool named = option->zero && strcmp(text, option->zero) == 0;
-    int64_t us = named || number(text, plain) == 0 ? 0 : number(text, times);
-    bool zero = named || (us == 0 && option->zero && number(option->zero, plain) == 0);
-    char min[VALUE_DURATION_BYTES_MAX], max[VALUE_DURATION_BYTES_MAX];
+    int64_t us = named || quantity_read(text, quantity_plain) == 0 ? 0 : quantity_read(text, quantity_times);
+    bool zero = named || (us == 0 && option->zero && quantity_read(option->zero, quantity_plain) == 0);
+    char min[QUANTITY_BYTES_MAX], max[QUANTITY_BYTES_MAX];
 
     if (us < 0)
         return expect(expected, "a whole number and one unit of us, ms, s, m, h, d, such as \"10s\"");
     if (us % 1000 != 0 && us != INT64_MAX)
         return expect(expected, "whole milliseconds");
     if ((us / 1000 < option->min || us / 1000 > option->max) && !zero)
-        return expect(expected, "%s to %s%s%s", value_show_duration(option->min, min),
-                      value_show_duration(option->max, max), option->zero ? ", or " : "",
+        return expect(expected, "%s to %s%s%s", quantity_show_ms(option->min, min),
+                      quantity_show_ms(option->max, max), option->zero ? ", or " : "",
                       option->zero ? option->zero : "");
     *(int64_t *) ret = us / 1000;
     return true;
 }
 
 VALUE_FUNCTION(value_count) {
-    int64_t count = number(text, counts);
+    int64_t count = quantity_read(text, quantity_counts);
 
     if (count < 0)
         return expect(expected, "a whole number, such as \"64\", \"10k\" or \"1M\"");
@@ -100,23 +65,8 @@ VALUE_FUNCTION(value_mode) {
     return true;
 }
 
-/* The id of a user or a group, by name or number; -1 if none has this name or number. */
-static int64_t user_id(const char *text) {
-    int64_t id = number(text, plain);
-    const struct passwd *user = id < 0 ? getpwnam(text) : NULL;
-
-    return user ? user->pw_uid : id < (uid_t) -1 ? id : -1;
-}
-
-static int64_t group_id(const char *text) {
-    int64_t id = number(text, plain);
-    const struct group *group = id < 0 ? getgrnam(text) : NULL;
-
-    return group ? group->gr_gid : id < (gid_t) -1 ? id : -1;
-}
-
 VALUE_FUNCTION(value_group) {
-    int64_t id = group_id(text);
+    int64_t id = account_id_of_group(text);
 
     if (id < 0)
         return expect(expected, "the name of a group that exists (groupadd(8) makes one), or its number");
@@ -125,11 +75,9 @@ VALUE_FUNCTION(value_group) {
 }
 
 VALUE_FUNCTION(value_right) {
-    unsigned action = POLICY_FREE + 1;
+    enum policy_action action = policy_action_of(text);
 
-    while (action < POLICY_ACTIONS && strcmp(policy_word(action), text) != 0)
-        action++;
-    if (action == POLICY_ACTIONS)
+    if (action == POLICY_FREE)
         return expect(expected, "{...} of acquire, resume, observe, leader, list, history, metrics, bless");
     *(unsigned *) ret |= POLICY_MAY(action);
     return true;
@@ -150,13 +98,13 @@ static bool add_id(int64_t id, const char *kind, uint32_t **ids, unsigned *n, ch
 VALUE_FUNCTION(value_user) {
     struct policy_rule *rule = ret;
 
-    return add_id(user_id(text), "user", &rule->users, &rule->n_users, expected);
+    return add_id(account_id_of_user(text), "user", &rule->users, &rule->n_users, expected);
 }
 
 VALUE_FUNCTION(value_peer_group) {
     struct policy_rule *rule = ret;
 
-    return add_id(group_id(text), "group", &rule->groups, &rule->n_groups, expected);
+    return add_id(account_id_of_group(text), "group", &rule->groups, &rule->n_groups, expected);
 }
 
 VALUE_FUNCTION(value_unit) {
@@ -173,21 +121,22 @@ VALUE_FUNCTION(value_unit) {
     return true;
 }
 
-VALUE_FUNCTION(value_string) {
+static bool has_length(const char *text, const struct value_option *option, char *expected) {
     size_t length = strlen(text);
 
-    if (length < (size_t) option->min || length > (size_t) option->max)
-        return expect(expected, "%d to %d bytes", (int) option->min, (int) option->max);
-    return copy(text, length, ret, expected);
+    return (length >= (size_t) option->min && length <= (size_t) option->max) ||
+           expect(expected, "%d to %d bytes", (int) option->min, (int) option->max);
+}
+
+VALUE_FUNCTION(value_string) {
+    return has_length(text, option, expected) && copy(text, strlen(text), ret, expected);
 }
 
 VALUE_FUNCTION(value_password) {
-    size_t length = strlen(text);
-
-    if (length < (size_t) option->min || length > (size_t) option->max)
-        return expect(expected, "%d to %d bytes", (int) option->min, (int) option->max);
+    if (!has_length(text, option, expected))
+        return false;
     secret_memory_free_text(*(char **) ret);
-    *(char **) ret = secret_memory_text(text, length);
+    *(char **) ret = secret_memory_text(text, strlen(text));
     return *(char **) ret || expect(expected, "more memory");
 }
 
@@ -221,45 +170,17 @@ VALUE_FUNCTION(value_key_format) {
            copy(suffix, strlen(suffix), &config->key_suffix, expected);
 }
 
-/* Writes an IPv6 address, with or without "%interface", in the form of inet_ntop(3). */
-static bool normalize_ipv6(char host[static HOST_BYTES_MAX + 1]) {
-    char *scope = strchrnul(host, '%'), copied[32], usual[INET6_ADDRSTRLEN];
-    struct in6_addr binary;
-
-    if (snprintf(copied, sizeof copied, "%s", scope) > 17 || copied[strspn(copied, LABEL "%")] ||
-        strlen(copied) == 1)
-        return false;
-    *scope = 0;
-    if (inet_pton(AF_INET6, host, &binary) != 1 || !inet_ntop(AF_INET6, &binary, usual, sizeof usual))
-        return false;
-    (void) snprintf(host, HOST_BYTES_MAX + 1, "%s%s", usual, copied);
-    return true;
-}
-
 VALUE_FUNCTION(value_address) {
-    size_t bracket = text[0] == '[', length = strcspn(text + bracket, bracket ? "]" : ":");
-    const char *after = text + bracket + length + (bracket && text[bracket + length]);
-    int64_t port = *after == ':' ? number(after + 1, plain) : PORT_DEFAULT;
     struct config_node *node = ret;
-    char host[HOST_BYTES_MAX + 1];
-    struct in_addr binary;
+    struct node_address address = {.port = 0};
 
     if (strncmp(text, "unix:", strlen("unix:")) == 0)
         return value_path(text + strlen("unix:"), option, &node->unix_path, expected) &&
                copy(text, strlen(text), &node->address, expected);
-    if (length == 0 || length > HOST_BYTES_MAX || strchr(text, '/') || (*after && *after != ':'))
-        return expect(expected, "\"host:port\", \"[::1]:port\" or \"unix:/path\"");
-    for (size_t i = 0; i <= length; i++)
-        host[i] = i < length ? (char) tolower(text[bracket + i]) : 0;
-    if (bracket ? after[-1] != ']' || !normalize_ipv6(host) : *after && strchr(after + 1, ':'))
-        return expect(expected, "an IPv6 address in brackets, such as \"[::1]:6379\"");
-    if (!bracket && host[strspn(host, LABEL)])
-        return expect(expected, "a host name of letters, digits, '.', '_' or '-'");
-    if (!host[strspn(host, DIGITS ".")] && inet_pton(AF_INET, host, &binary) != 1)
-        return expect(expected, "an IPv4 address of four numbers from 0 to 255");
-    if (port < 1 || port > UINT16_MAX)
-        return expect(expected, "a port from 1 to 65535 after the ':'");
-    node->port = (uint16_t) port;
-    return copy(host, strlen(host), &node->host, expected) &&
+    const char *wrong = node_address_read(text, &address);
+    if (wrong)
+        return expect(expected, "%s", wrong);
+    node->port = address.port;
+    return copy(address.host, strlen(address.host), &node->host, expected) &&
            copy(text, strlen(text), &node->address, expected);
 }

@@ -37,8 +37,4 @@ VALUE_FUNCTION(value_user);       /* struct policy_rule: adds a user, by name or
 VALUE_FUNCTION(value_peer_group); /* the same: a group */
 VALUE_FUNCTION(value_unit);       /* the same: a unit */
 VALUE_FUNCTION(value_key_format); /* struct config: key_prefix, key_suffix */
-VALUE_FUNCTION(value_address); /* struct config_node: host in lower case, IPv6 as inet_ntop(3) writes it */
-
-/* The shortest form, such as "1m". */
-enum { VALUE_DURATION_BYTES_MAX = 32 };
-const char *value_show_duration(int64_t ms, char buffer[static VALUE_DURATION_BYTES_MAX]);
+VALUE_FUNCTION(value_address);    /* struct config_node: address, and unix_path, or host and port */

@@ -136,6 +136,14 @@ const char *policy_word(enum policy_action action) {
     return words[action];
 }
 
+enum policy_action policy_action_of(const char *word) {
+    enum policy_action action = POLICY_ACTIONS;
+
+    while (--action > POLICY_FREE && strcmp(policy_word(action), word) != 0)
+        ;
+    return action;
+}
+
 int64_t policy_max_ttl_ms(const struct policy *policy, const struct policy_limits *limits) {
     if (limits->max_ttl_ms == 0 || limits->max_ttl_ms > policy->max_ttl_ms)
         return policy->max_ttl_ms;

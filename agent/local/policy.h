@@ -105,6 +105,9 @@ unsigned policy_number_after(const struct policy *before, unsigned number, const
 /* The action's word in the configuration and in messages. */
 const char *policy_word(enum policy_action action);
 
+/* The action with this word. POLICY_FREE: none. */
+enum policy_action policy_action_of(const char *word);
+
 /* The longest ttl that the rule allows. */
 int64_t policy_max_ttl_ms(const struct policy *policy, const struct policy_limits *limits);
 

@@ -153,7 +153,7 @@ def test_old_agent_lives():
 
 
 def test_old_secrets():
-    """The number in the lock value never becomes smaller: the secret before the last one was used is no use."""
+    """The number in the lock value never becomes smaller."""
     agents = [lab.Agent(nodes) for _ in range(3)]
     sessions = [one.client(3) for one in agents]
     grants = [sessions[0].acquire("passed-on", "TTL", 20000, "RESUMABLE")]

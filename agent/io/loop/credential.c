@@ -1,4 +1,4 @@
-#include "config/credential.h"
+#include "io/loop/credential.h"
 
 #include <errno.h>
 #include <fcntl.h>

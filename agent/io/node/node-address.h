@@ -1,0 +1,14 @@
+/* The address of a node as people write it: "host:port", "host", "[IPv6]:port". */
+#pragma once
+
+#include <stdint.h>
+
+enum { NODE_ADDRESS_HOST_BYTES_MAX = 253 /* a host name in the DNS */, NODE_ADDRESS_PORT_DEFAULT = 6379 };
+
+struct node_address {
+    char host[NODE_ADDRESS_HOST_BYTES_MAX + 1]; /* in lower case, IPv6 as inet_ntop(3) writes it */
+    uint16_t port;
+};
+
+/* NULL, or what the text should be instead. */
+const char *node_address_read(const char *text, struct node_address *ret);
