@@ -47,6 +47,7 @@ RECORDED = {
     ("protocol", 4): "3043c3ccae8f7f46",
     ("keys", 2): "b5509cdb04eff236",
     ("keys", 3): "2dd02b5f8fc453c2",
+    ("keys", 4): "a0fcc921f9459142",
 }
 
 

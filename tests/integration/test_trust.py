@@ -51,7 +51,7 @@ def take_over(quarantine):
         bless_all(first)
     nodes[2].kill()
     holder = first.client()
-    grant = holder.acquire("contended")
+    grant = holder.acquire("contended", "WAIT", 5000)
     nodes[1].kill()
     for node in nodes[1:]:
         node.start()
