@@ -446,14 +446,11 @@ static void check_whole(cfg_t *root, unsigned n_lines) {
 
 /* libconfuse 3.3 frees sections twice that it had no memory for: then its tree is left as it is. */
 static int parse(unsigned n_lines) {
-    cfg_t *root;
-    int r;
-
-    make_options(reader->options);
     errno = 0;
-    root = cfg_init(reader->options[ROOT], CFGF_NONE);
+    make_options(reader->options);
+    cfg_t *root = cfg_init(reader->options[ROOT], CFGF_NONE);
     (void) cfg_set_error_function(root, take_error);
-    r = root ? cfg_parse_buf(root, reader->text) : -1;
+    int r = root ? cfg_parse_buf(root, reader->text) : -1;
     if (!root || errno == ENOMEM)
         return -ENOMEM;
     if (r == CFG_SUCCESS && !reader->unnamed)

@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "io/loop/account-id.h"
 #include "io/loop/secret-memory.h"
+#include "io/node/key-format.h"
 #include "io/node/node-address.h"
 
 #define LABEL "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-"
@@ -157,16 +158,13 @@ VALUE_FUNCTION(value_path) {
 }
 
 VALUE_FUNCTION(value_key_format) {
-    const char *name = strstr(text, "{name}"), *suffix = name ? name + strlen("{name}") : NULL;
     struct config *config = ret;
+    const char *suffix, *wrong = NULL;
+    size_t prefix_length;
 
-    if (!name || strstr(suffix, "{name}"))
-        return expect(expected, "\"{name}\" in it once, such as \"redlock:{name}\"");
-    if (name - text > KEY_AFFIX_BYTES_MAX || strlen(suffix) > KEY_AFFIX_BYTES_MAX)
-        return expect(expected, "at most %d bytes before \"{name}\", and after it", KEY_AFFIX_BYTES_MAX);
-    if (strncmp(text, "redlockd:", strlen("redlockd:")) == 0)
-        return expect(expected, "another prefix: keys that begin with \"redlockd:\" are the agent's own");
-    return copy(text, (size_t) (name - text), &config->key_prefix, expected) &&
+    if ((wrong = key_format_read(text, &prefix_length, &suffix)))
+        return expect(expected, "%s", wrong);
+    return copy(text, prefix_length, &config->key_prefix, expected) &&
            copy(suffix, strlen(suffix), &config->key_suffix, expected);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/quantity.h"
 #include "base/version.h"
 #include "core/node.h"
 
@@ -13,18 +14,9 @@ enum { SHOWN_BYTES = 60 }; /* of a fleet in a reason of NODE_TROUBLE_BYTES */
 
 static const char unknown_version[] = "before 0.2.0";
 
-/* In the largest unit without a fraction; but 60s, the usual form. */
-static const char *duration(int64_t ms, char buffer[static 24]) {
-    static const struct {
-        int64_t ms;
-        const char *unit;
-    } units[] = {{86400000, "d"}, {3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
-    size_t i = 0;
-
-    while (ms % units[i].ms != 0 || (units[i].ms == 60000 && ms == 60000))
-        i++;
-    (void) snprintf(buffer, 24, "%" PRId64 "%s", ms / units[i].ms, units[i].unit);
-    return buffer;
+/* In the shortest form; but 60s, the usual form. */
+static const char *duration(int64_t ms, char buffer[static QUANTITY_BYTES_MAX]) {
+    return ms == 60000 ? "60s" : quantity_show_ms(ms, buffer);
 }
 
 static int compare_names(const void *a, const void *b) {
@@ -35,7 +27,7 @@ static int compare_names(const void *a, const void *b) {
 static void write_text(struct fleet *fleet, unsigned node) {
     const struct config *config = fleet->config;
     const char *names[NODES_MAX] = {0};
-    char skew[24];
+    char skew[QUANTITY_BYTES_MAX];
     size_t length;
 
     for (unsigned i = 0; i < config->n_nodes; i++)
@@ -56,7 +48,7 @@ static const char *yes_or_no(bool yes) {
 
 static void write_settings(struct fleet *fleet, unsigned node) {
     const struct config *config = fleet->config;
-    char max_ttl[24], skew[24], retention[24];
+    char max_ttl[QUANTITY_BYTES_MAX], skew[QUANTITY_BYTES_MAX], retention[QUANTITY_BYTES_MAX];
 
     (void) snprintf(fleet->settings, sizeof(fleet->settings),
                     "version=" REDLOCK_VERSION

@@ -7,14 +7,12 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
-#include "base/bytes.h"
 #include "core/wakeup.h"
 #include "io/loop/clock.h"
 #include "io/loop/loop.h"
+#include "io/node/key-format.h"
 #include "io/node/redis.h"
 #include "io/node/subscription.h"
-
-enum { KEY_BYTES_MAX = NAME_BYTES_MAX + 2 * KEY_AFFIX_BYTES_MAX };
 
 struct subscriber {
     const struct config *config;
@@ -41,32 +39,16 @@ static void set_timer(struct subscriber *subscriber) {
 /* --- names and keys --- */
 
 static size_t key_of(const struct subscriber *subscriber, const struct shared_string *name,
-                     char key[KEY_BYTES_MAX]) {
-    const char *prefix = subscriber->config->key_prefix, *suffix = subscriber->config->key_suffix;
-    size_t prefix_length = strlen(prefix), suffix_length = strlen(suffix);
-
-    assert(prefix_length <= KEY_AFFIX_BYTES_MAX && suffix_length <= KEY_AFFIX_BYTES_MAX);
-    assert(name->head_length <= NAME_BYTES_MAX);
-    /* NOLINTBEGIN(bugprone-not-null-terminated-result): the key has a length, and no NUL */
-    memcpy(key, prefix, prefix_length);
-    memcpy(key + prefix_length, name->bytes, name->head_length);
-    memcpy(key + prefix_length + name->head_length, suffix, suffix_length);
-    /* NOLINTEND(bugprone-not-null-terminated-result) */
-    return prefix_length + name->head_length + suffix_length;
+                     char key[static KEY_FORMAT_KEY_BYTES_MAX]) {
+    return key_format_put(subscriber->config->key_prefix, subscriber->config->key_suffix, name->bytes,
+                          name->head_length, key);
 }
 
 /* False for a key that is none of ours. */
 static bool name_of(const struct subscriber *subscriber, const char *key, size_t length, const char **ret,
                     size_t *ret_length) {
-    const char *prefix = subscriber->config->key_prefix, *suffix = subscriber->config->key_suffix;
-    size_t prefix_length = strlen(prefix), suffix_length = strlen(suffix);
-
-    if (length < prefix_length + suffix_length || !bytes_begin_with(key, length, prefix, prefix_length) ||
-        !bytes_equal(key + length - suffix_length, suffix_length, suffix, suffix_length))
-        return false;
-    *ret = key + prefix_length;
-    *ret_length = length - prefix_length - suffix_length;
-    return true;
+    return key_format_name(subscriber->config->key_prefix, subscriber->config->key_suffix, key, length, ret,
+                           ret_length);
 }
 
 /* --- the wake-up's requests --- */
@@ -85,14 +67,14 @@ static void close_node(void *userdata, unsigned node) {
 
 static void subscribe(void *userdata, unsigned node, const struct shared_string *name) {
     struct subscriber *subscriber = userdata;
-    char key[KEY_BYTES_MAX];
+    char key[KEY_FORMAT_KEY_BYTES_MAX];
 
     subscription_join(subscriber->nodes[node], key, key_of(subscriber, name, key));
 }
 
 static void unsubscribe(void *userdata, unsigned node, const struct shared_string *name) {
     struct subscriber *subscriber = userdata;
-    char key[KEY_BYTES_MAX];
+    char key[KEY_FORMAT_KEY_BYTES_MAX];
 
     subscription_leave(subscriber->nodes[node], key, key_of(subscriber, name, key));
 }
