@@ -138,6 +138,37 @@ static void vote_value(unsigned node, const struct sent *sent, const char *value
                              .token = token});
 }
 
+/* After the time-out: a value may have a majority with the silent nodes, or not. */
+static void test_silent_nodes(void) {
+    static const struct {
+        const char *values[5]; /* "": free; NULL: silent */
+        bool undecided;
+        const char *what;
+    } cases[] = {
+        {{"one", "", "", NULL, NULL}, true, "one key and two silent nodes of five may be a majority"},
+        {{"one", "two", "", "", NULL}, false, "two values, and one silent node, are none"},
+        {{"one", "one", "two", "", NULL}, true, "two keys of one value, and one silent node, may be one"},
+        {{"", "", "", NULL, NULL}, false, "nor can two silent nodes be one alone"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        shard_harness_begin(5);
+        query(1);
+        const struct sent sent = *last_sent(OPERATION_QUERY);
+        for (unsigned node = 0; node < 5; node++) {
+            const char *value = cases[i].values[node];
+            if (value && *value)
+                vote_value(node, &sent, value, 0);
+            else if (value)
+                vote(node, &sent, VOTE_FREE);
+        }
+        pass_ms(200);
+        ok(last_report(REPORT_LEADER) && !last_report(REPORT_LEADER)->text &&
+               last_report(REPORT_LEADER)->undecided == cases[i].undecided,
+           "%s", cases[i].what);
+    }
+}
+
 /* The token that a majority of the nodes with the holder's key has. */
 static void test_token(void) {
     shard_harness_begin(5);
@@ -193,9 +224,8 @@ static void test_long_value(void) {
         query(1 + i);
         const struct sent sent = *last_sent(OPERATION_QUERY);
         vote_with(0, sent.ticket,
-                  &(struct vote){.kind = VOTE_FOREIGN,
-                                 .text = value,
-                                 .text_length = SHARED_STRING_BYTES_MAX - 1 + i});
+                  &(struct vote){
+                      .kind = VOTE_FOREIGN, .text = value, .text_length = SHARED_STRING_BYTES_MAX - 1 + i});
         is_int(last_report(REPORT_LEADER)->text_length, SHARED_STRING_BYTES_MAX - (i == 0),
                "a value of any length is reported, as far as there is room");
     }
@@ -206,6 +236,7 @@ int main(void) {
     test_full();
     test_start();
     test_no_quorum();
+    test_silent_nodes();
     test_token();
     test_long_value();
     return done_testing();
