@@ -14,6 +14,7 @@
 #include "local/outcome.h"
 #include "local/recovery/restore.h"
 #include "local/registry-report.h"
+#include "local/wait-queue.h"
 
 enum { FROZEN_MS = 100, BEFORE_SERVING_US = 3000 };
 
@@ -442,6 +443,13 @@ void front_kill(struct sim_agent *agent) {
 
 bool front_is_idle(const struct sim_agent *agent) {
     return agent->front.registry.requests.taken == 0;
+}
+
+bool front_has_holder(const struct sim_agent *agent, unsigned name) {
+    const char text = (char) ('0' + name);
+    const struct name_table_entry *entry = name_table_find(&agent->front.registry.names, &text, 1);
+
+    return entry && wait_queue_holder(entry);
 }
 
 const struct request *front_request(const struct sim_agent *agent, uint64_t id) {

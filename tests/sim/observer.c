@@ -412,6 +412,29 @@ static void check_released(const struct view *view) {
                   (long long) ((sim_now_ns - view->true_released_ns) / NS_PER_MS));
 }
 
+/* Before the node time-out the reply means that a majority has no key of this process any more; unless the
+ * next holder has the lease, or the name cools. A late extension may set a key again. */
+static void check_confirmed(const struct view *view) {
+    const struct sim_agent *agent = agent_of(view);
+    uint32_t owner = agent->index << 24 | agent->life;
+    unsigned count = 0;
+
+    if (host_now(view) >= view->deadline_ns || view->terms.cooldown_ms > 0 || view->crossed || sim_repeats ||
+        !view->untroubled || !agent_is_untroubled(agent) || view->true_released_ns < agent->started_ns ||
+        sim_now_ns >= view->true_released_ns + view->terms.node_timeout_ms * NS_PER_MS * 99 / 100 ||
+        front_has_holder(agent, view->name))
+        return;
+    for (unsigned i = 0; i < agent->n_nodes; i++) {
+        const struct sim_node *node = agent_node(agent, i);
+        const struct sim_key *key = &node->data.keys[view->name];
+        count += key->set && key->owner == owner && is_of(view, key->secret) &&
+                 node_key_left_ns(node, view->name) > 0;
+    }
+    if (count > agent->n_nodes - quorum_of(agent->n_nodes))
+        violation("client %u gets the reply to its release, and %u nodes have the key", index_of(view),
+                  count);
+}
+
 static enum reason reason_of(unsigned client, const char *word) {
     unsigned reason = 0;
 
@@ -450,6 +473,8 @@ void observer_released(unsigned client, int64_t answer) {
     if (answer == 0 && view->pushes && view->deadline_ns > host_now(view) && !view->crossed)
         violation("RELEASE says to client %u that its lease was over before", client);
     check_released(view);
+    if (answer == 1)
+        check_confirmed(view);
     view->state = VIEW_NOTHING;
 }
 

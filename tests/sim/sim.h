@@ -460,6 +460,7 @@ void front_may_die(struct sim_agent *agent);
 void front_die(struct sim_agent *agent) __attribute__((noreturn));
 bool front_is_dying(const struct sim_agent *agent);
 const struct request *front_request(const struct sim_agent *agent, uint64_t id); /* NULL: none */
+bool front_has_holder(const struct sim_agent *agent, unsigned name);
 
 /* Each client has one session. What its agent sends it goes to client_reads(). */
 void front_connect(struct sim_agent *agent, unsigned client);
