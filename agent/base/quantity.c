@@ -9,9 +9,11 @@ const struct quantity_unit quantity_times[] = {
     {"d", 86400000000}, {"h", 3600000000}, {"m", 60000000}, {"s", 1000000}, {"ms", 1000}, {"us", 1}, {0}};
 
 int64_t quantity_read(const char *text, const struct quantity_unit *units) {
-    size_t digits = strspn(text, "0123456789");
+    size_t digits = 0;
     int64_t value = 0;
 
+    while (text[digits] >= '0' && text[digits] <= '9')
+        digits++;
     while (units->name && strcmp(text + digits, units->name) != 0)
         units++;
     if (digits == 0 || !units->name)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "io/loop/log.h"
 
 #define PREFIX "redlockd-dev-"
 
@@ -83,7 +84,8 @@ void dev_directory_remove(const char *path, int fd) {
     if (fd < 0)
         return;
     empty(fd, 0);
-    (void) rmdir(path);
+    if (rmdir(path) < 0 && errno != ENOENT)
+        log_warning("%s: can't be removed: %s; the next start with --dev removes it", path, strerror(errno));
     (void) close(fd);
 }
 
