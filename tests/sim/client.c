@@ -397,11 +397,12 @@ void client_disconnected(unsigned index) {
     cut_off(client);
 }
 
-/* A request that the former process did not receive comes now. */
+/* A request that no process has received yet comes now. */
 void clients_restarted(const struct sim_agent *agent) {
     for (unsigned i = 0; i < sim_n_clients; i++) {
         struct client *client = &sim_clients[i];
-        if (client_agent(client) != agent || client->asked_ns < agent->stopped_ns ||
+        bool is_new = client->asked_ns >= agent->stopped_ns || client_session_of(i)->n_socket > 0;
+        if (client_agent(client) != agent || !is_new ||
             (client->state != CLIENT_ASKING && client->state != CLIENT_RESUMING))
             continue;
         exclusion_expect_answer(client);

@@ -52,6 +52,7 @@ struct view {
     bool late;                     /* its deadline was near when it was reported */
     unsigned risks;                /* a bit for each reason since then */
     int64_t linger_until_ns, linger_least_ns, true_died_ns;
+    int64_t died_left_ns; /* what was left of the lease then */
     int64_t true_released_ns;
     bool untroubled;                  /* its agent, at the release */
     bool crossed;                     /* the lease, or the request, ended before the release arrived */
@@ -533,6 +534,7 @@ void observer_died(unsigned client) {
     if (view->state == VIEW_HOLDS && view->terms.linger_ms > 0) {
         lingering[client] = *view;
         lingering[client].true_died_ns = sim_now_ns;
+        lingering[client].died_left_ns = view->deadline_ns - host_now(view);
         lingering[client].linger_least_ns = lingering[client].linger_until_ns =
             host_now(view) + (int64_t) view->terms.linger_ms * NS_PER_MS;
     }
@@ -599,7 +601,9 @@ void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
         if (view->linger_until_ns == 0 || view->name != name || !is_of(view, secret))
             continue;
         int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
-        bool healed = sim_calm && sim_now_ns > sim_calm_ns + HEALED_MS * NS_PER_MS;
+        int64_t round_ns = 2 * (int64_t) view->terms.node_timeout_ms * NS_PER_MS; /* an extension in time */
+        bool healed =
+            sim_calm && sim_now_ns > sim_calm_ns + HEALED_MS * NS_PER_MS && view->died_left_ns > round_ns;
         if (host_now(view) < instant_min(until_ns, view->deadline_ns) ||
             (healed && host_now(view) < until_ns - MAIL_MS * NS_PER_MS &&
              agent_is_untroubled(agent_of(view)) && is_held_by_nodes(view)))

@@ -194,7 +194,14 @@ void ask_id(unsigned session, const char *word, uint64_t id) {
 }
 
 void resume(unsigned session, const char *name, const char *options) {
-    struct resume_token secret = {.terms.ttl_ms = 10000, .hold_until_ns = INSTANT_NEVER, .token = 5};
+    resume_cooling(session, name, options, 0);
+}
+
+void resume_cooling(unsigned session, const char *name, const char *options, instant_ns cooldown_until_ns) {
+    struct resume_token secret = {.terms.ttl_ms = 10000,
+                                  .hold_until_ns = INSTANT_NEVER,
+                                  .cooldown_until_ns = cooldown_until_ns,
+                                  .token = 5};
     char text[RESUME_TOKEN_BYTES_MAX + 1], line[RESUME_TOKEN_BYTES_MAX + 64];
 
     memset(secret.value, 'r', sizeof(secret.value));

@@ -59,3 +59,4 @@ uint64_t wait_for(unsigned session, const char *line);
 /* Sends RELEASE, CHECK or BEAT with the id; RESUME of a lease that another agent granted. */
 void ask_id(unsigned session, const char *word, uint64_t id);
 void resume(unsigned session, const char *name, const char *options);
+void resume_cooling(unsigned session, const char *name, const char *options, instant_ns cooldown_until_ns);

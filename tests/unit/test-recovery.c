@@ -86,6 +86,13 @@ static void test_resume_unreported(void) {
     replace();
     ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id,
        "a RESUME that waits continues");
+    instant_ns cooldown_until_ns = harness.now_ns + 7 * NS_PER_S;
+    restore_harness_begin();
+    resume_cooling(0, "job", " ASYNC", cooldown_until_ns);
+    flush(0);
+    replace();
+    is_int(last_command()->cooldown_until_ns, cooldown_until_ns, "with the end of its lease's cooldown");
+    id = last_command()->request;
     report(id, REPORT_FAILED);
     ok(has(0, "failed") && has(0, "NOTHELD"), "a RESUME fails when its lease has ended");
     is_int(count_commands(COMMAND_CONTEND, id), 0, "rule 12: another may have held it since");

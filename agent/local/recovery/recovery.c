@@ -52,7 +52,7 @@ static struct registry_ask ask_of(const struct front_state *front, const struct 
         .async = true,
         .resumable = entry->resumable,
         .hold_until_ns = entry->hold_until_ns,
-        .cooldown_until_ns = entry->granted != 0 ? entry->cooldown_until_ns : 0,
+        .cooldown_until_ns = entry->granted != 0 || entry->resume ? entry->cooldown_until_ns : 0,
         .token = entry->token,
         .pid = entry->pid,
         .uid = entry->uid,
