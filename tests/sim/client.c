@@ -66,6 +66,10 @@ unsigned client_of_pid(unsigned pid) {
     return (pid - FIRST_PID) % SIM_USERS;
 }
 
+bool client_relies(unsigned client) {
+    return !sim_clients[client].denied;
+}
+
 bool client_has_read(unsigned client) {
     return sim_now_ns >= sim_clients[client].stopped_until_ns;
 }
@@ -191,7 +195,7 @@ static void granted(struct client *client, const struct answer *answer) {
 
     exclusion_check_answer(client, NULL);
     client->state = CLIENT_HOLDING;
-    client->closed = false;
+    client->closed = client->denied = false;
     close_former_session(client);
     client->id = answer->id;
     client->holding = true;
@@ -352,9 +356,10 @@ static void read_validity(struct client *client, int64_t validity_ms) {
         validity_ms != (client->deadline_ns - now_ns) / NS_PER_MS)
         violation("CHECK says %lld ms to client %u, and its page %lld", (long long) validity_ms,
                   client_index(client), (long long) ((client->deadline_ns - now_ns) / NS_PER_MS));
-    if (validity_ms == 0)
+    if (validity_ms == 0) {
         client->holding = false;
-    else if (!client->paged && exclusion_holds(client))
+        client->denied = true;
+    } else if (!client->paged && exclusion_holds(client))
         see_deadline(client, instant_max(client->deadline_ns, now_ns + validity_ms * NS_PER_MS));
 }
 

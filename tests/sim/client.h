@@ -35,6 +35,7 @@ struct client {
     uint64_t id;
     bool holding;
     bool closed;         /* its agent has closed the session of this lease, and does not resume it */
+    bool denied;         /* CHECK has said that the lease is over */
     int64_t deadline_ns; /* by its host's clock, as last seen */
     int64_t slot;
     int64_t asked_ns;

@@ -482,7 +482,8 @@ void observer_released(unsigned client, int64_t answer) {
 void observer_deadline(const struct event *event) {
     struct view *view = &views[event->client];
 
-    if (view->state != VIEW_HOLDS || view->deadline_ns != event->as.timer.due_ns)
+    if (view->state != VIEW_HOLDS || view->deadline_ns != event->as.timer.due_ns ||
+        !client_relies(event->client))
         return;
     if (sim_now_ns <= agent_of(view)->paused_until_ns || !front_serves(agent_of(view))) {
         struct event later = *event;
