@@ -205,8 +205,10 @@ enum conn_input_outcome conn_input_take(struct conn *conn, unsigned *work, insta
             conn->readable = false;
             break;
         }
-        if (n <= 0)
-            return n == 0 ? CONN_INPUT_END : CONN_INPUT_ERROR;
+        if (n == 0)
+            return CONN_INPUT_END;
+        if (n < 0) /* without memory in the kernel, say, the client lives, and may hold leases */
+            return errno == ECONNRESET ? CONN_INPUT_ERROR : CONN_INPUT_NO_MEMORY;
         if ((size_t) n < room && !conn->half_closed)
             conn->readable = false; /* the next byte makes a new edge */
         *work += (unsigned) n / WORK_SHARE_RECEIVED_BYTES;
