@@ -274,7 +274,7 @@ def test_round_trips():
     within(quick["rtt_p50"], 1, 20000 * lab.SCALE, "half of the round trips take at most p50 us")
     ok(quick["rtt_p50"] <= quick["rtt_p99"], "which is not more than p99")
     nodes[0].delay = 0.03
-    for i in range(10):
+    for i in range(4):
         assert acquire_and_release(client, "slow %d" % i) == "granted"
     slow = lab.wait_for(lambda: [node for node in [agent.node_states()["a"]] if node["rtt_p99"] >= 60000],
                         what="the slow answers")[0]
